@@ -1,0 +1,62 @@
+# The whole line: environment -> executed chapters -> rendered book -> tests. `make help` lists what there is to do.
+# Needs Python >= 3.11 and make; everything else is installed into .venv.
+
+PROFILE ?= smoke
+# Parallel processes; empty means one per core.
+JOBS ?=
+# Where to take torch from, for example https://download.pytorch.org/whl/cpu (200 MB instead of 2.7 GB on Linux).
+TORCH_INDEX ?=
+# Passed on to pytest, for example TESTFLAGS='-k lambda -x' or TESTFLAGS='-m "not slow"'.
+TESTFLAGS ?=
+NTEST ?= 2
+
+SUITABLE := import sys; sys.exit(sys.version_info < (3, 11))
+PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python; do \
+	$$p -c '$(SUITABLE)' >/dev/null 2>&1 && echo $$p && break; done)
+VENV := .venv
+PY := $(VENV)/bin/python
+STAMP := $(VENV)/.installed
+
+.PHONY: help book test check lab lint venv clean distclean
+.DEFAULT_GOAL := help
+
+help: ## show this list
+	@echo 'make TARGET [PROFILE=smoke|book|paper] [JOBS=n] [TESTFLAGS=...]'
+	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  %-10s %s\n", $$1, $$2}' Makefile
+
+book: $(STAMP) ## run the chapters that changed, render the book, print where index.html is
+	@$(PY) -m book.build --profile $(PROFILE) $(if $(JOBS),--jobs $(JOBS))
+
+test: $(STAMP) ## unit, equation, book and notebook tests (browser tests where Chromium is found)
+	@OMP_NUM_THREADS=1 $(PY) -m pytest -q -n $(NTEST) --dist loadfile $(TESTFLAGS)
+
+check: $(STAMP) ## look through the rendered book: links, alt texts, external requests, cells, sizes
+	@$(PY) -m book.check
+
+lab: $(STAMP) ## open the chapters in JupyterLab, with live widgets
+	@$(VENV)/bin/jupyter lab --notebook-dir=. --LabApp.news_url=None \
+		$(if $(filter 0,$(shell id -u)),--allow-root) chapters
+
+lint: $(STAMP) ## ruff over the code and the notebooks
+	@$(VENV)/bin/ruff check . && $(VENV)/bin/ruff format --check .
+
+venv: $(STAMP) ## only create .venv with the pinned requirements
+
+# torch goes first and alone, so that an index of CPU wheels serves torch and nothing else.
+$(STAMP): requirements.txt pyproject.toml
+	@test -n "$(PYTHON)" || { echo 'No Python >= 3.11 found. Install one, or name it: make PYTHON=/path/to/python3' >&2; exit 1; }
+	@test -x $(PY) || $(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); \
+		echo 'python -m venv failed. On Debian and Ubuntu: apt-get install python3-venv' >&2; exit 1; }
+	@echo 'Installing the pinned requirements into $(VENV) (once; a few minutes on a slow line) ...'
+	@$(PY) -m pip install -q --disable-pip-version-check $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX)) \
+		"$$(grep '^torch==' requirements.txt)"
+	@$(PY) -m pip install -q --disable-pip-version-check -r requirements.txt
+	@$(PY) -m pip install -q --disable-pip-version-check --no-deps -e .
+	@touch $@
+
+clean: ## remove the rendered book and the executed copies (keeps .venv and data)
+	rm -rf _build .pytest_cache .ruff_cache
+	find bnnlib book tests benchmarks -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
+
+distclean: clean ## also remove .venv
+	rm -rf $(VENV) *.egg-info
