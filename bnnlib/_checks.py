@@ -1,0 +1,78 @@
+"""Argument checks whose messages say what was given, what is allowed and what to do."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+
+def _holds(value: float | Tensor, test) -> bool:
+    if isinstance(value, Tensor):
+        return bool(test(value).all())
+    return not math.isnan(float(value)) and bool(test(torch.tensor(float(value), dtype=torch.float64)))
+
+
+def _shown(value: float | Tensor) -> str:
+    if isinstance(value, Tensor) and value.numel() > 1:
+        return f"a tensor with values from {value.min().item():g} to {value.max().item():g}"
+    return f"{float(value):g}"
+
+
+def check_probability(name: str, value: float | Tensor, *, open_interval: bool = False) -> float | Tensor:
+    """Return `value` if it is a probability.
+
+    Args:
+        name: how the caller calls the argument; used in the message.
+        value: a number or a tensor of any shape.
+        open_interval: also refuse exactly 0 and exactly 1.
+
+    Raises:
+        ValueError: some value is outside the interval or NaN.
+    """
+    if open_interval:
+        ok, allowed = _holds(value, lambda v: (v > 0) & (v < 1)), "strictly between 0 and 1"
+        hint = "Very small probabilities need a Python float or a float64 tensor: 1e-200 is 0 in float32."
+    else:
+        ok, allowed = _holds(value, lambda v: (v >= 0) & (v <= 1)), "between 0 and 1"
+        hint = "If you have log-odds, pass torch.sigmoid(logit)."
+    if not ok:
+        raise ValueError(f"{name} is {_shown(value)}, but a probability must lie {allowed}. {hint}")
+    return value
+
+
+def check_positive(name: str, value: float | Tensor) -> float | Tensor:
+    """Return `value` if every entry is finite and above zero.
+
+    Raises:
+        ValueError: some value is zero, negative, infinite or NaN.
+    """
+    if not _holds(value, lambda v: (v > 0) & torch.isfinite(v)):
+        raise ValueError(
+            f"{name} is {_shown(value)}, but it must be finite and above 0. "
+            "Scales are standard deviations, not variances or logarithms: apply softplus or exp first."
+        )
+    return value
+
+
+def check_non_negative(name: str, value: float | Tensor) -> float | Tensor:
+    """Return `value` if every entry is finite and not negative.
+
+    Raises:
+        ValueError: some value is negative, infinite or NaN.
+    """
+    if not _holds(value, lambda v: (v >= 0) & torch.isfinite(v)):
+        raise ValueError(f"{name} is {_shown(value)}, but it must be finite and not negative. Pass 0 to switch it off.")
+    return value
+
+
+def check_count(name: str, value: int, minimum: int = 1) -> int:
+    """Return `value` if it is an integer of at least `minimum`.
+
+    Raises:
+        ValueError: it is too small or not an integer.
+    """
+    if isinstance(value, bool) or int(value) != value or value < minimum:
+        raise ValueError(f"{name} is {value!r}, but it must be an integer of at least {minimum}.")
+    return int(value)

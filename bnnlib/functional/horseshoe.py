@@ -1,0 +1,31 @@
+"""Half-Cauchy scales with log-normal posteriors: the divergence that the horseshoe network minimizes."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from bnnlib._checks import check_positive
+
+
+def half_cauchy_kl(location: Tensor, log_scale: Tensor, prior_scale: float) -> Tensor:
+    """Upper bound of KL(q(tau) || C+(0, prior_scale)) for log tau ~ N(location, exp(log_scale)^2), in nats.
+
+    Equation (svb-half-cauchy). It is what remains of the auxiliary-variable bound of Ghosh, Yao and Doshi-Velez (2018) when their
+    inverse-gamma auxiliary posterior is set to its optimum, and equals Jensen's inequality applied to
+    E log(1 + tau^2 / prior_scale^2).
+
+    Args:
+        location, log_scale: tensors of one shape; the posterior of log tau.
+        prior_scale: b > 0, the median of the half-Cauchy prior.
+
+    Raises:
+        ValueError: prior_scale is not positive.
+    """
+    check_positive("prior_scale", prior_scale)
+    spread = 2.0 * torch.exp(2.0 * log_scale)
+    log_rate = torch.logaddexp(spread - 2.0 * location, location.new_tensor(-2.0 * math.log(prior_scale)))
+    constant = math.log(math.pi * prior_scale) - 0.5 * math.log(2.0 * math.pi * math.e) - math.log(2.0)
+    return log_rate + location - log_scale + constant

@@ -1,0 +1,95 @@
+"""The rates of section 4 of Bai, Song and Cheng (2020) and the prior inclusion probability that they lead to."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from bnnlib._checks import check_count, check_positive
+
+
+def num_network_parameters(sizes: Sequence[int]) -> int:
+    """Number T of weights and biases of a fully connected network with layer widths `sizes` (inputs first, outputs last)."""
+    if len(sizes) < 2:
+        raise ValueError(f"sizes is {list(sizes)}, but a network needs at least an input and an output width.")
+    return sum((fan_in + 1) * fan_out for fan_in, fan_out in zip(sizes[:-1], sizes[1:], strict=True))
+
+
+def theoretical_inclusion_probability(
+    num_parameters: int, num_hidden_layers: int, width: int, num_samples: int, num_inputs: int, delta: float = 0.1
+) -> float:
+    """lambda_opt of Theorem 4.1: log(1/lambda) = log T + delta [(L + 1) log N + log(sqrt(n) p)], equation (svb-lambda-opt).
+
+    Args:
+        num_parameters: T, all weights and biases.
+        num_hidden_layers: L.
+        width: N, the units of a hidden layer.
+        num_samples: n, the training observations.
+        num_inputs: p.
+        delta: the theorem's free constant; 0.1 in all of the paper's experiments.
+
+    Raises:
+        ValueError: a count is below 1 or delta is not positive.
+    """
+    for name, value in (
+        ("num_parameters", num_parameters),
+        ("num_hidden_layers", num_hidden_layers),
+        ("width", width),
+        ("num_samples", num_samples),
+        ("num_inputs", num_inputs),
+    ):
+        check_count(name, value)
+    check_positive("delta", delta)
+    growth = (num_hidden_layers + 1) * math.log(width) + math.log(math.sqrt(num_samples) * num_inputs)
+    return math.exp(-math.log(num_parameters) - delta * growth)
+
+
+def inclusion_probability_for(sizes: Sequence[int], num_samples: int, delta: float = 0.1) -> float:
+    """`theoretical_inclusion_probability` of a fully connected network given by its layer widths.
+
+    Hidden layers of different widths count with the widest one, as the published descendants of the method do.
+    """
+    hidden = list(sizes[1:-1])
+    if not hidden:
+        raise ValueError(f"sizes is {list(sizes)}, but the rates need at least one hidden layer.")
+    return theoretical_inclusion_probability(
+        num_network_parameters(sizes), len(hidden), max(hidden), num_samples, sizes[0], delta
+    )
+
+
+def bic_inclusion_probability(num_samples: int) -> float:
+    """exp(-2 log n), the heuristic of Hubin and Storvik (2019): it knows the sample size and nothing of the network."""
+    check_count("num_samples", num_samples)
+    return math.exp(-2.0 * math.log(num_samples))
+
+
+def variational_error_rate(
+    num_samples: int, num_inputs: int, num_hidden_layers: int, width: int, sparsity: float
+) -> float:
+    """r_n = ((L + 1) s/n) log N + (s/n) log(p sqrt(n/s)), equation (svb-rate): the price of s active weights."""
+    for name, value in (("num_samples", num_samples), ("sparsity", sparsity)):
+        check_positive(name, value)
+    share = sparsity / num_samples
+    return share * (
+        (num_hidden_layers + 1) * math.log(width) + math.log(num_inputs * math.sqrt(num_samples / sparsity))
+    )
+
+
+def estimation_error_rate(variational_rate: float, num_samples: int, delta: float = 1.01) -> float:
+    """epsilon_n^2 = r_n log(n)^delta with delta > 1, equation (svb-epsilon)."""
+    if delta <= 1:
+        raise ValueError(f"delta is {delta}, but Lemma 4.2 needs delta > 1.")
+    return variational_rate * math.log(num_samples) ** delta
+
+
+def squared_hellinger(difference: Tensor, noise_scale: float = 1.0) -> Tensor:
+    """d^2 = E_X[1 - exp(-(f - f0)^2 / (8 noise_scale^2))] over the first dimension, equation (svb-hellinger).
+
+    Args:
+        difference: f(X) - f0(X) at a sample of inputs, shape (num_inputs, ...).
+    """
+    check_positive("noise_scale", noise_scale)
+    return -torch.expm1(-difference.square() / (8.0 * noise_scale**2)).mean(dim=0)

@@ -1,0 +1,35 @@
+"""Sparse variational dropout: multiplicative Gaussian noise under the log-uniform prior."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+# Molchanov, Ashukha and Vetrov (2017), equation (14): a fit of the divergence, which has no closed form
+_K1, _K2, _K3 = 0.63576, 1.87320, 1.48695
+
+
+def log_alpha(mean: Tensor, log_variance: Tensor, eps: float = 1e-8) -> Tensor:
+    """log of alpha = sigma^2 / mean^2, the variance of the multiplicative noise, equation (svb-vd-alpha).
+
+    Args:
+        mean, log_variance: tensors of one shape.
+        eps: added to mean^2, so that a weight at 0 has a large but finite alpha.
+    """
+    return log_variance - torch.log(mean.square() + eps)
+
+
+def sparse_vd_kl(log_alpha: Tensor) -> Tensor:
+    """KL of N(mean, alpha mean^2) to the log-uniform prior, per weight, in nats, up to its infinite constant.
+
+    Equation (svb-vd-kl): k1 - k1 sigmoid(k2 + k3 log alpha) + log(1 + 1/alpha)/2, the approximation of Molchanov et al. (2017) with
+    the constant chosen so that it falls to 0 as alpha grows.
+    """
+    return _K1 * torch.sigmoid(-(_K2 + _K3 * log_alpha)) + 0.5 * F.softplus(-log_alpha)
+
+
+def sparse_vd_kl_grad(log_alpha: Tensor) -> Tensor:
+    """Derivative of `sparse_vd_kl` in log alpha, in closed form."""
+    gate = torch.sigmoid(_K2 + _K3 * log_alpha)
+    return -_K1 * _K3 * gate * (1.0 - gate) - 0.5 * torch.sigmoid(-log_alpha)

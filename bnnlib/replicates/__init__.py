@@ -1,0 +1,26 @@
+"""Many small networks trained as one stacked batch: replicates of a simulation, or the settings of a grid."""
+
+from bnnlib.replicates.baselines import StackedHorseshoe, StackedSparseVD
+from bnnlib.replicates.fit import Divergence, fit_stacked, gaussian_nll
+from bnnlib.replicates.layout import Layout
+from bnnlib.replicates.network import StackedMLP
+from bnnlib.replicates.posteriors import (
+    StackedDeterministic,
+    StackedGaussian,
+    StackedPosterior,
+    StackedSpikeSlab,
+)
+
+__all__ = [
+    "Divergence",
+    "Layout",
+    "StackedDeterministic",
+    "StackedGaussian",
+    "StackedHorseshoe",
+    "StackedMLP",
+    "StackedPosterior",
+    "StackedSparseVD",
+    "StackedSpikeSlab",
+    "fit_stacked",
+    "gaussian_nll",
+]

@@ -1,0 +1,147 @@
+"""The two Bayesian baselines whose weights are not drawn as one flat product: variational dropout and the horseshoe."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from bnnlib import functional as bF
+from bnnlib._checks import check_positive
+from bnnlib.replicates.layout import Layout
+from bnnlib.replicates.posteriors import StackedPosterior
+
+
+class StackedSparseVD(StackedPosterior):
+    """Sparse variational dropout (Molchanov et al., 2017): log-uniform prior, additive noise, local reparameterisation.
+
+    Weights with log alpha above `threshold` (3 in the paper: a dropout rate over 0.95) are not active. Biases are deterministic,
+    as published, and count as active.
+    """
+
+    fuses_kl = False
+
+    def __init__(self, layout: Layout, weight: Tensor, initial_log_variance: float = -10.0, threshold: float = 3.0):
+        super().__init__()
+        self.layout, self.threshold = layout, threshold
+        self.weight = nn.Parameter(weight.clone())
+        self.weight_log_variance = nn.Parameter(torch.full_like(weight, initial_log_variance))
+        self.register_buffer("is_weight", layout.weight_mask())
+
+    def log_alpha(self) -> Tensor:
+        """log(sigma^2 / mean^2), shape (replicates, parameters)."""
+        return bF.log_alpha(self.weight, self.weight_log_variance)
+
+    def draw(self, generator=None, kl_weight=0.0):
+        noise = torch.empty_like(self.weight).normal_(generator=generator) * self.is_weight
+        kept = self.active() if not self.training else 1.0
+        return (self.weight + torch.exp(0.5 * self.weight_log_variance) * noise) * kept
+
+    def draw_layers(self, generator=None, kl_weight=0.0):
+        if not self.training:
+            return super().draw_layers(generator)
+        means = self.layout.layers(self.weight)
+        variances = self.layout.layers(self.weight_log_variance.exp())
+        return [(w, b, v) for (w, b), (v, _) in zip(means, variances, strict=True)]
+
+    def linear(self, layer, h, generator):
+        if len(layer) == 2:
+            return super().linear(layer, h, generator)
+        weight, bias, variance = layer
+        mean = torch.baddbmm(bias, weight, h)
+        spread = torch.sqrt(torch.bmm(variance, h.square()) + 1e-12)
+        return mean + spread * torch.empty_like(mean).normal_(generator=generator)
+
+    def mean(self):
+        return self.weight.detach() * self.active()
+
+    def kl_divergence(self):
+        return (bF.sparse_vd_kl(self.log_alpha()) * self.is_weight).sum(dim=1)
+
+    def active(self):
+        return (self.log_alpha().detach() < self.threshold) | ~self.is_weight
+
+
+class StackedHorseshoe(StackedPosterior):
+    """Horseshoe network, non-centered and factorised (Ghosh, Yao and Doshi-Velez, 2018).
+
+    The incoming weights (and bias) of hidden unit k in layer l are tau_k * upsilon_l * beta with beta ~ N(0, 1), tau_k ~ C+(0, unit
+    scale), upsilon_l ~ C+(0, layer scale); the output layer has a Gaussian prior. Posteriors: log-normal for the scales, Gaussian for
+    beta. Sparsity is by unit: a hidden unit is off when the median of its scale tau_k * upsilon_l is below `threshold`.
+    """
+
+    fuses_kl = False
+
+    def __init__(
+        self,
+        layout: Layout,
+        weight: Tensor,
+        unit_scale: float = 1.0,
+        layer_scale: float = 1.0,
+        output_scale: float = 1.0,
+        initial_scale: float = 0.0025,
+        threshold: float = 0.05,
+    ):
+        super().__init__()
+        for name, value in (("unit_scale", unit_scale), ("layer_scale", layer_scale), ("output_scale", output_scale)):
+            check_positive(name, value)
+        self.layout, self.threshold = layout, threshold
+        self.unit_scale, self.layer_scale = unit_scale, layer_scale
+        hidden = layout.sizes[1:-1]
+        rows, stack = sum(hidden), layout.replicates
+        self.weight = nn.Parameter(weight.clone())
+        self.weight_rho = nn.Parameter(torch.full_like(weight, float(bF.softplus_inverse(initial_scale))))
+        self.unit_location = nn.Parameter(weight.new_zeros(stack, rows))
+        self.unit_log_scale = nn.Parameter(weight.new_full((stack, rows), -3.0))
+        self.layer_location = nn.Parameter(weight.new_zeros(stack, len(hidden)))
+        self.layer_log_scale = nn.Parameter(weight.new_full((stack, len(hidden)), -3.0))
+        self.register_buffer("layer_of_row", torch.repeat_interleave(torch.arange(len(hidden)), torch.tensor(hidden)))
+        # which unit scale multiplies each flat weight; the output layer reads the extra last column, which is 1
+        owner = [
+            self._owners(layer, start) for layer, start in zip(range(layout.num_layers), self._starts(), strict=True)
+        ]
+        self.register_buffer("owner", torch.cat(owner))
+        prior = torch.ones(layout.num_parameters)
+        prior[self.owner == rows] = output_scale
+        self.register_buffer("prior_scale", prior.to(weight.dtype))
+
+    def _starts(self) -> list[int]:
+        sizes = self.layout.sizes[1:]
+        return [sum(sizes[:layer]) for layer in range(len(sizes))]
+
+    def _owners(self, layer: int, start: int) -> Tensor:
+        fan_in, fan_out = self.layout.pairs[layer]
+        last = layer == self.layout.num_layers - 1
+        units = torch.full((fan_out,), start) if last else torch.arange(start, start + fan_out)
+        return torch.cat([units.repeat_interleave(fan_in), units])
+
+    def _rows(self, noise: bool, generator: torch.Generator | None) -> Tensor:
+        """Scale of every hidden unit and a final 1 for the outputs, shape (replicates, hidden units + 1)."""
+        unit, layer = self.unit_location, self.layer_location
+        if noise:
+            unit = unit + self.unit_log_scale.exp() * torch.empty_like(unit).normal_(generator=generator)
+            layer = layer + self.layer_log_scale.exp() * torch.empty_like(layer).normal_(generator=generator)
+        return F.pad((unit + layer[:, self.layer_of_row]).exp(), (0, 1), value=1.0)
+
+    def draw(self, generator=None, kl_weight=0.0):
+        noise = torch.empty_like(self.weight).normal_(generator=generator)
+        beta = bF.gaussian_weight(self.weight, self.weight_rho, noise)
+        return beta * self._rows(True, generator)[:, self.owner]
+
+    def mean(self):
+        spread = torch.exp(2 * self.unit_log_scale) + torch.exp(2 * self.layer_log_scale)[:, self.layer_of_row]
+        rows = self._rows(False, None) * F.pad(torch.exp(0.5 * spread), (0, 1), value=1.0)
+        return (self.weight * rows[:, self.owner]).detach()
+
+    def kl_divergence(self):
+        beta = bF.gaussian_kl(self.weight, F.softplus(self.weight_rho), self.prior_scale).sum(dim=1)
+        unit = bF.half_cauchy_kl(self.unit_location, self.unit_log_scale, self.unit_scale).sum(dim=1)
+        layer = bF.half_cauchy_kl(self.layer_location, self.layer_log_scale, self.layer_scale).sum(dim=1)
+        return beta + unit + layer
+
+    def active_units(self) -> Tensor:
+        """Boolean (replicates, hidden units): median scale at or above the threshold."""
+        return self._rows(False, None)[:, :-1].detach() >= self.threshold
+
+    def active(self):
+        return F.pad(self.active_units(), (0, 1), value=True)[:, self.owner]

@@ -1,0 +1,64 @@
+"""Where the weights of each layer lie inside the flat parameter vector of one network of a stack."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from bnnlib._checks import check_count
+
+
+class Layout:
+    """Flat storage order of a stack of fully connected networks: weight (fan_out x fan_in), bias, layer by layer.
+
+    One flat tensor for all layers means one noise draw and one pass of elementwise operations a step, whatever the depth.
+
+    Args:
+        sizes: layer widths, inputs first.
+        replicates: networks in the stack.
+
+    Raises:
+        ValueError: fewer than two sizes, or a size below 1.
+    """
+
+    def __init__(self, sizes: Sequence[int], replicates: int):
+        if len(sizes) < 2:
+            raise ValueError(f"sizes is {list(sizes)}, but a network needs at least an input and an output width.")
+        self.sizes = tuple(check_count("a layer width", size) for size in sizes)
+        self.replicates = check_count("replicates", replicates)
+        self.splits = [n for a, b in self.pairs for n in (a * b, b)]
+        self.num_parameters = sum(self.splits)
+
+    @property
+    def pairs(self) -> list[tuple[int, int]]:
+        """(fan_in, fan_out) of each layer."""
+        return list(zip(self.sizes[:-1], self.sizes[1:], strict=True))
+
+    @property
+    def num_layers(self) -> int:
+        return len(self.sizes) - 1
+
+    def layers(self, flat: Tensor) -> list[tuple[Tensor, Tensor]]:
+        """Views (replicates, fan_out, fan_in) and (replicates, fan_out, 1) of every layer's weights and biases."""
+        parts = iter(flat.split(self.splits, dim=1))  # one autograd node: its backward is a single concatenation
+        return [
+            (next(parts).unflatten(1, (fan_out, fan_in)), next(parts).unsqueeze(2)) for fan_in, fan_out in self.pairs
+        ]
+
+    def weight_mask(self) -> Tensor:
+        """Boolean (parameters,): True for weights, False for biases."""
+        return torch.cat([torch.full((n,), k % 2 == 0) for k, n in enumerate(self.splits)])
+
+    def uniform(self, low: float, high: float, generator: torch.Generator | None, dtype=torch.float32) -> Tensor:
+        """Initial values U(low, high) for all weights and biases, shape (replicates, parameters)."""
+        values = torch.empty(self.replicates, self.num_parameters, dtype=dtype)
+        return values.uniform_(low, high, generator=generator)
+
+    def kaiming_uniform(self, generator: torch.Generator | None, dtype=torch.float32) -> Tensor:
+        """Initial values as torch.nn.Linear draws them: U(-1/sqrt(fan_in), 1/sqrt(fan_in)) for weights and biases."""
+        flat = self.uniform(-1.0, 1.0, generator, dtype)
+        bounds = [1.0 / math.sqrt(fan_in) for fan_in, fan_out in self.pairs for _ in range((fan_in + 1) * fan_out)]
+        return flat * torch.tensor(bounds, dtype=dtype)

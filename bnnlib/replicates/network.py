@@ -1,0 +1,73 @@
+"""A stack of fully connected networks of one architecture, evaluated together by batched matrix products."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+from bnnlib.replicates.posteriors import StackedPosterior
+
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": torch.relu, "tanh": torch.tanh, "sigmoid": torch.sigmoid}
+
+
+class StackedMLP(nn.Module):
+    """R independent fully connected networks that differ in weights and data but not in shape.
+
+    Args:
+        posterior: distribution of all weights (see `bnnlib.replicates.posteriors`); it fixes sizes and R.
+        activation: "relu", "tanh" or "sigmoid".
+
+    Shapes:
+        input (R, batch, inputs) or, shared by all replicates, (batch, inputs); output (R, batch, outputs).
+
+    Raises:
+        ValueError: unknown activation.
+    """
+
+    def __init__(self, posterior: StackedPosterior, activation: str = "relu"):
+        super().__init__()
+        if activation not in ACTIVATIONS:
+            raise ValueError(f"activation is {activation!r}, but it must be one of {', '.join(ACTIVATIONS)}.")
+        self.posterior, self.activation = posterior, activation
+
+    @property
+    def replicates(self) -> int:
+        return self.posterior.layout.replicates
+
+    def forward(self, x: Tensor, generator: torch.Generator | None = None, kl_weight: float = 0.0) -> Tensor:
+        return self.propagate(self.posterior.draw_layers(generator, kl_weight), x, generator)
+
+    def mean_forward(self, x: Tensor) -> Tensor:
+        """Outputs of the networks whose weights are the posterior means."""
+        return self.propagate(self.posterior.layout.layers(self.posterior.mean()), x)
+
+    def propagate(
+        self, layers: list[tuple[Tensor, ...]], x: Tensor, generator: torch.Generator | None = None
+    ) -> Tensor:
+        """Outputs for given layers (from `posterior.draw_layers` or `layout.layers`)."""
+        h = (x.expand(self.replicates, *x.shape) if x.dim() == 2 else x).transpose(1, 2)
+        act = ACTIVATIONS[self.activation]
+        for layer in layers[:-1]:
+            h = act(self.posterior.linear(layer, h, generator))
+        return self.posterior.linear(layers[-1], h, generator).transpose(1, 2)
+
+    @torch.no_grad()
+    def predict(
+        self, x: Tensor, num_samples: int = 30, generator: torch.Generator | None = None, chunk_size: int = 2048
+    ) -> Tensor:
+        """Posterior draws of the outputs, shape (num_samples, R, batch, outputs), each draw with one set of weights.
+
+        Memory beyond the result is bounded by `chunk_size` inputs at a time.
+        """
+        was_training = self.training
+        self.eval()
+        try:
+            draws = []
+            for _ in range(num_samples):
+                layers = self.posterior.draw_layers(generator)
+                draws.append(torch.cat([self.propagate(layers, part) for part in x.split(chunk_size, dim=-2)], dim=1))
+            return torch.stack(draws)
+        finally:
+            self.train(was_training)
