@@ -30,4 +30,30 @@ from bnnlib.functional.theory import (
 )
 from bnnlib.functional.variational_dropout import log_alpha, sparse_vd_kl, sparse_vd_kl_grad
 
-__all__ = [name for name in dir() if not name.startswith("_")]
+__all__ = [
+    "bernoulli_kl",
+    "bic_inclusion_probability",
+    "estimation_error_rate",
+    "gaussian_kl",
+    "gaussian_kl_grad",
+    "gaussian_kl_sum",
+    "gaussian_weight",
+    "gumbel_softmax_gate",
+    "half_cauchy_kl",
+    "inclusion_probability_for",
+    "log_alpha",
+    "log_odds",
+    "logistic_noise",
+    "num_network_parameters",
+    "softplus_inverse",
+    "sparse_vd_kl",
+    "sparse_vd_kl_grad",
+    "spike_slab_inverse_cdf",
+    "spike_slab_kl",
+    "spike_slab_kl_grad",
+    "spike_slab_kl_sum",
+    "spike_slab_weight",
+    "squared_hellinger",
+    "theoretical_inclusion_probability",
+    "variational_error_rate",
+]

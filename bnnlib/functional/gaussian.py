@@ -1,4 +1,4 @@
-"""Gaussian weights: sampling by location and scale, and the Kullback-Leibler divergence to a centered Gaussian prior."""
+"""Gaussian weights: sampling by location and scale, and the divergence to a centered Gaussian prior."""
 
 from __future__ import annotations
 
@@ -110,7 +110,9 @@ class _GaussianKLSum(torch.autograd.Function):
 
 
 def gaussian_kl_sum(mean: Tensor, rho: Tensor, prior_scale: float, with_value: bool = True) -> Tensor:
-    """Exact sum over all weights of KL(N(mean, softplus(rho)^2) || N(0, prior_scale^2)), in nats, with a closed-form gradient.
+    """Exact sum over all weights of KL(N(mean, softplus(rho)^2) || N(0, prior_scale^2)), in nats.
+
+    Its gradient is evaluated in closed form.
 
     Args:
         mean, rho: parameters of one shape.

@@ -1,7 +1,7 @@
 """Dirac spike-and-slab weights: gate times Gaussian slab, its relaxation, its exact divergence and gradients.
 
-The family is equation (7) of Bai, Song and Cheng (2020): theta = gamma * (mean + scale * eps) with gamma ~ Bernoulli(phi),
-stored as mean, rho (scale = softplus(rho)) and logit (phi = sigmoid(logit)).
+The family is equation (7) of Bai, Song and Cheng (2020): theta = gamma * (mean + scale * eps) with
+gamma ~ Bernoulli(phi), stored as mean, rho (scale = softplus(rho)) and logit (phi = sigmoid(logit)).
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ def log_odds(probability: float | Tensor) -> float | Tensor:
 def bernoulli_kl(logit: Tensor, prior_inclusion_probability: float | Tensor) -> Tensor:
     """KL(Bern(sigmoid(logit)) || Bern(prior_inclusion_probability)) in nats, finite for every finite logit.
 
-    Equation (svb-bernoulli-kl), the second term of equation (10). Both logarithms are taken as logsigmoid, so that nothing is
-    computed as log(0) or as 1 - 1 (a direct evaluation is NaN beyond logits of 36.7 in double precision).
+    Equation (svb-bernoulli-kl), the second term of equation (10). Both logarithms are taken as logsigmoid, so
+    that nothing is computed as log(0) or as 1 - 1: a direct evaluation is NaN beyond logits of 36.7 in float64.
 
     Raises:
         ValueError: the prior probability is not strictly between 0 and 1.
@@ -55,8 +55,8 @@ def spike_slab_kl(
 ) -> Tensor:
     """KL of the Dirac spike-and-slab posterior to the Dirac spike-and-slab prior, per weight, in nats.
 
-    Equation (svb-kl): KL(Bern(phi) || Bern(lambda)) + phi * KL(N(mean, scale^2) || N(0, prior_scale^2)), the last two terms
-    of equation (10) of Bai, Song and Cheng (2020).
+    Equation (svb-kl): KL(Bern(phi) || Bern(lambda)) + phi * KL(N(mean, scale^2) || N(0, prior_scale^2)), the last
+    two terms of equation (10) of Bai, Song and Cheng (2020).
 
     Args:
         mean, scale, logit: tensors that broadcast; scale > 0 is a standard deviation, phi = sigmoid(logit).
@@ -113,7 +113,7 @@ def gumbel_softmax_gate(logit: Tensor, logistic: Tensor, temperature: float = 0.
 
 
 class _SpikeSlabWeight(torch.autograd.Function):
-    """Forward with the hard gate, backward through the soft one; also adds kl_weight times the KL's closed-form gradient."""
+    """Hard gate forward, soft gate backward; the backward pass also adds kl_weight times the gradient of the KL."""
 
     @staticmethod
     def forward(ctx, mean, rho, logit, noise, logistic, temperature, prior_logit, prior_scale, kl_weight):
@@ -204,10 +204,10 @@ def spike_slab_kl_sum(
 
 
 def spike_slab_inverse_cdf(uniform: Tensor, mean: Tensor, scale: Tensor, inclusion_probability: Tensor) -> Tensor:
-    """theta = F^{-1}(u) for the Dirac spike-and-slab distribution, the reparameterisation of section 5, first paragraph.
+    """theta = F^{-1}(u) for the Dirac spike-and-slab distribution, the first reparameterisation of section 5.
 
-    Equation (svb-inverse-cdf). Differentiable in mean, scale and inclusion_probability wherever theta is not 0; on the atom the
-    derivative is 0. Any shapes that broadcast.
+    Equation (svb-inverse-cdf). Differentiable in mean, scale and inclusion_probability wherever theta is not 0; on
+    the atom the derivative is 0. Any shapes that broadcast.
 
     Raises:
         ValueError: an inclusion probability is outside [0, 1] or a scale is not positive.

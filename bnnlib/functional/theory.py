@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 
 import torch
 from torch import Tensor
@@ -12,16 +13,18 @@ from bnnlib._checks import check_count, check_positive
 
 
 def num_network_parameters(sizes: Sequence[int]) -> int:
-    """Number T of weights and biases of a fully connected network with layer widths `sizes` (inputs first, outputs last)."""
+    """Number T of weights and biases of a fully connected network with layer widths `sizes`, inputs first."""
     if len(sizes) < 2:
         raise ValueError(f"sizes is {list(sizes)}, but a network needs at least an input and an output width.")
-    return sum((fan_in + 1) * fan_out for fan_in, fan_out in zip(sizes[:-1], sizes[1:], strict=True))
+    return sum((fan_in + 1) * fan_out for fan_in, fan_out in pairwise(sizes))
 
 
 def theoretical_inclusion_probability(
     num_parameters: int, num_hidden_layers: int, width: int, num_samples: int, num_inputs: int, delta: float = 0.1
 ) -> float:
-    """lambda_opt of Theorem 4.1: log(1/lambda) = log T + delta [(L + 1) log N + log(sqrt(n) p)], equation (svb-lambda-opt).
+    """lambda_opt of Theorem 4.1: log(1/lambda) = log T + delta [(L + 1) log N + log(sqrt(n) p)].
+
+    Equation (svb-lambda-opt).
 
     Args:
         num_parameters: T, all weights and biases.

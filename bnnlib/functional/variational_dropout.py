@@ -23,8 +23,8 @@ def log_alpha(mean: Tensor, log_variance: Tensor, eps: float = 1e-8) -> Tensor:
 def sparse_vd_kl(log_alpha: Tensor) -> Tensor:
     """KL of N(mean, alpha mean^2) to the log-uniform prior, per weight, in nats, up to its infinite constant.
 
-    Equation (svb-vd-kl): k1 - k1 sigmoid(k2 + k3 log alpha) + log(1 + 1/alpha)/2, the approximation of Molchanov et al. (2017) with
-    the constant chosen so that it falls to 0 as alpha grows.
+    Equation (svb-vd-kl): k1 - k1 sigmoid(k2 + k3 log alpha) + log(1 + 1/alpha)/2, the approximation of Molchanov
+    et al. (2017) with the constant chosen so that it falls to 0 as alpha grows.
     """
     return _K1 * torch.sigmoid(-(_K2 + _K3 * log_alpha)) + 0.5 * F.softplus(-log_alpha)
 

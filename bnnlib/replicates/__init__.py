@@ -10,6 +10,7 @@ from bnnlib.replicates.posteriors import (
     StackedPosterior,
     StackedSpikeSlab,
 )
+from bnnlib.replicates.pruned import fit_agp, fit_lottery_ticket, prune_stacked
 
 __all__ = [
     "Divergence",
@@ -21,6 +22,9 @@ __all__ = [
     "StackedPosterior",
     "StackedSparseVD",
     "StackedSpikeSlab",
+    "fit_agp",
+    "fit_lottery_ticket",
     "fit_stacked",
     "gaussian_nll",
+    "prune_stacked",
 ]

@@ -15,8 +15,8 @@ from bnnlib.replicates.posteriors import StackedPosterior
 class StackedSparseVD(StackedPosterior):
     """Sparse variational dropout (Molchanov et al., 2017): log-uniform prior, additive noise, local reparameterisation.
 
-    Weights with log alpha above `threshold` (3 in the paper: a dropout rate over 0.95) are not active. Biases are deterministic,
-    as published, and count as active.
+    Weights with log alpha above `threshold` (3 in the paper: a dropout rate over 0.95) are not active. Biases are
+    deterministic, as published, and do not count.
     """
 
     fuses_kl = False
@@ -61,13 +61,17 @@ class StackedSparseVD(StackedPosterior):
     def active(self):
         return (self.log_alpha().detach() < self.threshold) | ~self.is_weight
 
+    def sparsity(self):
+        return 100.0 * self.active()[:, self.is_weight].double().mean(dim=1)
+
 
 class StackedHorseshoe(StackedPosterior):
     """Horseshoe network, non-centered and factorised (Ghosh, Yao and Doshi-Velez, 2018).
 
-    The incoming weights (and bias) of hidden unit k in layer l are tau_k * upsilon_l * beta with beta ~ N(0, 1), tau_k ~ C+(0, unit
-    scale), upsilon_l ~ C+(0, layer scale); the output layer has a Gaussian prior. Posteriors: log-normal for the scales, Gaussian for
-    beta. Sparsity is by unit: a hidden unit is off when the median of its scale tau_k * upsilon_l is below `threshold`.
+    The incoming weights (and bias) of hidden unit k in layer l are tau_k * upsilon_l * beta with beta ~ N(0, 1),
+    tau_k ~ C+(0, unit_scale), upsilon_l ~ C+(0, layer_scale); the output layer has a Gaussian prior. Posteriors:
+    log-normal for the scales, Gaussian for beta. Sparsity is by unit: a hidden unit is off when the median of its
+    scale tau_k * upsilon_l is below `threshold`.
     """
 
     fuses_kl = False
@@ -97,17 +101,12 @@ class StackedHorseshoe(StackedPosterior):
         self.layer_log_scale = nn.Parameter(weight.new_full((stack, len(hidden)), -3.0))
         self.register_buffer("layer_of_row", torch.repeat_interleave(torch.arange(len(hidden)), torch.tensor(hidden)))
         # which unit scale multiplies each flat weight; the output layer reads the extra last column, which is 1
-        owner = [
-            self._owners(layer, start) for layer, start in zip(range(layout.num_layers), self._starts(), strict=True)
-        ]
-        self.register_buffer("owner", torch.cat(owner))
+        starts = [sum(layout.sizes[1 : layer + 1]) for layer in range(layout.num_layers)]
+        owners = [self._owners(layer, start) for layer, start in enumerate(starts)]
+        self.register_buffer("owner", torch.cat(owners))
         prior = torch.ones(layout.num_parameters)
         prior[self.owner == rows] = output_scale
         self.register_buffer("prior_scale", prior.to(weight.dtype))
-
-    def _starts(self) -> list[int]:
-        sizes = self.layout.sizes[1:]
-        return [sum(sizes[:layer]) for layer in range(len(sizes))]
 
     def _owners(self, layer: int, start: int) -> Tensor:
         fan_in, fan_out = self.layout.pairs[layer]

@@ -55,8 +55,8 @@ def fit_stacked(
 ) -> torch.optim.Optimizer:
     """Minimize mean NLL + kl_scale * KL / n for all replicates at once, by Adam.
 
-    The gradient of a replicate depends on its own data and weights only, so the stack trains as the networks would alone. Rows are
-    visited in one random order an epoch, shared by the replicates, whose data are independent anyway.
+    The gradient of a replicate depends on its own data and weights only, so the stack trains as the networks would
+    alone. Rows are visited in one random order an epoch, shared by the replicates, whose data are independent anyway.
 
     Args:
         model: the stack.
@@ -81,8 +81,9 @@ def fit_stacked(
     check_positive("learning_rate", learning_rate)
     if x.dim() != 3 or y.dim() != 3 or x.shape[:2] != y.shape[:2] or x.shape[1] != model.replicates:
         raise ValueError(
-            f"x has shape {tuple(x.shape)} and y {tuple(y.shape)}, but they must be (n, {model.replicates}, inputs) and "
-            f"(n, {model.replicates}, outputs): stack your data sets along the second dimension."
+            f"x has shape {tuple(x.shape)} and y {tuple(y.shape)}, but they must be "
+            f"(n, {model.replicates}, inputs) and (n, {model.replicates}, outputs): "
+            "stack your data sets along the second dimension."
         )
     n, fuses = len(x), model.posterior.fuses_kl
     optimizer = optimizer or torch.optim.Adam(model.parameters(), lr=learning_rate, fused=True)

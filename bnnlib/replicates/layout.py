@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 
 import torch
 from torch import Tensor
@@ -14,7 +15,7 @@ from bnnlib._checks import check_count
 class Layout:
     """Flat storage order of a stack of fully connected networks: weight (fan_out x fan_in), bias, layer by layer.
 
-    One flat tensor for all layers means one noise draw and one pass of elementwise operations a step, whatever the depth.
+    One flat tensor for all layers means one noise draw and one pass of elementwise operations a step at any depth.
 
     Args:
         sizes: layer widths, inputs first.
@@ -35,7 +36,7 @@ class Layout:
     @property
     def pairs(self) -> list[tuple[int, int]]:
         """(fan_in, fan_out) of each layer."""
-        return list(zip(self.sizes[:-1], self.sizes[1:], strict=True))
+        return list(pairwise(self.sizes))
 
     @property
     def num_layers(self) -> int:

@@ -22,8 +22,8 @@ class StackedPosterior(nn.Module):
     def draw(self, generator: torch.Generator | None, kl_weight: float = 0.0) -> Tensor:
         """One draw of all weights, shape (replicates, parameters).
 
-        With `kl_weight` the backward pass of the draw adds that multiple of the KL divergence's gradient in closed form, if
-        `fuses_kl`; otherwise the training loop differentiates `kl_divergence`.
+        With `kl_weight` the backward pass of the draw adds that multiple of the KL divergence's gradient in closed
+        form, if `fuses_kl`; otherwise the training loop differentiates `kl_divergence`.
         """
         raise NotImplementedError
 
@@ -34,7 +34,8 @@ class StackedPosterior(nn.Module):
     def linear(self, layer: tuple[Tensor, ...], h: Tensor, generator: torch.Generator | None) -> Tensor:
         """Pre-activations (replicates, fan_out, batch) for inputs h of shape (replicates, fan_in, batch).
 
-        Features come before the batch: with a handful of units a layer, the product is then a wide matrix and about ten times faster.
+        Features come before the batch: with a handful of units a layer, the product is then a wide matrix and about
+        ten times faster.
         """
         weight, bias = layer
         return torch.baddbmm(bias, weight, h)
@@ -77,9 +78,13 @@ class StackedDeterministic(StackedPosterior):
     def active(self):
         return self.mask
 
+    def sparsity(self):
+        """Share of kept weights in percent; magnitude pruning leaves the biases alone and does not count them."""
+        return 100.0 * self.mask[:, self.layout.weight_mask()].double().mean(dim=1)
+
 
 class StackedGaussian(StackedPosterior):
-    """Independent Gaussian posterior under N(0, prior_scale^2): the dense variational network (Blundell et al., 2015)."""
+    """Independent Gaussian posterior under N(0, prior_scale^2): dense variational network (Blundell et al., 2015)."""
 
     def __init__(self, layout: Layout, weight: Tensor, prior_scale: float = 1.0, initial_scale: float = 0.0025):
         super().__init__()
@@ -112,8 +117,8 @@ class StackedSpikeSlab(StackedPosterior):
         temperature: tau of the Gumbel-softmax backward pass.
 
     Raises:
-        ValueError: a probability is not strictly between 0 and 1, a scale or the temperature is not positive, or the number of
-            prior probabilities is not the number of replicates.
+        ValueError: a probability is not strictly between 0 and 1, a scale or the temperature is not positive, or the
+            number of prior probabilities is not the number of replicates.
     """
 
     def __init__(

@@ -1,0 +1,98 @@
+"""The simulated regressions of Bai, Song and Cheng (2020), section 6. The noise is N(0, 1) throughout."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import torch
+from torch import Tensor
+
+from bnnlib._checks import check_count
+
+# The dense teacher's parameters are drawn once, so that all replicates estimate the same function.
+_TEACHER_SEED = 20201
+DENSE_SIZES = (20, 6, 6, 1)
+NUM_SPARSE_INPUTS = 100
+NUM_SIMULATION_TWO_INPUTS = 200
+DESIGNS = ("uniform", "normal")
+
+
+def _design(num_samples: int, num_inputs: int, generator: torch.Generator | None, design: str = "uniform") -> Tensor:
+    check_count("num_samples", num_samples)
+    if design not in DESIGNS:
+        raise ValueError(f"design is {design!r}, but it must be one of {', '.join(DESIGNS)}.")
+    x = torch.empty(num_samples, num_inputs)
+    return x.normal_(generator=generator) if design == "normal" else x.uniform_(-1.0, 1.0, generator=generator)
+
+
+def _with_noise(x: Tensor, f: Tensor, generator: torch.Generator | None) -> tuple[Tensor, Tensor, Tensor]:
+    f = f.unsqueeze(-1)
+    return x, f + torch.empty_like(f).normal_(generator=generator), f
+
+
+def dense_teacher(num_samples: int, generator: torch.Generator | None = None) -> tuple[Tensor, Tensor, Tensor]:
+    """Simulation I (A): a dense 20-6-6-1 sigmoid network, parameters U(0, 1), inputs U(-1, 1).
+
+    Returns:
+        x (num_samples, 20), y = f + noise (num_samples, 1), f (num_samples, 1).
+    """
+    x = _design(num_samples, DENSE_SIZES[0], generator)
+    fixed = torch.Generator().manual_seed(_TEACHER_SEED)
+    h = x
+    for layer, (fan_in, fan_out) in enumerate(pairwise(DENSE_SIZES)):
+        weight, bias = torch.rand(fan_in, fan_out, generator=fixed), torch.rand(fan_out, generator=fixed)
+        h = h @ weight + bias
+        h = torch.sigmoid(h) if layer < len(DENSE_SIZES) - 2 else h
+    return _with_noise(x, h[:, 0], generator)
+
+
+def sparse_teacher_function(x: Tensor) -> Tensor:
+    """The sparse tanh teacher in place of Simulation I (B)'s, which is in the unpublished supplement; (svb-teacher).
+
+    Five of the inputs, three and two hidden units, eleven edges and no bias:
+    u = tanh(3 x1 - 2 x2), v = tanh(4 x3 + 2 x4), w = tanh(3 x5), f = 4 tanh(2 u - 2 v) + 3 tanh(2 v + 2 w).
+
+    Args:
+        x: (..., at least 5).
+    """
+    u = torch.tanh(3.0 * x[..., 0] - 2.0 * x[..., 1])
+    v = torch.tanh(4.0 * x[..., 2] + 2.0 * x[..., 3])
+    w = torch.tanh(3.0 * x[..., 4])
+    return 4.0 * torch.tanh(2.0 * u - 2.0 * v) + 3.0 * torch.tanh(2.0 * v + 2.0 * w)
+
+
+def sparse_teacher(num_samples: int, generator: torch.Generator | None = None) -> tuple[Tensor, Tensor, Tensor]:
+    """Simulation I (B): `sparse_teacher_function` of 100 inputs U(-1, 1), of which the first five matter.
+
+    Returns:
+        x (num_samples, 100), y = f + noise (num_samples, 1), f (num_samples, 1).
+    """
+    x = _design(num_samples, NUM_SPARSE_INPUTS, generator)
+    return _with_noise(x, sparse_teacher_function(x), generator)
+
+
+def simulation_two_function(x: Tensor) -> Tensor:
+    """f0(x) = 7 x2 / (1 + x1^2) + 5 sin(x3 x4) + 2 x5, equation (11) of the paper, (svb-simulation-two).
+
+    Args:
+        x: (..., at least 5).
+    """
+    return 7.0 * x[..., 1] / (1.0 + x[..., 0].square()) + 5.0 * torch.sin(x[..., 2] * x[..., 3]) + 2.0 * x[..., 4]
+
+
+def simulation_two(
+    num_samples: int, generator: torch.Generator | None = None, design: str = "uniform"
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Simulation II: `simulation_two_function` of 200 inputs, of which the first five matter.
+
+    Args:
+        design: "uniform" for U(-1, 1), which the published code draws, or "normal" for N(0, 1), which the text states.
+
+    Returns:
+        x (num_samples, 200), y = f + noise (num_samples, 1), f (num_samples, 1).
+
+    Raises:
+        ValueError: unknown design or no samples.
+    """
+    x = _design(num_samples, NUM_SIMULATION_TWO_INPUTS, generator, design)
+    return _with_noise(x, simulation_two_function(x), generator)
