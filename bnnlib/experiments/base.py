@@ -1,0 +1,164 @@
+"""What an experiment is: cells of work, their rows, and the checkpoint of a long cell."""
+
+from __future__ import annotations
+
+import io
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from bnnlib.store.files import StoreError, write_atomic
+
+PROFILES = ("smoke", "book", "paper")
+
+
+class ExperimentError(ValueError):
+    """A request that cannot be carried out: unknown name, profile, device or filter."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """The unit of work, of caching and of retry: one stacked batch of replicates.
+
+    Args:
+        setting: what is varied, for example ``"U(-1,1)"`` or ``"1b/lambda=1e-05"``.
+        method: the method's short name, for example ``"SVBNN"``.
+        replicates: the replicate numbers trained together; each one seeds its own data and noise.
+        params: everything else that decides the rows (epochs, sizes, step size ...); must be JSON-able.
+    """
+
+    setting: str
+    method: str
+    replicates: tuple[int, ...]
+    params: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def label(self) -> str:
+        """Text that ``--only`` is matched against and that progress shows."""
+        numbers = self.replicates
+        span = f"{numbers[0]}" if len(numbers) == 1 else f"{numbers[0]}-{numbers[-1]}"
+        return f"{self.setting} {self.method} [{span}]"
+
+    def as_json(self) -> dict[str, Any]:
+        """The cell as plain JSON types, the part of the cache key that is not code."""
+        return {
+            "setting": self.setting,
+            "method": self.method,
+            "replicates": list(self.replicates),
+            "params": self.params,
+        }
+
+
+@dataclass(frozen=True)
+class CellResult:
+    """What a cell returns.
+
+    Args:
+        rows: tidy rows ``{"setting", "method", "replicate", "metric", "value"}``, optionally with a ``"note"``.
+        arrays: small arrays for replays; all cells of a profile together stay below 200 kB compressed.
+    """
+
+    rows: list[dict[str, Any]]
+    arrays: dict[str, np.ndarray] = field(default_factory=dict)
+
+
+class Checkpoint:
+    """The state of one unfinished cell, beside its cache entry, so that a killed cell goes on where it was.
+
+    Args:
+        path: the file; it exists only while the cell is unfinished.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = Path(path)
+        self._saved_at = time.monotonic()
+        self._warned = False
+
+    def load(self) -> dict[str, Any] | None:
+        """The last saved state with its tensors on the CPU, or None when the cell starts from the beginning."""
+        if not self.path.exists():
+            return None
+        try:
+            return torch.load(self.path, map_location="cpu", weights_only=True)
+        except Exception as error:  # torch raises many types for a damaged file; starting over is always right
+            warnings.warn(f"checkpoint {self.path.name} cannot be read ({error}); the cell starts over", stacklevel=2)
+            return None
+
+    def due(self, seconds: float = 60.0) -> bool:
+        """True when the last save (or the start of the cell) is at least this many seconds ago."""
+        return time.monotonic() - self._saved_at >= seconds
+
+    def save(self, state: dict[str, Any]) -> None:
+        """Write the state atomically; a disk that is full is reported once and the cell goes on.
+
+        Args:
+            state: nested dict, list or tuple of tensors, numbers, strings and None. Include the generator's state,
+                ``generator.get_state()``: without it the resumed cell is not bit-identical.
+
+        Raises:
+            TypeError: for any other type (a NumPy array, a module), which could not be read back safely.
+        """
+        _require_plain(state, "state")
+        buffer = io.BytesIO()
+        torch.save(state, buffer)
+        try:
+            write_atomic(self.path, buffer.getvalue())
+        except StoreError as error:
+            if not self._warned:
+                warnings.warn(f"no checkpoint could be saved, the cell goes on without one: {error}", stacklevel=2)
+            self._warned = True
+        self._saved_at = time.monotonic()
+
+    def delete(self) -> None:
+        """Remove the file; nothing happens when there is none."""
+        self.path.unlink(missing_ok=True)
+
+
+def _require_plain(value: Any, where: str) -> None:
+    if isinstance(value, dict):
+        for key, item in value.items():
+            _require_plain(item, f"{where}[{key!r}]")
+    elif isinstance(value, (list, tuple)):
+        for index, item in enumerate(value):
+            _require_plain(item, f"{where}[{index}]")
+    elif not isinstance(value, (torch.Tensor, str, int, float, bool, type(None))) or isinstance(value, np.generic):
+        raise TypeError(
+            f"{where} is a {type(value).__name__}; a checkpoint holds tensors, numbers, strings, None, and dicts, "
+            "lists and tuples of them. Convert it first (torch.as_tensor for a NumPy array, .state_dict() for a module)"
+        )
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One row of ``python -m bnnlib list``: a grid of cells for each profile and the function that computes a cell.
+
+    Args:
+        name: unique, lower case with hyphens, for example ``"svbnn-simulation-2"``.
+        paper: the paper's number, for example ``"002"``.
+        summary: one line.
+        profiles: profile name to a function that lists its cells.
+        run_cell: ``run_cell(cell, device, checkpoint)`` returns a `CellResult`; a top-level function of its module.
+        data: names of the data sets it needs, fetched before the first cell starts.
+        unavailable: profile name to the reason why no result of it is published here.
+        methods: optional; method name to the function that computes the cells of that method in place of ``run_cell``.
+            Editing one method's code then leaves the finished cells of the other methods valid.
+    """
+
+    name: str
+    paper: str
+    summary: str
+    profiles: dict[str, Callable[[], list[Cell]]]
+    run_cell: Callable[[Cell, torch.device, Checkpoint | None], CellResult]
+    data: tuple[str, ...] = ()
+    unavailable: dict[str, str] = field(default_factory=dict)
+    methods: dict[str, Callable[[Cell, torch.device, Checkpoint | None], CellResult]] = field(default_factory=dict)
+
+    def function(self, cell: Cell) -> Callable[[Cell, torch.device, Checkpoint | None], CellResult]:
+        """The function that computes this cell."""
+        return self.methods.get(cell.method, self.run_cell)

@@ -1,0 +1,66 @@
+"""Where a number comes from: code, machine and versions, without anything that names a person or a computer."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+from functools import cache
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+_TREE = Path(__file__).resolve().parents[2]
+_OPTIONAL = ("scikit-learn", "scipy")
+
+
+def _git(*arguments: str) -> str | None:
+    try:
+        done = subprocess.run(["git", "-C", str(_TREE), *arguments], capture_output=True, text=True, timeout=20)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.strip() if done.returncode == 0 else None
+
+
+def commit() -> dict[str, Any]:
+    """``{"commit", "dirty"}``: the source tree's commit and whether the library differs from it.
+
+    Only ``bnnlib/`` counts for ``dirty``: a result that is just being written must not mark itself as unclean.
+    Both are None for an installed package outside a repository.
+    """
+    if not (_TREE / ".git").exists():
+        return {"commit": None, "dirty": None}
+    changes = _git("status", "--porcelain", "--", "bnnlib")
+    return {"commit": _git("rev-parse", "HEAD"), "dirty": None if changes is None else bool(changes)}
+
+
+@cache
+def machine() -> dict[str, Any]:
+    """Processor model, number of cores and operating system; no host name and no path."""
+    model = platform.processor()
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        model = next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        pass
+    return {"cpu": model or platform.machine(), "cores": os.cpu_count(), "system": platform.system()}
+
+
+def device_name(device: torch.device) -> str:
+    """The device in words: the processor's or the graphics card's model."""
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else f"{device.type} ({machine()['cpu']})"
+
+
+@cache
+def versions() -> dict[str, str]:
+    """Versions of Python and of the packages that can change a number."""
+    found = {"python": platform.python_version(), "torch": torch.__version__, "numpy": np.__version__}
+    for package in _OPTIONAL:
+        try:
+            found[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            continue
+    return found
