@@ -136,13 +136,14 @@ def dask(tasks: Sequence[Task], jobs: int, scheduler: str | None) -> Iterator[Ou
             client.wait_for_workers(1, timeout=60)
         except (OSError, TimeoutError, ValueError) as error:
             raise ExperimentError(
-                f"no Dask scheduler with a worker answers at {scheduler or 'the local cluster'} ({error}). Start one with "
-                "`dask scheduler`, workers with `dask worker tcp://HOST:8786 --nthreads 1`, and give --scheduler tcp://HOST:8786"
+                f"no Dask scheduler with a worker answers at {scheduler or 'the local cluster'} ({error}). Start one "
+                "with `dask scheduler` and its workers with `dask worker tcp://HOST:8786 --nthreads 1`, "
+                "then give --scheduler tcp://HOST:8786"
             ) from error
         futures = {
             client.submit(execute, task, pure=False, key=f"{task.experiment}-{task.key}"): task for task in tasks
         }
-        for future in as_completed(list(futures)):
+        for future in as_completed(list(futures), loop=client.loop):
             task = futures.pop(future)
             error = future.exception() if future.status == "error" else None
             if isinstance(error, KilledWorker):

@@ -45,7 +45,8 @@ def run(
         device: ``"auto"`` (CUDA when there is one), or any torch device.
         jobs: worker processes; 1 with loky means this process.
         backend: ``"loky"`` for one machine, ``"dask"`` for a Dask scheduler.
-        scheduler: the scheduler's address, ``"tcp://host:8786"``; None with dask starts a local one with ``jobs`` workers.
+        scheduler: the scheduler's address, ``"tcp://host:8786"``; None with dask starts a local one with ``jobs``
+            worker processes.
         threads: torch threads of each cell.
         only: run only cells whose label (setting, method, replicates) contains this text; the others are merged
             from the cache when they are there.
