@@ -1,0 +1,36 @@
+"""Data sets by name, downloaded once, verified, and loaded as tensors.
+
+    from bnnlib import datasets
+    mnist = datasets.load("mnist")                              # images (60000, 1, 28, 28) in [0, 1]
+    boston = datasets.standardize(datasets.load("boston", split=3))
+    train, validation = mnist.validation_split(10_000, generator=torch.Generator().manual_seed(0))
+
+Files are looked for in $BNNLIB_DATA, else in data/cache/sets. data/registry.toml lists the sets and data/README.md
+explains the layout.
+"""
+
+from bnnlib.datasets.api import available, fetch, fingerprint, load, names
+from bnnlib.datasets.dataset import Dataset, Scaling, standardize
+from bnnlib.datasets.errors import (
+    DatasetError,
+    DownloadError,
+    IntegrityError,
+    NotAvailableError,
+    UnknownDatasetError,
+)
+
+__all__ = [
+    "Dataset",
+    "DatasetError",
+    "DownloadError",
+    "IntegrityError",
+    "NotAvailableError",
+    "Scaling",
+    "UnknownDatasetError",
+    "available",
+    "fetch",
+    "fingerprint",
+    "load",
+    "names",
+    "standardize",
+]

@@ -1,0 +1,23 @@
+"""What can go wrong with a data set, as exceptions whose messages say what to do next."""
+
+from __future__ import annotations
+
+
+class DatasetError(RuntimeError):
+    """Base of every error about data sets; raised itself when the set-up is at fault (no registry, missing extra)."""
+
+
+class UnknownDatasetError(DatasetError, ValueError):
+    """The name is not in the registry; the message lists the names and the nearest one."""
+
+
+class NotAvailableError(DatasetError):
+    """The files are not on this machine and downloading was not allowed."""
+
+
+class DownloadError(DatasetError):
+    """No source gave the file; the message lists every source tried and why it failed."""
+
+
+class IntegrityError(DatasetError):
+    """A file is here but is not the published one: truncated, corrupted or altered."""

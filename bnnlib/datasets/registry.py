@@ -1,0 +1,122 @@
+"""The registry of data sets: where they come from, their sizes and licenses, and how to recognize them."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import tomllib
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from bnnlib.datasets.errors import DatasetError, UnknownDatasetError
+
+PROJECT = Path(__file__).resolve().parents[2]
+REGISTRY = PROJECT / "data" / "registry.toml"
+
+
+@dataclass(frozen=True)
+class FileSpec:
+    """One file to download. `size` is in bytes; `content_sha256` is that of the file after gunzip."""
+
+    path: str
+    size: int
+    sha256: str | None = None
+    md5: str | None = None
+    content_sha256: str | None = None
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A known copy that differs from the published set, recognized by the fingerprint of its content."""
+
+    fingerprint: str
+    title: str
+    note: str
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One data set. `members` maps the files inside an archive to their md5; `options` goes to the reader."""
+
+    name: str
+    title: str
+    reader: str
+    task: str
+    license: str
+    citation: str
+    homepage: str
+    note: str = ""
+    folder: str = ""
+    sources: tuple[str, ...] = ()
+    files: tuple[FileSpec, ...] = ()
+    members: dict[str, str] = field(default_factory=dict)
+    variants: tuple[Variant, ...] = ()
+    options: dict[str, Any] = field(default_factory=dict)
+
+    def urls(self, spec: FileSpec) -> list[str]:
+        """Every address of one file, in the order in which to try them."""
+        return [source.replace("{file}", spec.path) for source in self.sources]
+
+    @property
+    def download_size(self) -> int:
+        """Bytes to download for the whole set."""
+        return sum(spec.size for spec in self.files)
+
+
+@lru_cache(maxsize=4)
+def _read(path: Path) -> dict[str, Entry]:
+    try:
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise DatasetError(
+            f"The data registry {path} does not exist. bnnlib.datasets reads it from a source checkout: clone the "
+            "repository and install it with `pip install -e .`, or load the files yourself and pass tensors."
+        ) from None
+    except tomllib.TOMLDecodeError as error:
+        raise DatasetError(
+            f"The data registry {path} is not valid TOML: {error}. Restore it from the repository."
+        ) from None
+    defaults = table.pop("defaults", {})
+    return {name: _entry(name, {**defaults.get(fields["reader"], {}), **fields}) for name, fields in table.items()}
+
+
+def _entry(name: str, fields: dict[str, Any]) -> Entry:
+    fields["sources"] = tuple(
+        source.replace("{folder}", fields["folder"]).replace("{name}", name) for source in fields.get("sources", ())
+    )
+    fields["files"] = tuple(FileSpec(**spec) for spec in fields.get("files", ()))
+    fields["variants"] = tuple(Variant(**variant) for variant in fields.get("variants", ()))
+    return Entry(name=name, **fields)
+
+
+def names() -> list[str]:
+    """Every name that `load` accepts, in the order of the registry."""
+    return list(_read(REGISTRY))
+
+
+def entry(name: str) -> Entry:
+    """Return what the registry knows of one data set.
+
+    Raises:
+        UnknownDatasetError: there is no such name; the message lists them all.
+        DatasetError: there is no readable registry.
+    """
+    entries = _read(REGISTRY)
+    if name in entries:
+        return entries[name]
+    guess = difflib.get_close_matches(
+        str(name).casefold().replace("-", "_").replace(" ", "_"), entries, n=1, cutoff=0.5
+    )
+    hint = f" Did you mean {guess[0]!r}?" if guess else ""
+    raise UnknownDatasetError(f"There is no data set named {name!r}.{hint} The names are: {', '.join(entries)}.")
+
+
+def data_root(root: str | os.PathLike | None = None) -> Path:
+    """Folder that holds the data sets: the argument, else $BNNLIB_DATA, else data/cache/sets of the checkout."""
+    if root is not None:
+        return Path(root).expanduser()
+    if from_environment := os.environ.get("BNNLIB_DATA"):
+        return Path(from_environment).expanduser()
+    return PROJECT / "data" / "cache" / "sets"
