@@ -1,0 +1,444 @@
+"""Every reader on small files of the published form, whole and damaged, by way of a local server."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import os
+import pickle
+import tarfile
+import zipfile
+
+import numpy as np
+import pytest
+import torch
+
+from bnnlib import datasets
+from bnnlib.datasets import download, uci
+from bnnlib.datasets.content import sha256_of_array
+
+HEAD = 'title = "Small"\nlicense = "none"\ncitation = "none"\nhomepage = "none"\n'
+RANDOM = np.random.RandomState(0)
+
+
+def digest(data: bytes, algorithm="sha256") -> str:
+    return hashlib.new(algorithm, data).hexdigest()
+
+
+def idx_pages(train=20, test=10, seed=0) -> dict[str, bytes]:
+    random, pages = np.random.RandomState(seed), {}
+    for part, rows in (("train", train), ("t10k", test)):
+        images = random.randint(0, 256, (rows, 28, 28), dtype=np.uint8)
+        labels = random.randint(0, 10, rows, dtype=np.uint8)
+        header = np.array([0x803, rows, 28, 28], dtype=">u4").tobytes()
+        pages[f"{part}-images-idx3-ubyte"] = header + images.tobytes()
+        pages[f"{part}-labels-idx1-ubyte"] = np.array([0x801, rows], dtype=">u4").tobytes() + labels.tobytes()
+    order = ("train-images-idx3", "train-labels-idx1", "t10k-images-idx3", "t10k-labels-idx1")
+    return {f"{name}-ubyte": pages[f"{name}-ubyte"] for name in order}
+
+
+def idx_registry(site, pages, check="content_sha256", variants=""):
+    text = f'[small]\n{HEAD}reader = "idx"\ntask = "classification"\nfolder = "S/raw"\n'
+    text += f'sources = ["{site.url}/one/{{file}}", "{site.url}/two/{{file}}"]\n'
+    text += "options = { classes = 10, levels = 255 }\n"
+    for name, content in pages.items():
+        zipped = gzip.compress(content, mtime=0)
+        site.pages[f"/two/{name}.gz"] = zipped
+        value = digest(content) if check == "content_sha256" else digest(zipped, "md5")
+        text += f'[[small.files]]\npath = "{name}.gz"\nsize = {len(zipped)}\n{check} = "{value}"\n'
+    return text + variants
+
+
+def test_idx_is_downloaded_and_scaled(site, use_registry):
+    pages = idx_pages()
+    root = use_registry(idx_registry(site, pages))
+    assert not datasets.available("small")
+    data = datasets.load("small")
+    assert datasets.available("small")
+    assert data.train_x.shape == (20, 1, 28, 28) and data.test_x.shape == (10, 1, 28, 28)
+    assert data.train_x.dtype == torch.float32 and data.train_y.dtype == torch.int64
+    raw = np.frombuffer(pages["train-images-idx3-ubyte"], np.uint8, offset=16).reshape(20, 1, 28, 28)
+    assert torch.equal((data.train_x * 255).round().to(torch.uint8), torch.from_numpy(raw.copy()))
+    assert data.test_y.tolist() == list(pages["t10k-labels-idx1-ubyte"][8:])
+    assert data.name == "Small" and data.info["variant"] is False
+    site.requests.clear()
+    assert datasets.fingerprint("small") == datasets.load("small", download=False).info["fingerprint"]
+    assert site.requests == [] and (root / "S" / "raw").is_dir()
+
+
+def test_content_checksum_ignores_who_compressed_it(site, use_registry):
+    pages = idx_pages()
+    text = idx_registry(site, pages)
+    for name, content in pages.items():
+        site.pages[f"/two/{name}.gz"] = gzip.compress(content, compresslevel=1, mtime=77)
+    use_registry(text)
+    assert len(datasets.load("small").train_x) == 20
+
+
+def test_idx_files_may_be_decompressed(site, use_registry):
+    pages = idx_pages()
+    root = use_registry(idx_registry(site, pages))
+    (root / "S" / "raw").mkdir(parents=True)
+    for name, content in pages.items():
+        (root / "S" / "raw" / name).write_bytes(content)
+    assert datasets.available("small")
+    assert len(datasets.load("small", download=False).train_x) == 20
+
+
+def test_wrong_first_source_truncated_second_gives_the_sources(site, use_registry):
+    pages = idx_pages()
+    root = use_registry(idx_registry(site, pages))
+    site.pages["/one/train-images-idx3-ubyte.gz"] = gzip.compress(b"other")
+    site.pages["/two/train-images-idx3-ubyte.gz"] = site.pages["/two/train-images-idx3-ubyte.gz"][:-9]
+    with pytest.raises(datasets.DownloadError) as caught:
+        datasets.load("small")
+    message = str(caught.value)
+    assert "the sha256 of its content is" in message and "not a complete gzip file" in message
+    assert f"{site.url}/one/" in message and f"{site.url}/two/" in message and "BNNLIB_DATA" in message
+    assert not datasets.available("small") and not list((root / "S" / "raw").glob("*.gz"))
+
+
+def test_no_network_names_the_sources_and_the_variable(use_registry, monkeypatch):
+    monkeypatch.setattr(download, "POLICY", download.Policy(backoff=0.01))
+
+    class Closed:
+        url, pages = "http://127.0.0.1:9", {}
+
+    use_registry(idx_registry(Closed, idx_pages()))
+    with pytest.raises(datasets.DownloadError) as caught:
+        datasets.load("small")
+    message = str(caught.value)
+    assert message.count("no connection") == 2
+    assert "http://127.0.0.1:9/one/" in message and "BNNLIB_DATA" in message and "data/README.md" in message
+
+
+def test_known_variant_is_named_and_unknown_content_refused(site, use_registry):
+    pages = idx_pages()
+    fingerprint = hashlib.sha256("".join(f"{n}:{digest(c)}\n" for n, c in sorted(pages.items())).encode()).hexdigest()
+    variants = f'[[small.variants]]\ntitle = "Small, re-split"\nfingerprint = "{fingerprint}"\nnote = "Not official."\n'
+    root = use_registry(idx_registry(site, idx_pages(seed=1), check="md5", variants=variants))
+    folder = root / "S" / "raw"
+    folder.mkdir(parents=True)
+    for name, content in pages.items():
+        (folder / f"{name}.gz").write_bytes(gzip.compress(content))
+    data = datasets.load("small")
+    assert data.name == "Small, re-split" and data.info["variant"] is True and data.info["note"] == "Not official."
+    assert data.info["fingerprint"] == fingerprint == datasets.fingerprint("small")
+    assert site.requests == []
+    for name, content in idx_pages(seed=2).items():
+        (folder / f"{name}.gz").write_bytes(gzip.compress(content))
+    with pytest.raises(
+        datasets.IntegrityError, match=r"nor a known variant(.|\n)*md5(.|\n)*python -m bnnlib data small"
+    ):
+        datasets.load("small")
+    # Files that the user put there are never deleted.
+    assert len(list(folder.glob("*.gz"))) == 4
+
+
+@pytest.mark.parametrize("damage", ["truncated", "not gzip", "header", "count"])
+def test_damaged_idx_file_is_named(site, use_registry, damage):
+    pages = idx_pages()
+    root = use_registry(idx_registry(site, pages))
+    datasets.fetch("small", progress=False)
+    path = root / "S" / "raw" / "train-labels-idx1-ubyte.gz"
+    content = pages["train-labels-idx1-ubyte"]
+    damaged = {
+        "truncated": gzip.compress(content)[:-9],
+        "not gzip": b"nothing",
+        "header": gzip.compress(b"\x00" * 8 + content[8:]),
+        "count": gzip.compress(content[:-1]),
+    }
+    path.write_bytes(damaged[damage])
+    with pytest.raises(datasets.IntegrityError, match="train-labels-idx1-ubyte"):
+        datasets.load("small")
+
+
+def test_folder_that_cannot_be_written(site, use_registry, tmp_path):
+    use_registry(idx_registry(site, idx_pages()))
+    blocker = tmp_path / "file"
+    blocker.write_text("not a folder")
+    with pytest.raises(datasets.DownloadError, match=r"cannot be written.*BNNLIB_DATA"):
+        datasets.load("small", root=blocker)
+
+
+def cifar_batch(rows=10, seed=0) -> tuple[bytes, np.ndarray, list[int]]:
+    random = np.random.RandomState(seed)
+    images = random.randint(0, 256, (rows, 3072), dtype=np.uint8)
+    labels = random.randint(0, 10, rows).tolist()
+    return python_2_pickle(images, labels), images, labels
+
+
+def python_2_pickle(images: np.ndarray, labels: list[int]) -> bytes:
+    """Opcodes as in the published files: Python 2, protocol 2, byte strings, and the module names of old NumPy."""
+
+    def text(value):
+        return b"U" + bytes([len(value)]) + value
+
+    missing = b"J\xff\xff\xff\xff"
+    shape = b"K" + bytes([images.shape[0]]) + b"M" + images.shape[1].to_bytes(2, "little") + b"\x86"
+    dtype = b"cnumpy\ndtype\n" + text(b"u1") + b"K\x00K\x01\x87R(K\x03" + text(b"|") + b"NNN" + missing * 2 + b"K\x00tb"
+    data = images.tobytes()
+    array = b"cnumpy.core.multiarray\n_reconstruct\ncnumpy\nndarray\nK\x00\x85" + text(b"b") + b"\x87R"
+    array += b"(K\x01" + shape + dtype + b"\x89T" + len(data).to_bytes(4, "little") + data + b"tb"
+    numbers = b"](" + b"".join(b"K" + bytes([label]) for label in labels) + b"e"
+    return b"\x80\x02}(" + text(b"data") + array + text(b"labels") + numbers + b"u."
+
+
+def cifar_registry(site, members: dict[str, bytes], prefix="cifar-10-batches-py/") -> str:
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode="w:gz") as tar:
+        for name, data in members.items():
+            item = tarfile.TarInfo(prefix + name)
+            item.size = len(data)
+            tar.addfile(item, io.BytesIO(data))
+    archive = stream.getvalue()
+    site.pages["/c.tar.gz"] = archive
+    text = f'[small]\n{HEAD}reader = "cifar"\ntask = "classification"\nfolder = "c-py"\n'
+    text += f'sources = ["{site.url}/{{file}}"]\noptions = {{ classes = 10, levels = 255 }}\n'
+    text += f'[[small.files]]\npath = "c.tar.gz"\nsize = {len(archive)}\nmd5 = "{digest(archive, "md5")}"\n'
+    text += "[small.members]\n"
+    return text + "".join(f'"{name}" = "{digest(data, "md5")}"\n' for name, data in members.items())
+
+
+def test_cifar_is_downloaded_unpacked_and_read(site, use_registry):
+    batches = {name: cifar_batch(seed=k) for k, name in enumerate(("data_batch_1", "data_batch_2", "test_batch"))}
+    members = {name: batch[0] for name, batch in batches.items()} | {"batches.meta": pickle.dumps({}, protocol=2)}
+    root = use_registry(cifar_registry(site, members))
+    data = datasets.load("small")
+    assert data.train_x.shape == (20, 3, 32, 32) and data.test_x.shape == (10, 3, 32, 32)
+    # Channel by channel, row by row: pixel (1, 2) of the green channel of the second image.
+    assert data.train_x[1, 1, 1, 2].item() == pytest.approx(batches["data_batch_1"][1][1, 1024 + 32 + 2] / 255)
+    assert data.train_y.tolist() == batches["data_batch_1"][2] + batches["data_batch_2"][2]
+    assert sorted(os.listdir(root / "c-py")) == [".download", *sorted(members)]
+    assert os.listdir(root / "c-py" / ".download") == ["small.lock"]
+
+
+def test_cifar_batch_of_this_numpy_has_the_same_content(site, use_registry):
+    old, images, labels = cifar_batch()
+    new = pickle.dumps({b"data": images, b"labels": labels})
+    use_registry(cifar_registry(site, {"data_batch_1": old, "test_batch": new}))
+    data = datasets.load("small")
+    assert torch.equal(data.train_x, data.test_x) and torch.equal(data.train_y, data.test_y)
+
+
+def test_archive_cannot_write_outside_its_folder(site, use_registry):
+    members = {name: cifar_batch()[0] for name in ("data_batch_1", "test_batch")}
+    root = use_registry(cifar_registry(site, members, prefix="../../../escape/"))
+    datasets.load("small")
+    assert not (root.parent / "escape").exists() and (root / "c-py" / "test_batch").exists()
+
+
+def test_archive_without_a_member_is_an_error(site, use_registry):
+    text = cifar_registry(site, {"data_batch_1": cifar_batch()[0]}) + '"test_batch" = "0"\n'
+    use_registry(text)
+    with pytest.raises(datasets.IntegrityError, match="holds no test_batch"):
+        datasets.load("small")
+
+
+class Malicious:
+    def __reduce__(self):
+        return os.mkdir, ("pickle_ran",)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        pickle.dumps({b"data": Malicious(), b"labels": [1]}),
+        cifar_batch()[0][:-40],
+        pickle.dumps({b"data": np.zeros((2, 3071), np.uint8), b"labels": [1, 2]}),
+        pickle.dumps({b"labels": [1]}),
+        b"",
+    ],
+    ids=["code", "truncated", "shape", "no data", "empty"],
+)
+def test_bad_pickle_is_refused_and_runs_nothing(site, use_registry, tmp_path, monkeypatch, data):
+    monkeypatch.chdir(tmp_path)
+    use_registry(cifar_registry(site, {"data_batch_1": data, "test_batch": cifar_batch()[0]}))
+    with pytest.raises(datasets.IntegrityError, match="data_batch_1 is not a CIFAR-10 batch"):
+        datasets.load("small")
+    assert not (tmp_path / "pickle_ran").exists()
+
+
+def uci_text(rows=40) -> tuple[bytes, np.ndarray]:
+    table = np.round(np.random.RandomState(3).randn(rows, 4), 3)
+    return "\n".join(" ".join(str(value) for value in row) for row in table).encode() + b"\n", table
+
+
+def uci_registry(site, data: bytes, rows=40, splits=3) -> str:
+    site.pages["/data.txt"] = data
+    pairs = uci.standard_splits(rows, splits)
+    checksum = sha256_of_array(np.stack([np.concatenate(pair) for pair in pairs]).astype("<i8"))
+    return (
+        f'[small]\n{HEAD}reader = "uci"\ntask = "regression"\nfolder = "u"\nsources = ["{site.url}/{{file}}"]\n'
+        f'files = [{{ path = "data.txt", size = {len(data)}, sha256 = "{digest(data)}" }}]\n'
+        f"[small.options]\nfeatures = 3\ntarget = 3\nsplits = {splits}\nsplits_sha256 = '{checksum}'\n"
+    )
+
+
+def test_uci_splits_are_all_different_and_complete(site, use_registry):
+    data, table = uci_text()
+    use_registry(uci_registry(site, data))
+    seen = set()
+    for split in range(3):
+        small = datasets.load("small", split=split)
+        assert small.train_x.shape == (36, 3) and small.test_y.shape == (4, 1) and small.train_y.dtype == torch.float32
+        rows = torch.cat([torch.cat([small.train_x, small.train_y], 1), torch.cat([small.test_x, small.test_y], 1)])
+        order = np.argsort(rows[:, 0].numpy())
+        assert np.allclose(rows.numpy()[order], table[np.argsort(table[:, 0])], atol=1e-6)
+        assert small.info["split"] == f"{split} of 3, published"
+        seen.add(small.test_y.sum().item())
+    assert len(seen) == 3
+    assert len(site.requests) == 1
+    for split in (-1, 3):
+        with pytest.raises(ValueError, match="splits 0 to 2"):
+            datasets.load("small", split=split)
+
+
+@pytest.mark.parametrize(
+    ("train", "test", "words"),
+    [
+        (range(36), range(36, 40), "not the published split"),
+        (range(36), [0, 37, 38, 39], "not disjoint"),
+        (range(36), [36, 37, 38, 40], "indices run from 0 to 40"),
+        (range(30), range(30, 40), "not a 90/10 split"),
+        (range(36), [36.5, 37, 38, 39], "not whole numbers"),
+        (["x"], [1], "not a table of numbers"),
+    ],
+)
+def test_uci_index_files_are_checked_where_present(site, use_registry, train, test, words):
+    root = use_registry(uci_registry(site, uci_text()[0]))
+    datasets.fetch("small", progress=False)
+    for part, indices in (("train", train), ("test", test)):
+        (root / "u" / f"index_{part}_1.txt").write_text("\n".join(str(index) for index in indices))
+    datasets.load("small", split=0)
+    with pytest.raises(datasets.IntegrityError, match=words):
+        datasets.load("small", split=1)
+
+
+@pytest.mark.parametrize(("name", "text"), [("index_features.txt", "0\n1\n3\n"), ("index_target.txt", "2\n")])
+def test_uci_column_files_are_checked_where_present(site, use_registry, name, text):
+    root = use_registry(uci_registry(site, uci_text()[0]))
+    datasets.fetch("small", progress=False)
+    (root / "u" / name).write_text(text)
+    with pytest.raises(datasets.IntegrityError, match=f"{name} does not name"):
+        datasets.load("small")
+
+
+def test_uci_data_that_was_edited_is_refused(site, use_registry):
+    root = use_registry(uci_registry(site, uci_text()[0]))
+    datasets.fetch("small", progress=False)
+    path = root / "u" / "data.txt"
+    path.write_bytes(path.read_bytes()[:-30])
+    with pytest.raises(datasets.IntegrityError, match=r"data\.txt"):
+        datasets.load("small")
+
+
+def test_changed_generator_is_noticed(site, use_registry, monkeypatch):
+    use_registry(uci_registry(site, uci_text()[0]))
+    swapped = [pair[::-1] for pair in uci.standard_splits(40, 3)]
+    monkeypatch.setattr(uci, "standard_splits", lambda rows, count: swapped)
+    with pytest.raises(datasets.DatasetError, match="legacy generator changed"):
+        datasets.load("small")
+
+
+def year_registry(site, rows=12, train=9, features=90, member="YearPredictionMSD.txt"):
+    random = np.random.RandomState(4)
+    table = np.column_stack([random.randint(1922, 2012, rows), np.round(random.randn(rows, features), 5)])
+    text = "\n".join(",".join([str(int(row[0])), *(f"{value:.5f}" for value in row[1:])]) for row in table)
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr(member, text + "\n")
+    site.pages["/y.zip"] = stream.getvalue()
+    registry = (
+        f'[small]\n{HEAD}reader = "year"\ntask = "regression"\nfolder = "y"\nsources = ["{site.url}/{{file}}"]\n'
+        f'files = [{{ path = "y.zip", size = {len(stream.getvalue())} }}]\n[small.options]\n'
+        f'member = "YearPredictionMSD.txt"\nfeatures = 90\ntrain_rows = {train}\ntest_rows = {12 - train}\n'
+    )
+    return registry, table, text
+
+
+def test_year_first_rows_train_last_rows_test(site, use_registry):
+    text, table, _ = year_registry(site)
+    use_registry(text)
+    data = datasets.load("small")
+    assert data.train_x.shape == (9, 90) and data.test_x.shape == (3, 90)
+    assert data.train_y.flatten().tolist() == table[:9, 0].tolist()
+    assert data.test_y.flatten().tolist() == table[9:, 0].tolist()
+    # Five decimals of size one, read as float32.
+    assert np.allclose(data.test_x, table[9:, 1:], atol=1e-6)
+
+
+def test_year_text_may_be_unpacked(site, use_registry):
+    text, _, content = year_registry(site)
+    root = use_registry(text)
+    (root / "y").mkdir(parents=True)
+    (root / "y" / "YearPredictionMSD.txt").write_text(content)
+    assert datasets.available("small")
+    assert len(datasets.load("small", download=False).test_x) == 3
+
+
+def test_year_of_another_size_is_refused(site, use_registry):
+    text, _, _ = year_registry(site, rows=11)
+    use_registry(text)
+    with pytest.raises(datasets.IntegrityError, match=r"\(11, 91\), published is \(12, 91\)"):
+        datasets.load("small")
+
+
+def test_year_damaged_archive_is_not_accepted(site, use_registry):
+    text, _, _ = year_registry(site)
+    damaged = bytearray(site.pages["/y.zip"])
+    damaged[200] ^= 0xFF
+    site.pages["/y.zip"] = bytes(damaged)
+    use_registry(text)
+    with pytest.raises(datasets.DownloadError, match=r"y\.zip"):
+        datasets.load("small")
+    text, _, _ = year_registry(site, member="other.txt")
+    with pytest.raises(datasets.DownloadError, match=r"no YearPredictionMSD\.txt"):
+        datasets.load("small")
+
+
+def npy(array) -> bytes:
+    stream = io.BytesIO()
+    np.save(stream, array, allow_pickle=True)
+    return stream.getvalue()
+
+
+def logistic_registry(site, x: bytes, y: bytes) -> str:
+    site.pages |= {"/data.npy": x, "/labels.npy": y}
+    files = ", ".join(
+        f'{{ path = "{name}", size = {len(data)}, sha256 = "{digest(data)}" }}'
+        for name, data in (("data.npy", x), ("labels.npy", y))
+    )
+    return (
+        f'[small]\n{HEAD}reader = "logistic"\ntask = "classification"\nfolder = "l"\n'
+        f'sources = ["{site.url}/{{file}}"]\n'
+        f"files = [{files}]\noptions = {{ classes = 2 }}\n"
+    )
+
+
+def test_logistic_has_all_rows_for_training(site, use_registry):
+    x, y = RANDOM.randn(6, 3), np.array([[0.0], [1], [1], [0], [1], [0]])
+    use_registry(logistic_registry(site, npy(x), npy(y)))
+    data = datasets.load("small")
+    assert data.train_x.shape == (6, 3) and data.test_x.shape == (0, 3) and data.train_x.dtype == torch.float32
+    assert data.train_y.tolist() == [0, 1, 1, 0, 1, 0] and data.train_y.dtype == torch.int64
+    assert data.info["split"] == "none: all rows train"
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "words"),
+    [
+        (npy(np.array([Malicious()], dtype=object)), npy(np.zeros(1)), "not a NumPy array of numbers"),
+        (npy(np.zeros((3, 2))), npy(np.array([0, 1, 2])), "labels 0 and 1"),
+        (npy(np.zeros((3, 2))), npy(np.array([0, 1])), "labels 0 and 1"),
+        (npy(np.zeros((3, 2)))[:-8], npy(np.zeros(3)), "not a NumPy array of numbers"),
+    ],
+    ids=["code", "labels", "rows", "truncated"],
+)
+def test_bad_logistic_files_are_refused(site, use_registry, tmp_path, monkeypatch, x, y, words):
+    monkeypatch.chdir(tmp_path)
+    use_registry(logistic_registry(site, x, y))
+    with pytest.raises(datasets.IntegrityError, match=words):
+        datasets.load("small")
+    assert not (tmp_path / "pickle_ran").exists()
