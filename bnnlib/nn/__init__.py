@@ -1,0 +1,32 @@
+"""Bayesian layers that stand in for `torch.nn.Linear` and `torch.nn.Conv2d`, and what one does with models of them."""
+
+from bnnlib.nn.base import (
+    BayesianLayer,
+    bayesian_layers,
+    held_weights,
+    mean_weights,
+    sample_weights,
+    selected_weights,
+    use_generator,
+)
+from bnnlib.nn.gaussian import GaussianConv2d, GaussianLinear
+from bnnlib.nn.objective import elbo_loss, kl_divergence, kl_gradient, sparsity
+from bnnlib.nn.spike_slab import SpikeSlabConv2d, SpikeSlabLinear
+
+__all__ = [
+    "BayesianLayer",
+    "GaussianConv2d",
+    "GaussianLinear",
+    "SpikeSlabConv2d",
+    "SpikeSlabLinear",
+    "bayesian_layers",
+    "elbo_loss",
+    "held_weights",
+    "kl_divergence",
+    "kl_gradient",
+    "mean_weights",
+    "sample_weights",
+    "selected_weights",
+    "sparsity",
+    "use_generator",
+]

@@ -1,0 +1,285 @@
+"""What Bayesian layers share: modes, noise, state and the contexts that steer a whole model."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+import torch
+from torch import Tensor, nn
+
+WEIGHT_MODES = ("sample", "mean", "selected")
+Parameters = tuple[Tensor, Tensor | None]
+
+_GENERATOR: ContextVar[torch.Generator | None] = ContextVar("bnnlib_generator", default=None)
+
+
+@contextmanager
+def use_generator(generator: torch.Generator | None) -> Iterator[torch.Generator | None]:
+    """Let every Bayesian layer that runs inside the block draw its noise from `generator`.
+
+    This is how layers inside `nn.Sequential`, which passes on nothing but the input, get explicit randomness. A
+    generator given to a layer's `forward` wins over the context; None means PyTorch's global generator.
+    """
+    token = _GENERATOR.set(generator)
+    try:
+        yield generator
+    finally:
+        _GENERATOR.reset(token)
+
+
+def _source(like: Tensor, generator: torch.Generator | None) -> torch.Generator | None:
+    generator = generator if generator is not None else _GENERATOR.get()
+    if generator is not None and generator.device.type != like.device.type:
+        raise ValueError(
+            f"generator lives on {generator.device}, but the weights are on {like.device}: noise is drawn where "
+            f"the weights are. Make the generator with torch.Generator(device={str(like.device)!r})."
+        )
+    return generator
+
+
+# Disabled for the compiler: inductor's own random kernels are about eleven times slower on a CPU, know no generator,
+# and a graph with the noise inside may replay the same draw.
+@torch.compiler.disable
+def draw_normal(like: Tensor, generator: torch.Generator | None = None) -> Tensor:
+    """Standard normal noise in the shape, dtype and device of `like`, drawn outside compiled regions."""
+    return torch.empty_like(like, requires_grad=False).normal_(generator=_source(like, generator))
+
+
+@torch.compiler.disable
+def draw_uniform(like: Tensor, generator: torch.Generator | None = None) -> Tensor:
+    """U(0, 1) noise in the shape, dtype and device of `like`, drawn outside compiled regions."""
+    return torch.empty_like(like, requires_grad=False).uniform_(generator=_source(like, generator))
+
+
+@torch.compiler.disable
+def draw_signs(shape: tuple[int, ...], like: Tensor, generator: torch.Generator | None = None) -> Tensor:
+    """Independent signs -1 or +1 with probability 1/2 each, in `shape`, drawn outside compiled regions."""
+    bits = torch.empty(shape, dtype=like.dtype, device=like.device).random_(0, 2, generator=_source(like, generator))
+    return bits.mul_(2.0).sub_(1.0)
+
+
+class BayesianLayer:
+    """Mixin of `nn.Linear` and `nn.Conv2d` layers whose weights have a posterior distribution.
+
+    The layer samples its weights in `train()` and in `eval()`; `weight_mode` ("sample", "mean" or "selected") says
+    otherwise, usually through the contexts `mean_weights`, `selected_weights`, `sample_weights` and `held_weights`.
+    """
+
+    weight: Tensor
+    bias: Tensor | None
+    _weight_mode = "sample"
+    _held: Parameters | None = None
+
+    def _init_posterior(self, **settings) -> None:
+        """Check the settings and add the parameters that the deterministic layer does not have."""
+        raise NotImplementedError
+
+    def _reset_posterior(self) -> None:
+        """Set what `_init_posterior` added to its initial values."""
+        raise NotImplementedError
+
+    def draw(self, generator: torch.Generator | None = None) -> Parameters:
+        """One posterior draw of (weight, bias), in the parameters' shapes; bias is None for a layer without one."""
+        raise NotImplementedError
+
+    def mean(self) -> Parameters:
+        """Posterior means of (weight, bias)."""
+        return self.weight, self.bias
+
+    def selected(self) -> Parameters:
+        """Means of the weights that are active, 0 elsewhere: the network that remains after selection."""
+        return self.mean()
+
+    def active(self) -> Parameters:
+        """Boolean masks of the active weights and biases."""
+        return torch.ones_like(self.weight, dtype=torch.bool), (
+            None if self.bias is None else torch.ones_like(self.bias, dtype=torch.bool)
+        )
+
+    def kl_divergence(self, with_value: bool = True) -> Tensor:
+        """Exact divergence of the layer's posterior to its prior in nats, a scalar.
+
+        Args:
+            with_value: with False the value is 0 and only the gradient is that of the divergence.
+        """
+        raise NotImplementedError
+
+    def num_active(self) -> Tensor:
+        """Number of active weights and biases, a float64 scalar (an expected number where gates are random)."""
+        return sum(mask.sum(dtype=torch.float64) for mask in self.active() if mask is not None)
+
+    def sparsity(self) -> float:
+        """Share of the layer's weights and biases that are active, in percent."""
+        total = self.weight.numel() + (0 if self.bias is None else self.bias.numel())
+        return 100.0 * float(self.num_active()) / total
+
+    @property
+    def weight_mode(self) -> str:
+        """Which weights `forward` uses: "sample", "mean" or "selected"."""
+        return self._weight_mode
+
+    @weight_mode.setter
+    def weight_mode(self, mode: str) -> None:
+        self._weight_mode = check_choice("weight_mode", mode, WEIGHT_MODES)
+
+    def forward(self, input: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        """Output for `input`, with weights as `weight_mode` says.
+
+        Args:
+            input: as for the deterministic layer.
+            generator: source of the noise; by default that of `use_generator`, else PyTorch's global one.
+
+        Raises:
+            ValueError: the generator is on another kind of device than the weights.
+        """
+        if self._held is not None:
+            return self._affine(input, *self._held)
+        if self._weight_mode == "sample":
+            return self._sample_forward(input, generator)
+        return self._affine(input, *(self.mean() if self._weight_mode == "mean" else self.selected()))
+
+    def _sample_forward(self, input: Tensor, generator: torch.Generator | None) -> Tensor:
+        return self._affine(input, *self.draw(generator))
+
+    def _affine(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        if isinstance(self, nn.Linear):
+            return nn.functional.linear(input, weight, bias)
+        return self._conv_forward(input, weight, bias)
+
+    def reset_parameters(self, generator: torch.Generator | None = None) -> None:
+        """Draw the means as PyTorch's layer does, U(-1/sqrt(fan_in), 1/sqrt(fan_in)), and reset the posterior."""
+        bound = 1.0 / math.sqrt(max(self.weight[0].numel(), 1))
+        with torch.no_grad():
+            for mean in (self.weight, self.bias):
+                if mean is not None:
+                    mean.uniform_(-bound, bound, generator=generator)
+        if "_posterior_keys" in self.__dict__:  # nn.Linear calls this before the posterior exists
+            self._reset_posterior()
+
+    def _add_parameter(self, name: str, like: Tensor | None) -> None:
+        self.register_parameter(name, None if like is None else nn.Parameter(torch.empty_like(like)))
+        self.__dict__.setdefault("_posterior_keys", []).append(name)
+
+    def _load_from_state_dict(self, state_dict, prefix, metadata, strict, missing_keys, *rest) -> None:
+        missing: list[str] = []
+        super()._load_from_state_dict(state_dict, prefix, metadata, strict, missing, *rest)
+        # the checkpoint of a deterministic network has the means and nothing else: the rest keeps its initial values
+        deterministic = not any(prefix + key in state_dict for key in self._posterior_keys)
+        spared = {prefix + key for key in self._posterior_keys} if deterministic else set()
+        missing_keys.extend(key for key in missing if key not in spared)
+
+    @classmethod
+    def from_deterministic(cls, layer: nn.Module, **settings) -> nn.Module:
+        """This kind of layer around the parameters of a deterministic one, which become the posterior means.
+
+        Args:
+            layer: an `nn.Linear` or `nn.Conv2d`, as this class is; its parameters and hooks are shared, not copied.
+            settings: the keyword arguments of this class that the deterministic layer does not have.
+
+        Raises:
+            TypeError: the layer is of another type, or its weight is computed (pruning masks, weight norm).
+        """
+        kind = nn.Linear if issubclass(cls, nn.Linear) else nn.Conv2d
+        if type(layer) is not kind or not isinstance(layer._parameters.get("weight"), nn.Parameter):
+            raise TypeError(
+                f"{cls.__name__} replaces a plain nn.{kind.__name__} with a weight parameter of its own, not "
+                f"{type(layer).__name__}. Remove parametrizations and pruning hooks first "
+                "(torch.nn.utils.parametrize.remove_parametrizations, torch.nn.utils.prune.remove)."
+            )
+        new = cls.__new__(cls)
+        new.__dict__.update({k: v.copy() if isinstance(v, dict) else v for k, v in layer.__dict__.items()})
+        new._init_posterior(**settings)
+        return new
+
+
+def check_choice(name: str, value: str, allowed: tuple[str, ...]) -> str:
+    """Return `value` if it is one of `allowed`.
+
+    Raises:
+        ValueError: it is not.
+    """
+    if value not in allowed:
+        raise ValueError(f"{name} is {value!r}, but it must be one of {', '.join(map(repr, allowed))}.")
+    return value
+
+
+def bayesian_layers(model: nn.Module) -> list[BayesianLayer]:
+    """The distinct Bayesian layers of a model, in the order of `model.modules()`.
+
+    Raises:
+        ValueError: there are none.
+    """
+    layers = [module for module in model.modules() if isinstance(module, BayesianLayer)]
+    if not layers:
+        raise ValueError(
+            f"{type(model).__name__} has no Bayesian layers, so there is no posterior to use. Build it from the "
+            "layers of bnnlib.nn, or convert it with bnnlib.nn.to_bayesian(model)."
+        )
+    return layers
+
+
+@contextmanager
+def _mode(model: nn.Module, mode: str) -> Iterator[nn.Module]:
+    layers = bayesian_layers(model)
+    before = [layer.weight_mode for layer in layers]
+    try:
+        for layer in layers:
+            layer.weight_mode = mode
+        yield model
+    finally:
+        for layer, old in zip(layers, before, strict=True):
+            layer.weight_mode = old
+
+
+def mean_weights(model: nn.Module):
+    """Context in which every Bayesian layer uses its posterior mean weights.
+
+    Raises:
+        ValueError: the model has no Bayesian layers.
+    """
+    return _mode(model, "mean")
+
+
+def sample_weights(model: nn.Module):
+    """Context in which every Bayesian layer samples, whatever its `weight_mode` is outside.
+
+    Raises:
+        ValueError: the model has no Bayesian layers.
+    """
+    return _mode(model, "sample")
+
+
+def selected_weights(model: nn.Module):
+    """Context in which layers that select weights use only the active ones (for spike-and-slab the
+    median-probability model).
+
+    Layers without selection use their means.
+
+    Raises:
+        ValueError: the model has no Bayesian layers.
+    """
+    return _mode(model, "selected")
+
+
+@contextmanager
+def held_weights(model: nn.Module, generator: torch.Generator | None = None) -> Iterator[nn.Module]:
+    """Context in which one posterior draw of all weights, taken at its start, serves every forward pass.
+
+    One function of the posterior instead of fresh noise in each call; also layers that train by local
+    reparameterisation or flipout then use a draw of their weights.
+
+    Raises:
+        ValueError: the model has no Bayesian layers.
+    """
+    layers = bayesian_layers(model)
+    before = [layer._held for layer in layers]
+    try:
+        for layer in layers:
+            layer._held = layer.draw(generator)
+        yield model
+    finally:
+        for layer, old in zip(layers, before, strict=True):
+            layer._held = old

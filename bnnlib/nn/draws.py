@@ -1,0 +1,130 @@
+"""Weight draws that can deliver the gradient of the KL divergence within their own backward pass.
+
+Each draw returns, beside the weight, a *token*: a scalar of value 0 whose gradient is exactly that of the weight's
+KL divergence. `kl_gradient(model)` collects the tokens of the last forward pass, so that the divergence's gradient
+is added in closed form in the one backward pass that the weight needs anyway, instead of in a second chain of
+operations over all weights. A token that is not fresh any more (its pass was already differentiated, or the
+parameters have changed) is dropped and the closed form is evaluated on its own: the result is the same.
+"""
+
+from __future__ import annotations
+
+import weakref
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from bnnlib.functional import gaussian_kl_grad, spike_slab_kl_grad
+
+
+def _plus(gradient: Tensor | None, kl: Tensor, factor: Tensor) -> Tensor:
+    # on a CPU a Python number is the faster factor; on a GPU reading it would wait for the device
+    if kl.is_cpu:
+        number = factor.item()
+        return kl.mul_(number) if gradient is None else torch.add(gradient, kl, alpha=number)
+    return kl.mul_(factor) if gradient is None else torch.addcmul(gradient, kl, factor)
+
+
+class _GaussianDraw(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, mean, rho, noise, prior_scale, state):
+        ctx.set_materialize_grads(False)
+        scale = F.softplus(rho)
+        ctx.save_for_backward(mean, rho, scale, noise)
+        ctx.prior_scale, ctx.state = prior_scale, state
+        return torch.addcmul(mean, scale, noise), mean.new_zeros(())
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad, token):
+        mean, rho, scale, noise = ctx.saved_tensors
+        ctx.state.spent = True
+        d_mean = d_scale = None
+        if grad is not None:
+            d_mean, d_scale = grad, grad * noise
+        if token is not None:
+            kl_mean, kl_scale = gaussian_kl_grad(mean, scale, ctx.prior_scale)
+            d_mean, d_scale = _plus(d_mean, kl_mean, token), _plus(d_scale, kl_scale, token)
+        if d_scale is None:
+            return None, None, None, None, None
+        return d_mean, torch.sigmoid(rho).mul_(d_scale), None, None, None
+
+
+class _SpikeSlabDraw(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, mean, rho, logit, noise, logistic, temperature, prior_logit, prior_scale, state):
+        ctx.set_materialize_grads(False)
+        scale = F.softplus(rho)
+        eta = logit + logistic
+        gate = torch.heaviside(eta, eta.new_zeros(()))  # a Boolean gate makes every product with it five times slower
+        slab = torch.addcmul(mean, scale, noise)
+        ctx.save_for_backward(mean, rho, scale, logit, noise, eta, gate, slab)
+        ctx.constants, ctx.state = (temperature, prior_logit, prior_scale), state
+        return slab * gate, mean.new_zeros(())
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad, token):
+        mean, rho, scale, logit, noise, eta, gate, slab = ctx.saved_tensors
+        temperature, prior_logit, prior_scale = ctx.constants
+        ctx.state.spent = True
+        d_mean = d_scale = d_logit = None
+        if grad is not None:
+            soft = torch.sigmoid(eta / temperature)
+            d_logit = torch.addcmul(soft, soft, soft, value=-1.0).mul_(slab).mul_(grad).mul_(1.0 / temperature)
+            d_mean = grad * gate
+            d_scale = d_mean * noise
+        if token is not None:
+            kl_mean, kl_scale, kl_logit = spike_slab_kl_grad(mean, scale, logit, prior_logit, prior_scale)
+            d_mean, d_scale, d_logit = (
+                _plus(d, kl, token) for d, kl in ((d_mean, kl_mean), (d_scale, kl_scale), (d_logit, kl_logit))
+            )
+        if d_scale is None:
+            return (None,) * 9
+        return d_mean, torch.sigmoid(rho).mul_(d_scale), d_logit, None, None, None, None, None, None
+
+
+class _State:
+    """What decides whether the tokens of one forward pass of a layer are still fresh."""
+
+    def __init__(self, parameters: list[Tensor]):
+        self.parameters, self.versions = parameters, [p._version for p in parameters]
+        self.tokens: list[Tensor] = []
+        self.spent = False
+
+    def fresh(self) -> bool:
+        return not self.spent and self.versions == [p._version for p in self.parameters]
+
+
+# outside the modules, so that copies, pickles and state_dicts never see a token
+_STATES: weakref.WeakKeyDictionary[torch.nn.Module, _State] = weakref.WeakKeyDictionary()
+
+
+def _draw(layer: torch.nn.Module, function: type[torch.autograd.Function], draws: list[tuple]) -> list[Tensor]:
+    _STATES.pop(layer, None)
+    state = _State(
+        [parameter for arguments in draws for parameter in arguments if isinstance(parameter, torch.nn.Parameter)]
+    )
+    results = [function.apply(*arguments, state) for arguments in draws]
+    if all(token.requires_grad for _, token in results):
+        state.tokens = [token for _, token in results]
+        _STATES[layer] = state
+    return [weight for weight, _ in results]
+
+
+def gaussian_draw(layer: torch.nn.Module, draws: list[tuple[Tensor, Tensor, Tensor, float]]) -> list[Tensor]:
+    """`functional.gaussian_weight` of each (mean, rho, noise, prior_scale), remembering the layer's tokens."""
+    return _draw(layer, _GaussianDraw, draws)
+
+
+def spike_slab_draw(layer: torch.nn.Module, draws: list[tuple]) -> list[Tensor]:
+    """`functional.spike_slab_weight` of each tuple of its arguments but the last, remembering the layer's tokens."""
+    return _draw(layer, _SpikeSlabDraw, draws)
+
+
+def take_token(layer: torch.nn.Module) -> Tensor | None:
+    """The token of the layer's last draw, if it is fresh; it can be taken once."""
+    state = _STATES.pop(layer, None)
+    return sum(state.tokens) if state is not None and state.fresh() else None

@@ -1,0 +1,164 @@
+"""Layers with independent Gaussian weights and three estimators of the gradient."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from bnnlib._checks import check_positive
+from bnnlib.functional import gaussian_kl_sum, gaussian_weight, softplus_inverse
+from bnnlib.nn.base import BayesianLayer, Parameters, check_choice, draw_normal, draw_signs
+from bnnlib.nn.draws import gaussian_draw
+
+ESTIMATORS = ("weight", "local", "flipout")
+
+
+class _GaussianLayer(BayesianLayer):
+    def _init_posterior(
+        self, *, prior_scale: float = 1.0, initial_scale: float = 0.0025, estimator: str = "weight"
+    ) -> None:
+        self.prior_scale = float(check_positive("prior_scale", prior_scale))
+        self.initial_scale = float(check_positive("initial_scale", initial_scale))
+        self.estimator = check_choice("estimator", estimator, ESTIMATORS)
+        self._add_parameter("weight_rho", self.weight)
+        self._add_parameter("bias_rho", self.bias)
+        self._reset_posterior()
+
+    @torch.no_grad()
+    def _reset_posterior(self) -> None:
+        rho = float(softplus_inverse(torch.tensor(self.initial_scale, dtype=torch.float64)))
+        for parameter in (self.weight_rho, self.bias_rho):
+            if parameter is not None:
+                parameter.fill_(rho)
+
+    def _pairs(self) -> list[tuple[Tensor, Tensor]]:
+        pairs = [(self.weight, self.weight_rho)]
+        return pairs if self.bias is None else [*pairs, (self.bias, self.bias_rho)]
+
+    def scale(self) -> Parameters:
+        """Posterior standard deviations of (weight, bias)."""
+        return F.softplus(self.weight_rho), None if self.bias is None else F.softplus(self.bias_rho)
+
+    def draw(self, generator: torch.Generator | None = None) -> Parameters:
+        """One posterior draw of (weight, bias)."""
+        draws = [(mean, rho, draw_normal(mean, generator), self.prior_scale) for mean, rho in self._pairs()]
+        if torch.compiler.is_compiling():
+            weights = [gaussian_weight(*arguments) for arguments in draws]
+        else:
+            weights = gaussian_draw(self, draws)
+        return weights[0], weights[1] if len(weights) == 2 else None
+
+    def _sample_forward(self, input: Tensor, generator: torch.Generator | None) -> Tensor:
+        if self.estimator == "weight":
+            return self._affine(input, *self.draw(generator))
+        scale, bias_scale = self.scale()
+        output = self._affine(input, self.weight, self.bias)
+        if self.estimator == "local":
+            variance = self._affine(input.square(), scale.square(), None if bias_scale is None else bias_scale.square())
+            # the floor keeps the root's derivative finite where all inputs are 0
+            spread = variance.clamp_min(torch.finfo(variance.dtype).tiny).sqrt()
+            return torch.addcmul(output, spread, draw_normal(output, generator))
+        shift = self._affine(
+            input * self._signs(input, self._fan_in(), generator),
+            scale * draw_normal(scale, generator),
+            None if bias_scale is None else bias_scale * draw_normal(bias_scale, generator),
+        )
+        return torch.addcmul(output, shift, self._signs(output, output.shape[self._channel], generator))
+
+    @property
+    def _channel(self) -> int:
+        return -1 if isinstance(self, nn.Linear) else -3
+
+    def _fan_in(self) -> int:
+        return self.in_features if isinstance(self, nn.Linear) else self.in_channels
+
+    def _signs(self, like: Tensor, channels: int, generator: torch.Generator | None) -> Tensor:
+        leading = tuple(like.shape[: like.dim() + self._channel])
+        return draw_signs((*leading, channels) + (1,) * (-1 - self._channel), like, generator)
+
+    def kl_divergence(self, with_value: bool = True) -> Tensor:
+        """Exact KL to the prior N(0, prior_scale^2) of every weight and bias in nats, equation (svb-gaussian-kl)."""
+        return sum(gaussian_kl_sum(mean, rho, self.prior_scale, with_value) for mean, rho in self._pairs())
+
+    def extra_repr(self) -> str:
+        return f"{super().extra_repr()}, prior_scale={self.prior_scale:g}, estimator={self.estimator!r}"
+
+
+class GaussianLinear(_GaussianLayer, nn.Linear):
+    """Linear layer with independent Gaussian weights and biases, the dense variational layer of Blundell et al. (2015).
+
+    Posterior N(weight, softplus(weight_rho)^2), prior N(0, prior_scale^2), the same for the bias.
+
+    Args:
+        in_features, out_features, bias, device, dtype: as for `nn.Linear`.
+        prior_scale: prior standard deviation.
+        initial_scale: initial posterior standard deviation.
+        estimator: how a training pass samples. "weight": one draw for the whole batch. "local": local
+            reparameterisation (Kingma et al., 2015), the outputs are drawn from their Gaussian distribution,
+            independently for each example: two products, less variance. "flipout" (Wen et al., 2018): one draw, with
+                its signs flipped for each example: two products, a weight's worth of noise.
+
+    Shapes:
+        input (*, in_features), output (*, out_features).
+
+    Raises:
+        ValueError: a scale is not positive, or the estimator is unknown.
+    """
+
+    def __init__(
+        self,
+        in_features: int,
+        out_features: int,
+        bias: bool = True,
+        *,
+        prior_scale: float = 1.0,
+        initial_scale: float = 0.0025,
+        estimator: str = "weight",
+        device=None,
+        dtype=None,
+    ):
+        super().__init__(in_features, out_features, bias, device=device, dtype=dtype)
+        self._init_posterior(prior_scale=prior_scale, initial_scale=initial_scale, estimator=estimator)
+
+
+class GaussianConv2d(_GaussianLayer, nn.Conv2d):
+    """Convolution with independent Gaussian weights and biases; posterior, prior and estimators as for
+    `GaussianLinear`.
+
+    With "local" the outputs at different positions get independent noise: each has its exact distribution, their
+    correlation through the shared filter is left out, as in the literature.
+
+    Args:
+        in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode, device, dtype:
+            as for `nn.Conv2d`.
+        prior_scale, initial_scale, estimator: as for `GaussianLinear`.
+
+    Shapes:
+        input (N, C_in, H, W) or (C_in, H, W), output likewise.
+
+    Raises:
+        ValueError: a scale is not positive, or the estimator is unknown.
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size,
+        stride=1,
+        padding=0,
+        dilation=1,
+        groups: int = 1,
+        bias: bool = True,
+        padding_mode: str = "zeros",
+        *,
+        prior_scale: float = 1.0,
+        initial_scale: float = 0.0025,
+        estimator: str = "weight",
+        device=None,
+        dtype=None,
+    ):
+        geometry = (stride, padding, dilation, groups, bias, padding_mode)
+        super().__init__(in_channels, out_channels, kernel_size, *geometry, device=device, dtype=dtype)
+        self._init_posterior(prior_scale=prior_scale, initial_scale=initial_scale, estimator=estimator)

@@ -1,0 +1,85 @@
+"""The negative ELBO of a model built from Bayesian layers."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from bnnlib._checks import check_count, check_non_negative
+from bnnlib.nn.base import bayesian_layers
+from bnnlib.nn.draws import take_token
+
+
+def _total(terms: list[Tensor]) -> Tensor:
+    return sum(term.to(terms[0].device) for term in terms)
+
+
+def kl_divergence(model: nn.Module) -> Tensor:
+    """Exact KL divergence of the posterior to the prior: the sum over all Bayesian layers of `model`, in nats, a
+    scalar.
+
+    It is differentiable in closed form. A layer that appears twice in the model counts once, as its weights do.
+
+    Raises:
+        ValueError: the model has no Bayesian layers.
+    """
+    return _total([layer.kl_divergence() for layer in bayesian_layers(model)])
+
+
+def kl_gradient(model: nn.Module) -> Tensor:
+    """A scalar of value 0 whose gradient is exactly that of `kl_divergence(model)`.
+
+    For training loops: `loss = nll + kl_gradient(model) / num_data`. After a forward pass of the model it costs a
+        few operations a
+    weight, because the gradient is added in the backward pass of the weights' draw; at any other time it is
+    evaluated on its own.
+
+    Raises:
+        ValueError: the model has no Bayesian layers.
+    """
+    terms = []
+    for layer in bayesian_layers(model):
+        token = take_token(layer)
+        terms.append(layer.kl_divergence(with_value=False) if token is None else token)
+    return _total(terms)
+
+
+def elbo_loss(
+    nll_mean: Tensor, model: nn.Module, num_data: int, kl_scale: float = 1.0, with_value: bool = True
+) -> Tensor:
+    """Negative ELBO per observation, mean NLL + kl_scale * KL / num_data, equation (svb-elbo).
+
+    Args:
+        nll_mean: negative log-likelihood averaged over the mini-batch, a scalar.
+        model: holds the Bayesian layers; called on the batch before.
+        num_data: n, the observations of the whole training set, not of the batch.
+        kl_scale: 1 for the exact objective; below 1 the posterior is tempered.
+        with_value: with False the value of the KL term is left out (its gradient stays exact): cheaper, for steps
+            that log nothing.
+
+    Raises:
+        ValueError: nll_mean is not a scalar, num_data is not a positive integer, kl_scale is negative, or there are no
+            Bayesian layers.
+    """
+    if not isinstance(nll_mean, Tensor) or nll_mean.numel() != 1:
+        given = f"of shape {tuple(nll_mean.shape)}" if isinstance(nll_mean, Tensor) else f"a {type(nll_mean).__name__}"
+        raise ValueError(
+            f"nll_mean is {given}, but it must be the scalar mean over the batch: use reduction='mean' in the loss."
+        )
+    check_count("num_data", num_data)
+    check_non_negative("kl_scale", kl_scale)
+    divergence = kl_divergence(model) if with_value else kl_gradient(model)
+    return nll_mean + divergence * (kl_scale / num_data)
+
+
+@torch.no_grad()
+def sparsity(model: nn.Module) -> float:
+    """Share of active weights and biases over all Bayesian layers in percent; for spike-and-slab layers the sum of
+    phi over T.
+
+    Raises:
+        ValueError: the model has no Bayesian layers.
+    """
+    layers = bayesian_layers(model)
+    total = sum(p.numel() for layer in layers for p in (layer.weight, layer.bias) if p is not None)
+    return 100.0 * sum(float(layer.num_active()) for layer in layers) / total
