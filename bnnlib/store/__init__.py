@@ -2,6 +2,22 @@
 
 from __future__ import annotations
 
+from bnnlib.store.comparison import compare
 from bnnlib.store.files import StoreError, home, load_arrays, load_result, result_path, save_result
+from bnnlib.store.tables import Table, table, table_html
+from bnnlib.store.verdicts import paper_values, verdict
 
-__all__ = ["StoreError", "home", "load_arrays", "load_result", "result_path", "save_result"]
+__all__ = [
+    "StoreError",
+    "Table",
+    "compare",
+    "home",
+    "load_arrays",
+    "load_result",
+    "paper_values",
+    "result_path",
+    "save_result",
+    "table",
+    "table_html",
+    "verdict",
+]
