@@ -24,7 +24,7 @@ def compare(name: str, profile: str | None = None) -> list[Row]:
         profile: smoke, book or paper; None takes the best one that is stored.
 
     Returns:
-        Rows with setting, method, metric, unit, published, published_sd, mean, se, sd, n, profile, verdict, note,
+        Rows with setting, method, metric, unit, published, published_sd, printed, mean, se, sd, n, profile, verdict, note,
         cell. Numbers that do not exist are None: the sd and se of one replicate, the mean of what was not run.
 
     Raises:
@@ -128,6 +128,7 @@ def _row(
         "metric": key[2],
         "published": value.mean if value else None,
         "published_sd": value.sd if value else None,
+        "printed": value.printed if value else "",
         "mean": mean,
         "se": se,
         "sd": sd,

@@ -117,7 +117,7 @@ def _cells(row: Row) -> tuple[str, ...]:
         row["setting"],
         row["method"],
         label + unit,
-        _number(row["published"], row["published_sd"], digits),
+        row["printed"] or "–",
         _number(row["mean"], row["se"], digits, extra=1),
         str(row["n"]) if row["n"] else "",
         f"{symbol(row['verdict'])} {row['verdict']}",

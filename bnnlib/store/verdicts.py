@@ -44,6 +44,7 @@ class PaperValue:
         reading: error of reading it off a curve, 0 for a printed number.
         tolerance: replaces the default tolerance of the verdict rule, None keeps it.
         replicates: number of the paper's replicates behind the mean.
+        printed: mean and spread with the digits of the paper, "16.0 ± 8.14".
         setting: the setting, or "*" for every setting of the experiment.
     """
 
@@ -64,6 +65,7 @@ class PaperValue:
     tolerance: float | None
     replicates: int
     note: str
+    printed: str
 
     @property
     def where(self) -> str:
@@ -171,6 +173,7 @@ def _value(source: dict[str, Any], entry: dict[str, Any], known: dict[str, Metri
         tolerance=None if tolerance is None else float(tolerance),
         replicates=int(entry.get("replicates", source["replicates"])),
         note=entry.get("note", source.get("note", "")),
+        printed=f"{entry['mean']}" + ("" if sd is None else f" ± {sd}"),
     )
 
 
