@@ -9,14 +9,21 @@ from bnnlib.nn.base import (
     selected_weights,
     use_generator,
 )
+from bnnlib.nn.convert import to_bayesian
 from bnnlib.nn.gaussian import GaussianConv2d, GaussianLinear
+from bnnlib.nn.horseshoe import HorseshoeLinear
 from bnnlib.nn.objective import elbo_loss, kl_divergence, kl_gradient, sparsity
+from bnnlib.nn.predict import predict
+from bnnlib.nn.sparse_vd import SparseVDConv2d, SparseVDLinear
 from bnnlib.nn.spike_slab import SpikeSlabConv2d, SpikeSlabLinear
 
 __all__ = [
     "BayesianLayer",
     "GaussianConv2d",
     "GaussianLinear",
+    "HorseshoeLinear",
+    "SparseVDConv2d",
+    "SparseVDLinear",
     "SpikeSlabConv2d",
     "SpikeSlabLinear",
     "bayesian_layers",
@@ -25,8 +32,10 @@ __all__ = [
     "kl_divergence",
     "kl_gradient",
     "mean_weights",
+    "predict",
     "sample_weights",
     "selected_weights",
     "sparsity",
+    "to_bayesian",
     "use_generator",
 ]

@@ -10,6 +10,8 @@ from contextvars import ContextVar
 import torch
 from torch import Tensor, nn
 
+from bnnlib.nn.draws import take_token
+
 WEIGHT_MODES = ("sample", "mean", "selected")
 Parameters = tuple[Tensor, Tensor | None]
 
@@ -106,6 +108,11 @@ class BayesianLayer:
             with_value: with False the value is 0 and only the gradient is that of the divergence.
         """
         raise NotImplementedError
+
+    def kl_gradient(self) -> Tensor:
+        """A scalar of value 0 with the gradient of `kl_divergence`, if possible from the last draw's backward pass."""
+        token = take_token(self)
+        return self.kl_divergence(with_value=False) if token is None else token
 
     def num_active(self) -> Tensor:
         """Number of active weights and biases, a float64 scalar (an expected number where gates are random)."""

@@ -7,7 +7,6 @@ from torch import Tensor, nn
 
 from bnnlib._checks import check_count, check_non_negative
 from bnnlib.nn.base import bayesian_layers
-from bnnlib.nn.draws import take_token
 
 
 def _total(terms: list[Tensor]) -> Tensor:
@@ -37,11 +36,7 @@ def kl_gradient(model: nn.Module) -> Tensor:
     Raises:
         ValueError: the model has no Bayesian layers.
     """
-    terms = []
-    for layer in bayesian_layers(model):
-        token = take_token(layer)
-        terms.append(layer.kl_divergence(with_value=False) if token is None else token)
-    return _total(terms)
+    return _total([layer.kl_gradient() for layer in bayesian_layers(model)])
 
 
 def elbo_loss(

@@ -1,0 +1,71 @@
+"""Posterior predictive draws of a model, in bounded memory."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from bnnlib._checks import check_count
+from bnnlib.nn.base import held_weights
+
+
+@torch.no_grad()
+def predict(
+    model: nn.Module,
+    x: Tensor,
+    num_samples: int = 30,
+    chunk_size: int = 1024,
+    generator: torch.Generator | None = None,
+) -> Tensor:
+    """Outputs of `model` at `x` under `num_samples` posterior draws of its weights, equation (svb-predictive).
+
+    Each draw is one set of weights for all rows, so a sample is one function of the posterior, also across chunks,
+    and also for layers that train by local reparameterisation or flipout. The model runs in `eval()` and returns to
+    its mode afterwards; it must map rows independently and return one tensor.
+
+    Args:
+        model: with Bayesian layers.
+        x: inputs, shape (batch, ...), on the model's device.
+        num_samples: S.
+        chunk_size: rows in one forward pass; it bounds the memory beyond the result and does not change the draws.
+        generator: of the weights, on the model's device.
+
+    Returns:
+        Tensor (S, batch, ...). Its mean over the first dimension is the predictive mean of a regression; for a
+        classifier average the softmax, not the logits.
+
+    Raises:
+        ValueError: a count is below 1, x has no rows, or the model has no Bayesian layers.
+        TypeError: the model does not return one tensor with a row for each input.
+    """
+    check_count("num_samples", num_samples)
+    check_count("chunk_size", chunk_size)
+    if x.dim() == 0 or len(x) == 0:
+        raise ValueError(f"x has shape {tuple(x.shape)}, but it must have at least one row: (batch, ...).")
+    was_training = {module: module.training for module in model.modules()}
+    model.eval()
+    try:
+        draws: Tensor | None = None
+        for sample in range(num_samples):
+            with held_weights(model, generator):
+                start = 0
+                for rows in x.split(chunk_size):
+                    output = model(rows)
+                    _check_rows(output, len(rows))
+                    if draws is None:
+                        draws = output.new_empty(num_samples, len(x), *output.shape[1:])
+                    draws[sample, start : start + len(rows)] = output
+                    start += len(rows)
+        return draws
+    finally:
+        for module, training in was_training.items():
+            module.training = training
+
+
+def _check_rows(output: object, rows: int) -> None:
+    if not isinstance(output, Tensor) or output.dim() == 0 or len(output) != rows:
+        given = f"shape {tuple(output.shape)}" if isinstance(output, Tensor) else type(output).__name__
+        raise TypeError(
+            f"the model returned {given} for {rows} rows, but predict needs one tensor with a row for each input. "
+            "Wrap the model in a module that returns only that tensor."
+        )

@@ -1,0 +1,157 @@
+"""Layers of sparse variational dropout: additive Gaussian noise under a log-uniform prior."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+from bnnlib._checks import check_positive
+from bnnlib.functional import log_alpha, sparse_vd_kl, sparse_vd_kl_grad
+from bnnlib.nn.base import BayesianLayer, Parameters, draw_normal
+
+_EPS = 1e-8  # of functional.log_alpha
+
+
+class _SparseVDKLSum(torch.autograd.Function):
+    """Sum of `sparse_vd_kl` with its gradient in (mean, log_variance) in closed form, equation (svb-vd-kl)."""
+
+    @staticmethod
+    def forward(ctx, mean, log_variance, with_value):
+        alpha = log_alpha(mean, log_variance, _EPS)
+        ctx.save_for_backward(mean, alpha)
+        return sparse_vd_kl(alpha).sum() if with_value else mean.new_zeros(())
+
+    @staticmethod
+    def backward(ctx, grad):
+        mean, alpha = ctx.saved_tensors
+        d_alpha = sparse_vd_kl_grad(alpha).mul_(grad)
+        return d_alpha * mean / mean.square().add_(_EPS) * -2.0, d_alpha, None
+
+
+class _SparseVDLayer(BayesianLayer):
+    def _init_posterior(self, *, initial_scale: float = math.exp(-5.0), threshold: float = 3.0) -> None:
+        self.initial_scale = float(check_positive("initial_scale", initial_scale))
+        if not math.isfinite(threshold):
+            raise ValueError(
+                f"threshold is {threshold}, but it must be a finite value of log alpha. "
+                "Take 3 to prune dropout rates over 0.95."
+            )
+        self.threshold = float(threshold)
+        self._add_parameter("weight_log_variance", self.weight)
+        self._reset_posterior()
+
+    @torch.no_grad()
+    def _reset_posterior(self) -> None:
+        self.weight_log_variance.fill_(2.0 * math.log(self.initial_scale))
+
+    def log_alpha(self) -> Tensor:
+        """log(sigma^2 / mean^2) of the weights, the variance of the multiplicative noise, equation (svb-vd-alpha)."""
+        return log_alpha(self.weight, self.weight_log_variance, _EPS)
+
+    def draw(self, generator: torch.Generator | None = None) -> Parameters:
+        """One draw of (weight, bias); in `eval()` the weights that are not active are 0. The bias is deterministic."""
+        weight = torch.addcmul(
+            self.weight, torch.exp(0.5 * self.weight_log_variance), draw_normal(self.weight, generator)
+        )
+        return weight if self.training else weight * self.active()[0], self.bias
+
+    def _sample_forward(self, input: Tensor, generator: torch.Generator | None) -> Tensor:
+        weight, variance = self.weight, self.weight_log_variance.exp()
+        if not self.training:
+            kept = self.active()[0]
+            weight, variance = weight * kept, variance * kept
+        mean = self._affine(input, weight, self.bias)
+        # the floor keeps the root's derivative finite where all inputs are 0
+        spread = self._affine(input.square(), variance, None).add(1e-12).sqrt()
+        return torch.addcmul(mean, spread, draw_normal(mean, generator))
+
+    def active(self) -> Parameters:
+        """Masks: weights with log alpha below the threshold, and every bias."""
+        bias = None if self.bias is None else torch.ones_like(self.bias, dtype=torch.bool)
+        return self.log_alpha().detach() < self.threshold, bias
+
+    def mean(self) -> Parameters:
+        """Means of the active weights, 0 elsewhere, and the bias: the network that is used after training."""
+        return self.weight * self.active()[0], self.bias
+
+    def kl_divergence(self, with_value: bool = True) -> Tensor:
+        """KL to the log-uniform prior over all weights in nats, up to its infinite constant, equation (svb-vd-kl)."""
+        return _SparseVDKLSum.apply(self.weight, self.weight_log_variance, with_value)
+
+    def extra_repr(self) -> str:
+        return f"{super().extra_repr()}, threshold={self.threshold:g}"
+
+
+class SparseVDLinear(_SparseVDLayer, nn.Linear):
+    """Linear layer with sparse variational dropout (Molchanov, Ashukha and Vetrov, 2017).
+
+    Posterior N(weight, exp(weight_log_variance)), log-uniform prior, local reparameterisation in training; the bias
+    is deterministic, as published. Weights with log alpha at or above `threshold` are dropped in `eval()` and in
+    mean mode.
+
+    Args:
+        in_features, out_features, bias, device, dtype: as for `nn.Linear`.
+        initial_scale: initial posterior standard deviation.
+        threshold: of log alpha; 3 is a dropout rate over 0.95.
+
+    Shapes:
+        input (*, in_features), output (*, out_features).
+
+    Raises:
+        ValueError: initial_scale is not positive, or the threshold is not finite.
+    """
+
+    def __init__(
+        self,
+        in_features: int,
+        out_features: int,
+        bias: bool = True,
+        *,
+        initial_scale: float = math.exp(-5.0),
+        threshold: float = 3.0,
+        device=None,
+        dtype=None,
+    ):
+        super().__init__(in_features, out_features, bias, device=device, dtype=dtype)
+        self._init_posterior(initial_scale=initial_scale, threshold=threshold)
+
+
+class SparseVDConv2d(_SparseVDLayer, nn.Conv2d):
+    """Convolution with sparse variational dropout; posterior, prior and threshold as for `SparseVDLinear`.
+
+    Outputs at different positions get independent noise, as published.
+
+    Args:
+        in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode, device, dtype:
+            as for `nn.Conv2d`.
+        initial_scale, threshold: as for `SparseVDLinear`.
+
+    Shapes:
+        input (N, C_in, H, W) or (C_in, H, W), output likewise.
+
+    Raises:
+        ValueError: initial_scale is not positive, or the threshold is not finite.
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size,
+        stride=1,
+        padding=0,
+        dilation=1,
+        groups: int = 1,
+        bias: bool = True,
+        padding_mode: str = "zeros",
+        *,
+        initial_scale: float = math.exp(-5.0),
+        threshold: float = 3.0,
+        device=None,
+        dtype=None,
+    ):
+        geometry = (stride, padding, dilation, groups, bias, padding_mode)
+        super().__init__(in_channels, out_channels, kernel_size, *geometry, device=device, dtype=dtype)
+        self._init_posterior(initial_scale=initial_scale, threshold=threshold)

@@ -1,0 +1,93 @@
+"""One network of a stack as an ordinary module."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+from bnnlib import nn as bnn
+from bnnlib.nn.base import BayesianLayer
+from bnnlib.replicates.baselines import StackedHorseshoe, StackedSparseVD
+from bnnlib.replicates.network import StackedMLP
+from bnnlib.replicates.posteriors import StackedDeterministic, StackedGaussian, StackedPosterior, StackedSpikeSlab
+
+_ACTIVATIONS = {"relu": nn.ReLU, "tanh": nn.Tanh, "sigmoid": nn.Sigmoid}
+
+
+def unstack(model: StackedMLP, replicate: int) -> nn.Sequential:
+    """Network `replicate` of a stack as an `nn.Sequential` of the layers of `bnnlib.nn`, with equal parameters.
+
+    The copy shares no memory with the stack. Its modes, divergence and predictions are those of that network alone.
+
+    Args:
+        model: the stack.
+        replicate: which network, from 0 to R - 1.
+
+    Raises:
+        ValueError: there is no such replicate.
+        TypeError: the stack's posterior has no layers in `bnnlib.nn`.
+    """
+    if not 0 <= replicate < model.replicates:
+        raise ValueError(
+            f"replicate is {replicate}, but the stack has {model.replicates} networks, 0 to {model.replicates - 1}."
+        )
+    posterior, layout = model.posterior, model.posterior.layout
+    modules: list[nn.Module] = []
+    for index, (fan_in, fan_out) in enumerate(layout.pairs):
+        layer = _empty_layer(posterior, replicate, index, fan_in, fan_out)
+        for name, flat in _flat_parameters(posterior).items():
+            weight, bias = layout.layers(flat.detach())[index]
+            _fill(layer, name, weight[replicate])
+            _fill(layer, name.replace("weight", "bias"), bias[replicate, :, 0])
+        if isinstance(layer, bnn.HorseshoeLinear):
+            rows = posterior.layer_of_row == index
+            for name in ("unit_location", "unit_log_scale"):
+                _fill(layer, name, getattr(posterior, name).detach()[replicate, rows])
+            for name in ("layer_location", "layer_log_scale"):
+                _fill(layer, name, getattr(posterior, name).detach()[replicate, index])
+        modules += [layer, _ACTIVATIONS[model.activation]()]
+    return nn.Sequential(*modules[:-1]).train(model.training)
+
+
+def _flat_parameters(posterior: StackedPosterior) -> dict[str, torch.Tensor]:
+    names = ("weight", "weight_rho", "weight_logit", "weight_log_variance")
+    found = {name: getattr(posterior, name) for name in names if hasattr(posterior, name)}
+    if isinstance(posterior, StackedDeterministic):
+        found["weight"] = posterior.weight * posterior.mask
+    return found
+
+
+def _empty_layer(posterior: StackedPosterior, replicate: int, index: int, fan_in: int, fan_out: int) -> nn.Module:
+    factory = {"device": posterior.weight.device, "dtype": posterior.weight.dtype}
+    size = (fan_in, fan_out)
+    if isinstance(posterior, StackedSpikeSlab):
+        prior = posterior.prior_inclusion_probability.flatten()
+        return bnn.SpikeSlabLinear(
+            *size,
+            prior_inclusion_probability=float(prior[replicate if len(prior) > 1 else 0]),
+            prior_scale=posterior.prior_scale,
+            temperature=posterior.temperature,
+            **factory,
+        )
+    if isinstance(posterior, StackedGaussian):
+        return bnn.GaussianLinear(*size, prior_scale=posterior.prior_scale, **factory)
+    if isinstance(posterior, StackedSparseVD):
+        return bnn.SparseVDLinear(*size, threshold=posterior.threshold, **factory)
+    if isinstance(posterior, StackedHorseshoe):
+        if index == posterior.layout.num_layers - 1:
+            return bnn.GaussianLinear(*size, prior_scale=float(posterior.prior_scale[-1]), **factory)
+        scales = {"unit_scale": posterior.unit_scale, "layer_scale": posterior.layer_scale}
+        return bnn.HorseshoeLinear(*size, **scales, threshold=posterior.threshold, **factory)
+    if isinstance(posterior, StackedDeterministic):
+        return nn.Linear(*size, **factory)
+    raise TypeError(
+        f"{type(posterior).__name__} has no layers in bnnlib.nn, so its networks cannot be taken out of the stack. Use "
+        "model.predict, or a stack of one of the posteriors in bnnlib.replicates."
+    )
+
+
+def _fill(layer: nn.Module | BayesianLayer, name: str, value: torch.Tensor) -> None:
+    parameter = getattr(layer, name, None)
+    if parameter is not None:  # the bias of variational dropout has no variance
+        with torch.no_grad():
+            parameter.copy_(value)
