@@ -84,7 +84,9 @@ def run_chapters(project: Project, profile: str, jobs: int, say) -> tuple[dict[s
 
     outcomes = execute(project, stale, profile, jobs, keep, say)
     # For a chapter whose prose alone changed, this carries its earlier outputs into the new text.
-    chapters = {name: finish(copy, sources[name], copy["metadata"]["bnn_book"]) for name, copy in copies.items() if copy}
+    chapters = {
+        name: finish(copy, sources[name], copy["metadata"]["bnn_book"]) for name, copy in copies.items() if copy
+    }
     shutil.rmtree(project.running, ignore_errors=True)
     for path in project.failed.rglob("*.ipynb"):  # of chapters that were renamed, or are well again
         if path.relative_to(project.failed).as_posix() not in {o.name for o in outcomes if o.error}:
@@ -113,7 +115,9 @@ def build(root: Path, profile: str = "smoke", jobs: int | None = None, execute_o
             else:
                 before = time.perf_counter()
                 render(project, say)
-                say(f"Pages: {len(list(project.html.rglob('*.html')))} rendered in {time.perf_counter() - before:.1f} s")
+                say(
+                    f"Pages: {len(list(project.html.rglob('*.html')))} rendered in {time.perf_counter() - before:.1f} s"
+                )
     except BookError as error:
         say(f"\nThe book was not built. {error}")
         return 1
@@ -125,14 +129,20 @@ def build(root: Path, profile: str = "smoke", jobs: int | None = None, execute_o
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m book.build", description="Execute the chapters and render the book.")
-    parser.add_argument("--profile", choices=PROFILES, default="smoke", help="size of the live computations (default: smoke)")
+    parser = argparse.ArgumentParser(
+        prog="python -m book.build", description="Execute the chapters and render the book."
+    )
+    parser.add_argument(
+        "--profile", choices=PROFILES, default="smoke", help="size of the live computations (default: smoke)"
+    )
     parser.add_argument("--jobs", type=int, help="chapters at a time (default: one per core)")
     parser.add_argument("--execute-only", action="store_true", help="run the chapters and stop before rendering")
     options = parser.parse_args(arguments)
     if options.jobs is not None and options.jobs < 1:
         parser.error(f"--jobs {options.jobs}: at least one process is needed")
-    return build(Path.cwd(), options.profile, options.jobs, options.execute_only, say=lambda text: print(text, flush=True))
+    return build(
+        Path.cwd(), options.profile, options.jobs, options.execute_only, say=lambda text: print(text, flush=True)
+    )
 
 
 if __name__ == "__main__":

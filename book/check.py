@@ -1,8 +1,8 @@
 """Look the rendered book through for what Sphinx does not see: ``python -m book.check [--html DIR]`` (``make check`` calls it).
 
 Reported are dead links and anchors, addresses outside the book that a page would load, pictures without a real alternative text,
-ids that occur twice, cells that failed or were never executed, markup that was not rendered, pages over the size limit, and paths of
-the building machine. What only a browser can tell (console errors, formulas that MathJax rejects) is tested in ``tests/e2e``.
+ids that occur twice, cells that failed or were never executed, markup that was not rendered, explorers over the size limit, and paths
+of the building machine. What only a browser can tell (console errors, formulas that MathJax rejects) is tested in ``tests/e2e``.
 """
 
 from __future__ import annotations
@@ -18,21 +18,32 @@ from urllib.parse import unquote, urlsplit
 
 from book.project import Project, code_cells, files_below, read_notebook, source_of, tags_of
 
-PAGE_LIMIT = 300_000  # bytes of a page after gzip, explorers included
+EXPLORERS_LIMIT = 300_000  # bytes after gzip that all explorers of a page may take together
 # Attributes by which a page loads something, as opposed to leading the reader somewhere.
 LOADS = {
     ("script", "src"), ("img", "src"), ("img", "srcset"), ("source", "src"), ("source", "srcset"), ("iframe", "src"),
     ("video", "src"), ("video", "poster"), ("audio", "src"), ("embed", "src"), ("object", "data"), ("image", "href"), ("use", "href"),
     ("track", "src"), ("input", "src"),
 }  # fmt: skip
-LOADED_RELATIONS = {"stylesheet", "preload", "prefetch", "modulepreload", "preconnect", "dns-prefetch", "icon", "manifest"}
+LOADED_RELATIONS = {
+    "stylesheet",
+    "preload",
+    "prefetch",
+    "modulepreload",
+    "preconnect",
+    "dns-prefetch",
+    "icon",
+    "manifest",
+}
 REMOTE = re.compile(r"^(?:https?:)?//", re.IGNORECASE)
 REMOTE_IN_CSS = re.compile(r"""(?:@import\s+|url\()\s*(?:url\()?["']?((?:https?:)?//[^"')\s]+)""", re.IGNORECASE)
 # A script written into a page has no business with another host: fetch("https://..."), import "https://...", require.config paths.
 REMOTE_IN_SCRIPT = re.compile(r"""["'`]((?:https?:)?//[\w.-]+\.[a-z]{2,}[^"'`\s]*)["'`]""", re.IGNORECASE)
 HARMLESS_IN_SCRIPT = re.compile(r"^https?://(?:www\.)?(?:w3\.org|schema\.org)/", re.IGNORECASE)
 FILE_NAME = re.compile(r"(?:^|/)[\w.-]+\.(?:png|svg|jpe?g|webp|gif)$", re.IGNORECASE)
-UNRENDERED = re.compile(r"\{(?:ref|eq|numref|cite|cite:\w+|glue|glue:\w+|doc|prf:ref|term)\}\s*`|^\s*(?:```|:::)\{", re.MULTILINE)
+UNRENDERED = re.compile(
+    r"\{(?:ref|eq|numref|cite|cite:\w+|glue|glue:\w+|doc|prf:ref|term)\}\s*`|^\s*(?:```|:::)\{", re.MULTILINE
+)
 
 
 class Page(HTMLParser):
@@ -47,13 +58,23 @@ class Page(HTMLParser):
         self.inline: list[tuple[str, str]] = []  # (script or style, content)
         self.prose: list[str] = []
         self.failed_cells = 0
+        self.explorers = ""
         self._inside: list[str] = []
+        self._divs: list[int | None] = []  # for each open div, where it started if it is an explorer
+        self._lines = [0, *(match.end() for match in re.finditer("\n", text))]
+        self._text = text
         self.feed(text)
+
+    def _offset(self) -> int:
+        line, column = self.getpos()
+        return self._lines[line - 1] + column
 
     def handle_starttag(self, tag, attributes):
         given = {name: value or "" for name, value in attributes}
         if tag in ("script", "style", "pre", "code"):
             self._inside.append(tag)
+        if tag == "div":
+            self._divs.append(self._offset() if "bnn-explorer" in given.get("class", "").split() else None)
         if "id" in given:
             self.ids.append(given["id"])
         if tag == "a" and "href" in given:
@@ -62,7 +83,9 @@ class Page(HTMLParser):
             self.loads.append(given.get("href", ""))
         for name in ("src", "srcset", "href", "data", "poster"):
             if (tag, name) in LOADS and name in given:
-                self.loads += [part.split()[0] for part in given[name].split(",")] if name == "srcset" else [given[name]]
+                self.loads += (
+                    [part.split()[0] for part in given[name].split(",")] if name == "srcset" else [given[name]]
+                )
         if tag == "img" and given.get("aria-hidden") != "true" and given.get("role") != "presentation":
             self.pictures.append((given.get("src", ""), given.get("alt")))
         if "style" in given:
@@ -73,6 +96,8 @@ class Page(HTMLParser):
     def handle_endtag(self, tag):
         if self._inside and self._inside[-1] == tag:
             self._inside.pop()
+        if tag == "div" and self._divs and (start := self._divs.pop()) is not None:
+            self.explorers += self._text[start : self._offset()]
 
     def handle_data(self, data):
         if self._inside and self._inside[-1] in ("script", "style"):
@@ -135,10 +160,13 @@ def page_faults(path: Path, pages: dict[Path, Page], html: Path, root: Path) -> 
     found += [f"id used {count} times: {name}" for name, count in Counter(page.ids).items() if count > 1]
     if page.failed_cells:
         found.append(f"failed cells: {page.failed_cells} tracebacks")
-    found += [f"markup not rendered: {match.strip()}" for match in dict.fromkeys(UNRENDERED.findall(" ".join(page.prose)))]
-    size = len(gzip.compress(path.read_bytes(), mtime=0))
-    if size > PAGE_LIMIT:
-        found.append(f"{size / 1000:.0f} kB gzip, allowed are {PAGE_LIMIT // 1000}: give the explorers fewer or smaller frames")
+    found += [
+        f"markup not rendered: {match.strip()}" for match in dict.fromkeys(UNRENDERED.findall(" ".join(page.prose)))
+    ]
+    size = len(gzip.compress(page.explorers.encode(), mtime=0))
+    if size > EXPLORERS_LIMIT:
+        told = f"explorers take {size / 1000:.0f} kB after gzip, allowed are {EXPLORERS_LIMIT // 1000}"
+        found.append(f"{told}: give them fewer or smaller frames")
     if str(root) in text:
         found.append(f"path of this machine: {text[max(0, text.index(str(root)) - 20) :][:80]!r}")
     return found
@@ -155,7 +183,9 @@ def notebook_faults(notebook: dict) -> list[str]:
             found.append(f"cell {name} was not executed")
         if any(output["output_type"] == "error" for output in cell.get("outputs", [])):
             found.append(f"cell {name} failed")
-        if any("application/vnd.jupyter.widget-view+json" in output.get("data", {}) for output in cell.get("outputs", [])):
+        if any(
+            "application/vnd.jupyter.widget-view+json" in output.get("data", {}) for output in cell.get("outputs", [])
+        ):
             found.append(f"cell {name} shows a live widget")
     return found
 
@@ -166,9 +196,13 @@ def check(root: Path, html: Path | None = None) -> list[str]:
     html = (html or project.html).resolve()
     if not (html / "index.html").exists():
         return [f"{html} holds no index.html: run `make book` first"]
-    paths = [path for path in files_below(html) if path.suffix == ".html" and "_static" not in path.relative_to(html).parts]
+    paths = [
+        path for path in files_below(html) if path.suffix == ".html" and "_static" not in path.relative_to(html).parts
+    ]
     pages = {path: Page(path.read_text(encoding="utf-8")) for path in paths}
-    faults = [f"{path.relative_to(html)}: {fault}" for path in paths for fault in page_faults(path, pages, html, project.root)]
+    faults = [
+        f"{path.relative_to(html)}: {fault}" for path in paths for fault in page_faults(path, pages, html, project.root)
+    ]
     for style in html.rglob("*.css"):
         for link in REMOTE_IN_CSS.findall(style.read_text(encoding="utf-8", errors="replace")):
             faults.append(f"{style.relative_to(html)}: external request: {link}")

@@ -118,8 +118,8 @@ def finish(executed: dict, source: dict, run: dict) -> dict:
     for cell in source["cells"]:
         cell = json.loads(json.dumps(cell))
         if cell["cell_type"] == "code":
-            run = done.pop(0)
-            cell["outputs"], cell["execution_count"] = run["outputs"], run["execution_count"]
+            ran = done.pop(0)
+            cell["outputs"], cell["execution_count"] = ran["outputs"], ran["execution_count"]
         cells.append(cell)
     metadata = {key: value for key, value in source["metadata"].items() if key not in ("papermill", "widgets")}
     return {**source, "cells": cells, "metadata": {**metadata, "bnn_book": run}}
@@ -162,7 +162,9 @@ def _kept(project: Project, name: str, result: dict) -> Outcome:
     return Outcome(name, result["seconds"], describe_failure(name, failure, kept, f"_build/failed/{name}"))
 
 
-def execute(project: Project, names: list[str], profile: str, jobs: int, keep, say=print, every: float = 15.0) -> list[Outcome]:
+def execute(
+    project: Project, names: list[str], profile: str, jobs: int, keep, say=print, every: float = 15.0
+) -> list[Outcome]:
     """Run the chapters ``names`` in ``jobs`` processes; one that fails does not stop the others.
 
     ``keep`` is called with each outcome as soon as it is known; a successful copy then lies in ``_build/running``.
@@ -194,7 +196,10 @@ def execute(project: Project, names: list[str], profile: str, jobs: int, keep, s
                     say(f"  [{len(outcomes)}/{len(names)}] {name} {mark} in {outcomes[-1].seconds:.1f} s")
                 if not finished:
                     elapsed = time.perf_counter() - started
-                    say(f"  {elapsed:4.0f} s: " + ", ".join(f"{name} {_progress(project, name)}" for name in pending.values()))
+                    say(
+                        f"  {elapsed:4.0f} s: "
+                        + ", ".join(f"{name} {_progress(project, name)}" for name in pending.values())
+                    )
         except KeyboardInterrupt:
             pool.shutdown(wait=False, cancel_futures=True)
             raise

@@ -102,10 +102,14 @@ class Project:
             elif not (self.root / f"{name}.md").exists() and name not in GENERATED:
                 missing.append(name)
         if missing:
-            raise BookError(f"_toc.yml names {', '.join(missing)}, but there is no such .md or .ipynb file: add it or drop the line.")
+            raise BookError(
+                f"_toc.yml names {', '.join(missing)}, but there is no such .md or .ipynb file: add it or drop the line."
+            )
         present = {path.relative_to(self.root).as_posix() for path in (self.root / "chapters").glob("*.ipynb")}
         if extra := sorted(present - set(listed)):
-            raise BookError(f"{', '.join(extra)} stands in no line of _toc.yml: add one, or move the notebook out of chapters/.")
+            raise BookError(
+                f"{', '.join(extra)} stands in no line of _toc.yml: add one, or move the notebook out of chapters/."
+            )
         return listed
 
     def shared_key(self, profile: str) -> str:
@@ -115,7 +119,11 @@ class Project:
         values, and which data sets lie on this machine.
         """
         pins = (self.root / "requirements.txt").read_text(encoding="utf-8")
-        parts: list[str | bytes] = [profile, sys.version, "\n".join(x for x in pins.split("\n") if x and not x.startswith("#"))]
+        parts: list[str | bytes] = [
+            profile,
+            sys.version,
+            "\n".join(x for x in pins.split("\n") if x and not x.startswith("#")),
+        ]
         installed = Path(sysconfig.get_paths()["purelib"]).glob("*.dist-info")
         # bnnlib itself is hashed by content: its version number would only make an editable install differ from a path.
         parts.append("\n".join(sorted(path.name for path in installed if not path.name.startswith("bnnlib-"))))
@@ -139,7 +147,9 @@ def read_notebook(path: Path) -> dict:
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except json.JSONDecodeError as error:
-        raise BookError(f"{path} is not a notebook ({error}). Was it half saved, or merged with conflict marks left in?") from error
+        raise BookError(
+            f"{path} is not a notebook ({error}). Was it half saved, or merged with conflict marks left in?"
+        ) from error
 
 
 def source_of(cell: dict) -> str:

@@ -75,7 +75,9 @@ def render(project: Project, say=print) -> None:
         BookError: Sphinx warned or failed; the message holds its warnings.
     """
     if importlib.util.find_spec("jupyter_book") is None:
-        raise BookError(f"jupyter-book is not installed for {sys.executable}. Run `make venv`, or pip install -r requirements.txt.")
+        raise BookError(
+            f"jupyter-book is not installed for {sys.executable}. Run `make venv`, or pip install -r requirements.txt."
+        )
     # Pages of renamed chapters would stay in the output for ever; a full render takes seconds.
     shutil.rmtree(project.html, ignore_errors=True)
     (project.build / "rendered.key").unlink(missing_ok=True)

@@ -15,15 +15,32 @@ from pathlib import Path
 from book.project import BookError, Project, code_cells, digest, files_below, source_of
 
 VERDICTS = ("reproduced", "within noise", "better", "not reproduced", "not run")
-PACKAGES = ("torch", "numpy", "scipy", "scikit-learn", "matplotlib", "jupyter-book", "sphinx", "papermill", "jupyterlab", "ipywidgets")
+PACKAGES = (
+    "torch",
+    "numpy",
+    "scipy",
+    "scikit-learn",
+    "matplotlib",
+    "jupyter-book",
+    "sphinx",
+    "papermill",
+    "jupyterlab",
+    "ipywidgets",
+)
 # The three ways to label a displayed equation in MyST: the math directive, dollar math with a label, and LaTeX.
-LABEL = re.compile(r"^:label:\s*(\S+)\s*$|^\$\$\s*\(([\w:.-]+)\)\s*$|\\label\{([\w:.-]+)\}", re.MULTILINE)
+LABEL = re.compile(
+    r"^(?:`{3,}|:{3,})\{math\}[^\n]*\n(?:\s*:[\w-]+:[^\n]*\n)*?\s*:label:\s*(\S+)"
+    r"|\$\$\s*\(([\w:.-]+)\)\s*$"
+    r"|\\label\{([\w:.-]+)\}",
+    re.MULTILINE,
+)
 LOADED = re.compile(r"""\bload\(\s*["']([\w.-]+)["']""")
 # Runs in the built tree's own bnnlib, apart from this process, so that a broken library cannot break the builder.
 COMPARE = """
 import json, sys
 from bnnlib import store
-print(json.dumps({name: [row.verdict for row in store.compare(name)] for name in sys.argv[1:]}))
+rows = {name: store.compare(name) for name in sys.argv[1:]}
+print(json.dumps({name: [row["verdict"] for row in found if row["published"] is not None] for name, found in rows.items()}))
 """
 
 
@@ -35,7 +52,9 @@ def equation_labels(notebook: dict) -> list[str]:
 
 def tested_labels(root: Path, labels: list[str]) -> set[str]:
     """Those labels that a test in ``tests/equations`` names as a whole string."""
-    tests = "\n".join(path.read_text(encoding="utf-8") for path in sorted((root / "tests" / "equations").glob("**/*.py")))
+    tests = "\n".join(
+        path.read_text(encoding="utf-8") for path in sorted((root / "tests" / "equations").glob("**/*.py"))
+    )
     return {label for label in labels if re.search(rf"""["']{re.escape(label)}["']""", tests)}
 
 
@@ -65,7 +84,11 @@ def verdicts(root: Path, names: list[str]) -> dict[str, Counter]:
     """
     if not names or not (root / "bnnlib" / "store").is_dir():
         return {}
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(root), os.environ.get("PYTHONPATH", "")]), "BNNLIB_HOME": str(root / "data")}
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join([str(root), os.environ.get("PYTHONPATH", "")]),
+        "BNNLIB_HOME": str(root / "data"),
+    }
     done = subprocess.run(
         [sys.executable, "-c", COMPARE, *names], cwd=root, env=environment, capture_output=True, text=True, check=False
     )
@@ -79,7 +102,11 @@ def data_used(root: Path, notebook: dict, results: dict[str, dict]) -> list[str]
     registry = root / "data" / "registry.toml"
     known = tomllib.loads(registry.read_text(encoding="utf-8")) if registry.exists() else {}
     code = "\n".join(source_of(cell) for cell in code_cells(notebook))
-    names = {name for name in LOADED.findall(code) if name in known or any(name in part for part in known.values() if isinstance(part, dict))}
+    names = {
+        name
+        for name in LOADED.findall(code)
+        if name in known or any(name in part for part in known.values() if isinstance(part, dict))
+    }
     for name in results_shown(notebook, results):
         names |= set(results[name].get("data") or {})
     return sorted(names)
@@ -143,13 +170,18 @@ def page(project: Project, chapters: dict[str, dict], profile: str) -> str:
         lines = []
         for name, origin in sorted(results.items()):
             found = counts.get(name, Counter())
-            lines.append([f"`{name}`", origin["profile"], _minutes(origin), *[str(found[verdict]) for verdict in VERDICTS]])
+            lines.append(
+                [f"`{name}`", origin["profile"], _minutes(origin), *[str(found[verdict]) for verdict in VERDICTS]]
+            )
         text.append(table(["Experiment", "Profile", "Minutes", *[verdict.capitalize() for verdict in VERDICTS]], lines))
     else:
         text.append("No results are committed yet.")
     text += [
         "## Versions",
-        table(["Package", "Version"], [["Python", sys.version.split()[0]], *[[name, installed(name)] for name in PACKAGES]]),
+        table(
+            ["Package", "Version"],
+            [["Python", sys.version.split()[0]], *[[name, installed(name)] for name in PACKAGES]],
+        ),
     ]
     return "\n\n".join(text) + "\n"
 
@@ -162,7 +194,11 @@ def _minutes(origin: dict) -> str:
 def status_page(project: Project, chapters: dict[str, dict], profile: str) -> str:
     """The page's text, taken from the last build when nothing that it tells of has changed."""
     told = [json.dumps(notebook, sort_keys=True) for notebook in chapters.values()]
-    sources = [Path(__file__), *files_below(project.root / "tests" / "equations"), project.root / "data" / "registry.toml"]
+    sources = [
+        Path(__file__),
+        *files_below(project.root / "tests" / "equations"),
+        project.root / "data" / "registry.toml",
+    ]
     told += [path.read_text(encoding="utf-8") for path in sources if path.exists()]
     key = digest(project.shared_key(profile), *chapters, *told)
     kept, text = project.build / "status.key", project.staging / "book" / "status.md"

@@ -21,7 +21,9 @@ def mathjax_folder() -> Path:
     """
     found = importlib.util.find_spec("sphinx-mathjax-offline")
     if found is None or found.origin is None:
-        raise RuntimeError("sphinx-mathjax-offline is not installed, and without it formulas need the network. Run `make venv`.")
+        raise RuntimeError(
+            "sphinx-mathjax-offline is not installed, and without it formulas need the network. Run `make venv`."
+        )
     return Path(found.origin).parent / "static" / "mathjax"
 
 
