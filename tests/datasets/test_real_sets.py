@@ -41,6 +41,7 @@ def test_fashion_mnist_says_when_it_is_re_split(load):
     assert data.test_y.bincount().tolist() == [1000] * 10 and data.train_y.bincount().tolist() == [6000] * 10
 
 
+@pytest.mark.slow
 def test_cifar10_says_when_images_are_lossy(load):
     data = load("cifar10")
     assert data.train_x.shape == (50_000, 3, 32, 32) and data.test_x.shape == (10_000, 3, 32, 32)
