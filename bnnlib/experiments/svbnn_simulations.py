@@ -208,7 +208,7 @@ def _params(problem: str, method: str, scale: dict, **more) -> dict:
     epochs = scale["pruned_epochs"] if method in _SHORTER else scale["epochs"]
     params = {
         "problem": problem,
-        "epochs": epochs,
+        "epochs": max(epochs // 2, 1) if method == "LOT" else epochs,  # each of its four trainings
         "batch_size": PROBLEMS[problem].batch_size,
         "learning_rate": 5e-3,
         "prior_scale": 1.3,  # the published code; the text says 2 ** 0.5
