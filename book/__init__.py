@@ -1,1 +1,1 @@
-"""How the book is made: ``python -m book.build`` executes the chapters and renders the pages, ``book.check`` looks them through."""
+"""How the book is made: ``book.build`` executes the chapters and renders the pages, ``book.check`` checks them."""

@@ -1,7 +1,8 @@
 """Build the book: ``python -m book.build [--profile smoke|book|paper] [--jobs N]`` (``make book`` calls it).
 
-Chapters whose code, or whatever their outputs depend on, has not changed are not executed again: an executed copy carries the hash
-of what it was made from (``book.project.notebook_key``), so there is no database, and a copy from a cache or an artifact is as good.
+Chapters whose code, or whatever their outputs depend on, has not changed are not executed again: an executed copy
+carries the hash of what it was made from (``book.project.notebook_key``), so there is no database, and a copy from a
+cache or an artifact is as good.
 """
 
 from __future__ import annotations
@@ -59,8 +60,8 @@ def check_sources(sources: dict[str, dict]) -> None:
     for name, notebook in sources.items():
         if not any("parameters" in tags_of(cell) for cell in code_cells(notebook)):
             raise BookError(
-                f'{name} has no cell tagged "parameters", so PROFILE cannot be set. Add a code cell with `PROFILE = "smoke"` '
-                'and the tags ["parameters", "remove-cell"].'
+                f'{name} has no cell tagged "parameters", so PROFILE cannot be set. Add a code cell with '
+                '`PROFILE = "smoke"` and the tags ["parameters", "remove-cell"].'
             )
 
 

@@ -1,8 +1,9 @@
-"""Look the rendered book through for what Sphinx does not see: ``python -m book.check [--html DIR]`` (``make check`` calls it).
+"""Look the rendered book through for what Sphinx does not see: ``python -m book.check`` (``make check`` calls it).
 
-Reported are dead links and anchors, addresses outside the book that a page would load, pictures without a real alternative text,
-ids that occur twice, cells that failed or were never executed, markup that was not rendered, explorers over the size limit, and paths
-of the building machine. What only a browser can tell (console errors, formulas that MathJax rejects) is tested in ``tests/e2e``.
+Reported are dead links and anchors, addresses outside the book that a page would load, pictures without a real
+alternative text, ids that occur twice, cells that failed or were never executed, markup that was not rendered,
+explorers over the size limit, and paths of the building machine. What only a browser can tell (console errors, formulas
+that MathJax rejects) is tested in ``tests/e2e``.
 """
 
 from __future__ import annotations
@@ -21,10 +22,12 @@ from book.project import Project, code_cells, files_below, read_notebook, source
 EXPLORERS_LIMIT = 300_000  # bytes after gzip that all explorers of a page may take together
 # Attributes by which a page loads something, as opposed to leading the reader somewhere.
 LOADS = {
-    ("script", "src"), ("img", "src"), ("img", "srcset"), ("source", "src"), ("source", "srcset"), ("iframe", "src"),
-    ("video", "src"), ("video", "poster"), ("audio", "src"), ("embed", "src"), ("object", "data"), ("image", "href"), ("use", "href"),
-    ("track", "src"), ("input", "src"),
-}  # fmt: skip
+    "src": {"script", "img", "source", "iframe", "video", "audio", "embed", "track", "input"},
+    "srcset": {"img", "source"},
+    "href": {"image", "use"},
+    "data": {"object"},
+    "poster": {"video"},
+}
 LOADED_RELATIONS = {
     "stylesheet",
     "preload",
@@ -37,7 +40,8 @@ LOADED_RELATIONS = {
 }
 REMOTE = re.compile(r"^(?:https?:)?//", re.IGNORECASE)
 REMOTE_IN_CSS = re.compile(r"""(?:@import\s+|url\()\s*(?:url\()?["']?((?:https?:)?//[^"')\s]+)""", re.IGNORECASE)
-# A script written into a page has no business with another host: fetch("https://..."), import "https://...", require.config paths.
+# A script written into a page has no business with another host: fetch("https://..."), import "https://...",
+# require.config paths.
 REMOTE_IN_SCRIPT = re.compile(r"""["'`]((?:https?:)?//[\w.-]+\.[a-z]{2,}[^"'`\s]*)["'`]""", re.IGNORECASE)
 HARMLESS_IN_SCRIPT = re.compile(r"^https?://(?:www\.)?(?:w3\.org|schema\.org)/", re.IGNORECASE)
 FILE_NAME = re.compile(r"(?:^|/)[\w.-]+\.(?:png|svg|jpe?g|webp|gif)$", re.IGNORECASE)
@@ -81,8 +85,8 @@ class Page(HTMLParser):
             self.links.append(given["href"])
         if tag == "link" and LOADED_RELATIONS & set(given.get("rel", "").lower().split()):
             self.loads.append(given.get("href", ""))
-        for name in ("src", "srcset", "href", "data", "poster"):
-            if (tag, name) in LOADS and name in given:
+        for name, tags in LOADS.items():
+            if tag in tags and name in given:
                 self.loads += (
                     [part.split()[0] for part in given[name].split(",")] if name == "srcset" else [given[name]]
                 )

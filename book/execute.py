@@ -87,7 +87,7 @@ def _failed_cell(notebook: dict) -> tuple[int, dict] | None:
 
 
 def describe_failure(name: str, failure: dict, partial: Path, shown: str) -> str:
-    """The message for the terminal: where, what, the cell's source, the traceback, and where the partial notebook lies."""
+    """The message for the terminal: where, what, the cell's source, the traceback, where the partial notebook lies."""
     where, source = name, failure["source"]
     if partial.exists():
         found = _failed_cell(json.loads(partial.read_text(encoding="utf-8")))
@@ -106,12 +106,12 @@ def describe_failure(name: str, failure: dict, partial: Path, shown: str) -> str
 
 
 def finish(executed: dict, source: dict, run: dict) -> dict:
-    """A clean executed copy: the source's cells and metadata with the outputs, without papermill's traces and widget state.
+    """A clean executed copy: the source's cells with the outputs, without papermill's traces and widget state.
 
     ``run`` (key, profile, seconds) is kept in the notebook's metadata as ``bnn_book``.
 
-    The executed copy differs from the source only by papermill's injected parameter cell, so the code cells match one to one.
-    The same routine transplants old outputs into a chapter whose prose alone changed.
+    The executed copy differs from the source only by papermill's injected parameter cell, so the code cells match one
+    to one. The same routine transplants old outputs into a chapter whose prose alone changed.
     """
     done = [cell for cell in code_cells(executed) if "injected-parameters" not in tags_of(cell)]
     cells = []
@@ -150,8 +150,8 @@ def _kept(project: Project, name: str, result: dict) -> Outcome:
     failure = result["failure"]
     if failure is None and (ids := interactive_outputs(json.loads(partial.read_text(encoding="utf-8")))):
         failure = _failure(
-            f"live widget in the output of cell {', '.join(ids)}: without a kernel its slider would move and its figure would "
-            "not. Show it with bnnlib.figures.explore."
+            f"live widget in the output of cell {', '.join(ids)}: without a kernel its slider would move "
+            "and its figure would not. Show it with bnnlib.figures.explore."
         )
     if failure is None:
         kept.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""What there is to build: the folders, the pages that ``_toc.yml`` names, and the key that says when a chapter is stale."""
+"""What there is to build: the folders, the pages that ``_toc.yml`` names, and the key of a chapter's outputs."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ class Project:
                 missing.append(name)
         if missing:
             raise BookError(
-                f"_toc.yml names {', '.join(missing)}, but there is no such .md or .ipynb file: add it or drop the line."
+                f"_toc.yml names {', '.join(missing)}, but there is no such .md or .ipynb: add it or drop the line."
             )
         present = {path.relative_to(self.root).as_posix() for path in (self.root / "chapters").glob("*.ipynb")}
         if extra := sorted(present - set(listed)):
@@ -115,8 +115,8 @@ class Project:
     def shared_key(self, profile: str) -> str:
         """Hash of everything that can change what any chapter prints, except the chapter's own code.
 
-        That is the profile, the interpreter, the pins and what is really installed, bnnlib, the committed results, the published
-        values, and which data sets lie on this machine.
+        That is the profile, the interpreter, the pins and what is really installed, bnnlib, the committed results, the
+        published values, and which data sets lie on this machine.
         """
         pins = (self.root / "requirements.txt").read_text(encoding="utf-8")
         parts: list[str | bytes] = [
@@ -132,7 +132,8 @@ class Project:
         for path in sources:
             if path.exists():
                 parts += [path.relative_to(self.root).as_posix(), path.read_bytes()]
-        # Sizes and names stand for the data sets' contents, which bnnlib.datasets verifies by sha256 whenever it reads them.
+        # Sizes and names stand for the data sets' contents, which bnnlib.datasets verifies by sha256 whenever it reads
+        # them.
         data = Path(os.environ.get("BNNLIB_DATA") or self.root / "data" / "cache" / "sets")
         parts.append("\n".join(f"{p.relative_to(data)} {p.stat().st_size}" for p in files_below(data)))
         return digest(*parts)

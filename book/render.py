@@ -46,7 +46,7 @@ def static_inputs(project: Project) -> dict[str, bytes]:
 
 
 def stage(project: Project, chapters: dict[str, dict], status: str) -> None:
-    """Make ``_build/book`` hold exactly the current pages and executed ``chapters``; what was renamed or removed goes away."""
+    """Make ``_build/book`` hold exactly the current pages and executed ``chapters``; what was renamed goes away."""
     wanted = static_inputs(project)
     wanted |= {f"{name}.md": status.encode() for name in GENERATED}
     for name, notebook in chapters.items():

@@ -1,4 +1,4 @@
-"""Write the page ``book/status``: what was run, with what, how long it took, and how much of it is proved or reproduced."""
+"""Write the page ``book/status``: what was run, with what, for how long, and how much is proved or reproduced."""
 
 from __future__ import annotations
 
@@ -40,7 +40,8 @@ COMPARE = """
 import json, sys
 from bnnlib import store
 rows = {name: store.compare(name) for name in sys.argv[1:]}
-print(json.dumps({name: [row["verdict"] for row in found if row["published"] is not None] for name, found in rows.items()}))
+judged = {name: [row["verdict"] for row in found if row["published"] is not None] for name, found in rows.items()}
+print(json.dumps(judged))
 """
 
 

@@ -1,6 +1,7 @@
 """Sphinx extension: put the part of MathJax that the book uses beside the pages, so that they need no network.
 
-The PyPI package sphinx-mathjax-offline brings MathJax; its own extension would copy all 24 MB, of which 2 MB are ever loaded.
+The PyPI package sphinx-mathjax-offline brings MathJax; its own extension would copy all 24 MB, of which 2 MB are ever
+loaded.
 """
 
 from __future__ import annotations

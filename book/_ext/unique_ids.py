@@ -1,6 +1,7 @@
 """Sphinx extension: drop the fixed ids that sphinx-exercise gives to the body of every exercise and solution.
 
-A page with two exercises would hold the same id twice, which is invalid HTML and confuses assistive technology. Nothing links to them.
+A page with two exercises would hold the same id twice, which is invalid HTML and confuses assistive technology. Nothing
+links to them.
 """
 
 from __future__ import annotations
