@@ -150,7 +150,7 @@ def _choose_kept(problem: Problem, method: str, x: Tensor, y: Tensor, params: di
 def run_cell(cell: Cell, device: torch.device, checkpoint: Checkpoint | None) -> CellResult:
     """Train one stack and measure it on the common test set."""
     params, method, problem = cell.params, cell.method, PROBLEMS[cell.params["problem"]]
-    lambdas = params.get("lambdas", [None])
+    lambdas = params.get("lambdas", ["opt"])
     x, y = (t.to(device).repeat(1, len(lambdas), 1) for t in problem.data(cell.replicates))
     test_x, test_y, test_f = (t.to(device) for t in problem.test_data())
     # weights start from a CPU generator, so that a GPU run starts where a CPU run does
@@ -169,7 +169,8 @@ def run_cell(cell: Cell, device: torch.device, checkpoint: Checkpoint | None) ->
     metrics |= _selection(model, problem, method)
     if method not in _SHORTER and params.get("intervals", True):
         metrics |= _coverage(model, test_x[:NUM_INTERVAL_POINTS], test_y, test_f, generator)
-    settings = [cell.setting if value is None else f"{cell.setting}/lambda={value}" for value in lambdas]
+    sweep = len(lambdas) > 1
+    settings = [f"{cell.setting}/lambda={value}" if sweep else cell.setting for value in lambdas]
     networks = [(setting, r) for setting in settings for r in cell.replicates]
     rows = [
         {"setting": setting, "method": method, "replicate": r, "metric": name, "value": float(value)}
@@ -253,8 +254,11 @@ def _sweep(profile: str, scale: dict) -> list[Cell]:
     replicates = tuple(range(scale["replicates"]))
     small = _params("1b", "SVBNN", scale | {"epochs": scale["epochs_1b"]}, lambdas=list(LAMBDAS), intervals=False)
     # 13 values of the small problem are one stack; of the large one each is, since a wider stack would leave the cache
-    large = [_params("2-uniform", "SVBNN", scale, lambdas=[value], intervals=False) for value in LAMBDAS]
-    return [Cell("1b", "SVBNN", replicates, small), *(Cell("2", "SVBNN", replicates, params) for params in large)]
+    cells = [Cell("1b", "SVBNN", replicates, small)]
+    for value in LAMBDAS:
+        large = _params("2-uniform", "SVBNN", scale, lambdas=[value], intervals=False)
+        cells.append(Cell(f"2/lambda={value}", "SVBNN", replicates, large))
+    return cells
 
 
 def _one(replicates: int, epochs: int, pruned_epochs: int) -> dict:
