@@ -6,6 +6,7 @@ the cell that ran there is tried again, up to three times, then reported as fail
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import threading
@@ -21,6 +22,7 @@ from bnnlib.experiments.base import ExperimentError
 from bnnlib.experiments.worker import Task, execute, failure
 
 TRIES = 3
+CONNECT_SECONDS = 20.0
 _DIED = (
     f"the worker process died {TRIES} times while it computed this cell; it was probably killed for lack of memory: "
     "use fewer --jobs, or fewer replicates in a cell"
@@ -112,6 +114,20 @@ def _spread(device: str, number: int) -> str:
     return f"cuda:{number % torch.cuda.device_count()}" if device == "cuda" else device
 
 
+@contextlib.contextmanager
+def _shielded() -> Iterator[None]:
+    # the cluster's threads, and the worker processes that they start, inherit this mask: Ctrl-C is the runner's
+    # business alone, which then ends them; here it is only delayed
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def dask(tasks: Sequence[Task], jobs: int, scheduler: str | None) -> Iterator[Outcome]:
     """Tasks through a Dask scheduler: the one at this address, or a local one with ``jobs`` worker processes.
 
@@ -127,13 +143,14 @@ def dask(tasks: Sequence[Task], jobs: int, scheduler: str | None) -> Iterator[Ou
     futures: dict[Any, Task] = {}
     try:
         if scheduler is None:
-            with settings.config.set({"distributed.scheduler.allowed-failures": TRIES - 1}):
+            with settings.config.set({"distributed.scheduler.allowed-failures": TRIES - 1}), _shielded():
                 cluster = LocalCluster(
                     n_workers=jobs, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs=50
                 )
         try:
-            client = Client(cluster if cluster is not None else scheduler, timeout=20, set_as_default=False)
-            client.wait_for_workers(1, timeout=60)
+            address = cluster if cluster is not None else scheduler
+            client = Client(address, timeout=CONNECT_SECONDS, set_as_default=False)
+            client.wait_for_workers(1, timeout=3 * CONNECT_SECONDS)
         except (OSError, TimeoutError, ValueError) as error:
             raise ExperimentError(
                 f"no Dask scheduler with a worker answers at {scheduler or 'the local cluster'} ({error}). Start one "

@@ -61,6 +61,7 @@ def run(
     """
     experiment = experiments.get(name)
     cells = _cells(experiment, profile)
+    command = _command(name, profile, device, jobs, backend, scheduler, threads, only)
     device = _device(device)
     if backend not in BACKENDS:
         raise experiments.unknown("backend", backend, BACKENDS)
@@ -82,7 +83,6 @@ def run(
         raise ExperimentError(f"no cell matches --only {only!r}. Cells: {'; '.join(task.cell.label for task in tasks)}")
     todo = [task for task in chosen if entries[task.key] is None or entries[task.key]["failed"]]
     fetched = _fetch(experiment) if todo else _data_fingerprints(experiment)
-    command = _command(name, profile, device, jobs, backend, scheduler, threads, only)
     result = _Result(experiment, profile, tasks, entries, command, codes, fetched)
     _say(f"{name} ({profile}): {len(tasks)} cells, {len(chosen) - len(todo)} of {len(chosen)} chosen ones in the cache")
     try:

@@ -111,6 +111,9 @@ def execute(task: Task) -> dict[str, Any]:
     from bnnlib import experiments
 
     cell, folder = task.cell, Path(task.folder)
+    stored = read_entry(folder, task.key)
+    if stored is not None and not stored["failed"]:
+        return stored  # Dask runs a finished cell again when its worker died before the rows were fetched
     experiment = experiments.find(task.module, task.experiment)
     with _ONE_AT_A_TIME:
         threads = torch.get_num_threads()

@@ -24,8 +24,8 @@ def compare(name: str, profile: str | None = None) -> list[Row]:
         profile: smoke, book or paper; None takes the best one that is stored.
 
     Returns:
-        Rows with setting, method, metric, unit, published, published_sd, printed, mean, se, sd, n, profile, verdict, note,
-        cell. Numbers that do not exist are None: the sd and se of one replicate, the mean of what was not run.
+        Rows with setting, method, metric, unit, published, published_sd, printed, mean, se, sd, n, profile, verdict,
+        note, cell. Numbers that do not exist are None: the sd and se of one replicate, the mean of what was not run.
 
     Raises:
         ExperimentError: there is no experiment of that name, or it has no such profile.

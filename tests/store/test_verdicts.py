@@ -1,0 +1,127 @@
+"""The verdict rule, branch by branch, and the published numbers."""
+
+from __future__ import annotations
+
+import math
+from statistics import stdev
+
+import pytest
+
+from bnnlib import experiments
+from bnnlib.store import paper_values, verdict
+from bnnlib.store.verdicts import PaperValue, metrics
+
+EXPERIMENTS = ("svbnn-simulation-1a", "svbnn-simulation-1b", "svbnn-simulation-2", "svbnn-lambda", "svbnn-mnist")
+
+
+def _value(**changes) -> PaperValue:
+    given = {
+        "paper": "002",
+        "table": "Table 2",
+        "cell": "SVBNN, Test RMSE",
+        "experiment": "x",
+        "setting": "a",
+        "method": "SVBNN",
+        "metric": "rmse_test",
+        "unit": "",
+        "direction": "lower",
+        "nominal": None,
+        "mean": 1.21,
+        "sd": 0.05,
+        "rounding": 0.005,
+        "reading": 0.0,
+        "tolerance": None,
+        "replicates": 25,
+        "note": "",
+        "printed": "1.21 ± 0.05",
+    }
+    return PaperValue(**(given | changes))
+
+
+# default tolerance of _value(): 0.005 + 2 sqrt(se^2 + (0.05 / 5)^2); with se = 0 it is 0.025
+@pytest.mark.parametrize(
+    ("changes", "mean", "se", "expected"),
+    [
+        ({}, 1.235, None, "reproduced"),
+        ({}, 1.185, 0.0, "reproduced"),
+        ({}, 1.2351, None, "within noise"),
+        ({}, 1.2351, 0.01, "reproduced"),  # our own standard error widens the tolerance
+        ({}, 1.26, None, "within noise"),
+        ({}, 1.16, None, "within noise"),
+        ({}, 1.2601, None, "not reproduced"),
+        ({}, 1.1599, None, "better"),
+        ({"direction": "higher"}, 1.2601, None, "better"),
+        ({"direction": "higher"}, 1.1599, None, "not reproduced"),
+        ({"direction": "none"}, 1.1599, None, "not reproduced"),
+        ({"direction": "none"}, 1.2601, None, "not reproduced"),
+        ({"direction": "nominal", "nominal": 1.0}, 1.1, None, "better"),
+        ({"direction": "nominal", "nominal": 1.0}, 0.7, None, "not reproduced"),
+        ({"tolerance": 0.1}, 1.31, None, "reproduced"),  # a given tolerance replaces the default
+        ({"tolerance": 0.001}, 1.215, None, "within noise"),
+        ({"sd": None}, 1.215, None, "reproduced"),  # only the rounding is left
+        ({"sd": None}, 1.2151, None, "not reproduced"),  # without a spread nothing is within noise
+        ({"sd": None}, 1.2049, None, "better"),
+        ({"sd": None, "reading": 0.03}, 1.245, None, "reproduced"),
+        ({"sd": 0.0, "mean": 100.0, "rounding": 0.5, "direction": "none"}, 99.5, 0.0, "reproduced"),
+        ({"sd": 0.0, "mean": 100.0, "rounding": 0.5, "direction": "none"}, 99.4, 0.0, "not reproduced"),
+    ],
+)
+def test_every_branch_of_the_rule(changes, mean, se, expected):
+    assert verdict(_value(**changes), mean, se) == expected
+
+
+def test_every_published_number_is_complete_and_unique():
+    counts = {}
+    for name in EXPERIMENTS:
+        values, _ = paper_values(name)
+        keys = [(value.setting, value.method, value.metric) for value in values]
+        assert len(keys) == len(set(keys)), name
+        counts[name] = len(keys)
+        for value in values:
+            assert value.paper == "002" and value.table and value.cell and value.replicates >= 1
+            assert value.metric in metrics() and value.rounding > 0
+            assert value.direction in {"lower", "higher", "nominal", "none"}
+            assert value.sd is not None or value.reading or value.tolerance is not None or value.direction == "none"
+    # Tables 1 and 2 hold 22 + 32 + 28 numbers, the curves 13 x 3, the text and Figure 3 four
+    assert counts == dict(zip(EXPERIMENTS, (22, 32, 28, 39, 4), strict=True))
+
+
+def test_printed_digits_decide_the_rounding():
+    values, also = paper_values("svbnn-simulation-2")
+    by_key = {(value.method, value.metric): value for value in values}
+    assert by_key["SVBNN", "rmse_test"].rounding == pytest.approx(0.005)
+    assert by_key["SVBNN", "fnr"].rounding == pytest.approx(0.05)
+    assert by_key["VBNN", "fpr"].rounding == pytest.approx(0.5)
+    assert by_key["SVBNN", "fnr"].printed == "16.0 ± 8.14"
+    assert by_key["SVBNN", "rmse_test"].where == "Table 2: SVBNN, Test RMSE"
+    assert set(also) == {"N(0,1)", "U(-1,1), sigma0^2=2"}
+
+
+@pytest.mark.parametrize(("method", "wrong"), [("SVBNN", 24), ("VD", 1), ("AGP", 2)])
+def test_the_spread_in_table_2_is_the_standard_deviation(method, wrong):
+    """Each of 30 replicates misses 0 or 1 of 5 inputs: its FNR is 0 or 20 %, which leaves one possible spread."""
+    values, _ = paper_values("svbnn-simulation-2")
+    value = next(value for value in values if (value.method, value.metric) == (method, "fnr"))
+    fnr = [20.0] * wrong + [0.0] * (30 - wrong)
+    assert sum(fnr) / 30 == pytest.approx(value.mean, abs=0.005)
+    # a standard error would be sqrt(30) = 5.5 times smaller; the digits printed end at 0.01
+    assert stdev(fnr) == pytest.approx(value.sd, abs=0.006)
+    assert stdev(fnr) / math.sqrt(30) < value.sd / 5
+
+
+def test_coverages_are_judged_by_their_distance_from_95():
+    values, _ = paper_values("svbnn-simulation-1a")
+    vd = next(value for value in values if (value.method, value.metric) == ("VD", "coverage"))
+    assert vd.replicates == 60
+    assert verdict(vd, 94.0, 0.1) == "better"
+    assert verdict(vd, 60.0, 0.1) == "not reproduced"
+
+
+def test_the_published_settings_are_those_of_the_experiments():
+    for name in set(EXPERIMENTS) & set(experiments.names()):
+        values, also = paper_values(name)
+        cells = next(iter(experiments.get(name).profiles.values()))()
+        ours = {(cell.setting, cell.method) for cell in cells}
+        for value in values:
+            assert value.setting == "*" or (value.setting, value.method) in ours, value
+        assert set(also) <= {setting for setting, _ in ours}
