@@ -1,0 +1,55 @@
+"""What a long run owes to the person at the terminal: Ctrl-C that tears nothing, and a progress bar."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+
+@contextmanager
+def deferred_interrupt() -> Iterator[threading.Event]:
+    """Event that the first Ctrl-C sets, so that no step is torn in two; a second one interrupts at once."""
+    event = threading.Event()
+    in_charge = (
+        threading.current_thread() is threading.main_thread()
+        and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    )
+    if not in_charge:  # somebody else's handler is theirs to keep
+        yield event
+        return
+
+    def handle(number, frame):
+        if event.is_set():
+            raise KeyboardInterrupt
+        event.set()
+
+    signal.signal(signal.SIGINT, handle)
+    try:
+        yield event
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+class _NoBar:
+    def update(self, count: int) -> None:
+        pass
+
+    def set_postfix(self, **values) -> None:
+        pass
+
+
+@contextmanager
+def progress_bar(progress: bool, epochs: int) -> Iterator[Any]:
+    """A bar over epochs on stderr, or nothing at all without tqdm or with `progress` False."""
+    try:
+        from tqdm.auto import tqdm
+    except ImportError:
+        progress = False
+    if not progress:
+        yield _NoBar()
+        return
+    with tqdm(total=epochs, unit="epoch") as bar:
+        yield bar

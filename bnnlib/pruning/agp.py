@@ -1,0 +1,55 @@
+"""Automated gradual pruning (Zhu and Gupta, 2018): prune while training, fast at first and slowly at the end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import nn
+
+from bnnlib._checks import check_count
+from bnnlib.pruning.masks import Masks
+from bnnlib.pruning.schedules import agp_sparsity
+
+
+class AGPPruner(Masks):
+    """Masks that follow the cubic ramp of equation (svb-agp); a callback of `bnnlib.training.fit`.
+
+        pruner = AGPPruner(model, final_sparsity=0.95, begin_step=500, end_step=3000)
+        fit(model, data, epochs=40, batch_size=512, callbacks=[pruner])
+
+    Args:
+        model: deterministic; weights of linear and convolutional layers are pruned, biases are not.
+        final_sparsity: share of weights that are 0 in the end.
+        begin_step, end_step: optimizer steps at which the ramp starts and ends; training goes on after the end, so that
+            the weights that are left can recover.
+        frequency: steps between updates of the masks.
+        initial_sparsity: share at the start.
+        scope: "layer" as published, or "global".
+
+    Raises:
+        ValueError: a share is outside [0, 1], a count below 1, or end_step not after begin_step.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        *,
+        final_sparsity: float,
+        begin_step: int,
+        end_step: int,
+        frequency: int = 100,
+        initial_sparsity: float = 0.0,
+        scope: str = "layer",
+    ) -> None:
+        super().__init__(model, scope)
+        ramp = {"final_sparsity": final_sparsity, "initial_sparsity": initial_sparsity}
+        self.ramp = {**ramp, "begin_step": begin_step, "end_step": end_step}
+        agp_sparsity(0, **self.ramp)  # complains now rather than after the first hundred steps
+        self.frequency = check_count("frequency", frequency)
+
+    def on_step(self, run: Any) -> None:
+        """Update the masks when it is time, and hold them."""
+        begin, end = self.ramp["begin_step"], self.ramp["end_step"]
+        if begin <= run.step <= end and ((run.step - begin) % self.frequency == 0 or run.step == end):
+            self.update(agp_sparsity(run.step, **self.ramp))
+        self.apply()

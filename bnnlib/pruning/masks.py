@@ -1,0 +1,110 @@
+"""Masks over a network's weights, and how to hold them through training."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from bnnlib._checks import check_probability
+from bnnlib.pruning.magnitude import magnitude_mask
+
+SCOPES = ("layer", "global")
+
+
+def prunable_weights(model: nn.Module) -> dict[str, nn.Parameter]:
+    """The weights of all linear and convolutional layers by their names; biases are not among them.
+
+    Raises:
+        ValueError: there are none.
+    """
+    kinds = (nn.Linear, nn.modules.conv._ConvNd)
+    weights = {
+        f"{name}.weight" if name else "weight": module.weight
+        for name, module in model.named_modules()
+        if isinstance(module, kinds)
+    }
+    if not weights:
+        raise ValueError(f"{type(model).__name__} has no linear or convolutional layer, so there is nothing to prune.")
+    return weights
+
+
+class Masks:
+    """Boolean masks of a model's weights; a callback of `bnnlib.training.fit` that keeps pruned weights at 0.
+
+    Zeroing after every optimizer step is what makes masks last: an optimizer with momentum moves a weight also when its
+    gradient is 0.
+
+    Args:
+        model: whose weights are masked.
+        scope: "layer" prunes the same share of every layer, "global" the smallest weights of the whole network.
+
+    Raises:
+        ValueError: the model has no prunable weights, or the scope is unknown.
+    """
+
+    def __init__(self, model: nn.Module, scope: str = "layer") -> None:
+        if scope not in SCOPES:
+            raise ValueError(f"scope is {scope!r}, but it must be one of {', '.join(map(repr, SCOPES))}.")
+        self.scope, self.weights = scope, prunable_weights(model)
+        self.masks = {name: torch.ones_like(w, dtype=torch.bool) for name, w in self.weights.items()}
+
+    @torch.no_grad()
+    def update(self, sparsity: float) -> None:
+        """Prune the smallest weights until `sparsity` (a share, 0 to 1) of all is 0; what is pruned already stays so.
+
+        Raises:
+            ValueError: sparsity is outside [0, 1], or fewer weights would be pruned than already are.
+        """
+        check_probability("sparsity", sparsity)
+        total = sum(mask.numel() for mask in self.masks.values())
+        if (sparsity - self.sparsity) * total < -len(self.masks):  # each layer rounds on its own
+            raise ValueError(
+                f"sparsity is {sparsity:g}, but a share of {self.sparsity:.4g} is pruned already, and pruned weights "
+                "are not regrown. Ask for at least that, or make new masks."
+            )
+        # the floor ranks a live weight that happens to be 0 above the pruned ones
+        ranks = {n: torch.where(mask, self.weights[n].abs().clamp_min(1e-30), 0.0) for n, mask in self.masks.items()}
+        if self.scope == "layer":
+            self.masks = {name: magnitude_mask(rank, sparsity) for name, rank in ranks.items()}
+        else:
+            flat = magnitude_mask(torch.cat([rank.flatten() for rank in ranks.values()]), sparsity)
+            parts = flat.split([rank.numel() for rank in ranks.values()])
+            self.masks = {n: part.view_as(ranks[n]) for n, part in zip(ranks, parts, strict=True)}
+        self.apply()
+
+    @torch.no_grad()
+    def apply(self) -> None:
+        """Set the pruned weights to 0."""
+        for name, weight in self.weights.items():
+            weight.mul_(self.masks[name])
+
+    @property
+    def sparsity(self) -> float:
+        """Share of the weights that are pruned, from 0 to 1."""
+        pruned = sum(int((~mask).sum()) for mask in self.masks.values())
+        return pruned / sum(mask.numel() for mask in self.masks.values())
+
+    def on_step(self, run: Any) -> None:
+        """Hold the masks after an optimizer step."""
+        self.apply()
+
+    def on_epoch(self, run: Any) -> None:
+        """Nothing to do once an epoch."""
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """The masks by the names of their weights."""
+        return dict(self.masks)
+
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+        """Take over masks and apply them.
+
+        Raises:
+            ValueError: they are of another network.
+        """
+        shapes = {name: tuple(mask.shape) for name, mask in self.masks.items()}
+        if {name: tuple(mask.shape) for name, mask in state.items()} != shapes:
+            raise ValueError(f"these masks are of another network: the weights here are {shapes}.")
+        self.masks = {name: mask.to(self.weights[name].device) for name, mask in state.items()}
+        self.apply()
