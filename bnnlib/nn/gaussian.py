@@ -94,10 +94,9 @@ class GaussianLinear(_GaussianLayer, nn.Linear):
         in_features, out_features, bias, device, dtype: as for `nn.Linear`.
         prior_scale: prior standard deviation.
         initial_scale: initial posterior standard deviation.
-        estimator: how a training pass samples. "weight": one draw for the whole batch. "local": local
-            reparameterisation (Kingma et al., 2015), the outputs are drawn from their Gaussian distribution,
-            independently for each example: two products, less variance. "flipout" (Wen et al., 2018): one draw, with
-                its signs flipped for each example: two products, a weight's worth of noise.
+        estimator: how a pass samples. "weight": one draw for the whole batch. "local": local reparameterisation (Kingma
+            et al., 2015), every example's outputs from their own Gaussian law: twice the products, less variance.
+            "flipout" (Wen et al., 2018): one draw whose signs are flipped for each example: twice the products too.
 
     Shapes:
         input (*, in_features), output (*, out_features).

@@ -1,0 +1,90 @@
+"""Gaussian weights: divergence against quadrature and torch.distributions, gradients against autograd."""
+
+import pytest
+import torch
+from scipy import integrate, stats
+
+from bnnlib.functional import gaussian_kl, gaussian_kl_grad, gaussian_kl_sum, gaussian_weight, softplus_inverse
+
+DOUBLE = torch.float64
+
+
+def parameters(*shape, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    mean = torch.randn(shape, generator=generator, dtype=DOUBLE)
+    rho = torch.randn(shape, generator=generator, dtype=DOUBLE) * 3 - 2
+    return mean.requires_grad_(), rho.requires_grad_()
+
+
+@pytest.mark.parametrize("scale", [1e-12, 1e-3, 0.5, 1.0, 30.0, 700.0])
+def test_softplus_inverse_is_the_inverse(scale):
+    rho = softplus_inverse(torch.tensor(scale, dtype=DOUBLE))
+    # float64 rounding, amplified by at most 1/scale's logarithm
+    assert torch.nn.functional.softplus(rho, threshold=800).item() == pytest.approx(scale, rel=1e-12)
+
+
+def test_kl_equals_quadrature():
+    for mean, scale, prior in [(0.3, 0.7, 1.3), (-2.0, 0.05, 0.4), (0.0, 2.5, 1.0)]:
+        q, p = stats.norm(mean, scale), stats.norm(0, prior)
+        expected, _ = integrate.quad(
+            lambda t, q=q, p=p: q.pdf(t) * (q.logpdf(t) - p.logpdf(t)), mean - 12 * scale, mean + 12 * scale, limit=200
+        )
+        value = gaussian_kl(torch.tensor(mean, dtype=DOUBLE), torch.tensor(scale, dtype=DOUBLE), prior)
+        # quad promises about 1e-8
+        assert value.item() == pytest.approx(expected, rel=1e-7, abs=1e-9)
+
+
+def test_kl_equals_torch_distributions_elementwise_and_in_sum():
+    mean, rho = parameters(40, 30)
+    scale = torch.nn.functional.softplus(rho)
+    normal = torch.distributions.Normal
+    expected = torch.distributions.kl_divergence(normal(mean, scale), normal(torch.tensor(0.0, dtype=DOUBLE), 1.7))
+    torch.testing.assert_close(gaussian_kl(mean, scale, 1.7), expected, rtol=1e-12, atol=1e-12)
+    # the sum, not a mean over the 1200 elements
+    torch.testing.assert_close(gaussian_kl_sum(mean, rho, 1.7), expected.sum(), rtol=1e-12, atol=0)
+
+
+def test_closed_form_gradients_equal_autograd():
+    mean, rho = parameters(50)
+    scale = torch.nn.functional.softplus(rho.detach()).requires_grad_()
+    expected = torch.autograd.grad(gaussian_kl(mean, scale, 0.6).sum(), (mean, scale))
+    for ours, theirs in zip(gaussian_kl_grad(mean, scale, 0.6), expected, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-10, atol=1e-12)
+    expected = torch.autograd.grad(gaussian_kl(mean, torch.nn.functional.softplus(rho), 0.6).sum() * 0.37, (mean, rho))
+    for with_value in (True, False):
+        value = gaussian_kl_sum(mean, rho, 0.6, with_value)
+        assert with_value or value.item() == 0
+        for ours, theirs in zip(torch.autograd.grad(value * 0.37, (mean, rho)), expected, strict=True):
+            torch.testing.assert_close(ours, theirs, rtol=1e-10, atol=1e-12)
+
+
+def test_weight_gradient_passes_gradcheck():
+    mean, rho = parameters(7)
+    noise = torch.randn(7, dtype=DOUBLE, generator=torch.Generator().manual_seed(1))
+    assert torch.autograd.gradcheck(lambda m, r: gaussian_weight(m, r, noise).square(), (mean, rho))
+
+
+def test_kl_weight_adds_exactly_the_gradient_of_the_divergence():
+    mean, rho = parameters(20)
+    noise = torch.randn(20, dtype=DOUBLE, generator=torch.Generator().manual_seed(1))
+    fused = torch.autograd.grad(gaussian_weight(mean, rho, noise, 1.3, 0.25).sin().sum(), (mean, rho))
+    loss = gaussian_weight(mean, rho, noise).sin().sum() + 0.25 * gaussian_kl_sum(mean, rho, 1.3)
+    for ours, theirs in zip(fused, torch.autograd.grad(loss, (mean, rho)), strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-11, atol=1e-13)
+
+
+def test_weight_has_the_moments_of_its_distribution():
+    noise = torch.randn(200_000, dtype=DOUBLE, generator=torch.Generator().manual_seed(2))
+    draw = gaussian_weight(torch.full_like(noise, 0.5), torch.full_like(noise, softplus_inverse(0.2).item()), noise)
+    # five standard errors of a mean and of a standard deviation over 200,000 draws
+    assert draw.mean().item() == pytest.approx(0.5, abs=5 * 0.2 / 200_000**0.5)
+    assert draw.std().item() == pytest.approx(0.2, abs=5 * 0.2 / 400_000**0.5)
+
+
+@pytest.mark.parametrize("bad", [0.0, -1.0, float("nan"), float("inf")])
+def test_bad_scales_are_refused_with_the_value_given(bad):
+    one = torch.ones(2)
+    with pytest.raises(ValueError, match=r"prior_scale is .*above 0"):
+        gaussian_kl(one, one, bad)
+    with pytest.raises(ValueError, match="scale is"):
+        softplus_inverse(bad)
