@@ -117,8 +117,8 @@ def fit(
         schedule: function of the epoch (from 0); every group's initial learning rate is multiplied by it.
         generator: of the batches and of the layers' noise, on the model's device; by default PyTorch's own.
         checkpoint: is read before the first step, written when it is due, at the end and on Ctrl-C. It holds model,
-            optimizer, random state, position within the epoch and callbacks: the resumed run is the uninterrupted one bit
-            for bit.
+            optimizer, random state, position within the epoch and callbacks: the resumed run is the uninterrupted one
+            bit for bit.
         callbacks: see `Callback`.
         progress: a bar on stderr, where tqdm is installed.
 

@@ -1,0 +1,60 @@
+"""Networks by their widths."""
+
+import math
+
+import pytest
+import torch
+from torch import nn
+
+from bnnlib.functional import num_network_parameters
+from bnnlib.models import mlp
+from bnnlib.nn import HorseshoeLinear, SparseVDLinear, SpikeSlabLinear, mean_weights
+
+
+def test_widths_activations_and_size():
+    model = mlp((784, 512, 512, 10), "tanh")
+    assert [type(module).__name__ for module in model] == ["Linear", "Tanh", "Linear", "Tanh", "Linear"]
+    assert sum(p.numel() for p in model.parameters()) == num_network_parameters((784, 512, 512, 10)) == 669_706
+
+
+def test_a_linear_model_has_no_activation():
+    assert [type(module).__name__ for module in mlp((3, 1))] == ["Linear"]
+
+
+@pytest.mark.parametrize(
+    ("layer", "options"),
+    [(SpikeSlabLinear, {"prior_inclusion_probability": 0.1}), (SparseVDLinear, {}), (HorseshoeLinear, {})],
+)
+def test_bayesian_layers_start_where_the_deterministic_ones_do(layer, options):
+    plain = mlp((4, 5, 2), generator=torch.Generator().manual_seed(0))
+    model = mlp((4, 5, 2), layer=layer, generator=torch.Generator().manual_seed(0), **options)
+    for a, b in zip(plain[::2], model[::2], strict=True):
+        assert torch.equal(a.weight, b.weight) and torch.equal(a.bias, b.bias)
+
+
+def test_flatten_takes_images():
+    model = mlp((784, 10), layer=SpikeSlabLinear, flatten=True, prior_inclusion_probability=0.5)
+    with mean_weights(model):
+        assert model(torch.zeros(3, 1, 28, 28)).shape == (3, 10)
+
+
+def test_initial_weights_have_pytorchs_spread():
+    model = mlp((400, 300, 1), generator=torch.Generator().manual_seed(0))
+    bound = 1.0 / math.sqrt(400)
+    weight = model[0].weight.detach()
+    assert weight.abs().max() <= bound
+    # standard error of the standard deviation of 120,000 uniform draws: 0.13 %
+    assert float(weight.std()) == pytest.approx(bound / math.sqrt(3.0), rel=0.01)
+
+
+def test_options_reach_the_layer():
+    assert mlp((2, 1), layer=nn.Linear, bias=False)[0].bias is None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [(((3,),), "at least an input"), (((3, 0, 1),), "sizes is 0"), (((3, 1), "swish"), "'swish'.*relu, tanh")],
+)
+def test_bad_arguments_are_refused(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        mlp(*arguments)
