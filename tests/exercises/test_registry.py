@@ -1,0 +1,98 @@
+"""Every exercise of the book: its solution passes, its stub fails, its foreseen mistakes are named."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from bnnlib import exercises
+from bnnlib.exercises.registry import KINDS, Exercise
+from bnnlib.exercises.verdict import judge
+
+
+def run(source: str):
+    names = {"math": math, "np": np, "torch": torch}
+    exec(source, names)
+    return names["answer"]
+
+
+@pytest.fixture(params=exercises.ids())
+def exercise(request) -> Exercise:
+    return exercises.get(request.param)
+
+
+def test_the_solution_passes(exercise):
+    exercises.check(exercise.id, run(exercise.solution), strict=True)
+
+
+def test_the_stub_fails_and_is_seen_as_unanswered(exercise):
+    answer = run(exercise.stub)
+    verdict = judge(exercise, answer)
+    assert not verdict.right and not verdict.answered
+    with pytest.raises(AssertionError):
+        exercises.check(exercise.id, answer, strict=True)
+
+
+def test_the_solution_does_not_lean_on_what_it_is_compared_with(exercise):
+    assert "bnnlib" not in exercise.solution
+
+
+def test_every_foreseen_mistake_is_wrong_and_gets_its_own_words(exercise):
+    for wrong, message in exercise.mistakes.items():
+        verdict = judge(exercise, wrong())
+        assert not verdict.right
+        assert message in verdict.message, f"{exercise.id}: another hint came first: {verdict.message}"
+
+
+def test_there_is_a_hint(exercise):
+    assert exercise.hint and exercise.kind in KINDS
+
+
+def test_the_first_chapter_has_its_exercises():
+    assert exercises.ids("svb")[:3] == ["svb-1", "svb-2", "svb-3"]
+
+
+def test_the_divergence_is_the_one_computed_by_hand():
+    # 0.5 log 5 + 0.5 log(5/9) + 0.5 (log(sqrt 2 / 0.1) + 1.01/4 - 1/2), worked out on paper to four digits
+    assert float(exercises.get("svb-1").reference()) == pytest.approx(1.7117, abs=1e-4)
+
+
+def test_the_inclusion_probability_is_the_published_one():
+    # 1.658e-3 for 20-6-6-1 and n = 3000, given to four digits
+    assert exercises.get("svb-2").reference() == pytest.approx(1.658e-3, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"), [("svb-11", "did you mean svb-1"), ("svb1", "did you mean"), ("xyz", "there are: svb-1")]
+)
+def test_an_unknown_id_names_the_nearest(given, said):
+    with pytest.raises(LookupError, match=said):
+        exercises.get(given)
+    with pytest.raises(LookupError, match="no chapter has the prefix"):
+        exercises.ids("nope")
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"kind": "riddle"}, "kind='riddle' is unknown"),
+        ({"reference": 3.0}, "must be a function"),
+        ({"stub": "x = 1"}, "must both assign"),
+        ({"kind": "function"}, "needs `cases`"),
+        ({"kind": "choice"}, "at least two options"),
+        ({"tolerance": -1.0}, "negative"),
+    ],
+)
+def test_a_badly_made_exercise_is_refused(changes, said):
+    fields = {
+        "id": "svb-x",
+        "kind": "number",
+        "reference": lambda: 1.0,
+        "stub": "answer = ...",
+        "solution": "answer = 1",
+    }
+    with pytest.raises(ValueError, match=said):
+        Exercise(**{**fields, **changes})
