@@ -16,7 +16,8 @@ from pathlib import Path
 
 from book.project import Project, code_cells, source_of, tags_of
 
-CELL_SECONDS = {"smoke": 120, "book": 900, "paper": 7200}  # a cell that runs longer is stopped and reported
+# A cell that runs longer is stopped and reported. This is a guard against hanging, generous enough for a busy machine.
+CELL_SECONDS = {"smoke": 300, "book": 1800, "paper": 7200}
 WIDGET = "application/vnd.jupyter.widget-view+json"
 ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
@@ -72,18 +73,24 @@ def _run(root: str, name: str, profile: str, threads: int) -> dict:
     except PapermillExecutionError as error:
         failure = _failure(f"{error.ename}: {error.evalue}", error.source, "\n".join(error.traceback))
     except Exception as error:  # a dead kernel, a timeout, a broken notebook: reported like a failing cell
-        failure = _failure(f"{type(error).__name__}: {error}")
+        failure = _failure(f"{type(error).__name__}: {str(error).strip().splitlines()[0]}")
     return {"seconds": time.perf_counter() - started, "failure": failure}
 
 
 def _failed_cell(notebook: dict) -> tuple[int, dict] | None:
-    """Number (from 1, among the code cells) and content of the cell that did not complete."""
+    """Number (from 1, among the code cells) and content of the cell at which the run ended.
+
+    A cell that raised holds an error. One that was stopped, or whose kernel died, is marked completed by papermill like
+    those before it; it is the last one that was started.
+    """
+    last = None
     numbered = enumerate((c for c in code_cells(notebook) if "injected-parameters" not in tags_of(c)), start=1)
     for number, cell in numbered:
-        status = cell["metadata"].get("papermill", {}).get("status")
-        if status in ("failed", "running") or any(o["output_type"] == "error" for o in cell.get("outputs", [])):
+        if any(output["output_type"] == "error" for output in cell.get("outputs", [])):
             return number, cell
-    return None
+        if cell["metadata"].get("papermill", {}).get("start_time"):
+            last = number, cell
+    return last
 
 
 def describe_failure(name: str, failure: dict, partial: Path, shown: str) -> str:

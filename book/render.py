@@ -40,8 +40,7 @@ def static_inputs(project: Project) -> dict[str, bytes]:
         inside = path.relative_to(project.root / "book")
         if path.suffix in NOT_PAGES or inside.parts[0] == "_ext":
             continue
-        # Jupyter Book looks for _static beside _toc.yml.
-        files[inside.as_posix() if inside.parts[0] == "_static" else f"book/{inside.as_posix()}"] = path.read_bytes()
+        files[f"book/{inside.as_posix()}"] = path.read_bytes()
     return files
 
 

@@ -40,10 +40,10 @@ class Scratch:
         self.root, self.said = root, ""
         for name in ("_config.yml", "requirements.txt"):
             shutil.copyfile(source / name, root / name)
-        shutil.copytree(source / "book", root / "book", ignore=shutil.ignore_patterns("__pycache__"))
-        self.toc = yaml.safe_load((source / "_toc.yml").read_text())
-        # The real tree's chapters are not here.
-        self.toc["parts"] = [p for p in self.toc["parts"] if all("chapters/" not in c["file"] for c in p["chapters"])]
+        # Without the real pages, which refer to the real chapters.
+        shutil.copytree(source / "book", root / "book", ignore=shutil.ignore_patterns("__pycache__", "*.md"))
+        self.write("book/index.md", "# A book\n\nFor the tests: {cite:t}`bai2020efficient`.\n")
+        self.write("book/bibliography.md", "# Bibliography\n\n```{bibliography}\n```\n")
         (root / "chapters").mkdir()
         self.write("bnnlib/__init__.py", "VALUE = 1\n")
         self.write("data/paper_values.toml", "")
@@ -58,7 +58,8 @@ class Scratch:
     def list(self, *chapters: str) -> None:
         """Let _toc.yml name these chapters."""
         part = {"caption": "Chapters", "chapters": [{"file": f"chapters/{name}"} for name in chapters]}
-        toc = {**self.toc, "parts": [*self.toc["parts"], *([part] if chapters else [])]}
+        last = {"caption": "End", "chapters": [{"file": "book/status"}, {"file": "book/bibliography"}]}
+        toc = {"format": "jb-book", "root": "book/index", "parts": [*([part] if chapters else []), last]}
         self.write("_toc.yml", yaml.safe_dump(toc, sort_keys=False))
 
     def chapters(self, **chapters: dict) -> None:

@@ -1,0 +1,91 @@
+"""A browser, and the pages that it opens: the book of this tree, and a small one that uses everything once."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).resolve().parent
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if HERE in Path(item.path).parents:
+            item.add_marker(pytest.mark.browser)
+            item.add_marker(pytest.mark.slow)
+
+
+@pytest.fixture(scope="session")
+def chromium() -> str:
+    """Path of the system's Chromium ($CHROMIUM, if it is set)."""
+    names = ("chromium", "chromium-browser", "google-chrome")
+    found = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, names)), None)
+    if found is None:
+        pytest.skip("no Chromium on this machine (apt-get install chromium, or name one in $CHROMIUM)")
+    return found
+
+
+@pytest.fixture(scope="session")
+def browser(chromium):
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    with playwright.sync_playwright() as running:
+        # No sandbox: in a container there is none to be had, and only our own pages are opened.
+        opened = running.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        yield opened
+        opened.close()
+
+
+@pytest.fixture(scope="session")
+def small_book(root, tmp_path_factory) -> Path:
+    """Rendered pages of the book in fixtures/, made with this tree's builder, library and configuration."""
+    tree = tmp_path_factory.mktemp("small-book")
+    for name in ("_config.yml", "requirements.txt"):
+        shutil.copyfile(root / name, tree / name)
+    for name in ("book", "bnnlib"):
+        # The real pages refer to the real chapters.
+        shutil.copytree(root / name, tree / name, ignore=shutil.ignore_patterns("__pycache__", "*.md"))
+    shutil.copytree(HERE / "fixtures", tree, dirs_exist_ok=True)
+    command = [sys.executable, "-m", "book.build"]
+    done = subprocess.run(command, cwd=tree, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    if done.returncode:
+        pytest.fail(f"the small book could not be built:\n{done.stdout}", pytrace=False)
+    return tree / "_build" / "html"
+
+
+@pytest.fixture
+def open_page(browser):
+    """``open_page(path, width=..., dark=..., **context)`` -> a page whose ``faults`` list fills as it works."""
+    contexts = []
+
+    def opened(where: Path, width: int = 1280, dark: bool = False, **options):
+        scheme = "dark" if dark else "light"
+        context = browser.new_context(viewport={"width": width, "height": 850}, color_scheme=scheme, **options)
+        contexts.append(context)
+        page = context.new_page()
+        page.faults = watch(page)
+        page.goto(where.as_uri())
+        return page
+
+    yield opened
+    for context in contexts:
+        context.close()
+
+
+def watch(page) -> list[str]:
+    """What a page should never do: ask another host, miss a file, write an error to the console."""
+    faults: list[str] = []
+
+    def request(asked):
+        if not asked.url.startswith(("file:", "data:", "blob:", "about:")):
+            faults.append(f"request to {asked.url[:200]}")
+
+    page.on("request", request)
+    page.on("requestfailed", lambda asked: faults.append(f"not loaded: {asked.url[:200]} ({asked.failure})"))
+    page.on("console", lambda line: faults.append(f"console: {line.text}") if line.type == "error" else None)
+    page.on("pageerror", lambda error: faults.append(f"script error: {error}"))
+    return faults

@@ -1,0 +1,102 @@
+"""Explorers in the rendered page: native sliders change the picture, its text and the read-out without a kernel."""
+
+from __future__ import annotations
+
+import hashlib
+
+import pytest
+
+SHOWN = """(root) => ({
+  alts: [...root.querySelectorAll(".bnn-card img")].map((i) => i.alt).filter(Boolean),
+  values: [...root.querySelectorAll("output")].map((o) => o.value),
+  spoken: [...root.querySelectorAll("input")].map((i) => i.getAttribute("aria-valuetext")),
+})"""
+
+
+def state(explorer) -> dict:
+    """What the reader gets: the pixels, their description, and the values beside and behind the sliders."""
+    # Two frames of the screen: a new picture is decoded after the event that asked for it.
+    explorer.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    shown = explorer.evaluate(SHOWN)
+    return {**shown, "pixels": hashlib.sha256(explorer.locator(".bnn-card").screenshot()).hexdigest()}
+
+
+@pytest.fixture
+def explorer(open_page, small_book):
+    """``explorer(width, dark)`` -> (page, the explorer of the small book's chapter)."""
+
+    def opened(width: int = 1280, dark: bool = False, **options):
+        page = open_page(small_book / "chapters/01_fixture.html", width=width, dark=dark, **options)
+        return page, page.locator(".bnn-explorer")
+
+    return opened
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 390], ids=["desk", "phone"])
+def test_a_slider_moves_the_picture_by_keyboard(explorer, width, dark):
+    page, found = explorer(width, dark)
+    slider = found.get_by_label("Degree")
+    start = state(found)
+    assert start["values"] == start["spoken"] == ["2"]
+    assert "to the power 2" in start["alts"][0]
+
+    slider.press("ArrowRight")
+    moved = state(found)
+    assert moved["values"] == moved["spoken"] == ["3"]
+    assert "to the power 3" in moved["alts"][0]
+    assert moved["pixels"] != start["pixels"]
+
+    slider.press("End")
+    assert state(found)["values"] == ["5"]
+    slider.press("Home")
+    assert state(found)["values"] == ["1"]
+    slider.press("ArrowRight")
+    assert state(found) == start
+
+    box = found.locator(".bnn-card").bounding_box()
+    assert box["x"] >= 0
+    assert box["x"] + box["width"] <= width
+    assert slider.bounding_box()["height"] >= 24  # the least size of a target that a finger can hit (WCAG 2.2)
+    assert page.faults == []
+
+
+def test_it_is_reached_by_the_tab_key(explorer):
+    page, found = explorer()
+    active = "document.activeElement.matches('.bnn-explorer input')"
+    found.get_by_label("Degree").focus()
+    page.keyboard.press("Shift+Tab")
+    assert not page.evaluate(active)
+    page.keyboard.press("Tab")
+    assert page.evaluate(active)
+    page.keyboard.press("ArrowLeft")
+    assert state(found)["values"] == ["1"]
+
+
+def test_without_javascript_there_is_a_picture_and_no_dead_slider(explorer):
+    _, found = explorer(java_script_enabled=False)
+    assert found.locator("img").first.is_visible()
+    assert not found.locator("input").first.is_visible()
+    assert found.locator("noscript p").is_visible()  # says that the sliders need JavaScript, and what is shown
+
+
+def test_every_slider_of_the_book_changes_its_picture(open_page, built_book):
+    pages = [p for p in sorted(built_book.rglob("*.html")) if 'class="bnn-explorer"' in p.read_text(encoding="utf-8")]
+    if not pages:
+        pytest.skip("no page of the book holds an explorer yet")
+    for path in pages:
+        page = open_page(path)
+        for found in page.locator(".bnn-explorer").all():
+            for slider in found.locator("input").all():
+                seen = set()
+                slider.press("Home")
+                for _ in range(int(slider.get_attribute("max")) + 1):
+                    now = state(found)
+                    assert all(alt.strip() for alt in now["alts"])
+                    assert now["alts"]
+                    seen.add(now["pixels"])
+                    slider.press("ArrowRight")
+                # Alone it may meet settings that look the same; over its whole way it may not.
+                assert len(seen) > 1, f"{path.name}: a slider of {found.get_attribute('aria-label')!r} changes nothing"
+        assert page.faults == []
+        page.context.close()

@@ -1,0 +1,122 @@
+"""Every rendered page, opened from the disk without a network: nothing is missing and every formula is set."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+# Formulas that were left as TeX, or that MathJax could not read.
+FORMULAS = """async () => {
+  if (window.MathJax && MathJax.startup) await MathJax.startup.promise;
+  const untouched = [...document.querySelectorAll(".math")].filter((e) => !e.querySelector("mjx-container"));
+  return {
+    errors: [...document.querySelectorAll("mjx-merror")].map((e) => e.dataset.mjxError || e.textContent),
+    untouched: untouched.map((e) => e.textContent.slice(0, 80)),
+    set: document.querySelectorAll("mjx-container").length,
+  };
+}"""
+# How far the page can be pushed sideways, and what pushes it.
+TOO_WIDE = """() => {
+  const width = document.documentElement.clientWidth;
+  if (document.documentElement.scrollWidth <= width) return [];
+  const clipped = (e) => { for (let p = e.parentElement; p; p = p.parentElement)
+    if (getComputedStyle(p).overflowX !== "visible") return true; return false; };
+  return [...document.querySelectorAll("main *")]
+    .filter((e) => e.getBoundingClientRect().right > width + 1 && !clipped(e))
+    .map((e) => e.outerHTML.slice(0, 120));
+}"""
+
+
+def pages_of(html: Path) -> list[Path]:
+    """All pages but the first, which only sends the browser on to the landing page."""
+    paths = (path for path in sorted(html.rglob("*.html")) if "_static" not in path.relative_to(html).parts)
+    return [path for path in paths if 'http-equiv="Refresh"' not in path.read_text(encoding="utf-8")]
+
+
+@pytest.mark.parametrize("book", ["built_book", "small_book"])
+def test_all_pages_work_from_the_disk_alone(request, open_page, book):
+    html = request.getfixturevalue(book)
+    faults, formulas = [], 0
+    for path in pages_of(html):
+        page = open_page(path, offline=True)
+        page.wait_for_load_state("load")
+        found = page.evaluate(FORMULAS)
+        formulas += found["set"]
+        # Lazily loaded pictures are asked for when they come into view.
+        page.evaluate("window.scrollTo(0, document.body.scrollHeight)")
+        page.wait_for_timeout(150)
+        told = page.faults + [f"MathJax: {e}" for e in found["errors"]] + [f"raw TeX: {e}" for e in found["untouched"]]
+        broken = page.evaluate(
+            "[...document.images].filter((i) => i.src && i.complete && !i.naturalWidth).map((i) => i.src)"
+        )
+        told += [f"broken picture: {source[:200]}" for source in broken]
+        faults += [f"{path.relative_to(html)}: {fault}" for fault in told]
+        page.context.close()
+    assert faults == []
+    assert formulas > 20  # otherwise the check for raw TeX has seen nothing
+
+
+@pytest.mark.parametrize("book", ["built_book", "small_book"])
+def test_no_page_is_wider_than_a_phone(request, open_page, book):
+    html = request.getfixturevalue(book)
+    for path in pages_of(html):
+        page = open_page(path, width=390)
+        page.evaluate(FORMULAS)
+        assert page.evaluate(TOO_WIDE) == [], path.relative_to(html)
+        page.context.close()
+
+
+def test_faults_would_be_seen(open_page, tmp_path):
+    """The watch itself: a page with one of each fault is not taken for a good one."""
+    path = tmp_path / "bad.html"
+    path.write_text(
+        '<script src="https://cdn.example.org/a.js"></script><script src="gone.js"></script>'
+        '<script>console.error("said")</script><script>nothing()</script><span class="math">\\(x^2\\)</span>'
+        '<main><div style="width: 900px">wide</div></main>'
+    )
+    page = open_page(path, width=390, offline=True)
+    page.wait_for_load_state("load")
+    told = "\n".join(page.faults)
+    for part in ("request to https://cdn.example.org", "not loaded", "console: said", "script error: nothing is not"):
+        assert part in told
+    assert page.evaluate(FORMULAS)["untouched"] == ["\\(x^2\\)"]
+    assert len(page.evaluate(TOO_WIDE)) == 1
+
+
+def test_dark_mode_is_dark_and_its_figures_are_not(open_page, small_book):
+    page = open_page(small_book / "chapters/01_fixture.html", dark=True)
+    assert page.evaluate("document.documentElement.dataset.theme") == "dark"
+    brightness = "(e) => getComputedStyle(e).backgroundColor.match(/\\d+/g).slice(0, 3).reduce((a, b) => a + +b, 0) / 3"
+    assert page.eval_on_selector("body", brightness) < 40
+    assert page.eval_on_selector("figure img", brightness) > 250
+    assert page.eval_on_selector(".bnn-explorer .bnn-card", brightness) > 250
+    assert page.eval_on_selector("figure img", "(e) => getComputedStyle(e).filter") == "none"
+
+
+def test_on_paper_there_is_only_the_text(open_page, small_book):
+    page = open_page(small_book / "chapters/01_fixture.html")
+    page.emulate_media(media="print")
+    for gone in (".bd-sidebar-primary", ".prev-next-footer", ".bnn-explorer input"):
+        assert not page.locator(gone).first.is_visible(), gone
+    assert page.locator(".bnn-explorer img").first.is_visible()
+    # A closed solution cannot be opened on paper.
+    assert page.get_by_text("Zero, whatever the degree.").is_visible()
+
+
+def test_a_solution_opens_by_keyboard(open_page, small_book):
+    page = open_page(small_book / "chapters/01_fixture.html")
+    answer = page.get_by_text("Zero, whatever the degree.")
+    assert not answer.is_visible()
+    page.locator(".solution .toggle-button").first.press("Enter")
+    assert answer.is_visible()
+
+
+def test_what_scrolls_sideways_is_reachable_by_keyboard(open_page, small_book):
+    page = open_page(small_book / "chapters/01_fixture.html", width=390)
+    scrolling = page.evaluate(
+        """[...document.querySelectorAll('.bd-article pre')].filter((e) => e.scrollWidth > e.clientWidth)
+           .map((e) => e.tabIndex)"""
+    )
+    assert scrolling
+    assert all(index == 0 for index in scrolling)
