@@ -288,7 +288,7 @@ EXPERIMENTS = [
         name="svbnn-simulation-2",
         paper="002",
         summary="Simulation II: equation (11) with U(-1,1) and N(0,1) inputs, six methods (Table 2)",
-        profiles=_profiles(_simulation_two, smoke=_SMOKE, book=_one(10, 2_000, 500), paper=_one(30, 7_000, 2_000)),
+        profiles=_profiles(_simulation_two, smoke=_SMOKE, book=_one(10, 1_500, 300), paper=_one(30, 7_000, 2_000)),
         run_cell=run_cell,
     ),
     Experiment(
