@@ -1,6 +1,7 @@
 """Many small networks trained as one stacked batch: replicates of a simulation, or the settings of a grid."""
 
 from bnnlib.replicates.baselines import StackedHorseshoe, StackedSparseVD
+from bnnlib.replicates.convert import unstack
 from bnnlib.replicates.fit import Divergence, fit_stacked, gaussian_nll
 from bnnlib.replicates.layout import Layout
 from bnnlib.replicates.network import StackedMLP
@@ -26,5 +27,6 @@ __all__ = [
     "fit_lottery_ticket",
     "fit_stacked",
     "gaussian_nll",
+    "unstack",
     "prune_stacked",
 ]

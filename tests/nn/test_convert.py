@@ -1,0 +1,120 @@
+"""Conversion of deterministic networks: same function in mean mode, same names, nothing lost."""
+
+import pytest
+import torch
+from torch import nn
+from torch.nn.utils import prune
+
+from bnnlib import nn as bnn
+
+
+def network():
+    torch.manual_seed(0)
+    return nn.Sequential(
+        nn.Conv2d(3, 4, 3, stride=2, padding=1, padding_mode="reflect", bias=False),
+        nn.BatchNorm2d(4),
+        nn.ReLU(),
+        nn.Flatten(),
+        nn.Linear(64, 6),
+        nn.Tanh(),
+        nn.Linear(6, 2),
+    ).eval()
+
+
+KINDS = {
+    "gaussian": ({"estimator": "flipout", "prior_scale": 0.7}, bnn.GaussianLinear, bnn.GaussianConv2d),
+    "spike_slab": ({"prior_inclusion_probability": 1e-4}, bnn.SpikeSlabLinear, bnn.SpikeSlabConv2d),
+    "sparse_vd": ({"initial_scale": 1e-4}, bnn.SparseVDLinear, bnn.SparseVDConv2d),
+    "horseshoe": ({"layer_scale": 0.1}, bnn.HorseshoeLinear, nn.Conv2d),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_conversion_keeps_the_function_the_names_and_the_original(kind):
+    settings, linear, conv = KINDS[kind]
+    plain, x = network(), torch.randn(5, 3, 8, 8)
+    before = {name: value.clone() for name, value in plain.state_dict().items()}
+    expected = plain(x)
+    model = bnn.to_bayesian(plain, kind, **settings)
+    assert [type(model[k]) for k in (0, 1, 4, 6)] == [conv, nn.BatchNorm2d, linear, linear]
+    with bnn.mean_weights(model):
+        # spike-and-slab starts at phi = 0.99, the horseshoe at log-normal means 0.25 % above 1
+        torch.testing.assert_close(model(x), expected, rtol=0.05, atol=0.05)
+    with bnn.selected_weights(model):
+        torch.testing.assert_close(model(x), expected, rtol=0.02, atol=0.02 if kind == "horseshoe" else 1e-6)
+    assert set(before) <= set(model.state_dict()) and model.load_state_dict(before)
+    model.train()
+    (model(x).square().mean() + bnn.kl_gradient(model) / 10).backward()
+    assert all(p.grad is not None for p in model.parameters())
+    with torch.no_grad():
+        for p in model.parameters():
+            p.zero_()
+    assert torch.equal(plain(x), expected)
+
+
+def test_settings_arrive():
+    model = bnn.to_bayesian(network(), "gaussian", prior_scale=0.7, estimator="local")
+    assert all(layer.prior_scale == 0.7 and layer.estimator == "local" for layer in bnn.bayesian_layers(model))
+
+
+def test_where_chooses_layers_by_name():
+    model = bnn.to_bayesian(network(), where=lambda name, module: name == "6")
+    assert type(model[0]) is nn.Conv2d and type(model[4]) is nn.Linear and type(model[6]) is bnn.GaussianLinear
+
+
+def test_a_single_layer_a_shared_layer_and_tied_weights():
+    assert type(bnn.to_bayesian(nn.Linear(3, 2))) is bnn.GaussianLinear
+    shared = nn.Linear(3, 3)
+    model = bnn.to_bayesian(nn.Sequential(shared, nn.ReLU(), shared))
+    assert model[0] is model[2]
+    tied = nn.Sequential(nn.Embedding(7, 3), nn.Linear(3, 7, bias=False))
+    tied[1].weight = tied[0].weight
+    model = bnn.to_bayesian(tied)
+    assert model[0].weight is model[1].weight
+
+
+def test_dtype_training_mode_frozen_parameters_and_hooks_survive():
+    plain = network().double().train()
+    plain[4].weight.requires_grad_(False)
+    calls = []
+    plain[4].register_forward_hook(lambda *_: calls.append(1))
+    model = bnn.to_bayesian(plain)
+    assert model[4].training and model[4].weight_rho.dtype == torch.float64 and not model[4].weight.requires_grad
+    model(torch.randn(2, 3, 8, 8, dtype=torch.float64))
+    assert calls == [1]
+
+
+def test_converting_twice_changes_nothing_and_mixes_kinds():
+    model = bnn.to_bayesian(network(), where=lambda name, _: name == "6")
+    model = bnn.to_bayesian(model, "sparse_vd")
+    assert [type(model[k]) for k in (4, 6)] == [bnn.SparseVDLinear, bnn.GaussianLinear]
+
+
+def test_transformer_layers_sample_in_eval_too():
+    torch.manual_seed(0)
+    plain = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True).eval()
+    model, x = bnn.to_bayesian(plain, initial_scale=0.1), torch.randn(2, 3, 8)
+    with torch.no_grad():
+        assert not torch.equal(model(x), model(x))
+        with bnn.mean_weights(model):
+            torch.testing.assert_close(model(x), plain(x), rtol=1e-4, atol=1e-5)
+
+
+def test_errors_say_what_is_possible():
+    with pytest.raises(ValueError, match="layer is 'laplace', but it must be one of 'gaussian', 'spike_slab'"):
+        bnn.to_bayesian(network(), "laplace")
+    with pytest.raises(ValueError, match=r"1 \(BatchNorm2d\)"):
+        bnn.to_bayesian(network(), unsupported="error")
+    with pytest.raises(ValueError, match=r"0 \(Conv2d\), 1 \(BatchNorm2d\)"):
+        bnn.to_bayesian(network(), "horseshoe", unsupported="error")
+    with pytest.raises(ValueError, match="unsupported is 'skip'"):
+        bnn.to_bayesian(network(), unsupported="skip")
+    with pytest.raises(ValueError, match="no layer to convert"):
+        bnn.to_bayesian(nn.Sequential(nn.ReLU()))
+    with pytest.raises(TypeError, match="prior_inclusion_probability"):
+        bnn.to_bayesian(network(), "spike_slab")
+    pruned = prune.l1_unstructured(nn.Linear(3, 2), "weight", 0.5)
+    with pytest.raises(TypeError, match=r"weight parameter of its own.*prune.remove"):
+        bnn.GaussianLinear.from_deterministic(pruned)
+    with pytest.raises(TypeError, match="not Conv2d"):
+        bnn.GaussianLinear.from_deterministic(nn.Conv2d(1, 1, 1))

@@ -1,0 +1,105 @@
+"""The three estimators: same gradient in the mean, their stated laws, numeric edge cases."""
+
+import pytest
+import torch
+
+from bnnlib import nn as bnn
+from bnnlib.nn.gaussian import ESTIMATORS
+
+
+def generator(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def layer_of(estimator, kind=bnn.GaussianLinear, size=(4, 3)):
+    torch.manual_seed(0)
+    return kind(*size, initial_scale=0.3, estimator=estimator, dtype=torch.float64)
+
+
+def test_all_estimators_have_the_same_expected_loss_and_gradient():
+    x = torch.randn(6, 4, generator=generator(1), dtype=torch.float64)
+    y = torch.randn(6, 3, generator=generator(2), dtype=torch.float64)
+    results, draws = {}, 3000
+    for estimator in ESTIMATORS:
+        layer, noise = layer_of(estimator), generator(3)
+        samples = []
+        for _ in range(draws):
+            loss = (layer(x, noise) - y).square().mean()
+            grads = torch.autograd.grad(loss, list(layer.parameters()))
+            samples.append(torch.cat([loss.detach()[None], *(g.flatten() for g in grads)]))
+        stack = torch.stack(samples)
+        results[estimator] = stack.mean(dim=0), stack.var(dim=0) / draws
+    # the expected loss of a linear model is known: loss at the mean plus the variance of the outputs
+    layer = layer_of("weight")
+    scale, bias_scale = layer.scale()
+    spread = x.square() @ scale.square().T + bias_scale.square()
+    output = torch.nn.functional.linear(x, layer.weight, layer.bias)
+    exact = (output - y).square().mean() + spread.mean()
+    truth = torch.cat([exact.detach()[None], *(g.flatten() for g in torch.autograd.grad(exact, layer.parameters()))])
+    for estimator, (mean, variance) in results.items():
+        # 31 numbers per estimator: 4.5 standard errors leave a chance of 2e-4, and the seed is fixed
+        assert ((mean - truth).abs() < 4.5 * variance.sqrt()).all(), estimator
+
+
+def test_local_and_flipout_reduce_the_variance_of_the_gradient():
+    x = torch.randn(64, 4, generator=generator(1), dtype=torch.float64)
+    spread = {}
+    for estimator in ESTIMATORS:
+        layer, noise = layer_of(estimator), generator(3)
+        grads = [torch.autograd.grad(layer(x, noise).sin().mean(), layer.weight)[0] for _ in range(400)]
+        spread[estimator] = torch.stack(grads).var(dim=0).mean().item()
+    # independent noise for 64 rows: far less than one draw for all; 0.5 is generous
+    assert spread["local"] < 0.5 * spread["weight"] and spread["flipout"] < 0.5 * spread["weight"]
+
+
+@pytest.mark.parametrize("estimator", ["local", "flipout"])
+@pytest.mark.parametrize("kind", ["linear", "conv"])
+def test_outputs_have_the_exact_marginal_moments(estimator, kind):
+    if kind == "linear":
+        layer, x = layer_of(estimator), torch.randn(2, 4, generator=generator(1), dtype=torch.float64)
+    else:
+        layer = layer_of(estimator, bnn.GaussianConv2d, (2, 3, 3))
+        x = torch.randn(2, 2, 4, 4, generator=generator(1), dtype=torch.float64)
+    scale, bias_scale = layer.scale()
+    with torch.no_grad():
+        mean = layer._affine(x, layer.weight, layer.bias)
+        variance = layer._affine(x.square(), scale.square(), bias_scale.square())
+        noise, n = generator(2), 5000
+        draws = torch.stack([layer(x, noise) for _ in range(n)])
+    # five standard errors; the variance of a variance of Gaussians is 2 / n relative, flipout's products are no worse
+    assert ((draws.mean(dim=0) - mean).abs() < 5 * (variance / n).sqrt()).all()
+    assert ((draws.var(dim=0) / variance - 1).abs() < 5 * (2 / n) ** 0.5).all()
+
+
+def test_rows_are_independent_with_local_and_uncorrelated_with_flipout_but_shared_with_weight():
+    x = torch.ones(2, 4, dtype=torch.float64)
+    for estimator in ESTIMATORS:
+        layer, noise = layer_of(estimator), generator(5)
+        with torch.no_grad():
+            draws = torch.stack([layer(x, noise)[:, 0] for _ in range(2000)])
+        correlation = torch.corrcoef(draws.T)[0, 1].item()
+        assert correlation == pytest.approx(1.0) if estimator == "weight" else abs(correlation) < 5 / 2000**0.5
+
+
+def test_local_gradient_is_finite_at_inputs_of_zero():
+    layer = bnn.GaussianLinear(4, 3, bias=False, estimator="local")
+    layer(torch.zeros(2, 4)).sum().backward()
+    assert all(p.grad.isfinite().all() for p in layer.parameters())
+
+
+def test_weight_draw_has_its_law():
+    layer = bnn.GaussianLinear(200, 100, initial_scale=0.4, dtype=torch.float64)
+    weight, bias = layer.draw(generator(1))
+    z = ((weight - layer.weight) / 0.4).flatten().detach()
+    # five standard errors over 20,000 draws
+    assert z.mean().abs() < 5 / 20_000**0.5 and abs(z.std() - 1) < 5 / 40_000**0.5
+    assert bias.shape == (100,)
+
+
+@pytest.mark.parametrize("kind", [bnn.GaussianLinear, lambda *a, **k: bnn.GaussianConv2d(*a, 3, **k)])
+def test_bad_arguments_are_refused(kind):
+    for name in ("prior_scale", "initial_scale"):
+        with pytest.raises(ValueError, match=f"{name} is -1.*above 0"):
+            kind(2, 2, **{name: -1.0})
+    with pytest.raises(ValueError, match="estimator is 'lrt', but it must be one of 'weight', 'local', 'flipout'"):
+        kind(2, 2, estimator="lrt")

@@ -1,0 +1,88 @@
+"""Sparse variational dropout: closed-form gradient, threshold, local reparameterisation."""
+
+import math
+
+import pytest
+import torch
+
+from bnnlib import nn as bnn
+from bnnlib.functional import sparse_vd_kl
+
+
+def generator(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def layer_of():
+    torch.manual_seed(0)
+    layer = bnn.SparseVDLinear(6, 4, dtype=torch.float64)
+    with torch.no_grad():
+        layer.weight_log_variance.uniform_(-12, 2, generator=generator(1))
+        layer.weight[0, 0] = 0.0
+    return layer
+
+
+def test_divergence_and_closed_form_gradient_equal_autograd():
+    layer = layer_of()
+    direct = sparse_vd_kl(layer.log_alpha()).sum()
+    parameters = (layer.weight, layer.weight_log_variance)
+    expected = torch.autograd.grad(direct * 0.3, parameters)
+    for with_value in (True, False):
+        value = layer.kl_divergence(with_value)
+        assert value.item() == pytest.approx(direct.item() if with_value else 0.0)
+        for ours, theirs in zip(torch.autograd.grad(value * 0.3, parameters), expected, strict=True):
+            torch.testing.assert_close(ours, theirs, rtol=1e-10, atol=1e-12)
+
+
+def test_noisy_weights_are_dropped_in_eval_and_mean_mode_only():
+    layer, x = layer_of(), torch.eye(6, dtype=torch.float64)
+    kept = layer.log_alpha() < 3
+    assert kept.any() and not kept.all()
+    with bnn.mean_weights(layer):
+        torch.testing.assert_close(layer(x), (layer.weight * kept).T + layer.bias)
+    weight, bias = layer.eval().draw(generator(2))
+    assert torch.equal(weight != 0, kept) and bias is layer.bias
+    assert (layer.train().draw(generator(2))[0] != 0).all()
+    with torch.no_grad():
+        outputs = torch.stack([layer.eval()(x, generator(seed)) for seed in range(200)])
+        # an input whose weight is dropped passes the bias on, with no noise but the floor of 1e-6
+        dropped = (outputs - layer.bias).permute(0, 2, 1)[:, ~kept]
+    assert dropped.abs().max() < 1e-5
+    assert layer.sparsity() == pytest.approx(100 * (kept.sum().item() + 4) / 28)
+
+
+def test_training_outputs_have_the_stated_moments():
+    layer, x = layer_of(), torch.randn(2, 6, generator=generator(1), dtype=torch.float64)
+    with torch.no_grad():
+        mean = torch.nn.functional.linear(x, layer.weight, layer.bias)
+        variance = x.square() @ layer.weight_log_variance.exp().T
+        n, noise = 5000, generator(2)
+        draws = torch.stack([layer(x, noise) for _ in range(n)])
+    # five standard errors of a Gaussian's mean and variance
+    assert ((draws.mean(dim=0) - mean).abs() < 5 * (variance / n).sqrt()).all()
+    assert ((draws.var(dim=0) / variance - 1).abs() < 5 * (2 / n) ** 0.5).all()
+
+
+def test_irrelevant_inputs_are_dropped():
+    n, p = 200, 12
+    x = torch.randn(n, p, generator=generator(1), dtype=torch.float64)
+    y = 1.5 * x[:, [2]] - 2.0 * x[:, [7]] + 0.5 * torch.randn(n, 1, generator=generator(2), dtype=torch.float64)
+    torch.manual_seed(0)
+    layer = bnn.SparseVDLinear(p, 1, dtype=torch.float64)
+    optimizer = torch.optim.Adam(layer.parameters(), lr=0.02)
+    with bnn.use_generator(generator(3)):
+        for _ in range(2500):
+            nll = 0.5 * ((layer(x) - y) / 0.5).square().mean()
+            optimizer.zero_grad()
+            (nll + bnn.kl_gradient(layer) / n).backward()
+            optimizer.step()
+    # the log-uniform prior keeps a few irrelevant inputs too (its known weakness), but never loses a relevant one
+    active = set(layer.active()[0].flatten().nonzero().flatten().tolist())
+    assert {2, 7} <= active and len(active) <= 6
+
+
+def test_bad_arguments_are_refused():
+    with pytest.raises(ValueError, match="initial_scale is 0"):
+        bnn.SparseVDLinear(2, 2, initial_scale=0.0)
+    with pytest.raises(ValueError, match="threshold is nan"):
+        bnn.SparseVDConv2d(2, 2, 3, threshold=math.nan)

@@ -1,0 +1,46 @@
+"""A stack of three small networks under every posterior."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from bnnlib import replicates
+
+SIZES, REPLICATES = (5, 4, 3, 2), 3
+POSTERIORS = {
+    "deterministic": replicates.StackedDeterministic,
+    "gaussian": lambda layout, weight: replicates.StackedGaussian(layout, weight, 1.3, 0.1),
+    "spike-slab": lambda layout, weight: replicates.StackedSpikeSlab(layout, weight, [1e-200, 0.1, 0.3], 1.3),
+    "sparse-vd": replicates.StackedSparseVD,
+    "horseshoe": lambda layout, weight: replicates.StackedHorseshoe(layout, weight, 0.7, 0.2, 1.1),
+}
+
+
+def build(kind: str, activation: str = "tanh") -> replicates.StackedMLP:
+    """The stack in float64, moved away from its special initial values."""
+    generator = torch.Generator().manual_seed(0)
+    layout = replicates.Layout(SIZES, REPLICATES)
+    posterior = POSTERIORS[kind](layout, layout.kaiming_uniform(generator, torch.float64))
+    with torch.no_grad():
+        for p in posterior.parameters():
+            p.add_(0.3 * torch.randn(p.shape, generator=generator, dtype=p.dtype))
+    return replicates.StackedMLP(posterior, activation)
+
+
+@pytest.fixture(params=list(POSTERIORS))
+def stack(request) -> replicates.StackedMLP:
+    """The stack under each posterior in turn."""
+    return build(request.param)
+
+
+@pytest.fixture(params=[kind for kind in POSTERIORS if kind != "deterministic"])
+def bayesian_stack(request) -> replicates.StackedMLP:
+    """The stack under each Bayesian posterior in turn."""
+    return build(request.param)
+
+
+@pytest.fixture
+def x() -> torch.Tensor:
+    """Seven inputs of five features, the same for all replicates."""
+    return torch.randn(7, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(1))

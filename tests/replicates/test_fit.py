@@ -1,0 +1,116 @@
+"""Training a stack: as each network would train alone, checkpoints, divergence by name."""
+
+import copy
+
+import pytest
+import torch
+
+from bnnlib.replicates import Divergence, Layout, StackedDeterministic, StackedGaussian, StackedMLP, fit_stacked
+from bnnlib.replicates.convert import unstack
+
+
+def generator(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def data(n=50, replicates=3):
+    x = torch.randn(n, replicates, 5, generator=generator(1), dtype=torch.float64)
+    return x, x[..., :1].tanh() + 0.1 * torch.randn(n, replicates, 1, generator=generator(2), dtype=torch.float64)
+
+
+def stack_of(kind=StackedDeterministic, replicates=3):
+    layout = Layout((5, 4, 1), replicates)
+    return StackedMLP(kind(layout, layout.kaiming_uniform(generator(), torch.float64)), "tanh")
+
+
+def test_a_stack_trains_exactly_as_its_networks_alone():
+    x, y = data()
+    stack = stack_of()
+    networks = [unstack(stack, r) for r in range(3)]
+    fit_stacked(stack, x, y, epochs=4, batch_size=16, learning_rate=0.01, generator=generator(5))
+    for r, network in enumerate(networks):
+        optimizer, order = torch.optim.Adam(network.parameters(), lr=0.01), generator(5)
+        for _ in range(4):
+            for rows in torch.randperm(50, generator=order).split(16):
+                optimizer.zero_grad()
+                (0.5 * (network(x[rows, r]) - y[rows, r]).square().mean()).backward()
+                optimizer.step()
+        trained = unstack(stack, r)
+        for ours, theirs in zip(trained.parameters(), network.parameters(), strict=True):
+            # 16 Adam steps amplify the rounding of differently ordered sums
+            torch.testing.assert_close(ours, theirs, rtol=1e-8, atol=1e-10)
+
+
+def test_resuming_is_bit_identical():
+    x, y = data()
+    settings = {"batch_size": 16, "learning_rate": 0.01}
+    whole, noise = stack_of(StackedGaussian), generator(5)
+    saved = {}
+
+    def save(model, epoch, optimizer):
+        if epoch == 1:
+            saved.update(
+                model=copy.deepcopy(model.state_dict()),
+                optimizer=copy.deepcopy(optimizer.state_dict()),
+                noise=noise.get_state(),
+            )
+
+    fit_stacked(whole, x, y, epochs=4, generator=noise, after_epoch=save, **settings)
+    resumed = stack_of(StackedGaussian)
+    resumed.load_state_dict(saved["model"])
+    optimizer = torch.optim.Adam(resumed.parameters(), lr=0.01, fused=True)
+    optimizer.load_state_dict(saved["optimizer"])
+    source = generator()
+    source.set_state(saved["noise"])
+    fit_stacked(resumed, x, y, epochs=4, generator=source, optimizer=optimizer, first_epoch=2, **settings)
+    for a, b in zip(whole.parameters(), resumed.parameters(), strict=True):
+        assert torch.equal(a, b)
+
+
+def test_kl_scale_zero_leaves_the_prior_out():
+    x, y = data()
+    stack = stack_of(StackedGaussian)
+    before = stack.posterior.weight_rho.detach().clone()
+    fit_stacked(stack, x * 0, y * 0, epochs=2, batch_size=50, learning_rate=0.01, generator=generator(), kl_scale=0.0)
+    # inputs of zero: first-layer weights have no gradient at all without a prior
+    assert torch.equal(stack.posterior.weight_rho[:, :20], before[:, :20])
+    fit_stacked(stack, x * 0, y * 0, epochs=2, batch_size=50, learning_rate=0.01, generator=generator(), kl_scale=1.0)
+    assert (stack.posterior.weight_rho[:, :20] > before[:, :20]).all()
+
+
+def test_hooks_see_every_step_and_epoch():
+    x, y = data()
+    steps, epochs = [], []
+    fit_stacked(
+        stack_of(),
+        x,
+        y,
+        epochs=2,
+        batch_size=20,
+        learning_rate=0.01,
+        after_step=lambda model, step: steps.append(step),
+        after_epoch=lambda model, epoch, optimizer: epochs.append(epoch),
+    )
+    assert steps == list(range(6)) and epochs == [0, 1]
+
+
+def test_a_diverging_replicate_is_named_and_the_others_are_as_without_it():
+    x, y = data()
+    bad = y.clone()
+    bad[:, 1] = float("nan")
+    stack, clean = stack_of(), stack_of()
+    settings = {"epochs": 3, "batch_size": 16, "learning_rate": 0.01}
+    with pytest.raises(Divergence, match=r"replicates \[1\] are NaN.*learning rate"):
+        fit_stacked(stack, x, bad, generator=generator(5), **settings)
+    fit_stacked(clean, x, y, generator=generator(5), **settings)
+    assert torch.equal(stack.posterior.weight[[0, 2]], clean.posterior.weight[[0, 2]])
+
+
+def test_bad_arguments_are_explained():
+    x, y = data()
+    settings = {"epochs": 1, "batch_size": 16, "learning_rate": 0.01}
+    with pytest.raises(ValueError, match=r"x has shape \(50, 2, 5\).*\(n, 3, inputs\)"):
+        fit_stacked(stack_of(), x[:, :2], y[:, :2], **settings)
+    for name in ("epochs", "batch_size", "learning_rate"):
+        with pytest.raises(ValueError, match=f"{name} is 0"):
+            fit_stacked(stack_of(), x, y, **{**settings, name: 0})

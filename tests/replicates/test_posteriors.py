@@ -1,0 +1,72 @@
+"""The distributions of a stack: divergences against the functionals, masks, sparsity as the paper counts it."""
+
+import pytest
+import torch
+
+from bnnlib import functional as bF
+from bnnlib.replicates import Layout, StackedHorseshoe, StackedSparseVD, StackedSpikeSlab
+
+
+def generator(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def test_spike_slab_divergence_by_replicate_and_sparsity():
+    layout = Layout((6, 3, 1), 2)
+    posterior = StackedSpikeSlab(layout, layout.kaiming_uniform(generator(), torch.float64), [1e-200, 0.3], 1.3)
+    with torch.no_grad():
+        posterior.weight_logit.normal_(generator=generator(1))
+    scale = torch.nn.functional.softplus(posterior.weight_rho)
+    for r, prior in enumerate((1e-200, 0.3)):
+        expected = bF.spike_slab_kl(posterior.weight[r], scale[r], posterior.weight_logit[r], prior, 1.3).sum()
+        torch.testing.assert_close(posterior.kl_divergence()[r], expected, rtol=1e-12, atol=0)
+    phi = torch.sigmoid(posterior.weight_logit)
+    # s_hat is the sum of phi over T, biases and output layer included
+    torch.testing.assert_close(posterior.sparsity(), 100 * phi.detach().mean(dim=1), rtol=1e-6, atol=0)
+    assert torch.equal(posterior.active(), phi > 0.5)
+
+
+def test_kl_weight_of_a_draw_is_the_gradient_of_the_divergence():
+    layout = Layout((6, 3, 1), 2)
+    posterior = StackedSpikeSlab(layout, layout.kaiming_uniform(generator(), torch.float64), [1e-8, 0.3], 1.3)
+    fused = torch.autograd.grad(posterior.draw(generator(2), 0.1).sin().sum(), list(posterior.parameters()))
+    loss = posterior.draw(generator(2)).sin().sum() + 0.1 * posterior.kl_divergence().sum()
+    for ours, theirs in zip(fused, torch.autograd.grad(loss, list(posterior.parameters())), strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-9, atol=1e-12)
+
+
+def test_variational_dropout_drops_noisy_weights_in_eval_only():
+    layout = Layout((6, 3, 1), 2)
+    posterior = StackedSparseVD(layout, layout.kaiming_uniform(generator(), torch.float64))
+    with torch.no_grad():
+        posterior.weight_log_variance[:, ::3] = 5.0
+    dropped = ~posterior.active()
+    assert dropped.any() and not dropped[:, ~layout.weight_mask()].any()
+    assert (posterior.eval().draw(generator())[dropped] == 0).all() and (posterior.mean()[dropped] == 0).all()
+    assert (posterior.train().draw(generator())[dropped] != 0).all()
+
+
+def test_horseshoe_scales_reach_the_weights_of_their_unit():
+    layout = Layout((2, 3, 2, 1), 1)
+    posterior = StackedHorseshoe(layout, torch.ones(1, layout.num_parameters, dtype=torch.float64))
+    with torch.no_grad():
+        posterior.unit_location.copy_(torch.arange(5.0)[None])
+        posterior.layer_location.copy_(torch.tensor([[0.0, 10.0]]))
+        for name in ("unit_log_scale", "layer_log_scale", "weight_rho"):
+            getattr(posterior, name).fill_(-40.0)
+    logs = [(w.log(), b.log()) for w, b in layout.layers(posterior.mean())]
+    expected = [[0, 1, 2], [13, 14], [0]]
+    for (w, b), values in zip(logs, expected, strict=True):
+        values = torch.tensor(values, dtype=torch.float64)
+        torch.testing.assert_close(w[0], values[:, None].expand_as(w[0]), atol=1e-9, rtol=0)
+        torch.testing.assert_close(b[0, :, 0], values, atol=1e-9, rtol=0)
+
+
+def test_horseshoe_units_below_the_threshold_are_off():
+    layout = Layout((2, 3, 1), 1)
+    posterior = StackedHorseshoe(layout, torch.ones(1, layout.num_parameters))
+    with torch.no_grad():
+        posterior.unit_location.copy_(torch.tensor([[-5.0, 0.0, -3.5]]))
+    assert posterior.active_units().tolist() == [[False, True, False]]
+    # two of three hidden units are off with their 3 weights and biases each: 6 of 13 parameters
+    assert posterior.sparsity().item() == pytest.approx(100 * 7 / 13)
