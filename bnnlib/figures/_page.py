@@ -55,7 +55,7 @@ outline-color:#6cb9ef}
 @media print{
 .bnn-explorer{break-inside:avoid}
 .bnn-explorer .bnn-controls,.bnn-explorer .bnn-controls[hidden]{display:grid;grid-template-columns:max-content 1fr}
-.bnn-explorer input,.bnn-explorer .bnn-value,.bnn-explorer noscript{display:none}
+.bnn-explorer input,.bnn-explorer .bnn-value,.bnn-explorer .bnn-said,.bnn-explorer noscript{display:none}
 .bnn-explorer .bnn-default{display:inline;font-weight:600}
 .bnn-explorer .bnn-stack .bnn-over{display:none}
 }
