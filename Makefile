@@ -34,8 +34,8 @@ check: $(STAMP) ## look through the rendered book: links, alt texts, external re
 	@$(PY) -m book.check
 
 lab: $(STAMP) ## open the chapters in JupyterLab, with live widgets
-	@$(VENV)/bin/jupyter lab --notebook-dir=. --LabApp.news_url=None \
-		$(if $(filter 0,$(shell id -u)),--allow-root) chapters
+	@$(VENV)/bin/jupyter lab --LabApp.default_url=/lab/tree/chapters --LabApp.news_url=None \
+		$(if $(filter 0,$(shell id -u)),--allow-root)
 
 lint: $(STAMP) ## ruff over the code and the notebooks
 	@$(VENV)/bin/ruff check . && $(VENV)/bin/ruff format --check .

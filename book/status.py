@@ -12,6 +12,7 @@ from collections import Counter
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from book.equations import equation_labels, tested_labels
 from book.project import BookError, Project, code_cells, digest, files_below, source_of
 
 VERDICTS = ("reproduced", "within noise", "better", "not reproduced", "not run")
@@ -27,13 +28,6 @@ PACKAGES = (
     "jupyterlab",
     "ipywidgets",
 )
-# The three ways to label a displayed equation in MyST: the math directive, dollar math with a label, and LaTeX.
-LABEL = re.compile(
-    r"^(?:`{3,}|:{3,})\{math\}[^\n]*\n(?:\s*:[\w-]+:[^\n]*\n)*?\s*:label:\s*(\S+)"
-    r"|\$\$\s*\(([\w:.-]+)\)\s*$"
-    r"|\\label\{([\w:.-]+)\}",
-    re.MULTILINE,
-)
 LOADED = re.compile(r"""\bload\(\s*["']([\w.-]+)["']""")
 # Runs in the built tree's own bnnlib, apart from this process, so that a broken library cannot break the builder.
 COMPARE = """
@@ -43,20 +37,6 @@ rows = {name: store.compare(name) for name in sys.argv[1:]}
 judged = {name: [row["verdict"] for row in found if row["published"] is not None] for name, found in rows.items()}
 print(json.dumps(judged))
 """
-
-
-def equation_labels(notebook: dict) -> list[str]:
-    """Labels of the displayed equations of a chapter, in order."""
-    prose = "\n".join(source_of(cell) for cell in notebook["cells"] if cell["cell_type"] == "markdown")
-    return [next(filter(None, match.groups())) for match in LABEL.finditer(prose)]
-
-
-def tested_labels(root: Path, labels: list[str]) -> set[str]:
-    """Those labels that a test in ``tests/equations`` names as a whole string."""
-    tests = "\n".join(
-        path.read_text(encoding="utf-8") for path in sorted((root / "tests" / "equations").glob("**/*.py"))
-    )
-    return {label for label in labels if re.search(rf"""["']{re.escape(label)}["']""", tests)}
 
 
 def title_of(notebook: dict, name: str) -> str:

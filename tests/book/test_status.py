@@ -49,10 +49,17 @@ def test_labels_of_equations_and_of_nothing_else(chapter):
 def test_a_label_counts_as_tested_when_a_test_names_it_whole(tmp_path):
     tests = tmp_path / "tests" / "equations"
     tests.mkdir(parents=True)
-    (tests / "test_x.py").write_text('"""x-latex"""\n@equation("x-dollar")\ndef test(): ...\nLABEL = \'x-colon\'\n')
-    labels = ["x-dollar", "x-doll", "x-colon", "x-latex-more"]
-    assert status.tested_labels(tmp_path, labels) == {"x-dollar", "x-colon"}
-    assert status.tested_labels(tmp_path / "nowhere", labels) == set()
+    (tests / "test_x.py").write_text(
+        '"""x-latex"""\nUNTESTED = {"x-excused": "why"}\n\n'
+        'def helper():\n    return "x-helper"\n\n'
+        '@pytest.mark.equation("x-dollar")\ndef test_one(): ...\n\n'
+        'def test_two():\n    label = "x-inside"\n\n'
+        "# equation: x-above, x-beside\ndef test_three(): ...\n"
+    )
+    named = ["x-dollar", "x-inside", "x-above", "x-beside"]
+    others = ["x-doll", "x-latex", "x-excused", "x-helper", "x-above-more"]
+    assert status.tested_labels(tmp_path, named + others) == set(named)
+    assert status.tested_labels(tmp_path / "nowhere", named) == set()
 
 
 def test_results_and_data_are_found_by_their_whole_names(tmp_path, chapter):
@@ -86,7 +93,7 @@ def test_a_library_that_cannot_compare_stops_the_build_with_its_error(tmp_path):
 
 
 def test_the_page_tells_what_was_run(scratch, root, chapter):
-    scratch.write("tests/equations/test_x.py", "LABELS = ['x-dollar', 'x-latex']\n")
+    scratch.write("tests/equations/test_x.py", "# equation: x-dollar x-latex\ndef test_x(): ...\n")
     shutil.copytree(root / "bnnlib", scratch.root / "bnnlib", dirs_exist_ok=True)
     shutil.copyfile(root / "data" / "paper_values.toml", scratch.root / "data" / "paper_values.toml")
     project = Project(scratch.root)
@@ -108,5 +115,5 @@ def test_an_unchanged_page_is_not_made_again(scratch, chapter, monkeypatch):
     monkeypatch.setattr(status, "page", lambda *_: "made again")
     assert status.status_page(project, {"chapters/x.ipynb": chapter}, "smoke") == made
     assert status.status_page(project, {"chapters/x.ipynb": chapter}, "book") == "made again"
-    scratch.write("tests/equations/test_x.py", "'x-dollar'")
+    scratch.write("tests/equations/test_x.py", "# equation: x-dollar\ndef test_x(): ...\n")
     assert status.status_page(project, {"chapters/x.ipynb": chapter}, "smoke") == "made again"

@@ -1,0 +1,74 @@
+"""The make targets: what they promise in `make help`, and what they say on a machine that lacks something."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+
+import pytest
+
+pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
+
+
+def make(folder, *arguments: str) -> subprocess.CompletedProcess:
+    return subprocess.run(["make", *arguments], cwd=folder, capture_output=True, text=True, check=False)
+
+
+@pytest.fixture
+def tree(tmp_path, root):
+    """A tree with nothing but what the targets read, and an environment that counts as installed."""
+    for name in ("Makefile", "requirements.txt", "pyproject.toml"):
+        shutil.copyfile(root / name, tmp_path / name)
+    (tmp_path / ".venv").mkdir()
+    (tmp_path / ".venv" / ".installed").touch()
+    return tmp_path
+
+
+def test_help_lists_every_target(root):
+    listed = make(root, "help").stdout
+    phony = re.search(r"^\.PHONY: (.+)$", (root / "Makefile").read_text(), re.MULTILINE)[1].split()
+    assert {"book", "test", "lab", "clean", "help"} <= set(phony)
+    for name in phony:
+        assert re.search(rf"^  {name}\s+\w", listed, re.MULTILINE), name
+    assert make(root).stdout == listed  # plain `make` explains itself instead of starting something long
+
+
+def test_profile_and_jobs_reach_the_builder(tree):
+    assert "-m book.build --profile smoke" in make(tree, "-n", "book").stdout
+    assert "--profile paper --jobs 3" in make(tree, "-n", "book", "PROFILE=paper", "JOBS=3").stdout
+
+
+def test_the_environment_is_made_once_and_again_when_the_pins_change(tree):
+    assert "pip install" not in make(tree, "-n", "book").stdout
+    (tree / ".venv" / ".installed").unlink()
+    told = make(tree, "-n", "book", "TORCH_INDEX=https://example.org/cpu").stdout
+    first, second = [line for line in told.splitlines() if "pip install" in line][:2]
+    assert "--index-url https://example.org/cpu" in first + told.split(first)[1].splitlines()[1]
+    assert "-r requirements.txt" in second
+
+
+def test_without_a_suitable_python_it_says_what_to_do(tree):
+    (tree / ".venv" / ".installed").unlink()
+    done = make(tree, "venv", "PYTHON=")
+    assert done.returncode != 0
+    assert "No Python >= 3.11 found" in done.stderr
+
+
+def test_a_failed_installation_is_not_taken_for_done(tree):
+    (tree / ".venv" / ".installed").unlink()
+    assert make(tree, "venv", "PYTHON=false").returncode != 0
+    assert not (tree / ".venv" / ".installed").exists()
+
+
+def test_the_lock_names_every_direct_dependency(root):
+    import tomllib
+
+    locked = {line.split("==")[0] for line in (root / "requirements.txt").read_text().splitlines() if "==" in line}
+    project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
+    wanted = [*project["dependencies"]]
+    for extra in ("data", "book", "sweep", "dist", "dev"):
+        wanted += project["optional-dependencies"][extra]
+    names = {re.match(r"[\w-]+", line)[0].lower().replace("_", "-") for line in wanted}
+    assert names <= locked, names - locked
+    assert "torch==2.13.0" in (root / "requirements.txt").read_text()  # without "+cpu", which no public index serves
