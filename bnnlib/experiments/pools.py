@@ -6,7 +6,6 @@ the cell that ran there is tried again, up to three times, then reported as fail
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
 import threading
@@ -14,6 +13,7 @@ import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -100,6 +100,7 @@ def loky(tasks: Sequence[Task], jobs: int) -> Iterator[Outcome]:
                     entry = future.result()
                 except BrokenProcessPool:
                     slot.stop()
+                    _sweep(task)
                     if tries < TRIES:
                         waiting.appendleft((task, tries + 1))
                         continue
@@ -108,24 +109,18 @@ def loky(tasks: Sequence[Task], jobs: int) -> Iterator[Outcome]:
     finally:
         for slot in slots:
             slot.stop()
+        for _, task, _ in running.values():
+            _sweep(task)
+
+
+def _sweep(task: Task) -> None:
+    # what a killed worker was writing when it died; nobody else computes this cell
+    for unfinished in Path(task.folder).glob(f".{task.key}.*.tmp"):
+        unfinished.unlink(missing_ok=True)
 
 
 def _spread(device: str, number: int) -> str:
     return f"cuda:{number % torch.cuda.device_count()}" if device == "cuda" else device
-
-
-@contextlib.contextmanager
-def _shielded() -> Iterator[None]:
-    # the cluster's threads, and the worker processes that they start, inherit this mask: Ctrl-C is the runner's
-    # business alone, which then ends them; here it is only delayed
-    if not hasattr(signal, "pthread_sigmask"):
-        yield
-        return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def dask(tasks: Sequence[Task], jobs: int, scheduler: str | None) -> Iterator[Outcome]:
@@ -136,14 +131,21 @@ def dask(tasks: Sequence[Task], jobs: int, scheduler: str | None) -> Iterator[Ou
     """
     try:
         import dask as settings
-        from distributed import Client, KilledWorker, LocalCluster, as_completed
+        from distributed import Client, KilledWorker, LocalCluster, WorkerPlugin, as_completed
     except ImportError as error:
         raise ExperimentError("--backend dask needs dask and distributed: pip install 'bnnlib[dist]'") from error
+
+    class Shield(WorkerPlugin):
+        """Ctrl-C reaches the workers of a local cluster too; only the runner answers it."""
+
+        def setup(self, worker):
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+
     cluster = client = None
-    futures: dict[Any, Task] = {}
+    running: dict[Any, tuple[Task, int]] = {}
     try:
         if scheduler is None:
-            with settings.config.set({"distributed.scheduler.allowed-failures": TRIES - 1}), _shielded():
+            with settings.config.set({"distributed.scheduler.allowed-failures": 0}):  # the tries are counted here
                 cluster = LocalCluster(
                     n_workers=jobs, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs=50
                 )
@@ -157,20 +159,33 @@ def dask(tasks: Sequence[Task], jobs: int, scheduler: str | None) -> Iterator[Ou
                 "with `dask scheduler` and its workers with `dask worker tcp://HOST:8786 --nthreads 1`, "
                 "then give --scheduler tcp://HOST:8786"
             ) from error
-        futures = {
-            client.submit(execute, task, pure=False, key=f"{task.experiment}-{task.key}"): task for task in tasks
-        }
-        for future in as_completed(list(futures), loop=client.loop):
-            task = futures.pop(future)
+        if cluster is not None:
+            client.register_plugin(Shield())
+        waiting, suspects = deque((task, 1) for task in tasks), deque()
+        last = TRIES if scheduler is None else 2  # a scheduler of your own makes several tries before it gives up
+        finished = as_completed(loop=client.loop)
+        while waiting or suspects or running:
+            # Dask blames a death on every cell that waits at that worker too. So no more cells are handed out than
+            # there are workers, and the cells that were blamed are tried again one by one: only the guilty one fails
+            while (waiting and len(running) < max(1, len(client.nthreads()))) or (suspects and not running):
+                task, tries = waiting.popleft() if waiting else suspects.popleft()
+                key = f"{task.experiment}-{task.key}-{tries}"
+                future = client.submit(execute, task, pure=False, key=key)
+                running[future] = (task, tries)
+                finished.add(future)
+            future = next(finished)
+            task, tries = running.pop(future)
             error = future.exception() if future.status == "error" else None
-            if isinstance(error, KilledWorker):
-                yield task, failure(task, _DIED)
-            else:
+            if not isinstance(error, KilledWorker):
                 yield task, future.result()
+            elif tries < last:
+                suspects.append((task, tries + 1))
+            else:
+                yield task, failure(task, _DIED)
             future.release()  # the scheduler need not keep rows that are stored
     finally:
         if client is not None:
-            client.cancel(list(futures))
+            client.cancel(list(running))
             client.close()
         if cluster is not None:
             cluster.close()

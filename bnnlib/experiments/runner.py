@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +72,7 @@ def run(
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise files.StoreError(f"the cache folder cannot be made: {error.strerror}; set BNNLIB_HOME to one") from error
+    _tidy(folder)
     module = experiments.module_of(name)
     codes = {cell.method: code_fingerprint(experiment.function(cell)) for cell in cells}
     tasks = [
@@ -86,12 +87,14 @@ def run(
     result = _Result(experiment, profile, tasks, entries, command, codes, fetched)
     _say(f"{name} ({profile}): {len(tasks)} cells, {len(chosen) - len(todo)} of {len(chosen)} chosen ones in the cache")
     try:
-        with closing(_pool(todo, jobs, backend, scheduler)) as finished:
+        with contextlib.closing(_pool(todo, jobs, backend, scheduler)) as finished:
             for task, entry in _progress(finished, len(todo)):
                 entries[task.key] = entry
                 if entry["failed"] or not (folder / f"{task.key}.json").exists():
                     write_entry(folder, entry)
     except KeyboardInterrupt:
+        for task in todo:  # a worker may have stored a cell whose rows were still on their way
+            entries[task.key] = read_entry(folder, task.key)
         done, _ = result.count()
         result.save(computed=True)
         _say(
@@ -124,6 +127,14 @@ def _cells(experiment: Experiment, profile: str) -> list[Cell]:
             raise ExperimentError(f"cell {cell.label!r} of {experiment.name} is empty or overlaps another cell")
         seen |= keys
     return cells
+
+
+def _tidy(folder: Path) -> None:
+    # half-written files of killed processes; an hour is longer than any file takes, so no living one is touched
+    for unfinished in folder.glob(".*.tmp"):
+        with contextlib.suppress(OSError):
+            if time.time() - unfinished.stat().st_mtime > 3600:
+                unfinished.unlink()
 
 
 def _device(given: str) -> str:

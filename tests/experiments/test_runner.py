@@ -223,3 +223,14 @@ def test_done_cells_counts_from_the_stored_result(tiny):
     assert runner.done_cells("tiny-good", "smoke") == (0, 0)
     experiments.run("tiny-good", only="a")
     assert runner.done_cells("tiny-good", "smoke") == (1, 4)
+
+
+def test_half_written_files_of_killed_processes_are_tidied_when_they_are_old(tiny):
+    experiments.run("tiny-good", only="a")
+    folder = tiny.home / "cache" / "runs" / "tiny-good"
+    old, new = folder / ".x.json.1.tmp", folder / ".y.json.2.tmp"
+    for path in (old, new):
+        path.write_text("half")
+    os.utime(old, (0, 0))
+    experiments.run("tiny-good", only="a")
+    assert new.exists() and not old.exists()
