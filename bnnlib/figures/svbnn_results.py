@@ -60,7 +60,7 @@ def lambda_sweep(rows: Sequence[Mapping], lambdas: Sequence[str], names: Mapping
                 mean, spread, published = sweep_curve(rows, prefix, metric, lambdas)
                 if np.isfinite(mean).any():
                     top.errorbar(place, mean, spread, capsize=2, **looks[name])
-                else:
+                elif metric == "rmse_test":
                     _missing(top)
                 if metric == "rmse_test" and np.isfinite(published).any():
                     top.plot(
@@ -92,13 +92,14 @@ def unpack(inclusion: np.ndarray, sizes: Sequence[int]) -> list[tuple[np.ndarray
     Raises:
         ValueError: the vector does not have as many entries as the network has weights and biases.
     """
+    needed = sum((fan_in + 1) * fan_out for fan_in, fan_out in pairwise(sizes))
+    if len(inclusion) != needed:
+        raise ValueError(f"inclusion has {len(inclusion)} entries, but sizes {tuple(sizes)} need {needed}.")
     layers, start = [], 0
     for fan_in, fan_out in pairwise(sizes):
         middle, end = start + fan_in * fan_out, start + (fan_in + 1) * fan_out
         layers.append((np.asarray(inclusion[start:middle]).reshape(-1, fan_in), np.asarray(inclusion[middle:end])))
         start = end
-    if start != len(inclusion):
-        raise ValueError(f"inclusion has {len(inclusion)} entries, but sizes {tuple(sizes)} need {start}.")
     return layers
 
 
