@@ -27,6 +27,6 @@ __all__ = [
     "fit_lottery_ticket",
     "fit_stacked",
     "gaussian_nll",
-    "unstack",
     "prune_stacked",
+    "unstack",
 ]
