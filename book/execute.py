@@ -17,7 +17,7 @@ from pathlib import Path
 from book.project import Project, code_cells, source_of, tags_of
 
 # A cell that runs longer is stopped and reported. This is a guard against hanging, generous enough for a busy machine.
-CELL_SECONDS = {"smoke": 300, "book": 1800, "paper": 7200}
+CELL_SECONDS = {"smoke": 600, "book": 1800, "paper": 7200}
 WIDGET = "application/vnd.jupyter.widget-view+json"
 ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
