@@ -28,13 +28,17 @@ def _plus(gradient: Tensor | None, kl: Tensor, factor: Tensor) -> Tensor:
 
 
 class _GaussianDraw(torch.autograd.Function):
+    """What an estimator needs of a Gaussian weight: a draw, the draw's deviation from its mean, or the variance."""
+
     @staticmethod
-    def forward(ctx, mean, rho, noise, prior_scale, state):
+    def forward(ctx, mean, rho, noise, prior_scale, output, state):
         ctx.set_materialize_grads(False)
         scale = F.softplus(rho)
         ctx.save_for_backward(mean, rho, scale, noise)
-        ctx.prior_scale, ctx.state = prior_scale, state
-        return torch.addcmul(mean, scale, noise), mean.new_zeros(())
+        ctx.prior_scale, ctx.output, ctx.state = prior_scale, output, state
+        if output == "variance":
+            return scale.square(), mean.new_zeros(())
+        return (torch.addcmul(mean, scale, noise) if output == "weight" else scale * noise), mean.new_zeros(())
 
     @staticmethod
     @once_differentiable
@@ -43,13 +47,23 @@ class _GaussianDraw(torch.autograd.Function):
         ctx.state.spent = True
         d_mean = d_scale = None
         if grad is not None:
-            d_mean, d_scale = grad, grad * noise
+            d_mean = grad if ctx.output == "weight" else None
+            d_scale = (grad * scale).mul_(2.0) if ctx.output == "variance" else grad * noise
+        if token is not None and mean.is_cpu:
+            # gaussian_kl_grad, but into the buffers at hand: on a CPU fresh ones of a weight's size cost more in page
+            # faults than the arithmetic
+            factor = token.item()
+            precision = factor / ctx.prior_scale**2
+            d_mean = mean * precision if d_mean is None else torch.add(d_mean, mean, alpha=precision)
+            d_scale = scale * precision if d_scale is None else d_scale.add_(scale, alpha=precision)
+            d_scale.sub_(buffer := scale.reciprocal(), alpha=factor)
+            return d_mean, d_scale.mul_(torch.sigmoid(rho, out=buffer)), None, None, None, None
         if token is not None:
             kl_mean, kl_scale = gaussian_kl_grad(mean, scale, ctx.prior_scale)
             d_mean, d_scale = _plus(d_mean, kl_mean, token), _plus(d_scale, kl_scale, token)
         if d_scale is None:
-            return None, None, None, None, None
-        return d_mean, torch.sigmoid(rho).mul_(d_scale), None, None, None
+            return None, None, None, None, None, None
+        return d_mean, d_scale.mul_(torch.sigmoid(rho)), None, None, None, None
 
 
 class _SpikeSlabDraw(torch.autograd.Function):
@@ -114,9 +128,15 @@ def _draw(layer: torch.nn.Module, function: type[torch.autograd.Function], draws
     return [weight for weight, _ in results]
 
 
-def gaussian_draw(layer: torch.nn.Module, draws: list[tuple[Tensor, Tensor, Tensor, float]]) -> list[Tensor]:
-    """`functional.gaussian_weight` of each (mean, rho, noise, prior_scale), remembering the layer's tokens."""
-    return _draw(layer, _GaussianDraw, draws)
+def gaussian_draw(
+    layer: torch.nn.Module, draws: list[tuple[Tensor, Tensor, Tensor | None, float]], output: str = "weight"
+) -> list[Tensor]:
+    """For each (mean, rho, noise, prior_scale) a quantity of its Gaussian weight, remembering the layer's tokens.
+
+    Args:
+        output: "weight" for mean + scale * noise, "deviation" for scale * noise, "variance" for scale^2 (noise unused).
+    """
+    return _draw(layer, _GaussianDraw, [(*arguments, output) for arguments in draws])
 
 
 def spike_slab_draw(layer: torch.nn.Module, draws: list[tuple]) -> list[Tensor]:

@@ -42,28 +42,33 @@ class _GaussianLayer(BayesianLayer):
 
     def draw(self, generator: torch.Generator | None = None) -> Parameters:
         """One posterior draw of (weight, bias)."""
-        draws = [(mean, rho, draw_normal(mean, generator), self.prior_scale) for mean, rho in self._pairs()]
-        if torch.compiler.is_compiling():
-            weights = [gaussian_weight(*arguments) for arguments in draws]
+        return self._quantities("weight", generator)
+
+    def _quantities(self, output: str, generator: torch.Generator | None) -> Parameters:
+        noisy = output != "variance"
+        draws = [
+            (mean, rho, draw_normal(mean, generator) if noisy else None, self.prior_scale)
+            for mean, rho in self._pairs()
+        ]
+        if not torch.compiler.is_compiling():
+            values = gaussian_draw(self, draws, output)
+        elif output == "weight":
+            values = [gaussian_weight(*arguments) for arguments in draws]
         else:
-            weights = gaussian_draw(self, draws)
-        return weights[0], weights[1] if len(weights) == 2 else None
+            values = [F.softplus(rho) * noise if noisy else F.softplus(rho).square() for _, rho, noise, _ in draws]
+        return values[0], values[1] if len(values) == 2 else None
 
     def _sample_forward(self, input: Tensor, generator: torch.Generator | None) -> Tensor:
         if self.estimator == "weight":
             return self._affine(input, *self.draw(generator))
-        scale, bias_scale = self.scale()
         output = self._affine(input, self.weight, self.bias)
         if self.estimator == "local":
-            variance = self._affine(input.square(), scale.square(), None if bias_scale is None else bias_scale.square())
+            variance = self._affine(input.square(), *self._quantities("variance", None))
             # the floor keeps the root's derivative finite where all inputs are 0
             spread = variance.clamp_min(torch.finfo(variance.dtype).tiny).sqrt()
             return torch.addcmul(output, spread, draw_normal(output, generator))
-        shift = self._affine(
-            input * self._signs(input, self._fan_in(), generator),
-            scale * draw_normal(scale, generator),
-            None if bias_scale is None else bias_scale * draw_normal(bias_scale, generator),
-        )
+        signed = input * self._signs(input, self._fan_in(), generator)
+        shift = self._affine(signed, *self._quantities("deviation", generator))
         return torch.addcmul(output, shift, self._signs(output, output.shape[self._channel], generator))
 
     @property

@@ -1,0 +1,192 @@
+"""Time of a full training step of every Bayesian layer, as a ratio to the deterministic layer.
+
+`python -m benchmarks.step_time [--json] [--batch 128 1024] [--layers gaussian ...]`
+
+A step is forward pass, loss with the gradient of the exact KL divergence, backward pass and Adam, on a
+784-400-400-10 classifier. All networks use the same Adam (fused). Each round times the deterministic network and a
+Bayesian one right after each other, so that whatever else the machine does hits both; the ratio is the median over
+rounds. torchbnn and bayesian-torch are measured in the same rounds where they are installed (`pip install torchbnn
+bayesian-torch`).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from itertools import pairwise
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from bnnlib import nn as bnn
+from bnnlib.functional import inclusion_probability_for
+
+SIZES = (784, 400, 400, 10)
+NUM_DATA = 60_000
+Loss = Callable[[Tensor, Tensor], Tensor]
+
+
+def mlp(linear: Callable[[int, int], nn.Module]) -> nn.Sequential:
+    """The classifier, with a given kind of linear layer."""
+    modules: list[nn.Module] = []
+    for fan_in, fan_out in pairwise(SIZES):
+        modules += [linear(fan_in, fan_out), nn.ReLU()]
+    return nn.Sequential(*modules[:-1])
+
+
+def deterministic() -> tuple[nn.Module, Loss]:
+    model = mlp(nn.Linear)
+    return model, lambda x, y: F.cross_entropy(model(x), y)
+
+
+def ours(linear: Callable[[int, int], nn.Module]) -> tuple[nn.Module, Loss]:
+    model = mlp(linear)
+    return model, lambda x, y: F.cross_entropy(model(x), y) + bnn.kl_gradient(model) / NUM_DATA
+
+
+def horseshoe() -> tuple[nn.Module, Loss]:
+    return ours(lambda a, b: bnn.HorseshoeLinear(a, b) if b != SIZES[-1] else bnn.GaussianLinear(a, b))
+
+
+def torchbnn() -> tuple[nn.Module, Loss]:
+    import torchbnn as peer
+
+    model, kl = mlp(lambda a, b: peer.BayesLinear(0.0, 1.0, a, b)), peer.BKLLoss(reduction="sum")
+    return model, lambda x, y: F.cross_entropy(model(x), y) + kl(model).squeeze() / NUM_DATA
+
+
+def bayesian_torch(flipout: bool) -> tuple[nn.Module, Loss]:
+    # the package's top level needs torchvision, its layers do not
+    if flipout:
+        from bayesian_torch.layers.flipout_layers.linear_flipout import LinearFlipout as Peer
+    else:
+        from bayesian_torch.layers.variational_layers.linear_variational import LinearReparameterization as Peer
+    model = mlp(Peer)
+
+    def loss(x: Tensor, y: Tensor) -> Tensor:
+        total = 0.0
+        for layer in model:
+            if isinstance(layer, Peer):
+                x, kl = layer(x)  # cheaper than asking for the divergence separately; it is a mean, see the tests
+                total = total + kl
+            else:
+                x = layer(x)
+        return F.cross_entropy(x, y) + total / NUM_DATA
+
+    return model, loss
+
+
+def contenders() -> dict[tuple[str, str], Callable[[], tuple[nn.Module, Loss]]]:
+    """(library, layer) -> a function that builds the model and its loss."""
+    prior = inclusion_probability_for(SIZES, NUM_DATA)
+    return {
+        ("bnnlib", "gaussian"): lambda: ours(bnn.GaussianLinear),
+        ("bnnlib", "gaussian-local"): lambda: ours(lambda a, b: bnn.GaussianLinear(a, b, estimator="local")),
+        ("bnnlib", "gaussian-flipout"): lambda: ours(lambda a, b: bnn.GaussianLinear(a, b, estimator="flipout")),
+        ("bnnlib", "spike-slab"): lambda: ours(
+            lambda a, b: bnn.SpikeSlabLinear(a, b, prior_inclusion_probability=prior)
+        ),
+        ("bnnlib", "sparse-vd"): lambda: ours(bnn.SparseVDLinear),
+        ("bnnlib", "horseshoe"): horseshoe,
+        ("torchbnn", "gaussian"): torchbnn,
+        ("bayesian-torch", "gaussian"): lambda: bayesian_torch(False),
+        ("bayesian-torch", "gaussian-flipout"): lambda: bayesian_torch(True),
+    }
+
+
+class Step:
+    """One training step of one network, timed."""
+
+    def __init__(self, build: Callable[[], tuple[nn.Module, Loss]], device: torch.device):
+        torch.manual_seed(0)
+        self.model, self.loss = build()
+        self.model.to(device)
+        self.optimizer = torch.optim.Adam(self.model.parameters(), lr=1e-3, fused=True)
+
+    def seconds(self, x: Tensor, y: Tensor, steps: int) -> float:
+        """Mean time of a step over `steps` steps in a row."""
+        synchronize(x.device)
+        start = time.perf_counter()
+        for _ in range(steps):
+            self.optimizer.zero_grad()
+            self.loss(x, y).backward()
+            self.optimizer.step()
+        synchronize(x.device)
+        return (time.perf_counter() - start) / steps
+
+
+def synchronize(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+def measure(batch: int, device: torch.device, layers: list[str], rounds: int, steps: int) -> list[dict]:
+    """Rows {library, layer, batch, device, ratio} and, for the reader, the milliseconds of both steps."""
+    x = torch.rand(batch, SIZES[0], device=device)
+    y = torch.randint(0, SIZES[-1], (batch,), device=device)
+    base, steppers = Step(deterministic, device), {}
+    for key, build in contenders().items():
+        if not layers or key[1] in layers:
+            try:
+                steppers[key] = Step(build, device)
+            except ImportError as error:
+                print(f"{key[0]} is not measured: {error}", file=sys.stderr)
+    times: dict[tuple[str, str], list[tuple[float, float]]] = {key: [] for key in steppers}
+    for step in (base, *steppers.values()):
+        step.seconds(x, y, 3)
+    for round_number in range(rounds):
+        for key, step in steppers.items():
+            # who goes first alternates, so that neither always finds the caches warm
+            if round_number % 2:
+                pair = (step.seconds(x, y, steps), base.seconds(x, y, steps))
+            else:
+                pair = (base.seconds(x, y, steps), step.seconds(x, y, steps))[::-1]
+            times[key].append(pair)
+    return [
+        {
+            "library": library,
+            "layer": layer,
+            "batch": batch,
+            "device": str(device),
+            "ratio": round(statistics.median(ours / theirs for ours, theirs in times[library, layer]), 3),
+            "ms": 1e3 * statistics.median(ours for ours, _ in times[library, layer]),
+            "base_ms": 1e3 * statistics.median(theirs for _, theirs in times[library, layer]),
+        }
+        for library, layer in steppers
+    ]
+
+
+def main(arguments: list[str] | None = None) -> list[dict]:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.step_time", description=__doc__.splitlines()[0])
+    parser.add_argument("--json", action="store_true", help="print one JSON list and nothing else on stdout")
+    parser.add_argument("--batch", type=int, nargs="+", default=[128, 1024], help="batch sizes")
+    parser.add_argument("--layers", nargs="+", default=[], choices=sorted({key[1] for key in contenders()}))
+    parser.add_argument("--rounds", type=int, default=25, help="pairs of measurements for each ratio")
+    parser.add_argument("--steps", type=int, default=4, help="training steps in one measurement")
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    options = parser.parse_args(arguments)
+    device = torch.device(options.device)
+    say = sys.stderr if options.json else sys.stdout
+    print(f"torch {torch.__version__}, {device}, {torch.get_num_threads()} threads, Adam(fused=True)", file=say)
+    rows = []
+    for batch in options.batch:
+        found = measure(batch, device, options.layers, options.rounds, options.steps)
+        for row in found:
+            name = f"{row['library']} {row['layer']}"
+            ms, base_ms = row.pop("ms"), row.pop("base_ms")
+            print(
+                f"batch {batch:5d}  {name:32s} {row['ratio']:6.2f}   ({ms:.2f} ms against {base_ms:.2f} ms)", file=say
+            )
+        rows += found
+    if options.json:
+        print(json.dumps(rows, indent=1))
+    return rows
+
+
+if __name__ == "__main__":
+    main()
