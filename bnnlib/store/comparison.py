@@ -43,12 +43,18 @@ def compare(name: str, profile: str | None = None) -> list[Row]:
     if result["profile"] == "smoke":
         missing = "only the smoke profile, too small for a verdict"
     values, failures = _collect(result["rows"])
+    planned = _planned(experiment, result["profile"])
+    finished = {key[:2] for key in values}
     known = metrics()
     published = _expand(name, values)
     rows = []
     for value in published:
         key = (value.setting, value.method, value.metric)
-        rows.append(_row(key, value, values.get(key, []), failures.get(key[:2], []), result["profile"], missing))
+        why = missing
+        if not why and key not in values:
+            gap = "does not compute this measure" if key[:2] in finished else "has not finished this cell"
+            why = f"the {result['profile']} profile {gap if key[:2] in planned else 'leaves this cell out'}"
+        rows.append(_row(key, value, values.get(key, []), failures.get(key[:2], []), result["profile"], why))
     seen = {(value.setting, value.method, value.metric) for value in published}
     order = list(known)
     extra = [key for key in values if key not in seen and key[2] in known]
@@ -58,6 +64,12 @@ def compare(name: str, profile: str | None = None) -> list[Row]:
         if not any((row["setting"], row["method"]) == key for row in rows):
             rows.append(_row((*key, "error"), None, [], failures[key], result["profile"], missing))
     return [row | {"unit": known[row["metric"]].unit if row["metric"] in known else ""} for row in rows]
+
+
+def _planned(experiment: Any, profile: str | None) -> set[tuple[str, str]]:
+    """The (setting, method) pairs that the profile computes."""
+    cells = experiment.profiles[profile]() if profile in experiment.profiles else []
+    return {(cell.setting, cell.method) for cell in cells}
 
 
 def _position(key: tuple[str, str, str], values: dict) -> int:
@@ -118,7 +130,7 @@ def _row(
     if n and missing:
         decision = NOT_RUN + missing
     elif not n:
-        reason = f"failed ({failed[0]})" if failed else missing or f"not part of the {profile} profile, or not finished"
+        reason = f"failed ({failed[0]})" if failed else missing
         decision = NOT_RUN + reason
     else:
         decision = verdict(value, mean, se) if value else NOT_PUBLISHED

@@ -87,9 +87,9 @@ def _encode(value: Any) -> Any:
     return value
 
 
-def to_json(value: Any, indent: int | None = None) -> str:
+def to_json(value: Any) -> str:
     """Strict JSON; NaN becomes null and the infinities become the strings "inf" and "-inf"."""
-    return json.dumps(_encode(value), indent=indent, ensure_ascii=False, allow_nan=False)
+    return json.dumps(_encode(value), ensure_ascii=False, allow_nan=False)
 
 
 def decode_rows(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -98,10 +98,14 @@ def decode_rows(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def dump_result(result: dict[str, Any]) -> str:
-    """The text of a result file: readable provenance, then one line a row so that a diff shows which rows changed."""
-    head = to_json({key: value for key, value in result.items() if key != "rows"}, indent=1)
+    """The text of a result file: one line a fact and one line a row, so that a diff shows what changed."""
+    about = ",\n".join(f"  {to_json(key)}: {to_json(value)}" for key, value in result["provenance"].items())
     rows = ",\n".join("  " + to_json(row) for row in result["rows"])
-    return f'{head[:-2]},\n "rows": [\n{rows}\n ]\n}}\n'
+    name, profile = to_json(result["experiment"]), to_json(result["profile"])
+    return (
+        f'{{\n "experiment": {name},\n "profile": {profile},\n "provenance": {{\n{about}\n }},\n'
+        f' "rows": [\n{rows}\n ]\n}}\n'
+    )
 
 
 def save_result(result: dict[str, Any], arrays: dict[str, np.ndarray] | None = None) -> Path:

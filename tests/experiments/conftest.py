@@ -50,7 +50,7 @@ class Tiny:
     def call(self, *arguments: str) -> tuple[int, str, str]:
         """Exit code, standard output and standard error of one command."""
         process = self.start(*arguments)
-        out, err = process.communicate(timeout=120)
+        out, err = process.communicate(timeout=300)
         return process.returncode, out, err
 
 

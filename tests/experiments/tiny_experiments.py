@@ -59,7 +59,7 @@ def killed_cell(cell, device, checkpoint):
     if cell.setting == "b" and not mark.exists():
         mark.with_suffix(".writing").write_text(str(os.getpid()))
         mark.with_suffix(".writing").rename(mark)
-        time.sleep(60)
+        time.sleep(600)
     return CellResult([_row(cell, replicate, _train(replicate)) for replicate in cell.replicates])
 
 

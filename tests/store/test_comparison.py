@@ -64,7 +64,14 @@ def test_means_errors_and_verdicts(home):
     assert row["note"] == "3 of the paper's 30 replicates"
     assert row["cell"] == "Table 2: SVBNN, Test RMSE"
     other = _find(store.compare(NAME), "VD", "rmse_test")
-    assert other["verdict"] == "not run: not part of the book profile, or not finished"
+    assert other["verdict"] == "not run: the book profile leaves this cell out"
+    assert _find(store.compare(NAME), "SVBNN", "fnr")["verdict"].endswith("profile does not compute this measure")
+
+
+def test_a_cell_that_is_still_to_come_is_not_finished(home):
+    _save([("N(0,1)", "SVBNN", 0, "rmse_test", 6.0)])
+    row = _find(store.compare(NAME), "SVBNN", "rmse_test")
+    assert row["verdict"] == "not run: the book profile has not finished this cell"
 
 
 def test_one_replicate_has_no_spread(home):
@@ -155,7 +162,7 @@ def test_the_html_can_be_read_aloud_on_a_phone_and_in_the_dark(home):
     assert scopes.count("col") == 7 and scopes.count("row") == len(shown.rows) == 5
     assert all(attributes == {"aria-hidden": "true"} for attributes in page.all("span"))
     text = "".join(page.text)
-    assert "✓ reproduced" in text and "– not run: not part of the book profile" in text
+    assert "✓ reproduced" in text and "– not run: the book profile does not compute this measure" in text
     assert "1.21 ± 0.05" in text and "1.210 ± 0.010" not in text and "1.21 ± 0.01" in text
     # no color of our own: both themes keep their contrast
     styles = " ".join(attributes.get("style", "") for _, attributes in page.seen)
