@@ -271,7 +271,7 @@ EXPERIMENTS = [
         paper="002",
         summary="Simulation I (A): dense 20-6-6-1 sigmoid teacher, six methods (Table 1, upper half)",
         profiles=_profiles(
-            _simulation_one("1a", "dense"), smoke=_SMOKE, book=_one(10, 2_000, 1_000), paper=_one(60, 10_000, 2_000)
+            _simulation_one("1a", "dense"), smoke=_SMOKE, book=_one(60, 3_000, 1_000), paper=_one(60, 10_000, 2_000)
         ),
         run_cell=run_cell,
     ),
@@ -280,7 +280,7 @@ EXPERIMENTS = [
         paper="002",
         summary="Simulation I (B): sparse tanh teacher (a stated substitute), six methods (Table 1, lower half)",
         profiles=_profiles(
-            _simulation_one("1b", "sparse"), smoke=_SMOKE, book=_one(10, 2_000, 1_000), paper=_one(60, 10_000, 2_000)
+            _simulation_one("1b", "sparse"), smoke=_SMOKE, book=_one(60, 5_000, 1_000), paper=_one(60, 10_000, 2_000)
         ),
         run_cell=run_cell,
     ),
