@@ -10,6 +10,14 @@ from bnnlib.store.comparison import Row, compare
 from bnnlib.store.verdicts import BETTER, NOT_PUBLISHED, NOT_REPRODUCED, REPRODUCED, WITHIN_NOISE, metrics
 
 _SYMBOLS = {REPRODUCED: "✓", WITHIN_NOISE: "≈", BETTER: "▲", NOT_REPRODUCED: "✗", NOT_PUBLISHED: "·"}
+_STYLE = (
+    "<style>.bnn-table table { border-collapse: collapse; text-align: left; font-variant-numeric: tabular-nums }"
+    " .bnn-table caption { text-align: left; padding-bottom: 0.4em }"
+    " .bnn-table th, .bnn-table td { padding: 0.15em 0.8em 0.15em 0; text-align: left; vertical-align: top }"
+    " .bnn-table td, .bnn-table tbody th { font-weight: normal; white-space: nowrap }"
+    " .bnn-table td:last-child { white-space: normal; min-width: 12em }"
+    " .bnn-table .first > * { border-top: 1px solid currentColor }</style>"
+)
 _COLUMNS = ("Setting", "Method", "Measure", "Published", "Ours", "n", "Verdict")
 
 
@@ -90,7 +98,7 @@ def table_html(rows: list[Row], caption: str = "Published values and ours") -> s
     for row in rows:
         setting, method, measure, published, ours, n, _ = map(html.escape, _cells(row))
         group = (row["setting"], row["method"])
-        rule = ' style="border-top: 1px solid currentColor"' if before not in (None, group) else ""
+        rule = ' class="first"' if group != before else ""
         before = group
         where = f' title="{html.escape(row["cell"], quote=True)}"' if row["cell"] else ""
         note = f"<br><small>{html.escape(row['note'])}</small>" if row["note"] else ""
@@ -102,9 +110,8 @@ def table_html(rows: list[Row], caption: str = "Published values and ours") -> s
     label = html.escape(caption, quote=True)
     return (
         f'<div class="bnn-table" role="region" tabindex="0" aria-label="{label}" style="overflow-x: auto">'
-        '<table style="border-collapse: collapse; text-align: left; font-variant-numeric: tabular-nums">'
-        f'<caption style="text-align: left">{html.escape(caption)}. Published: mean ± standard deviation; '
-        f"ours: mean ± standard error of n replicates.</caption>"
+        f"{_STYLE}<table><caption>{html.escape(caption)}. Published: mean ± standard deviation; "
+        "ours: mean ± standard error of n replicates.</caption>"
         f"<thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody></table></div>"
     )
 

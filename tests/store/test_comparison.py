@@ -166,7 +166,8 @@ def test_the_html_can_be_read_aloud_on_a_phone_and_in_the_dark(home):
     assert "1.21 ± 0.05" in text and "1.210 ± 0.010" not in text and "1.21 ± 0.01" in text
     # no color of our own: both themes keep their contrast
     styles = " ".join(attributes.get("style", "") for _, attributes in page.seen)
-    assert not re.search(r"(?<!current)color\s*:|background|#[0-9a-f]{3}|rgb", styles)
+    styles += shown._repr_html_().split("<style>")[1].split("</style>")[0]
+    assert not re.search(r"color\s*:|background|#[0-9a-f]{3}|rgb", styles)
 
 
 def test_text_in_cells_is_escaped(home):
