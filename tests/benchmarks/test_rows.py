@@ -1,0 +1,44 @@
+"""The benchmarks' contract: the rows' fields, JSON alone on stdout, every layer of the library in the table."""
+
+import json
+
+import pytest
+import torch
+
+from benchmarks import replicates, step_time
+from bnnlib import nn as bnn
+
+
+def test_step_time_rows(capsys):
+    step_time.main(["--json", "--batch", "8", "--rounds", "1", "--steps", "1", "--device", "cpu"])
+    rows = json.loads(capsys.readouterr().out)
+    assert all(set(row) == {"library", "layer", "batch", "device", "ratio"} for row in rows)
+    ours = {row["layer"] for row in rows if row["library"] == "bnnlib"}
+    assert ours == {"gaussian", "gaussian-local", "gaussian-flipout", "spike-slab", "sparse-vd", "horseshoe"}
+    assert all(row["ratio"] > 0 and row["batch"] == 8 and row["device"] == "cpu" for row in rows)
+
+
+def test_step_time_measures_complete_steps():
+    for (library, layer), build in step_time.contenders().items():
+        if library != "bnnlib":
+            continue
+        step = step_time.Step(build, torch.device("cpu"))
+        before = [p.detach().clone() for p in step.model.parameters()]
+        step.seconds(torch.rand(4, 784), torch.randint(0, 10, (4,)), 2)
+        # every parameter has been moved by the optimizer, those with only a divergence too
+        assert all(not torch.equal(p, q) for p, q in zip(step.model.parameters(), before, strict=True)), layer
+
+
+def test_replicate_rows(capsys):
+    replicates.main(["--json", "--replicates", "2", "--epochs", "1", "--device", "cpu"])
+    (row,) = json.loads(capsys.readouterr().out)
+    assert set(row) == {"work", "replicates", "stacked_s", "loop_s", "speedup"}
+    assert row["replicates"] == 2 and row["stacked_s"] > 0 and row["loop_s"] > 0
+
+
+def test_loop_and_stack_do_the_same_work():
+    stack, x, y = replicates.problem(2, torch.device("cpu"))
+    loop = replicates.Loop(stack, x, y)
+    for r, network in enumerate(loop.networks):
+        assert bnn.kl_divergence(network).item() == pytest.approx(stack.posterior.kl_divergence()[r].item(), rel=1e-5)
+        assert torch.equal(loop.data[r][0], x[:, r])
