@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import importlib
-import importlib.util
 from collections.abc import Iterable
 
 from bnnlib.experiments.base import Cell, CellResult, Checkpoint, Experiment, ExperimentError
@@ -36,8 +35,6 @@ def register(module: str) -> None:
 def _table() -> dict[str, tuple[str, Experiment]]:
     table: dict[str, tuple[str, Experiment]] = {}
     for module in _MODULES:
-        if importlib.util.find_spec(module) is None:
-            continue
         for experiment in importlib.import_module(module).EXPERIMENTS:
             if experiment.name in table:
                 raise ExperimentError(f"{experiment.name!r} is in both {table[experiment.name][0]} and {module}")
