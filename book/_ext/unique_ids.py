@@ -1,4 +1,4 @@
-"""Sphinx extension: drop the fixed ids that sphinx-exercise gives to the body of every exercise and solution.
+"""Sphinx extension: drop the fixed ids that sphinx-exercise and sphinx-proof give to every body and every proof.
 
 A page with two exercises would hold the same id twice, which is invalid HTML and confuses assistive technology. Nothing
 links to them.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from docutils import nodes
 
-REPEATED = {"exercise-content", "solution-content", "proof-content"}
+REPEATED = {"exercise-content", "solution-content", "proof-content", "proof"}
 
 
 def drop_repeated_ids(app, doctree: nodes.document, docname: str) -> None:

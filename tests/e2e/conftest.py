@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).resolve().parent
+PATIENCE = 120_000  # milliseconds; nothing waits that long but a page on a machine that is busy with something else
 
 
 def pytest_collection_modifyitems(items):
@@ -65,6 +66,7 @@ def open_page(browser):
     def opened(where: Path, width: int = 1280, dark: bool = False, **options):
         scheme = "dark" if dark else "light"
         context = browser.new_context(viewport={"width": width, "height": 850}, color_scheme=scheme, **options)
+        context.set_default_timeout(PATIENCE)
         contexts.append(context)
         page = context.new_page()
         page.faults = watch(page)

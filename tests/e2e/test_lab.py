@@ -95,6 +95,7 @@ def wait_for(condition, seconds: float, message: str):
 def test_a_live_slider_draws_a_new_picture(lab, browser):
     host, token = lab
     context = browser.new_context(viewport={"width": 1400, "height": 1000})
+    context.set_default_timeout(120_000)
     page = context.new_page()
     outside, errors = [], []
     page.on(
