@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from bnnlib import store
-from bnnlib.figures.style import INK, PALETTE, figure, line_styles, panel_letters, sparse_markers, style_context
+from bnnlib.figures.style import INK, PALETTE, figure, line_styles, panel_letters, style_context
 
 MOST_INPUTS = 30
 RELEVANT = PALETTE[0]
@@ -177,6 +177,7 @@ def epochs(curves: Mapping[str, Mapping[str, np.ndarray]], references: Mapping[s
             _missing(right)
         for name, look in line_styles(list(curves)).items():
             curve = curves[name]
+            look = look | {"markevery": max(1, len(curve["epoch"]) // 8)}
             left.plot(curve["epoch"], curve["accuracy"], **look)
             right.plot(curve["epoch"], np.maximum(curve["sparsity"], 1e-3), **look)
         for name, value in (references or {}).items():
@@ -186,8 +187,6 @@ def epochs(curves: Mapping[str, Mapping[str, np.ndarray]], references: Mapping[s
             )
         left.set(xlabel="epoch", ylabel="test accuracy (%)", ylim=(90, 100), title="accuracy")
         right.set(xlabel="epoch", ylabel="active weights (%)", yscale="log", ylim=(0.1, 130), title="sparsity")
-        for panel in (left, right):
-            sparse_markers(panel)
         if curves:
             fig.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=2)
         panel_letters([left, right])
