@@ -28,6 +28,20 @@ TOO_WIDE = """() => {
 }"""
 
 
+# Pictures that a narrow page has squeezed on one side only (half a pixel of rounding on the short side is none).
+DISTORTED = """() => {
+  const shape = (i) => {
+    const style = getComputedStyle(i), size = (name) => parseFloat(style[name]);
+    const width = i.clientWidth - size("paddingLeft") - size("paddingRight");
+    return width / (i.clientHeight - size("paddingTop") - size("paddingBottom"));
+  };
+  return [...document.querySelectorAll("main img")]
+    .filter((i) => i.src && i.complete && i.clientWidth > 20)
+    .filter((i) => Math.abs(shape(i) * i.naturalHeight / i.naturalWidth - 1) > 0.02)
+    .map((i) => i.alt.slice(0, 60));
+}"""
+
+
 def pages_of(html: Path) -> list[Path]:
     """All pages but the first, which only sends the browser on to the landing page."""
     paths = (path for path in sorted(html.rglob("*.html")) if "_static" not in path.relative_to(html).parts)
@@ -58,12 +72,13 @@ def test_all_pages_work_from_the_disk_alone(request, open_page, book):
 
 
 @pytest.mark.parametrize("book", ["built_book", "small_book"])
-def test_no_page_is_wider_than_a_phone(request, open_page, book):
+def test_every_page_fits_a_phone(request, open_page, book):
     html = request.getfixturevalue(book)
     for path in pages_of(html):
         page = open_page(path, width=390)
         page.evaluate(FORMULAS)
         assert page.evaluate(TOO_WIDE) == [], path.relative_to(html)
+        assert page.evaluate(DISTORTED) == [], path.relative_to(html)
         page.context.close()
 
 
@@ -73,7 +88,8 @@ def test_faults_would_be_seen(open_page, tmp_path):
     path.write_text(
         '<script src="https://cdn.example.org/a.js"></script><script src="gone.js"></script>'
         '<script>console.error("said")</script><script>nothing()</script><span class="math">\\(x^2\\)</span>'
-        '<main><div style="width: 900px">wide</div></main>'
+        '<main><div style="width: 900px">wide</div><img alt="squeezed" style="width: 100px; height: 400px" '
+        "src=\"data:image/svg+xml,<svg xmlns='http://www.w3.org/2000/svg' width='100' height='100'/>\"></main>"
     )
     page = open_page(path, width=390, offline=True)
     page.wait_for_load_state("load")
@@ -82,6 +98,7 @@ def test_faults_would_be_seen(open_page, tmp_path):
         assert part in told
     assert page.evaluate(FORMULAS)["untouched"] == ["\\(x^2\\)"]
     assert len(page.evaluate(TOO_WIDE)) == 1
+    assert page.evaluate(DISTORTED) == ["squeezed"]
 
 
 def test_dark_mode_is_dark_and_its_figures_are_not(open_page, small_book):
@@ -92,6 +109,11 @@ def test_dark_mode_is_dark_and_its_figures_are_not(open_page, small_book):
     assert page.eval_on_selector("figure img", brightness) > 250
     assert page.eval_on_selector(".bnn-explorer .bnn-card", brightness) > 250
     assert page.eval_on_selector("figure img", "(e) => getComputedStyle(e).filter") == "none"
+    # Tables take the page's ground and ink instead of the theme's light box.
+    seen = "(e) => { const s = getComputedStyle(e.closest('.text_html')); return [s.backgroundColor, s.color]; }"
+    ground, ink = page.eval_on_selector(".bnn-table", seen)
+    assert ground == "rgba(0, 0, 0, 0)"
+    assert ink == page.evaluate("getComputedStyle(document.querySelector('.bd-article p')).color")
 
 
 def test_on_paper_there_is_only_the_text(open_page, small_book):
