@@ -94,9 +94,12 @@ def data_used(root: Path, notebook: dict, results: dict[str, dict]) -> list[str]
 
 
 def results_shown(notebook: dict, results: dict[str, dict]) -> list[str]:
-    """Experiments whose name a chapter's code mentions."""
+    """Experiments that a chapter's code names, whole ("svbnn-lambda") or put together (f"svbnn-{name}" and "lambda")."""
     code = "\n".join(source_of(cell) for cell in code_cells(notebook))
-    return [name for name in results if re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", code)]
+    strings = set(re.findall(r"""["']([\w-]+)["']""", code))
+    prefixes = re.findall(r"""\bf["']([\w-]+-)\{\w+\}["']""", code)
+    strings |= {prefix + rest for prefix in prefixes for rest in strings}
+    return [name for name in results if name in strings]
 
 
 def table(header: list[str], rows: list[list[str]]) -> str:

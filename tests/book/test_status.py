@@ -75,6 +75,9 @@ def test_results_and_data_are_found_by_their_whole_names(tmp_path, chapter):
     }
     assert status.results_shown(chapter, results) == ["svbnn-lambda"]
     assert status.data_used(tmp_path, chapter, results) == ["boston", "mnist"]
+    chapter["cells"][1]["source"] = "for name in ['lambda', 'gamma']:\n    store.table(f'svbnn-{name}')"
+    assert status.results_shown(chapter, results) == ["svbnn-lambda"]
+    assert status.data_used(tmp_path, chapter, results) == ["mnist"]
 
 
 def test_verdicts_come_from_the_library_of_the_tree(root):
