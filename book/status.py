@@ -94,7 +94,7 @@ def data_used(root: Path, notebook: dict, results: dict[str, dict]) -> list[str]
 
 
 def results_shown(notebook: dict, results: dict[str, dict]) -> list[str]:
-    """Experiments that a chapter's code names, whole ("svbnn-lambda") or put together (f"svbnn-{name}" and "lambda")."""
+    """Experiments that a chapter's code names, whole ("svbnn-lambda") or put together (f"svbnn-{x}", "lambda")."""
     code = "\n".join(source_of(cell) for cell in code_cells(notebook))
     strings = set(re.findall(r"""["']([\w-]+)["']""", code))
     prefixes = re.findall(r"""\bf["']([\w-]+-)\{\w+\}["']""", code)
