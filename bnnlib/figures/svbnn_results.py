@@ -224,3 +224,15 @@ def best_method(rows: Sequence[Mapping], setting: str, metric: str) -> str | Non
     methods = {row["method"] for row in rows if row["setting"] == setting and row["published"] is not None}
     means = {method: stored_mean(rows, setting, method, metric) for method in methods}
     return None if not means or None in means.values() else min(means, key=means.__getitem__)
+
+
+def stored_values(name: str, setting: str, method: str, metric: str) -> np.ndarray:
+    """One metric of every replicate of the best stored result, in order; empty when none is stored beyond smoke."""
+    try:
+        result = store.load_result(name)
+    except store.StoreError:
+        return np.empty(0)
+    wanted = (setting, method, metric)
+    rows = [row for row in result["rows"] if (row["setting"], row["method"], row["metric"]) == wanted]
+    rows = rows if result["profile"] != "smoke" else []
+    return np.array([row["value"] for row in sorted(rows, key=lambda row: row["replicate"])])
