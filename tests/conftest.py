@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,20 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
+
+
+def pytest_configure():
+    """Undo an ignored Ctrl-C, which a background job of a shell inherits and passes on: several tests send one."""
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(scope="session")
+def playwright():
+    """The one Playwright driver of this process; a second one refuses to start."""
+    api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: browser checks not run")
+    with api.sync_playwright() as running:
+        yield running
 
 
 @pytest.fixture(scope="session")

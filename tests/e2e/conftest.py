@@ -32,13 +32,11 @@ def chromium() -> str:
 
 
 @pytest.fixture(scope="session")
-def browser(chromium):
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    with playwright.sync_playwright() as running:
-        # No sandbox: in a container there is none to be had, and only our own pages are opened.
-        opened = running.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        yield opened
-        opened.close()
+def browser(chromium, playwright):
+    # No sandbox: in a container there is none to be had, and only our own pages are opened.
+    opened = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+    yield opened
+    opened.close()
 
 
 @pytest.fixture(scope="session")

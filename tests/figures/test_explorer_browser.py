@@ -55,20 +55,18 @@ def site(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def launch():
-    api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: browser checks not run")
+def launch(request):
     if CHROMIUM is None:
         pytest.skip("Chromium is not installed: browser checks not run (Debian: apt-get install chromium)")
-    with api.sync_playwright() as playwright:
-        browsers = []
+    playwright, browsers = request.getfixturevalue("playwright"), []
 
-        def launched(*switches):
-            browsers.append(playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", *switches]))
-            return browsers[-1]
+    def launched(*switches):
+        browsers.append(playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", *switches]))
+        return browsers[-1]
 
-        yield launched
-        for browser in browsers:
-            browser.close()
+    yield launched
+    for browser in browsers:
+        browser.close()
 
 
 @pytest.fixture(scope="module")
