@@ -15,7 +15,7 @@ _STYLE = (
     " .bnn-table caption { text-align: left; padding-bottom: 0.4em }"
     " .bnn-table th, .bnn-table td { padding: 0.15em 0.8em 0.15em 0; text-align: left; vertical-align: top }"
     " .bnn-table td, .bnn-table tbody th { font-weight: normal; white-space: nowrap }"
-    " .bnn-table td:last-child { white-space: normal; min-width: 12em }"
+    " .bnn-table td:last-child { white-space: normal; min-width: 9em }"
     " .bnn-table .first > * { border-top: 1px solid currentColor }</style>"
 )
 _COLUMNS = ("Setting", "Method", "Measure", "Published", "Ours", "n", "Verdict")
@@ -91,29 +91,40 @@ def table_html(rows: list[Row], caption: str = "Published values and ours") -> s
     """Rows of `compare` as an HTML table.
 
     No color is set, so light and dark themes both apply; the container scrolls sideways on a narrow screen and can be
-    reached by the keyboard; every verdict is a word, with a sign that screen readers skip.
+    reached by the keyboard; every verdict is a word, with a sign that screen readers skip. Notes stand once below the
+    table, under a letter, since most of them hold for many rows.
     """
     head = "".join(f'<th scope="col">{name}</th>' for name in _COLUMNS)
     body, before = [], None
+    letters = {note: _letter(k) for k, note in enumerate(dict.fromkeys(row["note"] for row in rows if row["note"]))}
     for row in rows:
         setting, method, measure, published, ours, n, _ = map(html.escape, _cells(row))
         group = (row["setting"], row["method"])
         rule = ' class="first"' if group != before else ""
         before = group
         where = f' title="{html.escape(row["cell"], quote=True)}"' if row["cell"] else ""
-        note = f"<br><small>{html.escape(row['note'])}</small>" if row["note"] else ""
+        note = f" <sup>{letters[row['note']]}</sup>" if row["note"] else ""
         sign = f'<span aria-hidden="true">{symbol(row["verdict"])}</span> '
         body.append(
             f'<tr{rule}><td>{setting}</td><td>{method}</td><th scope="row">{measure}</th><td{where}>{published}</td>'
             f"<td>{ours}</td><td>{n}</td><td>{sign}{html.escape(row['verdict'])}{note}</td></tr>"
         )
     label = html.escape(caption, quote=True)
+    notes = "<br>".join(f"<sup>{letter}</sup> {html.escape(note)}" for note, letter in letters.items())
     return (
         f'<div class="bnn-table" role="region" tabindex="0" aria-label="{label}" style="overflow-x: auto">'
         f"{_STYLE}<table><caption>{html.escape(caption)}. Published: mean ± standard deviation; "
         "ours: mean ± standard error of n replicates.</caption>"
-        f"<thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody></table></div>"
+        f"<thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody></table>"
+        + (f"<p><small>{notes}</small></p>" if notes else "")
+        + "</div>"
     )
+
+
+def _letter(number: int) -> str:
+    """a, b, ..., z, aa, ab, ... for 0, 1, ..."""
+    rest, last = divmod(number, 26)
+    return (_letter(rest - 1) if rest else "") + chr(ord("a") + last)
 
 
 def _cells(row: Row) -> tuple[str, ...]:
