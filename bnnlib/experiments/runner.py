@@ -102,6 +102,9 @@ def run(
             f"The same command goes on from there:\n  {command}"
         )
         raise
+    for task in tasks:
+        if entries[task.key] is None:  # another run of this experiment may have finished it meanwhile
+            entries[task.key] = read_entry(folder, task.key)
     return result.save(computed=bool(todo))
 
 

@@ -45,6 +45,19 @@ def test_runs_with_only_merge_into_one_result_and_count_all_minutes(tiny):
     assert stored["rows"] == whole["rows"] and stored["provenance"] == whole["provenance"]
 
 
+def test_cells_that_another_run_finishes_meanwhile_are_merged_too(tiny, monkeypatch):
+    progress = runner._progress
+
+    def other_run_first(outcomes, total):
+        monkeypatch.setattr(runner, "_progress", progress)
+        experiments.run("tiny-good", only="b SVBNN")
+        yield from progress(outcomes, total)
+
+    monkeypatch.setattr(runner, "_progress", other_run_first)
+    merged = experiments.run("tiny-good", only="d")
+    assert [row["setting"] for row in merged["rows"]] == ["b", "b", "d", "d"]
+
+
 def test_rows_do_not_depend_on_what_ran_before(tiny):
     alone = experiments.run("tiny-good", only="c")["rows"]
     for path in tiny.home.glob("cache/runs/tiny-good/*"):
