@@ -8,6 +8,7 @@ from bnnlib.functional.gaussian import (
     softplus_inverse,
 )
 from bnnlib.functional.horseshoe import half_cauchy_kl
+from bnnlib.functional.sgmcmc import sghmc_baoab_step, sghmc_euler_step, sgld_step
 from bnnlib.functional.spike_slab import (
     bernoulli_kl,
     gumbel_softmax_gate,
@@ -18,6 +19,17 @@ from bnnlib.functional.spike_slab import (
     spike_slab_kl_grad,
     spike_slab_kl_sum,
     spike_slab_weight,
+)
+from bnnlib.functional.ssgl import (
+    expected_precisions,
+    optimal_inclusion,
+    optimal_sigma,
+    slab_log_odds,
+    slab_log_odds_coefficients,
+    slab_probability,
+    ssgl_log_density,
+    ssgl_penalty,
+    ssgl_penalty_gradient,
 )
 from bnnlib.functional.theory import (
     bic_inclusion_probability,
@@ -34,6 +46,7 @@ __all__ = [
     "bernoulli_kl",
     "bic_inclusion_probability",
     "estimation_error_rate",
+    "expected_precisions",
     "gaussian_kl",
     "gaussian_kl_grad",
     "gaussian_kl_sum",
@@ -45,6 +58,14 @@ __all__ = [
     "log_odds",
     "logistic_noise",
     "num_network_parameters",
+    "optimal_inclusion",
+    "optimal_sigma",
+    "sghmc_baoab_step",
+    "sghmc_euler_step",
+    "sgld_step",
+    "slab_log_odds",
+    "slab_log_odds_coefficients",
+    "slab_probability",
     "softplus_inverse",
     "sparse_vd_kl",
     "sparse_vd_kl_grad",
@@ -54,6 +75,9 @@ __all__ = [
     "spike_slab_kl_sum",
     "spike_slab_weight",
     "squared_hellinger",
+    "ssgl_log_density",
+    "ssgl_penalty",
+    "ssgl_penalty_gradient",
     "theoretical_inclusion_probability",
     "variational_error_rate",
 ]

@@ -1,0 +1,169 @@
+"""The spike-and-slab Gaussian-Laplace prior and its closed-form updates, Deng, Zhang, Liang and Lin (2019), section 3.
+
+A weight is, given sigma and gamma, Laplace with scale sigma * spike_scale (gamma = 0) or Gaussian with variance
+sigma^2 * slab_variance (gamma = 1); gamma is Bernoulli(inclusion). In the paper spike_scale is v0, slab_variance v1,
+inclusion delta. Every function is elementwise and broadcasts, so sigma, inclusion and the scales may differ between
+the replicates of a stack. Numbers are checked; tensors are not, since a look at them would wait for a GPU:
+`bnnlib.optim.SpikeSlabGaussianLaplacePrior` checks once, when it is built.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from bnnlib._checks import check_positive, check_probability
+
+Number = float | Tensor
+
+
+def _numbers_positive(**values: Number) -> None:
+    for name, value in values.items():
+        if not isinstance(value, Tensor) and not 0.0 < value < math.inf:
+            check_positive(name, value)
+
+
+def _log(value: Number) -> Number:
+    return value.log() if isinstance(value, Tensor) else math.log(value)
+
+
+def slab_log_odds_coefficients(
+    inclusion: Number, sigma: Number, spike_scale: Number, slab_variance: Number, *, scaled: bool = True
+) -> tuple[Number, Number, Number]:
+    """Coefficients (constant, linear, quadratic) with which the log-odds of the slab are c + l |w| + q w^2.
+
+    The logarithm of a / b in equation (aeb-slab-probability), equation (12) of Deng et al. (2019), is a quadratic in
+    |w|: the Gaussian contributes q = -1 / (2 s^2 v1), the Laplace density l = 1 / (s v0).
+
+    Args:
+        inclusion: prior probability delta of the slab, strictly between 0 and 1.
+        sigma: scale s of the hierarchy.
+        spike_scale: v0, the Laplace scale in units of sigma.
+        slab_variance: v1, the Gaussian variance in units of sigma^2.
+        scaled: False leaves sigma out of both densities, as the published code for networks does.
+
+    Raises:
+        ValueError: a number is out of its range.
+    """
+    _numbers_positive(sigma=sigma, spike_scale=spike_scale, slab_variance=slab_variance)
+    if not isinstance(inclusion, Tensor):
+        check_probability("inclusion", inclusion, open_interval=True)
+        prior = math.log(inclusion) - math.log1p(-inclusion)
+    else:
+        prior = torch.logit(inclusion)
+    s = sigma if scaled else 1.0
+    # log N(0; s^2 v1) - log Laplace(0; s v0): sigma cancels from the constant
+    constant = prior + _log(spike_scale) + math.log(2.0) - 0.5 * (_log(slab_variance) + math.log(2.0 * math.pi))
+    return constant, 1.0 / (s * spike_scale), -0.5 / (s * s * slab_variance)
+
+
+def slab_log_odds(
+    weight: Tensor,
+    inclusion: Number,
+    sigma: Number,
+    spike_scale: Number,
+    slab_variance: Number,
+    *,
+    scaled: bool = True,
+) -> Tensor:
+    """log of P(gamma = 1 | w) / P(gamma = 0 | w), the logarithm of a / b in equation (aeb-slab-probability).
+
+    Args:
+        weight: w, any shape; the others as in `slab_log_odds_coefficients`.
+
+    Returns:
+        Tensor in weight's shape, in nats. It never overflows where densities would be 0 / 0.
+
+    Raises:
+        ValueError: a number is out of its range.
+    """
+    constant, linear, quadratic = slab_log_odds_coefficients(
+        inclusion, sigma, spike_scale, slab_variance, scaled=scaled
+    )
+    return constant + linear * weight.abs() + quadratic * weight.square()
+
+
+def slab_probability(
+    weight: Tensor,
+    inclusion: Number,
+    sigma: Number,
+    spike_scale: Number,
+    slab_variance: Number,
+    *,
+    scaled: bool = True,
+) -> Tensor:
+    """Probability rho~ that the Gaussian component made the weight, equation (aeb-slab-probability), (12) of the paper.
+
+    Arguments, result's shape and errors as for `slab_log_odds`.
+    """
+    return torch.sigmoid(slab_log_odds(weight, inclusion, sigma, spike_scale, slab_variance, scaled=scaled))
+
+
+def expected_precisions(rho: Tensor, spike_scale: Number, slab_variance: Number) -> tuple[Tensor, Tensor]:
+    """(kappa0, kappa1) = ((1 - rho) / v0, rho / v1), equation (aeb-precisions), (13) of Deng et al. (2019).
+
+    The expectations of 1 / (v0 (1 - gamma)) and 1 / (v1 gamma) over gamma as EMVS takes them: the weight of the
+    absolute value and of half the square in the penalty.
+
+    Raises:
+        ValueError: a number is not positive.
+    """
+    _numbers_positive(spike_scale=spike_scale, slab_variance=slab_variance)
+    return (1.0 - rho) / spike_scale, rho / slab_variance
+
+
+def optimal_sigma(linear: Tensor, quadratic: Tensor, count: Number) -> Tensor:
+    """Positive root of count * s^2 - linear * s - quadratic = 0, equation (aeb-scale), (14) of Deng et al. (2019).
+
+    Args:
+        linear: R_b = C_b, the sum of kappa0 |w| over the sparse weights, not negative.
+        quadratic: R_c = I + J + nu lambda (regression, I the sum of squared errors) or C_c = J + nu lambda, positive.
+        count: R_a = N + p + nu or C_a = p + nu + 2, positive.
+
+    Returns:
+        Tensor in the arguments' common shape.
+    """
+    return (linear + (linear.square() + 4.0 * count * quadratic).sqrt()) / (2.0 * count)
+
+
+def optimal_inclusion(rho_sum: Tensor, count: Number, a: Number, b: Number) -> Tensor:
+    """delta~ = (sum rho + a - 1) / (a + b + p - 2), equation (aeb-inclusion), (15) of Deng et al. (2019).
+
+    Args:
+        rho_sum: sum of rho over a layer's p weights.
+        count: p.
+        a, b: of the Beta(a, b) prior; a + b + p > 2.
+    """
+    return (rho_sum + (a - 1.0)) / (a + b + count - 2.0)
+
+
+def ssgl_penalty(weight: Tensor, kappa0: Tensor, kappa1: Tensor, sigma: Number) -> Tensor:
+    """kappa0 |w| / sigma + kappa1 w^2 / (2 sigma^2) per weight, in nats: the prior's term of Q1, equation (aeb-q1).
+
+    Args:
+        weight, kappa0, kappa1: of one shape.
+        sigma: broadcasts against them.
+    """
+    return kappa0 * weight.abs() / sigma + kappa1 * weight.square() / (2.0 * sigma**2)
+
+
+def ssgl_penalty_gradient(weight: Tensor, kappa0: Tensor, kappa1: Tensor, sigma: Number) -> Tensor:
+    """Derivative kappa0 sign(w) / sigma + kappa1 w / sigma^2 of `ssgl_penalty`, with the subgradient 0 at w = 0."""
+    return kappa0 * torch.sign(weight) / sigma + kappa1 * weight / sigma**2
+
+
+def ssgl_log_density(
+    weight: Tensor, inclusion: Number, sigma: Number, spike_scale: Number, slab_variance: Number
+) -> Tensor:
+    """log of the mixture density of equation (aeb-prior), (4) of Deng et al. (2019), with gamma summed out, in nats.
+
+    Arguments, result's shape and errors as for `slab_log_odds`. Its negative is the effective penalty, equation
+    (aeb-penalty); its derivative is minus `ssgl_penalty_gradient` at the kappas that belong to rho~.
+    """
+    odds = slab_log_odds(weight, inclusion, sigma, spike_scale, slab_variance)
+    not_included = torch.log1p(-inclusion) if isinstance(inclusion, Tensor) else math.log1p(-inclusion)
+    spike = not_included - weight.abs() / (sigma * spike_scale) - math.log(2.0) - _log(sigma) - _log(spike_scale)
+    return spike + F.softplus(odds)  # log(b + a) = log b + log(1 + a / b)

@@ -1,0 +1,281 @@
+"""The adaptive empirical prior of Deng, Zhang, Liang and Lin (2019): its energy and its stochastic approximation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from fnmatch import fnmatchcase
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from bnnlib._checks import check_non_negative, check_positive, check_probability
+from bnnlib.functional.ssgl import (
+    expected_precisions,
+    optimal_inclusion,
+    optimal_sigma,
+    slab_log_odds_coefficients,
+)
+
+LIKELIHOODS = ("classification", "regression")
+LATENT = ("rho", "kappa", "sigma", "inclusion")
+StepSize = float | Tensor | Callable[[int], float | Tensor]
+
+
+class SpikeSlabGaussianLaplacePrior:
+    """Spike-and-slab Gaussian-Laplace prior on some weights, learned by stochastic approximation, Algorithm 1.
+
+        prior = SpikeSlabGaussianLaplacePrior(
+            model, sparse=["fc1.weight"], spike_scale=1.0, slab_variance=0.1, step_size=polynomial(1, 1000, 0.75)
+        )
+        energy = n * F.cross_entropy(model(x), y)
+        sampler.zero_grad(); energy.backward(); prior.add_gradient_(); sampler.step(); prior.update()
+
+    Each call of `update` moves every latent variable by the fraction w_k towards its optimum for the current weights,
+    equation (aeb-sa): rho towards (aeb-slab-probability), kappa towards (aeb-precisions) of the new rho, sigma towards
+    (aeb-scale), each layer's inclusion probability towards (aeb-inclusion). w_k = 1 is EM ("SGLD-EM" of the paper),
+    w_k = 0 leaves the prior as it was initialized ("SGLD", "SGHMC").
+
+    Args:
+        parameters: a module, or a mapping of names to the sparse weights.
+        sparse: with a module: names or patterns (``"layer*.conv?.weight"``) of the parameters that get this prior.
+        spike_scale: v0, Laplace scale in units of sigma; a number or one for each replicate.
+        slab_variance: v1, Gaussian variance in units of sigma^2; likewise.
+        sigma: initial scale of the hierarchy; likewise.
+        inclusion: initial delta of every layer; likewise.
+        rho: initial probability of the Gaussian component, for every weight.
+        kappa: initial (kappa0, kappa1); None computes them from rho.
+        a, b: of the Beta prior of delta; "p" stands for the layer's number of weights.
+        nu, lam: of the inverse gamma prior IG(nu / 2, nu lam / 2) of sigma^2.
+        step_size: w_k, a number, or a function of k = 1, 2, ... that returns a number or one for each replicate.
+        likelihood: "regression" updates sigma with the residuals, "classification" without.
+        num_data: number of observations N, needed for regression.
+        update: the latent variables that are learned; the others keep their initial values.
+        scaled_densities: False leaves sigma out of the densities of the E-step, as in the published code for networks.
+        weight_decay: coefficient c of the ridge c / 2 ||w||^2 on the module's other parameters, in nats.
+        batch_dims: 1 for weights of shape (replicates, ...), each replicate with latent variables of its own.
+
+    Raises:
+        ValueError: no weight is selected, a name is unknown, or a setting is out of its range.
+    """
+
+    def __init__(
+        self,
+        parameters: nn.Module | Mapping[str, Tensor],
+        *,
+        sparse: Sequence[str] | None = None,
+        spike_scale: float | Tensor,
+        slab_variance: float | Tensor,
+        sigma: float | Tensor = 1.0,
+        inclusion: float | Tensor = 0.5,
+        rho: float = 0.5,
+        kappa: tuple[float, float] | None = None,
+        a: float | str = "p",
+        b: float | str = "p",
+        nu: float = 1000.0,
+        lam: float = 1000.0,
+        step_size: StepSize = 0.0,
+        likelihood: str = "classification",
+        num_data: int | None = None,
+        update: Iterable[str] = LATENT,
+        scaled_densities: bool = True,
+        weight_decay: float = 0.0,
+        batch_dims: int = 0,
+    ) -> None:
+        self.weights, self.others = _select(parameters, sparse)
+        check_positive("spike_scale", spike_scale)
+        check_positive("slab_variance", slab_variance)
+        check_positive("sigma", sigma)
+        check_probability("inclusion", inclusion, open_interval=True)
+        check_probability("rho", rho)
+        check_positive("nu", nu)
+        check_positive("lam", lam)
+        self.weight_decay = check_non_negative("weight_decay", weight_decay)
+        if likelihood not in LIKELIHOODS or (likelihood == "regression") != (num_data is not None):
+            raise ValueError(
+                f"likelihood is {likelihood!r} with num_data = {num_data}, but it must be 'classification' without "
+                "num_data or 'regression' with it: only there the residuals say something about sigma."
+            )
+        self.learned = tuple(update)
+        if unknown := set(self.learned) - set(LATENT):
+            raise ValueError(f"update names {sorted(unknown)}, but it may only name {', '.join(LATENT)}.")
+        if not callable(step_size):
+            check_probability("step_size", step_size)
+        self.step_size, self.likelihood, self.num_data = step_size, likelihood, num_data
+        self.scaled_densities, self.batch_dims, self.nu, self.lam = scaled_densities, batch_dims, nu, lam
+        self.steps = 0
+        self._counts = {n: w[(0,) * batch_dims].numel() for n, w in self.weights.items()}
+        self._beta = {
+            n: tuple(c if v == "p" else check_positive("a, b", v) for v in (a, b)) for n, c in self._counts.items()
+        }
+        first = next(iter(self.weights.values()))
+        self._batch = first.shape[:batch_dims]
+        self.spike_scale, self.slab_variance, self.sigma = (
+            self._per_replicate(value, first) for value in (spike_scale, slab_variance, sigma)
+        )
+        self.inclusion = {name: self._per_replicate(inclusion, first) for name in self.weights}
+        self.rho = {name: torch.full_like(w, rho, requires_grad=False) for name, w in self.weights.items()}
+        self.kappa0, self.kappa1 = {}, {}
+        for name, weight in self.weights.items():
+            pair = [torch.full_like(weight, check_non_negative("kappa", k), requires_grad=False) for k in kappa or ()]
+            shape = (-1,) + (1,) * (weight.dim() - batch_dims) if batch_dims else ()
+            pair = pair or expected_precisions(
+                self.rho[name], *(v.reshape(shape) for v in (self.spike_scale, self.slab_variance))
+            )
+            self.kappa0[name], self.kappa1[name] = pair
+
+    def _per_replicate(self, value: float | Tensor, like: Tensor) -> Tensor:
+        return torch.as_tensor(value, dtype=like.dtype, device=like.device).expand(self._batch).clone()
+
+    def _spread(self, value: Tensor | float, weight: Tensor) -> Tensor | float:
+        """A value per replicate, shaped to broadcast against the weight."""
+        if not isinstance(value, Tensor) or value.dim() == 0:
+            return value
+        return value.reshape(*value.shape, *(1,) * (weight.dim() - self.batch_dims))
+
+    def _sum(self, values: Tensor) -> Tensor:
+        return values.flatten(self.batch_dims).sum(dim=-1)
+
+    def energy(self) -> Tensor:
+        """The prior's terms of -Q1 that depend on the weights, equation (aeb-q1), in nats; differentiable.
+
+        Returns:
+            A scalar, or one value for each replicate. `add_gradient_` gives its gradient at a fraction of the cost.
+        """
+        total = torch.zeros(self._batch, device=self.sigma.device, dtype=self.sigma.dtype)
+        for name, weight in self.weights.items():
+            total = total + self._sum(self.kappa0[name] * weight.abs()) / self.sigma
+            total = total + self._sum(self.kappa1[name] * weight.square()) / (2.0 * self.sigma.square())
+        for parameter in self.others.values() if self.weight_decay else ():
+            total = total + 0.5 * self.weight_decay * self._sum(parameter.square())
+        return total
+
+    @torch.no_grad()
+    def add_gradient_(self) -> None:
+        """Add the gradient of `energy` to `.grad` of the weights, in closed form.
+
+        Raises:
+            ValueError: a weight has no gradient yet; call it after `backward()`.
+        """
+        one = 1.0 / self.sigma
+        single = not self.batch_dims and self.sigma.is_cpu
+        for name, weight in self.weights.items():
+            if weight.grad is None:
+                raise ValueError(f"{name!r} has no gradient to add to. Call energy.backward() first.")
+            absolute, square = self.kappa0[name] * torch.sign(weight), self.kappa1[name] * weight
+            if single:
+                factor = one.item()
+                weight.grad.add_(absolute, alpha=factor).add_(square, alpha=factor * factor)
+            else:
+                factor = self._spread(one, weight)
+                weight.grad.addcmul_(absolute, factor).addcmul_(square, factor * factor)
+        if self.weight_decay:
+            pairs = [(p, p.grad) for p in self.others.values() if p.grad is not None]
+            if pairs:
+                torch._foreach_add_([g for _, g in pairs], [p.detach() for p, _ in pairs], alpha=self.weight_decay)
+
+    @torch.no_grad()
+    def update(self, squared_error: Tensor | float | None = None) -> None:
+        """One step of the stochastic approximation of all learned latent variables, equation (aeb-sa).
+
+        Args:
+            squared_error: I of (aeb-scale), the sum of squared residuals over all N observations (for a mini-batch of
+                n, N / n times its sum), a number or one for each replicate; regression only.
+
+        Raises:
+            ValueError: the residuals are missing in regression.
+        """
+        self.steps += 1
+        step = self.step_size(self.steps) if callable(self.step_size) else self.step_size
+        if not isinstance(step, Tensor) and step == 0.0:
+            return
+        if self.likelihood == "regression" and "sigma" in self.learned and squared_error is None:
+            raise ValueError("update() needs squared_error in regression: the sum of squared residuals over all data.")
+        linear = quadratic = 0.0
+        for name, weight in self.weights.items():
+            absolute, square, w = weight.abs(), weight.square(), self._spread(step, weight)
+            self._update_layer(name, weight, absolute, square, w)
+            if "sigma" in self.learned:
+                linear = linear + self._sum(self.kappa0[name] * absolute)
+                quadratic = quadratic + self._sum(self.kappa1[name] * square)
+        if "sigma" in self.learned:
+            count = sum(self._counts.values()) + self.nu
+            count = count + self.num_data if self.likelihood == "regression" else count + 2.0
+            quadratic = quadratic + self.nu * self.lam
+            if self.likelihood == "regression":
+                quadratic = quadratic + squared_error
+            self.sigma.lerp_(optimal_sigma(linear, quadratic, count), step)
+        if "inclusion" in self.learned:
+            for name in self.weights:
+                a, b = self._beta[name]
+                best = optimal_inclusion(self._sum(self.rho[name]), self._counts[name], a, b)
+                # a = b = 1 and rho = 0 or 1 everywhere would make the next log-odds infinite
+                tiny = torch.finfo(best.dtype).eps
+                self.inclusion[name].lerp_(best.clamp_(tiny, 1.0 - tiny), step)
+
+    def _update_layer(self, name: str, weight: Tensor, absolute: Tensor, square: Tensor, step) -> None:
+        if "rho" in self.learned:
+            constant, linear, quadratic = (
+                self._spread(c, weight)
+                for c in slab_log_odds_coefficients(
+                    self.inclusion[name],
+                    self.sigma,
+                    self.spike_scale,
+                    self.slab_variance,
+                    scaled=self.scaled_densities,
+                )
+            )
+            odds = torch.addcmul(constant, absolute, linear).addcmul_(square, quadratic)
+            self.rho[name].lerp_(odds.sigmoid_(), step)
+        if "kappa" in self.learned:
+            v0, v1 = self._spread(self.spike_scale, weight), self._spread(self.slab_variance, weight)
+            kappa0, kappa1 = expected_precisions(self.rho[name], v0, v1)
+            self.kappa0[name].lerp_(kappa0, step)
+            self.kappa1[name].lerp_(kappa1, step)
+
+    def state_dict(self) -> dict[str, Any]:
+        """All latent variables and the step count: tensors, numbers and dicts of them."""
+        names = ("rho", "kappa0", "kappa1", "inclusion")
+        return {"steps": self.steps, "sigma": self.sigma, **{name: dict(getattr(self, name)) for name in names}}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take over what `state_dict` gave.
+
+        Raises:
+            ValueError: it belongs to other weights.
+        """
+        shapes = {name: tuple(value.shape) for name, value in self.rho.items()}
+        given = {name: tuple(value.shape) for name, value in state["rho"].items()}
+        if given != shapes:
+            raise ValueError(f"this state is for weights {given}, but the prior has {shapes}.")
+        self.steps = state["steps"]
+        self.sigma.copy_(state["sigma"])
+        for group in ("rho", "kappa0", "kappa1", "inclusion"):
+            for name, value in getattr(self, group).items():
+                value.copy_(state[group][name])
+
+
+def _select(
+    parameters: nn.Module | Mapping[str, Tensor], sparse: Sequence[str] | None
+) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    """The sparse weights and the module's other parameters, by name."""
+    if isinstance(parameters, nn.Module):
+        if isinstance(sparse, str):
+            sparse = [sparse]
+        named = dict(parameters.named_parameters())
+        for pattern in sparse or ():
+            if not any(fnmatchcase(name, pattern) for name in named):
+                raise ValueError(
+                    f"no parameter is named {pattern!r}. This {type(parameters).__name__} has: {', '.join(named)}."
+                )
+        chosen = {n: p for n, p in named.items() if any(fnmatchcase(n, pattern) for pattern in sparse or ())}
+    elif sparse is not None:
+        raise ValueError("sparse chooses among a module's parameters, but a mapping already names the sparse weights.")
+    else:
+        named = chosen = dict(parameters)
+    if not chosen or not any(weight.numel() for weight in chosen.values()):
+        raise ValueError(
+            "the set of sparse weights is empty, so there is no prior to learn. Name at least one parameter, for "
+            "example sparse=['fc1.weight'], or give the module's names: dict(model.named_parameters())."
+        )
+    return chosen, {name: p for name, p in named.items() if name not in chosen}

@@ -1,0 +1,190 @@
+"""What the samplers share: noise, temperature, preconditioning, checks and a complete state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from bnnlib._checks import check_non_negative, check_positive
+
+Preconditioner = Callable[[Tensor, dict[str, Any]], Tensor]
+
+_CHECK_EVERY = 100  # steps between looks for NaN, each of which waits for a GPU
+
+
+class DivergedError(ArithmeticError):
+    """A chain left the finite numbers."""
+
+
+class Sampler(torch.optim.Optimizer):
+    """Base of the samplers: a `torch.optim.Optimizer` whose gradients are those of the energy and which adds noise.
+
+    The energy is U = -log posterior in nats: the number of observations times the mean negative log-likelihood of a
+    mini-batch, plus the penalties of the prior. A learning rate `lr` for the mean loss is `lr / n` here.
+
+    Every tensor may carry leading dimensions for chains: the update is elementwise, so a stack of chains moves as the
+    chains would alone, with noise of their own. The keys "lr" and "temperature" of `param_groups` may be changed
+    between steps, by PyTorch's schedulers or by hand.
+
+    Args:
+        params: as for any optimizer.
+        defaults: of the groups; "lr" and "temperature" among them.
+        preconditioner: None, or called as preconditioner(gradient, state) with the parameter's state dict, returns the
+            positive diagonal that multiplies the step size. See `rms_preconditioner`.
+        generator: of the noise, on the parameters' device. By default the sampler makes its own, seeded from PyTorch's
+            global one, so that two chains never share noise.
+
+    Raises:
+        ValueError: a step size or temperature is out of range.
+    """
+
+    def __init__(
+        self,
+        params: Iterable,
+        defaults: dict[str, Any],
+        preconditioner: Preconditioner | None = None,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        self.preconditioner = preconditioner
+        self.steps = 0
+        super().__init__(params, defaults)
+        device = self.param_groups[0]["params"][0].device
+        if generator is None:
+            generator = torch.Generator(device)
+            generator.manual_seed(int(torch.randint(2**62, ())))
+        if generator.device.type != device.type:
+            raise ValueError(
+                f"the generator is on {generator.device} and the parameters are on {device}, but the noise is drawn "
+                f"where the parameters are. Pass torch.Generator({str(device)!r})."
+            )
+        self.generator = generator
+        self._noise: list[Tensor] = []
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """Add a group, as `torch.optim.Optimizer.add_param_group`, after checking its settings."""
+        super().add_param_group(param_group)
+        try:
+            self._check_group(self.param_groups[-1])
+        except ValueError:
+            del self.param_groups[-1]
+            raise
+
+    def _check_group(self, group: dict[str, Any]) -> None:
+        check_positive("lr", group["lr"])
+        check_non_negative("temperature", group["temperature"])
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], Tensor] | None = None) -> Tensor | None:
+        """Move every parameter that has a gradient.
+
+        Args:
+            closure: as for any optimizer: recomputes the energy and its gradients.
+
+        Raises:
+            ValueError: lr or temperature of a group have become negative or NaN.
+            DivergedError: parameters are NaN or infinite; looked at every 100 steps.
+        """
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        for group in self.param_groups:
+            # lr = 0 is where a decaying schedule may end
+            if not group["lr"] >= 0.0 or not group["temperature"] >= 0.0:
+                check_non_negative("lr", group["lr"])
+                check_non_negative("temperature", group["temperature"])
+            parameters = [p for p in group["params"] if p.grad is not None]
+            if parameters:
+                self._update(group, parameters, [p.grad for p in parameters])
+        self.steps += 1
+        if self.steps % _CHECK_EVERY == 0:
+            self.check_finite()
+        return loss
+
+    def _update(self, group: dict[str, Any], parameters: list[Tensor], gradients: list[Tensor]) -> None:
+        raise NotImplementedError
+
+    def _draw(self, parameters: list[Tensor], temperature: float) -> list[Tensor] | None:
+        """Standard normal noise in the parameters' shapes from one flat draw; None at temperature 0."""
+        if temperature == 0.0:
+            return None
+        if [n.shape for n in self._noise] != [p.shape for p in parameters]:
+            sizes = [p.numel() for p in parameters]
+            self._flat = parameters[0].new_empty(sum(sizes))
+            parts = self._flat.split(sizes)
+            self._noise = [part.view(p.shape) for part, p in zip(parts, parameters, strict=True)]
+        self._flat.normal_(generator=self.generator)
+        return self._noise
+
+    def _precondition(self, parameters: list[Tensor], gradients: list[Tensor]) -> list[Tensor] | None:
+        if self.preconditioner is None:
+            return None
+        return [self.preconditioner(g, self.state[p]) for p, g in zip(parameters, gradients, strict=True)]
+
+    def check_finite(self) -> None:
+        """Raise if a parameter is NaN or infinite.
+
+        Raises:
+            DivergedError: names the step size and what to do.
+        """
+        for group in self.param_groups:
+            norms = torch.stack([norm.double() for norm in torch._foreach_norm(list(group["params"]))])
+            if not torch.isfinite(norms).all():
+                raise DivergedError(
+                    f"the chain has diverged: after {self.steps} steps a parameter is NaN or infinite at step size "
+                    f"lr = {group['lr']:g}, temperature {group['temperature']:g}. The gradients are those of the "
+                    "energy, n times those of a mean loss: lower lr (stability needs lr < 2 / largest curvature), or "
+                    "start from a trained network."
+                )
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything that decides the chain's future: buffers, step count and the generator's state."""
+        return {**super().state_dict(), "steps": self.steps, "generator": self.generator.get_state()}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Take over what `state_dict` gave; the chain goes on bit for bit.
+
+        Raises:
+            ValueError: it is not the state of a sampler of this library over the same groups.
+        """
+        if "generator" not in state_dict:
+            raise ValueError(
+                "this state has no random state, so it is not that of a bnnlib sampler: the chain could not go on as "
+                "it was. Save sampler.state_dict()."
+            )
+        super().load_state_dict({key: state_dict[key] for key in ("state", "param_groups")})
+        self.steps = state_dict["steps"]
+        self.generator.set_state(state_dict["generator"].cpu())
+
+
+class rms_preconditioner:
+    """1 / (eps + sqrt(v)) with v a running mean of squared gradients: pSGLD of Li et al. (2016) without its drift term.
+
+    Freeze it (`freeze()`) after burn-in: a constant diagonal leaves the target unchanged, an adapting one does not.
+
+    Args:
+        decay: of the running mean, from 0 to below 1.
+        eps: positive.
+
+    Raises:
+        ValueError: decay or eps is out of range.
+    """
+
+    def __init__(self, decay: float = 0.99, eps: float = 1e-5) -> None:
+        if not 0.0 <= decay < 1.0:
+            raise ValueError(f"decay is {decay:g}, but it must be at least 0 and below 1.")
+        self.decay, self.eps, self.frozen = decay, check_positive("eps", eps), False
+
+    def freeze(self) -> None:
+        """Stop adapting."""
+        self.frozen = True
+
+    def __call__(self, gradient: Tensor, state: dict[str, Any]) -> Tensor:
+        if "square" not in state:
+            state["square"] = gradient.square()
+        elif not self.frozen:
+            state["square"].mul_(self.decay).addcmul_(gradient, gradient, value=1.0 - self.decay)
+        return (state["square"].sqrt() + self.eps).reciprocal_()

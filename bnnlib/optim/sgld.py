@@ -1,0 +1,54 @@
+"""Stochastic-gradient Langevin dynamics (Welling and Teh, 2011)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+import torch
+
+from bnnlib.optim.base import Preconditioner, Sampler
+
+
+class SGLD(Sampler):
+    """theta <- theta - lr grad U + sqrt(2 lr T) xi, equation (aeb-sgld), (2) of Deng et al. (2019).
+
+        sampler = SGLD(model.parameters(), lr=1e-6)
+        energy = len(data) * F.cross_entropy(model(x), y) + prior.energy()
+        sampler.zero_grad(); energy.backward(); sampler.step()
+
+    The stationary variance exceeds the target's by the factor 1 / (1 - lr lambda / 2) in a direction of curvature
+    lambda; the noise of mini-batches adds to it. `SGHMC` has no such bias on Gaussian targets.
+
+    Args:
+        params: parameters or groups.
+        lr: step size, for the energy in nats; positive.
+        temperature: T = 1 / tau, not negative; 1 samples the posterior, 0 is gradient descent.
+        preconditioner, generator: see `Sampler`.
+
+    Raises:
+        ValueError: lr is not positive or the temperature negative.
+    """
+
+    def __init__(
+        self,
+        params: Iterable,
+        lr: float,
+        temperature: float = 1.0,
+        *,
+        preconditioner: Preconditioner | None = None,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        super().__init__(params, {"lr": lr, "temperature": temperature}, preconditioner, generator)
+
+    def _update(self, group, parameters, gradients) -> None:
+        lr, temperature = group["lr"], group["temperature"]
+        scales = self._precondition(parameters, gradients)
+        noise = self._draw(parameters, temperature)
+        if scales is not None:
+            gradients = torch._foreach_mul(gradients, scales)
+            if noise is not None:
+                noise = torch._foreach_mul(noise, torch._foreach_sqrt(scales))
+        torch._foreach_add_(parameters, gradients, alpha=-lr)
+        if noise is not None:
+            torch._foreach_add_(parameters, noise, alpha=math.sqrt(2.0 * lr * temperature))
