@@ -12,9 +12,6 @@ from bnnlib._checks import check_non_negative, check_positive
 
 Preconditioner = Callable[[Tensor, dict[str, Any]], Tensor]
 
-_CHECK_EVERY = 100  # steps between looks for NaN, each of which waits for a GPU
-
-
 class DivergedError(ArithmeticError):
     """A chain left the finite numbers."""
 
@@ -40,6 +37,8 @@ class Sampler(torch.optim.Optimizer):
     Raises:
         ValueError: a step size or temperature is out of range.
     """
+
+    check_every = 100  # steps between looks for NaN, each of which waits for a GPU; 0 never looks (stacks of chains)
 
     def __init__(
         self,
@@ -85,7 +84,7 @@ class Sampler(torch.optim.Optimizer):
 
         Raises:
             ValueError: lr or temperature of a group have become negative or NaN.
-            DivergedError: parameters are NaN or infinite; looked at every 100 steps.
+            DivergedError: parameters are NaN or infinite; looked at every `check_every` steps.
         """
         loss = None
         if closure is not None:
@@ -100,7 +99,7 @@ class Sampler(torch.optim.Optimizer):
             if parameters:
                 self._update(group, parameters, [p.grad for p in parameters])
         self.steps += 1
-        if self.steps % _CHECK_EVERY == 0:
+        if self.check_every and self.steps % self.check_every == 0:
             self.check_finite()
         return loss
 
