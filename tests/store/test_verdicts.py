@@ -13,6 +13,8 @@ from bnnlib.store.verdicts import PaperValue, metrics
 
 EXPERIMENTS = ("svbnn-simulation-1a", "svbnn-simulation-1b", "svbnn-simulation-2", "svbnn-lambda", "svbnn-mnist")
 
+ADAPTIVE = ("aeb-regression", "aeb-uci", "aeb-mnist", "aeb-fmnist", "aeb-fgsm", "aeb-resnet20")
+
 
 def _value(**changes) -> PaperValue:
     given = {
@@ -86,6 +88,53 @@ def test_every_published_number_is_complete_and_unique():
     assert counts == dict(zip(EXPERIMENTS, (22, 32, 28, 39, 4), strict=True))
 
 
+def test_the_numbers_of_paper_000_are_complete_and_their_tolerances_follow_from_the_test_sets():
+    counts, seen = {}, set()
+    for name in ADAPTIVE:
+        values, _ = paper_values(name)
+        counts[name] = len(values)
+        for value in values:
+            key = (name, value.setting, value.method, value.metric)
+            assert key not in seen
+            seen.add(key)
+            assert value.paper == "000" and value.table and value.cell and value.note and value.replicates == 1
+            if name == "aeb-regression":
+                spread = {"mse_test": 2.0, "mae_test": math.pi / 2 - 1.0}[value.metric]
+                expected = 2.0 * value.mean * math.sqrt(spread / 50)
+            elif name == "aeb-uci":
+                expected = 2.0 * value.sd
+            elif name == "aeb-fgsm":
+                assert value.tolerance is None and value.reading == 1.0
+                continue
+            else:
+                expected = 2.0 * math.sqrt(value.mean * (100.0 - value.mean) / 10_000)
+            # written out to two digits, to three in the UCI table
+            assert value.tolerance == pytest.approx(expected, abs=0.005001)
+    # Table 1: 4 settings x 3 methods x 2; UCI: 5 sets x 6; Table 2: twice 2 x 4; Figure 2: 3 x 4; Table 3: 4 x 4
+    assert counts == dict(zip(ADAPTIVE, (24, 30, 8, 8, 12, 16), strict=True))
+
+
+def test_table_1_has_normal_errors_except_for_one_misprint():
+    """Normal errors have MSE / MAE^2 = pi / 2 = 1.57; over 50 of them its standard deviation is 0.12 (simulated)."""
+    values, _ = paper_values("aeb-regression")
+    by_key = {(value.setting, value.method, value.metric): value.mean for value in values}
+    ratios = {key[:2]: by_key[*key[:2], "mse_test"] / by_key[key] ** 2 for key in by_key if key[2] == "mae_test"}
+    odd = ratios.pop(("v0=0.01, sigma=1", "SGLD-EM"))
+    # three standard deviations of eleven ratios; the twelfth is nineteen away
+    assert all(abs(ratio - math.pi / 2) < 0.36 for ratio in ratios.values())
+    assert odd > 3.5  # and with the MAE of the other sigma it would be regular
+    mse = by_key["v0=0.01, sigma=1", "SGLD-EM", "mse_test"]
+    assert mse / by_key["v0=0.01, sigma=2", "SGLD-EM", "mae_test"] ** 2 == pytest.approx(math.pi / 2, abs=0.02)
+
+
+def test_the_spread_in_the_uci_table_is_a_standard_error():
+    """One split alone varies by RMSE / sqrt(2 n), n its test rows: more than was printed, in every cell."""
+    rows = {"boston": 51, "yacht": 31, "energy": 77, "wine-red": 160, "concrete": 103}
+    values, _ = paper_values("aeb-uci")
+    for value in values:
+        assert value.sd < 2 / 3 * value.mean / math.sqrt(2 * rows[value.setting])
+
+
 def test_printed_digits_decide_the_rounding():
     values, also = paper_values("svbnn-simulation-2")
     by_key = {(value.method, value.metric): value for value in values}
@@ -125,3 +174,10 @@ def test_the_published_settings_are_those_of_the_experiments():
         for value in values:
             assert value.setting == "*" or (value.setting, value.method) in ours, value
         assert set(also) <= {setting for setting, _ in ours}
+
+
+def test_the_published_settings_of_paper_000_are_those_of_the_experiments():
+    for name in set(ADAPTIVE) & set(experiments.names()):
+        profiles = experiments.get(name).profiles.values()
+        ours = {(cell.setting, cell.method) for profile in profiles for cell in profile()}
+        assert {(value.setting, value.method) for value in paper_values(name)[0]} <= ours, name
