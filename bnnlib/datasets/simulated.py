@@ -1,13 +1,14 @@
-"""The simulated regressions of Bai, Song and Cheng (2020), section 6. The noise is N(0, 1) throughout."""
+"""The simulated data of Bai, Song and Cheng (2020), section 6, with noise N(0, 1), and of Deng et al. (2019)."""
 
 from __future__ import annotations
 
+import math
 from itertools import pairwise
 
 import torch
 from torch import Tensor
 
-from bnnlib._checks import check_count
+from bnnlib._checks import check_count, check_non_negative
 
 # The dense teacher's parameters are drawn once, so that all replicates estimate the same function.
 _TEACHER_SEED = 20201
@@ -96,3 +97,35 @@ def simulation_two(
     """
     x = _design(num_samples, NUM_SIMULATION_TWO_INPUTS, generator, design)
     return _with_noise(x, simulation_two_function(x), generator)
+
+
+def correlated_regression(
+    num_samples: int,
+    coefficients: Tensor,
+    generator: torch.Generator | None = None,
+    *,
+    correlation: float = 0.6,
+    noise_variance: float = 3.0,
+) -> tuple[Tensor, Tensor]:
+    """The large-p-small-n regression of Deng et al. (2019), section 5.1: y = x beta + noise.
+
+    Args:
+        coefficients: beta, shape (p,).
+        correlation: rho of the inputs' covariance rho^|i - j|; the inputs are a stationary autoregression over j.
+        noise_variance: of the noise, 3 in the paper.
+
+    Returns:
+        x (num_samples, p), y (num_samples,).
+
+    Raises:
+        ValueError: no samples, a correlation outside [0, 1), or a negative variance.
+    """
+    check_count("num_samples", num_samples)
+    check_non_negative("noise_variance", noise_variance)
+    if not 0.0 <= correlation < 1.0:
+        raise ValueError(f"correlation is {correlation:g}, but it must be at least 0 and below 1.")
+    x = torch.empty(num_samples, len(coefficients)).normal_(generator=generator)
+    for j in range(1, x.shape[1]):
+        x[:, j] = correlation * x[:, j - 1] + math.sqrt(1.0 - correlation**2) * x[:, j]
+    noise = torch.empty(num_samples).normal_(generator=generator)
+    return x, x @ coefficients + math.sqrt(noise_variance) * noise

@@ -23,7 +23,12 @@ __all__ = [
     "unknown",
 ]
 
-_MODULES = ["bnnlib.experiments.svbnn_simulations", "bnnlib.experiments.svbnn_mnist"]
+_MODULES = [
+    "bnnlib.experiments.aeb_regression",
+    "bnnlib.experiments.aeb_uci",
+    "bnnlib.experiments.svbnn_simulations",
+    "bnnlib.experiments.svbnn_mnist",
+]
 
 
 def register(module: str) -> None:

@@ -144,7 +144,8 @@ class Experiment:
         summary: one line.
         profiles: profile name to a function that lists its cells.
         run_cell: ``run_cell(cell, device, checkpoint)`` returns a `CellResult`; a top-level function of its module.
-        data: names of the data sets it needs, fetched before the first cell starts.
+        data: names of the data sets it needs, fetched before the first cell starts; for some profiles only when it is
+            a dict of profile to names.
         unavailable: profile name to the reason why no result of it is published here.
         methods: optional; method name to the function that computes the cells of that method in place of ``run_cell``.
             Editing one method's code then leaves the finished cells of the other methods valid.
@@ -155,9 +156,13 @@ class Experiment:
     summary: str
     profiles: dict[str, Callable[[], list[Cell]]]
     run_cell: Callable[[Cell, torch.device, Checkpoint | None], CellResult]
-    data: tuple[str, ...] = ()
+    data: tuple[str, ...] | dict[str, tuple[str, ...]] = ()
     unavailable: dict[str, str] = field(default_factory=dict)
     methods: dict[str, Callable[[Cell, torch.device, Checkpoint | None], CellResult]] = field(default_factory=dict)
+
+    def data_sets(self, profile: str) -> tuple[str, ...]:
+        """Names of the data sets that the profile needs."""
+        return tuple(self.data.get(profile, ())) if isinstance(self.data, dict) else self.data
 
     def function(self, cell: Cell) -> Callable[[Cell, torch.device, Checkpoint | None], CellResult]:
         """The function that computes this cell."""

@@ -83,7 +83,7 @@ def run(
     if not chosen:
         raise ExperimentError(f"no cell matches --only {only!r}. Cells: {'; '.join(task.cell.label for task in tasks)}")
     todo = [task for task in chosen if entries[task.key] is None or entries[task.key]["failed"]]
-    fetched = _fetch(experiment) if todo else _data_fingerprints(experiment)
+    fetched = _fetch(experiment.data_sets(profile)) if todo else _data_fingerprints(experiment.data_sets(profile))
     result = _Result(experiment, profile, tasks, entries, command, codes, fetched)
     _say(f"{name} ({profile}): {len(tasks)} cells, {len(chosen) - len(todo)} of {len(chosen)} chosen ones in the cache")
     try:
@@ -152,24 +152,24 @@ def _device(given: str) -> str:
     return given
 
 
-def _fetch(experiment: Experiment) -> dict[str, str]:
+def _fetch(names: tuple[str, ...]) -> dict[str, str]:
     # before the workers start: they would otherwise all download the same file
-    if experiment.data:
+    if names:
         from bnnlib import datasets
 
-        for name in experiment.data:
+        for name in names:
             if not datasets.available(name):
                 _say(f"fetching data set {name!r}")
                 datasets.fetch(name)
-    return _data_fingerprints(experiment)
+    return _data_fingerprints(names)
 
 
-def _data_fingerprints(experiment: Experiment) -> dict[str, str]:
-    if not experiment.data:
+def _data_fingerprints(names: tuple[str, ...]) -> dict[str, str]:
+    if not names:
         return {}
     from bnnlib import datasets
 
-    return {name: datasets.fingerprint(name) for name in experiment.data if datasets.available(name)}
+    return {name: datasets.fingerprint(name) for name in names if datasets.available(name)}
 
 
 def _pool(tasks: list[Task], jobs: int, backend: str, scheduler: str | None) -> Iterator[pools.Outcome]:
