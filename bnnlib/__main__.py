@@ -55,6 +55,7 @@ def _parser() -> argparse.ArgumentParser:
     one.add_argument("name", help="the experiment")
     one.add_argument("--profile", default="smoke", help=f"{', '.join(PROFILES)} (default: smoke)")
     one.add_argument("--device", default="auto", help="auto, cpu, cuda, cuda:1 ... (default: auto)")
+    one.add_argument("--devices", type=int, default=1, help="devices that compute a cell together (default: 1)")
     one.add_argument("--jobs", type=int, default=1, help="worker processes (default: 1)")
     one.add_argument("--backend", default="loky", help=f"{' or '.join(BACKENDS)} (default: loky)")
     one.add_argument("--scheduler", help="address of a Dask scheduler, tcp://host:8786 (implies --backend dask)")
@@ -106,6 +107,7 @@ def _run(options: argparse.Namespace) -> int:
         options.name,
         options.profile,
         device=options.device,
+        devices=options.devices,
         jobs=options.jobs,
         backend=backend,
         scheduler=options.scheduler,

@@ -149,6 +149,7 @@ class Experiment:
         unavailable: profile name to the reason why no result of it is published here.
         methods: optional; method name to the function that computes the cells of that method in place of ``run_cell``.
             Editing one method's code then leaves the finished cells of the other methods valid.
+        several_devices: a cell can be computed on several devices; its function then takes a keyword ``devices``.
     """
 
     name: str
@@ -159,6 +160,7 @@ class Experiment:
     data: tuple[str, ...] | dict[str, tuple[str, ...]] = ()
     unavailable: dict[str, str] = field(default_factory=dict)
     methods: dict[str, Callable[[Cell, torch.device, Checkpoint | None], CellResult]] = field(default_factory=dict)
+    several_devices: bool = False
 
     def data_sets(self, profile: str) -> tuple[str, ...]:
         """Names of the data sets that the profile needs."""

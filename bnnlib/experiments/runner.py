@@ -31,6 +31,7 @@ def run(
     scheduler: str | None = None,
     threads: int = 1,
     only: str | None = None,
+    devices: int = 1,
 ) -> dict[str, Any]:
     """Compute the cells of a profile that are not in the cache yet and store the merged result.
 
@@ -50,6 +51,7 @@ def run(
         threads: torch threads of each cell.
         only: run only cells whose label (setting, method, replicates) contains this text; the others are merged
             from the cache when they are there.
+        devices: how many devices compute a cell together, for experiments that can; its batches are divided.
 
     Returns:
         The result ``{"experiment", "profile", "provenance", "rows"}``, as stored.
@@ -61,12 +63,15 @@ def run(
     """
     experiment = experiments.get(name)
     cells = _cells(experiment, profile)
-    command = _command(name, profile, device, jobs, backend, scheduler, threads, only)
+    command = _command(name, profile, device, jobs, backend, scheduler, threads, only, devices)
     device = _device(device)
     if backend not in BACKENDS:
         raise experiments.unknown("backend", backend, BACKENDS)
     if jobs < 1 or threads < 1:
         raise ExperimentError(f"jobs={jobs} and threads={threads} were given; both must be at least 1")
+    if devices != 1 and (devices < 1 or jobs > 1 or backend != "loky" or not experiment.several_devices):
+        able = [one for one in experiments.names() if experiments.get(one).several_devices]
+        raise ExperimentError(f"devices={devices}, but it must be 1, or more with one job of: {', '.join(able)}")
     folder = files.home() / "cache" / "runs" / name
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -75,9 +80,8 @@ def run(
     _tidy(folder)
     module = experiments.module_of(name)
     codes = {cell.method: code_fingerprint(experiment.function(cell)) for cell in cells}
-    tasks = [
-        Task(module, name, cell, cell_key(cell, codes[cell.method]), str(folder), device, threads) for cell in cells
-    ]
+    keys = [(cell, cell_key(cell, codes[cell.method])) for cell in cells]
+    tasks = [Task(module, name, cell, key, str(folder), device, threads, devices) for cell, key in keys]
     entries = {task.key: read_entry(folder, task.key) for task in tasks}
     chosen = [task for task in tasks if only is None or only in task.cell.label]
     if not chosen:
@@ -178,8 +182,9 @@ def _pool(tasks: list[Task], jobs: int, backend: str, scheduler: str | None) -> 
     return pools.loky(tasks, jobs) if jobs > 1 else pools.serial(tasks)
 
 
-def _command(name, profile, device, jobs, backend, scheduler, threads, only) -> str:
+def _command(name, profile, device, jobs, backend, scheduler, threads, only, devices) -> str:
     words = ["python -m bnnlib run", name, "--profile", profile, "--device", device]
+    words += ["--devices", str(devices)] if devices > 1 else []
     words += ["--jobs", str(jobs)] if jobs > 1 else []
     words += ["--backend", backend] if backend != "loky" else []
     words += ["--scheduler", "tcp://HOST:PORT"] if scheduler else []  # an address would name a machine

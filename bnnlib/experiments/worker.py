@@ -33,6 +33,7 @@ class Task:
         folder: the experiment's cache folder.
         device: a torch device, for example ``"cpu"`` or ``"cuda:1"``.
         threads: torch threads while the cell runs; fixed, so that rows do not depend on where it runs.
+        devices: how many devices compute the cell together.
     """
 
     module: str
@@ -42,6 +43,7 @@ class Task:
     folder: str
     device: str
     threads: int
+    devices: int = 1
 
     def on(self, device: str) -> Task:
         """The same task for another device."""
@@ -128,7 +130,8 @@ def execute(task: Task) -> dict[str, Any]:
                 # layers draw their first weights from the global generator: seeding it here makes the rows
                 # independent of the cells that ran in this process before
                 torch.manual_seed(int(cell_key(cell, "")[:15], 16))
-                result = experiment.function(cell)(cell, device, checkpoint)
+                together = {"devices": task.devices} if task.devices > 1 else {}
+                result = experiment.function(cell)(cell, device, checkpoint, **together)
             entry = {"key": task.key, "cell": cell.as_json(), "failed": False}
             entry |= {"rows": _checked(cell, result), "arrays": dict(result.arrays)}
         except StoreError:

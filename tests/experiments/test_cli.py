@@ -51,6 +51,13 @@ def test_a_failed_cell_is_exit_code_1_and_the_others_go_on(cli, tiny):
     assert set(tiny.started()) == {"fine", "raises", "returns"}
 
 
+def test_devices_that_compute_a_cell_together_are_one_option(cli, tiny):
+    assert cli("run", "tiny-together", "--device", "cpu", "--devices", "3")[0] == 0
+    text = tiny.result_text("tiny-together")
+    assert [row["value"] for row in json.loads(text)["rows"]] == [3.0, 3.0]
+    assert json.loads(text)["provenance"]["command"].endswith("--device cpu --devices 3")
+
+
 def test_table_as_json_has_exactly_the_promised_keys(cli):
     cli("run", "tiny-good")
     code, out, _ = cli("table", "tiny-good", "--json")
@@ -72,6 +79,9 @@ def test_table_as_json_has_exactly_the_promised_keys(cli):
         (("table", "tiny-good", "--profile", "smoek"), "Did you mean 'smoke'"),
         (("data", "no-such-set"), "unknown data set 'no-such-set'"),
         (("run", "tiny-good", "--jobs", "many"), "invalid int value"),
+        (("run", "tiny-good", "--devices", "2"), "must be 1, or more with one job of: tiny-together"),
+        (("run", "tiny-together", "--devices", "0"), "devices=0, but it must be 1"),
+        (("run", "tiny-together", "--devices", "2", "--jobs", "2"), "more with one job"),
         ((), "required: COMMAND"),
     ],
 )

@@ -93,6 +93,11 @@ def long_cell(cell, device, checkpoint):
     return CellResult([_row(cell, cell.replicates[0], at)])
 
 
+def together_cell(cell, device, checkpoint, devices=1):
+    _log(cell.setting)
+    return CellResult([_row(cell, replicate, float(devices)) for replicate in cell.replicates])
+
+
 def _cells(settings: str, replicates: tuple[int, ...] = (0, 1), **params):
     return lambda: [Cell(setting, "SVBNN", replicates, params) for setting in settings.split()]
 
@@ -110,6 +115,7 @@ EXPERIMENTS = [
     _experiment("tiny-failing", failing_cell, "fine raises returns"),
     _experiment("tiny-long", long_cell, "a b c", profiles={"smoke": _cells("a b c", (0,))}),
     _experiment("tiny-data", good_cell, "a", data=("small-set",)),
+    _experiment("tiny-together", together_cell, "a", several_devices=True),
 ]
 
 if __name__ == "__main__":
