@@ -1,0 +1,222 @@
+"""Draws of a posterior in bounded memory: kept while the chain runs, averaged over afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from fnmatch import fnmatchcase
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+
+from bnnlib._checks import check_count
+from bnnlib.training import Callback
+
+
+class SampleStore(Callback):
+    """Thinned draws of a model's state, buffers such as the statistics of batch norm included.
+
+        store = SampleStore(max_samples=100)
+        sample(model, data, sampler=sampler, epochs=50, batch_size=1000, burn_in=500, thin=50, store=store)
+        probabilities = store.predict(model, x_test)
+
+    Of the draws offered, every `thin`-th is kept. When the store is full, `thin` doubles and every other draw is
+    dropped, so that the draws stay evenly spaced over the whole chain: offers number thin, 2 thin, 3 thin, ... It is
+    deterministic, and between half and all of the bound is in use from the first time it is reached.
+
+    Args:
+        max_samples: number of draws that fit; at least one of the two bounds must be given.
+        max_bytes: memory that the draws may take.
+        names: names or patterns (``"fc*.weight"``) of the parameters and buffers to keep; None keeps all. With a part,
+            the rest is what the model holds when a draw is used.
+        dtype: of floating-point tensors in the store, for example torch.bfloat16; None keeps theirs. A draw is cast
+            back when it is used.
+        device: where the draws are kept; None where the model is.
+
+    Raises:
+        ValueError: no bound is given, or one is below 1.
+    """
+
+    def __init__(
+        self,
+        max_samples: int | None = None,
+        max_bytes: int | None = None,
+        *,
+        names: Sequence[str] | None = None,
+        dtype: torch.dtype | None = None,
+        device: torch.device | str | None = None,
+    ) -> None:
+        if max_samples is None and max_bytes is None:
+            raise ValueError(
+                "a store needs a bound: give max_samples, max_bytes or both, or a long chain would fill the memory."
+            )
+        self.max_samples = None if max_samples is None else check_count("max_samples", max_samples)
+        self.max_bytes = None if max_bytes is None else check_count("max_bytes", max_bytes)
+        self.names = [names] if isinstance(names, str) else names
+        self.dtype, self.device = dtype, device
+        self.thin, self.offered = 1, 0
+        self._draws: list[dict[str, Tensor]] = []
+
+    @torch.no_grad()
+    def offer(self, model: nn.Module) -> bool:
+        """Keep the model's present state if its turn has come.
+
+        Returns:
+            True if it was kept.
+
+        Raises:
+            ValueError: a name matches nothing in the model, or one draw alone exceeds `max_bytes`.
+        """
+        self.offered += 1
+        if self.offered % self.thin:
+            return False
+        state = self._select(model)
+        while len(self._draws) >= self._capacity(state):
+            self.thin *= 2
+            self._draws = self._draws[1::2]
+        if self.offered % self.thin:
+            return False
+        self._draws.append({name: self._copy(value) for name, value in state.items()})
+        return True
+
+    def _select(self, model: nn.Module) -> dict[str, Tensor]:
+        state = model.state_dict()
+        if self.names is None:
+            return state
+        for pattern in self.names:
+            if not any(fnmatchcase(name, pattern) for name in state):
+                raise ValueError(f"nothing in this {type(model).__name__} is named {pattern!r}: {', '.join(state)}.")
+        return {n: v for n, v in state.items() if any(fnmatchcase(n, pattern) for pattern in self.names)}
+
+    def _kept_dtype(self, value: Tensor) -> torch.dtype:
+        return self.dtype if self.dtype is not None and value.is_floating_point() else value.dtype
+
+    def _copy(self, value: Tensor) -> Tensor:
+        return value.to(device=self.device or value.device, dtype=self._kept_dtype(value), copy=True)
+
+    def _capacity(self, state: Mapping[str, Tensor]) -> int:
+        if self.max_bytes is None:
+            return self.max_samples
+        size = sum(value.numel() * self._kept_dtype(value).itemsize for value in state.values())
+        fits = self.max_bytes // max(size, 1)
+        if not fits:
+            raise ValueError(
+                f"one draw takes {size} bytes, but max_bytes is {self.max_bytes}. Raise it, keep fewer tensors (names) "
+                "or a smaller dtype, for example torch.bfloat16."
+            )
+        return min(fits, self.max_samples or fits)
+
+    @property
+    def nbytes(self) -> int:
+        """Memory that the draws take, in bytes."""
+        return sum(value.numel() * value.element_size() for draw in self._draws for value in draw.values())
+
+    @property
+    def offers(self) -> list[int]:
+        """Number of the offer, from 1, that each draw was."""
+        return [self.thin * (1 + index) for index in range(len(self._draws))]
+
+    def __len__(self) -> int:
+        return len(self._draws)
+
+    def __iter__(self) -> Iterator[dict[str, Tensor]]:
+        return iter(self._draws)
+
+    def __getitem__(self, index: int) -> dict[str, Tensor]:
+        return self._draws[index]
+
+    def stacked(self, name: str) -> Tensor:
+        """All draws of one tensor, shape (draws, ...), for example for `effective_sample_size`.
+
+        Raises:
+            KeyError: the store keeps nothing of that name.
+            ValueError: it is empty.
+        """
+        self._require_draws()
+        return torch.stack([draw[name] for draw in self._draws])
+
+    def _require_draws(self) -> None:
+        if not self._draws:
+            raise ValueError(
+                f"the store is empty: {self.offered} states were offered. Sample beyond the burn-in, or lower thin."
+            )
+
+    @contextmanager
+    def loaded(self, model: nn.Module, index: int) -> Iterator[nn.Module]:
+        """Give the model one of the draws within a `with` block, and its own state back afterwards."""
+        draw = self._draws[index]
+        own = {name: value.clone() for name, value in model.state_dict().items() if name in draw}
+        try:
+            model.load_state_dict(draw, strict=False)
+            yield model
+        finally:
+            model.load_state_dict(own, strict=False)
+
+    def models(self, model: nn.Module) -> Iterator[nn.Module]:
+        """The model with one draw after the other; its own state is back when the loop ends or is left."""
+        for index in range(len(self)):
+            with self.loaded(model, index):
+                yield model
+
+    @torch.no_grad()
+    def outputs(self, model: nn.Module, x: Tensor, batch_size: int = 1024) -> Iterator[Tensor]:
+        """Output of every draw at x, one tensor (batch, ...) after the other, with the model in `eval()`.
+
+        Args:
+            model: of the structure that was sampled; its weights are not changed.
+            x: inputs, shape (batch, ...).
+            batch_size: rows in one forward pass.
+
+        Raises:
+            ValueError: the store is empty.
+        """
+        check_count("batch_size", batch_size)
+        self._require_draws()
+        own = model.state_dict()
+        modes = {module: module.training for module in model.modules()}
+        model.eval()
+        try:
+            for draw in self._draws:
+                state = {n: v.to(device=own[n].device, dtype=own[n].dtype) for n, v in draw.items()}
+                device = next(iter(state.values())).device
+                chunks = [functional_call(model, state, (rows.to(device),)) for rows in x.split(batch_size)]
+                yield torch.cat(chunks)
+        finally:
+            for module, training in modes.items():
+                module.training = training
+
+    def predict(self, model: nn.Module, x: Tensor, batch_size: int = 1024) -> Tensor:
+        """Posterior predictive probabilities: the arithmetic mean of the draws' softmax.
+
+        Args:
+            model, x, batch_size: as for `outputs`; the model returns logits.
+
+        Returns:
+            Probabilities, shape (batch, classes). In regression average `outputs` themselves.
+
+        Raises:
+            ValueError: the store is empty.
+        """
+        total = sum(torch.softmax(logits.float(), dim=-1) for logits in self.outputs(model, x, batch_size))
+        return total / len(self)
+
+    def log_predict(self, model: nn.Module, x: Tensor, batch_size: int = 1024) -> Tensor:
+        """Log of the normalized geometric mean of the draws' softmax, as the published code averages under attack.
+
+        Arguments, errors and shape of the result as for `predict`, whose arithmetic mean is the posterior predictive.
+        """
+        total = sum(torch.log_softmax(logits.float(), dim=-1) for logits in self.outputs(model, x, batch_size))
+        return torch.log_softmax(total / len(self), dim=-1)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Draws and counters: tensors, numbers and dicts of them, as a `Checkpoint` takes them."""
+        return {"thin": self.thin, "offered": self.offered, "draws": [dict(draw) for draw in self._draws]}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take over what `state_dict` gave; the store goes on as if it had never stopped."""
+        self.thin, self.offered = state["thin"], state["offered"]
+        self._draws = [
+            {name: value.to(self.device or value.device) for name, value in d.items()} for d in state["draws"]
+        ]
