@@ -18,7 +18,6 @@ from bnnlib.figures.style import (
     figure,
     line_styles,
     panel_letters,
-    sparse_markers,
     style_context,
 )
 
@@ -33,14 +32,14 @@ PUBLISHED = {
     "ResNet S=50 %": (0.1, 5e-4),
     "ResNet S=30 %": (0.5, 1e-3),
 }
-# Every published pair is among the frames of the rendered page.
+# The rendered page has room for 24 frames; four of the six published pairs are among them.
 CONTROLS = {
-    "spike_scale": Control("Laplace scale v₀", (0.005, 0.01, 0.05, 0.1, 0.5, 1.0), 0.1, (0.005, 0.1, 0.5, 1.0)),
+    "spike_scale": Control("Laplace scale v₀", (0.005, 0.01, 0.05, 0.1, 0.5, 1.0), 0.1, (0.005, 0.1, 1.0)),
     "slab_variance": Control(
         "Gaussian variance v₁",
         (1e-5, 5e-5, 5e-4, 1e-3, 0.01, 0.1, 1.0, 10.0),
         10.0,
-        (1e-5, 5e-5, 5e-4, 1e-3, 0.1, 10.0),
+        (1e-5, 5e-5, 0.1, 10.0),
     ),
     "sigma": Control("σ", (0.5, 1.0, 2.0), 1.0, (1.0, 2.0)),
 }
@@ -179,7 +178,7 @@ def _map(panel, spike_scale: float, slab_variance: float) -> None:
     panel.text(8, 2.6e-4, "Laplace wider (reversed)", size="small", ha="right")
     for name, (v0, v1) in PUBLISHED.items():
         panel.plot([v0], [math.sqrt(v1)], marker="D", ls="none", color=INK, mfc="white", zorder=3)
-        below = -12 if name == "ResNet S=50 %" else -3.5  # its neighbor's marker is close
+        below = -9.5 if v0 == 0.1 and v1 < 1 else -3.5  # S=30 %'s marker is close
         short, where = name.removeprefix("ResNet "), (v0, math.sqrt(v1))
         panel.annotate(short, where, (9, below), textcoords="offset points", size="x-small")
     panel.plot([spike_scale], [math.sqrt(slab_variance)], marker="*", ms=17, ls="none", color=PALETTE[4], zorder=2)
@@ -204,14 +203,16 @@ def penalty(spike_scale: float, slab_variance: float, sigma: float = 1.0, inclus
     rho = bF.slab_probability(t, *arguments)
     kappa = bF.expected_precisions(rho, spike_scale, slab_variance)
     with style_context():
-        fig, ((plane, share), (height, slope)) = figure(2, nrows=2, height=3.0)
+        # axes and grid lines that stay where they are make the frames of an explorer smaller
+        fig, ((plane, share), (height, slope)) = figure(2, nrows=2, height=2.9, layout="none")
+        fig.subplots_adjust(left=0.115, right=0.98, top=0.855, bottom=0.16, wspace=0.32, hspace=0.52)
         name = published_name(spike_scale, slab_variance)
         second = f"published setting: {name}" if name else "not a published setting"
-        fig.suptitle(f"{which_is_wider(spike_scale, slab_variance)}\n{second}", size="medium")
+        fig.suptitle(f"{which_is_wider(spike_scale, slab_variance)}\n{second}", size="medium", y=0.985)
         _map(plane, spike_scale, slab_variance)
         share.plot(w, rho.numpy(), color=INK, ls="-", marker="none")
         share.set(ylim=(0, 1.02), yticks=[0, 0.5, 1], ylabel="ρ", title="probability of the Gaussian")
-        looks = line_styles(["both", "Gaussian alone", "Laplace alone"])
+        looks = line_styles(["both", "Gaussian alone", "Laplace alone"], markers=False)
         colors = {"both": INK, "Gaussian alone": SLAB, "Laplace alone": SPIKE}
         looks = {key: look | {"color": colors[key]} for key, look in looks.items()}
         ends = (torch.ones(()), torch.zeros(()))
@@ -227,11 +228,12 @@ def penalty(spike_scale: float, slab_variance: float, sigma: float = 1.0, inclus
         slope.set(ylim=(-steepest, steepest), ylabel="nats per unit", title="its gradient")
         for panel in (share, height, slope):
             panel.set(xlabel="weight", xlim=(-reach, reach))
-            panel.locator_params(axis="x", nbins=5)
-            sparse_markers(panel, 6)
+            ticks = np.array([-1, 0, 1]) * reach / 3
+            panel.set_xticks(ticks, [f"{tick:.2g}".replace("-", "−") for tick in ticks])
+            panel.grid(axis="y", visible=panel is share)
             if where is not None:
                 for sign in (-1, 1):
                     panel.axvline(sign * where, color=INK, lw=1, ls=":", marker="none")
-        fig.legend(*height.get_legend_handles_labels(), loc="outside lower center", ncols=3)
+        fig.legend(*height.get_legend_handles_labels(), loc="lower center", ncols=3)
         panel_letters([plane, share, height, slope])
     return fig
