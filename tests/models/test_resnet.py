@@ -1,0 +1,89 @@
+"""Residual networks: sizes, names, the start, equality with the layers written out, formats."""
+
+import copy
+import math
+from fnmatch import fnmatch
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from bnnlib.models import resnet, resnet20
+
+
+def seeded(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def images(n=4):
+    return torch.randn(n, 3, 32, 32, generator=seeded(7))
+
+
+def test_size_names_and_what_the_paper_prunes():
+    weights = dict(resnet20().named_parameters())
+    assert sum(w.numel() for w in weights.values()) == 272_474
+    published = [n for n in weights if n.endswith("weight") and "conv" in n and n != "conv1.weight"]
+    assert len(published) == 18 and sum(weights[n].numel() for n in published) == 267_264
+    assert published == [n for n in weights if fnmatch(n, "layer*.conv*.weight")]
+    assert {"conv1.weight", "layer1.0.conv1.weight", "layer2.0.downsample.0.weight", "fc.bias"} <= set(weights)
+    assert "layer1.0.downsample.0.weight" not in weights
+
+
+def test_depth_width_and_classes():
+    model = resnet(32, width=4, classes=7)
+    assert [len(stage) for stage in (model.layer1, model.layer2, model.layer3)] == [5, 5, 5]
+    assert model.conv1.out_channels == 4 and model(images()).shape == (4, 7)
+
+
+def test_the_start():
+    model = resnet20(generator=seeded())
+    for name, weight in model.named_parameters():
+        if weight.dim() == 4:
+            spread = math.sqrt(2 / (weight.shape[2] * weight.shape[3] * weight.shape[0]))
+            # four standard errors, 1/sqrt(2 n) each, relative
+            assert float(weight.detach().std()) == pytest.approx(spread, rel=4 / math.sqrt(2 * weight.numel())), name
+    assert torch.equal(model.layer3[2].bn2.weight, torch.ones(64))
+    assert float(model.fc.weight.detach().abs().max()) <= 1 / 8
+    again = resnet20(generator=seeded())
+    assert all(torch.equal(a, b) for a, b in zip(model.parameters(), again.parameters(), strict=True))
+
+
+def test_forward_is_the_layers_written_out():
+    model, x = resnet(8, width=4, generator=seeded()).double().eval(), images().double()
+
+    def normalize(h):  # running mean 0 and variance 1 before any training
+        return h / math.sqrt(1 + 1e-5)
+
+    h = F.relu(normalize(F.conv2d(x, model.conv1.weight, padding=1)))
+    for stage, stride in ((model.layer1, 1), (model.layer2, 2), (model.layer3, 2)):
+        block = stage[0]
+        inner = F.relu(normalize(F.conv2d(h, block.conv1.weight, stride=stride, padding=1)))
+        inner = normalize(F.conv2d(inner, block.conv2.weight, padding=1))
+        shortcut = h if stride == 1 else normalize(F.conv2d(h, block.downsample[0].weight, stride=stride))
+        h = F.relu(inner + shortcut)
+    assert h.shape == (4, 16, 8, 8)
+    expected = model.fc(F.avg_pool2d(h, 8).flatten(1))
+    torch.testing.assert_close(model(x), expected, rtol=1e-10, atol=1e-10)  # float64, another order of the sums
+
+
+def test_channels_last_and_bfloat16():
+    model = resnet20(generator=seeded()).eval()
+    x, last = images(), copy.deepcopy(model).to(memory_format=torch.channels_last)
+    expected = model(x)
+    torch.testing.assert_close(last(x.contiguous(memory_format=torch.channels_last)), expected, rtol=1e-3, atol=1e-3)
+    with torch.autocast("cpu", torch.bfloat16):
+        low = last(x)
+    assert low.dtype == torch.bfloat16
+    # bfloat16 keeps 8 bits: 0.4 % a layer over 20 layers, most of it averaged out
+    torch.testing.assert_close(low.float(), expected, rtol=0, atol=0.05 * float(expected.detach().abs().max()))
+    low.float().logsumexp(1).sum().backward()
+    assert all(torch.isfinite(p.grad).all() for p in last.parameters())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [((21,), "multiple of 6"), ((2,), "at least 8"), ((20, 0), "width is 0"), ((20, 16, 0), "classes is 0")],
+)
+def test_bad_arguments_are_refused(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        resnet(*arguments)
