@@ -108,3 +108,12 @@ def test_register_adds_a_module_and_two_experiments_of_one_name_are_refused(tiny
     monkeypatch.setattr(experiments, "_MODULES", ["tiny_experiments", "tiny_experiments"])
     with pytest.raises(ExperimentError, match="is in both"):
         experiments.names()
+
+
+def test_data_sets_may_be_needed_by_some_profiles_only():
+    options = {"name": "x", "paper": "000", "summary": "x", "profiles": {}, "run_cell": print}
+    everywhere = Experiment(**options, data=("mnist",))
+    assert everywhere.data_sets("smoke") == everywhere.data_sets("paper") == ("mnist",)
+    somewhere = Experiment(**options, data={"paper": ("mnist",)})
+    assert somewhere.data_sets("smoke") == ()
+    assert somewhere.data_sets("paper") == ("mnist",)
