@@ -20,6 +20,7 @@ import time
 import torch
 from torch import Tensor
 
+from benchmarks.timing import synchronize
 from bnnlib import nn as bnn
 from bnnlib.functional import inclusion_probability_for
 from bnnlib.replicates import Layout, StackedMLP, StackedSpikeSlab, fit_stacked, unstack
@@ -38,11 +39,6 @@ def problem(replicates: int, device: torch.device) -> tuple[StackedMLP, Tensor, 
         layout, layout.uniform(-0.6, 0.6, generator), inclusion_probability_for(SIZES, ROWS), prior_scale=1.3
     )
     return StackedMLP(posterior).to(device), x.to(device), y.to(device)
-
-
-def synchronize(device: torch.device) -> None:
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
 
 
 class Loop:

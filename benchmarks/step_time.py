@@ -1,4 +1,4 @@
-"""Time of a full training step of every Bayesian layer, as a ratio to the deterministic layer.
+"""Time of a full training step of every Bayesian layer and sampler, as a ratio to the deterministic network's.
 
 `python -m benchmarks.step_time [--json] [--batch 128 1024] [--layers gaussian ...]`
 
@@ -6,7 +6,8 @@ A step is forward pass, loss with the gradient of the exact KL divergence, backw
 784-400-400-10 classifier. All networks use the same Adam (fused). Each round times the deterministic network and a
 Bayesian one right after each other, so that whatever else the machine does hits both; the ratio is the median over
 rounds. torchbnn and bayesian-torch are measured in the same rounds where they are installed (`pip install torchbnn
-bayesian-torch`).
+bayesian-torch`). The samplers ("sgld", "sghmc", with the learned prior "sghmc-sa") take the place of Adam on the
+deterministic network; posteriors is measured beside them (`pip install posteriors`).
 """
 
 from __future__ import annotations
@@ -15,16 +16,19 @@ import argparse
 import json
 import statistics
 import sys
-import time
 from collections.abc import Callable
+from functools import partial
 from itertools import pairwise
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from benchmarks.samplers import Ours, Posteriors
+from benchmarks.timing import Timed
 from bnnlib import nn as bnn
 from bnnlib.functional import inclusion_probability_for
+from bnnlib.optim import SGHMC, SGLD
 
 SIZES = (784, 400, 400, 10)
 NUM_DATA = 60_000
@@ -99,8 +103,21 @@ def contenders() -> dict[tuple[str, str], Callable[[], tuple[nn.Module, Loss]]]:
     }
 
 
-class Step:
-    """One training step of one network, timed."""
+def samplers() -> dict[tuple[str, str], Callable[[nn.Module, int], Timed]]:
+    """(library, layer) -> a function of the network and its number of data that builds the step of a sampler."""
+    return {
+        ("bnnlib", "sgld"): partial(Ours, sampler=SGLD),
+        ("bnnlib", "sghmc"): partial(Ours, sampler=SGHMC),
+        ("bnnlib", "sghmc-euler"): partial(Ours, sampler=partial(SGHMC, scheme="euler")),
+        ("bnnlib", "sghmc-sa"): partial(Ours, sampler=SGHMC, learned=True),
+        ("posteriors", "sgld"): partial(Posteriors, name="sgld"),
+        ("posteriors", "sghmc"): partial(Posteriors, name="baoa"),  # the same integrator as ours
+        ("posteriors", "sghmc-euler"): partial(Posteriors, name="sghmc"),
+    }
+
+
+class Step(Timed):
+    """One training step of one network."""
 
     def __init__(self, build: Callable[[], tuple[nn.Module, Loss]], device: torch.device):
         torch.manual_seed(0)
@@ -108,34 +125,36 @@ class Step:
         self.model.to(device)
         self.optimizer = torch.optim.Adam(self.model.parameters(), lr=1e-3, fused=True)
 
-    def seconds(self, x: Tensor, y: Tensor, steps: int) -> float:
-        """Mean time of a step over `steps` steps in a row."""
-        synchronize(x.device)
-        start = time.perf_counter()
-        for _ in range(steps):
-            self.optimizer.zero_grad()
-            self.loss(x, y).backward()
-            self.optimizer.step()
-        synchronize(x.device)
-        return (time.perf_counter() - start) / steps
+    def step(self, x: Tensor, y: Tensor) -> None:
+        self.optimizer.zero_grad()
+        self.loss(x, y).backward()
+        self.optimizer.step()
 
 
-def synchronize(device: torch.device) -> None:
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
+def build_steps(device: torch.device, layers: list[str]) -> dict[tuple[str, str], Timed]:
+    """Every contender that is installed and asked for; without layers, all."""
+    builders = {key: partial(Step, build) for key, build in contenders().items()}
+    builders |= {key: lambda device, build=build: _sampler(build, device) for key, build in samplers().items()}
+    steps = {}
+    for key, build in builders.items():
+        if not layers or key[1] in layers:
+            try:
+                steps[key] = build(device)
+            except ImportError as error:
+                print(f"{key[0]} is not measured: {error}", file=sys.stderr)
+    return steps
+
+
+def _sampler(build: Callable[[nn.Module, int], Timed], device: torch.device) -> Timed:
+    torch.manual_seed(0)
+    return build(deterministic()[0].to(device), num_data=NUM_DATA)
 
 
 def measure(batch: int, device: torch.device, layers: list[str], rounds: int, steps: int) -> list[dict]:
     """Rows {library, layer, batch, device, ratio} and, for the reader, the milliseconds of both steps."""
     x = torch.rand(batch, SIZES[0], device=device)
     y = torch.randint(0, SIZES[-1], (batch,), device=device)
-    base, steppers = Step(deterministic, device), {}
-    for key, build in contenders().items():
-        if not layers or key[1] in layers:
-            try:
-                steppers[key] = Step(build, device)
-            except ImportError as error:
-                print(f"{key[0]} is not measured: {error}", file=sys.stderr)
+    base, steppers = Step(deterministic, device), build_steps(device, layers)
     times: dict[tuple[str, str], list[tuple[float, float]]] = {key: [] for key in steppers}
     for step in (base, *steppers.values()):
         step.seconds(x, y, 3)
@@ -165,7 +184,9 @@ def main(arguments: list[str] | None = None) -> list[dict]:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.step_time", description=__doc__.splitlines()[0])
     parser.add_argument("--json", action="store_true", help="print one JSON list and nothing else on stdout")
     parser.add_argument("--batch", type=int, nargs="+", default=[128, 1024], help="batch sizes")
-    parser.add_argument("--layers", nargs="+", default=[], choices=sorted({key[1] for key in contenders()}))
+    parser.add_argument(
+        "--layers", nargs="+", default=[], choices=sorted({key[1] for key in contenders() | samplers()})
+    )
     parser.add_argument("--rounds", type=int, default=25, help="pairs of measurements for each ratio")
     parser.add_argument("--steps", type=int, default=4, help="training steps in one measurement")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")

@@ -14,7 +14,8 @@ def test_step_time_rows(capsys):
     rows = json.loads(capsys.readouterr().out)
     assert all(set(row) == {"library", "layer", "batch", "device", "ratio"} for row in rows)
     ours = {row["layer"] for row in rows if row["library"] == "bnnlib"}
-    assert ours == {"gaussian", "gaussian-local", "gaussian-flipout", "spike-slab", "sparse-vd", "horseshoe"}
+    samplers = {"sgld", "sghmc", "sghmc-euler", "sghmc-sa"}
+    assert ours == samplers | {"gaussian", "gaussian-local", "gaussian-flipout", "spike-slab", "sparse-vd", "horseshoe"}
     assert all(row["ratio"] > 0 and row["batch"] == 8 and row["device"] == "cpu" for row in rows)
 
 
@@ -27,6 +28,19 @@ def test_step_time_measures_complete_steps():
         step.seconds(torch.rand(4, 784), torch.randint(0, 10, (4,)), 2)
         # every parameter has been moved by the optimizer, those with only a divergence too
         assert all(not torch.equal(p, q) for p, q in zip(step.model.parameters(), before, strict=True)), layer
+
+
+def test_a_sampler_moves_every_parameter():
+    for (library, layer), build in step_time.samplers().items():
+        if library == "posteriors":
+            pytest.importorskip("posteriors")
+        step = build(step_time.deterministic()[0], num_data=step_time.NUM_DATA)
+        state = dict(step.model.named_parameters()) if library == "bnnlib" else step.state.params
+        before = {name: state[name].detach().clone() for name in state.keys()}
+        step.seconds(torch.rand(4, 784), torch.randint(0, 10, (4,)), 3)
+        state = state if library == "bnnlib" else step.state.params
+        assert all(not torch.equal(state[name], value) for name, value in before.items()), (library, layer)
+        assert all(torch.isfinite(state[name]).all() for name in before), (library, layer)
 
 
 def test_replicate_rows(capsys):

@@ -1,0 +1,75 @@
+"""Training steps with a sampler, for `benchmarks.step_time`: those of bnnlib, and those of posteriors.
+
+All sample the same deterministic classifier with the same energy, N times the mean cross-entropy plus a normal prior's
+ridge. posteriors (`pip install posteriors`) is used as its documentation recommends for speed, with `inplace=True`.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from benchmarks.timing import Timed
+from bnnlib.optim import Sampler, SpikeSlabGaussianLaplacePrior, polynomial
+
+LEARNING_RATE = 1e-2  # of the mean loss; a sampler's is divided by the number of data
+MOMENTUM = 0.9
+
+
+class Ours(Timed):
+    """One step of a sampler of bnnlib; with `learned` the adaptive prior of the first layer moves too."""
+
+    def __init__(
+        self,
+        model: nn.Module,
+        num_data: int,
+        sampler: Callable[..., Sampler],
+        learned: bool = False,
+    ) -> None:
+        self.model, self.num_data = model, num_data
+        self.sampler = sampler(model.parameters(), lr=LEARNING_RATE / num_data)
+        settings = {"spike_scale": 1.0, "slab_variance": 0.1, "step_size": polynomial(1, 1000, 0.75)}
+        self.prior = (
+            SpikeSlabGaussianLaplacePrior(model, sparse=["0.weight"], weight_decay=1.0, **settings) if learned else None
+        )
+
+    def step(self, x: Tensor, y: Tensor) -> None:
+        self.sampler.zero_grad()
+        (self.num_data * F.cross_entropy(self.model(x), y)).backward()
+        if self.prior is None:
+            parameters = list(self.model.parameters())
+            torch._foreach_add_([p.grad for p in parameters], [p.detach() for p in parameters])
+        else:
+            self.prior.add_gradient_()
+        self.sampler.step()
+        if self.prior is not None:
+            self.prior.update()
+
+
+class Posteriors(Timed):
+    """One step of a sampler of posteriors."""
+
+    def __init__(self, model: nn.Module, num_data: int, name: str) -> None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)  # of tensordict, about the package's own classes
+            import posteriors
+
+        def log_posterior(params: dict[str, Tensor], batch: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+            logits = torch.func.functional_call(model, params, (batch[0],))
+            prior = sum(p.square().sum() for p in params.values())
+            return -num_data * F.cross_entropy(logits, batch[1]) - 0.5 * prior, logits
+
+        rate = LEARNING_RATE / num_data
+        settings = {"lr": rate}
+        if name != "sgld":
+            # the same step and friction in its units: lr = step^2, 1 - momentum = step * alpha
+            settings = {"lr": rate**0.5, "alpha": (1.0 - MOMENTUM) / rate**0.5, "momenta": 0.0}
+        self.transform = getattr(posteriors.sgmcmc, name).build(log_posterior, **settings)
+        self.state = self.transform.init({name: p.detach().clone() for name, p in model.named_parameters()})
+
+    def step(self, x: Tensor, y: Tensor) -> None:
+        self.state, _ = self.transform.update(self.state, (x, y), inplace=True)
