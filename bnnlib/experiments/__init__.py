@@ -25,6 +25,7 @@ __all__ = [
 
 _MODULES = [
     "bnnlib.experiments.aeb_logistic",
+    "bnnlib.experiments.aeb_mnist",
     "bnnlib.experiments.aeb_regression",
     "bnnlib.experiments.aeb_uci",
     "bnnlib.experiments.svbnn_simulations",
