@@ -65,8 +65,28 @@ def test_the_inclusion_probability_is_the_published_one():
     assert exercises.get("svb-2").reference() == pytest.approx(1.658e-3, rel=1e-3)
 
 
+def test_references_of_the_sampling_chapter_are_those_worked_out_by_hand():
+    by_hand = {
+        "aeb-3": 1.25,  # 1 / (1 - 0.4 / 2)
+        "aeb-6": 1.9 / 9,
+        "aeb-7": 0.1 / 1.9,  # w / (2 - w)
+        "aeb-8": 10_932,  # 50 log(1/9) / log 0.99 = 10931.1
+        "aeb-9": math.sqrt(13 / 6),  # means 1, 5, 4, 2 with variance 10/3; every half has variance 2
+    }
+    # the references iterate or bisect in double precision
+    assert {name: exercises.get(name).reference() for name in by_hand} == pytest.approx(by_hand, rel=1e-9)
+    assert exercises.get("aeb-1").reference() == "a"
+
+
+def test_at_the_crossover_spike_and_slab_are_equally_probable():
+    w = exercises.get("aeb-2").reference()
+    laplace = math.exp(-w / 0.1) / 0.2
+    normal = math.exp(-(w**2) / 20) / math.sqrt(20 * math.pi)
+    assert laplace == pytest.approx(normal, rel=1e-9)
+
+
 @pytest.mark.parametrize(
-    ("given", "said"), [("svb-11", "did you mean svb-1"), ("svb1", "did you mean"), ("xyz", "there are: svb-1")]
+    ("given", "said"), [("svb-11", "did you mean svb-1"), ("svb1", "did you mean"), ("xyz", "there are: aeb-1")]
 )
 def test_an_unknown_id_names_the_nearest(given, said):
     with pytest.raises(LookupError, match=said):
