@@ -15,7 +15,7 @@ from torch import Tensor
 from bnnlib._checks import check_count, check_non_negative, check_positive, check_probability
 
 INTERPOLATIONS = ("nearest", "bilinear")
-_ATTEMPTS = 10  # rectangles drawn for an image before it is left whole; about one in ten does not fit
+_ATTEMPTS = 10  # rectangles drawn for an image before it is left whole; about one in twenty does not fit
 
 
 def _check_images(x: Tensor, *, floating: bool = False) -> None:

@@ -1,17 +1,21 @@
-"""Pruning schedules, masks and the two pruning methods that the book compares with."""
+"""Pruning schedules, masks, and the methods that prune by magnitude."""
 
 from bnnlib.pruning.agp import AGPPruner
 from bnnlib.pruning.lottery import lottery_ticket
 from bnnlib.pruning.magnitude import magnitude_mask
+from bnnlib.pruning.magnitude_pruner import MagnitudePruner
 from bnnlib.pruning.masks import Masks, prunable_weights
-from bnnlib.pruning.schedules import agp_sparsity, lottery_ticket_sparsities
+from bnnlib.pruning.schedules import agp_sparsity, lottery_ticket_sparsities, overall_to_prunable, smooth_sparsity
 
 __all__ = [
     "AGPPruner",
+    "MagnitudePruner",
     "Masks",
     "agp_sparsity",
     "lottery_ticket",
     "lottery_ticket_sparsities",
     "magnitude_mask",
+    "overall_to_prunable",
     "prunable_weights",
+    "smooth_sparsity",
 ]

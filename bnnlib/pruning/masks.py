@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -37,17 +38,18 @@ class Masks:
     gradient is 0.
 
     Args:
-        model: whose weights are masked.
+        model: whose weights are masked; or a dict of those weights by name.
         scope: "layer" prunes the same share of every layer, "global" the smallest weights of the whole network.
 
     Raises:
         ValueError: the model has no prunable weights, or the scope is unknown.
     """
 
-    def __init__(self, model: nn.Module, scope: str = "layer") -> None:
+    def __init__(self, model: nn.Module | Mapping[str, nn.Parameter], scope: str = "layer") -> None:
         if scope not in SCOPES:
             raise ValueError(f"scope is {scope!r}, but it must be one of {', '.join(map(repr, SCOPES))}.")
-        self.scope, self.weights = scope, prunable_weights(model)
+        self.scope = scope
+        self.weights = dict(model) if isinstance(model, Mapping) else prunable_weights(model)
         self.masks = {name: torch.ones_like(w, dtype=torch.bool) for name, w in self.weights.items()}
 
     @torch.no_grad()

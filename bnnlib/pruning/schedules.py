@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from bnnlib._checks import check_count, check_probability
+import math
+
+from bnnlib._checks import check_count, check_non_negative, check_positive, check_probability
 
 
 def agp_sparsity(
@@ -34,3 +36,50 @@ def lottery_ticket_sparsities(final_sparsity: float, rounds: int) -> list[float]
     check_probability("final_sparsity", final_sparsity, open_interval=True)
     check_count("rounds", rounds)
     return [1.0 - (1.0 - final_sparsity) ** (k / rounds) for k in range(1, rounds + 1)]
+
+
+def smooth_sparsity(step: float, final_sparsity: float, base: float = 0.99, steps: float = 50) -> float:
+    """Target share of zero weights after `step` steps, equation (aeb-pruning), Deng et al. (2019), Algorithm 1.
+
+    S (1 - D^(k / U)): it starts at 0 and comes close to S without reaching it.
+
+    Args:
+        step: k, from 0.
+        final_sparsity: S, in [0, 1].
+        base: D, strictly between 0 and 1.
+        steps: U, the steps in which the distance to S shrinks by the factor D; one epoch in the paper.
+
+    Raises:
+        ValueError: a value is outside its range.
+    """
+    check_non_negative("step", step)
+    check_probability("final_sparsity", final_sparsity)
+    check_probability("base", base, open_interval=True)
+    check_positive("steps", steps)
+    return final_sparsity * (1.0 - base ** (step / steps))
+
+
+def overall_to_prunable(overall_sparsity: float, total: int, prunable: int) -> float:
+    """Share of the prunable weights to remove so that `overall_sparsity` of all parameters are 0.
+
+    Rounded down to a thousandth as in the code of Deng et al. (2019): 0.305, 0.509, 0.713 and 0.917 for 30, 50, 70 and
+    90 % of ResNet20.
+
+    Args:
+        overall_sparsity: share of all parameters, in [0, 1].
+        total: number of all parameters.
+        prunable: number of those that may be pruned.
+
+    Raises:
+        ValueError: a value is outside its range, or the prunable weights are too few.
+    """
+    check_probability("overall_sparsity", overall_sparsity)
+    check_count("prunable", prunable)
+    check_count("total", total, prunable)
+    share = overall_sparsity * total / prunable
+    if share >= 1.0:
+        raise ValueError(
+            f"overall_sparsity is {overall_sparsity:g} of {total} parameters, but only {prunable} are prunable, and "
+            f"some must stay: give less than {prunable / total:.4g} or prune more layers."
+        )
+    return math.floor(round(1000.0 * share, 6)) / 1000.0  # 0.57 * 1000 is 569.9999999999999
