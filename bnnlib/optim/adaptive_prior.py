@@ -209,9 +209,10 @@ class SpikeSlabGaussianLaplacePrior:
             for name in self.weights:
                 a, b = self._beta[name]
                 best = optimal_inclusion(self._sum(self.rho[name]), self._counts[name], a, b)
-                # a = b = 1 and rho = 0 or 1 everywhere would make the next log-odds infinite
-                tiny = torch.finfo(best.dtype).eps
-                self.inclusion[name].lerp_(best.clamp_(tiny, 1.0 - tiny), step)
+                # the smallest positive number, not a handy one: with w = 1 and all weights in the spike delta falls
+                # geometrically, and a higher floor would let EM out of a state that holds it for good
+                limits = torch.finfo(best.dtype)
+                self.inclusion[name].lerp_(best, step).clamp_(limits.tiny, 1.0 - limits.eps)
 
     def _update_layer(self, name: str, weight: Tensor, absolute: Tensor, square: Tensor, step) -> None:
         if "rho" in self.learned:

@@ -12,6 +12,7 @@ from bnnlib._checks import check_non_negative, check_positive
 
 Preconditioner = Callable[[Tensor, dict[str, Any]], Tensor]
 
+
 class DivergedError(ArithmeticError):
     """A chain left the finite numbers."""
 
