@@ -1,0 +1,136 @@
+"""Has the chain converged, and how many independent draws is it worth: split R-hat and effective sample size."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from bnnlib._checks import check_count
+
+_FEWEST = 4  # draws of a chain, as in ArviZ
+
+
+def split_r_hat(draws: Tensor, *, rank_normalized: bool = False) -> Tensor:
+    """Split R-hat, equation (aeb-rhat), Gelman et al., Bayesian Data Analysis, 3rd edition, (11.4).
+
+    Every chain is cut into halves; R-hat is the square root of the pooled variance over the mean variance within the
+    halves. Values above 1.01 say that the chains, or the halves of one chain, are not yet in the same place.
+
+    Args:
+        draws: shape (chains, draws, ...), any units; each remaining entry is a quantity of its own.
+        rank_normalized: take normal scores of the ranks first, and the larger of the values for the draws and for their
+            distance from the median (Vehtari et al., 2021): works for heavy tails and sees differing spreads.
+
+    Returns:
+        Tensor (...), float64. NaN where a draw is not finite or nothing moves.
+
+    Raises:
+        ValueError: fewer than 4 draws.
+    """
+    halves = _halves(_checked(draws))
+    if not rank_normalized:
+        return _r_hat(halves)
+    folded = (halves - _median(halves)).abs()
+    return torch.maximum(_r_hat(_normal_scores(halves)), _r_hat(_normal_scores(folded)))
+
+
+def effective_sample_size(draws: Tensor, *, rank_normalized: bool = False) -> Tensor:
+    """Number of independent draws with the same standard error of the mean, by Geyer's initial monotone sequence.
+
+    The autocorrelations of the split chains are summed as in Stan and ArviZ (Vehtari et al., 2021, section 3.2).
+
+    Args:
+        draws: shape (chains, draws, ...).
+        rank_normalized: of the normal scores of the ranks ("bulk" in ArviZ); False is for the mean ("mean").
+
+    Returns:
+        Tensor (...), float64. NaN where a draw is not finite; where nothing moves, the number of draws.
+
+    Raises:
+        ValueError: fewer than 4 draws.
+    """
+    halves = _halves(_checked(draws))
+    if rank_normalized:
+        halves = _normal_scores(halves)
+    shape = halves.shape[2:]
+    flat = halves.reshape(*halves.shape[:2], -1)
+    return torch.stack([_ess(flat[..., i]) for i in range(flat.shape[-1])]).reshape(shape)
+
+
+def _checked(draws: Tensor) -> Tensor:
+    if draws.dim() < 2 or not draws.shape[0]:
+        raise ValueError(
+            f"draws has shape {tuple(draws.shape)}, but it must be (chains, draws, ...). For one chain: draws[None]."
+        )
+    check_count("the number of draws in a chain", draws.shape[1], _FEWEST)
+    return draws.detach().to(torch.float64)
+
+
+def _halves(draws: Tensor) -> Tensor:
+    half = draws.shape[1] // 2
+    return torch.cat([draws[:, :half], draws[:, -half:]])
+
+
+def _median(values: Tensor) -> Tensor:
+    """Of all draws of each quantity; for an even number the mean of the two in the middle."""
+    ordered = values.flatten(0, 1).sort(dim=0).values
+    count = len(ordered)
+    return 0.5 * (ordered[(count - 1) // 2] + ordered[count // 2])
+
+
+def _r_hat(halves: Tensor) -> Tensor:
+    count = halves.shape[1]
+    within = halves.var(dim=1).mean(dim=0)
+    between = count * halves.mean(dim=1).var(dim=0)
+    return ((between / within + count - 1) / count).sqrt()
+
+
+def _normal_scores(values: Tensor) -> Tensor:
+    """Phi^-1((rank - 3/8) / (S + 1/4)), ties sharing their mean rank."""
+    flat = values.flatten(0, 1)
+    flat = flat.reshape(len(flat), -1)
+    scores = torch.empty_like(flat)
+    for i in range(flat.shape[1]):
+        _, inverse, counts = flat[:, i].unique(return_inverse=True, return_counts=True)
+        last = counts.cumsum(0)
+        ranks = (last - 0.5 * (counts - 1).double())[inverse]
+        scores[:, i] = torch.special.ndtri((ranks - 0.375) / (len(flat) + 0.25))
+    scores[~flat.isfinite()] = torch.nan
+    return scores.reshape(values.shape)
+
+
+def _autocovariance(halves: Tensor) -> Tensor:
+    """Biased autocovariance of each chain, shape (chains, draws), by the fast Fourier transform."""
+    count = halves.shape[1]
+    centered = halves - halves.mean(dim=1, keepdim=True)
+    spectrum = torch.fft.rfft(centered, n=2 * count)  # padded, so that the end does not meet the start
+    return torch.fft.irfft(spectrum.abs().square(), n=2 * count)[:, :count] / count
+
+
+def _ess(halves: Tensor) -> Tensor:
+    chains, count = halves.shape
+    total = chains * count
+    if not halves.isfinite().all():
+        return halves.new_tensor(torch.nan)
+    if halves.max() - halves.min() < torch.finfo(halves.dtype).resolution:
+        return halves.new_tensor(float(total))
+    covariance = _autocovariance(halves)
+    within = covariance[:, 0].mean() * count / (count - 1.0)
+    pooled = within * (count - 1.0) / count + halves.mean(dim=1).var()
+    rho = (1.0 - (within - covariance.mean(dim=0)) / pooled).tolist()
+    rho[0] = 1.0
+    # Geyer: sums of neighboring pairs are positive and decreasing; the first that is not is noise, but for its even lag
+    pairs: list[float] = []
+    for lag in range(0, max(1, count - 2), 2):
+        pair = rho[lag] + rho[lag + 1]
+        if pair < 0.0:
+            break
+        pairs.append(min([pair, *pairs[-1:]]))
+    else:
+        pairs.pop()
+    tau = -1.0 + 2.0 * sum(pairs) + max(rho[lag], 0.0)
+    # antithetic chains may beat independent draws, but an estimate of tau near 0 is not to be trusted
+    tau = max(tau, 1.0 / math.log10(total))
+    return halves.new_tensor(total / tau)
