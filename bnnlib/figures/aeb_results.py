@@ -40,7 +40,8 @@ def _named(arrays: Arrays, replicate: int = 0) -> dict[str, np.ndarray]:
 
 
 def _missing(panel: Axes, empty: bool = True) -> None:
-    panel.text(0.5, 0.5, "not run", transform=panel.transAxes, ha="center", va="center", size="large")
+    ground = {"facecolor": "white", "edgecolor": "none", "pad": 2}
+    panel.text(0.5, 0.5, "not run", transform=panel.transAxes, ha="center", va="center", size="large", bbox=ground)
     if empty:  # the ticks of an empty panel mean nothing
         panel.set(xticks=[], yticks=[])
 
@@ -191,7 +192,7 @@ def uci(rows: Sequence[Mapping]) -> Figure:
                     _missing(panel, empty=False)
             look = looks["published"] | {"linestyle": "none", "mfc": "white"}
             panel.errorbar(value, place - 0.24, xerr=np.nan_to_num(spread), capsize=2, **look)
-            panel.set(title=title, xlabel="test RMSE", yticks=place)
+            panel.set(title=title, xlabel="test RMSE", ylim=(-0.6, 5.6))
             panel.set_yticks(place, UCI_METHODS, size="small")
         axes.flat[-1].set_axis_off()
         axes.flat[-1].legend(*axes.flat[0].get_legend_handles_labels(), loc="center")
