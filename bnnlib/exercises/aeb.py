@@ -97,16 +97,18 @@ def _average_variance(weight: float = _WEIGHT) -> float:
 
 def _schedule_step(sparsity: float = _REACHED, final: float = _FINAL, steps: int = 50) -> float:
     """First step at which the schedule has reached the sparsity, by counting."""
+    from bnnlib.pruning.schedules import smooth_sparsity
+
     step = 0
-    while final * (1 - 0.99 ** (step / steps)) < sparsity:
+    while smooth_sparsity(step, final, steps=steps) < sparsity:
         step += 1
     return float(step)
 
 
 def _split_r_hat() -> float:
-    halves = _tensor(*_CHAINS).reshape(4, 2)
-    within, between = halves.var(dim=1).mean(), halves.mean(dim=1).var()
-    return math.sqrt((0.5 * within + between) / within)
+    from bnnlib.optim.diagnostics import split_r_hat
+
+    return float(split_r_hat(torch.tensor(_CHAINS, dtype=torch.float64)))
 
 
 def _whole_r_hat() -> float:

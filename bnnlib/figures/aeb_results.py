@@ -22,6 +22,7 @@ UCI_SETS = {"boston": "Boston", "yacht": "Yacht", "energy": "Energy", "wine-red"
 UCI_METHODS = ("SGHMC", "A-SGHMC", "SGHMC-EM", "A-SGHMC-EM", "SGHMC-SA", "A-SGHMC-SA")
 IMAGE_METHODS = ("SGHMC-SA", "SGHMC", "Dropout", "Vanilla")
 RESNET_METHODS = ("A-SGHMC-SA", "SGHMC-SA", "A-SGHMC-EM", "A-SGHMC")
+_PARTS = ("samples", "beta mean", "fit train", "fit test")
 Arrays = Mapping[tuple[str, str, int, str], np.ndarray]
 
 
@@ -80,6 +81,8 @@ def regression(arrays: Arrays | None = None, methods: Sequence[str] = REGRESSION
         fig, axes = figure(2, nrows=3, height=2.75)
         panels = list(axes.flat)
         looks = {name: look for name, look in line_styles(methods).items() if f"samples {name}" in kept}
+        diverged = [name for name in looks if not all(np.isfinite(kept[f"{part} {name}"]).all() for part in _PARTS)]
+        looks = {name: look for name, look in looks.items() if name not in diverged}
         for panel in panels if not looks else ():
             _missing(panel)
         for j, panel in enumerate(panels[:3]):
@@ -104,6 +107,8 @@ def regression(arrays: Arrays | None = None, methods: Sequence[str] = REGRESSION
         handles = [panels[0].plot([], [], **look)[0] for look in looks.values()]
         if handles:
             fig.legend(handles, looks, loc="outside lower center", ncols=3)
+        if diverged:
+            fig.suptitle(f"diverged, not drawn: {', '.join(diverged)}", size="medium")
         panel_letters(panels)
     return fig
 
@@ -189,7 +194,7 @@ def uci(rows: Sequence[Mapping]) -> Figure:
                 look = looks[label] | {"linestyle": "none"}
                 panel.errorbar(mean, place + offset[suffix], xerr=np.nan_to_num(error), capsize=2, **look)
                 if suffix == "" and not np.isfinite(mean).any():
-                    _missing(panel, empty=False)
+                    title += " (ours: not run)"  # words inside the panel would hide a published value
             look = looks["published"] | {"linestyle": "none", "mfc": "white"}
             panel.errorbar(value, place - 0.24, xerr=np.nan_to_num(spread), capsize=2, **look)
             panel.set(title=title, xlabel="test RMSE", ylim=(-0.6, 5.6))

@@ -224,6 +224,14 @@ def test_a_regression_with_one_method_leaves_the_others_out():
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["SGLD"]
 
 
+def test_a_chain_that_diverged_is_named_and_left_out():
+    arrays = regression_arrays()
+    arrays["all settings", "all methods", 0, "samples SGLD"][3, 1] = np.inf
+    figure = aeb_results.regression(arrays)
+    assert "diverged, not drawn: SGLD" in texts(figure)
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["SGLD-SA", "SGLD-EM"]
+
+
 def test_missing_results_say_so(tmp_path, monkeypatch):
     monkeypatch.setenv("BNNLIB_HOME", str(tmp_path))
     assert texts(aeb_results.regression()).count("not run") == 6
