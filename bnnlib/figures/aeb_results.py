@@ -177,8 +177,7 @@ def uci(rows: Sequence[Mapping]) -> Figure:
     Args:
         rows: from `bnnlib.store.compare("aeb-uci")`.
     """
-    place = np.arange(len(UCI_METHODS))[::-1]
-    kinds = {"": "20 standard splits", ", random splits": "random splits"}
+    place, kinds = np.arange(len(UCI_METHODS))[::-1], {"": "20 standard splits", ", random splits": "random splits"}
     with style_context():
         fig, axes = figure(2, nrows=3, height=2.8, sharey=True)
         for panel, (name, title) in zip(axes.flat, UCI_SETS.items(), strict=False):
@@ -243,7 +242,7 @@ def fgsm(rows: Sequence[Mapping], names: Sequence[str] = ("MNIST", "Fashion-MNIS
 
     Args:
         rows: from `bnnlib.store.compare("aeb-fgsm")`, with settings such as "MNIST zeta=0.2".
-        names: of the data sets, one panel each.
+        names: of the data sets, one panel each. Published values are open and set side by side.
     """
     with style_context():
         fig, axes = figure(2, height=3.5, squeeze=False, sharey=True)
@@ -252,20 +251,19 @@ def fgsm(rows: Sequence[Mapping], names: Sequence[str] = ("MNIST", "Fashion-MNIS
             sizes = sorted((float(match[1]), setting) for setting, match in sizes.items() if match)
             zeta, settings = [size for size, _ in sizes], [setting for _, setting in sizes]
             any_ours = False
-            for method, look in line_styles(IMAGE_METHODS).items():
+            for k, (method, look) in enumerate(line_styles(IMAGE_METHODS).items()):
                 mean = _ours(rows, settings, method, "accuracy")
                 any_ours |= bool(np.isfinite(mean).any())
                 panel.plot(zeta, mean, **look)
                 printed = [_published(rows, setting, method, "accuracy")[0] for setting in settings]
-                panel.plot(
-                    zeta, printed, **look | {"linestyle": "none", "mfc": "white", "ms": 8, "label": "_published"}
-                )
+                aside = np.array(zeta) + 0.014 * (k - 1.5)  # published values differ by less than a marker
+                panel.plot(aside, printed, **look | {"linestyle": "none", "mfc": "white", "label": "_published"})
             if not any_ours:
                 _missing(panel, empty=not settings)
             panel.set(title=data, xlabel="size ζ of the attack", ylim=(0, 101))
         axes[0, 0].set_ylabel("test accuracy (%)")
         handles, labels = axes[0, 0].get_legend_handles_labels()
-        handles += axes[0, 0].plot([], [], ls="none", marker="o", mfc="white", ms=8, color=INK)
+        handles += axes[0, 0].plot([], [], ls="none", marker="o", mfc="white", color=INK)
         fig.legend(handles, [*labels, "published (open)"], loc="outside lower center", ncols=3)
         panel_letters(axes)
     return fig
