@@ -1,7 +1,10 @@
-"""Samplers as `torch.optim.Optimizer`s, their schedules, and the priors that are learned while they run."""
+"""Samplers as `torch.optim.Optimizer`s, their schedules and draws, and the priors that are learned while they run."""
 
 from bnnlib.optim.adaptive_prior import SpikeSlabGaussianLaplacePrior
 from bnnlib.optim.base import DivergedError, Sampler, rms_preconditioner
+from bnnlib.optim.chains import Chains
+from bnnlib.optim.diagnostics import effective_sample_size, split_r_hat
+from bnnlib.optim.samples import SampleStore
 from bnnlib.optim.schedules import annealed, constant, cyclical, polynomial
 from bnnlib.optim.sghmc import SGHMC
 from bnnlib.optim.sgld import SGLD
@@ -9,12 +12,16 @@ from bnnlib.optim.sgld import SGLD
 __all__ = [
     "SGHMC",
     "SGLD",
+    "Chains",
     "DivergedError",
+    "SampleStore",
     "Sampler",
     "SpikeSlabGaussianLaplacePrior",
     "annealed",
     "constant",
     "cyclical",
+    "effective_sample_size",
     "polynomial",
     "rms_preconditioner",
+    "split_r_hat",
 ]

@@ -34,8 +34,8 @@ class SpikeSlabGaussianLaplacePrior:
     Each call of `update` moves every latent variable by the fraction w_k towards its optimum for the current weights,
     equation (aeb-sa): rho towards (aeb-slab-probability), kappa towards (aeb-precisions) of the new rho, sigma towards
     (aeb-scale), each layer's inclusion probability towards (aeb-inclusion). w_k = 1 is EM ("SGLD-EM" of the paper),
-    w_k = 0 leaves the prior as it was initialized ("SGLD", "SGHMC"). With a = 1 an inclusion probability of 0 is a fixed
-    point: a prior that has sent all weights to the spike never lets one out again.
+    w_k = 0 leaves the prior as it was initialized ("SGLD", "SGHMC"). With a = 1 an inclusion probability of 0 is a
+    fixed point: a prior that has sent all weights to the spike never lets one out again.
 
     Args:
         parameters: a module, or a mapping of names to the sparse weights.
@@ -210,8 +210,8 @@ class SpikeSlabGaussianLaplacePrior:
             for name in self.weights:
                 a, b = self._beta[name]
                 best = optimal_inclusion(self._sum(self.rho[name]), self._counts[name], a, b)
-                # no floor: with all weights in the spike 0 is a fixed point, which EM reaches geometrically, and whatever
-                # kept delta away from it would let EM out of a state that holds it for good
+                # no floor: with all weights in the spike 0 is a fixed point, which EM reaches geometrically, and
+                # whatever kept delta away from it would let EM out of a state that holds it for good
                 self.inclusion[name].lerp_(best, step)
 
     def _update_layer(self, name: str, weight: Tensor, absolute: Tensor, square: Tensor, step) -> None:
