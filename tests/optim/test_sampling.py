@@ -104,6 +104,7 @@ def test_a_killed_chain_resumes_bit_for_bit(stop, scheme, tmp_path):
     assert resumed[3].step == 20
     # offers come at steps 5, 8, 11, 14, 17, 20; the fourth finds the store full, which leaves numbers 2, 4 and 6
     assert resumed[2].offers == [2, 4, 6] and resumed[1].steps == 20
+    assert all(torch.equal(value, resumed[2][-1][name]) for name, value in resumed[0].state_dict().items())
 
 
 def test_ctrl_c_saves_and_the_chain_goes_on(tmp_path):
