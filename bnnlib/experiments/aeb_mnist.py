@@ -89,13 +89,13 @@ def settings(data: str, augment: bool, profile: str) -> dict[str, Any]:
     if profile == "smoke":
         small = {
             "data": "digits",
-            "rows": 300,
+            "rows": 200,
             "batch_size": 50,
             "burn_in_rate": 0.06,
             "learning_rate": 0.03,
             "warm_up": 5,
         }
-        return tested | tau | small | {"epochs": 2, "burn_in": 6, "thin": 2, "precision": "float32", "note": ""}
+        return tested | tau | small | {"epochs": 2, "burn_in": 2, "thin": 2, "precision": "float32", "note": ""}
     if profile == "paper":
         epochs = (200 if data == "mnist" else 1000) if augment else 500
         size = {"batch_size": 1000, "burn_in_rate": 0.03, "learning_rate": 0.03, "warm_up": 1}
