@@ -24,6 +24,7 @@ __all__ = [
 ]
 
 _MODULES = [
+    "bnnlib.experiments.aeb_fgsm",
     "bnnlib.experiments.aeb_logistic",
     "bnnlib.experiments.aeb_mnist",
     "bnnlib.experiments.aeb_regression",
