@@ -157,9 +157,10 @@ class _CommonBatchNorm(nn.modules.batchnorm._BatchNorm):
     def forward(self, x: Tensor) -> Tensor:
         if not self.training and self.track_running_stats:
             return super().forward(x)
+        x = x.float() if x.dtype in (torch.bfloat16, torch.float16) else x  # sums need the digits
         dims, shape = [0, *range(2, x.dim())], [1, -1] + [1] * (x.dim() - 2)
         count = x.numel() / x.shape[1] * dist.get_world_size()
-        mean = _Sum.apply(x.float().sum(dims)) / count
+        mean = _Sum.apply(x.sum(dims)) / count
         centered = x - mean.view(shape)
         variance = _Sum.apply(centered.square().sum(dims)) / count
         if self.track_running_stats:

@@ -28,6 +28,7 @@ _MODULES = [
     "bnnlib.experiments.aeb_logistic",
     "bnnlib.experiments.aeb_mnist",
     "bnnlib.experiments.aeb_regression",
+    "bnnlib.experiments.aeb_resnet",
     "bnnlib.experiments.aeb_uci",
     "bnnlib.experiments.svbnn_simulations",
     "bnnlib.experiments.svbnn_mnist",
