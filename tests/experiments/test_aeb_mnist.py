@@ -232,7 +232,7 @@ def test_an_attack_takes_the_trained_networks_and_moves_every_pixel_by_its_size(
     assert attack.params["network"] == cell.params
     result = aeb_fgsm.run_cell(attack, CPU, None)
     found = {(row["setting"], row["metric"]): row["value"] for row in result.rows}
-    metric_names = {"accuracy", "nll", "accuracy_log_average", "accuracy_averaged_attack"}
+    metric_names = {"accuracy", "nll", "accuracy_max_log", "accuracy_log_average", "accuracy_averaged_attack"}
     assert set(found) == {(f"MNIST zeta={z:g}", m) for z in aeb_fgsm.SIZES for m in metric_names}
     # without an attack: the number of Table 2, and a larger attack does more harm to the networks' own likelihood
     assert result.arrays["curve"][0, 1] == pytest.approx(values(compute(cell))["accuracy"], rel=1e-6)
@@ -245,12 +245,14 @@ def test_the_attack_is_the_sign_of_the_gradient_of_the_largest_log_probability()
     model, product = aeb_mnist.network(params, "Vanilla", 0, CPU, None)
     _, (x, _) = train.load_images(params, CPU)
     x = x[:20]
-    found = aeb_fgsm.direction([partial(aeb_fgsm.logits_of, model.eval(), product.states[-1])], x)
+    network = partial(aeb_fgsm.logits_of, model.eval(), product.states[-1])
+    found = aeb_fgsm.direction([network], x)
     leaf = x.clone().requires_grad_()
     model(leaf).log_softmax(dim=1).amax(dim=1).sum().backward()
     clear = leaf.grad.abs() > 1e-4 * leaf.grad.abs().max()  # elsewhere rounding may decide
     assert clear.float().mean() > 0.5
     assert torch.equal(found[clear], -leaf.grad.sign()[clear])
+    assert torch.equal(aeb_fgsm.plain_direction(network, x), -leaf.grad.sign())
 
 
 def test_averages_are_the_arithmetic_and_the_geometric_mean():
@@ -272,7 +274,7 @@ def test_dropout_is_attacked_without_and_scored_with_and_without_its_noise():
     (attack,) = [one for one in aeb_fgsm._smoke() if (one.setting, one.method) == ("MNIST", "Dropout")]
     first, again = (aeb_fgsm.run_cell(attack, CPU, None).rows for _ in range(2))
     assert first == again  # the masks are seeded
-    assert {row["metric"] for row in first} == {"accuracy", "nll", "accuracy_mc_dropout"}
+    assert {row["metric"] for row in first} == {"accuracy", "nll", "accuracy_max_log", "accuracy_mc_dropout"}
 
 
 @pytest.mark.parametrize("name", ["aeb-mnist", "aeb-fmnist"])
