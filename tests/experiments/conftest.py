@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from bnnlib.experiments.base import Checkpoint
+
 _HERE = Path(__file__).parent
 _TREE = _HERE.parents[1]
 
@@ -52,6 +54,32 @@ class Tiny:
         process = self.start(*arguments)
         out, err = process.communicate(timeout=300)
         return process.returncode, out, err
+
+
+class Dies(Checkpoint):
+    """A checkpoint that is due after every step, and whose process is gone right after the given number of saves."""
+
+    class Killed(Exception):
+        """What stands for the end of the process."""
+
+    def __init__(self, path: Path, saves: int) -> None:
+        super().__init__(path)
+        self.left = saves
+
+    def due(self, seconds: float = 0.0) -> bool:
+        return True
+
+    def save(self, state) -> None:
+        super().save(state)
+        self.left -= 1
+        if self.left == 0:
+            raise self.Killed
+
+
+@pytest.fixture
+def dies() -> type[Dies]:
+    """The class: `dies(path, saves)` makes a checkpoint, `dies.Killed` is what it raises."""
+    return Dies
 
 
 @pytest.fixture

@@ -41,39 +41,18 @@ def values(result) -> dict[str, float]:
     return {row["metric"]: row["value"] for row in result.rows}
 
 
-class Killed(Exception):
-    pass
-
-
-class Dies(Checkpoint):
-    """Due after every step, and the process is gone right after the given save."""
-
-    left = 0
-
-    def due(self, seconds: float = 0.0) -> bool:
-        return True
-
-    def save(self, state) -> None:
-        super().save(state)
-        self.left -= 1
-        if self.left == 0:
-            raise Killed
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("method", "setting"),
     [("SGHMC-SA", "MNIST"), ("Dropout", "MNIST"), ("SGHMC-SA", "DA-MNIST"), ("Dropout", "DA-MNIST")],
 )
-def test_a_killed_cell_resumes_bit_for_bit(method, setting, tmp_path, monkeypatch):
+def test_a_killed_cell_resumes_bit_for_bit(method, setting, tmp_path, monkeypatch, dies):
     """8 steps; it dies after the sixth one, in the second epoch, when draws have been kept and augmentation is due."""
     cell = smoke(method, setting)
     whole = compute(cell)
     monkeypatch.setenv("BNNLIB_HOME", str(tmp_path / "other"))  # or the finished network would be taken
-    dying = Dies(tmp_path / "cell.pt")
-    dying.left = 6
-    with pytest.raises(Killed):
-        compute(cell, dying)
+    with pytest.raises(dies.Killed):
+        compute(cell, dies(tmp_path / "cell.pt", saves=6))
     resumed = compute(cell, Checkpoint(tmp_path / "cell.pt"))
     assert resumed.rows == whole.rows
     np.testing.assert_array_equal(resumed.arrays["curve"], whole.arrays["curve"])

@@ -88,30 +88,10 @@ def test_exact_ridge_is_the_posterior_mean():
     assert chains.exact_ridge() == pytest.approx(expected, rel=1e-9)
 
 
-class _Stop(Exception):
-    pass
-
-
-class _Interrupting(Checkpoint):
-    """Due at every look, and stops the cell after the second save."""
-
-    saves = 0
-
-    def due(self, seconds: float = 60.0) -> bool:
-        return True
-
-    def save(self, state) -> None:
-        super().save(state)
-        self.saves += 1
-        if self.saves == 2:
-            raise _Stop
-
-
-def test_a_killed_cell_goes_on_bit_for_bit(tmp_path):
+def test_a_killed_cell_goes_on_bit_for_bit(tmp_path, dies):
     cell = _cell(iterations=2600, num_inputs=20, burn_in=100, thin=50, methods=["SGLD-SA"])
     whole = regression.run_cell(cell, CPU, None)
-    checkpoint = _Interrupting(tmp_path / "cell.pt")
-    with pytest.raises(_Stop):
-        regression.run_cell(cell, CPU, checkpoint)
+    with pytest.raises(dies.Killed):
+        regression.run_cell(cell, CPU, dies(tmp_path / "cell.pt", saves=2))
     resumed = regression.run_cell(cell, CPU, Checkpoint(tmp_path / "cell.pt"))
     assert resumed.rows == whole.rows

@@ -25,25 +25,6 @@ def smoke(method: str = "A-SGHMC-SA") -> dict:
     return {**cell.params["sparse"], "epochs": 1}
 
 
-class Killed(Exception):
-    pass
-
-
-class Dies(Checkpoint):
-    """Due after every step, and the process is gone right after the given save."""
-
-    left = 0
-
-    def due(self, seconds: float = 0.0) -> bool:
-        return True
-
-    def save(self, state) -> None:
-        super().save(state)
-        self.left -= 1
-        if self.left == 0:
-            raise Killed
-
-
 def test_what_is_pruned_and_by_how_much():
     network = resnet20()
     prior = stage.make_prior(network, {**smoke(), "speed": 1.0})
@@ -139,28 +120,25 @@ def test_smoke_trains_the_first_network_once(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(("method", "saves"), [("A-SGHMC-SA", 9), ("A-SGHMC", 16)])
-def test_a_killed_stage_resumes_bit_for_bit(method, saves, tmp_path):
+def test_a_killed_stage_resumes_bit_for_bit(method, saves, tmp_path, dies):
     """16 steps an epoch, each with its save."""
     params = {**smoke(method), "epochs": 2, "batch_size": 32, "depth": 8}
     first = stage.run_stage(Team(CPU), {**cells("smoke")[0].params["pretraining"], "epochs": 1}, None, None)["model"]
     whole = stage.run_stage(Team(CPU), params, first, None)
-    dying = Dies(tmp_path / "cell.pt")
-    dying.left = saves
-    with pytest.raises(Killed):
-        stage.run_stage(Team(CPU), params, first, dying)
+    with pytest.raises(dies.Killed):
+        stage.run_stage(Team(CPU), params, first, dies(tmp_path / "cell.pt", saves))
     resumed = stage.run_stage(Team(CPU), params, first, Checkpoint(tmp_path / "cell.pt"))
     assert resumed["curve"] == whole["curve"] and resumed["latent"] == whole["latent"]
     for name, value in whole["model"].items():
         assert torch.equal(resumed["model"][name], value), name
 
 
-def test_a_killed_pretraining_goes_on_in_another_cell(tmp_path, monkeypatch):
+def test_a_killed_pretraining_goes_on_in_another_cell(tmp_path, monkeypatch, dies):
     params = {**cells("smoke")[0].params["pretraining"], "epochs": 1}
     whole = aeb_resnet.pretrained(params, CPU, None)
-    dying = type("DiesAtTheFifth", (Dies,), {"left": 5})
     with monkeypatch.context() as patch:
-        patch.setattr(aeb_resnet, "Checkpoint", dying)
-        with pytest.raises(Killed):
+        patch.setattr(aeb_resnet, "Checkpoint", lambda path: dies(path, saves=5))
+        with pytest.raises(dies.Killed):
             aeb_resnet.pretrained(params, CPU, tmp_path)
     assert [path.suffixes for path in tmp_path.glob("*.pt")] == [[".checkpoint", ".pt"]]
     resumed = aeb_resnet.pretrained(params, CPU, tmp_path)
@@ -194,7 +172,7 @@ def test_the_test_images_choose_nothing(monkeypatch):
 
 
 @pytest.mark.slow
-def test_two_processes_go_on_with_what_one_has_begun(tmp_path):
+def test_two_processes_go_on_with_what_one_has_begun(tmp_path, dies):
     """The whole stage: batches, augmentation, prior, pruning, scores, and the checkpoint.
 
     float32 sums in another order differ by 1e-7 of a weight. At learning rate 0.001 the two steps left do not enlarge
@@ -203,10 +181,8 @@ def test_two_processes_go_on_with_what_one_has_begun(tmp_path):
     pytest.importorskip("lightning_fabric", reason="Lightning Fabric is absent: several devices not tested")
     params = {**smoke(), "batch_size": 128, "learning_rate": 1e-3}
     one = launch(stage.run_stage, params, None, None)
-    dying = Dies(tmp_path / "cell.pt")
-    dying.left = 2
-    with pytest.raises(Killed):
-        stage.run_stage(Team(CPU), params, None, dying)
+    with pytest.raises(dies.Killed):
+        stage.run_stage(Team(CPU), params, None, dies(tmp_path / "cell.pt", saves=2))
     half = torch.load(tmp_path / "cell.pt", weights_only=True)["model"]
     two = launch(stage.run_stage, params, None, Checkpoint(tmp_path / "cell.pt"), devices=2)
     for name, value in one["model"].items():

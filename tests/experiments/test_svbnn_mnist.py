@@ -32,38 +32,17 @@ def value(result, setting: str, metric: str) -> float:
     return row["value"]
 
 
-class Killed(Exception):
-    pass
-
-
-class Dies(Checkpoint):
-    """Due after every step, and the process is gone right after the given save."""
-
-    left = 0
-
-    def due(self, seconds: float = 0.0) -> bool:
-        return True
-
-    def save(self, state) -> None:
-        super().save(state)
-        self.left -= 1
-        if self.left == 0:
-            raise Killed
-
-
 @pytest.mark.parametrize(
     ("setting", "saves"), [("tempered", 5), ("tempered", 32), ("exact", 7), ("pruned", 9), ("dropout", 13)]
 )
-def test_a_killed_cell_resumes_bit_for_bit(setting, saves, tmp_path):
+def test_a_killed_cell_resumes_bit_for_bit(setting, saves, tmp_path, dies):
     """22 steps a candidate; 32 saves are in the middle of the second one, after the first was put aside."""
     cell = smoke(setting)
     if setting == "tempered":
         cell = replace(cell, params={**cell.params, "candidates": cell.params["candidates"][:2]})
     whole = compute(cell)
-    dying = Dies(tmp_path / "cell.pt")
-    dying.left = saves
-    with pytest.raises(Killed):
-        compute(cell, dying)
+    with pytest.raises(dies.Killed):
+        compute(cell, dies(tmp_path / "cell.pt", saves))
     resumed = compute(cell, Checkpoint(tmp_path / "cell.pt"))
     assert resumed.rows == whole.rows
     for name, array in whole.arrays.items():
