@@ -71,7 +71,7 @@ def langevin_density(
         for unused in axes.flat[len(draws) :]:
             unused.remove()
         for panel in axes[-1]:
-            panel.set_xlabel("θ")
+            panel.set_xlabel("β")
         for row in axes:
             row[0].set_ylabel("density")
         fig.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
@@ -170,7 +170,7 @@ def temperature(
     with style_context():
         fig, (left, right) = figure(2, height=3.4)
         left.plot(x, energy, color=INK, ls="-", marker="none")
-        left.set(xlabel="θ", ylabel="energy U (nats)", title="the energy")
+        left.set(xlabel="β", ylabel="energy U (nats)", title="the energy")
         # walls far above the hottest chain's reach would flatten what it can see
         height = min(np.ptp(energy), 6 * max(chosen))
         left.set_ylim(energy.min() - 0.05 * height, energy.min() + height)
@@ -184,7 +184,7 @@ def temperature(
                 right.plot(
                     (edges[1:] + edges[:-1]) / 2, heights, **look | {"linestyle": "none", "ms": 4, "label": "_chain"}
                 )
-        right.set(xlabel="θ", ylabel="density", title="what the chain samples")
+        right.set(xlabel="β", ylabel="density", title="what the chain samples")
         right.set_ylim(bottom=0)
         fig.legend(*right.get_legend_handles_labels(), loc="outside lower center", ncols=min(4, len(chosen)))
         panel_letters([left, right])
@@ -268,7 +268,7 @@ def chains(draws: np.ndarray, statistics: Mapping[str, float] | None = None, len
             counts, _ = np.histogram(values, bins=edges, density=True)
             right.stairs(counts, edges, orientation="horizontal", color=look["color"], ls=look["linestyle"], lw=1.6)
             right.plot([], [], **look)
-        left.set(xlabel="draw", ylabel="θ", title="traces")
+        left.set(xlabel="draw", ylabel="β", title="traces")
         title = "\n".join(f"{name} {value:.3g}" for name, value in (statistics or {}).items())
         right.set(xlabel="density", title=title or "histograms")
         fig.legend(*right.get_legend_handles_labels(), loc="outside lower center", ncols=4)

@@ -10,7 +10,19 @@ from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parents[1]
 # where an equation is computed, from the ground floor up; pictures and exercises only use it
-FLOORS = ("functional", "nn", "replicates", "pruning", "datasets", "training.py", "metrics.py", "experiments")
+FLOORS = (
+    "functional",
+    "nn",
+    "optim",
+    "replicates",
+    "pruning",
+    "datasets",
+    "training.py",
+    "sampling.py",
+    "attacks.py",
+    "metrics.py",
+    "experiments",
+)
 
 
 def _definitions(tree: ast.AST, prefix: str = "") -> Iterator[tuple[str, str]]:
@@ -39,7 +51,7 @@ def equation_sources(prefix: str, package: Path = PACKAGE) -> dict[str, list[tup
             module = ".".join(("bnnlib", *path.relative_to(package).with_suffix("").parts))
             for name, text in _definitions(ast.parse(path.read_text(encoding="utf-8"))):
                 # a method's docstring is not part of its class's, so no label is counted twice
-                for label in dict.fromkeys(re.findall(rf"\(({re.escape(prefix)}-[a-z-]+)\)", text)):
+                for label in dict.fromkeys(re.findall(rf"\(({re.escape(prefix)}-[a-z0-9-]+)\)", text)):
                     found.setdefault(label, []).append((f"{module}.{name}", text.split("\n")[0]))
     if not found:
         raise ValueError(f"no docstring of the library names an equation ({prefix}-...): check the prefix")
