@@ -113,7 +113,8 @@ def table_html(rows: list[Row], caption: str = "Published values and ours") -> s
     notes = "<br>".join(f"<sup>{letter}</sup> {html.escape(note)}" for note, letter in letters.items())
     return (
         f'<div class="bnn-table" role="region" tabindex="0" aria-label="{label}" style="overflow-x: auto">'
-        f"{_STYLE}<table><caption>{html.escape(caption)}. Published: as printed, ± a standard deviation unless a note says otherwise; "
+        f"{_STYLE}<table><caption>{html.escape(caption)}. "
+        "Published: as printed, ± a standard deviation unless a note says otherwise; "
         "ours: mean ± standard error of n replicates.</caption>"
         f"<thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody></table>"
         + (f"<p><small>{notes}</small></p>" if notes else "")
