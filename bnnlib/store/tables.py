@@ -13,7 +13,7 @@ _SYMBOLS = {REPRODUCED: "✓", WITHIN_NOISE: "≈", BETTER: "▲", NOT_REPRODUCE
 _STYLE = (
     "<style>.bnn-table table { border-collapse: collapse; text-align: left; font-variant-numeric: tabular-nums }"
     " .bnn-table caption { text-align: left; padding-bottom: 0.4em }"
-    " .bnn-table th, .bnn-table td { padding: 0.15em 0.8em 0.15em 0; text-align: left; vertical-align: top }"
+    " .bnn-table th, .bnn-table td { padding: 0.15em 0.6em 0.15em 0; text-align: left; vertical-align: top }"
     " .bnn-table td, .bnn-table tbody th { font-weight: normal; white-space: nowrap }"
     " .bnn-table td:last-child { white-space: normal; min-width: 9em }"
     " .bnn-table .first > * { border-top: 1px solid currentColor }</style>"
