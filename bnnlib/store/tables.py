@@ -11,7 +11,8 @@ from bnnlib.store.verdicts import BETTER, NOT_PUBLISHED, NOT_REPRODUCED, REPRODU
 
 _SYMBOLS = {REPRODUCED: "✓", WITHIN_NOISE: "≈", BETTER: "▲", NOT_REPRODUCED: "✗", NOT_PUBLISHED: "·"}
 _STYLE = (
-    "<style>.bnn-table table { border-collapse: collapse; text-align: left; font-variant-numeric: tabular-nums }"
+    "<style>.bnn-table table { border-collapse: collapse; text-align: left; font-variant-numeric: tabular-nums;"
+    " font-size: 0.9em }"
     " .bnn-table caption { text-align: left; padding-bottom: 0.4em }"
     " .bnn-table th, .bnn-table td { padding: 0.15em 0.6em 0.15em 0; text-align: left; vertical-align: top }"
     " .bnn-table td, .bnn-table tbody th { font-weight: normal; white-space: nowrap }"
