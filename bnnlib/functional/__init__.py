@@ -7,7 +7,23 @@ from bnnlib.functional.gaussian import (
     gaussian_weight,
     softplus_inverse,
 )
+from bnnlib.functional.gaussian_spike_slab import (
+    MixturePrior,
+    closed_form_inclusion,
+    expected_precision,
+    inclusion_log_odds,
+    mixture_prior,
+    mixture_weight,
+    scale_mixture_grad_sample,
+    scale_mixture_kl_sample,
+    scale_mixture_log_density,
+    spike_slab_penalty,
+    spike_slab_profile_grad,
+    spike_slab_profile_kl_sum,
+    spike_slab_profile_penalty,
+)
 from bnnlib.functional.horseshoe import half_cauchy_kl
+from bnnlib.functional.importance import path_importance, scaled_importance
 from bnnlib.functional.sgmcmc import sghmc_baoab_step, sghmc_euler_step, sgld_step
 from bnnlib.functional.spike_slab import (
     bernoulli_kl,
@@ -43,9 +59,12 @@ from bnnlib.functional.theory import (
 from bnnlib.functional.variational_dropout import log_alpha, sparse_vd_kl, sparse_vd_kl_grad
 
 __all__ = [
+    "MixturePrior",
     "bernoulli_kl",
     "bic_inclusion_probability",
+    "closed_form_inclusion",
     "estimation_error_rate",
+    "expected_precision",
     "expected_precisions",
     "gaussian_kl",
     "gaussian_kl_grad",
@@ -53,13 +72,21 @@ __all__ = [
     "gaussian_weight",
     "gumbel_softmax_gate",
     "half_cauchy_kl",
+    "inclusion_log_odds",
     "inclusion_probability_for",
     "log_alpha",
     "log_odds",
     "logistic_noise",
+    "mixture_prior",
+    "mixture_weight",
     "num_network_parameters",
     "optimal_inclusion",
     "optimal_sigma",
+    "path_importance",
+    "scale_mixture_grad_sample",
+    "scale_mixture_kl_sample",
+    "scale_mixture_log_density",
+    "scaled_importance",
     "sghmc_baoab_step",
     "sghmc_euler_step",
     "sgld_step",
@@ -73,6 +100,10 @@ __all__ = [
     "spike_slab_kl",
     "spike_slab_kl_grad",
     "spike_slab_kl_sum",
+    "spike_slab_penalty",
+    "spike_slab_profile_grad",
+    "spike_slab_profile_kl_sum",
+    "spike_slab_profile_penalty",
     "spike_slab_weight",
     "squared_hellinger",
     "ssgl_log_density",

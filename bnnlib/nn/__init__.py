@@ -11,6 +11,12 @@ from bnnlib.nn.base import (
 )
 from bnnlib.nn.convert import to_bayesian
 from bnnlib.nn.gaussian import GaussianConv2d, GaussianLinear
+from bnnlib.nn.gaussian_spike_slab import (
+    GaussianSpikeSlabConv2d,
+    GaussianSpikeSlabLinear,
+    ScaleMixtureConv2d,
+    ScaleMixtureLinear,
+)
 from bnnlib.nn.horseshoe import HorseshoeLinear
 from bnnlib.nn.objective import elbo_loss, kl_divergence, kl_gradient, sparsity
 from bnnlib.nn.predict import predict
@@ -21,7 +27,11 @@ __all__ = [
     "BayesianLayer",
     "GaussianConv2d",
     "GaussianLinear",
+    "GaussianSpikeSlabConv2d",
+    "GaussianSpikeSlabLinear",
     "HorseshoeLinear",
+    "ScaleMixtureConv2d",
+    "ScaleMixtureLinear",
     "SparseVDConv2d",
     "SparseVDLinear",
     "SpikeSlabConv2d",

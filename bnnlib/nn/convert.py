@@ -9,12 +9,20 @@ from torch import nn
 
 from bnnlib.nn.base import BayesianLayer, check_choice
 from bnnlib.nn.gaussian import GaussianConv2d, GaussianLinear
+from bnnlib.nn.gaussian_spike_slab import (
+    GaussianSpikeSlabConv2d,
+    GaussianSpikeSlabLinear,
+    ScaleMixtureConv2d,
+    ScaleMixtureLinear,
+)
 from bnnlib.nn.horseshoe import HorseshoeLinear
 from bnnlib.nn.sparse_vd import SparseVDConv2d, SparseVDLinear
 from bnnlib.nn.spike_slab import SpikeSlabConv2d, SpikeSlabLinear
 
 LAYERS: dict[str, dict[type[nn.Module], type[BayesianLayer]]] = {
     "gaussian": {nn.Linear: GaussianLinear, nn.Conv2d: GaussianConv2d},
+    "gaussian_spike_slab": {nn.Linear: GaussianSpikeSlabLinear, nn.Conv2d: GaussianSpikeSlabConv2d},
+    "scale_mixture": {nn.Linear: ScaleMixtureLinear, nn.Conv2d: ScaleMixtureConv2d},
     "spike_slab": {nn.Linear: SpikeSlabLinear, nn.Conv2d: SpikeSlabConv2d},
     "sparse_vd": {nn.Linear: SparseVDLinear, nn.Conv2d: SparseVDConv2d},
     "horseshoe": {nn.Linear: HorseshoeLinear},
@@ -36,7 +44,7 @@ def to_bayesian(
 
     Args:
         model: any module; it is not changed.
-        layer: "gaussian", "spike_slab", "sparse_vd" or "horseshoe".
+        layer: "gaussian", "gaussian_spike_slab", "scale_mixture", "spike_slab", "sparse_vd" or "horseshoe".
         where: called as where(name, module) on each layer that could be converted; return False to leave it
             deterministic.
         unsupported: what to do with other modules that own parameters (normalization, embeddings, recurrent layers,

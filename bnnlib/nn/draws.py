@@ -16,7 +16,12 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from bnnlib.functional import gaussian_kl_grad, spike_slab_kl_grad
+from bnnlib.functional import (
+    gaussian_kl_grad,
+    scale_mixture_grad_sample,
+    spike_slab_kl_grad,
+    spike_slab_profile_grad,
+)
 
 
 def _plus(gradient: Tensor | None, kl: Tensor, factor: Tensor) -> Tensor:
@@ -64,6 +69,39 @@ class _GaussianDraw(torch.autograd.Function):
         if d_scale is None:
             return None, None, None, None, None, None
         return d_mean, d_scale.mul_(torch.sigmoid(rho)), None, None, None, None
+
+
+class _MixtureDraw(torch.autograd.Function):
+    """As `_GaussianDraw`, for a prior with a spike and a slab."""
+
+    @staticmethod
+    def forward(ctx, mean, rho, noise, prior, output, sampled, state):
+        ctx.set_materialize_grads(False)
+        scale = F.softplus(rho)
+        ctx.save_for_backward(mean, rho, scale, noise)
+        ctx.prior, ctx.output, ctx.sampled, ctx.state = prior, output, sampled, state
+        if output == "variance":
+            return scale.square(), mean.new_zeros(())
+        return (torch.addcmul(mean, scale, noise) if output == "weight" else scale * noise), mean.new_zeros(())
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad, token):
+        mean, rho, scale, noise = ctx.saved_tensors
+        ctx.state.spent = True
+        d_mean = d_scale = None
+        if grad is not None:
+            d_mean = grad if ctx.output == "weight" else None
+            d_scale = (grad * scale).mul_(2.0) if ctx.output == "variance" else grad * noise
+        if token is not None:
+            if ctx.sampled:
+                kl_mean, kl_scale = scale_mixture_grad_sample(mean, scale, noise, ctx.prior)
+            else:
+                kl_mean, kl_scale = spike_slab_profile_grad(mean, scale, ctx.prior)
+            d_mean, d_scale = _plus(d_mean, kl_mean, token), _plus(d_scale, kl_scale, token)
+        if d_scale is None:
+            return (None,) * 7
+        return d_mean, d_scale.mul_(torch.sigmoid(rho)), None, None, None, None, None
 
 
 class _SpikeSlabDraw(torch.autograd.Function):
@@ -137,6 +175,17 @@ def gaussian_draw(
         output: "weight" for mean + scale * noise, "deviation" for scale * noise, "variance" for scale^2 (noise unused).
     """
     return _draw(layer, _GaussianDraw, [(*arguments, output) for arguments in draws])
+
+
+def mixture_draw(
+    layer: torch.nn.Module, draws: list[tuple], output: str = "weight", sampled: bool = False
+) -> list[Tensor]:
+    """As `gaussian_draw`, for (mean, rho, noise, prior) with a `MixturePrior`.
+
+    Args:
+        sampled: the tokens carry Bayes by Backprop's estimate at the drawn weight in place of the closed form.
+    """
+    return _draw(layer, _MixtureDraw, [(*arguments, output, sampled) for arguments in draws])
 
 
 def spike_slab_draw(layer: torch.nn.Module, draws: list[tuple]) -> list[Tensor]:

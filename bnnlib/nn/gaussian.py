@@ -19,6 +19,9 @@ class _GaussianLayer(BayesianLayer):
         self, *, prior_scale: float = 1.0, initial_scale: float = 0.0025, estimator: str = "weight"
     ) -> None:
         self.prior_scale = float(check_positive("prior_scale", prior_scale))
+        self._init_gaussian(initial_scale, estimator)
+
+    def _init_gaussian(self, initial_scale: float, estimator: str) -> None:
         self.initial_scale = float(check_positive("initial_scale", initial_scale))
         self.estimator = check_choice("estimator", estimator, ESTIMATORS)
         self._add_parameter("weight_rho", self.weight)
@@ -46,17 +49,18 @@ class _GaussianLayer(BayesianLayer):
 
     def _quantities(self, output: str, generator: torch.Generator | None) -> Parameters:
         noisy = output != "variance"
-        draws = [
-            (mean, rho, draw_normal(mean, generator) if noisy else None, self.prior_scale)
-            for mean, rho in self._pairs()
-        ]
+        draws = [(mean, rho, draw_normal(mean, generator) if noisy else None) for mean, rho in self._pairs()]
         if not torch.compiler.is_compiling():
-            values = gaussian_draw(self, draws, output)
+            values = self._remembered(draws, output)
         elif output == "weight":
             values = [gaussian_weight(*arguments) for arguments in draws]
         else:
-            values = [F.softplus(rho) * noise if noisy else F.softplus(rho).square() for _, rho, noise, _ in draws]
+            values = [F.softplus(rho) * noise if noisy else F.softplus(rho).square() for _, rho, noise in draws]
         return values[0], values[1] if len(values) == 2 else None
+
+    def _remembered(self, draws: list[tuple[Tensor, Tensor, Tensor | None]], output: str) -> list[Tensor]:
+        """The draws, whose backward pass can also deliver the gradient of the KL."""
+        return gaussian_draw(self, [(*arguments, self.prior_scale) for arguments in draws], output)
 
     def _sample_forward(self, input: Tensor, generator: torch.Generator | None) -> Tensor:
         if self.estimator == "weight":

@@ -101,7 +101,7 @@ def test_transformer_layers_sample_in_eval_too():
 
 
 def test_errors_say_what_is_possible():
-    with pytest.raises(ValueError, match="layer is 'laplace', but it must be one of 'gaussian', 'spike_slab'"):
+    with pytest.raises(ValueError, match="layer is 'laplace', but it must be one of 'gaussian', 'gaussian_spike_slab'"):
         bnn.to_bayesian(network(), "laplace")
     with pytest.raises(ValueError, match=r"1 \(BatchNorm2d\)"):
         bnn.to_bayesian(network(), unsupported="error")

@@ -1,0 +1,261 @@
+"""The Gaussian spike-and-slab prior with closed-form inclusion probabilities, Saha, Liu and Liang (2024), section 3.
+
+A weight is N(0, slab_scale^2) with probability `prior_inclusion_probability`, else N(0, spike_scale^2); its posterior
+is N(mean, scale^2) times Bernoulli(p). In the paper slab_scale is tau_1, spike_scale tau_0 and the prior probability
+pi. Everything depends on the posterior through its second moment mean^2 + scale^2 alone, except the entropy -log scale.
+Every function is elementwise and broadcasts, so the prior may differ between the replicates of a stack.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from bnnlib._checks import check_positive, check_probability
+
+Number = float | Tensor
+
+
+class MixturePrior(NamedTuple):
+    """What the closed forms need of a Gaussian spike-and-slab prior; made by `mixture_prior`.
+
+    Numbers, or tensors that broadcast against the weights.
+    """
+
+    slab_precision: Number  # 1 / tau_1^2
+    spike_precision: Number  # 1 / tau_0^2
+    slab_cost: Number  # log(tau_1 / pi), nats
+    spike_cost: Number  # log(tau_0 / (1 - pi)), nats
+
+
+def mixture_prior(slab_scale: Number, spike_scale: Number, prior_inclusion_probability: Number) -> MixturePrior:
+    """The prior of equation (cfi-prior), (3.1) of the paper, checked and in the form in which it is used.
+
+    Args:
+        slab_scale: standard deviation tau_1 of the slab, a number or a tensor.
+        spike_scale: standard deviation tau_0 of the spike, below tau_1.
+        prior_inclusion_probability: pi, strictly between 0 and 1.
+
+    Raises:
+        ValueError: a scale is not positive, the spike is not narrower than the slab, or pi is not inside (0, 1).
+    """
+    check_positive("slab_scale", slab_scale)
+    check_positive("spike_scale", spike_scale)
+    check_probability("prior_inclusion_probability", prior_inclusion_probability, open_interval=True)
+    if not bool(torch.as_tensor(spike_scale < slab_scale).all()):
+        raise ValueError(
+            f"spike_scale is {_range(spike_scale)} and slab_scale {_range(slab_scale)}, but the spike must be narrower "
+            "than the slab, or inclusion would mean a small weight. Exchange the two, or move them apart."
+        )
+    slab, spike, probability = (_double(v) for v in (slab_scale, spike_scale, prior_inclusion_probability))
+    slab_cost, spike_cost = _log(slab) - _log(probability), _log(spike) - _log1p(-probability)
+    return MixturePrior(slab**-2, spike**-2, slab_cost, spike_cost)
+
+
+def _double(value: Number) -> Number:
+    return value.double() if isinstance(value, Tensor) else float(value)
+
+
+def _range(value: Number) -> str:
+    value = torch.as_tensor(value)
+    return f"{value.item():g}" if value.numel() == 1 else f"{value.min().item():g} to {value.max().item():g}"
+
+
+def _log(value: Number) -> Number:
+    return value.log() if isinstance(value, Tensor) else math.log(value)
+
+
+def _log1p(value: Number) -> Number:
+    return value.log1p() if isinstance(value, Tensor) else math.log1p(value)
+
+
+def inclusion_log_odds(second_moment: Tensor, prior: MixturePrior) -> Tensor:
+    """logit p* = B - A, equation (cfi-log-odds), (3.17) of the paper, in nats: linear in the second moment.
+
+    Args:
+        second_moment: mean^2 + scale^2, any shape.
+        prior: from `mixture_prior`.
+
+    Returns:
+        Tensor of the broadcast shape. Rank weights by this and not by p*, which rounds to 1 for most large weights.
+    """
+    slope = 0.5 * (prior.spike_precision - prior.slab_precision)
+    return slope * second_moment + (prior.spike_cost - prior.slab_cost)
+
+
+def closed_form_inclusion(mean: Tensor, scale: Number, prior: MixturePrior) -> Tensor:
+    """p*, the optimal variational inclusion probability, equation (cfi-inclusion), (3.8) of the paper.
+
+    Args:
+        mean, scale: of the Gaussian posterior, broadcastable; scale 0 gives E[Z | weight = mean] under the prior.
+        prior: from `mixture_prior`.
+    """
+    return torch.sigmoid(inclusion_log_odds(mean.square() + scale**2, prior))
+
+
+def expected_precision(second_moment: Tensor, prior: MixturePrior) -> Tensor:
+    """p* / tau_1^2 + (1 - p*) / tau_0^2 at a second moment, equation (cfi-gradient): the strength of the shrinkage.
+
+    At mean^2 + scale^2 it belongs to the closed form; at a drawn weight's square it is the score of the mixture
+    density divided by the weight, which Bayes by Backprop uses, equation (cfi-bbb-mean).
+    """
+    # from the spike's side: 1 - p* = sigmoid(-log-odds) stays exact where p* rounds to 1 and the spike is narrow
+    spike_share = torch.sigmoid(-inclusion_log_odds(second_moment, prior))
+    return prior.slab_precision + (prior.spike_precision - prior.slab_precision) * spike_share
+
+
+def spike_slab_penalty(mean: Tensor, scale: Tensor, inclusion: Tensor, prior: MixturePrior) -> Tensor:
+    """R(m, sigma, p), equation (cfi-penalty), (3.7) of the paper, per weight in nats; the KL divergence is R - 1/2.
+
+    Args:
+        mean, scale: of the Gaussian posterior.
+        inclusion: p, anywhere in [0, 1].
+        prior: from `mixture_prior`.
+    """
+    cost_slab, cost_spike = _costs(mean.square() + scale.square(), prior)
+    other = 1.0 - inclusion
+    gates = torch.xlogy(inclusion, inclusion) + torch.xlogy(other, other)
+    return inclusion * cost_slab + other * cost_spike + gates - torch.log(scale)
+
+
+def _costs(second_moment: Tensor, prior: MixturePrior) -> tuple[Tensor, Tensor]:
+    """A and B of equation (cfi-inclusion)."""
+    half = 0.5 * second_moment
+    return half * prior.slab_precision + prior.slab_cost, half * prior.spike_precision + prior.spike_cost
+
+
+def spike_slab_profile_penalty(mean: Tensor, scale: Tensor, prior: MixturePrior) -> Tensor:
+    """R*(m, sigma) = R at p*, -logsumexp(-A, -B) - log sigma, equation (cfi-profile), per weight in nats.
+
+    Minimizing it is what alternating between weights and p* does, since p* minimizes R for given weights.
+
+    Args:
+        mean, scale: of the Gaussian posterior.
+        prior: from `mixture_prior`.
+    """
+    cost_slab, cost_spike = _costs(mean.square() + scale.square(), prior)
+    return -torch.logaddexp(-cost_slab, -cost_spike) - torch.log(scale)
+
+
+def spike_slab_profile_grad(mean: Tensor, scale: Tensor, prior: MixturePrior) -> tuple[Tensor, Tensor]:
+    """Gradient of `spike_slab_profile_penalty` in (mean, scale), equation (cfi-gradient), (3.14)-(3.15) of the paper.
+
+    The paper differentiates in sigma^2; this is the derivative in sigma, 2 sigma times that.
+    """
+    precision = expected_precision(mean.square() + scale.square(), prior)
+    return mean * precision, scale * precision - scale.reciprocal()
+
+
+def scale_mixture_log_density(weight: Tensor, prior: MixturePrior) -> Tensor:
+    """log(pi N(w; 0, tau_1^2) + (1 - pi) N(w; 0, tau_0^2)), equation (cfi-marginal-prior), in nats.
+
+    The prior of Bayes by Backprop (Blundell et al., 2015), which is the spike-and-slab prior with Z summed out.
+
+    Args:
+        weight: w, any shape.
+        prior: from `mixture_prior`.
+    """
+    cost_slab, cost_spike = _costs(weight.square(), prior)
+    return torch.logaddexp(-cost_slab, -cost_spike) - 0.5 * math.log(2.0 * math.pi)
+
+
+def scale_mixture_kl_sample(mean: Tensor, scale: Tensor, noise: Tensor, prior: MixturePrior) -> Tensor:
+    """log q(w) - log pi(w) at w = mean + scale * noise: Bayes by Backprop's estimate of a KL without closed form.
+
+    Equation (cfi-bbb), the objective J_B of section 3.3, per weight in nats; unbiased.
+
+    Args:
+        mean, scale: of the Gaussian posterior.
+        noise: standard normal draws.
+        prior: from `mixture_prior`.
+    """
+    entropy = 0.5 * noise.square() + torch.log(scale) + 0.5 * math.log(2.0 * math.pi)
+    return -entropy - scale_mixture_log_density(torch.addcmul(mean, scale, noise), prior)
+
+
+def scale_mixture_grad_sample(mean: Tensor, scale: Tensor, noise: Tensor, prior: MixturePrior) -> tuple[Tensor, Tensor]:
+    """Gradient of `scale_mixture_kl_sample` in (mean, scale), equations (cfi-bbb-mean) and (cfi-bbb-scale).
+
+    (3.13) and (3.16) of the paper; (3.16) is in sigma^2, this in sigma, 2 sigma times that.
+    """
+    weight = torch.addcmul(mean, scale, noise)
+    score = weight * expected_precision(weight.square(), prior)
+    return score, score * noise - scale.reciprocal()
+
+
+def _kl_grad(
+    mean: Tensor, scale: Tensor, noise: Tensor | None, prior: MixturePrior, sampled: bool
+) -> tuple[Tensor, Tensor]:
+    return (
+        scale_mixture_grad_sample(mean, scale, noise, prior) if sampled else spike_slab_profile_grad(mean, scale, prior)
+    )
+
+
+class _MixtureWeight(torch.autograd.Function):
+    """theta = mean + softplus(rho) * noise; the backward pass also adds kl_weight times the KL's gradient."""
+
+    @staticmethod
+    def forward(ctx, mean, rho, noise, prior, kl_weight, sampled):
+        scale = F.softplus(rho)
+        ctx.save_for_backward(mean, scale, noise)
+        ctx.prior, ctx.kl_weight, ctx.sampled = prior, kl_weight, sampled
+        return torch.addcmul(mean, scale, noise)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        mean, scale, noise = ctx.saved_tensors
+        d_mean, d_scale = grad, grad * noise
+        if isinstance(ctx.kl_weight, Tensor) or ctx.kl_weight:
+            kl_mean, kl_scale = _kl_grad(mean, scale, noise, ctx.prior, ctx.sampled)
+            d_mean, d_scale = d_mean + ctx.kl_weight * kl_mean, d_scale.add_(kl_scale.mul_(ctx.kl_weight))
+        # the derivative of softplus at rho, from its value: 1 - exp(-softplus(rho)) = sigmoid(rho)
+        return d_mean, d_scale.mul_(torch.expm1(-scale).neg_()), None, None, None, None
+
+
+def mixture_weight(
+    mean: Tensor, rho: Tensor, noise: Tensor, prior: MixturePrior, kl_weight: Number = 0.0, *, sampled: bool = False
+) -> Tensor:
+    """Reparameterised Gaussian weight mean + softplus(rho) * noise, equation (cfi-reparameterization), (3.5).
+
+    Args:
+        mean, rho: parameters of one shape.
+        noise: standard normal draws of that shape.
+        prior: from `mixture_prior`, in the parameters' dtype.
+        kl_weight: the backward pass adds this multiple of the KL's gradient, which the caller then need not evaluate;
+            a number, or a tensor that broadcasts (one for each replicate of a stack). The loss must have unit weight.
+        sampled: add Bayes by Backprop's estimate (scale-mixture prior) in place of the closed form at p*.
+    """
+    return _MixtureWeight.apply(mean, rho, noise, prior, kl_weight, sampled)
+
+
+class _ProfileKLSum(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, mean, rho, prior, with_value):
+        scale = F.softplus(rho)
+        ctx.save_for_backward(mean, scale)
+        ctx.prior = prior
+        return (spike_slab_profile_penalty(mean, scale, prior) - 0.5).sum() if with_value else mean.new_zeros(())
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        mean, scale = ctx.saved_tensors
+        d_mean, d_scale = spike_slab_profile_grad(mean, scale, ctx.prior)
+        return d_mean.mul_(grad), d_scale.mul_(torch.expm1(-scale).neg_()).mul_(grad), None, None
+
+
+def spike_slab_profile_kl_sum(mean: Tensor, rho: Tensor, prior: MixturePrior, with_value: bool = True) -> Tensor:
+    """Exact KL of q(W) q(Z) at p* to the spike-and-slab prior, summed over all weights: R* - 1/2 each, in nats.
+
+    Args:
+        mean, rho: parameters of one shape; the posterior's scale is softplus(rho).
+        prior: from `mixture_prior`.
+        with_value: with False the value is 0 and only the gradient is exact.
+    """
+    return _ProfileKLSum.apply(mean, rho, prior, with_value)

@@ -1,0 +1,56 @@
+"""Importance of a network's inputs, from the inclusion probabilities along its paths; Saha et al. (2024), section 3.5."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+
+def path_importance(inclusion: Sequence[Tensor]) -> Tensor:
+    """psi, the mean over all paths from an input to an output of the product of the weights' probabilities.
+
+    Equation (cfi-psi), (3.18) of the paper, which has one output; with more, the mean runs over them too. The product
+    is averaged layer by layer, so that it does not leave the range of float64 for any depth.
+
+    Args:
+        inclusion: P of each layer, inputs first, shapes (..., n_l, n_(l-1)): rows are units, columns what they read.
+
+    Returns:
+        Tensor (..., n_0) of float64 in [0, 1].
+
+    Raises:
+        ValueError: there is no layer, one is empty, or two neighbors do not fit.
+    """
+    if not inclusion:
+        raise ValueError("inclusion is empty, but importance needs the probabilities of at least one layer.")
+    for index, layer in enumerate(inclusion):
+        if layer.dim() < 2 or 0 in layer.shape:
+            raise ValueError(
+                f"inclusion[{index}] has shape {tuple(layer.shape)}, but a layer needs (..., units, inputs), both at "
+                "least 1."
+            )
+        if index and layer.shape[-1] != inclusion[index - 1].shape[-2]:
+            raise ValueError(
+                f"inclusion[{index}] reads {layer.shape[-1]} units, but the layer before has "
+                f"{inclusion[index - 1].shape[-2]}. List the layers from the inputs to the outputs."
+            )
+    top = inclusion[-1].double().mean(dim=-2, keepdim=True)  # (..., 1, n_L)
+    for layer in reversed(inclusion[:-1]):
+        top = top @ layer.double() / layer.shape[-2]
+    return top.squeeze(-2)
+
+
+def scaled_importance(psi: Tensor) -> Tensor:
+    """phi, psi shifted and scaled to the range [0, 1] over the inputs, equation (cfi-phi), (3.19) of the paper.
+
+    Args:
+        psi: (..., inputs).
+
+    Returns:
+        Tensor in psi's shape; 0 for all inputs where they are equally important, since their order then says nothing.
+    """
+    low, high = psi.amin(dim=-1, keepdim=True), psi.amax(dim=-1, keepdim=True)
+    spread = high - low
+    return torch.where(spread > 0, (psi - low) / torch.where(spread > 0, spread, 1.0), torch.zeros_like(psi))
