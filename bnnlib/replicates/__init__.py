@@ -2,8 +2,10 @@
 
 from bnnlib.replicates.baselines import StackedHorseshoe, StackedSparseVD
 from bnnlib.replicates.convert import unstack
-from bnnlib.replicates.fit import Divergence, fit_stacked, gaussian_nll
+from bnnlib.replicates.dropout import StackedDropout
+from bnnlib.replicates.fit import Divergence, GaussianLikelihood, fit_stacked, gaussian_nll
 from bnnlib.replicates.layout import Layout
+from bnnlib.replicates.mixture import StackedGaussianSpikeSlab, StackedScaleMixture
 from bnnlib.replicates.network import StackedMLP
 from bnnlib.replicates.posteriors import (
     StackedDeterministic,
@@ -15,12 +17,16 @@ from bnnlib.replicates.pruned import fit_agp, fit_lottery_ticket, prune_stacked
 
 __all__ = [
     "Divergence",
+    "GaussianLikelihood",
     "Layout",
     "StackedDeterministic",
+    "StackedDropout",
     "StackedGaussian",
+    "StackedGaussianSpikeSlab",
     "StackedHorseshoe",
     "StackedMLP",
     "StackedPosterior",
+    "StackedScaleMixture",
     "StackedSparseVD",
     "StackedSpikeSlab",
     "fit_agp",

@@ -2,21 +2,54 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from bnnlib._checks import check_count, check_positive
 from bnnlib.replicates.network import StackedMLP
 
 StepHook = Callable[[StackedMLP, int], None]
+Loss = Callable[[Tensor, Tensor], Tensor]
 EpochHook = Callable[[StackedMLP, int, torch.optim.Optimizer], None]
 
 
 def gaussian_nll(output: Tensor, target: Tensor) -> Tensor:
     """-log N(target; output, 1) averaged over the batch and summed over replicates, without its constant."""
     return 0.5 * (output - target).square().sum() / target.shape[1]
+
+
+class GaussianLikelihood(nn.Module):
+    """-log N(target; output, scale^2), one noise scale a replicate, learned with the weights; a loss of `fit_stacked`.
+
+    Args:
+        replicates: R.
+        initial_scale: initial standard deviation of the noise, in units of the target.
+        minimum: the scale stays above it, so that a network that interpolates does not run off to scale 0.
+
+    Shapes:
+        output, target (R, batch, outputs).
+
+    Raises:
+        ValueError: a scale is not positive.
+    """
+
+    def __init__(self, replicates: int, initial_scale: float = 0.5, minimum: float = 1e-3):
+        super().__init__()
+        self.minimum = float(check_positive("minimum", minimum))
+        start = math.log(check_positive("initial_scale", initial_scale))
+        self.log_scale = nn.Parameter(torch.full((check_count("replicates", replicates), 1), start))
+
+    def scale(self) -> Tensor:
+        """Standard deviations of the noise, shape (R,)."""
+        return self.log_scale.detach().exp().clamp_min(self.minimum)[:, 0]
+
+    def forward(self, output: Tensor, target: Tensor) -> Tensor:
+        log_scale = self.log_scale.clamp_min(math.log(self.minimum)).unsqueeze(2)
+        each = 0.5 * (output - target).square() * torch.exp(-2.0 * log_scale) + log_scale
+        return each.sum() / target.shape[1]
 
 
 class Divergence(FloatingPointError):
@@ -38,6 +71,11 @@ def check_finite(model: StackedMLP, epoch: int, learning_rate: float) -> None:
         )
 
 
+def trainable(model: StackedMLP, loss: Loss) -> list[nn.Parameter]:
+    """The parameters of the stack and of its loss."""
+    return [*model.parameters(), *(loss.parameters() if isinstance(loss, nn.Module) else ())]
+
+
 def fit_stacked(
     model: StackedMLP,
     x: Tensor,
@@ -47,7 +85,8 @@ def fit_stacked(
     batch_size: int,
     learning_rate: float,
     generator: torch.Generator | None = None,
-    kl_scale: float = 1.0,
+    kl_scale: float | Tensor = 1.0,
+    loss: Loss = gaussian_nll,
     after_step: StepHook | None = None,
     after_epoch: EpochHook | None = None,
     optimizer: torch.optim.Optimizer | None = None,
@@ -64,7 +103,10 @@ def fit_stacked(
         y: targets, shape (n, R, outputs).
         epochs, batch_size, learning_rate: of the training; the last batch of an epoch may be smaller.
         generator: of permutations and noise, on the model's device.
-        kl_scale: 1 for the exact negative ELBO (svb-elbo); below 1 the posterior is tempered.
+        kl_scale: 1 for the exact negative ELBO (svb-elbo); below 1 the posterior is tempered. A tensor (R, 1) gives
+            each replicate its own, where the posterior's draw adds the gradient of its KL (`fuses_kl`).
+        loss: called as loss(output, target), the mean NLL over the batch summed over replicates; the parameters of a
+            module, such as `GaussianLikelihood`, are trained too.
         after_step: called as after_step(model, step); pruning schedules hang here.
         after_epoch: called as after_epoch(model, epoch, optimizer) once an epoch; checkpoints and curves hang here.
         optimizer, first_epoch: to go on from a checkpoint.
@@ -86,7 +128,7 @@ def fit_stacked(
             "stack your data sets along the second dimension."
         )
     n, fuses = len(x), model.posterior.fuses_kl
-    optimizer = optimizer or torch.optim.Adam(model.parameters(), lr=learning_rate, fused=True)
+    optimizer = optimizer or torch.optim.Adam(trainable(model, loss), lr=learning_rate, fused=True)
     batch_x, batch_y = (t.new_empty(min(batch_size, n), *t.shape[1:]) for t in (x, y))
     steps_per_epoch = -(-n // batch_size)
     model.train()
@@ -96,11 +138,11 @@ def fit_stacked(
             # into a buffer: a fresh allocation of this size costs more in page faults than the copy itself
             bx = torch.index_select(x, 0, rows, out=batch_x[: len(rows)]).transpose(0, 1)
             by = torch.index_select(y, 0, rows, out=batch_y[: len(rows)]).transpose(0, 1)
-            loss = gaussian_nll(model(bx, generator, kl_scale / n if fuses else 0.0), by)
+            objective = loss(model(bx, generator, kl_scale / n if fuses else 0.0), by)
             if not fuses and kl_scale:
-                loss = loss + kl_scale / n * model.posterior.kl_divergence().sum()
+                objective = objective + kl_scale / n * model.posterior.kl_divergence().sum()
             optimizer.zero_grad()
-            loss.backward()
+            objective.backward()
             optimizer.step()
             if after_step:
                 after_step(model, epoch * steps_per_epoch + k)
