@@ -1,4 +1,4 @@
-"""Importance of a network's inputs, from the inclusion probabilities along its paths; Saha et al. (2024), section 3.5."""
+"""Importance of a network's inputs from inclusion probabilities along paths, Saha et al. (2024), section 3.5."""
 
 from __future__ import annotations
 
