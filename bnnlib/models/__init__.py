@@ -1,7 +1,21 @@
-"""The networks of the papers: fully connected, convolutional for 28 x 28 images, residual for 32 x 32 ones."""
+"""The networks of the papers: fully connected, convolutional for 28 x 28 images, residual and VGG for 32 x 32 ones."""
 
 from bnnlib.models.cnn import Dropout, cnn_batch_norm, cnn_two_conv
+from bnnlib.models.lenet import lenet5_caffe, lenet_300_100
 from bnnlib.models.mlp import ACTIVATIONS, mlp
 from bnnlib.models.resnet import ResNet, resnet, resnet20
+from bnnlib.models.vgg import vgg_like
 
-__all__ = ["ACTIVATIONS", "Dropout", "ResNet", "cnn_batch_norm", "cnn_two_conv", "mlp", "resnet", "resnet20"]
+__all__ = [
+    "ACTIVATIONS",
+    "Dropout",
+    "ResNet",
+    "cnn_batch_norm",
+    "cnn_two_conv",
+    "lenet5_caffe",
+    "lenet_300_100",
+    "mlp",
+    "resnet",
+    "resnet20",
+    "vgg_like",
+]

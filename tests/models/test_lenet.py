@@ -1,0 +1,90 @@
+"""The LeNets: sizes, names, equality with the layers written out, Bayesian layers."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from bnnlib.models import lenet5_caffe, lenet_300_100
+from bnnlib.nn import (
+    GaussianConv2d,
+    GaussianLinear,
+    GaussianSpikeSlabConv2d,
+    GaussianSpikeSlabLinear,
+    bayesian_layers,
+    mean_weights,
+    use_generator,
+)
+
+MIXTURE = {"slab_scale": 1.0, "spike_scale": 0.0067}
+
+
+def seeded(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def count(model):
+    return sum(p.numel() for p in model.parameters())
+
+
+def images(n=6):
+    return torch.rand(n, 1, 28, 28, generator=seeded(7))
+
+
+def test_sizes_are_the_literatures():
+    assert count(lenet_300_100()) == 266_610
+    assert count(lenet5_caffe()) == 431_080
+
+
+def test_names_can_be_read():
+    layers = ("conv1", "conv2", "fc1", "fc2")
+    assert list(dict(lenet5_caffe().named_parameters())) == [f"{n}.{k}" for n in layers for k in ("weight", "bias")]
+
+
+def test_lenet_300_100_is_the_layers_written_out():
+    model, x = lenet_300_100(generator=seeded()).double(), images().double()
+    layers = [module for module in model if isinstance(module, torch.nn.Linear)]
+    assert [tuple(layer.weight.shape) for layer in layers] == [(300, 784), (100, 300), (10, 100)]
+    h = F.relu(layers[0](x.flatten(1)))
+    expected = layers[2](F.relu(layers[1](h)))
+    torch.testing.assert_close(model(x), expected, rtol=1e-12, atol=1e-12)  # the same sums in float64
+
+
+def test_lenet5_is_the_layers_written_out():
+    model, x = lenet5_caffe(generator=seeded()).double(), images().double()
+    # ReLU before the pooling, as the literature draws it: the order does not matter
+    h = F.max_pool2d(F.relu(F.conv2d(x, model.conv1.weight, model.conv1.bias)), 2)
+    h = F.max_pool2d(F.relu(F.conv2d(h, model.conv2.weight, model.conv2.bias)), 2)
+    assert h.shape == (6, 50, 4, 4)
+    expected = model.fc2(F.relu(model.fc1(h.flatten(1))))
+    torch.testing.assert_close(model(x), expected, rtol=1e-12, atol=1e-12)  # the same sums in float64
+
+
+@pytest.mark.parametrize(
+    ("plain", "bayesian"),
+    [
+        (lenet_300_100, lambda **k: lenet_300_100(GaussianSpikeSlabLinear, **MIXTURE, **k)),
+        (lenet5_caffe, lambda **k: lenet5_caffe(GaussianSpikeSlabConv2d, GaussianSpikeSlabLinear, **MIXTURE, **k)),
+    ],
+)
+def test_bayesian_layers_start_where_the_deterministic_ones_do(plain, bayesian):
+    torch.manual_seed(1)
+    model, reference = bayesian(generator=seeded(3)), plain(generator=seeded(3))
+    assert len(bayesian_layers(model)) == len([p for p in reference.parameters() if p.dim() > 1])
+    assert all(layer.spike_scale == 0.0067 for layer in bayesian_layers(model))
+    with mean_weights(model):
+        assert torch.equal(model(images()), reference(images()))
+    with use_generator(seeded(5)):
+        assert not torch.equal(model(images()), reference(images()))
+    other = plain(generator=seeded(4))
+    assert not torch.equal(reference(images()), other(images()))
+
+
+def test_options_reach_convolutions_and_linear_layers():
+    model = lenet5_caffe(GaussianConv2d, GaussianLinear, prior_scale=0.3, estimator="local")
+    assert [layer.prior_scale for layer in bayesian_layers(model)] == [0.3] * 4
+    assert [layer.estimator for layer in bayesian_layers(model)] == ["local"] * 4
+
+
+def test_a_spike_as_wide_as_the_slab_is_refused():
+    with pytest.raises(ValueError, match="narrower"):
+        lenet5_caffe(GaussianSpikeSlabConv2d, GaussianSpikeSlabLinear, slab_scale=0.1, spike_scale=0.1)
