@@ -19,6 +19,7 @@ from torch.autograd.function import once_differentiable
 from bnnlib._checks import check_positive, check_probability
 
 Number = float | Tensor
+NARROWEST_SPIKE = 1e-19
 
 
 class MixturePrior(NamedTuple):
@@ -42,7 +43,8 @@ def mixture_prior(slab_scale: Number, spike_scale: Number, prior_inclusion_proba
         prior_inclusion_probability: pi, strictly between 0 and 1.
 
     Raises:
-        ValueError: a scale is not positive, the spike is not narrower than the slab, or pi is not inside (0, 1).
+        ValueError: a scale is not positive, the spike is not narrower than the slab or narrower than float32 can
+            tell from 0, or pi is not inside (0, 1).
     """
     check_positive("slab_scale", slab_scale)
     check_positive("spike_scale", spike_scale)
@@ -51,6 +53,11 @@ def mixture_prior(slab_scale: Number, spike_scale: Number, prior_inclusion_proba
         raise ValueError(
             f"spike_scale is {_range(spike_scale)} and slab_scale {_range(slab_scale)}, but the spike must be narrower "
             "than the slab, or inclusion would mean a small weight. Exchange the two, or move them apart."
+        )
+    if not bool(torch.as_tensor(spike_scale > NARROWEST_SPIKE).all()):
+        raise ValueError(
+            f"spike_scale is {_range(spike_scale)}, but below {NARROWEST_SPIKE:g} its precision 1 / spike_scale^2 "
+            "leaves the range of float32. For so narrow a spike use the Dirac spike of bnnlib.nn.SpikeSlabLinear."
         )
     slab, spike, probability = (_double(v) for v in (slab_scale, spike_scale, prior_inclusion_probability))
     slab_cost, spike_cost = _log(slab) - _log(probability), _log(spike) - _log1p(-probability)

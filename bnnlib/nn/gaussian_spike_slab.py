@@ -75,7 +75,8 @@ class _MixtureLayer(_GaussianLayer):
     def extra_repr(self) -> str:
         return (
             f"{super(_GaussianLayer, self).extra_repr()}, slab_scale={self.slab_scale:g}, "
-            f"spike_scale={self.spike_scale:g}, prior_inclusion_probability={self.prior_inclusion_probability:g}"
+            f"spike_scale={self.spike_scale:g}, prior_inclusion_probability={self.prior_inclusion_probability:g}, "
+            f"estimator={self.estimator!r}"
         )
 
 
@@ -88,13 +89,30 @@ class _GaussianSpikeSlabLayer(_MixtureLayer):
 class _ScaleMixtureLayer(_MixtureLayer):
     _sampled = True
 
+    def _init_posterior(
+        self,
+        *,
+        slab_scale: float,
+        spike_scale: float,
+        prior_inclusion_probability: float = 0.5,
+        initial_scale: float = 0.0025,
+    ) -> None:
+        # no choice of estimator: the divergence needs the weights that the pass has drawn
+        super()._init_posterior(
+            slab_scale=slab_scale,
+            spike_scale=spike_scale,
+            prior_inclusion_probability=prior_inclusion_probability,
+            initial_scale=initial_scale,
+        )
+
     def kl_divergence(self, with_value: bool = True) -> Tensor:
         """Unbiased estimate from one fresh draw of the KL to the scale mixture in nats, (cfi-bbb): it has no closed
         form, and the noise comes from `use_generator`."""
-        return sum(
+        estimate = sum(
             scale_mixture_kl_sample(mean, F.softplus(rho), draw_normal(mean), self._prior).sum()
             for mean, rho in self._pairs()
         )
+        return estimate if with_value else estimate - estimate.detach()
 
 
 class GaussianSpikeSlabLinear(_GaussianSpikeSlabLayer, nn.Linear):
@@ -243,8 +261,7 @@ class ScaleMixtureConv2d(_ScaleMixtureLayer, nn.Conv2d):
     Args:
         in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode, device, dtype:
             as for `nn.Conv2d`.
-        slab_scale, spike_scale, prior_inclusion_probability, initial_scale: as for
-            `ScaleMixtureLinear`.
+        slab_scale, spike_scale, prior_inclusion_probability, initial_scale: as for `ScaleMixtureLinear`.
 
     Shapes:
         input (N, C_in, H, W) or (C_in, H, W), output likewise.
