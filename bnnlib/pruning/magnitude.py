@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 
-from bnnlib._checks import check_probability
+from bnnlib.pruning.ranking import rank_mask
 
 
 def magnitude_mask(weight: Tensor, sparsity: float, batch_dims: int = 0) -> Tensor:
@@ -20,12 +19,6 @@ def magnitude_mask(weight: Tensor, sparsity: float, batch_dims: int = 0) -> Tens
         Tensor of bool in weight's shape. Ties are broken by position, so exactly the asked number is removed.
 
     Raises:
-        ValueError: sparsity is outside [0, 1].
+        ValueError: sparsity is outside [0, 1], or weight is empty or has NaN.
     """
-    check_probability("sparsity", sparsity)
-    flat = weight.detach().abs().reshape(*weight.shape[:batch_dims], -1)
-    remove = round(sparsity * flat.shape[-1])
-    order = flat.argsort(dim=-1, stable=True)
-    mask = torch.ones_like(flat, dtype=torch.bool)
-    mask.scatter_(-1, order[..., :remove], False)
-    return mask.reshape(weight.shape)
+    return rank_mask(weight.detach().abs(), sparsity, batch_dims)
