@@ -1,0 +1,157 @@
+"""Bayes by Backprop's scale mixture against torch.distributions, float32, and the draws that add a KL's gradient."""
+
+import pytest
+import torch
+from torch.distributions import Categorical, MixtureSameFamily, Normal
+
+from bnnlib import functional as bF
+
+DOUBLE = torch.float64
+
+
+def test_scale_mixture_density_is_torch_s_mixture(random_problems):
+    (weight, _), (slab, spike, pi) = random_problems(3_000, seed=5)
+    mixture = MixtureSameFamily(
+        Categorical(probs=torch.stack([pi, 1 - pi], dim=-1)),
+        Normal(torch.zeros(len(pi), 2, dtype=DOUBLE), torch.stack([slab, spike], dim=-1)),
+    )
+    prior = bF.mixture_prior(slab, spike, pi)
+    # Categorical clamps probabilities to eps, 2e-16: nothing for pi above 1e-9
+    torch.testing.assert_close(bF.scale_mixture_log_density(weight, prior), mixture.log_prob(weight), rtol=1e-9,
+                               atol=1e-9)  # fmt: skip
+    weight = weight.clone().requires_grad_()
+    (score,) = torch.autograd.grad(-bF.scale_mixture_log_density(weight, prior).sum(), weight)
+    weight = weight.detach()
+    torch.testing.assert_close(weight * bF.expected_precision(weight.square(), prior), score, rtol=1e-12, atol=0)
+
+
+def test_bayes_by_backprop_s_gradient_is_autograd_s_and_the_paper_s(random_problems):
+    """(3.13) and (3.16) as printed, against autograd of log q(w) - log pi(w) through w = m + sigma eps."""
+    (mean, scale), settings = random_problems()
+    prior = bF.mixture_prior(*settings)
+    noise = torch.randn(len(mean), generator=torch.Generator().manual_seed(6), dtype=DOUBLE)
+    m, s = mean.clone().requires_grad_(), scale.clone().requires_grad_()
+    w = m + s * noise
+    f = Normal(m, s).log_prob(w) - bF.scale_mixture_log_density(w, prior)
+    sample = bF.scale_mixture_kl_sample(mean, scale, noise, prior)
+    torch.testing.assert_close(sample, f.detach(), rtol=1e-10, atol=1e-10)
+    found = bF.scale_mixture_grad_sample(mean, scale, noise, prior)
+    ours = torch.autograd.grad(bF.scale_mixture_kl_sample(m, s, noise, prior).sum(), (m, s))
+    weight = mean + scale * noise
+    strength = bF.expected_precision(weight.square(), prior)
+    terms = (weight * strength).abs(), (weight * noise * strength).abs() + 1 / scale
+    ratio, inverse = mean / scale, scale**-2
+    printed = (
+        0.5 * (ratio * noise + noise**2) * (strength - inverse) + 0.5 * inverse * (noise**2 - 1 + ratio * noise)
+    ) * (2 * scale)
+    # mean + scale * noise may cancel: the log-odds of the sum are off by the rounding of weight^2 / tau_0^2
+    rounding = 1e-12 + 1e-15 * (mean.abs() + (scale * noise).abs()) * weight.abs() / settings[1] ** 2
+    for a, b, size in zip(found, ours, terms, strict=True):
+        assert ((a - b).abs() / size <= rounding).all()
+    size = terms[1] + (ratio * noise).abs() * inverse * scale
+    assert ((printed - found[1]).abs() / size <= 10 * rounding).all()
+
+
+CASES = [
+    (0.3, 0.2, 1.0, 0.1, 0.5),
+    (-0.02, 0.05, 2.7, 0.01, 0.2),
+    (1.5, 0.4, 1.0, 0.3, 0.9),
+    (0.0, 0.01, 0.5, 0.02, 0.1),
+]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_mean_of_bayes_by_backprop_s_gradient_is_that_of_its_divergence(case):
+    mean, scale, *settings = (torch.tensor(v, dtype=DOUBLE) for v in case)
+    prior = bF.mixture_prior(*settings)
+    m, s = mean.clone().requires_grad_(), scale.clone().requires_grad_()
+    slab, spike, pi = settings
+    # the divergence by a rule in w around the posterior, which has no noise in it
+    grid = (mean + scale * torch.linspace(-12, 12, 400_001, dtype=DOUBLE)).detach()
+    posterior = Normal(m, s).log_prob(grid)
+    mixture = torch.logaddexp(pi.log() + Normal(0.0 * pi, slab).log_prob(grid),
+                              (1 - pi).log() + Normal(0.0 * pi, spike).log_prob(grid))  # fmt: skip
+    divergence = torch.trapezoid(posterior.exp() * (posterior - mixture), grid)
+    expected = torch.autograd.grad(divergence, (m, s))
+    eps = torch.linspace(-12, 12, 400_001, dtype=DOUBLE)
+    density = Normal(0.0, 1.0).log_prob(eps).exp()
+    mean_grid, scale_grid = mean.expand_as(eps), scale.expand_as(eps)
+    value = torch.trapezoid(density * bF.scale_mixture_kl_sample(mean_grid, scale_grid, eps, prior), eps)
+    # a trapezoidal rule of a smooth function that vanishes at both ends is exact to rounding
+    assert value.item() == pytest.approx(divergence.item(), rel=1e-9, abs=1e-10)
+    # summing W's indicator out can only lose divergence
+    assert -1e-12 < value.item() < bF.spike_slab_profile_penalty(mean, scale, prior).item() - 0.5 + 1e-12
+    samples = bF.scale_mixture_grad_sample(mean_grid, scale_grid, eps, prior)
+    g = torch.Generator().manual_seed(0)
+    noise = torch.randn(200_000, generator=g, dtype=DOUBLE)
+    drawn = bF.scale_mixture_grad_sample(mean.expand_as(noise), scale.expand_as(noise), noise, prior)
+    for exact, values, random in zip(expected, samples, drawn, strict=True):
+        assert torch.trapezoid(density * values, eps).item() == pytest.approx(exact.item(), rel=1e-8, abs=1e-8)
+        # five standard errors of 200,000 draws
+        assert abs(random.mean() - exact) < 5 * random.std() / len(noise) ** 0.5
+
+
+def test_float32_is_accurate_over_the_papers_range(random_problems):
+    """log tau_1 in [-3, 3], log tau_0 in [-8, -1]: no NaN, no infinity, errors of a few roundings of the log-odds."""
+    (mean, scale), settings = random_problems(20_000, seed=7)
+    small = [t.float() for t in (mean, scale)]
+    mean, scale = (t.double() for t in small)
+    prior = bF.mixture_prior(*settings)
+    narrow = bF.MixturePrior(*(t.float() for t in prior))
+    noise = torch.randn(len(mean), generator=torch.Generator().manual_seed(8))
+    odds = bF.inclusion_log_odds(mean.square() + scale.square(), prior)
+    # 2^-24 for each of about four roundings of numbers as large as the costs (30 nats) and the odds themselves
+    doubt = 4 * 2.0**-24 * (odds.abs() + 30)
+    p, p_small = bF.closed_form_inclusion(mean, scale, prior), bF.closed_form_inclusion(*small, narrow)
+    assert p_small.dtype == torch.float32 and ((p - p_small).abs() <= doubt.clamp_max(1) * p * (1 - p) + 2e-7).all()
+    assert (p - p_small).abs().max() < 5e-6
+    values = bF.spike_slab_profile_penalty(mean, scale, prior), bF.spike_slab_profile_penalty(*small, narrow)
+    torch.testing.assert_close(values[1].double(), values[0], rtol=2e-6, atol=1e-5)
+    exact, found = bF.spike_slab_profile_grad(mean, scale, prior), bF.spike_slab_profile_grad(*small, narrow)
+    precision = bF.expected_precision(mean.square() + scale.square(), prior)
+    for a, b, size in zip(exact, found, (mean.abs() * precision, scale * precision + 1 / scale), strict=True):
+        # the spike's share e^-odds carries the odds' error as a relative one
+        assert b.isfinite().all() and ((a - b).abs() <= (2 * doubt + 1e-6) * size + 1e-30).all()
+    drawn = (*bF.scale_mixture_grad_sample(*small, noise, narrow), bF.scale_mixture_kl_sample(*small, noise, narrow))
+    assert all(t.isfinite().all() for t in drawn)
+    tracked = [t.clone().requires_grad_() for t in small]
+    value = bF.spike_slab_profile_penalty(*tracked, narrow) + bF.scale_mixture_kl_sample(*tracked, noise, narrow)
+    assert all(t.isfinite().all() for t in torch.autograd.grad(value.sum(), tracked))
+
+
+@pytest.mark.parametrize("sampled", [False, True])
+@pytest.mark.parametrize("kl_weight", [0.3, "tensor"])
+def test_the_weight_s_backward_pass_adds_the_gradient_of_the_divergence(sampled, kl_weight):
+    g = torch.Generator().manual_seed(0)
+    shape = (3, 40)
+    kl_weight = torch.tensor([[0.1], [0.5], [2.0]], dtype=DOUBLE) if kl_weight == "tensor" else kl_weight
+    mean, rho, noise = (torch.randn(shape, generator=g, dtype=DOUBLE) for _ in range(3))
+    mean, rho = mean.mul_(0.2).requires_grad_(), (rho - 2).requires_grad_()
+    columns = torch.tensor([[1.0, 2.0, 0.3], [0.1, 0.05, 0.01], [0.2, 0.5, 0.9]], dtype=DOUBLE).unsqueeze(2)
+    prior = bF.mixture_prior(*columns)
+    fused = torch.autograd.grad(bF.mixture_weight(mean, rho, noise, prior, kl_weight, sampled=sampled).sin().sum(),
+                                (mean, rho))  # fmt: skip
+    scale = torch.nn.functional.softplus(rho)
+    each = bF.scale_mixture_kl_sample(mean, scale, noise, prior) if sampled else (
+        bF.spike_slab_profile_penalty(mean, scale, prior) - 0.5
+    )  # fmt: skip
+    loss = (mean + scale * noise).sin().sum() + (kl_weight * each).sum()
+    for a, b in zip(fused, torch.autograd.grad(loss, (mean, rho)), strict=True):
+        # 1 - exp(-softplus) for the sigmoid loses digits where the scale is small: e^-6 here
+        torch.testing.assert_close(a, b, rtol=1e-11, atol=1e-12)
+
+
+def test_the_summed_divergence_has_its_value_and_the_same_gradient_with_and_without_it():
+    g = torch.Generator().manual_seed(0)
+    mean = (0.1 * torch.randn(50, generator=g, dtype=DOUBLE)).requires_grad_()
+    rho = (torch.randn(50, generator=g, dtype=DOUBLE) - 3).requires_grad_()
+    prior = bF.mixture_prior(1.0, 0.05, 0.3)
+    each = bF.spike_slab_profile_penalty(mean, torch.nn.functional.softplus(rho), prior) - 0.5
+    total = bF.spike_slab_profile_kl_sum(mean, rho, prior)
+    torch.testing.assert_close(total, each.sum(), rtol=1e-13, atol=0)
+    silent = bF.spike_slab_profile_kl_sum(mean, rho, prior, with_value=False)
+    assert silent.item() == 0.0
+    expected = torch.autograd.grad(each.sum(), (mean, rho))
+    for value in (total, silent):
+        for a, b in zip(torch.autograd.grad(3.0 * value, (mean, rho)), expected, strict=True):
+            torch.testing.assert_close(a, 3.0 * b, rtol=1e-11, atol=1e-12)
