@@ -10,10 +10,17 @@ from torch import nn
 
 from bnnlib import nn as bnn
 
+# where the random initial weights lie on both sides of the threshold p* = 1/2
+MIXTURE = {"slab_scale": 1.0, "spike_scale": 0.1}
+
 LINEAR: dict[str, Callable[..., nn.Module]] = {
     "gaussian": bnn.GaussianLinear,
     "gaussian-local": lambda *a, **k: bnn.GaussianLinear(*a, estimator="local", **k),
     "gaussian-flipout": lambda *a, **k: bnn.GaussianLinear(*a, estimator="flipout", **k),
+    "gaussian-spike-slab": lambda *a, **k: bnn.GaussianSpikeSlabLinear(*a, **MIXTURE, **k),
+    "gaussian-spike-slab-local": lambda *a, **k: bnn.GaussianSpikeSlabLinear(*a, **MIXTURE, estimator="local", **k),
+    "gaussian-spike-slab-flipout": lambda *a, **k: bnn.GaussianSpikeSlabLinear(*a, **MIXTURE, estimator="flipout", **k),
+    "scale-mixture": lambda *a, **k: bnn.ScaleMixtureLinear(*a, **MIXTURE, **k),
     "spike-slab": lambda *a, **k: bnn.SpikeSlabLinear(*a, prior_inclusion_probability=1e-3, **k),
     "sparse-vd": bnn.SparseVDLinear,
     "horseshoe": bnn.HorseshoeLinear,
@@ -22,6 +29,10 @@ CONV: dict[str, Callable[..., nn.Module]] = {
     "gaussian": bnn.GaussianConv2d,
     "gaussian-local": lambda *a, **k: bnn.GaussianConv2d(*a, estimator="local", **k),
     "gaussian-flipout": lambda *a, **k: bnn.GaussianConv2d(*a, estimator="flipout", **k),
+    "gaussian-spike-slab": lambda *a, **k: bnn.GaussianSpikeSlabConv2d(*a, **MIXTURE, **k),
+    "gaussian-spike-slab-local": lambda *a, **k: bnn.GaussianSpikeSlabConv2d(*a, **MIXTURE, estimator="local", **k),
+    "gaussian-spike-slab-flipout": lambda *a, **k: bnn.GaussianSpikeSlabConv2d(*a, **MIXTURE, estimator="flipout", **k),
+    "scale-mixture": lambda *a, **k: bnn.ScaleMixtureConv2d(*a, **MIXTURE, **k),
     "spike-slab": lambda *a, **k: bnn.SpikeSlabConv2d(*a, prior_inclusion_probability=1e-3, **k),
     "sparse-vd": bnn.SparseVDConv2d,
 }
@@ -48,11 +59,22 @@ def conv(request) -> Callable[..., nn.Module]:
     return CONV[request.param]
 
 
-@pytest.fixture
-def network(linear) -> nn.Sequential:
-    """A 5-4-2 network of each linear layer in turn, in float64, away from its initial values."""
+def small_network(linear: Callable[..., nn.Module]) -> nn.Sequential:
+    """A 5-4-2 network of a linear layer, in float64, away from its initial values."""
     torch.manual_seed(0)
     return disturb(nn.Sequential(linear(5, 4), nn.Tanh(), linear(4, 2)).double())
+
+
+@pytest.fixture
+def network(linear) -> nn.Sequential:
+    """The small network of each linear layer in turn."""
+    return small_network(linear)
+
+
+@pytest.fixture(params=[name for name in LINEAR if name != "scale-mixture"])
+def exact_network(request) -> nn.Sequential:
+    """The small network of each linear layer whose divergence has a closed form."""
+    return small_network(LINEAR[request.param])
 
 
 @pytest.fixture

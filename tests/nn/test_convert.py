@@ -23,6 +23,13 @@ def network():
 
 KINDS = {
     "gaussian": ({"estimator": "flipout", "prior_scale": 0.7}, bnn.GaussianLinear, bnn.GaussianConv2d),
+    "gaussian_spike_slab": (
+        # so narrow a spike that all weights of this network are selected
+        {"slab_scale": 1.0, "spike_scale": 1e-4, "estimator": "local"},
+        bnn.GaussianSpikeSlabLinear,
+        bnn.GaussianSpikeSlabConv2d,
+    ),
+    "scale_mixture": ({"slab_scale": 1.0, "spike_scale": 1e-4}, bnn.ScaleMixtureLinear, bnn.ScaleMixtureConv2d),
     "spike_slab": ({"prior_inclusion_probability": 1e-4}, bnn.SpikeSlabLinear, bnn.SpikeSlabConv2d),
     "sparse_vd": ({"initial_scale": 1e-4}, bnn.SparseVDLinear, bnn.SparseVDConv2d),
     "horseshoe": ({"layer_scale": 0.1}, bnn.HorseshoeLinear, nn.Conv2d),

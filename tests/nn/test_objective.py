@@ -41,59 +41,61 @@ def test_a_layer_used_twice_counts_once():
     assert bnn.kl_divergence(nn.Sequential(layer, nn.ReLU(), layer)) == layer.kl_divergence()
 
 
-def test_kl_gradient_has_value_zero_and_the_exact_gradient(network, x):
-    expected = gradients(network, x, lambda out: out.sin().mean() + bnn.kl_divergence(network) / 10)
-    assert_same(gradients(network, x, lambda out: out.sin().mean() + bnn.kl_gradient(network) / 10), expected)
-    assert bnn.kl_gradient(network).item() == 0.0
+def test_kl_gradient_has_value_zero_and_the_exact_gradient(exact_network, x):
+    expected = gradients(exact_network, x, lambda out: out.sin().mean() + bnn.kl_divergence(exact_network) / 10)
+    assert_same(
+        gradients(exact_network, x, lambda out: out.sin().mean() + bnn.kl_gradient(exact_network) / 10), expected
+    )
+    assert bnn.kl_gradient(exact_network).item() == 0.0
 
 
-def test_kl_gradient_is_exact_however_the_passes_are_ordered(network, x):
+def test_kl_gradient_is_exact_however_the_passes_are_ordered(exact_network, x):
     def total(run):
-        network.zero_grad(set_to_none=True)
+        exact_network.zero_grad(set_to_none=True)
         with bnn.use_generator(generator(3)):
             run()
-        return [p.grad.clone() for p in network.parameters()]
+        return [p.grad.clone() for p in exact_network.parameters()]
 
     def nll():
-        return network(x).sin().mean()
+        return exact_network(x).sin().mean()
 
     def reference():
-        (nll() + nll() + bnn.kl_divergence(network) / 10).backward()
+        (nll() + nll() + bnn.kl_divergence(exact_network) / 10).backward()
 
     def accumulated():  # the second pass's graph is gone when the divergence is asked for
         nll().backward()
         nll().backward()
-        (bnn.kl_gradient(network) / 10).backward()
+        (bnn.kl_gradient(exact_network) / 10).backward()
 
     def two_passes():
-        (nll() + nll() + bnn.kl_gradient(network) / 10).backward()
+        (nll() + nll() + bnn.kl_gradient(exact_network) / 10).backward()
 
     def before_the_pass():
-        divergence = bnn.kl_gradient(network) / 10
+        divergence = bnn.kl_gradient(exact_network) / 10
         (nll() + nll() + divergence).backward()
 
     def separately():
         loss = nll() + nll()
-        (bnn.kl_gradient(network) / 10).backward(retain_graph=True)
+        (bnn.kl_gradient(exact_network) / 10).backward(retain_graph=True)
         loss.backward()
 
     def halves():
         loss = nll() + nll()
-        loss = loss + bnn.kl_gradient(network) / 20
-        (loss + bnn.kl_gradient(network) / 20).backward()
+        loss = loss + bnn.kl_gradient(exact_network) / 20
+        (loss + bnn.kl_gradient(exact_network) / 20).backward()
 
     expected = total(reference)
     for run in (accumulated, two_passes, before_the_pass, separately, halves):
         assert_same(total(run), expected)
 
 
-def test_kl_gradient_follows_parameters_that_changed_after_the_pass(network, x):
-    network(x)
+def test_kl_gradient_follows_parameters_that_changed_after_the_pass(exact_network, x):
+    exact_network(x)
     with torch.no_grad():
-        for p in network.parameters():
+        for p in exact_network.parameters():
             p.mul_(1.1)
-    ours = torch.autograd.grad(bnn.kl_gradient(network), list(network.parameters()), allow_unused=True)
-    theirs = torch.autograd.grad(bnn.kl_divergence(network), list(network.parameters()), allow_unused=True)
+    ours = torch.autograd.grad(bnn.kl_gradient(exact_network), list(exact_network.parameters()), allow_unused=True)
+    theirs = torch.autograd.grad(bnn.kl_divergence(exact_network), list(exact_network.parameters()), allow_unused=True)
     for a, b in zip(ours, theirs, strict=True):
         assert (a is None and b is None) or torch.allclose(a, b, rtol=1e-12, atol=1e-14)
 
@@ -122,14 +124,19 @@ def test_a_training_step_s_draw_is_not_kept_alive_by_the_model(x):
     assert node() is None
 
 
-def test_elbo_is_nll_plus_scaled_divergence(network, x):
+def test_elbo_is_nll_plus_scaled_divergence(exact_network, x):
     nll = torch.tensor(2.0, dtype=torch.float64)
-    divergence = bnn.kl_divergence(network).item()
-    assert bnn.elbo_loss(nll, network, 50).item() == pytest.approx(2.0 + divergence / 50, rel=1e-12)
-    assert bnn.elbo_loss(nll, network, 50, kl_scale=0.1).item() == pytest.approx(2.0 + divergence / 500, rel=1e-12)
-    assert bnn.elbo_loss(nll, network, 50, with_value=False).item() == 2.0
-    expected = gradients(network, x, lambda out: bnn.elbo_loss(out.sin().mean(), network, 50, 0.3))
-    assert_same(gradients(network, x, lambda out: bnn.elbo_loss(out.sin().mean(), network, 50, 0.3, False)), expected)
+    divergence = bnn.kl_divergence(exact_network).item()
+    assert bnn.elbo_loss(nll, exact_network, 50).item() == pytest.approx(2.0 + divergence / 50, rel=1e-12)
+    assert bnn.elbo_loss(nll, exact_network, 50, kl_scale=0.1).item() == pytest.approx(
+        2.0 + divergence / 500, rel=1e-12
+    )
+    assert bnn.elbo_loss(nll, exact_network, 50, with_value=False).item() == 2.0
+    expected = gradients(exact_network, x, lambda out: bnn.elbo_loss(out.sin().mean(), exact_network, 50, 0.3))
+    assert_same(
+        gradients(exact_network, x, lambda out: bnn.elbo_loss(out.sin().mean(), exact_network, 50, 0.3, False)),
+        expected,
+    )
 
 
 def test_bad_elbo_arguments_are_explained(network):
