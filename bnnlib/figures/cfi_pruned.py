@@ -1,0 +1,244 @@
+"""Pictures of stored results of networks from which the weights with the lowest inclusion probability were removed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from bnnlib.figures.aeb_results import stored_arrays
+from bnnlib.figures.cfi_rows import Rows, cell, compared, draw, log_axis, missing
+from bnnlib.figures.style import INK, PALETTE, figure, line_styles, panel_letters, style_context
+
+UCI_SETS = {
+    "boston": "Boston",
+    "concrete": "Concrete",
+    "energy": "Energy",
+    "kin8nm": "kin8nm",
+    "naval": "Naval",
+    "power": "Power plant",
+    "protein": "Protein",
+    "wine": "Wine",
+    "yacht": "Yacht",
+    "year": "Year",
+}
+LENET_SETS = {"LeNet-5, set 1": "set 1: log τ₁ = 0, log τ₀ = −5", "LeNet-5, set 2": "set 2: log τ₁ = −1, log τ₀ = −3"}
+
+
+def removal_curve(rows: Rows, setting: str, method: str, prefix: str, whole: tuple[str, ...] = ()) -> np.ndarray:
+    """Columns (share removed in percent, our mean, its standard error, published) of one network, shape (shares, 4).
+
+    Args:
+        rows: from `bnnlib.store.compare`.
+        setting, method: of the network.
+        prefix: of the metrics: "error" for "error_at_50" and the like.
+        whole: metrics of the network from which nothing is removed; the first that exists is used beside "PREFIX_at_0".
+    """
+    shares = {
+        float(match[1]): row["metric"]
+        for row in rows
+        if (row["setting"], row["method"]) == (setting, method)
+        and (match := re.fullmatch(rf"{prefix}_at_([0-9.]+)", row["metric"]))
+    }
+    found = {share: np.array(cell(rows, setting, method, metric)) for share, metric in shares.items()}
+    for metric in whole:
+        full = np.array(cell(rows, setting, method, metric))
+        zero = found.setdefault(0.0, np.full(3, np.nan))
+        found[0.0] = np.where(np.isfinite(zero), zero, full)
+    return np.array([(share, *found[share]) for share in sorted(found)], dtype=float).reshape(-1, 4)
+
+
+def _relative(columns: np.ndarray) -> np.ndarray:
+    """The curve over its value at 0 %, ours and the published one each by its own; 0 % itself is left out."""
+    whole = columns[columns[:, 0] == 0]
+    if not len(whole):
+        return np.empty((0, 4))
+    _, ours, _, published = whole[0]
+    return columns[columns[:, 0] > 0] / np.array([1.0, ours, ours, published])
+
+
+def pruning(rows: Rows | None = None) -> Figure:
+    """Figure 9 of the paper: test error of a trained network as more of its weights are removed.
+
+    Args:
+        rows: of "sbnn-pruning", with settings "pi=0.2", "pi=0.5" and "pi=0.9", the share of active inputs.
+    """
+    rows = compared("sbnn-pruning", rows)
+    settings = ("pi=0.2", "pi=0.5", "pi=0.9")
+    with style_context():
+        fig, axes = figure(1, height=3.8)
+        drawn = False
+        for setting, look in zip(settings, line_styles(settings).values(), strict=True):
+            columns = _relative(removal_curve(rows, setting, "sBNN", "mse_test"))
+            label = f"{100 * float(setting.removeprefix('pi=')):.0f} % of inputs active"
+            drawn |= draw(axes, columns, look | {"label": label})
+        axes.set(xlabel="weights removed (%)", ylabel="test MSE over that of all weights")
+        if drawn:
+            axes.axhline(1, color=INK, lw=1, ls=":", marker="none")
+            log_axis(axes)
+            axes.legend()
+        else:
+            missing(axes)
+    return fig
+
+
+def uci(rows: Rows | None = None, names: Mapping[str, str] = UCI_SETS) -> Figure:
+    """Figure 10 of the paper: test RMSE as weights are removed, with two methods that keep all of theirs.
+
+    Args:
+        rows: of "sbnn-uci".
+        names: {setting: title}, one panel each.
+    """
+    rows = compared("sbnn-uci", rows)
+    looks = line_styles(["sBNN", "sBNN-50", "PBP", "Dropout"])
+    flat = {name: looks[name] | {"marker": "none", "lw": 1.3} for name in ("PBP", "Dropout")}
+    with style_context():
+        fig, axes = figure(2, nrows=-(-len(names) // 2), height=2.3, squeeze=False)
+        for panel, (name, title) in zip(axes.flat, names.items(), strict=False):
+            drawn = False
+            for method in ("sBNN", "sBNN-50"):
+                columns = removal_curve(rows, name, method, "rmse_test", ("rmse_test_mean_weights", "rmse_test"))
+                if method == "sBNN-50":
+                    columns[:, 3] = np.nan  # the paper prints one curve; it stands beside sBNN
+                drawn |= draw(panel, columns, looks[method] | {"ms": 4.5})
+            for method in ("PBP", "Dropout"):
+                ours = cell(rows, name, method, "rmse_test")[0]
+                if np.isfinite(ours):
+                    panel.axhline(ours, **flat[method])
+                    drawn = True
+            if not drawn:
+                missing(panel, empty=not panel.get_lines())
+            panel.set(title=title, xlim=(-4, 99))
+        for unused in axes.flat[len(names) :]:
+            unused.set_axis_off()
+        first = axes[0, 0]
+        handles = [first.plot([], [], **looks[name])[0] for name in ("sBNN", "sBNN-50")]
+        handles += [first.plot([], [], **flat[name])[0] for name in ("PBP", "Dropout")]
+        handles += first.plot([], [], ls="none", marker="o", mfc="white", ms=8, color=looks["sBNN"]["color"])
+        fig.legend(handles, [*looks, "sBNN, published"], loc="outside lower center", ncols=3)
+        for panel in axes[-1]:
+            panel.set_xlabel("weights removed (%)")
+        fig.supylabel("test RMSE", size="medium")
+        panel_letters(axes.flat[: len(names)])
+    return fig
+
+
+def _image_panel(panel: Axes, rows: Rows, curves: Mapping[str, tuple[str, str]]) -> bool:
+    drawn = False
+    for label, look in line_styles(list(curves)).items():
+        drawn |= draw(panel, removal_curve(rows, *curves[label], "error", ("error_test",)), look)
+    if not drawn:
+        missing(panel, empty=not panel.get_lines())
+    panel.set(xlabel="weights removed (%)", ylabel="test error (%)")
+    return drawn
+
+
+def _image_legend(fig: Figure, panel: Axes, curves: Mapping[str, tuple[str, str]]) -> None:
+    handles = [panel.plot([], [], **look)[0] for look in line_styles(list(curves)).values()]
+    handles += panel.plot([], [], ls="none", marker="o", mfc="white", ms=8, color=INK)
+    fig.legend(handles, [*curves, "published (open)"], loc="outside lower center", ncols=3)
+
+
+def mnist_pruning(rows: Rows | None = None, setting: str = "1200") -> Figure:
+    """Table 5 of the paper: test error on MNIST as weights are removed, by p* and by signal-to-noise.
+
+    Args:
+        rows: of "sbnn-mnist", with methods "sBNN" and "BbB".
+        setting: units a layer: "400", "800" or "1200".
+    """
+    return _both_methods(compared("sbnn-mnist", rows), setting)
+
+
+def cifar10_pruning(rows: Rows | None = None, setting: str = "1200") -> Figure:
+    """Table 6 of the paper: the same on CIFAR-10 with two layers of 1,200 units.
+
+    Args:
+        rows: of "sbnn-cifar10-mlp", with methods "sBNN" and "BbB".
+        setting: units a layer.
+    """
+    return _both_methods(compared("sbnn-cifar10-mlp", rows), setting)
+
+
+def _both_methods(rows: Rows, setting: str) -> Figure:
+    curves = {"sBNN, by p*": (setting, "sBNN"), "BbB, by |m| / σ": (setting, "BbB")}
+    with style_context():
+        fig, axes = figure(1, height=4.0)
+        _image_panel(axes, rows, curves)
+        axes.set_xlim(-3, 101)
+        _image_legend(fig, axes, curves)
+    return fig
+
+
+def vgg(rows: Rows | None = None) -> Figure:
+    """Table 9 of the paper as a curve: test error of the VGG-like network on CIFAR-10 as weights are removed.
+
+    Args:
+        rows: of "sbnn-vgg".
+    """
+    rows = compared("sbnn-vgg", rows)
+    with style_context():
+        fig, axes = figure(1, height=3.6)
+        curves = {"sBNN, by p*": ("VGG-like", "sBNN")}
+        _image_panel(axes, rows, curves)
+        axes.set_xlim(-3, 101)
+        _image_legend(fig, axes, curves)
+    return fig
+
+
+def lenet(rows: Rows | None = None) -> Figure:
+    """Table 8 and Figure 12 of the paper: two priors of LeNet-5, test error as nearly all weights are removed.
+
+    Args:
+        rows: of "sbnn-lenet", with settings "LeNet-5, set 1" and "LeNet-5, set 2".
+    """
+    rows = compared("sbnn-lenet", rows)
+    curves = {label: (setting, "sBNN") for setting, label in LENET_SETS.items()}
+    with style_context():
+        fig, (left, right) = figure(2, height=3.9)
+        if _image_panel(left, rows, curves) or left.get_lines():
+            left.set_xlim(95.7, 100.1)
+            log_axis(left)
+        drawn = False
+        for label, look in line_styles(list(curves)).items():
+            drawn |= draw(right, _relative(removal_curve(rows, *curves[label], "error", ("error_test",))), look)
+        if not drawn:
+            missing(right, empty=not right.get_lines())
+        if right.get_lines():
+            right.set_xlim(95.7, 100.1)
+            log_axis(right)
+        right.set(xlabel="weights removed (%)")
+        left.set(ylabel="", title="test error (%)")
+        right.set(title="over that of all weights")
+        handles = [left.plot([], [], **look)[0] for look in line_styles(list(curves)).values()]
+        handles += left.plot([], [], ls="none", marker="o", mfc="white", ms=8, color=INK)
+        fig.legend(handles, [*curves, "published (open)"], loc="outside lower center", ncols=2)
+        panel_letters([left, right])
+    return fig
+
+
+def inclusion_cdf(arrays: Mapping | None = None, setting: str = "1200", cut: float = 0.95) -> Figure:
+    """Figure 11 of the paper: the share of weights whose inclusion probability is at most p.
+
+    Args:
+        arrays: with the keys of `bnnlib.store.load_arrays`; those stored for "sbnn-mnist" when omitted. The array
+            "inclusion_cdf" of method "sBNN" has columns (p, share of weights with p* <= p).
+        setting: units a layer.
+        cut: share of weights that is marked by a line.
+    """
+    arrays = stored_arrays("sbnn-mnist") if arrays is None else arrays
+    kept = next((value for key, value in arrays.items() if key[0] == setting and key[3] == "inclusion_cdf"), None)
+    with style_context():
+        fig, axes = figure(1, height=3.6)
+        if kept is None:
+            missing(axes)
+        else:
+            p, share = np.asarray(kept, dtype=float).T
+            axes.plot(p, share, color=PALETTE[0], ls="-", marker="none", drawstyle="steps-post")
+            axes.axhline(cut, color=PALETTE[1], lw=1.4, ls="--", marker="none")
+            axes.text(0.99, cut - 0.02, f"{100 * cut:g} % of weights", ha="right", va="top", size="small")
+            axes.set(xlim=(-0.01, 1.01), ylim=(0, 1.03))
+        axes.set(xlabel="inclusion probability p*", ylabel="share of weights")
+    return fig
