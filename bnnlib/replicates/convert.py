@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import nn
 
 from bnnlib import nn as bnn
 from bnnlib.nn.base import BayesianLayer
 from bnnlib.replicates.baselines import StackedHorseshoe, StackedSparseVD
+from bnnlib.replicates.dropout import StackedDropout
+from bnnlib.replicates.mixture import StackedGaussianSpikeSlab, StackedScaleMixture
 from bnnlib.replicates.network import StackedMLP
 from bnnlib.replicates.posteriors import StackedDeterministic, StackedGaussian, StackedPosterior, StackedSpikeSlab
 
@@ -18,6 +22,7 @@ def unstack(model: StackedMLP, replicate: int) -> nn.Sequential:
     """Network `replicate` of a stack as an `nn.Sequential` of the layers of `bnnlib.nn`, with equal parameters.
 
     The copy shares no memory with the stack. Its modes, divergence and predictions are those of that network alone.
+    Under dropout an `nn.Dropout` stands before each layer whose inputs are dropped; it drops in `train()` only.
 
     Args:
         model: the stack.
@@ -45,6 +50,8 @@ def unstack(model: StackedMLP, replicate: int) -> nn.Sequential:
                 _fill(layer, name, getattr(posterior, name).detach()[replicate, rows])
             for name in ("layer_location", "layer_log_scale"):
                 _fill(layer, name, getattr(posterior, name).detach()[replicate, index])
+        if isinstance(posterior, StackedDropout) and (index or posterior.inputs):
+            modules.append(nn.Dropout(1.0 - _of(posterior.keep, replicate)))
         modules += [layer, _ACTIVATIONS[model.activation]()]
     return nn.Sequential(*modules[:-1]).train(model.training)
 
@@ -57,18 +64,39 @@ def _flat_parameters(posterior: StackedPosterior) -> dict[str, torch.Tensor]:
     return found
 
 
+def _of(setting: torch.Tensor, replicate: int) -> float:
+    """A setting's number for one replicate, where it has one for all or one for each."""
+    values = setting.flatten()
+    return float(values[replicate if len(values) > 1 else 0])
+
+
+def _mixture_settings(posterior: StackedGaussianSpikeSlab, replicate: int) -> dict[str, float]:
+    """tau_1, tau_0 and pi from what the stack keeps of them: the precisions and the costs of `MixturePrior`."""
+    slab, spike = (_of(p, replicate) ** -0.5 for p in (posterior.slab_precision, posterior.spike_precision))
+    # both costs, since pi from the slab's alone may round to 1
+    inside = slab * math.exp(-_of(posterior.slab_cost, replicate))
+    outside = spike * math.exp(-_of(posterior.spike_cost, replicate))
+    return {
+        "slab_scale": slab,
+        "spike_scale": spike,
+        "prior_inclusion_probability": inside / (inside + outside),
+    }
+
+
 def _empty_layer(posterior: StackedPosterior, replicate: int, index: int, fan_in: int, fan_out: int) -> nn.Module:
     factory = {"device": posterior.weight.device, "dtype": posterior.weight.dtype}
     size = (fan_in, fan_out)
     if isinstance(posterior, StackedSpikeSlab):
-        prior = posterior.prior_inclusion_probability.flatten()
         return bnn.SpikeSlabLinear(
             *size,
-            prior_inclusion_probability=float(prior[replicate if len(prior) > 1 else 0]),
+            prior_inclusion_probability=_of(posterior.prior_inclusion_probability, replicate),
             prior_scale=posterior.prior_scale,
             temperature=posterior.temperature,
             **factory,
         )
+    if isinstance(posterior, StackedGaussianSpikeSlab):
+        kind = bnn.ScaleMixtureLinear if isinstance(posterior, StackedScaleMixture) else bnn.GaussianSpikeSlabLinear
+        return kind(*size, **_mixture_settings(posterior, replicate), **factory)
     if isinstance(posterior, StackedGaussian):
         return bnn.GaussianLinear(*size, prior_scale=posterior.prior_scale, **factory)
     if isinstance(posterior, StackedSparseVD):

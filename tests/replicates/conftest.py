@@ -12,6 +12,14 @@ POSTERIORS = {
     "deterministic": replicates.StackedDeterministic,
     "gaussian": lambda layout, weight: replicates.StackedGaussian(layout, weight, 1.3, 0.1),
     "spike-slab": lambda layout, weight: replicates.StackedSpikeSlab(layout, weight, [1e-200, 0.1, 0.3], 1.3),
+    # a slab, a spike and a prior probability of its own for each replicate; means on both sides of the thresholds
+    "gaussian-spike-slab": lambda layout, weight: replicates.StackedGaussianSpikeSlab(
+        layout, weight, [1.0, 2.7, 0.5], [0.1, 0.05, 0.2], [0.5, 0.1, 0.9], 0.1
+    ),
+    "scale-mixture": lambda layout, weight: replicates.StackedScaleMixture(
+        layout, weight, 1.0, [0.1, 0.05, 0.2], 0.3, 0.1
+    ),
+    "dropout": lambda layout, weight: replicates.StackedDropout(layout, weight, torch.tensor([0.0, 0.2, 0.5]), True),
     "sparse-vd": replicates.StackedSparseVD,
     "horseshoe": lambda layout, weight: replicates.StackedHorseshoe(layout, weight, 0.7, 0.2, 1.1),
 }
@@ -34,9 +42,18 @@ def stack(request) -> replicates.StackedMLP:
     return build(request.param)
 
 
-@pytest.fixture(params=[kind for kind in POSTERIORS if kind != "deterministic"])
+BAYESIAN = [kind for kind in POSTERIORS if kind not in ("deterministic", "dropout")]
+
+
+@pytest.fixture(params=BAYESIAN)
 def bayesian_stack(request) -> replicates.StackedMLP:
     """The stack under each Bayesian posterior in turn."""
+    return build(request.param)
+
+
+@pytest.fixture(params=[kind for kind in BAYESIAN if kind != "scale-mixture"])
+def exact_stack(request) -> replicates.StackedMLP:
+    """The stack under each posterior whose divergence has a closed form."""
     return build(request.param)
 
 
