@@ -30,6 +30,8 @@ _MODULES = [
     "bnnlib.experiments.aeb_regression",
     "bnnlib.experiments.aeb_resnet",
     "bnnlib.experiments.aeb_uci",
+    "bnnlib.experiments.sbnn_uci",
+    "bnnlib.experiments.sbnn_simulations",
     "bnnlib.experiments.svbnn_simulations",
     "bnnlib.experiments.svbnn_mnist",
 ]
