@@ -1,4 +1,4 @@
-"""The simulated data of Bai, Song and Cheng (2020), section 6, with noise N(0, 1), and of Deng et al. (2019)."""
+"""The simulated data of Bai, Song and Cheng (2020), section 6, of Deng et al. (2019), and of Saha et al. (2024)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from itertools import pairwise
 import torch
 from torch import Tensor
 
-from bnnlib._checks import check_count, check_non_negative
+from bnnlib._checks import check_count, check_non_negative, check_positive, check_probability
 
 # The dense teacher's parameters are drawn once, so that all replicates estimate the same function.
 _TEACHER_SEED = 20201
@@ -16,6 +16,7 @@ DENSE_SIZES = (20, 6, 6, 1)
 NUM_SPARSE_INPUTS = 100
 NUM_SIMULATION_TWO_INPUTS = 200
 DESIGNS = ("uniform", "normal")
+GRADED_FUNCTIONS = ("linear", "nonlinear")
 
 
 def _design(num_samples: int, num_inputs: int, generator: torch.Generator | None, design: str = "uniform") -> Tensor:
@@ -129,3 +130,71 @@ def correlated_regression(
         x[:, j] = correlation * x[:, j - 1] + math.sqrt(1.0 - correlation**2) * x[:, j]
     noise = torch.empty(num_samples).normal_(generator=generator)
     return x, x @ coefficients + math.sqrt(noise_variance) * noise
+
+
+def two_inputs(
+    num_samples: int, alpha: float, generator: torch.Generator | None = None
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Experiment 1 of Saha, Liu and Liang (2024): y = (1 - alpha) x1 + alpha x2 + noise, all of them N(0, 1).
+
+    Args:
+        alpha: share of the second input, in [0, 1]; equal generators give equal inputs and noise for every alpha.
+
+    Returns:
+        x (num_samples, 2), y (num_samples, 1), f (num_samples, 1).
+
+    Raises:
+        ValueError: no samples, or alpha is outside [0, 1].
+    """
+    check_probability("alpha", alpha)
+    x = _design(num_samples, 2, generator, "normal")
+    return _with_noise(x, (1.0 - alpha) * x[:, 0] + alpha * x[:, 1], generator)
+
+
+def graded_function(x: Tensor, function: str = "nonlinear") -> Tensor:
+    """f(x) = x, or f(x) = exp(|x|) - 2 x + sin(2 pi x): what Experiments 2 to 4 of Saha et al. (2024) sum over inputs.
+
+    Args:
+        x: any shape.
+        function: "linear" or "nonlinear".
+
+    Raises:
+        ValueError: unknown function.
+    """
+    if function not in GRADED_FUNCTIONS:
+        raise ValueError(f"function is {function!r}, but it must be one of {', '.join(GRADED_FUNCTIONS)}.")
+    return x if function == "linear" else torch.exp(x.abs()) - 2.0 * x + torch.sin(2.0 * math.pi * x)
+
+
+def graded_regression(
+    num_samples: int,
+    num_inputs: int,
+    alpha: float,
+    generator: torch.Generator | None = None,
+    *,
+    function: str = "nonlinear",
+    activity: float = 1.0,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """y = sum_j f(x_j) beta_j Z_j + noise, equation (cfi-data), (4.1) of Saha et al. (2024); x and noise N(0, 1).
+
+    Equal generators give equal inputs and noise for every alpha, function and activity, and nested sets of active ones.
+
+    Args:
+        num_inputs: D.
+        alpha: of the effects beta_j = j / alpha, j = 1 .. D.
+        function: "linear" or "nonlinear", see `graded_function`.
+        activity: pi, the probability that an input matters (Z_j = 1); 1 in Experiment 2.
+
+    Returns:
+        x (num_samples, D), y (num_samples, 1), f (num_samples, 1), and the effects beta_j Z_j (D,).
+
+    Raises:
+        ValueError: a count or alpha is not positive, activity is outside [0, 1], or the function is unknown.
+    """
+    check_count("num_inputs", num_inputs)
+    check_positive("alpha", alpha)
+    check_probability("activity", activity)
+    x = _design(num_samples, num_inputs, generator, "normal")
+    active = torch.empty(num_inputs).uniform_(generator=generator) < activity
+    effects = torch.arange(1, num_inputs + 1) / alpha * active
+    return *_with_noise(x, graded_function(x, function) @ effects, generator), effects
