@@ -1,0 +1,175 @@
+"""Stacks under the Gaussian spike and slab and under Bayes by Backprop's mixture: as their networks alone."""
+
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from bnnlib import functional as bF
+from bnnlib import nn as bnn
+from bnnlib.replicates import Layout, StackedGaussianSpikeSlab, StackedMLP, StackedScaleMixture, fit_stacked, unstack
+
+KINDS = [StackedGaussianSpikeSlab, StackedScaleMixture]
+# one prior a replicate
+PRIORS = ([1.0, 2.7, 0.5], [0.1, 0.05, 0.2], [0.5, 0.1, 0.6])
+KL_SCALE = torch.tensor([[1.0], [0.1], [3.0]], dtype=torch.float64)
+
+
+def generator(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def stack_of(kind=StackedGaussianSpikeSlab, sizes=(5, 4, 1), priors=PRIORS, dtype=torch.float64):
+    layout = Layout(sizes, 3)
+    return StackedMLP(kind(layout, layout.kaiming_uniform(generator(), dtype), *priors, 0.05), "tanh")
+
+
+def data(n=50):
+    x = torch.randn(n, 3, 5, generator=generator(1), dtype=torch.float64)
+    return x, x[..., :1].tanh() + 0.1 * torch.randn(n, 3, 1, generator=generator(2), dtype=torch.float64)
+
+
+def objective(network, x, y, noise, kl_scale, kind):
+    """Mean NLL and the scaled divergence of one network from the layers of bnnlib.nn, at given noise."""
+    h, divergence = x, 0.0
+    for index, (layer, parts) in enumerate(zip((network[0], network[2]), noise, strict=True)):
+        drawn = []
+        for (mean, rho), z in zip(layer._pairs(), parts, strict=True):
+            scale = F.softplus(rho)
+            drawn.append(mean + scale * z)
+            if kind is StackedScaleMixture:
+                divergence = divergence + bF.scale_mixture_kl_sample(mean, scale, z, layer._prior).sum()
+        if kind is StackedGaussianSpikeSlab:
+            divergence = divergence + layer.kl_divergence()
+        h = F.linear(h, *drawn)
+        h = torch.tanh(h) if index == 0 else h
+    return 0.5 * (h - y).square().mean() + kl_scale * divergence
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_stack_trains_as_its_networks_alone(kind):
+    """Four epochs with a prior and a weight of the divergence for each replicate."""
+    (x, y), stack = data(), stack_of(kind)
+    networks = [unstack(stack, r) for r in range(3)]
+    fit_stacked(stack, x, y, epochs=4, batch_size=16, learning_rate=0.01, generator=generator(5), kl_scale=KL_SCALE)
+    for r, network in enumerate(networks):
+        optimizer, source = torch.optim.Adam(network.parameters(), lr=0.01), generator(5)
+        layout = stack.posterior.layout
+        for _ in range(4):
+            for rows in torch.randperm(50, generator=source).split(16):
+                flat = torch.empty(3, layout.num_parameters, dtype=torch.float64).normal_(generator=source)
+                noise = [(w[r], b[r, :, 0]) for w, b in layout.layers(flat)]
+                optimizer.zero_grad()
+                objective(network, x[rows, r], y[rows, r], noise, KL_SCALE[r, 0] / 50, kind).backward()
+                optimizer.step()
+        for ours, theirs in zip(unstack(stack, r).parameters(), network.parameters(), strict=True):
+            # 16 Adam steps amplify the rounding of differently ordered sums
+            torch.testing.assert_close(ours, theirs, rtol=1e-8, atol=1e-10)
+
+
+def test_one_prior_for_all_is_the_same_as_that_prior_for_each():
+    (x, y), stacks = data(), []
+    for priors in ((1.0, 0.1, 0.3), ([1.0] * 3, torch.tensor([0.1] * 3, dtype=torch.float64), 0.3)):
+        stack = stack_of(priors=priors)
+        fit_stacked(stack, x, y, epochs=2, batch_size=16, learning_rate=0.01, generator=generator(5))
+        stacks.append(stack)
+    assert torch.equal(stacks[0].posterior.weight, stacks[1].posterior.weight)
+    assert torch.equal(stacks[0].posterior.inclusion_log_odds(), stacks[1].posterior.inclusion_log_odds())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_number_and_a_column_of_it_are_the_same_weight_of_the_divergence(kind):
+    found = []
+    for kl_scale in (0.3, torch.full((3, 1), 0.3, dtype=torch.float64)):
+        stack = stack_of(kind)
+        stack(data()[0].transpose(0, 1), generator(4), kl_scale).sin().sum().backward()
+        found.append([p.grad for p in stack.parameters()])
+    for a, b in zip(*found, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-13, atol=1e-14)
+
+
+def test_a_weight_of_zero_leaves_the_prior_out_of_that_replicate():
+    x, y = data()
+    stack = stack_of()
+    before = stack.posterior.weight_rho.detach().clone()
+    column = torch.tensor([[0.0], [1.0], [0.0]], dtype=torch.float64)
+    fit_stacked(
+        stack, x * 0, y * 0, epochs=2, batch_size=50, learning_rate=0.01, generator=generator(), kl_scale=column
+    )
+    moved = (stack.posterior.weight_rho != before)[:, :20]  # inputs of zero: no other gradient in the first layer
+    assert moved[1].all() and not moved[[0, 2]].any()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_inclusion_selection_and_sparsity_are_the_layers_(kind):
+    stack = stack_of(kind)
+    with torch.no_grad():
+        stack.posterior.weight.normal_(0.0, 0.3, generator=generator(3))
+    posterior = stack.posterior
+    p = posterior.layout.layers(posterior.inclusion_probability())
+    assert not posterior.inclusion_log_odds().requires_grad
+    assert torch.equal(posterior.active(), posterior.inclusion_probability() > 0.5)
+    assert posterior.active().any(dim=1).all() and not posterior.active().all(dim=1).any()
+    for r in range(3):
+        network = unstack(stack, r)
+        for layer, (weight, bias) in zip((network[0], network[2]), p, strict=True):
+            torch.testing.assert_close(layer.inclusion_probability, weight[r], rtol=1e-10, atol=1e-14)
+            torch.testing.assert_close(layer.bias_inclusion_probability, bias[r, :, 0], rtol=1e-10, atol=1e-14)
+        assert bnn.sparsity(network) == pytest.approx(posterior.sparsity()[r].item(), rel=1e-9)
+
+
+def test_the_divergence_of_each_replicate_is_under_its_own_prior():
+    posterior = stack_of().posterior
+    scale = F.softplus(posterior.weight_rho)
+    for r, settings in enumerate(zip(*PRIORS, strict=True)):
+        each = bF.spike_slab_profile_penalty(posterior.weight[r], scale[r], bF.mixture_prior(*settings)) - 0.5
+        torch.testing.assert_close(posterior.kl_divergence()[r], each.sum(), rtol=1e-12, atol=0)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_float32_steps_are_finite_at_extreme_priors_and_weights(kind):
+    priors = ([math.exp(3), 1.0, math.exp(-3)], [math.exp(-8), 1e-12, math.exp(-3.2)], [1e-8, 0.5, 1 - 1e-6])
+    stack = stack_of(kind, priors=priors, dtype=torch.float32)
+    with torch.no_grad():
+        stack.posterior.weight[:, ::2] = 0.0
+        stack.posterior.weight[:, 1::4] = 50.0
+    stack(data()[0].float().transpose(0, 1), generator(), 0.1).square().mean().backward()
+    assert all(p.grad.isfinite().all() for p in stack.parameters())
+    assert stack.posterior.kl_divergence().isfinite().all() and stack.posterior.inclusion_probability().isfinite().all()
+
+
+def test_the_prior_travels_with_the_state_and_resuming_goes_on_under_it():
+    (x, y), stack = data(), stack_of()
+    other = stack_of(priors=(5.0, 0.01, [0.2] * 3))
+    other.posterior.load_state_dict(
+        {k: v for k, v in stack.posterior.state_dict().items() if k.startswith("weight")}, strict=False
+    )
+    assert not torch.equal(other.posterior.kl_divergence(), stack.posterior.kl_divergence())
+    whole = stack_of(priors=([1.0] * 3, [0.1] * 3, [0.2] * 3))
+    whole.load_state_dict(stack.state_dict())
+    assert torch.equal(whole.posterior.kl_divergence(), stack.posterior.kl_divergence())
+    for model in (stack, whole):
+        fit_stacked(model, x, y, epochs=2, batch_size=16, learning_rate=0.01, generator=generator(7))
+    assert torch.equal(stack.posterior.weight_rho, whole.posterior.weight_rho)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_bad_arguments_are_explained(kind):
+    layout = Layout((2, 1), 3)
+    weight = layout.kaiming_uniform(generator())
+    for position, name in enumerate(("slab_scale", "spike_scale", "prior_inclusion_probability")):
+        settings = [1.0, 0.1, 0.5]
+        settings[position] = [settings[position]] * 2
+        with pytest.raises(ValueError, match=rf"{name} has 2 values, but there are 3 replicates.*one for each"):
+            kind(layout, weight, *settings)
+        for bad in (0.0, math.nan):
+            settings[position] = [0.3, bad, 0.3]
+            with pytest.raises(ValueError, match=rf"{name} is a tensor with values"):
+                kind(layout, weight, *settings)
+    with pytest.raises(ValueError, match=r"prior_inclusion_probability is .*strictly between 0 and 1"):
+        kind(layout, weight, 1.0, 0.1, 1.0)
+    with pytest.raises(ValueError, match=r"spike_scale is 0\.1 to 1 and slab_scale 1, but the spike must be narrower"):
+        kind(layout, weight, 1.0, [0.1, 1.0, 0.2])
+    with pytest.raises(ValueError, match="scale is -1"):
+        kind(layout, weight, 1.0, 0.1, 0.5, -1.0)
