@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from bnnlib._checks import check_count, check_non_negative
 from bnnlib._terminal import deferred_interrupt, progress_bar
 from bnnlib.nn.base import BayesianLayer, use_generator
-from bnnlib.nn.objective import elbo_loss, kl_divergence
+from bnnlib.nn.objective import elbo_loss, kl_divergence, minibatch_weights
 
 EpochFunction = Callable[[int], float]
 
@@ -98,6 +98,7 @@ def fit(
     optimizer: torch.optim.Optimizer | None = None,
     loss: Callable[[Tensor, Tensor], Tensor] = F.cross_entropy,
     kl_scale: float | EpochFunction = 1.0,
+    minibatch_scheme: str = "uniform",
     schedule: EpochFunction | None = None,
     generator: torch.Generator | None = None,
     checkpoint: CheckpointLike | None = None,
@@ -114,6 +115,8 @@ def fit(
         optimizer: over the model's parameters; by default Adam with learning rate 1e-3.
         loss: called as loss(model(x), y), returns the mean over the batch as a scalar.
         kl_scale: 1 for the exact objective, below 1 for a tempered one, or a function of the epoch (from 0) to warm up.
+        minibatch_scheme: how an epoch's batches share the KL term, equation (cfi-minibatch): "uniform" in proportion to
+            their rows, or "halving", most of it on the first few.
         schedule: function of the epoch (from 0); every group's initial learning rate is multiplied by it.
         generator: of the batches and of the layers' noise, on the model's device; by default PyTorch's own.
         checkpoint: is read before the first step, written when it is due, at the end and on Ctrl-C. It holds model,
@@ -142,6 +145,7 @@ def fit(
         )
     optimizer = optimizer or torch.optim.Adam(model.parameters(), lr=1e-3)
     loop = _Loop(Run(model, optimizer), x, y, batch_size, generator, checkpoint, callbacks)
+    loop.share_kl(minibatch_scheme)
     loop.resume()
     was_training = model.training
     model.train()
@@ -171,8 +175,17 @@ class _Loop:
         self.order: Tensor | None = None  # of the epoch under way
         self.losses = torch.zeros(-(-len(x) // batch_size), device=x.device)
         self.done = 0  # steps of the epoch under way
+        self.kl_factors: list[float] | None = None  # multiples of KL / n by batch; None is 1 for all
         # gathered into one buffer: a fresh allocation a step costs more in page faults than the copy itself
         self.buffers = [t.new_empty(min(batch_size, len(x)), *t.shape[1:]) for t in (x, y)]
+
+    def share_kl(self, scheme: str) -> None:
+        """Let the batches share the KL term in another way than by their rows."""
+        weights = minibatch_weights(len(self.losses), scheme)
+        if scheme != "uniform":
+            sizes = [min(self.batch_size, len(self.x) - start) for start in range(0, len(self.x), self.batch_size)]
+            # a batch's loss is a mean over its rows: times n / rows it is that of the whole data set
+            self.kl_factors = [float(w) * len(self.x) / rows for w, rows in zip(weights, sizes, strict=True)]
 
     def set_learning_rate(self, schedule: EpochFunction | None) -> float:
         factor = 1.0 if schedule is None else check_non_negative("schedule(epoch)", schedule(self.run.epoch))
@@ -219,7 +232,8 @@ class _Loop:
             self._check(self.done + 1 - _CHECK_EVERY, rate, self.done + 1)
         objective = nll
         if self.bayesian and kl_scale:
-            objective = elbo_loss(nll, run.model, len(self.x), kl_scale, with_value=False)
+            factor = kl_scale if self.kl_factors is None else kl_scale * self.kl_factors[self.done]
+            objective = elbo_loss(nll, run.model, len(self.x), factor, with_value=False)
         run.optimizer.zero_grad()
         objective.backward()
         run.optimizer.step()

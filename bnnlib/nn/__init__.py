@@ -18,7 +18,7 @@ from bnnlib.nn.gaussian_spike_slab import (
     ScaleMixtureLinear,
 )
 from bnnlib.nn.horseshoe import HorseshoeLinear
-from bnnlib.nn.objective import elbo_loss, kl_divergence, kl_gradient, sparsity
+from bnnlib.nn.objective import elbo_loss, kl_divergence, kl_gradient, minibatch_weights, sparsity
 from bnnlib.nn.predict import predict
 from bnnlib.nn.sparse_vd import SparseVDConv2d, SparseVDLinear
 from bnnlib.nn.spike_slab import SpikeSlabConv2d, SpikeSlabLinear
@@ -42,6 +42,7 @@ __all__ = [
     "kl_divergence",
     "kl_gradient",
     "mean_weights",
+    "minibatch_weights",
     "predict",
     "sample_weights",
     "selected_weights",

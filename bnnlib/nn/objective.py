@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor, nn
 
 from bnnlib._checks import check_count, check_non_negative
-from bnnlib.nn.base import bayesian_layers
+from bnnlib.nn.base import bayesian_layers, check_choice
 
 
 def _total(terms: list[Tensor]) -> Tensor:
@@ -37,6 +39,35 @@ def kl_gradient(model: nn.Module) -> Tensor:
         ValueError: the model has no Bayesian layers.
     """
     return _total([layer.kl_gradient() for layer in bayesian_layers(model)])
+
+
+MINIBATCH_SCHEMES = ("uniform", "halving")
+
+
+def minibatch_weights(num_batches: int, scheme: str = "uniform") -> Tensor:
+    """Shares r_1, ..., r_M of the KL divergence that the batches of an epoch carry; they sum to 1.
+
+    Equation (cfi-minibatch), (4.2) and (4.3) of Saha, Liu and Liang (2024). They are evaluated through logarithms:
+    2^M overflows float64 from M = 1024 on.
+
+    Args:
+        num_batches: M.
+        scheme: "uniform" for 1/M, "halving" for 2^(M-i) / (2^M - 1) as Blundell et al. (2015) propose: the prior
+            decides on the first batches of an epoch, the data on the others.
+
+    Returns:
+        Tensor (M,) of float64.
+
+    Raises:
+        ValueError: num_batches is not a positive integer, or the scheme is unknown.
+    """
+    check_count("num_batches", num_batches)
+    if check_choice("scheme", scheme, MINIBATCH_SCHEMES) == "uniform":
+        return torch.full((num_batches,), 1.0 / num_batches, dtype=torch.float64)
+    index = torch.arange(1, num_batches + 1, dtype=torch.float64)
+    log_two = math.log(2.0)
+    # 2^(M-i) / (2^M - 1) = 2^-i / (1 - 2^-M)
+    return torch.exp(-index * log_two - math.log(-math.expm1(-num_batches * log_two)))
 
 
 def elbo_loss(
