@@ -166,20 +166,8 @@ class _SamplingLoop(_Loop):
                 value = schedule(run.step + 1)
                 for group in sampler.param_groups:
                     group[key] = value
-        x, y = (
-            torch.index_select(whole, 0, rows, out=buffer[: len(rows)])
-            for whole, buffer in zip((self.x, self.y), self.buffers, strict=True)
-        )
-        if self.augment is not None:
-            x = self.augment(x, generator=self.generator)
-        if self.channels_last:
-            x = x.contiguous(memory_format=torch.channels_last)
-        if self.autocast is None:
-            outputs = run.model(x)
-        else:
-            with torch.autocast(x.device.type, self.autocast):
-                outputs = run.model(x)
-            outputs = outputs.float()
+        x, y = self._batch(rows)
+        outputs = self._outputs(x)
         nll = loss(outputs, y)
         self.losses[self.done] = nll.detach()
         if self.x.device.type == "cpu":

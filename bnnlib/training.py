@@ -100,6 +100,9 @@ def fit(
     kl_scale: float | EpochFunction = 1.0,
     minibatch_scheme: str = "uniform",
     schedule: EpochFunction | None = None,
+    augment: Callable[..., Tensor] | None = None,
+    autocast: torch.dtype | None = None,
+    channels_last: bool = False,
     generator: torch.Generator | None = None,
     checkpoint: CheckpointLike | None = None,
     callbacks: Sequence[Callback] = (),
@@ -118,6 +121,9 @@ def fit(
         minibatch_scheme: how an epoch's batches share the KL term, equation (cfi-minibatch): "uniform" in proportion to
             their rows, or "halving", most of it on the first few.
         schedule: function of the epoch (from 0); every group's initial learning rate is multiplied by it.
+        augment: called as augment(x, generator=...) on every batch of inputs; see `bnnlib.augmentation`.
+        autocast: dtype of the forward pass, for example torch.bfloat16; parameters, loss and noise keep theirs.
+        channels_last: memory format of images, the faster one for convolutions; the model is converted in place.
         generator: of the batches and of the layers' noise, on the model's device; by default PyTorch's own.
         checkpoint: is read before the first step, written when it is due, at the end and on Ctrl-C. It holds model,
             optimizer, random state, position within the epoch and callbacks: the resumed run is the uninterrupted one
@@ -146,6 +152,9 @@ def fit(
     optimizer = optimizer or torch.optim.Adam(model.parameters(), lr=1e-3)
     loop = _Loop(Run(model, optimizer), x, y, batch_size, generator, checkpoint, callbacks)
     loop.share_kl(minibatch_scheme)
+    loop.augment, loop.autocast, loop.channels_last = augment, autocast, channels_last and x.dim() == 4
+    if loop.channels_last:
+        model.to(memory_format=torch.channels_last)
     loop.resume()
     was_training = model.training
     model.train()
@@ -175,6 +184,9 @@ class _Loop:
         self.order: Tensor | None = None  # of the epoch under way
         self.losses = torch.zeros(-(-len(x) // batch_size), device=x.device)
         self.done = 0  # steps of the epoch under way
+        self.augment: Callable[..., Tensor] | None = None
+        self.autocast: torch.dtype | None = None
+        self.channels_last = False
         self.kl_factors: list[float] | None = None  # multiples of KL / n by batch; None is 1 for all
         # gathered into one buffer: a fresh allocation a step costs more in page faults than the copy itself
         self.buffers = [t.new_empty(min(batch_size, len(x)), *t.shape[1:]) for t in (x, y)]
@@ -218,13 +230,26 @@ class _Loop:
         if interrupted.is_set():
             raise KeyboardInterrupt
 
-    def _step(self, rows: Tensor, loss, kl_scale: float, rate: float) -> None:
-        run = self.run
+    def _batch(self, rows: Tensor) -> tuple[Tensor, Tensor]:
         x, y = (
             torch.index_select(whole, 0, rows, out=buffer[: len(rows)])
             for whole, buffer in zip((self.x, self.y), self.buffers, strict=True)
         )
-        nll = loss(run.model(x), y)
+        if self.augment is not None:
+            x = self.augment(x, generator=self.generator)
+        return (x.contiguous(memory_format=torch.channels_last) if self.channels_last else x), y
+
+    def _outputs(self, x: Tensor) -> Tensor:
+        if self.autocast is None:
+            return self.run.model(x)
+        with torch.autocast(x.device.type, self.autocast):
+            outputs = self.run.model(x)
+        return outputs.float()
+
+    def _step(self, rows: Tensor, loss, kl_scale: float, rate: float) -> None:
+        run = self.run
+        x, y = self._batch(rows)
+        nll = loss(self._outputs(x), y)
         self.losses[self.done] = nll.detach()
         if self.x.device.type == "cpu":
             self._check(self.done, rate, self.done + 1)
