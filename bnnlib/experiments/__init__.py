@@ -32,6 +32,7 @@ _MODULES = [
     "bnnlib.experiments.aeb_uci",
     "bnnlib.experiments.sbnn_uci",
     "bnnlib.experiments.sbnn_simulations",
+    "bnnlib.experiments.sbnn_selection",
     "bnnlib.experiments.svbnn_simulations",
     "bnnlib.experiments.svbnn_mnist",
 ]
