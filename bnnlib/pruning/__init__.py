@@ -1,6 +1,8 @@
-"""Pruning schedules, masks, and the methods that prune by rank: by magnitude, signal-to-noise or inclusion."""
+"""Pruning schedules, masks, the methods that prune by rank, and the physical export of what is left."""
 
 from bnnlib.pruning.agp import AGPPruner
+from bnnlib.pruning.csr import CSRConv2d, CSRLinear, load_csr, save_csr, to_csr
+from bnnlib.pruning.csr_report import csr_report
 from bnnlib.pruning.lottery import lottery_ticket
 from bnnlib.pruning.magnitude import magnitude_mask
 from bnnlib.pruning.magnitude_pruner import MagnitudePruner
@@ -10,10 +12,14 @@ from bnnlib.pruning.schedules import agp_sparsity, lottery_ticket_sparsities, ov
 
 __all__ = [
     "AGPPruner",
+    "CSRConv2d",
+    "CSRLinear",
     "MagnitudePruner",
     "Masks",
     "agp_sparsity",
+    "csr_report",
     "global_masks",
+    "load_csr",
     "lottery_ticket",
     "lottery_ticket_sparsities",
     "magnitude_mask",
@@ -21,7 +27,9 @@ __all__ = [
     "prunable_weights",
     "prune_ranked",
     "rank_mask",
+    "save_csr",
     "smooth_sparsity",
+    "to_csr",
     "to_deterministic",
     "weight_scores",
 ]

@@ -1,0 +1,256 @@
+"""Physical export of an unstructured sparse network: its weight matrices in compressed sparse row (CSR) form.
+
+A pruned network full of zeros is neither smaller nor faster. Here only the nonzeros are kept, each with its column, and
+products skip the rest; a convolution multiplies the sparse filters with the image's patches side by side (im2col).
+Whether that is faster depends on sparsity, layer and batch: `csr_report` measures it.
+"""
+
+from __future__ import annotations
+
+import copy
+import os
+import warnings
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from bnnlib._checks import check_probability
+from bnnlib.nn.base import BayesianLayer
+
+FORMAT = "bnnlib-csr-1"
+_BUFFERS = ("row_start", "column", "value")
+_DENSE = (nn.modules.batchnorm._BatchNorm, nn.GroupNorm, nn.modules.instancenorm._InstanceNorm, nn.LayerNorm, nn.PReLU)
+# entries of the patches at once: 1 MiB in float32 stays in a processor's cache, while a GPU wants few large products
+_CHUNK = {"cpu": 2**18, "cuda": 2**26}
+
+
+class _CSRLayer(nn.Module):
+    """A weight matrix as buffers: row_start (rows + 1,), column and value (nonzeros,), bias (rows,) or None."""
+
+    def __init__(self, layer: nn.Module, matrix: tuple[Tensor, Tensor, Tensor] | None, size: tuple[int, int]) -> None:
+        super().__init__()
+        self.size, self.num_weights = size, layer.weight.numel()
+        with warnings.catch_warnings():  # PyTorch says once that its CSR tensors are in beta
+            warnings.simplefilter("ignore", UserWarning)
+            parts = _compressed(layer) if matrix is None else matrix
+            for name, part in zip(_BUFFERS, parts, strict=True):
+                self.register_buffer(name, part)
+            self.register_buffer("bias", None if layer.bias is None else layer.bias.detach().clone())
+            self._matrix()
+        self.train(layer.training)
+
+    def _matrix(self, check: bool = False) -> Tensor:
+        parts = [getattr(self, name) for name in _BUFFERS]
+        return torch.sparse_csr_tensor(*parts, size=self.size, check_invariants=check)
+
+    def _times(self, dense: Tensor) -> Tensor:
+        """matrix @ dense + bias for dense (columns, n), shape (rows, n)."""
+        matrix = self._matrix()
+        if dense.shape[1] == 1:  # the product with a vector is twice as fast
+            vector = dense[:, 0]
+            return (matrix.mv(vector) if self.bias is None else torch.addmv(self.bias, matrix, vector))[:, None]
+        return matrix @ dense if self.bias is None else torch.addmm(self.bias[:, None], matrix, dense)
+
+    @property
+    def nonzeros(self) -> int:
+        """Number of weights that are kept."""
+        return self.value.numel()
+
+    @property
+    def sparsity(self) -> float:
+        """Share of the weights that are 0, without the bias."""
+        return 1.0 - self.nonzeros / self.num_weights
+
+    def extra_repr(self) -> str:
+        return f"{self.size[0]}, {self.size[1]}, nonzeros={self.nonzeros}, bias={self.bias is not None}"
+
+
+def _compressed(layer: nn.Module) -> tuple[Tensor, Tensor, Tensor]:
+    weight = layer.weight.detach().flatten(1)
+    matrix = weight.to_sparse_csr()
+    start, column = matrix.crow_indices(), matrix.col_indices()
+    if (groups := getattr(layer, "groups", 1)) > 1:  # the rows of a group read the channels of that group
+        row = torch.repeat_interleave(torch.arange(len(weight), device=column.device), start.diff())
+        column = column + row // (len(weight) // groups) * weight.shape[1]
+    return start.int(), column.int(), matrix.values().clone()
+
+
+class CSRLinear(_CSRLayer):
+    """`nn.Linear` with a CSR weight, for inference; made by `to_csr`.
+
+    Args:
+        layer: the `nn.Linear` whose weights it takes.
+        matrix: (row_start, column, value) in place of the layer's weights.
+
+    Shapes:
+        input (*, in_features), output (*, out_features).
+    """
+
+    def __init__(self, layer: nn.Linear, matrix: tuple[Tensor, Tensor, Tensor] | None = None) -> None:
+        super().__init__(layer, matrix, (layer.out_features, layer.in_features))
+
+    def forward(self, input: Tensor) -> Tensor:
+        rows = input.reshape(-1, self.size[1])
+        return self._times(rows.t()).t().reshape(*input.shape[:-1], self.size[0])
+
+
+class CSRConv2d(_CSRLayer):
+    """`nn.Conv2d` with a CSR weight that multiplies the patches of the images, for inference; made by `to_csr`.
+
+    Args:
+        layer: the `nn.Conv2d` whose weights and geometry it takes.
+        matrix: (row_start, column, value) in place of the layer's weights.
+
+    Shapes:
+        input (N, C_in, H, W) or (C_in, H, W), output likewise.
+    """
+
+    def __init__(self, layer: nn.Conv2d, matrix: tuple[Tensor, Tensor, Tensor] | None = None) -> None:
+        super().__init__(layer, matrix, (layer.out_channels, layer.in_channels * layer.weight[0, 0].numel()))
+        self.kernel_size, self.stride, self.dilation = layer.kernel_size, layer.stride, layer.dilation
+        self.padding = tuple(layer._reversed_padding_repeated_twice)  # as F.pad wants it, also for "same"
+        self.padding_mode = "constant" if layer.padding_mode == "zeros" else layer.padding_mode
+
+    def forward(self, input: Tensor) -> Tensor:
+        images = input if input.dim() == 4 else input[None]
+        if any(self.padding):
+            images = F.pad(images, self.padding, self.padding_mode)
+        for axis in (0, 1):
+            dilation = self.dilation[axis]
+            extent = (self.kernel_size[axis] - 1) * dilation + 1
+            images = images.unfold(2 + axis, extent, self.stride[axis])[..., ::dilation]
+        height, width = images.shape[2:4]  # images is (N, C, height, width, *kernel_size), a view
+        chunk = max(1, _CHUNK.get(input.device.type, 2**26) // (self.size[1] * height * width))
+        outputs = []
+        for part in images.split(chunk):
+            columns = part.permute(1, 4, 5, 0, 2, 3).reshape(self.size[1], -1)
+            outputs.append(self._times(columns).unflatten(1, (-1, height, width)).transpose(0, 1))
+        output = outputs[0] if len(outputs) == 1 else torch.cat(outputs)
+        return output if input.dim() == 4 else output[0]
+
+
+_KINDS: dict[type[nn.Module], type[_CSRLayer]] = {nn.Linear: CSRLinear, nn.Conv2d: CSRConv2d}
+
+
+def to_csr(model: nn.Module, min_sparsity: float = 0.0) -> nn.Module:
+    """A copy for inference whose linear and convolutional layers hold CSR weights; the outputs are the same.
+
+        small = to_csr(prune_ranked(model, 0.98), min_sparsity=0.9)
+
+    Normalization stays as it is, and modules without weights too.
+
+    Args:
+        model: deterministic and pruned, such as from `to_deterministic`; it is not changed.
+        min_sparsity: layers with a smaller share of zeros stay dense, which is faster there: CSR needs 8 bytes a
+            nonzero, dense 4 a weight, and a dense product does several times as many operations a second.
+
+    Raises:
+        ValueError: min_sparsity is outside [0, 1] or above the share of zeros of every layer, there is no layer to
+            convert, or weights are not of float32 or float64.
+        TypeError: the model has a layer that cannot be exported, which the message names.
+    """
+    check_probability("min_sparsity", min_sparsity)
+    model = copy.deepcopy(model)
+    layers = exportable(model)
+    zeros = {name: 1.0 - int(m.weight.count_nonzero()) / max(m.weight.numel(), 1) for name, m in layers.items()}
+    new = {m: _KINDS[type(m)](m) for name, m in layers.items() if zeros[name] >= min_sparsity}
+    if not new:
+        raise ValueError(
+            f"min_sparsity is {min_sparsity:g}, but the sparsest layer, {max(zeros, key=zeros.get) or 'the model'}, "
+            f"has a share of {max(zeros.values()):.4g} zeros, so nothing would be converted. Prune more, or lower it."
+        )
+    return _replaced(model, new)
+
+
+def exportable(model: nn.Module) -> dict[str, nn.Module]:
+    """The layers of a deterministic model that `to_csr` can convert, by their names.
+
+    Raises:
+        ValueError: there are none, or weights are not of float32 or float64.
+        TypeError: the model has a layer that cannot be exported.
+    """
+    layers: dict[str, nn.Module] = {}
+    for name, module in model.named_modules():
+        if type(module) in _KINDS and module._parameters.get("weight") is not None:
+            layers[name] = module
+            if module.weight.dtype not in (torch.float32, torch.float64):
+                raise ValueError(
+                    f"{name or 'the model'} has weights of {module.weight.dtype}, but PyTorch multiplies CSR matrices "
+                    "of float32 and float64 only. Convert the model with .float() first."
+                )
+        elif isinstance(module, BayesianLayer):
+            raise TypeError(
+                f"{name or 'the model'} is a {type(module).__name__}, whose weights are random. Export a network at "
+                "the posterior means: to_csr(to_deterministic(model, masks)) or to_csr(prune_ranked(model, 0.95))."
+            )
+        elif not isinstance(module, _DENSE) and next(module.parameters(recurse=False), None) is not None:
+            raise TypeError(
+                f"{name or 'the model'} is a {type(module).__name__}, which cannot be exported: only nn.Linear and "
+                "nn.Conv2d themselves become CSR, and normalization stays dense. Export the parts without it."
+            )
+    if not layers:
+        raise ValueError(f"{type(model).__name__} has no nn.Linear or nn.Conv2d, so there is nothing to export.")
+    return layers
+
+
+def _replaced(model: nn.Module, new: dict[nn.Module, nn.Module]) -> nn.Module:
+    for module in list(model.modules()):
+        for name, child in module._modules.items():
+            if child in new:
+                module._modules[name] = new[child]
+    return new.get(model, model)
+
+
+def save_csr(model: nn.Module, path: str | os.PathLike) -> None:
+    """Write the tensors of a model from `to_csr` to a file that `torch.load(path, weights_only=True)` reads.
+
+    The file holds numbers only, no code and no architecture: `load_csr` takes that from the dense network.
+
+    Raises:
+        ValueError: the model has no CSR layer.
+    """
+    if not any(isinstance(module, _CSRLayer) for module in model.modules()):
+        raise ValueError(f"{type(model).__name__} has no CSR layer. Save to_csr(model).")
+    torch.save({"format": FORMAT, "state": model.state_dict()}, Path(path))
+
+
+def load_csr(path: str | os.PathLike, model: nn.Module) -> nn.Module:
+    """Read a file of `save_csr` into a copy of the dense network.
+
+        small = load_csr("lenet.csr.pt", lenet_300_100())
+
+    Args:
+        path: of the file; nothing in it is executed (weights_only=True), and the indices are checked before use.
+        model: the architecture, made as for training; its weights do not matter and it is not changed. For a Bayesian
+            one pass `to_deterministic(model)`.
+
+    Returns:
+        The sparse model on the CPU in eval mode.
+
+    Raises:
+        ValueError: the file is of another format, damaged, or of another architecture.
+    """
+    stored = torch.load(Path(path), map_location="cpu", weights_only=True)
+    if not isinstance(stored, dict) or stored.get("format") != FORMAT:
+        raise ValueError(f"{path} is not a file of save_csr ({FORMAT}). A dense state_dict loads with load_state_dict.")
+    state, model = dict(stored["state"]), copy.deepcopy(model).cpu()
+    new: dict[nn.Module, nn.Module] = {}
+    for name, layer in exportable(model).items():
+        prefix = f"{name}." if name else ""
+        if f"{prefix}value" in state:
+            try:
+                new[layer] = _KINDS[type(layer)](layer, tuple(state[prefix + part] for part in _BUFFERS))
+                new[layer]._matrix(check=True)
+            except (KeyError, RuntimeError) as error:
+                raise ValueError(
+                    f"{path} does not fit {name or 'the model'}, a {layer}: {str(error).splitlines()[0]} The file is "
+                    "damaged or of another network."
+                ) from error
+    model = _replaced(model, new)
+    try:
+        model.load_state_dict(state)
+    except RuntimeError as error:
+        raise ValueError(f"{path} is of another network than this {type(model).__name__}. {error}") from error
+    return model.eval()

@@ -1,0 +1,290 @@
+"""CSR export: equal outputs, smaller files, safe loading, an honest report."""
+
+import json
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from bnnlib import nn as bnn
+from bnnlib.models import lenet5_caffe, lenet_300_100, mlp, resnet, vgg_like
+from bnnlib.pruning import (
+    CSRConv2d,
+    CSRLinear,
+    Masks,
+    csr_report,
+    load_csr,
+    prune_ranked,
+    rank_mask,
+    save_csr,
+    to_csr,
+    to_deterministic,
+)
+
+
+def seeded(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def pruned(layer, sparsity, seed=0):
+    """A layer with weights of its own, most of them 0."""
+    with torch.no_grad():
+        for values in layer.parameters():
+            values.normal_(generator=seeded(seed))
+        layer.weight.mul_(rank_mask(layer.weight.abs(), sparsity))
+    return layer
+
+
+def equal(a, b):
+    # float64: the same products in another order
+    torch.testing.assert_close(a, b, rtol=1e-11, atol=1e-11)
+
+
+@pytest.mark.parametrize("sparsity", [0.0, 0.9, 1.0])
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("shape", [(1, 7), (5, 7), (7,), (2, 3, 7), (0, 7)])
+def test_linear_layers(sparsity, bias, shape):
+    layer = pruned(nn.Linear(7, 30, bias=bias), sparsity).double()
+    x = torch.randn(shape, generator=seeded(1)).double()
+    csr = to_csr(layer)
+    assert type(csr) is CSRLinear and csr.nonzeros == int(layer.weight.count_nonzero())
+    assert csr.sparsity == pytest.approx(1 - csr.nonzeros / 210)
+    equal(csr(x), layer(x))
+
+
+GEOMETRIES = [
+    {"kernel_size": 3},
+    {"kernel_size": (5, 2), "stride": (2, 1)},
+    {"kernel_size": 3, "padding": 1, "stride": 2, "bias": False},
+    {"kernel_size": (3, 2), "padding": "same", "dilation": (1, 2)},
+    {"kernel_size": 3, "padding": (2, 1), "padding_mode": "reflect"},
+    {"kernel_size": 3, "padding": 1, "padding_mode": "circular", "groups": 2},
+    {"kernel_size": 1, "groups": 4},
+    {"kernel_size": 2, "padding": "valid", "dilation": 2, "groups": 2, "stride": 3},
+]
+
+
+@pytest.mark.parametrize("geometry", GEOMETRIES, ids=str)
+@pytest.mark.parametrize("sparsity", [0.0, 0.8])
+def test_convolutions(geometry, sparsity):
+    layer = pruned(nn.Conv2d(4, 8, **geometry), sparsity).double()
+    csr = to_csr(layer)
+    zeros = layer.weight.numel() - int(layer.weight.count_nonzero())
+    assert type(csr) is CSRConv2d and csr.sparsity == pytest.approx(zeros / layer.weight.numel())
+    for shape in ((1, 4, 9, 11), (3, 4, 9, 11), (4, 9, 11)):
+        x = torch.randn(shape, generator=seeded(1)).double()
+        equal(csr(x), layer(x))
+    # a stored tensor for each nonzero and each row, none for the zeros
+    assert csr.column.numel() == csr.value.numel() == int(layer.weight.count_nonzero())
+
+
+def test_images_go_in_chunks(monkeypatch):
+    layer = pruned(nn.Conv2d(4, 8, 3), 0.5).double()
+    csr, x = to_csr(layer), torch.randn(7, 4, 6, 6, generator=seeded(1)).double()
+    for chunk in (1, 36 * 16 * 2, 10**9):  # one image, two, all seven at once
+        monkeypatch.setattr("bnnlib.pruning.csr._CHUNK", {"cpu": chunk})
+        equal(csr(x), layer(x))
+
+
+@pytest.mark.parametrize(
+    ("model", "shape"),
+    [
+        (lambda: lenet_300_100(generator=seeded()), (6, 1, 28, 28)),
+        (lambda: lenet5_caffe(generator=seeded()), (6, 1, 28, 28)),
+        (lambda: vgg_like(0.1, generator=seeded()), (3, 3, 32, 32)),
+        (lambda: resnet(8, width=4, generator=seeded()), (3, 3, 32, 32)),
+    ],
+    ids=["lenet-300-100", "lenet-5", "vgg", "resnet"],
+)
+@pytest.mark.parametrize("sparsity", [0.5, 0.9])
+def test_networks(model, shape, sparsity):
+    dense, x = model().train(), torch.randn(shape, generator=seeded(1))
+    Masks(dense).update(sparsity)
+    with torch.no_grad():
+        for _ in range(20):
+            dense(x)  # the moments of the normalization, without which little comes through a deep pruned network
+    csr = to_csr(dense.eval())
+    assert not any(type(m) in (nn.Linear, nn.Conv2d) for m in csr.modules())
+    expected = dense(x).detach()
+    assert expected.std(0).max() > 1e-3  # the pruned network still looks at its input
+    # float32 keeps 6e-8 of a number; sums in another order and 14 normalizations take up to a hundred times that. Then
+    # float64 leaves no doubt that these are the same networks.
+    close = {"rtol": 0, "atol": 1e-5 * float(expected.abs().max())}
+    torch.testing.assert_close(csr(x), expected, **close)
+    with torch.inference_mode():
+        torch.testing.assert_close(csr(x), expected, **close)
+    assert torch.equal(dense(x), expected)
+    equal(csr.double()(x.double()), dense.double()(x.double()))
+
+
+def test_input_gradients_are_those_of_the_dense_network():
+    dense = prune_ranked(lenet5_caffe(generator=seeded()), 0.5, by="magnitude").double()
+    x = torch.rand(2, 1, 28, 28, generator=seeded(1)).double().requires_grad_()
+    gradients = [torch.autograd.grad(m(x).square().sum(), x)[0] for m in (dense, to_csr(dense))]
+    equal(gradients[1], gradients[0])
+
+
+def test_a_shared_layer_stays_shared_and_a_dense_one_can_stay_dense():
+    shared = pruned(nn.Linear(6, 6), 0.9)
+    model = nn.Sequential(shared, nn.ReLU(), shared, nn.Linear(6, 2))
+    csr = to_csr(model, min_sparsity=0.5)
+    assert csr[0] is csr[2] and type(csr[0]) is CSRLinear and type(csr[3]) is nn.Linear
+    torch.testing.assert_close(csr(torch.ones(2, 6)), model(torch.ones(2, 6)))
+
+
+def test_a_converted_model_moves_to_float64_and_copies():
+    dense = prune_ranked(mlp((6, 8, 3), generator=seeded()), 0.5, by="magnitude")
+    x = torch.randn(4, 6, generator=seeded(1)).double()
+    equal(to_csr(dense).double()(x), dense.double()(x))
+    assert not list(to_csr(dense).parameters())
+
+
+def test_saving_and_loading(tmp_path):
+    model = vgg_like(0.1, generator=seeded())
+    with torch.no_grad():
+        model.train()(torch.rand(8, 3, 32, 32, generator=seeded(1)))  # moves the running moments
+    dense = prune_ranked(model.eval(), 0.9, by="magnitude")
+    csr = to_csr(dense, min_sparsity=0.5)
+    save_csr(csr, tmp_path / "csr.pt")
+    torch.load(tmp_path / "csr.pt", weights_only=True)
+    loaded = load_csr(tmp_path / "csr.pt", vgg_like(0.1, generator=seeded(9)))
+    x = torch.rand(2, 3, 32, 32, generator=seeded(2))
+    assert torch.equal(loaded(x), csr(x)) and not loaded.training
+    assert [type(a) for a in loaded.modules()] == [type(a) for a in csr.modules()]
+    torch.save(dense.state_dict(), tmp_path / "dense.pt")
+    sizes = [(tmp_path / f"{kind}.pt").stat().st_size for kind in ("dense", "csr")]
+    assert sizes[1] < sizes[0] / 3  # 8 bytes for a tenth of the weights against 4 for all, and the file's own overhead
+
+
+def test_a_single_layer_is_saved_too(tmp_path):
+    layer = pruned(nn.Linear(7, 5), 0.8)
+    save_csr(to_csr(layer), tmp_path / "layer.pt")
+    x = torch.randn(3, 7, generator=seeded(1))
+    torch.testing.assert_close(load_csr(tmp_path / "layer.pt", nn.Linear(7, 5))(x), layer(x))
+
+
+def test_loading_leaves_the_given_network_alone(tmp_path):
+    model = lenet_300_100(generator=seeded())
+    save_csr(to_csr(prune_ranked(model, 0.5, by="magnitude")), tmp_path / "a.pt")
+    before = {name: values.clone() for name, values in model.state_dict().items()}
+    load_csr(tmp_path / "a.pt", model)
+    assert all(torch.equal(before[name], values) for name, values in model.state_dict().items())
+
+
+def test_damaged_and_foreign_files_are_refused(tmp_path):
+    model = mlp((6, 8, 3), generator=seeded())
+    path = tmp_path / "csr.pt"
+    save_csr(to_csr(prune_ranked(model, 0.5, by="magnitude")), path)
+    with pytest.raises(ValueError, match=r"(?s)does not fit 0, a Linear\(in_features=6, out_features=9"):
+        load_csr(path, mlp((6, 9, 3)))
+    with pytest.raises(ValueError, match="is of another network than this Sequential"):
+        load_csr(path, mlp((6, 8)))
+    good = torch.load(path, weights_only=True)
+    bad = {**good, "state": {**good["state"], "0.column": good["state"]["0.column"] + 3}}
+    torch.save(bad, path)
+    with pytest.raises(ValueError, match=r"does not fit 0, a Linear.*damaged"):
+        load_csr(path, model)  # indices beyond the matrix would read foreign memory
+    del bad["state"]["0.column"]
+    torch.save(bad, path)
+    with pytest.raises(ValueError, match=r"does not fit 0, a Linear.*damaged"):
+        load_csr(path, model)
+    torch.save(model.state_dict(), path)
+    with pytest.raises(ValueError, match="is not a file of save_csr"):
+        load_csr(path, model)
+    with pytest.raises(ValueError, match="has no CSR layer"):
+        save_csr(model, path)
+
+
+class Own(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.gain = nn.Parameter(torch.ones(3))
+
+    def forward(self, x):
+        return x * self.gain
+
+
+@pytest.mark.parametrize(
+    ("model", "error", "message"),
+    [
+        (lambda: nn.Sequential(nn.Linear(3, 3), nn.LSTM(3, 2)), TypeError, "1 is a LSTM, which cannot be exported"),
+        (lambda: nn.Sequential(nn.Conv1d(1, 2, 3)), TypeError, "0 is a Conv1d, which cannot be exported"),
+        (lambda: nn.Sequential(nn.Linear(3, 3), Own()), TypeError, "1 is a Own, which cannot be exported"),
+        (lambda: nn.Sequential(bnn.GaussianLinear(3, 2)), TypeError, "0 is a GaussianLinear, whose weights are random"),
+        (lambda: nn.Linear(3, 2).bfloat16(), ValueError, "the model has weights of torch.bfloat16"),
+        (lambda: nn.Sequential(nn.BatchNorm1d(3)), ValueError, "nothing to export"),
+    ],
+)
+def test_what_cannot_be_exported_is_named(model, error, message):
+    with pytest.raises(error, match=message):
+        to_csr(model())
+
+
+def test_a_floor_that_no_layer_reaches_is_refused():
+    with pytest.raises(ValueError, match=r"sparsest layer, 2, has a share of 0\.8 zeros"):
+        to_csr(nn.Sequential(nn.Linear(5, 4), nn.ReLU(), pruned(nn.Linear(4, 5), 0.8)), min_sparsity=0.9)
+    with pytest.raises(ValueError, match="min_sparsity is 90"):
+        to_csr(nn.Linear(3, 2), min_sparsity=90)
+
+
+def test_the_report(tmp_path):
+    model = vgg_like(0.1, bnn.GaussianSpikeSlabConv2d, bnn.GaussianSpikeSlabLinear, slab_scale=1.0, spike_scale=0.01)
+    dense = prune_ranked(model.train(), 0.9)
+    before = {name: values.clone() for name, values in dense.state_dict().items()}
+    report = csr_report(dense, torch.rand(3, 3, 32, 32, generator=seeded(1)), batches=(1, 5), repeats=3)
+    assert json.loads(json.dumps(report)) == report
+    assert dense.training and all(torch.equal(before[n], v) for n, v in dense.state_dict().items())
+    weights = [m.weight for m in dense if isinstance(m, (nn.Conv2d, nn.Linear))]
+    assert report["weights"] == sum(w.numel() for w in weights)
+    assert report["nonzeros"] == sum(int((w != 0).sum()) for w in weights)
+    assert report["sparsity"] == pytest.approx(1 - report["nonzeros"] / report["weights"])
+    assert len(report["csr_layers"]) == 15 and len(report["dense_layers"]) == 14
+    assert all(name.startswith("bn") for name in report["dense_layers"])
+    torch.save(dense.state_dict(), tmp_path / "dense.pt")
+    # the archive stores the name of the file, which may differ by a few bytes
+    assert report["bytes_dense"] == pytest.approx((tmp_path / "dense.pt").stat().st_size, abs=2000)
+    assert report["bytes_ratio"] == report["bytes_dense"] / report["bytes_csr"] > 2
+    assert report["max_difference"] < 1e-5  # float32, 15 layers
+    assert [(r["layer"], r["batch"]) for r in report["latency"]] == [
+        (name, batch) for batch in (1, 5) for name in ("model", *report["csr_layers"])
+    ]
+    for row in report["latency"]:
+        assert row["dense_ms"] > 0 and row["csr_ms"] > 0
+        assert row["speedup"] == pytest.approx(row["dense_ms"] / row["csr_ms"])
+        slow = any(text.startswith(f"{row['layer']}, batch {row['batch']}:") for text in report["slower"])
+        assert slow == (row["speedup"] < 1)
+
+
+def test_the_report_says_where_csr_is_slower_and_where_faster():
+    dense = mlp((64, 1000, 1000, 10), generator=seeded())
+    with torch.no_grad():
+        dense[2].weight.mul_(rank_mask(dense[2].weight.abs(), 0.99))
+    report = csr_report(dense, torch.rand(64, 64, generator=seeded(1)), batches=(64,), repeats=7)
+    ratio = {row["layer"]: row["speedup"] for row in report["latency"]}
+    # measured 0.3 and 80: a full matrix is several times slower in CSR, one of 1 % dozens of times faster
+    assert ratio["0"] < 1 < ratio["2"]
+    assert any(text.startswith("0, batch 64") for text in report["slower"])
+    kept = csr_report(dense, torch.rand(64, 64), batches=(64,), repeats=3, min_sparsity=0.9)
+    assert kept["csr_layers"] == ["2"] and kept["dense_layers"] == ["0", "4"]
+
+
+def test_the_report_checks_its_arguments():
+    dense = pruned(nn.Linear(4, 3), 0.5)
+    with pytest.raises(ValueError, match="repeats is 0"):
+        csr_report(dense, torch.zeros(2, 4), repeats=0)
+    with pytest.raises(ValueError, match="batches is 0"):
+        csr_report(dense, torch.zeros(2, 4), batches=(0,))
+    with pytest.raises(ValueError, match=r"example has shape \(0, 4\)"):
+        csr_report(dense, torch.zeros(0, 4))
+    assert csr_report(dense, torch.ones(2, 4), batches=(2,), repeats=1)["csr_layers"] == [""]
+
+
+def test_from_a_bayesian_network_to_a_file(tmp_path):
+    options = {"slab_scale": 1.0, "spike_scale": 0.0067}
+    model = lenet5_caffe(bnn.GaussianSpikeSlabConv2d, bnn.GaussianSpikeSlabLinear, generator=seeded(), **options)
+    csr = to_csr(prune_ranked(model, 0.95))
+    save_csr(csr, tmp_path / "lenet.pt")
+    loaded = load_csr(tmp_path / "lenet.pt", to_deterministic(model))
+    x = torch.rand(2, 1, 28, 28, generator=seeded(1))
+    assert torch.equal(loaded(x), csr(x)) and F.softmax(loaded(x), 1).isfinite().all()
