@@ -61,27 +61,33 @@ def _relative(columns: np.ndarray) -> np.ndarray:
 
 
 def pruning(rows: Rows | None = None) -> Figure:
-    """Figure 9 of the paper: test error of a trained network as more of its weights are removed.
+    """Figure 9 of the paper: test error of a trained network as its weights are removed, ranked in two ways.
 
     Args:
-        rows: of "sbnn-pruning", with settings "pi=0.2", "pi=0.5" and "pi=0.9", the share of active inputs.
+        rows: of "sbnn-pruning", with settings "pi=0.2", "pi=0.5" and "pi=0.9", the share of active inputs, and methods
+            "sBNN" (by p*) and "signal-to-noise".
     """
     rows = compared("sbnn-pruning", rows)
     settings = ("pi=0.2", "pi=0.5", "pi=0.9")
     with style_context():
-        fig, axes = figure(1, height=3.8)
-        drawn = False
-        for setting, look in zip(settings, line_styles(settings).values(), strict=True):
-            columns = _relative(removal_curve(rows, setting, "sBNN", "mse_test"))
-            label = f"{100 * float(setting.removeprefix('pi=')):.0f} % of inputs active"
-            drawn |= draw(axes, columns, look | {"label": label})
-        axes.set(xlabel="weights removed (%)", ylabel="test MSE over that of all weights")
-        if drawn:
-            axes.axhline(1, color=INK, lw=1, ls=":", marker="none")
-            log_axis(axes)
-            axes.legend()
-        else:
-            missing(axes)
+        fig, panels = figure(2, height=3.9, sharey=True)
+        looks = line_styles([f"{100 * float(setting.removeprefix('pi=')):.0f} %" for setting in settings])
+        drawn = {}
+        for panel, method in zip(panels, ("sBNN", "signal-to-noise"), strict=True):
+            columns = [_relative(removal_curve(rows, setting, method, "mse_test")) for setting in settings]
+            drawn[panel] = any([draw(panel, *pair) for pair in zip(columns, looks.values(), strict=True)])
+            panel.set(xlabel="weights removed (%)", title="by p*" if method == "sBNN" else "by |m| / σ")
+        for panel, any_ours in drawn.items():
+            if any_ours:
+                panel.axhline(1, color=INK, lw=1, ls=":", marker="none")
+                log_axis(panel)
+            else:
+                missing(panel)
+        panels[0].set_ylabel("test MSE over that of all weights")
+        handles = [panels[0].plot([], [], **look)[0] for look in looks.values()]
+        title = "active inputs"
+        fig.legend(handles, looks, loc="outside lower center", ncols=3, title=title, title_fontsize="small")
+        panel_letters(panels)
     return fig
 
 

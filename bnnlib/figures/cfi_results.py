@@ -38,6 +38,8 @@ __all__ = [
 METHODS = ("BNN-VS", "BNN", "NN", "NN-Dr", "LM", "BNN-VS-CV")
 VARIED = {"D": "number of inputs D", "alpha": "α (larger: weaker signal)", "pi": "share π of active inputs"}
 FIXED = {"D": 100, "alpha": 2, "pi": 0.2}
+CEILING = {"label": "the right 20 % (panel a)", "color": INK, "lw": 1, "linestyle": ":", "marker": "none"}
+Settings = Mapping[str, Mapping[float, str]]  # of each method that has its own; of all others under ""
 
 
 def influence(rows: Rows | None = None) -> Figure:
@@ -70,25 +72,29 @@ def importance(rows: Rows | None = None, band: tuple[float, float] | None = None
     """Figure 2 of the paper: correlation of phi with the coefficients, for linear and nonlinear data.
 
     Args:
-        rows: of "sbnn-importance", with settings such as "linear, D=20, alpha=1".
+        rows: of "sbnn-importance", with settings such as "linear, D=20, alpha=1"; those that name another prior at
+            their end are drawn as one more curve.
         band: published range of the correlation; that of the list of published values when omitted.
     """
     rows = compared("sbnn-importance", rows)
     if band is None:
         listed = [value for value in store.paper_values("sbnn-importance")[0] if value.metric == "correlation"]
         band = next(((one.mean - one.tolerance, one.mean + one.tolerance) for one in listed), None)
+    sizes = sorted({int(match[1]) for row in rows if (match := re.search(r"D=(\d+)", row["setting"]))})
+    patterns = {f"D = {size}": f"D={size}, alpha=([0-9.]+)" for size in sizes}
+    if others := sorted({match[1] for row in rows if (match := re.search(r"alpha=[0-9.]+, (log .*)", row["setting"]))}):
+        name = others[0].replace("tau1=", "τ₁ = ").replace("tau0=", "τ₀ = ").replace("-", "−")
+        patterns[f"D = {sizes[-1]}, {name}"] = f"D={sizes[-1]}, alpha=([0-9.]+), {re.escape(others[0])}"
     with style_context():
-        fig, panels = figure(2, height=3.6, sharey=True)
-        sizes = sorted({int(match[1]) for row in rows if (match := re.search(r"D=(\d+)", row["setting"]))})
-        looks = line_styles([f"D = {size}" for size in sizes])
+        fig, panels = figure(2, height=3.8, sharey=True)
+        looks = line_styles(list(patterns))
         for panel, kind in zip(panels, ("linear", "nonlinear"), strict=True):
             drawn = False
-            for k, (size, look) in enumerate(zip(sizes, looks.values(), strict=True)):
-                settings = settings_over(rows, rf"{kind}, D={size}, alpha=([0-9.]+)")
-                columns = series(rows, settings, "sBNN", "correlation")
+            for k, (label, pattern) in enumerate(patterns.items()):
+                columns = series(rows, settings_over(rows, f"{kind}, {pattern}"), "sBNN", "correlation")
                 columns[:, 3] = np.nan  # the range of all settings is drawn as a band
-                columns[:, 0] += 0.08 * (k - 0.5 * (len(sizes) - 1))  # error bars side by side
-                drawn |= draw(panel, columns, look)
+                columns[:, 0] += 0.08 * (k - 0.5 * (len(patterns) - 1))  # error bars side by side
+                drawn |= draw(panel, columns, looks[label])
             if not drawn:
                 missing(panel)
             if band is not None:
@@ -106,54 +112,68 @@ def importance_densities(
     """Figure 3 of the paper: how phi is distributed over the inputs, for a strong and for a weak signal.
 
     Args:
-        arrays: with the keys of `bnnlib.store.load_arrays`; those stored for "sbnn-importance" when omitted. An array
-            "phi" holds phi of every input, shape (inputs,) or (replicates, inputs).
+        arrays: with the keys of `bnnlib.store.load_arrays`; those stored for "sbnn-importance" when omitted. The array
+            "phi/SETTING" holds phi of every input, shape (replicates, inputs).
         settings: to draw, at most four; of those with the most inputs, the smallest and the largest alpha when omitted.
         kind: "linear" or "nonlinear", where `settings` are omitted.
     """
     arrays = stored_arrays("sbnn-importance") if arrays is None else arrays
-    phi: dict[str, list[np.ndarray]] = {}
-    for (setting, method, _, array), values in arrays.items():
-        if (method, array) == ("sBNN", "phi"):
-            phi.setdefault(setting, []).append(np.asarray(values, dtype=float).ravel())
+    named = {key[3]: values for key, values in arrays.items() if key[1] == "sBNN"}
+    phi = {name.removeprefix("phi/"): values for name, values in named.items() if name.startswith("phi/")}
     if settings is None:
         found = [(re.fullmatch(rf"{kind}, D=(\d+), alpha=([0-9.]+)", setting), setting) for setting in phi]
         size = max((int(match[1]) for match, _ in found if match), default=None)
         ordered = sorted((float(match[2]), setting) for match, setting in found if match and int(match[1]) == size)
-        settings = [ordered[0][1], ordered[-1][1]][: len(ordered)] if ordered else ["small α", "large α"]
+        settings = [ordered[k][1] for k in dict.fromkeys((0, len(ordered) - 1))] if ordered else ["small α", "large α"]
     edges = np.linspace(0, 1, 21)
     with style_context():
         columns = min(2, len(settings))
         fig, panels = figure(columns, nrows=-(-len(settings) // columns), height=3.2, sharey=True, squeeze=False)
         for panel, setting in zip(panels.flat, settings, strict=False):
             if setting in phi:
-                values = np.concatenate(phi[setting])
+                values = np.asarray(phi[setting], dtype=float).ravel()
                 heights, _ = np.histogram(values, bins=edges, density=True)
                 panel.stairs(heights, edges, fill=True, color=PALETTE[0], alpha=0.4)
-                panel.axvline(np.median(values), color=INK, lw=1.2, ls="--", marker="none")
-                panel.text(np.median(values) + 0.02, 0.96, "median", transform=panel.get_xaxis_transform(), va="top")
+                median = float(np.median(values))
+                panel.axvline(median, color=INK, lw=1.2, ls="--", marker="none", label="median")
             else:
                 missing(panel)
-            panel.set(title=setting.replace("alpha", "α"), xlabel="importance φ", xlim=(0, 1))
+            panel.set(title=setting.replace("alpha", "α").replace("=", " = "), xlabel="importance φ", xlim=(0, 1))
         for row in panels:
             row[0].set_ylabel("density")
+        handles, labels = panels[0, 0].get_legend_handles_labels()
+        if handles:
+            fig.legend(handles, labels, loc="outside lower center")
         panel_letters(panels)
     return fig
 
 
-def _methods(panel: Axes, rows: Rows, settings: Mapping[float, str], metric: str, names: Sequence[str]) -> bool:
+def _methods(panel: Axes, rows: Rows, settings: Settings, metric: str, names: Sequence[str]) -> bool:
+    """Curves of several methods; one "not run" if none has any."""
     looks, drawn = line_styles(METHODS), False
     for name in names:
-        drawn |= draw(panel, series(rows, settings, name, metric), looks[name])
+        drawn |= draw(panel, series(rows, settings.get(name, settings[""]), name, metric), looks[name])
     if not drawn:
         missing(panel)
     return drawn
 
 
-def _method_legend(panel: Axes, names: Sequence[str]) -> None:
+def _ceiling(panel: Axes, rows: Rows, settings: Mapping[float, str]) -> None:
+    """The accuracy of keeping as many inputs, but those with the largest effects."""
+    columns = series(rows, settings, "BNN-VS", "selection_ceiling")
+    columns = columns[np.isfinite(columns[:, 1])]
+    panel.plot(columns[:, 0], columns[:, 1], **CEILING)
+
+
+def _legend(panel: Axes, looks: Sequence[Mapping]) -> None:
     panel.set_axis_off()
-    looks = line_styles(METHODS)
-    panel.legend([panel.plot([], [], **looks[name])[0] for name in names], names, loc="center")
+    panel.legend([panel.plot([], [], **look)[0] for look in looks], [look["label"] for look in looks], loc="center")
+
+
+def _selection_settings(rows: Rows, vary: str) -> dict[float, str]:
+    """{value of what is varied: setting}, with the other two at their fixed values."""
+    parts = [f"{name}=" + ("([0-9.]+)" if name == vary else re.escape(f"{value:g}")) for name, value in FIXED.items()]
+    return settings_over(rows, ", ".join(parts))
 
 
 def selection(rows: Rows | None = None, vary: str = "D") -> Figure:
@@ -169,57 +189,51 @@ def selection(rows: Rows | None = None, vary: str = "D") -> Figure:
     if vary not in VARIED:
         raise ValueError(f"vary={vary!r} is not possible: use one of {', '.join(VARIED)}")
     rows = compared("sbnn-selection", rows)
-    parts = [f"{name}=" + ("([0-9.]+)" if name == vary else re.escape(f"{value:g}")) for name, value in FIXED.items()]
-    settings = settings_over(rows, ", ".join(parts))
+    settings = {"": _selection_settings(rows, vary)}
     names = METHODS[:-1]
     with style_context():
         fig, axes = figure(2, nrows=2, height=2.9)
-        panels = list(axes.flat)
-        metrics = {
-            "selection_accuracy": "inputs classified right (%)",
-            "mse_train": "training MSE",
-            "mse_test": "test MSE",
-        }
-        for panel, (metric, title) in zip(panels, metrics.items(), strict=False):
-            drawn = _methods(panel, rows, settings, metric, names[:1] if metric == "selection_accuracy" else names)
-            panel.set(title=title, xlabel=VARIED[vary])
-            if drawn and metric != "selection_accuracy":
+        accuracy, training, test, legend = axes.flat
+        if _methods(accuracy, rows, settings, "selection_accuracy", ("BNN-VS", "LM")):
+            _ceiling(accuracy, rows, settings[""])
+            accuracy.set_ylim(0, 104)
+        accuracy.set(title="inputs classified right (%)", xlabel=VARIED[vary])
+        for panel, metric, title in ((training, "mse_train", "training MSE"), (test, "mse_test", "test MSE")):
+            if _methods(panel, rows, settings, metric, names):
                 log_axis(panel)
-            elif drawn:
-                panel.set_ylim(0, 104)
-        _method_legend(panels[3], names)
-        panel_letters(panels[:3])
+            panel.set(title=title, xlabel=VARIED[vary])
+        _legend(legend, [*(line_styles(METHODS)[name] for name in names), CEILING])
+        panel_letters([accuracy, training, test])
     return fig
 
 
 def cross_validation(rows: Rows | None = None) -> Figure:
-    """Figures 7 and 8 of the paper: the share of inputs that cross-validation keeps, what that does to both scores.
+    """Figures 7 and 8 of the paper: the share of inputs that cross-validation keeps, and what that does to the scores.
 
     Args:
-        rows: of "sbnn-selection", with settings "cv, pi=0.2" and the like for thresholds by cross-validation.
+        rows: of "sbnn-selection": settings "cv, pi=0.2" and the like hold the thresholds by cross-validation
+            (BNN-VS-CV), those with D = 100 and alpha = 2 the other methods.
     """
     rows = compared("sbnn-selection", rows)
-    settings = settings_over(rows, r"cv, pi=([0-9.]+)")
-    names = [
-        name for name in METHODS if any(row["method"] == name and row["setting"] in settings.values() for row in rows)
-    ]
+    chosen = settings_over(rows, r"cv, pi=([0-9.]+)")
+    settings = {"": _selection_settings(rows, "pi"), "BNN-VS-CV": chosen}
     with style_context():
         fig, axes = figure(2, nrows=2, height=2.9)
-        panels = list(axes.flat)
-        share = series(rows, settings, "BNN-VS-CV", "detected_share")
-        share[:, 0] *= 100
-        if draw(panels[0], share, line_styles(METHODS)["BNN-VS-CV"]):
-            panels[0].plot([0, 100], [0, 100], color=INK, lw=1, ls=":", marker="none")
+        share, accuracy, test, legend = axes.flat
+        kept = series(rows, chosen, "BNN-VS-CV", "detected_share")
+        active = series(rows, chosen, "BNN-VS-CV", "active_share")[:, 1]
+        kept[:, 0] = np.where(np.isfinite(active), active, 100 * kept[:, 0])
+        if draw(share, kept, line_styles(METHODS)["BNN-VS-CV"]):
+            share.plot([0, 100], [0, 100], color=INK, lw=1, ls=":", marker="none")
         else:
-            missing(panels[0])
-        panels[0].set(title="inputs kept (%)", xlabel="active inputs (%)")
-        chosen = [name for name in names if name.startswith("BNN-VS")]
-        if _methods(panels[1], rows, settings, "selection_accuracy", chosen):
-            panels[1].set_ylim(0, 104)
-        if _methods(panels[2], rows, settings, "mse_test", names):
-            log_axis(panels[2])
-        panels[1].set(title="inputs classified right (%)", xlabel=VARIED["pi"])
-        panels[2].set(title="test MSE", xlabel=VARIED["pi"])
-        _method_legend(panels[3], names)
-        panel_letters(panels[:3])
+            missing(share)
+        share.set(title="inputs kept (%)", xlabel="active inputs (%)")
+        if _methods(accuracy, rows, settings, "selection_accuracy", ("BNN-VS", "BNN-VS-CV")):
+            accuracy.set_ylim(0, 104)
+        if _methods(test, rows, settings, "mse_test", METHODS):
+            log_axis(test)
+        accuracy.set(title="inputs classified right (%)", xlabel=VARIED["pi"])
+        test.set(title="test MSE", xlabel=VARIED["pi"])
+        _legend(legend, list(line_styles(METHODS).values()))
+        panel_letters([share, accuracy, test])
     return fig

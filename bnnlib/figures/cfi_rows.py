@@ -51,7 +51,8 @@ def missing(panel: Axes, empty: bool = True) -> None:
     text = "not run" if empty else "ours: not run"
     panel.text(0.5, 0.5, text, transform=panel.transAxes, ha="center", va="center", size="large", bbox=ground)
     if empty:
-        panel.set(xticks=[], yticks=[])
+        panel.tick_params(which="both", left=False, bottom=False, labelleft=False, labelbottom=False)
+        panel.grid(visible=False)
 
 
 def log_axis(panel: Axes) -> None:
