@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import statistics
 import sys
 from collections.abc import Callable
@@ -32,6 +33,7 @@ from bnnlib.optim import SGHMC, SGLD
 
 SIZES = (784, 400, 400, 10)
 NUM_DATA = 60_000
+MIXTURE = {"slab_scale": 1.0, "spike_scale": math.exp(-6.0)}
 Loss = Callable[[Tensor, Tensor], Tensor]
 
 
@@ -92,6 +94,8 @@ def contenders() -> dict[tuple[str, str], Callable[[], tuple[nn.Module, Loss]]]:
         ("bnnlib", "gaussian"): lambda: ours(bnn.GaussianLinear),
         ("bnnlib", "gaussian-local"): lambda: ours(lambda a, b: bnn.GaussianLinear(a, b, estimator="local")),
         ("bnnlib", "gaussian-flipout"): lambda: ours(lambda a, b: bnn.GaussianLinear(a, b, estimator="flipout")),
+        ("bnnlib", "gaussian-spike-slab"): lambda: ours(lambda a, b: bnn.GaussianSpikeSlabLinear(a, b, **MIXTURE)),
+        ("bnnlib", "scale-mixture"): lambda: ours(lambda a, b: bnn.ScaleMixtureLinear(a, b, **MIXTURE)),
         ("bnnlib", "spike-slab"): lambda: ours(
             lambda a, b: bnn.SpikeSlabLinear(a, b, prior_inclusion_probability=prior)
         ),

@@ -15,7 +15,9 @@ def test_step_time_rows(capsys):
     assert all(set(row) == {"library", "layer", "batch", "device", "ratio"} for row in rows)
     ours = {row["layer"] for row in rows if row["library"] == "bnnlib"}
     samplers = {"sgld", "sghmc", "sghmc-euler", "sghmc-sa"}
-    assert ours == samplers | {"gaussian", "gaussian-local", "gaussian-flipout", "spike-slab", "sparse-vd", "horseshoe"}
+    mixtures = {"gaussian-spike-slab", "scale-mixture"}
+    others = {"gaussian", "gaussian-local", "gaussian-flipout", "spike-slab", "sparse-vd", "horseshoe"}
+    assert ours == samplers | mixtures | others
     assert all(row["ratio"] > 0 and row["batch"] == 8 and row["device"] == "cpu" for row in rows)
 
 
