@@ -1,0 +1,79 @@
+"""Latency and size of a pruned network with CSR weights, as ratios to the dense network's, against sparsity.
+
+`python -m benchmarks.csr [--json] [--sparsity 0.5 0.9] [--batch 1 256]`
+
+The network is the 784-1200-1200-10 classifier of Blundell et al. (2015); every layer has the same share of zeros. It is
+not trained, since neither form looks at what a weight is worth: the time depends on how many are left. Dense and CSR
+passes take turns, so that whatever else the machine does hits both; times are medians over them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+
+import torch
+
+from bnnlib.models import mlp
+from bnnlib.pruning import Masks, csr_report
+
+SIZES = (784, 1200, 1200, 10)
+SPARSITIES = (0.5, 0.9, 0.95, 0.98, 0.99)
+
+
+def measure(sparsity: float, batches: list[int], rounds: int, device: torch.device) -> list[dict]:
+    """Rows {network, sparsity, batch, device, dense_ms, csr_ms, speedup, bytes_ratio}; above 1 CSR is the better."""
+    generator = torch.Generator().manual_seed(0)
+    model = mlp(SIZES, generator=generator).to(device)
+    Masks(model).update(sparsity)
+    x = torch.rand(max(batches), SIZES[0], generator=generator).to(device)
+    report = csr_report(model, x, batches=batches, repeats=rounds)
+    return [
+        {
+            "network": "-".join(map(str, SIZES)),
+            "sparsity": sparsity,
+            "batch": row["batch"],
+            "device": report["device"],
+            **{name: round(row[name], 4) for name in ("dense_ms", "csr_ms", "speedup")},
+            "bytes_ratio": round(report["bytes_ratio"], 3),
+        }
+        for row in report["latency"]
+        if row["layer"] == "model"
+    ]
+
+
+def main(arguments: list[str] | None = None) -> list[dict]:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.csr", description=__doc__.splitlines()[0])
+    parser.add_argument("--json", action="store_true", help="print one JSON list and nothing else on stdout")
+    parser.add_argument("--sparsity", type=float, nargs="+", default=list(SPARSITIES), help="shares of zeros")
+    parser.add_argument("--batch", type=int, nargs="+", default=[1, 256], help="batch sizes")
+    parser.add_argument("--rounds", type=int, default=51, help="pairs of passes for each ratio")
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    options = parser.parse_args(arguments)
+    device, say = torch.device(options.device), sys.stderr if options.json else sys.stdout
+    print(
+        f"torch {torch.__version__}, {device}, {torch.get_num_threads()} threads, {'-'.join(map(str, SIZES))}", file=say
+    )
+    rows = []
+    for sparsity in options.sparsity:
+        found = measure(sparsity, options.batch, options.rounds, device)
+        for row in found:
+            verdict = "faster" if row["speedup"] > 1 else "slower"
+            factor, ms = (
+                max(row["speedup"], 1 / row["speedup"]),
+                f"{row['csr_ms']:.3f} ms against {row['dense_ms']:.3f}",
+            )
+            print(
+                f"sparsity {sparsity:5.3f}  batch {row['batch']:4d}  {factor:6.2f} times {verdict} ({ms}), file "
+                f"{row['bytes_ratio']:.2f} times smaller",
+                file=say,
+            )
+        rows += found
+    if options.json:
+        print(json.dumps(rows, indent=1))
+    return rows
+
+
+if __name__ == "__main__":
+    main()
