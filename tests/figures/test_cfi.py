@@ -256,8 +256,8 @@ def test_the_axes_of_the_inclusion_frames_stay_where_they_are():
 
 
 @pytest.mark.slow
-def test_both_explorers_fit_their_page():
-    # explore() refuses dead sliders and frames of different sizes; a page may take 300 kB
+def test_both_explorers_fit_their_half_of_the_page():
+    # explore() refuses dead sliders and frames of different sizes; of the page's 300 kB half is for results
     first = explore(
         cfi_explorers.inclusion,
         cfi_explorers.INCLUSION_CONTROLS,
@@ -274,4 +274,4 @@ def test_both_explorers_fit_their_page():
         dpi=90,
         static=True,
     )
-    assert first.gzip_bytes + second.gzip_bytes < 300_000
+    assert first.gzip_bytes + second.gzip_bytes < 160_000
