@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from bnnlib.figures.aeb_results import stored_arrays
 from bnnlib.figures.cfi_rows import Rows, cell, compared, draw, log_axis, missing
-from bnnlib.figures.style import INK, PALETTE, figure, line_styles, panel_letters, style_context
+from bnnlib.figures.style import INK, figure, line_styles, panel_letters, style_context
 
 UCI_SETS = {
     "boston": "Boston",
@@ -138,21 +138,22 @@ def _image_panel(panel: Axes, rows: Rows, curves: Mapping[str, tuple[str, str]])
         drawn |= draw(panel, removal_curve(rows, *curves[label], "error", ("error_test",)), look)
     if not drawn:
         missing(panel, empty=not panel.get_lines())
-    panel.set(xlabel="weights removed (%)", ylabel="test error (%)")
+    panel.set(xlabel="weights removed (%)", xlim=(-3, 102))
     return drawn
 
 
-def _image_legend(fig: Figure, panel: Axes, curves: Mapping[str, tuple[str, str]]) -> None:
-    handles = [panel.plot([], [], **look)[0] for look in line_styles(list(curves)).values()]
+def _image_legend(fig: Figure, panel: Axes, labels: Sequence[str], ncols: int) -> None:
+    handles = [panel.plot([], [], **look)[0] for look in line_styles(labels).values()]
     handles += panel.plot([], [], ls="none", marker="o", mfc="white", ms=8, color=INK)
-    fig.legend(handles, [*curves, "published (open)"], loc="outside lower center", ncols=3)
+    fig.legend(handles, [*labels, "published (open)"], loc="outside lower center", ncols=ncols)
 
 
 def mnist_pruning(rows: Rows | None = None, setting: str = "1200") -> Figure:
-    """Table 5 of the paper: test error on MNIST as weights are removed, by p* and by signal-to-noise.
+    """Table 5 of the paper: test error on MNIST as weights are removed, for both methods and three rankings of weights.
 
     Args:
-        rows: of "sbnn-mnist", with methods "sBNN" and "BbB".
+        rows: of "sbnn-mnist", with methods "sBNN" and "BbB", each ranked as its paper does, and the other rankings as
+            "sBNN by SNR", "sBNN by |m|", "BbB by p*" and "BbB by |m|".
         setting: units a layer: "400", "800" or "1200".
     """
     return _both_methods(compared("sbnn-mnist", rows), setting)
@@ -162,35 +163,50 @@ def cifar10_pruning(rows: Rows | None = None, setting: str = "1200") -> Figure:
     """Table 6 of the paper: the same on CIFAR-10 with two layers of 1,200 units.
 
     Args:
-        rows: of "sbnn-cifar10-mlp", with methods "sBNN" and "BbB".
+        rows: of "sbnn-cifar10-mlp", with methods as for `mnist_pruning`.
         setting: units a layer.
     """
     return _both_methods(compared("sbnn-cifar10-mlp", rows), setting)
 
 
 def _both_methods(rows: Rows, setting: str) -> Figure:
-    curves = {"sBNN, by p*": (setting, "sBNN"), "BbB, by |m| / σ": (setting, "BbB")}
+    panels = {"sBNN": "p*", "BbB": "SNR"}  # title: the ranking of the paper, which the rows do not name
+    rankings = {"by p*": "p*", "by |m| / σ": "SNR", "by |m|": "|m|"}
     with style_context():
-        fig, axes = figure(1, height=4.0)
-        _image_panel(axes, rows, curves)
-        axes.set_xlim(-3, 101)
-        _image_legend(fig, axes, curves)
+        fig, axes = figure(2, height=3.9, sharey=True)
+        for panel, (method, own) in zip(axes, panels.items(), strict=True):
+            names = {label: method if rank == own else f"{method} by {rank}" for label, rank in rankings.items()}
+            _image_panel(panel, rows, {label: (setting, name) for label, name in names.items()})
+            panel.set_title("sBNN" if method == "sBNN" else "Bayes by Backprop")
+        axes[0].set_ylabel("test error (%)")
+        _wide_range(axes[0])
+        _image_legend(fig, axes[0], list(rankings), 4)
+        panel_letters(axes)
     return fig
+
+
+def _wide_range(panel: Axes) -> None:
+    """A logarithmic axis where the errors differ by more than a factor of six."""
+    values = np.concatenate([one.get_ydata() for one in panel.get_lines()] or [np.ones(1)]).astype(float)
+    values = values[np.isfinite(values) & (values > 0)]
+    if len(values) and values.max() > 6 * values.min():
+        log_axis(panel)
 
 
 def vgg(rows: Rows | None = None) -> Figure:
     """Table 9 of the paper as a curve: test error of the VGG-like network on CIFAR-10 as weights are removed.
 
     Args:
-        rows: of "sbnn-vgg".
+        rows: of "sbnn-vgg", with methods "sBNN", "sBNN by SNR" and "sBNN by |m|".
     """
     rows = compared("sbnn-vgg", rows)
+    names = {"by p*": "sBNN", "by |m| / σ": "sBNN by SNR", "by |m|": "sBNN by |m|"}
     with style_context():
-        fig, axes = figure(1, height=3.6)
-        curves = {"sBNN, by p*": ("VGG-like", "sBNN")}
-        _image_panel(axes, rows, curves)
-        axes.set_xlim(-3, 101)
-        _image_legend(fig, axes, curves)
+        fig, axes = figure(1, height=3.9)
+        _image_panel(axes, rows, {label: ("VGG-like", name) for label, name in names.items()})
+        axes.set_ylabel("test error (%)")
+        _wide_range(axes)
+        _image_legend(fig, axes, list(names), 2)
     return fig
 
 
@@ -204,23 +220,17 @@ def lenet(rows: Rows | None = None) -> Figure:
     curves = {label: (setting, "sBNN") for setting, label in LENET_SETS.items()}
     with style_context():
         fig, (left, right) = figure(2, height=3.9)
-        if _image_panel(left, rows, curves) or left.get_lines():
-            left.set_xlim(95.7, 100.1)
-            log_axis(left)
+        _image_panel(left, rows, curves)
         drawn = False
         for label, look in line_styles(list(curves)).items():
             drawn |= draw(right, _relative(removal_curve(rows, *curves[label], "error", ("error_test",))), look)
         if not drawn:
             missing(right, empty=not right.get_lines())
-        if right.get_lines():
-            right.set_xlim(95.7, 100.1)
-            log_axis(right)
-        right.set(xlabel="weights removed (%)")
-        left.set(ylabel="", title="test error (%)")
-        right.set(title="over that of all weights")
-        handles = [left.plot([], [], **look)[0] for look in line_styles(list(curves)).values()]
-        handles += left.plot([], [], ls="none", marker="o", mfc="white", ms=8, color=INK)
-        fig.legend(handles, [*curves, "published (open)"], loc="outside lower center", ncols=2)
+        for panel, title in ((left, "test error (%)"), (right, "over that of all weights")):
+            panel.set(title=title, xlabel="weights removed (%)", xlim=(95.7, 100.1))
+            if panel.get_lines():
+                log_axis(panel)
+        _image_legend(fig, left, list(curves), 2)
         panel_letters([left, right])
     return fig
 
@@ -230,21 +240,23 @@ def inclusion_cdf(arrays: Mapping | None = None, setting: str = "1200", cut: flo
 
     Args:
         arrays: with the keys of `bnnlib.store.load_arrays`; those stored for "sbnn-mnist" when omitted. The array
-            "inclusion_cdf" of method "sBNN" has columns (p, share of weights with p* <= p).
+            "inclusion_cdf" has columns (p, share of weights with p* <= p), for "sBNN" and, if stored, "BbB".
         setting: units a layer.
         cut: share of weights that is marked by a line.
     """
     arrays = stored_arrays("sbnn-mnist") if arrays is None else arrays
-    kept = next((value for key, value in arrays.items() if key[0] == setting and key[3] == "inclusion_cdf"), None)
+    kept = {key[1]: value for key, value in arrays.items() if (key[0], key[3]) == (setting, "inclusion_cdf")}
     with style_context():
         fig, axes = figure(1, height=3.6)
-        if kept is None:
-            missing(axes)
-        else:
-            p, share = np.asarray(kept, dtype=float).T
-            axes.plot(p, share, color=PALETTE[0], ls="-", marker="none", drawstyle="steps-post")
-            axes.axhline(cut, color=PALETTE[1], lw=1.4, ls="--", marker="none")
-            axes.text(0.99, cut - 0.02, f"{100 * cut:g} % of weights", ha="right", va="top", size="small")
+        looks = line_styles(["sBNN", "BbB"], markers=False)
+        for method in [name for name in looks if name in kept]:
+            axes.plot(*np.asarray(kept[method], dtype=float).T, **looks[method])
+        if "sBNN" in kept:
+            axes.axhline(cut, color=INK, lw=1, ls=":", marker="none")
+            axes.text(0.5, cut - 0.02, f"{100 * cut:g} % of weights", ha="center", va="top", size="small")
             axes.set(xlim=(-0.01, 1.01), ylim=(0, 1.03))
+            axes.legend(loc="lower right")
+        else:
+            missing(axes)
         axes.set(xlabel="inclusion probability p*", ylabel="share of weights")
     return fig

@@ -206,14 +206,23 @@ def test_all_ten_data_sets_have_a_panel():
     assert len(figure.axes) == 10 and texts(figure).count("not run") == 10
 
 
-def test_images_show_both_rankings_with_their_published_values():
-    rows = [row("1200", m, f"error_at_{s}", e + s / 100, e) for m, e in (("sBNN", 1.5), ("BbB", 1.2)) for s in (50, 98)]
+def test_images_show_both_methods_with_three_rankings_and_published_values():
+    own = {"sBNN": 1.5, "BbB": 1.2}
+    rows = [row("1200", m, f"error_at_{s}", e + s / 100, e) for m, e in own.items() for s in (50, 98)]
+    rows += [row("1200", "sBNN by SNR", "error_at_50", 3.0), row("1200", "BbB by p*", "error_at_50", 4.0)]
     rows += [row("400", "sBNN", "error_at_50", 9.0)]
-    for draw in (cfi_results.mnist_pruning, cfi_results.cifar10_pruning):
-        figure = draw(rows)
-        assert curve(figure, 0, "sBNN, by p*") == [[50.0, 2.0], [98.0, 2.48]]
-        assert [y for _, y in curve(figure, 0, "BbB, by |m| / σ")] == pytest.approx([1.7, 2.18])
-        assert sorted({y for _, y in points(figure, 0, filled=False)}) == [1.2, 1.5]
+    for picture in (cfi_results.mnist_pruning, cfi_results.cifar10_pruning):
+        figure = picture(rows)
+        assert curve(figure, 0, "by p*") == [[50.0, 2.0], [98.0, 2.48]]
+        assert curve(figure, 0, "by |m| / σ") == [[50.0, 3.0]] and curve(figure, 1, "by p*") == [[50.0, 4.0]]
+        assert [y for _, y in curve(figure, 1, "by |m| / σ")] == pytest.approx([1.7, 2.18])
+        assert [{y for _, y in points(figure, panel, filled=False)} for panel in (0, 1)] == [{1.5}, {1.2}]
+
+
+def test_errors_that_differ_much_get_a_logarithmic_axis():
+    rows = [row("VGG-like", "sBNN", f"error_at_{s}", e) for s, e in ((0, 9.0), (99, 80.0))]
+    assert cfi_results.vgg(rows).axes[0].get_yscale() == "log"
+    assert cfi_results.vgg(rows[:1]).axes[0].get_yscale() == "linear"
 
 
 def test_lenet_is_drawn_as_error_and_as_ratio():
@@ -235,9 +244,11 @@ def test_published_values_stay_when_ours_are_missing():
 
 def test_the_distribution_of_p_is_drawn_with_its_cut():
     table = np.array([[0.0, 0.5], [0.25, 0.96], [1.0, 1.0]])
-    figure = cfi_results.inclusion_cdf({("1200", "sBNN", 0, "inclusion_cdf"): table})
-    drawn = [one.get_xydata().tolist() for one in figure.axes[0].get_lines()]
-    assert table.tolist() in drawn and "95 % of weights" in texts(figure)
+    arrays = {("1200", method, 0, "inclusion_cdf"): table**k for method, k in (("BbB", 2), ("sBNN", 1))}
+    figure = cfi_results.inclusion_cdf(arrays | {("400", "sBNN", 0, "inclusion_cdf"): table**3})
+    drawn = {one.get_label(): one.get_xydata().tolist() for one in figure.axes[0].get_lines()}
+    assert drawn["sBNN"] == table.tolist() and drawn["BbB"] == (table**2).tolist()
+    assert "95 % of weights" in texts(figure)
 
 
 def test_what_was_not_run_says_so(tmp_path, monkeypatch):
@@ -247,8 +258,8 @@ def test_what_was_not_run_says_so(tmp_path, monkeypatch):
         "selection": 3,
         "cross_validation": 3,
         "pruning": 2,
-        "mnist_pruning": 1,
-        "cifar10_pruning": 1,
+        "mnist_pruning": 2,
+        "cifar10_pruning": 2,
         "lenet": 2,
         "vgg": 1,
     }
