@@ -252,8 +252,7 @@ def inclusion_cdf(arrays: Mapping | None = None, setting: str = "1200", cut: flo
         for method in [name for name in looks if name in kept]:
             axes.plot(*np.asarray(kept[method], dtype=float).T, **looks[method])
         if "sBNN" in kept:
-            axes.axhline(cut, color=INK, lw=1, ls=":", marker="none")
-            axes.text(0.5, cut - 0.02, f"{100 * cut:g} % of weights", ha="center", va="top", size="small")
+            axes.axhline(cut, color=INK, lw=1, ls=":", marker="none", label=f"{100 * cut:g} % of weights")
             axes.set(xlim=(-0.01, 1.01), ylim=(0, 1.03))
             axes.legend(loc="lower right")
         else:
