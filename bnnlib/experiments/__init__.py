@@ -30,6 +30,7 @@ _MODULES = [
     "bnnlib.experiments.aeb_regression",
     "bnnlib.experiments.aeb_resnet",
     "bnnlib.experiments.aeb_uci",
+    "bnnlib.experiments.sbnn_mnist",
     "bnnlib.experiments.sbnn_uci",
     "bnnlib.experiments.sbnn_simulations",
     "bnnlib.experiments.sbnn_selection",

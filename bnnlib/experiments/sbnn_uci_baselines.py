@@ -17,7 +17,6 @@ from bnnlib.replicates.pbp import StackedPBP
 from bnnlib.training import cosine
 
 NUM_DRAWS = 100
-_SECONDS = 60.0
 
 
 class _Decayed(GaussianLikelihood):
@@ -89,7 +88,18 @@ def run_pbp(cell: Cell, device: torch.device, checkpoint: Checkpoint | None) -> 
     sizes = (data.train_x.shape[-1], params["hidden"], 1)
     model = StackedPBP(sizes, len(cell.replicates), generator=torch.Generator().manual_seed(78_000)).to(device)
     generator = torch.Generator(device).manual_seed(79_000)
-    model.fit(data.train_x, data.train_y, epochs=params["epochs"], generator=generator, checkpoint=checkpoint)
+    first_epoch, state = 0, checkpoint.load() if checkpoint else None
+    if state:
+        model.load_state_dict(state["model"])
+        generator.set_state(state["generator"])
+        first_epoch = state["epoch"] + 1
+
+    def keep(model: StackedPBP, epoch: int) -> None:
+        if checkpoint and checkpoint.due():
+            checkpoint.save({"model": model.state_dict(), "generator": generator.get_state(), "epoch": epoch})
+
+    epochs = params["epochs"]
+    model.fit(data.train_x, data.train_y, epochs=epochs, generator=generator, first_epoch=first_epoch, after_epoch=keep)
     mean, variance = model.predict(data.test_x)
     log_density = -0.5 * (data.test_y - mean).square() / variance - 0.5 * torch.log(2.0 * math.pi * variance)
     return CellResult(_rows(cell, {"rmse_test": data.rmse(mean), "nll_test": data.nll(log_density.squeeze(-1))}))
