@@ -2,12 +2,12 @@
 
 from bnnlib.pruning.agp import AGPPruner
 from bnnlib.pruning.csr import CSRConv2d, CSRLinear, load_csr, save_csr, to_csr
-from bnnlib.pruning.csr_report import csr_report
 from bnnlib.pruning.lottery import lottery_ticket
 from bnnlib.pruning.magnitude import magnitude_mask
 from bnnlib.pruning.magnitude_pruner import MagnitudePruner
 from bnnlib.pruning.masks import Masks, prunable_weights
 from bnnlib.pruning.ranking import global_masks, prune_ranked, rank_mask, to_deterministic, weight_scores
+from bnnlib.pruning.report import csr_report
 from bnnlib.pruning.schedules import agp_sparsity, lottery_ticket_sparsities, overall_to_prunable, smooth_sparsity
 
 __all__ = [
