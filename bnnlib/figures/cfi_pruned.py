@@ -226,7 +226,7 @@ def lenet(rows: Rows | None = None) -> Figure:
             drawn |= draw(right, _relative(removal_curve(rows, *curves[label], "error", ("error_test",))), look)
         if not drawn:
             missing(right, empty=not right.get_lines())
-        for panel, title in ((left, "test error (%)"), (right, "over that of all weights")):
+        for panel, title in ((left, "test error (%)"), (right, "relative to 0 %")):
             panel.set(title=title, xlabel="weights removed (%)", xlim=(95.7, 100.1))
             if panel.get_lines():
                 log_axis(panel)
