@@ -36,9 +36,9 @@ NUM_DRAWS = 30
 # log tau_1, log tau_0. Where p* is to be read (Experiments 1 and 2): the highest ELBO of the grid in `sbnn-priors`.
 READ_PRIOR = (-1.0, -1.5)
 # Where the network is to predict (Experiments 3 and 4): the lowest error on held-out rows.
-PREDICT_PRIOR = (1.0, -2.0)
+PREDICT_PRIOR = (0.0, -2.0)
 PAPER_PRIOR = (1.0, -6.0)  # what the paper uses on UCI data, for comparison
-DROPOUT = (0.1, False)  # rate, and whether inputs drop too: the lowest error on held-out rows
+DROPOUT = (0.2, True)  # rate, and whether inputs drop too: the lowest error on held-out rows
 DECAY_FROM, LAST_RATE = 0.7, 0.02
 
 TRAINING = {"epochs": 300, "batch_size": 400, "learning_rate": 0.02}
