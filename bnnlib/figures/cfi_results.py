@@ -179,6 +179,8 @@ def _selection_settings(rows: Rows, vary: str) -> dict[float, str]:
 def selection(rows: Rows | None = None, vary: str = "D") -> Figure:
     """Figures 4 to 6 of the paper: how many inputs are classified correctly, training and test errors.
 
+    Errors are in units of the training targets' variance, so that 1 is what predicting their mean costs.
+
     Args:
         rows: of "sbnn-selection", with settings such as "D=100, alpha=2, pi=0.2".
         vary: "D", "alpha" or "pi"; the other two are at 100, 2 and 0.2.
@@ -198,7 +200,10 @@ def selection(rows: Rows | None = None, vary: str = "D") -> Figure:
             _ceiling(accuracy, rows, settings[""])
             accuracy.set_ylim(0, 104)
         accuracy.set(title="inputs classified right (%)", xlabel=VARIED[vary])
-        for panel, metric, title in ((training, "mse_train", "training MSE"), (test, "mse_test", "test MSE")):
+        for panel, metric, title in (
+            (training, "mse_train", "training MSE / var y"),
+            (test, "mse_test", "test MSE / var y"),
+        ):
             if _methods(panel, rows, settings, metric, names):
                 log_axis(panel)
             panel.set(title=title, xlabel=VARIED[vary])
@@ -233,7 +238,7 @@ def cross_validation(rows: Rows | None = None) -> Figure:
         if _methods(test, rows, settings, "mse_test", METHODS):
             log_axis(test)
         accuracy.set(title="inputs classified right (%)", xlabel=VARIED["pi"])
-        test.set(title="test MSE", xlabel=VARIED["pi"])
+        test.set(title="test MSE / var y", xlabel=VARIED["pi"])
         _legend(legend, list(line_styles(METHODS).values()))
         panel_letters([share, accuracy, test])
     return fig
