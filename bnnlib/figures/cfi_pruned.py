@@ -52,12 +52,15 @@ def removal_curve(rows: Rows, setting: str, method: str, prefix: str, whole: tup
 
 
 def _relative(columns: np.ndarray) -> np.ndarray:
-    """The curve over its value at 0 %, ours and the published one each by its own; 0 % itself is left out."""
+    """The curve over its value at 0 %, ours and the published one each by its own; 0 % itself is left out.
+
+    Without errors: both numbers of a ratio come from the same networks, so that those of the levels say little.
+    """
     whole = columns[columns[:, 0] == 0]
     if not len(whole):
         return np.empty((0, 4))
     _, ours, _, published = whole[0]
-    return columns[columns[:, 0] > 0] / np.array([1.0, ours, ours, published])
+    return columns[columns[:, 0] > 0] / np.array([1.0, ours, np.nan, published])
 
 
 def pruning(rows: Rows | None = None) -> Figure:

@@ -177,6 +177,8 @@ def test_pruning_is_relative_to_the_whole_network():
     rows = [row("pi=0.2", "sBNN", f"mse_test_at_{share}", 4.0 + share) for share in (0, 4, 12)]
     figure = cfi_results.pruning(rows)
     assert curve(figure, 0, "20 %") == [[4.0, 2.0], [12.0, 4.0]]
+    bars = next(one for one in figure.axes[0].containers if one.get_label() == "20 %").lines[2][0].get_segments()
+    assert all(np.ptp(bar[:, 1]) == 0 for bar in bars)  # the levels' errors are not those of the ratio
     assert texts(figure).count("not run") == 1  # by signal-to-noise
 
 
