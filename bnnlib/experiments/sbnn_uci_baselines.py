@@ -12,8 +12,7 @@ from bnnlib.experiments.base import Cell, CellResult, Checkpoint
 from bnnlib.experiments.sbnn_uci_data import Splits, gaussian_scores, load_splits
 from bnnlib.experiments.stacked import fit_resumable
 from bnnlib.experiments.stages import Stages
-from bnnlib.replicates import GaussianLikelihood, Layout, StackedDropout, StackedMLP
-from bnnlib.replicates.pbp import StackedPBP
+from bnnlib.replicates import GaussianLikelihood, Layout, StackedDropout, StackedMLP, StackedPBP
 from bnnlib.training import cosine
 
 NUM_DRAWS = 100

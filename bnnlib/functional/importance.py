@@ -12,7 +12,7 @@ def path_importance(inclusion: Sequence[Tensor]) -> Tensor:
     """psi, the mean over all paths from an input to an output of the product of the weights' probabilities.
 
     Equation (cfi-psi), (3.18) of the paper, which has one output; with more, the mean runs over them too. The product
-    is averaged layer by layer, so that it does not leave the range of float64 for any depth.
+    is averaged layer by layer, in float64.
 
     Args:
         inclusion: P of each layer, inputs first, shapes (..., n_l, n_(l-1)): rows are units, columns what they read.
@@ -48,9 +48,17 @@ def scaled_importance(psi: Tensor) -> Tensor:
     Args:
         psi: (..., inputs).
 
+    Raises:
+        ValueError: psi has no inputs, or has NaN.
+
     Returns:
         Tensor in psi's shape; 0 for all inputs where they are equally important, since their order then says nothing.
     """
+    if psi.numel() == 0 or psi.isnan().any():
+        raise ValueError(
+            f"psi of shape {tuple(psi.shape)} is empty or has NaN, so its inputs have no order. Take it from "
+            "path_importance; NaN comes from a network that has diverged."
+        )
     low, high = psi.amin(dim=-1, keepdim=True), psi.amax(dim=-1, keepdim=True)
     spread = high - low
     return torch.where(spread > 0, (psi - low) / torch.where(spread > 0, spread, 1.0), torch.zeros_like(psi))

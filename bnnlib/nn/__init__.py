@@ -18,6 +18,7 @@ from bnnlib.nn.gaussian_spike_slab import (
     ScaleMixtureLinear,
 )
 from bnnlib.nn.horseshoe import HorseshoeLinear
+from bnnlib.nn.importance import feature_importance
 from bnnlib.nn.objective import elbo_loss, kl_divergence, kl_gradient, minibatch_weights, sparsity
 from bnnlib.nn.predict import predict
 from bnnlib.nn.sparse_vd import SparseVDConv2d, SparseVDLinear
@@ -38,6 +39,7 @@ __all__ = [
     "SpikeSlabLinear",
     "bayesian_layers",
     "elbo_loss",
+    "feature_importance",
     "held_weights",
     "kl_divergence",
     "kl_gradient",

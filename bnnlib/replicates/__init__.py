@@ -7,6 +7,7 @@ from bnnlib.replicates.fit import Divergence, GaussianLikelihood, fit_stacked, g
 from bnnlib.replicates.layout import Layout
 from bnnlib.replicates.mixture import StackedGaussianSpikeSlab, StackedScaleMixture
 from bnnlib.replicates.network import StackedMLP
+from bnnlib.replicates.pbp import StackedPBP
 from bnnlib.replicates.posteriors import (
     StackedDeterministic,
     StackedGaussian,
@@ -25,6 +26,7 @@ __all__ = [
     "StackedGaussianSpikeSlab",
     "StackedHorseshoe",
     "StackedMLP",
+    "StackedPBP",
     "StackedPosterior",
     "StackedScaleMixture",
     "StackedSparseVD",

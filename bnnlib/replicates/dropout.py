@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from bnnlib._checks import check_probability
-from bnnlib.replicates.layout import Layout
+from bnnlib.replicates.layout import Layout, PerReplicate
 from bnnlib.replicates.posteriors import StackedDeterministic
 
 
@@ -23,13 +23,13 @@ class StackedDropout(StackedDeterministic):
         inputs: also drop the network's inputs (as Monte-Carlo dropout does), not only its hidden units.
 
     Raises:
-        ValueError: a probability is outside [0, 1).
+        ValueError: a probability is outside [0, 1), or there is neither one nor one for each replicate.
     """
 
-    def __init__(self, layout: Layout, weight: Tensor, probability: float | Tensor, inputs: bool = False):
+    def __init__(self, layout: Layout, weight: Tensor, probability: PerReplicate, inputs: bool = False):
         super().__init__(layout, weight)
-        check_probability("probability", probability)
-        keep = 1.0 - torch.as_tensor(probability, dtype=weight.dtype).reshape(-1, 1, 1)
+        dropped = check_probability("probability", layout.column("probability", probability))
+        keep = 1.0 - dropped.to(weight.dtype).unsqueeze(2)
         if not bool((keep > 0).all()):
             raise ValueError("probability is 1, which drops everything; it must be below 1.")
         self.inputs = inputs
@@ -41,7 +41,7 @@ class StackedDropout(StackedDeterministic):
 
     def draw(self, generator=None, kl_weight=0.0):
         flat = []
-        for index, (weight, bias) in enumerate(self.layout.layers(self.weight)):
+        for index, (weight, bias) in enumerate(self.layout.layers(self.weight * self.mask)):
             if index or self.inputs:
                 columns = self._dropped(torch.ones_like(weight[:, :1]), generator)
                 weight = weight * columns
@@ -51,7 +51,7 @@ class StackedDropout(StackedDeterministic):
     def draw_layers(self, generator=None, kl_weight=0.0):
         if not self.training:
             return super().draw_layers(generator)
-        layers = self.layout.layers(self.weight)
+        layers = self.layout.layers(self.weight * self.mask)
         return [(w, b, index > 0 or self.inputs) for index, (w, b) in enumerate(layers)]
 
     def linear(self, layer, h, generator):

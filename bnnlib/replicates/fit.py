@@ -47,7 +47,9 @@ class GaussianLikelihood(nn.Module):
         return self.log_scale.detach().exp().clamp_min(self.minimum)[:, 0]
 
     def forward(self, output: Tensor, target: Tensor) -> Tensor:
-        log_scale = self.log_scale.clamp_min(math.log(self.minimum)).unsqueeze(2)
+        with torch.no_grad():  # of the parameter itself: behind a clamp in the graph it would have no way back
+            self.log_scale.clamp_(min=math.log(self.minimum))
+        log_scale = self.log_scale.unsqueeze(2)
         each = 0.5 * (output - target).square() * torch.exp(-2.0 * log_scale) + log_scale
         return each.sum() / target.shape[1]
 
@@ -104,7 +106,7 @@ def fit_stacked(
         epochs, batch_size, learning_rate: of the training; the last batch of an epoch may be smaller.
         generator: of permutations and noise, on the model's device.
         kl_scale: 1 for the exact negative ELBO (svb-elbo); below 1 the posterior is tempered. A tensor (R, 1) gives
-            each replicate its own, where the posterior's draw adds the gradient of its KL (`fuses_kl`).
+            each replicate its own, for the posteriors of a Gaussian spike and slab.
         loss: called as loss(output, target), the mean NLL over the batch summed over replicates; the parameters of a
             module, such as `GaussianLikelihood`, are trained too.
         after_step: called as after_step(model, step); pruning schedules hang here.
@@ -126,6 +128,11 @@ def fit_stacked(
             f"x has shape {tuple(x.shape)} and y {tuple(y.shape)}, but they must be "
             f"(n, {model.replicates}, inputs) and (n, {model.replicates}, outputs): "
             "stack your data sets along the second dimension."
+        )
+    if isinstance(kl_scale, Tensor) and not model.posterior.kl_weight_per_replicate:
+        raise ValueError(
+            f"kl_scale is a tensor, but {type(model.posterior).__name__} takes one number for all replicates. Give a "
+            "number, or train a stack for each."
         )
     n, fuses = len(x), model.posterior.fuses_kl
     optimizer = optimizer or torch.optim.Adam(trainable(model, loss), lr=learning_rate, fused=True)

@@ -11,6 +11,8 @@ from torch import Tensor
 
 from bnnlib._checks import check_count
 
+PerReplicate = float | Sequence[float] | Tensor
+
 
 class Layout:
     """Flat storage order of a stack of fully connected networks: weight (fan_out x fan_in), bias, layer by layer.
@@ -48,6 +50,24 @@ class Layout:
         return [
             (next(parts).unflatten(1, (fan_out, fan_in)), next(parts).unsqueeze(2)) for fan_in, fan_out in self.pairs
         ]
+
+    def column(self, name: str, value: PerReplicate) -> Tensor:
+        """A setting of the replicates as a float64 column, (1, 1) for one number or (replicates, 1).
+
+        Args:
+            name: how the caller calls the setting; used in the message.
+            value: one number, or one for each replicate.
+
+        Raises:
+            ValueError: there are neither one nor R values.
+        """
+        column = torch.as_tensor(value, dtype=torch.float64).reshape(-1, 1)
+        if len(column) not in (1, self.replicates):
+            raise ValueError(
+                f"{name} has {len(column)} values, but there are {self.replicates} replicates: give one number, or one "
+                "for each replicate."
+            )
+        return column
 
     def weight_mask(self) -> Tensor:
         """Boolean (parameters,): True for weights, False for biases."""

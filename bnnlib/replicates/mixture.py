@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from bnnlib import functional as bF
-from bnnlib.replicates.layout import Layout
+from bnnlib.replicates.layout import Layout, PerReplicate
 from bnnlib.replicates.posteriors import StackedPosterior
-
-PerReplicate = float | Sequence[float] | Tensor
 
 
 class StackedGaussianSpikeSlab(StackedPosterior):
@@ -29,6 +25,7 @@ class StackedGaussianSpikeSlab(StackedPosterior):
         ValueError: a setting is out of its range, or has neither one value nor one for each replicate.
     """
 
+    kl_weight_per_replicate = True
     _sampled = False
 
     def __init__(
@@ -44,7 +41,7 @@ class StackedGaussianSpikeSlab(StackedPosterior):
         self.layout = layout
         settings = (slab_scale, spike_scale, prior_inclusion_probability)
         names = ("slab_scale", "spike_scale", "prior_inclusion_probability")
-        prior = bF.mixture_prior(*(_column(n, v, layout.replicates) for n, v in zip(names, settings, strict=True)))
+        prior = bF.mixture_prior(*(layout.column(n, v) for n, v in zip(names, settings, strict=True)))
         for name, value in prior._asdict().items():
             self.register_buffer(name, value.to(weight.dtype))
         self.weight = nn.Parameter(weight.clone())
@@ -91,16 +88,6 @@ class StackedScaleMixture(StackedGaussianSpikeSlab):
 
     _sampled = True
 
-    def kl_divergence(self):
-        scale = F.softplus(self.weight_rho)
-        return bF.scale_mixture_kl_sample(self.weight, scale, torch.randn_like(self.weight), self.prior).sum(dim=1)
-
-
-def _column(name: str, value: PerReplicate, replicates: int) -> Tensor:
-    column = torch.as_tensor(value, dtype=torch.float64).reshape(-1, 1)
-    if len(column) not in (1, replicates):
-        raise ValueError(
-            f"{name} has {len(column)} values, but there are {replicates} replicates: give one number, or one for each "
-            "replicate."
-        )
-    return column
+    def kl_divergence(self, generator: torch.Generator | None = None):
+        scale, noise = F.softplus(self.weight_rho), torch.empty_like(self.weight).normal_(generator=generator)
+        return bF.scale_mixture_kl_sample(self.weight, scale, noise, self.prior).sum(dim=1)

@@ -18,6 +18,7 @@ class StackedPosterior(nn.Module):
 
     layout: Layout
     fuses_kl = True  # the draw's backward pass already adds the gradient of the KL
+    kl_weight_per_replicate = False  # that draw takes a weight for each replicate
 
     def draw(self, generator: torch.Generator | None, kl_weight: float = 0.0) -> Tensor:
         """One draw of all weights, shape (replicates, parameters).
