@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -52,30 +51,34 @@ def paths(inclusion: Sequence[np.ndarray]) -> Figure:
     return fig
 
 
-def ranking(mean: np.ndarray, scale: np.ndarray, share: float = 0.5, reach: float | None = None) -> Figure:
+def ranking(mean: np.ndarray, scale: np.ndarray, share: float = 0.5) -> Figure:
     """Which weights two rules remove: the smallest second moment (p*), or the smallest ratio |m| / sigma.
 
     Args:
-        mean, scale: of the weights' posteriors, shape (n,).
+        mean, scale: of the weights' posteriors, shape (n,). The axes are logarithmic: removed and kept weights differ
+            by orders of magnitude.
         share: of the weights that are removed.
-        reach: of both axes; a little more than the largest value when omitted.
     """
     mean, scale = np.abs(np.asarray(mean, dtype=float)), np.asarray(scale, dtype=float)
+    mean = np.maximum(mean, 1e-3 * np.median(scale))  # zero has no place on a logarithmic axis
     scores = {"by p*": np.hypot(mean, scale), "by |m| / σ": mean / scale}
-    reach = reach or 1.08 * max(mean.max(), scale.max())
+    (left, right), (low, high) = ((0.7 * values.min(), 1.5 * values.max()) for values in (mean, scale))
     with style_context():
         fig, panels = figure(2, height=3.9, sharey=True)
         for panel, (name, score) in zip(panels, scores.items(), strict=True):
             order = np.argsort(score, kind="stable")
             count = round(share * len(score))
             gone, kept = order[:count], order[count:]
-            panel.plot(mean[kept], scale[kept], marker="o", ls="none", ms=4, color=PALETTE[0], label="kept")
-            panel.plot(mean[gone], scale[gone], marker="x", ls="none", ms=4, color=PALETTE[1], label="removed")
+            panel.loglog(mean[kept], scale[kept], marker="o", ls="none", ms=4, color=PALETTE[0], label="kept")
+            panel.loglog(mean[gone], scale[gone], marker="x", ls="none", ms=4, color=PALETTE[1], label="removed")
             cut = 0.5 * (score[order[count - 1]] + score[order[min(count, len(order) - 1)]])
-            angle = np.linspace(0, math.pi / 2, 100)
-            border = (cut * np.cos(angle), cut * np.sin(angle)) if name == "by p*" else ([0, cut * reach], [0, reach])
-            panel.plot(*border, color=INK, ls="--", lw=1.2, marker="none")
-            panel.set(title=name, xlabel="|m|", xlim=(0, reach), ylim=(0, reach))
+            if name == "by p*":
+                angle = np.arctan(np.geomspace(1e-6, 1e6, 401))  # dense towards both axes
+                border = (cut * np.cos(angle), cut * np.sin(angle))
+            else:
+                border = (cut * np.array([low, high]), [low, high])
+            panel.loglog(*border, color=INK, ls="--", lw=1.2, marker="none")
+            panel.set(title=name, xlabel="|m|", xlim=(left, right), ylim=(low, high))
         panels[0].set_ylabel("σ")
         fig.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
         panel_letters(panels)
