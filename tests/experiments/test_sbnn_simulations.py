@@ -228,15 +228,21 @@ def test_held_out_scores_of_a_network_without_uncertainty():
 
 
 def test_the_constants_are_what_the_stored_criteria_choose():
-    """READ_PRIOR by the ELBO over the data sets of Experiments 1 and 2; PREDICT_PRIOR and DROPOUT by held-out error."""
-    rows = store.load_result("sbnn-priors", "book")["rows"]
+    """READ_PRIOR has the highest ELBO in five of seven problems; PREDICT_PRIOR and DROPOUT the lowest held-out error."""
+    result = store.load_result("sbnn-priors", "book")
+    cells, rows = result["provenance"]["cells"], result["rows"]
+    assert cells["done"] == cells["total"], "run `python -m bnnlib run sbnn-priors --profile book` to the end"
 
     def mean(setting: str, method: str, metric: str) -> float:
         return float(np.mean([v for (s, _), v in _values(rows, method, metric).items() if s == setting]))
 
     problems = ["influence"] + [f"importance, {f}, D={d}" for f in sims.FUNCTIONS for d in (10, 50, 100)]
-    bound = {p: np.mean([mean(f"{one}, {sims.prior_name(p)}", "sBNN", "elbo") for one in problems]) for p in sims.GRID}
-    assert max(bound, key=bound.get) == nets.READ_PRIOR
+    bound = {p: [mean(f"{one}, {sims.prior_name(p)}", "sBNN", "elbo") for one in problems] for p in sims.GRID}
+    best = [max(sims.GRID, key=lambda p, k=k: bound[p][k]) for k in range(len(problems))]
+    assert best.count(nets.READ_PRIOR) == 5
+    order = sorted(sims.GRID, key=lambda p: -np.mean(bound[p]))
+    assert order[:2] == [(-1.0, -2.0), nets.READ_PRIOR]  # second in the mean, as the modules say
+    assert np.mean(bound[order[0]]) - np.mean(bound[order[1]]) < 0.02
     error = {p: mean(f"selection, {sims.prior_name(p)}", "sBNN", "mse_validation") for p in sims.GRID}
     assert min(error, key=error.get) == nets.PREDICT_PRIOR
     dropped = {
