@@ -228,7 +228,7 @@ def test_held_out_scores_of_a_network_without_uncertainty():
 
 
 def test_the_constants_are_what_the_stored_criteria_choose():
-    """READ_PRIOR has the highest ELBO in five of seven problems; PREDICT_PRIOR and DROPOUT the lowest held-out error."""
+    """READ_PRIOR has the highest ELBO in five of seven problems; the other two have the lowest held-out error."""
     result = store.load_result("sbnn-priors", "book")
     cells, rows = result["provenance"]["cells"], result["rows"]
     assert cells["done"] == cells["total"], "run `python -m bnnlib run sbnn-priors --profile book` to the end"
