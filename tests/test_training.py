@@ -10,7 +10,7 @@ from torch import nn
 
 from bnnlib.experiments import Checkpoint
 from bnnlib.models import mlp
-from bnnlib.nn import GaussianLinear, SpikeSlabLinear, kl_divergence
+from bnnlib.nn import GaussianLinear, SpikeSlabLinear, kl_divergence, minibatch_weights
 from bnnlib.pruning import AGPPruner
 from bnnlib.training import Callback, TrainingError, cosine, fit
 
@@ -235,3 +235,84 @@ def test_bad_arguments_are_refused(change, message):
     arguments = {"data": data(), "epochs": 1, "batch_size": 16} | change
     with pytest.raises(ValueError, match=message):
         fit(network("gaussian"), arguments.pop("data"), **arguments)
+
+
+class _Recorder(nn.Module):
+    """One weight whose loss is 0, so that the only gradient a step sees is that of the KL term."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = GaussianLinear(1, 1, bias=False, initial_scale=0.5).double()
+        self.seen: list[float] = []
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return 0.0 * self.layer(x)
+
+
+class _Gradient(Callback):
+    def on_step(self, run) -> None:
+        run.model.seen.append(float(run.model.layer.weight.grad))
+
+
+@pytest.mark.parametrize("scheme", ["uniform", "halving"])
+def test_the_batches_of_an_epoch_share_the_kl_term_as_the_scheme_says(scheme):
+    """10 rows in batches of 4, 4 and 2: times rows / n, the gradients of an epoch sum to that of KL / n."""
+    model = _Recorder()
+    nn.init.constant_(model.layer.weight, 0.7)
+    x, y = torch.randn(10, 1, dtype=torch.float64), torch.zeros(10, 1, dtype=torch.float64)
+    rate_zero = torch.optim.SGD(model.parameters(), lr=0.0)  # the weight stays, so that the gradients compare
+    options = {"optimizer": rate_zero, "loss": F.mse_loss, "callbacks": [_Gradient()], "minibatch_scheme": scheme}
+    fit(model, (x, y), epochs=1, batch_size=4, generator=torch.Generator().manual_seed(0), **options)
+    rows = torch.tensor([4.0, 4.0, 2.0], dtype=torch.float64)
+    shares = torch.tensor(model.seen, dtype=torch.float64) * rows / 0.7  # prior N(0, 1): the KL's gradient is the mean
+    expected = rows / 10 if scheme == "uniform" else minibatch_weights(3, "halving")
+    torch.testing.assert_close(shares, expected, rtol=1e-12, atol=0)
+
+
+def test_an_unknown_minibatch_scheme_is_refused():
+    with pytest.raises(ValueError, match="scheme is 'first'"):
+        fit(network("gaussian"), data(), epochs=1, batch_size=10, minibatch_scheme="first")
+
+
+def test_augmentation_sees_every_batch_with_the_generator_of_the_run():
+    seen = []
+
+    def augment(x: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+        seen.append((len(x), generator))
+        return x
+
+    generator = torch.Generator().manual_seed(0)
+    fit(network("deterministic"), data(), epochs=1, batch_size=20, augment=augment, generator=generator)
+    assert [rows for rows, _ in seen] == [20, 20, 10] and all(one is generator for _, one in seen)
+
+
+def test_autocast_runs_the_network_in_the_lower_precision_and_the_loss_in_the_parameters():
+    dtypes = []
+
+    def loss(output: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        dtypes.append(output.dtype)
+        return F.cross_entropy(output, y)
+
+    model = network("gaussian")
+    inner = []
+    model[0].register_forward_hook(lambda module, inputs, output: inner.append(output.dtype))
+    fit(model, data(), epochs=1, batch_size=25, loss=loss, autocast=torch.bfloat16)
+    assert set(inner) == {torch.bfloat16} and set(dtypes) == {torch.float32}
+    assert all(parameter.dtype == torch.float32 for parameter in model.parameters())
+
+
+def test_channels_last_changes_the_memory_and_not_the_network():
+    """Sums in another order: float32, 9 products each."""
+    x = torch.randn(12, 3, 6, 6, generator=torch.Generator().manual_seed(0))
+    y = torch.arange(12) % 4
+
+    def trained(channels_last: bool) -> list[torch.Tensor]:
+        torch.manual_seed(0)
+        model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.AdaptiveAvgPool2d(1), nn.Flatten())
+        generator = torch.Generator().manual_seed(1)
+        fit(model, (x, y), epochs=2, batch_size=5, generator=generator, channels_last=channels_last)
+        assert model[0].weight.is_contiguous(memory_format=torch.channels_last) or not channels_last
+        return [parameter.detach() for parameter in model.parameters()]
+
+    for one, other in zip(trained(False), trained(True), strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-6)
