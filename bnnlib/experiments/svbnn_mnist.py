@@ -13,6 +13,7 @@ import torch
 from torch import nn
 
 from bnnlib.experiments.base import Cell, CellResult, Checkpoint, Experiment
+from bnnlib.experiments.stages import Stages
 from bnnlib.experiments.svbnn_mnist_scores import (
     Curves,
     Split,
@@ -38,23 +39,6 @@ def _generators(cell: Cell, device: torch.device) -> tuple[torch.Generator, torc
     # weights start from a CPU generator, so that a GPU run starts where a CPU run does
     seed = cell.replicates[0]
     return torch.Generator().manual_seed(40_000 + seed), torch.Generator(device).manual_seed(50_000 + seed)
-
-
-class _Stage:
-    """The part of a cell's checkpoint that belongs to one candidate, with the finished ones beside it."""
-
-    def __init__(self, checkpoint: Checkpoint, finished: list[dict[str, Any]]) -> None:
-        self.checkpoint, self.finished = checkpoint, finished
-        self.state: dict[str, Any] | None = None
-
-    def load(self) -> dict[str, Any] | None:
-        return self.state
-
-    def save(self, state: dict[str, Any] | None) -> None:
-        self.checkpoint.save({"finished": self.finished, "current": state})
-
-    def due(self) -> bool:
-        return self.checkpoint.due()
 
 
 def _spike_slab(params: dict[str, Any], num_data: int, start: torch.Generator) -> nn.Sequential:
@@ -122,29 +106,21 @@ def run_exact(cell: Cell, device: torch.device, checkpoint: Checkpoint | None) -
 def run_search(cell: Cell, device: torch.device, checkpoint: Checkpoint | None) -> CellResult:
     """Train the candidates, choose on the held-out images, and measure the chosen one on the test images."""
     data = load_split(cell.params, device)
-    saved = (checkpoint.load() if checkpoint else None) or {"finished": [], "current": None}
-    finished: list[dict[str, Any]] = saved["finished"]
-    for index, candidate in enumerate(cell.params["candidates"]):
-        if index < len(finished):
-            continue
-        stage = _Stage(checkpoint, finished) if checkpoint else None
-        if stage:
-            stage.state, saved["current"] = saved["current"], None
+    stages = Stages(checkpoint)
+    for candidate in cell.params["candidates"][len(stages.finished) :]:
         params = cell.params["common"] | candidate
         start, generator = _generators(cell, device)
         model = _spike_slab(params, len(data["train"][1]), start).to(device)
         try:
-            _, curves = _train_spike_slab(model, data, params, generator, stage)
+            _, curves = _train_spike_slab(model, data, params, generator, stages)
             x, y = data["validation"]
             found = scores(probabilities(model, x, generator), y)
             row = {"accuracy": found["accuracy"], "nll": found["nll"], "active": sparsity(model), "error": ""}
             row |= {"curve": curves.rows, "model": model.state_dict(), "generator": generator.get_state()}
         except TrainingError as error:
             row = {"accuracy": 0.0, "nll": math.inf, "active": 100.0, "error": str(error), "curve": []}  # never chosen
-        finished.append(row)
-        if stage:
-            stage.save(None)
-    return _chosen(cell, device, data, finished)
+        stages.finish(row)
+    return _chosen(cell, device, data, stages.finished)
 
 
 def _chosen(cell: Cell, device: torch.device, data: Split, finished: list[dict[str, Any]]) -> CellResult:

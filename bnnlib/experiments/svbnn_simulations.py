@@ -14,6 +14,7 @@ from torch import Tensor
 
 from bnnlib.datasets import simulated
 from bnnlib.experiments.base import Cell, CellResult, Checkpoint, Experiment
+from bnnlib.experiments.stacked import fit_resumable
 from bnnlib.functional import inclusion_probability_for
 from bnnlib.replicates import (
     Layout,
@@ -25,7 +26,6 @@ from bnnlib.replicates import (
     StackedSpikeSlab,
     fit_agp,
     fit_lottery_ticket,
-    fit_stacked,
 )
 
 NUM_TEST = 10_000  # one test set for all replicates, as in the published code
@@ -104,31 +104,7 @@ def _fit(model: StackedMLP, method: str, x: Tensor, y: Tensor, params: dict, gen
     elif method == "LOT":
         fit_lottery_ticket(model, x, y, final_sparsity=1.0 - params["kept"], **options)
     else:
-        _fit_resumable(model, x, y, options, checkpoint)
-
-
-def _fit_resumable(model: StackedMLP, x: Tensor, y: Tensor, options: dict, checkpoint: Checkpoint | None) -> None:
-    generator = options["generator"]
-    optimizer = torch.optim.Adam(model.parameters(), lr=options["learning_rate"], fused=True)
-    first_epoch, state = 0, checkpoint.load() if checkpoint else None
-    if state:
-        model.load_state_dict(state["model"])
-        optimizer.load_state_dict(state["optimizer"])
-        generator.set_state(state["generator"])
-        first_epoch = state["epoch"] + 1
-
-    def keep(model: StackedMLP, epoch: int, optimizer: torch.optim.Optimizer) -> None:
-        if checkpoint and checkpoint.due():
-            checkpoint.save(
-                {
-                    "model": model.state_dict(),
-                    "optimizer": optimizer.state_dict(),
-                    "generator": generator.get_state(),
-                    "epoch": epoch,
-                }
-            )
-
-    fit_stacked(model, x, y, optimizer=optimizer, first_epoch=first_epoch, after_epoch=keep, **options)
+        fit_resumable(model, x, y, checkpoint=checkpoint, **options)
 
 
 def _rmse(prediction: Tensor, target: Tensor) -> Tensor:
