@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from bnnlib import datasets
+from bnnlib.experiments.held_out import Split, held_out_parts
 from bnnlib.models import lenet5_caffe, lenet_300_100, mlp, vgg_like
 from bnnlib.nn import (
     BayesianLayer,
@@ -19,7 +19,6 @@ from bnnlib.nn import (
     ScaleMixtureLinear,
 )
 
-Split = dict[str, tuple[Tensor, Tensor]]
 LAYERS = {
     "sBNN": (GaussianSpikeSlabConv2d, GaussianSpikeSlabLinear),
     "BbB": (ScaleMixtureConv2d, ScaleMixtureLinear),
@@ -38,13 +37,7 @@ def load_images(params: dict[str, Any], device: torch.device) -> Split:
 
     The smoke profile's digits of scikit-learn are enlarged to the size and repeated to the channels of the real images.
     """
-    whole = datasets.load(params["data"])
-    train, validation = whole.validation_split(params["held_out"], generator=torch.Generator().manual_seed(0))
-    parts = {
-        "train": (train.train_x, train.train_y),
-        "validation": (validation.test_x, validation.test_y),
-        "test": (whole.test_x, whole.test_y),
-    }
+    parts = held_out_parts(params["data"], params["held_out"])
     mean, scale = (torch.tensor(values).view(1, -1, 1, 1) for values in SCALING[params["scaling"]])
     return {name: (((_fitted(x, params) - mean) / scale).to(device), y.to(device)) for name, (x, y) in parts.items()}
 

@@ -18,12 +18,10 @@ from torch import Tensor
 
 from bnnlib.experiments.base import Cell, CellResult, Checkpoint, Experiment
 from bnnlib.experiments.sbnn_uci_baselines import run_dropout, run_pbp
-from bnnlib.experiments.sbnn_uci_data import SIMULATED, Splits, gaussian_scores, load_splits
-from bnnlib.experiments.stacked import fit_resumable
+from bnnlib.experiments.sbnn_uci_data import SIMULATED, Splits, fit_splits, gaussian_scores, load_splits
 from bnnlib.experiments.stages import Stages
 from bnnlib.pruning import rank_mask
 from bnnlib.replicates import GaussianLikelihood, Layout, StackedGaussianSpikeSlab, StackedMLP
-from bnnlib.training import cosine
 
 PRIOR = {"slab_scale": math.exp(1.0), "spike_scale": math.exp(-6.0), "prior_inclusion_probability": 0.5}
 DROP_RATES = (10, 20, 25, 50, 75, 80, 90, 95)  # percent, Table 2
@@ -60,19 +58,7 @@ def _network(
 def _fit(data: Splits, copies: int, settings, params: dict, device, seed: int, checkpoint):
     """Train `copies` networks a split, whose settings run over the splits first."""
     model, noise, kl_scale = _network(data, settings, params, device)
-    fit_resumable(
-        model,
-        data.train_x.repeat(1, copies, 1),
-        data.train_y.repeat(1, copies, 1),
-        epochs=params["epochs"],
-        batch_size=params["batch_size"],
-        learning_rate=params["learning_rate"],
-        generator=torch.Generator(device).manual_seed(seed),
-        checkpoint=checkpoint,
-        loss=noise,
-        kl_scale=kl_scale,
-        schedule=cosine(params["epochs"]),
-    )
+    fit_splits(model, noise, data, copies, params, torch.Generator(device).manual_seed(seed), checkpoint, kl_scale)
     return model, noise
 
 

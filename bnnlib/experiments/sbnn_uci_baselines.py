@@ -9,11 +9,9 @@ import torch
 from torch import Tensor
 
 from bnnlib.experiments.base import Cell, CellResult, Checkpoint
-from bnnlib.experiments.sbnn_uci_data import Splits, gaussian_scores, load_splits
-from bnnlib.experiments.stacked import fit_resumable
+from bnnlib.experiments.sbnn_uci_data import Splits, fit_splits, gaussian_scores, load_splits
 from bnnlib.experiments.stages import Stages
 from bnnlib.replicates import GaussianLikelihood, Layout, StackedDropout, StackedMLP, StackedPBP
-from bnnlib.training import cosine
 
 NUM_DRAWS = 100
 
@@ -39,19 +37,7 @@ def _fit(data: Splits, settings: list[tuple[float, float]], params: dict, device
     start = layout.kaiming_uniform(torch.Generator().manual_seed(70_000))
     model = StackedMLP(StackedDropout(layout, start, rate.cpu(), inputs=True)).to(device)
     noise = _Decayed(model, decay).to(device)
-    fit_resumable(
-        model,
-        data.train_x.repeat(1, copies, 1),
-        data.train_y.repeat(1, copies, 1),
-        epochs=params["epochs"],
-        batch_size=params["batch_size"],
-        learning_rate=params["learning_rate"],
-        generator=torch.Generator(device).manual_seed(seed),
-        checkpoint=checkpoint,
-        loss=noise,
-        kl_scale=0.0,
-        schedule=cosine(params["epochs"]),
-    )
+    fit_splits(model, noise, data, copies, params, torch.Generator(device).manual_seed(seed), checkpoint, 0.0)
     return model, noise
 
 

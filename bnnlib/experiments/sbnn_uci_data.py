@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, fields
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from bnnlib import datasets
+from bnnlib.experiments.base import Checkpoint
+from bnnlib.experiments.stacked import fit_resumable
+from bnnlib.replicates import GaussianLikelihood, StackedMLP
+from bnnlib.training import cosine
 
 SIMULATED = "simulated"
 
@@ -71,6 +76,32 @@ def _simulated(split: int) -> datasets.Dataset:
     x = torch.randn(150, 4, generator=generator)
     y = 3.0 * x[:, :1] + x[:, 1:2].tanh() + 0.3 * torch.randn(150, 1, generator=generator)
     return datasets.Dataset(SIMULATED, x[:120], y[:120], x[120:], y[120:], task="regression")
+
+
+def fit_splits(
+    model: StackedMLP,
+    noise: GaussianLikelihood,
+    data: Splits,
+    copies: int,
+    params: dict[str, Any],
+    generator: torch.Generator,
+    checkpoint: Checkpoint | None,
+    kl_scale: float | Tensor,
+) -> None:
+    """Train a stack that holds `copies` networks for each split, the splits running first, with a cosine's rates."""
+    fit_resumable(
+        model,
+        data.train_x.repeat(1, copies, 1),
+        data.train_y.repeat(1, copies, 1),
+        epochs=params["epochs"],
+        batch_size=params["batch_size"],
+        learning_rate=params["learning_rate"],
+        generator=generator,
+        checkpoint=checkpoint,
+        loss=noise,
+        kl_scale=kl_scale,
+        schedule=cosine(params["epochs"]),
+    )
 
 
 def gaussian_scores(draws: Tensor, noise_scale: Tensor, data: Splits) -> dict[str, Tensor]:

@@ -8,7 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from bnnlib import datasets, metrics
+from bnnlib import metrics
+from bnnlib.experiments.held_out import Split, held_out_parts
 from bnnlib.functional import spike_slab_kl
 from bnnlib.nn.base import bayesian_layers, mean_weights, selected_weights
 from bnnlib.nn.objective import kl_divergence, sparsity
@@ -19,19 +20,11 @@ from bnnlib.training import Callback, Run
 
 NUM_DRAWS = 30  # of the predictive distribution
 
-Split = dict[str, tuple[Tensor, Tensor]]
-
 
 def load_split(params: dict[str, Any], device: torch.device) -> Split:
     """Rows for training, validation and test; which rows are held out does not depend on the replicate."""
-    whole = datasets.load(params["data"])
-    train, validation = whole.validation_split(params["held_out"], generator=torch.Generator().manual_seed(0))
-    parts = {
-        "train": (train.train_x, train.train_y),
-        "validation": (validation.test_x, validation.test_y),
-        "test": (whole.test_x, whole.test_y),
-    }
-    scale = float(train.train_x.max())  # the digits of scikit-learn run to 16
+    parts = held_out_parts(params["data"], params["held_out"])
+    scale = float(parts["train"][0].max())  # the digits of scikit-learn run to 16
     return {name: ((x / scale).flatten(1).to(device), y.to(device)) for name, (x, y) in parts.items()}
 
 
