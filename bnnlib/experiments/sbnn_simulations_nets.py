@@ -17,6 +17,8 @@ from torch import Tensor
 
 from bnnlib.datasets import simulated
 from bnnlib.experiments.base import Checkpoint
+from bnnlib.experiments.stacked import fit_resumable
+from bnnlib.experiments.stages import Stages
 from bnnlib.functional import path_importance
 from bnnlib.replicates import (
     GaussianLikelihood,
@@ -25,9 +27,7 @@ from bnnlib.replicates import (
     StackedDropout,
     StackedGaussianSpikeSlab,
     StackedMLP,
-    fit_stacked,
 )
-from bnnlib.replicates.fit import trainable
 
 NUM_SAMPLES = 2_000
 TRAIN_SHARE = 0.8  # of Experiments 3 and 4, and of the choice of priors
@@ -116,9 +116,7 @@ class Trainings:
     """
 
     def __init__(self, checkpoint: Checkpoint | None, device: torch.device, seed: int):
-        self.checkpoint, self.device, self.seed = checkpoint, device, seed
-        state = (checkpoint.load() if checkpoint else None) or {"done": [], "running": None}
-        self.done, self.running, self.count = state["done"], state["running"], 0
+        self.stages, self.device, self.seed, self.count = Stages(checkpoint), device, seed, 0
 
     def fit(self, build, x: Tensor, y: Tensor, params: dict) -> tuple[StackedMLP, GaussianLikelihood]:
         """Train what build(inputs, R, generator) makes on x (n, R, p) and y (n, R, 1)."""
@@ -127,31 +125,21 @@ class Trainings:
         start = torch.Generator().manual_seed(1_000 * self.seed + k)
         model, likelihood = build(x.shape[2], x.shape[1], start).to(self.device), GaussianLikelihood(x.shape[1])
         likelihood = likelihood.to(self.device)
-        if k < len(self.done):
-            model.load_state_dict(self.done[k]["model"])
-            likelihood.load_state_dict(self.done[k]["likelihood"])
+        if k < len(self.stages.finished):
+            model.load_state_dict(self.stages.finished[k]["model"])
+            likelihood.load_state_dict(self.stages.finished[k]["likelihood"])
             return model.eval(), likelihood
-        generator = torch.Generator(self.device).manual_seed(1_000 * self.seed + 500 + k)
-        optimizer = torch.optim.Adam(trainable(model, likelihood), lr=params["learning_rate"], fused=True)
-        first_epoch = 0
-        if self.running:
-            model.load_state_dict(self.running["model"])
-            likelihood.load_state_dict(self.running["likelihood"])
-            optimizer.load_state_dict(self.running["optimizer"])
-            generator.set_state(self.running["generator"])
-            first_epoch, self.running = self.running["epoch"] + 1, None
-
-        def after_epoch(model: StackedMLP, epoch: int, optimizer: torch.optim.Optimizer) -> None:
-            for group in optimizer.param_groups:
-                group["lr"] = params["learning_rate"] * rate((epoch + 1) / params["epochs"])
-            if self.checkpoint and self.checkpoint.due():
-                running = _state(model, likelihood) | {"optimizer": optimizer.state_dict(), "epoch": epoch}
-                self.checkpoint.save({"done": self.done, "running": running | {"generator": generator.get_state()}})
-
-        options = {name: params[name] for name in TRAINING} | {"generator": generator, "loss": likelihood}
-        options |= {"optimizer": optimizer, "first_epoch": first_epoch, "after_epoch": after_epoch}
-        fit_stacked(model, x, y, **options)
-        self.done.append(_state(model, likelihood))
+        fit_resumable(
+            model,
+            x,
+            y,
+            **{name: params[name] for name in TRAINING},
+            generator=torch.Generator(self.device).manual_seed(1_000 * self.seed + 500 + k),
+            checkpoint=self.stages,
+            loss=likelihood,
+            schedule=lambda epoch: rate(epoch / params["epochs"]),
+        )
+        self.stages.finish(_state(model, likelihood))
         return model, likelihood
 
 
