@@ -64,10 +64,8 @@ def threshold(log_slab: float, log_spike: float, inclusion: float = 0.5) -> floa
     Args:
         log_slab, log_spike, inclusion: log tau_1, log tau_0 and pi.
     """
-    at_zero, at_one = bF.inclusion_log_odds(
-        torch.tensor([0.0, 1.0], dtype=torch.float64), _prior(log_slab, log_spike, inclusion)
-    ).tolist()
-    return math.sqrt(at_zero / (at_zero - at_one)) if at_zero <= 0 else None
+    where = bF.inclusion_threshold(_prior(log_slab, log_spike, inclusion))
+    return where if where > 0 else None
 
 
 def published_name(log_slab: float, log_spike: float, inclusion: float = 0.5) -> str | None:

@@ -95,6 +95,20 @@ def inclusion_log_odds(second_moment: Tensor, prior: MixturePrior) -> Tensor:
     return slope * second_moment + (prior.spike_cost - prior.slab_cost)
 
 
+def inclusion_threshold(prior: MixturePrior) -> Number:
+    """Root second moment sqrt(mean^2 + scale^2) at which p* = 1/2, equation (cfi-threshold).
+
+    Args:
+        prior: from `mixture_prior`.
+
+    Returns:
+        A number, or a tensor for a prior of tensors; 0 where p* is above 1/2 for every weight, which a large prior
+        probability can bring about.
+    """
+    square = 2.0 * (prior.slab_cost - prior.spike_cost) / (prior.spike_precision - prior.slab_precision)
+    return square.clamp_min(0.0).sqrt() if isinstance(square, Tensor) else math.sqrt(max(square, 0.0))
+
+
 def closed_form_inclusion(mean: Tensor, scale: Number, prior: MixturePrior) -> Tensor:
     """p*, the optimal variational inclusion probability, equation (cfi-inclusion), (3.8) of the paper.
 
@@ -259,6 +273,8 @@ class _ProfileKLSum(torch.autograd.Function):
 
 def spike_slab_profile_kl_sum(mean: Tensor, rho: Tensor, prior: MixturePrior, with_value: bool = True) -> Tensor:
     """Exact KL of q(W) q(Z) at p* to the spike-and-slab prior, summed over all weights: R* - 1/2 each, in nats.
+
+    The second part of the objective in equation (cfi-split), (3.6) of the paper.
 
     Args:
         mean, rho: parameters of one shape; the posterior's scale is softplus(rho).

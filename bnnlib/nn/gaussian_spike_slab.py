@@ -118,9 +118,11 @@ class _ScaleMixtureLayer(_MixtureLayer):
 class GaussianSpikeSlabLinear(_GaussianSpikeSlabLayer, nn.Linear):
     """Linear layer with the spike-and-slab prior of equation (3.1) of Saha, Liu and Liang (2024), p* in closed form.
 
-    Posterior N(weight, softplus(weight_rho)^2) for the weight, Bernoulli(p*) for its indicator, with p* the closed form
-    of Proposition 3.2: `inclusion_probability` follows the weights and is no parameter. `kl_divergence` is minimized
-    over p, so training it is what the paper's alternating Algorithm 1 does.
+    Posterior (cfi-posterior), (3.3) of the paper: N(weight, softplus(weight_rho)^2) for the weight, Bernoulli(p*) for
+    its indicator, with p* the closed form of Proposition 3.2: `inclusion_probability` follows the weights and is no
+    parameter.
+    `kl_divergence` is minimized over p, so that training by the objective (cfi-objective) is what the paper's
+    alternating Algorithm 1 does.
 
     Args:
         in_features, out_features, bias, device, dtype: as for `nn.Linear`.

@@ -226,3 +226,21 @@ def test_bad_priors_are_explained(as_tensor):
     for narrow in (1e-20, 1e-160):
         with pytest.raises(ValueError, match=r"spike_scale is .*leaves the range of float32.*SpikeSlabLinear"):
             bF.mixture_prior(1.0, torch.tensor(narrow, dtype=DOUBLE) if as_tensor else narrow, 0.5)
+
+
+@pytest.mark.parametrize(("log_slab", "log_spike", "probability"), [(1, -6, 0.5), (0, -5, 0.25), (-1, -3, 0.75)])
+def test_the_threshold_is_where_the_inclusion_probability_is_one_half(log_slab, log_spike, probability):
+    prior = bF.mixture_prior(math.exp(log_slab), math.exp(log_spike), probability)
+    r = torch.tensor(bF.inclusion_threshold(prior), dtype=torch.float64)
+    # float64: the log-odds cancel to a few units in the last place of their two terms, below 15 nats each
+    assert float(bF.closed_form_inclusion(r, 0.0, prior)) == pytest.approx(0.5, abs=1e-13)
+    stacked = bF.mixture_prior(
+        *(torch.tensor([float(v)]) for v in (math.exp(log_slab), math.exp(log_spike), probability))
+    )
+    assert float(bF.inclusion_threshold(stacked)) == pytest.approx(float(r), rel=1e-6)  # the settings in float32
+
+
+def test_there_is_no_threshold_where_every_weight_is_included():
+    prior = bF.mixture_prior(1.0, 0.5, 0.9)
+    assert bF.inclusion_threshold(prior) == 0.0
+    assert float(bF.closed_form_inclusion(torch.zeros(()), 0.0, prior)) > 0.5
