@@ -56,7 +56,7 @@ def run_cell(cell: Cell, device: torch.device, checkpoint: Checkpoint | None) ->
     rows, arrays = _final(cell, model, data, device, best["validation"])
     for candidate, one in zip(params["candidates"], found, strict=True):
         values = {f"validation_error_at_{rate}": error for rate, error in one["validation"].items()}
-        note = one["error"] or ("chosen on the held-out images" if one is best else "")
+        note = one["error"] or ("chosen on the held-out images" if one is best and len(found) > 1 else "")
         rows += _rows(cell, values, f"{cell.setting}, candidate {_label(candidate)}", note=note)
     return CellResult(rows, arrays)
 

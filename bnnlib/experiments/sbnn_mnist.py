@@ -1,7 +1,8 @@
 """Experiments 6 and 7 of Saha, Liu and Liang (2024): fully connected networks on MNIST and CIFAR-10, against BbB.
 
-The book profile is made for a CPU: few epochs of SGD with momentum; 400 units a layer choose between two weights of
-the KL term, the larger networks are trained with the smaller one, without a search.
+The book profile is made for a CPU: few epochs of SGD with momentum. 400 units a layer choose between two weights of
+the KL term; the larger networks were given the smaller one beforehand, without a search (at 400 units the larger one
+was then chosen). The start of the means was not searched.
 The paper profile has the published sizes, epochs, optimizer, learning rates and mini-batch weights, and searches the
 published grid.
 """
