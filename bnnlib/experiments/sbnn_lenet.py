@@ -1,9 +1,9 @@
 """Experiment 8 of Saha, Liu and Liang (2024): LeNet-300-100 and LeNet-5 on MNIST, from random initial weights.
 
 "LeNet-5, set 1" and "LeNet-5, set 2" are the two priors of Table 8; "LeNet-300-100" and "LeNet-5" of Table 7 choose
-among starts (in the paper profile also among priors) by the held-out error after a high drop rate. Nothing but the priors is published. The book
-profile is made for a CPU: few epochs of SGD with momentum, convolutions in bfloat16. The reported sparsity is the
-highest drop rate that costs at most 0.1 points on the held-out images.
+among starts (in the paper profile also among priors) by the held-out error after a high drop rate. Nothing but the
+priors is published. The book profile is made for a CPU: few epochs of SGD with momentum, convolutions in bfloat16. The
+reported sparsity is the highest drop rate that costs at most 0.1 points on the held-out images.
 """
 
 from __future__ import annotations
