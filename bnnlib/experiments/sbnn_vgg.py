@@ -1,8 +1,8 @@
 """Experiment 9 of Saha, Liu and Liang (2024): a VGG-like network on CIFAR-10, pretrained, then pruned by p*.
 
-The book profile is made for a CPU: a quarter of the channels, few epochs of a part of the images, convolutions in
-bfloat16. The paper profile has all channels; of its training only "pre-trained weights" and the grid are published.
-Both augment by crops and reflections, which the paper does not mention.
+The book profile is made for a CPU: a quarter of the channels, few epochs, two priors to choose from, and
+convolutions in bfloat16. The paper profile has all channels; of its training only "pre-trained weights" and the grid
+are published. Both augment by crops and reflections, which the paper does not mention.
 """
 
 from __future__ import annotations
