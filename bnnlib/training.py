@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from bnnlib._checks import check_count, check_non_negative
 from bnnlib._terminal import deferred_interrupt, progress_bar
-from bnnlib.nn.base import BayesianLayer, use_generator
+from bnnlib.nn.base import StochasticLayer, use_generator
 from bnnlib.nn.objective import elbo_loss, kl_divergence, minibatch_weights
 
 EpochFunction = Callable[[int], float]
@@ -179,7 +179,7 @@ class _Loop:
     def __init__(self, run: Run, x, y, batch_size, generator, checkpoint, callbacks) -> None:
         self.run, self.x, self.y, self.batch_size = run, x, y, batch_size
         self.generator, self.checkpoint, self.callbacks = generator, checkpoint, tuple(callbacks)
-        self.bayesian = any(isinstance(module, BayesianLayer) for module in run.model.modules())
+        self.bayesian = any(isinstance(module, StochasticLayer) for module in run.model.modules())
         self.initial_rates = [group["lr"] for group in run.optimizer.param_groups]
         self.order: Tensor | None = None  # of the epoch under way
         self.losses = torch.zeros(-(-len(x) // batch_size), device=x.device)

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -63,16 +64,48 @@ def draw_signs(shape: tuple[int, ...], like: Tensor, generator: torch.Generator 
     return bits.mul_(2.0).sub_(1.0)
 
 
-class BayesianLayer:
-    """Mixin of `nn.Linear` and `nn.Conv2d` layers whose weights have a posterior distribution.
+class StochasticLayer:
+    """Mixin of modules with random parts that have a distribution of their own: weights, noise on units, statistics.
 
-    The layer samples its weights in `train()` and in `eval()`; `weight_mode` ("sample", "mean" or "selected") says
-    otherwise, usually through the contexts `mean_weights`, `selected_weights`, `sample_weights` and `held_weights`.
+    The layer draws in `train()` and in `eval()`; `weight_mode` ("sample", "mean" or "selected") says otherwise,
+    usually through the contexts `mean_weights`, `selected_weights`, `sample_weights` and `held_weights`.
     """
+
+    _weight_mode = "sample"
+    _held: Any = None
+
+    def draw(self, generator: torch.Generator | None = None) -> Any:
+        """One draw of what is random in the layer; `held_weights` keeps it for every forward pass of its block."""
+        raise NotImplementedError
+
+    def kl_divergence(self, with_value: bool = True) -> Tensor:
+        """Exact divergence of the layer's posterior to its prior in nats, a scalar.
+
+        Args:
+            with_value: with False the value is 0 and only the gradient is that of the divergence.
+        """
+        raise NotImplementedError
+
+    def kl_gradient(self) -> Tensor:
+        """A scalar of value 0 with the gradient of `kl_divergence`, if possible from the last draw's backward pass."""
+        token = take_token(self)
+        return self.kl_divergence(with_value=False) if token is None else token
+
+    @property
+    def weight_mode(self) -> str:
+        """What `forward` uses: draws ("sample"), means ("mean") or the means of what is active ("selected")."""
+        return self._weight_mode
+
+    @weight_mode.setter
+    def weight_mode(self, mode: str) -> None:
+        self._weight_mode = check_choice("weight_mode", mode, WEIGHT_MODES)
+
+
+class BayesianLayer(StochasticLayer):
+    """Mixin of `nn.Linear` and `nn.Conv2d` layers whose weights have a posterior distribution."""
 
     weight: Tensor
     bias: Tensor | None
-    _weight_mode = "sample"
     _held: Parameters | None = None
 
     def _init_posterior(self, **settings) -> None:
@@ -101,19 +134,6 @@ class BayesianLayer:
             None if self.bias is None else torch.ones_like(self.bias, dtype=torch.bool)
         )
 
-    def kl_divergence(self, with_value: bool = True) -> Tensor:
-        """Exact divergence of the layer's posterior to its prior in nats, a scalar.
-
-        Args:
-            with_value: with False the value is 0 and only the gradient is that of the divergence.
-        """
-        raise NotImplementedError
-
-    def kl_gradient(self) -> Tensor:
-        """A scalar of value 0 with the gradient of `kl_divergence`, if possible from the last draw's backward pass."""
-        token = take_token(self)
-        return self.kl_divergence(with_value=False) if token is None else token
-
     def num_active(self) -> Tensor:
         """Number of active weights and biases, a float64 scalar (an expected number where gates are random)."""
         return sum(mask.sum(dtype=torch.float64) for mask in self.active() if mask is not None)
@@ -122,15 +142,6 @@ class BayesianLayer:
         """Share of the layer's weights and biases that are active, in percent."""
         total = self.weight.numel() + (0 if self.bias is None else self.bias.numel())
         return 100.0 * float(self.num_active()) / total
-
-    @property
-    def weight_mode(self) -> str:
-        """Which weights `forward` uses: "sample", "mean" or "selected"."""
-        return self._weight_mode
-
-    @weight_mode.setter
-    def weight_mode(self, mode: str) -> None:
-        self._weight_mode = check_choice("weight_mode", mode, WEIGHT_MODES)
 
     def forward(self, input: Tensor, generator: torch.Generator | None = None) -> Tensor:
         """Output for `input`, with weights as `weight_mode` says.
@@ -213,13 +224,13 @@ def check_choice(name: str, value: str, allowed: tuple[str, ...]) -> str:
     return value
 
 
-def bayesian_layers(model: nn.Module) -> list[BayesianLayer]:
-    """The distinct Bayesian layers of a model, in the order of `model.modules()`.
+def bayesian_layers(model: nn.Module) -> list[StochasticLayer]:
+    """The distinct layers of a model that draw weights, noise or statistics, in the order of `model.modules()`.
 
     Raises:
         ValueError: there are none.
     """
-    layers = [module for module in model.modules() if isinstance(module, BayesianLayer)]
+    layers = [module for module in model.modules() if isinstance(module, StochasticLayer)]
     if not layers:
         raise ValueError(
             f"{type(model).__name__} has no Bayesian layers, so there is no posterior to use. Build it from the "

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from bnnlib._checks import check_count, check_non_negative
-from bnnlib.nn.base import bayesian_layers, check_choice
+from bnnlib.nn.base import BayesianLayer, bayesian_layers, check_choice
 
 
 def _total(terms: list[Tensor]) -> Tensor:
@@ -106,6 +106,11 @@ def sparsity(model: nn.Module) -> float:
     Raises:
         ValueError: the model has no Bayesian layers.
     """
-    layers = bayesian_layers(model)
+    layers = [layer for layer in bayesian_layers(model) if isinstance(layer, BayesianLayer)]
+    if not layers:
+        raise ValueError(
+            f"{type(model).__name__} has no layer with random weights to count. Noise on units is counted by "
+            "bnnlib.nn.unit_sparsity(model)."
+        )
     total = sum(p.numel() for layer in layers for p in (layer.weight, layer.bias) if p is not None)
     return 100.0 * sum(float(layer.num_active()) for layer in layers) / total
