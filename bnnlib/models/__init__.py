@@ -1,21 +1,26 @@
 """The networks of the papers: fully connected, convolutional for 28 x 28 images, residual and VGG for 32 x 32 ones."""
 
 from bnnlib.models.cnn import Dropout, cnn_batch_norm, cnn_two_conv
-from bnnlib.models.lenet import lenet5_caffe, lenet_300_100
+from bnnlib.models.lenet import lenet5_batch_norm, lenet5_caffe, lenet_300_100
 from bnnlib.models.mlp import ACTIVATIONS, mlp
+from bnnlib.models.preact_resnet import PreActResNet, preact_resnet18
 from bnnlib.models.resnet import ResNet, resnet, resnet20
-from bnnlib.models.vgg import vgg_like
+from bnnlib.models.vgg import vgg11, vgg_like
 
 __all__ = [
     "ACTIVATIONS",
     "Dropout",
+    "PreActResNet",
     "ResNet",
     "cnn_batch_norm",
     "cnn_two_conv",
+    "lenet5_batch_norm",
     "lenet5_caffe",
     "lenet_300_100",
     "mlp",
+    "preact_resnet18",
     "resnet",
     "resnet20",
+    "vgg11",
     "vgg_like",
 ]
