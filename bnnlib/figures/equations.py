@@ -20,7 +20,7 @@ FLOORS = (
     "training.py",
     "sampling.py",
     "attacks.py",
-    "metrics.py",
+    "metrics",
     "experiments",
 )
 

@@ -1,0 +1,24 @@
+"""Measures of fit, calibration, uncertainty and selection. Every share is in percent, every log-likelihood in nats."""
+
+from bnnlib.metrics.classification import accuracy, brier, ece, nll
+from bnnlib.metrics.regression import coverage, rmse
+from bnnlib.metrics.selection import false_negative_rate, false_positive_rate, sparsity
+from bnnlib.metrics.temperature import apply_temperature, fit_temperature
+from bnnlib.metrics.uncertainty import auroc, entropy_cdf, predictive_entropy
+
+__all__ = [
+    "accuracy",
+    "apply_temperature",
+    "auroc",
+    "brier",
+    "coverage",
+    "ece",
+    "entropy_cdf",
+    "false_negative_rate",
+    "false_positive_rate",
+    "fit_temperature",
+    "nll",
+    "predictive_entropy",
+    "rmse",
+    "sparsity",
+]

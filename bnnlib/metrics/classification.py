@@ -1,0 +1,75 @@
+"""Measures of a classifier on classes that it knows: accuracy, likelihood, calibration."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from bnnlib._checks import check_count
+from bnnlib.metrics._arguments import check_distributions, check_labels
+
+
+def accuracy(scores: Tensor, labels: Tensor) -> float:
+    """Share of rows whose largest score is at the label, in percent.
+
+    Args:
+        scores: logits or probabilities, shape (n, classes).
+        labels: class numbers, shape (n,).
+
+    Raises:
+        ValueError: shapes do not fit, a label is no class, or a score is NaN or infinite.
+    """
+    check_labels(labels, scores, "scores")
+    return 100.0 * float((scores.argmax(dim=1) == labels).double().mean())
+
+
+def nll(probabilities: Tensor, labels: Tensor) -> float:
+    """Mean negative log-likelihood of the labels, in nats.
+
+    Args:
+        probabilities: shape (n, classes), rows sum to 1; for a Bayesian network the average over its draws.
+        labels: class numbers, shape (n,).
+
+    Returns:
+        The mean; infinite when the probability of a label is exactly 0, as it should be.
+
+    Raises:
+        ValueError: shapes do not fit, a label is no class, or a row is not a distribution.
+    """
+    check_distributions(probabilities, labels)
+    return -float(probabilities.double().gather(1, labels[:, None]).log().mean())
+
+
+def brier(probabilities: Tensor, labels: Tensor) -> float:
+    """Mean squared distance of the probabilities to the one-hot labels, summed over classes: 0 is perfect, 2 the worst.
+
+    Args:
+        probabilities: shape (n, classes), rows sum to 1.
+        labels: class numbers, shape (n,).
+
+    Raises:
+        ValueError: shapes do not fit, a label is no class, or a row is not a distribution.
+    """
+    check_distributions(probabilities, labels)
+    wide = probabilities.double()
+    return float((wide.square().sum(dim=1) - 2.0 * wide.gather(1, labels[:, None]).squeeze(1) + 1.0).mean())
+
+
+def ece(probabilities: Tensor, labels: Tensor, num_bins: int = 15) -> float:
+    """Expected calibration error: mean |accuracy - confidence| over equal bins of confidence, by rows, in percent.
+
+    Args:
+        probabilities: shape (n, classes), rows sum to 1.
+        labels: class numbers, shape (n,).
+        num_bins: bins (k - 1, k] / num_bins of the largest probability.
+
+    Raises:
+        ValueError: shapes do not fit, a label is no class, a row is not a distribution, or num_bins is below 1.
+    """
+    check_count("num_bins", num_bins)
+    check_distributions(probabilities, labels)
+    confidence, choice = probabilities.double().max(dim=1)
+    excess = (choice == labels).double() - confidence
+    place = (confidence * num_bins).ceil().long().clamp(1, num_bins) - 1
+    # the rows of a bin divided by n, times |mean excess of the bin|, is |sum of the excess| / n
+    sums = excess.new_zeros(num_bins).index_add_(0, place, excess)
+    return 100.0 * float(sums.abs().sum()) / len(labels)

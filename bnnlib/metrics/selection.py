@@ -1,0 +1,72 @@
+"""Measures of selection: which inputs were found, and how many weights are active. Every share is in percent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import torch
+from torch import Tensor
+
+from bnnlib._checks import check_probability
+from bnnlib.metrics._arguments import check_same_shape
+
+
+def _check_selection(selected: Tensor, relevant: Tensor) -> None:
+    check_same_shape("selected", selected, "relevant", relevant)
+    for name, value in (("selected", selected), ("relevant", relevant)):
+        if value.dtype != torch.bool:
+            raise ValueError(
+                f"{name} has type {value.dtype}, but it must be a Boolean mask over the inputs: (phi > 0.5).any(dim=0)."
+            )
+
+
+def false_positive_rate(selected: Tensor, relevant: Tensor) -> float:
+    """Share of the irrelevant inputs that were selected, in percent.
+
+    Args:
+        selected, relevant: Boolean masks of one shape.
+
+    Raises:
+        ValueError: shapes or types do not fit, or every input is relevant, so that the rate does not exist.
+    """
+    _check_selection(selected, relevant)
+    if relevant.all():
+        raise ValueError("every input is relevant, so there is no false positive to count. Pass the teacher's inputs.")
+    return 100.0 * float(selected[~relevant].double().mean())
+
+
+def false_negative_rate(selected: Tensor, relevant: Tensor) -> float:
+    """Share of the relevant inputs that were not selected, in percent.
+
+    Args:
+        selected, relevant: Boolean masks of one shape.
+
+    Raises:
+        ValueError: shapes or types do not fit, or no input is relevant, so that the rate does not exist.
+    """
+    _check_selection(selected, relevant)
+    if not relevant.any():
+        raise ValueError("no input is relevant, so there is no false negative to count. Pass the teacher's inputs.")
+    return 100.0 * float((~selected[relevant]).double().mean())
+
+
+def sparsity(inclusion: Tensor | Iterable[Tensor]) -> float:
+    """Share of active weights in percent, s_hat = sum(phi) / T over all tensors together.
+
+    Args:
+        inclusion: inclusion probabilities or Boolean masks of the weights, one tensor or one for each layer. Biases
+            count when they are passed, as they do in the paper.
+
+    Raises:
+        ValueError: there is nothing, or a value outside [0, 1].
+    """
+    tensors = [inclusion] if isinstance(inclusion, Tensor) else list(inclusion)
+    total = sum(tensor.numel() for tensor in tensors)
+    if total == 0:
+        raise ValueError(
+            "inclusion is empty, so there is no share to take. Pass the probabilities of at least one layer."
+        )
+    for tensor in tensors:
+        if tensor.numel():
+            check_probability("inclusion", tensor.float())
+    return 100.0 * sum(float(tensor.sum(dtype=torch.float64)) for tensor in tensors) / total

@@ -1,0 +1,83 @@
+"""Measures of a classifier on classes that it does not know: entropy, its distribution, and how well it tells them."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from bnnlib.metrics._arguments import check_distributions, check_finite
+
+
+def predictive_entropy(probabilities: Tensor) -> Tensor:
+    """Entropy -sum_c p_c log p_c of each row, equation (sbn-entropy): from 0 to log(classes), in nats.
+
+    Atanov et al. (2019) measure with it how unsure a network is about classes that it never saw.
+
+    Args:
+        probabilities: shape (n, classes), rows sum to 1; for a Bayesian network or an ensemble the average over its
+            draws, as the entropy of the average also counts what the draws disagree about.
+
+    Returns:
+        Shape (n,), float64; a probability of 0 adds 0.
+
+    Raises:
+        ValueError: the shape is not (n, classes), or a row is not a distribution.
+    """
+    check_distributions(probabilities)
+    return torch.special.entr(probabilities.double()).sum(dim=1)
+
+
+def entropy_cdf(entropy: Tensor, grid: Tensor) -> Tensor:
+    """Empirical distribution function on a grid: the share of values at or below each point (Figure 1 of the paper).
+
+    Args:
+        entropy: values in any order, shape (n,), such as those of `predictive_entropy` on unknown classes.
+        grid: points in any order, shape (k,), in the same units.
+
+    Returns:
+        Shape (k,), float64: shares from 0 to 1, not in percent, as it is a probability that is plotted. On unknown
+        classes lower is better.
+
+    Raises:
+        ValueError: one of the two is not a vector, is empty, or has NaN or infinite entries.
+    """
+    for name, value in (("entropy", entropy), ("grid", grid)):
+        _check_vector(name, value)
+        check_finite(name, value)
+    ordered = entropy.double().sort().values
+    return torch.searchsorted(ordered, grid.double(), right=True).double() / len(entropy)
+
+
+def auroc(unknown_scores: Tensor, known_scores: Tensor) -> float:
+    """Area under the ROC curve of telling unknown from known inputs by a score, equation (sbn-auroc), in percent.
+
+    It is the chance that a random unknown input has a higher score than a random known one, where a tie counts half:
+    100 is perfect, 50 is a coin, and below 50 the score points the wrong way. Only ranks matter. Counted exactly over
+    all pairs, in O((n + m) log m).
+
+    Args:
+        unknown_scores: scores that should be high, shape (n,), such as the predictive entropy out of domain.
+        known_scores: scores that should be low, shape (m,). Infinite scores are allowed: they have a rank.
+
+    Raises:
+        ValueError: one of the two is not a vector, is empty, or has NaN entries.
+    """
+    for name, scores in (("unknown_scores", unknown_scores), ("known_scores", known_scores)):
+        _check_vector(name, scores)
+        if scores.isnan().any():
+            raise ValueError(
+                f"{name} has {int(scores.isnan().sum())} NaN entries of {scores.numel()}, and NaN has no rank. "
+                "Look for a diverged training run (lower the learning rate)."
+            )
+    ordered, wanted = known_scores.double().sort().values, unknown_scores.double()
+    below = torch.searchsorted(ordered, wanted, right=False).sum()
+    not_above = torch.searchsorted(ordered, wanted, right=True).sum()
+    # the mean of the two counts gives each tie a half
+    return 50.0 * int(below + not_above) / (len(wanted) * len(ordered))
+
+
+def _check_vector(name: str, value: Tensor) -> None:
+    if value.dim() != 1 or value.numel() == 0:
+        raise ValueError(
+            f"{name} has shape {tuple(value.shape)}, but it must be a vector (n,) with n > 0. Pass one score an input."
+        )

@@ -1,0 +1,74 @@
+"""Accuracy, likelihood and calibration: against torch, written out, bad input."""
+
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from bnnlib import metrics
+
+
+def rows(seed: int = 0, n: int = 400, classes: int = 5) -> tuple[torch.Tensor, torch.Tensor]:
+    generator = torch.Generator().manual_seed(seed)
+    logits = 2.0 * torch.randn(n, classes, generator=generator, dtype=torch.float64)
+    return logits, torch.multinomial(logits.softmax(dim=1), 1, generator=generator).squeeze(1)
+
+
+def test_scores_of_a_classifier_agree_with_torch():
+    logits, labels = rows()
+    probabilities = logits.softmax(dim=1)
+    assert metrics.nll(probabilities, labels) == pytest.approx(float(F.cross_entropy(logits, labels)), rel=1e-12)
+    one_hot = F.one_hot(labels, 5).double()
+    assert metrics.brier(probabilities, labels) == pytest.approx(
+        float((probabilities - one_hot).square().sum(1).mean())
+    )
+    assert metrics.accuracy(logits, labels) == pytest.approx(
+        100.0 * float((logits.argmax(1) == labels).double().mean())
+    )
+
+
+def test_nll_of_an_impossible_label_is_infinite():
+    assert metrics.nll(torch.tensor([[1.0, 0.0]]), torch.tensor([1])) == math.inf
+
+
+def test_ece_by_bins_written_out():
+    logits, labels = rows()
+    probabilities = logits.softmax(dim=1)
+    confidence, choice = probabilities.max(dim=1)
+    expected = 0.0
+    for k in range(10):
+        inside = (confidence > k / 10) & (confidence <= (k + 1) / 10)
+        if inside.any():
+            gap = (choice == labels)[inside].double().mean() - confidence[inside].mean()
+            expected += float(inside.double().mean() * gap.abs())
+    assert metrics.ece(probabilities, labels, num_bins=10) == pytest.approx(100.0 * expected)
+
+
+def test_ece_of_labels_drawn_from_the_probabilities_is_small_and_of_flipped_ones_large():
+    logits, labels = rows(n=20_000)
+    probabilities = logits.softmax(dim=1)
+    assert metrics.ece(probabilities, labels) < 1.5  # sampling noise of 15 bins with about 1,300 rows each
+    assert metrics.ece((3.0 * logits).softmax(dim=1), labels) > 10.0  # overconfident
+
+
+NAN = torch.tensor([[0.5, math.nan]])
+TWO = torch.tensor([[0.5, 0.5]])
+ONE = torch.tensor([0])
+
+
+@pytest.mark.parametrize(
+    ("function", "arguments", "message"),
+    [
+        (metrics.accuracy, (torch.zeros(2, 3, 4), torch.zeros(2, dtype=torch.long)), r"\(n, classes\)"),
+        (metrics.accuracy, (TWO, torch.tensor([2])), "classes 0 to 1"),
+        (metrics.accuracy, (TWO, torch.tensor([0.0])), "integer class numbers"),
+        (metrics.nll, (torch.tensor([[2.0, -1.0]]), ONE), "softmax"),
+        (metrics.nll, (NAN, ONE), "NaN"),
+        (metrics.brier, (torch.tensor([[0.5, 0.4]]), ONE), "sum to 1"),
+        (metrics.ece, (TWO, ONE, 0), "num_bins"),
+    ],
+)
+def test_bad_input_is_refused(function, arguments, message):
+    with pytest.raises(ValueError, match=message):
+        function(*arguments)

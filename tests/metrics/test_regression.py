@@ -1,0 +1,58 @@
+"""Error and coverage: by hand, at their level, bad input."""
+
+import math
+
+import pytest
+import torch
+
+from bnnlib import metrics
+
+
+def test_rmse_by_hand():
+    assert metrics.rmse(torch.tensor([1.0, 2.0, 5.0]), torch.tensor([1.0, 4.0, 1.0])) == pytest.approx(
+        math.sqrt(20 / 3)
+    )
+
+
+def test_coverage_counts_the_targets_inside_the_band():
+    draws = torch.arange(101.0)[:, None].expand(101, 5)  # the 2.5 and 97.5 % quantiles are 2.5 and 97.5
+    target = torch.tensor([2.4, 2.6, 50.0, 97.4, 97.6])
+    assert metrics.coverage(draws, target) == pytest.approx(60.0)
+    assert metrics.coverage(draws, target, level=0.1) == pytest.approx(20.0)
+
+
+def test_coverage_of_a_correct_posterior_is_its_level():
+    generator = torch.Generator().manual_seed(1)
+    center = torch.randn(2000, generator=generator)
+    target = center + torch.randn(2000, generator=generator)
+    draws = center + torch.randn(2000, 2000, generator=generator)
+    # standard error of a share of 0.95 over 2000 points: 0.5 %; three of them
+    assert metrics.coverage(draws, target) == pytest.approx(95.0, abs=1.5)
+
+
+def test_predictive_coverage_adds_the_noise():
+    generator = torch.Generator().manual_seed(2)
+    mean = torch.zeros(2000)
+    y = torch.randn(2000, generator=generator)
+    draws = mean.expand(1000, 2000) + 1e-3 * torch.randn(1000, 2000, generator=generator)
+    assert metrics.coverage(draws, y) < 1.0  # the draws know nothing of the noise
+    assert metrics.coverage(draws, y, noise_scale=1.0, generator=generator) == pytest.approx(95.0, abs=1.5)
+
+
+@pytest.mark.parametrize(
+    ("function", "arguments", "message"),
+    [
+        (metrics.rmse, (torch.zeros(3), torch.zeros(3, 1)), r"\(3,\).*\(3, 1\)"),
+        (metrics.rmse, (torch.zeros(0), torch.zeros(0)), "empty"),
+        (metrics.rmse, (torch.tensor([math.nan]), torch.zeros(1)), "1 NaN or infinite"),
+        (metrics.rmse, (torch.zeros(1), torch.tensor([math.inf])), "target has 1 NaN"),
+        (metrics.coverage, (torch.zeros(1, 3), torch.zeros(3)), "at least two draws"),
+        (metrics.coverage, (torch.zeros(5, 3), torch.zeros(4)), r"\(5, 3\).*\(4,\)"),
+        (metrics.coverage, (torch.full((5, 3), math.nan), torch.zeros(3)), "draws has 15 NaN"),
+        (metrics.coverage, (torch.zeros(5, 3), torch.zeros(3), 1.0), "level is 1"),
+        (metrics.coverage, (torch.zeros(5, 3), torch.zeros(3), 0.95, -1.0), "noise_scale is -1"),
+    ],
+)
+def test_bad_input_is_refused(function, arguments, message):
+    with pytest.raises(ValueError, match=message):
+        function(*arguments)

@@ -1,0 +1,34 @@
+"""Rates of selection and active weights: by hand, bad input."""
+
+import pytest
+import torch
+
+from bnnlib import metrics
+
+
+def test_error_rates_of_selection():
+    relevant = torch.tensor([True, True, False, False, False, False])
+    selected = torch.tensor([True, False, True, False, False, False])
+    assert metrics.false_positive_rate(selected, relevant) == pytest.approx(25.0)
+    assert metrics.false_negative_rate(selected, relevant) == pytest.approx(50.0)
+
+
+def test_sparsity_weighs_layers_by_their_size():
+    phi = [torch.full((3, 10), 0.1), torch.ones(10)]
+    assert metrics.sparsity(phi) == pytest.approx(100.0 * 13 / 40)
+    assert metrics.sparsity(torch.tensor([True, False, False, False])) == pytest.approx(25.0)
+
+
+@pytest.mark.parametrize(
+    ("function", "arguments", "message"),
+    [
+        (metrics.false_positive_rate, (torch.zeros(3), torch.zeros(3, dtype=torch.bool)), "Boolean mask"),
+        (metrics.false_positive_rate, (torch.ones(3, dtype=torch.bool),) * 2, "every input is relevant"),
+        (metrics.false_negative_rate, (torch.zeros(3, dtype=torch.bool),) * 2, "no input is relevant"),
+        (metrics.sparsity, ([],), "empty"),
+        (metrics.sparsity, (torch.tensor([-3.0, 0.5]),), "torch.sigmoid"),
+    ],
+)
+def test_bad_input_is_refused(function, arguments, message):
+    with pytest.raises(ValueError, match=message):
+        function(*arguments)

@@ -1,0 +1,119 @@
+"""Entropy, its distribution function and the ROC area: closed cases, SciPy and scikit-learn, ties, bad input."""
+
+import math
+
+import pytest
+import torch
+from scipy import stats
+from sklearn.metrics import roc_auc_score
+
+from bnnlib import metrics
+
+
+def seeded(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def auroc_by_scikit_learn(unknown, known):
+    labels = [1] * len(unknown) + [0] * len(known)
+    return 100.0 * roc_auc_score(labels, torch.cat([unknown, known]).numpy())
+
+
+def auroc_by_pairs(unknown, known):
+    gaps = unknown[:, None] - known
+    return 100.0 * float(((gaps > 0).double() + 0.5 * (gaps == 0).double()).mean())
+
+
+def test_entropy_of_closed_cases():
+    third = 1 / 3
+    rows = torch.tensor([[third, third, third], [0.0, 1.0, 0.0], [0.5, 0.5, 0.0]], dtype=torch.float64)
+    expected = torch.tensor([math.log(3), 0.0, math.log(2)], dtype=torch.float64)
+    torch.testing.assert_close(metrics.predictive_entropy(rows), expected, rtol=1e-15, atol=0.0)
+    # no probability is below 0 and no logarithm of 0 is taken, in float32 too
+    certain = torch.tensor([[80.0, -80.0]]).softmax(dim=1)
+    assert float(metrics.predictive_entropy(certain)) == pytest.approx(0.0, abs=1e-40)
+
+
+def test_entropy_agrees_with_scipy():
+    probabilities = (3.0 * torch.randn(200, 10, generator=seeded(), dtype=torch.float64)).softmax(dim=1)
+    expected = torch.from_numpy(stats.entropy(probabilities.numpy(), axis=1))
+    torch.testing.assert_close(metrics.predictive_entropy(probabilities), expected, rtol=1e-13, atol=1e-15)
+    assert metrics.predictive_entropy(probabilities.float()).dtype == torch.float64
+
+
+def test_averaging_draws_never_lowers_the_entropy():
+    draws = (3.0 * torch.randn(20, 50, 4, generator=seeded(), dtype=torch.float64)).softmax(dim=2)
+    of_average = metrics.predictive_entropy(draws.mean(dim=0))
+    average_of = torch.stack([metrics.predictive_entropy(one) for one in draws]).mean(dim=0)
+    assert (of_average >= average_of).all()  # entropy is concave
+
+
+def test_distribution_function_counts_ties_and_takes_any_order():
+    values, grid = torch.tensor([0.5, 0.1, 0.5, 2.0]), torch.tensor([2.0, 0.0, 0.5, 0.4999, 0.1])
+    expected = torch.tensor([1.0, 0.0, 0.75, 0.25, 0.25], dtype=torch.float64)
+    assert torch.equal(metrics.entropy_cdf(values, grid), expected)
+
+
+def test_distribution_function_agrees_with_scipy():
+    values = torch.randn(300, generator=seeded(), dtype=torch.float64).round(decimals=1)  # with ties
+    grid = torch.linspace(-4, 4, 81, dtype=torch.float64)
+    expected = stats.ecdf(values.numpy()).cdf.evaluate(grid.numpy())
+    # the same ratios of counts, summed by SciPy in another way
+    torch.testing.assert_close(metrics.entropy_cdf(values, grid), torch.from_numpy(expected), rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("decimals", [12, 1, 0])  # no ties, some, almost nothing else
+@pytest.mark.parametrize("sizes", [(400, 300), (1, 50), (50, 1)])
+def test_roc_area_agrees_with_scikit_learn(decimals, sizes):
+    generator = seeded(sum(sizes) + decimals)
+    unknown = (torch.randn(sizes[0], generator=generator, dtype=torch.float64) + 0.5).round(decimals=decimals)
+    known = torch.randn(sizes[1], generator=generator, dtype=torch.float64).round(decimals=decimals)
+    value = metrics.auroc(unknown, known)
+    # counts and one division here, sums of trapezoids there
+    assert value == pytest.approx(auroc_by_scikit_learn(unknown, known), abs=1e-10)
+    assert value == pytest.approx(auroc_by_pairs(unknown, known), abs=1e-10)
+    assert value + metrics.auroc(known, unknown) == pytest.approx(100.0, abs=1e-12)
+
+
+def test_roc_area_of_closed_cases():
+    low, high = torch.tensor([1.0, 2.0, 3.0]), torch.tensor([4.0, 5.0])
+    assert metrics.auroc(high, low) == 100.0
+    assert metrics.auroc(low, high) == 0.0
+    assert metrics.auroc(low, low) == 50.0
+    assert metrics.auroc(torch.ones(7), torch.ones(9)) == 50.0
+    # pairs (2, 1), (2, 2), (2, 3): higher, tie, lower; (3, .): higher, higher, tie
+    assert metrics.auroc(torch.tensor([2.0, 3.0]), low) == pytest.approx(100.0 * 4 / 6)
+
+
+def test_roc_area_sees_ranks_only():
+    unknown, known = torch.randn(90, generator=seeded(1)), torch.randn(80, generator=seeded(2))
+    assert metrics.auroc(unknown.double().exp(), known.double().exp()) == metrics.auroc(unknown, known)
+    infinite = torch.tensor([math.inf, 0.0])
+    assert metrics.auroc(infinite, torch.tensor([-math.inf, math.inf])) == 100.0 * 2.5 / 4
+
+
+def test_roc_area_of_two_normals_is_its_closed_form():
+    unknown, known = torch.randn(20_000, generator=seeded(3)) + 1.0, torch.randn(20_000, generator=seeded(4))
+    expected = 100.0 * stats.norm.cdf(1 / math.sqrt(2))
+    # the standard error is at most 50 / sqrt(20,000) = 0.35 for one sample of each
+    assert metrics.auroc(unknown, known) == pytest.approx(expected, abs=1.0)
+
+
+@pytest.mark.parametrize(
+    ("function", "arguments", "message"),
+    [
+        (metrics.predictive_entropy, (torch.full((3,), 1 / 3),), r"\(3,\).*\(n, classes\)"),
+        (metrics.predictive_entropy, (torch.zeros(0, 3),), "n > 0"),
+        (metrics.predictive_entropy, (torch.tensor([[2.0, -1.0]]),), "softmax"),
+        (metrics.predictive_entropy, (torch.tensor([[math.nan, 1.0]]),), "1 NaN"),
+        (metrics.entropy_cdf, (torch.zeros(3, 2), torch.zeros(2)), r"entropy has shape \(3, 2\)"),
+        (metrics.entropy_cdf, (torch.zeros(3), torch.zeros(0)), r"grid has shape \(0,\)"),
+        (metrics.entropy_cdf, (torch.tensor([math.nan]), torch.zeros(2)), "entropy has 1 NaN"),
+        (metrics.auroc, (torch.zeros(0), torch.zeros(2)), r"unknown_scores has shape \(0,\)"),
+        (metrics.auroc, (torch.zeros(2), torch.zeros(2, 1)), r"known_scores has shape \(2, 1\)"),
+        (metrics.auroc, (torch.tensor([math.nan, 1.0]), torch.zeros(2)), "unknown_scores has 1 NaN"),
+    ],
+)
+def test_bad_input_is_refused(function, arguments, message):
+    with pytest.raises(ValueError, match=message):
+        function(*arguments)
