@@ -57,6 +57,21 @@ from bnnlib.functional.theory import (
     theoretical_inclusion_probability,
     variational_error_rate,
 )
+from bnnlib.functional.truncated_log_normal import (
+    truncated_log_normal_kl,
+    truncated_log_normal_kl_grad,
+    truncated_log_normal_log_density,
+    truncated_log_normal_mean,
+    truncated_log_normal_sample,
+    truncated_log_normal_second_moment,
+    truncated_log_normal_snr,
+)
+from bnnlib.functional.truncated_log_uniform import (
+    truncated_log_uniform_log_density,
+    truncated_log_uniform_moment,
+    truncated_log_uniform_sample,
+    truncated_log_uniform_snr,
+)
 from bnnlib.functional.variational_dropout import log_alpha, sparse_vd_kl, sparse_vd_kl_grad
 
 __all__ = [
@@ -112,5 +127,16 @@ __all__ = [
     "ssgl_penalty",
     "ssgl_penalty_gradient",
     "theoretical_inclusion_probability",
+    "truncated_log_normal_kl",
+    "truncated_log_normal_kl_grad",
+    "truncated_log_normal_log_density",
+    "truncated_log_normal_mean",
+    "truncated_log_normal_sample",
+    "truncated_log_normal_second_moment",
+    "truncated_log_normal_snr",
+    "truncated_log_uniform_log_density",
+    "truncated_log_uniform_moment",
+    "truncated_log_uniform_sample",
+    "truncated_log_uniform_snr",
     "variational_error_rate",
 ]

@@ -2,6 +2,7 @@
 
 from bnnlib.nn.base import (
     BayesianLayer,
+    StochasticLayer,
     bayesian_layers,
     held_weights,
     mean_weights,
@@ -23,6 +24,8 @@ from bnnlib.nn.objective import elbo_loss, kl_divergence, kl_gradient, minibatch
 from bnnlib.nn.predict import predict
 from bnnlib.nn.sparse_vd import SparseVDConv2d, SparseVDLinear
 from bnnlib.nn.spike_slab import SpikeSlabConv2d, SpikeSlabLinear
+from bnnlib.nn.structured_pruning import StructuredBayesianPruning
+from bnnlib.nn.unit_noise import insert_unit_noise, unit_counts, unit_sparsity
 
 __all__ = [
     "BayesianLayer",
@@ -37,10 +40,13 @@ __all__ = [
     "SparseVDLinear",
     "SpikeSlabConv2d",
     "SpikeSlabLinear",
+    "StochasticLayer",
+    "StructuredBayesianPruning",
     "bayesian_layers",
     "elbo_loss",
     "feature_importance",
     "held_weights",
+    "insert_unit_noise",
     "kl_divergence",
     "kl_gradient",
     "mean_weights",
@@ -50,5 +56,7 @@ __all__ = [
     "selected_weights",
     "sparsity",
     "to_bayesian",
+    "unit_counts",
+    "unit_sparsity",
     "use_generator",
 ]

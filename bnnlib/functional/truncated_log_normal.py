@@ -1,0 +1,262 @@
+"""Log-normal noise cut to an interval: the model of Structured Bayesian Pruning (Neklyudov et al., 2017).
+
+`mean` and `scale` are those of log theta before it is cut, and `lower` < `upper` bound log theta: the published
+interval is [-20, 0], so that theta lies in [2e-9, 1]. Everything is evaluated in double precision, whatever the dtype
+of the arguments: digits that the published forms lose cannot be given back later.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from bnnlib._checks import check_positive
+from bnnlib.functional import truncated_normal as tn
+
+LOWER, UPPER = -20.0, 0.0
+_SMALL = 0.05  # below this scale the variance of theta comes from a series: differences of moments have lost it
+
+
+def _interval(lower: float, upper: float) -> None:
+    if not (math.isfinite(lower) and math.isfinite(upper) and upper - lower >= 1.0):
+        raise ValueError(
+            f"the interval is [{lower}, {upper}], but log theta needs finite bounds at least 1 apart. The published "
+            "ones are lower=-20, upper=0."
+        )
+
+
+def _checked(mean: Tensor, scale: Tensor, lower: float, upper: float) -> tuple[Tensor, Tensor]:
+    _interval(lower, upper)
+    check_positive("scale", scale)
+    if not bool((mean >= lower).all()):
+        raise ValueError(
+            f"mean goes down to {mean.min().item()}, but it must be at least lower = {lower}: clamp it, as the layer "
+            "does. (NaN is refused too.)"
+        )
+    return mean.double(), scale.double()
+
+
+def _standard(mean: Tensor, scale: Tensor, lower: float, upper: float) -> tuple[Tensor, Tensor]:
+    return (mean - upper) / scale, (upper - lower) / scale
+
+
+def _kl(mean: Tensor, scale: Tensor, lower: float, upper: float) -> Tensor:
+    x, w = _standard(mean, scale, lower, upper)
+    a, b, shortfall, log_z = tn.hazards(x, w)
+    # where x > 0, x^2 / 2 of log Z and x a / 2 cancel but for -(1 - x (a - x)) / 2 + 1/2
+    own = torch.where(x > 0.0, 0.5 * shortfall - 1.0, -0.5 * x * a - 0.5 - tn.LOG_ROOT_TWO_PI)
+    return torch.log(w) + own - log_z + 0.5 * (x + w) * b
+
+
+def _kl_grad(mean: Tensor, scale: Tensor, lower: float, upper: float) -> tuple[Tensor, Tensor]:
+    """Derivatives in the mean and in log(scale)."""
+    x, w = _standard(mean, scale, lower, upper)
+    a, b, shortfall, _ = tn.hazards(x, w)
+    shortfall = torch.where(x > 0.0, shortfall, 1.0 - x * (a - x))
+    far = x + w
+    gap = far * (a - b - far)
+    d_x = 0.5 * (a * shortfall + b * (x * a + gap - 1.0))
+    d_log_w = 1.0 + 0.5 * w * b * (x * a - far * (far + b) - 1.0)
+    return d_x / scale, -x * d_x - d_log_w
+
+
+class _KL(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, mean, scale, lower, upper):
+        ctx.save_for_backward(mean, scale)
+        ctx.interval = lower, upper
+        return _kl(mean, scale, lower, upper)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        mean, scale = ctx.saved_tensors
+        d_mean, d_log_scale = _kl_grad(mean, scale, *ctx.interval)
+        return grad * d_mean, grad * d_log_scale / scale, None, None
+
+
+def truncated_log_normal_kl(mean: Tensor, scale: Tensor, lower: float = LOWER, upper: float = UPPER) -> Tensor:
+    """KL divergence of the truncated log-normal to the log-uniform on the same interval, equation (sbp-kl), in nats.
+
+    KL = log(b - a) - log(2 pi e) / 2 - log s - log Z - (alpha phi(alpha) - beta phi(beta)) / (2 Z) with
+    alpha = (a - m) / s, beta = (b - m) / s, Z = Phi(beta) - Phi(alpha); differentiable, in closed form.
+
+    Args:
+        mean, scale: of log theta before truncation, one shape; scale > 0, mean >= lower.
+        lower, upper: a and b, the bounds of log theta.
+
+    Returns:
+        Tensor in the arguments' shape, one divergence an entry.
+
+    Raises:
+        ValueError: a scale is not positive, a mean lies below the interval, or the interval is shorter than 1.
+    """
+    wide = _checked(mean, scale, lower, upper)
+    return _KL.apply(*wide, lower, upper).to(mean.dtype)
+
+
+def truncated_log_normal_kl_grad(
+    mean: Tensor, scale: Tensor, lower: float = LOWER, upper: float = UPPER
+) -> tuple[Tensor, Tensor]:
+    """Derivatives of `truncated_log_normal_kl` in the mean and in log(scale), in closed form, equation (sbp-kl).
+
+    Args, Raises: as for `truncated_log_normal_kl`.
+
+    Returns:
+        Two tensors in the arguments' shape.
+    """
+    d_mean, d_log_scale = _kl_grad(*_checked(mean, scale, lower, upper), lower, upper)
+    return d_mean.to(mean.dtype), d_log_scale.to(mean.dtype)
+
+
+def truncated_log_normal_log_density(
+    theta: Tensor, mean: Tensor, scale: Tensor, lower: float = LOWER, upper: float = UPPER
+) -> Tensor:
+    """Log of the density of theta, equation (sbp-log-normal); -inf outside [exp(lower), exp(upper)].
+
+    Args:
+        theta: positive, broadcasts with the others.
+        mean, scale, lower, upper: as for `truncated_log_normal_kl`.
+
+    Raises:
+        ValueError: as `truncated_log_normal_kl`.
+    """
+    wide_mean, wide_scale = _checked(mean, scale, lower, upper)
+    log_theta = theta.double().log()
+    x, w = _standard(wide_mean, wide_scale, lower, upper)
+    log_z = tn.hazards(x, w)[3]
+    y = (upper - log_theta) / wide_scale
+    # v^2 - x^2 = y (y + 2 x): the squares cancel where Z was divided by phi(x)
+    exponent = torch.where(x > 0.0, -0.5 * y * (y + 2.0 * x), -0.5 * (x + y).square() - tn.LOG_ROOT_TWO_PI)
+    value = exponent - log_z - wide_scale.log() - log_theta
+    inside = (log_theta >= lower) & (log_theta <= upper)
+    return torch.where(inside, value, -math.inf).to(mean.dtype)
+
+
+def truncated_log_normal_mean(mean: Tensor, scale: Tensor, lower: float = LOWER, upper: float = UPPER) -> Tensor:
+    """E theta, equation (sbp-mean): exp(m + s^2 / 2) [Phi(s - alpha) - Phi(s - beta)] / Z in its stable form.
+
+    Args, Raises: as for `truncated_log_normal_kl`.
+
+    Returns:
+        Tensor in the arguments' shape, between exp(lower) and exp(upper).
+    """
+    return _moment(mean, scale, 1, lower, upper).to(mean.dtype)
+
+
+def truncated_log_normal_second_moment(
+    mean: Tensor, scale: Tensor, lower: float = LOWER, upper: float = UPPER
+) -> Tensor:
+    """E theta^2, equation (sbp-second-moment): exp(2 m + 2 s^2) [Phi(2 s - alpha) - Phi(2 s - beta)] / Z, stable.
+
+    Args, Raises: as for `truncated_log_normal_kl`.
+
+    Returns:
+        Tensor in the arguments' shape.
+    """
+    return _moment(mean, scale, 2, lower, upper).to(mean.dtype)
+
+
+def _moment(mean: Tensor, scale: Tensor, order: int, lower: float, upper: float) -> Tensor:
+    mean, scale = _checked(mean, scale, lower, upper)
+    x, w = _standard(mean, scale, lower, upper)
+    return torch.exp(order * upper + tn.log_tilt(x, w, order * scale))
+
+
+def truncated_log_normal_snr(mean: Tensor, scale: Tensor, lower: float = LOWER, upper: float = UPPER) -> Tensor:
+    """Signal-to-noise ratio E theta / sqrt(Var theta), equation (sbp-snr); units at or below 1 are pruned.
+
+    It is 1 / sqrt(exp(d) - 1) with d = log E theta^2 - 2 log E theta. For small scales d is the second difference of a
+    cumulant generating function and is summed from the cumulants, equation (sbp-snr-stable); far in the tail from the
+    series of the Mills ratio.
+
+    Args, Raises: as for `truncated_log_normal_kl`.
+
+    Returns:
+        Tensor in the arguments' shape, positive; 1/3 (to nine digits) where the noise is the log-uniform prior on
+        [-20, 0].
+    """
+    dtype = mean.dtype
+    mean, scale = _checked(mean, scale, lower, upper)
+    x, w = _standard(mean, scale, lower, upper)
+    return torch.rsqrt(torch.expm1(_log_relative_second_moment(x, w, scale))).to(dtype)
+
+
+def _log_relative_second_moment(x: Tensor, w: Tensor, scale: Tensor) -> Tensor:
+    wide = scale.clamp(min=_SMALL)
+    ratio = scale / wide  # 1 unless the series is used: keeps the moments' branch finite there
+    direct = tn.log_tilt(x * ratio, w * ratio, 2.0 * wide) - 2.0 * tn.log_tilt(x * ratio, w * ratio, wide)
+    # a small scale sees only the nearer end; seen from the lower one the tilt has the other sign
+    end = torch.where(x > -(x + w), x + scale, -(x + w) - scale)
+    k2, k4, k6 = tn.half_line_cumulants(end.clamp(max=tn.FAR))
+    square = scale.clamp(max=_SMALL).square()
+    series = square * (k2 + square * (k4 / 12.0 + square * k6 / 360.0))
+    return torch.where(
+        x > tn.FAR, tn.far_second_difference(x.clamp(min=tn.FAR), scale), torch.where(scale < _SMALL, series, direct)
+    )
+
+
+class _Sample(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, mean, scale, uniform, lower, upper):
+        theta, saved = sample_forward(mean, scale, uniform, lower, upper)
+        ctx.save_for_backward(theta, *saved)
+        return theta
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        theta, *saved = ctx.saved_tensors
+        d_mean, d_log_scale = sample_grad(theta * grad, *saved)
+        return d_mean, d_log_scale / saved[0], None, None, None
+
+
+def sample_forward(mean: Tensor, scale: Tensor, uniform: Tensor, lower: float, upper: float):
+    """theta by the inverse distribution function, and what `sample_grad` needs. All in float64, unchecked."""
+    x, w = _standard(mean, scale, lower, upper)
+    q_near, q_far = tn.survival(x), tn.survival(x + w)
+    v = -torch.special.ndtri(torch.lerp(q_near, q_far, uniform))
+    # beyond FAR, Q has underflowed or is about to: the far end is out of sight, the hazard nearly linear
+    inner = x.clamp(min=tn.FAR)
+    r, _ = tn.excess(inner)
+    hazard, level = inner + r, -torch.log1p(-uniform)
+    step = 2.0 * level / (hazard + torch.sqrt(hazard.square() + 2.0 * hazard * r * level))
+    far = x > tn.FAR
+    y = torch.minimum(torch.where(far, step, v - x).clamp(min=0.0), w)
+    log_theta = torch.where(far | (x > -1.0), upper - scale * y, mean - scale * v).clamp(lower, upper)
+    return log_theta.exp(), (scale, x, w, y, uniform)
+
+
+def sample_grad(grad: Tensor, scale: Tensor, x: Tensor, w: Tensor, y: Tensor, uniform: Tensor):
+    """Pull a gradient in log theta back to the mean and to log(scale), with the levels of the draw held fixed."""
+    near = (1.0 - uniform) * torch.exp(y * (x + 0.5 * y))  # of the part that moves with the upper end
+    end = x + w
+    far = uniform * torch.exp(-0.5 * (w - y) * (end + x + y))
+    d_log_scale = scale * (x * near + end * far - (x + y))
+    return grad * (1.0 - near - far), grad * d_log_scale
+
+
+def truncated_log_normal_sample(
+    mean: Tensor, scale: Tensor, uniform: Tensor, lower: float = LOWER, upper: float = UPPER
+) -> Tensor:
+    """theta by the inverse of its distribution function at `uniform`, equation (sbp-sample); differentiable.
+
+    Where Phi underflows the level is inverted through the hazard, so that every mean and scale gives a draw.
+
+    Args:
+        mean, scale: as for `truncated_log_normal_kl`.
+        uniform: levels in (0, 1), the same shape.
+        lower, upper: the bounds of log theta.
+
+    Returns:
+        Tensor of noise in [exp(lower), exp(upper)], the arguments' shape.
+
+    Raises:
+        ValueError: as `truncated_log_normal_kl`.
+    """
+    wide = _checked(mean, scale, lower, upper)
+    tiny = torch.finfo(uniform.dtype).eps / 4.0
+    return _Sample.apply(*wide, uniform.double().clamp(tiny, 1.0 - tiny), lower, upper).to(mean.dtype)

@@ -1,0 +1,217 @@
+"""Structured Bayesian Pruning: multiplicative noise on whole units whose posterior says which of them carry signal."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+
+from bnnlib._checks import check_count, check_non_negative, check_positive
+from bnnlib.functional.truncated_log_normal import (
+    LOWER,
+    UPPER,
+    _interval,
+    _kl,
+    _kl_grad,
+    sample_forward,
+    sample_grad,
+    truncated_log_normal_mean,
+    truncated_log_normal_snr,
+)
+from bnnlib.nn.base import StochasticLayer, draw_uniform
+from bnnlib.nn.draws import _draw, _plus
+
+BOUND = 5.0  # the published code keeps location and log scale in [-20, 5]
+
+
+def _inside(location: Tensor, log_scale: Tensor, lower: float) -> tuple[Tensor, Tensor]:
+    return location.double().clamp(lower, BOUND), log_scale.double().clamp(-20.0, BOUND).exp()
+
+
+def _masked(gradient: Tensor, parameter: Tensor, low: float) -> Tensor:
+    """What clamping lets through, in the parameter's type."""
+    return gradient.to(parameter.dtype).mul_((parameter >= low) & (parameter <= BOUND))
+
+
+class _UnitNoiseDraw(torch.autograd.Function):
+    """theta of every unit, and a token that carries the gradient of the KL divergence: see `bnnlib.nn.draws`."""
+
+    @staticmethod
+    def forward(ctx, location, log_scale, uniform, interval, kl_weight, state):
+        ctx.set_materialize_grads(False)
+        mean, scale = _inside(location, log_scale, interval[0])
+        theta, saved = sample_forward(mean, scale, uniform, *interval)
+        theta = theta.to(location.dtype)
+        ctx.save_for_backward(location, log_scale, mean, theta, *saved)
+        ctx.interval, ctx.kl_weight, ctx.state = interval, kl_weight, state
+        return theta, location.new_zeros(())
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad, token):
+        location, log_scale, mean, theta, *saved = ctx.saved_tensors
+        ctx.state.spent = True
+        d_mean = d_scale = None
+        if grad is not None:
+            d_mean, d_scale = sample_grad((theta * grad).double(), *saved)
+        if token is not None:
+            kl_mean, kl_scale = _kl_grad(mean, saved[0], *ctx.interval)
+            factor = token.double() * ctx.kl_weight
+            d_mean, d_scale = _plus(d_mean, kl_mean, factor), _plus(d_scale, kl_scale, factor)
+        if d_mean is None:
+            return (None,) * 6
+        return _masked(d_mean, location, ctx.interval[0]), _masked(d_scale, log_scale, -20.0), None, None, None, None
+
+
+class _UnitNoiseKL(torch.autograd.Function):
+    """Sum of the divergences over the units, with its gradient in closed form."""
+
+    @staticmethod
+    def forward(ctx, location, log_scale, interval, with_value):
+        ctx.save_for_backward(location, log_scale)
+        ctx.interval = interval
+        if not with_value:
+            return location.new_zeros(())
+        return _kl(*_inside(location, log_scale, interval[0]), *interval).sum().to(location.dtype)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        location, log_scale = ctx.saved_tensors
+        d_mean, d_scale = _kl_grad(*_inside(location, log_scale, ctx.interval[0]), *ctx.interval)
+        lower = ctx.interval[0]
+        return _masked(d_mean * grad, location, lower), _masked(d_scale * grad, log_scale, -20.0), None, None
+
+
+class StructuredBayesianPruning(StochasticLayer, nn.Module):
+    """Multiply every unit by noise theta with a truncated log-normal posterior, equations (sbp-noise) and (sbp-model).
+
+    The prior is log-uniform on the same interval (Neklyudov, Molchanov, Ashukha and Vetrov, 2017). All rows and all
+    positions of a mini-batch share one theta per unit, so that a unit without signal can be taken out of the network.
+
+    As every layer of `bnnlib.nn`, it draws in `train()` and in `eval()`. Under `mean_weights` it multiplies by E theta,
+    under `selected_weights` by E theta where the signal-to-noise ratio exceeds `threshold` and by 0 elsewhere: the
+    network of the paper after training. `bnnlib.pruning.compress` makes that network physically small.
+
+    Args:
+        num_units: units along `dim`, for example the channels of a convolution.
+        dim: dimension of the units in the input.
+        kl_weight: factor of this layer's divergence, equation (sbp-scaling); above 1 it prunes more units (SBPa).
+        initial_location, initial_scale: of log theta; the published start is almost no noise at all.
+        threshold: of the signal-to-noise ratio.
+        lower, upper: bounds of log theta.
+        learn_location: False keeps the location where it starts, the paper's ablation.
+        device, dtype: of the parameters.
+
+    Attributes:
+        location, log_scale: mu and log sigma of log theta, shape (num_units,); used clamped to [lower, 5] and [-20, 5].
+
+    Shapes:
+        input (..., num_units at dim, ...), output likewise.
+
+    Raises:
+        ValueError: a setting is out of range.
+    """
+
+    def __init__(
+        self,
+        num_units: int,
+        dim: int = 1,
+        *,
+        kl_weight: float = 1.0,
+        initial_location: float = 0.0,
+        initial_scale: float = math.exp(-5.0),
+        threshold: float = 1.0,
+        lower: float = LOWER,
+        upper: float = UPPER,
+        learn_location: bool = True,
+        device=None,
+        dtype=None,
+    ):
+        super().__init__()
+        _interval(lower, upper)
+        self.num_units, self.dim = check_count("num_units", num_units), int(dim)
+        self.kl_weight = float(check_non_negative("kl_weight", kl_weight))
+        self.threshold = float(check_non_negative("threshold", threshold))
+        self.lower, self.upper = float(lower), float(upper)
+        if not lower <= initial_location <= BOUND:
+            raise ValueError(
+                f"initial_location is {initial_location}, but log theta's location lies in [{lower:g}, {BOUND:g}]. "
+                "The published start is 0."
+            )
+        self.initial_location = float(initial_location)
+        self.initial_scale = float(check_positive("initial_scale", initial_scale))
+        self.location = nn.Parameter(torch.empty(num_units, device=device, dtype=dtype), requires_grad=learn_location)
+        self.log_scale = nn.Parameter(torch.empty(num_units, device=device, dtype=dtype))
+        self.reset_parameters()
+
+    @torch.no_grad()
+    def reset_parameters(self) -> None:
+        """Set location and scale to their initial values."""
+        self.location.fill_(self.initial_location)
+        self.log_scale.fill_(math.log(self.initial_scale))
+
+    def _posterior(self) -> tuple[Tensor, Tensor, float, float]:
+        return (*_inside(self.location, self.log_scale, self.lower), self.lower, self.upper)
+
+    def draw(self, generator: torch.Generator | None = None) -> Tensor:
+        """One theta per unit, shape (num_units,), equation (sbp-sample)."""
+        uniform = draw_uniform(self.location, generator).double().clamp_(1e-9, 1.0 - 6e-8)
+        arguments = (self.location, self.log_scale, uniform, (self.lower, self.upper), self.kl_weight)
+        return _draw(self, _UnitNoiseDraw, [arguments])[0]
+
+    def mean(self) -> Tensor:
+        """E theta of every unit, shape (num_units,), equation (sbp-mean)."""
+        return truncated_log_normal_mean(*self._posterior()).to(self.location.dtype)
+
+    @torch.no_grad()
+    def signal_to_noise(self) -> Tensor:
+        """E theta / sqrt(Var theta) of every unit, shape (num_units,), equation (sbp-snr)."""
+        return truncated_log_normal_snr(*self._posterior()).to(self.location.dtype)
+
+    def active(self) -> Tensor:
+        """Mask of the units whose signal-to-noise ratio exceeds the threshold, shape (num_units,)."""
+        return self.signal_to_noise() > self.threshold
+
+    def selected(self) -> Tensor:
+        """E theta of the active units and 0 elsewhere, shape (num_units,)."""
+        return self.mean() * self.active()
+
+    def num_active(self) -> int:
+        """Number of active units."""
+        return int(self.active().sum())
+
+    def kl_divergence(self, with_value: bool = True) -> Tensor:
+        """`kl_weight` times the exact divergence to the log-uniform prior, summed over units, in nats; (sbp-kl).
+
+        Args:
+            with_value: with False the value is 0 and only the gradient is that of the divergence.
+        """
+        total = _UnitNoiseKL.apply(self.location, self.log_scale, (self.lower, self.upper), with_value)
+        return total if self.kl_weight == 1.0 else total * self.kl_weight
+
+    def forward(self, input: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        """`input` with every unit multiplied by its noise, or by what `weight_mode` says.
+
+        Raises:
+            ValueError: the input has another number of units along `dim`, or the generator is on another device.
+        """
+        dim = self.dim + input.dim() if self.dim < 0 else self.dim
+        if not 0 <= dim < input.dim() or input.shape[dim] != self.num_units:
+            raise ValueError(
+                f"input has shape {tuple(input.shape)}, but dimension {self.dim} must have {self.num_units} units. "
+                "Give StructuredBayesianPruning the width of what it multiplies, and its dimension."
+            )
+        if self._held is not None:
+            theta = self._held
+        elif self._weight_mode == "sample":
+            theta = self.draw(generator)
+        else:
+            theta = self.mean() if self._weight_mode == "mean" else self.selected()
+        return input * theta.to(input.dtype).view(-1, *[1] * (input.dim() - dim - 1))
+
+    def extra_repr(self) -> str:
+        scaled = "" if self.kl_weight == 1.0 else f", kl_weight={self.kl_weight:g}"
+        return f"{self.num_units}, dim={self.dim}, threshold={self.threshold:g}{scaled}"

@@ -1,0 +1,106 @@
+"""Putting noise on the units of a network that exists, and counting what it leaves."""
+
+from __future__ import annotations
+
+import copy
+from collections import OrderedDict
+from collections.abc import Iterable
+
+import torch
+from torch import nn
+
+from bnnlib.nn.structured_pruning import StructuredBayesianPruning
+
+_OUTPUTS = {nn.Linear: "out_features", nn.Conv2d: "out_channels", nn.BatchNorm1d: "num_features"}
+_OUTPUTS[nn.BatchNorm2d] = "num_features"
+_INPUTS = {nn.Linear: "in_features", nn.Conv2d: "in_channels", nn.BatchNorm1d: "num_features"}
+_INPUTS[nn.BatchNorm2d] = "num_features"
+
+
+def insert_unit_noise(model: nn.Module, after: Iterable[str] = (), before: Iterable[str] = (), **settings) -> nn.Module:
+    """A copy of `model` with `StructuredBayesianPruning` behind or in front of the named layers, equation (sbp-noise).
+
+        noisy = insert_unit_noise(lenet5_caffe(), after=["conv1", "conv2"], before=["fc1", "fc2"])
+
+    Inside an `nn.Sequential` the noise of layer NAME becomes its neighbor NAME_noise, so that the state_dict of `model`
+    still loads with strict=False; elsewhere the layer is wrapped as nn.Sequential(layer=..., noise=...). Convolutions
+    get noise on channels, linear layers on features. Put it behind bias and batch norm: then a pruned unit is exactly
+    0 for the next layer. (The published code puts it in front of both.)
+
+    Args:
+        model: any module; it is not changed, its weights are copied.
+        after, before: names as in `model.named_modules()` of linear, convolutional or batch norm layers.
+        settings: keyword arguments of `StructuredBayesianPruning`, the same for all; change single layers afterwards,
+            for example their `kl_weight`.
+
+    Raises:
+        ValueError: no name is given, a name is unknown or named twice, or its layer has no width to read.
+    """
+    model = copy.deepcopy(model)
+    after, before = list(after), list(before)
+    if not after + before:
+        raise ValueError("no layer is named, so there is nothing to insert. Give after=[...] or before=[...].")
+    modules = dict(model.named_modules())
+    places = [(name, True, _OUTPUTS) for name in after] + [(name, False, _INPUTS) for name in before]
+    if len(set(after + before)) != len(places):
+        raise ValueError(f"after={after} and before={before} name a layer twice; each layer takes one noise.")
+    for name, behind, widths in places:
+        _insert(model, modules, name, behind, widths, settings)
+    return model
+
+
+def _insert(model, modules, name: str, behind: bool, widths: dict, settings: dict) -> None:
+    if name not in modules or name == "":
+        raise ValueError(f"there is no layer {name!r}. The model has {', '.join(filter(None, modules))}.")
+    layer = modules[name]
+    width = next((getattr(layer, field) for kind, field in widths.items() if isinstance(layer, kind)), None)
+    if width is None:
+        raise ValueError(
+            f"{name!r} is a {type(layer).__name__}, whose number of units is not known. Name a linear, convolutional "
+            "or batch norm layer, or build the network with StructuredBayesianPruning(num_units) where you want it."
+        )
+    like = next(layer.parameters(), None)
+    place = {} if like is None else {"device": like.device, "dtype": like.dtype}
+    dim = -1 if isinstance(layer, nn.Linear) else 1
+    noise = StructuredBayesianPruning(width, dim, **place, **settings).train(layer.training)
+    path, _, own = name.rpartition(".")
+    parent = modules[path]
+    if not isinstance(parent, nn.Sequential):
+        pair = [("layer", layer), ("noise", noise)]
+        parent._modules[own] = nn.Sequential(OrderedDict(pair if behind else pair[::-1])).train(layer.training)
+        return
+    children = list(parent._modules.items())
+    parent._modules.clear()
+    for key, child in children:
+        both = [(key, child), (f"{key}_noise", noise)] if key == own else [(key, child)]
+        parent._modules.update(both if behind else both[::-1])
+
+
+def _noises(model: nn.Module) -> dict[str, StructuredBayesianPruning]:
+    layers = {name: m for name, m in model.named_modules() if isinstance(m, StructuredBayesianPruning)}
+    if not layers:
+        raise ValueError(
+            f"{type(model).__name__} has no StructuredBayesianPruning layer. Put some in with "
+            "bnnlib.nn.insert_unit_noise(model, after=[...])."
+        )
+    return layers
+
+
+@torch.no_grad()
+def unit_counts(model: nn.Module) -> dict[str, tuple[int, int]]:
+    """Units kept and units in all of every `StructuredBayesianPruning` layer, by name.
+
+    Raises:
+        ValueError: the model has none.
+    """
+    return {name: (layer.num_active(), layer.num_units) for name, layer in _noises(model).items()}
+
+
+def unit_sparsity(model: nn.Module) -> float:
+    """Share of units that are kept over all `StructuredBayesianPruning` layers, in percent.
+
+    Raises:
+        ValueError: the model has none.
+    """
+    counts = unit_counts(model).values()
+    return 100.0 * sum(kept for kept, _ in counts) / sum(total for _, total in counts)
