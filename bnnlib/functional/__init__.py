@@ -48,6 +48,17 @@ from bnnlib.functional.ssgl import (
     ssgl_penalty,
     ssgl_penalty_gradient,
 )
+from bnnlib.functional.stochastic_batch_norm import (
+    StatisticMoments,
+    batch_norm,
+    batch_statistics,
+    factorized_kl,
+    factorized_log_density,
+    matched_moments,
+    moment_weights,
+    sample_statistics,
+    welford_update_,
+)
 from bnnlib.functional.theory import (
     bic_inclusion_probability,
     estimation_error_rate,
@@ -76,12 +87,17 @@ from bnnlib.functional.variational_dropout import log_alpha, sparse_vd_kl, spars
 
 __all__ = [
     "MixturePrior",
+    "StatisticMoments",
+    "batch_norm",
+    "batch_statistics",
     "bernoulli_kl",
     "bic_inclusion_probability",
     "closed_form_inclusion",
     "estimation_error_rate",
     "expected_precision",
     "expected_precisions",
+    "factorized_kl",
+    "factorized_log_density",
     "gaussian_kl",
     "gaussian_kl_grad",
     "gaussian_kl_sum",
@@ -94,12 +110,15 @@ __all__ = [
     "log_alpha",
     "log_odds",
     "logistic_noise",
+    "matched_moments",
     "mixture_prior",
     "mixture_weight",
+    "moment_weights",
     "num_network_parameters",
     "optimal_inclusion",
     "optimal_sigma",
     "path_importance",
+    "sample_statistics",
     "scale_mixture_grad_sample",
     "scale_mixture_kl_sample",
     "scale_mixture_log_density",
@@ -139,4 +158,5 @@ __all__ = [
     "truncated_log_uniform_sample",
     "truncated_log_uniform_snr",
     "variational_error_rate",
+    "welford_update_",
 ]

@@ -10,7 +10,9 @@ from bnnlib.nn.base import (
     selected_weights,
     use_generator,
 )
+from bnnlib.nn.batch_moments import collect_statistics, match_moments, to_stochastic_batch_norm
 from bnnlib.nn.convert import to_bayesian
+from bnnlib.nn.ensembles import predict_dropout, predict_ensemble
 from bnnlib.nn.gaussian import GaussianConv2d, GaussianLinear
 from bnnlib.nn.gaussian_spike_slab import (
     GaussianSpikeSlabConv2d,
@@ -24,8 +26,10 @@ from bnnlib.nn.objective import elbo_loss, kl_divergence, kl_gradient, minibatch
 from bnnlib.nn.predict import predict
 from bnnlib.nn.sparse_vd import SparseVDConv2d, SparseVDLinear
 from bnnlib.nn.spike_slab import SpikeSlabConv2d, SpikeSlabLinear
+from bnnlib.nn.stochastic_batch_norm import StochasticBatchNorm1d, StochasticBatchNorm2d
 from bnnlib.nn.structured_pruning import StructuredBayesianPruning
 from bnnlib.nn.unit_noise import insert_unit_noise, unit_counts, unit_sparsity
+from bnnlib.nn.virtual_batch import predict_naive_batches, predict_virtual_batch
 
 __all__ = [
     "BayesianLayer",
@@ -40,22 +44,31 @@ __all__ = [
     "SparseVDLinear",
     "SpikeSlabConv2d",
     "SpikeSlabLinear",
+    "StochasticBatchNorm1d",
+    "StochasticBatchNorm2d",
     "StochasticLayer",
     "StructuredBayesianPruning",
     "bayesian_layers",
+    "collect_statistics",
     "elbo_loss",
     "feature_importance",
     "held_weights",
     "insert_unit_noise",
     "kl_divergence",
     "kl_gradient",
+    "match_moments",
     "mean_weights",
     "minibatch_weights",
     "predict",
+    "predict_dropout",
+    "predict_ensemble",
+    "predict_naive_batches",
+    "predict_virtual_batch",
     "sample_weights",
     "selected_weights",
     "sparsity",
     "to_bayesian",
+    "to_stochastic_batch_norm",
     "unit_counts",
     "unit_sparsity",
     "use_generator",

@@ -1,0 +1,213 @@
+"""From a network with plain batch norm to a stochastic one: conversion, and fitting the moments of its statistics."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor, nn
+
+from bnnlib.functional.stochastic_batch_norm import batch_statistics
+from bnnlib.nn.stochastic_batch_norm import StochasticBatchNorm1d, StochasticBatchNorm2d, _StochasticBatchNorm
+
+_LAYERS = {nn.BatchNorm1d: StochasticBatchNorm1d, nn.BatchNorm2d: StochasticBatchNorm2d}
+_BatchNorm = nn.modules.batchnorm._BatchNorm
+Batches = Iterable[Tensor | tuple[Tensor, ...]]
+
+
+def to_stochastic_batch_norm(
+    model: nn.Module,
+    *,
+    where: Callable[[str, nn.Module], bool] | None = None,
+    statistic: str = "scale",
+    draws: str = "batch",
+) -> nn.Module:
+    """A copy of `model` in which every batch norm layer is a stochastic one around the same parameters and statistics.
+
+        sbn = to_stochastic_batch_norm(model)
+        match_moments(sbn, x.split(32))
+        probabilities = predict(sbn, x_test, 50).softmax(-1).mean(0)
+
+    In mean mode the copy computes what the model computes. Drawing needs `match_moments`, or training, first.
+
+    Args:
+        model: any module, trained or not; it is not changed. Layers that are stochastic already stay as they are.
+        where: called as where(name, module) on each batch norm layer; return False to leave it deterministic.
+        statistic, draws: as for `StochasticBatchNorm1d`.
+
+    Raises:
+        ValueError: there is nothing to convert, or a layer has no stochastic form (BatchNorm3d, SyncBatchNorm, a
+            subclass) or no running statistics; it is named.
+    """
+    model = copy.deepcopy(model)
+    new: dict[nn.Module, nn.Module] = {}
+    for name, module in model.named_modules():
+        if not isinstance(module, _BatchNorm) or isinstance(module, _StochasticBatchNorm):
+            continue
+        if where is not None and not where(name, module):
+            continue
+        label = f"{name or 'the model itself'} ({type(module).__name__})"
+        if type(module) not in _LAYERS:
+            raise ValueError(
+                f"{label} has no stochastic form: only BatchNorm1d and BatchNorm2d have. Leave it deterministic with "
+                "where=lambda name, module: ..., or replace it by one of these first (SyncBatchNorm computes the same "
+                "as BatchNorm2d on one device)."
+            )
+        try:
+            new[module] = _LAYERS[type(module)].from_deterministic(module, statistic=statistic, draws=draws)
+        except ValueError as error:
+            raise ValueError(f"{label} cannot be converted: {error}") from None
+    if not new:
+        raise ValueError(
+            f"{type(model).__name__} has no BatchNorm1d or BatchNorm2d that `where` accepts, so there is nothing to "
+            "make stochastic."
+        )
+    for module in list(model.modules()):
+        for name, child in module._modules.items():
+            if child in new:
+                module._modules[name] = new[child]
+    return new.get(model, model)
+
+
+def stochastic_batch_norms(model: nn.Module) -> dict[str, _StochasticBatchNorm]:
+    """The stochastic batch norm layers of a model by their names.
+
+    Raises:
+        ValueError: there are none.
+    """
+    layers = {name: module for name, module in model.named_modules() if isinstance(module, _StochasticBatchNorm)}
+    if not layers:
+        raise ValueError(
+            f"{type(model).__name__} has no stochastic batch norm. Convert its batch norm with "
+            "bnnlib.nn.to_stochastic_batch_norm(model)."
+        )
+    return layers
+
+
+@contextmanager
+def restored_modes(model: nn.Module) -> Iterator[None]:
+    """Context at whose end every module is in train() or eval() as it was."""
+    before = {module: module.training for module in model.modules()}
+    try:
+        yield
+    finally:
+        for module, training in before.items():
+            module.training = training
+
+
+def match_moments(model: nn.Module, batches: Batches) -> int:
+    """Fit r(mu) r(sigma) of every layer to the statistics of training batches, equation (sbn-moments). No gradients.
+
+    The network runs with batch statistics in all stochastic layers, as in training, and with everything else, dropout
+    too, in `eval()`. All batches count equally and replace what the moments were; the layers' `momentum` stays.
+
+    Args:
+        model: with stochastic batch norm, trained or pretrained as a plain network; its modes are restored.
+        batches: of training inputs, tensors (n, ...) or tuples that begin with one, on the model's device and in
+            random order. Their size should be that of training: it decides how much the statistics scatter.
+
+    Returns:
+        The number of batches.
+
+    Raises:
+        ValueError: there are no stochastic layers, or fewer than two batches. The moments are then, and after any
+            other error, as before.
+    """
+    layers = list(stochastic_batch_norms(model).values())
+    kept = [(layer.momentum, copy.deepcopy(layer.state_dict())) for layer in layers]
+    try:
+        count = _run(model, layers, batches)
+        if count < 2:
+            raise ValueError(f"batches gave {count} batches, but a spread needs at least 2: pass x.split(batch_size).")
+    except BaseException:
+        for layer, (_, state) in zip(layers, kept, strict=True):
+            layer.load_state_dict(state)
+        raise
+    finally:
+        for layer, (momentum, _) in zip(layers, kept, strict=True):
+            layer.momentum = momentum
+    return count
+
+
+@torch.no_grad()
+def _run(model: nn.Module, layers: list[_StochasticBatchNorm], batches: Batches) -> int:
+    count = 0
+    with restored_modes(model):
+        model.eval()
+        for layer in layers:
+            layer.reset_running_stats()
+            layer.momentum = None
+            layer.training = True
+        for batch in batches:
+            model(batch if isinstance(batch, Tensor) else batch[0])
+            count += 1
+    return count
+
+
+@contextmanager
+def training_statistics(model: nn.Module) -> Iterator[nn.Module]:
+    """Context in which all batch norm, plain or stochastic, normalizes with its batch and keeps nothing of it.
+
+    Everything else, dropout too, is in `eval()`.
+
+    Raises:
+        ValueError: the model has no batch norm.
+    """
+    layers = [module for module in model.modules() if isinstance(module, _BatchNorm)]
+    if not layers:
+        raise ValueError(f"{type(model).__name__} has no batch norm, so its outputs do not depend on the batch.")
+    tracking = [layer.track_running_stats for layer in layers]
+    with restored_modes(model):
+        model.eval()
+        try:
+            for layer in layers:
+                layer.training, layer.track_running_stats = True, False
+            yield model
+        finally:
+            for layer, old in zip(layers, tracking, strict=True):
+                layer.track_running_stats = old
+
+
+def _wide(x: Tensor) -> Tensor:
+    return x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
+
+
+@torch.no_grad()
+def collect_statistics(model: nn.Module, batches: Batches) -> dict[str, tuple[Tensor, Tensor]]:
+    """mu(B) and log sigma(B) of every batch norm layer over batches: a sample of (sbn-likelihood), to compare with.
+
+    Args:
+        model: with plain or stochastic batch norm; neither its statistics nor its modes change.
+        batches: as for `match_moments`.
+
+    Returns:
+        For each layer's name two tensors (batches, C). sigma is sqrt(var(B) + eps).
+
+    Raises:
+        ValueError: the model has no batch norm, or there are no batches.
+    """
+    found: dict[str, list[tuple[Tensor, Tensor]]] = {}
+
+    def keep(name: str):
+        def hook(layer: nn.Module, inputs: tuple[Tensor, ...]) -> None:
+            found.setdefault(name, []).append(batch_statistics(_wide(inputs[0]), layer.eps))
+
+        return hook
+
+    handles = [
+        module.register_forward_pre_hook(keep(name))
+        for name, module in model.named_modules()
+        if isinstance(module, _BatchNorm)
+    ]
+    try:
+        with training_statistics(model):
+            for batch in batches:
+                model(batch if isinstance(batch, Tensor) else batch[0])
+    finally:
+        for handle in handles:
+            handle.remove()
+    if not found:
+        raise ValueError("batches is empty, so there are no statistics. Pass x.split(batch_size).")
+    return {name: tuple(torch.stack(part) for part in zip(*values, strict=True)) for name, values in found.items()}

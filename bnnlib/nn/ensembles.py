@@ -1,0 +1,141 @@
+"""Baselines of predictive uncertainty: deep ensembles and Monte Carlo dropout, with and without random layers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+
+import torch
+from torch import Tensor, nn
+
+from bnnlib._checks import check_count
+from bnnlib.nn.base import StochasticLayer, use_generator
+from bnnlib.nn.batch_moments import restored_modes
+from bnnlib.nn.predict import _check_rows
+
+
+@contextmanager
+def _one_draw(model: nn.Module, generator: torch.Generator | None) -> Iterator[None]:
+    """Context in which the layers that sample keep one draw; those in mean or selected mode stay as they are."""
+    layers = [m for m in model.modules() if isinstance(m, StochasticLayer) and m.weight_mode == "sample"]
+    before = [layer._held for layer in layers]
+    try:
+        for layer in layers:
+            layer._held = layer.draw(generator)
+        yield
+    finally:
+        for layer, held in zip(layers, before, strict=True):
+            layer._held = held
+
+
+def _samples(model: nn.Module) -> bool:
+    return any(isinstance(m, StochasticLayer) and m.weight_mode == "sample" for m in model.modules())
+
+
+def _outputs(model: nn.Module, x: Tensor, chunk_size: int) -> Tensor:
+    parts = []
+    for rows in x.split(chunk_size):
+        output = model(rows)
+        _check_rows(output, len(rows))
+        parts.append(output)
+    return torch.cat(parts)
+
+
+def _check_counts(x: Tensor, num_samples: int, chunk_size: int) -> None:
+    check_count("num_samples", num_samples)
+    check_count("chunk_size", chunk_size)
+    if x.dim() == 0 or len(x) == 0:
+        raise ValueError(f"x has shape {tuple(x.shape)}, but it must have at least one row: (batch, ...).")
+
+
+@torch.no_grad()
+def predict_ensemble(
+    models: Sequence[nn.Module],
+    x: Tensor,
+    num_samples: int = 1,
+    chunk_size: int = 1024,
+    generator: torch.Generator | None = None,
+) -> Tensor:
+    """Outputs of a deep ensemble (Lakshminarayanan, Pritzel and Blundell, 2017), each member once or with draws.
+
+    A member that samples, with stochastic batch norm or Bayesian layers, gives `num_samples` outputs under one draw for
+    all rows each; so does the combination "DE + SBN". A deterministic one, or one in mean mode, gives its output that
+    many times, so that all members weigh the same, at the price of one pass.
+
+    Args:
+        models: networks trained from different initial weights; they run in `eval()` and their modes are restored.
+        x: inputs, shape (batch, ...), on the models' device.
+        num_samples: draws of a member.
+        chunk_size: rows in one forward pass.
+        generator: of the draws, on the models' device.
+
+    Returns:
+        Tensor (members * num_samples, batch, ...), member by member. For classifiers average the softmax.
+
+    Raises:
+        ValueError: there are no models, a count is below 1, or x has no rows.
+        TypeError: a model does not return one tensor with a row for each input.
+    """
+    models = list(models)
+    if not models:
+        raise ValueError("models is empty, but an ensemble needs at least one network.")
+    _check_counts(x, num_samples, chunk_size)
+    outputs = []
+    for model in models:
+        with restored_modes(model):
+            model.eval()
+            for _ in range(num_samples if _samples(model) else 1):
+                with _one_draw(model, generator):
+                    outputs.append(_outputs(model, x, chunk_size))
+            if not _samples(model):
+                outputs += outputs[-1:] * (num_samples - 1)
+    return torch.stack(outputs)
+
+
+@torch.no_grad()
+def predict_dropout(
+    model: nn.Module,
+    x: Tensor,
+    num_samples: int = 50,
+    chunk_size: int = 1024,
+    generator: torch.Generator | None = None,
+) -> Tensor:
+    """Outputs with dropout active at test time, Monte Carlo dropout (Gal and Ghahramani, 2016).
+
+    Every row gets a mask of its own. Layers that sample, such as stochastic batch norm, keep one draw for all rows of a
+    sample ("DO + SBN"); in mean mode they are deterministic. The rest runs in `eval()`; modes are restored.
+
+    Args:
+        model: with dropout layers: PyTorch's, `bnnlib.models.Dropout`, or any whose class name has "Dropout" in it.
+        x: inputs, shape (batch, ...), on the model's device.
+        num_samples: S.
+        chunk_size: rows in one forward pass.
+        generator: of masks and draws, on the model's device. PyTorch's own layers know no generator: for them the
+            global one is seeded from it inside this call, and restored.
+
+    Returns:
+        Tensor (S, batch, ...). For a classifier average the softmax.
+
+    Raises:
+        ValueError: a count is below 1, x has no rows, or the model has no dropout.
+        TypeError: the model does not return one tensor with a row for each input.
+    """
+    _check_counts(x, num_samples, chunk_size)
+    layers = [module for module in model.modules() if "Dropout" in type(module).__name__]
+    if not layers:
+        raise ValueError(
+            f"{type(model).__name__} has no dropout layer, so all its outputs would be equal. Train it with dropout, "
+            "or use bnnlib.nn.predict for a network with Bayesian layers."
+        )
+    outputs = []
+    with restored_modes(model), use_generator(generator), ExitStack() as stack:
+        if generator is not None:
+            stack.enter_context(torch.random.fork_rng([x.device] if x.is_cuda else []))
+            torch.manual_seed(int(torch.randint(2**62, (), generator=generator, device=generator.device)))
+        model.eval()
+        for layer in layers:
+            layer.train()
+        for _ in range(num_samples):
+            with _one_draw(model, generator):
+                outputs.append(_outputs(model, x, chunk_size))
+    return torch.stack(outputs)

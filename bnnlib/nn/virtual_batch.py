@@ -1,0 +1,141 @@
+"""Two Monte Carlo estimates of the predictive distribution of a batch-normalized network, one a batch size cheaper."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor, nn
+
+from bnnlib._checks import check_count
+from bnnlib.nn.base import use_generator
+from bnnlib.nn.batch_moments import restored_modes, stochastic_batch_norms, training_statistics
+from bnnlib.nn.predict import _check_rows
+
+
+@contextmanager
+def object_draws(model: nn.Module) -> Iterator[nn.Module]:
+    """Context in which stochastic batch norm draws independent statistics for every row.
+
+    Raises:
+        ValueError: the model has no stochastic batch norm.
+    """
+    layers = list(stochastic_batch_norms(model).values())
+    before = [(layer.draws, layer.weight_mode, layer._held) for layer in layers]
+    try:
+        for layer in layers:
+            layer.draws, layer.weight_mode, layer._held = "object", "sample", None
+        yield model
+    finally:
+        for layer, (draws, mode, held) in zip(layers, before, strict=True):
+            layer.draws, layer.weight_mode, layer._held = draws, mode, held
+
+
+@torch.no_grad()
+def predict_virtual_batch(
+    model: nn.Module,
+    x: Tensor,
+    num_samples: int = 50,
+    chunk_size: int = 1024,
+    generator: torch.Generator | None = None,
+) -> Tensor:
+    """Outputs under K draws of the statistics in one pass of a "virtual batch" of K copies, equation (sbn-virtual).
+
+    Every copy of every object gets statistics of its own. The model runs in `eval()` and its modes are restored.
+
+    Args:
+        model: with stochastic batch norm whose moments are fitted.
+        x: inputs, shape (batch, ...), on the model's device.
+        num_samples: K.
+        chunk_size: copies in one forward pass; it bounds the memory beyond the result.
+        generator: of the statistics, on the model's device.
+
+    Returns:
+        Tensor (K, batch, ...). For a classifier average the softmax over the first dimension, not the outputs.
+
+    Raises:
+        ValueError: a count is below 1, x has no rows, there is no stochastic batch norm, or its moments are not fitted.
+        TypeError: the model does not return one tensor with a row for each input.
+    """
+    _check(num_samples, x)
+    check_count("chunk_size", chunk_size)
+    # rows by draws, so that an object's copies are neighbors and a chunk reads few objects
+    numbers = torch.arange(len(x) * num_samples, device=x.device)
+    outputs: list[Tensor] = []
+    with restored_modes(model), object_draws(model), use_generator(generator):
+        model.eval()
+        for chunk in numbers.split(chunk_size):
+            outputs.append(_check_rows_of(model(x[chunk // num_samples]), len(chunk)))
+    whole = torch.cat(outputs)
+    return whole.reshape(len(x), num_samples, *whole.shape[1:]).transpose(0, 1).contiguous()
+
+
+@torch.no_grad()
+def predict_naive_batches(
+    model: nn.Module,
+    x: Tensor,
+    train_x: Tensor,
+    num_samples: int = 50,
+    batch_size: int = 128,
+    generator: torch.Generator | None = None,
+) -> Tensor:
+    """Outputs in K mini-batches of training data each, equation (sbn-predictive), (7) of the paper, by Monte Carlo.
+
+    A draw for an object is a forward pass of a batch of the object and `batch_size` - 1 training rows, drawn without
+    replacement, with the batch's own statistics in all layers. It is exact up to the number of draws, for plain and for
+    stochastic batch norm, and costs `batch_size` times the rows of `predict_virtual_batch`. Dropout is off; running
+    statistics and modes do not change.
+
+    Args:
+        model: with batch norm.
+        x: objects, shape (batch, ...), on the model's device.
+        train_x: training inputs, shape (rows, ...), at least `batch_size` - 1 of them.
+        num_samples: K.
+        batch_size: of training, at least 2.
+        generator: of the mini-batches, on the device of `train_x`.
+
+    Returns:
+        Tensor (K, batch, ...).
+
+    Raises:
+        ValueError: a count is too small, x has no rows, shapes differ, or the model has no batch norm.
+        TypeError: the model does not return one tensor with a row for each input.
+    """
+    _check(num_samples, x)
+    check_count("batch_size", batch_size, minimum=2)
+    if train_x.shape[1:] != x.shape[1:] or len(train_x) < batch_size - 1:
+        raise ValueError(
+            f"train_x has shape {tuple(train_x.shape)} and x {tuple(x.shape)}, but train_x must hold at least "
+            f"batch_size - 1 = {batch_size - 1} rows of the same shape. Lower batch_size or pass more training rows."
+        )
+    outputs: list[Tensor] = []
+    with training_statistics(model):
+        for row in x.split(1):
+            for _ in range(num_samples):
+                others = train_x[_choose(len(train_x), batch_size - 1, generator, train_x.device)]
+                output = _check_rows_of(model(torch.cat((row, others))), batch_size)
+                outputs.append(output[0])
+    whole = torch.stack(outputs)
+    return whole.reshape(len(x), num_samples, *whole.shape[1:]).transpose(0, 1).contiguous()
+
+
+def _choose(rows: int, number: int, generator: torch.Generator | None, device: torch.device) -> Tensor:
+    """Distinct row numbers; for few of many rows without a permutation of all of them."""
+    if number * number > rows:
+        return torch.randperm(rows, generator=generator, device=device)[:number]
+    while True:
+        chosen = torch.randint(rows, (number,), generator=generator, device=device)
+        if len(chosen.unique()) == number:
+            return chosen
+
+
+def _check(num_samples: int, x: Tensor) -> None:
+    check_count("num_samples", num_samples)
+    if x.dim() == 0 or len(x) == 0:
+        raise ValueError(f"x has shape {tuple(x.shape)}, but it must have at least one row: (batch, ...).")
+
+
+def _check_rows_of(output: Tensor, rows: int) -> Tensor:
+    _check_rows(output, rows)
+    return output

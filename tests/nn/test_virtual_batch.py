@@ -1,0 +1,177 @@
+"""The virtual batch and the naive estimate: their definitions replayed, their agreement, no trace left behind."""
+
+import copy
+import math
+
+import pytest
+import torch
+from torch import nn
+
+from bnnlib import functional as bF
+from bnnlib import nn as bnn
+
+DOUBLE = torch.float64
+
+
+def generator(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def normal(*shape, seed=0):
+    return torch.randn(*shape, generator=generator(seed), dtype=DOUBLE)
+
+
+def network():
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Tanh(), nn.Dropout(0.5), nn.Linear(4, 2)).double()
+
+
+TRAIN = normal(600, 3, seed=4)
+
+
+def fitted(size=20):
+    model = bnn.to_stochastic_batch_norm(network())
+    bnn.match_moments(model, TRAIN.split(size))
+    return model
+
+
+@pytest.mark.parametrize("chunk_size", [1000, 7, 1])
+def test_copies_have_draws_of_their_own_and_rows_keep_their_place(chunk_size):
+    model, x = fitted(), normal(5, 3, seed=1)
+    draws = bnn.predict_virtual_batch(model, x, 4, chunk_size, generator(1))
+    assert draws.shape == (4, 5, 2) and not draws.requires_grad
+    assert len(draws.flatten(0, 1).unique(dim=0)) == 20
+    # without spread every copy is the deterministic network's output
+    model[1].running_mean_variance.zero_()
+    model[1].running_log_scale_variance.zero_()
+    with bnn.mean_weights(model.eval()), torch.no_grad():
+        expected = model(x)
+    draws = bnn.predict_virtual_batch(model, x, 4, chunk_size, generator(1))
+    torch.testing.assert_close(draws, expected.expand(4, 5, 2), rtol=1e-10, atol=1e-12)
+
+
+def test_the_virtual_batch_is_one_pass_with_a_row_a_copy():
+    model, x = fitted(), normal(5, 3, seed=1)
+    rows = []
+    model[0].register_forward_hook(lambda module, inputs, output: rows.append(len(output)))
+    draws = bnn.predict_virtual_batch(model, x, 4, 100, generator(1))
+    assert rows == [20]
+    bnn.predict_virtual_batch(model, x, 4, 8, generator(1))
+    assert rows == [20, 8, 8, 4]
+    # replayed: copies of an object are neighbors
+    noise = torch.empty(2, 20, 4, dtype=DOUBLE).normal_(generator=generator(1))
+    mean, scale = bF.sample_statistics(model[1].moments(), noise)
+    with torch.no_grad():
+        hidden = bF.batch_norm(model[0](x.repeat_interleave(4, 0)), mean, scale, model[1].weight, model[1].bias)
+        expected = model[4](hidden.tanh()).view(5, 4, 2).transpose(0, 1)
+    torch.testing.assert_close(draws, expected, rtol=1e-12, atol=1e-12)
+
+
+def test_the_virtual_batch_agrees_with_shared_draws():
+    model, x = fitted(), normal(2, 3, seed=1)
+    n = 8000
+    own = bnn.predict_virtual_batch(model, x, n, 100_000, generator(1))
+    shared = bnn.predict(model, x, n, generator=generator(2))
+    error = (own.var(dim=0) / n + shared.var(dim=0) / n).sqrt()
+    assert ((own.mean(dim=0) - shared.mean(dim=0)).abs() < 5 * error).all()
+    # a variance of n draws with a kurtosis below 4
+    assert (own.var(dim=0) / shared.var(dim=0)).log().abs().max() < 5 * math.sqrt(2 * 3 / n)
+
+
+def test_modes_are_restored_also_after_an_error():
+    model = fitted().train()
+    model[3].eval()
+    model[1].weight_mode = "mean"
+    before = [m.training for m in model.modules()]
+    bnn.predict_virtual_batch(model, normal(2, 3), 3)
+    bnn.predict_naive_batches(model, normal(2, 3), TRAIN, 2, 10)
+    with pytest.raises(RuntimeError):
+        bnn.predict_virtual_batch(model, normal(2, 7), 3)
+    with pytest.raises(RuntimeError):
+        bnn.predict_naive_batches(model, normal(2, 7), normal(50, 7), 3, 10)
+    assert [m.training for m in model.modules()] == before
+    assert (model[1].draws, model[1].weight_mode, model[1]._held) == ("batch", "mean", None)
+    assert model[1].track_running_stats
+
+
+@pytest.mark.parametrize("plain", [True, False])
+def test_the_naive_estimate_is_a_training_batch_around_the_object(plain):
+    model = network() if plain else fitted()
+    model[1].running_mean.fill_(100.0)
+    before, x = copy.deepcopy(model.state_dict()), normal(3, 3, seed=1)
+    draws = bnn.predict_naive_batches(model, x, TRAIN, 4, 30, generator(1))
+    assert draws.shape == (4, 3, 2) and not draws.requires_grad
+    assert all(torch.equal(a, b) for a, b in zip(model.state_dict().values(), before.values(), strict=True))
+    random = generator(1)
+    with torch.no_grad():
+        for i in range(3):
+            for k in range(4):
+                others = torch.randperm(600, generator=random)[:29]
+                hidden = model[0](torch.cat([x[i : i + 1], TRAIN[others]]))
+                mean, log_scale = bF.batch_statistics(hidden)
+                row = bF.batch_norm(hidden[:1], mean, log_scale.exp(), model[1].weight, model[1].bias).tanh()
+                torch.testing.assert_close(draws[k, i], model[4](row)[0], rtol=1e-11, atol=1e-12)
+
+
+def test_few_of_many_rows_are_distinct_and_uniform():
+    from bnnlib.nn.virtual_batch import _choose
+
+    counts = torch.zeros(400)
+    for seed in range(500):
+        chosen = _choose(400, 15, generator(seed), torch.device("cpu"))
+        assert len(chosen.unique()) == 15
+        counts[chosen] += 1
+    # binomial with mean 18.75: chi-squared with 399 degrees of freedom, five standard deviations
+    assert ((counts - 18.75).square() / 18.75).sum() < 399 + 5 * math.sqrt(2 * 399)
+
+
+def test_both_estimates_agree_where_the_object_is_an_ordinary_one():
+    """Batches of 60: what the object adds to its own statistics is 1/60 of them, below what is tested here."""
+    model, x = fitted(60), TRAIN[:1]
+    naive = bnn.predict_naive_batches(model, x, TRAIN[1:], 1500, 60, generator(1)).squeeze(1)
+    virtual = bnn.predict_virtual_batch(model, x, 20_000, 20_000, generator(2)).squeeze(1)
+    # 1,500 draws know the mean to 0.13 standard deviations at five standard errors, the spread to 9 %
+    spread = virtual.std(dim=0)
+    assert ((naive.mean(dim=0) - virtual.mean(dim=0)).abs() < 0.2 * spread).all()
+    assert ((naive.std(dim=0) / spread).log().abs() < 0.2).all()
+
+
+def test_the_object_counts_in_its_own_statistics():
+    """(6): a batch of two is decided by the object, which a draw from r(mu) r(sigma) cannot know."""
+    model, x = network(), 50.0 * torch.ones(1, 3, dtype=DOUBLE)
+    draws = bnn.predict_naive_batches(model, x, TRAIN, 20, 2, generator(1))
+    # of two values the larger is normalized to 1 and the smaller to -1: outputs barely depend on the other row
+    assert draws.std(dim=0).max() < 1e-3
+
+
+def test_bad_arguments_are_refused():
+    model, x = fitted(), normal(2, 3)
+    for call, name in ((bnn.predict_virtual_batch, "num_samples"), (bnn.predict_virtual_batch, "chunk_size")):
+        with pytest.raises(ValueError, match=f"{name} is 0"):
+            call(model, x, **{name: 0})
+    with pytest.raises(ValueError, match="batch_size is 1, but it must be an integer of at least 2"):
+        bnn.predict_naive_batches(model, x, TRAIN, 2, 1)
+    with pytest.raises(ValueError, match=r"at least batch_size - 1 = 49 rows"):
+        bnn.predict_naive_batches(model, x, TRAIN[:48], 2, 50)
+    with pytest.raises(ValueError, match="of the same shape"):
+        bnn.predict_naive_batches(model, x, normal(600, 4), 2, 50)
+    for call in (lambda m: bnn.predict_virtual_batch(m, x[:0]), lambda m: bnn.predict_naive_batches(m, x[:0], TRAIN)):
+        with pytest.raises(ValueError, match="at least one row"):
+            call(model)
+    with pytest.raises(ValueError, match="Linear has no stochastic batch norm"):
+        bnn.predict_virtual_batch(nn.Linear(3, 2).double(), x)
+    with pytest.raises(ValueError, match="Linear has no batch norm"):
+        bnn.predict_naive_batches(nn.Linear(3, 2).double(), x, TRAIN)
+    with pytest.raises(ValueError, match="moments of 0 batches"):
+        bnn.predict_virtual_batch(bnn.to_stochastic_batch_norm(network()), x)
+    with pytest.raises(ValueError, match="batches is empty"):
+        bnn.collect_statistics(model, [])
+
+
+def test_collected_statistics_leave_the_network_alone():
+    model = fitted().train()
+    before = copy.deepcopy(model.state_dict())
+    found = bnn.collect_statistics(model, TRAIN.split(20))
+    assert found["1"][0].shape == found["1"][1].shape == (30, 4)
+    assert all(torch.equal(a, b) for a, b in zip(model.state_dict().values(), before.values(), strict=True))
+    assert not model[1]._forward_pre_hooks and model[1].training
