@@ -10,7 +10,13 @@ from importlib import import_module
 from typing import Any
 
 # One module per chapter; each has a list EXERCISES. Imported when first needed.
-MODULES = {"aeb": "bnnlib.exercises.aeb", "svb": "bnnlib.exercises.svb", "cfi": "bnnlib.exercises.cfi"}
+MODULES = {
+    "aeb": "bnnlib.exercises.aeb",
+    "svb": "bnnlib.exercises.svb",
+    "cfi": "bnnlib.exercises.cfi",
+    "sbp": "bnnlib.exercises.sbp",
+    "sbn": "bnnlib.exercises.sbn",
+}
 
 KINDS = ("number", "array", "function", "choice", "text")
 
