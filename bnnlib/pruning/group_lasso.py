@@ -1,0 +1,99 @@
+"""Structured sparsity learning: a group lasso on the units of a network (Wen, Wu, Wang, Chen and Li, 2016)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from bnnlib._checks import check_non_negative
+from bnnlib.training import Callback
+
+
+def _groups(model: nn.Module) -> Iterator[tuple[nn.Parameter, int]]:
+    """Weights and the dimension whose indices are groups: all but the last layer's outputs and single inputs."""
+    layers = [module for module in model.modules() if isinstance(module, (nn.Linear, nn.Conv2d))]
+    if not layers:
+        raise ValueError(
+            f"{type(model).__name__} has no linear or convolutional layer, so there are no groups of weights. Give the "
+            "network whose units are to be pruned."
+        )
+    for index, layer in enumerate(layers):
+        if index < len(layers) - 1:
+            yield layer.weight, 0
+        if layer.weight.shape[1] > 1:
+            yield layer.weight, 1
+
+
+def _norms(weight: Tensor, dim: int) -> Tensor:
+    return torch.linalg.vector_norm(weight, dim=[d for d in range(weight.dim()) if d != dim], keepdim=True)
+
+
+def group_lasso_penalty(model: nn.Module) -> Tensor:
+    """Sum of sqrt(size) * norm over all groups of weights, equation (sbp-group-lasso).
+
+    A group is what makes one unit, a row of a linear layer or a filter of a convolution, or what reads one unit, a
+    column or a channel. Every weight is in one group of each kind. The outputs of the last layer, which are classes,
+    and the input of a layer that has only one are no groups; biases are in none.
+
+    Args:
+        model: with linear or convolutional layers, in the order of the forward pass.
+
+    Returns:
+        Scalar tensor, differentiable where no group is 0.
+
+    Raises:
+        ValueError: there is no such layer.
+    """
+    terms = [
+        math.sqrt(weight.numel() // weight.shape[dim]) * _norms(weight, dim).sum() for weight, dim in _groups(model)
+    ]
+    return torch.stack(terms).sum()
+
+
+class GroupLasso(Callback):
+    """Group lasso by proximal steps, equation (sbp-group-lasso); a callback of `bnnlib.training.fit`.
+
+        fit(model, data, epochs=20, batch_size=128, optimizer=sgd, callbacks=[GroupLasso(model, strength=1e-4)])
+
+    It adds strength * `group_lasso_penalty(model)` to the mean loss. After each step of the optimizer every group is
+    shrunk towards 0 by learning rate * strength * sqrt(size) / (1 - momentum), and is exactly 0 if it was shorter:
+    `compress` then finds dead units without a threshold. (A penalty in the loss, as Wen et al. have it, leaves small
+    weights that are cut off by one.) Groups of rows and of columns overlap, and are shrunk one after the other.
+
+    Args:
+        model: the deterministic network that is trained.
+        strength: of the penalty, next to the mean loss.
+
+    Raises:
+        ValueError: strength is negative, or the model has no linear or convolutional layer.
+    """
+
+    def __init__(self, model: nn.Module, strength: float) -> None:
+        self.groups = list(_groups(model))
+        self.strength = float(check_non_negative("strength", strength))
+
+    @torch.no_grad()
+    def on_step(self, run: Any) -> None:
+        """Shrink all groups.
+
+        Raises:
+            ValueError: the optimizer is not SGD: with step sizes of its own for every weight, as Adam has, the shrunk
+                groups would minimize something else.
+        """
+        group = run.optimizer.param_groups[0]
+        if "momentum" not in group:
+            raise ValueError(
+                f"GroupLasso needs torch.optim.SGD, with or without momentum, and not {type(run.optimizer).__name__}: "
+                "its proximal step has the length of SGD's."
+            )
+        # momentum makes the gradient's steps longer in the long run by this factor, so the lasso's must be too
+        amount = self.strength * group["lr"] / (1.0 - group["momentum"])
+        for weight, dim in self.groups:
+            shrunk = amount * math.sqrt(weight.numel() // weight.shape[dim])
+            norms = _norms(weight, dim)
+            # the floor is for groups that are 0 already
+            weight.mul_((1.0 - shrunk / norms.clamp_min(1e-30)).clamp_min_(0.0))
