@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import copy
-import statistics
 import tempfile
-import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,6 +13,7 @@ from torch import Tensor, nn
 
 from bnnlib._checks import check_count
 from bnnlib.pruning.csr import _CSRLayer, exportable, save_csr, to_csr
+from bnnlib.pruning.timing import paired_medians, rows_for_batch
 
 
 @torch.no_grad()
@@ -63,7 +62,7 @@ def csr_report(
         sizes = [path.stat().st_size for path in paths]
     rows = []
     for batch in batches:
-        x = example[torch.arange(batch, device=example.device) % len(example)]
+        x = rows_for_batch(example, batch)
         seen = _layer_inputs(dense, layers, x)
         pairs = {"model": (dense, sparse, x)}
         pairs |= {name: (dense.get_submodule(name), layers[name], read) for name, read in seen.items() if name}
@@ -106,25 +105,5 @@ def _layer_inputs(model: nn.Module, names: Iterable[str], x: Tensor) -> dict[str
 
 
 def _latency(dense: nn.Module, sparse: nn.Module, x: Tensor, repeats: int) -> dict[str, float]:
-    times: tuple[list[float], list[float]] = ([], [])
-    for number in range(-3, repeats):  # the first three warm up
-        # who goes first alternates, so that neither always finds the caches warm
-        for index in (0, 1) if number % 2 else (1, 0):
-            seconds = _seconds((dense, sparse)[index], x)
-            if number >= 0:
-                times[index].append(seconds)
-    dense_s, csr_s = map(statistics.median, times)
+    dense_s, csr_s = paired_medians(dense, sparse, x, repeats)
     return {"dense_ms": 1e3 * dense_s, "csr_ms": 1e3 * csr_s, "speedup": dense_s / csr_s}
-
-
-def _seconds(model: nn.Module, x: Tensor) -> float:
-    _wait(x)
-    start = time.perf_counter()
-    model(x)
-    _wait(x)
-    return time.perf_counter() - start
-
-
-def _wait(x: Tensor) -> None:
-    if x.is_cuda:
-        torch.cuda.synchronize(x.device)
