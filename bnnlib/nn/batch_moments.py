@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from bnnlib.functional.stochastic_batch_norm import batch_statistics
+from bnnlib.nn.base import use_generator
 from bnnlib.nn.stochastic_batch_norm import StochasticBatchNorm1d, StochasticBatchNorm2d, _StochasticBatchNorm
 
 _LAYERS = {nn.BatchNorm1d: StochasticBatchNorm1d, nn.BatchNorm2d: StochasticBatchNorm2d}
@@ -86,6 +87,11 @@ def stochastic_batch_norms(model: nn.Module) -> dict[str, _StochasticBatchNorm]:
     return layers
 
 
+def dropout_layers(model: nn.Module) -> list[nn.Module]:
+    """The dropout layers of a model: PyTorch's, `bnnlib.models.Dropout`, any whose class name has "Dropout" in it."""
+    return [module for module in model.modules() if "Dropout" in type(module).__name__]
+
+
 @contextmanager
 def restored_modes(model: nn.Module) -> Iterator[None]:
     """Context at whose end every module is in train() or eval() as it was."""
@@ -97,16 +103,20 @@ def restored_modes(model: nn.Module) -> Iterator[None]:
             module.training = training
 
 
-def match_moments(model: nn.Module, batches: Batches) -> int:
+def match_moments(
+    model: nn.Module, batches: Batches, *, dropout: bool = False, generator: torch.Generator | None = None
+) -> int:
     """Fit r(mu) r(sigma) of every layer to the statistics of training batches, equation (sbn-moments). No gradients.
 
-    The network runs with batch statistics in all stochastic layers, as in training, and with everything else, dropout
-    too, in `eval()`. All batches count equally and replace what the moments were; the layers' `momentum` stays.
+    The network runs with batch statistics in all stochastic layers, as in training, and with everything else in
+    `eval()`. All batches count equally and replace what the moments were; the layers' `momentum` stays.
 
     Args:
         model: with stochastic batch norm, trained or pretrained as a plain network; its modes are restored.
         batches: of training inputs, tensors (n, ...) or tuples that begin with one, on the model's device and in
             random order. Their size should be that of training: it decides how much the statistics scatter.
+        dropout: leave dropout on, for `predict_dropout`: what it does to the variance is then part of the statistics.
+        generator: of the masks of `bnnlib.models.Dropout`.
 
     Returns:
         The number of batches.
@@ -118,7 +128,8 @@ def match_moments(model: nn.Module, batches: Batches) -> int:
     layers = list(stochastic_batch_norms(model).values())
     kept = [(layer.momentum, copy.deepcopy(layer.state_dict())) for layer in layers]
     try:
-        count = _run(model, layers, batches)
+        with use_generator(generator):
+            count = _run(model, layers, batches, dropout)
         if count < 2:
             raise ValueError(f"batches gave {count} batches, but a spread needs at least 2: pass x.split(batch_size).")
     except BaseException:
@@ -132,10 +143,12 @@ def match_moments(model: nn.Module, batches: Batches) -> int:
 
 
 @torch.no_grad()
-def _run(model: nn.Module, layers: list[_StochasticBatchNorm], batches: Batches) -> int:
+def _run(model: nn.Module, layers: list[_StochasticBatchNorm], batches: Batches, dropout: bool) -> int:
     count = 0
     with restored_modes(model):
         model.eval()
+        for layer in dropout_layers(model) if dropout else ():
+            layer.train()
         for layer in layers:
             layer.reset_running_stats()
             layer.momentum = None

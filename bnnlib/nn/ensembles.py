@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from bnnlib._checks import check_count
 from bnnlib.nn.base import StochasticLayer, use_generator
-from bnnlib.nn.batch_moments import restored_modes
+from bnnlib.nn.batch_moments import dropout_layers, restored_modes
 from bnnlib.nn.predict import _check_rows
 
 
@@ -121,7 +121,7 @@ def predict_dropout(
         TypeError: the model does not return one tensor with a row for each input.
     """
     _check_counts(x, num_samples, chunk_size)
-    layers = [module for module in model.modules() if "Dropout" in type(module).__name__]
+    layers = dropout_layers(model)
     if not layers:
         raise ValueError(
             f"{type(model).__name__} has no dropout layer, so all its outputs would be equal. Train it with dropout, "

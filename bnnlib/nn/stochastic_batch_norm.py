@@ -97,7 +97,7 @@ class _StochasticBatchNorm(StochasticLayer):
                 "the running statistics: with bnnlib.nn.mean_weights(model)."
             )
         spreads = self.running_mean_variance.sqrt(), self.running_log_scale_variance.sqrt()
-        return StatisticMoments(self.running_mean, spreads[0], self._log_scale(), spreads[1])
+        return StatisticMoments(self.running_mean.clone(), spreads[0], self._log_scale(), spreads[1])
 
     def draw(self, generator: torch.Generator | None = None) -> Statistics:
         """One draw of (mu, sigma), each of shape (C,), for all rows; both are independent over features.

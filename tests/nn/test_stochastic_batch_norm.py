@@ -178,6 +178,18 @@ def test_fitting_restores_modes_and_runs_without_gradients_or_dropout():
     assert torch.equal(model[6].running_log_scale_variance, other[6].running_log_scale_variance)
 
 
+def test_dropout_can_be_left_on_while_fitting():
+    model = bnn.to_stochastic_batch_norm(network(dropout=0.5))
+    bnn.match_moments(model, batches())
+    without = model[6].moments()
+    bnn.match_moments(model, batches(), dropout=True, generator=generator(1))
+    found = model[6].moments()
+    # what dropout adds to the variance of its outputs reaches the scale of the layer above
+    assert (found.log_scale > without.log_scale).all() and model[3].training
+    bnn.match_moments(model, batches(), dropout=True, generator=generator(1))
+    assert torch.equal(model[6].moments().log_scale, found.log_scale)
+
+
 def test_smaller_batches_scatter_more():
     model = bnn.to_stochastic_batch_norm(network())
     spreads = {}
