@@ -36,6 +36,7 @@ _MODULES = [
     "bnnlib.experiments.sbnn_vgg",
     "bnnlib.experiments.sbnn_simulations",
     "bnnlib.experiments.sbnn_selection",
+    "bnnlib.experiments.sbn_cifar5",
     "bnnlib.experiments.sbn_mnist",
     "bnnlib.experiments.svbnn_simulations",
     "bnnlib.experiments.svbnn_mnist",
