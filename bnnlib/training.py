@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -19,6 +20,7 @@ from bnnlib._checks import check_count, check_non_negative
 from bnnlib._terminal import deferred_interrupt, progress_bar
 from bnnlib.nn.base import StochasticLayer, use_generator
 from bnnlib.nn.objective import elbo_loss, kl_divergence, minibatch_weights
+from bnnlib.nn.structured_pruning import StructuredBayesianPruning, drawn_together
 
 EpochFunction = Callable[[int], float]
 
@@ -180,6 +182,7 @@ class _Loop:
         self.run, self.x, self.y, self.batch_size = run, x, y, batch_size
         self.generator, self.checkpoint, self.callbacks = generator, checkpoint, tuple(callbacks)
         self.bayesian = any(isinstance(module, StochasticLayer) for module in run.model.modules())
+        self.unit_noise = any(isinstance(module, StructuredBayesianPruning) for module in run.model.modules())
         self.initial_rates = [group["lr"] for group in run.optimizer.param_groups]
         self.order: Tensor | None = None  # of the epoch under way
         self.losses = torch.zeros(-(-len(x) // batch_size), device=x.device)
@@ -240,10 +243,11 @@ class _Loop:
         return (x.contiguous(memory_format=torch.channels_last) if self.channels_last else x), y
 
     def _outputs(self, x: Tensor) -> Tensor:
-        if self.autocast is None:
-            return self.run.model(x)
-        with torch.autocast(x.device.type, self.autocast):
-            outputs = self.run.model(x)
+        with drawn_together(self.run.model) if self.unit_noise else nullcontext():
+            if self.autocast is None:
+                return self.run.model(x)
+            with torch.autocast(x.device.type, self.autocast):
+                outputs = self.run.model(x)
         return outputs.float()
 
     def _step(self, rows: Tensor, loss, kl_scale: float, rate: float) -> None:

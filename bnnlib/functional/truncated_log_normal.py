@@ -39,28 +39,26 @@ def _checked(mean: Tensor, scale: Tensor, lower: float, upper: float) -> tuple[T
     return mean.double(), scale.double()
 
 
-def _standard(mean: Tensor, scale: Tensor, lower: float, upper: float) -> tuple[Tensor, Tensor]:
-    return (mean - upper) / scale, (upper - lower) / scale
+def _standard(mean: Tensor, scale: Tensor, lower: float, upper: float) -> tuple[Tensor, Tensor, Tensor]:
+    """x, w and x + w of `bnnlib.functional.truncated_normal`."""
+    return (mean - upper) / scale, (upper - lower) / scale, (mean - lower) / scale
 
 
 def _kl(mean: Tensor, scale: Tensor, lower: float, upper: float) -> Tensor:
-    x, w = _standard(mean, scale, lower, upper)
-    a, b, shortfall, log_z = tn.hazards(x, w)
-    # where x > 0, x^2 / 2 of log Z and x a / 2 cancel but for -(1 - x (a - x)) / 2 + 1/2
-    own = torch.where(x > 0.0, 0.5 * shortfall - 1.0, -0.5 * x * a - 0.5 - tn.LOG_ROOT_TWO_PI)
-    return torch.log(w) + own - log_z + 0.5 * (x + w) * b
+    x, w, end = _standard(mean, scale, lower, upper)
+    a, b, rest, z = tn.hazards(x, w, end)
+    # where x > 0, x^2 / 2 of log Z cancels x a / 2 but for (1 - x (a - x)) / 2 - 1 / 2
+    own = torch.where(x > 0.0, 0.5 * rest - 1.0, -0.5 * x * a - 0.5 - tn.LOG_ROOT_TWO_PI)
+    return torch.log(w / z) + own + 0.5 * end * b
 
 
 def _kl_grad(mean: Tensor, scale: Tensor, lower: float, upper: float) -> tuple[Tensor, Tensor]:
     """Derivatives in the mean and in log(scale)."""
-    x, w = _standard(mean, scale, lower, upper)
-    a, b, shortfall, _ = tn.hazards(x, w)
-    shortfall = torch.where(x > 0.0, shortfall, 1.0 - x * (a - x))
-    far = x + w
-    gap = far * (a - b - far)
-    d_x = 0.5 * (a * shortfall + b * (x * a + gap - 1.0))
-    d_log_w = 1.0 + 0.5 * w * b * (x * a - far * (far + b) - 1.0)
-    return d_x / scale, -x * d_x - d_log_w
+    x, w, end = _standard(mean, scale, lower, upper)
+    a, b, rest, _ = tn.hazards(x, w, end)
+    product = x * a - 1.0
+    d_x = 0.5 * (a * rest + b * (product + end * (a - b - end)))
+    return d_x / scale, 0.5 * w * b * (end * (end + b) - product) - x * d_x - 1.0
 
 
 class _KL(torch.autograd.Function):
@@ -126,8 +124,8 @@ def truncated_log_normal_log_density(
     """
     wide_mean, wide_scale = _checked(mean, scale, lower, upper)
     log_theta = theta.double().log()
-    x, w = _standard(wide_mean, wide_scale, lower, upper)
-    log_z = tn.hazards(x, w)[3]
+    x, w, end = _standard(wide_mean, wide_scale, lower, upper)
+    log_z = tn.hazards(x, w, end)[3].log()
     y = (upper - log_theta) / wide_scale
     # v^2 - x^2 = y (y + 2 x): the squares cancel where Z was divided by phi(x)
     exponent = torch.where(x > 0.0, -0.5 * y * (y + 2.0 * x), -0.5 * (x + y).square() - tn.LOG_ROOT_TWO_PI)
@@ -161,9 +159,25 @@ def truncated_log_normal_second_moment(
 
 
 def _moment(mean: Tensor, scale: Tensor, order: int, lower: float, upper: float) -> Tensor:
-    mean, scale = _checked(mean, scale, lower, upper)
-    x, w = _standard(mean, scale, lower, upper)
-    return torch.exp(order * upper + tn.log_tilt(x, w, order * scale))
+    return _Moment.apply(*_checked(mean, scale, lower, upper), order, lower, upper)
+
+
+class _Moment(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, mean, scale, order, lower, upper):
+        x, w, end = _standard(mean, scale, lower, upper)
+        moment = torch.exp(order * upper + tn.log_tilt(x, w, end, order * scale))
+        ctx.save_for_backward(scale, x, w, end, moment)
+        ctx.order = order
+        return moment
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        scale, x, w, end, moment = ctx.saved_tensors
+        d_x, d_log_scale = tn.log_tilt_grad(x, w, end, ctx.order * scale)
+        grad = grad * moment / scale
+        return grad * d_x, grad * d_log_scale, None, None, None
 
 
 def truncated_log_normal_snr(mean: Tensor, scale: Tensor, lower: float = LOWER, upper: float = UPPER) -> Tensor:
@@ -181,22 +195,22 @@ def truncated_log_normal_snr(mean: Tensor, scale: Tensor, lower: float = LOWER, 
     """
     dtype = mean.dtype
     mean, scale = _checked(mean, scale, lower, upper)
-    x, w = _standard(mean, scale, lower, upper)
-    return torch.rsqrt(torch.expm1(_log_relative_second_moment(x, w, scale))).to(dtype)
+    return torch.rsqrt(torch.expm1(_log_relative_second_moment(mean, scale, lower, upper))).to(dtype)
 
 
-def _log_relative_second_moment(x: Tensor, w: Tensor, scale: Tensor) -> Tensor:
+def _log_relative_second_moment(mean: Tensor, scale: Tensor, lower: float, upper: float) -> Tensor:
+    """log(E theta^2 / (E theta)^2)."""
     wide = scale.clamp(min=_SMALL)
-    ratio = scale / wide  # 1 unless the series is used: keeps the moments' branch finite there
-    direct = tn.log_tilt(x * ratio, w * ratio, 2.0 * wide) - 2.0 * tn.log_tilt(x * ratio, w * ratio, wide)
+    ends = _standard(mean, wide, lower, upper)  # those of the series' scales are not used, but stay finite
+    direct = tn.log_tilt(*ends, 2.0 * wide) - 2.0 * tn.log_tilt(*ends, wide)
+    x, _, end = _standard(mean, scale, lower, upper)
     # a small scale sees only the nearer end; seen from the lower one the tilt has the other sign
-    end = torch.where(x > -(x + w), x + scale, -(x + w) - scale)
-    k2, k4, k6 = tn.half_line_cumulants(end.clamp(max=tn.FAR))
+    nearer = torch.where(x > -end, x + scale, -end - scale)
+    k2, k4, k6 = tn.half_line_cumulants(nearer.clamp(max=tn.FAR + 1.0))
     square = scale.clamp(max=_SMALL).square()
     series = square * (k2 + square * (k4 / 12.0 + square * k6 / 360.0))
-    return torch.where(
-        x > tn.FAR, tn.far_second_difference(x.clamp(min=tn.FAR), scale), torch.where(scale < _SMALL, series, direct)
-    )
+    far = tn.far_second_difference(x.clamp(min=tn.FAR), scale)
+    return torch.where(x > tn.FAR, far, torch.where(scale < _SMALL, series, direct))
 
 
 class _Sample(torch.autograd.Function):
@@ -216,27 +230,31 @@ class _Sample(torch.autograd.Function):
 
 def sample_forward(mean: Tensor, scale: Tensor, uniform: Tensor, lower: float, upper: float):
     """theta by the inverse distribution function, and what `sample_grad` needs. All in float64, unchecked."""
-    x, w = _standard(mean, scale, lower, upper)
-    q_near, q_far = tn.survival(x), tn.survival(x + w)
-    v = -torch.special.ndtri(torch.lerp(q_near, q_far, uniform))
-    # beyond FAR, Q has underflowed or is about to: the far end is out of sight, the hazard nearly linear
-    inner = x.clamp(min=tn.FAR)
-    r, _ = tn.excess(inner)
-    hazard, level = inner + r, -torch.log1p(-uniform)
-    step = 2.0 * level / (hazard + torch.sqrt(hazard.square() + 2.0 * hazard * r * level))
-    far = x > tn.FAR
-    y = torch.minimum(torch.where(far, step, v - x).clamp(min=0.0), w)
-    log_theta = torch.where(far | (x > -1.0), upper - scale * y, mean - scale * v).clamp(lower, upper)
-    return log_theta.exp(), (scale, x, w, y, uniform)
+    x, w, end = _standard(mean, scale, lower, upper)
+    level = torch.lerp(tn.survival(x), tn.survival(end), uniform)
+    v = torch.special.ndtri(level.clamp_(1e-300, 1.0 - 1.2e-16)).neg_()  # finite, whatever was rounded
+    y = v - x
+    if tn.any_far(x):
+        # Q has underflowed or is about to: the far end is out of sight, and the hazard is nearly linear
+        inner = x.clamp(min=tn.FAR)
+        hazard, depth = tn.mills(inner).reciprocal(), -torch.log1p(-uniform)
+        slope = 2.0 * (1.0 - tn.shortfall(inner)) * hazard / inner  # 2 h r
+        step = 2.0 * depth / (hazard + torch.sqrt(hazard.square() + slope * depth))
+        y = torch.where(x > tn.FAR, step, y)
+        v = torch.where(x > tn.FAR, x + step, v)
+    y = torch.minimum(y.clamp_(min=0.0), w)
+    # measured from the nearer of the mean and the upper end: from the other, a small scale drowns in rounding
+    log_theta = torch.where(x < 0.0, mean - scale * v, upper - scale * y).clamp_(lower, upper)
+    return log_theta.exp_(), (scale, x, end, v, y, uniform)
 
 
-def sample_grad(grad: Tensor, scale: Tensor, x: Tensor, w: Tensor, y: Tensor, uniform: Tensor):
+def sample_grad(grad: Tensor, scale: Tensor, x: Tensor, end: Tensor, v: Tensor, y: Tensor, uniform: Tensor):
     """Pull a gradient in log theta back to the mean and to log(scale), with the levels of the draw held fixed."""
-    near = (1.0 - uniform) * torch.exp(y * (x + 0.5 * y))  # of the part that moves with the upper end
-    end = x + w
-    far = uniform * torch.exp(-0.5 * (w - y) * (end + x + y))
-    d_log_scale = scale * (x * near + end * far - (x + y))
-    return grad * (1.0 - near - far), grad * d_log_scale
+    # the parts that move with the upper and with the lower end
+    near = torch.exp((0.5 * y).add_(x).mul_(y)).mul_(1.0 - uniform)
+    far = torch.exp((end - v).mul_(end + v).mul_(-0.5)).mul_(uniform)
+    d_log_scale = (x * near).addcmul_(end, far).sub_(v).mul_(scale).mul_(grad)
+    return near.add_(far).neg_().add_(1.0).mul_(grad), d_log_scale
 
 
 def truncated_log_normal_sample(
@@ -258,5 +276,5 @@ def truncated_log_normal_sample(
         ValueError: as `truncated_log_normal_kl`.
     """
     wide = _checked(mean, scale, lower, upper)
-    tiny = torch.finfo(uniform.dtype).eps / 4.0
+    tiny = torch.finfo(uniform.dtype).eps / 2.0
     return _Sample.apply(*wide, uniform.double().clamp(tiny, 1.0 - tiny), lower, upper).to(mean.dtype)

@@ -45,18 +45,21 @@ def mills(x: Tensor) -> Tensor:
     return math.sqrt(0.5 * math.pi) * torch.special.erfcx(x * math.sqrt(0.5))
 
 
-# x r(x) - 1 = -2 u + 10 u^2 - ... : minus twice the index times the coefficients of log M
-_EXCESS = (0.0, *(2.0 * k * c for k, c in enumerate(LOG_MILLS, 1)))
+# 1 - x r(x) = 2 u - 10 u^2 + ...: minus twice the index times the coefficients of log M
+_SHORTFALL = (0.0, *(-2.0 * k * c for k, c in enumerate(LOG_MILLS, 1)))
+# second derivatives of the terms of log M behind -log x, divided by u^2; _BEND without that of -u
+_SLOPE = tuple(2.0 * k * (2.0 * k + 1.0) * c for k, c in enumerate(LOG_MILLS, 1))
+_BEND = _SLOPE[1:]
 
 
-def excess(x: Tensor) -> tuple[Tensor, Tensor]:
-    """r(x) = 1 / M(x) - x and 1 - x r(x) for x >= 0, both to nearly full relative precision."""
-    near = x.clamp(max=FAR)
-    r_near = mills(near).reciprocal() - near
-    inverse = x.clamp(min=FAR).reciprocal()
-    shortfall = -polynomial(inverse.square(), _EXCESS)
-    far = x > FAR
-    return torch.where(far, (1.0 - shortfall) * inverse, r_near), torch.where(far, shortfall, 1.0 - near * r_near)
+def shortfall(x: Tensor) -> Tensor:
+    """1 - x r(x) for x >= FAR; it falls as 2 / x^2."""
+    return polynomial(x.square().reciprocal(), _SHORTFALL)
+
+
+def any_far(x: Tensor) -> bool:
+    """Whether the asymptotic forms are needed; on a GPU always, since looking would wait for the device."""
+    return not x.is_cpu or bool((x > FAR).any())
 
 
 def log_remainder(x: Tensor, w: Tensor) -> Tensor:
@@ -64,48 +67,57 @@ def log_remainder(x: Tensor, w: Tensor) -> Tensor:
     return torch.log(mills(x + w) / mills(x)) - w * (x + 0.5 * w)
 
 
-def probability(x: Tensor, w: Tensor) -> Tensor:
-    """Z = Q(x) - Q(x + w) for x <= 0 <= x + w, a sum of two positive terms."""
-    root = math.sqrt(0.5)
-    return 0.5 * (torch.erf((x + w) * root) - torch.erf(x * root))
-
-
-def hazards(x: Tensor, w: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def hazards(x: Tensor, w: Tensor, end: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """What the entropy and its gradient are made of, for every x >= -w.
 
+    Args:
+        x, w, end: the near end, the width, and x + w to all digits: the sum loses them where x is nearly -w.
+
     Returns:
-        A = phi(x) / Z, B = phi(x + w) / Z, 1 - x (A - x) where x > 0, and log(Z / phi(x)) where x > 0, log Z
-        elsewhere.
+        A = phi(x) / Z, B = phi(x + w) / Z, 1 - x (A - x), and Z / phi(x) where x > 0, Z elsewhere.
     """
-    right, left = x.clamp(min=0.0), x.clamp(max=0.0)
-    r, shortfall = excess(right)
-    log_q = log_remainder(right, w)
-    kept = -torch.expm1(log_q)  # 1 - q
-    hazard = right + r
-    beyond = hazard * torch.exp(log_q) / kept  # A is 1 / M + 1 / M * q / (1 - q)
-    z = probability(left, w)
-    tail = x > 0.0
-    a = torch.where(tail, hazard + beyond, density(left) / z)
-    b = torch.where(tail, (hazard / kept) * torch.exp(-w * (right + 0.5 * w)), density(left + w) / z)
-    return a, b, shortfall - right * beyond, torch.where(tail, torch.log(kept / hazard), torch.log(z))
+    right, left, tail = x.clamp(min=0.0), x.clamp(max=0.0), x > 0.0
+    ratio, decay = mills(right), torch.exp(-w * (right + 0.5 * w))
+    z = torch.where(tail, ratio - decay * mills(end), survival(left) - survival(end))
+    a = torch.where(tail, 1.0, density(left)) / z
+    b = torch.where(tail, decay, density(end)) / z
+    rest = 1.0 - x * (a - x)
+    if any_far(x):
+        inner = x.clamp(min=FAR)
+        rest = torch.where(x > FAR, shortfall(inner) - inner * (a - ratio.reciprocal()), rest)
+    return a, b, rest, z
 
 
-def log_tilt(x: Tensor, w: Tensor, c: Tensor) -> Tensor:
-    """log E exp(-c (v - x)) of a standard normal v cut to [x, x + w], for c >= 0 and x >= -w."""
-    right, left = x.clamp(min=0.0), x.clamp(max=0.0)
-    shifted = x + c
+def log_tilt(x: Tensor, w: Tensor, end: Tensor, c: Tensor) -> Tensor:
+    """log E exp(-c (v - x)) of a standard normal v cut to [x, end], for c >= 0 and x >= -w.
+
+    It is log N(x + c) - log N(x) with N(x) = (Q(x) - Q(x + w)) / phi(x).
+    """
+    right, left, shifted = x.clamp(min=0.0), x.clamp(max=0.0), x + c
     near, over = shifted.clamp(max=0.0), shifted.clamp(min=0.0)
-    # log of N(x) = (Q(x) - Q(x + w)) / phi(x): the tilt is N(x + c) / N(x)
     top = torch.log(mills(over) * -torch.expm1(log_remainder(over, w)))
     bottom = torch.log(mills(right) * -torch.expm1(log_remainder(right, w)))
-    log_z = torch.log(probability(left, w))
-    inside = c * (left + 0.5 * c) + torch.log(probability(near, w)) - log_z
+    log_z = torch.log(survival(left) - survival(end))
+    inside = c * (left + 0.5 * c) + torch.log(survival(near) - survival(end + c)) - log_z
     across = top - log_z - 0.5 * left.square() - LOG_ROOT_TWO_PI
     return torch.where(x > 0.0, top - bottom, torch.where(shifted < 0.0, inside, across))
 
 
-# second derivatives of the terms from u^2 on, in powers of u
-_BEND = tuple(2.0 * k * (2.0 * k + 1.0) * c for k, c in enumerate(LOG_MILLS, 1))[1:]
+def log_tilt_grad(x: Tensor, w: Tensor, end: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
+    """Derivative of `log_tilt` in x, and in the log of a scale to which c is proportional and x and w inversely."""
+    a, b, _, _ = hazards(x, w, end)
+    a_c, b_c, rest_c, _ = hazards(x + c, w, end + c)
+    inner = x.clamp(min=FAR)
+    inverse = (inner + 0.5 * c).square().reciprocal()
+    # r(x) - r(x + c), whose digits are in the difference of the first terms
+    drop = c * (1.0 / (inner * (inner + c)) + inverse.square() * polynomial(inverse, _SLOPE))
+    # a small tilt is a derivative: the difference would be rounding
+    step = c * half_line_cumulants((x + 0.5 * c).clamp(max=FAR + 1.0))[0]
+    drop = torch.where(x > FAR, drop, torch.where((c < 1e-4) & (end > 40.0), step, c + (a - a_c)))
+    excess = torch.where(x + c > FAR, (1.0 - rest_c) / (x + c).clamp(min=FAR), a_c - x - c)
+    # inside the interval x is huge where the scale is small, and has to be canceled before it is rounded
+    own = torch.where(x > 0.0, -c * excess - x * drop, c * (c - a_c) - x * (a - a_c))
+    return drop + (b_c - b), own + c * b_c - end * (b_c - b)
 
 
 def far_second_difference(x: Tensor, step: Tensor) -> Tensor:

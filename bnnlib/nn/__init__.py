@@ -27,7 +27,7 @@ from bnnlib.nn.predict import predict
 from bnnlib.nn.sparse_vd import SparseVDConv2d, SparseVDLinear
 from bnnlib.nn.spike_slab import SpikeSlabConv2d, SpikeSlabLinear
 from bnnlib.nn.stochastic_batch_norm import StochasticBatchNorm1d, StochasticBatchNorm2d
-from bnnlib.nn.structured_pruning import StructuredBayesianPruning
+from bnnlib.nn.structured_pruning import StructuredBayesianPruning, drawn_together
 from bnnlib.nn.unit_noise import insert_unit_noise, unit_counts, unit_sparsity
 from bnnlib.nn.virtual_batch import predict_naive_batches, predict_virtual_batch
 
@@ -50,6 +50,7 @@ __all__ = [
     "StructuredBayesianPruning",
     "bayesian_layers",
     "collect_statistics",
+    "drawn_together",
     "elbo_loss",
     "feature_importance",
     "held_weights",

@@ -166,6 +166,27 @@ def _draw(layer: torch.nn.Module, function: type[torch.autograd.Function], draws
     return [weight for weight, _ in results]
 
 
+def joint_draw(
+    layers: list[torch.nn.Module], function: type[torch.autograd.Function], constants: tuple, parameters: list[tuple]
+) -> list[Tensor]:
+    """One draw for several layers, each with a token of its own.
+
+    Args:
+        function: called as function.apply(*constants, states, *firsts, *seconds, ...) with the layers' parameters kind
+            by kind; returns a tensor for each layer, then a token for each layer.
+        parameters: of each layer.
+    """
+    states = [_State(list(own)) for own in parameters]
+    results = function.apply(*constants, states, *(p for kind in zip(*parameters, strict=True) for p in kind))
+    draws, tokens = results[: len(layers)], results[len(layers) :]
+    for layer, state, token in zip(layers, states, tokens, strict=True):
+        _STATES.pop(layer, None)
+        if token.requires_grad:
+            state.tokens = [token]
+            _STATES[layer] = state
+    return list(draws)
+
+
 def gaussian_draw(
     layer: torch.nn.Module, draws: list[tuple[Tensor, Tensor, Tensor | None, float]], output: str = "weight"
 ) -> list[Tensor]:

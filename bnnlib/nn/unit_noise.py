@@ -20,10 +20,11 @@ _INPUTS[nn.BatchNorm2d] = "num_features"
 def insert_unit_noise(model: nn.Module, after: Iterable[str] = (), before: Iterable[str] = (), **settings) -> nn.Module:
     """A copy of `model` with `StructuredBayesianPruning` behind or in front of the named layers, equation (sbp-noise).
 
-        noisy = insert_unit_noise(lenet5_caffe(), after=["conv1", "conv2"], before=["fc1", "fc2"])
+        noisy = insert_unit_noise(lenet5_caffe(), after=["conv2"], before=["conv2", "fc1", "fc2"])
 
-    Inside an `nn.Sequential` the noise of layer NAME becomes its neighbor NAME_noise, so that the state_dict of `model`
-    still loads with strict=False; elsewhere the layer is wrapped as nn.Sequential(layer=..., noise=...). Convolutions
+    Inside an `nn.Sequential` the noise of layer NAME becomes its neighbor NAME_noise (behind) or NAME_input_noise (in
+    front), so that the state_dict of `model` still loads with strict=False; elsewhere the layer is wrapped as
+    nn.Sequential(layer=..., noise=...). Convolutions
     get noise on channels, linear layers on features. Put it behind bias and batch norm: then a pruned unit is exactly
     0 for the next layer. (The published code puts it in front of both.)
 
@@ -41,9 +42,9 @@ def insert_unit_noise(model: nn.Module, after: Iterable[str] = (), before: Itera
     if not after + before:
         raise ValueError("no layer is named, so there is nothing to insert. Give after=[...] or before=[...].")
     modules = dict(model.named_modules())
+    if len(set(after)) != len(after) or len(set(before)) != len(before):
+        raise ValueError(f"after={after} or before={before} names a layer twice; each side of it takes one noise.")
     places = [(name, True, _OUTPUTS) for name in after] + [(name, False, _INPUTS) for name in before]
-    if len(set(after + before)) != len(places):
-        raise ValueError(f"after={after} and before={before} name a layer twice; each layer takes one noise.")
     for name, behind, widths in places:
         _insert(model, modules, name, behind, widths, settings)
     return model
@@ -72,8 +73,12 @@ def _insert(model, modules, name: str, behind: bool, widths: dict, settings: dic
     children = list(parent._modules.items())
     parent._modules.clear()
     for key, child in children:
-        both = [(key, child), (f"{key}_noise", noise)] if key == own else [(key, child)]
-        parent._modules.update(both if behind else both[::-1])
+        if key != own:
+            parent._modules[key] = child
+        elif behind:
+            parent._modules.update([(key, child), (f"{key}_noise", noise)])
+        else:
+            parent._modules.update([(f"{key}_input_noise", noise), (key, child)])
 
 
 def _noises(model: nn.Module) -> dict[str, StructuredBayesianPruning]:
