@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from bnnlib._checks import check_count, check_non_negative, check_positive
+from bnnlib._checks import check_count, check_non_negative
 from bnnlib.functional.truncated_log_normal import (
     LOWER,
     UPPER,
@@ -196,7 +196,12 @@ class StructuredBayesianPruning(StochasticLayer, nn.Module):
                 "The published start is 0."
             )
         self.initial_location = float(initial_location)
-        self.initial_scale = float(check_positive("initial_scale", initial_scale))
+        if not math.exp(-20.0) <= initial_scale <= math.exp(BOUND):
+            raise ValueError(
+                f"initial_scale is {initial_scale}, but the log of log theta's scale lies in [-20, {BOUND:g}]. The "
+                "published start is exp(-5)."
+            )
+        self.initial_scale = float(initial_scale)
         self.location = nn.Parameter(torch.empty(num_units, device=device, dtype=dtype), requires_grad=learn_location)
         self.log_scale = nn.Parameter(torch.empty(num_units, device=device, dtype=dtype))
         self.reset_parameters()
