@@ -7,7 +7,8 @@ A step is forward pass, loss with the gradient of the exact KL divergence, backw
 Bayesian one right after each other, so that whatever else the machine does hits both; the ratio is the median over
 rounds. torchbnn and bayesian-torch are measured in the same rounds where they are installed (`pip install torchbnn
 bayesian-torch`). The samplers ("sgld", "sghmc", with the learned prior "sghmc-sa") take the place of Adam on the
-deterministic network; posteriors is measured beside them (`pip install posteriors`).
+deterministic network; posteriors is measured beside them (`pip install posteriors`). Noise on units ("sbp-...") and
+stochastic batch norm ("sbn-...") are measured on networks of their papers, each against the same network without.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from torch import Tensor, nn
 
 from benchmarks.samplers import Ours, Posteriors
 from benchmarks.timing import Timed
+from benchmarks.unit_noise import NETWORKS, pairs
 from bnnlib import nn as bnn
 from bnnlib.functional import inclusion_probability_for
 from bnnlib.optim import SGHMC, SGLD
@@ -158,12 +160,15 @@ def measure(batch: int, device: torch.device, layers: list[str], rounds: int, st
     """Rows {library, layer, batch, device, ratio} and, for the reader, the milliseconds of both steps."""
     x = torch.rand(batch, SIZES[0], device=device)
     y = torch.randint(0, SIZES[-1], (batch,), device=device)
-    base, steppers = Step(deterministic, device), build_steps(device, layers)
-    times: dict[tuple[str, str], list[tuple[float, float]]] = {key: [] for key in steppers}
-    for step in (base, *steppers.values()):
+    base = Step(deterministic, device)
+    compared = {key: (base, step, x, y) for key, step in build_steps(device, layers).items()}
+    compared |= {("bnnlib", n): pairs(n, batch, device) for n in NETWORKS if not layers or n in layers}
+    times: dict[tuple[str, str], list[tuple[float, float]]] = {key: [] for key in compared}
+    for base, step, x, y in compared.values():
+        base.seconds(x, y, 3)
         step.seconds(x, y, 3)
     for round_number in range(rounds):
-        for key, step in steppers.items():
+        for key, (base, step, x, y) in compared.items():
             # who goes first alternates, so that neither always finds the caches warm
             if round_number % 2:
                 pair = (step.seconds(x, y, steps), base.seconds(x, y, steps))
@@ -180,7 +185,7 @@ def measure(batch: int, device: torch.device, layers: list[str], rounds: int, st
             "ms": 1e3 * statistics.median(ours for ours, _ in times[library, layer]),
             "base_ms": 1e3 * statistics.median(theirs for _, theirs in times[library, layer]),
         }
-        for library, layer in steppers
+        for library, layer in compared
     ]
 
 
@@ -189,7 +194,7 @@ def main(arguments: list[str] | None = None) -> list[dict]:
     parser.add_argument("--json", action="store_true", help="print one JSON list and nothing else on stdout")
     parser.add_argument("--batch", type=int, nargs="+", default=[128, 1024], help="batch sizes")
     parser.add_argument(
-        "--layers", nargs="+", default=[], choices=sorted({key[1] for key in contenders() | samplers()})
+        "--layers", nargs="+", default=[], choices=sorted({key[1] for key in contenders() | samplers()} | set(NETWORKS))
     )
     parser.add_argument("--rounds", type=int, default=25, help="pairs of measurements for each ratio")
     parser.add_argument("--steps", type=int, default=4, help="training steps in one measurement")

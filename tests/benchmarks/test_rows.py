@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from benchmarks import replicates, step_time
+from benchmarks.unit_noise import NETWORKS, pairs
 from bnnlib import nn as bnn
 
 
@@ -17,7 +18,7 @@ def test_step_time_rows(capsys):
     samplers = {"sgld", "sghmc", "sghmc-euler", "sghmc-sa"}
     mixtures = {"gaussian-spike-slab", "scale-mixture"}
     others = {"gaussian", "gaussian-local", "gaussian-flipout", "spike-slab", "sparse-vd", "horseshoe"}
-    assert ours == samplers | mixtures | others
+    assert ours == samplers | mixtures | others | set(NETWORKS)
     assert all(row["ratio"] > 0 and row["batch"] == 8 and row["device"] == "cpu" for row in rows)
 
 
@@ -58,3 +59,12 @@ def test_loop_and_stack_do_the_same_work():
     for r, network in enumerate(loop.networks):
         assert bnn.kl_divergence(network).item() == pytest.approx(stack.posterior.kl_divergence()[r].item(), rel=1e-5)
         assert torch.equal(loop.data[r][0], x[:, r])
+
+
+def test_noise_on_units_is_measured_on_complete_steps():
+    for name in NETWORKS:
+        for step in pairs(name, 4, torch.device("cpu"))[:2]:
+            x, y = pairs(name, 4, torch.device("cpu"))[2:]
+            before = [p.detach().clone() for p in step.model.parameters()]
+            step.seconds(x, y, 2)
+            assert all(not torch.equal(p, q) for p, q in zip(step.model.parameters(), before, strict=True)), name

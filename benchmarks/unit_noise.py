@@ -1,0 +1,68 @@
+"""Networks with noise on their units or statistics beside the same networks without, for `benchmarks.step_time`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from benchmarks.timing import Timed
+from bnnlib import nn as bnn
+from bnnlib.models import lenet5_batch_norm, lenet5_caffe, mlp, vgg11
+
+NUM_DATA = 60_000
+
+
+def _mlp() -> nn.Module:
+    return mlp((784, 500, 300, 10), flatten=True)
+
+
+def _vgg() -> nn.Module:
+    return vgg11(0.25, classes=5)
+
+
+def _noisy_lenet() -> nn.Module:
+    return bnn.insert_unit_noise(lenet5_caffe(), after=["conv2"], before=["conv2", "fc1", "fc2"])
+
+
+Build = Callable[[], nn.Module]
+# name: shape of a row, the network without, the network with
+NETWORKS: dict[str, tuple[tuple[int, ...], Build, Build]] = {
+    "sbp-lenet5": ((1, 28, 28), lenet5_caffe, _noisy_lenet),
+    "sbp-lenet-500-300": ((784,), _mlp, lambda: bnn.insert_unit_noise(_mlp(), before=["1", "3", "5"])),
+    "sbn-lenet5": ((1, 28, 28), lenet5_batch_norm, lambda: bnn.to_stochastic_batch_norm(lenet5_batch_norm())),
+    "sbn-vgg11": ((3, 32, 32), _vgg, lambda: bnn.to_stochastic_batch_norm(_vgg())),
+}
+
+
+class UnitNoiseStep(Timed):
+    """A training step with fused Adam; noise on units is drawn for all layers at once, as in `bnnlib.training.fit`."""
+
+    def __init__(self, build: Build, device: torch.device):
+        torch.manual_seed(0)
+        self.model = build().to(device)
+        self.optimizer = torch.optim.Adam(self.model.parameters(), lr=1e-3, fused=True)
+        self.noisy = any(isinstance(module, bnn.StructuredBayesianPruning) for module in self.model.modules())
+
+    def _forward(self) -> AbstractContextManager:
+        return bnn.drawn_together(self.model) if self.noisy else nullcontext()
+
+    def step(self, x: Tensor, y: Tensor) -> None:
+        self.optimizer.zero_grad()
+        with self._forward():
+            loss = F.cross_entropy(self.model(x), y)
+        if self.noisy:
+            loss = loss + bnn.kl_gradient(self.model) / NUM_DATA
+        loss.backward()
+        self.optimizer.step()
+
+
+def pairs(name: str, batch: int, device: torch.device) -> tuple[Timed, Timed, Tensor, Tensor]:
+    """The step without, the step with, and a batch for both."""
+    shape, plain, noisy = NETWORKS[name]
+    x = torch.rand(batch, *shape, device=device)
+    y = torch.randint(0, 5, (batch,), device=device)
+    return UnitNoiseStep(plain, device), UnitNoiseStep(noisy, device), x, y
