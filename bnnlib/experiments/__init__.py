@@ -38,6 +38,9 @@ _MODULES = [
     "bnnlib.experiments.sbnn_selection",
     "bnnlib.experiments.sbn_cifar5",
     "bnnlib.experiments.sbn_mnist",
+    "bnnlib.experiments.sbp_mnist",
+    "bnnlib.experiments.sbp_random_labels",
+    "bnnlib.experiments.sbp_vgg",
     "bnnlib.experiments.svbnn_simulations",
     "bnnlib.experiments.svbnn_mnist",
 ]
