@@ -1,8 +1,9 @@
 """LeNet-5 on MNIST of Atanov et al. (2019), papers/004 section 1.2: error, likelihood and entropy on unknown images.
 
 The published unknown images are notMNIST's letters, which are not available here: Fashion-MNIST's clothes stand in.
-Batch size, optimizer, learning rate and dropout are the published ones. The book profile trains for 5 epochs (6 with
-dropout) in place of 50, six networks and three with dropout, and keeps 5,000 training images for the temperatures.
+Batch size, optimizer, learning rate and dropout are the published ones. The book profile is made for a CPU: it trains
+for 5 epochs in place of 50, six networks and three with dropout, in bfloat16, in which the 100 draws of each dropout
+network are scored too. 5,000 training images are kept for the temperatures.
 """
 
 from __future__ import annotations
@@ -31,8 +32,9 @@ def _smoke() -> list[Cell]:
 
 
 def _book() -> list[Cell]:
-    settings = {"bfloat16": True, "bfloat16_scores": False, "chunk": 50, "batches": 3_400}
-    return _cells(_COMMON | _MNIST | settings, {"BN": 6, "DO": 3}, {"BN": 5, "DO": 6})
+    settings = _COMMON | _MNIST | {"bfloat16": True, "batches": 3_400}
+    plain = _cells(settings | {"bfloat16_scores": False, "chunk": 50}, {"BN": 6}, {"BN": 5})
+    return plain + _cells(settings | {"bfloat16_scores": True, "chunk": 200}, {"DO": 3}, {"DO": 5})
 
 
 def _paper() -> list[Cell]:
