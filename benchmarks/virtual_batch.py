@@ -1,6 +1,6 @@
 """Time of naive Monte Carlo over mini-batches against one virtual batch, for the prediction of one object.
 
-`python -m benchmarks.virtual_batch [--json] [--samples 10 50 100] [--batch 128]`
+`python -m benchmarks.virtual_batch [--json] [--samples 10 50 100] [--batch 16 128]`
 
 Naive: each of K draws is a forward pass of a training mini-batch that holds the object, equation (sbn-predictive).
 Virtual: one forward pass of K copies of the object, each with statistics of its own from the fitted r(mu) r(sigma),
@@ -18,6 +18,7 @@ import sys
 import time
 from collections.abc import Callable
 from functools import partial
+from itertools import product
 
 import torch
 from torch import Tensor, nn
@@ -95,7 +96,7 @@ def main(arguments: list[str] | None = None) -> list[dict]:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.virtual_batch", description=__doc__.splitlines()[0])
     parser.add_argument("--json", action="store_true", help="print one JSON list and nothing else on stdout")
     parser.add_argument("--samples", type=int, nargs="+", default=[10, 50, 100], help="draws K")
-    parser.add_argument("--batch", type=int, default=128, help="rows of a training mini-batch")
+    parser.add_argument("--batch", type=int, nargs="+", default=[16, 128], help="rows of a training mini-batch")
     parser.add_argument("--networks", nargs="+", default=list(NETWORKS), choices=list(NETWORKS))
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
@@ -105,11 +106,11 @@ def main(arguments: list[str] | None = None) -> list[dict]:
         f"torch {torch.__version__}, {device}, {torch.get_num_threads()} threads, batches of {options.batch}", file=say
     )
     rows = []
-    for network in options.networks:
-        found = measure(network, options.samples, options.batch, options.rounds, device)
+    for network, batch in product(options.networks, options.batch):
+        found = measure(network, options.samples, batch, options.rounds, device)
         for row in found:
             print(
-                f"{network:20s} K = {row['samples']:4d}  {1e3 * row['naive_s']:8.1f} ms naive, "
+                f"{network:20s} batch {batch:4d}  K = {row['samples']:4d}  {1e3 * row['naive_s']:8.1f} ms naive, "
                 f"{1e3 * row['virtual_s']:6.1f} ms virtual, {row['ratio']:6.1f} times faster "
                 f"(moments once: {1e3 * row['fit_s']:.0f} ms for {FIT_BATCHES} batches)",
                 file=say,
