@@ -1,0 +1,289 @@
+"""The truncated log-normal against quadrature over the whole parameter range: divergence, moments, SNR, gradients."""
+
+import math
+from dataclasses import dataclass
+
+import mpmath
+import numpy as np
+import pytest
+import torch
+
+from bnnlib import functional as bF
+
+NODES, WEIGHTS = np.polynomial.legendre.leggauss(12)
+STEPS = np.array([0.5, 1.0, 2.0, 3.0, 4.5, 6.0, 9.0, 13.0, 18.0, 26.0, 40.0])
+AROUND = np.concatenate([-STEPS[6::-1], [0.0], STEPS[:7]])
+FUNCTIONS = {
+    "kl": bF.truncated_log_normal_kl,
+    "mean": bF.truncated_log_normal_mean,
+    "second": bF.truncated_log_normal_second_moment,
+    "snr": bF.truncated_log_normal_snr,
+}
+
+
+@dataclass
+class Quadrature:
+    """By quantity: the value; derivatives in the mean and in log(scale); what bounds those by Cauchy and Schwarz."""
+
+    value: dict[str, np.ndarray]
+    slope: dict[str, list[np.ndarray]]
+    size: dict[str, list[np.ndarray]]
+
+
+def quadrature(mean, scale, lower=-20.0, upper=0.0) -> Quadrature:
+    """Gauss-Legendre panels around the mode, the nearer end and the modes under the weights theta and theta^2.
+
+    With L = log theta and t = (mode - L) / scale the density is proportional to exp(-h), h = t (t + 2 g) / 2 and
+    g = max((mean - upper) / scale, 0): no large numbers cancel. A derivative of E f in a parameter is the covariance
+    of f with the score, so the derivatives need neither the formulas of the library nor differences.
+    """
+    m, s = (np.asarray(v, dtype=np.float64)[:, None] for v in (mean, scale))
+    x, width = (m - upper) / s, (upper - lower) / s
+    g = np.maximum(x, 0.0)
+    low, high = np.minimum(x, 0.0), np.minimum(width, (m - lower) / s)
+    unit, fine = 1.0 / np.maximum(1.0, g), 1.0 / np.maximum(1.0, np.maximum(g, 2.0 * s))
+    edges = [low, high, 0.0 * x, unit * STEPS, -unit * STEPS, low + fine * STEPS, AROUND - s, AROUND - 2.0 * s]
+    edges = np.sort(np.clip(np.concatenate(edges, axis=1), low, high), axis=1)
+    half = 0.5 * np.diff(edges, axis=1)[:, :, None]
+    t = (edges[:, :-1, None] + half * (1.0 + NODES)).reshape(len(m), -1)
+    h = t * (0.5 * t + g)
+    q = (half * WEIGHTS).reshape(t.shape) * np.exp(-h)
+    z = q.sum(axis=1, keepdims=True)
+    q /= z
+
+    def e(f):
+        return (q * f).sum(axis=1, keepdims=True)
+
+    def centered(f):
+        return f - e(f)
+
+    tilted, top = np.exp(-s * t), np.exp(np.minimum(m, upper))
+    first, second = e(tilted), e(tilted**2)
+    noise = centered(np.expm1(-s * t))  # theta - E theta without the loss of digits where the scale is small
+    variance = e(noise**2)
+    value = {"kl": np.log(width / z) - e(h), "mean": top * first, "second": top**2 * second}
+    value["snr"] = first / np.sqrt(variance)
+    # integrands whose covariance with the score is the derivative
+    parts = {
+        "kl": [-centered(h)],
+        "mean": [top * noise],
+        "second": [top**2 * centered(np.expm1(-2.0 * s * t))],
+        "snr": [value["snr"] * noise / first, -0.5 * value["snr"] * centered(noise**2) / variance],
+    }
+    scores = centered(-t / s), centered(2.0 * h)
+    spread = [np.sqrt(e(score**2)) for score in scores]
+    return Quadrature(
+        {k: v[:, 0] for k, v in value.items()},
+        {k: [sum(e(f * score) for f in fs)[:, 0] for score in scores] for k, fs in parts.items()},
+        {k: [sum(np.sqrt(e(f**2)) * sd for f in fs)[:, 0] for sd in spread] for k, fs in parts.items()},
+    )
+
+
+def closed_forms(m, s, lower=-20.0, upper=0.0):
+    """The published formulas, equations (sbp-kl) to (sbp-snr), in so many digits that their cancellation is harmless.
+
+    Phi(a) - Phi(b) is written as Q(b) - Q(a), because mpmath keeps the digits of erfc near 0 and not near 2.
+    """
+    with mpmath.workdps(80):
+        m, s, lower, upper = map(mpmath.mpf, (float(m), float(s), lower, upper))
+        alpha, beta = (lower - m) / s, (upper - m) / s
+
+        def above(v):
+            return mpmath.erfc(v / mpmath.sqrt(2)) / 2
+
+        z = above(-beta) - above(-alpha)
+        ends = (alpha * mpmath.npdf(alpha) - beta * mpmath.npdf(beta)) / (2 * z)
+        kl = mpmath.log(upper - lower) - mpmath.log(2 * mpmath.pi * mpmath.e) / 2 - mpmath.log(s * z) - ends
+        first, second = (
+            mpmath.exp(k * m + (k * s) ** 2 / 2) * (above(k * s - beta) - above(k * s - alpha)) / z for k in (1, 2)
+        )
+        return dict(zip(FUNCTIONS, (kl, first, second, first / mpmath.sqrt(second - first**2)), strict=True))
+
+
+def whole_range() -> tuple[np.ndarray, np.ndarray]:
+    """mean in [-20, 5], log scale in [-20, 5]: corners, ends of the interval, borders of regions, random points."""
+    rng = np.random.default_rng(0)
+    means = [-20.0, -20 + 1e-9, -19.99, -15.0, -3.0, -0.1, -1e-3, -1e-9, 0.0, 1e-9, 1e-3, 0.1, 1.0, 5.0]
+    logs = [-20.0, -15.0, -10.0, -5.0, -4.0, -3.001, math.log(0.05), -2.99, -1.0, 0.0, 1.0, 2.0, 3.0, 4.0, 5.0]
+    grid = np.array([(m, v) for m in means for v in logs])
+    anywhere = rng.uniform(-20.0, 5.0, (300, 2))
+    # x = (mean - upper) / scale around 0 and on both sides of 30, where asymptotic series take over
+    log_scale = rng.uniform(-20.0, math.log(5.0 / 31.0), 300)
+    x = np.concatenate([rng.uniform(-3.0, 3.0, 100), rng.uniform(29.9, 30.1, 150), rng.uniform(5.0, 31.0, 50)])
+    x[100:104] = 30.0
+    border = np.stack([np.clip(x * np.exp(log_scale), -20.0, 5.0), log_scale], axis=1)
+    mean, log_scale = np.concatenate([grid, anywhere, border]).T
+    return mean, np.exp(log_scale)
+
+
+@pytest.fixture(scope="module")
+def problems():
+    """By dtype the arguments, exact in it, and the quadrature at exactly these."""
+    found = {}
+    for dtype in (torch.float64, torch.float32):
+        mean, scale = (torch.from_numpy(v).to(dtype) for v in whole_range())
+        found[dtype] = mean, scale, quadrature(mean.double().numpy(), scale.double().numpy())
+    return found
+
+
+def test_the_quadrature_is_right_to_twelve_digits_by_closed_forms_in_eighty(problems):
+    mean, scale, reference = problems[torch.float64]
+    for i in range(0, len(mean), 4):
+        for name, exact in closed_forms(mean[i], scale[i]).items():
+            # the divergence of a wide posterior is a difference of terms near 5, hence 1e-13 absolute
+            assert abs(reference.value[name][i] - exact) < 1e-12 * abs(exact) + 1e-13 * (name == "kl"), (name, i)
+
+
+def check_values(name, mean, scale, reference, tolerance, *interval):
+    """Relative errors; of divergences below 1e-4, where the posterior is nearly the prior, relative to 1e-4."""
+    found, exact = FUNCTIONS[name](mean, scale, *interval).detach(), torch.from_numpy(reference.value[name])
+    assert found.dtype == mean.dtype and found.isfinite().all()
+    error = (found.double() - exact).abs() / exact.abs().clamp_min(1e-4 if name == "kl" else 0.0)
+    i = error.argmax()
+    assert error[i] < tolerance, f"{name} at {mean[i]:.17g}, {scale[i]:.17g}: {found[i]:.12g}, not {exact[i]:.12g}"
+
+
+def check_slopes(name, mean, scale, reference, tolerance, *interval):
+    """Errors relative to the bound by Cauchy and Schwarz, because some derivatives cancel to 0."""
+    leaves = mean.clone().requires_grad_(), scale.clone().requires_grad_()
+    found = torch.autograd.grad(FUNCTIONS[name](*leaves, *interval).sum(), leaves)
+    slopes = found[0].double(), found[1].double() * scale.double()
+    # rounding of the terms of size 1 that cancel where the divergence is nearly 0
+    floors = (1e-12 / scale.double(), 1e-12) if name == "kl" else (0.0, 0.0)
+    for kind, ours, exact, size, floor in zip(
+        ("mean", "log scale"), slopes, reference.slope[name], reference.size[name], floors, strict=True
+    ):
+        assert ours.isfinite().all()
+        exact, allowed = torch.from_numpy(exact), tolerance * torch.from_numpy(size) + floor
+        i = ((ours - exact).abs() / allowed).argmax()
+        assert (ours - exact)[i].abs() <= allowed[i], (
+            f"d {name} / d {kind} at {mean[i]:.17g}, {scale[i]:.17g}: {ours[i]:.12g}, not {exact[i]:.12g}"
+        )
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("dtype, tolerance", [(torch.float64, 1e-8), (torch.float32, 1e-6)])
+def test_values_over_the_whole_range(problems, name, dtype, tolerance):
+    """To 1e-8 in float64. In float32 the arguments are exact and the result is rounded once: 1e-6 leaves room."""
+    check_values(name, *problems[dtype], tolerance)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_gradients_over_the_whole_range(problems, name, dtype):
+    check_slopes(name, *problems[dtype], 1e-6)
+
+
+def test_the_closed_form_derivatives_of_the_divergence_are_its_gradient(problems):
+    mean, scale, reference = problems[torch.float64]
+    leaves = mean.clone().requires_grad_(), scale.log().requires_grad_()
+    autograd = torch.autograd.grad(bF.truncated_log_normal_kl(leaves[0], leaves[1].exp()).sum(), leaves)
+    found = bF.truncated_log_normal_kl_grad(mean, scale)
+    for ours, theirs, size in zip(found, autograd, reference.size["kl"], strict=True):
+        # exp(log(scale)) differs from scale in the last digit, which |d^2 KL / d^2| multiplies by up to 1e6
+        assert ((ours - theirs).abs() <= 1e-6 * torch.from_numpy(size)).all()
+    single = bF.truncated_log_normal_kl_grad(mean.float(), scale.float())
+    assert all(d.dtype == torch.float32 and d.isfinite().all() for d in single)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_gradients_are_finite_differences_of_the_values(name):
+    mean = torch.tensor([-20.0, -12.0, -3.0, -0.2, 0.0, 0.3, 2.0, 5.0], dtype=torch.float64) + 1e-3
+    log_scale = torch.tensor([1.0, 0.3, -1.0, -2.5, 0.0, -3.5, 3.0, -1.5], dtype=torch.float64)
+    leaves = mean.requires_grad_(), log_scale.requires_grad_()
+    assert torch.autograd.gradcheck(lambda m, v: FUNCTIONS[name](m, v.exp()), leaves, eps=1e-5, rtol=1e-6, atol=1e-8)
+
+
+@pytest.mark.parametrize("lower, upper", [(-1.0, 0.0), (-3.5, -2.5), (0.0, 1.5), (-30.0, 4.0), (-20.0, 0.5)])
+def test_other_intervals(lower, upper):
+    rng = np.random.default_rng(1)
+    # as wide a scale, in units of the interval, as the published one has; what cancels beyond is lost to rounding
+    widest = 5.0 + math.log((upper - lower) / 20.0)
+    mean, scale = rng.uniform(lower, upper + 5.0, 150), np.exp(rng.uniform(-12.0, widest, 150))
+    reference = quadrature(mean, scale, lower, upper)
+    mean, scale = torch.from_numpy(mean), torch.from_numpy(scale)
+    for name in FUNCTIONS:
+        check_values(name, mean, scale, reference, 1e-8, lower, upper)
+        check_slopes(name, mean, scale, reference, 1e-6, lower, upper)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_a_wide_posterior_is_the_prior(dtype):
+    """(sbp-limit): KL 0, E theta 0.05, SNR 1/3, which the threshold 1 separates from units that carry signal."""
+    mean = torch.tensor([-20.0, -10.0, 0.0, 5.0], dtype=dtype)
+    for scale, tolerance in ((math.exp(5.0), 0.02), (1e4, 1e-5)):  # 1e4: the last correction is (20 / 1e4)^2 / 12
+        wide = torch.full_like(mean, scale)
+        assert (bF.truncated_log_normal_kl(mean, wide).abs() < tolerance**2).all()
+        for function, limit in (
+            (bF.truncated_log_normal_mean, 0.05),
+            (bF.truncated_log_normal_second_moment, 0.025),
+            (bF.truncated_log_normal_snr, 1.0 / 3.0),
+        ):
+            torch.testing.assert_close(function(mean, wide), torch.full_like(mean, limit), rtol=tolerance, atol=0)
+    assert bF.truncated_log_uniform_snr() == pytest.approx(1.0 / 3.0, abs=1e-8)
+
+
+def test_the_published_start_is_almost_no_noise():
+    """mu = 0, log sigma = -5: the start of the published code, with the numbers that the chapter quotes."""
+    start = torch.zeros(1, dtype=torch.float64), torch.full((1,), math.exp(-5.0), dtype=torch.float64)
+    found = {name: function(*start).item() for name, function in FUNCTIONS.items()}
+    assert found["kl"] == pytest.approx(7.27, abs=0.005)
+    assert found["mean"] == pytest.approx(0.9947, abs=1e-4) and found["snr"] == pytest.approx(247, abs=0.5)
+
+
+def test_the_divergence_is_never_negative_and_the_moments_obey_their_order():
+    rng = np.random.default_rng(2)
+    mean, log_scale = (torch.from_numpy(rng.uniform(-20.0, 5.0, 20_000)).float() for _ in range(2))
+    scale = log_scale.exp()
+    assert (bF.truncated_log_normal_kl(mean, scale) >= 0).all()
+    first, second = bF.truncated_log_normal_mean(mean, scale), bF.truncated_log_normal_second_moment(mean, scale)
+    assert ((first >= math.exp(-20.0) * (1 - 1e-6)) & (first <= 1)).all()
+    assert ((second <= first * (1 + 1e-6)) & (second >= first.double().square() * (1 - 1e-6))).all()
+    assert (bF.truncated_log_normal_snr(mean, scale) > 0).all()
+
+
+def naive(mean, scale, lower=-20.0, upper=0.0):
+    """The formulas as published, in the arguments' own precision."""
+    alpha, beta = (lower - mean) / scale, (upper - mean) / scale
+    normal = torch.distributions.Normal(torch.zeros_like(mean), torch.ones_like(mean))
+    z = normal.cdf(beta) - normal.cdf(alpha)
+    ends = (alpha * normal.log_prob(alpha).exp() - beta * normal.log_prob(beta).exp()) / (2 * z)
+    kl = math.log(upper - lower) - 0.5 * math.log(2 * math.pi * math.e) - scale.log() - z.log() - ends
+    first = normal.cdf(scale - alpha) - normal.cdf(scale - beta)
+    second = normal.cdf(2 * scale - alpha) - normal.cdf(2 * scale - beta)
+    moment = torch.exp(mean + scale.square() / 2) / z * first
+    snr = first / torch.sqrt(z * torch.exp(scale.square()) * second - first.square())
+    squares = torch.exp(2 * mean + 2 * scale.square()) / z * second
+    return {"kl": kl, "mean": moment, "second": squares, "snr": snr}
+
+
+@pytest.mark.parametrize(
+    "mean, log_scale, fails",
+    [
+        (0.0, -9.0, {"snr"}),  # the difference under the root is 0 or negative
+        (0.0, 3.0, {"mean", "second", "snr"}),  # exp(sigma^2) overflows
+        (1.0, -2.5, {"kl", "mean", "second", "snr"}),  # Phi underflows: Z = 0
+        (5.0, -20.0, {"kl", "mean", "second", "snr"}),
+    ],
+)
+def test_the_published_formulas_fail_in_float32_where_ours_do_not(mean, log_scale, fails):
+    arguments = torch.tensor([mean]), torch.tensor([log_scale]).exp()
+    broken = {name for name, value in naive(*arguments).items() if not value.isfinite().all()}
+    assert broken == fails
+    reference = quadrature(*(v.double().numpy() for v in arguments))
+    for name, function in FUNCTIONS.items():
+        torch.testing.assert_close(function(*arguments).item(), reference.value[name].item(), rtol=1e-6, atol=0)
+
+
+def test_the_published_formulas_lose_a_large_part_of_the_range_in_float32(problems):
+    mean, scale, _ = problems[torch.float32]
+    lost = {name: (~value.isfinite()).float().mean().item() for name, value in naive(mean, scale).items()}
+    assert all(share > 0.1 for share in lost.values()), lost
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_shapes_and_types_are_the_arguments(name):
+    for shape in ((), (0,), (3,), (2, 3)):
+        for dtype in (torch.float32, torch.float64, torch.bfloat16):
+            value = FUNCTIONS[name](torch.full(shape, -0.5, dtype=dtype), torch.full(shape, 0.25, dtype=dtype))
+            assert value.shape == shape and value.dtype == dtype and value.isfinite().all()

@@ -1,0 +1,252 @@
+"""Draws of the truncated log-normal and its density, against its exact distribution function; the log-uniform prior."""
+
+import math
+from itertools import pairwise
+
+import mpmath
+import numpy as np
+import pytest
+import torch
+from scipy import integrate, stats
+
+from bnnlib import functional as bF
+
+DOUBLE = torch.float64
+# one unit in the last place of log theta at -20, the resolution that a draw can have
+RESOLUTION = 2.0**-48
+
+
+def upper_tail(log_theta, mean, scale, lower=-20, upper=0):
+    """P(log of the noise > log_theta) from erfc, in the digits of mpmath's context."""
+
+    def above(v):
+        return mpmath.erfc(v / mpmath.sqrt(2)) / 2
+
+    near, far, v = ((mean - end) / scale for end in (upper, lower, min(max(log_theta, lower), upper)))
+    return (above(near) - above(v)) / (above(near) - above(far))
+
+
+def expectation(mean, scale, lower=-20, upper=0):
+    """E theta, equation (sbp-mean) as published, in the digits of mpmath's context."""
+
+    def above(v):
+        return mpmath.erfc(v / mpmath.sqrt(2)) / 2
+
+    near, far = (mean - upper) / scale, (mean - lower) / scale
+    tilted = mpmath.exp(mean + scale**2 / 2) * (above(near + scale) - above(far + scale))
+    return tilted / (above(near) - above(far))
+
+
+def posteriors(means, logs) -> tuple[torch.Tensor, torch.Tensor]:
+    mean, log_scale = torch.cartesian_prod(torch.tensor(means, dtype=DOUBLE), torch.tensor(logs, dtype=DOUBLE)).T
+    return mean, log_scale.exp()
+
+
+MEANS = [-20.0, -20 + 1e-9, -19.99, -7.0, -1e-3, 0.0, 1e-9, 1e-3, 1.4713512, 5.0]
+LOG_SCALES = [-20.0, -10.0, -3.015, -1.0, 0.0, 1.0, 3.0, 5.0]
+
+
+def test_a_level_is_the_share_of_the_distribution_above_the_draw():
+    """(sbp-sample) at fixed levels of the upper tail: exact at every mean and scale, no region is left to chance."""
+    mean, scale = posteriors(MEANS, LOG_SCALES)
+    for level in (1e-10, 1e-3, 0.3, 0.7, 1.0 - 1e-6):
+        theta = bF.truncated_log_normal_sample(mean, scale, torch.full_like(mean, level))
+        assert ((theta >= math.exp(-20.0) * (1 - RESOLUTION)) & (theta <= 1.0)).all()
+        with mpmath.workdps(50):
+            for m, s, t in zip(mean.tolist(), scale.tolist(), theta.tolist(), strict=True):
+                m, s, log_theta = mpmath.mpf(m), mpmath.mpf(s), mpmath.log(t)
+                low, high = (upper_tail(log_theta + side, m, s) for side in (RESOLUTION, -RESOLUTION))
+                assert low - 1e-9 <= level <= high + 1e-9, (level, m, s, t)
+
+
+@pytest.mark.parametrize("lower, upper", [(-1.0, 0.0), (-3.0, 2.0), (-40.0, -5.0)])
+def test_levels_of_other_intervals(lower, upper):
+    g = torch.Generator().manual_seed(0)
+    mean = lower + (upper + 3.0 - lower) * torch.rand(60, generator=g, dtype=DOUBLE)
+    scale = torch.exp(-8.0 + 13.0 * torch.rand(60, generator=g, dtype=DOUBLE))
+    level = torch.rand(60, generator=g, dtype=DOUBLE)
+    theta = bF.truncated_log_normal_sample(mean, scale, level, lower, upper)
+    with mpmath.workdps(50):
+        for m, s, u, t in zip(*(v.tolist() for v in (mean, scale, level, theta)), strict=True):
+            found = upper_tail(mpmath.log(t), mpmath.mpf(m), mpmath.mpf(s), lower, upper)
+            # log theta is rounded to 2e-16 of the interval's length, in units of the scale e^-8
+            assert abs(found - u) < 1e-9, (m, s, u, t)
+
+
+@pytest.mark.parametrize("mean, scale", [(-20.0, 0.5), (-9.0, 3.0), (-0.5, 0.3), (0.0, math.exp(-5.0)), (1.0, 0.4)])
+def test_draws_in_single_precision_follow_the_distribution(mean, scale):
+    g = torch.Generator().manual_seed(0)
+    uniform = torch.rand(20_000, generator=g)
+    theta = bF.truncated_log_normal_sample(torch.full_like(uniform, mean), torch.full_like(uniform, scale), uniform)
+    assert theta.dtype == torch.float32
+    exact = stats.truncnorm((-20.0 - mean) / scale, -mean / scale, loc=mean, scale=scale)
+    # a fixed seed: 1e-3 is what one right sampler in a thousand would miss
+    assert stats.kstest(theta.double().log().numpy(), exact.cdf).pvalue > 1e-3
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_extreme_levels_and_parameters_give_finite_draws_and_gradients(dtype):
+    mean, scale = (v.to(dtype) for v in posteriors(MEANS, LOG_SCALES))
+    for level in (0.0, 1e-30, 1e-7, 0.5, 1.0 - 6e-8, 1.0):
+        leaves = mean.clone().requires_grad_(), scale.clone().requires_grad_()
+        theta = bF.truncated_log_normal_sample(*leaves, torch.full_like(mean, level))
+        assert theta.dtype == dtype and ((theta >= 2.06e-9) & (theta <= 1.0)).all()
+        for slope in torch.autograd.grad(theta.sum(), leaves):
+            assert slope.isfinite().all(), level
+
+
+def test_reparameterisation_gradients_are_those_of_the_quantile():
+    """d log theta = -(dT / d parameter) / (dT / d log theta) with the tail T in 50 digits, differenced numerically."""
+    mean, scale = posteriors([-20.0, -19.99, -7.0, -0.01, 0.0, 0.01, 1.4713512, 5.0], [-3.015, -1.0, 0.0, 1.0, 5.0])
+    for level in (1e-3, 0.4, 0.95):
+        leaves = mean.clone().requires_grad_(), scale.clone().requires_grad_()
+        theta = bF.truncated_log_normal_sample(*leaves, torch.full_like(mean, level))
+        slopes = torch.autograd.grad(theta.log().sum(), leaves)
+        with mpmath.workdps(50):
+            for m, s, t, *ours in zip(*(v.tolist() for v in (mean, scale, theta, *slopes)), strict=True):
+                place = mpmath.log(t), mpmath.mpf(m), mpmath.mpf(s)
+                d_log, d_mean, d_scale = (
+                    mpmath.diff(upper_tail, place, tuple(int(i == k) for i in range(3))) for k in range(3)
+                )
+                for found, exact in zip(ours, (-d_mean / d_log, -d_scale / d_log), strict=True):
+                    # a difference of terms of size 1 and (v, up to 30 here), to 1e-8 of them
+                    assert abs(found - exact) < 1e-8 * (1 + abs(exact) + abs(m / s)), (level, m, s, found, exact)
+
+
+def all_levels() -> tuple[torch.Tensor, torch.Tensor]:
+    """Levels and weights whose weighted sums are integrals over (0, 1), also of what bends sharply at the ends."""
+    end = 10.0 ** np.arange(-13.0, 0.0)
+    edges = np.concatenate([[0.0], end, [0.3, 0.5, 0.7], 1.0 - end[::-1], [1.0]])
+    nodes, weights = np.polynomial.legendre.leggauss(20)
+    half = 0.5 * np.diff(edges)[:, None]
+    level = edges[:-1, None] + half * (1.0 + nodes)
+    return torch.from_numpy(level.ravel()), torch.from_numpy((half * weights).ravel())
+
+
+@pytest.mark.parametrize(
+    "mean, log_scale",
+    [
+        *((-20.0, -20.0), (-20.0, 2.0), (-19.99, -4.0), (-7.0, -10.0), (-7.0, 0.0), (-1.0, 1.0), (0.0, -5.0)),
+        *((0.0, 5.0), (0.5, -4.0), (1.4713512, -3.015), (3.0, -15.0), (5.0, -20.0), (5.0, 0.0), (5.0, 5.0)),
+    ],
+)
+def test_gradients_over_all_levels_average_to_the_gradient_of_the_mean(mean, log_scale):
+    level, weight = all_levels()
+    leaves = torch.tensor(mean, dtype=DOUBLE).requires_grad_(), torch.tensor(log_scale, dtype=DOUBLE).requires_grad_()
+    each = (leaf.expand(len(level)) for leaf in (leaves[0], leaves[1].exp()))
+    average = (weight * bF.truncated_log_normal_sample(*each, level)).sum()
+    found = torch.autograd.grad(average, leaves)
+    with mpmath.workdps(60):
+
+        def of_logarithm(m, v):
+            return expectation(m, mpmath.exp(v))
+
+        place = mpmath.mpf(mean), mpmath.mpf(log_scale)
+        exact = of_logarithm(*place), *(mpmath.diff(of_logarithm, place, order) for order in ((1, 0), (0, 1)))
+    assert average.item() == pytest.approx(float(exact[0]), rel=1e-7)
+    for ours, theirs in zip(found, exact[1:], strict=True):
+        # where the noise has died the derivatives are as small as 1e-18: the sampler keeps 1e-12 of the draw
+        assert abs(ours.item() - float(theirs)) < 1e-6 * abs(float(theirs)) + 1e-12 * float(exact[0]), (ours, theirs)
+
+
+@pytest.mark.parametrize("mean, scale", [(-20.0, 0.2), (-8.0, 2.0), (0.0, 0.05), (0.0, 100.0), (2.0, 0.3), (5.0, 1.0)])
+def test_the_density_integrates_to_one(mean, scale):
+    def of_log(value):
+        density = bF.truncated_log_normal_log_density(
+            torch.tensor(math.exp(value), dtype=DOUBLE),
+            torch.tensor(mean, dtype=DOUBLE),
+            torch.tensor(scale, dtype=DOUBLE),
+        )
+        return math.exp(density.item() + value)
+
+    mode = min(max(mean, -20.0), 0.0)
+    edges = sorted({-20.0, 0.0, *(min(max(mode + k * scale, -20.0), 0.0) for k in (-8, -3, -1, -0.2, 0, 1, 3, 8))})
+    # the ends themselves lie inside only up to a rounding of exp and log
+    total = sum(integrate.quad(of_log, a, b, epsrel=1e-10)[0] for a, b in pairwise(edges) if b > a)
+    assert total == pytest.approx(1.0, abs=1e-8)
+
+
+def test_the_density_over_the_whole_range_and_outside():
+    mean, scale = posteriors(MEANS, LOG_SCALES)
+    theta = bF.truncated_log_normal_sample(mean, scale, torch.full_like(mean, 0.4))
+    theta = theta.clamp(math.exp(-20.0) * (1 + 1e-12), 1.0)
+    found = bF.truncated_log_normal_log_density(theta, mean, scale)
+    assert found.isfinite().all()
+    with mpmath.workdps(50):
+        for m, s, t, ours in zip(*(v.tolist() for v in (mean, scale, theta, found)), strict=True):
+            place = mpmath.log(t), mpmath.mpf(m), mpmath.mpf(s)
+            exact = mpmath.log(-mpmath.diff(upper_tail, place, (1, 0, 0))) - place[0]
+            # log theta is rounded to its last digit: times the slope of the log density that is the error allowed
+            slope = abs((place[0] - m) / s**2) + 1
+            assert abs(ours - exact) < 1e-8 + 2.0 * RESOLUTION * slope, (m, s, t, ours, exact)
+    outside = torch.tensor([math.exp(-20.1), 1.0001, 5.0])
+    assert (bF.truncated_log_normal_log_density(outside, torch.zeros(3), torch.ones(3)) == -math.inf).all()
+
+
+def test_the_log_density_ratio_averages_to_the_divergence():
+    """KL = E log q(theta) - E log p(theta): four functions of the library, each written down on its own."""
+    level, weight = all_levels()
+    for m, s in ((-3.0, 0.5), (0.0, 0.1), (1.0, 2.0), (-20.0, 5.0)):
+        mean, scale = torch.full_like(level, m), torch.full_like(level, s)
+        theta = bF.truncated_log_normal_sample(mean, scale, level)
+        inside = theta.clamp(math.exp(-20.0) * (1 + 1e-14), 1.0)  # the lower end itself is outside by a rounding
+        ratio = bF.truncated_log_normal_log_density(inside, mean, scale) - bF.truncated_log_uniform_log_density(inside)
+        found = (weight * ratio).sum().item()
+        assert found == pytest.approx(bF.truncated_log_normal_kl(mean[0], scale[0]).item(), rel=1e-7)
+
+
+@pytest.mark.parametrize("lower, upper", [(-20.0, 0.0), (-1.0, 0.0), (-3.0, 2.0)])
+def test_the_log_uniform_prior(lower, upper):
+    level = torch.linspace(0.0, 1.0, 5, dtype=DOUBLE)
+    theta = bF.truncated_log_uniform_sample(level, lower, upper)
+    torch.testing.assert_close(theta.log(), lower + (upper - lower) * level, rtol=1e-13, atol=1e-13)
+    inner = theta[1:-1]
+    density = bF.truncated_log_uniform_log_density(inner, lower, upper).exp()
+    torch.testing.assert_close(density * inner, torch.full_like(inner, 1.0 / (upper - lower)), rtol=1e-13, atol=0)
+    outside = torch.tensor([math.exp(lower - 0.1), math.exp(upper + 0.1)])
+    assert (bF.truncated_log_uniform_log_density(outside, lower, upper) == -math.inf).all()
+    moments = [bF.truncated_log_uniform_moment(k, lower, upper) for k in (1, 2, 3)]
+    for order, found in enumerate(moments, 1):
+        exact = integrate.quad(lambda v, k=order: np.exp(k * v), lower, upper, epsrel=1e-12)[0] / (upper - lower)
+        assert found == pytest.approx(exact, rel=1e-10)
+    snr = moments[0] / math.sqrt(moments[1] - moments[0] ** 2)
+    assert bF.truncated_log_uniform_snr(lower, upper) == pytest.approx(snr, rel=1e-12)
+    # the posterior of a huge scale
+    wide = torch.tensor(0.0, dtype=DOUBLE), torch.tensor(1e5, dtype=DOUBLE), lower, upper
+    assert bF.truncated_log_normal_snr(*wide).item() == pytest.approx(snr, rel=1e-6)
+
+
+ALL = [bF.truncated_log_normal_kl, bF.truncated_log_normal_kl_grad, bF.truncated_log_normal_mean]
+ALL += [bF.truncated_log_normal_second_moment, bF.truncated_log_normal_snr]
+ALL.append(lambda m, s, *ends: bF.truncated_log_normal_sample(m, s, torch.full_like(m, 0.5), *ends))
+ALL.append(lambda m, s, *ends: bF.truncated_log_normal_log_density(torch.full_like(m, 0.5), m, s, *ends))
+
+
+@pytest.mark.parametrize("function", ALL)
+def test_bad_arguments_are_refused(function):
+    good = torch.zeros(2)
+    for bad in (0.0, -1.0, math.nan, math.inf):
+        with pytest.raises(ValueError, match=r"scale is .*finite and above 0"):
+            function(good, torch.tensor([1.0, bad]))
+    with pytest.raises(ValueError, match=r"mean goes down to -20\.5.*lower = -20"):
+        function(torch.tensor([0.0, -20.5]), torch.ones(2))
+    with pytest.raises(ValueError, match="NaN is refused"):
+        function(torch.tensor([0.0, math.nan]), torch.ones(2))
+    for lower, upper in ((-0.5, 0.0), (0.0, -20.0), (-math.inf, 0.0), (-20.0, math.nan), (-20.0, math.inf)):
+        with pytest.raises(ValueError, match=r"at least 1 apart.*lower=-20, upper=0"):
+            function(good, torch.ones(2), lower, upper)
+
+
+def test_bad_arguments_of_the_prior_are_refused():
+    one = torch.ones(1)
+    for call in (
+        lambda *ends: bF.truncated_log_uniform_sample(one, *ends),
+        lambda *ends: bF.truncated_log_uniform_log_density(one, *ends),
+        lambda *ends: bF.truncated_log_uniform_moment(1, *ends),
+        bF.truncated_log_uniform_snr,
+    ):
+        for ends in ((-0.5, 0.0), (0.0, -20.0), (-math.inf, 0.0), (math.nan, 0.0)):
+            with pytest.raises(ValueError, match="at least 1 apart"):
+                call(*ends)
+    with pytest.raises(ValueError, match="order is 0"):
+        bF.truncated_log_uniform_moment(0)

@@ -1,0 +1,240 @@
+"""Structured Bayesian Pruning as a layer: shared noise, modes, generators, copies, types, errors."""
+
+import copy
+import io
+import math
+import pickle
+
+import pytest
+import torch
+from scipy import stats
+from torch import nn
+
+from bnnlib import functional as bF
+from bnnlib import nn as bnn
+
+LAYER = bnn.StructuredBayesianPruning
+
+
+def generator(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def spread(num_units=6, dim=1, *, dtype=torch.float64, **settings) -> nn.Module:
+    """A layer whose units run from almost no noise (kept) to almost the prior (pruned)."""
+    layer = LAYER(num_units, dim, dtype=dtype, **settings)
+    with torch.no_grad():
+        layer.location.copy_(torch.linspace(0.3, -6.0, num_units))
+        layer.log_scale.copy_(torch.linspace(-4.0, 2.0, num_units))
+    return layer
+
+
+@pytest.mark.parametrize(
+    "shape, dim",
+    [
+        ((4, 6), 1),
+        ((4, 6), -1),
+        ((6,), -1),
+        ((6,), 0),
+        ((6, 5), 0),
+        ((4, 6, 3, 5), 1),
+        ((4, 6, 3, 5), -3),
+        ((2, 3, 6), 2),
+    ],
+)
+def test_all_rows_and_positions_share_one_noise_per_unit(shape, dim):
+    layer, x = spread(dim=dim), torch.rand(shape, dtype=torch.float64) + 0.5
+    output = layer(x, generator(1))
+    assert output.shape == x.shape
+    theta = (output / x).movedim(dim, 0).reshape(6, -1)
+    torch.testing.assert_close(theta, layer.draw(generator(1))[:, None].expand_as(theta), rtol=1e-12, atol=0)
+    assert len(theta[:, 0].unique()) == 6 and not torch.equal(layer(x), layer(x))
+
+
+def test_the_draw_is_the_function_at_levels_of_the_generator():
+    for dtype in (torch.float32, torch.float64):
+        layer = spread(40, dtype=dtype)
+        level = torch.empty(40, dtype=torch.float64).uniform_(generator=generator(1))
+        expected = bF.truncated_log_normal_sample(layer.location.detach(), layer.log_scale.detach().exp(), level)
+        # in float32 the layer takes the exponential of log_scale in double precision, this test does not
+        tolerance = 2e-6 if dtype == torch.float32 else 1e-12
+        torch.testing.assert_close(layer.draw(generator(1)), expected, rtol=tolerance, atol=0)
+
+
+@pytest.mark.parametrize("location, log_scale", [(0.0, -5.0), (-3.0, 0.5), (1.0, -0.5), (-20.0, 2.0)])
+def test_draws_follow_the_posterior(location, log_scale):
+    n, scale = 20_000, math.exp(log_scale)
+    layer = LAYER(n, initial_location=location, initial_scale=scale)
+    theta = layer.draw(generator(2)).detach().double()
+    exact = stats.truncnorm((-20.0 - location) / scale, -location / scale, loc=location, scale=scale)
+    # a fixed seed: 1e-3 is what one right sampler in a thousand would miss
+    assert stats.kstest(theta.log().numpy(), exact.cdf).pvalue > 1e-3
+    assert abs(theta.mean() - layer.mean()[0]) < 5 * theta.std() / n**0.5
+    assert (layer.mean()[0] / theta.std()).item() == pytest.approx(layer.signal_to_noise()[0].item(), rel=0.1)
+
+
+def test_modes():
+    layer, x = spread(), torch.randn(5, 6, dtype=torch.float64, generator=generator(1))
+    location, scale = layer.location.detach(), layer.log_scale.detach().exp()
+    mean, snr = bF.truncated_log_normal_mean(location, scale), bF.truncated_log_normal_snr(location, scale)
+    torch.testing.assert_close(layer.mean(), mean, rtol=1e-12, atol=0)
+    torch.testing.assert_close(layer.signal_to_noise(), snr, rtol=1e-12, atol=0)
+    kept = snr > 1.0
+    assert 0 < kept.sum() < 6 and torch.equal(layer.active(), kept) and layer.num_active() == kept.sum()
+    for mode in (layer.train(), layer.eval()):
+        assert not torch.equal(mode(x), mode(x))
+        with bnn.mean_weights(layer):
+            torch.testing.assert_close(mode(x), x * mean, rtol=1e-12, atol=0)
+            with bnn.sample_weights(layer):
+                assert not torch.equal(mode(x), mode(x))
+        with bnn.selected_weights(layer):
+            output = mode(x)
+            torch.testing.assert_close(output, x * mean * kept, rtol=1e-12, atol=0)
+            assert (output[:, ~kept] == 0).all() and torch.equal(layer.selected() == 0, ~kept)
+    assert layer.weight_mode == "sample"
+
+
+def test_the_threshold_is_strict_and_of_the_ratio():
+    layer = spread()
+    ratios = layer.signal_to_noise().tolist()
+    for threshold in ratios:
+        layer.threshold = threshold
+        assert layer.num_active() == sum(ratio > threshold for ratio in ratios)
+    assert spread(threshold=0.0).num_active() == 6 and spread(threshold=1e6).num_active() == 0
+    prior = LAYER(3, initial_scale=math.exp(5.0))
+    torch.testing.assert_close(prior.signal_to_noise(), torch.full((3,), 1 / 3), rtol=1e-2, atol=0)
+    assert prior.num_active() == 0 and LAYER(3).num_active() == 3
+
+
+def test_held_weights_are_one_draw_for_all_calls():
+    layer, x = spread(), torch.randn(5, 6, dtype=torch.float64)
+    with bnn.held_weights(layer, generator(1)):
+        first = layer(x)
+        assert torch.equal(torch.cat([layer(row[None]) for row in x]), first)
+        with bnn.held_weights(layer, generator(2)):
+            assert not torch.allclose(layer(x), first)
+        assert torch.equal(layer(x), first)
+    assert layer._held is None and not torch.equal(layer(x), first)
+
+
+def test_a_generator_makes_draws_repeatable_and_leaves_the_global_one_alone():
+    layer, x = spread(), torch.randn(5, 6, dtype=torch.float64)
+    before = torch.get_rng_state()
+    with bnn.use_generator(generator(4)):
+        first = layer(x)
+    with bnn.use_generator(generator(4)):
+        assert torch.equal(layer(x), first) and not torch.equal(layer(x), first)
+    with bnn.use_generator(generator(8)):
+        assert torch.equal(layer(x, generator(4)), first)  # the argument wins
+    assert torch.equal(torch.get_rng_state(), before)
+    with pytest.raises(ValueError, match=r"generator lives on cpu, but the weights are on meta"):
+        LAYER(6, device="meta")(torch.empty(2, 6, device="meta"), generator())
+
+
+def network(**settings) -> nn.Sequential:
+    torch.manual_seed(0)
+    layers = [spread(dim=-1, **settings), nn.Linear(6, 4), nn.Tanh(), spread(4, kl_weight=5.0), nn.Linear(4, 2)]
+    return nn.Sequential(*layers).double()
+
+
+def test_state_and_copies_are_exact_even_between_forward_and_backward():
+    model, x = network(), torch.randn(7, 6, dtype=torch.float64)
+    assert set(model[0].state_dict()) == {"location", "log_scale"}
+    loss = model(x).square().mean()  # a pass is open: its graph must not hinder the copies
+    copies = [copy.deepcopy(model), pickle.loads(pickle.dumps(model)), network(threshold=2.0)]
+    buffer = io.BytesIO()
+    torch.save(model.state_dict(), buffer)
+    buffer.seek(0)
+    copies[2].load_state_dict(torch.load(buffer, weights_only=True))
+    (loss + bnn.kl_gradient(model)).backward()
+    expected = bnn.predict(model, x, 2, generator=generator(4))
+    with torch.no_grad():
+        for p in model.parameters():
+            p.zero_()
+    for other in copies:
+        assert torch.equal(bnn.predict(other, x, 2, generator=generator(4)), expected)
+        assert all(p.grad is None for p in other.parameters())
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+def test_types(dtype):
+    layer, x = LAYER(6, dtype=dtype), torch.randn(4, 6, dtype=dtype)
+    assert all(p.dtype == dtype for p in layer.parameters()) and layer(x).dtype == dtype
+    assert {layer.mean().dtype, layer.signal_to_noise().dtype, layer.kl_divergence().dtype} == {dtype}
+    (layer(x).sum() + bnn.kl_gradient(layer)).backward()
+    assert all(p.grad.dtype == dtype and p.grad.isfinite().all() for p in layer.parameters())
+    before = layer.double().log_scale.detach().clone()
+    assert torch.equal(layer.float().double().log_scale, before.float().double())
+    assert layer.float()(torch.randn(4, 6, dtype=torch.bfloat16)).dtype == torch.bfloat16  # the input decides
+
+
+def test_autocast_and_channels_last():
+    model = nn.Sequential(nn.Conv2d(3, 6, 3), spread(dtype=torch.float32)).to(memory_format=torch.channels_last)
+    x = torch.randn(2, 3, 8, 8).contiguous(memory_format=torch.channels_last)
+    output = model(x)
+    assert output.is_contiguous(memory_format=torch.channels_last)
+    with bnn.held_weights(model, generator(1)):
+        plain = model(x.contiguous())
+        torch.testing.assert_close(model(x), plain)
+        with torch.autocast("cpu", torch.bfloat16):
+            lower = model(x)
+        assert lower.dtype == torch.bfloat16
+        # eight bits of the products
+        torch.testing.assert_close(lower.float(), plain, rtol=0.05, atol=0.02)
+    with torch.autocast("cpu", torch.bfloat16):
+        loss = model(x).float().square().mean()
+    (loss + bnn.kl_gradient(model)).backward()
+    assert all(p.grad.dtype == torch.float32 and p.grad.isfinite().all() for p in model.parameters())
+
+
+def test_predictions_are_one_function_of_the_posterior_each():
+    model, x = network(), torch.randn(7, 6, dtype=torch.float64)
+    draws = bnn.predict(model, torch.cat([x, x]), 4, chunk_size=5, generator=generator(1))
+    assert draws.shape == (4, 14, 2) and not torch.allclose(draws[0], draws[1])
+    torch.testing.assert_close(draws[:, :7], draws[:, 7:], rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "settings, message",
+    [
+        ({"num_units": 0}, "num_units is 0"),
+        ({"kl_weight": -1.0}, "kl_weight is -1"),
+        ({"kl_weight": math.inf}, "kl_weight is inf"),
+        ({"threshold": math.nan}, "threshold is nan"),
+        ({"lower": -0.5}, "at least 1 apart"),
+        ({"upper": math.inf}, "at least 1 apart"),
+        ({"initial_location": 5.5}, r"initial_location is 5\.5.*\[-20, 5\].*published start is 0"),
+        ({"initial_location": -20.5}, r"initial_location is -20\.5"),
+        ({"initial_location": math.nan}, "initial_location is nan"),
+        ({"initial_scale": 0.0}, "initial_scale is 0"),
+        ({"initial_scale": -1.0}, "initial_scale is -1"),
+        # beyond the clamp the gradient is 0: such a layer would never move
+        ({"initial_scale": 1e-9}, "initial_scale is 1e-09"),
+        ({"initial_scale": 200.0}, "initial_scale is 200"),
+    ],
+)
+def test_bad_settings_are_refused(settings, message):
+    with pytest.raises(ValueError, match=message):
+        LAYER(**{"num_units": 3, **settings})
+
+
+@pytest.mark.parametrize("shape, dim", [((4, 5), 1), ((6, 5), 1), ((6,), 1), ((6,), -2), ((), 0)])
+def test_an_input_of_another_width_is_refused(shape, dim):
+    with pytest.raises(ValueError, match=rf"input has shape .*dimension {dim} must have 6 units"):
+        LAYER(6, dim)(torch.zeros(shape))
+
+
+def test_what_shows_and_what_counts_as_random_weights():
+    layer = LAYER(3, kl_weight=5.0)
+    assert repr(layer) == "StructuredBayesianPruning(3, dim=1, threshold=1, kl_weight=5)"
+    assert isinstance(layer, bnn.StochasticLayer) and not isinstance(layer, bnn.BayesianLayer)
+    model = nn.Sequential(bnn.SparseVDLinear(3, 3), layer)
+    assert bnn.bayesian_layers(model) == [model[0], layer]
+    assert bnn.sparsity(model) == bnn.sparsity(model[0]) and bnn.unit_sparsity(model) == 100.0
+    torch.testing.assert_close(bnn.kl_divergence(model), model[0].kl_divergence() + layer.kl_divergence())
+    with pytest.raises(ValueError, match=r"no layer with random weights.*unit_sparsity"):
+        bnn.sparsity(nn.Sequential(nn.Linear(3, 3), layer))
+    for parameter in layer.parameters():
+        parameter.data.fill_(2.0)
+    layer.reset_parameters()
+    assert (layer.location == 0).all() and torch.allclose(layer.log_scale, torch.full((3,), -5.0))

@@ -1,0 +1,239 @@
+"""Gradients of unit noise: the divergence on both of its paths, joint draws, clamping, compiled steps."""
+
+import contextlib
+import copy
+
+import pytest
+import torch
+from torch import nn
+
+from bnnlib import functional as bF
+from bnnlib import nn as bnn
+
+LAYER = bnn.StructuredBayesianPruning
+
+
+def generator(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def spread(num_units=6, dim=1, *, dtype=torch.float64, **settings) -> nn.Module:
+    """A layer whose units run from almost no noise (kept) to almost the prior (pruned)."""
+    layer = LAYER(num_units, dim, dtype=dtype, **settings)
+    with torch.no_grad():
+        layer.location.copy_(torch.linspace(0.3, -6.0, num_units))
+        layer.log_scale.copy_(torch.linspace(-4.0, 2.0, num_units))
+    return layer
+
+
+@pytest.mark.parametrize("kl_weight", [1.0, 10.0, 0.0])
+def test_the_divergence_is_the_weighted_sum_over_units_by_differences_too(kl_weight):
+    layer = spread(kl_weight=kl_weight)
+    arguments = layer.location.detach(), layer.log_scale.detach().exp()
+    torch.testing.assert_close(layer.kl_divergence(), kl_weight * bF.truncated_log_normal_kl(*arguments).sum())
+    layer.kl_divergence().backward()
+    step = 1e-5
+    for name, parameter in layer.named_parameters():
+        for i in range(6):
+            sides = []
+            for sign in (step, -step):
+                other = copy.deepcopy(layer)
+                with torch.no_grad():
+                    getattr(other, name)[i] += sign
+                sides.append(other.kl_divergence().item())
+            # the error of central differences with this step in float64
+            assert parameter.grad[i].item() == pytest.approx((sides[0] - sides[1]) / (2 * step), rel=1e-6, abs=1e-7)
+
+
+def network(**settings) -> nn.Sequential:
+    torch.manual_seed(0)
+    layers = [spread(dim=-1, **settings), nn.Linear(6, 4), nn.Tanh(), spread(4, kl_weight=5.0), nn.Linear(4, 2)]
+    return nn.Sequential(*layers).double()
+
+
+def total(model, run):
+    model.zero_grad(set_to_none=True)
+    with bnn.use_generator(generator(3)):
+        run()
+    return [None if p.grad is None else p.grad.clone() for p in model.parameters()]
+
+
+def test_the_token_of_a_pass_carries_the_gradient_of_the_divergence_in_any_order():
+    model, x = network(), torch.randn(7, 6, dtype=torch.float64, generator=generator(1))
+
+    def nll():
+        return model(x).sin().mean()
+
+    def accumulated():
+        nll().backward()
+        nll().backward()
+        (bnn.kl_gradient(model) / 10).backward()
+
+    def before_the_pass():
+        divergence = bnn.kl_gradient(model) / 10
+        (nll() + nll() + divergence).backward()
+
+    def separately():
+        loss = nll() + nll()
+        (bnn.kl_gradient(model) / 10).backward(retain_graph=True)
+        loss.backward()
+
+    def halves():
+        loss = nll() + nll()
+        loss = loss + bnn.kl_gradient(model) / 20
+        (loss + bnn.kl_gradient(model) / 20).backward()
+
+    expected = total(model, lambda: (nll() + nll() + bnn.kl_divergence(model) / 10).backward())
+    together = total(model, lambda: (nll() + nll() + bnn.kl_gradient(model) / 10).backward())
+    assert bnn.kl_gradient(model).item() == 0.0
+    assert all(g.abs().max() > 1e-6 for g in expected)
+    for found in (together, *(total(model, run) for run in (accumulated, before_the_pass, separately, halves))):
+        for ours, theirs in zip(found, expected, strict=True):
+            torch.testing.assert_close(ours, theirs, rtol=1e-10, atol=1e-13)
+
+
+def test_all_layers_draw_together_as_each_would_alone():
+    model, x = network(), torch.randn(7, 6, dtype=torch.float64, generator=generator(1))
+    first, second = model[0], model[3]
+    level = torch.empty(10, dtype=torch.float64).uniform_(generator=generator(3))
+    expected = [
+        bF.truncated_log_normal_sample(layer.location.detach(), layer.log_scale.detach().exp(), part)
+        for layer, part in zip((first, second), level.split((6, 4)), strict=True)
+    ]
+    with bnn.use_generator(generator(3)), bnn.drawn_together(model):
+        for layer, theta in zip((first, second), expected, strict=True):
+            torch.testing.assert_close(
+                layer(torch.ones(1, len(theta), dtype=torch.float64)), theta[None], rtol=1e-12, atol=0
+            )
+        inside = model(x)
+        assert torch.equal(model(x), inside)
+    assert first._held is None and second._held is None and not torch.equal(model(x), inside)
+
+    def joint(objective):
+        def run():
+            with bnn.drawn_together(model):
+                output = model(x)
+            (output.sin().mean() + objective(model) / 10).backward()
+
+        return total(model, run)
+
+    for ours, theirs in zip(joint(bnn.kl_gradient), joint(bnn.kl_divergence), strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-10, atol=1e-13)
+    with pytest.raises(KeyError), bnn.drawn_together(model):
+        raise KeyError
+    assert first._held is None
+
+
+def test_drawing_together_leaves_other_modes_and_kinds_alone():
+    model, x = network(), torch.randn(7, 6, dtype=torch.float64)
+    # another interval, another type, fixed parameters, a layer that the pass does not reach
+    model[3] = spread(4, lower=-10.0, kl_weight=5.0)
+    model.append(spread(2, dtype=torch.float32, learn_location=False))
+    model.unused = nn.ModuleList([spread(3)])
+    model.forward = lambda v: nn.Sequential(*list(model)[:6])(v)
+
+    def run(context, objective):
+        def step():
+            with context():
+                output = model(x)
+            (output.sin().mean() + objective(model) / 10).backward()
+
+        return total(model, step)
+
+    ours, theirs = (
+        run(lambda: bnn.drawn_together(model), objective) for objective in (bnn.kl_gradient, bnn.kl_divergence)
+    )
+    assert sum(g is None for g in theirs) == 1
+    for a, b in zip(ours, theirs, strict=True):
+        assert (a is None and b is None) or torch.allclose(a, b, rtol=1e-6, atol=1e-13)
+    with bnn.held_weights(model, generator(1)):
+        first = model(x)
+        with bnn.drawn_together(model):
+            assert torch.equal(model(x), first)
+        assert torch.equal(model(x), first)
+    with bnn.mean_weights(model):
+        first = model(x)
+        with bnn.drawn_together(model):
+            assert torch.equal(model(x), first)
+    with bnn.drawn_together(nn.Linear(2, 2)):
+        pass
+
+
+def test_the_token_is_dropped_once_the_parameters_have_changed():
+    model, x = network(), torch.randn(7, 6, dtype=torch.float64)
+    model(x)
+    with torch.no_grad():
+        for p in model.parameters():
+            p.mul_(1.1)
+    noise = [p for name, p in model.named_parameters() if "location" in name or "log_scale" in name]
+    ours = torch.autograd.grad(bnn.kl_gradient(model), noise)
+    for a, b in zip(ours, torch.autograd.grad(bnn.kl_divergence(model), noise), strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-12, atol=1e-14)
+
+
+def test_a_fixed_location_gets_no_gradient_and_the_scale_the_same():
+    x = torch.randn(7, 6, dtype=torch.float64)
+    free, fixed = network(), network(learn_location=False)
+    assert not fixed[0].location.requires_grad and fixed[0].log_scale.requires_grad
+    for objective in (bnn.kl_gradient, bnn.kl_divergence):
+        a, b = (total(m, lambda m=m, f=objective: (m(x).sin().mean() + f(m) / 10).backward()) for m in (free, fixed))
+        assert b[0] is None and a[0] is not None
+        for ours, theirs in zip(b[1:], a[1:], strict=True):
+            torch.testing.assert_close(ours, theirs, rtol=1e-10, atol=1e-13)
+    for p in fixed.parameters():
+        p.requires_grad_(False)
+    assert not (fixed(x).sum() + bnn.kl_gradient(fixed)).requires_grad
+
+
+def test_parameters_act_clamped_and_get_no_gradient_outside():
+    inside = spread(4)
+    with torch.no_grad():
+        inside.location.copy_(torch.tensor([-20.0, 5.0, -1.0, -1.0]))
+        inside.log_scale.copy_(torch.tensor([-1.0, -1.0, -20.0, 5.0]))
+    outside = copy.deepcopy(inside)
+    with torch.no_grad():
+        outside.location.add_(torch.tensor([-3.0, 3.0, 0.0, 0.0]))
+        outside.log_scale.add_(torch.tensor([0.0, 0.0, -3.0, 3.0]))
+    assert torch.equal(inside.draw(generator(1)), outside.draw(generator(1)))
+    assert inside.kl_divergence() == outside.kl_divergence()
+    assert torch.equal(inside.signal_to_noise(), outside.signal_to_noise())
+    assert torch.equal(inside.mean(), outside.mean())
+    x = torch.ones(1, 4, dtype=torch.float64)
+    for objective in (lambda m: m(x).sum() + bnn.kl_gradient(m), lambda m: m.kl_divergence(), lambda m: m.mean().sum()):
+        ours, theirs = (total(m, lambda m=m, f=objective: f(m).backward()) for m in (outside, inside))
+        for k, out in ((0, torch.tensor([True, True, False, False])), (1, torch.tensor([False, False, True, True]))):
+            assert (ours[k][out] == 0).all() and torch.equal(ours[k][~out], theirs[k][~out])
+            assert theirs[k].isfinite().all()
+
+
+@pytest.mark.slow
+def test_compiled_steps_equal_eager_steps():
+    model, x = nn.Sequential(spread(dim=-1), nn.Linear(6, 1)).double(), torch.randn(7, 6, dtype=torch.float64)
+    torch.compiler.reset()
+    compiled = torch.compile(model, backend="aot_eager")
+
+    def step(module, context):
+        def run():
+            with context(model):
+                output = module(x)
+            (output.square().mean() + bnn.kl_gradient(model) / 10).backward()
+
+        return total(model, run)
+
+    for context in (contextlib.nullcontext, bnn.drawn_together):
+        for ours, theirs in zip(step(compiled, context), step(model, context), strict=True):
+            # fused kernels round differently
+            torch.testing.assert_close(ours, theirs, rtol=1e-9, atol=1e-12)
+    assert not torch.equal(compiled(x), compiled(x))
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_cuda_round_trip_and_step():
+    model, x = network(), torch.randn(7, 6, dtype=torch.float64)
+    with bnn.selected_weights(model):
+        expected = model(x)
+        torch.testing.assert_close(model.cuda()(x.cuda()).cpu(), expected, rtol=1e-9, atol=1e-12)
+    with bnn.use_generator(torch.Generator("cuda").manual_seed(0)):
+        (model(x.cuda()).square().mean() + bnn.kl_gradient(model) / 10).backward()
+    assert all(p.is_cuda and p.grad.isfinite().all() for p in model.parameters())
+    assert all(p.grad.abs().max() > 0 for p in model.parameters())

@@ -1,0 +1,155 @@
+"""Noise put on the units of networks that exist: where it lands, what it leaves alone, what it refuses."""
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+
+from bnnlib import models
+from bnnlib import nn as bnn
+
+NOISE = bnn.StructuredBayesianPruning
+
+
+def names(model) -> list[str]:
+    return [name for name, _ in model.named_children()]
+
+
+def lenet(**settings):
+    plain = models.lenet5_caffe(generator=torch.Generator().manual_seed(0))
+    return plain, bnn.insert_unit_noise(plain, after=["conv2"], before=["conv2", "fc1", "fc2"], **settings)
+
+
+def test_neighbors_in_a_sequential():
+    plain, noisy = lenet()
+    expected = "conv1 pool1 relu1 conv2_input_noise conv2 conv2_noise pool2 relu2 flatten fc1_input_noise fc1 relu3 "
+    assert names(noisy) == [*expected.split(), "fc2_input_noise", "fc2"]
+    assert bnn.unit_counts(noisy) == {
+        "conv2_input_noise": (20, 20),
+        "conv2_noise": (50, 50),
+        "fc1_input_noise": (800, 800),
+        "fc2_input_noise": (500, 500),
+    }
+    assert bnn.unit_sparsity(noisy) == 100.0
+    # the order of the calls does not matter, and a noise stands where its layer is
+    assert names(bnn.insert_unit_noise(plain, before=["fc1"])).index("fc1_input_noise") == names(plain).index("fc1")
+    assert names(bnn.insert_unit_noise(plain, after=["fc2"]))[-1] == "fc2_noise"
+
+
+def test_the_network_is_copied_and_its_function_kept():
+    plain, noisy = lenet(initial_scale=1e-6)
+    assert not any(isinstance(m, NOISE) for m in plain.modules())
+    assert not {id(p) for p in plain.parameters()} & {id(p) for p in noisy.parameters()}
+    x = torch.randn(3, 1, 28, 28)
+    # E theta = 1 - sigma sqrt(2 / pi) at mu = 0: the noise that is left, four layers deep
+    torch.testing.assert_close(noisy(x), plain(x), rtol=1e-4, atol=1e-5)
+    missing, unexpected = noisy.load_state_dict(models.lenet5_caffe().state_dict(), strict=False)
+    assert not unexpected and len(missing) == 8 and all("_noise." in key for key in missing)
+    noisy.load_state_dict(copy.deepcopy(noisy).state_dict())
+
+
+def test_settings_go_to_every_noise():
+    settings = {"kl_weight": 5.0, "threshold": 2.0, "lower": -10.0, "initial_scale": 0.1, "learn_location": False}
+    _, noisy = lenet(**settings)
+    for layer in bnn.bayesian_layers(noisy):
+        assert (layer.kl_weight, layer.threshold, layer.lower, layer.initial_scale) == (5.0, 2.0, -10.0, 0.1)
+        assert not layer.location.requires_grad
+    with pytest.raises(TypeError, match="kl_wait"):
+        lenet(kl_wait=5.0)
+    with pytest.raises(ValueError, match="threshold is nan"):
+        lenet(threshold=float("nan"))
+
+
+def test_units_are_channels_of_images_and_features_of_rows():
+    plain = nn.Sequential(
+        nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.Flatten(), nn.Linear(36, 5), nn.BatchNorm1d(5), nn.Linear(5, 2)
+    ).double()
+    noisy = bnn.insert_unit_noise(plain.eval(), after=["1", "4"], before=["0", "3"])
+    assert names(noisy) == ["0_input_noise", "0", "1", "1_noise", "2", "3_input_noise", "3", "4", "4_noise", "5"]
+    layers = bnn.bayesian_layers(noisy)
+    assert [layer.num_units for layer in layers] == [3, 4, 36, 5]
+    assert all(p.dtype == torch.float64 for p in noisy.parameters())
+    assert not any(layer.training for layer in layers)
+    assert noisy(torch.randn(2, 3, 5, 5, dtype=torch.float64)).shape == (2, 2)
+    mlp = bnn.insert_unit_noise(models.mlp((7, 6, 5)), after=["0"], before=["0", "2"])
+    assert mlp(torch.randn(2, 3, 7)).shape == (2, 3, 5)  # features are the last dimension
+
+
+def test_pruned_units_are_zero_for_the_layer_behind_them():
+    """So that they can be taken out exactly: nothing that the next layer does with them matters."""
+    _, noisy = lenet()
+    with torch.no_grad():
+        for layer in bnn.bayesian_layers(noisy):
+            layer.log_scale[::2] = 4.0
+    assert bnn.unit_counts(noisy) == {
+        "conv2_input_noise": (10, 20),
+        "conv2_noise": (25, 50),
+        "fc1_input_noise": (400, 800),
+        "fc2_input_noise": (250, 500),
+    }
+    assert bnn.unit_sparsity(noisy) == 50.0
+    x = torch.randn(3, 1, 28, 28)
+    with bnn.selected_weights(noisy), torch.no_grad():
+        expected = noisy(x)
+        noisy.conv2.weight[:, ::2] = 1e3
+        noisy.fc1.weight[:, ::2] = 1e3
+        noisy.fc2.weight[:, ::2] = 1e3
+        assert torch.equal(noisy(x), expected)
+        noisy.fc2.weight[:, 1::2] = 1e3
+        assert not torch.equal(noisy(x), expected)
+
+
+def test_layers_of_residual_blocks_are_wrapped():
+    plain = models.resnet(8, width=4, generator=torch.Generator().manual_seed(0)).eval()
+    places = ["layer1.0.bn1", "layer2.0.conv1", "layer2.0.downsample.1"]
+    noisy = bnn.insert_unit_noise(plain, after=places, before=["fc"], initial_scale=1e-6)
+    assert bnn.unit_counts(noisy) == {
+        "layer1.0.bn1.noise": (4, 4),
+        "layer2.0.conv1.noise": (8, 8),
+        "layer2.0.downsample.1_noise": (8, 8),
+        "fc.noise": (16, 16),
+    }
+    assert names(noisy.fc) == ["noise", "layer"] and names(noisy.layer1[0].bn1) == ["layer", "noise"]
+    x = torch.randn(2, 3, 8, 8)
+    torch.testing.assert_close(noisy(x), plain(x), rtol=1e-4, atol=1e-5)
+    (noisy.train()(x).square().mean() + bnn.kl_gradient(noisy)).backward()
+    assert all(p.grad is not None and p.grad.isfinite().all() for p in noisy.parameters())
+
+
+def test_random_weights_and_noise_in_one_network():
+    both = bnn.insert_unit_noise(bnn.to_bayesian(models.mlp((6, 5, 3)), "sparse_vd"), before=["0", "2"])
+    assert bnn.unit_counts(both) == {"0_input_noise": (6, 6), "2_input_noise": (5, 5)}
+    parts = [layer.kl_divergence() for layer in bnn.bayesian_layers(both)]
+    assert len(parts) == 4
+    torch.testing.assert_close(bnn.kl_divergence(both), sum(parts))
+    assert 0.0 <= bnn.sparsity(both) <= 100.0
+    assert bnn.predict(both, torch.randn(4, 6), 3).shape == (3, 4, 3)
+
+
+@pytest.mark.parametrize(
+    "places, message",
+    [
+        ({}, r"no layer is named.*after=\[\.\.\.\] or before=\[\.\.\.\]"),
+        ({"after": ["conv3"]}, r"no layer 'conv3'\. The model has conv1, pool1"),
+        ({"after": [""]}, "no layer ''"),
+        (
+            {"after": ["relu1"]},
+            r"'relu1' is a ReLU.*number of units is not known.*StructuredBayesianPruning\(num_units",
+        ),
+        ({"before": ["flatten"]}, "'flatten' is a Flatten"),
+        ({"after": ["fc1", "fc1"]}, "names a layer twice"),
+        ({"before": ["fc1", "fc1"]}, "names a layer twice"),
+    ],
+)
+def test_places_that_cannot_take_noise_are_refused(places, message):
+    with pytest.raises(ValueError, match=message):
+        bnn.insert_unit_noise(models.lenet5_caffe(), **places)
+
+
+def test_networks_without_noise_have_no_units_to_count():
+    for count in (bnn.unit_counts, bnn.unit_sparsity):
+        with pytest.raises(ValueError, match=r"Sequential has no StructuredBayesianPruning layer.*insert_unit_noise"):
+            count(models.lenet5_caffe())
+        with pytest.raises(ValueError, match="insert_unit_noise"):
+            count(bnn.to_bayesian(nn.Linear(2, 2)))
