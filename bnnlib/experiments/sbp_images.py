@@ -4,7 +4,8 @@ All methods start from the same dense network of a replicate, "Original", and en
 its test error, its units, and its costs next to those of the dense network are what is reported. Where a method has
 several candidates (strengths of a penalty), each is trained, and the smallest network is taken that costs at most
 `TOLERANCE` points on held-out training images. Test images are looked at once, at the end. Nothing is
-fine-tuned after pruning.
+fine-tuned after pruning, except for SSL, whose penalty shrinks the weights that stay as well: it ends after half of
+the epochs, and the groups that are 0 by then are held.
 """
 
 from __future__ import annotations
@@ -98,9 +99,11 @@ def _build(cell: Cell, candidate: dict[str, Any], dense: nn.Module) -> nn.Module
 
 def _candidate(cell: Cell, candidate: dict[str, Any], dense: nn.Module, data: Split, device, stages: Stages):
     model = _build(cell, candidate, dense).to(device)
-    lasso = [GroupLasso(model, candidate["strength"])] if "strength" in candidate else []
-    units = [UnitCurve()] if "kl_weights" in candidate else []
     params = cell.params | candidate
+    steps = -(-len(data["train"][0]) // params["batch_size"])
+    # the second half trains the groups that are left, without the penalty
+    lasso = [GroupLasso(model, params["strength"], steps * params["epochs"] // 2)] if "strength" in params else []
+    units = [UnitCurve()] if "kl_weights" in params else []
     with frozen_statistics(model):
         run = _fit(model, data, params, device, 92_000 + cell.replicates[0], stages, [*lasso, *units])
     small = compress(model, data["train"][0][:2])

@@ -56,11 +56,11 @@ def _smoke() -> list[Cell]:
 
 
 def _book() -> list[Cell]:
-    epochs = {"SBP": 30, "SparseVD": 30, "SSL": 15}
-    methods = _methods(epochs, [1.75] * 3, [1e-5, 2e-5, 4e-5], 100.0)
+    epochs = {"SBP": 30, "SparseVD": 20, "SSL": 12}
+    methods = _methods(epochs, [1.75] * 3, [3e-5, 6e-5, 1e-4], 100.0)
     dense = _cells("LeNet-500-300", _IMAGES, False, 15, methods, dict.fromkeys(methods, 3))
-    epochs = {"SBP": 14, "SparseVD": 14, "SSL": 8}
-    methods = _methods(epochs, [45.0, 45.0, 1.0, 1.0], [1e-5, 2e-5, 4e-5], 100.0)
+    epochs = {"SBP": 14, "SparseVD": 10, "SSL": 8}
+    methods = _methods(epochs, [45.0, 45.0, 1.0, 1.0], [5e-5, 1e-4, 2e-4], 100.0)
     counts = {"Original": 3, "SBP": 3, "SparseVD": 1, "SSL": 1, "SBP, fixed mu": 1}
     return dense + _cells("LeNet-5", _IMAGES, True, 12, methods, counts)
 

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from bnnlib._checks import check_non_negative
+from bnnlib._checks import check_count, check_non_negative
 from bnnlib.training import Callback
 
 
@@ -64,26 +64,35 @@ class GroupLasso(Callback):
     `compress` then finds dead units without a threshold. (A penalty in the loss, as Wen et al. have it, leaves small
     weights that are cut off by one.) Groups of rows and of columns overlap, and are shrunk one after the other.
 
+    The penalty makes all weights too small, not only those that go. With `last_step` it ends there: groups that are 0
+    by then are held, and the others are trained on without it.
+
     Args:
         model: the deterministic network that is trained.
         strength: of the penalty, next to the mean loss.
+        last_step: the optimizer step after which nothing is shrunk any more; None shrinks to the end.
 
     Raises:
-        ValueError: strength is negative, or the model has no linear or convolutional layer.
+        ValueError: strength is negative, last_step below 1, or the model has no linear or convolutional layer.
     """
 
-    def __init__(self, model: nn.Module, strength: float) -> None:
+    def __init__(self, model: nn.Module, strength: float, last_step: int | None = None) -> None:
         self.groups = list(_groups(model))
         self.strength = float(check_non_negative("strength", strength))
+        self.last_step = None if last_step is None else check_count("last_step", last_step)
+        self.kept: list[Tensor] = []  # of each entry of `groups`, once the shrinking is over
 
     @torch.no_grad()
     def on_step(self, run: Any) -> None:
-        """Shrink all groups.
+        """Shrink all groups, or after `last_step` hold those at 0.
 
         Raises:
             ValueError: the optimizer is not SGD: with step sizes of its own for every weight, as Adam has, the shrunk
                 groups would minimize something else.
         """
+        if self.last_step is not None and run.step > self.last_step:
+            self._hold()
+            return
         group = run.optimizer.param_groups[0]
         if "momentum" not in group:
             raise ValueError(
@@ -97,3 +106,17 @@ class GroupLasso(Callback):
             norms = _norms(weight, dim)
             # the floor is for groups that are 0 already
             weight.mul_((1.0 - shrunk / norms.clamp_min(1e-30)).clamp_min_(0.0))
+        if run.step == self.last_step:
+            self.kept = [_norms(weight, dim) > 0 for weight, dim in self.groups]
+
+    def _hold(self) -> None:
+        for (weight, _), kept in zip(self.groups, self.kept, strict=True):
+            weight.mul_(kept)
+
+    def state_dict(self) -> dict[str, Any]:
+        """The groups that are kept, once the shrinking is over."""
+        return {"kept": self.kept}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Take over what `state_dict` gave."""
+        self.kept = [kept.to(weight.device) for kept, (weight, _) in zip(state["kept"], self.groups, strict=False)]

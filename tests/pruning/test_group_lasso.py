@@ -12,9 +12,9 @@ from bnnlib.pruning.group_lasso import GroupLasso, group_lasso_penalty
 from bnnlib.training import fit
 
 
-def run_at(rate: float, momentum: float = 0.0) -> SimpleNamespace:
+def run_at(rate: float, momentum: float = 0.0, step: int = 1) -> SimpleNamespace:
     """As much of a run as the callback looks at."""
-    return SimpleNamespace(optimizer=SimpleNamespace(param_groups=[{"lr": rate, "momentum": momentum}]))
+    return SimpleNamespace(step=step, optimizer=SimpleNamespace(param_groups=[{"lr": rate, "momentum": momentum}]))
 
 
 def test_the_penalty_is_that_of_rows_and_columns_written_out():
@@ -69,7 +69,7 @@ def test_momentum_does_not_change_where_training_ends():
             optimizer.zero_grad()
             (0.5 * (layer.weight - 1.0).square()).sum().backward()
             optimizer.step()
-            callback.on_step(SimpleNamespace(optimizer=optimizer))
+            callback.on_step(SimpleNamespace(step=1, optimizer=optimizer))
         ends.append(layer.weight.detach())
     torch.testing.assert_close(
         ends[0], torch.full((2, 1), 0.75), rtol=0, atol=1e-3
@@ -105,11 +105,30 @@ def test_training_finds_the_inputs_that_matter():
     assert {2, 7} <= kept[0.01] and len(kept[0.01]) <= 6
 
 
+def test_after_the_last_step_dead_groups_are_held_and_the_others_are_free():
+    model = mlp((4, 3, 2), generator=torch.Generator().manual_seed(4))
+    with torch.no_grad():
+        model[0].weight[:, 2] = 1e-6
+    callback = GroupLasso(model, 0.1, last_step=5)
+    callback.on_step(run_at(0.01, step=5))
+    assert model[0].weight[:, 2].eq(0).all()
+    resumed = GroupLasso(model, 0.1, last_step=5)
+    resumed.load_state_dict(callback.state_dict())
+    for one in (callback, resumed):
+        with torch.no_grad():
+            model[0].weight.add_(1.0)  # as a step of the optimizer
+        before = model[0].weight.detach().clone()
+        one.on_step(run_at(0.01, step=6))
+        assert model[0].weight[:, 2].eq(0).all()
+        others = [0, 1, 3]
+        assert torch.equal(model[0].weight[:, others], before[:, others])
+
+
 def test_what_it_refuses():
     with pytest.raises(ValueError, match="strength is -1"):
         GroupLasso(mlp((4, 3, 2)), -1.0)
     model = mlp((4, 3, 2))
-    adam = SimpleNamespace(optimizer=torch.optim.Adam(model.parameters()))
+    adam = SimpleNamespace(step=1, optimizer=torch.optim.Adam(model.parameters()))
     with pytest.raises(ValueError, match=r"needs torch\.optim\.SGD, .* not Adam"):
         GroupLasso(model, 1.0).on_step(adam)
     with pytest.raises(ValueError, match="ReLU has no linear or convolutional layer"):
