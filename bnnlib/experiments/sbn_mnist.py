@@ -2,8 +2,8 @@
 
 The published unknown images are notMNIST's letters, which are not available here: Fashion-MNIST's clothes stand in.
 Batch size, optimizer, learning rate and dropout are the published ones. The book profile is made for a CPU: four
-networks of 5 epochs and two with dropout of 4 in place of six of 50, in bfloat16, in which the 100 draws of each dropout
-network are scored too. 5,000 training images are kept for the temperatures.
+networks of 5 epochs and two with dropout of 4, in place of six of 50, trained in bfloat16, in which the 100 draws of
+each dropout network are scored too. 5,000 training images are kept for the temperatures.
 """
 
 from __future__ import annotations
