@@ -27,6 +27,7 @@ _SUPPORTED = (
 )
 
 
+@torch.inference_mode(False)
 @torch.no_grad()
 def compress(model: nn.Module, example: Tensor, *, select_below: float = 0.9) -> nn.Module:
     """A physically smaller copy for inference, equal to the network of the active weights and units.
@@ -63,7 +64,7 @@ def compress(model: nn.Module, example: Tensor, *, select_below: float = 0.9) ->
     check_probability("select_below", select_below)
     if example.dim() < 2 or len(example) == 0:
         raise ValueError(f"example has shape {tuple(example.shape)}, but it must be rows of inputs: (n, ...).")
-    example = example[:2]
+    example = example[:2].clone()
     plain = plain_network(model, example)
     small = copy.deepcopy(plain)
     units = Units(small, example)
@@ -85,6 +86,7 @@ def deterministic_layers(model: nn.Module) -> nn.Module:
     Raises:
         TypeError, ValueError: as for `compress`.
     """
+    _check_weights(model)
     selected = {name: layer.selected() for name, layer in model.named_modules() if isinstance(layer, BayesianLayer)}
     model = to_deterministic(model)
     for name, values in selected.items():
@@ -109,6 +111,16 @@ def _plain_norm(layer: _BatchNorm) -> _BatchNorm:
     return plain
 
 
+def _check_weights(model: nn.Module) -> None:
+    for name, module in model.named_modules():
+        if isinstance(module, (nn.Linear, nn.Conv2d)) and module._parameters.get("weight") is None:
+            raise ValueError(
+                f"{name or 'the model'} is a {type(module).__name__} whose weight is computed, by a pruning hook or "
+                "weight norm. Make it permanent first, with torch.nn.utils.prune.remove(layer, 'weight') or "
+                "torch.nn.utils.parametrize.remove_parametrizations(layer, 'weight')."
+            )
+
+
 def _check_layers(model: nn.Module) -> None:
     owners: dict[nn.Parameter, str] = {}
     for name, module in model.named_modules():
@@ -121,11 +133,6 @@ def _check_layers(model: nn.Module) -> None:
                     f"{'parameters' if own else 'draws'} belong to which unit. Supported are {_SUPPORTED}."
                 )
             continue
-        if isinstance(module, (nn.Linear, nn.Conv2d)) and module._parameters.get("weight") is None:
-            raise ValueError(
-                f"{shown} whose weight is computed by a pruning hook or weight norm. Make it permanent first, with "
-                "torch.nn.utils.prune.remove(layer, 'weight') or remove_weight_norm."
-            )
         if isinstance(module, _BatchNorm) and module.running_mean is None:
             raise ValueError(
                 f"{shown} with track_running_stats=False, whose output depends on the other rows of the batch: a unit "

@@ -24,11 +24,11 @@ class SelectedLinear(nn.Linear):
 
     def __init__(self, layer: nn.Linear, index: Tensor) -> None:
         bias = layer.bias is not None
-        super().__init__(len(index), layer.out_features, bias, layer.weight.device, layer.weight.dtype)
+        super().__init__(len(index), layer.out_features, bias, device="meta")  # without initial values to draw
         self.features = layer.in_features
-        self.weight = nn.Parameter(layer.weight.detach()[:, index].clone())
+        self.weight = nn.Parameter(layer.weight.detach()[:, index].clone(), layer.weight.requires_grad)
         if bias:
-            self.bias = nn.Parameter(layer.bias.detach().clone())
+            self.bias = nn.Parameter(layer.bias.detach().clone(), layer.bias.requires_grad)
         self.register_buffer("index", index.to(layer.weight.device))
         self.train(layer.training)
 

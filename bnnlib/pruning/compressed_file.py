@@ -106,6 +106,11 @@ def load_compressed(path: str | os.PathLike, template: nn.Module) -> nn.Module:
         model.load_state_dict(state)
     except (ValueError, RuntimeError) as error:
         raise ValueError(f"{path} is of another network than this {type(template).__name__}: {error}") from error
+    for name, module in model.named_modules():
+        if isinstance(module, SelectedLinear) and not bool(
+            (0 <= module.index).all() & (module.index < module.features).all()
+        ):
+            raise ValueError(f"{path} is damaged: {name} picks inputs outside its {module.features} features.")
     return model.eval()
 
 
