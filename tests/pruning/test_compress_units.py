@@ -1,0 +1,269 @@
+"""Which units leave: dead, constant and unread ones, and what keeps a unit; and which networks are refused."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.nn.utils import prune
+
+from bnnlib import nn as bnn
+from bnnlib.models import lenet5_caffe, mlp
+from bnnlib.pruning import SelectedLinear, compress
+
+
+def seeded(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def run(model, *shape):
+    """Compress in float64, check that the outputs are the same, and return the small network."""
+    model = model.double().eval()
+    x = torch.randn(9, *shape, generator=seeded(1)).double()
+    small = compress(model, x)
+    with torch.no_grad():
+        torch.testing.assert_close(small(x), model(x), rtol=1e-11, atol=1e-11)
+    return small
+
+
+def convolutions(padding=0, mode="zeros", pool=None):
+    torch.manual_seed(0)
+    first = nn.Conv2d(2, 6, 3)
+    second = nn.Conv2d(6, 4, 3, padding=padding, padding_mode=mode)
+    middle = [nn.ReLU()] if pool is None else [nn.ReLU(), pool]
+    return nn.Sequential(first, *middle, second, nn.ReLU(), nn.Flatten(), nn.LazyLinear(3))
+
+
+@torch.no_grad()
+def lazy(model, *shape):
+    model(torch.zeros(1, *shape))
+    return model
+
+
+@pytest.mark.parametrize("padding", [0, 1])
+@pytest.mark.parametrize("mode", ["zeros", "reflect"])
+def test_a_constant_unit_goes_unless_zeros_stand_around_it(padding, mode):
+    model = lazy(convolutions(padding, mode), 2, 9, 9)
+    with torch.no_grad():
+        model[0].weight[:3] = 0.0
+        model[0].bias[:3] = torch.tensor([0.5, -0.5, 0.7])  # relu: 0.5, 0, 0.7
+    small = run(model, 2, 9, 9)
+    stay = 5 if padding and mode == "zeros" else 3  # the unit that is 0 goes in any case
+    assert small[0].out_channels == small[2].in_channels == stay
+
+
+@pytest.mark.parametrize(
+    ("pool", "stay"),
+    [
+        (nn.MaxPool2d(2, padding=1), 3),  # borders of -inf
+        (nn.AvgPool2d(2), 3),
+        (nn.AvgPool2d(3, 1, padding=1), 5),  # borders of 0: the constant 0 alone stays constant
+        (nn.AvgPool2d(3, 1, padding=1, count_include_pad=False), 3),
+        (nn.AdaptiveAvgPool2d(3), 3),
+    ],
+    ids=str,
+)
+def test_constants_through_pooling(pool, stay):
+    model = lazy(convolutions(pool=pool), 2, 9, 9)
+    with torch.no_grad():
+        model[0].weight[:3] = 0.0
+        model[0].bias[:3] = torch.tensor([0.5, -0.5, 0.7])
+    assert run(model, 2, 9, 9)[0].out_channels == stay
+
+
+def test_constants_go_through_batch_norm_and_make_a_bias():
+    torch.manual_seed(0)
+    model = nn.Sequential(
+        nn.Linear(5, 8, bias=False), nn.BatchNorm1d(8), nn.Sigmoid(), nn.Linear(8, 6, bias=False), nn.Linear(6, 2)
+    )
+    with torch.no_grad():
+        model[0].weight[:2] = 0.0  # batch norm makes its shift of it, the sigmoid 0.5 or more
+        model[1].running_mean.normal_()
+        model[1].bias.normal_()
+        model[1].weight[2] = 0.0
+    small = run(model, 5)
+    assert small[0].out_features == small[1].num_features == small[3].in_features == 5
+    assert small[3].bias is not None and model[3].bias is None
+
+
+def test_units_that_nobody_reads_go_back_to_the_first_layer():
+    model = mlp((6, 8, 8, 8, 3), generator=seeded())
+    with torch.no_grad():
+        model[6].weight[:, 2:] = 0.0  # 2 units of the third layer are read ...
+        model[4].weight[:2, 3:] = 0.0  # ... which read 3 of the second, which read 4 of the first
+        model[2].weight[:3, 4:] = 0.0
+    small = run(model, 6)
+    assert [(m.in_features, m.out_features) for m in small[::2]] == [(6, 4), (4, 3), (3, 2), (2, 3)]
+
+
+def test_a_network_that_is_cut_keeps_one_unit():
+    model = lenet5_caffe(generator=seeded())
+    with torch.no_grad():
+        model.conv2.weight.zero_()
+        model.conv2.bias.fill_(-1.0)
+    small = run(model, 1, 28, 28)
+    assert small.conv1.out_channels == small.conv2.out_channels == 1
+    assert not small.fc1.weight.any() and small.fc1.out_features == 1  # only the bias of fc2 counts
+    assert small(torch.randn(5, 1, 28, 28).double()).std(0).max() == 0.0
+
+
+class MobileBlock(nn.Module):
+    def __init__(self, groups):
+        super().__init__()
+        self.expand, self.norm1 = nn.Conv2d(3, 8, 1), nn.BatchNorm2d(8)
+        self.deep, self.norm2 = nn.Conv2d(8, 8, 3, padding=1, groups=groups), nn.BatchNorm2d(8)
+        self.project, self.head = nn.Conv2d(8, 6, 1), nn.Linear(6, 2)
+
+    def forward(self, x):
+        x = F.relu6(self.norm2(self.deep(F.relu6(self.norm1(self.expand(x))))))
+        return self.head(self.project(x).mean([2, 3]))
+
+
+@pytest.mark.parametrize(("groups", "left"), [(8, 5), (2, 8), (1, 5)])
+def test_depthwise_convolutions_lose_channels_and_grouped_ones_keep_them(groups, left):
+    torch.manual_seed(0)
+    model = MobileBlock(groups)
+    with torch.no_grad():
+        model.project.weight[:, :3] = 0.0
+        model.head.weight[:, 0] = 0.0
+    small = run(model, 3, 8, 8)
+    assert small.deep.out_channels == small.project.in_channels == left
+    assert small.expand.out_channels == (5 if groups == 8 else 8)
+    assert small.deep.groups == (5 if groups == 8 else groups)
+    assert small.project.out_channels == 5
+
+
+class Functional(nn.Module):
+    """The same steps as calls, in one of several spellings."""
+
+    def __init__(self, spelling):
+        super().__init__()
+        self.spelling = spelling
+        self.conv, self.fc, self.last = nn.Conv2d(1, 6, 3), nn.Linear(54, 8), nn.Linear(8, 3)
+
+    def forward(self, x):
+        x = F.max_pool2d(torch.relu(self.conv(x)), 2)
+        if self.spelling == "flatten":
+            x = torch.flatten(x, 1)
+        elif self.spelling == "view":
+            x = x.view(x.size(0), -1)
+        elif self.spelling == "reshape":
+            x = x.reshape((x.shape[0], -1))
+        elif self.spelling == "typed in":
+            x = x.view(-1, 54)
+        elif self.spelling == "concatenated":
+            x = torch.cat([x[:, :2].flatten(1), x[:, 2:].flatten(1)], 1)
+        x = F.dropout(x, 0.5, self.training)
+        x = self.fc(x).relu() if self.spelling == "view" else F.leaky_relu(self.fc(x), 0.2)
+        x = 0.5 * x if self.spelling == "flatten" else x * 0.5
+        return F.log_softmax(self.last(x), 1)
+
+
+@pytest.mark.parametrize("spelling", ["flatten", "view", "reshape", "typed in", "concatenated"])
+def test_calls_are_followed_and_what_has_no_rule_keeps_its_units(spelling):
+    torch.manual_seed(0)
+    model = Functional(spelling)
+    with torch.no_grad():
+        model.fc.weight[:, :18] = 0.0  # 2 of 6 channels, at 9 positions each
+        model.last.weight[:, 3:] = 0.0
+    small = run(model, 1, 8, 8)
+    follows = spelling not in ("typed in", "concatenated")
+    assert small.conv.out_channels == (4 if follows else 6)
+    assert (type(small.fc) is SelectedLinear) == (not follows) and small.fc.in_features == 36
+    assert small.fc.out_features == (8 if spelling == "flatten" else 3)  # no rule for 0.5 * x, one for x * 0.5
+
+
+def test_a_few_unread_inputs_are_not_picked_out():
+    model = mlp((20, 6, 3), generator=seeded())
+    with torch.no_grad():
+        model[0].weight[:, 4] = 0.0
+    x = torch.ones(2, 20)
+    assert type(compress(model, x)[0]) is nn.Linear
+    assert compress(model, x, select_below=0.95)[0].index.tolist() == [i for i in range(20) if i != 4]
+    assert "in_features=19, out_features=6, bias=True, features=20" in str(compress(model, x, select_below=1.0)[0])
+    with pytest.raises(ValueError, match="select_below is 90"):
+        compress(model, x, select_below=90)
+
+
+class Own(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.gain = nn.Parameter(torch.ones(3))
+
+    def forward(self, x):
+        return x * self.gain
+
+
+class Branch(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(3, 3)
+
+    def forward(self, x):
+        return self.layer(x) if x.sum() > 0 else x
+
+
+class Draws(nn.Module):
+    def forward(self, x):
+        return x + torch.randn(x.shape)
+
+
+def shared():
+    layer = nn.Linear(3, 3)
+    return nn.Sequential(layer, nn.ReLU(), layer)
+
+
+def tied():
+    model = mlp((3, 3, 3))
+    model[2].weight = model[0].weight
+    return model
+
+
+def hooked():
+    model = mlp((3, 3, 3))
+    prune.l1_unstructured(model[0], "weight", 2)
+    return model
+
+
+@pytest.mark.parametrize(
+    ("model", "error", "message"),
+    [
+        (lambda: nn.Sequential(nn.Linear(3, 3), nn.LSTM(3, 2)), TypeError, r"1 is a LSTM, which cannot.*nn\.Linear"),
+        (lambda: nn.TransformerEncoderLayer(4, 2), TypeError, "self_attn is a MultiheadAttention"),
+        (lambda: nn.Sequential(nn.Linear(3, 3), nn.LayerNorm(3)), TypeError, "1 is a LayerNorm"),
+        (lambda: nn.Sequential(nn.ConvTranspose2d(1, 2, 3)), TypeError, "0 is a ConvTranspose2d"),
+        (lambda: nn.Sequential(nn.Linear(3, 3), Own()), TypeError, "1 is a Own, which cannot be compressed"),
+        (shared, TypeError, "0 is a Linear that runs 2 times"),
+        (tied, TypeError, r"2\.weight is the same tensor as 0\.weight"),
+        (hooked, ValueError, r"0 is a Linear whose weight is computed.*prune\.remove"),
+        (Branch, TypeError, "forward pass of Branch cannot be followed"),
+        (lambda: nn.Sequential(nn.Linear(3, 3), Draws()), RuntimeError, "differs from the masked one.*draw at random"),
+        (lambda: nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3, track_running_stats=False)), ValueError, "1 is a Ba"),
+        (lambda: nn.Linear(7, 2), TypeError, r"on an example of shape \(2, 3\)"),
+    ],
+)
+def test_what_cannot_be_compressed_is_named(model, error, message):
+    with pytest.raises(error, match=f"(?s){message}"):
+        compress(model(), torch.ones(2, 3))
+
+
+def test_an_example_without_rows_is_refused():
+    for example in (torch.ones(3), torch.ones(0, 3)):
+        with pytest.raises(ValueError, match="must be rows of inputs"):
+            compress(nn.Linear(3, 2), example)
+
+
+def test_noise_along_a_dimension_without_units_is_refused():
+    model = nn.Sequential(nn.Conv2d(1, 2, 3), bnn.StructuredBayesianPruning(6, dim=2))
+    with pytest.raises(ValueError, match="1 has noise along dimension 2"):
+        compress(model, torch.ones(2, 1, 8, 8))
+
+
+def test_single_layers_and_networks_without_anything_to_remove():
+    layer = nn.Linear(6, 4)
+    with torch.no_grad():
+        layer.weight[:, ::2] = 0.0
+    small = run(layer, 6)
+    assert type(small) is SelectedLinear and small.index.tolist() == [1, 3, 5]
+    dense = mlp((6, 8, 3), generator=seeded())
+    same = compress(dense, torch.ones(2, 6))
+    assert all(torch.equal(a, b) for a, b in zip(dense.parameters(), same.parameters(), strict=True))
