@@ -260,13 +260,15 @@ def sample_grad(grad: Tensor, scale: Tensor, x: Tensor, end: Tensor, v: Tensor, 
 def truncated_log_normal_sample(
     mean: Tensor, scale: Tensor, uniform: Tensor, lower: float = LOWER, upper: float = UPPER
 ) -> Tensor:
-    """theta by the inverse of its distribution function at `uniform`, equation (sbp-sample); differentiable.
+    """theta above which a share `uniform` of its distribution lies, equation (sbp-sample); differentiable.
 
-    Where Phi underflows the level is inverted through the hazard, so that every mean and scale gives a draw.
+    It is the inverse distribution function at 1 - uniform: near the upper end, where the noise of a unit that carries
+    signal lies, levels of the upper tail keep their digits. Where Phi underflows the level is inverted through the
+    hazard, so that every mean and scale gives a draw.
 
     Args:
         mean, scale: as for `truncated_log_normal_kl`.
-        uniform: levels in (0, 1), the same shape.
+        uniform: levels of the upper tail in (0, 1), the same shape; towards 0 the draw goes to exp(upper).
         lower, upper: the bounds of log theta.
 
     Returns:

@@ -24,9 +24,9 @@ def insert_unit_noise(model: nn.Module, after: Iterable[str] = (), before: Itera
 
     Inside an `nn.Sequential` the noise of layer NAME becomes its neighbor NAME_noise (behind) or NAME_input_noise (in
     front), so that the state_dict of `model` still loads with strict=False; elsewhere the layer is wrapped as
-    nn.Sequential(layer=..., noise=...). Convolutions
-    get noise on channels, linear layers on features. Put it behind bias and batch norm: then a pruned unit is exactly
-    0 for the next layer. (The published code puts it in front of both.)
+    nn.Sequential(input_noise=..., layer=..., noise=...). Convolutions get noise on channels, linear layers on features.
+    Put it behind bias and batch norm: then a pruned unit is exactly 0 for the next layer. (The published code puts it
+    in front of both.)
 
     Args:
         model: any module; it is not changed, its weights are copied.
@@ -35,7 +35,8 @@ def insert_unit_noise(model: nn.Module, after: Iterable[str] = (), before: Itera
             for example their `kl_weight`.
 
     Raises:
-        ValueError: no name is given, a name is unknown or named twice, or its layer has no width to read.
+        ValueError: no name is given, a name is unknown or named twice, its layer has no width to read, is used at
+            several places, is read by a fused kernel, or has noise on that side already.
     """
     model = copy.deepcopy(model)
     after, before = list(after), list(before)
@@ -60,25 +61,44 @@ def _insert(model, modules, name: str, behind: bool, widths: dict, settings: dic
             f"{name!r} is a {type(layer).__name__}, whose number of units is not known. Name a linear, convolutional "
             "or batch norm layer, or build the network with StructuredBayesianPruning(num_units) where you want it."
         )
+    places = sum(child is layer for parent in model.modules() for child in parent._modules.values())
+    if places > 1:
+        raise ValueError(
+            f"{name!r} stands at {places} places of the model, and noise would be inserted at one of them only. Build "
+            "the network with StructuredBayesianPruning where you want it."
+        )
     like = next(layer.parameters(), None)
     place = {} if like is None else {"device": like.device, "dtype": like.dtype}
     dim = -1 if isinstance(layer, nn.Linear) else 1
     noise = StructuredBayesianPruning(width, dim, **place, **settings).train(layer.training)
     path, _, own = name.rpartition(".")
-    parent = modules[path]
-    if not isinstance(parent, nn.Sequential):
-        pair = [("layer", layer), ("noise", noise)]
-        parent._modules[own] = nn.Sequential(OrderedDict(pair if behind else pair[::-1])).train(layer.training)
-        return
+    parent, side = modules[path], "noise" if behind else "input_noise"
+    if isinstance(parent, nn.Sequential):
+        _place_beside(parent, own, f"{own}_{side}", noise, behind)
+    elif isinstance(parent, nn.TransformerEncoderLayer | nn.MultiheadAttention):
+        raise ValueError(
+            f"{name!r} belongs to a {type(parent).__name__}, which reads the weights of its layers without calling "
+            "them, so that noise beside one would be skipped. Put StructuredBayesianPruning around the whole module."
+        )
+    else:
+        wrapper = parent._modules[own]
+        if wrapper is layer:
+            wrapper = nn.Sequential(OrderedDict(layer=layer)).train(layer.training)
+            parent._modules[own] = wrapper
+        _place_beside(wrapper, "layer", side, noise, behind)
+
+
+def _place_beside(parent: nn.Sequential, own: str, key: str, noise: nn.Module, behind: bool) -> None:
+    if key in parent._modules:
+        raise ValueError(
+            f"there is a {key!r} beside {own!r} already, and a second noise would take its place. Change the settings "
+            "of the one that is there, or insert into the network without noise."
+        )
     children = list(parent._modules.items())
     parent._modules.clear()
-    for key, child in children:
-        if key != own:
-            parent._modules[key] = child
-        elif behind:
-            parent._modules.update([(key, child), (f"{key}_noise", noise)])
-        else:
-            parent._modules.update([(f"{key}_input_noise", noise), (key, child)])
+    for name, child in children:
+        both = [(name, child), (key, noise)] if name == own else [(name, child)]
+        parent._modules.update(both if behind else both[::-1])
 
 
 def _noises(model: nn.Module) -> dict[str, StructuredBayesianPruning]:

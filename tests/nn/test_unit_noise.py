@@ -108,9 +108,9 @@ def test_layers_of_residual_blocks_are_wrapped():
         "layer1.0.bn1.noise": (4, 4),
         "layer2.0.conv1.noise": (8, 8),
         "layer2.0.downsample.1_noise": (8, 8),
-        "fc.noise": (16, 16),
+        "fc.input_noise": (16, 16),
     }
-    assert names(noisy.fc) == ["noise", "layer"] and names(noisy.layer1[0].bn1) == ["layer", "noise"]
+    assert names(noisy.fc) == ["input_noise", "layer"] and names(noisy.layer1[0].bn1) == ["layer", "noise"]
     x = torch.randn(2, 3, 8, 8)
     torch.testing.assert_close(noisy(x), plain(x), rtol=1e-4, atol=1e-5)
     (noisy.train()(x).square().mean() + bnn.kl_gradient(noisy)).backward()
@@ -153,3 +153,32 @@ def test_networks_without_noise_have_no_units_to_count():
             count(models.lenet5_caffe())
         with pytest.raises(ValueError, match="insert_unit_noise"):
             count(bnn.to_bayesian(nn.Linear(2, 2)))
+
+
+def test_both_sides_of_a_wrapped_layer():
+    plain = models.resnet(8, width=4).eval()
+    for after, before in ((["layer1.0.conv2"], ["layer1.0.conv2"]), (["fc"], ["fc"])):
+        noisy = bnn.insert_unit_noise(plain, after=after, before=before)
+        assert len(bnn.unit_counts(noisy)) == 2
+        assert noisy(torch.randn(2, 3, 8, 8)).shape == (2, 10)
+
+
+def test_a_second_insertion_keeps_the_first():
+    """Silently replacing trained noise would lose it."""
+    _, noisy = lenet()
+    with torch.no_grad():
+        noisy.conv2_noise.location.fill_(-1.0)
+    more = bnn.insert_unit_noise(noisy, after=["conv1"])
+    assert len(bnn.unit_counts(more)) == 5 and (more.conv2_noise.location == -1.0).all()
+    for again in ({"after": ["conv2"]}, {"before": ["fc1"]}):
+        with pytest.raises(ValueError, match="noise"):
+            bnn.insert_unit_noise(noisy, **again)
+
+
+def test_places_where_noise_would_be_lost_are_refused():
+    shared = torch.nn.Linear(4, 4)
+    with pytest.raises(ValueError, match="2 places"):
+        bnn.insert_unit_noise(torch.nn.Sequential(shared, torch.nn.ReLU(), shared), before=["0"])
+    encoder = torch.nn.TransformerEncoderLayer(8, 2, 16)
+    with pytest.raises(ValueError, match=r"linear2.*TransformerEncoderLayer"):
+        bnn.insert_unit_noise(encoder, before=["linear2"])
