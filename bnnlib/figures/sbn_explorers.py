@@ -124,8 +124,8 @@ def batch_size_in_words(study: BatchSizeStudy, size: int, layer: str) -> str:
     spread = study.statistics[size, layer][1]
     mean = {name: study.entropy[size, name].mean() for name in ("known", "unknown")}
     return (
-        f"Batches of {size}: in {layer} the mean scatters with {spread[0]:.2g} and log sigma with {spread[1]:.2g}. The "
-        f"entropy averages {mean['known']:.2g} nats on known and {mean['unknown']:.2g} on unknown inputs; the area "
+        f"Batches of {size}: in layer {layer} the mean scatters with {spread[0]:.2g}, log sigma with {spread[1]:.2g}. "
+        f"The entropy averages {mean['known']:.2g} nats on known and {mean['unknown']:.2g} on unknown inputs; the area "
         f"under the ROC curve is {area(study, size):.1f} %, without draws {area(study, 0):.1f} %."
     )
 
@@ -167,7 +167,9 @@ def batch_size(study: BatchSizeStudy, size: int, layer: str) -> Figure:
         left.plot(*batches.T, color=REAL, marker="o", ms=3, alpha=0.5, ls="none", label="batches")
         ellipse = center + 2 * spread * np.stack([np.cos(turn), np.sin(turn)], 1)
         left.plot(*ellipse.T, color=FITTED, ls="-", marker="none", label="r, two s.d.")
-        left.set(xlim=reach[:, 0], ylim=reach[:, 1], xlabel="mean μ", ylabel="log σ", title=f"{layer}, one feature")
+        left.set(
+            xlim=reach[:, 0], ylim=reach[:, 1], xlabel="mean μ", ylabel="log σ", title=f"layer {layer}: one feature"
+        )
         left.locator_params(nbins=4)
         looks = line_styles(["known", "unknown"], markers=False)
         for name, look in looks.items():

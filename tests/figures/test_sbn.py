@@ -247,7 +247,7 @@ def test_the_frame_shows_the_batches_and_the_entropies(study):
     assert x[1:] == pytest.approx(study.entropy[16, "unknown"]) and share[-1] == 1.0
     assert f"AUROC {sbn_explorers.area(study, 16):.1f} %" in figure._suptitle.get_text()
     said = sbn_explorers.batch_size_in_words(study, 16, "1")
-    assert said.startswith("Batches of 16: in 1 ") and f"{sbn_explorers.area(study, 16):.1f} %" in said
+    assert said.startswith("Batches of 16: in layer 1 ") and f"{sbn_explorers.area(study, 16):.1f} %" in said
 
 
 def test_axes_stay_where_they_are_and_hold_the_batches(study):
