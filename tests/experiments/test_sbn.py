@@ -8,8 +8,10 @@ import pytest
 import torch
 
 from bnnlib import datasets, experiments, metrics
-from bnnlib.experiments import Cell, Checkpoint, sbn_images
-from bnnlib.nn import bayesian_layers, to_stochastic_batch_norm
+from bnnlib.experiments import Cell, Checkpoint, sbn_cifar5, sbn_images
+from bnnlib.experiments.sbn_matched import run_matched
+from bnnlib.experiments.stages import Stages
+from bnnlib.nn import bayesian_layers, match_moments, predict, to_stochastic_batch_norm
 
 CPU = torch.device("cpu")
 NAMES = ("sbn-mnist", "sbn-cifar5")
@@ -83,6 +85,30 @@ def test_a_killed_cell_resumes_bit_for_bit(name, method, setting, tmp_path, dies
         resumed = sbn_images.run_cell(cell, CPU, Checkpoint(path))
         assert resumed.rows == whole.rows
         assert all(np.array_equal(resumed.arrays[key], value) for key, value in whole.arrays.items())
+
+
+def test_the_control_is_the_same_network_without_the_noise(tmp_path, dies):
+    """Its running statistics give BN's error, and its moments those of SBN: without spread the two agree."""
+    cell = short("sbn-cifar5", sbn_cifar5.MATCHED)
+    control = run_matched(cell, CPU, None)
+    plain = sbn_images.run_cell(short("sbn-cifar5", "BN", "ResNet"), CPU, None)
+    found = values(control, sbn_cifar5.MATCHED)
+    assert found["error_running"] == values(plain, "BN")["error_test"]
+    assert experiments.get("sbn-cifar5").function(cell) is run_matched
+    images = sbn_images.load_images(cell.params, CPU)
+    model = sbn_images.network(cell.params, 0)
+    sbn_images._train(model, images, cell.params, CPU, 0, Stages(None))
+    model = to_stochastic_batch_norm(model)
+    random = torch.Generator().manual_seed(92_000)
+    match_moments(model, sbn_images.training_batches(images, cell.params, cell.params["batches"], random))
+    for layer in bayesian_layers(model):
+        layer.running_mean_variance.zero_()
+        layer.running_log_scale_variance.zero_()
+    draw = predict(model, images["test"].contiguous(memory_format=torch.channels_last), 1)[0]
+    assert 100.0 - metrics.accuracy(draw, images["test_y"]) == pytest.approx(found["error_test"], abs=1e-9)
+    with pytest.raises(dies.Killed):
+        run_matched(cell, CPU, dies(tmp_path / "cell.pt", 2))
+    assert run_matched(cell, CPU, Checkpoint(tmp_path / "cell.pt")).rows == control.rows
 
 
 def test_known_and_unknown_images_are_apart():
