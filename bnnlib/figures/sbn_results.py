@@ -6,7 +6,7 @@ sizes, leaves its panels with the words "not run"; published numbers are open ma
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -21,6 +21,7 @@ EXPERIMENTS = ("sbn-mnist", "sbn-cifar5")
 UNKNOWN = {"LeNet-5": "Fashion-MNIST", "VGG-11": "CIFAR, classes 5–9", "ResNet-18": "CIFAR, classes 5–9"}
 _BASES = {"BN": (PALETTE[3], "o"), "DE": (PALETTE[0], "s"), "DO": (PALETTE[1], "^")}
 METHODS = {"BN": "BN", "SBN": "BN", "DE": "DE", "DE+SBN": "DE", "DO": "DO", "DO+SBN": "DO"}
+CONTROL = "BN, matched"  # the statistics that SBN estimates, without their noise; run for some networks
 PLAIN, SCALED = PALETTE[0], PALETTE[1]
 Arrays = Mapping[tuple[str, str, int, str], np.ndarray]
 
@@ -112,14 +113,14 @@ def entropy_cdf(arrays: Arrays | None = None) -> Figure:
     return fig
 
 
-def _points(panel: Axes, rows: Rows, network: str, metric: str) -> bool:
+def _points(panel: Axes, rows: Rows, network: str, metric: str, methods: Sequence[str]) -> bool:
     """A metric of each method before and after temperature scaling, published values open; True if ours exist."""
     drawn = False
     styles = (("", PLAIN, "o", -0.14), ("_scaled", SCALED, "s", 0.14))
     for suffix, color, marker, aside in styles:
-        table = np.array([cell(rows, network, method, metric + suffix) for method in METHODS], dtype=float)
+        table = np.array([cell(rows, network, method, metric + suffix) for method in methods], dtype=float)
         ours, error, printed = table.T
-        places = np.arange(len(METHODS)) + aside
+        places = np.arange(len(methods)) + aside
         known, listed = np.isfinite(ours), np.isfinite(printed)
         if known.any():
             style = {"color": color, "marker": marker, "ls": "none", "ms": 5.5, "capsize": 2}
@@ -136,7 +137,7 @@ def _scaled_rows(name: str) -> Rows:
     """Rows of the scaled calibration error, which is stored but not one of the measures that tables list."""
     rows = []
     for network in UNKNOWN:
-        for method in METHODS:
+        for method in (*METHODS, CONTROL):
             values = stored_values(name, network, method, "ece_scaled")
             if len(values):
                 error = float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else None
@@ -156,13 +157,16 @@ def calibration(rows: Rows | None = None) -> Figure:
     with style_context():
         fig, axes = figure(2, nrows=len(UNKNOWN), height=2.3)
         for pair, network in zip(axes, UNKNOWN, strict=True):
+            control = any((row["setting"], row["method"]) == (network, CONTROL) for row in rows)
+            methods = ["BN", CONTROL, *list(METHODS)[1:]] if control else list(METHODS)
+            ticks = [name.replace("+", "\n+").replace(", ", "\n") for name in methods]
             for panel, (metric, (title, unit)) in zip(
                 pair, {"nll": ("NLL", "nats"), "ece": ("ECE", "%")}.items(), strict=True
             ):
-                drawn = _points(panel, rows, network, metric)
+                drawn = _points(panel, rows, network, metric, methods)
                 panel.set(title=f"{network}: {title}", ylabel=unit)
-                panel.set_xlim(-0.6, len(METHODS) - 0.4)
-                panel.set_xticks(range(len(METHODS)), [name.replace("+", "\n+") for name in METHODS], fontsize="small")
+                panel.set_xlim(-0.6, len(methods) - 0.4)
+                panel.set_xticks(range(len(methods)), ticks, fontsize="small")
                 if panel.get_lines():
                     panel.set_ylim(0, 1.08 * panel.dataLim.y1)
                 if not drawn:

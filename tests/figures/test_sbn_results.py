@@ -105,6 +105,15 @@ def test_metrics_before_and_after_scaling_stand_side_by_side():
     assert texts(figure).count("not run") == 4  # two networks
 
 
+def test_the_control_has_a_place_where_it_was_run():
+    figure = sbn_results.calibration(
+        [row("ResNet-18", sbn_results.CONTROL, "nll", 0.4), row("VGG-11", "BN", "nll", 0.3)]
+    )
+    ticks = [[text.get_text() for text in figure.axes[panel].get_xticklabels()] for panel in (2, 4)]
+    assert len(ticks[0]) == 6 and ticks[1][:3] == ["BN", "BN\nmatched", "SBN"] and len(ticks[1]) == 7
+    assert heights(figure, 4) == {sbn_results.PLAIN: [0.4]}
+
+
 def test_published_values_stay_when_ours_are_missing_or_too_small():
     rows = [row("VGG-11", "SBN", "nll", None, 0.302), row("VGG-11", "DE", "nll", 0.5, 0.191, profile="smoke")]
     figure = sbn_results.calibration(rows)
@@ -134,4 +143,4 @@ def test_methods_and_networks_are_those_of_the_experiments():
 
     cells = [one for name in sbn_results.EXPERIMENTS for one in experiments.get(name).profiles["book"]()]
     assert {one.setting for one in cells} == set(sbn_results.UNKNOWN)
-    assert {one.method for one in cells} <= set(sbn_results.METHODS)
+    assert {one.method for one in cells} <= {*sbn_results.METHODS, sbn_results.CONTROL}
