@@ -8,6 +8,7 @@ import io
 import json
 import math
 import os
+import re
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -194,6 +195,7 @@ def load_arrays(name: str, profile: str) -> dict[tuple[str, str, int, str], np.n
     with np.load(path, allow_pickle=False) as stored:
         arrays = {}
         for key in stored.files:
-            setting, method, replicate, array = key.rsplit("|", 3)
+            # methods and array names may have bars of their own ("sBNN by |m|"), the replicate is a number
+            setting, method, replicate, array = re.fullmatch(r"([^|]*)\|(.*)\|(\d+)\|(.*)", key).groups()
             arrays[setting, method, int(replicate), array] = stored[key]
     return arrays

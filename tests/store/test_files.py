@@ -153,6 +153,12 @@ def test_arrays_come_back_and_large_ones_are_refused(home):
     assert store.load_result("x")["rows"][0]["value"] == 1.25
 
 
+def test_methods_and_array_names_may_have_bars(home):
+    store.save_result(_result(), {"a|BN|2|SBN|draws": np.arange(2.0), "a|sBNN by |m||0|inclusion_cdf": np.arange(3.0)})
+    loaded = store.load_arrays("x", "smoke")
+    assert set(loaded) == {("a", "BN", 2, "SBN|draws"), ("a", "sBNN by |m|", 0, "inclusion_cdf")}
+
+
 def test_a_result_without_its_parts_is_refused(home):
     with pytest.raises(ValueError, match="missing: \\['provenance'\\]"):
         store.save_result({"experiment": "x", "profile": "smoke", "rows": []})
