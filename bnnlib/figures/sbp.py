@@ -109,7 +109,7 @@ def snr_map(locations: tuple[float, float] = (-20.0, 5.0), log_scales: tuple[flo
         for panel, (name, norm), title in zip(panels, drawn.items(), ("SNR", "KL (nats)"), strict=True):
             values = np.clip(found[name], norm.vmin, norm.vmax)
             mesh = panel.pcolormesh(x, y, values, norm=norm, shading="gouraud", rasterized=True)
-            bar = fig.colorbar(mesh, ax=panel, location="bottom", extend="max" if name == "snr" else "both")
+            bar = fig.colorbar(mesh, ax=panel, location="bottom", extend="both")
             bar.ax.xaxis.set_major_formatter("{x:g}")
             bar.ax.minorticks_off()
             bar.ax.grid(visible=False)
