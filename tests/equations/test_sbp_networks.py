@@ -1,6 +1,7 @@
 """Equations of the chapter on Structured Bayesian Pruning that need a layer or data: noise, bound, gradients."""
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -188,7 +189,7 @@ def test_the_group_lasso_sums_the_lengths_of_filters_and_channels(generator):
     sgd = torch.optim.SGD(two.parameters(), lr=0.1)
     lasso = GroupLasso(two, strength=0.5)
     lasso.groups = lasso.groups[:1]  # the row of the first layer alone
-    lasso.on_step(type("Run", (), {"optimizer": sgd})())
+    lasso.on_step(SimpleNamespace(optimizer=sgd, step=1))
 
     cost = lambda w: 0.5 * np.sum((w - start.numpy()[0]) ** 2) + 0.05 * math.sqrt(2) * np.linalg.norm(w)  # noqa: E731
     best = optimize.minimize(cost, start.numpy()[0], method="Nelder-Mead", options={"xatol": 1e-9, "fatol": 1e-15}).x
