@@ -124,7 +124,7 @@ def answer(means, log_scales):
         id="sbn-2",
         kind="number",
         reference=_gap,
-        hint="(7) averages the probabilities; the bound averages their logarithms.",
+        hint="p(y | x) averages the probabilities; the bound averages their logarithms.",
         mistakes={
             lambda: math.log(0.65): "this is log p(y | x) itself: subtract the bound.",
             lambda: (math.log(0.9) + math.log(0.4)) / 2: "this is the bound itself: subtract it from log p(y | x).",

@@ -20,7 +20,7 @@ from bnnlib.figures.style import INK, PALETTE, figure, line_styles, panel_letter
 
 REAL, FITTED = PALETTE[0], PALETTE[1]
 AVERAGED, BOUND, PLUG_IN = PALETTE[0], PALETTE[1], PALETTE[2]
-_NAMES = {"averaged": "average, (7)", "bound": "bound", "plug-in": "plug-in, E μ"}
+_NAMES = {"averaged": "average", "bound": "bound", "plug-in": "plug-in, E μ"}
 
 
 def tables(model: nn.Module, found: Mapping[str, tuple[Tensor, Tensor]], features: int = 1) -> dict[str, np.ndarray]:
@@ -52,7 +52,7 @@ def _normal(x: np.ndarray, mean: float, spread: float) -> np.ndarray:
 def _marginal(panel: Axes, values: np.ndarray, density: np.ndarray, grid: np.ndarray) -> None:
     panel.hist(values, bins=30, density=True, color=REAL, alpha=0.35, label="batches")
     panel.xaxis.set_major_locator(MaxNLocator(4))
-    panel.plot(grid, density, color=FITTED, ls="-", marker="none", label="fitted r, (8)")
+    panel.plot(grid, density, color=FITTED, ls="-", marker="none", label="fitted r")
 
 
 def statistics(arrays: Mapping[str, np.ndarray], feature: int = 0, names: Sequence[str] | None = None) -> Figure:
@@ -212,7 +212,8 @@ def virtual_batch(rows: Sequence[Mapping]) -> Figure:
         else:
             for size in sorted({row["batch"] for row in rows}):
                 right.axhline(size, color=INK, lw=1.2, ls=":", marker="none")
-                right.text(1, size, f"rows: {size} times fewer", transform=right.get_yaxis_transform(), ha="right",
+                # at the left edge: the lines of larger networks come near it at the right one
+                right.text(0.03, size, f"rows: {size} times fewer", transform=right.get_yaxis_transform(), ha="left",
                            va="bottom", size="small")  # fmt: skip
             for panel in (left, right):
                 panel.set(xscale="log", yscale="log")

@@ -99,9 +99,9 @@ def test_fitted_densities_are_normal_and_log_normal():
     batches = np.random.default_rng(3).normal([1.0, -2.0], [0.5, 0.3], size=(400, 2))
     table = np.concatenate([[[1.0, -2.0]], [[0.5, 0.3]], batches])[:, None]
     figure = sbn.statistics({"bn1": table})
-    x, density = curve(figure, 0, "fitted r, (8)").T
+    x, density = curve(figure, 0, "fitted r").T
     assert density == pytest.approx(np.exp(-0.5 * ((x - 1) / 0.5) ** 2) / (0.5 * math.sqrt(2 * math.pi)), rel=1e-9)
-    x, density = curve(figure, 1, "fitted r, (8)").T
+    x, density = curve(figure, 1, "fitted r").T
     assert np.trapezoid(density, x) == pytest.approx(1, abs=1e-3)  # +-4 s.d. hold all but 6e-5
     assert x[density.argmax()] == pytest.approx(math.exp(-2 - 0.3**2), rel=0.02)  # mode of the log-normal
     bars = figure.axes[1].patches
@@ -143,7 +143,7 @@ def test_the_average_is_that_of_draws():
 def test_the_picture_shows_the_three_values():
     figure = sbn.bound(x=1.0, spread=2.0)
     found = sbn.three_values(1.0, 0.0, 2.0)
-    for label, name in (("average, (7)", "averaged"), ("bound", "bound"), ("plug-in, E μ", "plug-in")):
+    for label, name in (("average", "averaged"), ("bound", "bound"), ("plug-in, E μ", "plug-in")):
         assert set(curve(figure, 0, label)[:, 1]) == {found[name]}
         assert curve(figure, 1, label)[20] == pytest.approx([2.0, found[name]])
 
