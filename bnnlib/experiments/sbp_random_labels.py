@@ -9,8 +9,8 @@ selected one. The test images have their true labels.
 Whether noise on units refuses the labels is decided in the first epochs. With a learning rate of the noise that is 100
 times that of the weights, as in the experiment on MNIST, all units are noise before the weights have learned a label,
 and stay so. "SBP, slow noise" has 10 times, which is published for other experiments: the weights, on which there
-is no prior, win the race, and the network memorizes. Its bound is then even the larger one, because 5,000 labels are
-worth 11,500 nats and the divergence of the units is a third of that; the array "curve" has both parts.
+is no prior, win the race, and the network memorizes. Its bound is then even the larger one, because the labels are
+worth more nats than the divergence of the units that are left; the array "curve" has both parts.
 """
 
 from __future__ import annotations
