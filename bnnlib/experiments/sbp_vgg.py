@@ -8,8 +8,8 @@ and units_14 the features of the hidden layer, the 14 columns of the table.
 The book profile is made for one CPU: a quarter of the channels in a setting of its own, 6 and 5 epochs in place of
 200 and 300, a learning rate of the noise that is 100 times (published: 10 times) that of the weights, convolutions in
 bfloat16, one network each, and no SparseVD, whose steps take several times as long. None of it was tuned. Such a
-network is far from fitting its training images: the data outweigh the divergence, and the noise removes next to
-nothing unless the divergence is scaled. The numbers do not estimate those of the table.
+network is far from fitting its training images: the data outweigh the divergence, and next to nothing is removed, by
+SBPa neither. The numbers do not estimate those of the table.
 """
 
 from __future__ import annotations
