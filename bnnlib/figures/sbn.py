@@ -211,10 +211,10 @@ def virtual_batch(rows: Sequence[Mapping]) -> Figure:
             missing(right)
         else:
             for size in sorted({row["batch"] for row in rows}):
-                right.axhline(size, color=INK, lw=1.2, ls=":", marker="none")
-                # at the left edge: the lines of larger networks come near it at the right one
-                right.text(0.03, size, f"rows: {size} times fewer", transform=right.get_yaxis_transform(), ha="left",
-                           va="bottom", size="small")  # fmt: skip
+                label = f"rows: {size} times fewer"
+                right.axhline(size, color=INK, lw=1.2, ls=":", marker="none", label=label)
+            wanted = [line for line in right.get_lines() if line.get_label().startswith("rows:")]
+            right.legend(handles=wanted, loc="best", fontsize="small")  # where no line runs
             for panel in (left, right):
                 panel.set(xscale="log", yscale="log")
                 panel.set_xticks(sorted({row["samples"] for row in rows}))
