@@ -6,6 +6,7 @@ from bnnlib.pruning.compress_layers import SelectedLinear
 from bnnlib.pruning.compress_report import compression_report
 from bnnlib.pruning.compressed_file import load_compressed, save_compressed
 from bnnlib.pruning.csr import CSRConv2d, CSRLinear, load_csr, save_csr, to_csr
+from bnnlib.pruning.group_lasso import GroupLasso, group_lasso_penalty
 from bnnlib.pruning.lottery import lottery_ticket
 from bnnlib.pruning.magnitude import magnitude_mask
 from bnnlib.pruning.magnitude_pruner import MagnitudePruner
@@ -19,6 +20,7 @@ __all__ = [
     "AGPPruner",
     "CSRConv2d",
     "CSRLinear",
+    "GroupLasso",
     "MagnitudePruner",
     "Masks",
     "SelectedLinear",
@@ -28,6 +30,7 @@ __all__ = [
     "csr_report",
     "export_onnx",
     "global_masks",
+    "group_lasso_penalty",
     "load_compressed",
     "load_csr",
     "lottery_ticket",
