@@ -37,9 +37,10 @@ def network(data) -> nn.Module:
     model = nn.Sequential(
         nn.Linear(2, 16), nn.BatchNorm1d(16), nn.ReLU(), nn.Linear(16, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 2)
     )
-    for parameter in model.parameters():
-        if parameter.dim() == 2:
-            nn.init.kaiming_normal_(parameter, generator=generator)
+    for layer in model:
+        if isinstance(layer, nn.Linear):  # both: what PyTorch drew depends on the tests before
+            nn.init.kaiming_normal_(layer.weight, generator=generator)
+            nn.init.zeros_(layer.bias)
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
     for _ in range(5):
         for rows in torch.randperm(400, generator=generator).split(20):
@@ -194,7 +195,8 @@ def test_larger_batches_have_smaller_spreads(study):
         spread = np.array([study.statistics[size, layer][1] for size in study.sizes])
         # means of 4 times as many inputs, drawn without replacement from 400
         expected = 0.5 * math.sqrt((400 - 16) / (400 - 4))
-        assert spread[1, 0] / spread[0, 0] == pytest.approx(expected, rel=0.15)  # 200 batches: 5 % each
+        # a spread of 200 batches is known to 5 %, a ratio of two to 7 %: three of these
+        assert spread[1, 0] / spread[0, 0] == pytest.approx(expected, rel=0.21)
         assert spread[2, 1] < spread[1, 1] < spread[0, 1]
 
 
