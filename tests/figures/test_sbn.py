@@ -193,11 +193,12 @@ def test_times_and_their_ratio_are_drawn_in_the_order_of_the_draws():
 def test_larger_batches_have_smaller_spreads(study):
     for layer in study.layers:
         spread = np.array([study.statistics[size, layer][1] for size in study.sizes])
-        # means of 4 times as many inputs, drawn without replacement from 400
-        expected = 0.5 * math.sqrt((400 - 16) / (400 - 4))
-        # a spread of 200 batches is known to 5 %, a ratio of two to 7 %: three of these
-        assert spread[1, 0] / spread[0, 0] == pytest.approx(expected, rel=0.21)
-        assert spread[2, 1] < spread[1, 1] < spread[0, 1]
+        assert (np.diff(spread, axis=0) < 0).all(), layer
+    # what the first layer reads does not depend on the batch: means of 4 times as many inputs, drawn without
+    # replacement from 400. Behind it, normalization by the batch itself adds a spread that no such rule covers.
+    first = [study.statistics[size, study.layers[0]][1][0] for size in study.sizes]
+    expected = 0.5 * math.sqrt((400 - 16) / (400 - 4))
+    assert first[1] / first[0] == pytest.approx(expected, rel=0.15)  # 200 batches: 5 % each
 
 
 def test_smaller_batches_make_predictions_less_sure(study):
