@@ -25,13 +25,13 @@ help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  %-10s %s\n", $$1, $$2}' Makefile
 
 book: $(STAMP) ## run the chapters that changed, render the book, print where index.html is
-	@$(PY) -m book.build --profile $(PROFILE) $(if $(JOBS),--jobs $(JOBS))
+	@$(PY) -m book build --profile $(PROFILE) $(if $(JOBS),--jobs $(JOBS))
 
 test: $(STAMP) ## unit, equation, book and notebook tests (browser tests where Chromium is found)
 	@OMP_NUM_THREADS=1 $(PY) -m pytest -q -n $(NTEST) --dist loadfile $(TESTFLAGS)
 
 check: $(STAMP) ## look through the rendered book: links, alt texts, external requests, cells, sizes
-	@$(PY) -m book.check
+	@$(PY) -m book check
 
 lab: $(STAMP) ## open the chapters in JupyterLab, with live widgets
 	@$(VENV)/bin/jupyter lab --LabApp.default_url=/lab/tree/chapters --LabApp.news_url=None \
@@ -56,7 +56,7 @@ $(STAMP): requirements.txt pyproject.toml
 
 clean: ## remove the rendered book and the executed copies (keeps .venv and data)
 	rm -rf _build .pytest_cache .ruff_cache
-	find bnnlib book tests benchmarks -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
+	find bnnlib book chapters tests benchmarks -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
 
 distclean: clean ## also remove .venv
 	rm -rf $(VENV) *.egg-info

@@ -39,7 +39,7 @@ NETWORKS: dict[str, tuple[tuple[int, ...], Build, Build]] = {
 
 
 class UnitNoiseStep(Timed):
-    """A training step with fused Adam; noise on units is drawn for all layers at once, as in `bnnlib.training.fit`."""
+    """A training step with fused Adam; noise on units is drawn for all layers at once, as in `bnnlib.train.fit`."""
 
     def __init__(self, build: Build, device: torch.device):
         torch.manual_seed(0)

@@ -1,1 +1,1 @@
-"""How the book is made: ``book.build`` executes the chapters and renders the pages, ``book.check`` checks them."""
+"""What makes a book of the library: ``lab`` runs experiments, ``display`` draws, ``editions`` execute and render."""

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from bnnlib.train import Checkpoint
+
 ROOT = Path(__file__).resolve().parents[1]
 
 
@@ -36,7 +38,7 @@ def root() -> Path:
 def built_book() -> Path:
     """Folder of the rendered pages of this tree's book, brought up to date first (at once when nothing changed)."""
     done = subprocess.run(
-        [sys.executable, "-m", "book.build"],
+        [sys.executable, "-m", "book", "build"],
         cwd=ROOT,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -46,3 +48,29 @@ def built_book() -> Path:
     if done.returncode:
         pytest.fail(f"the book could not be built:\n{done.stdout}", pytrace=False)
     return ROOT / "_build" / "html"
+
+
+class Dies(Checkpoint):
+    """A checkpoint that is due after every step, and whose process is gone right after the given number of saves."""
+
+    class Killed(Exception):
+        """What stands for the end of the process."""
+
+    def __init__(self, path: Path, saves: int) -> None:
+        super().__init__(path)
+        self.left = saves
+
+    def due(self, seconds: float = 0.0) -> bool:
+        return True
+
+    def save(self, state) -> None:
+        super().save(state)
+        self.left -= 1
+        if self.left == 0:
+            raise self.Killed
+
+
+@pytest.fixture
+def dies() -> type[Dies]:
+    """The class: `dies(path, saves)` makes a checkpoint, `dies.Killed` is what it raises."""
+    return Dies

@@ -12,8 +12,8 @@ from typing import Any
 
 from bnnlib.datasets.errors import DatasetError, UnknownDatasetError
 
-PROJECT = Path(__file__).resolve().parents[2]
-REGISTRY = PROJECT / "data" / "registry.toml"
+CHECKOUT = Path(__file__).resolve().parents[2] / "data"  # absent beside an installed wheel
+REGISTRY = Path(__file__).with_name("registry.toml")
 
 
 @dataclass(frozen=True)
@@ -71,8 +71,7 @@ def _read(path: Path) -> dict[str, Entry]:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise DatasetError(
-            f"The data registry {path} does not exist. bnnlib.datasets reads it from a source checkout: clone the "
-            "repository and install it with `pip install -e .`, or load the files yourself and pass tensors."
+            f"The data registry {path} does not exist, so this installation is not whole: install bnnlib again."
         ) from None
     except tomllib.TOMLDecodeError as error:
         raise DatasetError(
@@ -114,9 +113,14 @@ def entry(name: str) -> Entry:
 
 
 def data_root(root: str | os.PathLike | None = None) -> Path:
-    """Folder that holds the data sets: the argument, else $BNNLIB_DATA, else data/cache/sets of the checkout."""
+    """Folder that holds the data sets: the argument, else $BNNLIB_DATA, else the cache.
+
+    That is data/cache/sets in a checkout, and bnnlib below the user's cache folder for an installed wheel.
+    """
     if root is not None:
         return Path(root).expanduser()
     if from_environment := os.environ.get("BNNLIB_DATA"):
         return Path(from_environment).expanduser()
-    return PROJECT / "data" / "cache" / "sets"
+    if CHECKOUT.is_dir():
+        return CHECKOUT / "cache" / "sets"
+    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "bnnlib"

@@ -49,7 +49,7 @@ def dense_teacher(num_samples: int, generator: torch.Generator | None = None) ->
 
 
 def sparse_teacher_function(x: Tensor) -> Tensor:
-    """The sparse tanh teacher in place of Simulation I (B)'s, which is in the unpublished supplement; (svb-teacher).
+    """The sparse tanh teacher in place of Simulation I (B)'s, which is in the unpublished supplement; (svbnn-teacher).
 
     Five of the inputs, three and two hidden units, eleven edges and no bias:
     u = tanh(3 x1 - 2 x2), v = tanh(4 x3 + 2 x4), w = tanh(3 x5), f = 4 tanh(2 u - 2 v) + 3 tanh(2 v + 2 w).
@@ -74,7 +74,7 @@ def sparse_teacher(num_samples: int, generator: torch.Generator | None = None) -
 
 
 def simulation_two_function(x: Tensor) -> Tensor:
-    """f0(x) = 7 x2 / (1 + x1^2) + 5 sin(x3 x4) + 2 x5, equation (11) of the paper, (svb-simulation-two).
+    """f0(x) = 7 x2 / (1 + x1^2) + 5 sin(x3 x4) + 2 x5, equation (11) of the paper, (svbnn-simulation-two).
 
     Args:
         x: (..., at least 5).
@@ -175,7 +175,7 @@ def graded_regression(
     function: str = "nonlinear",
     activity: float = 1.0,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """y = sum_j f(x_j) beta_j Z_j + noise, equation (cfi-data), (4.1) of Saha et al. (2024); x and noise N(0, 1).
+    """y = sum_j f(x_j) beta_j Z_j + noise, equation (sbnn-data), (4.1) of Saha et al. (2024); x and noise N(0, 1).
 
     Equal generators give equal inputs and noise for every alpha, function and activity, and nested sets of active ones.
 

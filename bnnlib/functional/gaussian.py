@@ -27,7 +27,7 @@ def softplus_inverse(scale: float | Tensor) -> Tensor:
 def gaussian_kl(mean: Tensor, scale: Tensor, prior_scale: float | Tensor, prior_mean: float | Tensor = 0.0) -> Tensor:
     """KL(N(mean, scale^2) || N(prior_mean, prior_scale^2)) of every weight, in nats.
 
-    Equation (svb-gaussian-kl); the last term of equation (10) of Bai, Song and Cheng (2020).
+    Equation (svbnn-gaussian-kl); the last term of equation (10) of Bai, Song and Cheng (2020).
 
     Args:
         mean: posterior means, any shape.
@@ -50,7 +50,7 @@ def gaussian_kl(mean: Tensor, scale: Tensor, prior_scale: float | Tensor, prior_
 def gaussian_kl_grad(mean: Tensor, scale: Tensor, prior_scale: float | Tensor) -> tuple[Tensor, Tensor]:
     """Gradient of `gaussian_kl` (prior mean 0) in (mean, scale), in closed form.
 
-    Equation (svb-kl-gradient). Two elementwise operations each, where autograd through the logarithm needs about ten.
+    Equation (svbnn-kl-gradient). Two elementwise operations each, where autograd through the logarithm needs about ten.
     """
     precision = 1.0 / prior_scale**2
     return mean * precision, scale * precision - scale.reciprocal()
@@ -82,7 +82,7 @@ class _GaussianWeight(torch.autograd.Function):
 def gaussian_weight(
     mean: Tensor, rho: Tensor, noise: Tensor, prior_scale: float | Tensor = 1.0, kl_weight: float = 0.0
 ) -> Tensor:
-    """Reparameterised Gaussian weight mean + softplus(rho) * noise, equation (svb-gaussian-sample).
+    """Reparameterised Gaussian weight mean + softplus(rho) * noise, equation (svbnn-gaussian-sample).
 
     Args:
         mean, rho: parameters of one shape.

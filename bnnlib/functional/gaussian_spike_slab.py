@@ -35,7 +35,7 @@ class MixturePrior(NamedTuple):
 
 
 def mixture_prior(slab_scale: Number, spike_scale: Number, prior_inclusion_probability: Number) -> MixturePrior:
-    """The prior of equation (cfi-prior), (3.1) of the paper, checked and in the form in which it is used.
+    """The prior of equation (sbnn-prior), (3.1) of the paper, checked and in the form in which it is used.
 
     Args:
         slab_scale: standard deviation tau_1 of the slab, a number or a tensor.
@@ -82,7 +82,7 @@ def _log1p(value: Number) -> Number:
 
 
 def inclusion_log_odds(second_moment: Tensor, prior: MixturePrior) -> Tensor:
-    """logit p* = B - A, equation (cfi-log-odds), (3.17) of the paper, in nats: linear in the second moment.
+    """logit p* = B - A, equation (sbnn-log-odds), (3.17) of the paper, in nats: linear in the second moment.
 
     Args:
         second_moment: mean^2 + scale^2, any shape.
@@ -96,7 +96,7 @@ def inclusion_log_odds(second_moment: Tensor, prior: MixturePrior) -> Tensor:
 
 
 def inclusion_threshold(prior: MixturePrior) -> Number:
-    """Root second moment sqrt(mean^2 + scale^2) at which p* = 1/2, equation (cfi-threshold).
+    """Root second moment sqrt(mean^2 + scale^2) at which p* = 1/2, equation (sbnn-threshold).
 
     Args:
         prior: from `mixture_prior`.
@@ -110,7 +110,7 @@ def inclusion_threshold(prior: MixturePrior) -> Number:
 
 
 def closed_form_inclusion(mean: Tensor, scale: Number, prior: MixturePrior) -> Tensor:
-    """p*, the optimal variational inclusion probability, equation (cfi-inclusion), (3.8) of the paper.
+    """p*, the optimal variational inclusion probability, equation (sbnn-inclusion), (3.8) of the paper.
 
     Args:
         mean, scale: of the Gaussian posterior, broadcastable; scale 0 gives E[Z | weight = mean] under the prior.
@@ -120,10 +120,10 @@ def closed_form_inclusion(mean: Tensor, scale: Number, prior: MixturePrior) -> T
 
 
 def expected_precision(second_moment: Tensor, prior: MixturePrior) -> Tensor:
-    """p* / tau_1^2 + (1 - p*) / tau_0^2 at a second moment, equation (cfi-gradient): the strength of the shrinkage.
+    """p* / tau_1^2 + (1 - p*) / tau_0^2 at a second moment, equation (sbnn-gradient): the strength of the shrinkage.
 
     At mean^2 + scale^2 it belongs to the closed form; at a drawn weight's square it is the score of the mixture
-    density divided by the weight, which Bayes by Backprop uses, equation (cfi-bbb-mean).
+    density divided by the weight, which Bayes by Backprop uses, equation (sbnn-bbb-mean).
     """
     # from the spike's side: 1 - p* = sigmoid(-log-odds) stays exact where p* rounds to 1 and the spike is narrow
     spike_share = torch.sigmoid(-inclusion_log_odds(second_moment, prior))
@@ -131,7 +131,7 @@ def expected_precision(second_moment: Tensor, prior: MixturePrior) -> Tensor:
 
 
 def spike_slab_penalty(mean: Tensor, scale: Tensor, inclusion: Tensor, prior: MixturePrior) -> Tensor:
-    """R(m, sigma, p), equation (cfi-penalty), (3.7) of the paper, per weight in nats; the KL divergence is R - 1/2.
+    """R(m, sigma, p), equation (sbnn-penalty), (3.7) of the paper, per weight in nats; the KL divergence is R - 1/2.
 
     Args:
         mean, scale: of the Gaussian posterior.
@@ -145,13 +145,13 @@ def spike_slab_penalty(mean: Tensor, scale: Tensor, inclusion: Tensor, prior: Mi
 
 
 def _costs(second_moment: Tensor, prior: MixturePrior) -> tuple[Tensor, Tensor]:
-    """A and B of equation (cfi-inclusion)."""
+    """A and B of equation (sbnn-inclusion)."""
     half = 0.5 * second_moment
     return half * prior.slab_precision + prior.slab_cost, half * prior.spike_precision + prior.spike_cost
 
 
 def spike_slab_profile_penalty(mean: Tensor, scale: Tensor, prior: MixturePrior) -> Tensor:
-    """R*(m, sigma) = R at p*, -logsumexp(-A, -B) - log sigma, equation (cfi-profile), per weight in nats.
+    """R*(m, sigma) = R at p*, -logsumexp(-A, -B) - log sigma, equation (sbnn-profile), per weight in nats.
 
     Minimizing it is what alternating between weights and p* does, since p* minimizes R for given weights.
 
@@ -164,7 +164,7 @@ def spike_slab_profile_penalty(mean: Tensor, scale: Tensor, prior: MixturePrior)
 
 
 def spike_slab_profile_grad(mean: Tensor, scale: Tensor, prior: MixturePrior) -> tuple[Tensor, Tensor]:
-    """Gradient of `spike_slab_profile_penalty` in (mean, scale), equation (cfi-gradient), (3.14)-(3.15) of the paper.
+    """Gradient of `spike_slab_profile_penalty` in (mean, scale), equation (sbnn-gradient), (3.14)-(3.15) of the paper.
 
     The paper differentiates in sigma^2; this is the derivative in sigma, 2 sigma times that.
     """
@@ -173,7 +173,7 @@ def spike_slab_profile_grad(mean: Tensor, scale: Tensor, prior: MixturePrior) ->
 
 
 def scale_mixture_log_density(weight: Tensor, prior: MixturePrior) -> Tensor:
-    """log(pi N(w; 0, tau_1^2) + (1 - pi) N(w; 0, tau_0^2)), equation (cfi-marginal-prior), in nats.
+    """log(pi N(w; 0, tau_1^2) + (1 - pi) N(w; 0, tau_0^2)), equation (sbnn-marginal-prior), in nats.
 
     The prior of Bayes by Backprop (Blundell et al., 2015), which is the spike-and-slab prior with Z summed out.
 
@@ -188,7 +188,7 @@ def scale_mixture_log_density(weight: Tensor, prior: MixturePrior) -> Tensor:
 def scale_mixture_kl_sample(mean: Tensor, scale: Tensor, noise: Tensor, prior: MixturePrior) -> Tensor:
     """log q(w) - log pi(w) at w = mean + scale * noise: Bayes by Backprop's estimate of a KL without closed form.
 
-    Equation (cfi-bbb), the objective J_B of section 3.3, per weight in nats; unbiased.
+    Equation (sbnn-bbb), the objective J_B of section 3.3, per weight in nats; unbiased.
 
     Args:
         mean, scale: of the Gaussian posterior.
@@ -200,7 +200,7 @@ def scale_mixture_kl_sample(mean: Tensor, scale: Tensor, noise: Tensor, prior: M
 
 
 def scale_mixture_grad_sample(mean: Tensor, scale: Tensor, noise: Tensor, prior: MixturePrior) -> tuple[Tensor, Tensor]:
-    """Gradient of `scale_mixture_kl_sample` in (mean, scale), equations (cfi-bbb-mean) and (cfi-bbb-scale).
+    """Gradient of `scale_mixture_kl_sample` in (mean, scale), equations (sbnn-bbb-mean) and (sbnn-bbb-scale).
 
     (3.13) and (3.16) of the paper; (3.16) is in sigma^2, this in sigma, 2 sigma times that.
     """
@@ -242,7 +242,7 @@ class _MixtureWeight(torch.autograd.Function):
 def mixture_weight(
     mean: Tensor, rho: Tensor, noise: Tensor, prior: MixturePrior, kl_weight: Number = 0.0, *, sampled: bool = False
 ) -> Tensor:
-    """Reparameterised Gaussian weight mean + softplus(rho) * noise, equation (cfi-reparameterization), (3.5).
+    """Reparameterised Gaussian weight mean + softplus(rho) * noise, equation (sbnn-reparameterization), (3.5).
 
     Args:
         mean, rho: parameters of one shape.
@@ -274,7 +274,7 @@ class _ProfileKLSum(torch.autograd.Function):
 def spike_slab_profile_kl_sum(mean: Tensor, rho: Tensor, prior: MixturePrior, with_value: bool = True) -> Tensor:
     """Exact KL of q(W) q(Z) at p* to the spike-and-slab prior, summed over all weights: R* - 1/2 each, in nats.
 
-    The second part of the objective in equation (cfi-split), (3.6) of the paper.
+    The second part of the objective in equation (sbnn-split), (3.6) of the paper.
 
     Args:
         mean, rho: parameters of one shape; the posterior's scale is softplus(rho).

@@ -13,7 +13,7 @@ from bnnlib._checks import check_positive
 def half_cauchy_kl(location: Tensor, log_scale: Tensor, prior_scale: float) -> Tensor:
     """Upper bound of KL(q(tau) || C+(0, prior_scale)) for log tau ~ N(location, exp(log_scale)^2), in nats.
 
-    Equation (svb-half-cauchy). It is what remains of the auxiliary-variable bound of Ghosh, Yao and Doshi-Velez
+    Equation (svbnn-half-cauchy). It is what remains of the auxiliary-variable bound of Ghosh, Yao and Doshi-Velez
     (2018) when their inverse-gamma auxiliary posterior is set to its optimum, and equals Jensen's inequality applied
     to E log(1 + tau^2 / prior_scale^2).
 

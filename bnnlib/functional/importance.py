@@ -11,7 +11,7 @@ from torch import Tensor
 def path_importance(inclusion: Sequence[Tensor]) -> Tensor:
     """psi, the mean over all paths from an input to an output of the product of the weights' probabilities.
 
-    Equation (cfi-psi), (3.18) of the paper, which has one output; with more, the mean runs over them too. The product
+    Equation (sbnn-psi), (3.18) of the paper, which has one output; with more, the mean runs over them too. The product
     is averaged layer by layer, in float64.
 
     Args:
@@ -43,7 +43,7 @@ def path_importance(inclusion: Sequence[Tensor]) -> Tensor:
 
 
 def scaled_importance(psi: Tensor) -> Tensor:
-    """phi, psi shifted and scaled to the range [0, 1] over the inputs, equation (cfi-phi), (3.19) of the paper.
+    """phi, psi shifted and scaled to the range [0, 1] over the inputs, equation (sbnn-phi), (3.19) of the paper.
 
     Args:
         psi: (..., inputs).

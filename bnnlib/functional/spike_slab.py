@@ -32,7 +32,7 @@ def log_odds(probability: float | Tensor) -> float | Tensor:
 def bernoulli_kl(logit: Tensor, prior_inclusion_probability: float | Tensor) -> Tensor:
     """KL(Bern(sigmoid(logit)) || Bern(prior_inclusion_probability)) in nats, finite for every finite logit.
 
-    Equation (svb-bernoulli-kl), the second term of equation (10). Both logarithms are taken as logsigmoid, so
+    Equation (svbnn-bernoulli-kl), the second term of equation (10). Both logarithms are taken as logsigmoid, so
     that nothing is computed as log(0) or as 1 - 1: a direct evaluation is NaN beyond logits of 36.7 in float64.
 
     Raises:
@@ -55,7 +55,7 @@ def spike_slab_kl(
 ) -> Tensor:
     """KL of the Dirac spike-and-slab posterior to the Dirac spike-and-slab prior, per weight, in nats.
 
-    Equation (svb-kl): KL(Bern(phi) || Bern(lambda)) + phi * KL(N(mean, scale^2) || N(0, prior_scale^2)), the last
+    Equation (svbnn-kl): KL(Bern(phi) || Bern(lambda)) + phi * KL(N(mean, scale^2) || N(0, prior_scale^2)), the last
     two terms of equation (10) of Bai, Song and Cheng (2020).
 
     Args:
@@ -73,7 +73,7 @@ def spike_slab_kl(
 def spike_slab_kl_grad(
     mean: Tensor, scale: Tensor, logit: Tensor, prior_logit: float | Tensor, prior_scale: float | Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Gradient of `spike_slab_kl` in (mean, scale, logit), in closed form; equation (svb-kl-gradient).
+    """Gradient of `spike_slab_kl` in (mean, scale, logit), in closed form; equation (svbnn-kl-gradient).
 
     Args:
         prior_logit: log_odds(lambda), so that priors below the smallest single-precision number work in float32.
@@ -94,7 +94,7 @@ def logistic_noise(uniform: Tensor) -> Tensor:
 
 
 def gumbel_softmax_gate(logit: Tensor, logistic: Tensor, temperature: float = 0.5) -> tuple[Tensor, Tensor]:
-    """Hard and soft gate of the binary Gumbel-softmax (concrete) relaxation, equation (svb-gumbel).
+    """Hard and soft gate of the binary Gumbel-softmax (concrete) relaxation, equation (svbnn-gumbel).
 
     Args:
         logit: log-odds of the inclusion probability.
@@ -153,7 +153,7 @@ def spike_slab_weight(
     prior_scale: float | Tensor = 1.0,
     kl_weight: float = 0.0,
 ) -> Tensor:
-    """Sparse weight draw with the straight-through Gumbel-softmax gradient, equation (svb-straight-through).
+    """Sparse weight draw with the straight-through Gumbel-softmax gradient, equation (svbnn-straight-through).
 
     Args:
         mean, rho, logit: parameters of one shape.
@@ -206,7 +206,7 @@ def spike_slab_kl_sum(
 def spike_slab_inverse_cdf(uniform: Tensor, mean: Tensor, scale: Tensor, inclusion_probability: Tensor) -> Tensor:
     """theta = F^{-1}(u) for the Dirac spike-and-slab distribution, the first reparameterisation of section 5.
 
-    Equation (svb-inverse-cdf). Differentiable in mean, scale and inclusion_probability wherever theta is not 0; on
+    Equation (svbnn-inverse-cdf). Differentiable in mean, scale and inclusion_probability wherever theta is not 0; on
     the atom the derivative is 0. Any shapes that broadcast.
 
     Raises:

@@ -24,7 +24,7 @@ def theoretical_inclusion_probability(
 ) -> float:
     """lambda_opt of Theorem 4.1: log(1/lambda) = log T + delta [(L + 1) log N + log(sqrt(n) p)].
 
-    Equation (svb-lambda-opt).
+    Equation (svbnn-lambda-opt).
 
     Args:
         num_parameters: T, all weights and biases.
@@ -72,7 +72,7 @@ def bic_inclusion_probability(num_samples: int) -> float:
 def variational_error_rate(
     num_samples: int, num_inputs: int, num_hidden_layers: int, width: int, sparsity: float
 ) -> float:
-    """r_n = ((L + 1) s/n) log N + (s/n) log(p sqrt(n/s)), equation (svb-rate): the price of s active weights."""
+    """r_n = ((L + 1) s/n) log N + (s/n) log(p sqrt(n/s)), equation (svbnn-rate): the price of s active weights."""
     for name, value in (("num_samples", num_samples), ("sparsity", sparsity)):
         check_positive(name, value)
     share = sparsity / num_samples
@@ -82,14 +82,14 @@ def variational_error_rate(
 
 
 def estimation_error_rate(variational_rate: float, num_samples: int, delta: float = 1.01) -> float:
-    """epsilon_n^2 = r_n log(n)^delta with delta > 1, equation (svb-epsilon)."""
+    """epsilon_n^2 = r_n log(n)^delta with delta > 1, equation (svbnn-epsilon)."""
     if delta <= 1:
         raise ValueError(f"delta is {delta}, but Lemma 4.2 needs delta > 1.")
     return variational_rate * math.log(num_samples) ** delta
 
 
 def squared_hellinger(difference: Tensor, noise_scale: float = 1.0) -> Tensor:
-    """d^2 = E_X[1 - exp(-(f - f0)^2 / (8 noise_scale^2))] over the first dimension, equation (svb-hellinger).
+    """d^2 = E_X[1 - exp(-(f - f0)^2 / (8 noise_scale^2))] over the first dimension, equation (svbnn-hellinger).
 
     Args:
         difference: f(X) - f0(X) at a sample of inputs, shape (num_inputs, ...).

@@ -11,7 +11,7 @@ _K1, _K2, _K3 = 0.63576, 1.87320, 1.48695
 
 
 def log_alpha(mean: Tensor, log_variance: Tensor, eps: float = 1e-8) -> Tensor:
-    """log of alpha = sigma^2 / mean^2, the variance of the multiplicative noise, equation (svb-vd-alpha).
+    """log of alpha = sigma^2 / mean^2, the variance of the multiplicative noise, equation (svbnn-vd-alpha).
 
     Args:
         mean, log_variance: tensors of one shape.
@@ -23,7 +23,7 @@ def log_alpha(mean: Tensor, log_variance: Tensor, eps: float = 1e-8) -> Tensor:
 def sparse_vd_kl(log_alpha: Tensor) -> Tensor:
     """KL of N(mean, alpha mean^2) to the log-uniform prior, per weight, in nats, up to its infinite constant.
 
-    Equation (svb-vd-kl): k1 - k1 sigmoid(k2 + k3 log alpha) + log(1 + 1/alpha)/2, the approximation of Molchanov
+    Equation (svbnn-vd-kl): k1 - k1 sigmoid(k2 + k3 log alpha) + log(1 + 1/alpha)/2, the approximation of Molchanov
     et al. (2017) with the constant chosen so that it falls to 0 as alpha grows.
     """
     return _K1 * torch.sigmoid(-(_K2 + _K3 * log_alpha)) + 0.5 * F.softplus(-log_alpha)

@@ -87,7 +87,7 @@ class _GaussianLayer(BayesianLayer):
         return draw_signs((*leading, channels) + (1,) * (-1 - self._channel), like, generator)
 
     def kl_divergence(self, with_value: bool = True) -> Tensor:
-        """Exact KL to the prior N(0, prior_scale^2) of every weight and bias in nats, equation (svb-gaussian-kl)."""
+        """Exact KL to the prior N(0, prior_scale^2) of every weight and bias in nats, equation (svbnn-gaussian-kl)."""
         return sum(gaussian_kl_sum(mean, rho, self.prior_scale, with_value) for mean, rho in self._pairs())
 
     def extra_repr(self) -> str:

@@ -41,7 +41,7 @@ class _MixtureLayer(_GaussianLayer):
 
     @torch.no_grad()
     def inclusion_log_odds(self) -> Parameters:
-        """logit p* of (weight, bias), equation (cfi-log-odds): the score that ranks weights, without rounding to 1."""
+        """logit p* of (weight, bias), equation (sbnn-log-odds): the score that ranks weights, without rounding to 1."""
         odds = [
             inclusion_log_odds(mean.square() + F.softplus(rho).square(), self._prior) for mean, rho in self._pairs()
         ]
@@ -49,7 +49,7 @@ class _MixtureLayer(_GaussianLayer):
 
     @property
     def inclusion_probability(self) -> Tensor:
-        """p* in the shape of `weight`, equation (cfi-inclusion); computed, never a parameter; without gradient."""
+        """p* in the shape of `weight`, equation (sbnn-inclusion); computed, never a parameter; without gradient."""
         return torch.sigmoid(self.inclusion_log_odds()[0])
 
     @property
@@ -82,7 +82,7 @@ class _MixtureLayer(_GaussianLayer):
 
 class _GaussianSpikeSlabLayer(_MixtureLayer):
     def kl_divergence(self, with_value: bool = True) -> Tensor:
-        """Exact KL of the posterior over weights and indicators, at p*, to the prior in nats, (cfi-profile)."""
+        """Exact KL of the posterior over weights and indicators, at p*, to the prior in nats, (sbnn-profile)."""
         return sum(spike_slab_profile_kl_sum(mean, rho, self._prior, with_value) for mean, rho in self._pairs())
 
 
@@ -106,7 +106,7 @@ class _ScaleMixtureLayer(_MixtureLayer):
         )
 
     def kl_divergence(self, with_value: bool = True) -> Tensor:
-        """Unbiased estimate from one fresh draw of the KL to the scale mixture in nats, (cfi-bbb): it has no closed
+        """Unbiased estimate from one fresh draw of the KL to the scale mixture in nats, (sbnn-bbb): it has no closed
         form, and the noise comes from `use_generator`."""
         estimate = sum(
             scale_mixture_kl_sample(mean, F.softplus(rho), draw_normal(mean), self._prior).sum()
@@ -118,10 +118,10 @@ class _ScaleMixtureLayer(_MixtureLayer):
 class GaussianSpikeSlabLinear(_GaussianSpikeSlabLayer, nn.Linear):
     """Linear layer with the spike-and-slab prior of equation (3.1) of Saha, Liu and Liang (2024), p* in closed form.
 
-    Posterior (cfi-posterior), (3.3) of the paper: N(weight, softplus(weight_rho)^2) for the weight, Bernoulli(p*) for
+    Posterior (sbnn-posterior), (3.3) of the paper: N(weight, softplus(weight_rho)^2) for the weight, Bernoulli(p*) for
     its indicator, with p* the closed form of Proposition 3.2: `inclusion_probability` follows the weights and is no
     parameter.
-    `kl_divergence` is minimized over p, so that training by the objective (cfi-objective) is what the paper's
+    `kl_divergence` is minimized over p, so that training by the objective (sbnn-objective) is what the paper's
     alternating Algorithm 1 does.
 
     Args:
@@ -217,7 +217,7 @@ class ScaleMixtureLinear(_ScaleMixtureLayer, nn.Linear):
 
     The same prior as `GaussianSpikeSlabLinear` with the indicators summed out: the scale mixture of Blundell et al.
     (2015). The divergence to it has no closed form; its gradient is estimated at the weights of the last draw,
-    equations (cfi-bbb-mean) and (cfi-bbb-scale), and `kl_divergence` is a one-draw estimate.
+    equations (sbnn-bbb-mean) and (sbnn-bbb-scale), and `kl_divergence` is a one-draw estimate.
     `inclusion_probability` is p* at the posterior's moments, to compare.
 
     Args:

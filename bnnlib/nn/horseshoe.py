@@ -126,7 +126,7 @@ class HorseshoeLinear(BayesianLayer, nn.Linear):
         return weight * on, None if bias is None else bias * bias_on
 
     def kl_divergence(self, with_value: bool = True) -> Tensor:
-        """Divergence to the prior in nats: exact for beta, the bound (svb-half-cauchy) for the scales."""
+        """Divergence to the prior in nats: exact for beta, the bound (svbnn-half-cauchy) for the scales."""
         beta = sum(gaussian_kl_sum(mean, rho, 1.0, with_value) for mean, rho in self._pairs())
         return beta + self._scale_divergence(with_value)
 

@@ -27,7 +27,7 @@ PASSES = (*_ACTIVATIONS, *_POOLING, *_DROPOUT, *_NORMALIZATION, nn.Identity)
 def feature_importance(model: nn.Module, scaled: bool = False, *, passes: tuple[type[nn.Module], ...] = ()) -> Tensor:
     """psi of every input of a stack of layers, the mean of prod p* over the paths to an output, or phi.
 
-    Equations (cfi-psi) and (cfi-phi), (3.18)-(3.19) of the paper, which has them for fully connected networks. The
+    Equations (sbnn-psi) and (sbnn-phi), (3.18)-(3.19) of the paper, which has them for fully connected networks. The
     nodes of a convolution are its channels: a path takes one weight of the filter that joins two of them, so P holds
     the mean of p* over the filter's positions (0 where groups leave two channels apart), and behind an `nn.Flatten` the
     mean over the positions of a channel. Padding, stride and pooling do not change it, and biases are on no path.

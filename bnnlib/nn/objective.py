@@ -47,7 +47,7 @@ MINIBATCH_SCHEMES = ("uniform", "halving")
 def minibatch_weights(num_batches: int, scheme: str = "uniform") -> Tensor:
     """Shares r_1, ..., r_M of the KL divergence that the batches of an epoch carry; they sum to 1.
 
-    Equation (cfi-minibatch), (4.2) and (4.3) of Saha, Liu and Liang (2024). They are evaluated through logarithms:
+    Equation (sbnn-minibatch), (4.2) and (4.3) of Saha, Liu and Liang (2024). They are evaluated through logarithms:
     2^M overflows float64 from M = 1024 on.
 
     Args:
@@ -73,7 +73,7 @@ def minibatch_weights(num_batches: int, scheme: str = "uniform") -> Tensor:
 def elbo_loss(
     nll_mean: Tensor, model: nn.Module, num_data: int, kl_scale: float = 1.0, with_value: bool = True
 ) -> Tensor:
-    """Negative ELBO per observation, mean NLL + kl_scale * KL / num_data, equation (svb-elbo).
+    """Negative ELBO per observation, mean NLL + kl_scale * KL / num_data, equation (svbnn-elbo).
 
     Args:
         nll_mean: negative log-likelihood averaged over the mini-batch, a scalar.

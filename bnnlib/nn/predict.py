@@ -17,7 +17,7 @@ def predict(
     chunk_size: int = 1024,
     generator: torch.Generator | None = None,
 ) -> Tensor:
-    """Outputs of `model` at `x` under `num_samples` posterior draws of its weights, equation (svb-predictive).
+    """Outputs of `model` at `x` under `num_samples` posterior draws of its weights, equation (svbnn-predictive).
 
     Each draw is one set of weights for all rows, so a sample is one function of the posterior, also across chunks,
     and also for layers that train by local reparameterisation or flipout. The model runs in `eval()` and returns to

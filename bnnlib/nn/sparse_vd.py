@@ -15,7 +15,7 @@ _EPS = 1e-8  # of functional.log_alpha
 
 
 class _SparseVDKLSum(torch.autograd.Function):
-    """Sum of `sparse_vd_kl` with its gradient in (mean, log_variance) in closed form, equation (svb-vd-kl)."""
+    """Sum of `sparse_vd_kl` with its gradient in (mean, log_variance) in closed form, equation (svbnn-vd-kl)."""
 
     @staticmethod
     def forward(ctx, mean, log_variance, with_value):
@@ -47,7 +47,7 @@ class _SparseVDLayer(BayesianLayer):
         self.weight_log_variance.fill_(2.0 * math.log(self.initial_scale))
 
     def log_alpha(self) -> Tensor:
-        """log(sigma^2 / mean^2) of the weights, the variance of the multiplicative noise, equation (svb-vd-alpha)."""
+        """log(sigma^2 / mean^2) of the weights, the variance of the multiplicative noise, equation (svbnn-vd-alpha)."""
         return log_alpha(self.weight, self.weight_log_variance, _EPS)
 
     def draw(self, generator: torch.Generator | None = None) -> Parameters:
@@ -77,7 +77,7 @@ class _SparseVDLayer(BayesianLayer):
         return self.weight * self.active()[0], self.bias
 
     def kl_divergence(self, with_value: bool = True) -> Tensor:
-        """KL to the log-uniform prior over all weights in nats, up to its infinite constant, equation (svb-vd-kl)."""
+        """KL to the log-uniform prior over all weights in nats, up to its infinite constant, equation (svbnn-vd-kl)."""
         return _SparseVDKLSum.apply(self.weight, self.weight_log_variance, with_value)
 
     def extra_repr(self) -> str:

@@ -89,7 +89,7 @@ class _SpikeSlabLayer(BayesianLayer):
         return sum(torch.sigmoid(logit.detach()).sum(dtype=torch.float64) for _, _, logit in self._triples())
 
     def kl_divergence(self, with_value: bool = True) -> Tensor:
-        """Exact KL to the spike-and-slab prior over all weights and biases in nats, equation (svb-kl)."""
+        """Exact KL to the spike-and-slab prior over all weights and biases in nats, equation (svbnn-kl)."""
         prior = (self.prior_inclusion_probability, self.prior_scale)
         return sum(spike_slab_kl_sum(*triple, *prior, with_value) for triple in self._triples())
 

@@ -98,7 +98,7 @@ def drawn_together(model: nn.Module) -> Iterator[nn.Module]:
     """Context of one forward pass in which all `StructuredBayesianPruning` layers draw their noise at once.
 
     It gives what drawing layer by layer gives, in distribution, and is much faster where layers are many and small.
-    `bnnlib.training.fit` uses it. Layers that run more than once inside the block use the same noise each time.
+    `bnnlib.train.fit` uses it. Layers that run more than once inside the block use the same noise each time.
 
     Args:
         model: any module; layers that do not sample, or hold a draw already, are left alone.

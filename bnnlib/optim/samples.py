@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
+from bnnlib._callbacks import Callback
 from bnnlib._checks import check_count
-from bnnlib.training import Callback
 
 
 class SampleStore(Callback):

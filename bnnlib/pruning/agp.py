@@ -12,7 +12,7 @@ from bnnlib.pruning.schedules import agp_sparsity
 
 
 class AGPPruner(Masks):
-    """Masks that follow the cubic ramp of equation (svb-agp); a callback of `bnnlib.training.fit`.
+    """Masks that follow the cubic ramp of equation (svbnn-agp); a callback of `bnnlib.train.fit`.
 
         pruner = AGPPruner(model, final_sparsity=0.95, begin_step=500, end_step=3000)
         fit(model, data, epochs=40, batch_size=512, callbacks=[pruner])

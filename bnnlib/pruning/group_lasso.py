@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from bnnlib._callbacks import Callback
 from bnnlib._checks import check_count, check_non_negative
-from bnnlib.training import Callback
 
 
 def _groups(model: nn.Module) -> Iterator[tuple[nn.Parameter, int]]:
@@ -55,7 +55,7 @@ def group_lasso_penalty(model: nn.Module) -> Tensor:
 
 
 class GroupLasso(Callback):
-    """Group lasso by proximal steps, equation (sbp-group-lasso); a callback of `bnnlib.training.fit`.
+    """Group lasso by proximal steps, equation (sbp-group-lasso); a callback of `bnnlib.train.fit`.
 
         fit(model, data, epochs=20, batch_size=128, optimizer=sgd, callbacks=[GroupLasso(model, strength=1e-4)])
 

@@ -52,7 +52,7 @@ def lottery_ticket(
     rewind_step: int = 0,
     scope: str = "layer",
 ) -> Masks:
-    """Find a lottery ticket by iterative pruning with rewinding, equation (svb-lottery), and train it.
+    """Find a lottery ticket by iterative pruning with rewinding, equation (svbnn-lottery), and train it.
 
         def train(model, masks):
             fit(model, data, epochs=40, batch_size=512, callbacks=[masks])
@@ -62,7 +62,7 @@ def lottery_ticket(
     Args:
         model: deterministic; on return it is the trained ticket.
         train: called as train(model, masks) rounds + 1 times; must make a new optimizer each time and hold the masks
-            after every step, for which `masks` is a callback of `bnnlib.training.fit`.
+            after every step, for which `masks` is a callback of `bnnlib.train.fit`.
         final_sparsity: share of weights that are 0 in the end, strictly between 0 and 1.
         rounds: prunings on the way; each removes the same share of what is left.
         rewind_step: 0 rewinds to the initial weights, k > 0 to those after k steps of the first round, which larger

@@ -14,7 +14,7 @@ from bnnlib.pruning.masks import Masks, prunable_weights
 
 
 class MagnitudePruner(Masks):
-    """Sets the smallest weights to 0 after sampling steps; a callback of `bnnlib.sampling.sample` and `training.fit`.
+    """Sets the smallest weights to 0 after sampling steps; a callback of `bnnlib.train.sample` and `train.fit`.
 
         pruner = MagnitudePruner(
             model, lambda k: smooth_sparsity(k, 0.917), names=["layer*.conv*.weight"], persistent=False

@@ -32,7 +32,7 @@ def prunable_weights(model: nn.Module) -> dict[str, nn.Parameter]:
 
 
 class Masks:
-    """Boolean masks of a model's weights; a callback of `bnnlib.training.fit` that keeps pruned weights at 0.
+    """Boolean masks of a model's weights; a callback of `bnnlib.train.fit` that keeps pruned weights at 0.
 
     Zeroing after every optimizer step is what makes masks last: an optimizer with momentum moves a weight also when its
     gradient is 0.

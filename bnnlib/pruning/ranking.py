@@ -55,9 +55,9 @@ def _check_share(sparsity: float) -> None:
 def weight_scores(model: nn.Module, by: str = "inclusion", biases: bool = True) -> dict[str, Tensor]:
     """What ranks each weight of the linear and convolutional layers: the lower, the sooner it is pruned.
 
-    "inclusion" is logit p*, equation (cfi-log-odds), which orders as p* does but tells apart what p* rounds to 1
+    "inclusion" is logit p*, equation (sbnn-log-odds), which orders as p* does but tells apart what p* rounds to 1
     (of the Dirac spike and slab, logit phi).
-    "signal_to_noise" is |mean| / scale, equation (cfi-snr), as Blundell et al. (2015) prune. "magnitude" is |mean|, or
+    "signal_to_noise" is |mean| / scale, equation (sbnn-snr), as Blundell et al. (2015) prune. "magnitude" is |mean|, or
     |weight| of a deterministic layer. Normalization is never scored.
 
     Args:
@@ -124,7 +124,7 @@ def _check_score(name: str, score: Tensor) -> None:
 
 
 def global_masks(scores: Mapping[str, Tensor], sparsity: float) -> dict[str, Tensor]:
-    """Masks that keep the best weights of the whole network, in one ranking over all layers, equation (cfi-sparsity).
+    """Masks that keep the best weights of the whole network, in one ranking over all layers, equation (sbnn-sparsity).
 
     A layer may lose more than the share, even all of its weights, where others matter more.
 

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor, nn
 
 from bnnlib._checks import check_count
+from bnnlib.pruning.compress.timing import paired_medians, rows_for_batch
 from bnnlib.pruning.csr import _CSRLayer, exportable, save_csr, to_csr
-from bnnlib.pruning.timing import paired_medians, rows_for_batch
 
 
 @torch.no_grad()

@@ -10,7 +10,7 @@ from bnnlib._checks import check_count, check_non_negative, check_positive, chec
 def agp_sparsity(
     step: int, *, final_sparsity: float, begin_step: int, end_step: int, initial_sparsity: float = 0.0
 ) -> float:
-    """Target share of zero weights at `step`, the cubic ramp of Zhu and Gupta (2018), equation (svb-agp).
+    """Target share of zero weights at `step`, the cubic ramp of Zhu and Gupta (2018), equation (svbnn-agp).
 
     s_t = s_f + (s_i - s_f) (1 - (t - t_0) / (t_1 - t_0))^3 between begin_step t_0 and end_step t_1, constant outside.
 
@@ -28,7 +28,7 @@ def agp_sparsity(
 def lottery_ticket_sparsities(final_sparsity: float, rounds: int) -> list[float]:
     """Share of zero weights after each round of iterative pruning: every round removes the same share of what is left.
 
-    1 - (1 - final_sparsity)^(k / rounds) for k = 1..rounds (Frankle and Carbin, 2018), equation (svb-lottery).
+    1 - (1 - final_sparsity)^(k / rounds) for k = 1..rounds (Frankle and Carbin, 2018), equation (svbnn-lottery).
 
     Raises:
         ValueError: final_sparsity is not strictly between 0 and 1, or rounds is below 1.

@@ -105,7 +105,7 @@ def fit_stacked(
         y: targets, shape (n, R, outputs).
         epochs, batch_size, learning_rate: of the training; the last batch of an epoch may be smaller.
         generator: of permutations and noise, on the model's device.
-        kl_scale: 1 for the exact negative ELBO (svb-elbo); below 1 the posterior is tempered. A tensor (R, 1) gives
+        kl_scale: 1 for the exact negative ELBO (svbnn-elbo); below 1 the posterior is tempered. A tensor (R, 1) gives
             each replicate its own, for the posteriors of a Gaussian spike and slab.
         loss: called as loss(output, target), the mean NLL over the batch summed over replicates; the parameters of a
             module, such as `GaussianLikelihood`, are trained too.

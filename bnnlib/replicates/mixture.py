@@ -61,11 +61,11 @@ class StackedGaussianSpikeSlab(StackedPosterior):
 
     @torch.no_grad()
     def inclusion_log_odds(self) -> Tensor:
-        """logit p*, equation (cfi-log-odds), shape (replicates, parameters): what ranks weights."""
+        """logit p*, equation (sbnn-log-odds), shape (replicates, parameters): what ranks weights."""
         return bF.inclusion_log_odds(self.weight.square() + F.softplus(self.weight_rho).square(), self.prior)
 
     def inclusion_probability(self) -> Tensor:
-        """p*, equation (cfi-inclusion), shape (replicates, parameters)."""
+        """p*, equation (sbnn-inclusion), shape (replicates, parameters)."""
         return torch.sigmoid(self.inclusion_log_odds())
 
     def kl_divergence(self):

@@ -35,7 +35,7 @@ def test_help_lists_every_target(root):
 
 
 def test_profile_and_jobs_reach_the_builder(tree):
-    assert "-m book.build --profile smoke" in make(tree, "-n", "book").stdout
+    assert "-m book build --profile smoke" in make(tree, "-n", "book").stdout
     assert "--profile paper --jobs 3" in make(tree, "-n", "book", "PROFILE=paper", "JOBS=3").stdout
 
 

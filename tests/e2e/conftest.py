@@ -49,7 +49,7 @@ def small_book(root, tmp_path_factory) -> Path:
         # The real pages refer to the real chapters.
         shutil.copytree(root / name, tree / name, ignore=shutil.ignore_patterns("__pycache__", "*.md"))
     shutil.copytree(HERE / "fixtures", tree, dirs_exist_ok=True)
-    command = [sys.executable, "-m", "book.build"]
+    command = [sys.executable, "-m", "book", "build"]
     done = subprocess.run(command, cwd=tree, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
     if done.returncode:
         pytest.fail(f"the small book could not be built:\n{done.stdout}", pytrace=False)

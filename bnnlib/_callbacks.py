@@ -1,0 +1,58 @@
+"""What hangs on a run of training or sampling, and what it is told."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import torch
+from torch import nn
+
+
+class CheckpointLike(Protocol):
+    """What `fit` needs of a checkpoint; `bnnlib.train.Checkpoint(path)` is one."""
+
+    def load(self) -> dict[str, Any] | None: ...
+
+    def save(self, state: dict[str, Any]) -> None: ...
+
+    def due(self) -> bool: ...
+
+
+class Callback:
+    """Base of what hangs on a training run; override what you need.
+
+    A callback with memory returns it from `state_dict` (tensors, numbers, strings, lists and dicts), so that a resumed
+    run goes on as if it had never stopped.
+    """
+
+    def on_step(self, run: Run) -> None:
+        """After each optimizer step; `run.step` steps have been done."""
+
+    def on_epoch(self, run: Run) -> None:
+        """After each epoch; `run.epoch` epochs have been done."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """What a checkpoint must keep."""
+        return {}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Take over what `state_dict` gave."""
+
+
+@dataclass
+class Run:
+    """Where a training run stands.
+
+    Args:
+        model, optimizer: what is trained, and by what.
+        epoch, step: epochs and steps completed so far.
+        history: one row an epoch {"epoch", "nll", "kl", "kl_scale", "learning_rate"}: the mean loss over the epoch's
+            batches, and the divergence in nats after it (0 for deterministic networks).
+    """
+
+    model: nn.Module
+    optimizer: torch.optim.Optimizer
+    epoch: int = 0
+    step: int = 0
+    history: list[dict[str, float]] = field(default_factory=list)

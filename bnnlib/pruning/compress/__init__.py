@@ -1,0 +1,1 @@
+"""Networks made physically small: smaller modules, their report, their file, their ONNX export."""

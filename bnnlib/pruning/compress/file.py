@@ -1,0 +1,154 @@
+"""Compressed networks on disk: their tensors and the plan of their layers, and nothing that is executed."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import os
+import pickle
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from bnnlib.nn.structured_pruning import StructuredBayesianPruning
+from bnnlib.pruning.compress.layers import SelectedLinear, replace_module
+from bnnlib.pruning.compress.network import deterministic_layers
+
+FORMAT = "bnnlib-compressed-1"
+_NORMS = {"BatchNorm1d": nn.BatchNorm1d, "BatchNorm2d": nn.BatchNorm2d}
+_GEOMETRY = ("kernel_size", "stride", "padding", "dilation", "padding_mode")
+
+
+def save_compressed(model: nn.Module, path: str | os.PathLike) -> None:
+    """Write a network from `compress` to a file that `torch.load(path, weights_only=True)` reads.
+
+    The file holds the tensors, the width of every layer and a checksum, no code: `load_compressed` takes the rest of
+    the architecture from the network of full size.
+
+    Raises:
+        TypeError: the model has a layer that `compress` does not make, or other parameters and buffers.
+    """
+    plan = []
+    for name, module in model.named_modules():
+        if (entry := _entry(module)) is not None:
+            plan.append({"name": name, **entry})
+        elif [*module.parameters(recurse=False), *module.buffers(recurse=False)]:
+            raise TypeError(
+                f"{name or 'the model'} is a {type(module).__name__}, which save_compressed does not know. Save the "
+                "network that compress(model, example) returns, or this one's state_dict."
+            )
+    state = {name: values.detach().cpu() for name, values in model.state_dict().items()}
+    torch.save({"format": FORMAT, "plan": plan, "state": state, "digest": _digest(plan, state)}, Path(path))
+
+
+def _entry(module: nn.Module) -> dict[str, Any] | None:
+    kind = type(module).__name__
+    if type(module) is nn.Linear:
+        sizes = [module.in_features, module.out_features]
+    elif type(module) is SelectedLinear:
+        sizes = [module.in_features, module.out_features, module.features]
+    elif type(module) is nn.Conv2d:
+        sizes = [module.in_channels, module.out_channels, module.groups]
+    elif type(module) in _NORMS.values():
+        return {"type": kind, "sizes": [module.num_features], "bias": module.affine, "eps": module.eps}
+    else:
+        return None
+    return {"type": kind, "sizes": sizes, "bias": module.bias is not None}
+
+
+def _digest(plan: list[dict[str, Any]], state: Mapping[str, Tensor]) -> str:
+    checksum = hashlib.sha256(repr(plan).encode())
+    for name, values in state.items():
+        checksum.update(f"{name} {values.dtype} {tuple(values.shape)}".encode())
+        checksum.update(values.contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
+    return checksum.hexdigest()
+
+
+def load_compressed(path: str | os.PathLike, template: nn.Module) -> nn.Module:
+    """Read a file of `save_compressed` into a smaller copy of the network of full size.
+
+        small = load_compressed("lenet.pt", lenet5_caffe())
+
+    Args:
+        path: of the file; nothing in it is executed (weights_only=True), and its checksum and sizes are checked.
+        template: the architecture before compression, with or without noise on units, deterministic or Bayesian; its
+            weights do not matter and it is not changed.
+
+    Returns:
+        The compressed network on the CPU in eval mode.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: the file is of another format, damaged, or of another architecture.
+        TypeError: the template has a layer that cannot be compressed.
+    """
+    plan, state = _read(Path(path))
+    model = deterministic_layers(copy.deepcopy(template).cpu())
+    for name in [name for name, module in model.named_modules() if isinstance(module, StructuredBayesianPruning)]:
+        # where no neighbor could take up its factors, a batch norm has the noise's place
+        model = replace_module(model, name, nn.BatchNorm1d(1) if name in plan else None)
+    layers = {name: module for name, module in model.named_modules() if _entry(module) is not None}
+    if missing := [*(layers.keys() - plan.keys()), *(plan.keys() - layers.keys())]:
+        raise ValueError(
+            f"{path} is of another network than this {type(template).__name__}: {', '.join(sorted(missing))} "
+            f"{'is' if len(missing) == 1 else 'are'} in one of them only. Give the architecture it was compressed from."
+        )
+    try:
+        for name, entry in plan.items():
+            weight = state.get(f"{name}.weight" if name else "weight")
+            model = replace_module(
+                model, name, _layer(entry, layers[name]).to(None if weight is None else weight.dtype)
+            )
+        model.load_state_dict(state)
+    except (ValueError, RuntimeError) as error:
+        raise ValueError(f"{path} is of another network than this {type(template).__name__}: {error}") from error
+    for name, module in model.named_modules():
+        if isinstance(module, SelectedLinear) and not bool(
+            (0 <= module.index).all() & (module.index < module.features).all()
+        ):
+            raise ValueError(f"{path} is damaged: {name} picks inputs outside its {module.features} features.")
+    return model.eval()
+
+
+def _read(path: Path) -> tuple[dict[str, dict[str, Any]], dict[str, Tensor]]:
+    try:
+        stored = torch.load(path, map_location="cpu", weights_only=True)
+    except FileNotFoundError:
+        raise
+    except (RuntimeError, pickle.UnpicklingError, EOFError, OSError, ValueError, KeyError) as error:
+        raise ValueError(
+            f"{path} cannot be read: it is damaged, cut off, or no file of save_compressed. Copy or save it again."
+        ) from error
+    if not isinstance(stored, dict) or stored.get("format") != FORMAT:
+        raise ValueError(
+            f"{path} is not a file of save_compressed ({FORMAT}). A plain state_dict loads with load_state_dict."
+        )
+    if stored.get("digest") != _digest(stored.get("plan", []), stored.get("state", {})):
+        raise ValueError(f"{path} is damaged: its contents do not fit its checksum. Copy or save it again.")
+    return {entry["name"]: entry for entry in stored["plan"]}, stored["state"]
+
+
+def _layer(entry: Mapping[str, Any], full: nn.Module) -> nn.Module:
+    """A layer of a plan, with the geometry of the one of full size."""
+    kind, sizes, bias = entry["type"], entry["sizes"], entry["bias"]
+    if kind in _NORMS and isinstance(full, _BatchNorm):
+        return _NORMS[kind](*sizes, entry["eps"], affine=bias)
+    if kind == "Conv2d" and isinstance(full, nn.Conv2d):
+        widths, inputs = (full.in_channels, full.out_channels, full.groups), sizes
+        geometry = {name: getattr(full, name) for name in _GEOMETRY}
+        new = nn.utils.skip_init(nn.Conv2d, *sizes[:2], groups=sizes[2], bias=bias, **geometry)
+    elif kind in ("Linear", "SelectedLinear") and isinstance(full, nn.Linear):
+        widths, inputs = (full.in_features, full.out_features, full.in_features), sizes
+        new = nn.utils.skip_init(nn.Linear, *sizes[:2], bias=bias)
+        if kind == "SelectedLinear":
+            wide = nn.utils.skip_init(nn.Linear, sizes[2], sizes[1], bias=bias)
+            new = SelectedLinear(wide, torch.arange(sizes[0]))
+    else:
+        raise ValueError(f"{entry['name']} is a {kind} in the file and a {type(full).__name__} in the architecture.")
+    if any(size > width for size, width in zip(inputs, widths, strict=False)):
+        raise ValueError(f"{entry['name']} has sizes {inputs} in the file, more than {full} has.")
+    return new

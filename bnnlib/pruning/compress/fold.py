@@ -1,0 +1,131 @@
+"""Noise on units at test time is a factor for each of them, and moves into the weights of a neighboring layer."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor, fx, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from bnnlib.nn.structured_pruning import StructuredBayesianPruning
+from bnnlib.pruning.compress.graph import kind, shape, trace
+from bnnlib.pruning.compress.layers import SelectedLinear, replace_module
+
+Modules = Mapping[str, nn.Module]
+
+
+@torch.no_grad()
+def fold_noise(model: nn.Module, example: Tensor) -> nn.Module:
+    """Take every noise layer out of a model, in place, with its factors E theta * mask in a neighbor's weights.
+
+    The factors go into the columns of the layers that read the units, if only linear and convolutional layers and batch
+    norm do, else into the rows of the layer that makes them. Where neither is possible, as on the sum of a residual
+    network that the next sum reads too, a batch norm that only multiplies takes the place of the noise.
+
+    Args:
+        model: in eval(), of supported layers.
+        example: inputs (n, ...).
+
+    Returns:
+        The model, which computes what it did under `selected_weights`.
+
+    Raises:
+        ValueError: noise is along a dimension that no layer reads as its channels or features.
+    """
+    for name in [name for name, module in model.named_modules() if isinstance(module, StructuredBayesianPruning)]:
+        graph, modules = trace(model, example)
+        node = next((node for node in graph.nodes if node.op == "call_module" and node.target == name), None)
+        model = replace_module(model, name, None if node is None else _fold(node, modules))
+    return model
+
+
+def _fold(node: fx.Node, modules: Modules) -> nn.Module | None:
+    """Move the factors of a noise layer; what has to stand in its place, if anything."""
+    noise, size = modules[node.target], shape(node)
+    factor, axis = noise.selected().detach(), noise.dim % len(size)
+    if axis not in (1, len(size) - 1) or (len(size) == 4 and axis != 1):
+        raise ValueError(
+            f"{node.target} has noise along dimension {noise.dim} of a tensor of shape {size}, but units can be "
+            "removed along the channels (dimension 1) and, behind a linear layer, along the last dimension only."
+        )
+    if readers := _readers(node, axis, modules):
+        for layer, repeat in readers:
+            _scale_columns(layer, factor.repeat_interleave(repeat))
+    elif (maker := _maker(node, axis, modules)) is not None:
+        for values in (maker.weight, maker.bias):
+            if values is not None:
+                values.mul_(factor.view(-1, *[1] * (values.dim() - 1)))
+    elif axis == 1:
+        return _scaling(factor, len(size))
+    else:
+        raise ValueError(
+            f"{node.target} has noise on features of a tensor of shape {size}, and neither the layer before nor all "
+            "that read it can take it up. Put it right after or right before a linear layer."
+        )
+    return None
+
+
+def _users(node: fx.Node, modules: Modules) -> list[tuple[fx.Node, str]]:
+    kinds = [(user, "output" if user.op == "output" else kind(user, modules)) for user in node.users]
+    return [(user, what) for user, what in kinds if what != "plain"]
+
+
+def _passes(what: str, axis: int) -> bool:
+    """Whether a step f has f(s x) = s f(x) for factors s >= 0 along the axis."""
+    return what in ("same", "homogeneous", "noise") or (axis == 1 and what in ("pool", "flatten"))
+
+
+def _fits(layer: nn.Module, axis: int, rank: int) -> bool:
+    return axis == (rank - 1 if isinstance(layer, nn.Linear) else 1)
+
+
+def _readers(node: fx.Node, axis: int, modules: Modules) -> list[tuple[nn.Module, int]] | None:
+    """The layers that read the units, each with the places that a unit takes there; None if anything else does."""
+    found: list[tuple[nn.Module, int]] = []
+    for user, what in _users(node, modules):
+        if what == "layer" and _fits(modules[user.target], axis, len(shape(node))):
+            found.append((modules[user.target], 1))
+        elif _passes(what, axis) and (further := _readers(user, axis, modules)) is not None:
+            places = math.prod(shape(node)[2:]) if what == "flatten" else 1
+            found += [(layer, places * repeat) for layer, repeat in further]
+        else:
+            return None
+    return found or None
+
+
+def _maker(node: fx.Node, axis: int, modules: Modules) -> nn.Module | None:
+    """The layer whose outputs the units are; None if something else makes them, or reads them too."""
+    source = node.args[0]
+    if len(_users(source, modules)) != 1 or source.op == "placeholder":
+        return None
+    what = kind(source, modules)
+    if what == "layer":
+        layer = modules[source.target]
+        return layer if layer.weight is not None and _fits(layer, axis, len(shape(source))) else None
+    if not _passes(what, axis) or (what == "flatten" and shape(source)[1] != shape(source.args[0])[1]):
+        return None
+    return _maker(source, axis, modules)
+
+
+def _scale_columns(layer: nn.Module, factor: Tensor) -> None:
+    if isinstance(layer, _BatchNorm):
+        # weight (s x - mean) / root + bias = (s weight) x / root + (bias - weight mean / root)
+        weight = torch.ones_like(layer.running_mean) if layer.weight is None else layer.weight
+        bias = torch.zeros_like(layer.running_mean) if layer.bias is None else layer.bias
+        shift = weight * layer.running_mean * (layer.running_var + layer.eps).rsqrt()
+        layer.weight, layer.bias = nn.Parameter(weight * factor), nn.Parameter(bias - shift)
+        layer.running_mean.zero_()
+        layer.affine = True
+    elif isinstance(layer, nn.Conv2d):
+        groups = factor.view(layer.groups, 1, -1, 1, 1)
+        layer.weight.copy_((layer.weight.unflatten(0, (layer.groups, -1)) * groups).flatten(0, 1))
+    else:
+        layer.weight.mul_(factor[layer.index] if isinstance(layer, SelectedLinear) else factor)
+
+
+def _scaling(factor: Tensor, rank: int) -> nn.Module:
+    norm = (nn.BatchNorm2d if rank == 4 else nn.BatchNorm1d)(len(factor), eps=0.0).to(factor)
+    norm.weight.copy_(factor)
+    return norm.eval()

@@ -1,0 +1,156 @@
+"""The forward pass of a network as a graph, and what each of its steps does to channels."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, fx, nn
+from torch.fx.passes.shape_prop import ShapeProp
+
+from bnnlib.nn.structured_pruning import StructuredBayesianPruning
+from bnnlib.pruning.compress.layers import SelectedLinear
+
+LAYERS = (nn.Linear, nn.Conv2d, nn.BatchNorm1d, nn.BatchNorm2d, StructuredBayesianPruning, SelectedLinear)
+_SAME = (nn.Identity, nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout, nn.FeatureAlphaDropout)
+_POOLS = (nn.MaxPool2d, nn.AvgPool2d, nn.AdaptiveMaxPool2d, nn.AdaptiveAvgPool2d)
+_POOL_CALLS = (F.max_pool2d, F.avg_pool2d, F.adaptive_max_pool2d, F.adaptive_avg_pool2d)
+_HOMOGENEOUS = (nn.ReLU, nn.LeakyReLU)  # f(s x) = s f(x) for s >= 0
+_HOMOGENEOUS_CALLS = (F.relu, F.relu_, torch.relu, torch.relu_, F.leaky_relu, "relu", "relu_")
+_ACTIVATIONS = (
+    nn.ELU, nn.SELU, nn.CELU, nn.GELU, nn.SiLU, nn.Mish, nn.ReLU6, nn.Sigmoid, nn.Tanh, nn.Softplus, nn.Softsign,
+    nn.Hardtanh, nn.Hardswish, nn.Hardsigmoid, nn.LogSigmoid,
+)  # fmt: skip
+_ACTIVATION_CALLS = (
+    F.elu, F.selu, F.celu, F.gelu, F.silu, F.mish, F.relu6, F.sigmoid, F.tanh, F.softplus, F.softsign, F.hardtanh,
+    F.hardswish, F.hardsigmoid, F.logsigmoid, torch.sigmoid, torch.tanh, "sigmoid", "tanh",
+)  # fmt: skip
+_BINARY = (operator.add, operator.iadd, torch.add, operator.sub, operator.mul, torch.mul, "add", "add_", "mul", "sub")
+
+
+class _Tracer(fx.Tracer):
+    def is_leaf_module(self, module: nn.Module, name: str) -> bool:
+        return isinstance(module, LAYERS) or super().is_leaf_module(module, name)
+
+
+def trace(model: nn.Module, example: Tensor) -> tuple[fx.Graph, dict[str, nn.Module]]:
+    """The graph of the forward pass, with the shape of each tensor in `meta`, and the modules by name.
+
+    Raises:
+        TypeError: the forward pass depends on values of its input, or a layer runs more than once.
+    """
+    try:
+        graph = _Tracer().trace(model)
+        ShapeProp(fx.GraphModule(model, graph)).propagate(example)
+    except Exception as error:
+        raise TypeError(
+            f"the forward pass of {type(model).__name__} cannot be followed with torch.fx on an example of shape "
+            f"{tuple(example.shape)}: {str(error).splitlines()[0] if str(error) else type(error).__name__} Check that "
+            "model(example) runs, and that the forward pass does not branch on values or shapes of tensors."
+        ) from error
+    modules = dict(model.named_modules())
+    called = [node.target for node in graph.nodes if node.op == "call_module"]
+    for name in called:
+        if isinstance(modules[name], LAYERS) and called.count(name) > 1:
+            raise TypeError(
+                f"{name} is a {type(modules[name]).__name__} that runs {called.count(name)} times in one forward pass, "
+                "so a unit cannot be removed for one of them alone. Give each place a layer of its own."
+            )
+    return graph, modules
+
+
+def shape(node: Any) -> tuple[int, ...] | None:
+    """The shape of a node's result; None if it is not one tensor."""
+    meta = node.meta.get("tensor_meta") if isinstance(node, fx.Node) else None
+    return tuple(meta.shape) if hasattr(meta, "shape") else None
+
+
+def kind(node: fx.Node, modules: dict[str, nn.Module]) -> str:
+    """What a node does to channels.
+
+    "layer", "noise", "same" (nothing), "homogeneous" or "elementwise" (a function of each entry), "pool", "flatten",
+    "binary" (two tensors), "plain" (no tensor comes out) or "other".
+    """
+    if shape(node) is None:
+        return "plain"
+    if node.op == "call_module":
+        return _module_kind(modules[node.target], node)
+    if node.op not in ("call_function", "call_method") or not node.args or shape(node.args[0]) is None:
+        return "other"
+    before, after, target = shape(node.args[0]), shape(node), node.target
+    tensors = [arg for arg in node.all_input_nodes if shape(arg) is not None]
+    if target in _BINARY and not node.kwargs and len(node.args) == 2:
+        if len(tensors) == 2:
+            return "binary" if shape(tensors[0]) == shape(tensors[1]) else "other"
+        return "elementwise" if isinstance(node.args[1], (int, float)) else "other"
+    if len(tensors) != 1:
+        return "other"
+    if target in _HOMOGENEOUS_CALLS:
+        return "homogeneous"
+    if target in _ACTIVATION_CALLS:
+        return "elementwise"
+    if target in _POOL_CALLS or (target in (torch.mean, "mean") and _keeps_channels(node)):
+        return "pool"
+    if target == "contiguous" or (target is F.dropout and not _argument(node, 2, "training", True)):
+        return "same"
+    if target in (torch.flatten, "flatten") or (target in ("view", "reshape", torch.reshape) and _open_end(node)):
+        return "flatten" if _flattens(before, after) else "other"
+    return "other"
+
+
+def _module_kind(module: nn.Module, node: fx.Node) -> str:
+    if isinstance(module, LAYERS):
+        return "noise" if isinstance(module, StructuredBayesianPruning) else "layer"
+    names = ((_SAME, "same"), (_HOMOGENEOUS, "homogeneous"), (_ACTIVATIONS, "elementwise"), (_POOLS, "pool"))
+    for types, name in names:
+        if type(module) in types:
+            return name
+    flat = type(module) is nn.Flatten and _flattens(shape(node.args[0]), shape(node))
+    return "flatten" if flat else "other"
+
+
+def _flattens(before: tuple[int, ...], after: tuple[int, ...]) -> bool:
+    return len(before) >= 2 and after == (before[0], math.prod(before[1:]))
+
+
+def _open_end(node: fx.Node) -> bool:
+    size = node.args[1] if isinstance(node.args[1], (tuple, list)) else node.args[1:]
+    return len(size) == 2 and size[1] == -1  # a size that is typed in would not fit a smaller network
+
+
+def _keeps_channels(node: fx.Node) -> bool:
+    dims = _argument(node, 1, "dim", None)
+    rank = len(shape(node.args[0]))
+    dims = (dims,) if isinstance(dims, int) else dims
+    return dims is not None and all(dim % rank >= 2 for dim in dims)
+
+
+def _argument(node: fx.Node, position: int, name: str, default: Any) -> Any:
+    return node.args[position] if len(node.args) > position else node.kwargs.get(name, default)
+
+
+def pads_with_zeros(node: fx.Node, modules: dict[str, nn.Module]) -> bool:
+    """Whether an average over the border counts zeros."""
+    if node.op == "call_module":
+        module = modules[node.target]
+        return type(module) is nn.AvgPool2d and module.count_include_pad and module.padding not in (0, (0, 0))
+    return node.target is F.avg_pool2d and _argument(node, 3, "padding", 0) not in (0, (0, 0))
+
+
+def evaluate(node: fx.Node, modules: dict[str, nn.Module]) -> Callable[..., Tensor]:
+    """The function of the entries that a node of kind "elementwise", "homogeneous" or "binary" is."""
+    if node.op == "call_module":
+        return modules[node.target]
+
+    def call(*values: Tensor) -> Tensor:
+        given = iter(values)
+        args = [next(given) if isinstance(arg, fx.Node) else arg for arg in node.args]
+        return (
+            getattr(args[0], node.target)(*args[1:]) if node.op == "call_method" else node.target(*args, **node.kwargs)
+        )
+
+    return call

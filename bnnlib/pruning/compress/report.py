@@ -1,0 +1,169 @@
+"""What compression gains: units, parameters, operations, bytes and latency, before and after in one run."""
+
+from __future__ import annotations
+
+import copy
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils.flop_counter import FlopCounterMode
+
+from bnnlib._checks import check_count
+from bnnlib.nn.base import check_choice
+from bnnlib.pruning.compress.file import save_compressed
+from bnnlib.pruning.compress.network import masked_output, plain_network
+from bnnlib.pruning.compress.onnx_export import export_onnx, onnx_missing, onnx_runner
+from bnnlib.pruning.compress.timing import paired_medians, rows_for_batch
+
+RUNTIMES = ("eager", "onnxruntime")
+
+
+@torch.no_grad()
+def compression_report(
+    model: nn.Module,
+    compressed: nn.Module,
+    example: Tensor,
+    *,
+    batches: Sequence[int] = (1, 256),
+    repeats: int = 25,
+    runtimes: Sequence[str] | None = None,
+) -> dict[str, Any]:
+    """Measure a network of full size against its compressed form, side by side in one run.
+
+    Full size is the deterministic network without layers of noise, so that the ratios say what a network gains that was
+    never anything but dense. At batch 1 an operation of a small network takes less time than PyTorch needs to start it,
+    so that "eager" gains little; ONNX Runtime has an overhead ten times smaller and shows what the units cost.
+
+    Args:
+        model: as given to `compress`; it is not changed.
+        compressed: what `compress` returned.
+        example: inputs (n, ...) on the device of both. Rows are repeated to fill a batch; the difference of the outputs
+            is over all rows.
+        batches: batch sizes to time.
+        repeats: pairs of passes; times are medians, and who goes first alternates.
+        runtimes: of "eager" (PyTorch) and "onnxruntime" (on the CPU, with as many threads); None takes what is
+            installed.
+
+    Returns:
+        JSON-able dict. layers: rows {layer, type, inputs_before, inputs_after, units_before, units_after} of linear and
+        convolutional layers. cut: names of layers that read nothing at all (every weight is 0): what stands before them
+        has no effect, and one unit of it is left for the shapes. parameters, flops, bytes: each {before, after, ratio},
+        where flops are for one row and count a multiply-add as 2, and bytes are on disk. latency: rows {runtime,
+        device, batch, dense_ms, compressed_ms, ratio}; on the CPU, and for an example on a GPU there as well.
+        max_difference: to the masked network, relative to its largest output. threads, torch, onnxruntime (version or
+        None).
+
+    Raises:
+        ValueError: a count is below 1, example has no rows, a runtime is unknown, or the two are not one network.
+        ImportError: a runtime that was asked for is not installed.
+    """
+    check_count("repeats", repeats)
+    batches = [check_count("batches", batch) for batch in batches]
+    if example.dim() < 2 or len(example) == 0:
+        raise ValueError(f"example has shape {tuple(example.shape)}, but it must be rows of inputs: (n, ...).")
+    missing = onnx_missing()
+    runtimes = [check_choice("runtimes", r, RUNTIMES) for r in runtimes or (RUNTIMES[:1] if missing else RUNTIMES)]
+    dense = plain_network(model, example[:2])
+    layers = _layers(dense, compressed)
+    expected, given = masked_output(model, example), masked_output(compressed, example)
+    pair = dense, compressed
+    latency = []
+    if example.is_cuda:
+        latency += [_eager(pair, rows_for_batch(example, batch), repeats) for batch in batches]
+        pair, example = tuple(copy.deepcopy(network).cpu() for network in pair), example.cpu()
+    with tempfile.TemporaryDirectory() as folder:
+        sizes = _sizes(pair, Path(folder))
+        if "eager" in runtimes:
+            latency += [_eager(pair, rows_for_batch(example, batch), repeats) for batch in batches]
+        if "onnxruntime" in runtimes:
+            calls = _sessions(pair, example, Path(folder))
+            latency += [_onnx(calls, rows_for_batch(example, batch), repeats) for batch in batches]
+    return {
+        "layers": layers,
+        "cut": [row["layer"] for row in layers if not bool(compressed.get_submodule(row["layer"]).weight.any())],
+        "parameters": _ratio(*(sum(p.numel() for p in network.parameters()) for network in pair)),
+        "flops": _ratio(*(_flops(network, example[:1]) for network in pair)),
+        "bytes": _ratio(*sizes),
+        "latency": latency,
+        "max_difference": float((given - expected).abs().max() / expected.abs().max().clamp_min(1e-30)),
+        "threads": torch.get_num_threads(),
+        "torch": torch.__version__,
+        "onnxruntime": _version(),
+    }
+
+
+def _layers(dense: nn.Module, compressed: nn.Module) -> list[dict[str, Any]]:
+    before, after = (
+        {name: m for name, m in network.named_modules() if isinstance(m, (nn.Linear, nn.Conv2d))}
+        for network in (dense, compressed)
+    )
+    if list(before) != list(after):
+        raise ValueError(
+            f"the model has the layers {', '.join(before)}, the compressed one {', '.join(after)}, so they are not one "
+            "network. Give the model and compress(model, example)."
+        )
+    return [
+        {
+            "layer": name,
+            "type": "Linear" if isinstance(before[name], nn.Linear) else "Conv2d",
+            "inputs_before": _inputs(before[name]),
+            "inputs_after": _inputs(after[name]),
+            "units_before": len(before[name].weight),
+            "units_after": len(after[name].weight),
+        }
+        for name in before
+    ]
+
+
+def _inputs(layer: nn.Module) -> int:
+    return layer.in_features if isinstance(layer, nn.Linear) else layer.in_channels
+
+
+def _ratio(before: float, after: float) -> dict[str, float]:
+    return {"before": before, "after": after, "ratio": before / after}
+
+
+def _flops(network: nn.Module, row: Tensor) -> int:
+    with FlopCounterMode(display=False) as counter:
+        network(row)
+    return counter.get_total_flops()
+
+
+def _sizes(pair: tuple[nn.Module, nn.Module], folder: Path) -> tuple[int, int]:
+    paths = folder / "dense.pt", folder / "compressed.pt"
+    for network, path in zip(pair, paths, strict=True):
+        save_compressed(network, path)
+    return tuple(path.stat().st_size for path in paths)
+
+
+def _sessions(pair: tuple[nn.Module, nn.Module], example: Tensor, folder: Path) -> list[Callable]:
+    paths = folder / "dense.onnx", folder / "compressed.onnx"
+    for network, path in zip(pair, paths, strict=True):
+        export_onnx(network, example[:2], path)
+    return [onnx_runner(path) for path in paths]
+
+
+def _eager(pair: tuple[nn.Module, nn.Module], x: Tensor, repeats: int) -> dict[str, Any]:
+    with torch.inference_mode():
+        return _row("eager", x.device.type, len(x), *paired_medians(*pair, x, repeats))
+
+
+def _onnx(calls: list[Callable], x: Tensor, repeats: int) -> dict[str, Any]:
+    return _row("onnxruntime", "cpu", len(x), *paired_medians(*calls, x.numpy(), repeats))
+
+
+def _row(runtime: str, device: str, batch: int, dense: float, compressed: float) -> dict[str, Any]:
+    times = {"dense_ms": 1e3 * dense, "compressed_ms": 1e3 * compressed, "ratio": dense / compressed}
+    return {"runtime": runtime, "device": device, "batch": batch, **times}
+
+
+def _version() -> str | None:
+    if onnx_missing():
+        return None
+    import onnxruntime
+
+    return onnxruntime.__version__

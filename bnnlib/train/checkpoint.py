@@ -1,0 +1,80 @@
+"""The state of unfinished work on disk, so that what was killed goes on where it was."""
+
+from __future__ import annotations
+
+import io
+import time
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from bnnlib._files import StoreError, write_atomic
+
+
+class Checkpoint:
+    """The state of one unfinished cell, beside its cache entry, so that a killed cell goes on where it was.
+
+    Args:
+        path: the file; it exists only while the cell is unfinished.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = Path(path)
+        self._saved_at = time.monotonic()
+        self._warned = False
+
+    def load(self) -> dict[str, Any] | None:
+        """The last saved state with its tensors on the CPU, or None when the cell starts from the beginning."""
+        if not self.path.exists():
+            return None
+        try:
+            return torch.load(self.path, map_location="cpu", weights_only=True)
+        except Exception as error:  # torch raises many types for a damaged file; starting over is always right
+            warnings.warn(f"checkpoint {self.path.name} cannot be read ({error}); the cell starts over", stacklevel=2)
+            return None
+
+    def due(self, seconds: float = 60.0) -> bool:
+        """True when the last save (or the start of the cell) is at least this many seconds ago."""
+        return time.monotonic() - self._saved_at >= seconds
+
+    def save(self, state: dict[str, Any]) -> None:
+        """Write the state atomically; a disk that is full is reported once and the cell goes on.
+
+        Args:
+            state: nested dict, list or tuple of tensors, numbers, strings and None. Include the generator's state,
+                ``generator.get_state()``: without it the resumed cell is not bit-identical.
+
+        Raises:
+            TypeError: for any other type (a NumPy array, a module), which could not be read back safely.
+        """
+        _require_plain(state, "state")
+        buffer = io.BytesIO()
+        torch.save(state, buffer)
+        try:
+            write_atomic(self.path, buffer.getvalue())
+        except StoreError as error:
+            if not self._warned:
+                warnings.warn(f"no checkpoint could be saved, the cell goes on without one: {error}", stacklevel=2)
+            self._warned = True
+        self._saved_at = time.monotonic()
+
+    def delete(self) -> None:
+        """Remove the file; nothing happens when there is none."""
+        self.path.unlink(missing_ok=True)
+
+
+def _require_plain(value: Any, where: str) -> None:
+    if isinstance(value, dict):
+        for key, item in value.items():
+            _require_plain(item, f"{where}[{key!r}]")
+    elif isinstance(value, (list, tuple)):
+        for index, item in enumerate(value):
+            _require_plain(item, f"{where}[{index}]")
+    elif not isinstance(value, (torch.Tensor, str, int, float, bool, type(None))) or isinstance(value, np.generic):
+        raise TypeError(
+            f"{where} is a {type(value).__name__}; a checkpoint holds tensors, numbers, strings, None, and dicts, "
+            "lists and tuples of them. Convert it first (torch.as_tensor for a NumPy array, .state_dict() for a module)"
+        )

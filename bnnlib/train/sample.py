@@ -1,0 +1,206 @@
+"""Sampling from a network's posterior with mini-batches: the loop around `bnnlib.optim`'s samplers.
+
+It minimizes nothing. The order within a step is that of Algorithm 1 of Deng, Zhang, Liang and Lin (2019): sample the
+weights, move the prior by stochastic approximation, prune.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from bnnlib._callbacks import Callback, CheckpointLike, Run
+from bnnlib._checks import check_count
+from bnnlib._terminal import deferred_interrupt, progress_bar
+from bnnlib.nn.base import use_generator
+from bnnlib.optim.adaptive_prior import SpikeSlabGaussianLaplacePrior
+from bnnlib.optim.base import DivergedError, Sampler
+from bnnlib.optim.samples import SampleStore
+from bnnlib.train.fit import TrainingError, _checked, _Loop
+
+StepFunction = Callable[[int], float]
+
+
+def sample(
+    model: nn.Module,
+    data: tuple[Tensor, Tensor],
+    *,
+    sampler: Sampler,
+    epochs: int,
+    batch_size: int,
+    prior: SpikeSlabGaussianLaplacePrior | None = None,
+    num_data: int | None = None,
+    loss: Callable[[Tensor, Tensor], Tensor] = F.cross_entropy,
+    store: SampleStore | None = None,
+    burn_in: int = 0,
+    thin: int = 1,
+    augment: Callable[..., Tensor] | None = None,
+    lr_schedule: StepFunction | None = None,
+    temperature_schedule: StepFunction | None = None,
+    callbacks: Sequence[Callback] = (),
+    generator: torch.Generator | None = None,
+    checkpoint: CheckpointLike | None = None,
+    progress: bool = False,
+    autocast: torch.dtype | None = None,
+    channels_last: bool = False,
+) -> Run:
+    """Run a chain whose energy is num_data * mean loss + the prior's, equation (aeb-posterior), on mini-batches.
+
+    A step: energy and gradient on a batch, the prior's gradient, `sampler.step()`, `prior.update()`, the callbacks in
+    their order (a pruner among them), and the draw that goes to the store.
+
+    Args:
+        model: what is sampled, in `train()` mode; afterwards it holds the last state of the chain.
+        data: (x, y), rows first; they are moved to the model's device once.
+        sampler: over the model's parameters, from `bnnlib.optim`. Its generator draws the noise.
+        epochs: to reach in total; a run that resumes at epoch 30 of 80 does 50 more.
+        batch_size: rows in a step; the last batch of an epoch may be smaller.
+        prior: gets `add_gradient_()` and `update()` in each step, with the batch's scaled residuals in regression.
+        num_data: N of the energy, by default len(x).
+        loss: called as loss(model(x), y), returns the mean negative log-likelihood of the batch as a scalar, in nats.
+        store: is offered every `thin`-th state after the first `burn_in` iterations.
+        burn_in, thin: in iterations (steps, not epochs).
+        augment: called as augment(x, generator=generator) on each batch.
+        lr_schedule, temperature_schedule: functions of the iteration k = 1, 2, ..., as in `bnnlib.optim.schedules`;
+            they return the step size and the temperature themselves, for all groups of the sampler.
+        callbacks: see `bnnlib.train.Callback`; `run.optimizer` is the sampler.
+        generator: of the batches and the augmentation, on the model's device; by default PyTorch's own, from which
+            `nn.Dropout` draws too: only then a resumed run has the same dropout masks.
+        checkpoint: is read before the first step, written when it is due, at the end and on Ctrl-C. It holds model,
+            sampler, prior, store, random states, the position within the epoch and the callbacks: the resumed run is
+            the uninterrupted one bit for bit.
+        progress: a bar on stderr, where tqdm is installed.
+        autocast: dtype of the forward pass, for example torch.bfloat16; weights, loss and noise keep theirs.
+        channels_last: keep image batches and the model in that memory format.
+
+    Returns:
+        The `bnnlib.train.Run`, whose history has a row an epoch {"epoch", "nll", "learning_rate", "temperature"},
+        the last two as of the epoch's end.
+
+    Raises:
+        ValueError: a count, the data or the checkpoint do not fit.
+        DivergedError: the loss is NaN or infinite; it names the step size. On a CPU the step that would have used it
+            is not taken; the checkpoint is not written.
+        KeyboardInterrupt: on Ctrl-C, once the step under way is complete and the checkpoint written.
+    """
+    check_count("epochs", epochs)
+    check_count("batch_size", batch_size)
+    check_count("burn_in", burn_in, minimum=0)
+    check_count("thin", thin)
+    device = next(model.parameters()).device
+    x, y = _checked(data, device)
+    num_data = len(x) if num_data is None else check_count("num_data", num_data)
+    if channels_last:
+        model.to(memory_format=torch.channels_last)
+    if generator is None:
+        generator = (
+            torch.default_generator if device.type == "cpu" else torch.cuda.default_generators[device.index or 0]
+        )
+    chain = _Chain(prior, store, burn_in, thin)
+    loop = _SamplingLoop(Run(model, sampler), x, y, batch_size, generator, checkpoint, (_Rows(), *callbacks, chain))
+    loop.prior, loop.num_data, loop.augment = prior, num_data, augment
+    loop.schedules = {"lr": lr_schedule, "temperature": temperature_schedule}
+    loop.autocast, loop.channels_last = autocast, channels_last and x.dim() == 4
+    loop.resume()
+    was_training = model.training
+    model.train()
+    try:
+        with use_generator(generator), deferred_interrupt() as interrupted, progress_bar(progress, epochs) as bar:
+            bar.update(loop.run.epoch)
+            while loop.run.epoch < epochs:
+                loop.epoch(loss, 0.0, sampler.param_groups[0]["lr"], interrupted)
+                bar.update(1)
+                bar.set_postfix(nll=f"{loop.run.history[-1]['nll']:.4f}", refresh=False)
+            loop.save()
+    finally:
+        model.train(was_training)
+    return loop.run
+
+
+class _Rows(Callback):
+    """Rows of the history that say what a sampler needs instead of what an optimizer does."""
+
+    def on_epoch(self, run: Run) -> None:
+        group, row = run.optimizer.param_groups[0], run.history[-1]
+        rates = {"learning_rate": float(group["lr"]), "temperature": float(group["temperature"])}
+        run.history[-1] = {"epoch": row["epoch"], "nll": row["nll"], **rates}
+
+
+class _Chain(Callback):
+    """The last of the callbacks: what is kept of the chain, and the memory of prior and store."""
+
+    def __init__(self, prior, store, burn_in: int, thin: int) -> None:
+        self.prior, self.store, self.burn_in, self.thin = prior, store, burn_in, thin
+
+    def on_step(self, run: Run) -> None:
+        since = run.step - self.burn_in
+        if self.store is not None and since > 0 and since % self.thin == 0:
+            self.store.offer(run.model)
+
+    def _parts(self) -> dict[str, Any]:
+        return {name: part for name in ("prior", "store") if (part := getattr(self, name)) is not None}
+
+    def state_dict(self) -> dict[str, Any]:
+        return {name: part.state_dict() for name, part in self._parts().items()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        if set(state) != set(self._parts()):
+            raise ValueError(
+                f"the checkpoint is of a chain with {sorted(state) or 'neither prior nor store'}, but this one has "
+                f"{sorted(self._parts())}: it cannot go on from there. Use the same, or another checkpoint file."
+            )
+        for name, part in self._parts().items():
+            part.load_state_dict(state[name])
+
+
+class _SamplingLoop(_Loop):
+    """The loop of `fit` with a step that samples."""
+
+    def _step(self, rows: Tensor, loss, kl_scale: float, rate: float) -> None:
+        run, sampler = self.run, self.run.optimizer
+        for key, schedule in self.schedules.items():
+            if schedule is not None:
+                value = schedule(run.step + 1)
+                for group in sampler.param_groups:
+                    group[key] = value
+        x, y = self._batch(rows)
+        outputs = self._outputs(x)
+        nll = loss(outputs, y)
+        self.losses[self.done] = nll.detach()
+        if self.x.device.type == "cpu":
+            self._check(self.done, rate, self.done + 1)
+        elif self.done % 50 == 49:  # each look waits for the device
+            self._check(self.done - 49, rate, self.done + 1)
+        sampler.zero_grad()
+        (self.num_data * nll).backward()
+        if self.prior is not None:
+            self.prior.add_gradient_()
+        sampler.step()
+        if self.prior is not None:
+            self._update_prior(outputs, y)
+        self.done += 1
+        run.step += 1
+        for callback in self.callbacks:
+            callback.on_step(run)
+
+    def _update_prior(self, outputs: Tensor, y: Tensor) -> None:
+        if self.prior.likelihood == "classification":
+            self.prior.update()
+        else:
+            self.prior.update((outputs.detach() - y).square().sum() * (self.num_data / len(y)))
+
+    def _check(self, start: int, rate: float, stop: int | None = None) -> None:
+        try:
+            super()._check(start, rate, stop)
+        except TrainingError as error:
+            group = self.run.optimizer.param_groups[0]
+            raise DivergedError(
+                f"the chain has diverged at step size lr = {group['lr']:g}, temperature {group['temperature']:g}: "
+                f"{str(error).split(', at learning rate')[0]}. Lower lr, which multiplies the gradient of the energy "
+                f"(lr * num_data = {group['lr'] * self.num_data:g} is the learning rate of the mean loss), start from "
+                "a trained network, or check the data for NaN. The last checkpoint, if there is one, is from before."
+            ) from error

@@ -1,0 +1,25 @@
+"""Command line: ``python -m book list | run | table | build | check | lint``; ``--help`` lists them."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+
+# Commands with a parser of their own; they run where the library cannot be imported, too.
+EDITIONS = {
+    "build": ("book.editions.build", "execute the chapters that changed and render the book"),
+    "check": ("book.editions.check", "look the rendered book through"),
+    "lint": ("book.editions.lint", "hold the chapters to the rules of notebooks"),
+}
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run one command and return its exit code; see `book.lab.commands.main`."""
+    arguments = sys.argv[1:] if arguments is None else arguments
+    if arguments and arguments[0] in EDITIONS:
+        return importlib.import_module(EDITIONS[arguments[0]][0]).main(arguments[1:])
+    return importlib.import_module("book.lab.commands").main(arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,95 @@
+"""The table at the end of a chapter: which function computes which equation, read from the library's docstrings."""
+
+from __future__ import annotations
+
+import ast
+import html
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+# where an equation is computed, from the ground floor up; pictures and exercises only use it
+FLOORS = (
+    "bnnlib/functional",
+    "bnnlib/nn",
+    "bnnlib/optim",
+    "bnnlib/replicates",
+    "bnnlib/pruning",
+    "bnnlib/datasets",
+    "bnnlib/train",
+    "bnnlib/attacks.py",
+    "bnnlib/metrics",
+    "chapters",
+)
+
+
+def _definitions(tree: ast.AST, prefix: str = "") -> Iterator[tuple[str, str]]:
+    """(qualified name, docstring) of every public function, class and method."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and not node.name.startswith("_"):
+            yield prefix + node.name, ast.get_docstring(node) or ""
+            if isinstance(node, ast.ClassDef):
+                yield from _definitions(node, f"{prefix}{node.name}.")
+
+
+def equation_sources(prefix: str, tree: Path = ROOT) -> dict[str, list[tuple[str, str]]]:
+    """{equation label: [(importable name, first line of its docstring)]} of all labels that start with `prefix`.
+
+    Args:
+        prefix: of the chapter's labels, e.g. "svbnn".
+        tree: the folder that holds the library and the chapters.
+
+    Raises:
+        ValueError: no docstring names such a label.
+    """
+    found: dict[str, list[tuple[str, str]]] = {}
+    for floor in FLOORS:
+        root = tree / floor
+        paths = sorted(root.rglob("*.py")) if root.is_dir() else [root] if root.exists() else []
+        for path in paths:
+            if {"figures", "exercises.py"} & set(path.relative_to(tree).parts):
+                continue
+            module = ".".join(path.relative_to(tree).with_suffix("").parts)
+            for name, text in _definitions(ast.parse(path.read_text(encoding="utf-8"))):
+                # a method's docstring is not part of its class's, so no label is counted twice
+                for label in dict.fromkeys(re.findall(rf"\(({re.escape(prefix)}-[a-z0-9-]+)\)", text)):
+                    found.setdefault(label, []).append((f"{module}.{name}", text.split("\n")[0]))
+    if not found:
+        raise ValueError(f"no docstring of the library names an equation ({prefix}-...): check the prefix")
+    return dict(sorted(found.items()))
+
+
+class EquationTable:
+    """Rows of `equation_sources` that a notebook displays.
+
+    Args:
+        prefix: of the chapter's labels.
+    """
+
+    def __init__(self, prefix: str) -> None:
+        self.prefix, self.rows = prefix, equation_sources(prefix)
+
+    def _repr_html_(self) -> str:
+        body = []
+        for label, places in self.rows.items():
+            names = "<br>".join(f"<code>{html.escape(name)}</code>" for name, _ in places)
+            body.append(f'<tr><th scope="row"><a href="#equation-{label}">{label}</a></th><td>{names}</td></tr>')
+        caption = "Equations of this chapter and the functions that compute them"
+        return (
+            f'<div class="bnn-table" role="region" tabindex="0" aria-label="{caption}" style="overflow-x: auto">'
+            f'<table style="text-align: left"><caption style="text-align: left">{caption}</caption>'
+            '<thead><tr><th scope="col">Equation</th><th scope="col">In the library</th></tr></thead>'
+            f"<tbody>{''.join(body)}</tbody></table></div>"
+        )
+
+    def _repr_markdown_(self) -> str:
+        lines = ["| Equation | In the library |", "|---|---|"]
+        for label, places in self.rows.items():
+            lines.append(f"| {label} | {', '.join(f'`{name}`' for name, _ in places)} |")
+        return "\n".join(lines)
+
+
+def equation_table(prefix: str) -> EquationTable:
+    """The table of a chapter's equations; leave it on a cell's last line."""
+    return EquationTable(prefix)

@@ -1,0 +1,104 @@
+"""What an exercise is, and the table of all exercises: the list EXERCISES of each study's module `exercises`."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+from book import studies
+from book.studies import Study
+
+KINDS = ("number", "array", "function", "choice", "text")
+
+
+@dataclass(frozen=True)
+class Exercise:
+    """One checked exercise.
+
+    Args:
+        id: chapter's prefix and number, "svbnn-3".
+        kind: "number", "array", "function", "choice" or "text".
+        reference: function without arguments that returns the right answer: a float; an array or tensor; a function;
+            the letter of a choice; a text or a tuple of texts that count as right.
+        stub: source code that the reader starts from; it assigns `answer` and must fail the check. It and the
+            solution may use `math`, `np` and `torch`.
+        solution: source code that assigns `answer` and passes; it should not call what `reference` calls.
+        tolerance: largest relative error that counts as right (0 for exact; absolute where the reference is 0).
+        hint: one sentence for a wrong answer; it must not give the answer away.
+        mistakes: {function without arguments that returns a wrong answer: what to say to it}; numbers only.
+        options: {letter: what to say when it is chosen}, choices only.
+        cases: function that returns argument tuples on which an answered function is compared, functions only.
+        samples: n by which an answer may be off (a sum given for a mean), if the exercise has one.
+
+    Raises:
+        ValueError: for an unknown kind, a missing stub or solution, or a field that the kind needs and that is empty.
+    """
+
+    id: str
+    kind: str
+    reference: Callable[[], Any]
+    stub: str
+    solution: str
+    tolerance: float = 1e-3
+    hint: str = ""
+    mistakes: Mapping[Callable[[], Any], str] = field(default_factory=dict)
+    options: Mapping[str, str] = field(default_factory=dict)
+    cases: Callable[[], Sequence[tuple]] | None = None
+    samples: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.kind not in KINDS:
+            raise ValueError(f"exercise {self.id!r}: kind={self.kind!r} is unknown, use one of {', '.join(KINDS)}")
+        if not callable(self.reference):
+            raise ValueError(f"exercise {self.id!r}: reference must be a function that computes the answer")
+        if "answer" not in self.stub or "answer" not in self.solution:
+            raise ValueError(f"exercise {self.id!r}: stub and solution must both assign `answer`")
+        if self.kind == "function" and self.cases is None:
+            raise ValueError(f"exercise {self.id!r}: a function needs `cases` to be compared on")
+        if self.kind == "choice" and len(self.options) < 2:
+            raise ValueError(f"exercise {self.id!r}: a choice needs at least two options")
+        if self.tolerance < 0:
+            raise ValueError(f"exercise {self.id!r}: tolerance={self.tolerance} is negative")
+
+
+@cache
+def _chapter(study: Study) -> dict[str, Exercise]:
+    exercises = [one for name in study.modules("exercises") for one in import_module(name).EXERCISES]
+    table = {exercise.id: exercise for exercise in exercises}
+    if len(table) != len(exercises):
+        raise ValueError(f"{study.name} uses an exercise id twice: {[exercise.id for exercise in exercises]}")
+    foreign = [name for name in table if not name.startswith(f"{study.prefix}-")]
+    if foreign:
+        raise ValueError(f"{study.name}: ids must start with {study.prefix + '-'!r}, got {foreign}")
+    return table
+
+
+def ids(prefix: str | None = None) -> list[str]:
+    """All exercise ids in the book's order, or those of the chapter with this prefix.
+
+    Raises:
+        LookupError: for an unknown prefix.
+    """
+    chapters = {study.prefix: study for study in studies.all()}
+    if prefix is not None and prefix not in chapters:
+        raise LookupError(f"no chapter has the prefix {prefix!r}; there are: {', '.join(chapters)}")
+    return [name for study in ([chapters[prefix]] if prefix else chapters.values()) for name in _chapter(study)]
+
+
+def get(exercise_id: str) -> Exercise:
+    """The exercise with this id.
+
+    Raises:
+        LookupError: for an unknown id, with the nearest ids.
+    """
+    known = ids()
+    if exercise_id not in known:
+        near = difflib.get_close_matches(str(exercise_id), known, n=3, cutoff=0.5)
+        advice = f"did you mean {' or '.join(near)}?" if near else f"there are: {', '.join(known)}"
+        raise LookupError(f"no exercise is called {exercise_id!r}; {advice}")
+    prefix = exercise_id.partition("-")[0]
+    return next(_chapter(study)[exercise_id] for study in studies.all() if study.prefix == prefix)

@@ -1,0 +1,31 @@
+"""A gallery of failures: what each way to go wrong looks like."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from book.display.style import figure, line_styles, panel_letters, sparse_markers, style_context
+
+
+def failures(panels: Sequence[tuple[str, str, str, Mapping[str, tuple[np.ndarray, np.ndarray]]]]) -> Figure:
+    """A gallery: one small panel for each way to go wrong, two in a row.
+
+    Args:
+        panels: (title, x label, y label, {curve: (x, y)}) of each panel; NaN values leave a gap.
+    """
+    with style_context():
+        fig, axes = figure(2, nrows=math.ceil(len(panels) / 2), height=2.5, squeeze=False)
+        for panel, (title, xlabel, ylabel, curves) in zip(axes.flat, panels, strict=False):
+            for (_, look), (x, y) in zip(line_styles(list(curves)).items(), curves.values(), strict=True):
+                panel.plot(x, y, **look)
+            panel.set(title=title, xlabel=xlabel, ylabel=ylabel)
+            sparse_markers(panel, 5)
+            panel.legend(fontsize="small")
+        for unused in axes.flat[len(panels) :]:
+            unused.remove()
+        panel_letters(axes.flat[: len(panels)])
+    return fig

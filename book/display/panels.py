@@ -1,0 +1,45 @@
+"""What pictures of results share: an empty panel, an axis of errors, a method's curve beside the published one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.ticker import LogLocator, NullFormatter
+
+
+def missing(panel: Axes, empty: bool = True) -> None:
+    """Write "not run" into a panel; an empty one loses its ticks, which would mean nothing.
+
+    Args:
+        panel: to write into.
+        empty: False if it shows published values, which words inside the panel would hide.
+    """
+    if not empty:
+        panel.text(1, 1.015, "ours: not run", transform=panel.transAxes, ha="right", va="bottom", size="small")
+        return
+    panel.text(0.5, 0.5, "not run", transform=panel.transAxes, ha="center", va="center", size="large")
+    panel.tick_params(which="both", left=False, bottom=False, labelleft=False, labelbottom=False)
+    panel.grid(visible=False)
+
+
+def log_axis(panel: Axes) -> None:
+    """A logarithmic vertical axis with plain numbers, also where it spans less than a factor of ten."""
+    panel.set_yscale("log")
+    panel.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5), numticks=8))
+    panel.yaxis.set_major_formatter("{x:g}")
+    panel.yaxis.set_minor_formatter(NullFormatter())
+
+
+def draw(panel: Axes, columns: np.ndarray, look: Mapping) -> bool:
+    """One method's curve with its standard errors, published values as open markers; True if there is one of ours."""
+    place, ours, error, published = columns.T
+    known = np.isfinite(ours)
+    if known.any():
+        panel.errorbar(place[known], ours[known], np.nan_to_num(error[known]), capsize=2, **look)
+    printed = np.isfinite(published)
+    if printed.any():
+        open_marker = {"linestyle": "none", "mfc": "white", "ms": 8, "label": "_published", "zorder": 1}
+        panel.plot(place[printed], published[printed], **look | open_marker)
+    return bool(known.any())

@@ -1,0 +1,233 @@
+"""Look the rendered book through for what Sphinx does not see: ``python -m book check`` (``make check`` calls it).
+
+Reported are dead links and anchors, addresses outside the book that a page would load, pictures without a real
+alternative text, ids that occur twice, cells that failed or were never executed, markup that was not rendered,
+explorers over the size limit, and paths of the building machine. What only a browser can tell (console errors, formulas
+that MathJax rejects) is tested in ``tests/e2e``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import re
+import sys
+from collections import Counter
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from book.editions.project import Project, code_cells, files_below, read_notebook, source_of, tags_of
+
+EXPLORERS_LIMIT = 300_000  # bytes after gzip that all explorers of a page may take together
+# Attributes by which a page loads something, as opposed to leading the reader somewhere.
+LOADS = {
+    "src": {"script", "img", "source", "iframe", "video", "audio", "embed", "track", "input"},
+    "srcset": {"img", "source"},
+    "href": {"image", "use"},
+    "data": {"object"},
+    "poster": {"video"},
+}
+LOADED_RELATIONS = {
+    "stylesheet",
+    "preload",
+    "prefetch",
+    "modulepreload",
+    "preconnect",
+    "dns-prefetch",
+    "icon",
+    "manifest",
+}
+REMOTE = re.compile(r"^(?:https?:)?//", re.IGNORECASE)
+REMOTE_IN_CSS = re.compile(r"""(?:@import\s+|url\()\s*(?:url\()?["']?((?:https?:)?//[^"')\s]+)""", re.IGNORECASE)
+# A script written into a page has no business with another host: fetch("https://..."), import "https://...",
+# require.config paths.
+REMOTE_IN_SCRIPT = re.compile(r"""["'`]((?:https?:)?//[\w.-]+\.[a-z]{2,}[^"'`\s]*)["'`]""", re.IGNORECASE)
+HARMLESS_IN_SCRIPT = re.compile(r"^https?://(?:www\.)?(?:w3\.org|schema\.org)/", re.IGNORECASE)
+FILE_NAME = re.compile(r"(?:^|/)[\w.-]+\.(?:png|svg|jpe?g|webp|gif)$", re.IGNORECASE)
+UNRENDERED = re.compile(
+    r"\{(?:ref|eq|numref|cite|cite:\w+|glue|glue:\w+|doc|prf:ref|term)\}\s*`|^\s*(?:```|:::)\{", re.MULTILINE
+)
+
+
+class Page(HTMLParser):
+    """What the checks need to know of one page."""
+
+    def __init__(self, text: str):
+        super().__init__(convert_charrefs=True)
+        self.ids: list[str] = []
+        self.links: list[str] = []
+        self.loads: list[str] = []
+        self.pictures: list[tuple[str, str | None]] = []
+        self.inline: list[tuple[str, str]] = []  # (script or style, content)
+        self.prose: list[str] = []
+        self.failed_cells = 0
+        self.explorers = ""
+        self._inside: list[str] = []
+        self._divs: list[int | None] = []  # for each open div, where it started if it is an explorer
+        self._lines = [0, *(match.end() for match in re.finditer("\n", text))]
+        self._text = text
+        self.feed(text)
+
+    def _offset(self) -> int:
+        line, column = self.getpos()
+        return self._lines[line - 1] + column
+
+    def handle_starttag(self, tag, attributes):
+        given = {name: value or "" for name, value in attributes}
+        if tag in ("script", "style", "pre", "code"):
+            self._inside.append(tag)
+        if tag == "div":
+            self._divs.append(self._offset() if "bnn-explorer" in given.get("class", "").split() else None)
+        if "id" in given:
+            self.ids.append(given["id"])
+        if tag == "a" and "href" in given:
+            self.links.append(given["href"])
+        if tag == "link" and LOADED_RELATIONS & set(given.get("rel", "").lower().split()):
+            self.loads.append(given.get("href", ""))
+        for name, tags in LOADS.items():
+            if tag in tags and name in given:
+                self.loads += (
+                    [part.split()[0] for part in given[name].split(",")] if name == "srcset" else [given[name]]
+                )
+        if tag == "img" and given.get("aria-hidden") != "true" and given.get("role") != "presentation":
+            self.pictures.append((given.get("src", ""), given.get("alt")))
+        if "style" in given:
+            self.inline.append(("style", given["style"]))
+        if {"output", "traceback"} <= set(given.get("class", "").split()):
+            self.failed_cells += 1
+
+    def handle_endtag(self, tag):
+        if self._inside and self._inside[-1] == tag:
+            self._inside.pop()
+        if tag == "div" and self._divs and (start := self._divs.pop()) is not None:
+            self.explorers += self._text[start : self._offset()]
+
+    def handle_data(self, data):
+        if self._inside and self._inside[-1] in ("script", "style"):
+            self.inline.append((self._inside[-1], data))
+        elif not self._inside:
+            self.prose.append(data)
+
+
+def _local(link: str) -> bool:
+    parts = urlsplit(link)
+    return not parts.scheme and not parts.netloc
+
+
+def dead_links(path: Path, page: Page, pages: dict[Path, Page], html: Path) -> list[str]:
+    """Links and loaded files inside the book that lead nowhere, and anchors that the target page does not have."""
+    found = []
+    for link in dict.fromkeys(page.links + page.loads):
+        if not link or not _local(link):
+            continue
+        parts = urlsplit(link)
+        target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
+        if target.is_dir():
+            target = target / "index.html"
+        if not target.exists():
+            found.append(f"dead link: {link}")
+        elif html not in target.parents:
+            found.append(f"link out of the book's folder: {link}")
+        elif parts.fragment and target in pages and unquote(parts.fragment) not in pages[target].ids:
+            found.append(f"dead anchor: {link}")
+    return found
+
+
+def external_loads(page: Page) -> list[str]:
+    """Addresses outside the book that a browser would ask for when it shows the page."""
+    found = [link for link in page.loads if REMOTE.match(link)]
+    for kind, text in page.inline:
+        if kind == "style":
+            found += REMOTE_IN_CSS.findall(text)
+        elif '"@context"' not in text:  # structured data for search engines is not loaded
+            found += [link for link in REMOTE_IN_SCRIPT.findall(text) if not HARMLESS_IN_SCRIPT.match(link)]
+    return [f"external request: {link}" for link in dict.fromkeys(found)]
+
+
+def bad_pictures(page: Page) -> list[str]:
+    """Pictures whose alternative text is missing, blank, or only the name of a file (what myst-nb writes by itself)."""
+    found = []
+    for source, alt in page.pictures:
+        shown = source if len(source) < 80 else source[:60] + "..."
+        if alt is None or not alt.strip():
+            found.append(f"picture without alt text: {shown}")
+        elif FILE_NAME.search(alt.strip()):
+            found.append(f"alt text is a file name: {alt}")
+    return found
+
+
+def page_faults(path: Path, pages: dict[Path, Page], html: Path, root: Path) -> list[str]:
+    """Everything wrong with one page."""
+    page, text = pages[path], path.read_text(encoding="utf-8")
+    found = dead_links(path, page, pages, html) + external_loads(page) + bad_pictures(page)
+    found += [f"id used {count} times: {name}" for name, count in Counter(page.ids).items() if count > 1]
+    if page.failed_cells:
+        found.append(f"failed cells: {page.failed_cells} tracebacks")
+    found += [
+        f"markup not rendered: {match.strip()}" for match in dict.fromkeys(UNRENDERED.findall(" ".join(page.prose)))
+    ]
+    size = len(gzip.compress(page.explorers.encode(), mtime=0))
+    if size > EXPLORERS_LIMIT:
+        told = f"explorers take {size / 1000:.0f} kB after gzip, allowed are {EXPLORERS_LIMIT // 1000}"
+        found.append(f"{told}: give them fewer or smaller frames")
+    if str(root) in text:
+        found.append(f"path of this machine: {text[max(0, text.index(str(root)) - 20) :][:80]!r}")
+    return found
+
+
+def notebook_faults(notebook: dict) -> list[str]:
+    """Cells that were not executed, that failed, or that show a live widget in a page without a kernel."""
+    found = []
+    for cell in code_cells(notebook):
+        if not source_of(cell).strip() or "skip-execution" in tags_of(cell):
+            continue
+        name = cell.get("id", "without id")
+        if cell.get("execution_count") is None:
+            found.append(f"cell {name} was not executed")
+        if any(output["output_type"] == "error" for output in cell.get("outputs", [])):
+            found.append(f"cell {name} failed")
+        if any(
+            "application/vnd.jupyter.widget-view+json" in output.get("data", {}) for output in cell.get("outputs", [])
+        ):
+            found.append(f"cell {name} shows a live widget")
+    return found
+
+
+def check(root: Path, html: Path | None = None) -> list[str]:
+    """All faults of the book of the tree at ``root``, one line each."""
+    project = Project(root.resolve())
+    html = (html or project.html).resolve()
+    if not (html / "index.html").exists():
+        return [f"{html} holds no index.html: run `make book` first"]
+    paths = [
+        path for path in files_below(html) if path.suffix == ".html" and "_static" not in path.relative_to(html).parts
+    ]
+    pages = {path: Page(path.read_text(encoding="utf-8")) for path in paths}
+    faults = [
+        f"{path.relative_to(html)}: {fault}" for path in paths for fault in page_faults(path, pages, html, project.root)
+    ]
+    for style in html.rglob("*.css"):
+        for link in REMOTE_IN_CSS.findall(style.read_text(encoding="utf-8", errors="replace")):
+            faults.append(f"{style.relative_to(html)}: external request: {link}")
+    if html == project.html.resolve():
+        for name in project.notebooks:
+            executed = project.staging / name
+            found = notebook_faults(read_notebook(executed)) if executed.exists() else ["was not executed"]
+            faults += [f"{name}: {fault}" for fault in found]
+    return faults
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m book check", description="Look the rendered book through.")
+    parser.add_argument("--html", type=Path, help="folder of the rendered book (default: _build/html)")
+    options = parser.parse_args(arguments)
+    faults = check(Path.cwd(), options.html)
+    for fault in faults:
+        print(fault)
+    print(f"{len(faults)} faults" if faults else "The rendered book has no faults.")
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,213 @@
+"""Execute the stale chapters with papermill, several at a time, and keep what a reader needs of the outcome."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import re
+import shutil
+import sys
+import time
+from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from pathlib import Path
+
+from book.editions.project import Project, code_cells, source_of, tags_of
+
+# A cell that runs longer is stopped and reported. This is a guard against hanging, generous enough for a busy machine.
+CELL_SECONDS = {"smoke": 600, "book": 1800, "paper": 7200}
+WIDGET = "application/vnd.jupyter.widget-view+json"
+ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+
+
+@dataclass
+class Outcome:
+    """What became of one chapter: ``error`` is None when it ran through."""
+
+    name: str
+    seconds: float
+    error: str | None = None
+
+
+def _failure(what: str, source: str | None = None, traceback: str = "") -> dict:
+    return {"what": what, "source": source, "traceback": traceback}
+
+
+def _run(root: str, name: str, profile: str, threads: int) -> dict:
+    """Execute one chapter into ``_build/running``; runs in a worker process and returns only plain data."""
+    import logging
+
+    import papermill
+    from papermill.exceptions import PapermillExecutionError
+    from traitlets.config import Config
+
+    project = Project(Path(root))
+    source, target = project.root / name, project.running / name
+    target.parent.mkdir(parents=True, exist_ok=True)
+    logging.getLogger("papermill").setLevel(logging.ERROR)
+    paths = [root, *filter(None, [os.environ.get("PYTHONPATH")])]
+    os.environ.update(
+        BNN_STATIC="1",  # explorers draw frames and native sliders instead of widgets
+        PYTHONPATH=os.pathsep.join(paths),  # this tree's bnnlib, whatever else is installed
+        OMP_NUM_THREADS=str(threads),
+        MPLBACKEND="module://matplotlib_inline.backend_inline",
+        PYDEVD_DISABLE_FILE_VALIDATION="1",
+    )
+    started = time.perf_counter()
+    failure = None
+    try:
+        papermill.execute_notebook(
+            str(source),
+            str(target),
+            parameters={"PROFILE": profile},
+            kernel_name="python3",  # the running environment's kernel, whatever name the notebook was saved with
+            cwd=str(source.parent),
+            progress_bar=False,
+            start_timeout=120,
+            execution_timeout=CELL_SECONDS[profile],
+            # Silences a warning per kernel; the connection stays on this machine.
+            config=Config({"AsyncKernelManager": {"transport_encryption": "auto"}}),
+        )
+    except PapermillExecutionError as error:
+        failure = _failure(f"{error.ename}: {error.evalue}", error.source, "\n".join(error.traceback))
+    except Exception as error:  # a dead kernel, a timeout, a broken notebook: reported like a failing cell
+        failure = _failure(f"{type(error).__name__}: {str(error).strip().splitlines()[0]}")
+    return {"seconds": time.perf_counter() - started, "failure": failure}
+
+
+def _failed_cell(notebook: dict) -> tuple[int, dict] | None:
+    """Number (from 1, among the code cells) and content of the cell at which the run ended.
+
+    A cell that raised holds an error. One that was stopped, or whose kernel died, is marked completed by papermill like
+    those before it; it is the last one that was started.
+    """
+    last = None
+    numbered = enumerate((c for c in code_cells(notebook) if "injected-parameters" not in tags_of(c)), start=1)
+    for number, cell in numbered:
+        if any(output["output_type"] == "error" for output in cell.get("outputs", [])):
+            return number, cell
+        if cell["metadata"].get("papermill", {}).get("start_time"):
+            last = number, cell
+    return last
+
+
+def describe_failure(name: str, failure: dict, partial: Path, shown: str) -> str:
+    """The message for the terminal: where, what, the cell's source, the traceback, where the partial notebook lies."""
+    where, source = name, failure["source"]
+    if partial.exists():
+        found = _failed_cell(json.loads(partial.read_text(encoding="utf-8")))
+        if found:
+            where = f"{name}, code cell {found[0]} (id {found[1].get('id', 'none')})"
+            source = source or source_of(found[1])
+    lines = [f"FAILED {where}", f"  {failure['what']}"]
+    if source:
+        lines += ["  The cell:", *(f"    | {line}" for line in source.splitlines())]
+    if failure["traceback"]:
+        text = failure["traceback"] if sys.stdout.isatty() else ANSI.sub("", failure["traceback"])
+        lines += ["  The traceback:", *(f"    {line}" for line in text.splitlines())]
+    if partial.exists():
+        lines.append(f"  The notebook as far as it got: {shown}")
+    return "\n".join(lines)
+
+
+def finish(executed: dict, source: dict, run: dict) -> dict:
+    """A clean executed copy: the source's cells with the outputs, without papermill's traces and widget state.
+
+    ``run`` (key, profile, seconds) is kept in the notebook's metadata as ``bnn_book``.
+
+    The executed copy differs from the source only by papermill's injected parameter cell, so the code cells match one
+    to one. The same routine transplants old outputs into a chapter whose prose alone changed.
+    """
+    done = [cell for cell in code_cells(executed) if "injected-parameters" not in tags_of(cell)]
+    cells = []
+    for cell in source["cells"]:
+        cell = json.loads(json.dumps(cell))
+        if cell["cell_type"] == "code":
+            ran = done.pop(0)
+            cell["outputs"], cell["execution_count"] = ran["outputs"], ran["execution_count"]
+        cells.append(cell)
+    metadata = {key: value for key, value in source["metadata"].items() if key not in ("papermill", "widgets")}
+    return {**source, "cells": cells, "metadata": {**metadata, "bnn_book": run}}
+
+
+def interactive_outputs(notebook: dict) -> list[str]:
+    """Ids of the cells whose output is a live widget: without a kernel its slider moves and its figure does not."""
+    found = []
+    for cell in code_cells(notebook):
+        if any(WIDGET in output.get("data", {}) for output in cell.get("outputs", [])):
+            found.append(cell.get("id", "none"))
+    return found
+
+
+def _progress(project: Project, name: str) -> str:
+    """How far a running chapter is, read from the copy that papermill saves after every cell."""
+    try:
+        cells = code_cells(json.loads((project.running / name).read_text(encoding="utf-8")))
+    except (OSError, json.JSONDecodeError):  # not written yet, or just being written
+        return "starting"
+    done = sum(cell["metadata"].get("papermill", {}).get("status") == "completed" for cell in cells)
+    return f"cell {done} of {len(cells)}"
+
+
+def _kept(project: Project, name: str, result: dict) -> Outcome:
+    """Judge a finished run; a failed one leaves its partial notebook below ``_build/failed``."""
+    partial, kept = project.running / name, project.failed / name
+    failure = result["failure"]
+    if failure is None and (ids := interactive_outputs(json.loads(partial.read_text(encoding="utf-8")))):
+        failure = _failure(
+            f"live widget in the output of cell {', '.join(ids)}: without a kernel its slider would move "
+            "and its figure would not. Show it with book.display.explore."
+        )
+    if failure is None:
+        kept.unlink(missing_ok=True)
+        return Outcome(name, result["seconds"])
+    if partial.exists():
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        shutil.move(partial, kept)
+    return Outcome(name, result["seconds"], describe_failure(name, failure, kept, f"_build/failed/{name}"))
+
+
+def execute(
+    project: Project, names: list[str], profile: str, jobs: int, keep, say=print, every: float = 15.0
+) -> list[Outcome]:
+    """Run the chapters ``names`` in ``jobs`` processes; one that fails does not stop the others.
+
+    ``keep`` is called with each outcome as soon as it is known; a successful copy then lies in ``_build/running``.
+    """
+    if not names:
+        return []
+    shutil.rmtree(project.running, ignore_errors=True)
+    workers = min(jobs, len(names))
+    threads = max(1, (os.cpu_count() or 1) // workers)
+    outcomes: list[Outcome] = []
+    # Spawned, not forked: the parent may hold threads (pytest, a caller's torch) that a fork would copy in a bad state.
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(workers, mp_context=context, max_tasks_per_child=1) as pool:
+        pending = {pool.submit(_run, str(project.root), name, profile, threads): name for name in names}
+        started = time.perf_counter()
+        try:
+            while pending:
+                finished, _ = wait(pending, timeout=every, return_when=FIRST_COMPLETED)
+                for future in finished:
+                    name = pending.pop(future)
+                    try:
+                        result = future.result()
+                    except BrokenProcessPool:
+                        failure = _failure("its process was killed (out of memory?). Try again with JOBS=1.")
+                        result = {"seconds": time.perf_counter() - started, "failure": failure}
+                    outcomes.append(_kept(project, name, result))
+                    keep(outcomes[-1])
+                    mark = "failed" if outcomes[-1].error else "done"
+                    say(f"  [{len(outcomes)}/{len(names)}] {name} {mark} in {outcomes[-1].seconds:.1f} s")
+                if not finished:
+                    elapsed = time.perf_counter() - started
+                    say(
+                        f"  {elapsed:4.0f} s: "
+                        + ", ".join(f"{name} {_progress(project, name)}" for name in pending.values())
+                    )
+        except KeyboardInterrupt:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+    return outcomes

@@ -1,0 +1,287 @@
+"""The rules for chapters: each is a function from a chapter to problems.
+
+`python -m book lint` prints them. With `--fix`, what can be mended without thinking is mended first: the
+file's canonical form, outputs, one sentence per line.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import statistics
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from book.editions import prose
+from book.editions.equations import equation_labels
+from book.editions.source import (
+    CELL_METADATA,
+    CHAPTERS,
+    NOTEBOOK_METADATA,
+    Chapter,
+    canonical,
+    load,
+    mended,
+    source,
+    tags,
+)
+
+SIZES = {
+    "words": (2500, 4500),
+    "code cells": (15, 30),
+    "figures": (6, 10),
+    "labeled equations": (8, 25),
+    "exercises": (6, 10),
+}
+LONGEST_CELL, MEDIAN_CELL = 35, 8
+FORBIDDEN = {
+    r"pip3? install|^\s*[!%](?:pip|conda|wget|curl)": "installs or downloads; the requirements are pinned",
+    r"(?<![\w.])(?:/(?:home|tmp|root|work|Users|mnt|usr|var)/|~/|[A-Z]:\\)": "has an absolute path",
+    r"\b(?:urllib|requests|httpx|urlretrieve|wget|fetch_\w+|load_state_dict_from_url|torchvision|openml)\b|download=True":
+        "downloads by itself; use bnnlib.datasets",
+}  # fmt: skip
+FILE_NAME = re.compile(r"^\S+\.(?:png|svg|jpe?g|webp|gif)$", re.IGNORECASE)
+RULES: dict[str, Callable[[Chapter], Iterator[tuple[str, str]]]] = {}
+
+
+def rule(function):
+    """Register a rule; it yields (cell id, message)."""
+    RULES[function.__name__] = function
+    return function
+
+
+def problems(chapter: Chapter, name: str) -> list[str]:
+    """What one rule finds, a line each."""
+    return [f"{name}: cell {cell or '-'}: {message}" for cell, message in RULES[name](chapter)]
+
+
+@rule
+def canonical_file(chapter):
+    """nbformat 4.5, indent 1, sources as lists of lines, keys sorted: so that differences are readable."""
+    if (chapter.notebook["nbformat"], chapter.notebook["nbformat_minor"]) != (4, 5):
+        yield "", "must be nbformat 4.5"
+    if chapter.text != canonical(chapter.notebook):
+        yield "", "is not in canonical form; run python -m book lint --fix"
+
+
+@rule
+def stripped(chapter):
+    """No outputs, no execution counts, no metadata but tags and mystnb."""
+    for cell in chapter.code:
+        if cell.get("outputs") or cell.get("execution_count") is not None:
+            yield cell["id"], "holds outputs or an execution count"
+    for cell in chapter.cells:
+        if extra := set(cell["metadata"]) - CELL_METADATA:
+            yield cell["id"], f"metadata {sorted(extra)} does not belong into the source"
+    if chapter.notebook["metadata"] != NOTEBOOK_METADATA:
+        yield "", f"the notebook's metadata must be {NOTEBOOK_METADATA}"
+
+
+@rule
+def readable_ids(chapter):
+    """Every cell has an id of words behind the chapter's prefix: svbnn-elbo."""
+    if not re.fullmatch(r"[a-z]{2,5}", chapter.prefix):
+        yield "", f"prefix {chapter.prefix!r} of the first cell's id must be two to five small letters"
+    for cell in chapter.cells:
+        if not re.fullmatch(rf"{re.escape(chapter.prefix)}(?:-[a-z][a-z0-9]*)+", cell.get("id", "")):
+            yield cell.get("id", ""), f"the id must be words joined by hyphens behind {chapter.prefix!r}"
+    for name, count in Counter(cell.get("id") for cell in chapter.cells).items():
+        if count > 1:
+            yield name, f"the id is used {count} times"
+
+
+@rule
+def parameters_cell(chapter):
+    """The first code cell has the tags parameters and remove-cell; it sets PROFILE = "smoke", SEED, nothing else."""
+    marked = [cell for cell in chapter.code if "parameters" in tags(cell)]
+    if len(marked) != 1 or marked[0] is not chapter.code[0]:
+        yield "", "exactly one cell, the first code cell, must have the tag parameters"
+        return
+    if "remove-cell" not in tags(marked[0]):
+        yield marked[0]["id"], "needs the tag remove-cell"
+    if not re.fullmatch(r'PROFILE = "smoke"\nSEED = \d+', source(marked[0]).strip()):
+        yield marked[0]["id"], 'must be PROFILE = "smoke" and SEED = <number>, on two lines'
+
+
+@rule
+def known_tags(chapter):
+    """No tag that papermill or the book would ignore."""
+    allowed = {"parameters", "remove-cell", "remove-input", "remove-output", "hide-input", "hide-output", "hide-cell"}
+    for cell in chapter.cells:
+        if unknown := set(tags(cell)) - allowed:
+            yield cell["id"], f"tags {sorted(unknown)} have no effect here (show an expected error with try/except)"
+
+
+@rule
+def one_sentence_per_line(chapter):
+    """Markdown has one sentence on each source line."""
+    for cell in chapter.markdown:
+        for number, line in prose.prose_lines(source(cell)):
+            if len(prose.split_line(line)) > 1:
+                yield cell["id"], f"line {number + 1} holds more than one sentence: {line.strip()[:60]}..."
+        for line in prose.wrapped_lines(source(cell)):
+            yield cell["id"], f"a sentence is wrapped before: {line[:60]}"
+
+
+def figure_cells(chapter: Chapter) -> list[dict]:
+    """Cells that show a figure: by their id, their metadata, or a call of explore."""
+    return [
+        cell
+        for cell in chapter.code
+        if f"{chapter.prefix}-fig-" in cell["id"]
+        or "figure" in cell["metadata"].get("mystnb", {})
+        or re.search(r"^\s*(?:\w+ = )?explore\(", source(cell), re.MULTILINE)
+    ]
+
+
+@rule
+def figures_described(chapter):
+    """Figure cell `svbnn-fig-x`: mystnb figure name `fig-svbnn-x`, a caption, alt text, and the text refers to it."""
+    names = Counter()
+    for cell in figure_cells(chapter):
+        settings = cell["metadata"].get("mystnb", {})
+        figure, alt = settings.get("figure", {}), settings.get("image", {}).get("alt", "")
+        name, caption = figure.get("name", ""), figure.get("caption", "")
+        names[name] += 1
+        if cell["id"] != name.replace(f"fig-{chapter.prefix}-", f"{chapter.prefix}-fig-", 1) or "fig-" not in name:
+            yield cell["id"], f"figure name {name!r} must be fig-{chapter.prefix}-x for the cell {chapter.prefix}-fig-x"
+        if len(caption.split()) < 3:
+            yield cell["id"], "needs a caption that stands by itself"
+        own_alt = re.search(r"\bexplore\(", source(cell)) and re.search(r"\balt\s*=", source(cell))
+        if not own_alt and (len(alt.split()) < 5 or FILE_NAME.match(alt.strip()) or alt.strip() == caption.strip()):
+            yield cell["id"], "needs alt text that says what is seen (not a file name, not the caption again)"
+        if name and not re.search(rf"\{{(?:numref|ref)\}}`(?:[^`<]*<)?{re.escape(name)}>?`", chapter.prose):
+            yield cell["id"], f"no text refers to it by {{numref}}`{name}`"
+    for name, count in names.items():
+        if name and count > 1:
+            yield "", f"figure name {name} is used {count} times"
+
+
+@rule
+def pictures_described(chapter):
+    """A Markdown picture has alt text that is not a file name."""
+    for cell in chapter.markdown:
+        for alt in re.findall(r"!\[([^\]]*)\]\(", source(cell)):
+            if len(alt.split()) < 3 or FILE_NAME.match(alt):
+                yield cell["id"], f"picture with alt text {alt!r}: say what is seen"
+
+
+@rule
+def equations_labeled(chapter):
+    """Labels have the chapter's prefix and occur once; every reference has its label."""
+    labels = Counter(equation_labels(chapter.notebook))
+    for label, count in labels.items():
+        if not label.startswith(f"{chapter.prefix}-"):
+            yield "", f"equation label {label} must start with {chapter.prefix}-"
+        if count > 1:
+            yield "", f"equation label {label} is used {count} times"
+    for label in set(re.findall(r"\{eq\}`(?:[^`<]*<)?([^`<>]+)>?`", chapter.prose)) - set(labels) - chapter.known:
+        yield "", f"{{eq}}`{label}` refers to an equation without that label"
+
+
+@rule
+def equations_tested(chapter):
+    """Every label has a test in tests/equations, or a reason in UNTESTED there, and not both."""
+    labels = equation_labels(chapter.notebook)
+    for label in labels:
+        if label in chapter.tested and label in chapter.excused:
+            yield "", f"equation {label} is tested and excused: drop it from UNTESTED"
+        if label not in chapter.tested and len(chapter.excused.get(label, "").split()) < 3:
+            yield "", f"equation {label} has neither a test in tests/equations nor a reason in UNTESTED"
+    for label in sorted(set(chapter.excused) - set(labels) - chapter.known):
+        if label.startswith(f"{chapter.prefix}-"):
+            yield "", f"UNTESTED names {label}, which no equation has"
+
+
+@rule
+def no_typed_results(chapter):
+    """Results come from the store through glue; see `prose.typed_results`."""
+    for cell in chapter.markdown:
+        for line in prose.typed_results(source(cell)):
+            yield cell["id"], f"a typed result? glue it, or end the line with <!-- published -->: {line[:70]}"
+
+
+@rule
+def nothing_forbidden(chapter):
+    """No installation, no absolute path, no download outside bnnlib.datasets."""
+    for cell in chapter.code:
+        for pattern, what in FORBIDDEN.items():
+            if found := re.search(pattern, source(cell), re.MULTILINE):
+                yield cell["id"], f"{found[0].strip()!r} {what}"
+
+
+@rule
+def short_cells(chapter):
+    """No code cell over 35 lines; the median at most 8."""
+    lengths = {cell["id"]: sum(bool(line.strip()) for line in source(cell).split("\n")) for cell in chapter.code}
+    for name, length in lengths.items():
+        if length > LONGEST_CELL:
+            yield name, f"{length} lines of code, at most {LONGEST_CELL} are allowed"
+    if lengths and statistics.median(lengths.values()) > MEDIAN_CELL:
+        yield "", f"the median code cell has {statistics.median(lengths.values())} lines, at most {MEDIAN_CELL}"
+
+
+@rule
+def sizes(chapter):
+    """A chapter's measure: words, code cells that the reader sees, figures, labeled equations, exercises."""
+    counts = {
+        "words": sum(prose.words(source(cell)) for cell in chapter.markdown),
+        "code cells": sum("remove-cell" not in tags(cell) for cell in chapter.code),
+        "figures": len(figure_cells(chapter)),
+        "labeled equations": len(equation_labels(chapter.notebook)),
+        "exercises": len(re.findall(r"^(?:`{3,}|:{3,})\{exercise(?:-start)?\}", chapter.prose, re.MULTILINE)),
+    }
+    for what, count in counts.items():
+        low, high = SIZES[what]
+        if not low <= count <= high:
+            yield "", f"{count} {what}; a chapter has {low:,} to {high:,}"
+
+
+@rule
+def exercises_complete(chapter):
+    """Every exercise has a label, a hint and a solution; at least three are checked, and all of the registry are."""
+    opened = re.split(r"^(?:`{3,}|:{3,})\{exercise(?:-start)?\}", chapter.prose, flags=re.MULTILINE)[1:]
+    for text in opened:
+        title = text.split("\n")[0].strip()
+        label = re.search(r"^:label:\s*(\S+)", text, re.MULTILINE)
+        if label is None:
+            yield "", f"exercise {title!r} needs a :label:"
+            continue
+        if "{hint}" not in text:
+            yield "", f"exercise {label[1]} needs a hint"
+        if not re.search(rf"\{{solution(?:-start)?\}}\s*{re.escape(label[1])}\s*$", chapter.prose, re.MULTILINE):
+            yield "", f"exercise {label[1]} needs a solution"
+    code = "\n".join(source(cell) for cell in chapter.code)
+    asked = re.findall(r"""\bcheck\(\s*["']([\w-]+)["']""", code)
+    strict = re.findall(r"""\bcheck\(\s*["']([\w-]+)["'].*\bstrict=True""", code)
+    for name in sorted(set(asked) - set(chapter.exercises)):
+        yield "", f"exercises.check({name!r}): no such exercise in its study"
+    for name in chapter.exercises:
+        if name not in strict:
+            yield "", f"exercise {name} of the registry needs an executed solution: check({name!r}, ..., strict=True)"
+    if len(set(strict)) < 3:
+        yield "", f"{len(set(strict))} exercises are checked, at least 3 are needed"
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Print the problems of the given notebooks, or of all chapters; the exit code says whether there are any."""
+    parser = argparse.ArgumentParser(prog="python -m book lint", description=__doc__)
+    parser.add_argument("notebooks", nargs="*", type=Path, default=CHAPTERS)
+    parser.add_argument("--fix", action="store_true", help="write the canonical form and split sentences")
+    chosen = parser.parse_args(arguments)
+    found = 0
+    for path in chosen.notebooks:
+        if chosen.fix:
+            path.write_text(mended(path.read_text(encoding="utf-8")), encoding="utf-8")
+        for name in RULES:
+            for problem in problems(load(path), name):
+                print(f"{path.name}: {problem}")
+                found += 1
+    print(f"{found} problems in {len(chosen.notebooks)} notebooks")
+    return int(found > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,185 @@
+"""What there is to build: the folders, the pages that ``_toc.yml`` names, and the key of a chapter's outputs."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sys
+import sysconfig
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import yaml
+
+from book import studies
+
+PROFILES = ("smoke", "book", "paper")
+GENERATED = ("book/status",)  # pages that the build writes itself
+
+
+class BookError(Exception):
+    """Something in the sources keeps the book from being built; the message says what to do."""
+
+
+def digest(*parts: str | bytes) -> str:
+    """sha256 of the parts, each prefixed by its length so that moving text between parts changes the result."""
+    total = hashlib.sha256()
+    for part in parts:
+        data = part.encode() if isinstance(part, str) else part
+        total.update(f"{len(data)}:".encode() + data)
+    return total.hexdigest()
+
+
+def files_below(folder: Path) -> list[Path]:
+    """The files below ``folder`` in a fixed order, without caches and hidden files."""
+    found = []
+    for path in folder.rglob("*"):
+        parts = path.relative_to(folder).parts
+        if path.is_file() and "__pycache__" not in parts and not any(part.startswith(".") for part in parts):
+            found.append(path)
+    return sorted(found)
+
+
+@dataclass(frozen=True)
+class Project:
+    """The source tree at ``root`` and where its products go (``root/_build``)."""
+
+    root: Path
+
+    @property
+    def build(self) -> Path:
+        return self.root / "_build"
+
+    @property
+    def staging(self) -> Path:
+        return self.build / "book"
+
+    @property
+    def running(self) -> Path:
+        return self.build / "running"
+
+    @property
+    def failed(self) -> Path:
+        return self.build / "failed"
+
+    @property
+    def html(self) -> Path:
+        return self.build / "html"
+
+    @cached_property
+    def toc(self) -> dict:
+        """The parsed table of contents."""
+        return yaml.safe_load((self.root / "_toc.yml").read_text(encoding="utf-8"))
+
+    @cached_property
+    def documents(self) -> list[str]:
+        """Names of all documents in reading order, as ``_toc.yml`` writes them (no suffix)."""
+        names: list[str] = []
+
+        def collect(entry) -> None:
+            if isinstance(entry, list):
+                for item in entry:
+                    collect(item)
+            elif isinstance(entry, dict):
+                names.extend(entry[key] for key in ("root", "file") if key in entry)
+                for key in ("parts", "chapters", "sections", "subtrees", "entries"):
+                    collect(entry.get(key))
+
+        collect(self.toc)
+        return names
+
+    @cached_property
+    def notebooks(self) -> list[str]:
+        """Paths of the chapters relative to the root, in reading order.
+
+        Raises:
+            BookError: a document is named and not there, or a chapter is there and not named.
+        """
+        listed, missing = [], []
+        for name in self.documents:
+            if (self.root / f"{name}.ipynb").exists():
+                listed.append(f"{name}.ipynb")
+            elif not (self.root / f"{name}.md").exists() and name not in GENERATED:
+                missing.append(name)
+        if missing:
+            raise BookError(
+                f"_toc.yml names {', '.join(missing)}, but there is no such .md or .ipynb: add it or drop the line."
+            )
+        present = {path.relative_to(self.root).as_posix() for path in (self.root / "chapters").glob("*.ipynb")}
+        if extra := sorted(present - set(listed)):
+            raise BookError(
+                f"{', '.join(extra)} stands in no line of _toc.yml: add one, or move the notebook out of chapters/."
+            )
+        return listed
+
+    def shared_key(self, profile: str) -> str:
+        """Hash of everything that can change what any chapter prints, except the chapter's own code.
+
+        That is the profile, the interpreter, the pins and what is really installed, the library, the machinery that
+        chapters call, the committed results, and which data sets lie on this machine.
+        """
+        pins = (self.root / "requirements.txt").read_text(encoding="utf-8")
+        parts: list[str | bytes] = [
+            profile,
+            sys.version,
+            "\n".join(x for x in pins.split("\n") if x and not x.startswith("#")),
+        ]
+        installed = Path(sysconfig.get_paths()["purelib"]).glob("*.dist-info")
+        # bnnlib itself is hashed by content: its version number would only make an editable install differ from a path.
+        parts.append("\n".join(sorted(path.name for path in installed if not path.name.startswith("bnnlib-"))))
+        for folder in ("bnnlib", "book/lab", "book/display", "chapters/shared", "data/results"):
+            for path in files_below(self.root / folder):
+                parts += [path.relative_to(self.root).as_posix(), path.read_bytes()]
+        # Sizes and names stand for the data sets' contents, which bnnlib.datasets verifies by sha256 whenever it reads
+        # them.
+        data = Path(os.environ.get("BNNLIB_DATA") or self.root / "data" / "cache" / "sets")
+        parts.append("\n".join(f"{p.relative_to(data)} {p.stat().st_size}" for p in files_below(data)))
+        return digest(*parts)
+
+    def study_key(self, name: str) -> str:
+        """Hash of the study beside the chapter ``name``: what no other chapter's outputs can depend on."""
+        folders = [
+            study.folder for study in studies.all(self.root / "chapters") if f"chapters/{study.notebook}" == name
+        ]
+        files = [path for folder in folders for path in files_below(folder)]
+        return digest(*(part for path in files for part in (path.relative_to(self.root).as_posix(), path.read_bytes())))
+
+
+def read_notebook(path: Path) -> dict:
+    """The notebook as plain JSON.
+
+    Raises:
+        BookError: the file is not valid JSON (an interrupted save, a merge conflict).
+    """
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except json.JSONDecodeError as error:
+        raise BookError(
+            f"{path} is not a notebook ({error}). Was it half saved, or merged with conflict marks left in?"
+        ) from error
+
+
+def source_of(cell: dict) -> str:
+    """A cell's source as one string (nbformat allows a list of lines)."""
+    source = cell["source"]
+    return source if isinstance(source, str) else "".join(source)
+
+
+def tags_of(cell: dict) -> list[str]:
+    """A cell's tags."""
+    return cell.get("metadata", {}).get("tags", [])
+
+
+def code_cells(notebook: dict) -> list[dict]:
+    """The code cells in order."""
+    return [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
+
+
+def notebook_key(notebook: dict, shared: str) -> str:
+    """Hash of what the outputs depend on: the shared part and the code cells, not the prose, captions or alt texts."""
+    parts = [shared]
+    for cell in code_cells(notebook):
+        parts += [source_of(cell), str("parameters" in tags_of(cell))]
+    return digest(*parts)

@@ -1,0 +1,101 @@
+"""What an experiment is: cells of work, their rows, and the checkpoint of a long cell."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+
+from bnnlib.train.checkpoint import Checkpoint
+
+PROFILES = ("smoke", "book", "paper")
+
+
+class ExperimentError(ValueError):
+    """A request that cannot be carried out: unknown name, profile, device or filter."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """The unit of work, of caching and of retry: one stacked batch of replicates.
+
+    Args:
+        setting: what is varied, for example ``"U(-1,1)"`` or ``"1b/lambda=1e-05"``.
+        method: the method's short name, for example ``"SVBNN"``.
+        replicates: the replicate numbers trained together; each one seeds its own data and noise.
+        params: everything else that decides the rows (epochs, sizes, step size ...); must be JSON-able.
+    """
+
+    setting: str
+    method: str
+    replicates: tuple[int, ...]
+    params: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def label(self) -> str:
+        """Text that ``--only`` is matched against and that progress shows."""
+        numbers = self.replicates
+        span = f"{numbers[0]}" if len(numbers) == 1 else f"{numbers[0]}-{numbers[-1]}"
+        return f"{self.setting} {self.method} [{span}]"
+
+    def as_json(self) -> dict[str, Any]:
+        """The cell as plain JSON types, the part of the cache key that is not code."""
+        return {
+            "setting": self.setting,
+            "method": self.method,
+            "replicates": list(self.replicates),
+            "params": self.params,
+        }
+
+
+@dataclass(frozen=True)
+class CellResult:
+    """What a cell returns.
+
+    Args:
+        rows: tidy rows ``{"setting", "method", "replicate", "metric", "value"}``, optionally with a ``"note"``.
+        arrays: small arrays for replays; all cells of a profile together stay below 200 kB compressed.
+    """
+
+    rows: list[dict[str, Any]]
+    arrays: dict[str, np.ndarray] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One row of ``python -m book list``: a grid of cells for each profile and the function that computes a cell.
+
+    Args:
+        name: unique, lower case with hyphens, for example ``"svbnn-simulation-2"``.
+        paper: the paper's number, for example ``"002"``.
+        summary: one line.
+        profiles: profile name to a function that lists its cells.
+        run_cell: ``run_cell(cell, device, checkpoint)`` returns a `CellResult`; a top-level function of its module.
+        data: names of the data sets it needs, fetched before the first cell starts; for some profiles only when it is
+            a dict of profile to names.
+        unavailable: profile name to the reason why no result of it is published here.
+        methods: optional; method name to the function that computes the cells of that method in place of ``run_cell``.
+            Editing one method's code then leaves the finished cells of the other methods valid.
+        several_devices: a cell can be computed on several devices; its function then takes a keyword ``devices``.
+    """
+
+    name: str
+    paper: str
+    summary: str
+    profiles: dict[str, Callable[[], list[Cell]]]
+    run_cell: Callable[[Cell, torch.device, Checkpoint | None], CellResult]
+    data: tuple[str, ...] | dict[str, tuple[str, ...]] = ()
+    unavailable: dict[str, str] = field(default_factory=dict)
+    methods: dict[str, Callable[[Cell, torch.device, Checkpoint | None], CellResult]] = field(default_factory=dict)
+    several_devices: bool = False
+
+    def data_sets(self, profile: str) -> tuple[str, ...]:
+        """Names of the data sets that the profile needs."""
+        return tuple(self.data.get(profile, ())) if isinstance(self.data, dict) else self.data
+
+    def function(self, cell: Cell) -> Callable[[Cell, torch.device, Checkpoint | None], CellResult]:
+        """The function that computes this cell."""
+        return self.methods.get(cell.method, self.run_cell)

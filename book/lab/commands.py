@@ -1,0 +1,135 @@
+"""Commands about experiments and their results: ``python -m book list | run | table``."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+
+from bnnlib._files import StoreError
+from book import lab
+from book.__main__ import EDITIONS
+from book.lab.cells import PROFILES, ExperimentError
+from book.lab.runner import BACKENDS, done_cells
+from book.lab.store import is_complete, load_result, to_json
+
+FAILED, USAGE, INTERRUPTED = 1, 2, 130
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run one command and return its exit code.
+
+    0: done; 1: a cell failed, or something could not be stored or fetched; 2: wrong usage; 130: interrupted.
+    """
+    options = _parser().parse_args(arguments)
+    signal.signal(signal.SIGTERM, _interrupt)  # a polite kill stores what is finished, as Ctrl-C does
+    try:
+        return options.action(options)
+    except ExperimentError as error:
+        return _complain(error, USAGE)
+    except StoreError as error:
+        return _complain(error, FAILED)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        sys.stderr.close()  # the reader of the pipe has gone: nothing to report and nobody to report it to
+        return FAILED
+
+
+def _interrupt(_signal, _frame):
+    raise KeyboardInterrupt
+
+
+def _complain(error: Exception, code: int) -> int:
+    print(f"book: {error}", file=sys.stderr)
+    return code
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m book", description="Experiments of the book, their results, and the book itself."
+    )
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    one = commands.add_parser("list", help="experiments, their profiles, and which of them have results")
+    one.add_argument("--json", action="store_true", help="one JSON list on stdout")
+    one.set_defaults(action=_list)
+
+    one = commands.add_parser("run", help="run an experiment; an interrupted run goes on where it stopped")
+    one.add_argument("name", help="the experiment")
+    one.add_argument("--profile", default="smoke", help=f"{', '.join(PROFILES)} (default: smoke)")
+    one.add_argument("--device", default="auto", help="auto, cpu, cuda, cuda:1 ... (default: auto)")
+    one.add_argument("--devices", type=int, default=1, help="devices that compute a cell together (default: 1)")
+    one.add_argument("--jobs", type=int, default=1, help="worker processes (default: 1)")
+    one.add_argument("--backend", default="loky", help=f"{' or '.join(BACKENDS)} (default: loky)")
+    one.add_argument("--scheduler", help="address of a Dask scheduler, tcp://host:8786 (implies --backend dask)")
+    one.add_argument("--threads", type=int, default=1, help="torch threads of each cell (default: 1)")
+    one.add_argument("--only", metavar="TEXT", help="only cells whose label contains TEXT")
+    one.set_defaults(action=_run)
+
+    one = commands.add_parser("table", help="published values beside ours, with verdicts")
+    one.add_argument("name", help="the experiment")
+    one.add_argument("--profile", help="default: the best one that is stored")
+    one.add_argument("--json", action="store_true", help="one JSON list on stdout")
+    one.set_defaults(action=_table)
+
+    for name, (_, text) in EDITIONS.items():
+        commands.add_parser(name, help=text)
+    return parser
+
+
+def _list(options: argparse.Namespace) -> int:
+    rows = []
+    for name in lab.names():
+        experiment = lab.get(name)
+        profiles = [one for one in PROFILES if one in experiment.profiles]
+        done = [one for one in profiles if _complete(name, one)]
+        rows.append({"name": name, "paper": experiment.paper, "profiles": profiles, "done": done})
+    if options.json:
+        print(to_json(rows))
+        return 0
+    for row in rows:
+        counts = []
+        for profile in row["profiles"]:
+            done, total = done_cells(row["name"], profile)
+            counts.append(f"{profile} {f'{done}/{total}' if total else '-'}")
+        print(f"{row['name']:<22} paper {row['paper']}  {', '.join(counts):<40} {lab.get(row['name']).summary}")
+    return 0
+
+
+def _complete(name: str, profile: str) -> bool:
+    try:
+        return is_complete(load_result(name, profile))
+    except StoreError:
+        return False
+
+
+def _run(options: argparse.Namespace) -> int:
+    backend = "dask" if options.scheduler else options.backend
+    result = lab.run(
+        options.name,
+        options.profile,
+        device=options.device,
+        devices=options.devices,
+        jobs=options.jobs,
+        backend=backend,
+        scheduler=options.scheduler,
+        threads=options.threads,
+        only=options.only,
+    )
+    failed = [row for row in result["rows"] if row["metric"] == "error"]
+    for note in sorted({row["note"] for row in failed}):
+        print(f"book: failed: {note}", file=sys.stderr)
+    return FAILED if failed else 0
+
+
+def _table(options: argparse.Namespace) -> int:
+    from book.lab import compare, table
+
+    if options.json:
+        keys = ("setting", "method", "metric", "published", "mean", "se", "n", "profile", "verdict", "note")
+        rows = compare(options.name, options.profile)
+        print(to_json([{key: row[key] for key in keys} for row in rows]))
+        return 0
+    print(table(options.name, options.profile).markdown())
+    return 0

@@ -1,0 +1,86 @@
+"""Questions that figures and notebooks ask of the stored results: one number, one curve, the arrays of a replay."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from bnnlib._files import StoreError
+from book.lab.comparison import compare
+from book.lab.store import load_arrays, load_result
+
+Rows = Sequence[Mapping]
+
+
+def compared(name: str, rows: Rows | None) -> Rows:
+    """The rows given, or those of the store."""
+    return compare(name) if rows is None else rows
+
+
+def cell(rows: Rows, setting: str, method: str, metric: str) -> tuple[float, float, float]:
+    """(our mean, its standard error, published); NaN for what does not exist, and for ours at the smoke profile."""
+    for row in rows:
+        if (row["setting"], row["method"], row["metric"]) == (setting, method, metric):
+            ours = (None, None) if row["profile"] == "smoke" else (row["mean"], row["se"])
+            return tuple(np.nan if value is None else float(value) for value in (*ours, row["published"]))
+    return np.nan, np.nan, np.nan
+
+
+def series(rows: Rows, settings: Mapping[float, str], method: str, metric: str) -> np.ndarray:
+    """Columns (place, our mean, its standard error, published) of one metric over the settings, shape (settings, 4)."""
+    found = [(place, *cell(rows, setting, method, metric)) for place, setting in sorted(settings.items())]
+    return np.array(found, dtype=float).reshape(-1, 4)
+
+
+def settings_over(rows: Rows, pattern: str) -> dict[float, str]:
+    """{number: setting} of all settings that the pattern matches as a whole; its first group is the number."""
+    matches = [(re.fullmatch(pattern, row["setting"]), row["setting"]) for row in rows]
+    return dict(sorted((float(match[1]), setting) for match, setting in matches if match))
+
+
+def stored_arrays(name: str) -> dict[tuple[str, str, int, str], np.ndarray]:
+    """Arrays beside the best stored result, keyed as by `book.lab.load_arrays`; {} without one beyond smoke."""
+    try:
+        profile = load_result(name)["profile"]
+    except StoreError:
+        return {}
+    return {} if profile == "smoke" else load_arrays(name, profile)
+
+
+def stored_mean(rows: Sequence[Mapping], setting: str, method: str, metric: str) -> float | None:
+    """Our mean in one cell of a comparison; None when it was not run, or only at the smoke profile's sizes.
+
+    Args:
+        rows: from `book.lab.compare`.
+        setting, method, metric: the cell.
+    """
+    for row in rows:
+        if (row["setting"], row["method"], row["metric"]) == (setting, method, metric):
+            return None if row["profile"] == "smoke" else row["mean"]
+    return None
+
+
+def best_method(rows: Sequence[Mapping], setting: str, metric: str) -> str | None:
+    """The method with the lowest mean, or None while a method of the published table is missing.
+
+    Args:
+        rows: from `book.lab.compare`.
+        setting, metric: which column of the table.
+    """
+    methods = {row["method"] for row in rows if row["setting"] == setting and row["published"] is not None}
+    means = {method: stored_mean(rows, setting, method, metric) for method in methods}
+    return None if not means or None in means.values() else min(means, key=means.__getitem__)
+
+
+def stored_values(name: str, setting: str, method: str, metric: str) -> np.ndarray:
+    """One metric of every replicate of the best stored result, in order; empty when none is stored beyond smoke."""
+    try:
+        result = load_result(name)
+    except StoreError:
+        return np.empty(0)
+    wanted = (setting, method, metric)
+    rows = [row for row in result["rows"] if (row["setting"], row["method"], row["metric"]) == wanted]
+    rows = rows if result["profile"] != "smoke" else []
+    return np.array([row["value"] for row in sorted(rows, key=lambda row: row["replicate"])])

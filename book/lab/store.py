@@ -1,0 +1,161 @@
+"""Reading and writing results so that no interruption, crash or full disk can damage one."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bnnlib._files import StoreError, write_atomic
+
+_BEST_FIRST = ("paper", "book", "smoke")
+ARRAYS_LIMIT = 200_000
+"""Largest .npz beside a result, in bytes: results are committed, so they stay small."""
+
+
+def home() -> Path:
+    """The folder that holds ``results/``, ``cache/runs/`` and ``paper_values.toml``.
+
+    It is ``$BNNLIB_HOME`` when set, else ``data/`` of the source tree, else ``./data`` for an installed package.
+    """
+    if given := os.environ.get("BNNLIB_HOME"):
+        return Path(given)
+    tree = Path(__file__).resolve().parents[2] / "data"
+    return tree if tree.is_dir() else Path("data").resolve()
+
+
+def result_path(name: str, profile: str) -> Path:
+    """Where the result of one experiment and profile lies."""
+    return home() / "results" / f"{name}.{profile}.json"
+
+
+def _encode(value: Any) -> Any:
+    # strict JSON has no NaN or infinity, and other programs read these files
+    if isinstance(value, dict):
+        return {str(key): _encode(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_encode(item) for item in value]
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        return None if math.isnan(value) else ("inf" if value > 0 else "-inf")
+    return value
+
+
+def to_json(value: Any) -> str:
+    """Strict JSON; NaN becomes null and the infinities become the strings "inf" and "-inf"."""
+    return json.dumps(_encode(value), ensure_ascii=False, allow_nan=False)
+
+
+def decode_rows(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Undo `to_json` on the ``value`` of each row: null is NaN, "inf" and "-inf" are the infinities."""
+    return [{**row, "value": float("nan") if row["value"] is None else float(row["value"])} for row in rows]
+
+
+def dump_result(result: dict[str, Any]) -> str:
+    """The text of a result file: one line a fact and one line a row, so that a diff shows what changed."""
+    about = ",\n".join(f"  {to_json(key)}: {to_json(value)}" for key, value in result["provenance"].items())
+    rows = ",\n".join("  " + to_json(row) for row in result["rows"])
+    name, profile = to_json(result["experiment"]), to_json(result["profile"])
+    return (
+        f'{{\n "experiment": {name},\n "profile": {profile},\n "provenance": {{\n{about}\n }},\n'
+        f' "rows": [\n{rows}\n ]\n}}\n'
+    )
+
+
+def save_result(result: dict[str, Any], arrays: dict[str, np.ndarray] | None = None) -> Path:
+    """Write ``results/NAME.PROFILE.json`` (and ``.npz``) atomically and return the path.
+
+    Args:
+        result: ``{"experiment", "profile", "provenance", "rows"}``; rows are tidy, see `load_result`.
+        arrays: optional arrays for replays, at most 200 kB compressed.
+
+    Raises:
+        StoreError: the disk is full or not writable (the earlier result is untouched), or the arrays are too large.
+    """
+    missing = {"experiment", "profile", "provenance", "rows"} - set(result)
+    if missing:
+        raise ValueError(f"a result needs experiment, profile, provenance and rows; missing: {sorted(missing)}")
+    path = result_path(result["experiment"], result["profile"])
+    packed = pack_arrays(arrays) if arrays else b""
+    if len(packed) > ARRAYS_LIMIT:
+        raise StoreError(
+            f"arrays of {path.stem} take {len(packed):,} bytes; at most {ARRAYS_LIMIT:,} may lie beside a result. "
+            "Store fewer or shorter arrays (float16, every tenth epoch)."
+        )
+    if packed:
+        write_atomic(path.with_suffix(".npz"), packed)
+    write_atomic(path, dump_result(result).encode())
+    return path
+
+
+def pack_arrays(arrays: dict[str, np.ndarray]) -> bytes:
+    """The arrays as the bytes of a compressed .npz file, the same bytes for the same arrays."""
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, **{name: np.asarray(value) for name, value in arrays.items()})
+    return buffer.getvalue()
+
+
+def read_result(path: Path) -> dict[str, Any]:
+    """One result file.
+
+    Raises:
+        StoreError: the file is not a result (damaged by hand or by another program).
+    """
+    try:
+        result = json.loads(path.read_text())
+        result["rows"] = decode_rows(result["rows"])
+        result["provenance"]["cells"]["total"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise StoreError(
+            f"{path.name} is not a readable result ({error}). Restore it with `git checkout -- data/results`, "
+            "or remove it and run the experiment again."
+        ) from error
+    return result
+
+
+def is_complete(result: dict[str, Any]) -> bool:
+    """True when every cell of the profile is finished, failed ones included."""
+    cells = result["provenance"]["cells"]
+    return cells["done"] + cells["failed"] == cells["total"]
+
+
+def load_result(name: str, profile: str | None = None) -> dict[str, Any]:
+    """A stored result ``{"experiment", "profile", "provenance", "rows"}``.
+
+    Args:
+        name: the experiment.
+        profile: smoke, book or paper; None takes the best complete one (paper before book before smoke),
+            and when none is complete the best one that has begun.
+
+    Raises:
+        StoreError: nothing is stored; the message gives the command that makes it.
+    """
+    profiles = _BEST_FIRST if profile is None else (profile,)
+    found = [read_result(path) for path in (result_path(name, one) for one in profiles) if path.exists()]
+    if not found:
+        raise StoreError(
+            f"no result of {name!r}{f' with profile {profile!r}' if profile else ''} is stored. "
+            f"Make it with: python -m book run {name} --profile {profile or 'book'}"
+        )
+    return next((result for result in found if is_complete(result)), found[0])
+
+
+def load_arrays(name: str, profile: str) -> dict[tuple[str, str, int, str], np.ndarray]:
+    """Arrays stored beside a result, keyed by (setting, method, first replicate of the cell, array name)."""
+    path = result_path(name, profile).with_suffix(".npz")
+    if not path.exists():
+        return {}
+    with np.load(path, allow_pickle=False) as stored:
+        arrays = {}
+        for key in stored.files:
+            # methods and array names may have bars of their own ("sBNN by |m|"), the replicate is a number
+            setting, method, replicate, array = re.fullmatch(r"([^|]*)\|(.*)\|(\d+)\|(.*)", key).groups()
+            arrays[setting, method, int(replicate), array] = stored[key]
+    return arrays

@@ -1,0 +1,159 @@
+"""Comparison tables for the notebooks: HTML that reads well aloud, on a phone and in the dark, and Markdown."""
+
+from __future__ import annotations
+
+import html
+import math
+from typing import Any
+
+from book.lab import catalog
+from book.lab.cells import ExperimentError
+from book.lab.comparison import Row, compare
+from book.lab.verdicts import BETTER, NOT_PUBLISHED, NOT_REPRODUCED, REPRODUCED, WITHIN_NOISE, metrics
+
+_SYMBOLS = {REPRODUCED: "✓", WITHIN_NOISE: "≈", BETTER: "▲", NOT_REPRODUCED: "✗", NOT_PUBLISHED: "·"}
+_STYLE = (
+    "<style>.bnn-table table { border-collapse: collapse; text-align: left; font-variant-numeric: tabular-nums;"
+    " font-size: 0.9em }"
+    " .bnn-table caption { text-align: left; padding-bottom: 0.4em }"
+    " .bnn-table th, .bnn-table td { padding: 0.15em 0.6em 0.15em 0; text-align: left; vertical-align: top }"
+    " .bnn-table td, .bnn-table tbody th { font-weight: normal; white-space: nowrap }"
+    " .bnn-table td:last-child { white-space: normal; min-width: 9em }"
+    " .bnn-table .first > * { border-top: 1px solid currentColor }</style>"
+)
+_COLUMNS = ("Setting", "Method", "Measure", "Published", "Ours", "n", "Verdict")
+
+
+def symbol(verdict: str) -> str:
+    """The sign before a verdict's text; the text always stands beside it."""
+    return _SYMBOLS.get(verdict, "–")
+
+
+class Table:
+    """Comparison rows that a notebook displays.
+
+    Args:
+        rows: as `compare` returns them.
+        caption: plain text above the table; also its name for a screen reader.
+    """
+
+    def __init__(self, rows: list[Row], caption: str) -> None:
+        self.rows, self.caption = rows, caption
+
+    def _repr_html_(self) -> str:
+        return table_html(self.rows, self.caption)
+
+    def _repr_markdown_(self) -> str:
+        return self.markdown()
+
+    def markdown(self) -> str:
+        """The table as Markdown, also readable as plain text in a terminal."""
+        cells = [list(map(_markdown_cell, _cells(row))) for row in self.rows]
+        widths = [max(map(len, column)) for column in zip(_COLUMNS, *cells, strict=True)]
+        lines = [_COLUMNS, ["-" * width for width in widths], *cells]
+        body = "\n".join("| " + " | ".join(c.ljust(w) for c, w in zip(r, widths, strict=True)) + " |" for r in lines)
+        return f"{self.caption}\n\n{body}\n"
+
+
+def table(
+    name: str,
+    profile: str | None = None,
+    *,
+    caption: str | None = None,
+    settings: list[str] | None = None,
+    methods: list[str] | None = None,
+    measures: list[str] | None = None,
+) -> Table:
+    """The comparison of an experiment as a table.
+
+    Args:
+        name: the experiment.
+        profile: smoke, book or paper; None takes the best one that is stored.
+        caption: text above it; by default the experiment's summary and the profile.
+        settings, methods, measures: show only these, in the rows' own order; measures are metric names.
+
+    Raises:
+        ExperimentError: no such experiment or profile, or the filters leave no row.
+    """
+
+    rows = compare(name, profile)
+    for field, wanted in (("setting", settings), ("method", methods), ("metric", measures)):
+        present = dict.fromkeys(row[field] for row in rows)
+        for one in wanted or ():
+            if one not in present:
+                raise catalog.unknown(field, one, present)
+        rows = [row for row in rows if wanted is None or row[field] in wanted]
+    if not rows:
+        raise ExperimentError(f"no row of {name} has that setting, method and measure together")
+    used = rows[0]["profile"]
+    return Table(rows, caption or f"{catalog.get(name).summary}; profile: {used or 'none stored'}")
+
+
+def table_html(rows: list[Row], caption: str = "Published values and ours") -> str:
+    """Rows of `compare` as an HTML table.
+
+    No color is set, so light and dark themes both apply; the container scrolls sideways on a narrow screen and can be
+    reached by the keyboard; every verdict is a word, with a sign that screen readers skip. Notes stand once below the
+    table, under a letter, since most of them hold for many rows.
+    """
+    head = "".join(f'<th scope="col">{name}</th>' for name in _COLUMNS)
+    body, before = [], None
+    letters = {note: _letter(k) for k, note in enumerate(dict.fromkeys(row["note"] for row in rows if row["note"]))}
+    for row in rows:
+        setting, method, measure, published, ours, n, _ = map(html.escape, _cells(row))
+        group = (row["setting"], row["method"])
+        rule = ' class="first"' if group != before else ""
+        before = group
+        where = f' title="{html.escape(row["cell"], quote=True)}"' if row["cell"] else ""
+        note = f" <sup>{letters[row['note']]}</sup>" if row["note"] else ""
+        sign = f'<span aria-hidden="true">{symbol(row["verdict"])}</span> '
+        body.append(
+            f'<tr{rule}><td>{setting}</td><td>{method}</td><th scope="row">{measure}</th><td{where}>{published}</td>'
+            f"<td>{ours}</td><td>{n}</td><td>{sign}{html.escape(row['verdict'])}{note}</td></tr>"
+        )
+    label = html.escape(caption, quote=True)
+    notes = "<br>".join(f"<sup>{letter}</sup> {html.escape(note)}" for note, letter in letters.items())
+    return (
+        f'<div class="bnn-table" role="region" tabindex="0" aria-label="{label}" style="overflow-x: auto">'
+        f"{_STYLE}<table><caption>{html.escape(caption)}. "
+        "Published: as printed, ± a standard deviation unless a note says otherwise; "
+        "ours: mean ± standard error of n replicates.</caption>"
+        f"<thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody></table>"
+        + (f"<p><small>{notes}</small></p>" if notes else "")
+        + "</div>"
+    )
+
+
+def _letter(number: int) -> str:
+    """a, b, ..., z, aa, ab, ... for 0, 1, ..."""
+    rest, last = divmod(number, 26)
+    return (_letter(rest - 1) if rest else "") + chr(ord("a") + last)
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    known = metrics().get(row["metric"])
+    label, digits = (known.label, known.digits) if known else (row["metric"], 3)
+    unit = f" ({known.unit})" if known and known.unit else ""
+    return (
+        row["setting"],
+        row["method"],
+        label + unit,
+        row["printed"] or "–",
+        _number(row["mean"], row["se"], digits, extra=1),
+        str(row["n"]) if row["n"] else "",
+        f"{symbol(row['verdict'])} {row['verdict']}",
+    )
+
+
+def _number(mean: float | None, spread: float | None, digits: int, extra: int = 0) -> str:
+    if mean is None:
+        return "–"
+    if not math.isfinite(mean):
+        return str(mean)
+    # one digit more than the paper for our mean when its standard error is that small
+    digits += extra if spread is not None and 0 < spread < 0.5 * 10.0**-digits else 0
+    return f"{mean:.{digits}f}" + ("" if spread is None else f" ± {spread:.{digits}f}")
+
+
+def _markdown_cell(text: Any) -> str:
+    return str(text).replace("|", "\\|").replace("\n", " ")

@@ -1,0 +1,85 @@
+"""The studies in ``chapters/``: a folder with a ``card.toml`` is one, and its card says which chapter it belongs to."""
+
+from __future__ import annotations
+
+import importlib.util
+import pkgutil
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Study:
+    """A chapter's room: its notebook, and the package with all that is the chapter's own.
+
+    Args:
+        folder: of the study.
+        number: of the chapter, by which studies are ordered.
+        title: of the chapter, in a few words.
+        notebook: file beside the folder; its name starts with the number.
+        source: what it is about, for example ``"papers/002"``.
+        prefix: of its equation labels, exercises, cells and experiments.
+    """
+
+    folder: Path
+    number: int
+    title: str
+    notebook: str
+    source: str
+    prefix: str
+
+    @property
+    def name(self) -> str:
+        """The folder's name."""
+        return self.folder.name
+
+    @property
+    def package(self) -> str:
+        """The importable name."""
+        return f"chapters.{self.name}"
+
+    def modules(self, part: str) -> list[str]:
+        """Importable names of the modules in a sub-package, or of the module itself where it is a file; may be []."""
+        if (self.folder / f"{part}.py").is_file():
+            return [f"{self.package}.{part}"]
+        inside = pkgutil.iter_modules([str(self.folder / part)])
+        return [f"{self.package}.{part}.{module.name}" for module in inside if not module.ispkg]
+
+
+class StudyError(ValueError):
+    """A card is missing a line, or two studies claim the same."""
+
+
+def root() -> Path | None:
+    """The folder ``chapters``, None for a library installed without the book."""
+    spec = importlib.util.find_spec("chapters")
+    return Path(next(iter(spec.submodule_search_locations))) if spec else None
+
+
+def all(folder: Path | None = None) -> list[Study]:
+    """All studies by number.
+
+    Args:
+        folder: that holds them; by default ``chapters``.
+
+    Raises:
+        StudyError: a card lacks a line, or two cards share a number or a prefix.
+    """
+    folder = folder or root()
+    found = [_read(card) for card in sorted(folder.glob("*/card.toml"))] if folder else []
+    for field in ("number", "prefix"):
+        claimed: dict = {}
+        for study in found:
+            other = claimed.setdefault(getattr(study, field), study)
+            if other is not study:
+                raise StudyError(f"{other.name} and {study.name} have the same {field} on their cards")
+    return sorted(found, key=lambda study: study.number)
+
+
+def _read(card: Path) -> Study:
+    lines = tomllib.loads(card.read_text(encoding="utf-8"))
+    wanted = {"number", "title", "notebook", "source", "prefix"}
+    if set(lines) != wanted:
+        raise StudyError(f"{card.parent.name}/card.toml must have exactly {sorted(wanted)}, but has {sorted(lines)}")
+    return Study(card.parent, **lines)

@@ -1,0 +1,178 @@
+"""How experiments 6 to 9 of Saha, Liu and Liang (2024) train, choose and prune one network.
+
+The paper chose its hyper-parameters by test errors. Here each candidate (tau_1, tau_0, pi, weight of the KL term,
+start) is trained on the training images without the held-out ones, compared by the held-out errors at the drop rates of
+`choose_at`, and the chosen network is scored once on the test images. Pruned networks use the posterior means, as the
+paper's replacement "with a constant zero" implies; what they lose is measured against the means of the whole network.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.optim.swa_utils import update_bn
+
+from bnnlib import metrics
+from bnnlib.augmentation import Compose, RandomCrop, RandomHorizontalFlip
+from bnnlib.nn import predict, sparsity, to_bayesian
+from bnnlib.pruning import prune_ranked, weight_scores
+from bnnlib.train.checkpoint import Checkpoint
+from bnnlib.train.fit import TrainingError, cosine, fit
+from bnnlib.train.stages import Stages
+from book.lab.cells import Cell, CellResult
+from chapters.shared.images import Split, load_images, network, prior_of, scale_means
+
+RANKED_BY = {"sBNN": "inclusion", "BbB": "signal_to_noise"}  # each as its paper prunes
+OTHERS = {"sBNN": ("signal_to_noise", "magnitude"), "BbB": ("inclusion", "magnitude")}
+LABELS = {"inclusion": "p*", "signal_to_noise": "SNR", "magnitude": "|m|"}
+NUM_DRAWS = 30
+TOLERANCE = 0.1  # points of held-out error that the reported sparsity may cost
+
+
+def run_cell(cell: Cell, device: torch.device, checkpoint: Checkpoint | None) -> CellResult:
+    """Train the candidates, choose on the held-out images, and measure the chosen network on the test images."""
+    params, data = cell.params, load_images(cell.params, device)
+    stages = Stages(checkpoint)
+    pretrained = None
+    if params.get("pretrain"):
+        if not stages.finished:
+            start = network(params, "deterministic", 80_000 + cell.replicates[0]).to(device)
+            _fit(start, data, params | params["pretrain"], {}, device, 81_000 + cell.replicates[0], stages)
+            stages.finish(start.state_dict())
+        pretrained = stages.finished[0]
+    skip = int(pretrained is not None)
+    for index, candidate in enumerate(params["candidates"]):
+        if index + skip >= len(stages.finished):
+            stages.finish(_candidate(cell, candidate, pretrained, data, device, stages))
+    found = stages.finished[skip:]
+    if all(one["error"] for one in found):
+        raise TrainingError(f"every candidate diverged; the first one said: {found[0]['error']}")
+    best = min((one for one in found if not one["error"]), key=lambda one: one["score"])
+    chosen = params["candidates"][found.index(best)]
+    model = _build(cell, chosen, pretrained).to(device)
+    model.load_state_dict(best["model"])
+    rows, arrays = _final(cell, model, data, device, best["validation"])
+    for candidate, one in zip(params["candidates"], found, strict=True):
+        values = {f"validation_error_at_{rate}": error for rate, error in one["validation"].items()}
+        note = one["error"] or ("chosen on the held-out images" if one is best and len(found) > 1 else "")
+        rows += _rows(cell, values, f"{cell.setting}, candidate {_label(candidate)}", note=note)
+    return CellResult(rows, arrays)
+
+
+def _label(candidate: dict[str, float]) -> str:
+    return ", ".join(f"{name}={value:g}" for name, value in candidate.items())
+
+
+def _build(cell: Cell, candidate: dict[str, float], pretrained: dict[str, Tensor] | None) -> nn.Module:
+    seed = 80_000 + cell.replicates[0]
+    if pretrained is None:
+        model = network(cell.params, cell.method, seed, prior_of(candidate))
+        scale_means(model, candidate["mean_scale"])
+        return model
+    start = network(cell.params, "deterministic", seed)
+    start.load_state_dict(pretrained)
+    return to_bayesian(
+        start, {"sBNN": "gaussian_spike_slab", "BbB": "scale_mixture"}[cell.method], **prior_of(candidate)
+    )
+
+
+def _candidate(cell: Cell, candidate, pretrained, data: Split, device, stages: Stages) -> dict[str, Any]:
+    model = _build(cell, candidate, pretrained).to(device)
+    try:
+        _fit(model, data, cell.params, candidate, device, 82_000 + cell.replicates[0], stages)
+    except TrainingError as error:
+        return {"error": str(error), "score": float("inf"), "validation": {}}
+    errors = pruning_curve(model, data, "validation", cell.params["drop_rates"], RANKED_BY[cell.method])
+    score = float(np.mean([errors[str(rate)] for rate in cell.params["choose_at"]]))
+    return {"error": "", "score": score, "validation": errors, "model": model.state_dict()}
+
+
+def _fit(model: nn.Module, data: Split, params: dict, candidate: dict, device, seed: int, stages: Stages) -> None:
+    rate = candidate.get("learning_rate", params.get("learning_rate"))
+    if params["optimizer"] == "sgd":
+        optimizer: torch.optim.Optimizer = torch.optim.SGD(model.parameters(), lr=rate, momentum=params["momentum"])
+    else:
+        optimizer = torch.optim.Adam(model.parameters(), lr=rate, fused=True)
+    warm_up, weight = params.get("warm_up", 0), candidate.get("kl_scale", 0.0)
+    fit(
+        model,
+        data["train"],
+        epochs=params["epochs"],
+        batch_size=params["batch_size"],
+        optimizer=optimizer,
+        kl_scale=lambda epoch: weight * min(1.0, (epoch + 0.02) / warm_up) if warm_up else weight,
+        minibatch_scheme=params["minibatch_scheme"],
+        schedule=cosine(params["epochs"]) if params["cosine"] else None,
+        augment=Compose([RandomCrop(4), RandomHorizontalFlip()]) if params.get("augment") else None,
+        autocast=torch.bfloat16 if params.get("bfloat16") else None,
+        channels_last=bool(params.get("bfloat16")),
+        generator=torch.Generator(device).manual_seed(seed),
+        checkpoint=stages,
+    )
+
+
+@torch.no_grad()
+def _error(model: nn.Module, data: Split, part: str) -> float:
+    """Error in percent of a deterministic network."""
+    x, y = data[part]
+    model.eval()
+    return 100.0 - metrics.accuracy(torch.cat([model(rows) for rows in x.split(1000)]), y)
+
+
+def pruning_curve(model: nn.Module, data: Split, part: str, drop_rates: list[float], by: str) -> dict[str, float]:
+    """Error in percent of the posterior means after each drop rate (percent of all weights and biases).
+
+    Where there is batch norm its statistics are taken anew from training images: those of training belong to noisy
+    weights.
+    """
+    normalized = any(isinstance(module, nn.modules.batchnorm._BatchNorm) for module in model.modules())
+    errors = {}
+    for rate in drop_rates:
+        pruned = prune_ranked(model, rate / 100.0, by=by)
+        if normalized:
+            update_bn(data["train"][0][:10_000].split(500), pruned)
+        errors[f"{rate:g}"] = _error(pruned, data, part)
+    return errors
+
+
+def _final(cell: Cell, model: nn.Module, data: Split, device, validation: dict[str, float]):
+    params, by = cell.params, RANKED_BY[cell.method]
+    rates = params["drop_rates"]
+    test = pruning_curve(model, data, "test", rates, by)
+    # the sparsest network that costs next to nothing on the held-out images
+    kept = max((rate for rate in rates if validation[f"{rate:g}"] <= validation["0"] + TOLERANCE), default=0)
+    values = {
+        "error_test": test["0"],
+        "accuracy": 100.0 - test["0"],
+        "removed": kept,
+        "error_pruned": test[f"{kept:g}"],
+    }
+    values |= {f"error_at_{rate}": error for rate, error in test.items()}
+    x, y = data["test"]
+    generator = torch.Generator(device).manual_seed(83_000)
+    average = predict(model, x, NUM_DRAWS, 1000, generator).softmax(-1).mean(0)
+    values |= {"error_predictive": 100.0 - metrics.accuracy(average, y), "nll": metrics.nll(average, y)}
+    scores = torch.cat([score.flatten() for score in weight_scores(model).values()])
+    values |= {
+        "active": sparsity(model),
+        "share_below_quarter": 100.0 * float((scores.sigmoid() < 0.25).float().mean()),
+    }
+    rows = _rows(cell, values)
+    for other in OTHERS[cell.method]:
+        curve = pruning_curve(model, data, "test", rates, other)
+        values = {f"error_at_{rate}": error for rate, error in curve.items()}
+        rows += _rows(cell, values, method=f"{cell.method} by {LABELS[other]}")
+    shares = np.linspace(0.0, 1.0, 201)
+    quantiles = np.quantile(scores.double().sigmoid().cpu().numpy(), shares)
+    return rows, {"inclusion_cdf": np.stack([quantiles, shares], axis=1).astype(np.float32)}
+
+
+def _rows(cell: Cell, values: dict[str, float], setting: str = "", method: str = "", note: str = "") -> list[dict]:
+    where = {"setting": setting or cell.setting, "method": method or cell.method, "replicate": cell.replicates[0]}
+    return [
+        {**where, "metric": name, "value": float(value)} | ({"note": note} if note else {})
+        for name, value in values.items()
+    ]

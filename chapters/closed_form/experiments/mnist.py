@@ -1,0 +1,107 @@
+"""Experiments 6 and 7 of Saha, Liu and Liang (2024): fully connected networks on MNIST and CIFAR-10, against BbB.
+
+The book profile is made for a CPU: few epochs of SGD with momentum. 400 units a layer choose between two weights of
+the KL term; the larger networks were given the smaller one beforehand, without a search (at 400 units the larger one
+was then chosen). The start of the means was not searched.
+The paper profile has the published sizes, epochs, optimizer, learning rates and mini-batch weights, and searches the
+published grid.
+"""
+
+from __future__ import annotations
+
+from itertools import product
+
+from book.lab.cells import Cell, Experiment
+from chapters.closed_form.experiments.images import run_cell
+
+METHODS = ("sBNN", "BbB")
+PROBLEMS = {
+    "mnist": {"data": "mnist", "held_out": 10_000, "scaling": "blundell", "shape": [1, 28]},
+    "cifar10": {"data": "cifar10", "held_out": 5_000, "scaling": "cifar10", "shape": [3, 32]},
+}
+DROP_RATES = [0, 50, 75, 90, 95, 98, 99]
+CHOOSE_AT = [0, 95]  # drop rates in percent whose held-out errors a candidate is chosen by, their mean
+BOOK_CANDIDATES = [
+    {"log_tau1": 0.0, "log_tau0": -5.0, "pi": 0.5, "kl_scale": 0.1, "mean_scale": 0.5, "initial_scale": 0.005},
+    {"log_tau1": 0.0, "log_tau0": -5.0, "pi": 0.5, "kl_scale": 0.3, "mean_scale": 0.5, "initial_scale": 0.005},
+]
+# fixed before the larger networks were trained
+CHOSEN = {"sBNN": BOOK_CANDIDATES[:1], "BbB": BOOK_CANDIDATES[:1]}
+
+
+def _cell(problem: str, units: int, method: str, candidates: list[dict], train: dict, inputs: int, replicate=0) -> Cell:
+    params = PROBLEMS[problem] | {"network": "mlp", "sizes": [inputs, units, units, 10], "drop_rates": DROP_RATES}
+    params |= {"choose_at": CHOOSE_AT, "candidates": candidates} | train
+    return Cell(str(units), method, (replicate,), params)
+
+
+def _digits(train: dict) -> dict:
+    return {"data": "digits", "held_out": 300, "scaling": "unit"} | train
+
+
+_CPU = {"optimizer": "sgd", "momentum": 0.9, "cosine": True, "minibatch_scheme": "uniform", "bfloat16": True}
+_SMOKE = _digits(_CPU | {"epochs": 2, "batch_size": 256, "learning_rate": 0.05, "warm_up": 1, "bfloat16": False})
+_BOOK = _CPU | {"batch_size": 128, "learning_rate": 0.1, "warm_up": 3}
+_PUBLISHED = {"optimizer": "sgd", "momentum": 0.0, "cosine": False, "minibatch_scheme": "halving", "bfloat16": False}
+_PAPER = _PUBLISHED | {"batch_size": 128, "epochs": 300, "warm_up": 0}
+
+
+def _published_grid() -> list[dict]:
+    """pi, c with log tau_1 = -1 + c and log tau_0 = -5 - c, and the learning rate (of the mean loss), section 4.3."""
+    return [
+        {"log_tau1": -1.0 + c, "log_tau0": -5.0 - c, "pi": pi, "kl_scale": 1.0, "mean_scale": 1.0}
+        | {"initial_scale": 0.02, "learning_rate": rate}
+        for pi, c, rate in product((0.25, 0.5, 0.75), (0.0, 0.75, 1.5, 2.25, 3.0), (0.05, 0.01, 0.005))
+    ]
+
+
+def _mnist_book() -> list[Cell]:
+    train = _BOOK | {"epochs": 15}
+    cells = [_cell("mnist", 400, method, BOOK_CANDIDATES, train, 784) for method in METHODS]
+    cells += [_cell("mnist", 1200, method, CHOSEN[method], train, 784) for method in METHODS]
+    return [*cells, _cell("mnist", 800, "sBNN", CHOSEN["sBNN"], train, 784)]
+
+
+def _mnist_smoke() -> list[Cell]:
+    return [_cell("mnist", 32, method, BOOK_CANDIDATES, _SMOKE, 784) for method in METHODS]
+
+
+def _mnist_paper() -> list[Cell]:
+    cells = [_cell("mnist", units, "sBNN", _published_grid(), _PAPER, 784) for units in (400, 800, 1200)]
+    return [*cells, _cell("mnist", 1200, "BbB", _published_grid(), _PAPER, 784)]
+
+
+def _cifar_book() -> list[Cell]:
+    train = _BOOK | {"epochs": 12, "batch_size": 256}
+    return [_cell("cifar10", 1200, method, CHOSEN[method], train, 3072) for method in METHODS]
+
+
+def _cifar_smoke() -> list[Cell]:
+    return [_cell("cifar10", 16, method, BOOK_CANDIDATES[:1], _SMOKE, 3072) for method in METHODS]
+
+
+def _cifar_paper() -> list[Cell]:
+    return [_cell("cifar10", 1200, method, _published_grid(), _PAPER, 3072) for method in METHODS]
+
+
+_NO_GPU = {"paper": "not run: no GPU"}
+EXPERIMENTS = [
+    Experiment(
+        name="sbnn-mnist",
+        paper="003",
+        summary="MNIST, two hidden layers of 400, 800, 1200: pruned by p*, beside Bayes by Backprop",
+        profiles={"smoke": _mnist_smoke, "book": _mnist_book, "paper": _mnist_paper},
+        run_cell=run_cell,
+        data={"smoke": ("digits",), "book": ("mnist",), "paper": ("mnist",)},
+        unavailable=_NO_GPU,
+    ),
+    Experiment(
+        name="sbnn-cifar10-mlp",
+        paper="003",
+        summary="CIFAR-10 flattened, two hidden layers of 1200: pruned by p*, beside Bayes by Backprop",
+        profiles={"smoke": _cifar_smoke, "book": _cifar_book, "paper": _cifar_paper},
+        run_cell=run_cell,
+        data={"smoke": ("digits",), "book": ("cifar10",), "paper": ("cifar10",)},
+        unavailable=_NO_GPU,
+    ),
+]

@@ -1,0 +1,128 @@
+"""Sparse logistic regression: our own design in the place of appendix C of Deng et al. (2019), which has no code.
+
+200 rows, 500 correlated inputs of which three matter, labels drawn from the logistic model. The hierarchy and the
+methods are those of the linear regression, all chains of a data set one batch; sigma's prior has nu = p and lam = 2,
+which keeps sigma near 1: with nu = lam = 1 the hundreds of weights in the spike would drive it, and with it every scale
+of the prior, towards 0.
+"""
+
+from __future__ import annotations
+
+from itertools import product
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from bnnlib.datasets.simulated import correlated_regression
+from bnnlib.optim import SGLD, SpikeSlabGaussianLaplacePrior, constant, polynomial
+from bnnlib.train.checkpoint import Checkpoint
+from book.lab.cells import Cell, CellResult, Experiment
+
+COEFFICIENTS = (3.0, 2.0, 1.0)
+WEIGHTS = {"SGLD-SA": polynomial(10.0, 1000.0, 0.7), "SGLD-EM": constant(1.0), "SGLD": constant(0.0)}
+SPIKE_SCALES = (0.01, 0.1)
+
+
+def problem(params: dict, replicate: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Training x (n, p), labels (n,) in {0, 1} and the same for the test rows."""
+    coefficients = torch.zeros(params["num_inputs"])
+    coefficients[:3] = torch.tensor(COEFFICIENTS)
+    generator, parts = torch.Generator().manual_seed(80_000 + replicate), []
+    for rows in (params["num_train"], params["num_test"]):
+        x, logit = correlated_regression(rows, coefficients, generator, noise_variance=0.0)
+        parts += [x, torch.bernoulli(logit.sigmoid(), generator=generator)]
+    return tuple(parts)
+
+
+def run_cell(cell: Cell, device: torch.device, checkpoint: Checkpoint | None) -> CellResult:
+    """Every method at both spike scales on one data set, one chain each."""
+    (replicate,), params = cell.replicates, cell.params
+    x, y, test_x, test_y = (part.to(device) for part in problem(params, replicate))
+    chains = list(product(WEIGHTS, SPIKE_SCALES))
+    start = torch.Generator().manual_seed(81_000 + replicate)
+    weight = torch.nn.Parameter((0.1 * torch.randn(len(chains), x.shape[1], generator=start)).to(device))
+    weight.grad = torch.zeros_like(weight)
+    prior = SpikeSlabGaussianLaplacePrior(
+        {"weight": weight},
+        spike_scale=torch.tensor([spike_scale for _, spike_scale in chains]),
+        slab_variance=10.0,
+        a=1.0,
+        nu=float(x.shape[1]),
+        lam=2.0,
+        kappa=(1.0, 1.0),
+        step_size=lambda k: torch.tensor([WEIGHTS[method](k) for method, _ in chains], device=device),
+        batch_dims=1,
+    )
+    sampler = SGLD([weight], lr=1e-3, generator=torch.Generator(device).manual_seed(82_000 + replicate))
+    mean, probability = torch.zeros_like(weight, requires_grad=False), weight.new_zeros(len(chains), len(test_y))
+    draws: list[Tensor] = []
+    for k in range(1, params["iterations"] + 1):
+        with torch.no_grad():
+            torch.mm((weight @ x.t()).sigmoid_().sub_(y), x, out=weight.grad)
+        prior.add_gradient_()
+        sampler.param_groups[0]["lr"] = 1e-3 * k ** (-1.0 / 3.0)
+        sampler.step()
+        prior.update()
+        if k % params["thin"] == 0 and k > params["iterations"] // 5:
+            draws.append(weight.detach()[:, :3].clone())
+            mean += weight.detach()
+            probability += (weight.detach() @ test_x.t()).sigmoid_()
+    values = _values(prior, mean / len(draws), probability / len(draws), torch.stack(draws, dim=1), test_y)
+    return CellResult(
+        [
+            {
+                "setting": f"v0={spike_scale:g}",
+                "method": method,
+                "replicate": replicate,
+                "metric": metric,
+                "value": float(column[index]),
+            }
+            for index, (method, spike_scale) in enumerate(chains)
+            for metric, column in values.items()
+        ]
+    )
+
+
+def _values(
+    prior: SpikeSlabGaussianLaplacePrior, mean: Tensor, probability: Tensor, draws: Tensor, test_y: Tensor
+) -> dict[str, Tensor]:
+    """Metrics, one value a chain."""
+    truth = torch.tensor(COEFFICIENTS, device=mean.device)
+    low, high = (draws.quantile(q, dim=1) for q in (0.025, 0.975))
+    selected = prior.rho["weight"] > 0.5
+    hits = (probability > 0.5) == (test_y > 0.5)
+    values = {
+        "accuracy": 100.0 * hits.float().mean(dim=1),
+        "nll": F.binary_cross_entropy(probability, test_y.expand_as(probability), reduction="none").mean(dim=1),
+        "covered": ((low <= truth) & (truth <= high)).sum(dim=1),
+        "fnr": 100.0 * (~selected[:, :3]).float().mean(dim=1),
+        "fpr": 100.0 * selected[:, 3:].float().mean(dim=1),
+        "sigma": prior.sigma,
+    }
+    return values | {f"beta{j + 1}": mean[:, j] for j in range(3)}
+
+
+def _cells(replicates: int, iterations: int, num_inputs: int, num_train: int, num_test: int) -> list[Cell]:
+    params = {"iterations": iterations, "thin": max(1, iterations // 1000), "num_inputs": num_inputs}
+    params |= {"num_train": num_train, "num_test": num_test}
+    return [Cell("all settings", "all methods", (replicate,), params) for replicate in range(replicates)]
+
+
+def _smoke() -> list[Cell]:
+    return _cells(2, 300, 40, 60, 50)
+
+
+def _paper() -> list[Cell]:
+    return _cells(10, 50_000, 500, 200, 1000)
+
+
+EXPERIMENTS = [
+    Experiment(
+        name="aeb-logistic",
+        paper="000",
+        summary="Logistic regression with 200 rows and 500 inputs, three of which matter: SA, EM and a fixed prior",
+        profiles={"smoke": _smoke, "paper": _paper},
+        run_cell=run_cell,
+    )
+]

@@ -1,0 +1,161 @@
+"""ResNet20 on CIFAR-10 at 30 to 90 percent sparsity, Table 3 of Deng, Zhang, Liang and Lin (2019).
+
+A network is pre-trained with SGHMC; from it, four methods sample under the spike-and-slab Gaussian-Laplace prior while
+magnitude pruning removes weights. They differ in how the prior's latent variables move: not at all (A-SGHMC), to their
+optimum at once (A-SGHMC-EM) or by stochastic approximation (SGHMC-SA, A-SGHMC-SA), and in whether the temperature falls
+(A-). Settings are those of the published code, the published spike and slab included: the Gaussian is the narrow one.
+
+The paper reports the best epoch on the test images. Here no test image chooses anything: "accuracy" is that of the last
+network; "accuracy_best_epoch" repeats the paper's rule for comparison.
+
+A shorter chain runs all clocks of the published one faster by the same factor: the learning rate, the stochastic
+approximation, the cooling and the sparsity all do in a step what they did in as many steps.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from bnnlib.train.checkpoint import Checkpoint
+from bnnlib.train.distributed import launch
+from book.lab.cells import Cell, CellResult, Experiment
+from book.lab.fingerprint import code_fingerprint
+from chapters.learned_priors.experiments.resnet20_stage import PUBLISHED_STEPS, run_stage
+
+PRETRAINED = "S=0"
+METHODS = ("A-SGHMC-SA", "A-SGHMC", "SGHMC-SA", "A-SGHMC-EM")
+PRIORS = {30: (0.5, 1e-3), 50: (0.1, 5e-4), 70: (0.1, 5e-5), 90: (0.005, 1e-5)}  # S in percent to (v0, v1)
+TOTAL, PRUNABLE = 272_474, 267_264  # parameters of ResNet20, and those in the convolutions of its blocks
+
+
+def layer_rate(percent: int) -> float:
+    """Share to prune of each prunable layer so that `percent` of the whole network are 0, cut to three digits."""
+    return math.floor(percent * 10 * TOTAL / PRUNABLE) / 1000
+
+
+def run_cell(cell: Cell, device: torch.device, checkpoint: Checkpoint | None, devices: int = 1) -> CellResult:
+    """The pre-trained network, or a sparse one that starts from it."""
+    params, folder = cell.params, checkpoint.path.parent if checkpoint else None
+    first = pretrained(params["pretraining"], device, folder, devices)
+    if cell.setting == PRETRAINED:
+        result = first
+    else:
+        arguments = (params["sparse"], first["model"], checkpoint)
+        result = launch(run_stage, *arguments, devices=devices, device=device)
+    curve = torch.tensor(result["curve"])
+    values = {"accuracy": curve[-1, 2], "sparsity": curve[-1, 3], "accuracy_best_epoch": curve[:, 2].max()}
+    values |= {"loss_train": curve[-1, 1], **result["latent"]}
+    where = {"setting": cell.setting, "method": cell.method, "replicate": cell.replicates[0]}
+    rows = [{**where, "metric": name, "value": float(value)} for name, value in values.items()]
+    rows[0]["note"] = _note(cell, result["data"])
+    return CellResult(rows, {"curve": np.asarray(result["curve"], dtype=np.float32)})
+
+
+def _note(cell: Cell, title: str) -> str:
+    first, sparse = cell.params["pretraining"], cell.params.get("sparse")
+    text = f"{title}; pre-training of {first['epochs']} epochs in batches of {first['batch_size']}"
+    if sparse:
+        speed = sparse["speed"]
+        text += f", then {sparse['epochs']} in batches of {sparse['batch_size']}"
+        text += f" with the published clocks {speed:.3g} times as fast" if speed > 1 else ""
+    return f"{text}; the last network, where the paper takes its best epoch on the test images"
+
+
+def pretrained(params: dict[str, Any], device: torch.device, folder: Path | None, devices: int = 1) -> dict[str, Any]:
+    """The result of the pre-training, computed by the first cell that needs it and kept for the others.
+
+    Args:
+        params: of the stage.
+        device, devices: where it is computed, if it has to be.
+        folder: holds the network under a hash of `params` and of the code; None keeps nothing.
+
+    Returns:
+        As `run_stage`.
+    """
+    if folder is None:
+        return launch(run_stage, params, None, None, devices=devices, device=device)
+    text = json.dumps([params, code_fingerprint(run_stage)], sort_keys=True)
+    name = f"pretrained-{hashlib.sha256(text.encode()).hexdigest()[:32]}"
+    with _alone(folder / f"{name}.lock"):
+        kept = Checkpoint(folder / f"{name}.pt")
+        result = kept.load()
+        if result is None:
+            unfinished = Checkpoint(folder / f"{name}.checkpoint.pt")
+            result = launch(run_stage, params, None, unfinished, devices=devices, device=device)
+            kept.save(result)
+            unfinished.delete()
+    return result
+
+
+@contextlib.contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    """One process at a time; the system opens the lock of one that was killed."""
+    with path.open("a") as stream:
+        with contextlib.suppress(ImportError):  # on Windows two processes may train twice, to the same bits
+            import fcntl
+
+            fcntl.flock(stream, fcntl.LOCK_EX)
+        yield
+
+
+def _cells(
+    common: dict[str, Any], first: dict[str, Any], sparse: dict[str, Any], images: int, levels: tuple[int, ...]
+) -> list[Cell]:
+    speed = PUBLISHED_STEPS / (sparse["epochs"] * images / sparse["batch_size"])
+    pretraining = common | first | {"inverse_temperature": 2e4}
+    cells = [Cell(PRETRAINED, "SGHMC", (0,), {"pretraining": pretraining})]
+    for percent in levels:
+        v0, v1 = PRIORS[percent]
+        stage = common | sparse | {"spike_scale": v0, "slab_variance": v1, "rate": layer_rate(percent)}
+        # the method's constants are those of the published code; it also learns sigma and delta, which its authors
+        # advise against in their README: learned = ["rho", "kappa"]
+        stage |= {"inverse_temperature": 1e3, "learned": ["rho", "kappa", "sigma", "inclusion"], "persistent": False}
+        stage |= {"schedule": "tenths", "learning_rate": 1e-4 * speed, "speed": speed}
+        for method in METHODS:
+            params = {"pretraining": pretraining, "sparse": stage | {"method": method}}
+            cells.append(Cell(f"S={percent}", method, (0,), params))
+    return cells
+
+
+def _common(data: str, depth: int, width: int, bfloat16: bool) -> dict[str, Any]:
+    sizes = {"data": data, "depth": depth, "width": width, "bfloat16": bfloat16}
+    return sizes | {"seed": 0, "weight_decay": 5e-4}  # times 50,000: the paper's 25
+
+
+def _smoke() -> list[Cell]:
+    first = {"epochs": 4, "batch_size": 32, "learning_rate": 0.05, "schedule": "up-down"}
+    return _cells(_common("simulated", 8, 4, False), first, {"epochs": 4, "batch_size": 32}, 512, (90,))
+
+
+def _book() -> list[Cell]:
+    first = {"epochs": 6, "batch_size": 125, "learning_rate": 0.1, "schedule": "up-down"}
+    return _cells(_common("cifar10", 20, 16, True), first, {"epochs": 1, "batch_size": 100}, 50_000, (90, 50))
+
+
+def _paper() -> list[Cell]:
+    first = {"epochs": 1000, "batch_size": 1000, "learning_rate": 0.1, "schedule": "tenths"}
+    sparse = {"epochs": 1000, "batch_size": 1000}
+    return _cells(_common("cifar10", 20, 16, False), first, sparse, 50_000, (90, 70, 50, 30))
+
+
+EXPERIMENTS = [
+    Experiment(
+        name="aeb-resnet20",
+        paper="000",
+        summary="ResNet20 on CIFAR-10 pruned to 30-90 %: SGHMC with a fixed, an EM or an SA prior, annealed or not",
+        profiles={"smoke": _smoke, "book": _book, "paper": _paper},
+        run_cell=run_cell,
+        data={"book": ("cifar10",), "paper": ("cifar10",)},
+        unavailable={"paper": "not run: no GPU"},
+        several_devices=True,
+    )
+]

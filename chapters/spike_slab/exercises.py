@@ -1,0 +1,219 @@
+"""Exercises of the chapter on variational spike-and-slab networks."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import torch
+
+from book.display.exercises.registry import Exercise
+
+# A weight in doubt (phi = 1/2) with mean 1 and scale 0.1, under lambda = 0.1 and prior variance 2.
+_PHI, _MEAN, _SCALE, _LAMBDA, _PRIOR_SCALE = 0.5, 1.0, 0.1, 0.1, math.sqrt(2)
+# The sparse network 20-6-6-1 of the simulations, biases included, with n = 3000 observations.
+_NET = {"num_parameters": 175, "num_hidden_layers": 2, "width": 6, "num_samples": 3000, "num_inputs": 20}
+
+
+def _tensor(value: float) -> torch.Tensor:
+    return torch.tensor(value, dtype=torch.float64)
+
+
+def _kl(phi: float = _PHI, prior_scale: float = _PRIOR_SCALE) -> float:
+    from bnnlib.functional import spike_slab_kl
+
+    logit = torch.logit(_tensor(phi))
+    return float(spike_slab_kl(_tensor(_MEAN), _tensor(_SCALE), logit, _LAMBDA, prior_scale))
+
+
+def _slab() -> float:
+    from bnnlib.functional import gaussian_kl
+
+    return float(gaussian_kl(_tensor(_MEAN), _tensor(_SCALE), _PRIOR_SCALE))
+
+
+def _gate_part() -> float:
+    from bnnlib.functional import bernoulli_kl
+
+    return float(bernoulli_kl(torch.logit(_tensor(_PHI)), _LAMBDA))
+
+
+def _inclusion(**changes: float) -> float:
+    from bnnlib.functional import theoretical_inclusion_probability
+
+    return theoretical_inclusion_probability(**{**_NET, **changes})
+
+
+def _hard_gate():
+    from bnnlib.functional import gumbel_softmax_gate, logistic_noise
+
+    return lambda logit, uniform: gumbel_softmax_gate(logit, logistic_noise(uniform))[0]
+
+
+def _gate_cases() -> list[tuple[torch.Tensor, torch.Tensor]]:
+    generator = torch.Generator().manual_seed(20)
+    shapes = [(7,), (4, 5), (1000,), ()]
+    return [
+        (
+            3 * torch.randn(shape, generator=generator, dtype=torch.float64),
+            torch.rand(shape, generator=generator, dtype=torch.float64).clamp(1e-12, 1 - 1e-12),
+        )
+        for shape in shapes
+    ]
+
+
+def _empty_network() -> float:
+    from bnnlib.functional import inclusion_probability_for, num_network_parameters
+
+    sizes = (784, 512, 512, 10)
+    return (1.0 - inclusion_probability_for(sizes, 60_000)) ** num_network_parameters(sizes)
+
+
+def _break_even() -> float:
+    from bnnlib.functional import log_odds
+
+    return _slab() - log_odds(_LAMBDA)
+
+
+def _stable_coin():
+    from bnnlib.functional import bernoulli_kl
+
+    return bernoulli_kl
+
+
+def _coin_cases() -> list[tuple[torch.Tensor, float]]:
+    logit = torch.linspace(-100, 100, 41, dtype=torch.float64)
+    return [(logit, 0.1), (logit, 1e-8), (logit.reshape(1, -1), 0.9)]
+
+
+def _missing_input(num_samples: int = 3000) -> float:
+    """n/2 times the variance that x1 explains in 7 x2 / (1 + x1^2) for x uniform, by Gauss-Legendre quadrature."""
+    nodes, weights = np.polynomial.legendre.leggauss(40)
+    curve, weights = 1.0 / (1.0 + nodes**2), weights / 2.0
+    variance = weights @ curve**2 - (weights @ curve) ** 2
+    return float(num_samples / 2 * 49 * (weights @ nodes**2) * variance)
+
+
+EXERCISES = [
+    Exercise(
+        id="svbnn-1",
+        kind="number",
+        reference=_kl,
+        tolerance=1e-4,
+        hint="The gates' divergence counts always, the slabs' divergence only as often as the slab is chosen.",
+        mistakes={
+            _slab: "this is the divergence of the slabs alone.",
+            _gate_part: "this is the divergence of the gates alone.",
+            lambda: _gate_part() + _slab(): "the slabs' divergence has to be weighted by phi.",
+            lambda: _kl(prior_scale=2.0): "sigma0 = 2 was used: 2 is the variance, sigma0 its root.",
+            lambda: _kl(prior_scale=2**0.25): "the prior's scale was taken for its variance.",
+        },
+        stub="phi, mean, scale = 0.5, 1.0, 0.1\nprior_phi, prior_scale = 0.1, 2**0.5\nanswer = ...",
+        solution="""\
+phi, mean, scale = 0.5, 1.0, 0.1
+prior_phi, prior_scale = 0.1, 2**0.5
+gates = phi * math.log(phi / prior_phi) + (1 - phi) * math.log((1 - phi) / (1 - prior_phi))
+slabs = math.log(prior_scale / scale) + (scale**2 + mean**2) / (2 * prior_scale**2) - 0.5
+answer = gates + phi * slabs""",
+    ),
+    Exercise(
+        id="svbnn-2",
+        kind="number",
+        reference=_inclusion,
+        tolerance=2e-3,
+        hint="T counts weights and biases of all three layers, L the hidden layers, and delta is 0.1.",
+        mistakes={
+            lambda: _inclusion(num_parameters=162): "T has to count the biases too.",
+            lambda: _inclusion(num_hidden_layers=1): "the width's exponent is L + 1, here with two hidden layers.",
+            lambda: _inclusion(num_hidden_layers=3): "the net has two hidden layers; the output layer is not one.",
+            lambda: _inclusion(num_samples=3000**2): "the sample size enters by its square root.",
+            lambda: _inclusion(num_inputs=1): "the number of inputs p is missing.",
+            lambda: _inclusion(delta=1.0): "the constant delta = 0.1 is missing.",
+            lambda: 1 / _NET["num_parameters"]: "this is 1/T: the term with delta is missing.",
+        },
+        samples=_NET["num_samples"],
+        stub="inputs, width, hidden_layers, samples, delta = 20, 6, 2, 3000, 0.1\nanswer = ...",
+        solution="""\
+inputs, width, hidden_layers, samples, delta = 20, 6, 2, 3000, 0.1
+parameters = (inputs + 1) * width + (width + 1) * width + (width + 1)
+price = math.log(parameters)
+price += delta * ((hidden_layers + 1) * math.log(width) + math.log(math.sqrt(samples) * inputs))
+answer = math.exp(-price)""",
+    ),
+    Exercise(
+        id="svbnn-3",
+        kind="function",
+        reference=_hard_gate,
+        tolerance=0.0,
+        hint="The difference of two Gumbel variables is logistic: log u - log(1 - u) has its distribution.",
+        cases=_gate_cases,
+        stub="def answer(logit, u):\n    ...",
+        solution="""\
+def answer(logit, u):
+    return (logit + torch.log(u) - torch.log1p(-u) > 0).to(logit.dtype)""",
+    ),
+    Exercise(
+        id="svbnn-4",
+        kind="number",
+        reference=_empty_network,
+        tolerance=1e-3,
+        hint="Every coin must show tails, weights and biases alike.",
+        mistakes={
+            lambda: 0.05: "0.05 is close to the chance of the opposite.",
+            lambda: 0.5: "the prior expects far less than one edge in the whole network.",
+        },
+        stub="inclusion, parameters = 6.808e-8, 669_706\nanswer = ...",
+        solution="""\
+inclusion, parameters = 6.808e-8, 669_706
+answer = math.exp(parameters * math.log1p(-inclusion))""",
+    ),
+    Exercise(
+        id="svbnn-5",
+        kind="number",
+        reference=_break_even,
+        tolerance=1e-4,
+        hint="Set phi to one half: the left side of the break-even equation is then zero.",
+        mistakes={
+            _slab: "this is the price of the slab; the coin's price is missing.",
+            lambda: _break_even() - 2 * _slab(): "the slab's divergence is a cost: check its sign.",
+            lambda: _slab() - math.log(_LAMBDA): "the coin's price is log((1 - lambda) / lambda), not log(1 / lambda).",
+        },
+        stub="mean, scale = 1.0, 0.1\nprior_phi, prior_scale = 0.1, 2**0.5\nanswer = ...",
+        solution="""\
+mean, scale = 1.0, 0.1
+prior_phi, prior_scale = 0.1, 2**0.5
+slab = math.log(prior_scale / scale) + (scale**2 + mean**2) / (2 * prior_scale**2) - 0.5
+answer = math.log((1 - prior_phi) / prior_phi) + slab""",
+    ),
+    Exercise(
+        id="svbnn-6",
+        kind="function",
+        reference=_stable_coin,
+        tolerance=1e-12,
+        hint="log phi is logsigmoid(logit); the logarithm of 1 - phi has the same form with another sign.",
+        cases=_coin_cases,
+        stub="def answer(logit, inclusion):\n    ...",
+        solution="""\
+def answer(logit, inclusion):
+    log_on, log_off = -torch.logaddexp(-logit, 0 * logit), -torch.logaddexp(logit, 0 * logit)
+    on, off = log_on.exp(), log_off.exp()
+    return on * (log_on - math.log(inclusion)) + off * (log_off - math.log1p(-inclusion))""",
+    ),
+    Exercise(
+        id="svbnn-7",
+        kind="number",
+        reference=_missing_input,
+        tolerance=1e-3,
+        hint="The gain of a Gaussian model with unit noise is n / 2 times the mean squared error that is saved.",
+        mistakes={
+            lambda: 3 * _missing_input(): "the mean of x2 squared is 1/3, not 1.",
+            lambda: _missing_input() / 7: "7 x2 enters the squared error with its square, 49.",
+        },
+        samples=3000,
+        stub="samples = 3000\nanswer = ...",
+        solution="""\
+samples = 3000
+variance = math.pi / 8 + 1 / 4 - (math.pi / 4) ** 2
+answer = samples / 2 * 49 / 3 * variance""",
+    ),
+]

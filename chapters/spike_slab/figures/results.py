@@ -1,0 +1,192 @@
+"""Pictures of stored results of the spike-and-slab chapter: the lambda sweeps, a selected network, MNIST by epoch.
+
+A result that has not been run leaves its curve out; the picture then says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from book.display.style import INK, PALETTE, figure, line_styles, panel_letters, style_context
+
+MOST_INPUTS = 30
+RELEVANT = PALETTE[0]
+IRRELEVANT = PALETTE[1]
+
+
+def _number(value: float | None) -> float:
+    return float("nan") if value is None else float(value)
+
+
+def sweep_curve(rows: Sequence[Mapping], prefix: str, metric: str, lambdas: Sequence[str]) -> tuple[np.ndarray, ...]:
+    """(ours, standard deviation, published) of one metric along the sweep; NaN where there is none.
+
+    Args:
+        rows: from `bnnlib.store.compare("svbnn-lambda")`.
+        prefix: "1b" or "2".
+        metric: "rmse_train", "rmse_test" or "log_sparsity".
+        lambdas: the settings' values as they are written, in order.
+    """
+    found = {row["setting"]: row for row in rows if row["metric"] == metric}
+    # the smoke profile runs the code, not the experiment: only its published column is shown
+    found = {key: row if row["profile"] != "smoke" else row | {"mean": None, "sd": None} for key, row in found.items()}
+    chosen = [found.get(f"{prefix}/lambda={value}", {}) for value in lambdas]
+    return tuple(np.array([_number(row.get(key)) for row in chosen]) for key in ("mean", "sd", "published"))
+
+
+def _missing(panel: Axes, text: str = "not run") -> None:
+    panel.text(0.5, 0.5, text, transform=panel.transAxes, ha="center", va="center", size="large")
+
+
+def lambda_sweep(rows: Sequence[Mapping], lambdas: Sequence[str], names: Mapping[str, str]) -> Figure:
+    """Test and training error (top) and log sparsity (bottom) along the sweep, one column for each simulation.
+
+    Args:
+        rows: from `bnnlib.store.compare("svbnn-lambda")`.
+        lambdas: the settings' values in order, "opt" among them.
+        names: {prefix of the settings: title}, two of them.
+    """
+    place = np.arange(len(lambdas))
+    with style_context():
+        fig, axes = figure(2, nrows=2, height=2.9, sharex=True)
+        looks = line_styles(["training", "test", "published (test)"])
+        for column, (prefix, title) in enumerate(names.items()):
+            top, bottom = axes[:, column]
+            for name, metric in (("training", "rmse_train"), ("test", "rmse_test")):
+                mean, spread, published = sweep_curve(rows, prefix, metric, lambdas)
+                if np.isfinite(mean).any():
+                    top.errorbar(place, mean, spread, capsize=2, **looks[name])
+                elif metric == "rmse_test":
+                    _missing(top)
+                if metric == "rmse_test" and np.isfinite(published).any():
+                    top.plot(
+                        place, published, ls="none", marker="^", mfc="white", color=PALETTE[2], label="published (test)"
+                    )
+            mean, spread, published = sweep_curve(rows, prefix, "log_sparsity", lambdas)
+            if np.isfinite(mean).any():
+                bottom.errorbar(place, mean, spread, capsize=2, label="ours", marker="o", ls="-", color=PALETTE[0])
+            else:
+                _missing(bottom)
+            if np.isfinite(published).any():
+                bottom.plot(place, published, ls="none", marker="^", mfc="white", color=PALETTE[2], label="published")
+            for panel in (top, bottom):
+                panel.axvline(lambdas.index("opt"), color=INK, lw=1, ls=":", marker="none")
+                if panel.get_legend_handles_labels()[0]:
+                    panel.legend(fontsize="small")
+            top.set_title(title)
+            bottom.set_xticks(place, lambdas, rotation=70, size="small")
+            bottom.set_xlabel("prior inclusion λ")
+        axes[0, 0].set_ylabel("RMSE")
+        axes[1, 0].set_ylabel("log sparsity")
+        panel_letters(axes)
+    return fig
+
+
+def unpack(inclusion: np.ndarray, sizes: Sequence[int]) -> list[tuple[np.ndarray, np.ndarray]]:
+    """(weights (fan_out, fan_in), biases (fan_out,)) of each layer from a flat vector in `Layout` order.
+
+    Raises:
+        ValueError: the vector does not have as many entries as the network has weights and biases.
+    """
+    needed = sum((fan_in + 1) * fan_out for fan_in, fan_out in pairwise(sizes))
+    if len(inclusion) != needed:
+        raise ValueError(f"inclusion has {len(inclusion)} entries, but sizes {tuple(sizes)} need {needed}.")
+    layers, start = [], 0
+    for fan_in, fan_out in pairwise(sizes):
+        middle, end = start + fan_in * fan_out, start + (fan_in + 1) * fan_out
+        layers.append((np.asarray(inclusion[start:middle]).reshape(-1, fan_in), np.asarray(inclusion[middle:end])))
+        start = end
+    return layers
+
+
+def selected_edges(
+    inclusion: np.ndarray, sizes: Sequence[int], threshold: float = 0.5
+) -> list[tuple[int, int, int, float]]:
+    """Edges (layer, from, to, phi) with phi above the threshold that lie on a path from an input to the output."""
+    masks = [weight > threshold for weight, _ in unpack(inclusion, sizes)]
+    forward = [np.ones(sizes[0], dtype=bool)]
+    for mask in masks:
+        forward.append((mask & forward[-1]).any(axis=1))
+    backward = [np.ones(sizes[-1], dtype=bool)]
+    for mask in reversed(masks):
+        backward.insert(0, (mask & backward[0][:, None]).any(axis=0))
+    edges = []
+    for layer, (mask, (weight, _)) in enumerate(zip(masks, unpack(inclusion, sizes), strict=True)):
+        live = mask & forward[layer] & backward[layer + 1][:, None]
+        edges += [(layer, int(i), int(j), float(weight[j, i])) for j, i in np.argwhere(live)]
+    return edges
+
+
+def selected_network(inclusion: np.ndarray | None, sizes: Sequence[int], relevant: int = 5) -> Figure:
+    """The network that is left when only edges with phi > 1/2 on a path from an input to the output are drawn.
+
+    Args:
+        inclusion: phi of all weights and biases in `Layout` order, or None when there is no result.
+        sizes: layer widths, inputs first.
+        relevant: how many of the first inputs matter; they are drawn filled and named.
+    """
+    with style_context():
+        fig, panel = figure(1, height=3.8)
+        panel.set_axis_off()
+        edges = [] if inclusion is None else selected_edges(inclusion, sizes)
+        if not edges:
+            _missing(panel, "not run" if inclusion is None else "no input is connected")
+            return fig
+        used = [sorted({i for layer, i, _, _ in edges if layer == depth}) for depth in range(len(sizes) - 1)]
+        hidden_inputs = used[0][MOST_INPUTS:]
+        used[0] = used[0][:MOST_INPUTS]
+        used.append(list(range(sizes[-1])))
+        where = {
+            (depth, unit): (depth, (len(units) - 1) / 2 - k)
+            for depth, units in enumerate(used)
+            for k, unit in enumerate(units)
+        }
+        for layer, i, j, phi in edges:
+            if (layer, i) in where:
+                (x0, y0), (x1, y1) = where[layer, i], where[layer + 1, j]
+                panel.plot([x0, x1], [y0, y1], color=INK, lw=0.4 + 1.4 * (2 * phi - 1), ls="-", marker="none", zorder=1)
+        for (depth, unit), (x, y) in where.items():
+            wanted = depth == 0 and unit < relevant
+            color, marker = (RELEVANT, "o") if wanted else (IRRELEVANT, "s") if depth == 0 else ("white", "o")
+            panel.plot(x, y, marker=marker, ms=13, color=color, mec=INK, ls="none", zorder=2)
+            if depth == 0:
+                panel.text(x - 0.12, y, f"$x_{{{unit + 1}}}$", ha="right", va="center")
+        if hidden_inputs:
+            panel.text(0, -len(used[0]) / 2 - 0.6, f"and {len(hidden_inputs)} more inputs", ha="center", size="small")
+        panel.set_xlim(-0.5, len(sizes) - 0.7)
+    return fig
+
+
+def epochs(curves: Mapping[str, Mapping[str, np.ndarray]], references: Mapping[str, float] | None = None) -> Figure:
+    """Test accuracy and share of active weights by epoch, one line for each method.
+
+    Args:
+        curves: {method: {"epoch", "accuracy", "sparsity"}} with percentages.
+        references: {name: published sparsity in percent}, drawn as thin lines in the right panel.
+    """
+    with style_context():
+        fig, (left, right) = figure(2, height=3.4)
+        if not curves:
+            _missing(left)
+            _missing(right)
+        for name, look in line_styles(list(curves)).items():
+            curve = curves[name]
+            look = look | {"markevery": max(1, len(curve["epoch"]) // 8)}
+            left.plot(curve["epoch"], curve["accuracy"], **look)
+            right.plot(curve["epoch"], np.maximum(curve["sparsity"], 1e-3), **look)
+        for name, value in (references or {}).items():
+            right.axhline(value, color=INK, lw=0.9, ls=":", marker="none")
+            right.text(
+                0.99, value * 1.05, name, transform=right.get_yaxis_transform(), size="small", ha="right", va="bottom"
+            )
+        left.set(xlabel="epoch", ylabel="test accuracy (%)", ylim=(90, 100), title="accuracy")
+        right.set(xlabel="epoch", ylabel="active weights (%)", yscale="log", ylim=(0.1, 130), title="sparsity")
+        if curves:
+            fig.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=2)
+        panel_letters([left, right])
+    return fig

@@ -1,0 +1,186 @@
+"""How the experiments on Structured Bayesian Pruning pretrain, prune, choose and compress one network.
+
+All methods start from the same dense network of a replicate, "Original", and end as the network that `compress` makes:
+its test error, its units, and its costs next to those of the dense network are what is reported. Where a method has
+several candidates (strengths of a penalty), each is trained, and the smallest network is taken that costs at most
+`TOLERANCE` points on held-out training images. Test images are looked at once, at the end. Nothing is
+fine-tuned after pruning, except for SSL, whose penalty shrinks the weights that stay as well: it ends after half of
+the epochs, and the groups that are 0 by then are held.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from bnnlib import metrics
+from bnnlib.augmentation import Compose, RandomCrop, RandomHorizontalFlip
+from bnnlib.nn import to_bayesian
+from bnnlib.pruning import compress, compression_report
+from bnnlib.pruning.group_lasso import GroupLasso
+from bnnlib.train.checkpoint import Checkpoint
+from bnnlib.train.fit import Run, cosine, fit
+from bnnlib.train.stages import Stages
+from book.lab.cells import Cell, CellResult
+from chapters.shared.held_out import Split
+from chapters.shared.images import load_images
+from chapters.unit_noise.experiments.networks import UnitCurve, add_noise, flops, frozen_statistics, network, units_left
+
+TOLERANCE = 0.2  # points of held-out error that pruning may cost
+NOISE = ("location", "log_scale", "weight_log_variance")  # parameters with a learning rate of their own
+EXAMPLES = 1000  # held-out images on which the compressed network is compared with the masked one
+
+# dense networks of this process by their settings: methods of one replicate share theirs. The same bits come out
+# when another process trains it again
+_DENSE: dict[str, dict[str, Tensor]] = {}
+
+
+def run_cell(cell: Cell, device: torch.device, checkpoint: Checkpoint | None) -> CellResult:
+    """Pretrain, prune with every candidate, choose on the held-out images, and measure the compressed network."""
+    params, data = cell.params, load_images(cell.params, device)
+    stages = Stages(checkpoint)
+    dense = network(params, 90_000 + cell.replicates[0]).to(device)
+    if not stages.finished:
+        stages.finish(_pretrained(cell, dense, data, device, stages))
+    dense.load_state_dict(stages.finished[0])
+    if cell.method == "Original":
+        return CellResult(_measured(cell, dense, data))
+    candidates = params["candidates"]
+    for index in range(len(stages.finished) - 1, len(candidates)):
+        stages.finish(_candidate(cell, candidates[index], dense, data, device, stages))
+    found = stages.finished[1:]
+    reference = _error(dense, data, "validation")
+    best = found[choose([(one["error"], one["flops"]) for one in found], reference)]
+    model = _build(cell, candidates[found.index(best)], dense)
+    model.load_state_dict(best["model"])
+    rows = _measured(cell, model, data)
+    for candidate, one in zip(candidates, found, strict=True):
+        label = ", ".join(f"{name}={_shown(value)}" for name, value in candidate.items())
+        note = "chosen on the held-out images" if one is best and len(found) > 1 else ""
+        values = {"error_validation": one["error"], "flops_ratio": flops(dense, data["train"][0][:1]) / one["flops"]}
+        rows += _rows(cell, values, f"{cell.setting}, {cell.method} with {label}", note)
+    rows += _rows(cell, {"error_validation_original": reference})
+    return CellResult(rows, {name: np.asarray(values, np.float32) for name, values in best["curves"].items()})
+
+
+def choose(found: list[tuple[float, int]], reference: float) -> int:
+    """Index of the (held-out error, FLOPs) with the fewest FLOPs among errors up to `reference` + `TOLERANCE`.
+
+    If there is none, that of the smallest error.
+    """
+    near = [index for index, (error, _) in enumerate(found) if error <= reference + TOLERANCE + 1e-9]
+    if not near:
+        return min(range(len(found)), key=lambda index: found[index][0])
+    return min(near, key=lambda index: found[index][1])
+
+
+def _pretrained(cell: Cell, dense: nn.Module, data: Split, device, stages: Stages) -> dict[str, Tensor]:
+    key = json.dumps([cell.replicates, cell.params["dense"], str(device)], sort_keys=True)
+    if key not in _DENSE:
+        params = cell.params | cell.params["dense"]
+        _fit(dense, data, params, device, 91_000 + cell.replicates[0], stages, [])
+        _DENSE.clear()  # one replicate's network is enough to keep
+        _DENSE[key] = copy.deepcopy(dense.state_dict())
+    return _DENSE[key]
+
+
+def _build(cell: Cell, candidate: dict[str, Any], dense: nn.Module) -> nn.Module:
+    if cell.method == "SSL":
+        return copy.deepcopy(dense)
+    if cell.method == "SparseVD":
+        return to_bayesian(dense, "sparse_vd")
+    free = cell.method != "SBP, fixed mu"
+    return add_noise(dense, cell.params["network"], candidate["kl_weights"], learn_location=free)
+
+
+def _candidate(cell: Cell, candidate: dict[str, Any], dense: nn.Module, data: Split, device, stages: Stages):
+    model = _build(cell, candidate, dense).to(device)
+    params = cell.params | candidate
+    steps = -(-len(data["train"][0]) // params["batch_size"])
+    # the second half trains the groups that are left, without the penalty
+    lasso = [GroupLasso(model, params["strength"], steps * params["epochs"] // 2)] if "strength" in params else []
+    units = [UnitCurve()] if "kl_weights" in params else []
+    with frozen_statistics(model):
+        run = _fit(model, data, params, device, 92_000 + cell.replicates[0], stages, [*lasso, *units])
+    small = compress(model, data["train"][0][:2])
+    curves = {
+        "nll": [len(data["train"][0]) * row["nll"] for row in run.history],  # summed over the images, in nats
+        "kl": [row["kl"] for row in run.history],  # with the weights of its layers
+    }
+    if units:
+        curves["units"] = units[0].kept
+    return {
+        "error": _error(small, data, "validation"),
+        "flops": flops(small, data["train"][0][:1]),
+        "model": model.state_dict(),
+        "curves": curves,
+    }
+
+
+def _fit(model: nn.Module, data: Split, params: dict[str, Any], device, seed: int, stages: Stages, callbacks) -> Run:
+    epochs, rate = params["epochs"], params["learning_rate"]
+    groups = [{"params": [p for name, p in model.named_parameters() if not name.endswith(NOISE)]}]
+    groups[0]["weight_decay"] = params["weight_decay"]
+    noise = [p for name, p in model.named_parameters() if name.endswith(NOISE) and p.requires_grad]
+    if noise:
+        groups.append({"params": noise, "lr": rate * params["noise_factor"], "weight_decay": 0.0})
+    if params["optimizer"] == "sgd":
+        optimizer: torch.optim.Optimizer = torch.optim.SGD(groups, lr=rate, momentum=0.9)
+    else:
+        optimizer = torch.optim.Adam(groups, lr=rate, betas=(0.95, 0.999), fused=True)  # beta_1 as published
+    warm_up, bfloat16 = params.get("warm_up", 0), params["bfloat16"]
+    return fit(
+        model,
+        data["train"],
+        epochs=epochs,
+        batch_size=params["batch_size"],
+        optimizer=optimizer,
+        kl_scale=lambda epoch: params.get("kl_scale", 1.0) * (min(1.0, (epoch + 0.02) / warm_up) if warm_up else 1.0),
+        schedule=cosine(epochs) if params["schedule"] == "cosine" else lambda epoch: 1.0 - epoch / epochs,
+        augment=Compose([RandomCrop(4), RandomHorizontalFlip()]) if params.get("augment") else None,
+        autocast=torch.bfloat16 if bfloat16 else None,
+        channels_last=bfloat16,
+        generator=torch.Generator(device).manual_seed(seed),
+        checkpoint=stages,
+        callbacks=callbacks,
+    )
+
+
+@torch.no_grad()
+def _error(model: nn.Module, data: Split, part: str) -> float:
+    """Error in percent of a deterministic network."""
+    x, y = data[part]
+    model.eval()
+    return 100.0 - metrics.accuracy(torch.cat([model(rows) for rows in x.split(1000)]), y)
+
+
+def _measured(cell: Cell, model: nn.Module, data: Split) -> list[dict[str, Any]]:
+    """Rows of the compressed network: its test error, units, and costs of the dense network divided by its own."""
+    example = data["validation"][0][:EXAMPLES]
+    small = compress(model, example[:2])
+    report = compression_report(model, small, example, repeats=cell.params["repeats"])
+    values = {"error_test": _error(small, data, "test"), "error_validation": _error(small, data, "validation")}
+    values |= {f"units_{i}": count for i, count in enumerate(units_left(small, cell.params["network"]), 1)}
+    values |= {f"{name}_ratio": report[name]["ratio"] for name in ("flops", "parameters", "bytes")}
+    for row in report["latency"]:
+        place = {"cpu": "cpu", "cuda": "gpu"}[row["device"]] + ("_onnx" if row["runtime"] == "onnxruntime" else "")
+        values |= {f"{place}_batch_{row['batch']}": row["ratio"]}
+        values |= {f"{place}_batch_{row['batch']}_ms": row["compressed_ms"]}
+    return _rows(cell, values | {"max_difference": report["max_difference"]})
+
+
+def _shown(value: Any) -> str:
+    return "/".join(f"{one:g}" for one in value) if isinstance(value, list) else f"{value:g}"
+
+
+def _rows(cell: Cell, values: dict[str, float], setting: str = "", note: str = "") -> list[dict[str, Any]]:
+    where = {"setting": setting or cell.setting, "method": cell.method, "replicate": cell.replicates[0]}
+    return [
+        {**where, "metric": name, "value": float(value)} | ({"note": note} if note else {})
+        for name, value in values.items()
+    ]

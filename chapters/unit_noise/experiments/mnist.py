@@ -1,0 +1,90 @@
+"""Structured Bayesian Pruning of LeNet-500-300 and LeNet-5 on MNIST (the table in the repository of Neklyudov et al.).
+
+Published: 200 epochs of Adam for the dense network and again with noise; here the book profile's few, from the same
+kind of start, with a learning rate of the noise that is 100 times (published: 10 times) that of the weights. So few
+epochs leave units in that the divergence would take out slowly, so that its weights are above 1, equation
+(sbp-scaling): 1.75 in all layers of LeNet-500-300, and 45 in front of and behind the second convolution of LeNet-5,
+where a unit costs the most operations. They were settled in trials on held-out training images (10,000 of them, one
+seed) before the test images were looked at; they are the same for all replicates. "SBP, fixed mu" differs in
+nothing but its location. Three replicates of "Original" and "SBP", one of each other method.
+
+SparseVD and SSL count a unit as removed once everything that reads it or all that makes it is exactly 0. Costs are
+those of the compressed network next to the dense one, both measured in one run. At batch 1 PyTorch's own overhead hides
+most of the gain of a network this small, so that ONNX Runtime, which has less, is measured as well.
+"""
+
+from __future__ import annotations
+
+from book.lab.cells import Cell, Experiment
+from chapters.unit_noise.experiments.images import run_cell
+
+_IMAGES = {"data": "mnist", "held_out": 5_000, "scaling": "unit", "shape": [1, 28], "batch_size": 128, "repeats": 50}
+_SMOKE = {"data": "digits", "held_out": 300, "scaling": "unit", "shape": [1, 28], "batch_size": 128, "repeats": 3}
+_SGD = {"optimizer": "sgd", "learning_rate": 0.1, "weight_decay": 5e-4, "schedule": "cosine"}
+_LASSO = {"optimizer": "sgd", "learning_rate": 0.05, "weight_decay": 0.0, "schedule": "cosine"}
+_ADAM = {"optimizer": "adam", "learning_rate": 1e-3, "weight_decay": 1e-4, "schedule": "linear"}
+_NETWORKS = {"LeNet-500-300": False, "LeNet-5": True}  # whether its convolutions run in bfloat16
+
+
+def _methods(epochs: dict[str, int], weights: list[float], strengths: list[float], noise: float) -> dict[str, dict]:
+    sbp = _ADAM | {"epochs": epochs["SBP"], "noise_factor": noise, "candidates": [{"kl_weights": weights}]}
+    sparse = _ADAM | {"weight_decay": 0.0, "noise_factor": 10.0, "warm_up": epochs["SparseVD"] // 3}
+    sparse |= {"epochs": epochs["SparseVD"], "candidates": [{"kl_scale": 1.0}]}
+    lasso = _LASSO | {"epochs": epochs["SSL"], "candidates": [{"strength": strength} for strength in strengths]}
+    methods = {"Original": {}, "SBP": sbp, "SparseVD": sparse, "SSL": lasso}
+    return methods | ({"SBP, fixed mu": sbp} if len(weights) == 4 else {})
+
+
+def _cells(setting: str, images: dict, bfloat16: bool, dense_epochs: int, methods: dict, counts: dict) -> list[Cell]:
+    """Cells by replicate, so that its methods find the dense network that they share."""
+    common = images | {"network": setting, "bfloat16": bfloat16, "dense": _SGD | {"epochs": dense_epochs}}
+    cells = []
+    for replicate in range(max(counts.values())):
+        cells += [
+            Cell(setting, method, (replicate,), common | params)
+            for method, params in methods.items()
+            if replicate < counts[method]
+        ]
+    return cells
+
+
+def _smoke() -> list[Cell]:
+    epochs = {"SBP": 2, "SparseVD": 2, "SSL": 2}
+    cells = []
+    for setting, units in {"LeNet-500-300": 3, "LeNet-5": 4}.items():
+        methods = _methods(epochs, [1.0] * units, [1e-4, 1e-3], 100.0)
+        cells += _cells(setting, _SMOKE, False, 2, methods, dict.fromkeys(methods, 1))
+    return cells
+
+
+def _book() -> list[Cell]:
+    epochs = {"SBP": 30, "SparseVD": 20, "SSL": 12}
+    methods = _methods(epochs, [1.75] * 3, [3e-5, 6e-5, 1e-4], 100.0)
+    counts = {"Original": 3, "SBP": 3, "SparseVD": 1, "SSL": 1}
+    dense = _cells("LeNet-500-300", _IMAGES, False, 15, methods, counts)
+    epochs = {"SBP": 14, "SparseVD": 10, "SSL": 8}
+    methods = _methods(epochs, [45.0, 45.0, 1.0, 1.0], [5e-5, 1e-4, 2e-4], 100.0)
+    counts = {"Original": 3, "SBP": 3, "SparseVD": 1, "SSL": 1, "SBP, fixed mu": 1}
+    return dense + _cells("LeNet-5", _IMAGES, True, 12, methods, counts)
+
+
+def _paper() -> list[Cell]:
+    epochs = {"SBP": 200, "SparseVD": 200, "SSL": 200}
+    cells = []
+    for setting, units in {"LeNet-500-300": 3, "LeNet-5": 4}.items():
+        methods = _methods(epochs, [1.0] * units, [1e-5, 2e-5, 5e-5, 1e-4], 10.0)
+        cells += _cells(setting, _IMAGES, False, 200, methods, dict.fromkeys(methods, 3))
+    return cells
+
+
+EXPERIMENTS = [
+    Experiment(
+        name="sbp-mnist",
+        paper="004",
+        summary="LeNet-500-300 and LeNet-5 on MNIST, pruned by noise on their units and made physically small",
+        profiles={"smoke": _smoke, "book": _book, "paper": _paper},
+        run_cell=run_cell,
+        data={"smoke": ("digits",), "book": ("mnist",), "paper": ("mnist",)},
+        unavailable={"paper": "not run: no GPU"},
+    )
+]

@@ -1,0 +1,63 @@
+"""Pictures of the chapter on structured bayesian pruning."""
+
+from chapters.unit_noise.figures.explorers import (
+    LEVELS,
+    NOISE_CONTROLS,
+    noise,
+    noise_explorer,
+    noise_in_words,
+    noise_values,
+)
+from chapters.unit_noise.figures.method import (
+    densities,
+    gradient_spread,
+    log_density,
+    minus,
+    plane,
+    printed_forms,
+    shared_noise,
+    snr_map,
+    stability,
+    threshold_line,
+)
+from chapters.unit_noise.figures.results import (
+    COSTS,
+    DENSE,
+    LABELS,
+    METHODS,
+    VGG,
+    fixed_mean,
+    kept_share,
+    lenet,
+    random_labels,
+    vgg,
+)
+
+__all__ = [
+    "COSTS",
+    "DENSE",
+    "LABELS",
+    "LEVELS",
+    "METHODS",
+    "NOISE_CONTROLS",
+    "VGG",
+    "densities",
+    "fixed_mean",
+    "gradient_spread",
+    "kept_share",
+    "lenet",
+    "log_density",
+    "minus",
+    "noise",
+    "noise_explorer",
+    "noise_in_words",
+    "noise_values",
+    "plane",
+    "printed_forms",
+    "random_labels",
+    "shared_noise",
+    "snr_map",
+    "stability",
+    "threshold_line",
+    "vgg",
+]

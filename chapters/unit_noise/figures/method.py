@@ -1,0 +1,263 @@
+"""Pictures of the chapter on Structured Bayesian Pruning: the noise, its divergence and its signal-to-noise ratio.
+
+The explorer is in `explorers`, the pictures of results in `results`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from matplotlib.axes import Axes
+from matplotlib.colors import LogNorm
+from matplotlib.figure import Figure
+from torch import Tensor
+
+from bnnlib import functional as bF
+from book.display.panels import log_axis
+from book.display.style import INK, PALETTE, figure, line_styles, panel_letters, sparse_markers, style_context
+
+LOWER, UPPER = -20.0, 0.0  # the published bounds of log theta
+LOCAL, SHARED = PALETTE[0], PALETTE[1]
+
+
+def _double(*values: float) -> Tensor:
+    return torch.tensor(values, dtype=torch.float64)
+
+
+def minus(text: str) -> str:
+    """The text with true minus signs, as matplotlib's tick labels have."""
+    return text.replace("-", "−")
+
+
+def log_density(v: Tensor, location: float, scale: float) -> Tensor:
+    """Log density of log theta, that of theta times theta: equation (sbp-log-normal) on the logarithmic scale.
+
+    Args:
+        v: log theta, any shape.
+        location, scale: mu and sigma.
+    """
+    v = v.double()
+    mean, scale = (torch.full_like(v, float(value)) for value in (location, scale))
+    return bF.truncated_log_normal_log_density(v.exp(), mean, scale) + v
+
+
+def densities(posteriors: Sequence[tuple[float, float]] = ((-0.5, 0.25), (-2.0, 1.2), (-3.0, 8.0))) -> Figure:
+    """Truncated log-normal densities and their prior: flat in log theta, falling as 1 / theta on the natural scale.
+
+    Args:
+        posteriors: (mu, sigma) of up to six units.
+    """
+    v = torch.linspace(LOWER + 1e-9, UPPER - 1e-9, 1601, dtype=torch.float64)
+    theta = torch.linspace(1e-3, 1.0 - 1e-9, 800, dtype=torch.float64)
+    names = {}
+    for location, scale in posteriors:
+        snr = float(bF.truncated_log_normal_snr(_double(location), _double(scale)))
+        names[minus(f"μ = {location:g}, σ = {scale:g}: SNR {snr:.2g}")] = location, scale
+    prior = f"prior: SNR {bF.truncated_log_uniform_snr(LOWER, UPPER):.2g}"
+    with style_context():
+        fig, (left, right) = figure(2, height=3.8)
+        looks = line_styles([prior, *names])
+        looks[prior]["color"], looks[list(names)[2 % len(names)]]["color"] = INK, PALETTE[0]
+        left.semilogy(v, torch.full_like(v, 1 / (UPPER - LOWER)), **looks[prior])
+        right.semilogy(theta, bF.truncated_log_uniform_log_density(theta).exp(), **looks[prior])
+        for name, (location, scale) in names.items():
+            left.semilogy(v, log_density(v, location, scale).exp(), **looks[name])
+            right.semilogy(theta, (log_density(theta.log(), location, scale) - theta.log()).exp(), **looks[name])
+        left.set(xlabel="log θ", ylabel="density", title="of log θ", ylim=(1e-3, 8), xlim=(LOWER, UPPER))
+        right.set(xlabel="θ", title="of θ", ylim=(1e-2, 60), xlim=(0, 1))
+        for panel in (left, right):
+            sparse_markers(panel)
+        fig.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=2, fontsize="small")
+        panel_letters([left, right])
+    return fig
+
+
+def plane(locations: Sequence[float], log_scales: Sequence[float]) -> dict[str, np.ndarray]:
+    """SNR and divergence over the plane of both parameters, equations (sbp-snr) and (sbp-kl).
+
+    Args:
+        locations: mu, at least -20.
+        log_scales: log sigma.
+
+    Returns:
+        {"snr", "kl"}: arrays of shape (log_scales, locations), the divergence in nats.
+    """
+    scale, mean = torch.meshgrid(_double(*log_scales).exp(), _double(*locations), indexing="ij")
+    snr, kl = bF.truncated_log_normal_snr(mean, scale), bF.truncated_log_normal_kl(mean, scale)
+    return {"snr": snr.numpy(), "kl": kl.numpy()}
+
+
+def threshold_line(panel: Axes, locations: np.ndarray, log_scales: np.ndarray, snr: np.ndarray, color: str) -> None:
+    """The curve on which the signal-to-noise ratio is 1: below it units are kept, above it pruned."""
+    panel.contour(locations, log_scales, snr, levels=[1.0], colors=[color], linewidths=2.2)
+
+
+def snr_map(locations: tuple[float, float] = (-20.0, 5.0), log_scales: tuple[float, float] = (-6.0, 5.0)) -> Figure:
+    """Signal-to-noise ratio and divergence over the plane of mu and log sigma, with the line SNR = 1.
+
+    Args:
+        locations, log_scales: ends of both axes; the published code keeps mu in [-20, 5], log sigma in [-20, 5].
+    """
+    x, y = np.linspace(*locations, 151), np.linspace(*log_scales, 133)
+    found = plane(x, y)
+    with style_context():
+        fig, panels = figure(2, height=3.9, sharey=True)
+        drawn = {"snr": LogNorm(vmin=1 / 3, vmax=1000), "kl": LogNorm(vmin=0.01, vmax=10)}
+        for panel, (name, norm), title in zip(panels, drawn.items(), ("SNR", "KL (nats)"), strict=True):
+            values = np.clip(found[name], norm.vmin, norm.vmax)
+            mesh = panel.pcolormesh(x, y, values, norm=norm, shading="gouraud", rasterized=True)
+            bar = fig.colorbar(mesh, ax=panel, location="bottom", extend="both")
+            bar.ax.xaxis.set_major_formatter("{x:g}")
+            bar.ax.minorticks_off()
+            bar.ax.grid(visible=False)
+            threshold_line(panel, x, y, found["snr"], "white" if name == "snr" else "#FF8C1A")
+            panel.set(xlabel="μ", title=title)
+            panel.grid(visible=False)
+        drawn_bars = [one for one in fig.axes if one not in list(panels)]
+        drawn_bars[0].set_xticks([1 / 3, 1, 10, 100, 1000], ["1/3", "1", "10", "100", "1000"])
+        panels[0].set_ylabel("log σ")
+        panels[0].text(-12, 3.0, "pruned", color="white", weight="bold", ha="center")
+        panels[0].text(-12, -1.3, "kept", color="white", weight="bold", ha="center")
+        panel_letters(panels)
+    return fig
+
+
+def printed_forms(mean: Tensor, scale: Tensor) -> dict[str, Tensor]:
+    """KL, E theta and SNR by the formulas as they are printed, in the arguments' own precision: what overflows.
+
+    Args:
+        mean, scale: mu and sigma on [-20, 0], one shape.
+
+    Returns:
+        {"kl", "mean", "snr"} in that shape; NaN, infinite or wrong where exponentials overflow or Phi underflows.
+    """
+    alpha, beta = (LOWER - mean) / scale, (UPPER - mean) / scale
+    cdf = torch.special.ndtr
+    z = cdf(beta) - cdf(alpha)
+
+    def density(x: Tensor) -> Tensor:
+        return torch.exp(-0.5 * x.square()) / math.sqrt(2 * math.pi)
+
+    kl = math.log(UPPER - LOWER) - 0.5 * math.log(2 * math.pi * math.e) - torch.log(scale) - torch.log(z)
+    kl = kl - (alpha * density(alpha) - beta * density(beta)) / (2 * z)
+    first = cdf(scale - alpha) - cdf(scale - beta)
+    second = cdf(2 * scale - alpha) - cdf(2 * scale - beta)
+    snr = first / torch.sqrt(z * torch.exp(scale.square()) * second - first.square())
+    return {"kl": kl, "mean": torch.exp(mean + 0.5 * scale.square()) * first / z, "snr": snr}
+
+
+def _against(panel: Axes, x: np.ndarray, printed: Tensor, ours: Tensor, reach: tuple[float, float]) -> None:
+    """Both curves, with shading where the printed form is off by more than a tenth, or no number."""
+    printed, ours = printed.double().numpy(), ours.double().numpy()
+    with np.errstate(invalid="ignore", over="ignore"):
+        wrong = ~(np.abs(printed - ours) <= 0.1 * np.abs(ours))
+    inside = np.where(np.isfinite(printed), np.clip(printed, *reach), np.nan)
+    looks = line_styles(["bnnlib", "printed form, float32"], markers=False)
+    panel.plot(x, ours, **looks["bnnlib"] | {"lw": 4, "alpha": 0.55})
+    panel.plot(x, inside, **looks["printed form, float32"])
+    said = "no number, or 10 % off"
+    panel.fill_between(x, *reach, where=wrong, color=SHARED, alpha=0.16, lw=0, step="mid", label=said, zorder=0)
+    panel.set(ylim=reach, xlim=(x[0], x[-1]))
+
+
+def stability(location: float = -3.0, scale: float = 0.3) -> Figure:
+    """The printed formulas in single precision against ours: wide noise (a), and a location beyond the interval (b).
+
+    Args:
+        location: mu of panel a, which goes over log sigma.
+        scale: sigma of panel b, which goes over mu.
+    """
+    log_scale, locations = torch.linspace(-9, 5, 561), torch.linspace(-20, 5, 501)
+    wide = torch.full_like(log_scale, location), log_scale.exp()
+    moved = locations, torch.full_like(locations, scale)
+    with style_context():
+        fig, (left, right) = figure(2, height=3.7)
+        exact = bF.truncated_log_normal_snr(*wide)
+        left.set_yscale("log")
+        _against(left, log_scale.numpy(), printed_forms(*wide)["snr"], exact, (0.1, 2e4))
+        _against(right, locations.numpy(), printed_forms(*moved)["kl"], bF.truncated_log_normal_kl(*moved), (0.0, 12.0))
+        left.set(xlabel="log σ", title=minus(f"SNR at μ = {location:g}"))
+        right.set(xlabel="μ", title=minus(f"KL at σ = {scale:g} (nats)"))
+        fig.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=3, fontsize="small")
+        panel_letters([left, right])
+    return fig
+
+
+def gradient_spread(
+    sizes: Sequence[int], draws: int, units: int, scale: float, generator: torch.Generator | None
+) -> dict[str, np.ndarray]:
+    """Standard deviation of the estimated gradient of the data term (sbp-data-term) in one unit's mu, over batch sizes.
+
+    The model is a linear one, y = sum_i theta_i x_i + noise with standard normal x. Every draw has a new mini-batch;
+    the gradient is that of the mean over its objects.
+
+    Args:
+        sizes: numbers of objects in a mini-batch.
+        draws: mini-batches, from which the deviation is estimated.
+        units: number of inputs, each with noise mu = -scale and sigma = scale.
+        scale: of the noise.
+        generator: of objects and noise.
+
+    Returns:
+        {"local": one theta for each object and unit, "shared": one for each unit}, shape (sizes,) each.
+    """
+    found: dict[str, list[float]] = {"local": [], "shared": []}
+    for size in sizes:
+        x = torch.randn(draws, size, units, generator=generator, dtype=torch.float64)
+        y = x.sum(-1) + torch.randn(draws, size, generator=generator, dtype=torch.float64)
+        for name, rows in (("local", size), ("shared", 1)):
+            uniform = torch.rand(draws, rows, units, generator=generator, dtype=torch.float64)
+            mean = torch.full_like(uniform, -scale).requires_grad_()
+            theta = bF.truncated_log_normal_sample(mean, torch.full_like(uniform, scale), uniform)
+            log_likelihood = -0.5 * (y - (theta * x).sum(-1)).square().mean(1)
+            gradient = torch.autograd.grad(log_likelihood.sum(), mean)[0].sum(1)
+            found[name].append(float(gradient.std(0).mean()))  # all units have the same deviation
+    return {name: np.array(values) for name, values in found.items()}
+
+
+def shared_noise(
+    sizes: Sequence[int] = (1, 4, 16, 64, 256),
+    draws: int = 300,
+    units: int = 6,
+    scale: float = 0.5,
+    generator: torch.Generator | None = None,
+) -> Figure:
+    """Noise of each object's own, or one for all: how it is laid out, and what it does to the gradient's spread.
+
+    Args:
+        sizes, draws, units, scale, generator: as for `gradient_spread`.
+    """
+    if generator is None:
+        generator = torch.Generator().manual_seed(0)
+    spread = gradient_spread(sizes, draws, units, scale, generator)
+    rows = 5
+    uniform = torch.rand(rows, units, generator=generator, dtype=torch.float64)
+    local = bF.truncated_log_normal_sample(torch.full_like(uniform, -scale), torch.full_like(uniform, scale), uniform)
+    names = {"local": "own θ for each object", "shared": "one θ for all objects"}
+    with style_context():
+        fig, axes = figure(2, nrows=2, height=1.9)
+        for one in axes[:, 1]:
+            one.remove()
+        right = fig.add_subplot(axes[0, 0].get_gridspec()[:, 1])
+        for panel, (kind, values) in zip(
+            axes[:, 0], {"local": local, "shared": local[:1].expand_as(local)}.items(), strict=True
+        ):
+            mesh = panel.imshow(values.numpy(), aspect="auto", vmin=0, vmax=1)
+            panel.set(title=names[kind], ylabel="objects", xticks=[], yticks=[])
+            panel.grid(visible=False)
+        axes[1, 0].set_xlabel("units")
+        fig.colorbar(mesh, ax=list(axes[:, 0]), label="θ", ticks=[0, 0.5, 1])
+        looks = line_styles(list(names))
+        for kind, values in spread.items():
+            right.plot(sizes, values, **looks[kind] | {"label": names[kind]})
+        log_axis(right)
+        right.set_xscale("log", base=4)
+        right.set_xticks(sizes, [f"{size:g}" for size in sizes])
+        right.minorticks_off()
+        right.set(xlabel="objects in a mini-batch", title="s.d. of the gradient in μ", ylim=(0.03, 2))
+        right.legend(loc="upper right", fontsize="small")
+        panel_letters([*axes[:, 0], right])
+    return fig

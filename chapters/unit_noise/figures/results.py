@@ -1,0 +1,202 @@
+"""Pictures of stored results of the chapter on Structured Bayesian Pruning.
+
+Every function takes the rows of `book.lab.compare` or stored arrays, and asks for them itself when they are
+omitted. A result that has not been run, or only at the smoke profile's sizes, leaves its panels with the words
+"not run"; published numbers are open markers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from book.display.panels import draw, log_axis, missing
+from book.display.style import INK, figure, line_styles, panel_letters, style_context
+from book.lab.queries import Rows, cell, compared, stored_arrays
+
+DENSE = {"LeNet-500-300": (784, 500, 300), "LeNet-5": (20, 50, 800, 500)}
+VGG = (64, 64, 128, 128, 256, 256, 256, 512, 512, 512, 512, 512, 512, 512)  # at k = 1
+METHODS = ("SBP", "SSL", "SparseVD")
+COSTS = {
+    "flops_ratio": "FLOPs",
+    "cpu_batch_1": "CPU\n1",
+    "cpu_batch_256": "CPU\n256",
+    "cpu_onnx_batch_1": "ONNX\n1",
+    "cpu_onnx_batch_256": "ONNX\n256",
+}
+LABELS = {"Dropout": "dropout", "SBP": "SBP, fast noise", "SBP, slow noise": "SBP, slow noise"}
+Arrays = Mapping[tuple[str, str, int, str], np.ndarray]
+
+
+def kept_share(rows: Rows, setting: str, method: str, dense: tuple[int, ...], published: float = 1.0) -> np.ndarray:
+    """Columns (layer, our share of units that are left, its standard error, published share), in percent.
+
+    Args:
+        rows: from `book.lab.compare`.
+        setting, method: of the network.
+        dense: units of its layers before pruning; those of the rows' "Original" are taken where it was run.
+        published: factor of `dense` for the published numbers.
+    """
+    table = []
+    for layer, units in enumerate(dense, start=1):
+        ours, error, printed = cell(rows, setting, method, f"units_{layer}")
+        own = cell(rows, setting, "Original", f"units_{layer}")[0]
+        whole = own if np.isfinite(own) else units
+        table.append((layer, 100 * ours / whole, 100 * error / whole, 100 * printed / (published * units)))
+    return np.array(table, dtype=float)
+
+
+def _legend(fig: Figure, panel: Axes, looks: Mapping[str, Mapping], ncols: int, **extra: Mapping) -> None:
+    styles = [*looks.values(), {"linestyle": "none", "marker": "o", "mfc": "white", "ms": 8, "color": INK}]
+    labels = [*looks, "published (open)"]
+    for name, style in extra.items():
+        styles.append(style)
+        labels.append(name)
+    handles = [panel.plot([], [], **dict(style) | {"label": "_"})[0] for style in styles]
+    fig.legend(handles, labels, loc="outside lower center", ncols=ncols, fontsize="small")
+
+
+def _aside(columns: np.ndarray, place: int, number: int, step: float = 0.16) -> np.ndarray:
+    """The columns moved sideways, so that methods of one category stand side by side."""
+    return columns + np.array([step * (place - 0.5 * (number - 1)), 0, 0, 0])
+
+
+def lenet(rows: Rows | None = None) -> Figure:
+    """The table of both LeNets on MNIST: units that are left, and the dense network's costs over the compressed one's.
+
+    Args:
+        rows: of "sbp-mnist".
+    """
+    rows = compared("sbp-mnist", rows)
+    original = {"color": INK, "lw": 1.2, "linestyle": ":", "marker": "none"}
+    looks = line_styles(METHODS)
+    with style_context():
+        fig, axes = figure(2, nrows=2, height=2.9)
+        for (left, right), (setting, dense) in zip(axes, DENSE.items(), strict=True):
+            drawn = {left: False, right: False}
+            for k, method in enumerate(METHODS):
+                shares = _aside(kept_share(rows, setting, method, dense), k, len(METHODS))
+                drawn[left] |= draw(left, shares, looks[method])
+                costs = [(i, *cell(rows, setting, method, metric)) for i, metric in enumerate(COSTS)]
+                costs = _aside(np.array(costs, dtype=float), k, len(METHODS))
+                drawn[right] |= draw(right, costs, looks[method] | {"linestyle": "none"})
+            left.axhline(100, **original)
+            right.axhline(1, **original)
+            log_axis(right)
+            left.set(title=setting, ylabel="units left (%)", ylim=(-4, 108), xlabel="units of the dense network")
+            left.set_xticks(range(1, len(dense) + 1), [str(units) for units in dense])
+            right.set(title="costs", ylabel="dense / compressed", xlim=(-0.5, len(COSTS) - 0.5))
+            right.set_xticks(range(len(COSTS)), list(COSTS.values()), fontsize="small")
+            for panel, any_ours in drawn.items():
+                if not any_ours:
+                    missing(panel, empty=not any(one.get_label() == "_published" for one in panel.get_lines()))
+        _legend(fig, axes[0, 0], looks, 5, Original=original)
+        panel_letters(axes)
+    return fig
+
+
+def vgg(rows: Rows | None = None, setting: str = "width 0.25", width: float = 0.25) -> Figure:
+    """Table 1 of the paper: the share of units that each layer of the VGG-like network keeps, a panel a method.
+
+    Args:
+        rows: of "sbp-vgg", with the published settings "k=1.0" and "k=1.5" and one of our own.
+        setting: of our own.
+        width: its factor of the channels.
+    """
+    rows = compared("sbp-vgg", rows)
+    names = ("k = 1, published", "k = 1.5, published", f"width {width:g}, ours")
+    looks = dict(zip(names, line_styles(names).values(), strict=True))
+    own = tuple(round(width * units) for units in VGG)
+    with style_context():
+        fig, axes = figure(1, nrows=3, height=2.0, sharex=True)
+        for panel, method in zip(axes, ("SparseVD", "SBP", "SBPa"), strict=True):
+            for name, k in zip(names, (1.0, 1.5), strict=False):
+                printed = kept_share(rows, f"k={k}", method, VGG, k)[:, [0, 3]]
+                panel.plot(*printed.T, **looks[name] | {"mfc": "white", "ms": 7, "lw": 1.2})
+            if not draw(panel, kept_share(rows, setting, method, own), looks[names[2]]):
+                missing(panel, empty=not np.isfinite(panel.get_lines()[0].get_ydata()).any())
+            panel.set(title=method, ylim=(-5, 108), yticks=[0, 50, 100], ylabel="left (%)")
+        axes[-1].set(xlabel="layer: 13 convolutions, one linear", xticks=range(1, 15))
+        handles = [axes[0].plot([], [], **look | {"mfc": "white" if look["label"] != names[2] else look["color"]})[0]
+                   for look in looks.values()]  # fmt: skip
+        fig.legend(handles, looks, loc="outside lower center", ncols=2, fontsize="small")
+        panel_letters(axes)
+    return fig
+
+
+def _curves(panel: Axes, curves: list[np.ndarray], look: Mapping) -> None:
+    """One line for each replicate over the epochs, the first with the label."""
+    for k, values in enumerate(curves):
+        epochs = np.arange(1, len(values) + 1)
+        own = {"markevery": max(1, len(values) // 8), "lw": 1.6, "label": look["label"] if k == 0 else "_replicate"}
+        panel.plot(epochs, values, **dict(look) | own)
+
+
+def random_labels(arrays: Arrays | None = None, setting: str = "MNIST, MLP") -> Figure:
+    """Accuracy on randomly labeled training images and the units that are left, over the epochs.
+
+    Args:
+        arrays: with the keys of `book.lab.load_arrays`; those stored for "sbp-random-labels" when omitted. The
+            array "curve" has columns (training accuracy, units removed, ...), in percent, a row for each epoch.
+        setting: of the arrays.
+    """
+    arrays = stored_arrays("sbp-random-labels") if arrays is None else arrays
+    looks = {name: look | {"label": LABELS[name]} for name, look in line_styles(list(LABELS)).items()}
+    with style_context():
+        fig, (left, right) = figure(2, height=3.6)
+        for method, look in looks.items():
+            found = [np.asarray(values, dtype=float) for key, values in sorted(arrays.items())
+                     if (key[0], key[1], key[3]) == (setting, method, "curve")]  # fmt: skip
+            _curves(left, [one[:, 0] for one in found], look)
+            if method != "Dropout":
+                _curves(right, [100 - one[:, 1] for one in found], look)
+        for panel in (left, right):
+            if not panel.get_lines():
+                missing(panel)
+            panel.set(xlabel="epoch", ylim=(-4, 104))
+        if left.get_lines():
+            left.axhline(10, color=INK, lw=1, ls=":", marker="none")  # chance
+        left.set_title("accuracy, random labels (%)")
+        right.set_title("units left (%)")
+        handles, labels = left.get_legend_handles_labels()
+        if handles:
+            fig.legend(handles, labels, loc="outside lower center", ncols=3, fontsize="small")
+        panel_letters([left, right])
+    return fig
+
+
+def fixed_mean(arrays: Arrays | None = None, setting: str = "LeNet-5") -> Figure:
+    """Units of LeNet-5 that are left over the epochs, with a location that is learned and with one that stays at 0.
+
+    Args:
+        arrays: with the keys of `book.lab.load_arrays`; those stored for "sbp-mnist" when omitted. The array
+            "units" has a row for each epoch, a column for each layer of units.
+        setting: of the arrays.
+    """
+    arrays = stored_arrays("sbp-mnist") if arrays is None else arrays
+    names = {"SBP": "μ learned", "SBP, fixed mu": "μ = 0"}
+    dense = np.array(DENSE["LeNet-5"], dtype=float)
+    with style_context():
+        fig, panels = figure(2, height=3.6, sharey=True)
+        looks = line_styles(list(names.values()))
+        groups = {"channels left (%)": slice(0, 2), "inputs of linear layers (%)": slice(2, 4)}
+        for panel, (title, part) in zip(panels, groups.items(), strict=True):
+            for method, name in names.items():
+                found = [np.asarray(values, dtype=float) for key, values in sorted(arrays.items())
+                         if (key[0], key[1], key[3]) == (setting, method, "units")]  # fmt: skip
+                shares = [100 * one[:, part].sum(1) / dense[part].sum() for one in found]
+                _curves(panel, shares, looks[name])
+            if not panel.get_lines():
+                missing(panel)
+            else:
+                panel.xaxis.set_major_locator(MaxNLocator(6, integer=True))
+            panel.set(xlabel="epoch", title=title, ylim=(-4, 104))
+        handles, labels = panels[0].get_legend_handles_labels()
+        if handles:
+            fig.legend(handles, labels, loc="outside lower center", ncols=2)
+        panel_letters(panels)
+    return fig

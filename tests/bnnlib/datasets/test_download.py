@@ -1,0 +1,254 @@
+"""The download against a local server that breaks, lies and refuses."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from bnnlib.datasets import DownloadError, fetch, registry
+from bnnlib.datasets.download import Policy, download, lock
+
+BODY = bytes(range(256)) * 4000  # 1 MB, no two neighboring bytes alike, so that a wrong offset shows
+
+
+def check(path: Path) -> str | None:
+    return None if path.read_bytes() == BODY else "the content is wrong"
+
+
+def get(site, target, *paths, **options):
+    download([site.url + path for path in paths], target, check=check, size=len(BODY), progress=False, **options)
+
+
+def test_file_appears_complete_and_without_leftovers(site, tmp_path):
+    site.pages["/a"] = BODY
+    get(site, tmp_path / "a", "/a")
+    assert (tmp_path / "a").read_bytes() == BODY
+    assert list((tmp_path / ".download").iterdir()) == []
+
+
+def test_resumes_where_the_connection_broke(site, tmp_path):
+    site.pages["/a"] = BODY
+    site.break_after["/a"] = [300_000, 200_000]
+    get(site, tmp_path / "a", "/a")
+    assert (tmp_path / "a").read_bytes() == BODY
+    assert site.requests == [("/a", None), ("/a", "bytes=300000-"), ("/a", "bytes=500000-")]
+
+
+def test_truncated_every_time_without_resume_is_an_error(site, tmp_path):
+    site.pages["/a"], site.ignore_range = BODY, True
+    site.break_after["/a"] = [1000] * 10
+    with pytest.raises(DownloadError, match="broke after 1000 of 1024000 bytes"):
+        get(site, tmp_path / "a", "/a")
+    assert not (tmp_path / "a").exists()
+    # The first attempt brings something new, the next two only the same bytes: three in a row is where it stops.
+    assert len(site.requests) == 3
+
+
+def test_a_line_that_keeps_breaking_gets_there_while_it_makes_progress(site, tmp_path):
+    site.pages["/a"] = BODY
+    site.break_after["/a"] = [100_000] * 10  # more breaks than attempts are allowed
+    get(site, tmp_path / "a", "/a")
+    assert (tmp_path / "a").read_bytes() == BODY
+
+
+def test_part_left_by_a_killed_process_is_used(site, tmp_path):
+    site.pages["/a"] = BODY
+    site.break_after["/a"] = [400_000, 0, 0]
+    with pytest.raises(DownloadError):
+        get(site, tmp_path / "a", "/a")
+    site.requests.clear()
+    get(site, tmp_path / "a", "/a")
+    assert site.requests == [("/a", "bytes=400000-")]
+    assert (tmp_path / "a").read_bytes() == BODY
+
+
+def test_complete_part_needs_no_second_download(site, tmp_path):
+    site.pages["/a"] = BODY
+    part = tmp_path / ".download" / f"a.{hashlib.sha256((site.url + '/a').encode()).hexdigest()[:8]}.part"
+    part.parent.mkdir()
+    part.write_bytes(BODY)
+    get(site, tmp_path / "a", "/a")
+    assert (tmp_path / "a").read_bytes() == BODY
+    assert site.requests == [("/a", "bytes=1024000-")]
+
+
+def test_stale_part_is_thrown_away_and_the_same_source_tried_again(site, tmp_path):
+    site.pages["/a"] = BODY
+    part = tmp_path / ".download" / f"a.{hashlib.sha256((site.url + '/a').encode()).hexdigest()[:8]}.part"
+    part.parent.mkdir()
+    part.write_bytes(b"x" * 1000)
+    get(site, tmp_path / "a", "/a")
+    assert (tmp_path / "a").read_bytes() == BODY
+    assert site.requests == [("/a", "bytes=1000-"), ("/a", None)]
+
+
+def test_server_without_ranges_starts_over(site, tmp_path):
+    site.pages["/a"], site.ignore_range = BODY, True
+    site.break_after["/a"] = [500_000]
+    get(site, tmp_path / "a", "/a")
+    assert (tmp_path / "a").read_bytes() == BODY
+
+
+def test_missing_at_the_first_source_comes_from_the_second(site, tmp_path):
+    site.pages["/good/a"] = BODY
+    get(site, tmp_path / "a", "/gone/a", "/good/a")
+    assert [path for path, _ in site.requests] == ["/gone/a", "/good/a"]  # 404 is not tried again
+
+
+def test_busy_server_is_tried_again(site, tmp_path):
+    site.pages["/a"] = BODY
+    site.status["/a"] = [503, 429]
+    get(site, tmp_path / "a", "/a")
+    assert len(site.requests) == 3
+
+
+def test_wrong_content_is_deleted_and_the_next_source_tried(site, tmp_path):
+    site.pages |= {"/bad": BODY[::-1], "/good": BODY}
+    get(site, tmp_path / "a", "/bad", "/good")
+    assert (tmp_path / "a").read_bytes() == BODY
+    assert list((tmp_path / ".download").iterdir()) == []
+
+
+def test_every_source_wrong_lists_each_and_leaves_nothing(site, tmp_path):
+    site.pages |= {"/bad": BODY[::-1], "/page": b"<!DOCTYPE html><title>Sign in</title>"}
+    with pytest.raises(DownloadError) as caught:
+        get(site, tmp_path / "a", "/bad", "/page", "/gone")
+    message = str(caught.value)
+    assert f"{site.url}/bad: the content is wrong; the file was deleted" in message
+    assert "web page" in message and "HTTP 404" in message
+    assert not (tmp_path / "a").exists() and list((tmp_path / ".download").iterdir()) == []
+
+
+def test_far_too_large_file_is_refused_before_it_is_read(site, tmp_path):
+    site.pages["/a"] = BODY * 4
+    with pytest.raises(DownloadError, match="offers 4096000 bytes where about 1024000"):
+        get(site, tmp_path / "a", "/a")
+
+
+def test_no_network_fails_soon_and_says_so(site, tmp_path):
+    # The reserved domain .invalid never resolves, and port 9 of this machine refuses.
+    started = time.monotonic()
+    with pytest.raises(DownloadError) as caught:
+        download(["http://data.invalid/a", "http://127.0.0.1:9/a"], tmp_path / "a", check=check, progress=False)
+    assert str(caught.value).count("no connection") == 2
+    assert time.monotonic() - started < 5
+
+
+def test_silent_server_times_out(site, tmp_path):
+    site.pages["/a"], site.delay = BODY, 1.0
+    with pytest.raises(DownloadError, match="timed out"):
+        get(site, tmp_path / "a", "/a", policy=Policy(attempts=1, backoff=0.01, timeout=0.1))
+
+
+def test_only_http_addresses(tmp_path):
+    (tmp_path / "secret").write_bytes(BODY)
+    with pytest.raises(DownloadError, match="only http and https"):
+        download([(tmp_path / "secret").as_uri()], tmp_path / "a", check=check, progress=False)
+
+
+def test_full_disk_is_named_and_keeps_the_part(site, tmp_path, monkeypatch):
+    site.pages["/a"] = BODY
+
+    def full(descriptor):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(DownloadError, match=r"No space left on device.*BNNLIB_DATA"):
+        get(site, tmp_path / "a", "/a")
+    assert not (tmp_path / "a").exists() and len(list((tmp_path / ".download").iterdir())) == 1
+
+
+def test_interrupt_keeps_what_has_arrived(site, tmp_path, monkeypatch):
+    site.pages["/a"] = BODY
+    read, calls = sys.modules["bnnlib.datasets.download"]._read, []
+
+    def interrupted(response):
+        calls.append(1)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return read(response)
+
+    monkeypatch.setattr("bnnlib.datasets.download._read", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        get(site, tmp_path / "a", "/a")
+    monkeypatch.undo()
+    [part] = (tmp_path / ".download").iterdir()
+    assert 0 < part.stat().st_size < len(BODY) and BODY.startswith(part.read_bytes())
+    assert not (tmp_path / "a").exists()
+
+
+def test_progress_goes_to_stderr(site, tmp_path, capsys):
+    site.pages["/a"] = BODY
+    download([f"{site.url}/a"], tmp_path / "a", check=check)
+    captured = capsys.readouterr()
+    assert captured.out == "" and "downloading a (1.0 MB) from 127.0.0.1" in captured.err
+
+
+PROJECT = Path(__file__).resolve().parents[3]
+OTHER = """
+import sys
+from pathlib import Path
+from bnnlib.datasets import fetch, registry
+print([name for name in ("sklearn", "PIL", "matplotlib") if name in sys.modules], flush=True)
+sys.stdin.readline()
+registry.REGISTRY = Path(sys.argv[1])
+fetch("tiny", sys.argv[2])
+"""
+
+
+def test_two_processes_download_once(site, use_registry, capsys):
+    # The first process holds the lock for a second, so that the second one finds it taken.
+    site.pages["/data.npy"], site.delay = BODY, 1.0
+    root = use_registry(
+        f"""[tiny]
+title = "Tiny"
+reader = "logistic"
+task = "classification"
+license = "none"
+citation = "none"
+homepage = "none"
+folder = "tiny"
+sources = ["{site.url}/{{file}}"]
+files = [{{ path = "data.npy", size = {len(BODY)}, sha256 = "{hashlib.sha256(BODY).hexdigest()}" }}]
+"""
+    )
+    command = [sys.executable, "-c", OTHER, str(registry.REGISTRY), str(root)]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, cwd=PROJECT) as other:
+        # It has imported and is ready. The extras are imported by the functions that need them only.
+        assert other.stdout.readline() == "[]\n"
+        other.stdin.write("\n")
+        other.stdin.flush()
+        fetch("tiny")
+        errors = other.communicate(timeout=30)[1] + capsys.readouterr().err
+    assert other.returncode == 0, errors
+    assert [path for path, _ in site.requests] == ["/data.npy"]
+    assert (root / "tiny" / "data.npy").read_bytes() == BODY
+    assert errors.count("another process is downloading Tiny") == 1
+
+
+def test_lock_of_a_dead_process_is_free(tmp_path):
+    # The package is put together by hand, so that the child need not wait for torch.
+    code = """
+import os, sys, types
+from pathlib import Path
+package = types.ModuleType("bnnlib.datasets")
+package.__path__ = [str(Path("bnnlib", "datasets"))]
+sys.modules["bnnlib.datasets"] = package
+from bnnlib.datasets.download import lock
+with lock(Path(sys.argv[1]), "it"):
+    os._exit(9)
+"""
+    path = tmp_path / ".download" / "it.lock"
+    assert subprocess.run([sys.executable, "-c", code, str(path)], cwd=PROJECT).returncode == 9
+    started = time.monotonic()
+    with lock(path, "it"):
+        pass
+    assert time.monotonic() - started < 1

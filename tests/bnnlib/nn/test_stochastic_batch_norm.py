@@ -1,0 +1,460 @@
+"""Stochastic batch norm: plain batch norm in training, moments of its statistics, draws from them at test time."""
+
+import copy
+import io
+import math
+import pickle
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.optim.swa_utils import update_bn
+
+from bnnlib import functional as bF
+from bnnlib import models
+from bnnlib import nn as bnn
+from bnnlib.train.fit import fit
+
+DOUBLE = torch.float64
+KINDS = [(bnn.StochasticBatchNorm1d, nn.BatchNorm1d, (8, 4)), (bnn.StochasticBatchNorm1d, nn.BatchNorm1d, (8, 4, 5)),
+         (bnn.StochasticBatchNorm2d, nn.BatchNorm2d, (8, 4, 3, 2))]  # fmt: skip
+
+
+def generator(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def normal(*shape, seed=0, dtype=DOUBLE):
+    return torch.randn(*shape, generator=generator(seed), dtype=dtype)
+
+
+def disturbed(layer, seed=3):
+    """gamma, beta and running statistics away from 1 and 0."""
+    with torch.no_grad():
+        for index, value in enumerate((layer.weight, layer.bias, layer.running_mean, layer.running_var)):
+            value.copy_(normal(layer.num_features, seed=seed + index))
+        layer.running_var.exp_()
+    return layer
+
+
+def network(dropout=0.0):
+    torch.manual_seed(0)
+    return nn.Sequential(
+        nn.Conv2d(1, 3, 3), nn.BatchNorm2d(3), nn.ReLU(), models.Dropout(dropout), nn.Flatten(), nn.Linear(48, 6),
+        nn.BatchNorm1d(6), nn.Tanh(), nn.Linear(6, 2),
+    ).double()  # fmt: skip
+
+
+def batches(number=12, size=16, seed=5):
+    return list(normal(number * size, 1, 6, 6, seed=seed).split(size))
+
+
+def fitted(**settings):
+    model = bnn.to_stochastic_batch_norm(network(), **settings)
+    bnn.match_moments(model, batches())
+    return model
+
+
+@pytest.mark.parametrize(("kind", "plain", "shape"), KINDS)
+@pytest.mark.parametrize("affine", [True, False])
+def test_training_is_batch_norm_to_the_bit_also_in_its_gradients(kind, plain, shape, affine):
+    ours, theirs = kind(4, affine=affine).double(), plain(4, affine=affine).double()
+    outputs = []
+    for layer in (ours, theirs):
+        x = (2.0 * normal(*shape) + 1.0).requires_grad_()
+        out = layer(x)
+        out.sin().sum().backward()
+        outputs.append([out, x.grad, *(p.grad for p in layer.parameters())])
+    assert all(torch.equal(a, b) for a, b in zip(*outputs, strict=True))
+    assert ours.num_batches_tracked == 1 == ours.moment_count
+
+
+@pytest.mark.parametrize("statistic", ["scale", "variance"])
+@pytest.mark.parametrize("momentum", [None, 0.1])
+@pytest.mark.parametrize(("kind", "plain", "shape"), KINDS)
+def test_moments_are_those_of_the_batches(kind, plain, shape, momentum, statistic):
+    layer = disturbed(kind(4, momentum=momentum, statistic=statistic).double())
+    found = []
+    for seed in range(10):
+        x = 0.3 * normal(*shape, seed=seed) + 2.0
+        layer(x)
+        found.append(bF.batch_statistics(x, layer.eps if statistic == "scale" else 1e-6))
+    means, log_scales = (torch.stack(part) for part in zip(*found, strict=True))
+    weights = torch.ones(10, dtype=DOUBLE) if momentum is None else 0.9 ** torch.arange(9, -1, -1, dtype=DOUBLE)
+    weights = (weights / weights.sum())[:, None]
+    scatter = 1.0 - weights.square().sum()
+    for values, center, spread in ((means, *layer.moments()[:2]), (log_scales, *layer.moments()[2:])):
+        mean = (weights * values).sum(dim=0)
+        torch.testing.assert_close(center, mean, rtol=1e-11, atol=1e-12)
+        variance = (weights * (values - mean).square()).sum(dim=0) / scatter
+        torch.testing.assert_close(spread.square(), variance, rtol=1e-9, atol=0)
+    # the running statistics are those of the deterministic network: mean, and geometric mean of the variances
+    extra = layer.eps if statistic == "scale" else 0.0
+    torch.testing.assert_close(layer.running_var + extra, (2 * (weights * log_scales).sum(dim=0)).exp(), rtol=1e-10,
+                               atol=0)  # fmt: skip
+    assert torch.equal(layer.running_mean, layer.mean()[0])
+    torch.testing.assert_close(layer.mean()[1].square(), layer.running_var + extra, rtol=1e-12, atol=0)
+
+
+@pytest.mark.parametrize("statistic", ["scale", "variance"])
+@pytest.mark.parametrize(("kind", "plain", "shape"), KINDS)
+def test_the_mean_mode_is_plain_batch_norm(kind, plain, shape, statistic):
+    theirs = disturbed(plain(4).double()).eval()
+    ours = kind.from_deterministic(copy.deepcopy(theirs), statistic=statistic)
+    x = normal(*shape)
+    for context in (bnn.mean_weights, bnn.selected_weights):
+        with context(ours):
+            assert torch.equal(ours(x), theirs(x))
+    assert not ours.training
+
+
+def test_draws_replay_the_factorised_approximation():
+    """y = (x - mu) / sigma * gamma + beta with mu, sigma of (8); eps is inside sigma, or added for the variance."""
+    x = normal(5, 4, 3, 2)
+    for statistic in ("scale", "variance"):
+        layer = disturbed(bnn.StochasticBatchNorm2d(4, eps=0.1, statistic=statistic).double())
+        for seed in range(4):
+            layer(normal(8, 4, 3, 2, seed=seed))
+        layer.eval()
+        noise = torch.empty(2, 4, dtype=DOUBLE).normal_(generator=generator(1))
+        mean, scale = bF.sample_statistics(layer.moments(), noise)
+        divisor = scale if statistic == "scale" else (scale.square() + 0.1).sqrt()
+        expected = bF.batch_norm(x, mean, divisor, layer.weight, layer.bias)
+        torch.testing.assert_close(layer(x, generator(1)), expected, rtol=1e-12, atol=1e-12)
+        with bnn.use_generator(generator(1)):
+            torch.testing.assert_close(layer(x), expected, rtol=1e-12, atol=1e-12)
+        rows = torch.empty(2, 5, 4, dtype=DOUBLE).normal_(generator=generator(1))
+        mean, scale = bF.sample_statistics(layer.moments(), rows)
+        divisor = scale if statistic == "scale" else (scale.square() + 0.1).sqrt()
+        layer.draws = "object"
+        expected = bF.batch_norm(x, mean, divisor, layer.weight, layer.bias)
+        torch.testing.assert_close(layer(x, generator(1)), expected, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize(("kind", "plain", "shape"), KINDS)
+def test_one_draw_is_shared_by_the_rows_and_an_object_s_is_not(kind, plain, shape):
+    layer = kind(4).double()
+    for seed in range(3):
+        layer(normal(*shape, seed=seed))
+    layer.eval()
+    x = normal(1, *shape[1:]).expand(shape)
+    shared = layer(x)
+    assert torch.equal(shared, shared[:1].expand(shape)) and not torch.equal(shared, layer(x))
+    layer.draws = "object"
+    own = layer(x)
+    assert all(not torch.allclose(own[0], row) for row in own[1:])
+    # each feature and row is one line x -> a x + b: the same statistics at all positions
+    if len(shape) > 2:
+        line = (own - own.flatten(2).mean(2).view(8, 4, *(1,) * (len(shape) - 2))) / (
+            x - x.flatten(2).mean(2).view(8, 4, *(1,) * (len(shape) - 2))
+        )
+        torch.testing.assert_close(line, line.flatten(2)[:, :, :1].view(8, 4, *(1,) * (len(shape) - 2)).expand(shape),
+                                   rtol=1e-9, atol=0)  # fmt: skip
+
+
+def test_fitted_moments_are_those_of_real_batches_in_every_layer():
+    """All layers at once: batch statistics above see inputs that batch statistics below have normalized."""
+    model, data = bnn.to_stochastic_batch_norm(network()), batches()
+    assert bnn.match_moments(model, data) == 12
+    real = bnn.collect_statistics(network(), data)
+    assert list(real) == ["1", "6"]
+    for name, statistics in real.items():
+        for found, expected in zip(model.get_submodule(name).moments(), bF.matched_moments(*statistics), strict=True):
+            torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-12)
+
+
+def test_fitting_restores_modes_and_runs_without_gradients_or_dropout():
+    model = bnn.to_stochastic_batch_norm(network(dropout=0.9)).train()
+    model[3].eval()
+    before = [m.training for m in model.modules()]
+    seen = []
+    model[3].register_forward_hook(lambda module, *_: seen.append((module.training, torch.is_grad_enabled())))
+    bnn.match_moments(model, [(x, None) for x in batches()])
+    assert set(seen) == {(False, False)} and [m.training for m in model.modules()] == before
+    assert [layer.momentum for layer in (model[1], model[6])] == [0.1, 0.1]
+    other = bnn.to_stochastic_batch_norm(network())
+    bnn.match_moments(other, batches())
+    assert torch.equal(model[6].running_log_scale_variance, other[6].running_log_scale_variance)
+
+
+def test_dropout_can_be_left_on_while_fitting():
+    model = bnn.to_stochastic_batch_norm(network(dropout=0.5))
+    bnn.match_moments(model, batches())
+    without = model[6].moments()
+    bnn.match_moments(model, batches(), dropout=True, generator=generator(1))
+    found = model[6].moments()
+    # what dropout adds to the variance of its outputs reaches the scale of the layer above
+    assert (found.log_scale > without.log_scale).all() and model[3].training
+    bnn.match_moments(model, batches(), dropout=True, generator=generator(1))
+    assert torch.equal(model[6].moments().log_scale, found.log_scale)
+
+
+def test_smaller_batches_scatter_more():
+    model = bnn.to_stochastic_batch_norm(network())
+    spreads = {}
+    for size in (4, 16, 64):
+        bnn.match_moments(model, batches(512 // size, size))
+        spreads[size] = model[1].moments().mean_spread.mean().item()
+    # the mean of n rows has the spread 1 / sqrt(n); 8 batches know it to 5 / sqrt(16)
+    assert 1.6 < spreads[4] / spreads[16] < 2.5 and spreads[16] > spreads[64]
+
+
+def test_interrupted_fitting_leaves_the_moments_as_they_were():
+    model = fitted()
+    before = copy.deepcopy(model.state_dict())
+
+    def breaks():
+        yield from batches(3, seed=9)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        bnn.match_moments(model.train(), breaks())
+    with pytest.raises(ValueError, match="batches gave 1 batches, but a spread needs at least 2"):
+        bnn.match_moments(model, batches(1))
+    after = model.state_dict()
+    assert all(torch.equal(value, after[name]) for name, value in before.items()) and model[1].moment_count == 12
+    assert model[1].momentum == 0.1 and all(m.training for m in model.modules())
+
+
+def test_conversion_copies_and_computes_the_same():
+    plain = network()
+    plain(batches(1)[0])
+    plain.eval()
+    model = bnn.to_stochastic_batch_norm(plain, statistic="variance", draws="object")
+    assert [type(model[i]).__name__ for i in (1, 6)] == ["StochasticBatchNorm2d", "StochasticBatchNorm1d"]
+    assert type(plain[1]) is nn.BatchNorm2d and model[1].weight is not plain[1].weight
+    assert (model[1].statistic, model[6].draws) == ("variance", "object")
+    x = batches(1, seed=8)[0]
+    with bnn.mean_weights(model):
+        assert torch.equal(model(x), plain(x))
+    alone = bnn.to_stochastic_batch_norm(nn.BatchNorm1d(3))
+    assert type(alone) is bnn.StochasticBatchNorm1d
+    part = bnn.to_stochastic_batch_norm(plain, where=lambda name, _: name != "6")
+    assert type(part[6]) is nn.BatchNorm1d and bnn.bayesian_layers(part) == [part[1]]
+    bnn.match_moments(part, batches())
+    again = bnn.to_stochastic_batch_norm(part)  # the rest; what is stochastic keeps its moments
+    assert again[1].moment_count == 12 and again[6].moment_count == 0
+
+
+def test_a_shared_layer_stays_shared():
+    norm = nn.BatchNorm1d(3)
+    model = bnn.to_stochastic_batch_norm(nn.Sequential(norm, nn.ReLU(), norm))
+    assert model[0] is model[2] and isinstance(model[0], bnn.StochasticBatchNorm1d)
+
+
+def test_what_cannot_be_converted_is_named():
+    for kind in (nn.BatchNorm3d, nn.SyncBatchNorm):
+        model = nn.Sequential(nn.BatchNorm2d(2), nn.Sequential(kind(2)))
+        with pytest.raises(ValueError, match=rf"1\.0 \({kind.__name__}\) has no stochastic form: only BatchNorm1d"):
+            bnn.to_stochastic_batch_norm(model)
+        kept = bnn.to_stochastic_batch_norm(model, where=lambda name, module: name == "0")
+        assert type(kept[1][0]) is kind
+    with pytest.raises(ValueError, match=r"0 \(BatchNorm2d\) cannot be converted: .*track_running_stats=False"):
+        bnn.to_stochastic_batch_norm(nn.Sequential(nn.BatchNorm2d(2, track_running_stats=False)))
+    with pytest.raises(ValueError, match="Linear has no BatchNorm1d or BatchNorm2d"):
+        bnn.to_stochastic_batch_norm(nn.Linear(2, 2))
+    with pytest.raises(ValueError, match="Linear has no stochastic batch norm"):
+        bnn.match_moments(nn.Linear(2, 2), batches())
+    with pytest.raises(TypeError, match=r"replaces a plain nn\.BatchNorm1d, not BatchNorm2d"):
+        bnn.StochasticBatchNorm1d.from_deterministic(nn.BatchNorm2d(2))
+
+
+def test_drawing_before_fitting_says_what_to_do():
+    layer = bnn.StochasticBatchNorm1d(3)
+    x = torch.randn(4, 3)
+    for count in (0, 1):
+        with pytest.raises(ValueError, match=rf"StochasticBatchNorm1d\(3\) has the moments of {count} batches.*match_"):
+            layer.eval()(x)
+        with bnn.mean_weights(layer):
+            assert layer(x).isfinite().all()
+        layer.train()(x)
+    assert layer.eval()(x).isfinite().all()
+
+
+def test_inputs_that_do_not_fit_are_refused():
+    flat, image = bnn.StochasticBatchNorm1d(3), bnn.StochasticBatchNorm2d(3)
+    with pytest.raises(ValueError, match=r"the batch has shape \(1, 3\): 1 value a feature"):
+        flat(torch.ones(1, 3))
+    assert image(torch.randn(1, 3, 2, 2)).shape == (1, 3, 2, 2)  # one image has four values a channel
+    with pytest.raises(ValueError, match="expected 4D input"):
+        image(torch.ones(2, 3))
+    with pytest.raises(ValueError, match="input has 5 features, but the layer normalizes 3"):
+        flat(torch.ones(2, 5))
+    for name, bad in (("statistic", "sigma"), ("draws", "row")):
+        with pytest.raises(ValueError, match=f"{name} is {bad!r}, but it must be one of"):
+            bnn.StochasticBatchNorm2d(3, **{name: bad})
+    with pytest.raises(ValueError, match="weight_mode is 'running'"):
+        flat.weight_mode = "running"
+
+
+def test_a_dead_feature_has_no_spread_and_no_nan():
+    for statistic in ("scale", "variance"):
+        layer = bnn.StochasticBatchNorm1d(2, statistic=statistic)
+        for seed in range(3):
+            x = normal(6, 2, seed=seed).float()
+            x[:, 0] = 4.0
+            layer(x).sum().backward()
+        moments = layer.moments()
+        assert moments.mean_spread[0] == 0 and moments.log_scale_spread[0] < 1e-6 and layer.running_var[0] < 2e-6
+        assert layer.eval()(x).isfinite().all()
+
+
+def test_the_state_of_a_plain_network_loads():
+    plain = network()
+    for x in batches(3):
+        plain(x)
+    model = fitted()
+    assert model.load_state_dict(plain.state_dict()) == ([], [])  # strict
+    assert [model[i].moment_count for i in (1, 6)] == [0, 0] and not model[1].running_mean_variance.any()
+    x = batches(1, seed=9)[0]
+    with bnn.mean_weights(model.eval()):
+        assert torch.equal(model(x), plain.eval()(x))
+    with pytest.raises(ValueError, match="moments of 0 batches"):
+        model(x)
+    partial = fitted().state_dict()
+    del partial["1.running_mean_variance"]
+    with pytest.raises(RuntimeError, match=r"Missing key.*1\.running_mean_variance"):
+        fitted().load_state_dict(partial)
+    del partial["1.running_log_scale_variance"], partial["1._extra_state"], partial["1.running_var"]
+    with pytest.raises(RuntimeError, match=r"Missing key.*1\.running_var"):
+        fitted().load_state_dict(partial)
+
+
+def test_the_state_goes_back_into_a_plain_network():
+    model, plain = fitted(), network()
+    result = plain.load_state_dict(model.state_dict(), strict=False)
+    assert result.missing_keys == [] and {key.split(".")[1] for key in result.unexpected_keys} == {
+        "running_mean_variance", "running_log_scale_variance", "_extra_state"}  # fmt: skip
+    x = batches(1, seed=9)[0]
+    with bnn.mean_weights(model.eval()):
+        assert torch.equal(model(x), plain.eval()(x))
+
+
+def test_copies_and_saved_states_draw_the_same():
+    model, x = fitted().eval(), batches(1, seed=9)[0]
+    expected = bnn.predict(model, x, 3, generator=generator(1))
+    stream = io.BytesIO()
+    torch.save(model.state_dict(), stream)
+    stream.seek(0)
+    loaded = bnn.to_stochastic_batch_norm(network())
+    loaded.load_state_dict(torch.load(stream, weights_only=True))
+    for copied in (copy.deepcopy(model), pickle.loads(pickle.dumps(model)), loaded):
+        assert torch.equal(bnn.predict(copied, x, 3, generator=generator(1)), expected)
+    loaded[1].train()(normal(4, 3, 2, 2))
+    assert (loaded[1].moment_count, model[1].moment_count) == (13, 12)
+    narrow = copy.deepcopy(model).float()
+    assert narrow[1].running_mean_variance.dtype == torch.float32
+    assert bnn.predict(narrow, x.float(), 1).shape == (1, 16, 2)
+
+
+def test_float32_and_float64_agree():
+    wide, narrow = fitted(), fitted().float()
+    bnn.match_moments(narrow, [x.float() for x in batches()])
+    for index in (1, 6):
+        for a, b in zip(wide[index].moments(), narrow[index].moments(), strict=True):
+            torch.testing.assert_close(b.double(), a, rtol=2e-4, atol=1e-5)
+
+
+def test_held_draws_serve_every_pass_and_predictions_are_functions():
+    for draws in ("batch", "object"):
+        model, x = fitted(draws=draws).eval(), batches(1, seed=9)[0]
+        with bnn.held_weights(model, generator(1)):
+            one, two = model(x), model(x[:5])
+        torch.testing.assert_close(one[:5], two, rtol=1e-12, atol=1e-12)
+        assert model[1]._held is None
+        whole = bnn.predict(model, x, 4, chunk_size=100, generator=generator(1))
+        parts = bnn.predict(model, x, 4, chunk_size=3, generator=generator(1))
+        torch.testing.assert_close(parts, whole, rtol=1e-12, atol=1e-12)
+        torch.testing.assert_close(whole[0], one, rtol=1e-12, atol=1e-12)
+
+
+def test_there_is_no_divergence_and_training_goes_through_fit():
+    model = fitted()
+    assert bnn.kl_divergence(model).item() == 0.0 == bnn.kl_gradient(model).item()
+    x = torch.cat(batches())
+    y = (x.mean(dim=(1, 2, 3)) > 0).long()
+    run = fit(model.train(), (x, y), epochs=30, batch_size=32, generator=generator(),
+              optimizer=torch.optim.Adam(model.parameters(), lr=0.02))  # fmt: skip
+    assert run.history[-1]["nll"] < 0.6 * run.history[0]["nll"] and run.history[-1]["kl"] == 0.0
+    assert model[1].moment_count == 12 + 30 * 6
+
+
+def test_update_bn_of_pytorch_fits_the_moments_too():
+    ours, theirs = bnn.to_stochastic_batch_norm(network()), bnn.to_stochastic_batch_norm(network())
+    bnn.match_moments(ours, batches())
+    update_bn(batches(), theirs)
+    for index in (1, 6):
+        for a, b in zip(ours[index].moments(), theirs[index].moments(), strict=True):
+            torch.testing.assert_close(a, b, rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize("draws", ["batch", "object"])
+def test_memory_format_and_autocast(draws):
+    layer = bnn.StochasticBatchNorm2d(8, draws=draws)
+    x = normal(4, 8, 6, 6).float()
+    wide = x.to(memory_format=torch.channels_last)
+    for seed in range(3):
+        layer(normal(4, 8, 6, 6, seed=seed).float().to(memory_format=torch.channels_last))
+    layer.eval()
+    a, b = layer(x, generator(1)), layer(wide, generator(1))
+    assert b.is_contiguous(memory_format=torch.channels_last)
+    torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-6)
+    with torch.autocast("cpu", torch.bfloat16):
+        c = layer(x.bfloat16(), generator(1))
+    assert c.dtype == torch.bfloat16 and layer.running_mean.dtype == torch.float32
+    # input and output are rounded to 8 bits
+    torch.testing.assert_close(c.float(), a, rtol=2e-2, atol=2e-2)
+    layer.train()
+    with torch.autocast("cpu", torch.bfloat16):
+        assert layer(x.bfloat16()).dtype == torch.bfloat16
+    assert layer.moment_count == 4 and layer.moments().mean.dtype == torch.float32
+
+
+def test_a_compiled_layer_keeps_counting():
+    layer = bnn.StochasticBatchNorm1d(3)
+    compiled = torch.compile(layer, backend="eager")
+    for seed in range(4):
+        compiled(normal(6, 3, seed=seed).float())
+    assert layer.moment_count == 4
+    expected = bnn.StochasticBatchNorm1d(3)
+    for seed in range(4):
+        expected(normal(6, 3, seed=seed).float())
+    assert torch.equal(layer.running_mean_variance, expected.running_mean_variance)
+
+
+def test_resetting_forgets_the_moments():
+    layer = fitted()[1]
+    layer.reset_running_stats()
+    assert layer.moment_count == 0 == layer.num_batches_tracked
+    assert not layer.running_mean_variance.any() and not layer.running_log_scale_variance.any()
+    assert layer.running_mean.tolist() == [0.0] * 3 and layer.running_var.tolist() == [1.0] * 3
+
+
+def test_settings_show_in_the_representation():
+    text = repr(bnn.StochasticBatchNorm2d(3, statistic="variance", draws="object"))
+    assert "statistic='variance'" in text and "draws='object'" in text and "momentum=0.1" in text
+
+
+def test_drawn_outputs_have_the_moments_of_the_statistics():
+    """One feature, gamma 1: the output at x = m_mu is (m_mu - mu) / sigma, with known mean 0 and variance."""
+    layer = bnn.StochasticBatchNorm1d(1, draws="object").double()
+    for seed in range(40):
+        layer(2.0 * normal(20, 1, seed=seed) + 5.0)
+    m, s, log_scale, spread = (float(v) for v in layer.moments())
+    n = 40_000
+    out = layer.eval()(torch.full((n, 1), m + 1.0, dtype=DOUBLE), generator(1)).squeeze()
+    inverse = math.exp(-log_scale + spread**2 / 2)  # E 1 / sigma
+    square = math.exp(-2 * log_scale + 2 * spread**2)  # E 1 / sigma^2
+    variance = (1.0 + s**2) * square - inverse**2
+    # five standard errors; the kurtosis of the product is below 6
+    assert out.mean().item() == pytest.approx(inverse, abs=5 * math.sqrt(variance / n))
+    assert out.var().item() == pytest.approx(variance, rel=5 * math.sqrt(5.0 / n))
+
+
+def test_gradients_reach_the_input_through_a_draw():
+    model, x = fitted().eval(), batches(1, seed=9)[0].requires_grad_()
+    with bnn.held_weights(model, generator(1)):
+        loss = F.cross_entropy(model(x), torch.zeros(16, dtype=torch.long))
+    loss.backward()
+    assert x.grad.abs().sum() > 0 and all(p.grad is not None for p in model.parameters())

@@ -1,0 +1,78 @@
+"""Training with noise on units: it finds the inputs that carry signal, and a killed run resumes bit for bit."""
+
+import pytest
+import torch
+from torch import nn
+
+from bnnlib import nn as bnn
+from bnnlib.train.checkpoint import Checkpoint
+from bnnlib.train.fit import Callback, fit
+
+LAYER = bnn.StructuredBayesianPruning
+
+
+def generator(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def problem(rows=120) -> tuple[torch.Tensor, torch.Tensor]:
+    """Two of eight inputs carry the target."""
+    x = torch.randn(rows, 8, generator=generator(1))
+    return x, 2.0 * x[:, [1]] - 1.5 * x[:, [6]] + 0.3 * torch.randn(rows, 1, generator=generator(2))
+
+
+def trained(epochs, checkpoint=None, callbacks=(), **settings):
+    torch.manual_seed(0)
+    model = nn.Sequential(LAYER(8, -1, **settings), nn.Linear(8, 1))
+    run = fit(
+        model,
+        problem(),
+        epochs=epochs,
+        batch_size=40,
+        optimizer=torch.optim.Adam(model.parameters(), lr=0.05),
+        loss=lambda output, y: 0.5 * ((output - y) / 0.3).square().mean(),
+        generator=generator(3),
+        checkpoint=checkpoint,
+        callbacks=callbacks,
+    )
+    return model, run
+
+
+def test_training_prunes_the_inputs_without_signal():
+    model, run = trained(90)
+    assert model[0].active().nonzero().flatten().tolist() == [1, 6]
+    assert bnn.unit_counts(model) == {"0": (2, 8)} and bnn.unit_sparsity(model) == 25.0
+    assert run.history[-1]["kl"] > 0
+    x, y = problem(500)
+    with bnn.selected_weights(model), torch.no_grad():
+        # the s.d. of the noise is 0.3
+        assert (model(x) - y).square().mean().sqrt() < 0.35
+
+
+class _Killed(Exception):
+    pass
+
+
+class _Kill(Callback):
+    def __init__(self, step):
+        self.step = step
+
+    def on_step(self, run):
+        if run.step == self.step:
+            raise _Killed
+
+
+class _EveryStep(Checkpoint):
+    def due(self, seconds=0.0):
+        return True
+
+
+@pytest.mark.parametrize("stop", [1, 5, 9])  # first step, mid-epoch, end of an epoch
+def test_a_killed_run_resumes_bit_for_bit(stop, tmp_path):
+    whole, expected = trained(4, callbacks=[_Kill(None)])
+    checkpoint = _EveryStep(tmp_path / "run.pt")
+    with pytest.raises(_Killed):
+        trained(4, checkpoint, [_Kill(stop)])
+    resumed, run = trained(4, checkpoint, [_Kill(None)])
+    assert run.history == expected.history
+    assert all(torch.equal(p, q) for p, q in zip(resumed.parameters(), whole.parameters(), strict=True))

@@ -1,0 +1,157 @@
+"""Compressed networks on disk: what is loaded is what was saved, and damaged or foreign files are refused."""
+
+import pytest
+import torch
+from torch import nn
+
+from bnnlib import nn as bnn
+from bnnlib.models import lenet5_caffe, mlp, resnet, vgg_like
+from bnnlib.pruning import SelectedLinear, compress, load_compressed, save_compressed
+
+
+def seeded(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+@torch.no_grad()
+def halved(model):
+    """Every second unit of the noise gets the width of the prior, and is pruned."""
+    for layer in model.modules():
+        if isinstance(layer, bnn.StructuredBayesianPruning):
+            layer.log_scale[::2] = 3.0
+    return model
+
+
+def lenet(generator=None):
+    return bnn.insert_unit_noise(lenet5_caffe(generator=generator), ["conv1", "conv2"], ["fc1", "fc2"])
+
+
+def norms(model):
+    return [n for n, m in model.named_modules() if isinstance(m, (nn.BatchNorm1d, nn.BatchNorm2d))]
+
+
+def test_a_file_holds_the_small_network_and_loads_into_any_form_of_its_architecture(tmp_path):
+    x = torch.rand(4, 1, 28, 28, generator=seeded(1))
+    small = compress(halved(lenet(seeded())), x)
+    path = tmp_path / "lenet.pt"
+    save_compressed(small, path)
+    torch.load(path, weights_only=True)
+    dense = tmp_path / "dense.pt"
+    torch.save(lenet5_caffe().state_dict(), dense)
+    assert path.stat().st_size < dense.stat().st_size / 6  # a quarter of 400,000 weights of fc1 twice over, and headers
+    bayesian = lenet5_caffe(bnn.SparseVDConv2d, bnn.SparseVDLinear)
+    for template in (lenet(), lenet5_caffe(), bayesian, lenet5_caffe().double()):
+        before = {name: values.clone() for name, values in template.state_dict().items()}
+        loaded = load_compressed(path, template)
+        assert torch.equal(loaded(x), small(x)) and not loaded.training
+        assert str(loaded) == str(small) and type(loaded.fc1) is SelectedLinear
+        assert all(torch.equal(before[name], values) for name, values in template.state_dict().items())
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("kind", [lambda **k: vgg_like(0.1, **k), lambda **k: resnet(8, width=4, **k)])
+def test_batch_norm_and_residual_networks(tmp_path, kind, dtype):
+    noisy = bnn.insert_unit_noise(kind(generator=seeded()), after=norms(kind()))
+    x = torch.rand(2, 3, 32, 32, generator=seeded(1)).to(dtype)
+    small = compress(halved(noisy).to(dtype), x)
+    save_compressed(small, tmp_path / "net.pt")
+    loaded = load_compressed(tmp_path / "net.pt", kind())
+    assert torch.equal(loaded(x), small(x)) and next(loaded.parameters()).dtype == dtype
+    assert str(loaded) == str(small)
+
+
+def test_stochastic_batch_norm_in_the_template_becomes_a_plain_one(tmp_path):
+    model = bnn.to_stochastic_batch_norm(vgg_like(0.1, generator=seeded()))
+    x = torch.rand(2, 3, 32, 32, generator=seeded(1))
+    small = compress(model, x)
+    save_compressed(small, tmp_path / "net.pt")
+    assert torch.equal(load_compressed(tmp_path / "net.pt", model)(x), small(x))
+
+
+class Between(nn.Module):
+    """Noise between two functions that factors do not pass, so that it stays as a batch norm."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.noise, self.last = nn.Linear(4, 6), bnn.StructuredBayesianPruning(6), nn.Linear(6, 2)
+
+    def forward(self, x):
+        return self.last(torch.tanh(self.noise(torch.sigmoid(self.first(x)))))
+
+
+def test_noise_that_stays_as_a_batch_norm(tmp_path):
+    small = compress(halved(Between()), torch.ones(2, 4))
+    assert type(small.noise) is nn.BatchNorm1d and small.first.out_features == 3
+    save_compressed(small, tmp_path / "net.pt")
+    loaded = load_compressed(tmp_path / "net.pt", Between())
+    assert torch.equal(loaded(torch.ones(2, 4)), small(torch.ones(2, 4))) and loaded.noise.eps == 0.0
+
+
+def test_a_bias_made_of_constants_and_a_single_layer(tmp_path):
+    model = nn.Sequential(nn.Linear(3, 4), nn.Sigmoid(), nn.Linear(4, 2, bias=False))
+    with torch.no_grad():
+        model[0].weight[0] = 0.0
+    for network in (model, nn.Linear(3, 2)):
+        small = compress(network, torch.ones(2, 3))
+        save_compressed(small, tmp_path / "net.pt")
+        assert torch.equal(load_compressed(tmp_path / "net.pt", network)(torch.ones(2, 3)), small(torch.ones(2, 3)))
+    assert compress(model, torch.ones(2, 3))[2].bias is not None
+
+
+@pytest.fixture
+def saved(tmp_path):
+    path = tmp_path / "net.pt"
+    model = bnn.insert_unit_noise(mlp((6, 8, 3), generator=seeded()), before=["0", "2"])
+    save_compressed(compress(halved(model), torch.ones(2, 6)), path)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("template", "message"),
+    [
+        (lambda: mlp((6, 8, 8, 3)), "of another network than this Sequential: 4 is in one of them only"),
+        (lambda: nn.Sequential(nn.Conv2d(1, 2, 3), nn.ReLU(), nn.Linear(8, 3)), "0 is a SelectedLinear in the fi"),
+        (lambda: mlp((6, 3, 3)), r"0 has sizes \[3, 4, 6\] in the file, more than Linear\(in_features=6, out"),
+        (lambda: mlp((5, 8, 3)), r"0 has sizes \[3, 4, 6\] in the file"),
+    ],
+)  # fmt: skip
+def test_files_of_other_networks_are_refused(saved, template, message):
+    with pytest.raises(ValueError, match=message):
+        load_compressed(saved, template())
+
+
+def test_damaged_files_are_refused(saved, tmp_path):
+    data = bytearray(saved.read_bytes())
+    cut, flipped, foreign = tmp_path / "cut.pt", tmp_path / "flipped.pt", tmp_path / "foreign.pt"
+    cut.write_bytes(data[: len(data) // 2])
+    weights = torch.load(saved, weights_only=True)["state"]["0.weight"].numpy().tobytes()
+    data[bytes(data).index(weights)] ^= 1
+    flipped.write_bytes(data)
+    torch.save(mlp((6, 8, 3)).state_dict(), foreign)
+    text = tmp_path / "text.pt"
+    text.write_text("no tensors here")
+    for path, message in (
+        (cut, "cannot be read: it is damaged"), (text, "cannot be read"), (flipped, "damaged"),
+        (foreign, "is not a file of save_compressed"),
+    ):  # fmt: skip
+        with pytest.raises(ValueError, match=message):
+            load_compressed(path, mlp((6, 8, 3)))
+    with pytest.raises(FileNotFoundError):
+        load_compressed(tmp_path / "none.pt", mlp((6, 8, 3)))
+
+
+def test_indices_beyond_the_features_are_refused(saved):
+    from bnnlib.pruning.compress.file import _digest
+
+    stored = torch.load(saved, weights_only=True)
+    stored["state"]["0.index"] += 4
+    stored["digest"] = _digest(stored["plan"], stored["state"])  # as someone who means harm would
+    torch.save(stored, saved)
+    with pytest.raises(ValueError, match="0 picks inputs outside its 6 features"):
+        load_compressed(saved, mlp((6, 8, 3)))
+
+
+def test_only_compressed_networks_are_saved(tmp_path):
+    model = bnn.insert_unit_noise(mlp((6, 8, 3)), before=["0"])
+    with pytest.raises(TypeError, match="0_input_noise is a StructuredBayesianPruning, which save_compressed does not"):
+        save_compressed(model, tmp_path / "net.pt")

@@ -1,0 +1,241 @@
+"""The paper's schedule, and pruning by magnitude with and without a lasting mask."""
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+
+from bnnlib.models import mlp, resnet20
+from bnnlib.pruning import MagnitudePruner, Masks, overall_to_prunable, smooth_sparsity
+from bnnlib.train.fit import Callback, Run, fit
+
+PATTERN = "layer*.conv*.weight"
+
+
+def seeded(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def network():
+    return mlp((20, 30, 4), generator=seeded())
+
+
+def data():
+    generator = seeded(1)
+    return torch.randn(80, 20, generator=generator), torch.randint(4, (80,), generator=generator)
+
+
+def zeros(pruner):
+    return {name: int((w == 0).sum()) for name, w in pruner.weights.items()}
+
+
+def step(pruner, k):
+    pruner.on_step(Run(network(), None, step=k))
+
+
+def move(pruner, generator):
+    with torch.no_grad():
+        for weight in pruner.weights.values():
+            weight.add_(torch.randn(weight.shape, generator=generator), alpha=0.01)
+
+
+def test_the_schedule():
+    assert smooth_sparsity(0, 0.9) == 0.0
+    assert smooth_sparsity(50, 0.9) == pytest.approx(0.9 * 0.01, rel=1e-12)
+    # each `steps` steps shrink what is missing by the factor `base`
+    missing = [0.7 - smooth_sparsity(k, 0.7, base=0.8, steps=10) for k in (0, 10, 20, 30)]
+    assert missing == pytest.approx([0.7, 0.56, 0.448, 0.3584], rel=1e-12)
+    assert smooth_sparsity(1e6, 0.9) == pytest.approx(0.9)
+    # the published log with S = 0.9 of all parameters: 57.0 % after 100 epochs, 77.8 % after 200, in whole tenths
+    for epochs, logged in ((100, 57.0), (200, 77.8), (300, 85.5), (400, 88.3), (500, 89.4)):
+        share = smooth_sparsity(50 * epochs, 0.917) * 267_264 / 272_474
+        assert 100 * share == pytest.approx(logged, abs=0.2)
+
+
+@pytest.mark.parametrize(("overall", "published"), [(0.3, 0.305), (0.5, 0.509), (0.7, 0.713), (0.9, 0.917)])
+def test_overall_sparsity_of_resnet20(overall, published):
+    assert overall_to_prunable(overall, 272_474, 267_264) == published
+
+
+def test_overall_sparsity_does_not_lose_a_thousandth_to_rounding():
+    assert overall_to_prunable(0.57, 100, 100) == 0.57
+    assert overall_to_prunable(0.0, 100, 50) == 0.0
+
+
+@pytest.mark.parametrize("persistent", [True, False])
+def test_counts_are_exact_and_the_largest_stay(persistent):
+    pruner = MagnitudePruner(network(), persistent=persistent)
+    before = {name: w.detach().clone() for name, w in pruner.weights.items()}
+    pruner.prune(0.37)
+    assert zeros(pruner) == {"0.weight": 222, "2.weight": 44}  # 0.37 of 600 and of 120
+    for name, weight in pruner.weights.items():
+        gone = weight == 0
+        assert before[name][gone].abs().max() <= before[name][~gone].abs().min()
+        assert torch.equal(weight[~gone], before[name][~gone])
+    assert pruner.sparsity == pytest.approx(266 / 720)
+
+
+def test_the_published_bisection_agrees_to_its_tolerance():
+    weight = nn.Parameter(torch.randn(64, 64, generator=seeded()))
+    low, high, magnitude = 0.0, 100.0, weight.detach().abs()
+    while True:
+        middle = (low + high) / 2
+        rate = float((magnitude < middle).float().mean())
+        if abs(rate - 0.713) < 0.001:
+            break
+        low, high = (middle, high) if rate < 0.713 else (low, middle)
+    pruner = MagnitudePruner({"w": weight})
+    pruner.prune(0.713)
+    different = (weight.detach() == 0) != (magnitude < middle)
+    assert float(different.float().mean()) <= 0.001 + 1 / weight.numel()
+
+
+def test_a_weight_regrows_without_a_mask_and_does_not_with_one():
+    histories = {}
+    for persistent in (True, False):
+        pruner, generator = MagnitudePruner(network(), lambda k: 0.5, persistent=persistent, frequency=5), seeded(2)
+        histories[persistent] = seen = []
+        for k in range(1, 11):
+            move(pruner, generator)
+            step(pruner, k)
+            seen.append({name: (w == 0).clone() for name, w in pruner.weights.items()})
+    kept, free = histories[True], histories[False]
+    share = [float(torch.cat([m.flatten() for m in row.values()]).float().mean()) for row in free]
+    assert share == [0.0] * 4 + [0.5] + [0.0] * 4 + [0.5]  # between prunings the noise moves every weight
+    assert any((free[4][name] & ~free[9][name]).any() for name in free[4])
+    for row in kept[4:]:
+        assert all(torch.equal(row[name], kept[4][name]) for name in row)
+
+
+def test_names_and_patterns():
+    model = resnet20(generator=seeded())
+    pruner = MagnitudePruner(model, names=[PATTERN], persistent=False)
+    assert sum(w.numel() for w in pruner.weights.values()) == 267_264
+    pruner.prune(overall_to_prunable(0.9, 272_474, 267_264))
+    parameters = list(model.parameters())
+    # the biases of the batch norms start at 0 and are no pruned weights
+    pruned = sum(int((p == 0).sum()) for p in parameters if p.dim() > 1)
+    assert pruned / 272_474 == pytest.approx(0.9, abs=0.001)
+    assert not (model.conv1.weight == 0).any() and not (model.layer2[0].downsample[0].weight == 0).any()
+    assert list(MagnitudePruner(network(), names="2.weight").weights) == ["2.weight"]
+    named = dict(network().named_parameters())
+    assert list(MagnitudePruner(named, names=["0.weight"]).weights) == ["0.weight"]
+
+
+def test_scope_global_takes_the_smallest_of_all():
+    small, large = nn.Parameter(torch.full((10,), 0.1)), nn.Parameter(torch.full((10,), 9.0))
+    MagnitudePruner({"small": small, "large": large}, scope="global").prune(0.5)
+    assert not small.any() and large.all()
+
+
+def test_it_follows_its_schedule_inside_training():
+    model = network()
+    pruner = MagnitudePruner(model, lambda k: smooth_sparsity(k, 0.8, base=0.9, steps=3), frequency=4)
+    shares = []
+
+    class Watch(Callback):
+        def on_step(self, run):
+            shares.append(sum(zeros(pruner).values()) / 720)
+
+    fit(model, data(), epochs=3, batch_size=8, generator=seeded(3), callbacks=[pruner, Watch()])
+    for k, share in enumerate(shares, 1):
+        target = smooth_sparsity(k // 4 * 4, 0.8, base=0.9, steps=3)
+        assert share == pytest.approx(target, abs=1.01 / 720)  # two layers round by half a weight at most
+    assert shares[-1] > 0.3
+
+
+class Kept:
+    """A checkpoint in memory, from which the run is cut off after some epochs."""
+
+    def __init__(self):
+        self.state = None
+
+    def load(self):
+        return self.state
+
+    def save(self, state):
+        self.state = copy.deepcopy(state)
+
+    def due(self):
+        return False
+
+
+@pytest.mark.parametrize("persistent", [True, False])
+def test_a_resumed_run_is_the_uninterrupted_one(persistent):
+    def run(epochs, checkpoint):
+        model = network()
+        # 3 does not divide the 10 steps of an epoch, so the run stops between two prunings
+        pruner = MagnitudePruner(model, lambda k: smooth_sparsity(k, 0.8, 0.9, 3), persistent=persistent, frequency=3)
+        fit(model, data(), epochs=epochs, batch_size=8, generator=seeded(3), callbacks=[pruner], checkpoint=checkpoint)
+        return model
+
+    kept = Kept()
+    run(2, kept)
+    resumed, whole = run(4, kept), run(4, None)
+    assert all(torch.equal(a, b) for a, b in zip(resumed.parameters(), whole.parameters(), strict=True))
+
+
+def test_a_state_of_another_kind_is_refused():
+    lasting, passing = MagnitudePruner(network()), MagnitudePruner(network(), persistent=False)
+    lasting.prune(0.5)
+    passing.prune(0.5)
+    assert passing.state_dict() == {}
+    with pytest.raises(ValueError, match="persistent is False"):
+        passing.load_state_dict(lasting.state_dict())
+    with pytest.raises(ValueError, match="persistent is True"):
+        lasting.load_state_dict(passing.state_dict())
+
+
+def test_all_weights_pruned_is_refused_and_nothing_is_touched():
+    pruner = MagnitudePruner(network())
+    for sparsity in (1.0, 0.9999):
+        with pytest.raises(ValueError, match=r"all 600 weights of 0\.weight"):
+            pruner.prune(sparsity)
+    assert not any(zeros(pruner).values())
+    with pytest.raises(ValueError, match="all 720 weights of all parameters"):
+        MagnitudePruner(network(), scope="global").prune(1.0)
+    with pytest.raises(ValueError, match="all 600"):
+        fit(network(), data(), epochs=1, batch_size=8, callbacks=[MagnitudePruner(network(), lambda k: 1.0)])
+
+
+def test_a_lasting_mask_does_not_shrink_and_a_passing_one_may():
+    lasting, passing = MagnitudePruner(network()), MagnitudePruner(network(), persistent=False)
+    for pruner in (lasting, passing):
+        pruner.prune(0.5)
+    with pytest.raises(ValueError, match="pruned already"):
+        lasting.prune(0.2)
+    move(passing, seeded(4))
+    passing.prune(0.2)
+    assert zeros(passing) == {"0.weight": 120, "2.weight": 24}
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: MagnitudePruner({}), "no parameter is selected"),
+        (lambda: MagnitudePruner(network(), names=[]), "no parameter is selected"),
+        (lambda: MagnitudePruner(nn.ReLU()), "nothing to prune"),
+        (lambda: MagnitudePruner(network(), names=["3.weight"]), "'3.weight', which no parameter fits.*0.weight"),
+        (lambda: MagnitudePruner(network(), frequency=0), "frequency is 0"),
+        (lambda: MagnitudePruner(network(), scope="row"), "scope is 'row'"),
+        (lambda: MagnitudePruner(network()).prune(1.5), "sparsity is 1.5"),
+        (lambda: MagnitudePruner(network()).prune(float("nan")), "sparsity is nan"),
+        (lambda: smooth_sparsity(-1, 0.5), "step is -1"),
+        (lambda: smooth_sparsity(1, 1.5), "final_sparsity"),
+        (lambda: smooth_sparsity(1, 0.5, base=1.0), "base is 1"),
+        (lambda: smooth_sparsity(1, 0.5, steps=0), "steps is 0"),
+        (lambda: overall_to_prunable(0.99, 272_474, 267_264), "only 267264 are prunable"),
+        (lambda: overall_to_prunable(0.5, 10, 20), "total is 10"),
+    ],
+)
+def test_bad_arguments_are_refused(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+def test_masks_take_a_dict_of_weights():
+    weight = nn.Parameter(torch.tensor([3.0, -1.0, 2.0, 0.5]))
+    masks = Masks({"w": weight})
+    masks.update(0.5)
+    assert weight.tolist() == [3.0, 0.0, 2.0, 0.0]

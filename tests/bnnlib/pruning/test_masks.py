@@ -1,0 +1,88 @@
+"""Masks: what they prune and that they last."""
+
+import pytest
+import torch
+from torch import nn
+
+from bnnlib.models import mlp
+from bnnlib.pruning import Masks, prunable_weights
+from bnnlib.train.fit import fit
+
+
+def network(seed: int = 0) -> nn.Sequential:
+    return mlp((6, 8, 3), generator=torch.Generator().manual_seed(seed))
+
+
+def data() -> tuple[torch.Tensor, torch.Tensor]:
+    generator = torch.Generator().manual_seed(1)
+    return torch.randn(40, 6, generator=generator), torch.randint(3, (40,), generator=generator)
+
+
+@pytest.mark.parametrize("scope", ["layer", "global"])
+def test_the_smallest_weights_go(scope):
+    model = network()
+    before = {name: weight.detach().clone() for name, weight in prunable_weights(model).items()}
+    masks = Masks(model, scope)
+    masks.update(0.5)
+    assert masks.sparsity == pytest.approx(0.5)
+    groups = [[name] for name in before] if scope == "layer" else [list(before)]
+    for group in groups:
+        kept = torch.cat([before[name][masks.masks[name]] for name in group]).abs()
+        gone = torch.cat([before[name][~masks.masks[name]] for name in group]).abs()
+        assert gone.max() <= kept.min()
+    for name, weight in masks.weights.items():
+        assert torch.equal(weight != 0, masks.masks[name])
+        assert torch.equal(weight[masks.masks[name]], before[name][masks.masks[name]])
+
+
+def test_masks_outlive_an_optimizer_with_momentum():
+    model = network()
+    masks = Masks(model)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.05)
+    generator = torch.Generator().manual_seed(0)
+    fit(model, data(), epochs=2, batch_size=8, optimizer=optimizer, generator=generator)  # momentum builds up
+    masks.update(0.6)
+    pruned = {name: ~mask for name, mask in masks.masks.items()}
+    fit(model, data(), epochs=3, batch_size=8, optimizer=optimizer, generator=generator, callbacks=[masks])
+    for name, weight in masks.weights.items():
+        assert (weight[pruned[name]] == 0).all()
+        assert (weight[~pruned[name]] != 0).all()
+
+
+def test_pruned_weights_are_not_regrown_and_tiny_ones_rank_right():
+    model = mlp((4, 1), generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        model[0].weight.copy_(torch.tensor([[1e-12, 2e-12, 3e-12, 1.0]]))
+    masks = Masks(model)
+    masks.update(0.25)
+    assert masks.masks["0.weight"].tolist() == [[False, True, True, True]]
+    with torch.no_grad():
+        model[0].weight[0, 3] = 0.0  # a live weight that happens to be 0 goes next, the pruned one stays pruned
+    masks.update(0.5)
+    assert masks.masks["0.weight"].tolist() == [[False, True, True, False]]
+    with pytest.raises(ValueError, match="not regrown"):
+        masks.update(0.0)
+
+
+def test_masks_travel_in_a_state_dict():
+    masks, other = Masks(network()), Masks(network(1))
+    masks.update(0.5)
+    other.load_state_dict(masks.state_dict())
+    assert all(torch.equal(a, b) for a, b in zip(masks.masks.values(), other.masks.values(), strict=True))
+    assert all((w[~other.masks[n]] == 0).all() for n, w in other.weights.items())
+    with pytest.raises(ValueError, match="another network"):
+        Masks(mlp((6, 9, 3))).load_state_dict(masks.state_dict())
+
+
+def test_convolutions_are_pruned_and_biases_are_not():
+    model = nn.Sequential(nn.Conv2d(1, 2, 3), nn.Flatten(), nn.Linear(8, 2))
+    assert list(prunable_weights(model)) == ["0.weight", "2.weight"]
+
+
+def test_bad_arguments_are_refused():
+    with pytest.raises(ValueError, match="nothing to prune"):
+        Masks(nn.ReLU())
+    with pytest.raises(ValueError, match="'row'"):
+        Masks(network(), "row")
+    with pytest.raises(ValueError, match="sparsity"):
+        Masks(network()).update(1.5)

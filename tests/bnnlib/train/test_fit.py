@@ -1,0 +1,318 @@
+"""The training loop: what it minimizes, that it resumes bit for bit, and that nothing is lost when it stops."""
+
+import os
+import signal
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from bnnlib.models import mlp
+from bnnlib.nn import GaussianLinear, SpikeSlabLinear, kl_divergence, minibatch_weights
+from bnnlib.pruning import AGPPruner
+from bnnlib.train.checkpoint import Checkpoint
+from bnnlib.train.fit import Callback, TrainingError, cosine, fit
+
+ROWS = 50  # not a multiple of the batch, so that every epoch ends with a smaller one
+
+
+def data(seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
+    generator = torch.Generator().manual_seed(seed)
+    x = torch.randn(ROWS, 6, generator=generator)
+    return x, (x[:, :3] @ torch.randn(3, 3, generator=generator)).argmax(dim=1)
+
+
+def network(kind: str) -> nn.Module:
+    generator = torch.Generator().manual_seed(1)
+    if kind == "deterministic":
+        return mlp((6, 8, 3), generator=generator)
+    options = {"prior_inclusion_probability": 0.1} if kind == "spike" else {}
+    return mlp((6, 8, 3), layer=SpikeSlabLinear if kind == "spike" else GaussianLinear, generator=generator, **options)
+
+
+class Stop(Exception):
+    pass
+
+
+class StopAt(Callback):
+    """Stands for kill -9: leaves at a step without any chance to save."""
+
+    def __init__(self, step: int | None) -> None:
+        self.step = step
+
+    def on_step(self, run) -> None:
+        if run.step == self.step:
+            raise Stop
+
+
+class EveryStep(Checkpoint):
+    """Due after every step, so that a run can be broken off anywhere."""
+
+    def due(self, seconds: float = 0.0) -> bool:
+        return True
+
+
+def train(kind: str, epochs: int = 5, checkpoint=None, stop: int | None = None):
+    model = network(kind)
+    callbacks = [StopAt(stop)]
+    if kind == "deterministic":
+        ramp = {"final_sparsity": 0.5, "begin_step": 3, "end_step": 20, "frequency": 2}
+        callbacks.append(AGPPruner(model, **ramp))
+    run = fit(
+        model,
+        data(),
+        epochs=epochs,
+        batch_size=16,
+        optimizer=torch.optim.Adam(model.parameters(), lr=0.05),
+        schedule=cosine(5),
+        generator=torch.Generator().manual_seed(3),
+        checkpoint=checkpoint,
+        callbacks=callbacks,
+    )
+    return model, run
+
+
+@pytest.mark.parametrize("kind", ["spike", "gaussian", "deterministic"])
+@pytest.mark.parametrize("stop", [1, 6, 8, 13])  # first step, mid-epoch, last of an epoch, mid-epoch of the fourth
+def test_a_killed_run_resumes_bit_for_bit(kind, stop, tmp_path):
+    whole, whole_run = train(kind)
+    checkpoint = EveryStep(tmp_path / "run.pt")
+    with pytest.raises(Stop):
+        train(kind, checkpoint=checkpoint, stop=stop)
+    resumed, run = train(kind, checkpoint=checkpoint)
+    assert run.history == whole_run.history
+    assert run.step == whole_run.step == 20
+    for name, tensor in whole.state_dict().items():
+        assert torch.equal(tensor, resumed.state_dict()[name]), name
+
+
+def test_a_finished_checkpoint_is_not_trained_again(tmp_path):
+    checkpoint = EveryStep(tmp_path / "run.pt")
+    first, _ = train("spike", checkpoint=checkpoint)
+    again, run = train("spike", checkpoint=checkpoint)
+    assert run.step == 20 and len(run.history) == 5
+    assert torch.equal(first[0].weight, again[0].weight)
+
+
+def test_a_checkpoint_of_other_data_is_refused(tmp_path):
+    checkpoint = EveryStep(tmp_path / "run.pt")
+    train("gaussian", epochs=1, checkpoint=checkpoint)
+    x, y = data()
+    with pytest.raises(ValueError, match=r"rows': 50.*rows': 49"):
+        fit(network("gaussian"), (x[1:], y[1:]), epochs=2, batch_size=16, checkpoint=checkpoint, callbacks=[Callback()])
+
+
+class PressCtrlC(Callback):
+    def on_step(self, run) -> None:
+        if run.step == 6:
+            os.kill(os.getpid(), signal.SIGINT)
+
+
+def test_ctrl_c_saves_and_leaves_the_mean_weights(tmp_path):
+    whole, _ = train("spike")
+    checkpoint = Checkpoint(tmp_path / "run.pt")  # due after a minute: only Ctrl-C writes it here
+    handler = signal.getsignal(signal.SIGINT)
+    model = network("spike").eval()
+    settings = {"epochs": 5, "batch_size": 16, "schedule": cosine(5), "checkpoint": checkpoint}
+
+    def go(model, callback):
+        optimizer = torch.optim.Adam(model.parameters(), lr=0.05)
+        generator = torch.Generator().manual_seed(3)
+        return fit(model, data(), optimizer=optimizer, generator=generator, callbacks=[callback], **settings)
+
+    with pytest.raises(KeyboardInterrupt):
+        go(model, PressCtrlC())
+    assert signal.getsignal(signal.SIGINT) is handler
+    assert not model.training  # as it was before
+    state = checkpoint.load()
+    assert state["step"] == 6 and state["epoch"] == 1  # in the middle of the second epoch
+    for name, tensor in model.state_dict().items():  # the parameters are those of the checkpoint: means, not a draw
+        assert torch.equal(tensor, state["model"][name]), name
+    resumed = network("spike")
+    go(resumed, Callback())
+    assert all(torch.equal(a, b) for a, b in zip(whole.parameters(), resumed.parameters(), strict=True))
+
+
+@pytest.mark.parametrize("bad", [torch.nan, torch.inf])
+def test_a_loss_that_is_not_finite_names_the_place_and_keeps_the_weights(bad, tmp_path):
+    x, y = data()
+    x[-1] = bad
+    model = network("gaussian")
+    checkpoint = Checkpoint(tmp_path / "run.pt")
+    with pytest.raises(TrainingError, match=r"loss is (nan|inf) in epoch 0, step \d, at learning rate 0.01.*Lower the"):
+        optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+        generator = torch.Generator().manual_seed(0)
+        fit(model, (x, y), epochs=2, batch_size=16, optimizer=optimizer, generator=generator, checkpoint=checkpoint)
+    assert all(torch.isfinite(parameter).all() for parameter in model.parameters())
+    assert checkpoint.load() is None
+
+
+def test_the_objective_is_mean_loss_plus_kl_over_n():
+    """One step of plain gradient descent on the whole data set, against autograd through the written-out objective."""
+    x, y = data()
+    ours, reference = network("gaussian").double(), network("gaussian").double()
+    optimizer = torch.optim.SGD(ours.parameters(), lr=0.1)
+    batches = torch.Generator().manual_seed(5)
+    fit(ours, (x.double(), y), epochs=1, batch_size=ROWS, optimizer=optimizer, kl_scale=0.3, generator=batches)
+    noise = torch.Generator().manual_seed(5)
+    order = torch.randperm(ROWS, generator=noise)  # the loop draws the order first, then the layers their noise
+    hidden = torch.relu(reference[0](x.double()[order], noise))
+    loss = F.cross_entropy(reference[2](hidden, noise), y[order]) + 0.3 * kl_divergence(reference) / ROWS
+    loss.backward()
+    for a, b in zip(ours.parameters(), reference.parameters(), strict=True):
+        # both are the same double-precision sums in another order
+        torch.testing.assert_close(a.detach(), (b - 0.1 * b.grad).detach(), rtol=1e-10, atol=1e-12)
+
+
+def test_every_row_is_used_once_an_epoch():
+    seen = []
+
+    class Spy(nn.Linear):
+        def forward(self, x):
+            seen.append(x[:, 0].clone())
+            return super().forward(x)
+
+    x = torch.arange(ROWS, dtype=torch.float32)[:, None]
+    fit(Spy(1, 1), (x, x), epochs=2, batch_size=16, loss=F.mse_loss, generator=torch.Generator().manual_seed(0),
+        optimizer=None)  # fmt: skip
+    assert [len(batch) for batch in seen] == [16, 16, 16, 2] * 2
+    first, second = torch.cat(seen[:4]), torch.cat(seen[4:])
+    assert torch.equal(first.sort().values, x[:, 0]) and torch.equal(second.sort().values, x[:, 0])
+    assert not torch.equal(first, second)
+
+
+def test_it_learns_and_records():
+    model = network("spike")
+    run = fit(
+        model,
+        data(),
+        epochs=40,
+        batch_size=16,
+        optimizer=torch.optim.Adam(model.parameters(), lr=0.02),
+        kl_scale=lambda epoch: min(1.0, epoch / 4) * 0.1,
+        generator=torch.Generator().manual_seed(0),
+    )
+    assert [row["kl_scale"] for row in run.history[:6]] == pytest.approx([0.0, 0.025, 0.05, 0.075, 0.1, 0.1])
+    # separable data: 1.1 nats at the start (three classes), far below it once learned
+    assert run.history[-1]["nll"] < 0.5 < run.history[0]["nll"]
+    assert run.history[-1]["kl"] == pytest.approx(float(kl_divergence(model).detach()))
+
+
+def test_cosine_runs_from_one_to_the_floor():
+    schedule = cosine(10, floor=0.2)
+    assert (
+        schedule(0) == pytest.approx(1.0) and schedule(5) == pytest.approx(0.6) and schedule(10) == pytest.approx(0.2)
+    )
+
+
+def test_the_loop_works_without_tqdm(monkeypatch):
+    import sys
+
+    monkeypatch.setitem(sys.modules, "tqdm.auto", None)
+    fit(network("gaussian"), data(), epochs=1, batch_size=16, progress=True)
+
+
+def test_progress_goes_to_stderr(capsys):
+    pytest.importorskip("tqdm")
+    fit(network("gaussian"), data(), epochs=2, batch_size=16, progress=True)
+    captured = capsys.readouterr()
+    assert captured.out == "" and "2/2" in captured.err
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"epochs": 0}, "epochs"),
+        ({"batch_size": 0}, "batch_size"),
+        ({"kl_scale": -1.0}, "kl_scale"),
+        ({"data": (torch.zeros(3, 6), torch.zeros(2, dtype=torch.long))}, "same number of rows"),
+        ({"data": (torch.zeros(0, 6), torch.zeros(0, dtype=torch.long))}, "at least one"),
+        ({"schedule": lambda epoch: -1.0}, "schedule"),
+    ],
+)
+def test_bad_arguments_are_refused(change, message):
+    arguments = {"data": data(), "epochs": 1, "batch_size": 16} | change
+    with pytest.raises(ValueError, match=message):
+        fit(network("gaussian"), arguments.pop("data"), **arguments)
+
+
+class _Recorder(nn.Module):
+    """One weight whose loss is 0, so that the only gradient a step sees is that of the KL term."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = GaussianLinear(1, 1, bias=False, initial_scale=0.5).double()
+        self.seen: list[float] = []
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return 0.0 * self.layer(x)
+
+
+class _Gradient(Callback):
+    def on_step(self, run) -> None:
+        run.model.seen.append(float(run.model.layer.weight.grad))
+
+
+@pytest.mark.parametrize("scheme", ["uniform", "halving"])
+def test_the_batches_of_an_epoch_share_the_kl_term_as_the_scheme_says(scheme):
+    """10 rows in batches of 4, 4 and 2: times rows / n, the gradients of an epoch sum to that of KL / n."""
+    model = _Recorder()
+    nn.init.constant_(model.layer.weight, 0.7)
+    x, y = torch.randn(10, 1, dtype=torch.float64), torch.zeros(10, 1, dtype=torch.float64)
+    rate_zero = torch.optim.SGD(model.parameters(), lr=0.0)  # the weight stays, so that the gradients compare
+    options = {"optimizer": rate_zero, "loss": F.mse_loss, "callbacks": [_Gradient()], "minibatch_scheme": scheme}
+    fit(model, (x, y), epochs=1, batch_size=4, generator=torch.Generator().manual_seed(0), **options)
+    rows = torch.tensor([4.0, 4.0, 2.0], dtype=torch.float64)
+    shares = torch.tensor(model.seen, dtype=torch.float64) * rows / 0.7  # prior N(0, 1): the KL's gradient is the mean
+    expected = rows / 10 if scheme == "uniform" else minibatch_weights(3, "halving")
+    torch.testing.assert_close(shares, expected, rtol=1e-12, atol=0)
+
+
+def test_an_unknown_minibatch_scheme_is_refused():
+    with pytest.raises(ValueError, match="scheme is 'first'"):
+        fit(network("gaussian"), data(), epochs=1, batch_size=10, minibatch_scheme="first")
+
+
+def test_augmentation_sees_every_batch_with_the_generator_of_the_run():
+    seen = []
+
+    def augment(x: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+        seen.append((len(x), generator))
+        return x
+
+    generator = torch.Generator().manual_seed(0)
+    fit(network("deterministic"), data(), epochs=1, batch_size=20, augment=augment, generator=generator)
+    assert [rows for rows, _ in seen] == [20, 20, 10] and all(one is generator for _, one in seen)
+
+
+def test_autocast_runs_the_network_in_the_lower_precision_and_the_loss_in_the_parameters():
+    dtypes = []
+
+    def loss(output: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        dtypes.append(output.dtype)
+        return F.cross_entropy(output, y)
+
+    model = network("gaussian")
+    inner = []
+    model[0].register_forward_hook(lambda module, inputs, output: inner.append(output.dtype))
+    fit(model, data(), epochs=1, batch_size=25, loss=loss, autocast=torch.bfloat16)
+    assert set(inner) == {torch.bfloat16} and set(dtypes) == {torch.float32}
+    assert all(parameter.dtype == torch.float32 for parameter in model.parameters())
+
+
+def test_channels_last_changes_the_memory_and_not_the_network():
+    """Sums in another order: float32, 9 products each."""
+    x = torch.randn(12, 3, 6, 6, generator=torch.Generator().manual_seed(0))
+    y = torch.arange(12) % 4
+
+    def trained(channels_last: bool) -> list[torch.Tensor]:
+        torch.manual_seed(0)
+        model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.AdaptiveAvgPool2d(1), nn.Flatten())
+        generator = torch.Generator().manual_seed(1)
+        fit(model, (x, y), epochs=2, batch_size=5, generator=generator, channels_last=channels_last)
+        assert model[0].weight.is_contiguous(memory_format=torch.channels_last) or not channels_last
+        return [parameter.detach() for parameter in model.parameters()]
+
+    for one, other in zip(trained(False), trained(True), strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-6)

@@ -1,0 +1,231 @@
+"""The loop that samples: what a step is, that it resumes bit for bit, and what it keeps."""
+
+import os
+import signal
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from bnnlib.models import mlp
+from bnnlib.optim import SGHMC, SGLD, DivergedError, SpikeSlabGaussianLaplacePrior, annealed, polynomial
+from bnnlib.optim.samples import SampleStore
+from bnnlib.train.checkpoint import Checkpoint
+from bnnlib.train.fit import Callback
+from bnnlib.train.sample import sample
+
+ROWS = 50  # not a multiple of the batch, so that every epoch ends with a smaller one
+
+
+def data() -> tuple[torch.Tensor, torch.Tensor]:
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(ROWS, 6, generator=generator)
+    return x, (x[:, :3] @ torch.randn(3, 3, generator=generator)).argmax(dim=1)
+
+
+def network() -> nn.Module:
+    return mlp((6, 8, 3), generator=torch.Generator().manual_seed(1))
+
+
+class Stop(Exception):
+    pass
+
+
+class StopAt(Callback):
+    """Stands for kill -9: leaves at a step without any chance to save."""
+
+    def __init__(self, step: int | None) -> None:
+        self.step = step
+
+    def on_step(self, run) -> None:
+        if run.step == self.step:
+            raise Stop
+
+
+class EveryStep(Checkpoint):
+    """Due after every step, so that a run can be broken off anywhere."""
+
+    def due(self, seconds: float = 0.0) -> bool:
+        return True
+
+
+def jitter(x, generator):
+    return x + 0.1 * torch.randn(x.shape, generator=generator)
+
+
+def chain(checkpoint=None, stop=None, callbacks=(), scheme="baoab", epochs=5):
+    model = network()
+    prior = SpikeSlabGaussianLaplacePrior(
+        model, sparse=["0.weight"], spike_scale=0.5, slab_variance=1.0, step_size=polynomial(1, 5, 0.75)
+    )
+    store = SampleStore(max_samples=3)
+    run = sample(
+        model,
+        data(),
+        sampler=SGHMC(model.parameters(), 1e-4, scheme=scheme, generator=torch.Generator().manual_seed(2)),
+        prior=prior,
+        epochs=epochs,
+        batch_size=16,
+        burn_in=2,
+        thin=3,
+        store=store,
+        augment=jitter,
+        lr_schedule=polynomial(1e-3, 10, 0.5),
+        temperature_schedule=annealed(1.0, 1.01),
+        callbacks=[StopAt(stop), *callbacks],
+        generator=torch.Generator().manual_seed(3),
+        checkpoint=checkpoint,
+    )
+    return model, prior, store, run
+
+
+def assert_same(first, second):
+    assert first[3].history == second[3].history
+    for one, other in zip(first[:2], second[:2], strict=True):
+        states = [one.state_dict(), other.state_dict()]
+        flat = [{k: v for k, v in s.items() if isinstance(v, torch.Tensor)} for s in states]
+        assert flat[0] and all(torch.equal(flat[0][name], flat[1][name]) for name in flat[0])
+    assert all(torch.equal(first[1].rho[name], second[1].rho[name]) for name in first[1].rho)
+    assert first[2].offers == second[2].offers
+    for one, other in zip(first[2], second[2], strict=True):
+        assert all(torch.equal(one[name], other[name]) for name in one)
+
+
+@pytest.mark.parametrize("scheme", ["baoab", "euler"])
+@pytest.mark.parametrize("stop", [1, 6, 8, 13])  # first step, mid-epoch, last of an epoch, after the store was thinned
+def test_a_killed_chain_resumes_bit_for_bit(stop, scheme, tmp_path):
+    whole = chain(scheme=scheme)
+    checkpoint = EveryStep(tmp_path / "run.pt")
+    with pytest.raises(Stop):
+        chain(checkpoint, stop, scheme=scheme)
+    resumed = chain(checkpoint, scheme=scheme)
+    assert_same(whole, resumed)
+    assert resumed[3].step == 20
+    # offers come at steps 5, 8, 11, 14, 17, 20; the fourth finds the store full, which leaves numbers 2, 4 and 6
+    assert resumed[2].offers == [2, 4, 6] and resumed[1].steps == 20
+    assert all(torch.equal(value, resumed[2][-1][name]) for name, value in resumed[0].state_dict().items())
+
+
+def test_ctrl_c_saves_and_the_chain_goes_on(tmp_path):
+    class PressCtrlC(Callback):
+        def on_step(self, run) -> None:
+            if run.step == 6:
+                os.kill(os.getpid(), signal.SIGINT)
+
+    whole = chain(callbacks=[Callback()])
+    checkpoint = Checkpoint(tmp_path / "run.pt")  # due after a minute: only Ctrl-C writes it here
+    with pytest.raises(KeyboardInterrupt):
+        chain(checkpoint, callbacks=[PressCtrlC()])
+    assert checkpoint.load()["step"] == 6
+    assert_same(whole, chain(checkpoint, callbacks=[Callback()]))
+
+
+def test_a_checkpoint_of_a_chain_without_prior_is_refused(tmp_path):
+    checkpoint = EveryStep(tmp_path / "run.pt")
+    model = network()
+    settings = {"epochs": 1, "batch_size": 16, "checkpoint": checkpoint}
+    sample(model, data(), sampler=SGLD(model.parameters(), 1e-4), **settings)
+    with pytest.raises(ValueError, match="neither prior nor store"):
+        sample(model, data(), sampler=SGLD(model.parameters(), 1e-4), store=SampleStore(3), **settings)
+
+
+def test_a_step_is_gradient_then_prior_then_callbacks():
+    """Two full-batch steps against the same written out, in the order of Algorithm 1."""
+
+    class Prune(Callback):
+        def on_step(self, run) -> None:
+            with torch.no_grad():
+                weight = run.model[0].weight
+                weight[weight.abs() < 0.1] = 0.0
+
+    x, y = data()
+    x, models, priors = x.double(), [network().double() for _ in range(2)], []
+    samplers = [SGHMC(m.parameters(), 1e-3, generator=torch.Generator().manual_seed(2)) for m in models]
+    for model in models:
+        settings = {"spike_scale": 0.1, "slab_variance": 1.0, "step_size": 0.5, "weight_decay": 2.0}
+        priors.append(SpikeSlabGaussianLaplacePrior(model, sparse=["0.weight"], **settings))
+    order = torch.Generator().manual_seed(3)
+    sample(models[0], (x, y), sampler=samplers[0], prior=priors[0], epochs=2, batch_size=ROWS, num_data=80,
+           callbacks=[Prune()], generator=order)  # fmt: skip
+    for _ in range(2):
+        samplers[1].zero_grad()
+        (80 * F.cross_entropy(models[1](x), y) + priors[1].energy()).backward()
+        samplers[1].step()
+        priors[1].update()
+        with torch.no_grad():
+            models[1][0].weight[models[1][0].weight.abs() < 0.1] = 0.0
+    for a, b in zip(models[0].parameters(), models[1].parameters(), strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-9, atol=1e-12)  # the same double-precision sums in another order
+    torch.testing.assert_close(priors[0].rho["0.weight"], priors[1].rho["0.weight"], rtol=1e-9, atol=1e-12)
+    torch.testing.assert_close(priors[0].sigma, priors[1].sigma, rtol=1e-9, atol=1e-12)
+
+
+def test_regression_gives_the_prior_the_residuals_of_all_data():
+    x = data()[0]
+    y = x[:, :1] * 2.0
+    model = mlp((6, 8, 1), generator=torch.Generator().manual_seed(1))
+    seen = []
+
+    class Spy(SpikeSlabGaussianLaplacePrior):
+        def update(self, squared_error=None):
+            seen.append(float(squared_error))
+            super().update(squared_error)
+
+    prior = Spy(model, sparse=["*.weight"], spike_scale=0.5, slab_variance=1.0, step_size=0.1, likelihood="regression",
+                num_data=ROWS)  # fmt: skip
+    with torch.no_grad():
+        before = F.mse_loss(model(x), y, reduction="sum")
+    sampler = SGLD(model.parameters(), 1e-6)
+    sample(model, (x, y), sampler=sampler, prior=prior, epochs=1, batch_size=ROWS, loss=F.mse_loss)
+    assert seen == pytest.approx([float(before)], rel=1e-5)  # float32 sums in another order
+
+
+def test_the_history_has_step_size_and_temperature():
+    history = chain()[3].history
+    assert [set(row) for row in history] == [{"epoch", "nll", "learning_rate", "temperature"}] * 5
+    assert history[-1]["learning_rate"] == pytest.approx(polynomial(1e-3, 10, 0.5)(20))
+    assert history[-1]["temperature"] == pytest.approx(1.01**-20)
+
+
+@pytest.mark.parametrize("lr", [1e6, 1e30])
+def test_a_diverging_chain_names_the_step_size(lr):
+    model = network()
+    with pytest.raises(DivergedError, match=r"diverged at step size lr = 1e\+\d+, temperature 1.*Lower lr"):
+        sample(model, data(), sampler=SGLD(model.parameters(), lr), epochs=200, batch_size=16)
+
+
+def test_bfloat16_and_channels_last_reach_the_model():
+    seen = []
+
+    class Spy(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv, self.head = nn.Conv2d(2, 4, 3), nn.Linear(4, 3)
+
+        def forward(self, x):
+            hidden = self.conv(x)
+            seen.append((hidden.dtype, x.is_contiguous(memory_format=torch.channels_last)))
+            return self.head(hidden.mean(dim=(2, 3)))
+
+    model, x = Spy(), torch.randn(8, 2, 5, 5)
+    run = sample(model, (x, torch.randint(3, (8,))), sampler=SGHMC(model.parameters(), 1e-6), epochs=1, batch_size=4,
+                 autocast=torch.bfloat16, channels_last=True)  # fmt: skip
+    assert seen == [(torch.bfloat16, True)] * 2
+    assert run.step == 2 and model.conv.weight.dtype == torch.float32
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"epochs": 0}, "epochs"),
+        ({"thin": 0}, "thin"),
+        ({"burn_in": -1}, "burn_in"),
+        ({"num_data": 0}, "num_data"),
+        ({"temperature_schedule": lambda k: -1.0}, "temperature"),
+    ],
+)
+def test_bad_arguments_are_refused(change, message):
+    model = network()
+    with pytest.raises(ValueError, match=message):
+        sample(model, data(), sampler=SGLD(model.parameters(), 1e-4), **({"epochs": 1, "batch_size": 16} | change))

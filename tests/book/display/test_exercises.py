@@ -1,0 +1,118 @@
+"""Every exercise of the book: its solution passes, its stub fails, its foreseen mistakes are named."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from book.display import exercises
+from book.display.exercises.judge import judge
+from book.display.exercises.registry import KINDS, Exercise
+
+
+def run(source: str):
+    names = {"math": math, "np": np, "torch": torch}
+    exec(source, names)
+    return names["answer"]
+
+
+@pytest.fixture(params=exercises.ids())
+def exercise(request) -> Exercise:
+    return exercises.get(request.param)
+
+
+def test_the_solution_passes(exercise):
+    exercises.check(exercise.id, run(exercise.solution), strict=True)
+
+
+def test_the_stub_fails_and_is_seen_as_unanswered(exercise):
+    answer = run(exercise.stub)
+    verdict = judge(exercise, answer)
+    assert not verdict.right and not verdict.answered
+    with pytest.raises(AssertionError):
+        exercises.check(exercise.id, answer, strict=True)
+
+
+def test_the_solution_does_not_lean_on_what_it_is_compared_with(exercise):
+    assert "bnnlib" not in exercise.solution
+
+
+def test_every_foreseen_mistake_is_wrong_and_gets_its_own_words(exercise):
+    for wrong, message in exercise.mistakes.items():
+        verdict = judge(exercise, wrong())
+        assert not verdict.right
+        assert message in verdict.message, f"{exercise.id}: another hint came first: {verdict.message}"
+
+
+def test_there_is_a_hint(exercise):
+    assert exercise.hint and exercise.kind in KINDS
+
+
+def test_the_first_chapter_has_its_exercises():
+    assert exercises.ids("svbnn")[:3] == ["svbnn-1", "svbnn-2", "svbnn-3"]
+
+
+def test_the_divergence_is_the_one_computed_by_hand():
+    # 0.5 log 5 + 0.5 log(5/9) + 0.5 (log(sqrt 2 / 0.1) + 1.01/4 - 1/2), worked out on paper to four digits
+    assert float(exercises.get("svbnn-1").reference()) == pytest.approx(1.7117, abs=1e-4)
+
+
+def test_the_inclusion_probability_is_the_published_one():
+    # 1.658e-3 for 20-6-6-1 and n = 3000, given to four digits
+    assert exercises.get("svbnn-2").reference() == pytest.approx(1.658e-3, rel=1e-3)
+
+
+def test_references_of_the_sampling_chapter_are_those_worked_out_by_hand():
+    by_hand = {
+        "aeb-3": 1.25,  # 1 / (1 - 0.4 / 2)
+        "aeb-6": 1.9 / 9,
+        "aeb-7": 0.1 / 1.9,  # w / (2 - w)
+        "aeb-8": 10_932,  # 50 log(1/9) / log 0.99 = 10931.1
+        "aeb-9": math.sqrt(13 / 6),  # means 1, 5, 4, 2 with variance 10/3; every half has variance 2
+    }
+    # the references iterate or bisect in double precision
+    assert {name: exercises.get(name).reference() for name in by_hand} == pytest.approx(by_hand, rel=1e-9)
+    assert exercises.get("aeb-1").reference() == "a"
+
+
+def test_at_the_crossover_spike_and_slab_are_equally_probable():
+    w = exercises.get("aeb-2").reference()
+    laplace = math.exp(-w / 0.1) / 0.2
+    normal = math.exp(-(w**2) / 20) / math.sqrt(20 * math.pi)
+    assert laplace == pytest.approx(normal, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"), [("svbnn-11", "did you mean svbnn-1"), ("svb1", "did you mean"), ("xyz", "there are: aeb-1")]
+)
+def test_an_unknown_id_names_the_nearest(given, said):
+    with pytest.raises(LookupError, match=said):
+        exercises.get(given)
+    with pytest.raises(LookupError, match="no chapter has the prefix"):
+        exercises.ids("nope")
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"kind": "riddle"}, "kind='riddle' is unknown"),
+        ({"reference": 3.0}, "must be a function"),
+        ({"stub": "x = 1"}, "must both assign"),
+        ({"kind": "function"}, "needs `cases`"),
+        ({"kind": "choice"}, "at least two options"),
+        ({"tolerance": -1.0}, "negative"),
+    ],
+)
+def test_a_badly_made_exercise_is_refused(changes, said):
+    fields = {
+        "id": "svbnn-x",
+        "kind": "number",
+        "reference": lambda: 1.0,
+        "stub": "answer = ...",
+        "solution": "answer = 1",
+    }
+    with pytest.raises(ValueError, match=said):
+        Exercise(**{**fields, **changes})

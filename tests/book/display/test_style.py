@@ -1,0 +1,156 @@
+"""The theme keeps its promises: contrast, color vision, signals besides color, reproducible files."""
+
+from __future__ import annotations
+
+import itertools
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+from matplotlib import pyplot as plt
+
+from book import display
+from book.display import style
+
+mpl.use("agg")
+
+# Full color-vision deficiency after Machado, Oliveira and Fernandes (2009), on linear RGB.
+DEFICIENCIES = {
+    "normal": np.eye(3),
+    "protanopia": [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]],
+    "deuteranopia": [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]],
+    "tritanopia": [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.303900]],
+}
+
+
+@pytest.fixture(autouse=True)
+def _no_figure_left():
+    plt.close("all")
+    yield
+    plt.close("all")
+
+
+def linear(color: str) -> np.ndarray:
+    value = np.array(mpl.colors.to_rgb(color))
+    return np.where(value <= 0.04045, value / 12.92, ((value + 0.055) / 1.055) ** 2.4)
+
+
+def lab(rgb: np.ndarray) -> np.ndarray:
+    to_xyz = [[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]]
+    xyz = np.array(to_xyz) @ np.clip(rgb, 0, 1) / [0.9505, 1.0, 1.089]
+    f = np.where(xyz > 0.008856, np.cbrt(xyz), 7.787 * xyz + 16 / 116)
+    return np.array([116 * f[1] - 16, 500 * (f[0] - f[1]), 200 * (f[1] - f[2])])
+
+
+def least_distance(palette, matrix) -> float:
+    seen = [lab(np.array(matrix) @ linear(color)) for color in palette]
+    return min(np.linalg.norm(a - b) for a, b in itertools.combinations(seen, 2))
+
+
+@pytest.mark.parametrize("color", display.PALETTE)
+def test_every_color_stands_out_on_the_white_card(color):
+    luminance = linear(color) @ [0.2126, 0.7152, 0.0722]
+    assert 1.05 / (luminance + 0.05) >= 3.0  # WCAG 1.4.11, graphics
+
+
+@pytest.mark.parametrize("deficiency", DEFICIENCIES)
+def test_colors_stay_apart_for_everyone(deficiency):
+    # A Lab distance of 2.3 is just noticeable side by side; thin lines far apart need several times that.
+    assert least_distance(display.PALETTE, DEFICIENCIES[deficiency]) > 15
+
+
+def test_the_measure_sees_a_bad_palette():
+    """Red and green of equal lightness are the classic mistake: seen apart normally, not with deuteranopia."""
+    bad = ("#D03A2B", "#6B7A00")
+    assert least_distance(bad, DEFICIENCIES["normal"]) > 50
+    assert least_distance(bad, DEFICIENCIES["deuteranopia"]) < 15
+
+
+def test_lines_differ_in_style_and_marker_as_well_as_in_color():
+    fig, axes = display.figure()
+    lines = [axes.plot([0, 1], [i, i])[0] for i in range(len(display.PALETTE))]
+    for get in ("get_color", "get_marker"):
+        assert len({getattr(line, get)() for line in lines}) == len(lines)
+    assert len({str(line._dash_pattern) for line in lines}) == len(lines)
+    assert fig.get_size_inches()[0] == pytest.approx(5.6)
+
+
+def test_line_styles_follow_the_order_of_names():
+    styles = display.line_styles(["SVBNN", "VBNN"])
+    assert styles["SVBNN"] == {"label": "SVBNN", "color": display.PALETTE[0], "linestyle": "-", "marker": "o"}
+    assert display.line_styles(["SVBNN"], markers=False)["SVBNN"]["marker"] == "none"
+    with pytest.raises(ValueError, match="repeated"):
+        display.line_styles(["a", "a"])
+    with pytest.raises(ValueError, match="8 names given, 7 can be told apart"):
+        display.line_styles(list("abcdefgh"))
+
+
+@pytest.mark.parametrize("columns", [1, 2])
+def test_text_is_readable_on_a_phone(columns):
+    """360 CSS pixels less 44 of margins and card: tick labels of at least 7 px with two panels, 8 px with one."""
+    with display.style_context():
+        points = mpl.rcParams["xtick.labelsize"]
+    shown = points / 72 / style.PANEL_WIDTH[columns] * 316
+    assert shown >= {1: 8, 2: 7}[columns]
+
+
+def test_figure_refuses_four_columns():
+    with pytest.raises(ValueError, match="use 1, 2 or 3 columns"):
+        display.figure(4)
+
+
+def test_the_theme_ends_with_its_block_and_reaches_seaborn():
+    seaborn = pytest.importorskip("seaborn")
+    before = dict(mpl.rcParams)
+    with display.style_context():
+        assert [mpl.colors.to_hex(c).upper() for c in seaborn.color_palette()] == list(display.PALETTE)
+    assert dict(mpl.rcParams) == before
+
+
+def test_use_style_sets_everything_and_refuses_unknown_formats():
+    with mpl.rc_context():
+        display.use_style()
+        assert mpl.rcParams["svg.hashsalt"] == "bnnlib" and mpl.rcParams["font.size"] == style.FONT_SIZE
+        with pytest.raises(ValueError, match="'gif' is not known"):
+            display.use_style("gif")
+
+
+@pytest.mark.parametrize("kind", ["svg", "png"])
+def test_the_same_figure_gives_the_same_bytes(tmp_path, kind):
+    def file(name: str, height: float = 1.0) -> bytes:
+        fig, axes = display.figure(2)
+        axes[0].plot([0, 1], [0, height], label="a")
+        axes[0].legend()
+        axes[0].set_title("left")
+        display.panel_letters(axes)
+        display.annotate(axes[1], "here", (0.5, 0.5))
+        path = display.save(fig, tmp_path / f"{name}.{kind}")
+        plt.close(fig)
+        return path.read_bytes()
+
+    assert file("a") == file("b")
+    assert file("a") != file("c", height=2.0)
+
+
+def test_save_refuses_other_formats(tmp_path):
+    with pytest.raises(ValueError, match=r"does not end in \.png or \.svg"):
+        display.save(display.figure()[0], tmp_path / "x.jpg")
+
+
+def test_panel_letters_keep_titles_and_run_out_loudly():
+    _, axes = display.figure(2, 2)
+    axes[0, 0].set_title("error", loc="left")
+    display.panel_letters(axes)
+    assert [panel.get_title(loc="left") for panel in axes.flat][:2] == ["$\\mathbf{a}$  error", "$\\mathbf{b}$"]
+    with pytest.raises(ValueError, match="4 panels, 2 letters"):
+        display.panel_letters(axes, "ab")
+
+
+def test_dense_curves_keep_a_few_markers_that_do_not_coincide():
+    _, axes = display.figure()
+    for i in range(2):
+        axes.plot(np.arange(200), np.full(200, i))
+    axes.plot(range(5), range(5))
+    display.sparse_markers(axes)
+    first, second, short = (line.get_markevery() for line in axes.get_lines())
+    assert first[1] == second[1] == 25 and first[0] != second[0] and short is None

@@ -1,0 +1,293 @@
+"""Every rule for chapters passes a good notebook and catches its own kind of fault; then the real chapters."""
+
+from __future__ import annotations
+
+import copy
+import json
+
+import nbformat
+import pytest
+
+from book.editions import lint
+from book.editions.source import CHAPTERS, NOTEBOOK_METADATA, Chapter, canonical, load, mended
+
+TEXT = """\
+# A chapter
+
+The prior is {eq}`svbnn-prior`, and {numref}`fig-svbnn-idea` shows it.
+Its error is {glue:text}`svbnn-error`, see {numref}`fig-svbnn-move`.
+
+```{math}
+:label: svbnn-prior
+x = 1.5 \\% \\text{ error}. Then more.
+```
+"""
+EXERCISES = """\
+````{exercise} One
+:label: svbnn-ex-one
+
+Guess.
+
+```{hint}
+Think.
+```
+````
+
+```{solution-start} svbnn-ex-one
+```
+"""
+FIGURE = {
+    "mystnb": {
+        "figure": {"name": "fig-svbnn-idea", "caption": "The prior of one weight."},
+        "image": {"alt": "A tall bar at zero and a wide bell around it."},
+    }
+}
+CHECKS = "".join(f'exercises.check("svbnn-{i}", {i}, strict=True)\n' for i in (1, 2, 3))
+
+
+def markdown(name: str, text: str) -> dict:
+    return {"cell_type": "markdown", "id": name, "metadata": {}, "source": text}
+
+
+def code(name: str, text: str, **metadata) -> dict:
+    empty = {"execution_count": None, "outputs": []}
+    return {"cell_type": "code", "id": name, "metadata": metadata, "source": text, **empty}
+
+
+def explorer_metadata() -> dict:
+    return {"mystnb": {"figure": {"name": "fig-svbnn-move", "caption": "Move the slider."}}}
+
+
+def good() -> dict:
+    """A small notebook without a fault but its size."""
+    return {
+        "cells": [
+            markdown("svbnn-title", TEXT.strip()),
+            code("svbnn-parameters", 'PROFILE = "smoke"\nSEED = 0', tags=["parameters", "remove-cell"]),
+            code("svbnn-fig-idea", "svbnn.idea()", **copy.deepcopy(FIGURE)),
+            code("svbnn-fig-move", "explore(plot, controls, title='Move', alt=words)", **explorer_metadata()),
+            markdown("svbnn-exercises", EXERCISES.strip()),
+            code("svbnn-solution", CHECKS.strip()),
+        ],
+        "metadata": NOTEBOOK_METADATA,
+        "nbformat": 4,
+        "nbformat_minor": 5,
+    }
+
+
+CONTEXT = {"tested": {"svbnn-prior"}, "exercises": ["svbnn-1", "svbnn-2", "svbnn-3"]}
+
+
+def chapter(notebook: dict, **context) -> Chapter:
+    return Chapter(canonical(notebook), **{**CONTEXT, **context})
+
+
+def change(name: str, **changes):
+    """A function that alters one cell of a notebook."""
+
+    def altered(notebook: dict) -> dict:
+        next(cell for cell in notebook["cells"] if cell["id"] == name).update(changes)
+        return notebook
+
+    return altered
+
+
+def add(text: str, kind=markdown, name="svbnn-more", **metadata):
+    def altered(notebook: dict) -> dict:
+        notebook["cells"].append(kind(name, text, **metadata))
+        return notebook
+
+    return altered
+
+
+def without_figure(**changes):
+    """The figure cell with other figure or image settings."""
+    figure = {**FIGURE["mystnb"]["figure"], **changes.pop("figure", {})}
+    image = {**FIGURE["mystnb"]["image"], **changes.pop("image", {})}
+    return change("svbnn-fig-idea", metadata={"mystnb": {"figure": figure, "image": image}})
+
+
+def minor(notebook: dict) -> dict:
+    return {**notebook, "nbformat_minor": 4}
+
+
+def foreign_kernel(notebook: dict) -> dict:
+    return {**notebook, "metadata": {"kernelspec": {"name": "my-env"}}}
+
+
+def twice(notebook: dict) -> dict:
+    notebook["cells"].append(notebook["cells"][-1])
+    return notebook
+
+
+def parameters_late(notebook: dict) -> dict:
+    cells = notebook["cells"]
+    cells[1], cells[2] = cells[2], cells[1]
+    return notebook
+
+
+def exercises_text(old: str, new: str):
+    return change("svbnn-exercises", source=EXERCISES.strip().replace(old, new))
+
+
+FAULTS = [
+    ("canonical_file", minor, "nbformat 4.5"),
+    ("stripped", change("svbnn-fig-idea", outputs=[{"output_type": "stream"}]), "holds outputs"),
+    ("stripped", change("svbnn-fig-idea", execution_count=3), "execution count"),
+    ("stripped", change("svbnn-title", metadata={"collapsed": True}), "metadata ['collapsed']"),
+    ("stripped", foreign_kernel, "notebook's metadata must be"),
+    ("readable_ids", change("svbnn-solution", id="a1b2c3d4"), "must be words"),
+    ("readable_ids", change("svbnn-solution", id="svbnn-Solution"), "must be words"),
+    ("readable_ids", change("svbnn-solution", id="svbnn-3f9a"), "must be words"),
+    ("readable_ids", change("svbnn-title", id="X"), "prefix 'X'"),
+    ("readable_ids", twice, "used 2 times"),
+    ("parameters_cell", change("svbnn-parameters", metadata={}), "exactly one cell"),
+    ("parameters_cell", change("svbnn-parameters", metadata={"tags": ["parameters"]}), "tag remove-cell"),
+    ("parameters_cell", change("svbnn-parameters", source='PROFILE = "paper"\nSEED = 0'), "two lines"),
+    ("parameters_cell", parameters_late, "first code cell"),
+    ("known_tags", change("svbnn-solution", metadata={"tags": ["raises-exception"]}), "have no effect"),
+    ("one_sentence_per_line", add("One. Two."), "more than one sentence"),
+    ("one_sentence_per_line", add("- Item one. And more."), "more than one sentence"),
+    ("one_sentence_per_line", add("It ends with $x$. $y$ starts."), "more than one sentence"),
+    ("one_sentence_per_line", add("This goes\nover two lines."), "wrapped before: over two"),
+    ("figures_described", change("svbnn-fig-idea", metadata={}), "figure name ''"),
+    ("figures_described", without_figure(figure={"name": "fig-idea"}), "must be fig-svbnn-x"),
+    ("figures_described", without_figure(figure={"caption": "Idea."}), "needs a caption"),
+    ("figures_described", without_figure(image={"alt": "../_images/a1b2.png"}), "needs alt text"),
+    ("figures_described", without_figure(image={"alt": "The prior of one weight."}), "needs alt text"),
+    ("figures_described", change("svbnn-fig-move", source="explore(plot, controls, title='Move')"), "needs alt text"),
+    (
+        "figures_described",
+        change("svbnn-title", source=TEXT.replace("fig-svbnn-idea", "fig-svbnn-other")),
+        "no text refers",
+    ),
+    ("figures_described", add("explore(plot, c, alt=a)", code), "figure name ''"),
+    ("figures_described", add("x()", code, "svbnn-fig-again", **copy.deepcopy(FIGURE)), "used 2 times"),
+    ("pictures_described", add("![image.png](image.png)"), "say what is seen"),
+    ("pictures_described", add("![](image.png)"), "say what is seen"),
+    ("equations_labeled", add("```{math}\n:label: elbo\nx\n```"), "must start with svbnn-"),
+    ("equations_labeled", add("```{math}\n:label: svbnn-prior\nx\n```"), "used 2 times"),
+    ("equations_labeled", add("See {eq}`svbnn-gone`."), "refers to an equation without"),
+    ("equations_labeled", add("See {eq}`the bound <svbnn-gone>`."), "refers to an equation without"),
+    ("equations_tested", add("$$\nx\n$$ (svbnn-new)"), "svbnn-new has neither"),
+    ("no_typed_results", add("Our accuracy is 98.2."), "a typed result?"),
+    ("no_typed_results", add("The error falls by 12 %."), "a typed result?"),
+    ("no_typed_results", add("The RMSE is $1.21 \\pm 0.05$."), "a typed result?"),
+    ("no_typed_results", add("- It is 3 times faster."), "a typed result?"),
+    ("nothing_forbidden", add("%pip install torch", code), "installs"),
+    ("nothing_forbidden", add("open('/home/me/x')", code), "absolute path"),
+    ("nothing_forbidden", add("x = MNIST(root, download=True)", code), "downloads by itself"),
+    ("nothing_forbidden", add("from torchvision.datasets import MNIST", code), "downloads by itself"),
+    ("short_cells", add("x = 1\n" * 36, code), "36 lines of code"),
+    ("sizes", add("word"), "words; a chapter has 2,500 to 4,500"),
+    ("sizes", add("word"), "3 code cells"),
+    ("sizes", add("word"), "2 figures"),
+    ("sizes", add("word"), "1 labeled equations"),
+    ("sizes", add("word"), "1 exercises"),
+    ("exercises_complete", exercises_text(":label: svbnn-ex-one\n", ""), "needs a :label:"),
+    ("exercises_complete", exercises_text("{hint}", "{note}"), "needs a hint"),
+    ("exercises_complete", exercises_text("{solution-start} svbnn-ex-one", "{note}"), "needs a solution"),
+    ("exercises_complete", change("svbnn-solution", source=CHECKS.replace("svbnn-3", "svbnn-9")), "no such exercise"),
+    ("exercises_complete", change("svbnn-solution", source=CHECKS.replace(", strict=True", "")), "at least 3"),
+    (
+        "exercises_complete",
+        change("svbnn-solution", source=CHECKS.replace("svbnn-3", "svbnn-2")),
+        "svbnn-3 of the registry",
+    ),
+]
+
+
+@pytest.mark.parametrize("name", sorted(set(lint.RULES) - {"sizes"}))
+def test_a_good_notebook_passes(name):
+    assert lint.problems(chapter(good()), name) == []
+
+
+def test_sizes_pass_within_their_limits(monkeypatch):
+    limits = {
+        "words": (5, 30),
+        "code cells": (3, 3),
+        "figures": (2, 2),
+        "labeled equations": (1, 1),
+        "exercises": (1, 1),
+    }
+    monkeypatch.setattr(lint, "SIZES", limits)
+    assert lint.problems(chapter(good()), "sizes") == []
+
+
+@pytest.mark.parametrize(("name", "fault", "said"), FAULTS)
+def test_a_fault_is_caught(name, fault, said):
+    found = lint.problems(chapter(fault(good())), name)
+    assert any(said in problem for problem in found), found
+
+
+def test_every_rule_has_a_fault():
+    assert {name for name, _, _ in FAULTS} == set(lint.RULES)
+
+
+def test_the_median_counts_and_single_long_cells_do_not():
+    long = "x = 1\n" * 9
+    assert lint.problems(chapter(change("svbnn-fig-idea", source=long)(good())), "short_cells") == []
+    notebook = good()
+    for cell in notebook["cells"]:
+        if cell["cell_type"] == "code":
+            cell["source"] = long
+    assert "median" in lint.problems(chapter(notebook), "short_cells")[0]
+
+
+def test_an_excused_equation_needs_a_reason_and_an_equation():
+    def found(**context):
+        return lint.problems(chapter(good(), **context), "equations_tested")
+
+    assert found(tested=set(), excused={"svbnn-prior": "a definition, nothing to compute"}) == []
+    assert "neither" in found(tested=set(), excused={"svbnn-prior": "later"})[0]
+    assert "tested and excused" in found(excused={"svbnn-prior": "a definition, nothing to compute"})[0]
+    assert "UNTESTED names svbnn-gone" in found(excused={"svbnn-gone": "a definition of old"})[0]
+    assert found(excused={"aeb-other": "belongs to another chapter"}) == []
+
+
+def test_references_to_other_chapters_are_known():
+    notebook = add("See {eq}`aeb-bound`.")(good())
+    assert lint.problems(chapter(notebook, known={"aeb-bound"}), "equations_labeled") == []
+    assert lint.problems(chapter(notebook), "equations_labeled") != []
+
+
+def test_the_canonical_form_is_the_one_of_nbformat():
+    text = canonical(good())
+    assert nbformat.writes(nbformat.reads(text, as_version=4)).rstrip("\n") == text.rstrip("\n")
+    assert Chapter(json.dumps(good()), **CONTEXT).text != text
+    assert "not in canonical form" in lint.problems(Chapter(json.dumps(good()), **CONTEXT), "canonical_file")[0]
+
+
+def test_mending_repairs_form_and_leaves_content_alone():
+    notebook = add("One. Two.")(good())
+    notebook["cells"][2].update(outputs=[{"output_type": "stream"}], execution_count=4)
+    notebook["cells"][2]["metadata"]["scrolled"] = True
+    text = mended(json.dumps(notebook))
+    fixed = Chapter(text, **CONTEXT)
+    for name in ("canonical_file", "stripped", "one_sentence_per_line", "figures_described"):
+        assert lint.problems(fixed, name) == []
+    assert fixed.cells[-1]["source"] == ["One.\n", "Two."]
+    assert fixed.cells[2]["metadata"] == FIGURE and mended(text) == text
+
+
+def test_the_command_prints_problems_and_says_so_by_its_exit_code(tmp_path, capsys):
+    path = tmp_path / "00_small.ipynb"
+    path.write_text(json.dumps(add("One. Two.")(good())))
+    assert lint.main([str(path)]) == 1
+    before = capsys.readouterr().out
+    assert "one_sentence_per_line: cell svbnn-more" in before and "canonical_file" in before
+    lint.main(["--fix", str(path)])
+    after = capsys.readouterr().out
+    assert "one_sentence_per_line" not in after and "canonical_file" not in after and "problems in 1 notebooks" in after
+
+
+@pytest.mark.parametrize("name", lint.RULES)
+@pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem)
+def test_the_chapter_keeps_the_rule(path, name):
+    found = lint.problems(load(path), name)
+    assert not found, "\n".join(found)
+
+
+def test_no_two_chapters_share_a_prefix():
+    prefixes = [load(path).prefix for path in CHAPTERS]
+    assert len(set(prefixes)) == len(prefixes)

@@ -1,0 +1,71 @@
+"""The small experiments that the tests of the runner and of the command line share."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from book import studies
+from book.lab import catalog
+
+_HERE = Path(__file__).parent
+_TREE = _HERE.parents[2]
+
+
+class Tiny:
+    """The experiments of tiny_experiments.py, in a home of their own."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self.log = home / "tiny.log"
+
+    def started(self) -> Counter:
+        """How often each cell (or each step of a long cell) was started."""
+        return Counter(line.split()[0] for line in self._lines())
+
+    def processes(self) -> set[int]:
+        """The processes that computed something."""
+        return {int(line.split()[1]) for line in self._lines()}
+
+    def _lines(self) -> list[str]:
+        # a line without its end is still being written
+        text = self.log.read_text() if self.log.exists() else ""
+        return text[: text.rfind("\n") + 1].splitlines()
+
+    def result_text(self, name: str, profile: str = "smoke") -> str:
+        return (self.home / "results" / f"{name}.{profile}.json").read_text()
+
+    def rows_text(self, name: str, profile: str = "smoke") -> str:
+        """The rows as they stand in the file: equal text is equal bits."""
+        return self.result_text(name, profile).split('"rows": ')[1]
+
+    def start(self, *arguments: str) -> subprocess.Popen:
+        """The command line in a process (and a process group) of its own."""
+        command = [sys.executable, str(_HERE / "tiny_experiments.py"), *arguments]
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+        return subprocess.Popen(command, start_new_session=True, **pipes)
+
+    def call(self, *arguments: str) -> tuple[int, str, str]:
+        """Exit code, standard output and standard error of one command."""
+        process = self.start(*arguments)
+        out, err = process.communicate(timeout=300)
+        return process.returncode, out, err
+
+
+@pytest.fixture
+def tiny(tmp_path, monkeypatch) -> Tiny:
+    """The small experiments in place of the book's, importable by worker processes too."""
+    path = os.pathsep.join(filter(None, [str(_TREE), str(_HERE), os.environ.get("PYTHONPATH")]))
+    monkeypatch.setenv("PYTHONPATH", path)
+    monkeypatch.setenv("BNNLIB_HOME", str(tmp_path))
+    monkeypatch.setenv("TINY_LOG", str(tmp_path / "tiny.log"))
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    monkeypatch.syspath_prepend(str(_HERE))
+    monkeypatch.setattr(studies, "all", list)
+    monkeypatch.setattr(catalog, "_OTHERS", ["tiny_experiments"])
+    return Tiny(tmp_path)

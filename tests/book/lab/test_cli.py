@@ -1,0 +1,101 @@
+"""The command line: what scripts read from it, and how it fails."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from book.__main__ import main
+
+
+@pytest.fixture
+def cli(tiny, capsys, monkeypatch):
+    monkeypatch.setattr("signal.signal", lambda *_: None)  # the handler of this process stays pytest's
+
+    def call(*arguments: str) -> tuple[int, str, str]:
+        capsys.readouterr()
+        try:
+            code = main(list(arguments))
+        except SystemExit as stop:  # argparse
+            code = stop.code
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    return call
+
+
+def test_list_as_json_and_as_text(cli):
+    assert cli("run", "tiny-good", "--only", "a")[0] == 0
+    assert cli("run", "tiny-arrays")[0] == 0
+    code, out, _ = cli("list", "--json")
+    rows = json.loads(out)
+    assert code == 0 and all(list(row) == ["name", "paper", "profiles", "done"] for row in rows)
+    by_name = {row["name"]: row for row in rows}
+    assert by_name["tiny-good"] == {"name": "tiny-good", "paper": "002", "profiles": ["smoke", "book"], "done": []}
+    assert by_name["tiny-arrays"]["done"] == ["smoke"]
+    code, out, _ = cli("list")
+    assert code == 0 and "smoke 1/4, book -" in out and "tiny-good for tests" in out
+
+
+def test_run_prints_its_progress_on_standard_error_only(cli):
+    code, out, err = cli("run", "tiny-good")
+    assert (code, out) == (0, "")
+    assert "[4/4] d SVBNN [0-1]" in err and "stored tiny-good.smoke.json: 4 cells done" in err
+
+
+def test_a_failed_cell_is_exit_code_1_and_the_others_go_on(cli, tiny):
+    code, _, err = cli("run", "tiny-failing")
+    assert code == 1
+    assert "failed: FloatingPointError: the loss is NaN at step 3" in err and "failed: rmse_test is NaN" in err
+    assert set(tiny.started()) == {"fine", "raises", "returns"}
+
+
+def test_devices_that_compute_a_cell_together_are_one_option(cli, tiny):
+    assert cli("run", "tiny-together", "--device", "cpu", "--devices", "3")[0] == 0
+    text = tiny.result_text("tiny-together")
+    assert [row["value"] for row in json.loads(text)["rows"]] == [3.0, 3.0]
+    assert json.loads(text)["provenance"]["command"].endswith("--device cpu --devices 3")
+
+
+def test_table_as_json_has_exactly_the_promised_keys(cli):
+    cli("run", "tiny-good")
+    code, out, _ = cli("table", "tiny-good", "--json")
+    rows = json.loads(out, parse_constant=pytest.fail)
+    keys = ["setting", "method", "metric", "published", "mean", "se", "n", "profile", "verdict", "note"]
+    assert code == 0 and len(rows) == 4 and all(list(row) == keys for row in rows)
+    assert rows[0]["published"] is None and rows[0]["n"] == 2 and rows[0]["profile"] == "smoke"
+    code, out, _ = cli("table", "tiny-good")
+    assert code == 0 and "test RMSE" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("run", "tiny-goood"), "unknown experiment 'tiny-goood'. Did you mean 'tiny-good'"),
+        (("run", "tiny-good", "--profile", "boook"), "unknown profile 'boook'. Did you mean 'book'"),
+        (("run", "tiny-good", "--backend", "dusk"), "unknown backend 'dusk'. Did you mean 'dask'"),
+        (("table", "tiny-goood", "--json"), "Did you mean 'tiny-good'"),
+        (("table", "tiny-good", "--profile", "smoek"), "Did you mean 'smoke'"),
+        (("run", "tiny-good", "--jobs", "many"), "invalid int value"),
+        (("run", "tiny-good", "--devices", "2"), "must be 1, or more with one job of: tiny-together"),
+        (("run", "tiny-together", "--devices", "0"), "devices=0, but it must be 1"),
+        (("run", "tiny-together", "--devices", "2", "--jobs", "2"), "more with one job"),
+        ((), "required: COMMAND"),
+    ],
+)
+def test_wrong_usage_is_exit_code_2_with_a_hint_and_an_empty_standard_output(cli, arguments, message):
+    code, out, err = cli(*arguments)
+    assert (code, out) == (2, "")
+    assert message in err
+
+
+@pytest.mark.slow
+def test_the_command_line_in_a_process_of_its_own(tiny):
+    code, out, err = tiny.call("list", "--json")
+    assert code == 0, err
+    assert {row["name"] for row in json.loads(out)} >= {"tiny-good", "tiny-long"}
+    code, out, err = tiny.call("run", "tiny-good", "--only", "c")
+    assert (code, out) == (0, ""), err
+    code, out, err = tiny.call("run", "nothing")
+    assert (code, out) == (2, "") and "Available: tiny-good" in err

@@ -1,0 +1,249 @@
+"""Caching, merging, failures and provenance of a run in this process."""
+
+from __future__ import annotations
+
+import errno
+import json
+import math
+import os
+import resource
+import socket
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from bnnlib._files import StoreError
+from book import lab
+from book.lab import ExperimentError, load_arrays, load_result, runner
+from book.lab.cells import Cell
+from book.lab.worker import Task, cell_key
+
+
+def test_a_second_run_computes_nothing_and_leaves_the_file(tiny, capsys):
+    lab.run("tiny-good")
+    path = tiny.home / "results" / "tiny-good.smoke.json"
+    before = path.stat().st_mtime_ns
+    lab.run("tiny-good")
+    assert path.stat().st_mtime_ns == before
+    assert tiny.started() == {"a": 1, "b": 1, "c": 1, "d": 1}
+    assert "4 of 4 chosen ones in the cache" in capsys.readouterr().err
+
+
+def test_runs_with_only_merge_into_one_result_and_count_all_minutes(tiny):
+    first = lab.run("tiny-good", only="b SVBNN")
+    assert first["provenance"]["cells"] == {"total": 4, "done": 1, "failed": 0}
+    second = lab.run("tiny-good", only="d")
+    assert [row["setting"] for row in second["rows"]] == ["b", "b", "d", "d"]
+    whole = lab.run("tiny-good")
+    assert [row["setting"] for row in whole["rows"]] == list("aabbccdd")
+    assert tiny.started() == {"a": 1, "b": 1, "c": 1, "d": 1}
+    entries = [json.loads(path.read_text()) for path in tiny.home.glob("cache/runs/tiny-good/*.json")]
+    assert whole["provenance"]["minutes"] == round(sum(entry["seconds"] for entry in entries) / 60, 3)
+    stored = load_result("tiny-good", "smoke")
+    assert stored["rows"] == whole["rows"] and stored["provenance"] == whole["provenance"]
+
+
+def test_cells_that_another_run_finishes_meanwhile_are_merged_too(tiny, monkeypatch):
+    progress = runner._progress
+
+    def other_run_first(outcomes, total):
+        monkeypatch.setattr(runner, "_progress", progress)
+        lab.run("tiny-good", only="b SVBNN")
+        yield from progress(outcomes, total)
+
+    monkeypatch.setattr(runner, "_progress", other_run_first)
+    merged = lab.run("tiny-good", only="d")
+    assert [row["setting"] for row in merged["rows"]] == ["b", "b", "d", "d"]
+
+
+def test_rows_do_not_depend_on_what_ran_before(tiny):
+    alone = lab.run("tiny-good", only="c")["rows"]
+    for path in tiny.home.glob("cache/runs/tiny-good/*"):
+        path.unlink()
+    everything = lab.run("tiny-good")["rows"]
+    assert [row for row in everything if row["setting"] == "c"] == alone
+
+
+def test_the_caller_keeps_its_threads_and_its_random_numbers(tiny):
+    threads = torch.get_num_threads()
+    torch.manual_seed(5)
+    expected = torch.rand(3)
+    torch.manual_seed(5)
+    lab.run("tiny-good", threads=1)
+    assert torch.get_num_threads() == threads
+    assert torch.equal(torch.rand(3), expected)
+
+
+def test_an_unfinished_result_never_replaces_a_fuller_one(tiny, capsys):
+    lab.run("tiny-good")
+    before = tiny.result_text("tiny-good")
+    for path in tiny.home.glob("cache/runs/tiny-good/*"):  # as in a fresh clone: results are there, the cache is not
+        path.unlink()
+    lab.run("tiny-good", only="a")
+    assert tiny.result_text("tiny-good") == before
+    assert "the stored one stays until the new one is complete" in capsys.readouterr().err
+
+
+def test_failures_stay_in_the_table_and_are_tried_again(tiny, monkeypatch):
+    result = lab.run("tiny-failing")
+    failed = {(row["setting"], row["replicate"]): row for row in result["rows"] if row["metric"] == "error"}
+    # a cell that raises fails for all its replicates, a NaN only for the replicate that has it
+    assert set(failed) == {("raises", 0), ("raises", 1), ("returns", 1)}
+    assert failed["raises", 0]["note"] == "FloatingPointError: the loss is NaN at step 3; lower the learning rate"
+    assert failed["returns", 1]["note"] == "rmse_test is NaN"
+    assert all(math.isnan(row["value"]) for row in failed.values())
+    assert sum(row["metric"] == "rmse_test" for row in result["rows"]) == 3
+    assert result["provenance"]["cells"] == {"total": 3, "done": 2, "failed": 1}
+    assert json.loads(tiny.result_text("tiny-failing"), parse_constant=pytest.fail)["rows"]  # strict JSON: no NaN token
+
+    monkeypatch.setenv("TINY_MENDED", "1")
+    mended = lab.run("tiny-failing")
+    assert tiny.started() == {"fine": 1, "raises": 2, "returns": 1}
+    assert mended["provenance"]["cells"]["failed"] == 0
+    assert not list(tiny.home.glob("cache/runs/*/*.failed.json"))
+
+
+def test_another_run_keeps_the_failed_rows_of_cells_it_does_not_choose(tiny):
+    lab.run("tiny-failing", only="raises")
+    result = lab.run("tiny-failing", only="fine")
+    assert {row["setting"] for row in result["rows"] if row["metric"] == "error"} == {"raises"}
+
+
+def test_provenance_says_where_the_rows_come_from_and_names_nobody(tiny):
+    about = lab.run("tiny-good", "book", only="a")["provenance"]
+    assert about["seeds"] == {"replicates": [0, 1, 2], "seed": [3]}
+    assert about["command"] == 'python -m book run tiny-good --profile book --device auto --only "a"'
+    assert about["versions"]["torch"] == torch.__version__
+    assert about["machine"]["cores"] == os.cpu_count() and about["machine"]["cpu"]
+    assert about["device"].startswith(("cpu", "NVIDIA"))
+    assert about["minutes"] >= 0 and about["wall_minutes"] >= 0
+    assert set(about) >= {"commit", "dirty", "data", "code", "cells"}
+    text = tiny.result_text("tiny-good", "book")
+    for private in (socket.gethostname(), str(tiny.home), os.path.expanduser("~") + "/", os.getcwd()):
+        assert private not in text
+
+
+def test_data_sets_are_fetched_before_the_first_cell_and_named_in_the_provenance(tiny, monkeypatch):
+    from bnnlib import datasets
+
+    calls = []
+    monkeypatch.setattr(datasets, "available", lambda name: bool(calls))
+    monkeypatch.setattr(datasets, "fetch", lambda name: calls.append((name, sum(tiny.started().values()))))
+    monkeypatch.setattr(datasets, "fingerprint", lambda name: f"sha256 of {name}")
+    about = lab.run("tiny-data")["provenance"]
+    assert calls == [("small-set", 0)]
+    assert about["data"] == {"small-set": "sha256 of small-set"}
+
+
+def test_arrays_lie_beside_the_result(tiny):
+    lab.run("tiny-arrays")
+    arrays = load_arrays("tiny-arrays", "smoke")
+    assert set(arrays) == {("a", "SVBNN", 0, "curve"), ("b", "SVBNN", 0, "curve")}
+    assert arrays["a", "SVBNN", 0, "curve"].tolist() == [0.0, 1.0, 2.0]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "message"),
+    [
+        (("tiny-godo",), {}, r"unknown experiment 'tiny-godo'\. Did you mean 'tiny-good'"),
+        (("tiny-good", "smok"), {}, r"unknown profile 'smok'\. Did you mean 'smoke'"),
+        (("tiny-good", "paper"), {}, r"no profile 'paper': not run: no GPU"),
+        (("tiny-good",), {"backend": "lokey"}, r"unknown backend 'lokey'\. Did you mean 'loky'"),
+        (("tiny-good",), {"device": "gpu"}, r"device 'gpu' cannot be used .*give auto, cpu or cuda"),
+        (("tiny-good",), {"only": "zebra"}, r"no cell matches --only 'zebra'\. Cells: a SVBNN \[0-1\]"),
+        (("tiny-good",), {"jobs": 0}, r"both must be at least 1"),
+    ],
+)
+def test_wrong_requests_say_what_is_allowed(tiny, arguments, options, message):
+    with pytest.raises(ExperimentError, match=message):
+        lab.run(*arguments, **options)
+    assert not tiny.started()
+
+
+def test_overlapping_cells_and_params_that_are_not_json_are_refused(tiny, monkeypatch):
+    profiles = lab.get("tiny-good").profiles
+    monkeypatch.setitem(profiles, "smoke", lambda: [Cell("a", "SVBNN", (0, 1)), Cell("a", "SVBNN", (1, 2))])
+    with pytest.raises(ExperimentError, match="overlaps another cell"):
+        lab.run("tiny-good")
+    monkeypatch.setitem(profiles, "smoke", lambda: [Cell("a", "SVBNN", (0,), {"seed": torch.tensor(3)})])
+    with pytest.raises(ExperimentError, match="cannot be written as JSON"):
+        lab.run("tiny-good")
+
+
+def test_the_key_depends_on_settings_and_code():
+    cell = Cell("a", "SVBNN", (0, 1), {"epochs": 3})
+    same = Cell("a", "SVBNN", (0, 1), {"epochs": 3})
+    others = [
+        Cell("b", "SVBNN", (0, 1), {"epochs": 3}),
+        Cell("a", "VBNN", (0, 1), {"epochs": 3}),
+        Cell("a", "SVBNN", (0, 2), {"epochs": 3}),
+        Cell("a", "SVBNN", (0, 1), {"epochs": 4}),
+    ]
+    assert cell_key(cell, "x") == cell_key(same, "x") != cell_key(cell, "y")
+    assert len({cell_key(one, "x") for one in [cell, *others]}) == 5
+
+
+def test_several_gpus_are_dealt_out_in_turn(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    from book.lab.pools import _spread
+
+    assert [_spread("cuda", slot) for slot in range(3)] == ["cuda:0", "cuda:1", "cuda:0"]
+    assert _spread("cpu", 1) == "cpu" and _spread("cuda:1", 0) == "cuda:1"
+    assert Task("m", "e", Cell("a", "b", (0,)), "k", "f", "cuda", 1).on("cuda:1").device == "cuda:1"
+
+
+def test_a_full_disk_keeps_finished_cells_and_the_earlier_result(tiny, monkeypatch):
+    lab.run("tiny-good")
+    before = tiny.result_text("tiny-good")
+    for path in tiny.home.glob("cache/runs/tiny-good/*"):
+        path.unlink()
+    replaced = []
+    replace = os.replace
+
+    def full_after_two(source, target):
+        if len(replaced) == 2:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        replaced.append(target)
+        replace(source, target)
+
+    monkeypatch.setattr(os, "replace", full_after_two)
+    with pytest.raises(StoreError, match=r"the disk is full\. What was stored before is untouched"):
+        lab.run("tiny-good")
+    monkeypatch.setattr(os, "replace", replace)
+    assert tiny.result_text("tiny-good") == before
+    assert not list(tiny.home.glob("**/*.tmp"))
+    lab.run("tiny-good")
+    assert tiny.started() == {"a": 2, "b": 2, "c": 3, "d": 2}  # a and b were kept, c could not be written
+
+
+def test_a_file_size_limit_of_the_system_is_met_in_the_same_way(tiny):
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
+
+    code = "from book.lab import catalog; catalog.modules = lambda: ['tiny_experiments'];"
+    code += "from book.__main__ import main; raise SystemExit(main(['run', 'tiny-arrays']))"
+    command = [sys.executable, "-B", "-c", code]  # a real refusal by the kernel, no patched function
+    done = subprocess.run(command, preexec_fn=limit, capture_output=True, text=True, timeout=60, cwd=tiny.home)
+    assert done.returncode == 1, done.stderr
+    assert "the disk is full. What was stored before is untouched" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not list(tiny.home.glob("**/*.tmp")) and not list(tiny.home.glob("results/*"))
+
+
+def test_done_cells_counts_from_the_stored_result(tiny):
+    assert runner.done_cells("tiny-good", "smoke") == (0, 0)
+    lab.run("tiny-good", only="a")
+    assert runner.done_cells("tiny-good", "smoke") == (1, 4)
+
+
+def test_half_written_files_of_killed_processes_are_tidied_when_they_are_old(tiny):
+    lab.run("tiny-good", only="a")
+    folder = tiny.home / "cache" / "runs" / "tiny-good"
+    old, new = folder / ".x.json.1.tmp", folder / ".y.json.2.tmp"
+    for path in (old, new):
+        path.write_text("half")
+    os.utime(old, (0, 0))
+    lab.run("tiny-good", only="a")
+    assert new.exists() and not old.exists()

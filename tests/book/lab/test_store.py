@@ -1,0 +1,170 @@
+"""A stored result survives whatever happens while another is written."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import subprocess
+
+import numpy as np
+import pytest
+
+from bnnlib._files import write_atomic
+from book import lab
+from book.lab.store import ARRAYS_LIMIT
+
+
+def _result(profile="smoke", done=2, total=2, value=1.25):
+    row = {"setting": "a", "method": "SVBNN", "replicate": 0, "metric": "rmse_test", "value": value}
+    cells = {"total": total, "done": done, "failed": 0}
+    return {"experiment": "x", "profile": profile, "provenance": {"cells": cells}, "rows": [row]}
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    monkeypatch.setenv("BNNLIB_HOME", str(tmp_path))
+    return tmp_path
+
+
+def test_numbers_come_back_bit_for_bit_and_the_file_is_strict_json(home):
+    values = [0.1 + 0.2, 1e-320, -0.0, float("nan"), float("inf"), float("-inf"), np.float32(0.1)]
+    result = _result()
+    result["rows"] = [{**result["rows"][0], "replicate": i, "value": value} for i, value in enumerate(values)]
+    path = lab.save_result(result)
+    json.loads(path.read_text(), parse_constant=pytest.fail)
+    loaded = [row["value"] for row in lab.load_result("x", "smoke")["rows"]]
+    assert [float(a).hex() for a in loaded] == [float(b).hex() for b in values]
+
+
+def test_one_line_a_row(home):
+    text = lab.save_result(_result()).read_text()
+    assert '{"setting": "a", "method": "SVBNN", "replicate": 0, "metric": "rmse_test", "value": 1.25}\n' in text
+    assert text.endswith("}\n")
+
+
+def test_the_best_complete_profile_is_taken(home):
+    lab.save_result(_result("smoke"))
+    assert lab.load_result("x")["profile"] == "smoke"
+    lab.save_result(_result("book"))
+    lab.save_result(_result("paper", done=1))
+    assert lab.load_result("x")["profile"] == "book"
+    assert lab.load_result("x", "paper")["profile"] == "paper"
+    lab.save_result(_result("paper"))
+    assert lab.load_result("x")["profile"] == "paper"
+
+
+def test_what_is_not_stored_says_how_to_make_it(home):
+    with pytest.raises(lab.StoreError, match="python -m book run x --profile book"):
+        lab.load_result("x")
+    with pytest.raises(lab.StoreError, match="python -m book run x --profile paper"):
+        lab.load_result("x", "paper")
+
+
+@pytest.mark.parametrize("text", ["", '{"rows": [', '{"rows": []}', "[]"])
+def test_a_damaged_file_is_an_error_with_a_way_out(home, text):
+    lab.save_result(_result()).write_text(text)
+    with pytest.raises(lab.StoreError, match=r"not a readable result .*git checkout"):
+        lab.load_result("x")
+
+
+@pytest.mark.parametrize("function", ["fsync", "replace", "write"])
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
+def test_a_full_disk_leaves_the_old_result_untouched(home, monkeypatch, function, number):
+    path = lab.save_result(_result())
+    before = path.read_bytes()
+
+    def full(*_):
+        raise OSError(number, os.strerror(number))
+
+    if function == "write":  # the file object of fdopen writes through a raw file, not through os.write
+        opened = os.fdopen
+
+        def fdopen(handle, mode):
+            file = opened(handle, mode, buffering=0)
+
+            class Full:
+                write = staticmethod(full)
+                __enter__ = staticmethod(lambda: Full)
+                __exit__ = staticmethod(lambda *_: file.close())
+
+            return Full()
+
+        monkeypatch.setattr(os, "fdopen", fdopen)
+    else:
+        monkeypatch.setattr(os, function, full)
+    with pytest.raises(lab.StoreError, match=r"the disk is full\. What was stored before is untouched") as caught:
+        lab.save_result(_result(value=2.0))
+    assert "give the same command again" in str(caught.value)
+    assert path.read_bytes() == before
+    assert [one.name for one in path.parent.iterdir()] == [path.name]
+
+
+def test_a_really_full_disk(home, monkeypatch):
+    """A file system of 64 kB; needs the right to mount one."""
+    disk = home / "disk"
+    disk.mkdir()
+    made = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(disk)], capture_output=True)
+    if made.returncode != 0:
+        pytest.skip("this user may not mount a small file system; the limit on file sizes is tested with the runner")
+    try:
+        monkeypatch.setenv("BNNLIB_HOME", str(disk))
+        path = lab.save_result(_result())
+        before = path.read_bytes()
+        large = _result()
+        large["rows"] = large["rows"] * 2000
+        with pytest.raises(lab.StoreError, match="the disk is full"):
+            lab.save_result(large)
+        assert path.read_bytes() == before
+        assert [one.name for one in path.parent.iterdir()] == [path.name]
+    finally:
+        subprocess.run(["umount", str(disk)], check=True)
+
+
+def test_a_folder_that_cannot_be_made_is_named(home):
+    (home / "results").write_text("a file where the folder should be")
+    with pytest.raises(lab.StoreError, match="could not be written to the folder 'results'"):
+        lab.save_result(_result())
+
+
+def test_an_interrupt_while_writing_leaves_no_trace(home, monkeypatch):
+    path = lab.save_result(_result())
+    before = path.read_bytes()
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "fsync", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        lab.save_result(_result(value=2.0))
+    assert path.read_bytes() == before
+    assert [one.name for one in path.parent.iterdir()] == [path.name]
+
+
+def test_arrays_come_back_and_large_ones_are_refused(home):
+    arrays = {"1b/lambda=0.1|SVBNN|0|curve": np.arange(4.0), "b|VD|3|curve": np.eye(2)}
+    lab.save_result(_result(), arrays)
+    loaded = lab.load_arrays("x", "smoke")
+    assert set(loaded) == {("1b/lambda=0.1", "SVBNN", 0, "curve"), ("b", "VD", 3, "curve")}
+    assert np.array_equal(loaded["b", "VD", 3, "curve"], np.eye(2))
+    assert lab.load_arrays("x", "book") == {}
+    noise = np.random.default_rng(0).normal(size=ARRAYS_LIMIT // 8 + 1000)
+    with pytest.raises(lab.StoreError, match="at most 200,000 may lie beside a result"):
+        lab.save_result(_result(value=2.0), {"a|b|0|noise": noise})
+    assert lab.load_result("x")["rows"][0]["value"] == 1.25
+
+
+def test_methods_and_array_names_may_have_bars(home):
+    lab.save_result(_result(), {"a|BN|2|SBN|draws": np.arange(2.0), "a|sBNN by |m||0|inclusion_cdf": np.arange(3.0)})
+    loaded = lab.load_arrays("x", "smoke")
+    assert set(loaded) == {("a", "BN", 2, "SBN|draws"), ("a", "sBNN by |m|", 0, "inclusion_cdf")}
+
+
+def test_a_result_without_its_parts_is_refused(home):
+    with pytest.raises(ValueError, match="missing: \\['provenance'\\]"):
+        lab.save_result({"experiment": "x", "profile": "smoke", "rows": []})
+
+
+def test_written_files_can_be_read_by_others(home):
+    write_atomic(home / "one", b"text")
+    assert (home / "one").stat().st_mode & 0o777 == 0o644

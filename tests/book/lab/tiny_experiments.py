@@ -1,0 +1,125 @@
+"""Small experiments that behave badly on purpose; run as a script, the command line with only these.
+
+Every cell appends a line to $TINY_LOG when it starts, so that a test can count what was computed and where.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+import torch
+
+from book.lab.cells import Cell, CellResult, Experiment
+
+
+def _log(text: str) -> None:
+    with open(os.environ["TINY_LOG"], "a") as file:
+        file.write(f"{text} {os.getpid()}\n")
+
+
+def _row(cell: Cell, replicate: int, value: float, metric: str = "rmse_test") -> dict:
+    where = {"setting": cell.setting, "method": cell.method, "replicate": replicate}
+    return {**where, "metric": metric, "value": value}
+
+
+def _train(replicate: int) -> float:
+    # the layer's first weights come from the global generator, the sums of 256 x 256 products from torch's threads:
+    # both differ between backends unless the worker fixes them
+    generator = torch.Generator().manual_seed(replicate)
+    x, layer = torch.randn(256, 256, generator=generator), torch.nn.Linear(256, 256)
+    optimizer = torch.optim.Adam(layer.parameters(), lr=0.01)
+    for _ in range(5):
+        optimizer.zero_grad()
+        loss = (layer(x) - x.flip(1)).square().mean()
+        loss.backward()
+        optimizer.step()
+    return loss.item()
+
+
+def good_cell(cell, device, checkpoint):
+    _log(cell.setting)
+    time.sleep(cell.params.get("seconds", 0.0))
+    return CellResult([_row(cell, replicate, _train(replicate)) for replicate in cell.replicates])
+
+
+def array_cell(cell, device, checkpoint):
+    _log(cell.setting)
+    return CellResult([_row(cell, r, 1.0) for r in cell.replicates], {"curve": torch.arange(3.0).numpy()})
+
+
+def killed_cell(cell, device, checkpoint):
+    """Setting b waits to be killed the first time that it runs, after it wrote its process number."""
+    _log(cell.setting)
+    mark = Path(os.environ["TINY_LOG"]).with_suffix(".pid")
+    if cell.setting == "b" and not mark.exists():
+        mark.with_suffix(".writing").write_text(str(os.getpid()))
+        mark.with_suffix(".writing").rename(mark)
+        time.sleep(600)
+    return CellResult([_row(cell, replicate, _train(replicate)) for replicate in cell.replicates])
+
+
+def dying_cell(cell, device, checkpoint):
+    _log(cell.setting)
+    if cell.setting == "b":
+        os.kill(os.getpid(), signal.SIGKILL)
+    return CellResult([_row(cell, replicate, 1.0) for replicate in cell.replicates])
+
+
+def failing_cell(cell, device, checkpoint):
+    _log(cell.setting)
+    if cell.setting == "raises" and not os.environ.get("TINY_MENDED"):
+        raise FloatingPointError("the loss is NaN at step 3; lower the learning rate")
+    bad = float("nan") if cell.setting == "returns" else 1.0
+    return CellResult([_row(cell, r, bad if r == 1 else 1.0) for r in cell.replicates])
+
+
+def long_cell(cell, device, checkpoint):
+    """A random walk of 24 slow steps that saves after each one and goes on from there."""
+    state = checkpoint.load() or {"step": 0, "at": 0.0, "generator": None}
+    generator = torch.Generator().manual_seed(cell.replicates[0])
+    if state["generator"] is not None:
+        generator.set_state(state["generator"])
+    at = state["at"]
+    for step in range(state["step"], 24):
+        _log(f"{cell.setting}:{step}")
+        at += torch.randn((), generator=generator).item()
+        time.sleep(0.05)
+        checkpoint.save({"step": step + 1, "at": at, "generator": generator.get_state()})
+    return CellResult([_row(cell, cell.replicates[0], at)])
+
+
+def together_cell(cell, device, checkpoint, devices=1):
+    _log(cell.setting)
+    return CellResult([_row(cell, replicate, float(devices)) for replicate in cell.replicates])
+
+
+def _cells(settings: str, replicates: tuple[int, ...] = (0, 1), **params):
+    return lambda: [Cell(setting, "SVBNN", replicates, params) for setting in settings.split()]
+
+
+def _experiment(name: str, run_cell, settings: str, **more) -> Experiment:
+    options = {"profiles": {"smoke": _cells(settings), "book": _cells(settings, (0, 1, 2), seed=3)}, **more}
+    return Experiment(name=name, paper="002", summary=f"{name} for tests", run_cell=run_cell, **options)
+
+
+EXPERIMENTS = [
+    _experiment("tiny-good", good_cell, "a b c d", unavailable={"paper": "not run: no GPU"}),
+    _experiment("tiny-arrays", array_cell, "a b"),
+    _experiment("tiny-killed", killed_cell, "a b c d"),
+    _experiment("tiny-dying", dying_cell, "a b c d"),
+    _experiment("tiny-failing", failing_cell, "fine raises returns"),
+    _experiment("tiny-long", long_cell, "a b c", profiles={"smoke": _cells("a b c", (0,))}),
+    _experiment("tiny-data", good_cell, "a", data=("small-set",)),
+    _experiment("tiny-together", together_cell, "a", several_devices=True),
+]
+
+if __name__ == "__main__":
+    from book.__main__ import main
+    from book.lab import catalog
+
+    catalog.modules = lambda: ["tiny_experiments"]
+    sys.exit(main())

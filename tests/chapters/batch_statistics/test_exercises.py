@@ -1,0 +1,115 @@
+"""Reference answers of the exercises on Stochastic Batch Normalization, against hand, optimization and brute force."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from book.display import exercises
+from book.display.exercises.judge import judge
+
+
+def test_the_chapter_has_eight_exercises_of_three_kinds():
+    assert exercises.ids("sbn") == [f"sbn-{k}" for k in range(1, 9)]
+    assert {exercises.get(name).kind for name in exercises.ids("sbn")} == {"function", "number", "choice"}
+
+
+def test_references_are_those_worked_out_by_hand():
+    by_hand = {
+        "sbn-2": math.log(0.65 / 0.6),  # sqrt(0.9 * 0.4) = 0.6
+        "sbn-3": 0.8413447,  # Phi(2 / sqrt(1 + 3)) = Phi(1)
+        "sbn-7": 128,
+    }
+    # Phi(1) is given to seven digits
+    assert {name: exercises.get(name).reference() for name in by_hand} == pytest.approx(by_hand, rel=1e-7)
+
+
+def test_matched_moments_maximize_the_mean_log_density():
+    from bnnlib.functional import StatisticMoments, factorized_log_density
+
+    exercise = exercises.get("sbn-1")
+    for means, log_scales in exercise.cases():
+        best = exercise.reference()(means, log_scales).requires_grad_()
+        value = factorized_log_density(means, log_scales.exp(), StatisticMoments(*best)).mean(0).sum()
+        slope = torch.autograd.grad(value, best)[0]
+        assert slope.abs().max() < 1e-10  # rounding of sums of terms of size 1 to 1e3
+        for row in range(4):
+            moved = best.detach().clone()
+            moved[row] += 0.05 * best[1].detach()
+            assert factorized_log_density(means, log_scales.exp(), StatisticMoments(*moved)).mean(0).sum() < value
+
+
+def test_dividing_by_one_less_is_not_the_minimum():
+    def unbiased(means, log_scales):
+        return torch.stack([means.mean(0), means.std(0), log_scales.mean(0), log_scales.std(0)])
+
+    assert not judge(exercises.get("sbn-1"), unbiased).right
+
+
+def test_a_difference_of_moments_has_no_digits_beside_a_large_offset():
+    def difference(values, momentum):
+        age = torch.arange(len(values) - 1, -1, -1, dtype=values.dtype)
+        w = (1 - momentum) ** age / ((1 - momentum) ** age).sum()
+        mean = (w * values).sum()
+        return torch.stack([mean, ((w * values**2).sum() - mean**2) / (1 - (w**2).sum())])
+
+    verdict = judge(exercises.get("sbn-4"), difference)
+    assert not verdict.right and "test 4 of 4" in verdict.message
+
+
+def test_smoothing_that_starts_at_zero_is_wrong():
+    def biased(values, momentum):
+        mean = second = torch.zeros((), dtype=values.dtype)
+        for value in values:
+            mean, second = mean.lerp(value, momentum), second.lerp(value**2, momentum)
+        return torch.stack([mean, second - mean**2])
+
+    verdict = judge(exercises.get("sbn-4"), biased)
+    assert not verdict.right and "test 1 of 4" in verdict.message
+
+
+def test_one_draw_for_all_copies_is_wrong():
+    def shared(x, moments, noise):
+        mu, sigma = moments[0] + moments[1] * noise[0, :1], torch.exp(moments[2] + moments[3] * noise[1, :1])
+        return ((x - mu) / sigma).expand(noise.shape[1:])
+
+    def plain_scale(x, moments, noise):
+        return (x - moments[0] - moments[1] * noise[0]) / (moments[2] + moments[3] * noise[1])
+
+    assert not judge(exercises.get("sbn-6"), shared).right
+    assert not judge(exercises.get("sbn-6"), plain_scale).right
+
+
+def test_copies_are_those_of_the_layer():
+    from bnnlib.nn import StochasticBatchNorm1d, use_generator
+
+    layer = StochasticBatchNorm1d(3, draws="object", dtype=torch.float64)
+    generator = torch.Generator().manual_seed(2)
+    for _ in range(10):
+        layer(torch.randn(8, 3, generator=generator, dtype=torch.float64))
+    layer.eval()
+    x, moments = torch.tensor([0.5, -1.0, 2.0], dtype=torch.float64), torch.stack(layer.moments())
+    state = generator.get_state()
+    with use_generator(generator):
+        expected = layer(x.expand(5, 3)).detach()
+    generator.set_state(state)
+    noise = torch.randn(2, 5, 3, generator=generator, dtype=torch.float64)
+    assert exercises.get("sbn-6").reference()(x, moments, noise) == pytest.approx(expected.numpy(), rel=1e-9)
+
+
+def test_all_ties_are_a_coin():
+    exercise = exercises.get("sbn-8")
+    assert [float(exercise.reference()(*case)) for case in exercise.cases()][-1] == 50.0
+
+    def strict(unknown, known):
+        return 100 * (unknown[:, None] > known).double().mean()
+
+    assert not judge(exercise, strict).right
+
+
+def test_both_parameterisations_are_log_normal():
+    # 2 log sigma is normal when log sigma is: the same family, up to what is added to the variance
+    assert exercises.get("sbn-5").reference() == "c"
+    assert not judge(exercises.get("sbn-5"), "b").right

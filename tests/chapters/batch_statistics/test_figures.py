@@ -1,0 +1,277 @@
+"""The pictures of the chapter on Stochastic Batch Normalization: what they show, not how they look."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from matplotlib import pyplot as plt
+from matplotlib.figure import Figure
+from torch import nn
+
+from bnnlib.nn import collect_statistics, match_moments, to_stochastic_batch_norm
+from chapters.batch_statistics.figures import explorers
+from chapters.batch_statistics.figures import method as sbn
+
+
+@pytest.fixture(autouse=True)
+def close_figures():
+    yield
+    plt.close("all")
+
+
+@pytest.fixture(scope="module")
+def data() -> dict[str, torch.Tensor]:
+    """Two known classes along one direction of the plane, an unknown one between them."""
+    generator = torch.Generator().manual_seed(0)
+    y = torch.arange(400) % 2
+    x = torch.randn(400, 2, generator=generator) + torch.stack([4.0 * y - 2, torch.zeros(400)], 1)
+    return {"x": x, "y": y, "unknown": torch.randn(200, 2, generator=generator) * torch.tensor([0.3, 3.0])}
+
+
+@pytest.fixture(scope="module")
+def network(data) -> nn.Module:
+    """A small network with two batch norm layers, trained with batches of 20."""
+    generator = torch.Generator().manual_seed(1)
+    model = nn.Sequential(
+        nn.Linear(2, 16), nn.BatchNorm1d(16), nn.ReLU(), nn.Linear(16, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 2)
+    )
+    for layer in model:
+        if isinstance(layer, nn.Linear):  # both: what PyTorch drew depends on the tests before
+            nn.init.kaiming_normal_(layer.weight, generator=generator)
+            nn.init.zeros_(layer.bias)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+    for _ in range(5):
+        for rows in torch.randperm(400, generator=generator).split(20):
+            optimizer.zero_grad()
+            nn.functional.cross_entropy(model(data["x"][rows]), data["y"][rows]).backward()
+            optimizer.step()
+    return model.eval()
+
+
+@pytest.fixture(scope="module")
+def study(network, data) -> explorers.BatchSizeStudy:
+    return explorers.batch_size_study(
+        network,
+        data["x"],
+        (data["x"], data["y"]),
+        data["unknown"],
+        sizes=(4, 16, 64),
+        num_batches=200,
+        num_samples=20,
+        generator=torch.Generator().manual_seed(2),
+    )
+
+
+def curve(figure: Figure, panel: int, label: str) -> np.ndarray:
+    return next(one for one in figure.axes[panel].get_lines() if one.get_label() == label).get_xydata()
+
+
+def texts(figure: Figure) -> list[str]:
+    return [text.get_text() for panel in figure.axes for text in panel.texts]
+
+
+# --- statistics ---
+
+
+def test_tables_hold_the_fitted_moments_above_the_batches(network, data):
+    fitted = to_stochastic_batch_norm(network)
+    batches = data["x"].split(20)
+    match_moments(fitted, batches)
+    found = collect_statistics(fitted, batches)
+    tables = sbn.tables(fitted, found, features=3)
+    assert list(tables) == ["1", "4"] and tables["1"].shape == (2 + 20, 3, 2)
+    # moments of the very batches that follow: the spread is the unbiased one
+    assert tables["1"][0] == pytest.approx(tables["1"][2:].mean(0), rel=1e-4, abs=1e-5)
+    assert tables["1"][1] == pytest.approx(tables["1"][2:].std(0, ddof=1), rel=1e-3)
+
+
+def test_features_that_never_change_are_passed_over(network, data):
+    fitted = to_stochastic_batch_norm(network)
+    with torch.no_grad():
+        fitted[0].weight[0], fitted[0].bias[0] = 0.0, 1.0  # constant, so its statistics have no spread
+    match_moments(fitted, data["x"].split(20))
+    tables = sbn.tables(fitted, collect_statistics(fitted, data["x"].split(20)))
+    assert tables["1"].shape[1] == 1 and tables["1"][0, 0, 0] == pytest.approx(float(fitted[1].running_mean[1]))
+
+
+def test_fitted_densities_are_normal_and_log_normal():
+    batches = np.random.default_rng(3).normal([1.0, -2.0], [0.5, 0.3], size=(400, 2))
+    table = np.concatenate([[[1.0, -2.0]], [[0.5, 0.3]], batches])[:, None]
+    figure = sbn.statistics({"bn1": table})
+    x, density = curve(figure, 0, "fitted r").T
+    assert density == pytest.approx(np.exp(-0.5 * ((x - 1) / 0.5) ** 2) / (0.5 * math.sqrt(2 * math.pi)), rel=1e-9)
+    x, density = curve(figure, 1, "fitted r").T
+    assert np.trapezoid(density, x) == pytest.approx(1, abs=1e-3)  # +-4 s.d. hold all but 6e-5
+    assert x[density.argmax()] == pytest.approx(math.exp(-2 - 0.3**2), rel=0.02)  # mode of the log-normal
+    bars = figure.axes[1].patches
+    assert sum(bar.get_width() * bar.get_height() for bar in bars) == pytest.approx(1)
+    assert bars[0].get_x() == pytest.approx(np.exp(batches[:, 1]).min())
+
+
+def test_a_row_for_the_first_the_middle_and_the_last_layer():
+    table = np.ones((12, 1, 2)) + np.random.default_rng(4).normal(size=(12, 1, 2)) * 0.1
+    figure = sbn.statistics({f"bn{k}": table for k in range(7)})
+    titles = [panel._left_title.get_text().split("  ")[-1] for panel in figure.axes]
+    assert titles[::2] == ["mean μ, bn0", "mean μ, bn3", "mean μ, bn6"]
+    assert "not run" in texts(sbn.statistics({})) and len(sbn.statistics({}).axes) == 2
+
+
+# --- the bound ---
+
+
+def test_the_three_values_are_ordered_and_agree_without_spread():
+    for x in (-2.0, 0.5, 1.0, 4.0):
+        for spread in (0.5, 1.0, 3.0):
+            found = sbn.three_values(x, 0.0, spread)
+            assert found["bound"] < found["averaged"]
+        assert len({round(value, 12) for value in sbn.three_values(x, 0.0, 0.0).values()}) == 1
+    # the plug-in is no bound: above the average for likely labels, below for unlikely ones
+    assert sbn.three_values(2.0, 0.0, 2.0)["plug-in"] > sbn.three_values(2.0, 0.0, 2.0)["averaged"]
+    assert sbn.three_values(-2.0, 0.0, 2.0)["plug-in"] < sbn.three_values(-2.0, 0.0, 2.0)["averaged"]
+
+
+def test_the_average_is_that_of_draws():
+    mu = torch.randn(200_000, generator=torch.Generator().manual_seed(5), dtype=torch.float64).numpy()
+    p = sbn.probability(2 * mu, 1.0)
+    found = sbn.three_values(1.0, 0.0, 2.0)
+    # standard errors are 0.3 / sqrt(200,000) = 7e-4 and less
+    assert found["averaged"] == pytest.approx(p.mean(), abs=3e-3)
+    assert math.log(found["bound"]) == pytest.approx(np.log(p).mean(), abs=1e-2)
+
+
+def test_the_picture_shows_the_three_values():
+    figure = sbn.bound(x=1.0, spread=2.0)
+    found = sbn.three_values(1.0, 0.0, 2.0)
+    for label, name in (("average", "averaged"), ("bound", "bound"), ("plug-in, E μ", "plug-in")):
+        assert set(curve(figure, 0, label)[:, 1]) == {found[name]}
+        assert curve(figure, 1, label)[20] == pytest.approx([2.0, found[name]])
+
+
+def test_measured_values_are_those_over_the_average():
+    generator = torch.Generator().manual_seed(6)
+    logits = 2 * torch.randn(60, generator=generator)
+    draws = nn.functional.logsigmoid(logits + torch.randn(40, 60, generator=generator))
+    figure = sbn.bound(draws, nn.functional.logsigmoid(logits))
+    average, ratio = curve(figure, 1, "bound").T
+    assert len(average) == 60 and (ratio > 1).all()
+    assert average == pytest.approx(-draws.double().exp().mean(0).log().numpy(), rel=1e-6)
+    assert ratio * average == pytest.approx(-draws.double().mean(0).numpy(), rel=1e-6)
+    plug_in = curve(figure, 1, "plug-in, E μ")[:, 1]
+    assert (plug_in > 1).any() and (plug_in < 1).any()
+
+
+def test_measured_values_need_both_parts():
+    with pytest.raises(ValueError, match="belong together"):
+        sbn.bound(torch.zeros(3, 4))
+    with pytest.raises(ValueError, match=r"must be \(K, n\) and \(n,\)"):
+        sbn.bound(torch.zeros(3, 4), torch.zeros(3))
+
+
+# --- the virtual batch ---
+
+
+def test_times_and_their_ratio_are_drawn_in_the_order_of_the_draws():
+    rows = [
+        {"network": name, "samples": k, "batch": 64, "naive_s": 0.01 * k, "virtual_s": 0.002 * scale}
+        for name, scale in (("A", 1), ("B", 2))
+        for k in (50, 10)
+    ]
+    figure = sbn.virtual_batch(rows)
+    assert curve(figure, 0, "A, naive").tolist() == pytest.approx(np.array([[10, 100], [50, 500]]))
+    assert curve(figure, 0, "B, virtual")[:, 1] == pytest.approx([4, 4])
+    assert curve(figure, 1, "B") == pytest.approx(np.array([[10, 25], [50, 125]]))
+    assert [text.get_text() for text in figure.axes[1].get_legend().get_texts()] == ["rows: 64 times fewer"]
+    assert curve(figure, 1, "rows: 64 times fewer")[:, 1] == pytest.approx([64, 64])
+    assert texts(sbn.virtual_batch([])) == ["not run", "not run"]
+
+
+# --- the explorer ---
+
+
+def test_larger_batches_have_smaller_spreads(study):
+    for layer in study.layers:
+        spread = np.array([study.statistics[size, layer][1] for size in study.sizes])
+        assert (np.diff(spread, axis=0) < 0).all(), layer
+    # what the first layer reads does not depend on the batch: means of 4 times as many inputs, drawn without
+    # replacement from 400. Behind it, normalization by the batch itself adds a spread that no such rule covers.
+    first = [study.statistics[size, study.layers[0]][1][0] for size in study.sizes]
+    expected = 0.5 * math.sqrt((400 - 16) / (400 - 4))
+    assert first[1] / first[0] == pytest.approx(expected, rel=0.15)  # 200 batches: 5 % each
+
+
+def test_smaller_batches_make_predictions_less_sure(study):
+    means = [study.entropy[size, "unknown"].mean() for size in study.sizes]
+    assert means[0] > means[1] > means[2] > study.entropy[0, "unknown"].mean()
+    assert study.classes == 2 and study.entropy[4, "known"].shape == (400,)
+    assert all((np.diff(values) >= 0).all() for values in study.entropy.values())
+
+
+def test_without_draws_it_is_the_plain_network(study, network, data):
+    from bnnlib import metrics
+
+    p = [network(x).softmax(-1).detach() for x in (data["x"], data["unknown"])]
+    entropy = [metrics.predictive_entropy(one) for one in p]
+    assert study.error[0] == 100 - metrics.accuracy(p[0], data["y"])
+    assert explorers.area(study, 0) == pytest.approx(metrics.auroc(entropy[1], entropy[0]))
+
+
+def test_a_stochastic_network_gives_the_same_study_and_stays_as_it_was(study, network, data):
+    stochastic = to_stochastic_batch_norm(network)
+    before = {name: value.clone() for name, value in stochastic.state_dict().items()}
+    again = explorers.batch_size_study(
+        stochastic,
+        data["x"],
+        (data["x"], data["y"]),
+        data["unknown"],
+        sizes=(4, 16, 64),
+        num_batches=200,
+        generator=torch.Generator().manual_seed(2),
+    )
+    assert again.error == study.error
+    assert again.entropy[16, "unknown"] == pytest.approx(study.entropy[16, "unknown"], rel=1e-5, abs=1e-7)
+    assert again.entropy[0, "unknown"] == pytest.approx(study.entropy[0, "unknown"], rel=1e-4, abs=1e-6)
+    assert all((value == before[name]).all() for name, value in stochastic.state_dict().items())
+
+
+def test_impossible_batch_sizes_are_refused(network, data):
+    with pytest.raises(ValueError, match=r"sizes has \[1, 500\], but a batch needs 2 to 400"):
+        explorers.batch_size_study(
+            network, data["x"], (data["x"], data["y"]), data["unknown"], sizes=(1, 8, 500), num_batches=2
+        )
+
+
+def test_the_frame_shows_the_batches_and_the_entropies(study):
+    figure = explorers.batch_size(study, 16, "1")
+    assert curve(figure, 0, "batches") == pytest.approx(study.statistics[16, "1"][2:])
+    ellipse = curve(figure, 0, "r, two s.d.")
+    assert ellipse[:, 0].max() == pytest.approx(study.statistics[16, "1"][:2, 0] @ [1, 2])
+    x, share = curve(figure, 1, "unknown, averaged").T
+    assert x[1:] == pytest.approx(study.entropy[16, "unknown"]) and share[-1] == 1.0
+    assert f"AUROC {explorers.area(study, 16):.1f} %" in figure._suptitle.get_text()
+    said = explorers.batch_size_in_words(study, 16, "1")
+    assert said.startswith("Batches of 16: in layer 1 ") and f"{explorers.area(study, 16):.1f} %" in said
+
+
+def test_axes_stay_where_they_are_and_hold_the_batches(study):
+    figures = [explorers.batch_size(study, size, "4") for size in (4, 64)]
+    limits = {str([(panel.get_xlim(), panel.get_ylim()) for panel in figure.axes]) for figure in figures}
+    boxes = {str([panel.get_position().bounds for panel in figure.axes]) for figure in figures}
+    assert len(limits) == len(boxes) == 1
+    (low, high), points = figures[0].axes[0].get_xlim(), study.statistics[4, "4"][2:, 0]
+    assert ((points > low) & (points < high)).mean() > 0.97
+
+
+def test_the_layer_has_a_slider_only_if_there_are_several(study):
+    assert list(explorers.batch_size_controls(study)) == ["size", "layer"]
+    one = study._replace(layers=("4",))
+    assert list(explorers.batch_size_controls(one)) == ["size"]
+
+
+@pytest.mark.slow
+def test_the_explorer_fits_on_its_page(study):
+    # explore() refuses dead sliders and frames of different sizes
+    assert explorers.batch_size_explorer(study, static=True).gzip_bytes < 150_000
+    assert len(explorers.batch_size_explorer(study._replace(layers=("4",)), static=True).grid) == 3

@@ -1,0 +1,85 @@
+"""Reference answers of the exercises on closed-form inclusion probabilities, against hand and brute force."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from book.display import exercises
+from book.display.exercises.judge import judge
+
+
+def test_the_chapter_has_eight_exercises_of_four_kinds():
+    assert exercises.ids("sbnn") == [f"sbnn-{k}" for k in range(1, 9)]
+    assert {exercises.get(name).kind for name in exercises.ids("sbnn")} == {"function", "number", "array"}
+
+
+def test_references_are_those_worked_out_by_hand():
+    by_hand = {
+        # r^2 = 2 (2 + log 3) / (e^6 - e^2)
+        "sbnn-3": math.sqrt(2 * (2 + math.log(3)) / (math.exp(6) - math.exp(2))),
+        # log(tau_1/tau_0) = 0.000925 e^10 / 2; the slab's own precision changes it by 1e-8
+        "sbnn-5": math.exp(0.000925 * math.exp(10) / 2 - 5),
+    }
+    assert {name: exercises.get(name).reference() for name in by_hand} == pytest.approx(by_hand, rel=1e-6)
+    assert exercises.get("sbnn-6").reference().tolist() == pytest.approx([0.46, 0.1], rel=1e-12)
+
+
+def test_at_the_threshold_spike_and_slab_are_equally_probable():
+    r = exercises.get("sbnn-3").reference()
+    prior = ((0.25, math.exp(-1)), (0.75, math.exp(-3)))
+    slab, spike = (share * math.exp(-(r**2) / (2 * s**2)) / s for share, s in prior)
+    assert slab == pytest.approx(spike, rel=1e-9)
+
+
+def test_the_closed_form_is_where_the_numeric_derivative_of_the_penalty_is_zero():
+    from bnnlib.functional import mixture_prior, spike_slab_penalty
+
+    exercise = exercises.get("sbnn-1")
+    for mean, scale, *prior in exercise.cases():
+        p = exercise.reference()(mean, scale, *prior).requires_grad_()
+        slope = torch.autograd.grad(spike_slab_penalty(mean, scale, p, mixture_prior(*prior)).sum(), p)[0]
+        # the second derivative is 1 / (p (1 - p)), so rounding p moves the slope by about eps / (1 - p)
+        assert (slope * (1 - p)).abs().max() < 1e-12
+
+
+def test_the_far_cases_are_beyond_what_a_probability_can_hold():
+    exercise = exercises.get("sbnn-2")
+    odds = torch.stack([exercise.reference()(*case) for case in exercise.cases()])
+    assert (torch.sigmoid(odds) == 1).any() and odds.min() < -30
+
+    def through_p(mean, scale, *prior):
+        return torch.logit(exercises.get("sbnn-1").reference()(mean, scale, *prior))
+
+    assert "test 4" in judge(exercise, through_p).message  # right on the moderate ones
+
+
+def test_a_plain_power_of_two_overflows():
+    def plain(num_batches):
+        r = [2.0 ** (num_batches - i) / (2.0**num_batches - 1) for i in range(1, num_batches + 1)]
+        return torch.tensor(r, dtype=torch.float64)
+
+    verdict = judge(exercises.get("sbnn-7"), plain)
+    assert not verdict.right and "OverflowError" in verdict.message
+
+
+def test_the_weights_of_the_minibatches_add_up_and_halve():
+    r = exercises.get("sbnn-7").reference()(20)
+    assert float(r.sum()) == pytest.approx(1.0, rel=1e-12)
+    assert (r[:-1] / r[1:]).tolist() == pytest.approx([2.0] * 19, rel=1e-9)
+
+
+def test_ranking_by_p_or_layer_by_layer_is_wrong():
+    right = exercises.get("sbnn-8").reference()
+
+    def by_p(first, second, share):
+        return right(torch.sigmoid(first), torch.sigmoid(second), share)
+
+    def by_layer(first, second, share):
+        empty = first.new_zeros(0)
+        return torch.cat([right(first, empty, share), right(second, empty, share)])
+
+    assert not judge(exercises.get("sbnn-8"), by_p).right
+    assert not judge(exercises.get("sbnn-8"), by_layer).right

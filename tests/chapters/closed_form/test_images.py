@@ -1,0 +1,123 @@
+"""Experiments 6 to 9 on enlarged digits: resuming, choosing on held-out images, what the numbers of pruning mean."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from bnnlib import datasets
+from bnnlib.nn import bayesian_layers, mean_weights
+from bnnlib.train.checkpoint import Checkpoint
+from book import lab
+from book.lab import Cell
+from chapters.closed_form.experiments import images as sbnn_images
+from chapters.shared.images import load_images, network, prior_of, scale_means
+
+CPU = torch.device("cpu")
+NAMES = ("sbnn-mnist", "sbnn-cifar10-mlp", "sbnn-lenet", "sbnn-vgg")
+pytestmark = pytest.mark.skipif(
+    not datasets.available("digits"), reason="scikit-learn, which has the digits, is absent"
+)
+
+
+def smoke(name: str, method: str = "sBNN") -> Cell:
+    return next(cell for cell in lab.get(name).profiles["smoke"]() if cell.method == method)
+
+
+def short(name: str, method: str = "sBNN") -> Cell:
+    """The smoke cell with the first drop rates and one epoch."""
+    cell = smoke(name, method)
+    return replace(cell, params={**cell.params, "epochs": 1, "drop_rates": [0, 50, 95], "choose_at": [0]})
+
+
+def values(result, method: str, setting: str) -> dict[str, float]:
+    return {row["metric"]: row["value"] for row in result.rows if (row["setting"], row["method"]) == (setting, method)}
+
+
+@pytest.mark.parametrize(("name", "method", "saves"), [("sbnn-mnist", "sBNN", 4), ("sbnn-mnist", "BbB", 9)])
+def test_a_killed_cell_resumes_bit_for_bit(name, method, saves, tmp_path, dies):
+    """Six steps and a save of the finished candidate each: 4 saves are within the first, 9 within the second."""
+    cell = short(name, method)
+    whole = sbnn_images.run_cell(cell, CPU, None)
+    with pytest.raises(dies.Killed):
+        sbnn_images.run_cell(cell, CPU, dies(tmp_path / "cell.pt", saves))
+    resumed = sbnn_images.run_cell(cell, CPU, Checkpoint(tmp_path / "cell.pt"))
+    assert resumed.rows == whole.rows
+
+
+def test_a_killed_pretrained_cell_resumes_bit_for_bit(tmp_path, dies):
+    cell = short("sbnn-vgg")
+    cell = replace(cell, params={**cell.params, "batch_size": 600, "drop_rates": [0, 50], "width": 0.02})
+    whole = sbnn_images.run_cell(cell, CPU, None)
+    with pytest.raises(dies.Killed):  # two steps and a save of the pretrained network, then the posterior's first
+        sbnn_images.run_cell(cell, CPU, dies(tmp_path / "cell.pt", 4))
+    resumed = sbnn_images.run_cell(cell, CPU, Checkpoint(tmp_path / "cell.pt"))
+    assert resumed.rows == whole.rows
+
+
+def test_candidates_are_chosen_on_held_out_images_only(monkeypatch):
+    """Random test labels change what is reported, and not what is chosen."""
+    cell = short("sbnn-mnist")
+    honest = sbnn_images.run_cell(cell, CPU, None)
+    load = sbnn_images.load_images
+
+    def scrambled(params, device):
+        data = load(params, device)
+        x, y = data["test"]
+        return {**data, "test": (x, torch.randint(10, y.shape, generator=torch.Generator().manual_seed(0)))}
+
+    monkeypatch.setattr(sbnn_images, "load_images", scrambled)
+    blind = sbnn_images.run_cell(cell, CPU, None)
+    candidates = [[row for row in r.rows if "candidate" in row["setting"]] for r in (honest, blind)]
+    assert candidates[0] == candidates[1]
+    assert any(row.get("note") == "chosen on the held-out images" for row in candidates[0])
+    assert values(honest, "sBNN", "32")["removed"] == values(blind, "sBNN", "32")["removed"]
+
+
+def test_the_whole_network_is_that_of_the_posterior_means():
+    cell = smoke("sbnn-mnist")
+    data = load_images(cell.params, CPU)
+    model = network(cell.params, "sBNN", 3, prior_of(cell.params["candidates"][0]))
+    curve = sbnn_images.pruning_curve(model, data, "test", [0, 98.2], "inclusion")
+    x, y = data["test"]
+    with torch.no_grad(), mean_weights(model):
+        expected = 100.0 * float((model(x).argmax(1) != y).double().mean())
+    assert curve["0"] == pytest.approx(expected, abs=1e-9)  # float64 sums of the same 0s and 1s
+    assert set(curve) == {"0", "98.2"}
+
+
+def test_a_diverged_candidate_is_kept_as_such_and_never_chosen():
+    cell = short("sbnn-mnist")
+    good = cell.params["candidates"][0]
+    cell = replace(cell, params={**cell.params, "candidates": [good | {"learning_rate": 1e9}, good]})
+    result = sbnn_images.run_cell(cell, CPU, None)
+    assert values(result, "sBNN", "32")["error_test"] < 100.0
+    cell = replace(cell, params={**cell.params, "candidates": [good | {"learning_rate": 1e9}]})
+    with pytest.raises(ArithmeticError, match="every candidate diverged"):
+        sbnn_images.run_cell(cell, CPU, None)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_profile_builds_its_networks(name):
+    """Sizes fit the images of the profile, and the means are scaled once."""
+    for profile in ("book", "paper"):
+        for cell in lab.get(name).profiles[profile]()[:2]:
+            candidate = cell.params["candidates"][0]
+            model = network(cell.params, cell.method, 0, prior_of(candidate))
+            before = [layer.weight.detach().clone() for layer in bayesian_layers(model)]
+            scale_means(model, 0.5)
+            for old, layer in zip(before, bayesian_layers(model), strict=True):
+                torch.testing.assert_close(layer.weight.detach(), 0.5 * old, rtol=0, atol=0)
+            channels, size = cell.params["shape"]
+            with torch.no_grad():
+                assert model.eval()(torch.zeros(2, channels, size, size)).shape == (2, 10)
+            if profile == "paper":
+                break
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_choice_is_made_at_drop_rates_that_are_measured(name):
+    for profile in ("smoke", "book", "paper"):
+        for cell in lab.get(name).profiles[profile]():
+            assert set(cell.params["choose_at"]) <= set(cell.params["drop_rates"])
+            assert cell.params["drop_rates"][0] == 0

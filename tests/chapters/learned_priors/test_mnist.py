@@ -1,0 +1,274 @@
+"""The table of MNIST on the digits of scikit-learn: resuming, the cache of trained networks, what its numbers mean."""
+
+import copy
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+
+from bnnlib import datasets, metrics
+from bnnlib._files import StoreError
+from bnnlib.train.checkpoint import Checkpoint
+from book import lab
+from book.lab import Cell, load_result
+from chapters.learned_priors.experiments import fgsm as aeb_fgsm
+from chapters.learned_priors.experiments import mnist as aeb_mnist
+from chapters.learned_priors.experiments import mnist_train as train
+
+CPU = torch.device("cpu")
+POINT = {"Dropout", "Vanilla"}
+pytestmark = pytest.mark.skipif(
+    not datasets.available("digits"), reason="scikit-learn, which has the digits, is absent"
+)
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path, monkeypatch):
+    """Trained networks go to a folder of the test."""
+    monkeypatch.setenv("BNNLIB_HOME", str(tmp_path))
+    return tmp_path
+
+
+def smoke(method: str, setting: str = "MNIST", experiment: str = "aeb-mnist", **changes) -> Cell:
+    cells = lab.get(experiment).profiles["smoke"]()
+    cell = next(one for one in cells if (one.setting, one.method) == (setting, method))
+    return replace(cell, params=cell.params | changes)
+
+
+def compute(cell: Cell, checkpoint=None):
+    return aeb_mnist.run_cell(cell, CPU, checkpoint)
+
+
+def values(result) -> dict[str, float]:
+    return {row["metric"]: row["value"] for row in result.rows}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("method", "setting"),
+    [("SGHMC-SA", "MNIST"), ("Dropout", "MNIST"), ("SGHMC-SA", "DA-MNIST"), ("Dropout", "DA-MNIST")],
+)
+def test_a_killed_cell_resumes_bit_for_bit(method, setting, tmp_path, monkeypatch, dies):
+    """8 steps; it dies after the sixth one, in the second epoch, when draws have been kept and augmentation is due."""
+    cell = smoke(method, setting)
+    whole = compute(cell)
+    monkeypatch.setenv("BNNLIB_HOME", str(tmp_path / "other"))  # or the finished network would be taken
+    with pytest.raises(dies.Killed):
+        compute(cell, dies(tmp_path / "cell.pt", saves=6))
+    resumed = compute(cell, Checkpoint(tmp_path / "cell.pt"))
+    assert resumed.rows == whole.rows
+    np.testing.assert_array_equal(resumed.arrays["curve"], whole.arrays["curve"])
+
+
+def test_a_trained_network_is_taken_from_the_cache_and_a_damaged_one_is_trained_again(home, monkeypatch):
+    cell = smoke("SGHMC")
+    first = compute(cell)
+    (file,) = (home / "cache" / "networks").glob("*.pt")
+    monkeypatch.setattr(train, "sample", None)  # calling it would be an error
+    note = replace(cell, params=cell.params | {"note": "other words do not change a network"})
+    again = compute(note)
+    assert values(again) == values(first)
+    with pytest.raises(TypeError, match="NoneType"):
+        compute(smoke("SGHMC", learning_rate=0.02))
+    monkeypatch.undo()
+    monkeypatch.setenv("BNNLIB_HOME", str(home))
+    file.write_bytes(file.read_bytes()[:1000])
+    with pytest.warns(UserWarning, match="cannot be read"):
+        assert compute(cell).rows == first.rows
+
+
+@pytest.mark.parametrize("experiment", ["aeb-mnist", "aeb-fmnist"])
+def test_the_table_has_every_row(experiment):
+    cells = {profile: lab.get(experiment).profiles[profile]() for profile in ("smoke", "book", "paper")}
+    name = {"aeb-mnist": "MNIST", "aeb-fmnist": "Fashion-MNIST"}[experiment]
+    for found in cells.values():
+        pairs = {(cell.setting, cell.method) for cell in found}
+        assert pairs == {(s, m) for s in (name, f"DA-{name}") for m in ("Vanilla", "Dropout", "SGHMC", "SGHMC-SA")}
+        for setting in (name, f"DA-{name}"):
+            params = [cell.params for cell in found if cell.setting == setting]
+            assert all(one == params[0] for one in params), "one budget and one setting for all methods"
+    expected = {"accuracy", "nll", "ece", "brier", "epochs"}
+    sampled = {"accuracy_single", "nll_single", "ece_single", "brier_single", "accuracy_mean_draw"}
+    for method in ("Vanilla", "SGHMC-SA"):
+        result = compute(smoke(method, f"DA-{name}", experiment))
+        more = set() if method in POINT else sampled | {"rho", "sigma", "delta", "num_draws"}
+        assert set(values(result)) == expected | more
+        assert result.arrays["curve"].shape == ((2 if method in POINT else 3), 3)
+
+
+def test_published_settings():
+    for data, tau in (("mnist", 1000.0), ("fashion_mnist", 2500.0)):
+        params = aeb_mnist.settings(data, False, "paper")
+        assert (params["batch_size"], params["thin"], params["inverse_temperature"]) == (1000, 500, tau)
+        assert params["learning_rate"] / 60_000 == pytest.approx(5e-7)
+        assert params["burn_in_rate"] == params["learning_rate"] and params["precision"] == "float32"
+    assert aeb_mnist.settings("mnist", True, "paper")["epochs"] == 200
+    assert aeb_mnist.settings("fashion_mnist", True, "paper")["epochs"] == 1000
+    assert len({cell.replicates for cell in aeb_mnist._mnist_book() if cell.setting == "MNIST"}) == 3
+
+
+def test_final_runs_train_on_all_images_and_a_choice_never_sees_a_test_image():
+    params = aeb_mnist.settings("mnist", False, "smoke") | {"rows": None}
+    whole = datasets.load("digits")
+    (x, _), (tested, _) = train.load_images(params, CPU)
+    assert len(x) == len(whole.train_x) and len(tested) == len(whole.test_x)
+    (x, _), (scored, labels) = train.load_images(params | {"held_out": 300}, CPU)
+    assert len(x) == len(whole.train_x) - 300 and len(scored) == len(labels) == 300
+    rows, test_rows = ({tuple(one.flatten().tolist()) for one in part} for part in (x, tested))
+    held = [tuple(one.flatten().tolist()) for one in scored]
+    # the set itself could hold an image twice
+    assert sum(one in rows for one in held) <= 1 and sum(one in test_rows for one in held) <= 1
+
+
+def test_test_labels_change_scores_and_no_network(monkeypatch):
+    """Training is blind to the test images: with wrong labels there, the very same networks are scored."""
+    cell = smoke("SGHMC-SA")
+    _, honest = aeb_mnist.network(cell.params, cell.method, 0, CPU, None)
+    load = train.load_images
+
+    def scrambled(params, device):
+        images, (x, y) = load(params, device)
+        return images, (x, (y + 1) % 10)
+
+    monkeypatch.setattr(train, "load_images", scrambled)
+    blind = train.train_sampled(cell.params, cell.method, 0, CPU, None)
+    assert honest.steps == blind.steps and honest.latent == blind.latent
+    for one, other in zip(honest.states, blind.states, strict=True):
+        assert all(torch.equal(one[name], other[name]) for name in one)
+
+
+def test_the_average_is_the_mean_of_the_draws_probabilities():
+    cell = smoke("SGHMC-SA")
+    result = compute(cell)
+    model, product = aeb_mnist.network(cell.params, cell.method, 0, CPU, None)
+    _, (x, y) = train.load_images(cell.params, CPU)
+    each = []
+    for state in product.states:
+        model.load_state_dict(state)
+        with torch.no_grad():
+            each.append(model.eval()(x).softmax(dim=1))
+    found = values(result)
+    # another batch size may add in another order
+    assert found["nll"] == pytest.approx(metrics.nll(torch.stack(each).mean(dim=0), y), rel=1e-5)
+    assert found["nll_single"] == pytest.approx(metrics.nll(each[-1], y), rel=1e-5)
+    assert found["num_draws"] == 3 and product.steps == [4, 6, 8]
+    assert result.arrays["curve"][-1, 2] == pytest.approx(found["accuracy"], rel=1e-6)
+
+
+def test_only_the_learning_prior_learns_and_weights_start_equal():
+    latent = {method: values(compute(smoke(method))) for method in ("SGHMC", "SGHMC-SA")}
+    assert {name: latent["SGHMC"][name] for name in ("rho", "sigma", "delta")} == {"rho": 0.5, "sigma": 1, "delta": 0.5}
+    assert latent["SGHMC-SA"]["rho"] > 0.5 and latent["SGHMC-SA"]["sigma"] != 1.0
+    params = smoke("SGHMC").params
+    nets = [train.build(params, method, 0, CPU) for method in ("Vanilla", "Dropout", "SGHMC", "SGHMC-SA")]
+    other = train.build(params, "Vanilla", 1, CPU)
+    for name, value in nets[0].state_dict().items():
+        assert all(torch.equal(value, net.state_dict()[name]) for net in nets[1:])
+        assert not torch.equal(value, other.state_dict()[name])
+    assert sum(parameter.numel() for parameter in other.parameters()) == 681_506
+
+
+def test_augmentation_acts_in_training_only():
+    params = smoke("SGHMC", "DA-MNIST").params
+    from chapters.learned_priors.experiments.mnist_augmented import build_augmented
+
+    for augment in ("rotate", "erase"):
+        model = build_augmented(params | {"augment": augment}, "Vanilla", 0, CPU)
+        assert sum(parameter.numel() for parameter in model.parameters()) == 493_772
+        x = torch.rand(4, 1, 28, 28, generator=torch.Generator().manual_seed(0))
+        seen = []
+        model.net.register_forward_pre_hook(lambda _, given, seen=seen: seen.append(given[0].clone()))
+        model.eval()(x)
+        torch.testing.assert_close(seen[0], (x - 0.1307) / 0.3081)
+        model.train()(x)
+        model(x)
+        assert not torch.equal(seen[0], seen[1]) and not torch.equal(seen[1], seen[2])
+
+
+def test_half_precision_keeps_weights_and_probabilities_in_float32():
+    params = smoke("SGHMC").params
+    full = train.build(params, "SGHMC", 0, CPU).eval()
+    half = train.build(params | {"precision": "bfloat16"}, "SGHMC", 0, CPU).eval()
+    x = torch.rand(8, 1, 28, 28, generator=torch.Generator().manual_seed(0))
+    state = copy.deepcopy(half.state_dict())
+    p, q = (train.probabilities(model, state, x) for model in (full, half))
+    assert q.dtype == torch.float32 and all(value.dtype == torch.float32 for value in half.state_dict().values())
+    assert not torch.equal(p, q)
+    # bfloat16 has 8 bits: logits of size 0.1 err by about 0.1 / 256 a layer
+    torch.testing.assert_close(p, q, atol=2e-3, rtol=0.0)
+
+
+def test_the_sampler_slows_down_after_the_burn_in():
+    rate = train.two_rates(0.1, 0.03, 4, 6)
+    assert [rate(step) for step in (1, 2, 4, 6, 7, 100)] == pytest.approx([0.025, 0.05, 0.1, 0.1, 0.03, 0.03])
+    published = train.two_rates(0.03, 0.03, 1, 6000)
+    assert {published(step) for step in (1, 2, 6000, 6001)} == {0.03}
+
+
+def test_an_attack_takes_the_trained_networks_and_moves_every_pixel_by_its_size(monkeypatch):
+    cell = smoke("SGHMC-SA")
+    compute(cell)
+    monkeypatch.setattr(train, "sample", None)  # training again would be an error
+    (attack,) = [one for one in aeb_fgsm._smoke() if (one.setting, one.method) == ("MNIST", "SGHMC-SA")]
+    assert attack.params["network"] == cell.params
+    result = aeb_fgsm.run_cell(attack, CPU, None)
+    found = {(row["setting"], row["metric"]): row["value"] for row in result.rows}
+    metric_names = {"accuracy", "nll", "accuracy_max_log", "accuracy_log_average", "accuracy_averaged_attack"}
+    assert set(found) == {(f"MNIST zeta={z:g}", m) for z in aeb_fgsm.SIZES for m in metric_names}
+    # without an attack: the number of Table 2, and a larger attack does more harm to the networks' own likelihood
+    assert result.arrays["curve"][0, 1] == pytest.approx(values(compute(cell))["accuracy"], rel=1e-6)
+    losses = [found[f"MNIST zeta={z:g}", "nll"] for z in aeb_fgsm.SIZES]
+    assert losses == sorted(losses) and losses[-1] > values(compute(cell))["nll"]
+
+
+def test_the_attack_is_the_sign_of_the_gradient_of_the_largest_log_probability():
+    params = smoke("Vanilla").params
+    model, product = aeb_mnist.network(params, "Vanilla", 0, CPU, None)
+    _, (x, _) = train.load_images(params, CPU)
+    x = x[:20]
+    network = partial(aeb_fgsm.logits_of, model.eval(), product.states[-1])
+    found = aeb_fgsm.direction([network], x)
+    leaf = x.clone().requires_grad_()
+    model(leaf).log_softmax(dim=1).amax(dim=1).sum().backward()
+    clear = leaf.grad.abs() > 1e-4 * leaf.grad.abs().max()  # elsewhere rounding may decide
+    assert clear.float().mean() > 0.5
+    assert torch.equal(found[clear], -leaf.grad.sign()[clear])
+    assert torch.equal(aeb_fgsm.plain_direction(network, x), -leaf.grad.sign())
+
+
+def test_averages_are_the_arithmetic_and_the_geometric_mean():
+    logits = torch.randn(3, 5, 4, generator=torch.Generator().manual_seed(0))
+    models = [lambda part, k=k: logits[k] for k in range(3)]
+    mean, geometric = aeb_fgsm.averages(models, torch.zeros(5, 1))
+    p = logits.softmax(dim=-1)
+    torch.testing.assert_close(mean, p.mean(dim=0))
+    expected = p.prod(dim=0) ** (1 / 3)
+    torch.testing.assert_close(geometric, expected / expected.sum(dim=-1, keepdim=True))
+
+
+@pytest.mark.parametrize(("draws", "kept"), [(12, [1, 3, 5, 7, 9, 11]), (6, [0, 1, 2, 3, 4, 5]), (3, [0, 1, 2])])
+def test_the_attacked_draws_are_evenly_spaced_and_end_with_the_last(draws, kept):
+    assert aeb_fgsm.spread(list(range(draws)), 6) == kept
+
+
+def test_dropout_is_attacked_without_and_scored_with_and_without_its_noise():
+    (attack,) = [one for one in aeb_fgsm._smoke() if (one.setting, one.method) == ("MNIST", "Dropout")]
+    first, again = (aeb_fgsm.run_cell(attack, CPU, None).rows for _ in range(2))
+    assert first == again  # the masks are seeded
+    assert {row["metric"] for row in first} == {"accuracy", "nll", "accuracy_max_log", "accuracy_mc_dropout"}
+
+
+@pytest.mark.parametrize("name", ["aeb-mnist", "aeb-fmnist"])
+def test_the_stored_table_is_complete_and_says_how_it_was_made(name, monkeypatch):
+    monkeypatch.delenv("BNNLIB_HOME")
+    try:
+        rows = load_result(name, "book")["rows"]
+    except StoreError:
+        pytest.skip("the book profile has not been run")
+    assert not [row for row in rows if row["metric"] == "error"]
+    for row in rows:
+        if row["metric"] == "accuracy":
+            assert (75.0 if "Fashion" in row["setting"] else 95.0) < row["value"] <= 100.0
+            assert "epochs" in row["note"] and "bfloat16" in row["note"]

@@ -1,0 +1,183 @@
+"""The pictures of the spike-and-slab chapter: what they show, not how they look."""
+
+import numpy as np
+import pytest
+import torch
+from matplotlib import pyplot as plt
+from matplotlib.figure import Figure
+
+from bnnlib.replicates import Layout
+from book import display, lab
+from book.display.equations import equation_sources, equation_table
+from chapters.spike_slab.figures import method as svbnn
+from chapters.spike_slab.figures import results
+
+
+@pytest.fixture(autouse=True)
+def close_figures():
+    yield
+    plt.close("all")
+
+
+def texts(figure: Figure) -> str:
+    return " ".join(text.get_text() for panel in figure.axes for text in [*panel.texts, panel.title, panel._left_title])
+
+
+def line(figure: Figure, panel: int, label: str) -> np.ndarray:
+    """The (x, y) points of a labeled curve."""
+    return next(one for one in figure.axes[panel].get_lines() if one.get_label() == label).get_xydata()
+
+
+def test_the_bar_at_zero_is_the_probability_of_the_spike():
+    figure = svbnn.spike_and_slab({"a": (0.0, 1.0, 0.1), "b": (1.0, 0.2, 0.75)})
+    heights = [panel.patches[0].get_height() for panel in figure.axes]
+    assert heights == pytest.approx([0.9, 0.25])
+    assert [panel.get_lines()[0].get_ydata().max() for panel in figure.axes] == pytest.approx([0.1, 0.75])
+
+
+@pytest.mark.parametrize("inclusion", [0.3, 0.7])
+def test_gate_densities_integrate_to_one_and_to_phi_beyond_one_half(inclusion):
+    curve = line(svbnn.gate_densities(inclusion, [1.0]), 0, "τ = 1")
+    g, density = curve.T
+    # the axis leaves out 0.002 at each end, and a density at temperature 1 is bounded there
+    assert np.trapezoid(density, g) == pytest.approx(1.0, abs=0.01)
+    right = g >= 0.5
+    assert np.trapezoid(density[right], g[right]) == pytest.approx(inclusion, abs=0.01)
+
+
+def test_the_balance_is_where_the_two_errors_cross():
+    from bnnlib.functional import variational_error_rate
+
+    best = svbnn.balance(3_000, 200, 3, 7)
+    assert variational_error_rate(3_000, 200, 3, 7, best) == pytest.approx(best**-2.0, rel=1e-6)
+    assert svbnn.balance(60_000, 200, 3, 7) > best  # more data pay for more weights
+
+
+def test_the_rates_are_drawn_with_the_chosen_prior():
+    from bnnlib.functional import inclusion_probability_for
+
+    figure = svbnn.rates(3_000, 200, 3, 7)
+    assert f"{inclusion_probability_for((200, 7, 7, 7, 1), 3_000):.2e}" in texts(figure)
+    sizes = {svbnn.rates(n, 20, 1, 7).get_size_inches().tobytes() for n in (300, 60_000)}
+    assert len(sizes) == 1  # an explorer's frames must not jump
+
+
+def test_a_frame_marks_the_chosen_prior_and_shows_every_input():
+    inclusion = np.array([0.9, 0.2, 0.8, 0.1])
+    figure = svbnn.lambda_frame(["a", "b", "c"], 1, np.ones(3), 2 * np.ones(3), inclusion, 2)
+    assert [bar.get_height() for bar in figure.axes[1].patches] == pytest.approx(inclusion)
+    assert "selected at λ = b" in texts(figure)
+    assert line(figure, 0, "test")[:, 1].tolist() == [2, 2, 2]
+
+
+def test_comparisons_draw_what_they_are_given():
+    phi = np.linspace(0.1, 0.9, 5)
+    left = svbnn.gradient_comparison(phi, phi, {"method": phi**2}, [1, 10], {"method": [1.0, 2.0]})
+    assert line(left, 0, "method")[:, 1].tolist() == pytest.approx(phi**2)
+    right = svbnn.reparameterization(phi, {"method": phi}, {"method": torch.ones(7), "exact": torch.zeros(7)})
+    assert len(line(right, 1, "exact")) == 7
+
+
+def test_the_gallery_has_a_panel_for_each_failure():
+    curve = {"a": ([0, 1], [0, 1])}
+    figure = display.failures([(f"panel {k}", "x", "y", curve) for k in range(3)])
+    assert len(figure.axes) == 3
+
+
+SIZES = (4, 3, 2, 1)
+
+
+def network(*edges: tuple[int, int, int]) -> np.ndarray:
+    """A flat vector of phi in Layout order in which exactly the edges (layer, from, to) are on."""
+    layout = Layout(SIZES, 1)
+    flat = torch.zeros(1, layout.num_parameters)
+    for layer, i, j in edges:
+        layout.layers(flat)[layer][0][0, j, i] = 0.9
+    return flat[0].numpy()
+
+
+def test_only_edges_on_a_path_from_an_input_to_the_output_are_selected():
+    flat = network((0, 1, 2), (1, 2, 0), (2, 0, 0), (0, 3, 1), (1, 0, 1))
+    # 3 -> unit 1 leads nowhere; unit 0 of layer 1 has no input
+    assert [edge[:3] for edge in results.selected_edges(flat, SIZES)] == [(0, 1, 2), (1, 2, 0), (2, 0, 0)]
+    figure = results.selected_network(flat, SIZES, relevant=2)
+    assert "$x_{2}$" in texts(figure) and "$x_{4}$" not in texts(figure)
+
+
+def test_a_vector_of_the_wrong_length_is_refused():
+    with pytest.raises(ValueError, match=r"has 5 entries, but sizes \(4, 3, 2, 1\) need 26"):
+        results.unpack(np.zeros(5), SIZES)
+
+
+def test_a_missing_or_empty_network_says_so():
+    assert "not run" in texts(results.selected_network(None, SIZES))
+    assert "no input is connected" in texts(results.selected_network(network(), SIZES))
+
+
+def row(setting: str, metric: str, mean: float | None, published: float | None = None, **more) -> dict:
+    other = {"method": "SVBNN", "sd": 0.1, "profile": "book"}
+    return {"setting": setting, "metric": metric, "mean": mean, "published": published, **other, **more}
+
+
+def test_a_sweep_is_read_in_order_with_gaps_where_nothing_was_run():
+    rows = [row("2/lambda=opt", "rmse_test", 1.2, 1.21), row("2/lambda=0.9", "rmse_test", None, 1.38)]
+    ours, spread, published = results.sweep_curve(rows, "2", "rmse_test", ["0.9", "opt", "0.99"])
+    assert np.array_equal(ours, [np.nan, 1.2, np.nan], equal_nan=True)
+    assert spread[1] == 0.1
+    assert np.array_equal(published, [1.38, 1.21, np.nan], equal_nan=True)
+
+
+def test_a_sweep_that_was_not_run_says_so_and_still_shows_the_published_curve():
+    rows = [row("2/lambda=opt", "rmse_test", None, 1.21)]
+    figure = results.lambda_sweep(rows, ["opt", "0.9"], {"1b": "one", "2": "two"})
+    assert texts(figure).count("not run") == 4
+    assert line(figure, 1, "published (test)")[0, 1] == 1.21
+
+
+def test_epochs_without_results_say_so():
+    assert texts(results.epochs({}, {"published": 5.0})).count("not run") == 2
+    curve = {"epoch": np.arange(3), "accuracy": np.array([90.0, 95, 98]), "sparsity": np.array([100.0, 10, 0.0])}
+    figure = results.epochs({"SVBNN": curve})
+    assert line(figure, 1, "SVBNN")[:, 1].min() > 0  # zero has no place on a logarithmic axis
+
+
+def test_the_best_method_is_named_only_when_all_were_run():
+    rows = [row("s", "rmse_test", 1.2, 1.0), row("s", "rmse_test", 1.1, 1.0, method="VD")]
+    assert lab.best_method(rows, "s", "rmse_test") == "VD"
+    assert lab.best_method([*rows, row("s", "rmse_test", None, 1.0, method="LOT")], "s", "rmse_test") is None
+    assert lab.best_method([], "s", "rmse_test") is None
+
+
+def test_smoke_results_are_no_results():
+    rows = [row("s", "rmse_test", 1.2, profile="smoke")]
+    assert lab.stored_mean(rows, "s", "SVBNN", "rmse_test") is None
+    assert lab.stored_mean([row("s", "rmse_test", 1.2)], "s", "SVBNN", "rmse_test") == 1.2
+
+
+def test_arrays_of_a_missing_result_are_empty(tmp_path, monkeypatch):
+    monkeypatch.setenv("BNNLIB_HOME", str(tmp_path))
+    assert lab.stored_arrays("svbnn-lambda") == {}
+    result = {"experiment": "svbnn-lambda", "profile": "book", "rows": []}
+    result["provenance"] = {"cells": {"total": 1, "done": 1, "failed": 0}}
+    lab.save_result(result, {"2/lambda=opt|SVBNN|0|curve": np.arange(3)})
+    assert list(lab.stored_arrays("svbnn-lambda")) == [("2/lambda=opt", "SVBNN", 0, "curve")]
+
+
+def test_equations_are_found_in_the_library_s_docstrings():
+    sources = equation_sources("svbnn")
+    assert ("bnnlib.functional.spike_slab.spike_slab_kl", sources["svbnn-kl"][0][1]) == sources["svbnn-kl"][0]
+    table = equation_table("svbnn")
+    assert '<a href="#equation-svbnn-gumbel">' in table._repr_html_()
+    assert "`bnnlib.functional.spike_slab.gumbel_softmax_gate`" in table._repr_markdown_()
+    with pytest.raises(ValueError, match="check the prefix"):
+        equation_sources("nothing")
+
+
+def test_every_equation_that_the_library_names_stands_in_the_chapter():
+    import json
+    from pathlib import Path
+
+    path = Path(__file__).parents[3] / "chapters" / "03_variational_spike_and_slab.ipynb"
+    text = "".join("".join(cell["source"]) for cell in json.loads(path.read_text(encoding="utf-8"))["cells"])
+    missing = [label for label in equation_sources("svbnn") if f":label: {label}\n" not in text]
+    assert not missing, f"docstrings cite {missing}, which the chapter does not number"

@@ -1,0 +1,151 @@
+"""The simulation cells: what they return, that they resume bit for bit, and that nothing is chosen on the test set."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import pytest
+import torch
+
+from bnnlib.datasets import simulated
+from bnnlib.functional import inclusion_probability_for
+from bnnlib.train.checkpoint import Checkpoint
+from chapters.spike_slab.experiments import simulations as sims
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture(autouse=True)
+def small_test_set(monkeypatch):
+    """Predictions for 10,000 test inputs would be most of these tests' time."""
+    monkeypatch.setattr(sims, "NUM_TEST", 200)
+    monkeypatch.setattr(sims, "NUM_INTERVAL_POINTS", 50)
+
+
+EXPERIMENTS = {experiment.name: experiment for experiment in sims.EXPERIMENTS}
+EXPECTED = {"rmse_train", "rmse_test", "sparsity"}
+
+
+def _cell(name: str, setting: str, method: str, profile: str = "smoke", **params):
+    cells = EXPERIMENTS[name].profiles[profile]()
+    cell = next(cell for cell in cells if cell.setting == setting and cell.method == method)
+    return dataclasses.replace(cell, params=cell.params | params)
+
+
+@pytest.mark.parametrize("method", sims._METHODS)
+@pytest.mark.parametrize(("name", "setting"), [("svbnn-simulation-1a", "dense"), ("svbnn-simulation-2", "N(0,1)")])
+def test_a_cell_has_one_finite_row_for_every_metric_and_replicate(name, setting, method):
+    cell = _cell(name, setting, method)
+    rows = sims.run_cell(cell, CPU, None).rows
+    metrics = {row["metric"] for row in rows}
+    assert metrics >= EXPECTED
+    assert ("fpr" in metrics) == (name.endswith("2") and method != "HS-BNN")
+    assert ("coverage" in metrics) == (method not in ("AGP", "LOT"))
+    assert len(rows) == len(metrics) * len(cell.replicates)
+    assert all(math.isfinite(row["value"]) for row in rows)
+
+
+def test_every_profile_lists_distinct_cells():
+    for experiment in EXPERIMENTS.values():
+        for profile in ("smoke", "book", "paper"):
+            labels = [cell.label for cell in experiment.profiles[profile]()]
+            assert len(labels) == len(set(labels)) > 0
+
+
+def test_paper_profile_has_the_published_sizes():
+    cell = _cell("svbnn-simulation-2", "U(-1,1)", "SVBNN", "paper")
+    assert len(cell.replicates) == 30
+    assert cell.params["epochs"] == 7_000
+    assert cell.params["batch_size"] == 512
+    assert cell.params["learning_rate"] == 5e-3
+    for half in ("1a", "1b"):  # 60 replicates for the coverage
+        assert len(EXPERIMENTS[f"svbnn-simulation-{half}"].profiles["paper"]()[0].replicates) == 60
+
+
+def test_data_of_a_replicate_do_not_depend_on_the_others():
+    problem = sims.PROBLEMS["1b"]
+    together, _ = problem.data((3, 5))
+    alone, _ = problem.data((5,))
+    assert torch.equal(together[:, 1], alone[:, 0])
+    assert not torch.equal(together[:, 0], together[:, 1])
+
+
+def test_sweep_rows_name_their_lambda_and_share_the_data_of_a_replicate():
+    cell = _cell("svbnn-lambda", "1b", "SVBNN")
+    rows = sims.run_cell(cell, CPU, None).rows
+    assert {row["setting"] for row in rows} == {f"1b/lambda={value}" for value in sims.LAMBDAS}
+    problem = sims.PROBLEMS["1b"]
+    priors = sims._priors(problem, cell.params, len(sims.LAMBDAS) * 2)
+    assert priors[:2] == [1e-200, 1e-200]
+    assert priors[-1] == 0.99
+    assert priors[12] == priors[13] == inclusion_probability_for(problem.sizes, problem.num_samples)
+
+
+def test_resumed_cell_is_bit_identical(tmp_path, monkeypatch):
+    cell = _cell("svbnn-simulation-1b", "sparse", "SVBNN", epochs=6)
+    whole = sims.run_cell(cell, CPU, None).rows
+
+    checkpoint = Checkpoint(tmp_path / "cell.pt")
+    monkeypatch.setattr(Checkpoint, "due", lambda self, seconds=60.0: True)
+    save, saved = Checkpoint.save, []
+
+    def save_and_stop(self, state):
+        save(self, state)
+        saved.append(state["epoch"])
+        if len(saved) == 3:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(Checkpoint, "save", save_and_stop)
+    with pytest.raises(KeyboardInterrupt):
+        sims.run_cell(cell, CPU, checkpoint)
+    assert saved == [0, 1, 2]
+    assert sims.run_cell(cell, CPU, checkpoint).rows == whole
+    assert saved == [0, 1, 2, 3, 4, 5]  # the first three epochs were not trained again
+
+
+def test_the_kept_share_is_chosen_without_the_test_set(monkeypatch):
+    cell = _cell("svbnn-simulation-1b", "sparse", "AGP")
+
+    def no_test_data(self):
+        raise AssertionError("the test set was read before the choice was made")
+
+    problem = sims.PROBLEMS["1b"]
+    x, y = problem.data(cell.replicates)
+    monkeypatch.setattr(sims.Problem, "test_data", no_test_data)
+    kept, scores = sims._choose_kept(problem, "AGP", x, y, cell.params, CPU)
+    assert scores.shape == (len(cell.params["grid"]), len(cell.replicates))
+    assert kept == cell.params["grid"][int(scores.mean(dim=1).argmin())]
+
+
+def test_simulated_functions_against_values_computed_by_hand():
+    x = torch.zeros(1, 200)
+    x[0, :5] = torch.tensor([1.0, 2.0, 0.5, math.pi, -1.0])
+    # 7 * 2 / (1 + 1) + 5 sin(pi / 2) - 2 = 10
+    assert simulated.simulation_two_function(x).item() == pytest.approx(10.0, abs=1e-5)
+    # at 0 all hidden units are 0; far out they saturate at u = v = w = 1, so f = 4 tanh(0) + 3 tanh(4)
+    assert simulated.sparse_teacher_function(torch.zeros(1, 5)).item() == 0.0
+    far = torch.tensor([[100.0, 0.0, 100.0, 0.0, 100.0]])
+    assert simulated.sparse_teacher_function(far).item() == pytest.approx(3 * math.tanh(4.0), abs=1e-5)
+
+
+def test_designs_have_the_stated_moments_and_unknown_ones_are_refused():
+    generator = torch.Generator().manual_seed(0)
+    for design, variance in (("uniform", 1 / 3), ("normal", 1.0)):
+        x, y, f = simulated.simulation_two(2_000, generator, design)
+        # 400,000 entries: the relative standard error of the variance is at most sqrt(2 / 400000) = 0.0022
+        assert x.var().item() == pytest.approx(variance, rel=0.01)
+        # noise N(0, 1) from 2,000 draws: standard error 0.032
+        assert (y - f).var().item() == pytest.approx(1.0, abs=0.13)
+    with pytest.raises(ValueError, match="uniform, normal"):
+        simulated.simulation_two(10, generator, "gaussian")
+    with pytest.raises(ValueError, match="at least 1"):
+        simulated.dense_teacher(0)
+
+
+def test_the_null_model_of_simulation_two_has_the_published_plateau():
+    """An over-small lambda leaves only the output bias: sqrt(Var f0 + 1), which is 3.9 under U(-1, 1) only."""
+    for design, plateau in (("uniform", 3.9), ("normal", 6.0)):
+        _, y, _ = simulated.simulation_two(50_000, torch.Generator().manual_seed(1), design)
+        # the standard error of a standard deviation from 50,000 draws of these tails is below 0.03
+        assert y.std().item() == pytest.approx(plateau, abs=0.1)

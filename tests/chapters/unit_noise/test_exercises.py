@@ -1,0 +1,108 @@
+"""Reference answers of the exercises on Structured Bayesian Pruning, against hand, quadrature and brute force."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from book.display import exercises
+from book.display.exercises.judge import judge
+
+V = torch.linspace(-20, 0, 400_001, dtype=torch.float64)  # log theta; the trapezoid rule is exact to 1e-9 here
+
+
+def density(mean: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
+    """Of log theta on the grid V for each unit, by normalizing numerically."""
+    weight = torch.exp(-0.5 * ((V - mean[:, None]) / scale[:, None]) ** 2)
+    return weight / torch.trapezoid(weight, V)[:, None]
+
+
+def test_the_chapter_has_eight_exercises_of_three_kinds():
+    assert exercises.ids("sbp") == [f"sbp-{k}" for k in range(1, 9)]
+    assert {exercises.get(name).kind for name in exercises.ids("sbp")} == {"function", "number", "choice"}
+
+
+def test_references_are_those_worked_out_by_hand():
+    # E theta = 1/10 and E theta^2 = 1/20 but for e^-10, so the ratio is 0.1 / sqrt(0.05 - 0.01)
+    assert exercises.get("sbp-3").reference() == pytest.approx(0.5, abs=1e-4)
+    # 288,000 + 1,600,000 + 400,000 + 5,000 over 43,200 + 86,400 + 80,372 + 2,830
+    assert exercises.get("sbp-7").reference() == pytest.approx(2_293_000 / 212_802, rel=1e-12)
+
+
+def test_divergence_and_mean_agree_with_quadrature():
+    mean, scale, lower, upper = exercises.get("sbp-1").cases()[0]
+    assert (lower, upper) == (-20.0, 0.0)
+    q = density(mean, scale)
+    # the smallest scale, e^-3, is a thousand steps of the grid
+    kl = torch.trapezoid(torch.special.xlogy(q, q), V) + math.log(20)
+    assert exercises.get("sbp-1").reference()(mean, scale, lower, upper) == pytest.approx(kl.numpy(), rel=1e-7)
+    for mean, scale in exercises.get("sbp-2").cases():
+        first = torch.trapezoid(density(mean, scale) * V.exp(), V)
+        assert exercises.get("sbp-2").reference()(mean, scale) == pytest.approx(first.numpy(), rel=1e-7)
+
+
+def test_the_printed_form_of_the_mean_does_not_survive_wide_noise():
+    def printed(mean, scale):
+        normal = torch.distributions.Normal(0.0, 1.0)
+        alpha, beta = (-20 - mean) / scale, -mean / scale
+        share = (normal.cdf(scale - alpha) - normal.cdf(scale - beta)) / (normal.cdf(beta) - normal.cdf(alpha))
+        return torch.exp(mean + scale**2 / 2) * share
+
+    verdict = judge(exercises.get("sbp-2"), printed)
+    assert not verdict.right and ("test 2" in verdict.message or "test 3" in verdict.message)
+
+
+def test_levels_are_those_of_the_distribution_function():
+    for mean, scale, uniform in exercises.get("sbp-4").cases():
+        theta = exercises.get("sbp-4").reference()(mean, scale, uniform)
+        cumulative = torch.cumulative_trapezoid(density(mean, scale), V).numpy()
+        found = [np.interp(float(v), V[1:], row) for v, row in zip(theta.log(), cumulative, strict=True)]
+        assert found == pytest.approx(uniform.tolist(), abs=1e-6)
+
+
+def test_without_truncation_more_noise_always_pays():
+    from bnnlib.functional import truncated_log_normal_kl
+
+    # an interval that grows with sigma stands in for (0, inf); the prior's undefined constant is log of its width
+    sigma = torch.tensor([1.0, 10.0, 100.0], dtype=torch.float64)
+    divergence = [
+        float(truncated_log_normal_kl(0 * s, s, -20.0 * float(s), 20.0 * float(s))) - math.log(40 * float(s))
+        for s in sigma
+    ]
+    assert np.diff(divergence) == pytest.approx([-math.log(10)] * 2, rel=1e-6)
+    assert exercises.get("sbp-5").reference() == "b"
+    assert not judge(exercises.get("sbp-5"), "a").right
+
+
+def test_a_folded_weight_computes_what_the_layer_computes():
+    from bnnlib.nn import StructuredBayesianPruning, selected_weights
+
+    layer = StructuredBayesianPruning(6, dtype=torch.float64)
+    with torch.no_grad():
+        layer.log_scale.copy_(torch.linspace(-3, 3, 6))
+    mean, snr = layer.mean().detach(), layer.signal_to_noise()
+    assert 0 < int((snr > 1).sum()) < 6
+    generator = torch.Generator().manual_seed(1)
+    weight, x = (torch.randn(shape, generator=generator, dtype=torch.float64) for shape in ((4, 6), (5, 6)))
+    folded = exercises.get("sbp-6").reference()(weight, mean, snr)
+    assert folded.shape == (4, layer.num_active())
+    with selected_weights(layer):
+        expected = layer(x) @ weight.T
+    assert x[:, snr > 1] @ folded.T == pytest.approx(expected.detach().numpy(), rel=1e-9)
+
+
+def test_a_unit_at_the_threshold_is_pruned():
+    def keep_ties(weight, mean, snr):
+        return (weight * mean)[:, snr >= 1]
+
+    assert not judge(exercises.get("sbp-6"), keep_ties).right
+
+
+def test_at_the_scale_of_the_threshold_signal_equals_noise():
+    sigma = torch.tensor([exercises.get("sbp-8").reference()], dtype=torch.float64)
+    q = density(torch.zeros(1, dtype=torch.float64), sigma)
+    first, second = (torch.trapezoid(q * torch.exp(k * V), V) for k in (1, 2))
+    assert float(second - first**2) == pytest.approx(float(first**2), rel=1e-7)

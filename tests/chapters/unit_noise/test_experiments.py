@@ -1,0 +1,204 @@
+"""Experiments on Structured Bayesian Pruning, on enlarged digits: resuming, choosing, counting, the test images."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from bnnlib import datasets
+from bnnlib.nn import StructuredBayesianPruning, mean_weights, selected_weights, unit_counts
+from bnnlib.pruning import compress
+from bnnlib.train.checkpoint import Checkpoint
+from bnnlib.train.fit import fit
+from book import lab
+from book.lab import Cell
+from chapters.unit_noise.experiments import images as sbp_images
+from chapters.unit_noise.experiments import random_labels as sbp_random_labels
+from chapters.unit_noise.experiments.networks import UNITS, add_noise, flops, frozen_statistics, network, units_left
+
+CPU = torch.device("cpu")
+needs_digits = pytest.mark.skipif(
+    not datasets.available("digits"), reason="scikit-learn, which has the digits, is absent"
+)
+LATENCY = ("cpu_", "gpu_")  # the only rows that two runs do not share
+
+
+def smoke(name: str, setting: str, method: str, **params) -> Cell:
+    cells = lab.get(name).profiles["smoke"]()
+    cell = next(cell for cell in cells if (cell.setting, cell.method) == (setting, method))
+    return replace(cell, params={**cell.params, **params})
+
+
+def steady(result) -> list[dict]:
+    return [row for row in result.rows if not row["metric"].startswith(LATENCY)]
+
+
+def values(result, setting: str) -> dict[str, float]:
+    return {row["metric"]: row["value"] for row in result.rows if row["setting"] == setting}
+
+
+@pytest.fixture(autouse=True)
+def no_dense_networks(monkeypatch):
+    """Each test trains its own dense network."""
+    monkeypatch.setattr(sbp_images, "_DENSE", {})
+
+
+@needs_digits
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "setting", "method", "saves"),
+    [
+        ("sbp-mnist", "LeNet-500-300", "SBP", 9),  # within the dense network: 2 epochs of 9 steps
+        ("sbp-mnist", "LeNet-500-300", "SBP", 26),  # within the noise
+        ("sbp-mnist", "LeNet-500-300", "SSL", 50),  # within the second strength
+        ("sbp-vgg", "width 0.05", "SparseVD", 12),
+    ],
+)
+def test_a_killed_cell_resumes_bit_for_bit(name, setting, method, saves, tmp_path, dies, monkeypatch):
+    cell = smoke(name, setting, method)
+    whole = sbp_images.run_cell(cell, CPU, None)
+    monkeypatch.setattr(sbp_images, "_DENSE", {})
+    with pytest.raises(dies.Killed):
+        sbp_images.run_cell(cell, CPU, dies(tmp_path / "cell.pt", saves))
+    monkeypatch.setattr(sbp_images, "_DENSE", {})  # another process
+    resumed = sbp_images.run_cell(cell, CPU, Checkpoint(tmp_path / "cell.pt"))
+    assert steady(resumed) == steady(whole)
+    assert all(np.array_equal(resumed.arrays[name], array) for name, array in whole.arrays.items())
+
+
+@needs_digits
+@pytest.mark.parametrize("method", ["Dropout", "SBP"])
+def test_random_labels_resume_bit_for_bit(method, tmp_path, dies):
+    cell = smoke("sbp-random-labels", "MNIST, MLP", method)
+    whole = sbp_random_labels.run_cell(cell, CPU, None)
+    with pytest.raises(dies.Killed):
+        sbp_random_labels.run_cell(cell, CPU, dies(tmp_path / "cell.pt", 3))
+    resumed = sbp_random_labels.run_cell(cell, CPU, Checkpoint(tmp_path / "cell.pt"))
+    assert resumed.rows == whole.rows
+    assert np.array_equal(resumed.arrays["curve"], whole.arrays["curve"])
+    assert whole.arrays["curve"].shape == (3, 4)
+
+
+@needs_digits
+@pytest.mark.slow
+def test_test_images_decide_nothing(monkeypatch):
+    """Random test labels change the test error and nothing else: not the strength that is chosen, nor the network."""
+    cell = smoke("sbp-mnist", "LeNet-500-300", "SSL")
+    honest = sbp_images.run_cell(cell, CPU, None)
+    load = sbp_images.load_images
+
+    def scrambled(params, device):
+        data = load(params, device)
+        x, y = data["test"]
+        return {**data, "test": (x, torch.randint(10, y.shape, generator=torch.Generator().manual_seed(0)))}
+
+    monkeypatch.setattr(sbp_images, "load_images", scrambled)
+    blind = sbp_images.run_cell(cell, CPU, None)
+    kept = [[row for row in steady(result) if row["metric"] != "error_test"] for result in (honest, blind)]
+    assert kept[0] == kept[1]
+    assert sum(row.get("note") == "chosen on the held-out images" for row in honest.rows) == 2  # its error and its size
+    assert values(honest, "LeNet-500-300")["error_test"] != values(blind, "LeNet-500-300")["error_test"]
+
+
+def test_the_smallest_network_that_costs_little_is_chosen():
+    assert sbp_images.choose([(1.0, 900), (1.15, 500), (1.2, 300), (1.21, 100)], reference=1.0) == 2
+    assert sbp_images.choose([(1.4, 100), (1.3, 900)], reference=1.0) == 1  # none is near: the best one
+    assert sbp_images.choose([(0.9, 500), (0.5, 900)], reference=1.0) == 0
+
+
+@needs_digits
+@pytest.mark.slow
+def test_methods_share_the_dense_network_of_their_replicate():
+    original = sbp_images.run_cell(smoke("sbp-mnist", "LeNet-500-300", "Original"), CPU, None)
+    (before,) = sbp_images._DENSE.values()
+    shared = sbp_images.run_cell(smoke("sbp-mnist", "LeNet-500-300", "SBP"), CPU, None)
+    (after,) = sbp_images._DENSE.values()
+    assert all(torch.equal(before[name], values) for name, values in after.items())
+    reference = values(shared, "LeNet-500-300")["error_validation_original"]
+    assert reference == values(original, "LeNet-500-300")["error_validation"]
+    assert values(original, "LeNet-500-300")["flops_ratio"] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "widths"),
+    [
+        ("LeNet-500-300", (1, 28, 28), [784, 500, 300]),
+        ("LeNet-5", (1, 28, 28), [20, 50, 800, 500]),
+        ("VGG-like", (3, 32, 32), [3, 3, 6, 6, 13, 13, 13, 26, 26, 26, 26, 26, 26, 26]),
+    ],
+)
+def test_where_the_noise_stands(name, shape, widths):
+    """One layer of noise for each column of the tables, in their order; without noise the network is the dense one."""
+    dense = network({"network": name, "width": 0.05}, 0).eval()
+    weights = [1.0 + index for index in range(len(widths))]
+    noisy = add_noise(dense, name, weights).eval()
+    noises = [module for module in noisy.modules() if isinstance(module, StructuredBayesianPruning)]
+    assert [noise.num_units for noise in noises] == widths and len(UNITS[name]) == len(widths)
+    assert [noise.kl_weight for noise in noises] == weights
+    x = torch.rand(3, *shape, generator=torch.Generator().manual_seed(1))
+    with torch.no_grad(), mean_weights(noisy):
+        for noise in noises:
+            noise.log_scale.fill_(-20.0)  # theta is 1 up to exp(-20)
+        torch.testing.assert_close(noisy(x), dense(x), rtol=1e-4, atol=1e-5)  # float32
+
+
+def test_units_are_counted_in_the_compressed_network():
+    """Half of the channels in front of conv2, three behind it, 100 features and 7 units: what noise says is left."""
+    noisy = add_noise(network({"network": "LeNet-5"}, 0), "LeNet-5", [1.0] * 4)
+    noises = [module for module in noisy.modules() if isinstance(module, StructuredBayesianPruning)]
+    channel = torch.arange(800) // 16
+    keep = [torch.arange(20) < 10, torch.arange(50) < 47, (channel < 47) & (torch.arange(800) % 16 > 8)]
+    keep.append(torch.arange(500) < 7)
+    with torch.no_grad():
+        for noise, kept in zip(noises, keep, strict=True):
+            noise.log_scale.copy_(torch.where(kept, -5.0, 3.0))
+    x = torch.rand(5, 1, 28, 28, generator=torch.Generator().manual_seed(2))
+    small = compress(noisy, x[:2])
+    assert units_left(small, "LeNet-5") == [kept for kept, _ in unit_counts(noisy).values()]
+    with torch.no_grad(), selected_weights(noisy.eval()):
+        torch.testing.assert_close(small(x), noisy(x), rtol=1e-4, atol=1e-5)  # float32
+    # 24^2 and 8^2 positions of 25 weights a pair of channels, then 47 * 7 features to 7 units to 10 classes
+    expected = 2 * (576 * 25 * 10 + 64 * 25 * 10 * 47 + 47 * 7 * 7 + 7 * 10)
+    assert flops(small, x[:1]) == expected
+
+
+def test_statistics_are_frozen_while_scale_and_shift_are_trained():
+    model = nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3), nn.Linear(3, 2))
+    with torch.no_grad():
+        model[1].running_mean.fill_(0.5)
+    x = torch.randn(64, 4, generator=torch.Generator().manual_seed(3))
+    y = (x[:, 0] > 0).long()
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    with frozen_statistics(model):
+        fit(model, (x, y), epochs=2, batch_size=16, generator=torch.Generator().manual_seed(4))
+    after = model.state_dict()
+    assert torch.equal(after["1.running_mean"], before["1.running_mean"]) and after["1.num_batches_tracked"] == 0
+    assert not torch.equal(after["1.weight"], before["1.weight"])
+    model.train()(x)
+    assert not torch.equal(model[1].running_mean, before["1.running_mean"])  # outside the context as ever
+
+
+@needs_digits
+def test_labels_are_random_and_their_own_for_each_replicate(monkeypatch):
+    cell = smoke("sbp-random-labels", "MNIST, MLP", "SBP", epochs=1)
+    seen = []
+    monkeypatch.setattr(sbp_random_labels, "fit", lambda model, data, **settings: seen.append(data))
+    for replicate in (0, 0, 1):
+        sbp_random_labels.run_cell(replace(cell, replicates=(replicate,)), CPU, None)
+    assert torch.equal(seen[0][1], seen[1][1]) and not torch.equal(seen[0][1], seen[2][1])
+    assert torch.equal(seen[0][0], seen[2][0])
+    assert torch.bincount(seen[0][1], minlength=10).min() >= 5  # 200 labels, 20 expected of each
+
+
+@pytest.mark.parametrize("name", ["sbp-mnist", "sbp-vgg"])
+def test_every_profile_builds_its_networks(name):
+    for profile in ("smoke", "book", "paper"):
+        for cell in lab.get(name).profiles[profile]():
+            weights = [one["kl_weights"] for one in cell.params.get("candidates", []) if "kl_weights" in one]
+            assert all(len(one) == len(UNITS[cell.params["network"]]) for one in weights)
+            if profile != "paper" and cell.method == "Original":
+                channels, size = cell.params["shape"]
+                model = network(cell.params, 0).eval()
+                assert model(torch.zeros(1, channels, size, size)).shape == (1, 10)

@@ -1,0 +1,188 @@
+"""The pictures of the chapter on Structured Bayesian Pruning: what they show, not how they look."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from matplotlib import pyplot as plt
+from matplotlib.figure import Figure
+
+from chapters.unit_noise.figures import explorers
+from chapters.unit_noise.figures import method as sbp
+
+
+@pytest.fixture(autouse=True)
+def close_figures():
+    yield
+    plt.close("all")
+
+
+def line(figure: Figure, panel: int, label: str) -> np.ndarray:
+    """The (x, y) points of a labeled curve."""
+    return next(one for one in figure.axes[panel].get_lines() if one.get_label() == label).get_xydata()
+
+
+def labels(figure: Figure, panel: int) -> list[str]:
+    return [one.get_label() for one in figure.axes[panel].get_lines()]
+
+
+def normal(v: np.ndarray, location: float, scale: float) -> np.ndarray:
+    """A normal density cut to [-20, 0] and normalized on a grid."""
+    weight = np.exp(-0.5 * ((v - location) / scale) ** 2)
+    return weight / np.trapezoid(weight, v)
+
+
+# --- densities ---
+
+
+def test_densities_on_the_log_scale_are_normals_cut_to_the_interval():
+    figure = sbp.densities(posteriors=((-2.0, 1.2), (-3.0, 8.0)))
+    for label, settings in (("μ = −2, σ = 1.2: SNR 0.99", (-2.0, 1.2)), ("μ = −3, σ = 8: SNR 0.43", (-3.0, 8.0))):
+        v, density = line(figure, 0, label).T
+        # the trapezoid rule with steps of 0.0125 on densities of width 1.2
+        assert density == pytest.approx(normal(v, *settings), rel=1e-4)
+
+
+def test_densities_of_theta_are_those_of_its_logarithm_over_theta():
+    figure = sbp.densities(posteriors=((-0.5, 0.25),))
+    prior, one = labels(figure, 1)
+    theta, density = line(figure, 1, one).T
+    at = np.interp(np.log(theta), *line(figure, 0, one).T)
+    inside = (theta > 0.3) & (theta < 0.95)
+    # interpolation between points 0.0125 apart, where the density has a width of 0.25
+    assert (density * theta)[inside] == pytest.approx(at[inside], rel=2e-3)
+    theta, density = line(figure, 1, prior).T
+    assert density == pytest.approx(1 / (20 * theta), rel=1e-9)
+    assert set(line(figure, 0, prior)[:, 1]) == {0.05} and prior == "prior: SNR 0.33"
+
+
+# --- the plane ---
+
+
+def test_the_plane_has_the_limits_of_the_prior_and_of_the_start():
+    found = sbp.plane([0.0, -10.0], [-5.0, 5.0])
+    assert found["snr"].shape == found["kl"].shape == (2, 2)
+    assert found["snr"][0, 0] == pytest.approx(247, rel=2e-3) and found["kl"][0, 0] == pytest.approx(7.27, abs=5e-3)
+    # sigma = 148 on an interval of 20: all but the prior
+    assert found["snr"][1] == pytest.approx([1 / 3, 1 / 3], abs=2e-3)
+    assert found["kl"][1].max() < 1e-3
+
+
+def test_the_line_of_the_threshold_separates_pruned_from_kept():
+    figure = sbp.snr_map()
+    (contour,) = [one for one in figure.axes[0].collections if len(getattr(one, "levels", ())) == 1]
+    vertices = contour.get_paths()[0].vertices
+    for location, log_scale in vertices[:: len(vertices) // 8]:
+        above, below = (sbp.plane([location], [log_scale + shift])["snr"] for shift in (0.15, -0.15))
+        assert float(above[0, 0]) < 1 < float(below[0, 0])
+    shown = {text.get_text(): text.get_position() for text in figure.axes[0].texts}
+    assert sbp.plane([shown["pruned"][0]], [shown["pruned"][1]])["snr"] < 1
+    assert sbp.plane([shown["kept"][0]], [shown["kept"][1]])["snr"] > 1
+
+
+# --- numerical stability ---
+
+
+def test_the_printed_forms_are_right_where_double_precision_holds_them():
+    from bnnlib import functional as bF
+
+    mean, scale = torch.tensor([-1.0, -3.0, -0.2]).double(), torch.tensor([0.5, 1.5, 0.1]).double()
+    found = sbp.printed_forms(mean, scale)
+    ours = (bF.truncated_log_normal_kl, bF.truncated_log_normal_mean, bF.truncated_log_normal_snr)
+    for name, function in zip(("kl", "mean", "snr"), ours, strict=True):
+        assert found[name].numpy() == pytest.approx(function(mean, scale).numpy(), rel=1e-9)
+
+
+def test_the_printed_forms_break_and_ours_do_not():
+    figure = sbp.stability()
+    for panel, ends in ((0, (-1,)), (1, (-1,))):
+        printed, ours = (line(figure, panel, name)[:, 1] for name in ("printed form, float32", "bnnlib"))
+        assert np.isfinite(ours).all()
+        assert all(np.isnan(printed[end]) for end in ends)
+        good = np.isfinite(printed)
+        assert good.mean() > 0.4 and np.median(np.abs(printed[good] / ours[good] - 1)) < 1e-2
+    # the shading covers what is no number, and where digits are lost below sigma = e^-8
+    shaded = np.concatenate([one.vertices[:, 0] for one in figure.axes[0].collections[0].get_paths()])
+    assert shaded.min() == pytest.approx(-9) and shaded.max() == pytest.approx(5)
+
+
+# --- noise that is shared ---
+
+
+def test_shared_noise_does_not_average_out_over_the_batch():
+    spread = sbp.gradient_spread((16, 256), 200, 4, 0.5, torch.Generator().manual_seed(1))
+    # own noise: the mean of 16 times as many independent terms; 200 draws of 4 units know a deviation to about 5 %
+    assert spread["local"][0] / spread["local"][1] == pytest.approx(4, rel=0.15)
+    # what is left is the spread of the noise itself
+    assert spread["shared"][1] > 1.5 * spread["local"][1]
+
+
+def test_with_almost_no_noise_both_are_the_same():
+    spread = sbp.gradient_spread((8,), 400, 2, 1e-4, torch.Generator().manual_seed(2))
+    # theta hardly moves, but its slope is drawn: two estimates from 400 draws each
+    assert spread["shared"] == pytest.approx(spread["local"], rel=0.1)
+
+
+def test_rows_of_the_shared_noise_are_equal():
+    figure = sbp.shared_noise(sizes=(1, 4), draws=20, units=3, generator=torch.Generator().manual_seed(3))
+    local, shared = (np.asarray(figure.axes[k].images[0].get_array()) for k in (0, 1))
+    assert (shared == shared[0]).all() and (local.std(0) > 0).all() and (shared[0] == local[0]).all()
+    assert [len(one.get_xdata()) for one in figure.axes[2].get_lines()] == [2, 2]
+
+
+# --- the explorer ---
+
+
+@pytest.mark.parametrize(("location", "log_scale", "fate"), [(0.0, -5.0, "kept"), (-3.0, 1.0, "pruned")])
+def test_the_explorer_says_what_becomes_of_the_unit(location, log_scale, fate):
+    found = explorers.noise_values(location, log_scale)
+    assert (found["snr"] > 1) == (fate == "kept")
+    figure = explorers.noise(location, log_scale)
+    assert f"the unit is {fate}" in figure._suptitle.get_text()
+    assert f"SNR = {found['snr']:.3g}" in figure._suptitle.get_text()
+    assert explorers.noise_in_words(location, log_scale).endswith(f"the unit is {fate}.")
+    points = [one.get_xydata().tolist() for one in figure.axes[1].get_lines() if one.get_marker() in ("o", "X")]
+    assert points == [[[location, log_scale]]]
+
+
+@pytest.mark.parametrize("settings", [(0.0, -5.0), (-20.0, -5.0), (-10.0, 1.0), (5.0, -5.0), (5.0, 5.0)])
+def test_the_drawn_density_has_all_of_its_mass(settings):
+    figure = explorers.noise(*settings)
+    curve = next(one.get_xydata() for one in figure.axes[0].get_lines() if len(one.get_xdata()) > 100)
+    # drawn no lower than 5e-4 over the interval of 20, which adds up to 0.01; the rest is the trapezoid rule's
+    assert np.trapezoid(curve[:, 1], curve[:, 0]) == pytest.approx(1, abs=0.03)
+
+
+def test_labels_of_the_divergence_stand_on_its_contours():
+    figure = explorers.noise(0.0, 0.0)
+    shown = {one.get_text(): one.get_position() for one in figure.axes[1].texts}
+    for level in explorers.LEVELS:
+        location, log_scale = shown[f"{level:g}"]
+        # read off a grid with steps of 0.1 in log sigma
+        assert float(sbp.plane([location], [log_scale])["kl"][0, 0]) == pytest.approx(level, rel=0.03)
+
+
+def test_axes_of_the_frames_stay_where_they_are():
+    figures = [explorers.noise(*settings) for settings in ((0.0, -5.0), (-20.0, 5.0))]
+    boxes = {str([panel.get_position().bounds for panel in figure.axes]) for figure in figures}
+    limits = {str([(panel.get_xlim(), panel.get_ylim()) for panel in figure.axes]) for figure in figures}
+    assert len(boxes) == len(limits) == 1
+
+
+def test_the_explorer_starts_where_training_does_and_reaches_both_fates():
+    from bnnlib.nn import StructuredBayesianPruning
+
+    layer = StructuredBayesianPruning(1)
+    start = {name: control.default for name, control in explorers.NOISE_CONTROLS.items()}
+    assert start == {"location": layer.initial_location, "log_scale": math.log(layer.initial_scale)}
+    grid = sbp.plane(*(control.values for control in explorers.NOISE_CONTROLS.values()))["snr"] > 1
+    assert 0.3 < np.mean(grid) < 0.7
+
+
+@pytest.mark.slow
+def test_the_explorer_fits_on_its_page():
+    # explore() refuses dead sliders and frames of different sizes; results take the rest of the page's 300 kB
+    assert explorers.noise_explorer(static=True).gzip_bytes < 150_000

@@ -1,0 +1,159 @@
+"""The published numbers of paper 004, sections 1.1 and 1.2: complete, consistent with each other, how they judge."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from book import lab
+from book.lab import paper_values, verdict
+from book.lab.verdicts import metrics
+
+COUNTS = {
+    "sbp-mnist": 2 + 3 * (4 + 3) + 3 * (4 + 4),  # errors of the originals; error, three ratios and the units elsewhere
+    "sbp-vgg": 2 * (1 + 3 * (4 + 14)),
+    "sbp-random-labels": 2 + 3,
+    "sbn-mnist": 5 * 2,
+    "sbn-cifar5": 5 * 2 + 3 * 2,
+}
+WHOLE = {
+    "LeNet-500-300": [784, 500, 300],
+    "LeNet-5": [20, 50, 800, 500],
+    "k=1.0": [64] * 2 + [128] * 2 + [256] * 3 + [512] * 7,
+    "k=1.5": [96] * 2 + [192] * 2 + [384] * 3 + [768] * 7,
+}
+TEST_IMAGES = {"sbn-cifar5": 5_000}  # five known classes; all ten elsewhere
+
+
+def _by_method(name: str) -> dict[tuple[str, str], dict]:
+    found: dict = {}
+    for value in paper_values(name)[0]:
+        found.setdefault((value.setting, value.method), {})[value.metric] = value
+    return found
+
+
+def _units(row: dict) -> list[int]:
+    return [int(row[f"units_{k}"].mean) for k in range(1, 15) if f"units_{k}" in row]
+
+
+def _multiplications(setting: str, units: list[int]) -> int:
+    """Multiplications of one forward pass: kernel x inputs x outputs x positions of each layer."""
+    if setting == "LeNet-500-300":
+        return sum(a * b for a, b in zip(units, [*units[1:], 10], strict=True))
+    if setting == "LeNet-5":
+        first, second, third, last = units
+        return 24 * 24 * 25 * first + 8 * 8 * 25 * first * second + third * last + 10 * last
+    channels = [3, *units[:13]]
+    sizes = [32] * 2 + [16] * 2 + [8] * 3 + [4] * 3 + [2] * 3
+    convolutions = sum(9 * a * b * size**2 for a, b, size in zip(channels[:-1], channels[1:], sizes, strict=True))
+    return convolutions + units[12] * units[13] + 10 * units[13]
+
+
+@pytest.mark.parametrize("name", COUNTS)
+def test_every_published_number_is_complete_and_unique(name):
+    values, also = paper_values(name)
+    keys = {(value.setting, value.method, value.metric) for value in values}
+    assert len(keys) == len(values) == COUNTS[name] and not also
+    for value in values:
+        assert value.paper == "004" and value.table and value.cell and value.note and value.replicates == 1
+        # rows named "error" are failures: a published number under that name would never be compared
+        assert value.metric in metrics() and value.metric != "error"
+        assert value.tolerance > 0 and value.sd is None
+
+
+@pytest.mark.parametrize("name", ["sbp-mnist", "sbp-vgg"])
+def test_no_layer_keeps_more_than_it_had(name):
+    for (setting, method), row in _by_method(name).items():
+        units = _units(row)
+        if method == "Original":
+            assert not units  # whole by definition, and so is a ratio of 1
+        else:
+            assert len(units) == len(WHOLE[setting])
+            assert all(kept <= whole for kept, whole in zip(units, WHOLE[setting], strict=True))
+
+
+@pytest.mark.parametrize(
+    ("name", "setting"), [("sbp-mnist", "LeNet-500-300"), ("sbp-vgg", "k=1.0"), ("sbp-vgg", "k=1.5")]
+)
+def test_the_printed_flops_are_the_multiplications_of_the_printed_units(name, setting):
+    """Two columns of a table that determine each other: a wrong digit in a unit count would show here."""
+    checked = 0
+    for (where, method), row in _by_method(name).items():
+        if where == setting and method != "Original":
+            ratio = _multiplications(setting, WHOLE[setting]) / _multiplications(setting, _units(row))
+            # half a unit of the last digit, and a little for a number that lies between two: 3.3246 is printed as 3.32
+            assert row["flops_ratio"].mean == pytest.approx(ratio, abs=0.0051)
+            checked += 1
+    assert checked == 3
+
+
+def test_the_flops_of_lenet_5_do_not_follow_from_its_units():
+    """Said on the page of disagreements: no padding of the convolutions gives the three printed ratios."""
+    for method, ours in (("SparseVD", 2.01), ("SSL", 4.53), ("SBP", 10.78)):
+        row = _by_method("sbp-mnist")["LeNet-5", method]
+        ratio = _multiplications("LeNet-5", WHOLE["LeNet-5"]) / _multiplications("LeNet-5", _units(row))
+        assert ratio == pytest.approx(ours, abs=0.005)
+        assert abs(row["flops_ratio"].mean - ratio) > 0.1
+
+
+@pytest.mark.parametrize("name", ["sbp-mnist", "sbp-vgg", "sbn-mnist", "sbn-cifar5"])
+def test_an_error_has_the_tolerance_of_its_test_set(name):
+    images = TEST_IMAGES.get(name, 10_000)
+    errors = [value for value in paper_values(name)[0] if value.metric == "error_test"]
+    assert len(errors) == len(_by_method(name))
+    for value in errors:
+        expected = 2.0 * math.sqrt(value.mean * (100.0 - value.mean) / images)
+        assert value.tolerance == pytest.approx(expected, abs=0.005001)  # written out to two digits
+        assert f"{images:,} images" in value.note and value.direction == "lower"
+
+
+@pytest.mark.parametrize("name", ["sbp-mnist", "sbp-vgg", "sbn-mnist", "sbn-cifar5"])
+def test_everything_else_is_within_a_fifth_and_says_so(name):
+    higher = {"flops_ratio", "cpu_batch_256", "gpu_batch_256"}
+    for value in paper_values(name)[0]:
+        if value.metric == "error_test":
+            continue
+        least = 1.0 if value.metric.startswith("units_") else 0.0
+        assert value.tolerance == pytest.approx(max(value.mean / 5, least), abs=0.005001)
+        assert "ours" in value.note and value.direction == ("higher" if value.metric in higher else "lower")
+        if "batch" in value.metric:
+            assert "batch size not stated" in value.note
+
+
+def test_verdicts_go_the_right_way():
+    lenet = _by_method("sbp-mnist")["LeNet-5", "SBP"]
+    sbn = _by_method("sbn-mnist")["LeNet-5", "SBN"]
+    for value, ours, expected in (
+        (lenet["units_1"], 4.0, "reproduced"),
+        (lenet["units_1"], 5.0, "not reproduced"),
+        (lenet["units_3"], 100.0, "better"),  # fewer units
+        (lenet["flops_ratio"], 13.0, "better"),
+        (lenet["flops_ratio"], 8.0, "not reproduced"),
+        (lenet["cpu_batch_256"], 7.0, "better"),
+        (lenet["error_test"], 1.04, "reproduced"),
+        (lenet["error_test"], 1.06, "not reproduced"),
+        (sbn["nll"], 0.0286, "reproduced"),  # what the notebook beside the table has
+        (sbn["nll"], 0.019, "better"),
+    ):
+        # our own standard error does not widen the tolerance, so a noisy run gains nothing
+        assert verdict(value, ours, 10.0) == expected
+
+
+def test_random_labels_are_judged_by_closeness_alone():
+    rows = _by_method("sbp-random-labels")
+    dropout, pruned = rows["MNIST, MLP", "Dropout"], rows["MNIST, MLP", "SBP"]
+    assert verdict(dropout["accuracy_train"], 97.0, None) == "reproduced"
+    assert verdict(dropout["accuracy_train"], 60.0, None) == "not reproduced"
+    # the share of the largest class of MNIST, which a constant prediction reaches, is 11.35 %
+    assert verdict(pruned["accuracy_test"], 11.35, None) == "reproduced"
+    assert verdict(pruned["accuracy_train"], 40.0, None) == "not reproduced"
+    assert verdict(pruned["removed"], 90.0, None) == "not reproduced"
+
+
+@pytest.mark.parametrize("name", COUNTS)
+def test_the_published_settings_are_those_of_the_experiments(name):
+    if name not in lab.names():
+        pytest.skip(f"there is no experiment {name}")
+    ours = {cell.setting for profile in lab.get(name).profiles.values() for cell in profile()}
+    assert {value.setting for value in paper_values(name)[0]} <= ours
