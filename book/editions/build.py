@@ -1,8 +1,8 @@
 """Build the book: ``python -m book build [--profile smoke|book|paper] [--jobs N]`` (``make book`` calls it).
 
 Chapters whose code, or whatever their outputs depend on, has not changed are not executed again: an executed copy
-carries the hash of what it was made from (``book.project.notebook_key``), so there is no database, and a copy from a
-cache or an artifact is as good.
+carries the hash of what it was made from (`project.notebook_key`), so there is no database, and a copy from a cache or
+an artifact is as good. The pages are rendered aside and swapped in whole (`render.render`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 
 from book.editions.execute import Outcome, execute, finish
 from book.editions.project import PROFILES, BookError, Project, code_cells, notebook_key, read_notebook, tags_of
-from book.editions.render import render, rendered, stage, write_notebook
+from book.editions.render import render, rendered, stage, tidy, write_notebook
 from book.editions.status import status_page
 
 
@@ -95,12 +95,19 @@ def run_chapters(project: Project, profile: str, jobs: int, say) -> tuple[dict[s
     return chapters, [outcome.error for outcome in outcomes if outcome.error]
 
 
+def pages_left(project: Project) -> str:
+    """What a reader has after a build that failed."""
+    there = (project.html / "index.html").exists()
+    return f"The pages of the last good build are still in {project.html}." if there else "There are no pages yet."
+
+
 def build(root: Path, profile: str = "smoke", jobs: int | None = None, execute_only: bool = False, say=print) -> int:
     """Build the book of the tree at ``root``; returns the exit code."""
     project = Project(root.resolve())
     started = time.perf_counter()
     try:
         with exclusive(project, say):
+            tidy(project)
             chapters, errors = run_chapters(project, profile, jobs or os.cpu_count() or 1, say)
             # Good copies are kept even when a neighbor failed, so that the next run does not execute them again.
             stage(project, chapters, status_page(project, chapters, profile))
@@ -108,6 +115,7 @@ def build(root: Path, profile: str = "smoke", jobs: int | None = None, execute_o
                 for error in errors:
                     say(f"\n{error}")
                 say(f"\n{len(errors)} of {len(project.notebooks)} chapters failed; the book was not rendered.")
+                say(pages_left(project))
                 return 1
             if execute_only:
                 return 0
@@ -115,12 +123,12 @@ def build(root: Path, profile: str = "smoke", jobs: int | None = None, execute_o
                 say("Pages: unchanged")
             else:
                 before = time.perf_counter()
-                render(project, say)
+                render(project)
                 say(
                     f"Pages: {len(list(project.html.rglob('*.html')))} rendered in {time.perf_counter() - before:.1f} s"
                 )
     except BookError as error:
-        say(f"\nThe book was not built. {error}")
+        say(f"\nThe book was not built. {error}\n{pages_left(project)}")
         return 1
     except KeyboardInterrupt:
         say("\nStopped. The chapters that were done are kept; the same command goes on from there.")

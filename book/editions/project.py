@@ -68,6 +68,11 @@ class Project:
     def html(self) -> Path:
         return self.build / "html"
 
+    @property
+    def aside(self) -> Path:
+        """Where the pages lie for the moment in which new ones take their place."""
+        return self.build / "html-before"
+
     @cached_property
     def toc(self) -> dict:
         """The parsed table of contents."""

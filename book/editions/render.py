@@ -7,11 +7,13 @@ import json
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 from book.editions.project import GENERATED, BookError, Project, digest, files_below
 
-NOT_PAGES = (".py",)
+RENDERING = "rendering-"  # begins the name of a folder in which pages are being made
+KEY = ".rendered-from"  # in the folder of the pages: what they were made from
 
 
 def write_if_changed(path: Path, content: bytes) -> None:
@@ -38,7 +40,7 @@ def static_inputs(project: Project) -> dict[str, bytes]:
     files = {"_toc.yml": (project.root / "_toc.yml").read_bytes()}
     for path in files_below(project.root / "book"):
         inside = path.relative_to(project.root / "book")
-        if path.suffix in NOT_PAGES or inside.parts[0] == "_ext":
+        if path.suffix == ".py":
             continue
         files[f"book/{inside.as_posix()}"] = path.read_bytes()
     return files
@@ -60,15 +62,15 @@ def stage(project: Project, chapters: dict[str, dict], status: str) -> None:
 def render_key(project: Project) -> str:
     """Hash of everything that the rendered pages are made from."""
     parts: list[str | bytes] = []
-    for folder in (project.staging, project.root / "book" / "_ext"):
+    for folder in (project.staging, project.root / "book" / "editions" / "_ext"):
         for path in files_below(folder):
             parts += [path.relative_to(folder).as_posix(), path.read_bytes()]
     parts += [(project.root / name).read_bytes() for name in ("_config.yml", "requirements.txt")]
     return digest(*parts)
 
 
-def render(project: Project, say=print) -> None:
-    """Call ``jupyter-book build`` on the staging tree, warnings as errors.
+def jupyter_book(project: Project, folder: Path) -> None:
+    """Call ``jupyter-book build`` on the staging tree, warnings as errors; the pages lie in ``folder/_build/html``.
 
     Raises:
         BookError: Sphinx warned or failed; the message holds its warnings.
@@ -77,11 +79,8 @@ def render(project: Project, say=print) -> None:
         raise BookError(
             f"jupyter-book is not installed for {sys.executable}. Run `make venv`, or pip install -r requirements.txt."
         )
-    # Pages of renamed chapters would stay in the output for ever; a full render takes seconds.
-    shutil.rmtree(project.html, ignore_errors=True)
-    (project.build / "rendered.key").unlink(missing_ok=True)
     command = [str(Path(sys.executable).with_name("jupyter-book")), "build", str(project.staging)]
-    command += ["--config", str(project.root / "_config.yml"), "--path-output", str(project.root)]
+    command += ["--config", str(project.root / "_config.yml"), "--path-output", str(folder)]
     command += ["-W", "--keep-going", "--all"]
     log = project.build / "render.log"
     with log.open("w", encoding="utf-8") as out:
@@ -92,10 +91,37 @@ def render(project: Project, say=print) -> None:
         found = [line for line in text.splitlines() if any(mark in line for mark in marks)]
         told = "\n".join(f"  {line}" for line in found or text.splitlines()[-30:])
         raise BookError(f"jupyter-book found fault with the pages (all of it in _build/render.log):\n{told}")
-    (project.build / "rendered.key").write_text(render_key(project), encoding="utf-8")
+
+
+def tidy(project: Project) -> None:
+    """Undo what a killed build left: its half-made pages go, and a book that it had just put aside comes back."""
+    if not project.html.exists() and project.aside.exists():
+        project.aside.rename(project.html)
+    for folder in (project.aside, *project.build.glob(f"{RENDERING}*")):
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def render(project: Project) -> None:
+    """Render into a folder of its own and swap it in when it is whole, so that a reader always has a book.
+
+    Raises:
+        BookError: see `jupyter_book`; the pages of the last good build stay.
+    """
+    # Its own name for every attempt: after a SIGKILL of the builder, Sphinx goes on writing for a while.
+    folder = Path(tempfile.mkdtemp(prefix=RENDERING, dir=project.build))
+    try:
+        jupyter_book(project, folder)
+        made = folder / "_build" / "html"
+        (made / KEY).write_text(render_key(project), encoding="utf-8")
+        if project.html.exists():
+            project.html.rename(project.aside)
+        made.rename(project.html)
+    finally:
+        tidy(project)
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def rendered(project: Project) -> bool:
     """Whether ``_build/html`` was rendered from exactly what is staged now."""
-    key = project.build / "rendered.key"
+    key = project.html / KEY
     return key.exists() and (project.html / "index.html").exists() and key.read_text() == render_key(project)

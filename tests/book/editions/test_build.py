@@ -126,21 +126,23 @@ def test_a_second_build_does_nothing_and_a_warning_is_an_error(scratch, make_cou
     scratch.write("chapters/one.ipynb", chapter)
     assert scratch.build(execute_only=False) == 1
     assert "no-such-figure" in scratch.said
-    # The pages that were rendered in spite of the warning are not taken for a finished book by the next run.
+    assert "last good build" in scratch.said
+    assert (scratch.root / "_build/html/chapters/one.html").stat().st_mtime_ns == before
+    # The old pages are not taken for the book of these sources by the next run.
     assert scratch.build(execute_only=False) == 1
 
 
 def test_an_interrupted_build_keeps_the_chapters_that_were_done(scratch, make_counting):
-    scratch.chapters(quick=make_counting("Quick"), slow=make_counting("Slow", ("wait", "import time\ntime.sleep(300)")))
+    waiting = ("wait", "import time\ntime.sleep(3600)")
+    scratch.chapters(quick=make_counting("Quick"), slow=make_counting("Slow", waiting))
     command = [sys.executable, "-m", "book", "build", "--jobs", "2"]
     building = subprocess.Popen(command, cwd=scratch.root, stdout=subprocess.PIPE, text=True, start_new_session=True)
     staged = scratch.root / "_build/book/chapters/quick.ipynb"
-    deadline = time.monotonic() + 120
     while not (staged.exists() and "Slow smoke" in scratch.runs()):
-        assert time.monotonic() < deadline, "the chapters did not start within two minutes"
+        assert building.poll() is None, "the build ended by itself"
         time.sleep(0.2)
     os.killpg(building.pid, signal.SIGINT)  # what Ctrl-C in a terminal does: the whole group gets it
-    said, _ = building.communicate(timeout=60)
+    said, _ = building.communicate()
     assert building.returncode == 130
     assert "the same command goes on" in said
 
@@ -161,5 +163,5 @@ def test_a_build_waits_for_another_one_in_the_same_tree(scratch, make_counting):
         building = subprocess.Popen(command, cwd=scratch.root, stdout=subprocess.PIPE, text=True)
         assert "waiting" in building.stdout.readline()
         assert scratch.runs() == []
-    assert building.wait(timeout=120) == 0
+    assert building.wait() == 0
     assert scratch.runs() == ["One smoke"]
