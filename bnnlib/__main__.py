@@ -9,13 +9,20 @@ from bnnlib import datasets
 from bnnlib.datasets import registry
 
 
+class _Parser(argparse.ArgumentParser):
+    """Says where the commands are that somebody looks for here."""
+
+    def error(self, message):
+        super().error(f"{message}\nExperiments run from a checkout of the repository: there, python -m book --help")
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Run one command and return its exit code: 0 done, 1 something could not be fetched, 2 wrong usage."""
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="python -m bnnlib",
         description="Data sets of bnnlib. The experiments and the book are in the repository: python -m book.",
     )
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND", parser_class=argparse.ArgumentParser)
     one = commands.add_parser("data", help="fetch data sets; without names, say which are here")
     one.add_argument("names", nargs="*", metavar="NAME", help="data sets")
     return _data(parser.parse_args(arguments).names)

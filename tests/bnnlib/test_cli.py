@@ -34,4 +34,5 @@ def test_wrong_usage_is_exit_code_2_and_says_what_is_allowed(capsys):
     assert out == "" and "Did you mean 'mnist'?" in err
     with pytest.raises(SystemExit) as stop:
         main(["run", "svbnn-mnist"])
-    assert stop.value.code == 2 and "invalid choice: 'run'" in capsys.readouterr().err
+    err = capsys.readouterr().err
+    assert stop.value.code == 2 and "invalid choice: 'run'" in err and "from a checkout" in err
