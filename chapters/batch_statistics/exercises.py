@@ -116,9 +116,6 @@ EXERCISES = [
         cases=_matched_cases,
         stub="def answer(means, log_scales):\n"
         "    ...  # (batches, C) each -> torch.stack([m_mu, s_mu, m_sigma, s_sigma]), the least KL for this sample",
-        solution="""\
-def answer(means, log_scales):
-    return torch.stack([part for x in (means, log_scales) for part in (x.mean(0), x.std(0, correction=0))])""",
     ),
     Exercise(
         id="sbn-2",
@@ -132,7 +129,6 @@ def answer(means, log_scales):
         },
         stub="p = (0.9, 0.4)  # of the right label, under two equally likely batches\n"
         "answer = ...  # log p(y | x) less its lower bound, in nats",
-        solution="answer = math.log((0.9 + 0.4) / 2) - (math.log(0.9) + math.log(0.4)) / 2",
     ),
     Exercise(
         id="sbn-3",
@@ -146,7 +142,6 @@ def answer(means, log_scales):
         },
         stub="x, variance = 2.0, 3.0  # p(y = 1 | x, mu) = Phi(x - mu), mu ~ N(0, variance)\n"
         "answer = ...  # p(y = 1 | x)",
-        solution="answer = 0.5 * (1 + math.erf(2.0 / math.sqrt(1 + 3.0) / math.sqrt(2)))",
     ),
     Exercise(
         id="sbn-4",
@@ -157,13 +152,6 @@ def answer(means, log_scales):
         cases=_followed_cases,
         stub="def answer(values, momentum):\n"
         "    ...  # torch.stack([mean, variance]) of all values, the newest with the most weight",
-        solution="""\
-def answer(values, momentum):
-    age = torch.arange(len(values) - 1, -1, -1, dtype=values.dtype)
-    w = (1 - momentum) ** age
-    w = w / w.sum()
-    mean = (w * values).sum()
-    return torch.stack([mean, (w * (values - mean) ** 2).sum() / (1 - (w**2).sum())])""",
     ),
     Exercise(
         id="sbn-5",
@@ -177,7 +165,6 @@ def answer(values, momentum):
         },
         hint="Write the logarithm of sigma^2 with that of sigma.",
         stub='answer = ...  # "a", "b", "c" or "d"',
-        solution='answer = "c"',
     ),
     Exercise(
         id="sbn-6",
@@ -188,11 +175,6 @@ def answer(values, momentum):
         cases=_copies_cases,
         stub="def answer(x, moments, noise):\n"
         "    ...  # x (C,), moments (4, C), noise (2, K, C) -> normalized copies (K, C), gamma = 1 and beta = 0",
-        solution="""\
-def answer(x, moments, noise):
-    mu = moments[0] + moments[1] * noise[0]
-    sigma = torch.exp(moments[2] + moments[3] * noise[1])
-    return (x - mu) / sigma""",
     ),
     Exercise(
         id="sbn-7",
@@ -205,7 +187,6 @@ def answer(x, moments, noise):
             lambda: float(_DRAWS * _BATCH): "this is the number of naive rows: divide by those of the virtual batch.",
         },
         stub="draws, batch_size = 50, 128\nanswer = ...  # rows, naive over virtual batch, for one object",
-        solution="answer = 50 * 128 / (50 * 1)",
     ),
     Exercise(
         id="sbn-8",
@@ -215,9 +196,5 @@ def answer(x, moments, noise):
         hint="Compare every unknown score with every known one; a tie is half a win.",
         cases=_area_cases,
         stub="def answer(unknown, known):\n    ...  # area under the ROC curve in percent, ties count half",
-        solution="""\
-def answer(unknown, known):
-    difference = unknown[:, None] - known[None, :]
-    return 100 * ((difference > 0).double() + 0.5 * (difference == 0).double()).mean()""",
     ),
 ]

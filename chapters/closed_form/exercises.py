@@ -117,12 +117,6 @@ EXERCISES = [
         hint="The derivative of R in p is A - B + log(p / (1 - p)): every other term cancels.",
         cases=_inclusion_cases,
         stub="def answer(mean, scale, slab, spike, prior):\n    ...  # the p at which the derivative of R is zero",
-        solution="""\
-def answer(mean, scale, slab, spike, prior):
-    second_moment = mean**2 + scale**2
-    A = second_moment / (2 * slab**2) + math.log(slab / prior)
-    B = second_moment / (2 * spike**2) + math.log(spike / (1 - prior))
-    return 1 / (1 + torch.exp(A - B))""",
     ),
     Exercise(
         id="sbnn-2",
@@ -132,10 +126,6 @@ def answer(mean, scale, slab, spike, prior):
         hint="Do not go through p: logit p* is B - A, which is linear in the second moment.",
         cases=_far_cases,
         stub="def answer(mean, scale, slab, spike, prior):\n    ...  # logit p*, also where p* rounds to 0 or 1",
-        solution="""\
-def answer(mean, scale, slab, spike, prior):
-    evidence = (mean**2 + scale**2) * (1 / spike**2 - 1 / slab**2) / 2
-    return math.log(prior / (1 - prior)) + evidence - math.log(slab / spike)""",
     ),
     Exercise(
         id="sbnn-3",
@@ -149,10 +139,6 @@ def answer(mean, scale, slab, spike, prior):
             lambda: _threshold() * math.sqrt(2): "a factor 1/2 or 2 is missing under the root.",
         },
         stub="log_slab, log_spike, prior = -1.0, -3.0, 0.25\nanswer = ...  # the r with p* = 1/2",
-        solution="""\
-slab, spike, prior = math.exp(-1.0), math.exp(-3.0), 0.25
-price = math.log(slab / spike) + math.log((1 - prior) / prior)
-answer = math.sqrt(2 * price / (spike**-2 - slab**-2))""",
     ),
     Exercise(
         id="sbnn-4",
@@ -163,14 +149,6 @@ answer = math.sqrt(2 * price / (spike**-2 - slab**-2))""",
         cases=_inclusion_cases,
         stub="def answer(mean, scale, slab, spike, prior):\n"
         "    ...  # torch.stack([derivative of R* in m, derivative of R* in sigma])",
-        solution="""\
-def answer(mean, scale, slab, spike, prior):
-    second_moment = mean**2 + scale**2
-    A = second_moment / (2 * slab**2) + math.log(slab / prior)
-    B = second_moment / (2 * spike**2) + math.log(spike / (1 - prior))
-    p = torch.sigmoid(B - A)
-    precision = p / slab**2 + (1 - p) / spike**2
-    return torch.stack([mean * precision, scale * precision - 1 / scale])""",
     ),
     Exercise(
         id="sbnn-5",
@@ -184,12 +162,6 @@ def answer(mean, scale, slab, spike, prior):
         },
         stub="m, sigma, log_spike, prior = 0.03, 0.005, -5.0, 0.5\n"
         "answer = ...  # the widest slab tau_1 with p* >= 1/2",
-        solution="""\
-spike, second_moment = math.exp(-5.0), 0.03**2 + 0.005**2
-slab = 1.0
-for _ in range(50):  # log(slab / spike) = evidence, by iteration
-    slab = spike * math.exp(second_moment * (spike**-2 - slab**-2) / 2)
-answer = slab""",
     ),
     Exercise(
         id="sbnn-6",
@@ -199,7 +171,6 @@ answer = slab""",
         hint="Two paths lead from each input to the output; psi is the mean of their products.",
         stub="P1, P2 = [[0.9, 0.2], [0.5, 0.1]], [[0.8, 0.4]]  # rows: units, columns: what they read\n"
         "answer = ...  # [psi_1, psi_2]",
-        solution="answer = [(0.8 * 0.9 + 0.4 * 0.5) / 2, (0.8 * 0.2 + 0.4 * 0.1) / 2]",
     ),
     Exercise(
         id="sbnn-7",
@@ -209,10 +180,6 @@ answer = slab""",
         hint="2^M overflows for large M: divide numerator and denominator by it before you compute them.",
         cases=lambda: [(1,), (5,), (469,), (1030,)],
         stub="def answer(num_batches):\n    ...  # r_1, ..., r_M of Blundell et al. (2015) in float64, for any M",
-        solution="""\
-def answer(num_batches):
-    i = torch.arange(1, num_batches + 1, dtype=torch.float64)
-    return torch.exp(-i * math.log(2) - math.log1p(-(0.5**num_batches)))""",
     ),
     Exercise(
         id="sbnn-8",
@@ -223,12 +190,5 @@ def answer(num_batches):
         cases=_ranked_cases,
         stub="def answer(first, second, share):\n"
         "    ...  # logit p* of two layers -> one flat mask over both, False for the lowest `share`",
-        solution="""\
-def answer(first, second, share):
-    scores = torch.cat([first.flatten(), second.flatten()])
-    order = torch.argsort(scores, stable=True)
-    mask = torch.ones(len(scores), dtype=torch.bool)
-    mask[order[: round(share * len(scores))]] = False
-    return mask""",
     ),
 ]

@@ -132,13 +132,6 @@ EXERCISES = [
         },
         stub="# who made the weights 0.1 and 2.0 under v0 = 1, v1 = 0.1, sigma = 1, delta = 1/2?\n"
         '# "a": Gaussian, Laplace; "b": Laplace, Gaussian; "c": Gaussian both; "d": Laplace both\nanswer = ...',
-        solution="""\
-def gaussian_over_laplace(w, v0=1.0, v1=0.1):
-    return (math.exp(-(w**2) / (2 * v1)) / math.sqrt(2 * math.pi * v1)) / (math.exp(-abs(w) / v0) / (2 * v0))
-
-
-small, large = gaussian_over_laplace(0.1) > 1, gaussian_over_laplace(2.0) > 1
-answer = {(True, False): "a", (False, True): "b", (True, True): "c", (False, False): "d"}[small, large]""",
     ),
     Exercise(
         id="aeb-2",
@@ -155,10 +148,6 @@ answer = {(True, False): "a", (False, True): "b", (True, True): "c", (False, Fal
             lambda: _crossover(**_MNIST): "these are the settings of MNIST.",
         },
         stub="v0, v1, sigma, delta = 0.1, 10.0, 1.0, 0.5\nanswer = ...  # the smallest |w| > 0 with rho = 1/2",
-        solution="""\
-v0, v1 = 0.1, 10.0
-constant = math.log(2 * v0) - 0.5 * math.log(2 * math.pi * v1)
-answer = min(abs(root) for root in np.roots([-1 / (2 * v1), 1 / v0, constant]))""",
     ),
     Exercise(
         id="aeb-3",
@@ -173,7 +162,6 @@ answer = min(abs(root) for root in np.roots([-1 / (2 * v1), 1 / v0, constant]))"
             lambda: 2 * _STEP: "this is the variance of one step's noise alone.",
         },
         stub="h = 0.4  # SGLD on N(0, 1) at temperature 1\nanswer = ...  # variance of the chain",
-        solution="h = 0.4\nanswer = 2 * h / (1 - (1 - h) ** 2)",
     ),
     Exercise(
         id="aeb-4",
@@ -184,11 +172,6 @@ answer = min(abs(root) for root in np.roots([-1 / (2 * v1), 1 / v0, constant]))"
         cases=_hamiltonian_cases,
         stub="def answer(position, velocity, gradient, noise, lr, momentum, temperature):\n"
         "    ...  # torch.stack([new position, new velocity])",
-        solution="""\
-def answer(position, velocity, gradient, noise, lr, momentum, temperature):
-    velocity = momentum * velocity - lr * gradient
-    velocity = velocity + math.sqrt(2 * lr * (1 - momentum) * temperature) * noise
-    return torch.stack([position + velocity, velocity])""",
     ),
     Exercise(
         id="aeb-5",
@@ -198,12 +181,6 @@ def answer(position, velocity, gradient, noise, lr, momentum, temperature):
         hint="Set the derivative of Q1 in sigma to zero and multiply by sigma^3; of the two roots one is positive.",
         cases=_scale_cases,
         stub="def answer(weight, kappa0, kappa1, nu, lam):\n    ...  # sigma, for classification",
-        solution="""\
-def answer(weight, kappa0, kappa1, nu, lam):
-    count = weight.numel() + nu + 2
-    linear = float((kappa0 * weight.abs()).sum())
-    quadratic = float((kappa1 * weight**2).sum()) + nu * lam
-    return max(np.roots([count, -linear, -quadratic]))""",
     ),
     Exercise(
         id="aeb-6",
@@ -218,9 +195,6 @@ def answer(weight, kappa0, kappa1, nu, lam):
             lambda: _inclusion(a=5.0, b=1.0): "a and b are swapped.",
         },
         stub="rho, a, b = [0.9, 0.8, 0.1, 0.05, 0.05], 1.0, 5.0\nanswer = ...",
-        solution="rho, a, b = [0.9, 0.8, 0.1, 0.05, 0.05], 1.0, 5.0\n"
-        "successes, failures = sum(rho) + a - 1, sum(1 - r for r in rho) + b - 1\n"
-        "answer = successes / (successes + failures)",
     ),
     Exercise(
         id="aeb-7",
@@ -236,7 +210,6 @@ def answer(weight, kappa0, kappa1, nu, lam):
         },
         stub="w = 0.1  # theta <- (1 - w) theta + w x, with independent x of variance 1\n"
         "answer = ...  # variance of theta in the long run",
-        solution="w = 0.1\nanswer = sum((w * (1 - w) ** age) ** 2 for age in range(1000))",
     ),
     Exercise(
         id="aeb-8",
@@ -250,7 +223,6 @@ def answer(weight, kappa0, kappa1, nu, lam):
             lambda: 0.8 / 0.9 * 50_000: "the schedule is no straight line over the 50,000 steps: it starts steeply.",
         },
         stub="S, D, U = 0.9, 0.99, 50  # the published schedule\nanswer = ...  # first step with 80 % zeros or more",
-        solution="S, D, U = 0.9, 0.99, 50\nanswer = math.ceil(U * math.log(1 - 0.8 / S) / math.log(D))",
     ),
     Exercise(
         id="aeb-9",
@@ -263,9 +235,5 @@ def answer(weight, kappa0, kappa1, nu, lam):
             lambda: 13 / 6: "this is the ratio of the variances; R-hat is its root.",
         },
         stub="chains = [[0, 2, 4, 6], [3, 5, 1, 3]]\nanswer = ...  # split R-hat",
-        solution="""\
-halves = np.array([[0, 2], [4, 6], [3, 5], [1, 3]], dtype=float)
-within, between = halves.var(axis=1, ddof=1).mean(), halves.mean(axis=1).var(ddof=1)
-answer = math.sqrt((within / 2 + between) / within)""",
     ),
 ]

@@ -109,12 +109,6 @@ EXERCISES = [
             lambda: _kl(prior_scale=2**0.25): "the prior's scale was taken for its variance.",
         },
         stub="phi, mean, scale = 0.5, 1.0, 0.1\nprior_phi, prior_scale = 0.1, 2**0.5\nanswer = ...",
-        solution="""\
-phi, mean, scale = 0.5, 1.0, 0.1
-prior_phi, prior_scale = 0.1, 2**0.5
-gates = phi * math.log(phi / prior_phi) + (1 - phi) * math.log((1 - phi) / (1 - prior_phi))
-slabs = math.log(prior_scale / scale) + (scale**2 + mean**2) / (2 * prior_scale**2) - 0.5
-answer = gates + phi * slabs""",
     ),
     Exercise(
         id="svbnn-2",
@@ -133,12 +127,6 @@ answer = gates + phi * slabs""",
         },
         samples=_NET["num_samples"],
         stub="inputs, width, hidden_layers, samples, delta = 20, 6, 2, 3000, 0.1\nanswer = ...",
-        solution="""\
-inputs, width, hidden_layers, samples, delta = 20, 6, 2, 3000, 0.1
-parameters = (inputs + 1) * width + (width + 1) * width + (width + 1)
-price = math.log(parameters)
-price += delta * ((hidden_layers + 1) * math.log(width) + math.log(math.sqrt(samples) * inputs))
-answer = math.exp(-price)""",
     ),
     Exercise(
         id="svbnn-3",
@@ -148,9 +136,6 @@ answer = math.exp(-price)""",
         hint="The difference of two Gumbel variables is logistic: log u - log(1 - u) has its distribution.",
         cases=_gate_cases,
         stub="def answer(logit, u):\n    ...",
-        solution="""\
-def answer(logit, u):
-    return (logit + torch.log(u) - torch.log1p(-u) > 0).to(logit.dtype)""",
     ),
     Exercise(
         id="svbnn-4",
@@ -163,9 +148,6 @@ def answer(logit, u):
             lambda: 0.5: "the prior expects far less than one edge in the whole network.",
         },
         stub="inclusion, parameters = 6.808e-8, 669_706\nanswer = ...",
-        solution="""\
-inclusion, parameters = 6.808e-8, 669_706
-answer = math.exp(parameters * math.log1p(-inclusion))""",
     ),
     Exercise(
         id="svbnn-5",
@@ -179,11 +161,6 @@ answer = math.exp(parameters * math.log1p(-inclusion))""",
             lambda: _slab() - math.log(_LAMBDA): "the coin's price is log((1 - lambda) / lambda), not log(1 / lambda).",
         },
         stub="mean, scale = 1.0, 0.1\nprior_phi, prior_scale = 0.1, 2**0.5\nanswer = ...",
-        solution="""\
-mean, scale = 1.0, 0.1
-prior_phi, prior_scale = 0.1, 2**0.5
-slab = math.log(prior_scale / scale) + (scale**2 + mean**2) / (2 * prior_scale**2) - 0.5
-answer = math.log((1 - prior_phi) / prior_phi) + slab""",
     ),
     Exercise(
         id="svbnn-6",
@@ -193,11 +170,6 @@ answer = math.log((1 - prior_phi) / prior_phi) + slab""",
         hint="log phi is logsigmoid(logit); the logarithm of 1 - phi has the same form with another sign.",
         cases=_coin_cases,
         stub="def answer(logit, inclusion):\n    ...",
-        solution="""\
-def answer(logit, inclusion):
-    log_on, log_off = -torch.logaddexp(-logit, 0 * logit), -torch.logaddexp(logit, 0 * logit)
-    on, off = log_on.exp(), log_off.exp()
-    return on * (log_on - math.log(inclusion)) + off * (log_off - math.log1p(-inclusion))""",
     ),
     Exercise(
         id="svbnn-7",
@@ -211,9 +183,5 @@ def answer(logit, inclusion):
         },
         samples=3000,
         stub="samples = 3000\nanswer = ...",
-        solution="""\
-samples = 3000
-variance = math.pi / 8 + 1 / 4 - (math.pi / 4) ** 2
-answer = samples / 2 * 49 / 3 * variance""",
     ),
 ]

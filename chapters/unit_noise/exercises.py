@@ -125,15 +125,6 @@ EXERCISES = [
         hint="log(b - a) is the prior's part; the rest is minus the entropy of a normal cut to [a, b].",
         cases=_kl_cases,
         stub="def answer(mean, scale, lower, upper):\n    ...  # KL(LogN_[a,b] || LogU_[a,b]), one for each unit",
-        solution="""\
-def answer(mean, scale, lower, upper):
-    normal = torch.distributions.Normal(0.0, 1.0)
-    alpha, beta = (lower - mean) / scale, (upper - mean) / scale
-    Z = normal.cdf(beta) - normal.cdf(alpha)
-    phi_alpha, phi_beta = normal.log_prob(alpha).exp(), normal.log_prob(beta).exp()
-    entropy = 0.5 * math.log(2 * math.pi * math.e) + torch.log(scale * Z)
-    entropy = entropy + (alpha * phi_alpha - beta * phi_beta) / (2 * Z)
-    return math.log(upper - lower) - entropy""",
     ),
     Exercise(
         id="sbp-2",
@@ -143,16 +134,6 @@ def answer(mean, scale, lower, upper):
         hint="erfc(x) = erfcx(x) exp(-x^2): write both ends with erfcx, and the large exponents cancel on paper.",
         cases=_wide_cases,
         stub="def answer(mean, scale):\n    ...  # E theta on [-20, 0] for scales from e^-3 to e^5",
-        solution="""\
-def answer(mean, scale):
-    a, b = -20.0, 0.0
-    alpha, beta = (a - mean) / scale, (b - mean) / scale
-    Z = 0.5 * (torch.erf(beta / math.sqrt(2)) - torch.erf(alpha / math.sqrt(2)))
-
-    def end(edge, z):
-        return torch.special.erfcx((scale - z) / math.sqrt(2)) * torch.exp(edge - z**2 / 2)
-
-    return (end(b, beta) - end(a, alpha)) / (2 * Z)""",
     ),
     Exercise(
         id="sbp-3",
@@ -165,10 +146,6 @@ def answer(mean, scale):
             lambda: math.sqrt(3.0): "theta itself is not uniform: its logarithm is.",
         },
         stub="lower, upper = -10.0, 0.0\nanswer = ...  # E theta / sqrt(Var theta) of the log-uniform prior",
-        solution="""\
-first = (1 - math.exp(-10)) / 10
-second = (1 - math.exp(-20)) / 20
-answer = first / math.sqrt(second - first**2)""",
     ),
     Exercise(
         id="sbp-4",
@@ -178,11 +155,6 @@ answer = first / math.sqrt(second - first**2)""",
         hint="Move the level into the part of Phi that the interval leaves: Phi(alpha) + u Z.",
         cases=_sample_cases,
         stub="def answer(mean, scale, uniform):\n    ...  # theta at the levels `uniform`, on [-20, 0]",
-        solution="""\
-def answer(mean, scale, uniform):
-    normal = torch.distributions.Normal(0.0, 1.0)
-    low, high = normal.cdf((-20 - mean) / scale), normal.cdf((0 - mean) / scale)
-    return torch.exp(mean + scale * normal.icdf(low + uniform * (high - low)))""",
     ),
     Exercise(
         id="sbp-5",
@@ -196,7 +168,6 @@ def answer(mean, scale, uniform):
         },
         hint="KL(q || p) is minus the entropy of log theta plus a constant that is not defined. Let sigma grow.",
         stub='answer = ...  # "a", "b", "c" or "d"',
-        solution='answer = "b"',
     ),
     Exercise(
         id="sbp-6",
@@ -207,10 +178,6 @@ def answer(mean, scale, uniform):
         cases=_fold_cases,
         stub="def answer(weight, mean, snr):\n"
         "    ...  # weight (out, units) of the layer that reads the units -> (out, kept units)",
-        solution="""\
-def answer(weight, mean, snr):
-    keep = snr > 1
-    return weight[:, keep] * mean[keep]""",
     ),
     Exercise(
         id="sbp-7",
@@ -226,13 +193,6 @@ def answer(weight, mean, snr):
         },
         stub="dense, pruned = (20, 50, 800, 500), (3, 18, 284, 283)\n"
         "answer = ...  # multiply-adds of the dense network over those of the pruned one",
-        solution="""\
-def operations(first, second, inputs, hidden):
-    convolutions = 24**2 * 25 * first + 8**2 * 25 * first * second
-    return convolutions + inputs * hidden + hidden * 10
-
-
-answer = operations(20, 50, 800, 500) / operations(3, 18, 284, 283)""",
     ),
     Exercise(
         id="sbp-8",
@@ -244,20 +204,5 @@ answer = operations(20, 50, 800, 500) / operations(3, 18, 284, 283)""",
             lambda: math.sqrt(math.log(2)): "that is the log-normal without truncation: theta is at most 1 here.",
         },
         stub="mu = 0.0\nanswer = ...  # sigma at which E theta = sqrt(Var theta), to three digits",
-        solution="""\
-v = np.linspace(-20, 0, 200_001)
-
-
-def snr(sigma):
-    weight = np.exp(-0.5 * (v / sigma) ** 2)
-    first, second = ((weight * np.exp(k * v)).sum() / weight.sum() for k in (1, 2))
-    return first / math.sqrt(second - first**2)
-
-
-low, high = 0.1, 100.0
-for _ in range(50):
-    middle = (low + high) / 2
-    low, high = (middle, high) if snr(middle) > 1 else (low, middle)
-answer = middle""",
     ),
 ]

@@ -24,9 +24,8 @@ class Exercise:
         kind: "number", "array", "function", "choice" or "text".
         reference: function without arguments that returns the right answer: a float; an array or tensor; a function;
             the letter of a choice; a text or a tuple of texts that count as right.
-        stub: source code that the reader starts from; it assigns `answer` and must fail the check. It and the
-            solution may use `math`, `np` and `torch`.
-        solution: source code that assigns `answer` and passes; it should not call what `reference` calls.
+        stub: source code that the reader starts from; it assigns `answer` and must fail the check. It may use `math`,
+            `np` and `torch`. The solution stands in the chapter's notebook, and the build executes it.
         tolerance: largest relative error that counts as right (0 for exact; absolute where the reference is 0).
         hint: one sentence for a wrong answer; it must not give the answer away.
         mistakes: {function without arguments that returns a wrong answer: what to say to it}; numbers only.
@@ -35,14 +34,13 @@ class Exercise:
         samples: n by which an answer may be off (a sum given for a mean), if the exercise has one.
 
     Raises:
-        ValueError: for an unknown kind, a missing stub or solution, or a field that the kind needs and that is empty.
+        ValueError: for an unknown kind, a stub without `answer`, or a field that the kind needs and that is empty.
     """
 
     id: str
     kind: str
     reference: Callable[[], Any]
     stub: str
-    solution: str
     tolerance: float = 1e-3
     hint: str = ""
     mistakes: Mapping[Callable[[], Any], str] = field(default_factory=dict)
@@ -55,8 +53,8 @@ class Exercise:
             raise ValueError(f"exercise {self.id!r}: kind={self.kind!r} is unknown, use one of {', '.join(KINDS)}")
         if not callable(self.reference):
             raise ValueError(f"exercise {self.id!r}: reference must be a function that computes the answer")
-        if "answer" not in self.stub or "answer" not in self.solution:
-            raise ValueError(f"exercise {self.id!r}: stub and solution must both assign `answer`")
+        if "answer" not in self.stub:
+            raise ValueError(f"exercise {self.id!r}: the stub must assign `answer`")
         if self.kind == "function" and self.cases is None:
             raise ValueError(f"exercise {self.id!r}: a function needs `cases` to be compared on")
         if self.kind == "choice" and len(self.options) < 2:
