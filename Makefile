@@ -37,8 +37,8 @@ lab: $(STAMP) ## open the chapters in JupyterLab, with live widgets
 	@$(VENV)/bin/jupyter lab --LabApp.default_url=/lab/tree/chapters --LabApp.news_url=None \
 		$(if $(filter 0,$(shell id -u)),--allow-root)
 
-lint: $(STAMP) ## ruff over the code and the notebooks
-	@$(VENV)/bin/ruff check . && $(VENV)/bin/ruff format --check .
+lint: $(STAMP) ## ruff over the code and the notebooks, then the rules for chapters
+	@$(VENV)/bin/ruff check . && $(VENV)/bin/ruff format --check . && $(PY) -m book lint
 
 venv: $(STAMP) ## only create .venv with the pinned requirements
 

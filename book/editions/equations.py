@@ -23,28 +23,27 @@ def equation_labels(notebook: dict) -> list[str]:
     return [next(filter(None, match.groups())) for match in LABEL.finditer(prose)]
 
 
-def tests_of(text: str) -> set[str]:
-    """What the tests of a module name: whole strings inside them or their decorators, and ``# equation:`` lines.
+def equation_tests(root: Path) -> tuple[set[str], dict[str, str]]:
+    """(what tests name, {label: reason why it has none}) from the files in ``tests/equations`` of the tree at `root`.
 
-    The comment stands inside the function or on the line above it and may list several labels.
+    A label is named when it stands as a whole string inside a function ``test_...`` or its decorators, or behind
+    ``# equation:`` inside the function or on the line above it. A module's dictionary UNTESTED excuses labels.
     """
     named: set[str] = set()
-    lines = text.split("\n")
-    for node in ast.walk(ast.parse(text)):
-        if not (isinstance(node, ast.FunctionDef) and node.name.startswith("test_")):
-            continue
-        named |= {
-            part.value for part in ast.walk(node) if isinstance(part, ast.Constant) and isinstance(part.value, str)
-        }
-        first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
-        for line in lines[max(0, first - 2) : node.end_lineno]:
-            if comment := re.match(r"\s*# equation:(.+)$", line):
-                named.update(re.findall(r"[\w-]+", comment[1]))
-    return named
-
-
-def tested_labels(root: Path, labels: list[str]) -> set[str]:
-    """Those of the labels that a test in ``tests/equations`` of the tree at ``root`` names."""
-    folder = root / "tests" / "equations"
-    named = [tests_of(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("**/*.py"))]
-    return set(labels) & set().union(*named)
+    excused: dict[str, str] = {}
+    for path in sorted((root / "tests" / "equations").glob("**/*.py")):
+        text = path.read_text(encoding="utf-8")
+        lines, module = text.split("\n"), ast.parse(text)
+        for node in module.body:
+            if isinstance(node, ast.Assign) and [getattr(t, "id", "") for t in node.targets] == ["UNTESTED"]:
+                excused.update(ast.literal_eval(node.value))
+        for node in ast.walk(module):
+            if not (isinstance(node, ast.FunctionDef) and node.name.startswith("test_")):
+                continue
+            constants = (part.value for part in ast.walk(node) if isinstance(part, ast.Constant))
+            named.update(value for value in constants if isinstance(value, str))
+            first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
+            for line in lines[max(0, first - 2) : node.end_lineno]:
+                if comment := re.match(r"\s*# equation:(.+)$", line):
+                    named.update(re.findall(r"[\w-]+", comment[1]))
+    return named, excused

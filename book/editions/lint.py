@@ -16,6 +16,7 @@ from pathlib import Path
 
 from book.editions import prose
 from book.editions.equations import equation_labels
+from book.editions.project import source_of, tags_of
 from book.editions.source import (
     CELL_METADATA,
     CHAPTERS,
@@ -24,8 +25,6 @@ from book.editions.source import (
     canonical,
     load,
     mended,
-    source,
-    tags,
 )
 
 SIZES = {
@@ -95,13 +94,13 @@ def readable_ids(chapter):
 @rule
 def parameters_cell(chapter):
     """The first code cell has the tags parameters and remove-cell; it sets PROFILE = "smoke", SEED, nothing else."""
-    marked = [cell for cell in chapter.code if "parameters" in tags(cell)]
+    marked = [cell for cell in chapter.code if "parameters" in tags_of(cell)]
     if len(marked) != 1 or marked[0] is not chapter.code[0]:
         yield "", "exactly one cell, the first code cell, must have the tag parameters"
         return
-    if "remove-cell" not in tags(marked[0]):
+    if "remove-cell" not in tags_of(marked[0]):
         yield marked[0]["id"], "needs the tag remove-cell"
-    if not re.fullmatch(r'PROFILE = "smoke"\nSEED = \d+', source(marked[0]).strip()):
+    if not re.fullmatch(r'PROFILE = "smoke"\nSEED = \d+', source_of(marked[0]).strip()):
         yield marked[0]["id"], 'must be PROFILE = "smoke" and SEED = <number>, on two lines'
 
 
@@ -110,7 +109,7 @@ def known_tags(chapter):
     """No tag that papermill or the book would ignore."""
     allowed = {"parameters", "remove-cell", "remove-input", "remove-output", "hide-input", "hide-output", "hide-cell"}
     for cell in chapter.cells:
-        if unknown := set(tags(cell)) - allowed:
+        if unknown := set(tags_of(cell)) - allowed:
             yield cell["id"], f"tags {sorted(unknown)} have no effect here (show an expected error with try/except)"
 
 
@@ -118,10 +117,10 @@ def known_tags(chapter):
 def one_sentence_per_line(chapter):
     """Markdown has one sentence on each source line."""
     for cell in chapter.markdown:
-        for number, line in prose.prose_lines(source(cell)):
+        for number, line in prose.prose_lines(source_of(cell)):
             if len(prose.split_line(line)) > 1:
                 yield cell["id"], f"line {number + 1} holds more than one sentence: {line.strip()[:60]}..."
-        for line in prose.wrapped_lines(source(cell)):
+        for line in prose.wrapped_lines(source_of(cell)):
             yield cell["id"], f"a sentence is wrapped before: {line[:60]}"
 
 
@@ -132,7 +131,7 @@ def figure_cells(chapter: Chapter) -> list[dict]:
         for cell in chapter.code
         if f"{chapter.prefix}-fig-" in cell["id"]
         or "figure" in cell["metadata"].get("mystnb", {})
-        or re.search(r"^\s*(?:\w+ = )?explore\(", source(cell), re.MULTILINE)
+        or re.search(r"^\s*(?:\w+ = )?explore\(", source_of(cell), re.MULTILINE)
     ]
 
 
@@ -149,7 +148,7 @@ def figures_described(chapter):
             yield cell["id"], f"figure name {name!r} must be fig-{chapter.prefix}-x for the cell {chapter.prefix}-fig-x"
         if len(caption.split()) < 3:
             yield cell["id"], "needs a caption that stands by itself"
-        own_alt = re.search(r"\bexplore\(", source(cell)) and re.search(r"\balt\s*=", source(cell))
+        own_alt = re.search(r"\bexplore\(", source_of(cell)) and re.search(r"\balt\s*=", source_of(cell))
         if not own_alt and (len(alt.split()) < 5 or FILE_NAME.match(alt.strip()) or alt.strip() == caption.strip()):
             yield cell["id"], "needs alt text that says what is seen (not a file name, not the caption again)"
         if name and not re.search(rf"\{{(?:numref|ref)\}}`(?:[^`<]*<)?{re.escape(name)}>?`", chapter.prose):
@@ -163,7 +162,7 @@ def figures_described(chapter):
 def pictures_described(chapter):
     """A Markdown picture has alt text that is not a file name."""
     for cell in chapter.markdown:
-        for alt in re.findall(r"!\[([^\]]*)\]\(", source(cell)):
+        for alt in re.findall(r"!\[([^\]]*)\]\(", source_of(cell)):
             if len(alt.split()) < 3 or FILE_NAME.match(alt):
                 yield cell["id"], f"picture with alt text {alt!r}: say what is seen"
 
@@ -199,7 +198,7 @@ def equations_tested(chapter):
 def no_typed_results(chapter):
     """Results come from the store through glue; see `prose.typed_results`."""
     for cell in chapter.markdown:
-        for line in prose.typed_results(source(cell)):
+        for line in prose.typed_results(source_of(cell)):
             yield cell["id"], f"a typed result? glue it, or end the line with <!-- published -->: {line[:70]}"
 
 
@@ -208,14 +207,14 @@ def nothing_forbidden(chapter):
     """No installation, no absolute path, no download outside bnnlib.datasets."""
     for cell in chapter.code:
         for pattern, what in FORBIDDEN.items():
-            if found := re.search(pattern, source(cell), re.MULTILINE):
+            if found := re.search(pattern, source_of(cell), re.MULTILINE):
                 yield cell["id"], f"{found[0].strip()!r} {what}"
 
 
 @rule
 def short_cells(chapter):
     """No code cell over 35 lines; the median at most 8."""
-    lengths = {cell["id"]: sum(bool(line.strip()) for line in source(cell).split("\n")) for cell in chapter.code}
+    lengths = {cell["id"]: sum(bool(line.strip()) for line in source_of(cell).split("\n")) for cell in chapter.code}
     for name, length in lengths.items():
         if length > LONGEST_CELL:
             yield name, f"{length} lines of code, at most {LONGEST_CELL} are allowed"
@@ -227,8 +226,8 @@ def short_cells(chapter):
 def sizes(chapter):
     """A chapter's measure: words, code cells that the reader sees, figures, labeled equations, exercises."""
     counts = {
-        "words": sum(prose.words(source(cell)) for cell in chapter.markdown),
-        "code cells": sum("remove-cell" not in tags(cell) for cell in chapter.code),
+        "words": sum(prose.words(source_of(cell)) for cell in chapter.markdown),
+        "code cells": sum("remove-cell" not in tags_of(cell) for cell in chapter.code),
         "figures": len(figure_cells(chapter)),
         "labeled equations": len(equation_labels(chapter.notebook)),
         "exercises": len(re.findall(r"^(?:`{3,}|:{3,})\{exercise(?:-start)?\}", chapter.prose, re.MULTILINE)),
@@ -253,7 +252,7 @@ def exercises_complete(chapter):
             yield "", f"exercise {label[1]} needs a hint"
         if not re.search(rf"\{{solution(?:-start)?\}}\s*{re.escape(label[1])}\s*$", chapter.prose, re.MULTILINE):
             yield "", f"exercise {label[1]} needs a solution"
-    code = "\n".join(source(cell) for cell in chapter.code)
+    code = "\n".join(source_of(cell) for cell in chapter.code)
     asked = re.findall(r"""\bcheck\(\s*["']([\w-]+)["']""", code)
     strict = re.findall(r"""\bcheck\(\s*["']([\w-]+)["'].*\bstrict=True""", code)
     for name in sorted(set(asked) - set(chapter.exercises)):
@@ -275,10 +274,10 @@ def main(arguments: list[str] | None = None) -> int:
     for path in chosen.notebooks:
         if chosen.fix:
             path.write_text(mended(path.read_text(encoding="utf-8")), encoding="utf-8")
-        for name in RULES:
-            for problem in problems(load(path), name):
-                print(f"{path.name}: {problem}")
-                found += 1
+        chapter = load(path)
+        for problem in (line for name in RULES for line in problems(chapter, name)):
+            print(f"{path.name}: {problem}")
+            found += 1
     print(f"{found} problems in {len(chosen.notebooks)} notebooks")
     return int(found > 0)
 

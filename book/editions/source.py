@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import ast
 import json
-import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from book.display import exercises
-from book.editions.equations import equation_labels
+from book.editions.equations import equation_labels, equation_tests
+from book.editions.project import code_cells, source_of
 from book.editions.prose import split_sentences
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -35,22 +34,14 @@ class Chapter:
         self.notebook = json.loads(self.text)
         self.cells = self.notebook["cells"]
         self.prefix = str(self.cells[0].get("id", "")).partition("-")[0] if self.cells else ""
-        self.code = [cell for cell in self.cells if cell["cell_type"] == "code"]
+        self.code = code_cells(self.notebook)
         self.markdown = [cell for cell in self.cells if cell["cell_type"] == "markdown"]
-        self.prose = "\n\n".join(source(cell) for cell in self.markdown)
-
-
-def source(cell: dict) -> str:
-    return "".join(cell["source"])
-
-
-def tags(cell: dict) -> list[str]:
-    return cell["metadata"].get("tags", [])
+        self.prose = "\n\n".join(source_of(cell) for cell in self.markdown)
 
 
 def canonical(notebook: dict) -> str:
     """The file's one spelling: nbformat's, with an indent of 1 and sources as lists of lines."""
-    cells = [{**cell, "source": source(cell).splitlines(keepends=True)} for cell in notebook["cells"]]
+    cells = [{**cell, "source": source_of(cell).splitlines(keepends=True)} for cell in notebook["cells"]]
     return json.dumps({**notebook, "cells": cells}, indent=1, ensure_ascii=False, sort_keys=True) + "\n"
 
 
@@ -62,40 +53,14 @@ def mended(text: str) -> str:
         if cell["cell_type"] == "code":
             cell.update(outputs=[], execution_count=None)
         elif cell["cell_type"] == "markdown":
-            cell["source"] = split_sentences(source(cell))
+            cell["source"] = split_sentences(source_of(cell))
     notebook["metadata"] = NOTEBOOK_METADATA
     return canonical(notebook)
 
 
-def equation_tests(files: list[str]) -> tuple[set[str], dict[str, str]]:
-    """(labels that a test names, {label: reason}) from the text of the files in tests/equations.
-
-    A label is tested when it stands as a whole string inside a function `test_...` or its decorators, or behind
-    `# equation:` inside the function or on the line above it. A module's dictionary UNTESTED excuses labels.
-    """
-    tested: set[str] = set()
-    excused: dict[str, str] = {}
-    for text in files:
-        lines, module = text.split("\n"), ast.parse(text)
-        for node in module.body:
-            if isinstance(node, ast.Assign) and [getattr(t, "id", "") for t in node.targets] == ["UNTESTED"]:
-                excused.update(ast.literal_eval(node.value))
-        for node in ast.walk(module):
-            if not (isinstance(node, ast.FunctionDef) and node.name.startswith("test_")):
-                continue
-            first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
-            for line in lines[max(0, first - 2) : node.end_lineno]:
-                if comment := re.match(r"\s*# equation:(.+)$", line):
-                    tested.update(re.findall(r"[\w-]+", comment[1]))
-            constants = (part.value for part in ast.walk(node) if isinstance(part, ast.Constant))
-            tested.update(value for value in constants if isinstance(value, str))
-    return tested, excused
-
-
 def load(path: Path) -> Chapter:
     """A chapter of the book with all that the rules compare it with."""
-    tests = [file.read_text(encoding="utf-8") for file in sorted((ROOT / "tests" / "equations").glob("*.py"))]
-    tested, excused = equation_tests(tests)
+    tested, excused = equation_tests(ROOT)
     known = {
         label
         for other in CHAPTERS

@@ -12,7 +12,7 @@ from collections import Counter
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from book.editions.equations import equation_labels, tested_labels
+from book.editions.equations import equation_labels, equation_tests
 from book.editions.project import BookError, Project, code_cells, digest, files_below, source_of
 
 VERDICTS = ("reproduced", "within noise", "better", "not reproduced", "not run")
@@ -119,11 +119,12 @@ def page(project: Project, chapters: dict[str, dict], profile: str) -> str:
     """The page's text."""
     results = stored_results(project.root)
     counts = verdicts(project.root, sorted(results))
+    named, _ = equation_tests(project.root)
     rows, untested = [], []
     for name, notebook in chapters.items():
         run = notebook["metadata"]["bnn_book"]
         labels = equation_labels(notebook)
-        tested = tested_labels(project.root, labels)
+        tested = named & set(labels)
         untested += [f"`{label}`" for label in labels if label not in tested]
         verdict = sum((counts.get(shown, Counter()) for shown in results_shown(notebook, results)), Counter())
         met = sum(verdict[v] for v in ("reproduced", "within noise", "better"))

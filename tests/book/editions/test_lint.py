@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+from functools import cache
 
 import nbformat
 import pytest
@@ -281,13 +282,16 @@ def test_the_command_prints_problems_and_says_so_by_its_exit_code(tmp_path, caps
     assert "one_sentence_per_line" not in after and "canonical_file" not in after and "problems in 1 notebooks" in after
 
 
+loaded = cache(load)
+
+
 @pytest.mark.parametrize("name", lint.RULES)
 @pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem)
 def test_the_chapter_keeps_the_rule(path, name):
-    found = lint.problems(load(path), name)
+    found = lint.problems(loaded(path), name)
     assert not found, "\n".join(found)
 
 
 def test_no_two_chapters_share_a_prefix():
-    prefixes = [load(path).prefix for path in CHAPTERS]
+    prefixes = [loaded(path).prefix for path in CHAPTERS]
     assert len(set(prefixes)) == len(prefixes)

@@ -10,29 +10,7 @@ import pytest
 from book.editions import status
 from book.editions.project import BookError, Project
 
-PROSE = """# Sparse things
-
-$$
-a = b
-$$ (x-dollar)
-
-```{math}
-:label: x-directive
-a = b
-```
-
-:::{math}
-:nowrap:
-:label: x-colon
-a = b
-:::
-
-\\begin{equation} a = b \\label{x-latex} \\end{equation}
-
-```{prf:theorem} No equation
-:label: x-theorem
-```
-"""
+PROSE = "# Sparse things\n\n$$a = b$$ (x-one)\n\n$$a = b$$ (x-two)\n\n$$a = b$$ (x-three)\n"
 RUN = {"bnn_book": {"key": "k", "profile": "smoke", "seconds": 90.0}}
 
 
@@ -40,26 +18,6 @@ RUN = {"bnn_book": {"key": "k", "profile": "smoke", "seconds": 90.0}}
 def chapter(make_notebook):
     made = make_notebook(("text-all", PROSE), ("a", "store.table('svbnn-lambda')\ndatasets.load('boston', split=0)"))
     return {**made, "metadata": RUN}
-
-
-def test_labels_of_equations_and_of_nothing_else(chapter):
-    assert status.equation_labels(chapter) == ["x-dollar", "x-directive", "x-colon", "x-latex"]
-
-
-def test_a_label_counts_as_tested_when_a_test_names_it_whole(tmp_path):
-    tests = tmp_path / "tests" / "equations"
-    tests.mkdir(parents=True)
-    (tests / "test_x.py").write_text(
-        '"""x-latex"""\nUNTESTED = {"x-excused": "why"}\n\n'
-        'def helper():\n    return "x-helper"\n\n'
-        '@pytest.mark.equation("x-dollar")\ndef test_one(): ...\n\n'
-        'def test_two():\n    label = "x-inside"\n\n'
-        "# equation: x-above, x-beside\ndef test_three(): ...\n"
-    )
-    named = ["x-dollar", "x-inside", "x-above", "x-beside"]
-    others = ["x-doll", "x-latex", "x-excused", "x-helper", "x-above-more"]
-    assert status.tested_labels(tmp_path, named + others) == set(named)
-    assert status.tested_labels(tmp_path / "nowhere", named) == set()
 
 
 def test_results_and_data_are_found_by_their_whole_names(tmp_path, chapter):
@@ -97,13 +55,13 @@ def test_a_library_that_cannot_compare_stops_the_build_with_its_error(tmp_path):
 
 
 def test_the_page_tells_what_was_run(scratch, root, chapter):
-    scratch.write("tests/equations/test_x.py", "# equation: x-dollar x-latex\ndef test_x(): ...\n")
+    scratch.write("tests/equations/test_x.py", "# equation: x-one x-two\ndef test_x(): ...\n")
     shutil.copytree(root / "bnnlib", scratch.root / "bnnlib", dirs_exist_ok=True)
     project = Project(scratch.root)
     project.build.mkdir()
     page = status.status_page(project, {"chapters/x.ipynb": chapter}, "smoke")
-    assert "| [Sparse things](../chapters/x.ipynb) | smoke | 1.5 | 2 of 4 | none stored | boston |" in page
-    assert "`x-directive`, `x-colon`" in page
+    assert "| [Sparse things](../chapters/x.ipynb) | smoke | 1.5 | 2 of 3 | none stored | boston |" in page
+    assert "without a test of their own: `x-three`." in page
     assert "No results are committed yet." in page
     assert f"| torch | {status.installed('torch')} |" in page
 
@@ -116,5 +74,5 @@ def test_an_unchanged_page_is_not_made_again(scratch, chapter, monkeypatch):
     monkeypatch.setattr(status, "page", lambda *_: "made again")
     assert status.status_page(project, {"chapters/x.ipynb": chapter}, "smoke") == made
     assert status.status_page(project, {"chapters/x.ipynb": chapter}, "book") == "made again"
-    scratch.write("tests/equations/test_x.py", "# equation: x-dollar\ndef test_x(): ...\n")
+    scratch.write("tests/equations/test_x.py", "# equation: x-one\ndef test_x(): ...\n")
     assert status.status_page(project, {"chapters/x.ipynb": chapter}, "smoke") == "made again"
