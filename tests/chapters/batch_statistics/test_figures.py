@@ -268,10 +268,3 @@ def test_the_layer_has_a_slider_only_if_there_are_several(study):
     assert list(explorers.batch_size_controls(study)) == ["size", "layer"]
     one = study._replace(layers=("4",))
     assert list(explorers.batch_size_controls(one)) == ["size"]
-
-
-@pytest.mark.slow
-def test_the_explorer_fits_on_its_page(study):
-    # explore() refuses dead sliders and frames of different sizes
-    assert explorers.batch_size_explorer(study, static=True).gzip_bytes < 150_000
-    assert len(explorers.batch_size_explorer(study._replace(layers=("4",)), static=True).grid) == 3

@@ -11,7 +11,6 @@ from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 
 from bnnlib import functional as bF
-from book.display import explore
 from chapters.closed_form.figures import explorers
 from chapters.closed_form.figures import method as cfi
 
@@ -255,25 +254,3 @@ def test_the_axes_of_the_inclusion_frames_stay_where_they_are():
     limits = {str([(panel.get_xlim(), panel.get_ylim()) for panel in figure.axes]) for figure in figures}
     assert len(boxes) == len(limits) == 1
     assert len(curves(figures[0], 1)) == 3
-
-
-@pytest.mark.slow
-def test_both_explorers_fit_their_half_of_the_page():
-    # explore() refuses dead sliders and frames of different sizes; of the page's 300 kB half is for results
-    first = explore(
-        explorers.inclusion,
-        explorers.INCLUSION_CONTROLS,
-        title="Spike or slab?",
-        alt=explorers.inclusion_in_words,
-        dpi=90,
-        static=True,
-    )
-    second = explore(
-        explorers.lindley,
-        explorers.LINDLEY_CONTROLS,
-        title="Lindley's paradox",
-        alt=explorers.lindley_in_words,
-        dpi=90,
-        static=True,
-    )
-    assert first.gzip_bytes + second.gzip_bytes < 160_000

@@ -12,7 +12,6 @@ from matplotlib.figure import Figure
 
 from bnnlib import functional as bF
 from book import lab
-from book.display import explore
 from chapters.learned_priors.figures import prior, results
 from chapters.learned_priors.figures import samplers as aeb
 
@@ -99,14 +98,6 @@ def test_every_control_reaches_published_settings_and_frames_share_their_axes():
     assert still == ["regression", "MNIST", "ResNet S=90 %", "ResNet S=70 %"]
     boxes = {str([panel.get_position().bounds for panel in aeb.penalty(*p).axes]) for p in aeb.PUBLISHED.values()}
     assert len(boxes) == 1
-
-
-@pytest.mark.slow
-def test_the_explorer_fits_its_page():
-    explorer = explore(
-        aeb.penalty, aeb.CONTROLS, title="The penalty", alt=aeb.penalty_in_words, dpi=90, static=True
-    )  # refuses more than 300 kB, a dead slider, and frames of different sizes
-    assert explorer.gzip_bytes < 260_000  # leaves room for a small second explorer
 
 
 # --- the samplers ---

@@ -180,9 +180,3 @@ def test_the_explorer_starts_where_training_does_and_reaches_both_fates():
     assert start == {"location": layer.initial_location, "log_scale": math.log(layer.initial_scale)}
     grid = sbp.plane(*(control.values for control in explorers.NOISE_CONTROLS.values()))["snr"] > 1
     assert 0.3 < np.mean(grid) < 0.7
-
-
-@pytest.mark.slow
-def test_the_explorer_fits_on_its_page():
-    # explore() refuses dead sliders and frames of different sizes; results take the rest of the page's 300 kB
-    assert explorers.noise_explorer(static=True).gzip_bytes < 150_000
