@@ -57,9 +57,9 @@ def test_all_pages_work_from_the_disk_alone(request, open_page, book):
         page.wait_for_load_state("load")
         found = page.evaluate(FORMULAS)
         formulas += found["set"]
-        # Lazily loaded pictures are asked for when they come into view.
-        page.evaluate("window.scrollTo(0, document.body.scrollHeight)")
-        page.wait_for_timeout(150)
+        # Lazily loaded pictures would be asked for when they come into view.
+        page.evaluate("for (const image of document.images) image.loading = 'eager'")
+        page.wait_for_function("[...document.images].every((image) => image.complete)")
         told = page.faults + [f"MathJax: {e}" for e in found["errors"]] + [f"raw TeX: {e}" for e in found["untouched"]]
         broken = page.evaluate(
             "[...document.images].filter((i) => i.src && i.complete && !i.naturalWidth).map((i) => i.src)"

@@ -23,7 +23,8 @@ class Site:
     status: dict[str, list[int]] = field(default_factory=dict)
     break_after: dict[str, list[int]] = field(default_factory=dict)
     ignore_range: bool = False
-    delay: float = 0.0
+    silent: bool = False
+    closing: threading.Event = field(default_factory=threading.Event)
     requests: list[tuple[str, str | None]] = field(default_factory=list)
     busy: threading.Lock = field(default_factory=threading.Lock)
 
@@ -56,8 +57,8 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_response(200)
         self.send_header("Content-Length", str(len(body) - start))
         self.end_headers()
-        if site.delay:
-            threading.Event().wait(site.delay)
+        if site.silent:
+            site.closing.wait()
         self.wfile.write(body[start:][:stop])
 
     def log_message(self, *args):
@@ -68,13 +69,14 @@ class _Handler(BaseHTTPRequestHandler):
 def site(monkeypatch):
     """A server on this machine; proxies are off and pauses short, so that the tests take no time."""
     monkeypatch.setenv("no_proxy", "*")
-    monkeypatch.setattr(download, "POLICY", download.Policy(attempts=3, backoff=0.01, timeout=5.0))
+    monkeypatch.setattr(download, "POLICY", download.Policy(attempts=3, backoff=0.01, timeout=600.0))
     site = Site()
     server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"site": site}))
     site.url = f"http://127.0.0.1:{server.server_port}"
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
     thread.start()
     yield site
+    site.closing.set()
     server.shutdown()
     server.server_close()
 

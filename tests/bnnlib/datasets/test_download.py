@@ -132,17 +132,18 @@ def test_far_too_large_file_is_refused_before_it_is_read(site, tmp_path):
         get(site, tmp_path / "a", "/a")
 
 
-def test_no_network_fails_soon_and_says_so(site, tmp_path):
+def test_no_network_fails_soon_and_says_so(site, tmp_path, monkeypatch):
     # The reserved domain .invalid never resolves, and port 9 of this machine refuses.
-    started = time.monotonic()
+    pauses = []
+    monkeypatch.setattr(time, "sleep", pauses.append)
     with pytest.raises(DownloadError) as caught:
         download(["http://data.invalid/a", "http://127.0.0.1:9/a"], tmp_path / "a", check=check, progress=False)
     assert str(caught.value).count("no connection") == 2
-    assert time.monotonic() - started < 5
+    assert sum(pauses) < 5
 
 
 def test_silent_server_times_out(site, tmp_path):
-    site.pages["/a"], site.delay = BODY, 1.0
+    site.pages["/a"], site.silent = BODY, True
     with pytest.raises(DownloadError, match="timed out"):
         get(site, tmp_path / "a", "/a", policy=Policy(attempts=1, backoff=0.01, timeout=0.1))
 
@@ -227,14 +228,14 @@ files = [{{ path = "data.npy", size = {len(BODY)}, sha256 = "{hashlib.sha256(BOD
         other.stdin.write("\n")
         other.stdin.flush()
         fetch("tiny")
-        errors = other.communicate(timeout=30)[1] + capsys.readouterr().err
+        errors = other.communicate()[1] + capsys.readouterr().err
     assert other.returncode == 0, errors
     assert [path for path, _ in site.requests] == ["/data.npy"]
     assert (root / "tiny" / "data.npy").read_bytes() == BODY
     assert errors.count("another process is downloading Tiny") == 1
 
 
-def test_lock_of_a_dead_process_is_free(tmp_path):
+def test_lock_of_a_dead_process_is_free(tmp_path, capsys):
     # The package is put together by hand, so that the child need not wait for torch.
     code = """
 import os, sys, types
@@ -248,7 +249,6 @@ with lock(Path(sys.argv[1]), "it"):
 """
     path = tmp_path / ".download" / "it.lock"
     assert subprocess.run([sys.executable, "-c", code, str(path)], cwd=PROJECT).returncode == 9
-    started = time.monotonic()
     with lock(path, "it"):
         pass
-    assert time.monotonic() - started < 1
+    assert "waiting" not in capsys.readouterr().err

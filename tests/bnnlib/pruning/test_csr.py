@@ -256,16 +256,11 @@ def test_the_report(tmp_path):
         assert slow == (row["speedup"] < 1)
 
 
-def test_the_report_says_where_csr_is_slower_and_where_faster():
+def test_a_smallest_sparsity_leaves_the_fuller_layers_dense():
     dense = mlp((64, 1000, 1000, 10), generator=seeded())
     with torch.no_grad():
         dense[2].weight.mul_(rank_mask(dense[2].weight.abs(), 0.99))
-    report = csr_report(dense, torch.rand(64, 64, generator=seeded(1)), batches=(64,), repeats=7)
-    ratio = {row["layer"]: row["speedup"] for row in report["latency"]}
-    # measured 0.3 and 80: a full matrix is several times slower in CSR, one of 1 % dozens of times faster
-    assert ratio["0"] < 1 < ratio["2"]
-    assert any(text.startswith("0, batch 64") for text in report["slower"])
-    kept = csr_report(dense, torch.rand(64, 64), batches=(64,), repeats=3, min_sparsity=0.9)
+    kept = csr_report(dense, torch.rand(64, 64, generator=seeded(1)), batches=(64,), repeats=1, min_sparsity=0.9)
     assert kept["csr_layers"] == ["2"] and kept["dense_layers"] == ["0", "4"]
 
 
