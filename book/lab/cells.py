@@ -64,6 +64,11 @@ class CellResult:
     arrays: dict[str, np.ndarray] = field(default_factory=dict)
 
 
+def epochs_of(cell: Cell) -> tuple[float, str]:
+    """The usual budget: the cell's parameter "epochs"."""
+    return cell.params["epochs"], "epochs"
+
+
 @dataclass(frozen=True)
 class Experiment:
     """One row of ``python -m book list``: a grid of cells for each profile and the function that computes a cell.
@@ -80,6 +85,10 @@ class Experiment:
         methods: optional; method name to the function that computes the cells of that method in place of ``run_cell``.
             Editing one method's code then leaves the finished cells of the other methods valid.
         several_devices: a cell can be computed on several devices; its function then takes a keyword ``devices``.
+        budget: optional; a cell's epochs or iterations with their unit, all stages together where the paper counts
+            them; laid beside the published budget.
+        sources: method in the rows to that of the cell it comes from, where they differ.
+        renamed: profile name to ``{method: name}``: what tables call a method that this profile trains in another way.
     """
 
     name: str
@@ -91,6 +100,9 @@ class Experiment:
     unavailable: dict[str, str] = field(default_factory=dict)
     methods: dict[str, Callable[[Cell, torch.device, Checkpoint | None], CellResult]] = field(default_factory=dict)
     several_devices: bool = False
+    budget: Callable[[Cell], tuple[float, str]] | None = None
+    sources: dict[str, str] = field(default_factory=dict)
+    renamed: dict[str, dict[str, str]] = field(default_factory=dict)
 
     def data_sets(self, profile: str) -> tuple[str, ...]:
         """Names of the data sets that the profile needs."""

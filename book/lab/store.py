@@ -20,7 +20,7 @@ ARRAYS_LIMIT = 200_000
 
 
 def home() -> Path:
-    """The folder that holds ``results/``, ``cache/runs/`` and ``paper_values.toml``.
+    """The folder that holds ``results/`` and ``cache/runs/``.
 
     It is ``$BNNLIB_HOME`` when set, else ``data/`` of the source tree, else ``./data`` for an installed package.
     """

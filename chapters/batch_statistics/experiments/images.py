@@ -36,6 +36,7 @@ Images = dict[str, Tensor]
 PARTS = ("validation", "test", "unknown")
 GRID = 101  # points of the stored distribution functions of the entropy
 BINS = 15
+SOURCES = {"SBN": "BN", "DE": "BN", "DE+SBN": "BN", "DO+SBN": "DO"}  # which networks a method averages over
 COUNTS = (1, 2, 5, 10, 20, 50)  # draws after which SBN is measured too
 
 

@@ -8,8 +8,8 @@ the dropout network are scored too. 5,000 training images are kept for the tempe
 
 from __future__ import annotations
 
-from book.lab.cells import Cell, Experiment
-from chapters.batch_statistics.experiments.images import run_cell
+from book.lab.cells import Cell, Experiment, epochs_of
+from chapters.batch_statistics.experiments.images import SOURCES, run_cell
 
 _TRAIN = {"batch_size": 16, "learning_rate": 1e-3, "constant": 0.0, "augment": False}
 _COMMON = {"network": "LeNet-5", "shape": [1, 28], "draws": 50, "shown_batches": 300, "shown_features": 2} | _TRAIN
@@ -51,5 +51,7 @@ EXPERIMENTS = [
         run_cell=run_cell,
         data={"smoke": ("digits",), "book": ("mnist", "fashion_mnist"), "paper": ("mnist", "fashion_mnist")},
         unavailable={"paper": "not run: no GPU"},
+        budget=epochs_of,
+        sources=SOURCES,
     )
 ]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from itertools import product
 
-from book.lab.cells import Cell, Experiment
+from book.lab.cells import Cell, Experiment, epochs_of
 from chapters.closed_form.experiments.images import run_cell
 
 SETS = {"LeNet-5, set 1": (0.0, -5.0), "LeNet-5, set 2": (-1.0, -3.0)}  # log tau_1, log tau_0
@@ -75,5 +75,6 @@ EXPERIMENTS = [
         run_cell=run_cell,
         data={"smoke": ("digits",), "book": ("mnist",), "paper": ("mnist",)},
         unavailable={"paper": "not run: no GPU"},
+        budget=epochs_of,
     )
 ]

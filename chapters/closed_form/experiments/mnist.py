@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from itertools import product
 
-from book.lab.cells import Cell, Experiment
+from book.lab.cells import Cell, Experiment, epochs_of
 from chapters.closed_form.experiments.images import run_cell
 
 METHODS = ("sBNN", "BbB")
@@ -94,6 +94,7 @@ EXPERIMENTS = [
         run_cell=run_cell,
         data={"smoke": ("digits",), "book": ("mnist",), "paper": ("mnist",)},
         unavailable=_NO_GPU,
+        budget=epochs_of,
     ),
     Experiment(
         name="sbnn-cifar10-mlp",
@@ -103,5 +104,6 @@ EXPERIMENTS = [
         run_cell=run_cell,
         data={"smoke": ("digits",), "book": ("cifar10",), "paper": ("cifar10",)},
         unavailable=_NO_GPU,
+        budget=epochs_of,
     ),
 ]

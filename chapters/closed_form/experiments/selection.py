@@ -19,7 +19,7 @@ from torch import Tensor
 from bnnlib.functional import scaled_importance
 from bnnlib.pruning import rank_mask
 from bnnlib.train.checkpoint import Checkpoint
-from book.lab.cells import Cell, CellResult, Experiment
+from book.lab.cells import Cell, CellResult, Experiment, epochs_of
 from chapters.closed_form.experiments import simulation_nets as nets
 from chapters.closed_form.experiments.simulations import linear_model, profiles, with_intercept
 
@@ -237,6 +237,7 @@ EXPERIMENTS = [
         unavailable={
             "paper": "not run: the book profile has the paper's sizes, but 5 folds, fewer replicates and epochs"
         },
+        budget=epochs_of,
     ),
     Experiment(
         name="sbnn-pruning",

@@ -22,7 +22,7 @@ from torch import Tensor
 from bnnlib.datasets import simulated
 from bnnlib.functional import scaled_importance
 from bnnlib.train.checkpoint import Checkpoint
-from book.lab.cells import Cell, CellResult, Experiment
+from book.lab.cells import Cell, CellResult, Experiment, epochs_of
 from chapters.closed_form.experiments import simulation_nets as nets
 
 ALPHAS_1 = tuple(round(0.05 * k, 2) for k in range(21))
@@ -230,6 +230,7 @@ EXPERIMENTS = [
         summary="Experiment 2: correlation of the importance phi with the effects, linear and not (Figures 2 and 3)",
         profiles=profiles(_importance_cells, smoke=_SMOKE, book=_scale(5), paper=_scale(50, 500)),
         run_cell=run_importance,
+        budget=epochs_of,
         unavailable={"paper": "not run: the book profile has the paper's sizes, but fewer replicates and epochs"},
     ),
     Experiment(

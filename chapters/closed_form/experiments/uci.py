@@ -20,7 +20,7 @@ from bnnlib.pruning import rank_mask
 from bnnlib.replicates import GaussianLikelihood, Layout, StackedGaussianSpikeSlab, StackedMLP
 from bnnlib.train.checkpoint import Checkpoint
 from bnnlib.train.stages import Stages
-from book.lab.cells import Cell, CellResult, Experiment
+from book.lab.cells import Cell, CellResult, Experiment, epochs_of
 from chapters.closed_form.experiments.uci_baselines import run_dropout, run_pbp
 from chapters.closed_form.experiments.uci_data import SIMULATED, Splits, fit_splits, gaussian_scores, load_splits
 
@@ -161,5 +161,7 @@ EXPERIMENTS = [
             "paper": tuple(TRAINING),
         },
         unavailable={"paper": "not run: adds only Year to the book profile, whose file is not at hand"},
+        budget=epochs_of,
+        sources={"sBNN-50": "sBNN"},
     )
 ]

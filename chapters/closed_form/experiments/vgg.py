@@ -50,6 +50,10 @@ def _paper() -> list[Cell]:
     return [_cell(_CIFAR | {"width": 1.0}, train, pretrain, candidates)]
 
 
+def _budget(cell: Cell) -> tuple[float, str]:
+    return cell.params["pretrain"]["epochs"] + cell.params["epochs"], "epochs"
+
+
 EXPERIMENTS = [
     Experiment(
         name="sbnn-vgg",
@@ -59,5 +63,6 @@ EXPERIMENTS = [
         run_cell=run_cell,
         data={"smoke": ("digits",), "book": ("cifar10",), "paper": ("cifar10",)},
         unavailable={"paper": "not run: no GPU"},
+        budget=_budget,
     )
 ]

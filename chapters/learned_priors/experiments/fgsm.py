@@ -138,6 +138,10 @@ def _paper() -> list[Cell]:
     return _cells("paper", 3)
 
 
+def _budget(cell: Cell) -> tuple[float, str]:
+    return cell.params["network"]["epochs"], "epochs"
+
+
 EXPERIMENTS = [
     Experiment(
         name="aeb-fgsm",
@@ -147,5 +151,6 @@ EXPERIMENTS = [
         run_cell=run_cell,
         data={"book": ("mnist", "fashion_mnist"), "paper": ("mnist", "fashion_mnist")},
         unavailable={"paper": "not run: no GPU"},
+        budget=_budget,
     )
 ]

@@ -19,7 +19,7 @@ import torch
 
 from bnnlib import metrics
 from bnnlib.train.checkpoint import Checkpoint
-from book.lab.cells import Cell, CellResult, Experiment
+from book.lab.cells import Cell, CellResult, Experiment, epochs_of
 from chapters.learned_priors.experiments.mnist_augmented import (
     build_augmented,
     train_point_augmented,
@@ -160,6 +160,7 @@ EXPERIMENTS = [
         run_cell=run_cell,
         data={"book": ("mnist",), "paper": ("mnist",)},
         unavailable={"paper": "not run: no GPU"},
+        budget=epochs_of,
     ),
     Experiment(
         name="aeb-fmnist",
@@ -169,5 +170,6 @@ EXPERIMENTS = [
         run_cell=run_cell,
         data={"book": ("fashion_mnist",), "paper": ("fashion_mnist",)},
         unavailable={"paper": "not run: no GPU"},
+        budget=epochs_of,
     ),
 ]

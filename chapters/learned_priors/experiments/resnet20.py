@@ -147,6 +147,10 @@ def _paper() -> list[Cell]:
     return _cells(_common("cifar10", 20, 16, False), first, sparse, 50_000, (90, 70, 50, 30))
 
 
+def _budget(cell: Cell) -> tuple[float, str]:
+    return sum(cell.params[stage]["epochs"] for stage in ("pretraining", "sparse") if stage in cell.params), "epochs"
+
+
 EXPERIMENTS = [
     Experiment(
         name="aeb-resnet20",
@@ -157,5 +161,6 @@ EXPERIMENTS = [
         data={"book": ("cifar10",), "paper": ("cifar10",)},
         unavailable={"paper": "not run: no GPU"},
         several_devices=True,
+        budget=_budget,
     )
 ]

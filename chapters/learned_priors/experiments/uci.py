@@ -20,7 +20,7 @@ from torch import Tensor
 from bnnlib import datasets
 from bnnlib.optim import SGHMC, SpikeSlabGaussianLaplacePrior, annealed, constant, polynomial
 from bnnlib.train.checkpoint import Checkpoint
-from book.lab.cells import Cell, CellResult, Experiment
+from book.lab.cells import Cell, CellResult, Experiment, epochs_of
 
 # inverse temperature, spike scale v0: the header of the published table
 SETS = {
@@ -176,5 +176,6 @@ EXPERIMENTS = [
         profiles={"smoke": _smoke, "paper": _paper},
         run_cell=run_cell,
         data={"paper": ("boston", "yacht", "energy", "wine", "concrete")},
+        budget=epochs_of,
     )
 ]

@@ -248,6 +248,10 @@ def _paper() -> list[Cell]:
     return _cells((784, 512, 512, 10), "mnist", 10_000, 512, {"exact": 400, "search": 400, "others": 400}, 3)
 
 
+def _budget(cell: Cell) -> tuple[float, str]:
+    return cell.params.get("common", cell.params)["epochs"], "epochs"
+
+
 EXPERIMENTS = [
     Experiment(
         name="svbnn-mnist",
@@ -257,5 +261,6 @@ EXPERIMENTS = [
         run_cell=run_spike_slab,
         unavailable={"paper": "not run: no GPU"},
         methods={"AGP": run_agp, "VD": run_vd},
+        budget=_budget,
     )
 ]

@@ -40,6 +40,11 @@ EXAMPLES = 1000  # held-out images on which the compressed network is compared w
 _DENSE: dict[str, dict[str, Tensor]] = {}
 
 
+def budget(cell: Cell) -> tuple[float, str]:
+    """Epochs of the dense network and of its pruning."""
+    return cell.params["dense"]["epochs"] + cell.params.get("epochs", 0), "epochs"
+
+
 def run_cell(cell: Cell, device: torch.device, checkpoint: Checkpoint | None) -> CellResult:
     """Pretrain, prune with every candidate, choose on the held-out images, and measure the compressed network."""
     params, data = cell.params, load_images(cell.params, device)

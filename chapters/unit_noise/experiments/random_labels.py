@@ -27,7 +27,7 @@ from bnnlib.models import Dropout, mlp
 from bnnlib.nn import StructuredBayesianPruning, insert_unit_noise, selected_weights, unit_sparsity
 from bnnlib.train.checkpoint import Checkpoint
 from bnnlib.train.fit import Callback, fit
-from book.lab.cells import Cell, CellResult, Experiment
+from book.lab.cells import Cell, CellResult, Experiment, epochs_of
 from chapters.shared.images import load_images
 
 
@@ -142,5 +142,6 @@ EXPERIMENTS = [
         run_cell=run_cell,
         data={"smoke": ("digits",), "book": ("mnist",), "paper": ("mnist",)},
         unavailable={"paper": "not run: no GPU"},
+        budget=epochs_of,
     )
 ]
