@@ -117,7 +117,8 @@ def fit_stacked(
         The optimizer, whose state a checkpoint needs.
 
     Raises:
-        ValueError: shapes do not fit, or a count or rate is not positive.
+        ValueError: shapes do not fit, a count or rate is not positive, or `kl_scale` is a tensor that the posterior
+            does not take.
         Divergence: a replicate's parameters stopped being finite.
     """
     check_count("epochs", epochs)
@@ -129,12 +130,7 @@ def fit_stacked(
             f"(n, {model.replicates}, inputs) and (n, {model.replicates}, outputs): "
             "stack your data sets along the second dimension."
         )
-    if isinstance(kl_scale, Tensor) and not model.posterior.kl_weight_per_replicate:
-        raise ValueError(
-            f"kl_scale is a tensor, but {type(model.posterior).__name__} takes one number for all replicates. Give a "
-            "number, or train a stack for each."
-        )
-    n, fuses = len(x), model.posterior.fuses_kl
+    n = len(x)
     optimizer = optimizer or torch.optim.Adam(trainable(model, loss), lr=learning_rate, fused=True)
     batch_x, batch_y = (t.new_empty(min(batch_size, n), *t.shape[1:]) for t in (x, y))
     steps_per_epoch = -(-n // batch_size)
@@ -145,9 +141,9 @@ def fit_stacked(
             # into a buffer: a fresh allocation of this size costs more in page faults than the copy itself
             bx = torch.index_select(x, 0, rows, out=batch_x[: len(rows)]).transpose(0, 1)
             by = torch.index_select(y, 0, rows, out=batch_y[: len(rows)]).transpose(0, 1)
-            objective = loss(model(bx, generator, kl_scale / n if fuses else 0.0), by)
-            if not fuses and kl_scale:
-                objective = objective + kl_scale / n * model.posterior.kl_divergence().sum()
+            objective = loss(model(bx, generator), by)
+            if isinstance(kl_scale, Tensor) or kl_scale:
+                objective = objective + model.posterior.kl_gradient(kl_scale / n)
             optimizer.zero_grad()
             objective.backward()
             optimizer.step()

@@ -17,7 +17,8 @@ from torch import Tensor, nn
 from bnnlib._callbacks import Callback, CheckpointLike, Run
 from bnnlib._checks import check_count, check_non_negative
 from bnnlib._terminal import deferred_interrupt, progress_bar
-from bnnlib.nn.base import StochasticLayer, use_generator
+from bnnlib.nn.base import StochasticLayer
+from bnnlib.nn.noise import use_generator
 from bnnlib.nn.objective import elbo_loss, kl_divergence, minibatch_weights
 from bnnlib.nn.structured_pruning import StructuredBayesianPruning, drawn_together
 

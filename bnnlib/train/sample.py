@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from bnnlib._callbacks import Callback, CheckpointLike, Run
 from bnnlib._checks import check_count
 from bnnlib._terminal import deferred_interrupt, progress_bar
-from bnnlib.nn.base import use_generator
+from bnnlib.nn.noise import use_generator
 from bnnlib.optim.adaptive_prior import SpikeSlabGaussianLaplacePrior
 from bnnlib.optim.base import DivergedError, Sampler
 from bnnlib.optim.samples import SampleStore
