@@ -23,12 +23,16 @@ from bnnlib.train.checkpoint import Checkpoint
 from bnnlib.train.fit import TrainingError, cosine, fit
 from bnnlib.train.stages import Stages
 from book.lab.cells import Cell, CellResult
+from book.lab.probes import first
 from chapters.shared.images import Split, load_images, network, prior_of, scale_means
 
 RANKED_BY = {"sBNN": "inclusion", "BbB": "signal_to_noise"}  # each as its paper prunes
 OTHERS = {"sBNN": ("signal_to_noise", "magnitude"), "BbB": ("inclusion", "magnitude")}
 LABELS = {"inclusion": "p*", "signal_to_noise": "SNR", "magnitude": "|m|"}
 NUM_DRAWS = 30
+# a real cell of this study at the sizes of the digits
+TINY = {"data": "digits", "held_out": 300, "epochs": 2, "batch_size": 256, "warm_up": 1, "candidates": first(2)}
+TINY |= {"sizes": lambda sizes: [sizes[0], 32, 32, 10], "width": 0.05, "pretrain": {"epochs": 1}}
 TOLERANCE = 0.1  # points of held-out error that the reported sparsity may cost
 
 

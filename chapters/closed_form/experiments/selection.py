@@ -233,6 +233,7 @@ EXPERIMENTS = [
         summary="Experiment 3: selection of inputs against D, alpha, pi, and by cross-validation (Figures 4-8)",
         profiles=profiles(_selection_cells, smoke=_SMOKE, book=_BOOK, paper=_PAPER),
         run_cell=run_selection,
+        tiny=nets.TINY,
         methods={"NN": run_plain, "NN-Dr": run_plain, "LM": run_linear, "BNN-VS-CV": run_cross_validation},
         unavailable={
             "paper": "not run: the book profile has the paper's sizes, but 5 folds, fewer replicates and epochs"
@@ -245,6 +246,7 @@ EXPERIMENTS = [
         summary="Experiment 4: test error against the share of pruned weights for three pi (Figure 9)",
         profiles=profiles(_pruning_cells, smoke=_SMOKE, book=_BOOK, paper=_PAPER),
         run_cell=run_pruning,
+        tiny=nets.TINY,
         unavailable={"paper": "not run: the book profile has the paper's sizes, but fewer replicates and epochs"},
     ),
 ]

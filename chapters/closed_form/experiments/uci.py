@@ -155,6 +155,7 @@ EXPERIMENTS = [
         summary="UCI regression, nine sets and Year: closed-form inclusion pruned at 0-95 %, PBP and MC dropout",
         profiles={"smoke": _smoke, "book": _book, "paper": _paper},
         run_cell=run_sbnn,
+        tiny={"replicates": 2, "data": SIMULATED, "hidden": 5, "epochs": 2, "batch_size": 64},
         methods={"Dropout": run_dropout, "PBP": run_pbp},
         data={
             "book": tuple(name for name in TRAINING if name != "year"),

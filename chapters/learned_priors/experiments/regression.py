@@ -207,6 +207,7 @@ EXPERIMENTS = [
         summary="Regression with 100 rows and 1000 inputs: SGLD with an SA, an EM and a fixed prior; Table 1, Figure 1",
         profiles={"smoke": _smoke, "paper": _paper},
         run_cell=run_cell,
+        tiny={"iterations": 400, "burn_in": 80, "thin": 1, "num_inputs": 50},
         budget=_budget,
     )
 ]

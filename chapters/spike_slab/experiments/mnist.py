@@ -22,6 +22,7 @@ from bnnlib.train.checkpoint import Checkpoint
 from bnnlib.train.fit import Run, TrainingError, cosine, fit
 from bnnlib.train.stages import Stages
 from book.lab.cells import Cell, CellResult, Experiment
+from book.lab.probes import first
 from chapters.spike_slab.experiments.mnist_scores import (
     Curves,
     Split,
@@ -252,6 +253,9 @@ def _budget(cell: Cell) -> tuple[float, str]:
     return cell.params.get("common", cell.params)["epochs"], "epochs"
 
 
+_TINY = {"data": "digits", "held_out": 300, "sizes": [64, 32, 32, 10], "batch_size": 128, "epochs": 2, "warm_up": 1}
+_TINY |= {"candidates": first(2), "common": dict(_TINY)}
+
 EXPERIMENTS = [
     Experiment(
         name="svbnn-mnist",
@@ -259,6 +263,7 @@ EXPERIMENTS = [
         summary="MNIST, 784-512-512-10: the exact objective, what tempering reaches, AGP and VD",
         profiles={"smoke": _smoke, "book": _book, "paper": _paper},
         run_cell=run_spike_slab,
+        tiny=_TINY,
         unavailable={"paper": "not run: no GPU"},
         methods={"AGP": run_agp, "VD": run_vd},
         budget=_budget,

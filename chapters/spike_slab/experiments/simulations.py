@@ -28,6 +28,7 @@ from bnnlib.replicates import (
 from bnnlib.train.checkpoint import Checkpoint
 from bnnlib.train.stacked import fit_resumable
 from book.lab.cells import Cell, CellResult, Experiment, epochs_of
+from book.lab.probes import first
 
 NUM_TEST = 10_000  # one test set for all replicates, as in the published code
 NUM_DRAWS = 30  # H of the posterior mean estimator
@@ -242,6 +243,13 @@ def _one(replicates: int, epochs: int, pruned_epochs: int) -> dict:
     return {"replicates": replicates, "epochs": epochs, "pruned_epochs": pruned_epochs, "kept": _KEPT}
 
 
+_TINY = {
+    "replicates": 2,
+    "epochs": 3,
+    "grid": first(2),
+    "lambdas": lambda values: values if len(values) > 1 else ["opt"],
+}
+
 EXPERIMENTS = [
     Experiment(
         name="svbnn-simulation-1a",
@@ -251,6 +259,7 @@ EXPERIMENTS = [
             _simulation_one("1a", "dense"), smoke=_SMOKE, book=_one(60, 3_000, 1_000), paper=_one(60, 10_000, 2_000)
         ),
         run_cell=run_cell,
+        tiny=_TINY,
         budget=epochs_of,
     ),
     Experiment(
@@ -261,6 +270,7 @@ EXPERIMENTS = [
             _simulation_one("1b", "sparse"), smoke=_SMOKE, book=_one(60, 5_000, 1_000), paper=_one(60, 10_000, 2_000)
         ),
         run_cell=run_cell,
+        tiny=_TINY,
         budget=epochs_of,
     ),
     Experiment(
@@ -269,6 +279,7 @@ EXPERIMENTS = [
         summary="Simulation II: equation (11) with U(-1,1) and N(0,1) inputs, six methods (Table 2)",
         profiles=_profiles(_simulation_two, smoke=_SMOKE, book=_one(10, 1_500, 300), paper=_one(30, 7_000, 2_000)),
         run_cell=run_cell,
+        tiny=_TINY,
         budget=epochs_of,
     ),
     Experiment(
@@ -282,6 +293,7 @@ EXPERIMENTS = [
             paper={"replicates": 30, "epochs": 7_000, "epochs_1b": 10_000},
         ),
         run_cell=run_cell,
+        tiny=_TINY,
         budget=epochs_of,
         unavailable={"paper": "not run: 2 h of one core; the book profile has ten replicates"},
     ),

@@ -17,7 +17,7 @@ most of the gain of a network this small, so that ONNX Runtime, which has less, 
 from __future__ import annotations
 
 from book.lab.cells import Cell, Experiment
-from chapters.unit_noise.experiments.images import budget, run_cell
+from chapters.unit_noise.experiments.images import MEASURED, TINY, budget, run_cell
 
 _IMAGES = {"data": "mnist", "held_out": 5_000, "scaling": "unit", "shape": [1, 28], "batch_size": 128, "repeats": 50}
 _SMOKE = {"data": "digits", "held_out": 300, "scaling": "unit", "shape": [1, 28], "batch_size": 128, "repeats": 3}
@@ -85,6 +85,8 @@ EXPERIMENTS = [
         summary="LeNet-500-300 and LeNet-5 on MNIST, pruned by noise on their units and made physically small",
         profiles={"smoke": _smoke, "book": _book, "paper": _paper},
         run_cell=run_cell,
+        tiny=TINY,
+        measured=MEASURED,
         data={"smoke": ("digits",), "book": ("mnist",), "paper": ("mnist",)},
         unavailable={"paper": "not run: no GPU"},
         budget=budget,

@@ -140,6 +140,7 @@ EXPERIMENTS = [
         summary="MNIST with random labels: dropout learns them by heart, noise on units can remove every unit",
         profiles={"smoke": _smoke, "book": _book, "paper": _paper},
         run_cell=run_cell,
+        tiny={"data": "digits", "held_out": 300, "images": 200, "epochs": 3},
         data={"smoke": ("digits",), "book": ("mnist",), "paper": ("mnist",)},
         unavailable={"paper": "not run: no GPU"},
         budget=epochs_of,
