@@ -27,6 +27,7 @@ class Result:
         self.plan, self.command, self.started = plan, command, time.perf_counter()
         self.path = store.result_path(plan.experiment.name, plan.profile)
         self.old = store.read_result(self.path) if self.path.exists() else None
+        self.before = self.old["provenance"].get("wall_minutes", 0.0) if self.old else 0.0  # of the earlier parts
 
     def count(self) -> tuple[int, int]:
         """(done, failed) cells."""
@@ -45,6 +46,7 @@ class Result:
         ):
             return old  # nothing new: the provenance of the run that made the rows stays
         store.save_result(result, self._arrays(result))
+        self.old = result
         return result
 
     def outdated(self) -> list[Entry]:
@@ -68,9 +70,7 @@ class Result:
         known = [entry for task in plan.tasks if (entry := plan.entries[task.key])]
         if done + failed < len(plan.tasks):
             known += self.outdated()
-        wall = (time.perf_counter() - self.started) / 60
-        if self.old is not None:
-            wall += self.old["provenance"].get("wall_minutes", 0.0)  # of the earlier parts
+        wall = self.before + (time.perf_counter() - self.started) / 60
         about = {
             **provenance.commit(),
             "cell_commits": sorted({entry["commit"] for entry in known if entry.get("commit")}),
