@@ -169,6 +169,8 @@ class StructuredBayesianPruning(StochasticLayer, nn.Module):
         ValueError: a setting is out of range.
     """
 
+    training_pass = staticmethod(drawn_together)
+
     def __init__(
         self,
         num_units: int,

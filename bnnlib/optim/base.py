@@ -8,13 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from bnnlib._checks import check_non_negative, check_positive
+from bnnlib._checks import DivergedError, check_non_negative, check_positive
 
 Preconditioner = Callable[[Tensor, dict[str, Any]], Tensor]
-
-
-class DivergedError(ArithmeticError):
-    """A chain left the finite numbers."""
 
 
 class Sampler(torch.optim.Optimizer):
