@@ -57,7 +57,8 @@ def sample(
         sampler: over the model's parameters, from `bnnlib.optim`. Its generator draws the noise.
         epochs: to reach in total; a run that resumes at epoch 30 of 80 does 50 more.
         batch_size: rows in a step; the last batch of an epoch may be smaller.
-        prior: gets `add_gradient_()` and `update()` in each step, with the batch's scaled residuals in regression.
+        prior: gets `add_gradient_()` and `update()` in each step; in regression with the batch's scaled residuals at
+            the new weights, which cost a second forward pass, where it learns sigma.
         num_data: N of the energy, by default len(x).
         loss: called as loss(model(x), y), returns the mean negative log-likelihood of the batch as a scalar, in nats.
         store: is offered every `thin`-th state after the first `burn_in` iterations.
@@ -154,8 +155,7 @@ class _Chain(Loop):
                 value = schedule(self.run.step + 1)
                 for group in sampler.param_groups:
                     group[key] = value
-        outputs = self.outputs(x)
-        nll = self.loss(outputs, y)
+        nll = self.loss(self.outputs(x), y)
         self.record(nll)
         sampler.zero_grad()
         (self.num_data * nll).backward()
@@ -163,13 +163,17 @@ class _Chain(Loop):
             self.prior.add_gradient_()
         sampler.step()
         if self.prior is not None:
-            self._update_prior(outputs, y)
+            residuals = self.prior.likelihood == "regression" and "sigma" in self.prior.learned
+            self.prior.update(self._squared_error(x, y) if residuals else None)
 
-    def _update_prior(self, outputs: Tensor, y: Tensor) -> None:
-        if self.prior.likelihood == "classification":
-            self.prior.update()
-        else:
-            self.prior.update((outputs.detach() - y).square().sum() * (self.num_data / len(y)))
+    @torch.no_grad()
+    def _squared_error(self, x: Tensor, y: Tensor) -> Tensor:
+        """I of (aeb-scale) at the weights just sampled, estimated by the step's batch."""
+        buffers = [(buffer, buffer.clone()) for buffer in self.run.model.buffers()]
+        outputs = self.outputs(x)
+        for buffer, before in buffers:  # batch-norm layers have counted this batch already
+            buffer.copy_(before)
+        return (outputs - y).square().sum() * (self.num_data / len(y))
 
     def explain(self, where: str, value: float) -> str:
         group = self.run.optimizer.param_groups[0]
