@@ -112,7 +112,7 @@ class _Descent(Loop):
         """Let the batches share the KL term, by their rows or in another way."""
         weights = minibatch_weights(len(self.losses), scheme)
         self.bayesian = any(isinstance(module, StochasticLayer) for module in self.run.model.modules())
-        self.kl_factors: list[float] | None = None  # multiples of KL / n by batch; None is 1 for all
+        self.kl_factors = [1.0] * len(weights)  # multiples of KL / n by batch
         if scheme != "uniform":
             sizes = [min(self.batch_size, len(self.x) - start) for start in range(0, len(self.x), self.batch_size)]
             # a batch's loss is a mean over its rows: times n / rows it is that of the whole data set
@@ -130,7 +130,7 @@ class _Descent(Loop):
         objective = self.loss(self.outputs(x), y)
         self.record(objective)
         if self.bayesian and self.epoch_kl_scale:
-            factor = self.epoch_kl_scale * (1.0 if self.kl_factors is None else self.kl_factors[self.done])
+            factor = self.epoch_kl_scale * self.kl_factors[self.done]
             objective = elbo_loss(objective, self.run.model, len(self.x), factor, with_value=False)
         self.run.optimizer.zero_grad()
         objective.backward()
