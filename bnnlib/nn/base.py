@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -25,6 +25,9 @@ class StochasticLayer:
     The layer draws in `train()` and in `eval()`; `weight_mode` ("sample", "mean" or "selected") says otherwise,
     usually through the contexts `mean_weights`, `selected_weights`, `sample_weights` and `held_weights`.
     """
+
+    # context of a forward pass in training, called with the model, that serves all its layers of the class at once
+    training_pass: ClassVar[Callable[[nn.Module], AbstractContextManager] | None] = None
 
     _weight_mode = "sample"
     _held: Any = None

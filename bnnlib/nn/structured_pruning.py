@@ -158,6 +158,7 @@ class StructuredBayesianPruning(StochasticLayer, nn.Module):
         ValueError: a setting is out of range.
     """
 
+    training_pass = staticmethod(drawn_together)
     kl_weight = setting("kl_weight", check_non_negative)
     threshold = setting("threshold", check_non_negative)
     lower = setting("lower", _bound)

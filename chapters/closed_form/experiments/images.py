@@ -19,8 +19,9 @@ from bnnlib import metrics
 from bnnlib.augmentation import Compose, RandomCrop, RandomHorizontalFlip
 from bnnlib.nn import predict, sparsity, to_bayesian
 from bnnlib.pruning import prune_ranked, weight_scores
+from bnnlib.train import DivergedError
 from bnnlib.train.checkpoint import Checkpoint
-from bnnlib.train.fit import TrainingError, cosine, fit
+from bnnlib.train.fit import cosine, fit
 from bnnlib.train.stages import Stages
 from book.lab.cells import Cell, CellResult
 from book.lab.probes import first
@@ -53,7 +54,7 @@ def run_cell(cell: Cell, device: torch.device, checkpoint: Checkpoint | None) ->
             stages.finish(_candidate(cell, candidate, pretrained, data, device, stages))
     found = stages.finished[skip:]
     if all(one["error"] for one in found):
-        raise TrainingError(f"every candidate diverged; the first one said: {found[0]['error']}")
+        raise DivergedError(f"every candidate diverged; the first one said: {found[0]['error']}")
     best = min((one for one in found if not one["error"]), key=lambda one: one["score"])
     chosen = params["candidates"][found.index(best)]
     model = _build(cell, chosen, pretrained).to(device)
@@ -87,7 +88,7 @@ def _candidate(cell: Cell, candidate, pretrained, data: Split, device, stages: S
     model = _build(cell, candidate, pretrained).to(device)
     try:
         _fit(model, data, cell.params, candidate, device, 82_000 + cell.replicates[0], stages)
-    except TrainingError as error:
+    except DivergedError as error:
         return {"error": str(error), "score": float("inf"), "validation": {}}
     errors = pruning_curve(model, data, "validation", cell.params["drop_rates"], RANKED_BY[cell.method])
     score = float(np.mean([errors[str(rate)] for rate in cell.params["choose_at"]]))

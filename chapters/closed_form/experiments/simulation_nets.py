@@ -24,9 +24,9 @@ from bnnlib.replicates import (
     StackedDropout,
     StackedGaussianSpikeSlab,
     StackedMLP,
+    fit_stacked,
 )
 from bnnlib.train.checkpoint import Checkpoint
-from bnnlib.train.stacked import fit_resumable
 from bnnlib.train.stages import Stages
 from book.lab.probes import first
 
@@ -133,7 +133,7 @@ class Trainings:
             model.load_state_dict(self.stages.finished[k]["model"])
             likelihood.load_state_dict(self.stages.finished[k]["likelihood"])
             return model.eval(), likelihood
-        fit_resumable(
+        fit_stacked(
             model,
             x,
             y,

@@ -18,8 +18,9 @@ from bnnlib.nn.objective import sparsity
 from bnnlib.nn.sparse_vd import SparseVDLinear
 from bnnlib.nn.spike_slab import SpikeSlabLinear
 from bnnlib.pruning.agp import AGPPruner
+from bnnlib.train import DivergedError
 from bnnlib.train.checkpoint import Checkpoint
-from bnnlib.train.fit import Run, TrainingError, cosine, fit
+from bnnlib.train.fit import Run, cosine, fit
 from bnnlib.train.stages import Stages
 from book.lab.cells import Cell, CellResult, Experiment
 from book.lab.probes import first
@@ -119,7 +120,7 @@ def run_search(cell: Cell, device: torch.device, checkpoint: Checkpoint | None) 
             found = scores(probabilities(model, x, generator), y)
             row = {"accuracy": found["accuracy"], "nll": found["nll"], "active": sparsity(model), "error": ""}
             row |= {"curve": curves.rows, "model": model.state_dict(), "generator": generator.get_state()}
-        except TrainingError as error:
+        except DivergedError as error:
             row = {"accuracy": 0.0, "nll": math.inf, "active": 100.0, "error": str(error), "curve": []}  # never chosen
         stages.finish(row)
     return _chosen(cell, device, data, stages.finished)
@@ -127,7 +128,7 @@ def run_search(cell: Cell, device: torch.device, checkpoint: Checkpoint | None) 
 
 def _chosen(cell: Cell, device: torch.device, data: Split, finished: list[dict[str, Any]]) -> CellResult:
     if all(one["error"] for one in finished):
-        raise TrainingError(f"every candidate diverged; the first one said: {finished[0]['error']}")
+        raise DivergedError(f"every candidate diverged; the first one said: {finished[0]['error']}")
     good = [one for one in finished if one["active"] <= MAX_ACTIVE]
     best = max(good, key=lambda one: one["accuracy"]) if good else min(finished, key=lambda one: one["active"])
     rows, arrays = [], {}

@@ -24,9 +24,9 @@ from bnnlib.replicates import (
     StackedSpikeSlab,
     fit_agp,
     fit_lottery_ticket,
+    fit_stacked,
 )
 from bnnlib.train.checkpoint import Checkpoint
-from bnnlib.train.stacked import fit_resumable
 from book.lab.cells import Cell, CellResult, Experiment, epochs_of
 from book.lab.probes import first
 
@@ -106,7 +106,7 @@ def _fit(model: StackedMLP, method: str, x: Tensor, y: Tensor, params: dict, gen
     elif method == "LOT":
         fit_lottery_ticket(model, x, y, final_sparsity=1.0 - params["kept"], **options)
     else:
-        fit_resumable(model, x, y, checkpoint=checkpoint, **options)
+        fit_stacked(model, x, y, checkpoint=checkpoint, **options)
 
 
 def _rmse(prediction: Tensor, target: Tensor) -> Tensor:
