@@ -1,4 +1,4 @@
-"""Argument checks whose messages say what was given, what is allowed and what to do."""
+"""Argument checks whose messages say what was given, what is allowed and what to do, and the error of a divergence."""
 
 from __future__ import annotations
 
@@ -6,6 +6,19 @@ import math
 
 import torch
 from torch import Tensor
+
+
+class DivergedError(ArithmeticError):
+    """Training, or a chain, left the finite numbers.
+
+    Attributes:
+        where: "epoch 3, step 17" or "step 1700"; empty where no single place is meant.
+        value: what was found there, NaN or infinite.
+    """
+
+    def __init__(self, message: str, where: str = "", value: float = math.nan) -> None:
+        super().__init__(message)
+        self.where, self.value = where, value
 
 
 def _holds(value: float | Tensor, test) -> bool:
@@ -71,8 +84,12 @@ def check_count(name: str, value: int, minimum: int = 1) -> int:
     """Return `value` if it is an integer of at least `minimum`.
 
     Raises:
-        ValueError: it is too small or not an integer.
+        ValueError: it is too small, or anything else than an integer.
     """
-    if isinstance(value, bool) or int(value) != value or value < minimum:
+    try:
+        good = not isinstance(value, bool) and int(value) == value and value >= minimum
+    except (TypeError, ValueError, OverflowError, RuntimeError):  # no number, NaN, infinite, a tensor of several
+        good = False
+    if not good:
         raise ValueError(f"{name} is {value!r}, but it must be an integer of at least {minimum}.")
     return int(value)

@@ -5,10 +5,15 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import platform
+import re
 import tempfile
+import time
 from pathlib import Path
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_MACHINE = re.sub("[^0-9A-Za-z]+", "-", platform.node())  # without what parts a temporary file's name
+_LONGEST = 3600.0  # seconds: longer than any file takes to write
 
 
 class StoreError(RuntimeError):
@@ -18,7 +23,8 @@ class StoreError(RuntimeError):
 def write_atomic(path: Path, content: bytes) -> None:
     """Replace a file by new content, or leave it exactly as it was.
 
-    The content goes to a temporary file in the same folder, is forced to the disk, and only then takes the name.
+    The content goes to a temporary file in the same folder, is forced to the disk, and only then takes the name. Those
+    that killed processes left beside it are removed.
 
     Raises:
         StoreError: the disk is full or the folder cannot be written; what was there before is untouched.
@@ -27,7 +33,9 @@ def write_atomic(path: Path, content: bytes) -> None:
     temporary = None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
+        remove_unfinished(path)
+        prefix = f".{path.name}.{_MACHINE}_{os.getpid()}_"
+        handle, temporary = tempfile.mkstemp(prefix=prefix, suffix=".tmp", dir=path.parent)
         try:
             with os.fdopen(handle, "wb") as file:
                 file.write(content)
@@ -47,3 +55,30 @@ def write_atomic(path: Path, content: bytes) -> None:
             "What was stored before is untouched. Free some space (or set BNNLIB_HOME to a folder with space) "
             "and give the same command again: finished cells are not computed again."
         ) from error
+
+
+def remove_unfinished(path: Path) -> None:
+    """Remove what processes that are gone left of `write_atomic(path, ...)`.
+
+    A file of a process of this machine goes when the process does not live any more; one whose writer cannot be asked,
+    because it ran on another machine that shares the disk, goes after an hour.
+    """
+    path = Path(path)
+    unfinished = re.compile(rf"\.{re.escape(path.name)}\.(?:{_MACHINE}_(\d{{1,9}})_)?[^.]+\.tmp")
+    for file in path.parent.glob(".*.tmp"):
+        if match := unfinished.fullmatch(file.name):
+            with contextlib.suppress(OSError):  # what cannot be removed, or is gone already, harms nobody
+                if _abandoned(file, match[1]):
+                    file.unlink()
+
+
+def _abandoned(file: Path, process: str | None) -> bool:
+    if process is None or os.name != "posix":  # on Windows signal 0 is Ctrl-C, not a question
+        return time.time() - file.stat().st_mtime > _LONGEST
+    try:
+        os.kill(int(process), 0)
+    except ProcessLookupError:
+        return True
+    except PermissionError:  # it lives, and is another user's
+        pass
+    return False

@@ -1,10 +1,10 @@
 """Pure functions on tensors: every coded equation of the book lives here once."""
 
+from bnnlib.functional.draws import gaussian_draw, gaussian_weight, spike_slab_draw, spike_slab_weight
 from bnnlib.functional.gaussian import (
     gaussian_kl,
     gaussian_kl_grad,
     gaussian_kl_sum,
-    gaussian_weight,
     softplus_inverse,
 )
 from bnnlib.functional.gaussian_spike_slab import (
@@ -14,7 +14,6 @@ from bnnlib.functional.gaussian_spike_slab import (
     inclusion_log_odds,
     inclusion_threshold,
     mixture_prior,
-    mixture_weight,
     scale_mixture_grad_sample,
     scale_mixture_kl_sample,
     scale_mixture_log_density,
@@ -35,7 +34,6 @@ from bnnlib.functional.spike_slab import (
     spike_slab_kl,
     spike_slab_kl_grad,
     spike_slab_kl_sum,
-    spike_slab_weight,
 )
 from bnnlib.functional.ssgl import (
     expected_precisions,
@@ -83,7 +81,7 @@ from bnnlib.functional.truncated_log_uniform import (
     truncated_log_uniform_sample,
     truncated_log_uniform_snr,
 )
-from bnnlib.functional.variational_dropout import log_alpha, sparse_vd_kl, sparse_vd_kl_grad
+from bnnlib.functional.variational_dropout import log_alpha, sparse_vd_kl, sparse_vd_kl_grad, sparse_vd_kl_sum
 
 __all__ = [
     "MixturePrior",
@@ -98,6 +96,7 @@ __all__ = [
     "expected_precisions",
     "factorized_kl",
     "factorized_log_density",
+    "gaussian_draw",
     "gaussian_kl",
     "gaussian_kl_grad",
     "gaussian_kl_sum",
@@ -112,7 +111,6 @@ __all__ = [
     "logistic_noise",
     "matched_moments",
     "mixture_prior",
-    "mixture_weight",
     "moment_weights",
     "num_network_parameters",
     "optimal_inclusion",
@@ -132,6 +130,8 @@ __all__ = [
     "softplus_inverse",
     "sparse_vd_kl",
     "sparse_vd_kl_grad",
+    "sparse_vd_kl_sum",
+    "spike_slab_draw",
     "spike_slab_inverse_cdf",
     "spike_slab_kl",
     "spike_slab_kl_grad",

@@ -1,4 +1,4 @@
-"""Gaussian weights: sampling by location and scale, and the divergence to a centered Gaussian prior."""
+"""Gaussian weights: the divergence of their posterior to a centered Gaussian prior."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from bnnlib._checks import check_positive
+from bnnlib.functional._autograd import closed_form_sum
 
 
 def softplus_inverse(scale: float | Tensor) -> Tensor:
@@ -56,59 +57,6 @@ def gaussian_kl_grad(mean: Tensor, scale: Tensor, prior_scale: float | Tensor) -
     return mean * precision, scale * precision - scale.reciprocal()
 
 
-class _GaussianWeight(torch.autograd.Function):
-    """theta = mean + softplus(rho) * noise; the backward pass also adds kl_weight times the gradient of the KL."""
-
-    @staticmethod
-    def forward(ctx, mean, rho, noise, prior_scale, kl_weight):
-        scale = F.softplus(rho)
-        ctx.save_for_backward(mean, scale, noise)
-        ctx.prior_scale, ctx.kl_weight = prior_scale, kl_weight
-        return torch.addcmul(mean, scale, noise)
-
-    @staticmethod
-    def backward(ctx, grad):
-        mean, scale, noise = ctx.saved_tensors
-        d_mean, d_scale = grad, grad * noise
-        if ctx.kl_weight:
-            kl_mean, kl_scale = gaussian_kl_grad(mean, scale, ctx.prior_scale)
-            d_mean = torch.add(d_mean, kl_mean, alpha=ctx.kl_weight)
-            d_scale = d_scale.add_(kl_scale, alpha=ctx.kl_weight)
-        # the derivative of softplus at rho, from its value: 1 - exp(-softplus(rho)) = sigmoid(rho)
-        d_rho = d_scale.mul_(torch.expm1(-scale).neg_())
-        return d_mean, d_rho, None, None, None
-
-
-def gaussian_weight(
-    mean: Tensor, rho: Tensor, noise: Tensor, prior_scale: float | Tensor = 1.0, kl_weight: float = 0.0
-) -> Tensor:
-    """Reparameterised Gaussian weight mean + softplus(rho) * noise, equation (svbnn-gaussian-sample).
-
-    Args:
-        mean, rho: parameters of one shape.
-        noise: standard normal draws of that shape; drawn by the caller, so that compiled regions stay deterministic.
-        prior_scale: prior standard deviation, used only when `kl_weight` is not 0.
-        kl_weight: if not 0, the backward pass adds `kl_weight` times the exact gradient of the KL divergence, and no KL
-            needs to be evaluated or differentiated by the caller. The loss must then have unit weight.
-    """
-    return _GaussianWeight.apply(mean, rho, noise, prior_scale, kl_weight)
-
-
-class _GaussianKLSum(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, mean, rho, prior_scale, with_value):
-        scale = F.softplus(rho)
-        ctx.save_for_backward(mean, scale)
-        ctx.prior_scale = prior_scale
-        return gaussian_kl(mean, scale, prior_scale).sum() if with_value else mean.new_zeros(())
-
-    @staticmethod
-    def backward(ctx, grad):
-        mean, scale = ctx.saved_tensors
-        d_mean, d_scale = gaussian_kl_grad(mean, scale, ctx.prior_scale)
-        return d_mean.mul_(grad), d_scale.mul_(torch.expm1(-scale).neg_()).mul_(grad), None, None
-
-
 def gaussian_kl_sum(mean: Tensor, rho: Tensor, prior_scale: float, with_value: bool = True) -> Tensor:
     """Exact sum over all weights of KL(N(mean, softplus(rho)^2) || N(0, prior_scale^2)), in nats.
 
@@ -120,4 +68,13 @@ def gaussian_kl_sum(mean: Tensor, rho: Tensor, prior_scale: float, with_value: b
         with_value: with False the result's value is 0 and only its gradient is exact: half the cost in a training step
             that logs the value now and then.
     """
-    return _GaussianKLSum.apply(mean, rho, prior_scale, with_value)
+
+    def value(mean: Tensor, rho: Tensor) -> Tensor:
+        return gaussian_kl(mean, F.softplus(rho), prior_scale)
+
+    def gradient(grad: Tensor, mean: Tensor, rho: Tensor) -> tuple[Tensor, Tensor]:
+        d_mean, d_scale = gaussian_kl_grad(mean, scale := F.softplus(rho), prior_scale)
+        # the derivative of softplus at rho, from its value: 1 - exp(-softplus(rho)) = sigmoid(rho)
+        return d_mean.mul_(grad), d_scale.mul_(torch.expm1(-scale).neg_()).mul_(grad)
+
+    return closed_form_sum(value, gradient, mean, rho, with_value=with_value)

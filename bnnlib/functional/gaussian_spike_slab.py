@@ -14,9 +14,9 @@ from typing import NamedTuple
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from bnnlib._checks import check_positive, check_probability
+from bnnlib.functional._autograd import closed_form_sum
 
 Number = float | Tensor
 NARROWEST_SPIKE = 1e-19
@@ -209,68 +209,6 @@ def scale_mixture_grad_sample(mean: Tensor, scale: Tensor, noise: Tensor, prior:
     return score, score * noise - scale.reciprocal()
 
 
-def _kl_grad(
-    mean: Tensor, scale: Tensor, noise: Tensor | None, prior: MixturePrior, sampled: bool
-) -> tuple[Tensor, Tensor]:
-    return (
-        scale_mixture_grad_sample(mean, scale, noise, prior) if sampled else spike_slab_profile_grad(mean, scale, prior)
-    )
-
-
-class _MixtureWeight(torch.autograd.Function):
-    """theta = mean + softplus(rho) * noise; the backward pass also adds kl_weight times the KL's gradient."""
-
-    @staticmethod
-    def forward(ctx, mean, rho, noise, prior, kl_weight, sampled):
-        scale = F.softplus(rho)
-        ctx.save_for_backward(mean, scale, noise)
-        ctx.prior, ctx.kl_weight, ctx.sampled = prior, kl_weight, sampled
-        return torch.addcmul(mean, scale, noise)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx, grad):
-        mean, scale, noise = ctx.saved_tensors
-        d_mean, d_scale = grad, grad * noise
-        if isinstance(ctx.kl_weight, Tensor) or ctx.kl_weight:
-            kl_mean, kl_scale = _kl_grad(mean, scale, noise, ctx.prior, ctx.sampled)
-            d_mean, d_scale = d_mean + ctx.kl_weight * kl_mean, d_scale.add_(kl_scale.mul_(ctx.kl_weight))
-        # the derivative of softplus at rho, from its value: 1 - exp(-softplus(rho)) = sigmoid(rho)
-        return d_mean, d_scale.mul_(torch.expm1(-scale).neg_()), None, None, None, None
-
-
-def mixture_weight(
-    mean: Tensor, rho: Tensor, noise: Tensor, prior: MixturePrior, kl_weight: Number = 0.0, *, sampled: bool = False
-) -> Tensor:
-    """Reparameterised Gaussian weight mean + softplus(rho) * noise, equation (sbnn-reparameterization), (3.5).
-
-    Args:
-        mean, rho: parameters of one shape.
-        noise: standard normal draws of that shape.
-        prior: from `mixture_prior`, in the parameters' dtype.
-        kl_weight: the backward pass adds this multiple of the KL's gradient, which the caller then need not evaluate;
-            a number, or a tensor that broadcasts (one for each replicate of a stack). The loss must have unit weight.
-        sampled: add Bayes by Backprop's estimate (scale-mixture prior) in place of the closed form at p*.
-    """
-    return _MixtureWeight.apply(mean, rho, noise, prior, kl_weight, sampled)
-
-
-class _ProfileKLSum(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, mean, rho, prior, with_value):
-        scale = F.softplus(rho)
-        ctx.save_for_backward(mean, scale)
-        ctx.prior = prior
-        return (spike_slab_profile_penalty(mean, scale, prior) - 0.5).sum() if with_value else mean.new_zeros(())
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx, grad):
-        mean, scale = ctx.saved_tensors
-        d_mean, d_scale = spike_slab_profile_grad(mean, scale, ctx.prior)
-        return d_mean.mul_(grad), d_scale.mul_(torch.expm1(-scale).neg_()).mul_(grad), None, None
-
-
 def spike_slab_profile_kl_sum(mean: Tensor, rho: Tensor, prior: MixturePrior, with_value: bool = True) -> Tensor:
     """Exact KL of q(W) q(Z) at p* to the spike-and-slab prior, summed over all weights: R* - 1/2 each, in nats.
 
@@ -281,4 +219,12 @@ def spike_slab_profile_kl_sum(mean: Tensor, rho: Tensor, prior: MixturePrior, wi
         prior: from `mixture_prior`.
         with_value: with False the value is 0 and only the gradient is exact.
     """
-    return _ProfileKLSum.apply(mean, rho, prior, with_value)
+
+    def value(mean: Tensor, rho: Tensor) -> Tensor:
+        return spike_slab_profile_penalty(mean, F.softplus(rho), prior) - 0.5
+
+    def gradient(grad: Tensor, mean: Tensor, rho: Tensor) -> tuple[Tensor, Tensor]:
+        d_mean, d_scale = spike_slab_profile_grad(mean, scale := F.softplus(rho), prior)
+        return d_mean.mul_(grad), d_scale.mul_(torch.expm1(-scale).neg_()).mul_(grad)
+
+    return closed_form_sum(value, gradient, mean, rho, with_value=with_value)

@@ -37,8 +37,9 @@ def sghmc_euler_step(
 ) -> tuple[Tensor, Tensor]:
     """The discretization of Saatci and Wilson (2017) that the paper takes, equation (aeb-sghmc-euler).
 
-    v <- momentum v - lr grad + sqrt(2 lr (1 - momentum - lr V / 2) T) xi, then theta <- theta + v, with V an estimate
-    of the gradient's variance that is already in the noise.
+    v <- momentum v - lr grad + sqrt(2 lr ((1 - momentum) T - lr V / 2)) xi, then theta <- theta + v, with V an
+    estimate of the gradient's variance: its noise brings lr^2 V into the velocity whatever the temperature is, and the
+    friction takes out 2 lr (1 - momentum) T. The published code has (1 - momentum - lr V / 2) T, the same at T = 1.
 
     Returns:
         The new position and velocity.
@@ -50,7 +51,9 @@ def sghmc_euler_step(
 
 def euler_noise_scale(lr: float, momentum: float, temperature: float, gradient_variance: float = 0.0) -> float:
     """Standard deviation of the noise of `sghmc_euler_step`; 0 where the gradient's own noise is more than enough."""
-    return math.sqrt(2.0 * lr * max(0.0, 1.0 - momentum - 0.5 * gradient_variance * lr) * temperature)
+    if temperature == 0.0:
+        return 0.0
+    return math.sqrt(2.0 * lr * max(0.0, 1.0 - momentum - 0.5 * gradient_variance * lr / temperature) * temperature)
 
 
 def sghmc_baoab_step(

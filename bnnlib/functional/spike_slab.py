@@ -13,6 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from bnnlib._checks import check_positive, check_probability
+from bnnlib.functional._autograd import closed_form_sum
 from bnnlib.functional.gaussian import gaussian_kl, gaussian_kl_grad
 
 
@@ -29,6 +30,36 @@ def log_odds(probability: float | Tensor) -> float | Tensor:
     return math.log(probability) - math.log1p(-probability)
 
 
+class _GatedKL(torch.autograd.Function):
+    """KL(Bern(phi) || Bern(lambda)) + phi * slab.
+
+    Autograd through these terms would subtract numbers near 1 where phi is near 0 or 1, and take 1 - phi from phi.
+    """
+
+    @staticmethod
+    def forward(ctx, logit, slab, log_prior, log_not_prior):
+        ctx.save_for_backward(logit, slab, log_prior, log_not_prior)
+        on, off = torch.sigmoid(logit), torch.sigmoid(-logit)
+        gates = on * (F.logsigmoid(logit) - log_prior) + off * (F.logsigmoid(-logit) - log_not_prior)
+        return gates + on * slab
+
+    @staticmethod
+    def backward(ctx, grad):
+        logit, slab, log_prior, log_not_prior = ctx.saved_tensors
+        on, off = torch.sigmoid(logit), torch.sigmoid(-logit)
+        each = grad * on * off * (logit + slab + (log_not_prior - log_prior)), grad * on, -grad * on, -grad * off
+        return tuple(
+            part.sum_to_size(given.shape) if needed else None
+            for part, given, needed in zip(each, ctx.saved_tensors, ctx.needs_input_grad, strict=True)
+        )
+
+
+def _gated_kl(logit: Tensor, prior_inclusion_probability: float | Tensor, slab: Tensor) -> Tensor:
+    check_probability("prior_inclusion_probability", prior_inclusion_probability, open_interval=True)
+    prior = torch.as_tensor(prior_inclusion_probability, dtype=torch.float64, device=logit.device)
+    return _GatedKL.apply(logit, slab, prior.log().to(logit.dtype), torch.log1p(-prior).to(logit.dtype))
+
+
 def bernoulli_kl(logit: Tensor, prior_inclusion_probability: float | Tensor) -> Tensor:
     """KL(Bern(sigmoid(logit)) || Bern(prior_inclusion_probability)) in nats, finite for every finite logit.
 
@@ -38,12 +69,7 @@ def bernoulli_kl(logit: Tensor, prior_inclusion_probability: float | Tensor) -> 
     Raises:
         ValueError: the prior probability is not strictly between 0 and 1.
     """
-    check_probability("prior_inclusion_probability", prior_inclusion_probability, open_interval=True)
-    prior = torch.as_tensor(prior_inclusion_probability, dtype=torch.float64, device=logit.device)
-    log_prior, log_not_prior = prior.log().to(logit.dtype), torch.log1p(-prior).to(logit.dtype)
-    on = torch.sigmoid(logit) * (F.logsigmoid(logit) - log_prior)
-    off = torch.sigmoid(-logit) * (F.logsigmoid(-logit) - log_not_prior)
-    return on + off
+    return _gated_kl(logit, prior_inclusion_probability, torch.zeros_like(logit))
 
 
 def spike_slab_kl(
@@ -66,8 +92,7 @@ def spike_slab_kl(
     Raises:
         ValueError: lambda is not strictly between 0 and 1, or prior_scale is not positive.
     """
-    slab = torch.sigmoid(logit) * gaussian_kl(mean, scale, prior_scale)
-    return bernoulli_kl(logit, prior_inclusion_probability) + slab
+    return _gated_kl(logit, prior_inclusion_probability, gaussian_kl(mean, scale, prior_scale))
 
 
 def spike_slab_kl_grad(
@@ -112,81 +137,6 @@ def gumbel_softmax_gate(logit: Tensor, logistic: Tensor, temperature: float = 0.
     return (eta > 0).to(eta.dtype), torch.sigmoid(eta / temperature)
 
 
-class _SpikeSlabWeight(torch.autograd.Function):
-    """Hard gate forward, soft gate backward; the backward pass also adds kl_weight times the gradient of the KL."""
-
-    @staticmethod
-    def forward(ctx, mean, rho, logit, noise, logistic, temperature, prior_logit, prior_scale, kl_weight):
-        scale = F.softplus(rho)
-        eta = logit + logistic
-        gate = eta > 0
-        slab = torch.addcmul(mean, scale, noise)
-        ctx.save_for_backward(mean, scale, logit, noise, eta, gate, slab)
-        ctx.constants = temperature, prior_logit, prior_scale, kl_weight
-        return slab * gate
-
-    @staticmethod
-    def backward(ctx, grad):
-        mean, scale, logit, noise, eta, gate, slab = ctx.saved_tensors
-        temperature, prior_logit, prior_scale, kl_weight = ctx.constants
-        soft = torch.sigmoid(eta / temperature)
-        d_logit = torch.addcmul(soft, soft, soft, value=-1.0).mul_(slab).mul_(grad).mul_(1.0 / temperature)
-        d_mean = grad * gate
-        d_scale = d_mean * noise
-        if kl_weight:
-            kl_mean, kl_scale, kl_logit = spike_slab_kl_grad(mean, scale, logit, prior_logit, prior_scale)
-            d_mean.add_(kl_mean, alpha=kl_weight)
-            d_scale.add_(kl_scale, alpha=kl_weight)
-            d_logit.add_(kl_logit, alpha=kl_weight)
-        d_rho = d_scale.mul_(torch.expm1(-scale).neg_())
-        return d_mean, d_rho, d_logit, None, None, None, None, None, None
-
-
-def spike_slab_weight(
-    mean: Tensor,
-    rho: Tensor,
-    logit: Tensor,
-    noise: Tensor,
-    logistic: Tensor,
-    temperature: float = 0.5,
-    prior_logit: float | Tensor = 0.0,
-    prior_scale: float | Tensor = 1.0,
-    kl_weight: float = 0.0,
-) -> Tensor:
-    """Sparse weight draw with the straight-through Gumbel-softmax gradient, equation (svbnn-straight-through).
-
-    Args:
-        mean, rho, logit: parameters of one shape.
-        noise, logistic: standard normal draws and `logistic_noise` of that shape, drawn by the caller.
-        temperature: of the soft gate in the backward pass.
-        prior_logit, prior_scale: of the prior; used only when `kl_weight` is not 0.
-        kl_weight: if not 0, the backward pass adds `kl_weight` times the exact gradient of the KL divergence, and no KL
-            needs to be evaluated or differentiated by the caller. The loss must then have unit weight.
-
-    Returns:
-        Tensor of the same shape, exactly 0 where the gate is closed.
-    """
-    return _SpikeSlabWeight.apply(mean, rho, logit, noise, logistic, temperature, prior_logit, prior_scale, kl_weight)
-
-
-class _SpikeSlabKLSum(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, mean, rho, logit, prior_inclusion_probability, prior_scale, with_value):
-        scale = F.softplus(rho)
-        ctx.save_for_backward(mean, scale, logit)
-        ctx.prior_logit, ctx.prior_scale = log_odds(prior_inclusion_probability), prior_scale
-        if not with_value:
-            return mean.new_zeros(())
-        return spike_slab_kl(mean, scale, logit, prior_inclusion_probability, prior_scale).sum()
-
-    @staticmethod
-    def backward(ctx, grad):
-        mean, scale, logit = ctx.saved_tensors
-        d_mean, d_scale, d_logit = spike_slab_kl_grad(mean, scale, logit, ctx.prior_logit, ctx.prior_scale)
-        d_rho = d_scale.mul_(torch.expm1(-scale).neg_())
-        return d_mean.mul_(grad), d_rho.mul_(grad), d_logit.mul_(grad), None, None, None
-
-
 def spike_slab_kl_sum(
     mean: Tensor,
     rho: Tensor,
@@ -200,7 +150,16 @@ def spike_slab_kl_sum(
     Args:
         with_value: with False the result's value is 0 and only its gradient is exact.
     """
-    return _SpikeSlabKLSum.apply(mean, rho, logit, prior_inclusion_probability, prior_scale, with_value)
+
+    def value(mean: Tensor, rho: Tensor, logit: Tensor) -> Tensor:
+        return spike_slab_kl(mean, F.softplus(rho), logit, prior_inclusion_probability, prior_scale)
+
+    def gradient(grad: Tensor, mean: Tensor, rho: Tensor, logit: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        prior = log_odds(prior_inclusion_probability), prior_scale
+        d_mean, d_scale, d_logit = spike_slab_kl_grad(mean, scale := F.softplus(rho), logit, *prior)
+        return d_mean.mul_(grad), d_scale.mul_(torch.expm1(-scale).neg_()).mul_(grad), d_logit.mul_(grad)
+
+    return closed_form_sum(value, gradient, mean, rho, logit, with_value=with_value)
 
 
 def spike_slab_inverse_cdf(uniform: Tensor, mean: Tensor, scale: Tensor, inclusion_probability: Tensor) -> Tensor:

@@ -6,11 +6,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from bnnlib.functional._autograd import closed_form_sum
+
 # Molchanov, Ashukha and Vetrov (2017), equation (14): a fit of the divergence, which has no closed form
 _K1, _K2, _K3 = 0.63576, 1.87320, 1.48695
+_EPS = 1e-8
 
 
-def log_alpha(mean: Tensor, log_variance: Tensor, eps: float = 1e-8) -> Tensor:
+def log_alpha(mean: Tensor, log_variance: Tensor, eps: float = _EPS) -> Tensor:
     """log of alpha = sigma^2 / mean^2, the variance of the multiplicative noise, equation (svbnn-vd-alpha).
 
     Args:
@@ -33,3 +36,19 @@ def sparse_vd_kl_grad(log_alpha: Tensor) -> Tensor:
     """Derivative of `sparse_vd_kl` in log alpha, in closed form."""
     gate = torch.sigmoid(_K2 + _K3 * log_alpha)
     return -_K1 * _K3 * gate * (1.0 - gate) - 0.5 * torch.sigmoid(-log_alpha)
+
+
+def sparse_vd_kl_sum(mean: Tensor, log_variance: Tensor, with_value: bool = True) -> Tensor:
+    """Sum of `sparse_vd_kl` over all weights, with its gradient in (mean, log_variance) in closed form.
+
+    Args:
+        with_value: with False the value is 0 and only the gradient is exact.
+    """
+
+    def gradient(grad: Tensor, mean: Tensor, log_variance: Tensor) -> tuple[Tensor, Tensor]:
+        d_alpha = sparse_vd_kl_grad(log_alpha(mean, log_variance)).mul_(grad)
+        return d_alpha * mean / mean.square().add_(_EPS) * -2.0, d_alpha
+
+    return closed_form_sum(
+        lambda m, v: sparse_vd_kl(log_alpha(m, v)), gradient, mean, log_variance, with_value=with_value
+    )

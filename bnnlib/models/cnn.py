@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from bnnlib._checks import check_probability
-from bnnlib.nn.base import draw_uniform
+from bnnlib.nn.noise import draw_uniform
 
 
 class Dropout(nn.Module):

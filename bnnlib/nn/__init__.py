@@ -8,7 +8,6 @@ from bnnlib.nn.base import (
     mean_weights,
     sample_weights,
     selected_weights,
-    use_generator,
 )
 from bnnlib.nn.batch_moments import collect_statistics, match_moments, to_stochastic_batch_norm
 from bnnlib.nn.convert import to_bayesian
@@ -22,6 +21,7 @@ from bnnlib.nn.gaussian_spike_slab import (
 )
 from bnnlib.nn.horseshoe import HorseshoeLinear
 from bnnlib.nn.importance import feature_importance
+from bnnlib.nn.noise import use_generator
 from bnnlib.nn.objective import elbo_loss, kl_divergence, kl_gradient, minibatch_weights, sparsity
 from bnnlib.nn.predict import predict
 from bnnlib.nn.sparse_vd import SparseVDConv2d, SparseVDLinear

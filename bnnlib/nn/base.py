@@ -1,67 +1,22 @@
-"""What Bayesian layers share: modes, noise, state and the contexts that steer a whole model."""
+"""What Bayesian layers share: modes, state and the contexts that steer a whole model."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 
+from bnnlib._checks import check_positive
+from bnnlib.functional import softplus_inverse
 from bnnlib.nn.draws import take_token
+from bnnlib.nn.settings import setting
 
 WEIGHT_MODES = ("sample", "mean", "selected")
 Parameters = tuple[Tensor, Tensor | None]
-
-_GENERATOR: ContextVar[torch.Generator | None] = ContextVar("bnnlib_generator", default=None)
-
-
-@contextmanager
-def use_generator(generator: torch.Generator | None) -> Iterator[torch.Generator | None]:
-    """Let every Bayesian layer that runs inside the block draw its noise from `generator`.
-
-    This is how layers inside `nn.Sequential`, which passes on nothing but the input, get explicit randomness. A
-    generator given to a layer's `forward` wins over the context; None means PyTorch's global generator.
-    """
-    token = _GENERATOR.set(generator)
-    try:
-        yield generator
-    finally:
-        _GENERATOR.reset(token)
-
-
-def _source(like: Tensor, generator: torch.Generator | None) -> torch.Generator | None:
-    generator = generator if generator is not None else _GENERATOR.get()
-    if generator is not None and generator.device.type != like.device.type:
-        raise ValueError(
-            f"generator lives on {generator.device}, but the weights are on {like.device}: noise is drawn where "
-            f"the weights are. Make the generator with torch.Generator(device={str(like.device)!r})."
-        )
-    return generator
-
-
-# Disabled for the compiler: inductor's own random kernels are about eleven times slower on a CPU, know no generator,
-# and a graph with the noise inside may replay the same draw.
-@torch.compiler.disable
-def draw_normal(like: Tensor, generator: torch.Generator | None = None) -> Tensor:
-    """Standard normal noise in the shape, dtype and device of `like`, drawn outside compiled regions."""
-    return torch.empty_like(like, requires_grad=False).normal_(generator=_source(like, generator))
-
-
-@torch.compiler.disable
-def draw_uniform(like: Tensor, generator: torch.Generator | None = None) -> Tensor:
-    """U(0, 1) noise in the shape, dtype and device of `like`, drawn outside compiled regions."""
-    return torch.empty_like(like, requires_grad=False).uniform_(generator=_source(like, generator))
-
-
-@torch.compiler.disable
-def draw_signs(shape: tuple[int, ...], like: Tensor, generator: torch.Generator | None = None) -> Tensor:
-    """Independent signs -1 or +1 with probability 1/2 each, in `shape`, drawn outside compiled regions."""
-    bits = torch.empty(shape, dtype=like.dtype, device=like.device).random_(0, 2, generator=_source(like, generator))
-    return bits.mul_(2.0).sub_(1.0)
 
 
 class StochasticLayer:
@@ -71,8 +26,14 @@ class StochasticLayer:
     usually through the contexts `mean_weights`, `selected_weights`, `sample_weights` and `held_weights`.
     """
 
+    # context of a forward pass in training, called with the model, that serves all its layers of the class at once
+    training_pass: ClassVar[Callable[[nn.Module], AbstractContextManager] | None] = None
+
     _weight_mode = "sample"
     _held: Any = None
+
+    def _check_setting(self, name: str, value: float) -> None:
+        """Raise if `value` does not go with the other settings."""
 
     def draw(self, generator: torch.Generator | None = None) -> Any:
         """One draw of what is random in the layer; `held_weights` keeps it for every forward pass of its block."""
@@ -102,19 +63,39 @@ class StochasticLayer:
 
 
 class BayesianLayer(StochasticLayer):
-    """Mixin of `nn.Linear` and `nn.Conv2d` layers whose weights have a posterior distribution."""
+    """What layers whose weights have a posterior distribution share; the shape comes from `BayesianLinear` or
+    `BayesianConv2d`.
+
+    A kind of layer states its own settings, as keyword arguments of `_init_posterior`, and in `_spread` the
+    parameters that each mean has beside it.
+    """
 
     weight: Tensor
     bias: Tensor | None
     _held: Parameters | None = None
+    _spread: tuple[str, ...] = ("rho",)
+    initial_scale = setting("initial_scale", check_positive)
 
     def _init_posterior(self, **settings) -> None:
         """Check the settings and add the parameters that the deterministic layer does not have."""
         raise NotImplementedError
 
+    def _add_spread(self) -> None:
+        for mean, like in (("weight", self.weight), ("bias", self.bias)):
+            for name in self._spread:
+                self._add_parameter(f"{mean}_{name}", like)
+
+    @torch.no_grad()
     def _reset_posterior(self) -> None:
         """Set what `_init_posterior` added to its initial values."""
-        raise NotImplementedError
+        rho = float(softplus_inverse(torch.tensor(self.initial_scale, dtype=torch.float64)))
+        for _, rhos, *_ in self._groups():
+            rhos.fill_(rho)
+
+    def _groups(self) -> list[tuple[Tensor, ...]]:
+        """(mean, *spread) of the weights and, if there are any, of the biases."""
+        means = ("weight",) if self.bias is None else ("weight", "bias")
+        return [(getattr(self, mean), *(getattr(self, f"{mean}_{name}") for name in self._spread)) for mean in means]
 
     def draw(self, generator: torch.Generator | None = None) -> Parameters:
         """One posterior draw of (weight, bias), in the parameters' shapes; bias is None for a layer without one."""
@@ -211,6 +192,11 @@ class BayesianLayer(StochasticLayer):
         new.__dict__.update({k: v.copy() if isinstance(v, dict) else v for k, v in layer.__dict__.items()})
         new._init_posterior(**settings)
         return new
+
+
+def in_parameters(values: Sequence[Tensor]) -> Parameters:
+    """(weight, bias) from a list of one or two, as `_groups` gives them."""
+    return values[0], values[1] if len(values) == 2 else None
 
 
 def check_choice(name: str, value: str, allowed: tuple[str, ...]) -> str:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from bnnlib.functional.stochastic_batch_norm import batch_statistics
-from bnnlib.nn.base import use_generator
+from bnnlib.nn.noise import use_generator
 from bnnlib.nn.stochastic_batch_norm import StochasticBatchNorm1d, StochasticBatchNorm2d, _StochasticBatchNorm
 
 _LAYERS = {nn.BatchNorm1d: StochasticBatchNorm1d, nn.BatchNorm2d: StochasticBatchNorm2d}

@@ -9,8 +9,9 @@ import torch
 from torch import Tensor, nn
 
 from bnnlib._checks import check_count
-from bnnlib.nn.base import StochasticLayer, use_generator
+from bnnlib.nn.base import StochasticLayer
 from bnnlib.nn.batch_moments import dropout_layers, restored_modes
+from bnnlib.nn.noise import use_generator
 from bnnlib.nn.predict import _check_rows
 
 

@@ -7,37 +7,30 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from bnnlib._checks import check_positive
-from bnnlib.functional import gaussian_kl_sum, gaussian_weight, softplus_inverse
-from bnnlib.nn.base import BayesianLayer, Parameters, check_choice, draw_normal, draw_signs
-from bnnlib.nn.draws import gaussian_draw
+from bnnlib.functional import MixturePrior, gaussian_draw, gaussian_kl_sum
+from bnnlib.nn.base import BayesianLayer, Parameters, check_choice, in_parameters
+from bnnlib.nn.draws import remembered
+from bnnlib.nn.noise import draw_normal, draw_signs
+from bnnlib.nn.settings import setting
+from bnnlib.nn.shapes import BayesianConv2d, BayesianLinear
 
 ESTIMATORS = ("weight", "local", "flipout")
 
 
-class _GaussianLayer(BayesianLayer):
-    def _init_posterior(
-        self, *, prior_scale: float = 1.0, initial_scale: float = 0.0025, estimator: str = "weight"
-    ) -> None:
-        self.prior_scale = float(check_positive("prior_scale", prior_scale))
-        self._init_gaussian(initial_scale, estimator)
+class _GaussianPosterior(BayesianLayer):
+    """N(weight, softplus(weight_rho)^2) for every weight and bias; a subclass has a prior and the divergence to it."""
+
+    _sampled = False  # the KL's gradient is that of an estimate at the drawn weight
 
     def _init_gaussian(self, initial_scale: float, estimator: str) -> None:
-        self.initial_scale = float(check_positive("initial_scale", initial_scale))
+        self.initial_scale = initial_scale
         self.estimator = check_choice("estimator", estimator, ESTIMATORS)
-        self._add_parameter("weight_rho", self.weight)
-        self._add_parameter("bias_rho", self.bias)
+        self._add_spread()
         self._reset_posterior()
 
-    @torch.no_grad()
-    def _reset_posterior(self) -> None:
-        rho = float(softplus_inverse(torch.tensor(self.initial_scale, dtype=torch.float64)))
-        for parameter in (self.weight_rho, self.bias_rho):
-            if parameter is not None:
-                parameter.fill_(rho)
-
-    def _pairs(self) -> list[tuple[Tensor, Tensor]]:
-        pairs = [(self.weight, self.weight_rho)]
-        return pairs if self.bias is None else [*pairs, (self.bias, self.bias_rho)]
+    @property
+    def _prior(self) -> float | MixturePrior:
+        raise NotImplementedError
 
     def scale(self) -> Parameters:
         """Posterior standard deviations of (weight, bias)."""
@@ -49,18 +42,9 @@ class _GaussianLayer(BayesianLayer):
 
     def _quantities(self, output: str, generator: torch.Generator | None) -> Parameters:
         noisy = output != "variance"
-        draws = [(mean, rho, draw_normal(mean, generator) if noisy else None) for mean, rho in self._pairs()]
-        if not torch.compiler.is_compiling():
-            values = self._remembered(draws, output)
-        elif output == "weight":
-            values = [gaussian_weight(*arguments) for arguments in draws]
-        else:
-            values = [F.softplus(rho) * noise if noisy else F.softplus(rho).square() for _, rho, noise in draws]
-        return values[0], values[1] if len(values) == 2 else None
-
-    def _remembered(self, draws: list[tuple[Tensor, Tensor, Tensor | None]], output: str) -> list[Tensor]:
-        """The draws, whose backward pass can also deliver the gradient of the KL."""
-        return gaussian_draw(self, [(*arguments, self.prior_scale) for arguments in draws], output)
+        prior = None if torch.compiler.is_compiling() else self._prior
+        draws = [(mean, rho, draw_normal(mean, generator) if noisy else None, prior) for mean, rho in self._groups()]
+        return in_parameters(remembered(self, gaussian_draw, draws, output=output, sampled=self._sampled))
 
     def _sample_forward(self, input: Tensor, generator: torch.Generator | None) -> Tensor:
         if self.estimator == "weight":
@@ -86,15 +70,29 @@ class _GaussianLayer(BayesianLayer):
         leading = tuple(like.shape[: like.dim() + self._channel])
         return draw_signs((*leading, channels) + (1,) * (-1 - self._channel), like, generator)
 
+
+class _GaussianLayer(_GaussianPosterior):
+    prior_scale = setting("prior_scale", check_positive)
+
+    def _init_posterior(
+        self, *, prior_scale: float = 1.0, initial_scale: float = 0.0025, estimator: str = "weight"
+    ) -> None:
+        self.prior_scale = prior_scale
+        self._init_gaussian(initial_scale, estimator)
+
+    @property
+    def _prior(self) -> float:
+        return self.prior_scale
+
     def kl_divergence(self, with_value: bool = True) -> Tensor:
         """Exact KL to the prior N(0, prior_scale^2) of every weight and bias in nats, equation (svbnn-gaussian-kl)."""
-        return sum(gaussian_kl_sum(mean, rho, self.prior_scale, with_value) for mean, rho in self._pairs())
+        return sum(gaussian_kl_sum(mean, rho, self.prior_scale, with_value) for mean, rho in self._groups())
 
     def extra_repr(self) -> str:
         return f"{super().extra_repr()}, prior_scale={self.prior_scale:g}, estimator={self.estimator!r}"
 
 
-class GaussianLinear(_GaussianLayer, nn.Linear):
+class GaussianLinear(_GaussianLayer, BayesianLinear):
     """Linear layer with independent Gaussian weights and biases, the dense variational layer of Blundell et al. (2015).
 
     Posterior N(weight, softplus(weight_rho)^2), prior N(0, prior_scale^2), the same for the bias.
@@ -114,23 +112,8 @@ class GaussianLinear(_GaussianLayer, nn.Linear):
         ValueError: a scale is not positive, or the estimator is unknown.
     """
 
-    def __init__(
-        self,
-        in_features: int,
-        out_features: int,
-        bias: bool = True,
-        *,
-        prior_scale: float = 1.0,
-        initial_scale: float = 0.0025,
-        estimator: str = "weight",
-        device=None,
-        dtype=None,
-    ):
-        super().__init__(in_features, out_features, bias, device=device, dtype=dtype)
-        self._init_posterior(prior_scale=prior_scale, initial_scale=initial_scale, estimator=estimator)
 
-
-class GaussianConv2d(_GaussianLayer, nn.Conv2d):
+class GaussianConv2d(_GaussianLayer, BayesianConv2d):
     """Convolution with independent Gaussian weights and biases; posterior, prior and estimators as for
     `GaussianLinear`.
 
@@ -148,25 +131,3 @@ class GaussianConv2d(_GaussianLayer, nn.Conv2d):
     Raises:
         ValueError: a scale is not positive, or the estimator is unknown.
     """
-
-    def __init__(
-        self,
-        in_channels: int,
-        out_channels: int,
-        kernel_size,
-        stride=1,
-        padding=0,
-        dilation=1,
-        groups: int = 1,
-        bias: bool = True,
-        padding_mode: str = "zeros",
-        *,
-        prior_scale: float = 1.0,
-        initial_scale: float = 0.0025,
-        estimator: str = "weight",
-        device=None,
-        dtype=None,
-    ):
-        geometry = (stride, padding, dilation, groups, bias, padding_mode)
-        super().__init__(in_channels, out_channels, kernel_size, *geometry, device=device, dtype=dtype)
-        self._init_posterior(prior_scale=prior_scale, initial_scale=initial_scale, estimator=estimator)

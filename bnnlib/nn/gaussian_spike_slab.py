@@ -2,25 +2,38 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
+from bnnlib._checks import check_positive
 from bnnlib.functional import (
+    MixturePrior,
     inclusion_log_odds,
     mixture_prior,
     scale_mixture_kl_sample,
     spike_slab_profile_kl_sum,
 )
-from bnnlib.nn.base import Parameters, draw_normal
-from bnnlib.nn.draws import mixture_draw
-from bnnlib.nn.gaussian import _GaussianLayer
+from bnnlib.functional._autograd import total
+from bnnlib.nn.base import Parameters, in_parameters
+from bnnlib.nn.gaussian import _GaussianPosterior
+from bnnlib.nn.noise import draw_normal
+from bnnlib.nn.selection import SelectingLayer
+from bnnlib.nn.settings import check_open, setting
+from bnnlib.nn.shapes import BayesianConv2d, BayesianLinear
+
+_mixture_prior = lru_cache(256)(mixture_prior)
+_SETTINGS = ("slab_scale", "spike_scale", "prior_inclusion_probability")
 
 
-class _MixtureLayer(_GaussianLayer):
+class _MixtureLayer(SelectingLayer, _GaussianPosterior):
     """A Gaussian posterior under a prior with a spike and a slab."""
 
-    _sampled = False  # the KL's gradient is that of an estimate at the drawn weight
+    slab_scale = setting("slab_scale", check_positive)
+    spike_scale = setting("spike_scale", check_positive)
+    prior_inclusion_probability = setting("prior_inclusion_probability", check_open)
 
     def _init_posterior(
         self,
@@ -31,50 +44,30 @@ class _MixtureLayer(_GaussianLayer):
         initial_scale: float = 0.0025,
         estimator: str = "weight",
     ) -> None:
-        self._prior = mixture_prior(slab_scale, spike_scale, prior_inclusion_probability)
-        self.slab_scale, self.spike_scale = float(slab_scale), float(spike_scale)
-        self.prior_inclusion_probability = float(prior_inclusion_probability)
+        self.slab_scale, self.spike_scale = slab_scale, spike_scale
+        self.prior_inclusion_probability = prior_inclusion_probability
         self._init_gaussian(initial_scale, estimator)
 
-    def _remembered(self, draws: list[tuple[Tensor, Tensor, Tensor | None]], output: str) -> list[Tensor]:
-        return mixture_draw(self, [(*arguments, self._prior) for arguments in draws], output, self._sampled)
+    def _check_setting(self, name: str, value: float) -> None:
+        settings = {key: getattr(self, f"_{key}", None) for key in _SETTINGS} | {name: value}
+        if name in _SETTINGS and None not in settings.values():
+            mixture_prior(**settings)
+
+    @property
+    def _prior(self) -> MixturePrior:
+        return _mixture_prior(self.slab_scale, self.spike_scale, self.prior_inclusion_probability)
 
     @torch.no_grad()
     def inclusion_log_odds(self) -> Parameters:
-        """logit p* of (weight, bias), equation (sbnn-log-odds): the score that ranks weights, without rounding to 1."""
+        """logit p* of (weight, bias), equation (sbnn-log-odds); p*, equation (sbnn-inclusion), is never a parameter."""
         odds = [
-            inclusion_log_odds(mean.square() + F.softplus(rho).square(), self._prior) for mean, rho in self._pairs()
+            inclusion_log_odds(mean.square() + F.softplus(rho).square(), self._prior) for mean, rho in self._groups()
         ]
-        return odds[0], odds[1] if len(odds) == 2 else None
-
-    @property
-    def inclusion_probability(self) -> Tensor:
-        """p* in the shape of `weight`, equation (sbnn-inclusion); computed, never a parameter; without gradient."""
-        return torch.sigmoid(self.inclusion_log_odds()[0])
-
-    @property
-    def bias_inclusion_probability(self) -> Tensor | None:
-        """p* of the biases, in the shape of `bias`; without gradient."""
-        odds = self.inclusion_log_odds()[1]
-        return None if odds is None else torch.sigmoid(odds)
-
-    def active(self) -> Parameters:
-        """Masks of the weights and biases with p* > 1/2: more likely from the slab than from the spike."""
-        weight, bias = self.inclusion_log_odds()
-        return weight > 0, None if bias is None else bias > 0
-
-    def selected(self) -> Parameters:
-        """Means where p* > 1/2, exactly 0 elsewhere."""
-        weight, bias = self.active()
-        return self.weight * weight, None if bias is None else self.bias * bias
-
-    def num_active(self) -> Tensor:
-        """Expected number of weights and biases from the slab: the sum of p*, a float64 scalar."""
-        return sum(torch.sigmoid(o).sum(dtype=torch.float64) for o in self.inclusion_log_odds() if o is not None)
+        return in_parameters(odds)
 
     def extra_repr(self) -> str:
         return (
-            f"{super(_GaussianLayer, self).extra_repr()}, slab_scale={self.slab_scale:g}, "
+            f"{super().extra_repr()}, slab_scale={self.slab_scale:g}, "
             f"spike_scale={self.spike_scale:g}, prior_inclusion_probability={self.prior_inclusion_probability:g}, "
             f"estimator={self.estimator!r}"
         )
@@ -83,7 +76,7 @@ class _MixtureLayer(_GaussianLayer):
 class _GaussianSpikeSlabLayer(_MixtureLayer):
     def kl_divergence(self, with_value: bool = True) -> Tensor:
         """Exact KL of the posterior over weights and indicators, at p*, to the prior in nats, (sbnn-profile)."""
-        return sum(spike_slab_profile_kl_sum(mean, rho, self._prior, with_value) for mean, rho in self._pairs())
+        return sum(spike_slab_profile_kl_sum(mean, rho, self._prior, with_value) for mean, rho in self._groups())
 
 
 class _ScaleMixtureLayer(_MixtureLayer):
@@ -109,13 +102,13 @@ class _ScaleMixtureLayer(_MixtureLayer):
         """Unbiased estimate from one fresh draw of the KL to the scale mixture in nats, (sbnn-bbb): it has no closed
         form, and the noise comes from `use_generator`."""
         estimate = sum(
-            scale_mixture_kl_sample(mean, F.softplus(rho), draw_normal(mean), self._prior).sum()
-            for mean, rho in self._pairs()
+            total(scale_mixture_kl_sample(mean, F.softplus(rho), draw_normal(mean), self._prior))
+            for mean, rho in self._groups()
         )
         return estimate if with_value else estimate - estimate.detach()
 
 
-class GaussianSpikeSlabLinear(_GaussianSpikeSlabLayer, nn.Linear):
+class GaussianSpikeSlabLinear(_GaussianSpikeSlabLayer, BayesianLinear):
     """Linear layer with the spike-and-slab prior of equation (3.1) of Saha, Liu and Liang (2024), p* in closed form.
 
     Posterior (sbnn-posterior), (3.3) of the paper: N(weight, softplus(weight_rho)^2) for the weight, Bernoulli(p*) for
@@ -140,31 +133,8 @@ class GaussianSpikeSlabLinear(_GaussianSpikeSlabLayer, nn.Linear):
             between 0 and 1, or the estimator is unknown.
     """
 
-    def __init__(
-        self,
-        in_features: int,
-        out_features: int,
-        bias: bool = True,
-        *,
-        slab_scale: float,
-        spike_scale: float,
-        prior_inclusion_probability: float = 0.5,
-        initial_scale: float = 0.0025,
-        estimator: str = "weight",
-        device=None,
-        dtype=None,
-    ):
-        super().__init__(in_features, out_features, bias, device=device, dtype=dtype)
-        self._init_posterior(
-            slab_scale=slab_scale,
-            spike_scale=spike_scale,
-            prior_inclusion_probability=prior_inclusion_probability,
-            initial_scale=initial_scale,
-            estimator=estimator,
-        )
 
-
-class GaussianSpikeSlabConv2d(_GaussianSpikeSlabLayer, nn.Conv2d):
+class GaussianSpikeSlabConv2d(_GaussianSpikeSlabLayer, BayesianConv2d):
     """Convolution with a spike-and-slab prior on every filter weight and bias, as `GaussianSpikeSlabLinear`.
 
     Args:
@@ -181,38 +151,8 @@ class GaussianSpikeSlabConv2d(_GaussianSpikeSlabLayer, nn.Conv2d):
             between 0 and 1, or the estimator is unknown.
     """
 
-    def __init__(
-        self,
-        in_channels: int,
-        out_channels: int,
-        kernel_size,
-        stride=1,
-        padding=0,
-        dilation=1,
-        groups: int = 1,
-        bias: bool = True,
-        padding_mode: str = "zeros",
-        *,
-        slab_scale: float,
-        spike_scale: float,
-        prior_inclusion_probability: float = 0.5,
-        initial_scale: float = 0.0025,
-        estimator: str = "weight",
-        device=None,
-        dtype=None,
-    ):
-        geometry = (stride, padding, dilation, groups, bias, padding_mode)
-        super().__init__(in_channels, out_channels, kernel_size, *geometry, device=device, dtype=dtype)
-        self._init_posterior(
-            slab_scale=slab_scale,
-            spike_scale=spike_scale,
-            prior_inclusion_probability=prior_inclusion_probability,
-            initial_scale=initial_scale,
-            estimator=estimator,
-        )
 
-
-class ScaleMixtureLinear(_ScaleMixtureLayer, nn.Linear):
+class ScaleMixtureLinear(_ScaleMixtureLayer, BayesianLinear):
     """Linear layer of Bayes by Backprop with its scale-mixture prior, equation (7) of Blundell et al. (2015).
 
     The same prior as `GaussianSpikeSlabLinear` with the indicators summed out: the scale mixture of Blundell et al.
@@ -235,29 +175,8 @@ class ScaleMixtureLinear(_ScaleMixtureLayer, nn.Linear):
             between 0 and 1.
     """
 
-    def __init__(
-        self,
-        in_features: int,
-        out_features: int,
-        bias: bool = True,
-        *,
-        slab_scale: float,
-        spike_scale: float,
-        prior_inclusion_probability: float = 0.5,
-        initial_scale: float = 0.0025,
-        device=None,
-        dtype=None,
-    ):
-        super().__init__(in_features, out_features, bias, device=device, dtype=dtype)
-        self._init_posterior(
-            slab_scale=slab_scale,
-            spike_scale=spike_scale,
-            prior_inclusion_probability=prior_inclusion_probability,
-            initial_scale=initial_scale,
-        )
 
-
-class ScaleMixtureConv2d(_ScaleMixtureLayer, nn.Conv2d):
+class ScaleMixtureConv2d(_ScaleMixtureLayer, BayesianConv2d):
     """Convolution of Bayes by Backprop with its scale-mixture prior, as `ScaleMixtureLinear`.
 
     Args:
@@ -272,31 +191,3 @@ class ScaleMixtureConv2d(_ScaleMixtureLayer, nn.Conv2d):
         ValueError: a scale is not positive, spike_scale is not below slab_scale, or the probability is not strictly
             between 0 and 1.
     """
-
-    def __init__(
-        self,
-        in_channels: int,
-        out_channels: int,
-        kernel_size,
-        stride=1,
-        padding=0,
-        dilation=1,
-        groups: int = 1,
-        bias: bool = True,
-        padding_mode: str = "zeros",
-        *,
-        slab_scale: float,
-        spike_scale: float,
-        prior_inclusion_probability: float = 0.5,
-        initial_scale: float = 0.0025,
-        device=None,
-        dtype=None,
-    ):
-        geometry = (stride, padding, dilation, groups, bias, padding_mode)
-        super().__init__(in_channels, out_channels, kernel_size, *geometry, device=device, dtype=dtype)
-        self._init_posterior(
-            slab_scale=slab_scale,
-            spike_scale=spike_scale,
-            prior_inclusion_probability=prior_inclusion_probability,
-            initial_scale=initial_scale,
-        )

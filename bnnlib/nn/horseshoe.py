@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from bnnlib._checks import check_positive
-from bnnlib.functional import gaussian_kl_sum, gaussian_weight, half_cauchy_kl, softplus_inverse
-from bnnlib.nn.base import BayesianLayer, Parameters, draw_normal
-from bnnlib.nn.draws import gaussian_draw, take_token
+from bnnlib.functional import gaussian_draw, gaussian_kl_sum, half_cauchy_kl
+from bnnlib.functional._autograd import total
+from bnnlib.nn.base import Parameters, in_parameters
+from bnnlib.nn.draws import remembered, take_token
+from bnnlib.nn.noise import draw_normal
+from bnnlib.nn.settings import setting
+from bnnlib.nn.shapes import BayesianLinear
 
 
-class HorseshoeLinear(BayesianLayer, nn.Linear):
+class HorseshoeLinear(BayesianLinear):
     """Linear layer with a horseshoe prior on each unit, non-centered and factorised (Ghosh, Yao and Doshi-Velez, 2018).
 
     The incoming weights and bias of unit k are tau_k * upsilon * beta with beta ~ N(0, 1), tau_k ~ C+(0, unit_scale)
@@ -33,23 +37,9 @@ class HorseshoeLinear(BayesianLayer, nn.Linear):
         ValueError: a scale or the threshold is not positive.
     """
 
-    def __init__(
-        self,
-        in_features: int,
-        out_features: int,
-        bias: bool = True,
-        *,
-        unit_scale: float = 1.0,
-        layer_scale: float = 1.0,
-        initial_scale: float = 0.0025,
-        threshold: float = 0.05,
-        device=None,
-        dtype=None,
-    ):
-        super().__init__(in_features, out_features, bias, device=device, dtype=dtype)
-        self._init_posterior(
-            unit_scale=unit_scale, layer_scale=layer_scale, initial_scale=initial_scale, threshold=threshold
-        )
+    unit_scale = setting("unit_scale", check_positive)
+    layer_scale = setting("layer_scale", check_positive)
+    threshold = setting("threshold", check_positive)
 
     def _init_posterior(
         self,
@@ -59,12 +49,9 @@ class HorseshoeLinear(BayesianLayer, nn.Linear):
         initial_scale: float = 0.0025,
         threshold: float = 0.05,
     ) -> None:
-        self.unit_scale = float(check_positive("unit_scale", unit_scale))
-        self.layer_scale = float(check_positive("layer_scale", layer_scale))
-        self.initial_scale = float(check_positive("initial_scale", initial_scale))
-        self.threshold = float(check_positive("threshold", threshold))
-        self._add_parameter("weight_rho", self.weight)
-        self._add_parameter("bias_rho", self.bias)
+        self.unit_scale, self.layer_scale = unit_scale, layer_scale
+        self.initial_scale, self.threshold = initial_scale, threshold
+        self._add_spread()
         for name in ("unit_location", "unit_log_scale"):
             self._add_parameter(name, self.weight[:, 0])
         for name in ("layer_location", "layer_log_scale"):
@@ -73,18 +60,11 @@ class HorseshoeLinear(BayesianLayer, nn.Linear):
 
     @torch.no_grad()
     def _reset_posterior(self) -> None:
-        rho = float(softplus_inverse(torch.tensor(self.initial_scale, dtype=torch.float64)))
-        for parameter in (self.weight_rho, self.bias_rho):
-            if parameter is not None:
-                parameter.fill_(rho)
+        super()._reset_posterior()
         # a median of 1 for all scales: a converted network starts from its own outputs
         for location, log_scale in self._scales():
             location.zero_()
             log_scale.fill_(-3.0)
-
-    def _pairs(self) -> list[tuple[Tensor, Tensor]]:
-        pairs = [(self.weight, self.weight_rho)]
-        return pairs if self.bias is None else [*pairs, (self.bias, self.bias_rho)]
 
     def _scales(self) -> list[tuple[Tensor, Tensor]]:
         return [(self.unit_location, self.unit_log_scale), (self.layer_location, self.layer_log_scale)]
@@ -98,12 +78,8 @@ class HorseshoeLinear(BayesianLayer, nn.Linear):
             torch.addcmul(location, log_scale.exp(), draw_normal(location, generator))
             for location, log_scale in self._scales()
         )
-        draws = [(mean, rho, draw_normal(mean, generator), 1.0) for mean, rho in self._pairs()]
-        if torch.compiler.is_compiling():
-            beta = [gaussian_weight(*arguments) for arguments in draws]
-        else:
-            beta = gaussian_draw(self, draws)
-        return self._times((unit + layer).exp(), beta[0], beta[1] if len(beta) == 2 else None)
+        draws = [(mean, rho, draw_normal(mean, generator), 1.0) for mean, rho in self._groups()]
+        return self._times((unit + layer).exp(), *in_parameters(remembered(self, gaussian_draw, draws)))
 
     def median_scale(self) -> Tensor:
         """Posterior median of tau_k * upsilon for every unit, shape (out_features,)."""
@@ -127,7 +103,7 @@ class HorseshoeLinear(BayesianLayer, nn.Linear):
 
     def kl_divergence(self, with_value: bool = True) -> Tensor:
         """Divergence to the prior in nats: exact for beta, the bound (svbnn-half-cauchy) for the scales."""
-        beta = sum(gaussian_kl_sum(mean, rho, 1.0, with_value) for mean, rho in self._pairs())
+        beta = sum(gaussian_kl_sum(mean, rho, 1.0, with_value) for mean, rho in self._groups())
         return beta + self._scale_divergence(with_value)
 
     def kl_gradient(self) -> Tensor:
@@ -137,7 +113,7 @@ class HorseshoeLinear(BayesianLayer, nn.Linear):
 
     def _scale_divergence(self, with_value: bool) -> Tensor:
         unit, layer = self._scales()
-        value = half_cauchy_kl(*unit, self.unit_scale).sum() + half_cauchy_kl(*layer, self.layer_scale)
+        value = total(half_cauchy_kl(*unit, self.unit_scale)) + half_cauchy_kl(*layer, self.layer_scale)
         return value if with_value else value - value.detach()
 
     def extra_repr(self) -> str:

@@ -30,10 +30,9 @@ def kl_divergence(model: nn.Module) -> Tensor:
 def kl_gradient(model: nn.Module) -> Tensor:
     """A scalar of value 0 whose gradient is exactly that of `kl_divergence(model)`.
 
-    For training loops: `loss = nll + kl_gradient(model) / num_data`. After a forward pass of the model it costs a
-        few operations a
-    weight, because the gradient is added in the backward pass of the weights' draw; at any other time it is
-    evaluated on its own.
+    For training loops: `loss = nll + kl_gradient(model) / num_data`. After a forward pass of the model it costs a few
+    operations a weight, because the gradient is added in the backward pass of the weights' draw; at any other time it
+    is evaluated on its own.
 
     Raises:
         ValueError: the model has no Bayesian layers.

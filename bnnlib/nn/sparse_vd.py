@@ -5,40 +5,28 @@ from __future__ import annotations
 import math
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from bnnlib._checks import check_positive
-from bnnlib.functional import log_alpha, sparse_vd_kl, sparse_vd_kl_grad
-from bnnlib.nn.base import BayesianLayer, Parameters, draw_normal
+from bnnlib.functional import log_alpha, sparse_vd_kl_sum
+from bnnlib.nn.base import BayesianLayer, Parameters
+from bnnlib.nn.noise import draw_normal
+from bnnlib.nn.settings import setting
+from bnnlib.nn.shapes import BayesianConv2d, BayesianLinear
 
-_EPS = 1e-8  # of functional.log_alpha
 
-
-class _SparseVDKLSum(torch.autograd.Function):
-    """Sum of `sparse_vd_kl` with its gradient in (mean, log_variance) in closed form, equation (svbnn-vd-kl)."""
-
-    @staticmethod
-    def forward(ctx, mean, log_variance, with_value):
-        alpha = log_alpha(mean, log_variance, _EPS)
-        ctx.save_for_backward(mean, alpha)
-        return sparse_vd_kl(alpha).sum() if with_value else mean.new_zeros(())
-
-    @staticmethod
-    def backward(ctx, grad):
-        mean, alpha = ctx.saved_tensors
-        d_alpha = sparse_vd_kl_grad(alpha).mul_(grad)
-        return d_alpha * mean / mean.square().add_(_EPS) * -2.0, d_alpha, None
+def _check_threshold(name: str, value: float) -> float:
+    if not math.isfinite(value):
+        raise ValueError(
+            f"{name} is {value}, but it must be a finite value of log alpha. Take 3 to prune dropout rates over 0.95."
+        )
+    return value
 
 
 class _SparseVDLayer(BayesianLayer):
+    threshold = setting("threshold", _check_threshold)
+
     def _init_posterior(self, *, initial_scale: float = math.exp(-5.0), threshold: float = 3.0) -> None:
-        self.initial_scale = float(check_positive("initial_scale", initial_scale))
-        if not math.isfinite(threshold):
-            raise ValueError(
-                f"threshold is {threshold}, but it must be a finite value of log alpha. "
-                "Take 3 to prune dropout rates over 0.95."
-            )
-        self.threshold = float(threshold)
+        self.initial_scale, self.threshold = initial_scale, threshold
         self._add_parameter("weight_log_variance", self.weight)
         self._reset_posterior()
 
@@ -48,7 +36,7 @@ class _SparseVDLayer(BayesianLayer):
 
     def log_alpha(self) -> Tensor:
         """log(sigma^2 / mean^2) of the weights, the variance of the multiplicative noise, equation (svbnn-vd-alpha)."""
-        return log_alpha(self.weight, self.weight_log_variance, _EPS)
+        return log_alpha(self.weight, self.weight_log_variance)
 
     def draw(self, generator: torch.Generator | None = None) -> Parameters:
         """One draw of (weight, bias); in `eval()` the weights that are not active are 0. The bias is deterministic."""
@@ -78,13 +66,13 @@ class _SparseVDLayer(BayesianLayer):
 
     def kl_divergence(self, with_value: bool = True) -> Tensor:
         """KL to the log-uniform prior over all weights in nats, up to its infinite constant, equation (svbnn-vd-kl)."""
-        return _SparseVDKLSum.apply(self.weight, self.weight_log_variance, with_value)
+        return sparse_vd_kl_sum(self.weight, self.weight_log_variance, with_value)
 
     def extra_repr(self) -> str:
         return f"{super().extra_repr()}, threshold={self.threshold:g}"
 
 
-class SparseVDLinear(_SparseVDLayer, nn.Linear):
+class SparseVDLinear(_SparseVDLayer, BayesianLinear):
     """Linear layer with sparse variational dropout (Molchanov, Ashukha and Vetrov, 2017).
 
     Posterior N(weight, exp(weight_log_variance)), log-uniform prior, local reparameterisation in training; the bias
@@ -103,22 +91,8 @@ class SparseVDLinear(_SparseVDLayer, nn.Linear):
         ValueError: initial_scale is not positive, or the threshold is not finite.
     """
 
-    def __init__(
-        self,
-        in_features: int,
-        out_features: int,
-        bias: bool = True,
-        *,
-        initial_scale: float = math.exp(-5.0),
-        threshold: float = 3.0,
-        device=None,
-        dtype=None,
-    ):
-        super().__init__(in_features, out_features, bias, device=device, dtype=dtype)
-        self._init_posterior(initial_scale=initial_scale, threshold=threshold)
 
-
-class SparseVDConv2d(_SparseVDLayer, nn.Conv2d):
+class SparseVDConv2d(_SparseVDLayer, BayesianConv2d):
     """Convolution with sparse variational dropout; posterior, prior and threshold as for `SparseVDLinear`.
 
     Outputs at different positions get independent noise, as published.
@@ -134,24 +108,3 @@ class SparseVDConv2d(_SparseVDLayer, nn.Conv2d):
     Raises:
         ValueError: initial_scale is not positive, or the threshold is not finite.
     """
-
-    def __init__(
-        self,
-        in_channels: int,
-        out_channels: int,
-        kernel_size,
-        stride=1,
-        padding=0,
-        dilation=1,
-        groups: int = 1,
-        bias: bool = True,
-        padding_mode: str = "zeros",
-        *,
-        initial_scale: float = math.exp(-5.0),
-        threshold: float = 3.0,
-        device=None,
-        dtype=None,
-    ):
-        geometry = (stride, padding, dilation, groups, bias, padding_mode)
-        super().__init__(in_channels, out_channels, kernel_size, *geometry, device=device, dtype=dtype)
-        self._init_posterior(initial_scale=initial_scale, threshold=threshold)

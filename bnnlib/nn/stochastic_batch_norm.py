@@ -18,7 +18,8 @@ from bnnlib.functional.stochastic_batch_norm import (
     sample_statistics,
     welford_update_,
 )
-from bnnlib.nn.base import StochasticLayer, check_choice, draw_normal
+from bnnlib.nn.base import StochasticLayer, check_choice
+from bnnlib.nn.noise import draw_normal
 
 STATISTICS = ("scale", "variance")
 DRAWS = ("batch", "object")
@@ -33,6 +34,21 @@ class _StochasticBatchNorm(StochasticLayer):
     running_mean_variance: Tensor
     running_log_scale_variance: Tensor
     _held: Statistics | None = None
+
+    def __init__(
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = True,
+        *,
+        statistic: str = "scale",
+        draws: str = "batch",
+        device=None,
+        dtype=None,
+    ):
+        super().__init__(num_features, eps, momentum, affine, device=device, dtype=dtype)
+        self._init_statistics(statistic=statistic, draws=draws)
 
     def _init_statistics(self, *, statistic: str = "scale", draws: str = "batch") -> None:
         self.statistic = check_choice("statistic", statistic, STATISTICS)
@@ -232,21 +248,6 @@ class StochasticBatchNorm1d(_StochasticBatchNorm, nn.BatchNorm1d):
         ValueError: statistic or draws is unknown.
     """
 
-    def __init__(
-        self,
-        num_features: int,
-        eps: float = 1e-5,
-        momentum: float | None = 0.1,
-        affine: bool = True,
-        *,
-        statistic: str = "scale",
-        draws: str = "batch",
-        device=None,
-        dtype=None,
-    ):
-        super().__init__(num_features, eps, momentum, affine, device=device, dtype=dtype)
-        self._init_statistics(statistic=statistic, draws=draws)
-
 
 class StochasticBatchNorm2d(_StochasticBatchNorm, nn.BatchNorm2d):
     """Batch norm of images with random statistics, one mean and scale a channel; see `StochasticBatchNorm1d`.
@@ -261,18 +262,3 @@ class StochasticBatchNorm2d(_StochasticBatchNorm, nn.BatchNorm2d):
     Raises:
         ValueError: statistic or draws is unknown.
     """
-
-    def __init__(
-        self,
-        num_features: int,
-        eps: float = 1e-5,
-        momentum: float | None = 0.1,
-        affine: bool = True,
-        *,
-        statistic: str = "scale",
-        draws: str = "batch",
-        device=None,
-        dtype=None,
-    ):
-        super().__init__(num_features, eps, momentum, affine, device=device, dtype=dtype)
-        self._init_statistics(statistic=statistic, draws=draws)

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from bnnlib._checks import check_count, check_non_negative
+from bnnlib.functional._autograd import closed_form_sum
 from bnnlib.functional.truncated_log_normal import (
     LOWER,
     UPPER,
@@ -22,8 +23,10 @@ from bnnlib.functional.truncated_log_normal import (
     truncated_log_normal_mean,
     truncated_log_normal_snr,
 )
-from bnnlib.nn.base import StochasticLayer, draw_uniform
-from bnnlib.nn.draws import joint_draw
+from bnnlib.nn.base import StochasticLayer
+from bnnlib.nn.draws import remember
+from bnnlib.nn.noise import draw_uniform
+from bnnlib.nn.settings import setting
 
 BOUND = 5.0  # the published code keeps location and log scale in [-20, 5]
 
@@ -45,23 +48,21 @@ class _UnitNoiseDraw(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx, uniform, interval, kl_weights, sizes, states, *parameters):
+    def forward(ctx, uniform, interval, kl_weights, sizes, *parameters):
         ctx.set_materialize_grads(False)
         half = len(sizes)
         location, log_scale = torch.cat(parameters[:half]), torch.cat(parameters[half:])
         mean, scale = _inside(location, log_scale, interval[0])
         theta, saved = sample_forward(mean, scale, uniform, *interval)
         ctx.save_for_backward(location, log_scale, mean, theta, *saved)
-        ctx.constants = interval, kl_weights, sizes, states
+        ctx.constants = interval, kl_weights, sizes
         return *theta.to(location.dtype).split(sizes), *location.new_zeros(half).unbind()
 
     @staticmethod
     @once_differentiable
     def backward(ctx, *grads):
         location, log_scale, mean, theta, *saved = ctx.saved_tensors
-        interval, kl_weights, sizes, states = ctx.constants
-        for state in states:
-            state.spent = True
+        interval, kl_weights, sizes = ctx.constants
         half = len(sizes)
         d_mean = d_scale = None
         if any(grad is not None for grad in grads[:half]):
@@ -75,9 +76,9 @@ class _UnitNoiseDraw(torch.autograd.Function):
             kl_mean, kl_scale = kl_mean.mul_(factor), kl_scale.mul_(factor)
             d_mean, d_scale = (kl_mean, kl_scale) if d_mean is None else (d_mean.add_(kl_mean), d_scale.add_(kl_scale))
         if d_mean is None:
-            return (None,) * (5 + 2 * half)
+            return (None,) * (4 + 2 * half)
         first = _masked(d_mean, location, interval[0]).split(sizes)
-        return None, None, None, None, None, *first, *_masked(d_scale, log_scale, -20.0).split(sizes)
+        return None, None, None, None, *first, *_masked(d_scale, log_scale, -20.0).split(sizes)
 
 
 def _joined(parts: Sequence[Tensor | None], sizes: list[int], like: Tensor) -> Tensor:
@@ -90,7 +91,11 @@ def _draw_noise(layers: list[StructuredBayesianPruning], generator: torch.Genera
     like = layers[0].location.new_empty(sum(sizes), dtype=torch.float64)
     uniform = draw_uniform(like, generator).clamp_(1e-12, 1.0 - 1e-12)
     constants = uniform, (layers[0].lower, layers[0].upper), [layer.kl_weight for layer in layers], sizes
-    return joint_draw(layers, _UnitNoiseDraw, constants, [(layer.location, layer.log_scale) for layer in layers])
+    parameters = [(layer.location, layer.log_scale) for layer in layers]
+    results = _UnitNoiseDraw.apply(*constants, *(p for kind in zip(*parameters, strict=True) for p in kind))
+    for layer, token, own in zip(layers, results[len(layers) :], parameters, strict=True):
+        remember(layer, [token], own)
+    return list(results[: len(layers)])
 
 
 @contextmanager
@@ -119,24 +124,8 @@ def drawn_together(model: nn.Module) -> Iterator[nn.Module]:
             layer._held = None
 
 
-class _UnitNoiseKL(torch.autograd.Function):
-    """Sum of the divergences over the units, with its gradient in closed form."""
-
-    @staticmethod
-    def forward(ctx, location, log_scale, interval, with_value):
-        ctx.save_for_backward(location, log_scale)
-        ctx.interval = interval
-        if not with_value:
-            return location.new_zeros(())
-        return _kl(*_inside(location, log_scale, interval[0]), *interval).sum().to(location.dtype)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx, grad):
-        location, log_scale = ctx.saved_tensors
-        d_mean, d_scale = _kl_grad(*_inside(location, log_scale, ctx.interval[0]), *ctx.interval)
-        lower = ctx.interval[0]
-        return _masked(d_mean * grad, location, lower), _masked(d_scale * grad, log_scale, -20.0), None, None
+def _bound(name: str, value: float) -> float:
+    return value  # `_interval` looks at both bounds together
 
 
 class StructuredBayesianPruning(StochasticLayer, nn.Module):
@@ -169,6 +158,12 @@ class StructuredBayesianPruning(StochasticLayer, nn.Module):
         ValueError: a setting is out of range.
     """
 
+    training_pass = staticmethod(drawn_together)
+    kl_weight = setting("kl_weight", check_non_negative)
+    threshold = setting("threshold", check_non_negative)
+    lower = setting("lower", _bound)
+    upper = setting("upper", _bound)
+
     def __init__(
         self,
         num_units: int,
@@ -185,11 +180,9 @@ class StructuredBayesianPruning(StochasticLayer, nn.Module):
         dtype=None,
     ):
         super().__init__()
-        _interval(lower, upper)
         self.num_units, self.dim = check_count("num_units", num_units), int(dim)
-        self.kl_weight = float(check_non_negative("kl_weight", kl_weight))
-        self.threshold = float(check_non_negative("threshold", threshold))
-        self.lower, self.upper = float(lower), float(upper)
+        self.kl_weight, self.threshold = kl_weight, threshold
+        self.lower, self.upper = lower, upper
         if not lower <= initial_location <= BOUND:
             raise ValueError(
                 f"initial_location is {initial_location}, but log theta's location lies in [{lower:g}, {BOUND:g}]. "
@@ -211,6 +204,11 @@ class StructuredBayesianPruning(StochasticLayer, nn.Module):
         """Set location and scale to their initial values."""
         self.location.fill_(self.initial_location)
         self.log_scale.fill_(math.log(self.initial_scale))
+
+    def _check_setting(self, name: str, value: float) -> None:
+        bounds = {key: getattr(self, f"_{key}", None) for key in ("lower", "upper")} | {name: value}
+        if name in ("lower", "upper") and None not in bounds.values():
+            _interval(**bounds)
 
     def _posterior(self) -> tuple[Tensor, Tensor, float, float]:
         return (*_inside(self.location, self.log_scale, self.lower), self.lower, self.upper)
@@ -246,7 +244,16 @@ class StructuredBayesianPruning(StochasticLayer, nn.Module):
         Args:
             with_value: with False the value is 0 and only the gradient is that of the divergence.
         """
-        total = _UnitNoiseKL.apply(self.location, self.log_scale, (self.lower, self.upper), with_value)
+        interval = self.lower, self.upper
+
+        def value(location: Tensor, log_scale: Tensor) -> Tensor:
+            return _kl(*_inside(location, log_scale, interval[0]), *interval)
+
+        def gradient(grad: Tensor, location: Tensor, log_scale: Tensor) -> tuple[Tensor, Tensor]:
+            d_mean, d_scale = _kl_grad(*_inside(location, log_scale, interval[0]), *interval)
+            return _masked(d_mean * grad, location, interval[0]), _masked(d_scale * grad, log_scale, -20.0)
+
+        total = closed_form_sum(value, gradient, self.location, self.log_scale, with_value=with_value)
         return total if self.kl_weight == 1.0 else total * self.kl_weight
 
     def forward(self, input: Tensor, generator: torch.Generator | None = None) -> Tensor:

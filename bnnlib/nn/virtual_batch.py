@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from bnnlib._checks import check_count
-from bnnlib.nn.base import use_generator
 from bnnlib.nn.batch_moments import restored_modes, stochastic_batch_norms, training_statistics
+from bnnlib.nn.noise import use_generator
 from bnnlib.nn.predict import _check_rows
 
 

@@ -1,7 +1,8 @@
 """Samplers as `torch.optim.Optimizer`s, their schedules and draws, and the priors that are learned while they run."""
 
+from bnnlib._checks import DivergedError
 from bnnlib.optim.adaptive_prior import SpikeSlabGaussianLaplacePrior
-from bnnlib.optim.base import DivergedError, Sampler, rms_preconditioner
+from bnnlib.optim.base import Sampler, rms_preconditioner
 from bnnlib.optim.chains import Chains
 from bnnlib.optim.diagnostics import effective_sample_size, split_r_hat
 from bnnlib.optim.samples import SampleStore

@@ -8,13 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from bnnlib._checks import check_non_negative, check_positive
+from bnnlib._checks import DivergedError, check_non_negative, check_positive
 
 Preconditioner = Callable[[Tensor, dict[str, Any]], Tensor]
-
-
-class DivergedError(ArithmeticError):
-    """A chain left the finite numbers."""
 
 
 class Sampler(torch.optim.Optimizer):
@@ -119,10 +115,17 @@ class Sampler(torch.optim.Optimizer):
         self._flat.normal_(generator=self.generator)
         return self._noise
 
-    def _precondition(self, parameters: list[Tensor], gradients: list[Tensor]) -> list[Tensor] | None:
+    def _forces(
+        self, parameters: list[Tensor], gradients: list[Tensor], temperature: float
+    ) -> tuple[list[Tensor], list[Tensor] | None]:
+        """Gradients and noise of unit variance (None at temperature 0), both preconditioned."""
+        noise = self._draw(parameters, temperature)
         if self.preconditioner is None:
-            return None
-        return [self.preconditioner(g, self.state[p]) for p, g in zip(parameters, gradients, strict=True)]
+            return gradients, noise
+        scales = [self.preconditioner(g, self.state[p]) for p, g in zip(parameters, gradients, strict=True)]
+        if noise is not None:
+            noise = torch._foreach_mul(noise, torch._foreach_sqrt(scales))
+        return torch._foreach_mul(gradients, scales), noise
 
     def check_finite(self) -> None:
         """Raise if a parameter is NaN or infinite.
@@ -132,13 +135,20 @@ class Sampler(torch.optim.Optimizer):
         """
         for group in self.param_groups:
             norms = torch.stack([norm.double() for norm in torch._foreach_norm(list(group["params"]))])
-            if not torch.isfinite(norms).all():
+            bad = norms[~torch.isfinite(norms)]
+            if len(bad):
                 raise DivergedError(
                     f"the chain has diverged: after {self.steps} steps a parameter is NaN or infinite at step size "
                     f"lr = {group['lr']:g}, temperature {group['temperature']:g}. The gradients are those of the "
-                    "energy, n times those of a mean loss: lower lr (stability needs lr < 2 / largest curvature), or "
-                    "start from a trained network."
+                    "energy, n times those of a mean loss: lower lr (stability needs lr < "
+                    f"{self.stability_limit(group):g} / largest curvature), or start from a trained network.",
+                    f"step {self.steps}",
+                    bad[0].item(),
                 )
+
+    def stability_limit(self, group: dict[str, Any]) -> float:
+        """The chain is stable while lr times the largest curvature (of the preconditioned energy) is below it."""
+        raise NotImplementedError
 
     def state_dict(self) -> dict[str, Any]:
         """Everything that decides the chain's future: buffers, step count and the generator's state."""

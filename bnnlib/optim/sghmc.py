@@ -26,8 +26,8 @@ class SGHMC(Sampler):
         momentum: what is kept of the velocity, 1 - friction; at least 0 and below 1.
         temperature: T = 1 / tau, not negative.
         scheme: "baoab" or "euler".
-        gradient_variance: V of (aeb-sghmc-euler), the variance of the mini-batch gradient that needs not be added
-            again; with "baoab" it must be 0.
+        gradient_variance: V of (aeb-sghmc-euler), the variance of the mini-batch gradient, whose noise needs not be
+            added again; with "baoab" it must be 0. With a preconditioner D it is the variance of sqrt(D) grad.
         preconditioner, generator: see `Sampler`. The preconditioner acts as the inverse of a diagonal mass.
 
     Raises:
@@ -67,12 +67,7 @@ class SGHMC(Sampler):
 
     def _update(self, group, parameters, gradients) -> None:
         lr, momentum, temperature = group["lr"], group["momentum"], group["temperature"]
-        scales = self._precondition(parameters, gradients)
-        noise = self._draw(parameters, temperature)
-        if scales is not None:
-            gradients = torch._foreach_mul(gradients, scales)
-            if noise is not None:
-                noise = torch._foreach_mul(noise, torch._foreach_sqrt(scales))
+        gradients, noise = self._forces(parameters, gradients, temperature)
         velocities = [self._velocity(parameter) for parameter in parameters]
         if self.scheme == "euler":
             torch._foreach_mul_(velocities, momentum)
@@ -90,6 +85,9 @@ class SGHMC(Sampler):
         if noise is not None:
             torch._foreach_add_(velocities, noise, alpha=scale)
             torch._foreach_add_(parameters, noise, alpha=drift * scale)
+
+    def stability_limit(self, group) -> float:
+        return 2.0 * (1.0 + group["momentum"])
 
     def _velocity(self, parameter: torch.Tensor) -> torch.Tensor:
         state = self.state[parameter]

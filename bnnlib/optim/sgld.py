@@ -43,12 +43,10 @@ class SGLD(Sampler):
 
     def _update(self, group, parameters, gradients) -> None:
         lr, temperature = group["lr"], group["temperature"]
-        scales = self._precondition(parameters, gradients)
-        noise = self._draw(parameters, temperature)
-        if scales is not None:
-            gradients = torch._foreach_mul(gradients, scales)
-            if noise is not None:
-                noise = torch._foreach_mul(noise, torch._foreach_sqrt(scales))
+        gradients, noise = self._forces(parameters, gradients, temperature)
         torch._foreach_add_(parameters, gradients, alpha=-lr)
         if noise is not None:
             torch._foreach_add_(parameters, noise, alpha=math.sqrt(2.0 * lr * temperature))
+
+    def stability_limit(self, group) -> float:
+        return 2.0

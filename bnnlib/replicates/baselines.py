@@ -8,6 +8,8 @@ from torch import Tensor, nn
 
 from bnnlib import functional as bF
 from bnnlib._checks import check_positive
+from bnnlib.functional._autograd import total
+from bnnlib.nn.settings import setting
 from bnnlib.replicates.layout import Layout
 from bnnlib.replicates.posteriors import StackedPosterior
 
@@ -19,12 +21,9 @@ class StackedSparseVD(StackedPosterior):
     deterministic, as published, and do not count.
     """
 
-    fuses_kl = False
-
     def __init__(self, layout: Layout, weight: Tensor, initial_log_variance: float = -10.0, threshold: float = 3.0):
-        super().__init__()
-        self.layout, self.threshold = layout, threshold
-        self.weight = nn.Parameter(weight.clone())
+        super().__init__(layout, weight)
+        self.threshold = threshold
         self.weight_log_variance = nn.Parameter(torch.full_like(weight, initial_log_variance))
         self.register_buffer("is_weight", layout.weight_mask())
 
@@ -32,12 +31,12 @@ class StackedSparseVD(StackedPosterior):
         """log(sigma^2 / mean^2), shape (replicates, parameters)."""
         return bF.log_alpha(self.weight, self.weight_log_variance)
 
-    def draw(self, generator=None, kl_weight=0.0):
+    def draw(self, generator=None):
         noise = torch.empty_like(self.weight).normal_(generator=generator) * self.is_weight
         kept = self.active() if not self.training else 1.0
         return (self.weight + torch.exp(0.5 * self.weight_log_variance) * noise) * kept
 
-    def draw_layers(self, generator=None, kl_weight=0.0):
+    def draw_layers(self, generator=None):
         if not self.training:
             return super().draw_layers(generator)
         means = self.layout.layers(self.weight)
@@ -56,7 +55,7 @@ class StackedSparseVD(StackedPosterior):
         return self.weight.detach() * self.active()
 
     def kl_divergence(self):
-        return (bF.sparse_vd_kl(self.log_alpha()) * self.is_weight).sum(dim=1)
+        return total(bF.sparse_vd_kl(self.log_alpha()) * self.is_weight, dim=1)
 
     def active(self):
         return (self.log_alpha().detach() < self.threshold) | ~self.is_weight
@@ -74,7 +73,10 @@ class StackedHorseshoe(StackedPosterior):
     scale tau_k * upsilon_l is below `threshold`.
     """
 
-    fuses_kl = False
+    unit_scale = setting("unit_scale", check_positive)
+    layer_scale = setting("layer_scale", check_positive)
+    output_scale = setting("output_scale", check_positive)
+    threshold = setting("threshold", check_positive)
 
     def __init__(
         self,
@@ -86,15 +88,11 @@ class StackedHorseshoe(StackedPosterior):
         initial_scale: float = 0.0025,
         threshold: float = 0.05,
     ):
-        super().__init__()
-        for name, value in (("unit_scale", unit_scale), ("layer_scale", layer_scale), ("output_scale", output_scale)):
-            check_positive(name, value)
-        self.layout, self.threshold = layout, threshold
-        self.unit_scale, self.layer_scale = unit_scale, layer_scale
+        super().__init__(layout, weight, initial_scale)
+        self.threshold = threshold
+        self.unit_scale, self.layer_scale, self.output_scale = unit_scale, layer_scale, output_scale
         hidden = layout.sizes[1:-1]
         rows, stack = sum(hidden), layout.replicates
-        self.weight = nn.Parameter(weight.clone())
-        self.weight_rho = nn.Parameter(torch.full_like(weight, float(bF.softplus_inverse(initial_scale))))
         self.unit_location = nn.Parameter(weight.new_zeros(stack, rows))
         self.unit_log_scale = nn.Parameter(weight.new_full((stack, rows), -3.0))
         self.layer_location = nn.Parameter(weight.new_zeros(stack, len(hidden)))
@@ -104,9 +102,6 @@ class StackedHorseshoe(StackedPosterior):
         starts = [sum(layout.sizes[1 : layer + 1]) for layer in range(layout.num_layers)]
         owners = [self._owners(layer, start) for layer, start in enumerate(starts)]
         self.register_buffer("owner", torch.cat(owners))
-        prior = torch.ones(layout.num_parameters)
-        prior[self.owner == rows] = output_scale
-        self.register_buffer("prior_scale", prior.to(weight.dtype))
 
     def _owners(self, layer: int, start: int) -> Tensor:
         fan_in, fan_out = self.layout.pairs[layer]
@@ -122,7 +117,7 @@ class StackedHorseshoe(StackedPosterior):
             layer = layer + self.layer_log_scale.exp() * torch.empty_like(layer).normal_(generator=generator)
         return F.pad((unit + layer[:, self.layer_of_row]).exp(), (0, 1), value=1.0)
 
-    def draw(self, generator=None, kl_weight=0.0):
+    def draw(self, generator=None):
         noise = torch.empty_like(self.weight).normal_(generator=generator)
         beta = bF.gaussian_weight(self.weight, self.weight_rho, noise)
         return beta * self._rows(True, generator)[:, self.owner]
@@ -133,9 +128,11 @@ class StackedHorseshoe(StackedPosterior):
         return (self.weight * rows[:, self.owner]).detach()
 
     def kl_divergence(self):
-        beta = bF.gaussian_kl(self.weight, F.softplus(self.weight_rho), self.prior_scale).sum(dim=1)
-        unit = bF.half_cauchy_kl(self.unit_location, self.unit_log_scale, self.unit_scale).sum(dim=1)
-        layer = bF.half_cauchy_kl(self.layer_location, self.layer_log_scale, self.layer_scale).sum(dim=1)
+        outputs = self.owner == self.unit_location.shape[1]
+        prior_scale = self.weight.new_ones(len(outputs)).masked_fill_(outputs, self.output_scale)
+        beta = total(bF.gaussian_kl(self.weight, F.softplus(self.weight_rho), prior_scale), dim=1)
+        unit = total(bF.half_cauchy_kl(self.unit_location, self.unit_log_scale, self.unit_scale), dim=1)
+        layer = total(bF.half_cauchy_kl(self.layer_location, self.layer_log_scale, self.layer_scale), dim=1)
         return beta + unit + layer
 
     def active_units(self) -> Tensor:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import torch
 from torch import nn
 
@@ -70,19 +68,6 @@ def _of(setting: torch.Tensor, replicate: int) -> float:
     return float(values[replicate if len(values) > 1 else 0])
 
 
-def _mixture_settings(posterior: StackedGaussianSpikeSlab, replicate: int) -> dict[str, float]:
-    """tau_1, tau_0 and pi from what the stack keeps of them: the precisions and the costs of `MixturePrior`."""
-    slab, spike = (_of(p, replicate) ** -0.5 for p in (posterior.slab_precision, posterior.spike_precision))
-    # both costs, since pi from the slab's alone may round to 1
-    inside = slab * math.exp(-_of(posterior.slab_cost, replicate))
-    outside = spike * math.exp(-_of(posterior.spike_cost, replicate))
-    return {
-        "slab_scale": slab,
-        "spike_scale": spike,
-        "prior_inclusion_probability": inside / (inside + outside),
-    }
-
-
 def _empty_layer(posterior: StackedPosterior, replicate: int, index: int, fan_in: int, fan_out: int) -> nn.Module:
     factory = {"device": posterior.weight.device, "dtype": posterior.weight.dtype}
     size = (fan_in, fan_out)
@@ -96,14 +81,15 @@ def _empty_layer(posterior: StackedPosterior, replicate: int, index: int, fan_in
         )
     if isinstance(posterior, StackedGaussianSpikeSlab):
         kind = bnn.ScaleMixtureLinear if isinstance(posterior, StackedScaleMixture) else bnn.GaussianSpikeSlabLinear
-        return kind(*size, **_mixture_settings(posterior, replicate), **factory)
+        settings = {name: _of(value, replicate) for name, value in posterior._settings().items()}
+        return kind(*size, **settings, **factory)
     if isinstance(posterior, StackedGaussian):
         return bnn.GaussianLinear(*size, prior_scale=posterior.prior_scale, **factory)
     if isinstance(posterior, StackedSparseVD):
         return bnn.SparseVDLinear(*size, threshold=posterior.threshold, **factory)
     if isinstance(posterior, StackedHorseshoe):
         if index == posterior.layout.num_layers - 1:
-            return bnn.GaussianLinear(*size, prior_scale=float(posterior.prior_scale[-1]), **factory)
+            return bnn.GaussianLinear(*size, prior_scale=posterior.output_scale, **factory)
         scales = {"unit_scale": posterior.unit_scale, "layer_scale": posterior.layer_scale}
         return bnn.HorseshoeLinear(*size, **scales, threshold=posterior.threshold, **factory)
     if isinstance(posterior, StackedDeterministic):

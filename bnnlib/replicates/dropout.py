@@ -39,7 +39,7 @@ class StackedDropout(StackedDeterministic):
         kept = torch.empty_like(values, requires_grad=False).uniform_(generator=generator) < self.keep
         return values * kept / self.keep
 
-    def draw(self, generator=None, kl_weight=0.0):
+    def draw(self, generator=None):
         flat = []
         for index, (weight, bias) in enumerate(self.layout.layers(self.weight * self.mask)):
             if index or self.inputs:
@@ -48,7 +48,7 @@ class StackedDropout(StackedDeterministic):
             flat += [weight.flatten(1), bias.flatten(1)]
         return torch.cat(flat, dim=1)
 
-    def draw_layers(self, generator=None, kl_weight=0.0):
+    def draw_layers(self, generator=None):
         if not self.training:
             return super().draw_layers(generator)
         layers = self.layout.layers(self.weight * self.mask)

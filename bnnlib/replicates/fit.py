@@ -8,6 +8,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
+from bnnlib._callbacks import CheckpointLike
 from bnnlib._checks import check_count, check_positive
 from bnnlib.replicates.network import StackedMLP
 
@@ -73,11 +74,6 @@ def check_finite(model: StackedMLP, epoch: int, learning_rate: float) -> None:
         )
 
 
-def trainable(model: StackedMLP, loss: Loss) -> list[nn.Parameter]:
-    """The parameters of the stack and of its loss."""
-    return [*model.parameters(), *(loss.parameters() if isinstance(loss, nn.Module) else ())]
-
-
 def fit_stacked(
     model: StackedMLP,
     x: Tensor,
@@ -89,11 +85,12 @@ def fit_stacked(
     generator: torch.Generator | None = None,
     kl_scale: float | Tensor = 1.0,
     loss: Loss = gaussian_nll,
+    schedule: Callable[[int], float] | None = None,
     after_step: StepHook | None = None,
     after_epoch: EpochHook | None = None,
     optimizer: torch.optim.Optimizer | None = None,
-    first_epoch: int = 0,
-) -> torch.optim.Optimizer:
+    checkpoint: CheckpointLike | None = None,
+) -> None:
     """Minimize mean NLL + kl_scale * KL / n for all replicates at once, by Adam.
 
     The gradient of a replicate depends on its own data and weights only, so the stack trains as the networks would
@@ -104,20 +101,21 @@ def fit_stacked(
         x: inputs, shape (n, R, inputs): rows first, so that a batch is gathered as contiguous memory.
         y: targets, shape (n, R, outputs).
         epochs, batch_size, learning_rate: of the training; the last batch of an epoch may be smaller.
-        generator: of permutations and noise, on the model's device.
+        generator: of permutations and noise, on the model's device; a checkpoint needs one.
         kl_scale: 1 for the exact negative ELBO (svbnn-elbo); below 1 the posterior is tempered. A tensor (R, 1) gives
             each replicate its own, for the posteriors of a Gaussian spike and slab.
         loss: called as loss(output, target), the mean NLL over the batch summed over replicates; the parameters of a
             module, such as `GaussianLikelihood`, are trained too.
+        schedule: function of the epoch (from 0); the learning rate is multiplied by it.
         after_step: called as after_step(model, step); pruning schedules hang here.
-        after_epoch: called as after_epoch(model, epoch, optimizer) once an epoch; checkpoints and curves hang here.
-        optimizer, first_epoch: to go on from a checkpoint.
-
-    Returns:
-        The optimizer, whose state a checkpoint needs.
+        after_epoch: called as after_epoch(model, epoch, optimizer) once an epoch; curves hang here.
+        optimizer: over the parameters of model and loss, to go on with its moments.
+        checkpoint: is read before the first epoch and written after one when it is due: the resumed run is the
+            uninterrupted one bit for bit.
 
     Raises:
-        ValueError: shapes do not fit, or a count or rate is not positive.
+        ValueError: shapes do not fit, a count or rate is not positive, `kl_scale` is a tensor that the posterior does
+            not take, or there is a checkpoint without a generator.
         Divergence: a replicate's parameters stopped being finite.
     """
     check_count("epochs", epochs)
@@ -129,25 +127,33 @@ def fit_stacked(
             f"(n, {model.replicates}, inputs) and (n, {model.replicates}, outputs): "
             "stack your data sets along the second dimension."
         )
-    if isinstance(kl_scale, Tensor) and not model.posterior.kl_weight_per_replicate:
-        raise ValueError(
-            f"kl_scale is a tensor, but {type(model.posterior).__name__} takes one number for all replicates. Give a "
-            "number, or train a stack for each."
-        )
-    n, fuses = len(x), model.posterior.fuses_kl
-    optimizer = optimizer or torch.optim.Adam(trainable(model, loss), lr=learning_rate, fused=True)
+    if checkpoint and generator is None:
+        raise ValueError("there is a checkpoint but no generator, whose state it must hold. Pass torch.Generator().")
+    n = len(x)
+    trained = {"model": model} | ({"loss": loss} if isinstance(loss, nn.Module) else {})
+    optimizer = optimizer or torch.optim.Adam(
+        [parameter for part in trained.values() for parameter in part.parameters()], lr=learning_rate, fused=True
+    )
+    parts, first_epoch = trained | {"optimizer": optimizer}, 0
+    if checkpoint and (state := checkpoint.load()):
+        for name, part in parts.items():
+            part.load_state_dict(state[name])
+        generator.set_state(state["generator"])
+        first_epoch = state["epoch"] + 1
     batch_x, batch_y = (t.new_empty(min(batch_size, n), *t.shape[1:]) for t in (x, y))
     steps_per_epoch = -(-n // batch_size)
     model.train()
     for epoch in range(first_epoch, epochs):
+        for group in optimizer.param_groups:
+            group["lr"] = learning_rate * (schedule(epoch) if schedule else 1.0)
         order = torch.randperm(n, generator=generator, device=x.device)
         for k, rows in enumerate(order.split(batch_size)):
             # into a buffer: a fresh allocation of this size costs more in page faults than the copy itself
             bx = torch.index_select(x, 0, rows, out=batch_x[: len(rows)]).transpose(0, 1)
             by = torch.index_select(y, 0, rows, out=batch_y[: len(rows)]).transpose(0, 1)
-            objective = loss(model(bx, generator, kl_scale / n if fuses else 0.0), by)
-            if not fuses and kl_scale:
-                objective = objective + kl_scale / n * model.posterior.kl_divergence().sum()
+            objective = loss(model(bx, generator), by)
+            if isinstance(kl_scale, Tensor) or kl_scale:
+                objective = objective + model.posterior.kl_gradient(kl_scale / n)
             optimizer.zero_grad()
             objective.backward()
             optimizer.step()
@@ -157,5 +163,7 @@ def fit_stacked(
             check_finite(model, epoch, learning_rate)
         if after_epoch:
             after_epoch(model, epoch, optimizer)
+        if checkpoint and checkpoint.due():
+            saved = {name: part.state_dict() for name, part in parts.items()}
+            checkpoint.save(saved | {"generator": generator.get_state(), "epoch": epoch})
     model.eval()
-    return optimizer

@@ -4,11 +4,25 @@ from __future__ import annotations
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
 from bnnlib import functional as bF
+from bnnlib.functional._autograd import total
+from bnnlib.nn.draws import forget, remembered
 from bnnlib.replicates.layout import Layout, PerReplicate
 from bnnlib.replicates.posteriors import StackedPosterior
+
+_SETTINGS = ("slab_scale", "spike_scale", "prior_inclusion_probability")
+
+
+def _from_prior(name: str, symbol: str) -> property:
+    def put(posterior: StackedGaussianSpikeSlab, value: PerReplicate) -> None:
+        settings = posterior._settings() | {name: value}
+        posterior._set_prior(*settings.values())
+
+    return property(
+        lambda posterior: posterior._settings()[name], put, doc=f"{symbol}, float64, (1, 1) or (replicates, 1)."
+    )
 
 
 class StackedGaussianSpikeSlab(StackedPosterior):
@@ -25,7 +39,6 @@ class StackedGaussianSpikeSlab(StackedPosterior):
         ValueError: a setting is out of its range, or has neither one value nor one for each replicate.
     """
 
-    kl_weight_per_replicate = True
     _sampled = False
 
     def __init__(
@@ -37,24 +50,36 @@ class StackedGaussianSpikeSlab(StackedPosterior):
         prior_inclusion_probability: PerReplicate = 0.5,
         initial_scale: float = 0.0025,
     ):
-        super().__init__()
-        self.layout = layout
-        settings = (slab_scale, spike_scale, prior_inclusion_probability)
-        names = ("slab_scale", "spike_scale", "prior_inclusion_probability")
-        prior = bF.mixture_prior(*(layout.column(n, v) for n, v in zip(names, settings, strict=True)))
-        for name, value in prior._asdict().items():
-            self.register_buffer(name, value.to(weight.dtype))
-        self.weight = nn.Parameter(weight.clone())
-        self.weight_rho = nn.Parameter(torch.full_like(weight, float(bF.softplus_inverse(initial_scale))))
+        super().__init__(layout, weight, initial_scale)
+        for name in bF.MixturePrior._fields:
+            self.register_buffer(name, None)
+        self._set_prior(slab_scale, spike_scale, prior_inclusion_probability)
+
+    def _set_prior(self, *settings: PerReplicate) -> None:
+        columns = (self.layout.column(name, value) for name, value in zip(_SETTINGS, settings, strict=True))
+        for name, value in bF.mixture_prior(*columns)._asdict().items():
+            setattr(self, name, value.to(self.weight))
+        forget(self)
 
     @property
     def prior(self) -> bF.MixturePrior:
-        """The prior, each of its numbers (replicates or 1, 1)."""
+        """The prior, each of its numbers (replicates or 1, 1), in the weights' dtype: the state behind the settings."""
         return bF.MixturePrior(self.slab_precision, self.spike_precision, self.slab_cost, self.spike_cost)
 
-    def draw(self, generator=None, kl_weight=0.0):
+    slab_scale = _from_prior("slab_scale", "tau_1")
+    spike_scale = _from_prior("spike_scale", "tau_0")
+    prior_inclusion_probability = _from_prior("prior_inclusion_probability", "pi")
+
+    def _settings(self) -> dict[str, Tensor]:
+        slab, spike = self.slab_precision.double().rsqrt(), self.spike_precision.double().rsqrt()
+        # from both costs, since pi from the slab's alone may round to 1
+        odds = (slab.log() - self.slab_cost.double()) - (spike.log() - self.spike_cost.double())
+        return dict(zip(_SETTINGS, (slab, spike, torch.sigmoid(odds)), strict=True))
+
+    def draw(self, generator=None):
         noise = torch.empty_like(self.weight).normal_(generator=generator)
-        return bF.mixture_weight(self.weight, self.weight_rho, noise, self.prior, kl_weight, sampled=self._sampled)
+        draws = [(self.weight, self.weight_rho, noise, self.prior)]
+        return remembered(self, bF.gaussian_draw, draws, sampled=self._sampled, by_value=True)[0]
 
     def mean(self):
         return self.weight.detach()
@@ -70,7 +95,7 @@ class StackedGaussianSpikeSlab(StackedPosterior):
 
     def kl_divergence(self):
         scale = F.softplus(self.weight_rho)
-        return (bF.spike_slab_profile_penalty(self.weight, scale, self.prior) - 0.5).sum(dim=1)
+        return total(bF.spike_slab_profile_penalty(self.weight, scale, self.prior) - 0.5, dim=1)
 
     def active(self):
         return self.inclusion_log_odds() > 0
@@ -90,4 +115,4 @@ class StackedScaleMixture(StackedGaussianSpikeSlab):
 
     def kl_divergence(self, generator: torch.Generator | None = None):
         scale, noise = F.softplus(self.weight_rho), torch.empty_like(self.weight).normal_(generator=generator)
-        return bF.scale_mixture_kl_sample(self.weight, scale, noise, self.prior).sum(dim=1)
+        return total(bF.scale_mixture_kl_sample(self.weight, scale, noise, self.prior), dim=1)

@@ -36,8 +36,8 @@ class StackedMLP(nn.Module):
     def replicates(self) -> int:
         return self.posterior.layout.replicates
 
-    def forward(self, x: Tensor, generator: torch.Generator | None = None, kl_weight: float = 0.0) -> Tensor:
-        return self.propagate(self.posterior.draw_layers(generator, kl_weight), x, generator)
+    def forward(self, x: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        return self.propagate(self.posterior.draw_layers(generator), x, generator)
 
     def mean_forward(self, x: Tensor) -> Tensor:
         """Outputs of the networks whose weights are the posterior means."""

@@ -2,35 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from bnnlib import functional as bF
 from bnnlib._checks import check_positive, check_probability
-from bnnlib.replicates.layout import Layout
+from bnnlib.functional._autograd import total
+from bnnlib.nn.draws import forget, remembered, take_token
+from bnnlib.nn.settings import setting
+from bnnlib.replicates.layout import Layout, PerReplicate
 
 
 class StackedPosterior(nn.Module):
     """What the distributions share: draws of all weights at once, split into the layers of the network."""
 
-    layout: Layout
-    fuses_kl = True  # the draw's backward pass already adds the gradient of the KL
-    kl_weight_per_replicate = False  # that draw takes a weight for each replicate
+    def __init__(self, layout: Layout, weight: Tensor, initial_scale: float | None = None):
+        super().__init__()
+        self.layout = layout
+        self.weight = nn.Parameter(weight.clone())
+        if initial_scale is not None:
+            self.weight_rho = nn.Parameter(torch.full_like(weight, float(bF.softplus_inverse(initial_scale))))
 
-    def draw(self, generator: torch.Generator | None, kl_weight: float = 0.0) -> Tensor:
-        """One draw of all weights, shape (replicates, parameters).
+    def _check_setting(self, name: str, value: float) -> None:
+        """Every setting stands for itself."""
 
-        With `kl_weight` the backward pass of the draw adds that multiple of the KL divergence's gradient in closed
-        form, if `fuses_kl`; otherwise the training loop differentiates `kl_divergence`.
-        """
+    def draw(self, generator: torch.Generator | None) -> Tensor:
+        """One draw of all weights, shape (replicates, parameters)."""
         raise NotImplementedError
 
-    def draw_layers(self, generator: torch.Generator | None, kl_weight: float = 0.0) -> list[tuple[Tensor, ...]]:
+    def draw_layers(self, generator: torch.Generator | None) -> list[tuple[Tensor, ...]]:
         """The draw of each layer, in the form that `linear` takes."""
-        return self.layout.layers(self.draw(generator, kl_weight))
+        return self.layout.layers(self.draw(generator))
 
     def linear(self, layer: tuple[Tensor, ...], h: Tensor, generator: torch.Generator | None) -> Tensor:
         """Pre-activations (replicates, fan_out, batch) for inputs h of shape (replicates, fan_in, batch).
@@ -49,6 +52,28 @@ class StackedPosterior(nn.Module):
         """Exact KL to the prior in nats, shape (replicates,); 0 where there is no prior."""
         raise NotImplementedError
 
+    def kl_gradient(self, factor: float | Tensor = 1.0) -> Tensor:
+        """A scalar of value 0 with the gradient of factor * `kl_divergence`, summed over replicates.
+
+        After a draw it costs a few operations a weight, where the draw's backward pass can deliver it.
+
+        Args:
+            factor: a number, or a tensor (replicates, 1).
+
+        Raises:
+            ValueError: the factor is a tensor, but the draw's token is one number for all replicates.
+        """
+        token = take_token(self)
+        if token is None:
+            value = (factor * self.kl_divergence().unsqueeze(1)).sum()
+            return value - value.detach()
+        if isinstance(factor, Tensor) and not token.dim():
+            raise ValueError(
+                f"the divergence's factor is a tensor, but {type(self).__name__} takes one number for all replicates. "
+                "Give a number, or train a stack for each."
+            )
+        return (factor * token).sum() if token.dim() else factor * token
+
     def active(self) -> Tensor:
         """Boolean mask of the weights that stay in the selected network, shape (replicates, parameters)."""
         return torch.ones_like(self.mean(), dtype=torch.bool)
@@ -62,12 +87,10 @@ class StackedDeterministic(StackedPosterior):
     """Point estimates with an optional persistent mask: the substrate of magnitude pruning."""
 
     def __init__(self, layout: Layout, weight: Tensor):
-        super().__init__()
-        self.layout = layout
-        self.weight = nn.Parameter(weight.clone())
+        super().__init__(layout, weight)
         self.register_buffer("mask", torch.ones_like(weight, dtype=torch.bool))
 
-    def draw(self, generator=None, kl_weight=0.0):
+    def draw(self, generator=None):
         return self.weight * self.mask
 
     def mean(self):
@@ -87,22 +110,22 @@ class StackedDeterministic(StackedPosterior):
 class StackedGaussian(StackedPosterior):
     """Independent Gaussian posterior under N(0, prior_scale^2): dense variational network (Blundell et al., 2015)."""
 
-    def __init__(self, layout: Layout, weight: Tensor, prior_scale: float = 1.0, initial_scale: float = 0.0025):
-        super().__init__()
-        check_positive("prior_scale", prior_scale)
-        self.layout, self.prior_scale = layout, prior_scale
-        self.weight = nn.Parameter(weight.clone())
-        self.weight_rho = nn.Parameter(torch.full_like(weight, float(bF.softplus_inverse(initial_scale))))
+    prior_scale = setting("prior_scale", check_positive)
 
-    def draw(self, generator=None, kl_weight=0.0):
+    def __init__(self, layout: Layout, weight: Tensor, prior_scale: float = 1.0, initial_scale: float = 0.0025):
+        super().__init__(layout, weight, initial_scale)
+        self.prior_scale = prior_scale
+
+    def draw(self, generator=None):
         noise = torch.empty_like(self.weight).normal_(generator=generator)
-        return bF.gaussian_weight(self.weight, self.weight_rho, noise, self.prior_scale, kl_weight)
+        draws = [(self.weight, self.weight_rho, noise, self.prior_scale)]
+        return remembered(self, bF.gaussian_draw, draws, by_value=True)[0]
 
     def mean(self):
         return self.weight.detach()
 
     def kl_divergence(self):
-        return bF.gaussian_kl(self.weight, F.softplus(self.weight_rho), self.prior_scale).sum(dim=1)
+        return total(bF.gaussian_kl(self.weight, F.softplus(self.weight_rho), self.prior_scale), dim=1)
 
 
 class StackedSpikeSlab(StackedPosterior):
@@ -122,48 +145,44 @@ class StackedSpikeSlab(StackedPosterior):
             number of prior probabilities is not the number of replicates.
     """
 
+    prior_scale = setting("prior_scale", check_positive)
+    temperature = setting("temperature", check_positive)
+
     def __init__(
         self,
         layout: Layout,
         weight: Tensor,
-        prior_inclusion_probability: float | Sequence[float],
+        prior_inclusion_probability: PerReplicate,
         prior_scale: float = 1.0,
         initial_scale: float = 0.0025,
         initial_inclusion_probability: float = 0.99,
         temperature: float = 0.5,
     ):
-        super().__init__()
-        check_positive("prior_scale", prior_scale)
-        check_positive("temperature", temperature)
+        super().__init__(layout, weight, initial_scale)
         check_probability("initial_inclusion_probability", initial_inclusion_probability, open_interval=True)
-        prior = torch.as_tensor(prior_inclusion_probability, dtype=torch.float64).reshape(-1, 1)
-        if len(prior) not in (1, layout.replicates):
-            raise ValueError(
-                f"prior_inclusion_probability has {len(prior)} values, but there are {layout.replicates} replicates: "
-                "give one number, or one for each replicate."
-            )
-        check_probability("prior_inclusion_probability", prior, open_interval=True)
-        self.layout, self.prior_scale, self.temperature = layout, prior_scale, temperature
-        self.register_buffer("prior_inclusion_probability", prior)
-        self.register_buffer("prior_logit", bF.log_odds(prior).to(weight.dtype))
-        self.weight = nn.Parameter(weight.clone())
-        self.weight_rho = nn.Parameter(torch.full_like(weight, float(bF.softplus_inverse(initial_scale))))
+        self.prior_scale, self.temperature = prior_scale, temperature
+        self.register_buffer("prior_logit", None)
+        self.prior_inclusion_probability = prior_inclusion_probability
         self.weight_logit = nn.Parameter(torch.full_like(weight, bF.log_odds(initial_inclusion_probability)))
 
-    def draw(self, generator=None, kl_weight=0.0):
+    def draw(self, generator=None):
         noise = torch.empty_like(self.weight).normal_(generator=generator)
         logistic = bF.logistic_noise(torch.empty_like(self.weight).uniform_(generator=generator))
-        return bF.spike_slab_weight(
-            self.weight,
-            self.weight_rho,
-            self.weight_logit,
-            noise,
-            logistic,
-            self.temperature,
-            self.prior_logit,
-            self.prior_scale,
-            kl_weight,
-        )
+        prior = self.temperature, self.prior_logit.to(self.weight.dtype), self.prior_scale
+        draws = [(self.weight, self.weight_rho, self.weight_logit, noise, logistic, *prior)]
+        return remembered(self, bF.spike_slab_draw, draws, by_value=True)[0]
+
+    @property
+    def prior_inclusion_probability(self) -> Tensor:
+        """lambda, float64, (1, 1) or (replicates, 1); kept as log-odds, which survive `.float()` down to 1e-200."""
+        return torch.sigmoid(self.prior_logit.double())
+
+    @prior_inclusion_probability.setter
+    def prior_inclusion_probability(self, value: PerReplicate) -> None:
+        column = self.layout.column("prior_inclusion_probability", value)
+        check_probability("prior_inclusion_probability", column, open_interval=True)
+        self.prior_logit = bF.log_odds(column).to(self.weight.device)
+        forget(self)
 
     def inclusion_probability(self) -> Tensor:
         """phi, shape (replicates, parameters)."""
@@ -173,10 +192,8 @@ class StackedSpikeSlab(StackedPosterior):
         return self.inclusion_probability() * self.weight.detach()
 
     def kl_divergence(self):
-        scale = F.softplus(self.weight_rho)
-        return bF.spike_slab_kl(
-            self.weight, scale, self.weight_logit, self.prior_inclusion_probability, self.prior_scale
-        ).sum(dim=1)
+        scale, prior = F.softplus(self.weight_rho), (self.prior_inclusion_probability, self.prior_scale)
+        return total(bF.spike_slab_kl(self.weight, scale, self.weight_logit, *prior), dim=1)
 
     def active(self):
         return self.weight_logit.detach() > 0

@@ -1,9 +1,10 @@
 """Training and sampling that resume bit for bit, on one device or several."""
 
 from bnnlib._callbacks import Callback, Run
+from bnnlib._checks import DivergedError
 from bnnlib.train.checkpoint import Checkpoint
-from bnnlib.train.fit import TrainingError, cosine, fit
+from bnnlib.train.fit import cosine, fit
 from bnnlib.train.sample import sample
 from bnnlib.train.stages import Stages
 
-__all__ = ["Callback", "Checkpoint", "Run", "Stages", "TrainingError", "cosine", "fit", "sample"]
+__all__ = ["Callback", "Checkpoint", "DivergedError", "Run", "Stages", "cosine", "fit", "sample"]

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from bnnlib._files import StoreError, write_atomic
+from bnnlib._files import StoreError, remove_unfinished, write_atomic
 
 
 class Checkpoint:
@@ -23,6 +23,7 @@ class Checkpoint:
 
     def __init__(self, path: Path) -> None:
         self.path = Path(path)
+        remove_unfinished(self.path)  # of a run that was killed while it saved
         self._saved_at = time.monotonic()
         self._warned = False
 

@@ -6,9 +6,7 @@ data stay in memory as tensors: rows are gathered by index, without worker proce
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
 
 import torch
 import torch.nn.functional as F
@@ -16,18 +14,11 @@ from torch import Tensor, nn
 
 from bnnlib._callbacks import Callback, CheckpointLike, Run
 from bnnlib._checks import check_count, check_non_negative
-from bnnlib._terminal import deferred_interrupt, progress_bar
-from bnnlib.nn.base import StochasticLayer, use_generator
+from bnnlib.nn.base import StochasticLayer
 from bnnlib.nn.objective import elbo_loss, kl_divergence, minibatch_weights
-from bnnlib.nn.structured_pruning import StructuredBayesianPruning, drawn_together
+from bnnlib.train.loop import Loop
 
 EpochFunction = Callable[[int], float]
-
-_CHECK_EVERY = 50  # steps between looks at the losses on a GPU, where each look waits for the device
-
-
-class TrainingError(ArithmeticError):
-    """The loss stopped being finite."""
 
 
 def cosine(epochs: int, floor: float = 0.0) -> EpochFunction:
@@ -88,197 +79,70 @@ def fit(
 
     Raises:
         ValueError: a count, the data or the checkpoint do not fit.
-        TrainingError: the loss is NaN or infinite. On a CPU the step that would have used it is not taken; the
+        DivergedError: the loss is NaN or infinite. On a CPU the step that would have used it is not taken; the
             checkpoint is not written.
         KeyboardInterrupt: on Ctrl-C, once the step under way is complete and the checkpoint written. The model's
             parameters are its posterior means and scales throughout, never a draw.
     """
-    check_count("epochs", epochs)
-    check_count("batch_size", batch_size)
-    device = next(model.parameters()).device
-    x, y = _checked(data, device)
-    if generator is None:
-        generator = (
-            torch.default_generator if device.type == "cpu" else torch.cuda.default_generators[device.index or 0]
-        )
-    optimizer = optimizer or torch.optim.Adam(model.parameters(), lr=1e-3)
-    loop = _Loop(Run(model, optimizer), x, y, batch_size, generator, checkpoint, callbacks)
+    loop = _Descent(
+        model,
+        optimizer or torch.optim.Adam(model.parameters(), lr=1e-3),
+        data,
+        batch_size,
+        loss=loss,
+        augment=augment,
+        autocast=autocast,
+        channels_last=channels_last,
+        generator=generator,
+        checkpoint=checkpoint,
+        callbacks=callbacks,
+    )
+    loop.kl_scale, loop.schedule = kl_scale, schedule
     loop.share_kl(minibatch_scheme)
-    loop.augment, loop.autocast, loop.channels_last = augment, autocast, channels_last and x.dim() == 4
-    if loop.channels_last:
-        model.to(memory_format=torch.channels_last)
-    loop.resume()
-    was_training = model.training
-    model.train()
-    try:
-        with use_generator(generator), deferred_interrupt() as interrupted, progress_bar(progress, epochs) as bar:
-            bar.update(loop.run.epoch)
-            while loop.run.epoch < epochs:
-                factor = kl_scale(loop.run.epoch) if callable(kl_scale) else kl_scale
-                rate = loop.set_learning_rate(schedule)
-                loop.epoch(loss, check_non_negative("kl_scale", factor), rate, interrupted)
-                bar.update(1)
-                bar.set_postfix(nll=f"{loop.run.history[-1]['nll']:.4f}", lr=f"{rate:.3g}", refresh=False)
-            loop.save()
-    finally:
-        model.train(was_training)
-    return loop.run
+    return loop.go(epochs, progress)
 
 
-class _Loop:
-    """The mutable middle of `fit`."""
+class _Descent(Loop):
+    """The loop with a step down the gradient of the negative ELBO."""
 
-    def __init__(self, run: Run, x, y, batch_size, generator, checkpoint, callbacks) -> None:
-        self.run, self.x, self.y, self.batch_size = run, x, y, batch_size
-        self.generator, self.checkpoint, self.callbacks = generator, checkpoint, tuple(callbacks)
-        self.bayesian = any(isinstance(module, StochasticLayer) for module in run.model.modules())
-        self.unit_noise = any(isinstance(module, StructuredBayesianPruning) for module in run.model.modules())
-        self.initial_rates = [group["lr"] for group in run.optimizer.param_groups]
-        self.order: Tensor | None = None  # of the epoch under way
-        self.losses = torch.zeros(-(-len(x) // batch_size), device=x.device)
-        self.done = 0  # steps of the epoch under way
-        self.augment: Callable[..., Tensor] | None = None
-        self.autocast: torch.dtype | None = None
-        self.channels_last = False
-        self.kl_factors: list[float] | None = None  # multiples of KL / n by batch; None is 1 for all
-        # gathered into one buffer: a fresh allocation a step costs more in page faults than the copy itself
-        self.buffers = [t.new_empty(min(batch_size, len(x)), *t.shape[1:]) for t in (x, y)]
+    kl_scale: float | EpochFunction
+    schedule: EpochFunction | None
 
     def share_kl(self, scheme: str) -> None:
-        """Let the batches share the KL term in another way than by their rows."""
+        """Let the batches share the KL term, by their rows or in another way."""
         weights = minibatch_weights(len(self.losses), scheme)
+        self.bayesian = any(isinstance(module, StochasticLayer) for module in self.run.model.modules())
+        self.kl_factors = [1.0] * len(weights)  # multiples of KL / n by batch
         if scheme != "uniform":
             sizes = [min(self.batch_size, len(self.x) - start) for start in range(0, len(self.x), self.batch_size)]
             # a batch's loss is a mean over its rows: times n / rows it is that of the whole data set
             self.kl_factors = [float(w) * len(self.x) / rows for w, rows in zip(weights, sizes, strict=True)]
 
-    def set_learning_rate(self, schedule: EpochFunction | None) -> float:
-        factor = 1.0 if schedule is None else check_non_negative("schedule(epoch)", schedule(self.run.epoch))
+    def start_epoch(self) -> None:
+        scale = self.kl_scale(self.run.epoch) if callable(self.kl_scale) else self.kl_scale
+        self.epoch_kl_scale = check_non_negative("kl_scale", scale)
+        factor = 1.0 if self.schedule is None else check_non_negative("schedule(epoch)", self.schedule(self.run.epoch))
         for group, rate in zip(self.run.optimizer.param_groups, self.initial_rates, strict=True):
             group["lr"] = rate * factor
-        return self.initial_rates[0] * factor
+        self.rate = self.initial_rates[0] * factor
 
-    def epoch(self, loss, kl_scale: float, rate: float, interrupted: threading.Event) -> None:
-        run = self.run
-        if self.order is None:
-            self.order = torch.randperm(len(self.x), generator=self.generator, device=self.x.device)
-        batches = self.order.split(self.batch_size)
-        for rows in batches[self.done :]:
-            self._step(rows, loss, kl_scale, rate)
-            last = self.done == len(batches)
-            if not last and (interrupted.is_set() or (self.checkpoint and self.checkpoint.due())):
-                self.save()
-                if interrupted.is_set():
-                    raise KeyboardInterrupt
-        self._check(0, rate)
-        kl = float(kl_divergence(run.model).detach()) if self.bayesian else 0.0
-        row = {"nll": float(self.losses.mean()), "kl": kl, "kl_scale": float(kl_scale), "learning_rate": rate}
-        run.history.append({"epoch": run.epoch, **row})
-        run.epoch += 1
-        self.order, self.done = None, 0
-        for callback in self.callbacks:
-            callback.on_epoch(run)
-        if interrupted.is_set() or (self.checkpoint and self.checkpoint.due()):
-            self.save()
-        if interrupted.is_set():
-            raise KeyboardInterrupt
-
-    def _batch(self, rows: Tensor) -> tuple[Tensor, Tensor]:
-        x, y = (
-            torch.index_select(whole, 0, rows, out=buffer[: len(rows)])
-            for whole, buffer in zip((self.x, self.y), self.buffers, strict=True)
-        )
-        if self.augment is not None:
-            x = self.augment(x, generator=self.generator)
-        return (x.contiguous(memory_format=torch.channels_last) if self.channels_last else x), y
-
-    def _outputs(self, x: Tensor) -> Tensor:
-        with drawn_together(self.run.model) if self.unit_noise else nullcontext():
-            if self.autocast is None:
-                return self.run.model(x)
-            with torch.autocast(x.device.type, self.autocast):
-                outputs = self.run.model(x)
-        return outputs.float()
-
-    def _step(self, rows: Tensor, loss, kl_scale: float, rate: float) -> None:
-        run = self.run
-        x, y = self._batch(rows)
-        nll = loss(self._outputs(x), y)
-        self.losses[self.done] = nll.detach()
-        if self.x.device.type == "cpu":
-            self._check(self.done, rate, self.done + 1)
-        elif self.done % _CHECK_EVERY == _CHECK_EVERY - 1:
-            self._check(self.done + 1 - _CHECK_EVERY, rate, self.done + 1)
-        objective = nll
-        if self.bayesian and kl_scale:
-            factor = kl_scale if self.kl_factors is None else kl_scale * self.kl_factors[self.done]
-            objective = elbo_loss(nll, run.model, len(self.x), factor, with_value=False)
-        run.optimizer.zero_grad()
+    def step(self, x: Tensor, y: Tensor) -> None:
+        objective = self.loss(self.outputs(x), y)
+        self.record(objective)
+        if self.bayesian and self.epoch_kl_scale:
+            factor = self.epoch_kl_scale * self.kl_factors[self.done]
+            objective = elbo_loss(objective, self.run.model, len(self.x), factor, with_value=False)
+        self.run.optimizer.zero_grad()
         objective.backward()
-        run.optimizer.step()
-        self.done += 1
-        run.step += 1
-        for callback in self.callbacks:
-            callback.on_step(run)
+        self.run.optimizer.step()
 
-    def _check(self, start: int, rate: float, stop: int | None = None) -> None:
-        bad = (~torch.isfinite(self.losses[start:stop])).nonzero()
-        if len(bad):
-            where = start + int(bad[0])
-            raise TrainingError(
-                f"the loss is {self.losses[where].item()} in epoch {self.run.epoch}, step {where}, at learning rate "
-                f"{rate:g}. Lower the learning rate, check the data and the targets for NaN, or start from smaller "
-                "initial weights. The last checkpoint, if there is one, is from before."
-            )
+    def row(self) -> dict[str, float]:
+        kl = float(kl_divergence(self.run.model).detach()) if self.bayesian else 0.0
+        return {"kl": kl, "kl_scale": float(self.epoch_kl_scale), "learning_rate": self.rate}
 
-    def save(self) -> None:
-        if self.checkpoint is None:
-            return
-        run = self.run
-        state = {
-            "rows": len(self.x),
-            "batch_size": self.batch_size,
-            "model": run.model.state_dict(),
-            "optimizer": run.optimizer.state_dict(),
-            "initial_rates": self.initial_rates,
-            "generator": self.generator.get_state(),
-            "epoch": run.epoch,
-            "step": run.step,
-            "history": run.history,
-            "order": self.order,
-            "done": self.done,
-            "losses": self.losses,
-            "callbacks": [callback.state_dict() for callback in self.callbacks],
-        }
-        self.checkpoint.save(state)
-
-    def resume(self) -> None:
-        state = self.checkpoint.load() if self.checkpoint else None
-        if state is None:
-            return
-        given = {"rows": len(self.x), "batch_size": self.batch_size, "callbacks": len(self.callbacks)}
-        kept = {"rows": state["rows"], "batch_size": state["batch_size"], "callbacks": len(state["callbacks"])}
-        if given != kept:
-            raise ValueError(
-                f"the checkpoint is of a run with {kept}, but this one has {given}: it cannot go on from there. "
-                "Use the same data, batch size and callbacks, or another checkpoint file."
-            )
-        run = self.run
-        run.model.load_state_dict(state["model"])
-        run.optimizer.load_state_dict(state["optimizer"])
-        self.initial_rates = list(state["initial_rates"])
-        self.generator.set_state(state["generator"])
-        run.epoch, run.step, run.history = state["epoch"], state["step"], list(state["history"])
-        self.order = None if state["order"] is None else state["order"].to(self.x.device)
-        self.done, self.losses = state["done"], state["losses"].to(self.x.device)
-        for callback, memory in zip(self.callbacks, state["callbacks"], strict=True):
-            callback.load_state_dict(memory)
-
-
-def _checked(data: tuple[Tensor, Tensor], device: torch.device) -> tuple[Tensor, Tensor]:
-    x, y = data
-    if x.dim() == 0 or y.dim() == 0 or len(x) != len(y) or len(x) == 0:
-        raise ValueError(
-            f"x has shape {tuple(x.shape)} and y {tuple(y.shape)}, but both need the same number of rows, at least one."
+    def explain(self, where: str, value: float) -> str:
+        return (
+            f"the loss is {value} in {where}, at learning rate {self.rate:g}. Lower the learning rate, check the data "
+            "and the targets for NaN, or start from smaller initial weights. The last checkpoint, if there is one, is "
+            "from before."
         )
-    return x.to(device), y.to(device)

@@ -15,12 +15,10 @@ from torch import Tensor, nn
 
 from bnnlib._callbacks import Callback, CheckpointLike, Run
 from bnnlib._checks import check_count
-from bnnlib._terminal import deferred_interrupt, progress_bar
-from bnnlib.nn.base import use_generator
 from bnnlib.optim.adaptive_prior import SpikeSlabGaussianLaplacePrior
-from bnnlib.optim.base import DivergedError, Sampler
+from bnnlib.optim.base import Sampler
 from bnnlib.optim.samples import SampleStore
-from bnnlib.train.fit import TrainingError, _checked, _Loop
+from bnnlib.train.loop import Loop
 
 StepFunction = Callable[[int], float]
 
@@ -59,7 +57,8 @@ def sample(
         sampler: over the model's parameters, from `bnnlib.optim`. Its generator draws the noise.
         epochs: to reach in total; a run that resumes at epoch 30 of 80 does 50 more.
         batch_size: rows in a step; the last batch of an epoch may be smaller.
-        prior: gets `add_gradient_()` and `update()` in each step, with the batch's scaled residuals in regression.
+        prior: gets `add_gradient_()` and `update()` in each step; in regression with the batch's scaled residuals at
+            the new weights, which cost a second forward pass, where it learns sigma.
         num_data: N of the energy, by default len(x).
         loss: called as loss(model(x), y), returns the mean negative log-likelihood of the batch as a scalar, in nats.
         store: is offered every `thin`-th state after the first `burn_in` iterations.
@@ -87,50 +86,35 @@ def sample(
             is not taken; the checkpoint is not written.
         KeyboardInterrupt: on Ctrl-C, once the step under way is complete and the checkpoint written.
     """
-    check_count("epochs", epochs)
-    check_count("batch_size", batch_size)
     check_count("burn_in", burn_in, minimum=0)
     check_count("thin", thin)
-    device = next(model.parameters()).device
-    x, y = _checked(data, device)
-    num_data = len(x) if num_data is None else check_count("num_data", num_data)
-    if channels_last:
-        model.to(memory_format=torch.channels_last)
-    if generator is None:
-        generator = (
-            torch.default_generator if device.type == "cpu" else torch.cuda.default_generators[device.index or 0]
-        )
-    chain = _Chain(prior, store, burn_in, thin)
-    loop = _SamplingLoop(Run(model, sampler), x, y, batch_size, generator, checkpoint, (_Rows(), *callbacks, chain))
-    loop.prior, loop.num_data, loop.augment = prior, num_data, augment
+    loop = _Chain(
+        model,
+        sampler,
+        data,
+        batch_size,
+        loss=loss,
+        augment=augment,
+        autocast=autocast,
+        channels_last=channels_last,
+        generator=generator,
+        checkpoint=checkpoint,
+        callbacks=(_Rows(), *callbacks, _Kept(prior, store, burn_in, thin)),
+    )
+    loop.prior, loop.num_data = prior, len(loop.x) if num_data is None else check_count("num_data", num_data)
     loop.schedules = {"lr": lr_schedule, "temperature": temperature_schedule}
-    loop.autocast, loop.channels_last = autocast, channels_last and x.dim() == 4
-    loop.resume()
-    was_training = model.training
-    model.train()
-    try:
-        with use_generator(generator), deferred_interrupt() as interrupted, progress_bar(progress, epochs) as bar:
-            bar.update(loop.run.epoch)
-            while loop.run.epoch < epochs:
-                loop.epoch(loss, 0.0, sampler.param_groups[0]["lr"], interrupted)
-                bar.update(1)
-                bar.set_postfix(nll=f"{loop.run.history[-1]['nll']:.4f}", refresh=False)
-            loop.save()
-    finally:
-        model.train(was_training)
-    return loop.run
+    return loop.go(epochs, progress)
 
 
 class _Rows(Callback):
-    """Rows of the history that say what a sampler needs instead of what an optimizer does."""
+    """The first of the callbacks: what the history says of a sampler."""
 
     def on_epoch(self, run: Run) -> None:
-        group, row = run.optimizer.param_groups[0], run.history[-1]
-        rates = {"learning_rate": float(group["lr"]), "temperature": float(group["temperature"])}
-        run.history[-1] = {"epoch": row["epoch"], "nll": row["nll"], **rates}
+        group = run.optimizer.param_groups[0]
+        run.history[-1] |= {"learning_rate": float(group["lr"]), "temperature": float(group["temperature"])}
 
 
-class _Chain(Callback):
+class _Kept(Callback):
     """The last of the callbacks: what is kept of the chain, and the memory of prior and store."""
 
     def __init__(self, prior, store, burn_in: int, thin: int) -> None:
@@ -157,50 +141,45 @@ class _Chain(Callback):
             part.load_state_dict(state[name])
 
 
-class _SamplingLoop(_Loop):
-    """The loop of `fit` with a step that samples."""
+class _Chain(Loop):
+    """The loop with a step of Algorithm 1."""
 
-    def _step(self, rows: Tensor, loss, kl_scale: float, rate: float) -> None:
-        run, sampler = self.run, self.run.optimizer
+    prior: SpikeSlabGaussianLaplacePrior | None
+    num_data: int
+    schedules: dict[str, StepFunction | None]
+
+    def step(self, x: Tensor, y: Tensor) -> None:
+        sampler = self.run.optimizer
         for key, schedule in self.schedules.items():
             if schedule is not None:
-                value = schedule(run.step + 1)
+                value = schedule(self.run.step + 1)
                 for group in sampler.param_groups:
                     group[key] = value
-        x, y = self._batch(rows)
-        outputs = self._outputs(x)
-        nll = loss(outputs, y)
-        self.losses[self.done] = nll.detach()
-        if self.x.device.type == "cpu":
-            self._check(self.done, rate, self.done + 1)
-        elif self.done % 50 == 49:  # each look waits for the device
-            self._check(self.done - 49, rate, self.done + 1)
+        nll = self.loss(self.outputs(x), y)
+        self.record(nll)
         sampler.zero_grad()
         (self.num_data * nll).backward()
         if self.prior is not None:
             self.prior.add_gradient_()
         sampler.step()
         if self.prior is not None:
-            self._update_prior(outputs, y)
-        self.done += 1
-        run.step += 1
-        for callback in self.callbacks:
-            callback.on_step(run)
+            residuals = self.prior.likelihood == "regression" and "sigma" in self.prior.learned
+            self.prior.update(self._squared_error(x, y) if residuals else None)
 
-    def _update_prior(self, outputs: Tensor, y: Tensor) -> None:
-        if self.prior.likelihood == "classification":
-            self.prior.update()
-        else:
-            self.prior.update((outputs.detach() - y).square().sum() * (self.num_data / len(y)))
+    @torch.no_grad()
+    def _squared_error(self, x: Tensor, y: Tensor) -> Tensor:
+        """I of (aeb-scale) at the weights just sampled, estimated by the step's batch."""
+        buffers = [(buffer, buffer.clone()) for buffer in self.run.model.buffers()]
+        outputs = self.outputs(x)
+        for buffer, before in buffers:  # batch-norm layers have counted this batch already
+            buffer.copy_(before)
+        return (outputs - y).square().sum() * (self.num_data / len(y))
 
-    def _check(self, start: int, rate: float, stop: int | None = None) -> None:
-        try:
-            super()._check(start, rate, stop)
-        except TrainingError as error:
-            group = self.run.optimizer.param_groups[0]
-            raise DivergedError(
-                f"the chain has diverged at step size lr = {group['lr']:g}, temperature {group['temperature']:g}: "
-                f"{str(error).split(', at learning rate')[0]}. Lower lr, which multiplies the gradient of the energy "
-                f"(lr * num_data = {group['lr'] * self.num_data:g} is the learning rate of the mean loss), start from "
-                "a trained network, or check the data for NaN. The last checkpoint, if there is one, is from before."
-            ) from error
+    def explain(self, where: str, value: float) -> str:
+        group = self.run.optimizer.param_groups[0]
+        return (
+            f"the chain has diverged at step size lr = {group['lr']:g}, temperature {group['temperature']:g}: "
+            f"the loss is {value} in {where}. Lower lr, which multiplies the gradient of the energy "
+            f"(lr * num_data = {group['lr'] * self.num_data:g} is the learning rate of the mean loss), start from "
+            "a trained network, or check the data for NaN. The last checkpoint, if there is one, is from before."
+        )

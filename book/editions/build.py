@@ -18,7 +18,7 @@ from pathlib import Path
 from book.editions.execute import Outcome, execute, finish
 from book.editions.project import PROFILES, BookError, Project, code_cells, notebook_key, read_notebook, tags_of
 from book.editions.render import render, rendered, stage, tidy, write_notebook
-from book.editions.status import status_page
+from book.editions.status import written_pages
 
 
 @contextlib.contextmanager
@@ -110,7 +110,7 @@ def build(root: Path, profile: str = "smoke", jobs: int | None = None, execute_o
             tidy(project)
             chapters, errors = run_chapters(project, profile, jobs or os.cpu_count() or 1, say)
             # Good copies are kept even when a neighbor failed, so that the next run does not execute them again.
-            stage(project, chapters, status_page(project, chapters, profile))
+            stage(project, chapters, written_pages(project, chapters, profile))
             if errors:
                 for error in errors:
                     say(f"\n{error}")

@@ -16,7 +16,7 @@ import yaml
 from book import studies
 
 PROFILES = ("smoke", "book", "paper")
-GENERATED = ("book/status",)  # pages that the build writes itself
+GENERATED = ("book/status",)  # pages that the build writes itself, without a source in book/
 
 
 class BookError(Exception):

@@ -10,7 +10,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from book.editions.project import GENERATED, BookError, Project, digest, files_below
+from book.editions.project import BookError, Project, digest, files_below
 
 RENDERING = "rendering-"  # begins the name of a folder in which pages are being made
 KEY = ".rendered-from"  # in the folder of the pages: what they were made from
@@ -46,10 +46,14 @@ def static_inputs(project: Project) -> dict[str, bytes]:
     return files
 
 
-def stage(project: Project, chapters: dict[str, dict], status: str) -> None:
-    """Make ``_build/book`` hold exactly the current pages and executed ``chapters``; what was renamed goes away."""
+def stage(project: Project, chapters: dict[str, dict], pages: dict[str, str]) -> None:
+    """Make ``_build/book`` hold exactly the current pages and executed ``chapters``; what was renamed goes away.
+
+    Args:
+        pages: text of the pages that the build writes, or completes, by path.
+    """
     wanted = static_inputs(project)
-    wanted |= {f"{name}.md": status.encode() for name in GENERATED}
+    wanted |= {name: text.encode() for name, text in pages.items()}
     for name, notebook in chapters.items():
         wanted[name] = notebook_bytes(notebook)
     for path in files_below(project.staging):

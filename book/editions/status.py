@@ -1,4 +1,7 @@
-"""Write the page ``book/status``: what was run, with what, for how long, and how much is proved or reproduced."""
+"""Write the page ``book/status``: what was run, with what, for how long, what is proved, how published cells fare.
+
+The same comparison fills the examples of the page ``book/verdicts``.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,18 @@ from pathlib import Path
 from book.editions.equations import equation_labels, equation_tests
 from book.editions.project import BookError, Project, code_cells, digest, files_below, source_of
 
-VERDICTS = ("reproduced", "within noise", "better", "not reproduced", "not run")
+WORDS = (
+    "agrees",
+    "better",
+    "worse",
+    "differs",
+    "undecided",
+    "not comparable",
+    "by design",
+    "diverged",
+    "not run",
+)
+DECIDED = WORDS[:4]
 PACKAGES = (
     "torch",
     "numpy",
@@ -33,10 +47,15 @@ LOADED = re.compile(r"""\bload\(\s*["']([\w.-]+)["']""")
 COMPARE = """
 import json, sys
 from book import lab
-rows = {name: lab.compare(name) for name in sys.argv[1:] if name in lab.names()}
-judged = {name: [row["verdict"] for row in found if row["published"] is not None] for name, found in rows.items()}
-print(json.dumps(judged))
+found = {}
+for name in sys.argv[1:]:
+    if name not in lab.names():
+        continue
+    rows = lab.compare(name)
+    found[name] = {"counts": lab.counts(rows), "cells": lab.distinct(rows)}
+print(json.dumps(found))
 """
+EXAMPLE = re.compile(r"^% example: ([\w ]+)$", re.MULTILINE)  # a MyST comment, invisible where nothing fills it
 
 
 def title_of(notebook: dict, name: str) -> str:
@@ -57,8 +76,8 @@ def stored_results(root: Path) -> dict[str, dict]:
     return found
 
 
-def verdicts(root: Path, names: list[str]) -> dict[str, Counter]:
-    """How many comparisons with published numbers ended in which verdict, by experiment.
+def verdicts(root: Path, names: list[str]) -> dict[str, dict]:
+    """For each experiment "counts" of its distinct published cells by word, and those "cells" themselves.
 
     Raises:
         BookError: the library could not compare; the message holds its error.
@@ -75,7 +94,7 @@ def verdicts(root: Path, names: list[str]) -> dict[str, Counter]:
     )
     if done.returncode:
         raise BookError(f"The verdicts for the status page could not be computed:\n{done.stderr}")
-    return {name: Counter(v.split(":")[0].strip() for v in found) for name, found in json.loads(done.stdout).items()}
+    return json.loads(done.stdout)
 
 
 def data_used(root: Path, notebook: dict, results: dict[str, dict]) -> list[str]:
@@ -115,26 +134,25 @@ def installed(package: str) -> str:
         return "not installed"
 
 
-def page(project: Project, chapters: dict[str, dict], profile: str) -> str:
+def page(project: Project, chapters: dict[str, dict], profile: str, results: dict, compared: dict[str, dict]) -> str:
     """The page's text."""
-    results = stored_results(project.root)
-    counts = verdicts(project.root, sorted(results))
     named, _ = equation_tests(project.root)
+    counts = {name: Counter(found["counts"]) for name, found in compared.items()}
     rows, untested = [], []
     for name, notebook in chapters.items():
         run = notebook["metadata"]["bnn_book"]
         labels = equation_labels(notebook)
         tested = named & set(labels)
         untested += [f"`{label}`" for label in labels if label not in tested]
-        verdict = sum((counts.get(shown, Counter()) for shown in results_shown(notebook, results)), Counter())
-        met = sum(verdict[v] for v in ("reproduced", "within noise", "better"))
+        said = sum((counts.get(shown, Counter()) for shown in results_shown(notebook, results)), Counter())
+        decided = sum(said[word] for word in DECIDED)
         rows.append(
             [
                 f"[{title_of(notebook, name)}](../{name})",
                 run["profile"],
                 f"{run['seconds'] / 60:.1f}",
                 f"{len(tested)} of {len(labels)}",
-                f"{met} of {sum(verdict.values())}" if verdict else "none stored",
+                f"{said['agrees'] + said['better']} of {decided}; {said['cells']}" if said["cells"] else "none stored",
                 ", ".join(data_used(project.root, notebook, results)) or "simulated or bundled",
             ]
         )
@@ -145,22 +163,12 @@ def page(project: Project, chapters: dict[str, dict], profile: str) -> str:
         "Tables of results come from the committed runs listed below, whatever the profile of the build.",
         "## Chapters",
         "*Equations* counts the labeled equations that a test of their own checks. "
-        "*Published values met* counts comparisons judged reproduced, within noise or better.",
-        table(["Chapter", "Profile", "Minutes", "Equations", "Published values met", "Data sets"], rows),
+        "*Published cells* has how many agree or are better, of those that are decided, and how many there are in all.",
+        table(["Chapter", "Profile", "Minutes", "Equations", "Published cells", "Data sets"], rows),
     ]
     if untested:
         text.append("Labeled equations without a test of their own: " + ", ".join(untested) + ".")
-    text.append("## Results")
-    if results:
-        lines = []
-        for name, origin in sorted(results.items()):
-            found = counts.get(name, Counter())
-            lines.append(
-                [f"`{name}`", origin["profile"], _minutes(origin), *[str(found[verdict]) for verdict in VERDICTS]]
-            )
-        text.append(table(["Experiment", "Profile", "Minutes", *[verdict.capitalize() for verdict in VERDICTS]], lines))
-    else:
-        text.append("No results are committed yet.")
+    text += ["## Results", *_results(results, counts)]
     text += [
         "## Versions",
         table(
@@ -171,24 +179,89 @@ def page(project: Project, chapters: dict[str, dict], profile: str) -> str:
     return "\n\n".join(text) + "\n"
 
 
+def _results(results: dict[str, dict], counts: dict[str, Counter]) -> list[str]:
+    """How the published cells of each experiment fare, and all of them."""
+    if not results:
+        return ["No results are committed yet."]
+    lines = [
+        [f"`{name}`", origin["profile"], _minutes(origin), *_line(counts.get(name, Counter()))]
+        for name, origin in sorted(results.items())
+    ]
+    total = sum(counts.values(), Counter())
+    lines.append(["all", "", "", *_line(total)])
+    known, share = total["budget known"], total["budget comparable"]
+    return [
+        "Published cells by [verdict](verdicts.md), each counted once however many of our rows stand beside it. "
+        "*Budget* has how many were run with at least half of the published epochs or iterations, of those that were "
+        "run and whose published number is known.",
+        table(["Experiment", "Profile", "Minutes", *[word.capitalize() for word in WORDS], "Cells", "Budget"], lines),
+        f"Of {total['cells']} published cells {total['cells'] - total['not run']} were run; of {known} of these the "
+        f"published budget is known, and {share} had at least half of it.",
+    ]
+
+
+def _line(said: Counter) -> list[str]:
+    known = said["budget known"]
+    return [
+        *[str(said[word]) for word in (*WORDS, "cells")],
+        f"{said['budget comparable']} of {known}" if known else "–",
+    ]
+
+
+def examples(template: str, cells: list[dict]) -> str:
+    """The page of verdicts with one cell of the stored results after each word that asks for one.
+
+    It is the first of those with the most replicates, and of those with a known published budget where there are any.
+    """
+
+    def example(match: re.Match) -> str:
+        word = match[1].strip()
+        found = [row for row in cells if row["verdict"].partition(":")[0] == word]
+        if not found:
+            return "No published cell has this verdict in the stored results."
+        row = max(found, key=lambda one: (one["published_budget"] is not None, one["n"]))
+        return f"For example, paper {row['paper']}, {row['cell']} ({row['setting']}, {row['method']}): {_said(row)}."
+
+    return EXAMPLE.sub(example, template)
+
+
+def _said(row: dict) -> str:
+    parts = [f"published {row['printed']}"]
+    if row["mean"] is not None:
+        parts.append(f"ours {row['mean']:.4g}" + ("" if row["se"] is None else f" ± {row['se']:.2g}"))
+        parts[-1] += f" (n = {row['n']})"
+    if row["difference"] is not None:
+        error = "" if row["error"] is None else f", s = {row['error']:.2g}"
+        parts.append(f"d = {row['difference']:+.3g}{error}, m = {row['margin']:.2g}")
+    return ", ".join(parts) + f"; **{row['verdict']}**"
+
+
 def _minutes(origin: dict) -> str:
     minutes = origin.get("minutes")
     return "unknown" if minutes is None else f"{minutes:.1f}"
 
 
-def status_page(project: Project, chapters: dict[str, dict], profile: str) -> str:
-    """The page's text, taken from the last build when nothing that it tells of has changed."""
+def written_pages(project: Project, chapters: dict[str, dict], profile: str) -> dict[str, str]:
+    """The pages that a build writes or completes, by path; those of the last build when nothing changed for them."""
     told = [json.dumps(notebook, sort_keys=True) for notebook in chapters.values()]
+    template = project.root / "book" / "verdicts.md"
     sources = [
         Path(__file__),
+        template,
         *files_below(project.root / "tests" / "equations"),
         project.root / "bnnlib" / "datasets" / "registry.toml",
     ]
     told += [path.read_text(encoding="utf-8") for path in sources if path.exists()]
     key = digest(project.shared_key(profile), *chapters, *told)
-    kept, text = project.build / "status.key", project.staging / "book" / "status.md"
-    if kept.exists() and text.exists() and kept.read_text() == key:
-        return text.read_text(encoding="utf-8")
-    made = page(project, chapters, profile)
+    names = ["book/status.md", *(["book/verdicts.md"] if template.exists() else [])]
+    kept, staged = project.build / "status.key", [project.staging / name for name in names]
+    if kept.exists() and all(path.exists() for path in staged) and kept.read_text() == key:
+        return {name: path.read_text(encoding="utf-8") for name, path in zip(names, staged, strict=True)}
+    results = stored_results(project.root)
+    compared = verdicts(project.root, sorted(results))
+    made = {"book/status.md": page(project, chapters, profile, results, compared)}
+    if template.exists():
+        cells = [row for found in compared.values() for row in found["cells"]]
+        made["book/verdicts.md"] = examples(template.read_text(encoding="utf-8"), cells)
     kept.write_text(key)
     return made

@@ -6,10 +6,11 @@ from bnnlib._files import StoreError
 from book.lab.catalog import get, names
 from book.lab.cells import Cell, CellResult, Experiment, ExperimentError
 from book.lab.comparison import compare
+from book.lab.published import paper_values
 from book.lab.queries import best_method, stored_arrays, stored_mean, stored_values
 from book.lab.store import home, load_arrays, load_result, result_path, save_result
 from book.lab.tables import Table, table, table_html
-from book.lab.verdicts import paper_values, verdict
+from book.lab.verdicts import counts, distinct, verdict
 
 __all__ = [
     "Cell",
@@ -20,6 +21,8 @@ __all__ = [
     "Table",
     "best_method",
     "compare",
+    "counts",
+    "distinct",
     "get",
     "home",
     "load_arrays",

@@ -27,12 +27,14 @@ class Cell:
         method: the method's short name, for example ``"SVBNN"``.
         replicates: the replicate numbers trained together; each one seeds its own data and noise.
         params: everything else that decides the rows (epochs, sizes, step size ...); must be JSON-able.
+        needs: the cells whose products this one starts from; its function gets them as ``products``, in this order.
     """
 
     setting: str
     method: str
     replicates: tuple[int, ...]
     params: dict[str, Any] = field(default_factory=dict)
+    needs: tuple[Need, ...] = ()
 
     @property
     def label(self) -> str:
@@ -42,7 +44,7 @@ class Cell:
         return f"{self.setting} {self.method} [{span}]"
 
     def as_json(self) -> dict[str, Any]:
-        """The cell as plain JSON types, the part of the cache key that is not code."""
+        """The cell as plain JSON types; what it needs is not among them."""
         return {
             "setting": self.setting,
             "method": self.method,
@@ -52,16 +54,36 @@ class Cell:
 
 
 @dataclass(frozen=True)
+class Need:
+    """A cell, of the same experiment or of another, whose product is needed: a trained network, say.
+
+    Args:
+        experiment: the name of the experiment that the cell belongs to.
+        cell: equal to the one in that experiment's profile, so that both are computed once.
+    """
+
+    experiment: str
+    cell: Cell
+
+
+@dataclass(frozen=True)
 class CellResult:
     """What a cell returns.
 
     Args:
         rows: tidy rows ``{"setting", "method", "replicate", "metric", "value"}``, optionally with a ``"note"``.
         arrays: small arrays for replays; all cells of a profile together stay below 200 kB compressed.
+        product: what other cells may start from; dicts and lists of tensors (on any device), numbers and strings.
     """
 
     rows: list[dict[str, Any]]
     arrays: dict[str, np.ndarray] = field(default_factory=dict)
+    product: dict[str, Any] | None = None
+
+
+def epochs_of(cell: Cell) -> tuple[float, str]:
+    """The usual budget: the cell's parameter "epochs"."""
+    return cell.params["epochs"], "epochs"
 
 
 @dataclass(frozen=True)
@@ -80,6 +102,15 @@ class Experiment:
         methods: optional; method name to the function that computes the cells of that method in place of ``run_cell``.
             Editing one method's code then leaves the finished cells of the other methods valid.
         several_devices: a cell can be computed on several devices; its function then takes a keyword ``devices``.
+        budget: optional; a cell's epochs or iterations with their unit, all stages together where the paper counts
+            them; laid beside the published budget.
+        sources: method in the rows to that of the cell it comes from, where they differ.
+        renamed: profile name to ``{method: name}``: what tables call a method that this profile trains in another way.
+        version: of the code that decides the rows, for all methods or by method. Raise it when you change what a cell
+            computes on purpose: the cells of the older version are computed again.
+        tiny: parameters that make a cell take seconds while it takes the same branches, see `book.lab.probes`.
+        measured: beginnings of the names of metrics that are times of a machine, which no run repeats.
+        value: how much the results are worth to the book; ``run --all`` starts with the largest.
     """
 
     name: str
@@ -91,6 +122,17 @@ class Experiment:
     unavailable: dict[str, str] = field(default_factory=dict)
     methods: dict[str, Callable[[Cell, torch.device, Checkpoint | None], CellResult]] = field(default_factory=dict)
     several_devices: bool = False
+    budget: Callable[[Cell], tuple[float, str]] | None = None
+    sources: dict[str, str] = field(default_factory=dict)
+    renamed: dict[str, dict[str, str]] = field(default_factory=dict)
+    version: int | dict[str, int] = 1
+    tiny: dict[str, Any] = field(default_factory=dict)
+    measured: tuple[str, ...] = ()
+    value: float = 1.0
+
+    def version_of(self, method: str) -> int:
+        """The declared version of a method's code."""
+        return self.version if isinstance(self.version, int) else self.version.get(method, 1)
 
     def data_sets(self, profile: str) -> tuple[str, ...]:
         """Names of the data sets that the profile needs."""

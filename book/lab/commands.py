@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import signal
 import sys
 
@@ -56,8 +57,11 @@ def _parser() -> argparse.ArgumentParser:
     one.set_defaults(action=_list)
 
     one = commands.add_parser("run", help="run an experiment; an interrupted run goes on where it stopped")
-    one.add_argument("name", help="the experiment")
-    one.add_argument("--profile", default="smoke", help=f"{', '.join(PROFILES)} (default: smoke)")
+    one.add_argument("name", nargs="?", help="the experiment")
+    one.add_argument("--all", action="store_true", help="every cell of every experiment that is not done yet")
+    one.add_argument("--budget", metavar="TIME", help="with --all: stop after 170m, 2h or 90s; what is begun resumes")
+    one.add_argument("--dry-run", action="store_true", help="with --all: only list the cells, with estimated minutes")
+    one.add_argument("--profile", help=f"{', '.join(PROFILES)} (default: smoke, with --all book)")
     one.add_argument("--device", default="auto", help="auto, cpu, cuda, cuda:1 ... (default: auto)")
     one.add_argument("--devices", type=int, default=1, help="devices that compute a cell together (default: 1)")
     one.add_argument("--jobs", type=int, default=1, help="worker processes (default: 1)")
@@ -66,6 +70,15 @@ def _parser() -> argparse.ArgumentParser:
     one.add_argument("--threads", type=int, default=1, help="torch threads of each cell (default: 1)")
     one.add_argument("--only", metavar="TEXT", help="only cells whose label contains TEXT")
     one.set_defaults(action=_run)
+
+    one = commands.add_parser("verify", help="whether stored results are what today's code would compute")
+    one.add_argument("name", nargs="?", help="the experiment")
+    one.add_argument("--all", action="store_true", help="all stored results")
+    one.add_argument("--profile", help="default: every profile that is stored")
+    one.add_argument("--check", action="store_true", help="write no certificate")
+    one.add_argument("--accept", metavar="REASON", default="", help="accept probes that differ, for this reason")
+    one.add_argument("--json", action="store_true", help="one JSON list on stdout")
+    one.set_defaults(action=_verify)
 
     one = commands.add_parser("table", help="published values beside ours, with verdicts")
     one.add_argument("name", help="the experiment")
@@ -104,11 +117,45 @@ def _complete(name: str, profile: str) -> bool:
         return False
 
 
+def _seconds(text: str | None) -> float | None:
+    """ "170m", "2h" and "90s" in seconds; a bare number is minutes."""
+    if text is None:
+        return None
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)([smh]?)", text.strip())
+    if not match or float(match[1]) <= 0:
+        raise ExperimentError(f"--budget {text!r} is no time; write 170m, 2h or 90s")
+    return float(match[1]) * {"s": 1, "m": 60, "": 60, "h": 3600}[match[2]]
+
+
+def _run_all(options: argparse.Namespace, backend: str) -> int:
+    from book.lab.everything import run_all
+
+    if options.only or options.devices != 1:
+        raise ExperimentError("--only and --devices belong to one experiment; leave --all out")
+    rows = run_all(
+        options.profile or "book",
+        budget=_seconds(options.budget),
+        dry_run=options.dry_run,
+        device=options.device,
+        jobs=options.jobs,
+        backend=backend,
+        scheduler=options.scheduler,
+        threads=options.threads,
+    )
+    return FAILED if any(row["state"] == "failed" for row in rows) else 0
+
+
 def _run(options: argparse.Namespace) -> int:
     backend = "dask" if options.scheduler else options.backend
+    if options.all == bool(options.name):
+        raise ExperimentError("name one experiment, or give --all. Experiments: " + ", ".join(lab.names()))
+    if options.all:
+        return _run_all(options, backend)
+    if options.budget or options.dry_run:
+        raise ExperimentError("--budget and --dry-run go with --all")
     result = lab.run(
         options.name,
-        options.profile,
+        options.profile or "smoke",
         device=options.device,
         devices=options.devices,
         jobs=options.jobs,
@@ -121,6 +168,31 @@ def _run(options: argparse.Namespace) -> int:
     for note in sorted({row["note"] for row in failed}):
         print(f"book: failed: {note}", file=sys.stderr)
     return FAILED if failed else 0
+
+
+def _verify(options: argparse.Namespace) -> int:
+    from book.lab import validity
+
+    if options.all == bool(options.name):
+        raise ExperimentError("name one experiment, or give --all")
+    rows, bad = [], 0
+    for name in lab.names() if options.all else [lab.get(options.name).name]:
+        for profile in [options.profile] if options.profile else ("book", "paper"):
+            if not lab.result_path(name, profile).exists():
+                continue
+            found = validity.verify(name, profile, write=not options.check, accept=options.accept)
+            rows.append({"name": name, "profile": profile, "state": validity.worst(found)})
+            bad += rows[-1]["state"] not in validity.GOOD
+            if not options.json:
+                print(f"{name:<20} {profile:<6} {rows[-1]['state']}", flush=True)
+                for state in found:
+                    if state.word not in validity.GOOD:
+                        print(f"    {state.method}: {state.word}: {state.detail}\n      {'; '.join(state.cells)}")
+    if not rows:
+        raise StoreError(f"no result of {options.name or 'any experiment'} is stored")
+    if options.json:
+        print(to_json(rows))
+    return FAILED if bad else 0
 
 
 def _table(options: argparse.Namespace) -> int:

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import math
 import statistics
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from bnnlib._files import StoreError
+from bnnlib.datasets.registry import entry
 from book.lab import catalog
+from book.lab.published import PaperValue, for_setting, metrics, paper_values
 from book.lab.store import load_result
-from book.lab.verdicts import NOT_PUBLISHED, NOT_RUN, PaperValue, for_setting, metrics, paper_values, verdict
+from book.lab.verdicts import DIVERGED, NOT_PUBLISHED, NOT_RUN, Verdict, beside_error, budget_obstacle, verdict
 
 Row = dict[str, Any]
+Key = tuple[str, str, str]  # setting, method, metric
+SIMULATED = "simulated"
 
 
-def compare(name: str, profile: str | None = None) -> list[Row]:
+def compare(name: str, profile: str | None = None, *, state: Callable[[Row], str] | None = None) -> list[Row]:
     """Published values beside ours, with verdicts; the rule is `book.lab.verdicts.verdict`.
 
     Published numbers come first, in the paper's order, then what only we have. A published number without one of
@@ -24,13 +30,17 @@ def compare(name: str, profile: str | None = None) -> list[Row]:
     Args:
         name: the experiment.
         profile: smoke, book or paper; None takes the best one that is stored.
+        state: what to say of the validity of a row's result; nothing is said without it.
 
     Returns:
-        Rows with setting, method, metric, unit, published, published_sd, printed, mean, se, sd, n, profile, verdict,
-        note, cell. Numbers that do not exist are None: the sd and se of one replicate, the mean of what was not run.
+        Rows with setting, method, metric, unit, paper, cell, published, published_sd, printed, mean, se, sd, n,
+        profile; difference, error (its standard error s) and margin; budget, published_budget and budget_unit; data,
+        the title of the data set; verdict, note, state. Numbers that do not exist are None: the sd and se of one
+        replicate, the mean of what was not run.
 
     Raises:
         ExperimentError: there is no experiment of that name, or it has no such profile.
+        StoreError: the published numbers are missing or damaged.
     """
 
     experiment = catalog.get(name)
@@ -43,49 +53,122 @@ def compare(name: str, profile: str | None = None) -> list[Row]:
         missing = _why_not(experiment, profile)
     if result["profile"] == "smoke":
         missing = "only the smoke profile, too small for a verdict"
-    values, failures = _collect(result["rows"])
-    planned = _planned(experiment, result["profile"])
-    finished = {key[:2] for key in values}
+    ours = _Ours(experiment, result)
     known = metrics()
-    published = _expand(name, values)
+    published = _expand(name, ours.values)
+    judged = [_judge(value, ours, missing) for value in published]
+    by_key = {_key(value): found for value, found in zip(published, judged, strict=True)}
     rows = []
-    for value in published:
-        key = (value.setting, value.method, value.metric)
-        why = missing
-        if not why and key not in values:
-            gap = "does not compute this measure" if key[:2] in finished else "has not finished this cell"
-            why = f"the {result['profile']} profile {gap if key[:2] in planned else 'leaves this cell out'}"
-        rows.append(_row(key, value, values.get(key, []), failures.get(key[:2], []), result["profile"], why))
-    seen = {(value.setting, value.method, value.metric) for value in published}
-    order = list(known)
-    extra = [key for key in values if key not in seen and key[2] in known]
-    for key in sorted(extra, key=lambda key: (_position(key, values), order.index(key[2]))):
-        rows.append(_row(key, None, values[key], failures.get(key[:2], []), result["profile"], missing))
-    for key in failures:
-        if not any((row["setting"], row["method"]) == key for row in rows):
-            rows.append(_row((*key, "error"), None, [], failures[key], result["profile"], missing))
-    return [row | {"unit": known[row["metric"]].unit if row["metric"] in known else ""} for row in rows]
-
-
-def _planned(experiment: Any, profile: str | None) -> set[tuple[str, str]]:
-    """The (setting, method) pairs that the profile computes."""
-    cells = experiment.profiles[profile]() if profile in experiment.profiles else []
-    return {(cell.setting, cell.method) for cell in cells}
-
-
-def _position(key: tuple[str, str, str], values: dict) -> int:
-    return next(index for index, other in enumerate(values) if other[:2] == key[:2])
-
-
-def _collect(rows: list[Row]) -> tuple[dict[tuple[str, str, str], list[float]], dict[tuple[str, str], list[str]]]:
-    values: dict[tuple[str, str, str], list[float]] = {}
-    failures: dict[tuple[str, str], list[str]] = {}
+    for value, found in zip(published, judged, strict=True):
+        beside = next((one for one in value.with_error if (value.setting, value.method, one) in by_key), None)
+        if value.with_error:
+            label = known[beside].label if beside else ""
+            found = beside_error(found, label, by_key.get((value.setting, value.method, beside)))
+        rows.append(_row(_key(value), value, ours, found, missing))
+    order, seen = list(known), set(by_key)
+    extra = [key for key in ours.values if key not in seen and key[2] in known]
+    for key in sorted(extra, key=lambda key: (_position(key, ours.values), order.index(key[2]))):
+        found = Verdict(NOT_RUN, missing) if missing else Verdict(NOT_PUBLISHED)
+        rows.append(_row(key, None, ours, found, missing))
+    for where in ours.failures:
+        if not any((row["setting"], row["method"]) == where for row in rows):
+            key = (*where, "error")
+            rows.append(_row(key, None, ours, _all_failed(ours.failed(key)), missing))
     for row in rows:
-        if row["metric"] == "error":
-            failures.setdefault((row["setting"], row["method"]), []).append(row.get("note", "failed"))
-        else:
-            values.setdefault((row["setting"], row["method"], row["metric"]), []).append(row["value"])
-    return values, failures
+        row |= {"unit": known[row["metric"]].unit, "paper": experiment.paper}
+        row["state"] = state(row) if state else ""
+    return rows
+
+
+class _Ours:
+    """Our numbers of one profile, and what its cells say of them."""
+
+    def __init__(self, experiment: Any, result: dict[str, Any]) -> None:
+        self.experiment, self.profile = experiment, result["profile"]
+        self.fingerprints = result.get("provenance", {}).get("data", {})
+        self.names = experiment.renamed.get(self.profile, {})
+        cells = experiment.profiles[self.profile]() if self.profile in experiment.profiles else []
+        self.cells = [replace(cell, method=self.names.get(cell.method, cell.method)) for cell in cells]
+        self.planned = {(cell.setting, cell.method) for cell in self.cells}
+        self.values: dict[Key, list[float]] = {}
+        self.replicates: dict[Key, set[int]] = {}
+        self.failures: dict[tuple[str, str], dict[int, str]] = {}
+        for row in result["rows"]:
+            where = (row["setting"], self.names.get(row["method"], row["method"]))
+            if row["metric"] == "error":  # one row for every measure that failed: a replicate has several
+                self.failures.setdefault(where, {}).setdefault(row["replicate"], row.get("note", "failed"))
+            else:
+                self.values.setdefault((*where, row["metric"]), []).append(row["value"])
+                self.replicates.setdefault((*where, row["metric"]), set()).add(row["replicate"])
+
+    def failed(self, key: Key) -> list[str]:
+        """What the replicates said that failed before they had this measure, one entry each."""
+        done = self.replicates.get(key, ())
+        return [note for replicate, note in self.failures.get(key[:2], {}).items() if replicate not in done]
+
+    def facts(self, setting: str, method: str) -> tuple[tuple[float, str] | None, str]:
+        """The budget and the data set behind a row; of several cells the smallest budget."""
+        cells = self._cells(setting, method)
+        budget = self.experiment.budget
+        budgets = [budget(cell) for cell in cells] if budget else []
+        titles = dict.fromkeys(self._title(cell.params) for cell in cells)
+        return min(budgets, default=None), ", ".join(titles)
+
+    def _cells(self, setting: str, method: str) -> list[Any]:
+        """The cells that a row comes from: a cell can hold several settings or methods."""
+        names = (method, self.experiment.sources.get(method, method))
+        cells = next((some for one in names if (some := [c for c in self.cells if c.method == one])), self.cells)
+        exact = [cell for cell in cells if cell.setting == setting]
+        return exact or [cell for cell in cells if setting.startswith(cell.setting)] or cells
+
+    def _title(self, params: dict[str, Any]) -> str:
+        """The title of the data set in a cell's parameters, or of the copy of it that the result was computed from."""
+        nested = [part for part in params.values() if isinstance(part, dict)]
+        name = next((part["data"] for part in (params, *nested) if "data" in part), SIMULATED)
+        if name == SIMULATED:
+            return SIMULATED
+        about = entry(name)
+        used = self.fingerprints.get(name)
+        return next((one.title for one in about.variants if one.fingerprint == used), about.title)
+
+
+def _key(value: PaperValue) -> Key:
+    return value.setting, value.method, value.metric
+
+
+def _judge(value: PaperValue, ours: _Ours, missing: str) -> Verdict:
+    key = _key(value)
+    numbers, failed = ours.values.get(key, []), ours.failed(key)
+    if missing:
+        return Verdict(NOT_RUN, missing)
+    if not numbers:
+        return _all_failed(failed) if failed else Verdict(NOT_RUN, _gap(value, ours))
+    budget, data = ours.facts(*key[:2])
+    obstacles = [
+        budget_obstacle(budget, value.budget),
+        value.not_comparable_in.get(ours.profile, ""),
+        value.other_data.get(data, ""),
+    ]
+    mean, se, _ = _moments(numbers)
+    return verdict(value, mean, se, len(numbers), failed=len(failed), obstacles=obstacles)
+
+
+def _all_failed(failed: list[str]) -> Verdict:
+    return Verdict(DIVERGED, f"{len(failed)} of {len(failed)} replicates failed")
+
+
+def _gap(value: PaperValue, ours: _Ours) -> str:
+    """Why the profile has no number beside a published one."""
+    where = (value.setting, value.method)
+    if value.method in ours.names:
+        return f"the {ours.profile} profile trains {ours.names[value.method]} in its place"
+    finished = {key[:2] for key in ours.values}
+    gap = "does not compute this measure" if where in finished else "has not finished this cell"
+    return f"the {ours.profile} profile {gap if where in ours.planned else 'leaves this cell out'}"
+
+
+def _position(key: Key, values: dict) -> int:
+    return next(index for index, other in enumerate(values) if other[:2] == key[:2])
 
 
 def _expand(name: str, values: dict) -> list[PaperValue]:
@@ -99,8 +182,8 @@ def _expand(name: str, values: dict) -> list[PaperValue]:
             out += [for_setting(value, setting) for setting in run] or [for_setting(value, "any")]
         else:
             out.append(value)
-    for setting, note in also.items():
-        out += [for_setting(v, setting, note) for v in listed if (setting, v.method, v.metric) in values]
+    for setting, says in also.items():
+        out += [for_setting(v, setting, **says) for v in listed if (setting, v.method, v.metric) in values]
     return out
 
 
@@ -108,33 +191,27 @@ def _why_not(experiment: Any, profile: str | None) -> str:
     reasons = experiment.unavailable
     reason = reasons.get(profile) if profile else reasons.get("book") or reasons.get("paper")
     reason = reason or f"no result stored; python -m book run {experiment.name} --profile {profile or 'book'}"
-    return reason.removeprefix(NOT_RUN)
+    return reason.removeprefix(f"{NOT_RUN}: ")
 
 
-def _row(
-    key: tuple[str, str, str],
-    value: PaperValue | None,
-    numbers: list[float],
-    failed: list[str],
-    profile: str | None,
-    missing: str,
-) -> Row:
+def _moments(numbers: list[float]) -> tuple[float | None, float | None, float | None]:
+    """Mean, standard error and standard deviation."""
     n = len(numbers)
     mean = statistics.fmean(numbers) if n else None
     sd = statistics.stdev(numbers) if n > 1 and all(map(math.isfinite, numbers)) else None
-    se = None if sd is None else sd / math.sqrt(n)
+    return mean, None if sd is None else sd / math.sqrt(n), sd
+
+
+def _row(key: Key, value: PaperValue | None, ours: _Ours, found: Verdict, missing: str) -> Row:
+    numbers, failed = ours.values.get(key, []), ours.failed(key)
+    n = len(numbers)
+    mean, se, sd = _moments(numbers)
     notes = [value.note] if value and value.note else []
     if n and value and n < value.replicates and not missing:
         notes.append(f"{n} of the paper's {value.replicates} replicates")
     if failed:
         notes.append(f"{len(failed)} of {n + len(failed)} replicates failed ({failed[0]})")
-    if n and missing:
-        decision = NOT_RUN + missing
-    elif not n:
-        reason = f"failed ({failed[0]})" if failed else missing
-        decision = NOT_RUN + reason
-    else:
-        decision = verdict(value, mean, se) if value else NOT_PUBLISHED
+    budget, data = ours.facts(*key[:2]) if n else (None, "")
     return {
         "setting": key[0],
         "method": key[1],
@@ -146,8 +223,15 @@ def _row(
         "se": se,
         "sd": sd,
         "n": n,
-        "profile": profile,
-        "verdict": decision,
+        "profile": ours.profile,
+        "difference": found.difference,
+        "error": found.error,
+        "margin": found.margin,
+        "budget": budget[0] if budget else None,
+        "published_budget": value.budget if value else None,
+        "budget_unit": budget[1] if budget else "",
+        "data": data,
+        "verdict": str(found),
         "note": "; ".join(notes),
         "cell": value.where if value else "",
     }

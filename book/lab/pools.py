@@ -31,10 +31,42 @@ _DIED = (
 Outcome = tuple[Task, dict[str, Any]]
 
 
+class _Waiting:
+    """Tasks in their order, each held back until the tasks of this run that it needs are done."""
+
+    def __init__(self, tasks: Sequence[Task]) -> None:
+        self.line = deque((task, 1) for task in tasks)
+        self.open = {task.key for task in tasks}
+
+    def __bool__(self) -> bool:
+        return bool(self.line)
+
+    def take(self) -> tuple[Task, int] | None:
+        """The next task that can start, with the number of its try; None while all wait for others."""
+        for place, (task, _) in enumerate(self.line):
+            if not self.open & {need.key for need in task.needs}:
+                chosen = self.line[place]
+                del self.line[place]
+                return chosen
+        return None
+
+    def again(self, task: Task, tries: int) -> None:
+        """Put a task in front."""
+        self.line.appendleft((task, tries))
+
+    def done(self, task: Task) -> None:
+        """The task has an entry, good or failed: whoever needs it may start, and will say so if it failed."""
+        self.open.discard(task.key)
+
+
 def serial(tasks: Sequence[Task]) -> Iterator[Outcome]:
     """One task after the other in this process."""
-    for task in tasks:
-        yield task, execute(task)
+    waiting = _Waiting(tasks)
+    while waiting:
+        task, _ = waiting.take()
+        entry = execute(task)
+        waiting.done(task)
+        yield task, entry
 
 
 def _start_worker(parent: int) -> None:
@@ -83,14 +115,14 @@ def loky(tasks: Sequence[Task], jobs: int) -> Iterator[Outcome]:
         from joblib.externals.loky.process_executor import BrokenProcessPool
     except ImportError as error:
         raise ExperimentError("--jobs above 1 needs joblib: pip install 'bnnlib[sweep]'") from error
-    waiting = deque((task, 1) for task in tasks)
+    waiting = _Waiting(tasks)
     free = [_Slot(number, tasks[0].threads) for number in range(min(jobs, len(tasks)))] if tasks else []
     slots = list(free)
     running: dict[Future, tuple[_Slot, Task, int]] = {}
     try:
         while waiting or running:
-            while waiting and free:
-                slot, (task, tries) = free.pop(), waiting.popleft()
+            while free and (ready := waiting.take()):
+                slot, (task, tries) = free.pop(), ready
                 running[slot.submit(task.on(_spread(task.device, slot.number)))] = (slot, task, tries)
             finished, _ = wait(running, return_when=FIRST_COMPLETED)
             for future in finished:
@@ -102,9 +134,10 @@ def loky(tasks: Sequence[Task], jobs: int) -> Iterator[Outcome]:
                     slot.stop()
                     _sweep(task)
                     if tries < TRIES:
-                        waiting.appendleft((task, tries + 1))
+                        waiting.again(task, tries + 1)
                         continue
                     entry = failure(task, _DIED)
+                waiting.done(task)
                 yield task, entry
     finally:
         for slot in slots:
@@ -161,14 +194,19 @@ def dask(tasks: Sequence[Task], jobs: int, scheduler: str | None) -> Iterator[Ou
             ) from error
         if cluster is not None:
             client.register_plugin(Shield())
-        waiting, suspects = deque((task, 1) for task in tasks), deque()
+        waiting, suspects = _Waiting(tasks), deque()
         last = TRIES if scheduler is None else 2  # a scheduler of your own makes several tries before it gives up
         finished = as_completed(loop=client.loop)
         while waiting or suspects or running:
             # Dask blames a death on every cell that waits at that worker too. So no more cells are handed out than
             # there are workers, and the cells that were blamed are tried again one by one: only the guilty one fails
-            while (waiting and len(running) < max(1, len(client.nthreads()))) or (suspects and not running):
-                task, tries = waiting.popleft() if waiting else suspects.popleft()
+            while True:
+                ready = waiting.take() if len(running) < max(1, len(client.nthreads())) else None
+                if ready is None and suspects and not running:
+                    ready = suspects.popleft()
+                if ready is None:
+                    break
+                task, tries = ready
                 key = f"{task.experiment}-{task.key}-{tries}"
                 future = client.submit(execute, task, pure=False, key=key)
                 running[future] = (task, tries)
@@ -176,12 +214,11 @@ def dask(tasks: Sequence[Task], jobs: int, scheduler: str | None) -> Iterator[Ou
             future = next(finished)
             task, tries = running.pop(future)
             error = future.exception() if future.status == "error" else None
-            if not isinstance(error, KilledWorker):
-                yield task, future.result()
-            elif tries < last:
+            if isinstance(error, KilledWorker) and tries < last:
                 suspects.append((task, tries + 1))
             else:
-                yield task, failure(task, _DIED)
+                waiting.done(task)
+                yield task, failure(task, _DIED) if isinstance(error, KilledWorker) else future.result()
             future.release()  # the scheduler need not keep rows that are stored
     finally:
         if client is not None:

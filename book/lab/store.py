@@ -20,7 +20,7 @@ ARRAYS_LIMIT = 200_000
 
 
 def home() -> Path:
-    """The folder that holds ``results/``, ``cache/runs/`` and ``paper_values.toml``.
+    """The folder that holds ``results/`` and ``cache/runs/``.
 
     It is ``$BNNLIB_HOME`` when set, else ``data/`` of the source tree, else ``./data`` for an installed package.
     """
@@ -58,14 +58,21 @@ def decode_rows(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{**row, "value": float("nan") if row["value"] is None else float(row["value"])} for row in rows]
 
 
+_LISTS = ("cells", "probes", "certificates", "rows")
+
+
 def dump_result(result: dict[str, Any]) -> str:
-    """The text of a result file: one line a fact and one line a row, so that a diff shows what changed."""
+    """The text of a result file: one line a fact, a cell, a probe and a row, so that a diff shows what changed."""
     about = ",\n".join(f"  {to_json(key)}: {to_json(value)}" for key, value in result["provenance"].items())
-    rows = ",\n".join("  " + to_json(row) for row in result["rows"])
     name, profile = to_json(result["experiment"]), to_json(result["profile"])
+    lists = []
+    for part in _LISTS:
+        lines = ",\n".join("  " + to_json(one) for one in result[part])
+        lists.append(f' "{part}": [\n{lines}\n ]' if lines else f' "{part}": []')
     return (
         f'{{\n "experiment": {name},\n "profile": {profile},\n "provenance": {{\n{about}\n }},\n'
-        f' "rows": [\n{rows}\n ]\n}}\n'
+        + ",\n".join(lists)
+        + "\n}\n"
     )
 
 
@@ -73,7 +80,7 @@ def save_result(result: dict[str, Any], arrays: dict[str, np.ndarray] | None = N
     """Write ``results/NAME.PROFILE.json`` (and ``.npz``) atomically and return the path.
 
     Args:
-        result: ``{"experiment", "profile", "provenance", "rows"}``; rows are tidy, see `load_result`.
+        result: as `load_result` returns it; cells, probes and certificates may be missing.
         arrays: optional arrays for replays, at most 200 kB compressed.
 
     Raises:
@@ -82,6 +89,7 @@ def save_result(result: dict[str, Any], arrays: dict[str, np.ndarray] | None = N
     missing = {"experiment", "profile", "provenance", "rows"} - set(result)
     if missing:
         raise ValueError(f"a result needs experiment, profile, provenance and rows; missing: {sorted(missing)}")
+    result = {part: [] for part in _LISTS} | result
     path = result_path(result["experiment"], result["profile"])
     packed = pack_arrays(arrays) if arrays else b""
     if len(packed) > ARRAYS_LIMIT:
@@ -109,9 +117,11 @@ def read_result(path: Path) -> dict[str, Any]:
         StoreError: the file is not a result (damaged by hand or by another program).
     """
     try:
-        result = json.loads(path.read_text())
+        result = {part: [] for part in _LISTS} | json.loads(path.read_text())
         result["rows"] = decode_rows(result["rows"])
         result["provenance"]["cells"]["total"]
+        if result["cells"] and sum(cell["rows"] for cell in result["cells"]) != len(result["rows"]):
+            raise ValueError("its cells and its rows do not belong together")
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise StoreError(
             f"{path.name} is not a readable result ({error}). Restore it with `git checkout -- data/results`, "
@@ -127,7 +137,9 @@ def is_complete(result: dict[str, Any]) -> bool:
 
 
 def load_result(name: str, profile: str | None = None) -> dict[str, Any]:
-    """A stored result ``{"experiment", "profile", "provenance", "rows"}``.
+    """A stored result ``{"experiment", "profile", "provenance", "cells", "probes", "certificates", "rows"}``.
+
+    The rows of the cells follow each other in the cells' order; ``cells[i]["rows"]`` is how many belong to cell i.
 
     Args:
         name: the experiment.

@@ -4,29 +4,33 @@ from __future__ import annotations
 
 import html
 import math
+from collections.abc import Callable
 from typing import Any
 
 from book.lab import catalog
 from book.lab.cells import ExperimentError
 from book.lab.comparison import Row, compare
-from book.lab.verdicts import BETTER, NOT_PUBLISHED, NOT_REPRODUCED, REPRODUCED, WITHIN_NOISE, metrics
+from book.lab.published import metrics
+from book.lab.verdicts import AGREES, BETTER, DIFFERS, DIVERGED, NOT_PUBLISHED, UNDECIDED, WORSE, word_of
 
-_SYMBOLS = {REPRODUCED: "✓", WITHIN_NOISE: "≈", BETTER: "▲", NOT_REPRODUCED: "✗", NOT_PUBLISHED: "·"}
+_SYMBOLS = {AGREES: "✓", BETTER: "▲", WORSE: "▼", DIFFERS: "≠", UNDECIDED: "?", DIVERGED: "✗", NOT_PUBLISHED: "·"}
 _STYLE = (
     "<style>.bnn-table table { border-collapse: collapse; text-align: left; font-variant-numeric: tabular-nums;"
     " font-size: 0.9em }"
     " .bnn-table caption { text-align: left; padding-bottom: 0.4em }"
     " .bnn-table th, .bnn-table td { padding: 0.15em 0.6em 0.15em 0; text-align: left; vertical-align: top }"
     " .bnn-table td, .bnn-table tbody th { font-weight: normal; white-space: nowrap }"
-    " .bnn-table td:last-child { white-space: normal; min-width: 9em }"
+    " .bnn-table td:last-child { white-space: normal; min-width: 14em }"
     " .bnn-table .first > * { border-top: 1px solid currentColor }</style>"
 )
-_COLUMNS = ("Setting", "Method", "Measure", "Published", "Ours", "n", "Verdict")
+_COLUMNS = ("Setting", "Method", "Measure", "Published", "Ours", "Difference", "n", "Budget", "Data")
+_COLUMNS += ("Validity", "Verdict")
+_OPTIONAL = ("Budget", "Validity")  # left out where no row has anything to say
 
 
 def symbol(verdict: str) -> str:
     """The sign before a verdict's text; the text always stands beside it."""
-    return _SYMBOLS.get(verdict, "–")
+    return _SYMBOLS.get(word_of(verdict), "–")
 
 
 class Table:
@@ -48,9 +52,10 @@ class Table:
 
     def markdown(self) -> str:
         """The table as Markdown, also readable as plain text in a terminal."""
-        cells = [list(map(_markdown_cell, _cells(row))) for row in self.rows]
-        widths = [max(map(len, column)) for column in zip(_COLUMNS, *cells, strict=True)]
-        lines = [_COLUMNS, ["-" * width for width in widths], *cells]
+        columns = _columns(self.rows)
+        cells = [[_markdown_cell(texts[one]) for one in columns] for texts in map(_cells, self.rows)]
+        widths = [max(map(len, column)) for column in zip(columns, *cells, strict=True)]
+        lines = [columns, ["-" * width for width in widths], *cells]
         body = "\n".join("| " + " | ".join(c.ljust(w) for c, w in zip(r, widths, strict=True)) + " |" for r in lines)
         return f"{self.caption}\n\n{body}\n"
 
@@ -63,6 +68,7 @@ def table(
     settings: list[str] | None = None,
     methods: list[str] | None = None,
     measures: list[str] | None = None,
+    state: Callable[[Row], str] | None = None,
 ) -> Table:
     """The comparison of an experiment as a table.
 
@@ -71,12 +77,13 @@ def table(
         profile: smoke, book or paper; None takes the best one that is stored.
         caption: text above it; by default the experiment's summary and the profile.
         settings, methods, measures: show only these, in the rows' own order; measures are metric names.
+        state: what to say of the validity of a row's result, in a column of its own.
 
     Raises:
         ExperimentError: no such experiment or profile, or the filters leave no row.
     """
 
-    rows = compare(name, profile)
+    rows = compare(name, profile, state=state)
     for field, wanted in (("setting", settings), ("method", methods), ("metric", measures)):
         present = dict.fromkeys(row[field] for row in rows)
         for one in wanted or ():
@@ -96,28 +103,32 @@ def table_html(rows: list[Row], caption: str = "Published values and ours") -> s
     reached by the keyboard; every verdict is a word, with a sign that screen readers skip. Notes stand once below the
     table, under a letter, since most of them hold for many rows.
     """
-    head = "".join(f'<th scope="col">{name}</th>' for name in _COLUMNS)
+    columns = _columns(rows)
+    head = "".join(f'<th scope="col">{name}</th>' for name in columns)
     body, before = [], None
     letters = {note: _letter(k) for k, note in enumerate(dict.fromkeys(row["note"] for row in rows if row["note"]))}
     for row in rows:
-        setting, method, measure, published, ours, n, _ = map(html.escape, _cells(row))
+        texts = {name: html.escape(text) for name, text in _cells(row).items()}
         group = (row["setting"], row["method"])
         rule = ' class="first"' if group != before else ""
         before = group
-        where = f' title="{html.escape(row["cell"], quote=True)}"' if row["cell"] else ""
         note = f" <sup>{letters[row['note']]}</sup>" if row["note"] else ""
         sign = f'<span aria-hidden="true">{symbol(row["verdict"])}</span> '
-        body.append(
-            f'<tr{rule}><td>{setting}</td><td>{method}</td><th scope="row">{measure}</th><td{where}>{published}</td>'
-            f"<td>{ours}</td><td>{n}</td><td>{sign}{html.escape(row['verdict'])}{note}</td></tr>"
-        )
+        texts["Verdict"] = f"{sign}{html.escape(row['verdict'])}{note}"
+        where = f' title="{html.escape(row["cell"], quote=True)}"' if row["cell"] else ""
+        cells = []
+        for name in columns:
+            open_tag, close_tag = ('th scope="row"', "th") if name == "Measure" else ("td", "td")
+            cells.append(f"<{open_tag}{where if name == 'Published' else ''}>{texts[name]}</{close_tag}>")
+        body.append(f"<tr{rule}>{''.join(cells)}</tr>")
     label = html.escape(caption, quote=True)
     notes = "<br>".join(f"<sup>{letter}</sup> {html.escape(note)}" for note, letter in letters.items())
     return (
         f'<div class="bnn-table" role="region" tabindex="0" aria-label="{label}" style="overflow-x: auto">'
         f"{_STYLE}<table><caption>{html.escape(caption)}. "
         "Published: as printed, ± a standard deviation unless a note says otherwise; "
-        "ours: mean ± standard error of n replicates.</caption>"
+        "ours: mean ± standard error of n replicates; difference: ours - published ± their combined standard error; "
+        "budget: ours / published.</caption>"
         f"<thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody></table>"
         + (f"<p><small>{notes}</small></p>" if notes else "")
         + "</div>"
@@ -130,29 +141,47 @@ def _letter(number: int) -> str:
     return (_letter(rest - 1) if rest else "") + chr(ord("a") + last)
 
 
-def _cells(row: Row) -> tuple[str, ...]:
+def _columns(rows: list[Row]) -> tuple[str, ...]:
+    found = [_cells(row) for row in rows]
+    return tuple(name for name in _COLUMNS if name not in _OPTIONAL or any(texts[name] for texts in found))
+
+
+def _cells(row: Row) -> dict[str, str]:
     known = metrics().get(row["metric"])
     label, digits = (known.label, known.digits) if known else (row["metric"], 3)
     unit = f" ({known.unit})" if known and known.unit else ""
-    return (
+    texts = (
         row["setting"],
         row["method"],
         label + unit,
         row["printed"] or "–",
         _number(row["mean"], row["se"], digits, extra=1),
+        _number(row["difference"], row["error"], digits, extra=1, sign="+"),
         str(row["n"]) if row["n"] else "",
+        _budget(row),
+        row["data"],
+        row["state"],
         f"{symbol(row['verdict'])} {row['verdict']}",
     )
+    return dict(zip(_COLUMNS, texts, strict=True))
 
 
-def _number(mean: float | None, spread: float | None, digits: int, extra: int = 0) -> str:
+def _budget(row: Row) -> str:
+    """Ours / published with the unit; "" where neither is known."""
+    if row["budget"] is None:
+        return ""
+    published = "" if row["published_budget"] is None else f" / {row['published_budget']:,g}"
+    return f"{row['budget']:,g}{published} {row['budget_unit']}"
+
+
+def _number(mean: float | None, spread: float | None, digits: int, extra: int = 0, sign: str = "") -> str:
     if mean is None:
         return "–"
     if not math.isfinite(mean):
         return str(mean)
     # one digit more than the paper for our mean when its standard error is that small
     digits += extra if spread is not None and 0 < spread < 0.5 * 10.0**-digits else 0
-    return f"{mean:.{digits}f}" + ("" if spread is None else f" ± {spread:.{digits}f}")
+    return f"{mean:{sign}.{digits}f}" + ("" if spread is None else f" ± {spread:.{digits}f}")
 
 
 def _markdown_cell(text: Any) -> str:

@@ -1,195 +1,192 @@
-"""Published numbers, and the rule by which ours is judged against one."""
+"""In which words our numbers are laid beside published ones: the rule, and how cells are counted."""
 
 from __future__ import annotations
 
 import math
-import tomllib
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from decimal import Decimal
-from functools import cache
-from pathlib import Path
 from typing import Any
 
-from bnnlib._files import StoreError
-from book.lab.store import home
+from book.lab.published import PaperValue
 
-REPRODUCED = "reproduced"
-WITHIN_NOISE = "within noise"
+AGREES = "agrees"
 BETTER = "better"
-NOT_REPRODUCED = "not reproduced"
+WORSE = "worse"
+DIFFERS = "differs"
+UNDECIDED = "undecided"
+NOT_COMPARABLE = "not comparable"
+BY_DESIGN = "by design"
+DIVERGED = "diverged"
+NOT_RUN = "not run"
+WORDS = (AGREES, BETTER, WORSE, DIFFERS, UNDECIDED, NOT_COMPARABLE, BY_DESIGN, DIVERGED, NOT_RUN)
 NOT_PUBLISHED = "not published"
-NOT_RUN = "not run: "
-"""Prefix of the sixth verdict; the reason follows."""
+"""What stands in the place of a word where only we have a number."""
+
+FEW = 3
+"""Fewer replicates than this decide only what is beyond `FAR` interesting differences."""
+FAR = 3.0
+FAILED_SHARE = 0.1
+"""A larger share of failed replicates leaves a mean that speaks of the survivors only."""
+
+# one published cell beside several of our rows: what has a say, and who wins a tie
+_VOTERS = (WORSE, DIVERGED, DIFFERS, UNDECIDED, AGREES, BETTER)
+_SILENT = (BY_DESIGN, NOT_COMPARABLE, NOT_RUN)
 
 
 @dataclass(frozen=True)
-class Metric:
-    """How a metric is shown and which direction is better: lower, higher, nominal (closer to `nominal`) or none."""
-
-    name: str
-    label: str
-    unit: str
-    direction: str
-    digits: int
-    nominal: float | None = None
-
-
-@dataclass(frozen=True)
-class PaperValue:
-    """One published number.
+class Verdict:
+    """A word with its reason, and the numbers that it follows from.
 
     Args:
-        mean: as published.
-        sd: standard deviation over the paper's replicates, None when none is given.
-        rounding: half a unit of the last printed digit.
-        reading: error of reading it off a curve, 0 for a printed number.
-        tolerance: replaces the default tolerance of the verdict rule, None keeps it.
-        replicates: number of the paper's replicates behind the mean.
-        printed: mean and spread with the digits of the paper, "16.0 ± 8.14".
-        setting: the setting, or "*" for every setting of the experiment.
+        word: one of `WORDS`, or `NOT_PUBLISHED`.
+        reason: why the word is not a plain comparison; "" where it is.
+        difference: ours - published, None without both.
+        error: combined standard error of the difference, None where neither number has one.
+        margin: rounding, reading error and declared tolerance.
     """
 
-    paper: str
-    table: str
-    cell: str
-    experiment: str
-    setting: str
-    method: str
-    metric: str
-    unit: str
-    direction: str
-    nominal: float | None
-    mean: float
-    sd: float | None
-    rounding: float
-    reading: float
-    tolerance: float | None
-    replicates: int
-    note: str
-    printed: str
+    word: str
+    reason: str = ""
+    difference: float | None = None
+    error: float | None = None
+    margin: float | None = None
 
-    @property
-    def where(self) -> str:
-        """The cell that it was printed in, for example "Table 2: SVBNN, Test RMSE"."""
-        return f"{self.table}: {self.cell}"
+    def __str__(self) -> str:
+        return f"{self.word}: {self.reason}" if self.reason else self.word
 
 
-def verdict(value: PaperValue, mean: float, se: float | None) -> str:
-    """Judge our mean against a published one; the first of these rules that holds gives the verdict.
+def verdict(
+    value: PaperValue,
+    mean: float,
+    se: float | None = None,
+    n: int = 1,
+    *,
+    failed: int = 0,
+    obstacles: Iterable[str] = (),
+) -> Verdict:
+    """Judge our mean against a published one; the first of these rules that holds gives the word.
 
-    With d = ours - published:
+    With d = ours - published, the combined standard error ``s = sqrt(se^2 + value.se^2)`` (ours over replicates; theirs
+    over replicates and, once, that of the test set) and the margin m = rounding + reading error + tolerance:
 
-    1. **reproduced**: ``|d| <= tolerance``. The tolerance is the one given for the cell in ``data/paper_values.toml``;
-       by default it is half a unit of the last printed digit, plus the reading error of a curve, plus two
-       combined standard errors, ``2 sqrt(se^2 + sd^2 / n)``, with our standard error se and the paper's sd and n.
-    2. **within noise**: ``|d| <= sd``, the paper's standard deviation over replicates: one more of its own
-       replicates could have been there.
-    3. **better**: beyond that, in the metric's good direction (for a coverage: closer to its nominal level).
-    4. **not reproduced**: everything else.
+    1. **diverged**: more than a tenth of the replicates failed.
+    2. **by design**: the method or its user fixes the number.
+    3. **not comparable**: other data, teacher, hardware, selection rule, or less than half of the published budget.
+    4. **undecided**: n < 3, or 2 s above the interesting difference; unless ``|d|`` is beyond m + 2 s and beyond three
+       interesting differences as well.
+    5. **agrees**: ``|d| <= m + 2 s``.
+    6. **better** or **worse** in the metric's direction (for a coverage: closer to its nominal level or not), and
+       **differs** where it has none.
 
-    The paper prints "mean ± x" and does not name x; it is the standard deviation over replicates (the head of
-    ``data/paper_values.toml`` shows why it can be nothing else).
+    What was not run has no mean; `compare` says **not run** with the reason.
 
     Args:
         value: the published number.
         mean: ours, in the same unit.
-        se: standard error of ours; None (a single run) counts as 0, which makes the rule stricter.
+        se: standard error of ours; None (a single run) counts as 0.
+        n: replicates behind it.
+        failed: replicates that failed, beside those.
+        obstacles: what stands between the two numbers beside `value.not_comparable`.
     """
-    difference = mean - value.mean
-    tolerance = value.tolerance
-    if tolerance is None:
-        paper_se = (value.sd or 0.0) / math.sqrt(value.replicates)
-        tolerance = value.rounding + value.reading + 2.0 * math.hypot(se or 0.0, paper_se)
+    difference, error = mean - value.mean, math.hypot(se or 0.0, value.se)
+    known = error if se is not None or value.se else None
+    found = Verdict(AGREES, "", difference, known, value.margin)
+    if failed and failed > FAILED_SHARE * (n + failed):
+        return replace(found, word=DIVERGED, reason=f"{failed} of {n + failed} replicates failed")
+    if value.by_design:
+        return replace(found, word=BY_DESIGN, reason=value.by_design)
+    if reasons := [one for one in (*obstacles, value.not_comparable) if one]:
+        return replace(found, word=NOT_COMPARABLE, reason="; ".join(reasons))
     rim = 1e-9 * max(1.0, abs(value.mean))  # decimal limits such as 0.005 are not exact in binary
-    if abs(difference) <= tolerance + rim:
-        return REPRODUCED
-    if value.sd is not None and abs(difference) <= value.sd + rim:
-        return WITHIN_NOISE
-    better = {
+    apart = abs(difference) > value.margin + 2.0 * error + rim
+    if not (apart and abs(difference) > FAR * value.interesting + rim):
+        if n < FEW:
+            return replace(found, word=UNDECIDED, reason="one run" if n == 1 else f"{n} runs")
+        if 2.0 * error > value.interesting + rim:
+            text = f"2 s = {2.0 * error:.2g}, above the interesting difference of {value.interesting:.2g}"
+            return replace(found, word=UNDECIDED, reason=text)
+    if not apart:
+        return found
+    if value.direction == "none":
+        return replace(found, word=DIFFERS)
+    good = {
         "lower": difference < 0,
         "higher": difference > 0,
         "nominal": value.nominal is not None and abs(mean - value.nominal) < abs(value.mean - value.nominal),
-        "none": False,
     }
-    return BETTER if better[value.direction] else NOT_REPRODUCED
+    return replace(found, word=BETTER if good[value.direction] else WORSE)
 
 
-def metrics() -> dict[str, Metric]:
-    """Metrics that tables show, by name, in the order in which tables show them."""
-    return {
-        name: Metric(
-            name=name,
-            label=entry["label"],
-            unit=entry["unit"],
-            direction=entry["direction"],
-            digits=int(entry["digits"]),
-            nominal=None if "nominal" not in entry else float(entry["nominal"]),
-        )
-        for name, entry in _document()["metric"].items()
-    }
+def beside_error(found: Verdict, name: str, error: Verdict | None) -> Verdict:
+    """A size (sparsity, FLOPs, units) is better only beside an error that agrees or is better; it differs otherwise.
+
+    Args:
+        found: of the size alone.
+        name: what the error is called.
+        error: of the error of the same networks, None where there is none.
+    """
+    if found.word != BETTER or (error and error.word in (AGREES, BETTER)):
+        return found
+    reason = f"the {name} is {error.word}" if error else "no error is published with it"
+    return replace(found, word=DIFFERS, reason=reason)
 
 
-def paper_values(experiment: str) -> tuple[list[PaperValue], dict[str, str]]:
-    """The published numbers of an experiment, and the untabulated settings that they are also laid beside.
+def budget_obstacle(ours: tuple[float, str] | None, published: float | None) -> str:
+    """Why a budget forbids the comparison: less than half of the published one. "" where it does not, or is unknown."""
+    if ours is None or published is None or ours[0] >= 0.5 * published:
+        return ""
+    return f"budget {ours[0]:,g} of {published:,g} {ours[1]}"
+
+
+def word_of(text: str) -> str:
+    """The word of a row's verdict, without its reason."""
+    return text.partition(":")[0].strip()
+
+
+def distinct(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """One row for each published cell (paper, table, cell), however many of ours it is laid beside.
+
+    Where several rows stand beside a cell, those have a say that were judged, or tried: worse, diverged, differs,
+    undecided, agrees and better. If all of them say the same, so does the cell; otherwise it is the most frequent word
+    with a note that has the others, and of equally frequent words the first in that order. Only where none has a say is
+    the cell by design, not comparable or not run, in this order.
 
     Returns:
-        The values, and ``{setting: note}``: settings that the paper's text speaks of without a table of their own.
+        For each cell its first row with that word, in the rows' order, with "rows", their number, and the note.
     """
-    known, values, also = metrics(), [], {}
-    for source in _document()["source"]:
-        if source["experiment"] != experiment:
-            continue
-        also |= source.get("also", {})
-        values += [_value(source, entry, known) for entry in source["values"]]
-    return values, also
+    cells: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for row in rows:
+        if row["published"] is not None:
+            cells.setdefault((row["paper"], row["cell"]), []).append(row)
+    return [_one(group) for group in cells.values()]
 
 
-def for_setting(value: PaperValue, setting: str, note: str = "") -> PaperValue:
-    """The same published number laid beside another setting."""
-    return replace(value, setting=setting, note="; ".join(part for part in (value.note, note) if part))
-
-
-def _value(source: dict[str, Any], entry: dict[str, Any], known: dict[str, Metric]) -> PaperValue:
-    metric = known.get(entry["metric"])
-    if metric is None:
-        raise StoreError(
-            f"paper_values.toml: metric {entry['metric']!r} has no [metric] table; known: {', '.join(known)}"
-        )
-    sd, tolerance = entry.get("sd"), entry.get("tolerance")
-    return PaperValue(
-        paper=source["paper"],
-        table=source["table"],
-        cell=entry["cell"],
-        experiment=source["experiment"],
-        setting=entry["setting"],
-        method=entry["method"],
-        metric=metric.name,
-        unit=metric.unit,
-        direction=entry.get("direction", metric.direction),
-        nominal=metric.nominal,
-        mean=float(entry["mean"]),
-        sd=None if sd is None else float(sd),
-        rounding=0.5 * 10.0 ** Decimal(entry["mean"]).as_tuple().exponent,
-        reading=float(entry.get("reading", 0.0)),
-        tolerance=None if tolerance is None else float(tolerance),
-        replicates=int(entry.get("replicates", source["replicates"])),
-        note=entry.get("note", source.get("note", "")),
-        printed=f"{entry['mean']}" + ("" if sd is None else f" ± {sd}"),
+def _one(group: list[dict[str, Any]]) -> dict[str, Any]:
+    words = [word_of(row["verdict"]) for row in group]
+    votes = Counter(word for word in words if word in _VOTERS)
+    word = (
+        max(votes, key=lambda one: (votes[one], -_VOTERS.index(one)))
+        if votes
+        else next(one for one in _SILENT if one in words)
     )
+    row = group[words.index(word)]
+    said = Counter(words)
+    text = ", ".join(f"{said[one]} {one}" for one in WORDS if said[one])
+    extra = f"one published cell beside {len(group)} rows of ours: {text}" if len(said) > 1 else ""
+    return row | {"rows": len(group), "note": "; ".join(filter(None, (row["note"], extra)))}
 
 
-def _document() -> dict[str, Any]:
-    path = home() / "paper_values.toml"
-    if not path.exists():  # BNNLIB_HOME may hold results only; the published numbers belong to the source tree
-        path = Path(__file__).resolve().parents[2] / "data" / "paper_values.toml"
-    if not path.exists():
-        raise StoreError(
-            "data/paper_values.toml is missing; take it from the repository, or set BNNLIB_HOME to its data/"
-        )
-    return _parse(path, path.stat().st_mtime_ns)
+def counts(rows: Iterable[dict[str, Any]]) -> dict[str, int]:
+    """How many distinct published cells have which word.
 
-
-@cache
-def _parse(path: Path, _changed: int) -> dict[str, Any]:
-    # Decimal keeps the printed digits: 1.00 was rounded to 0.01, 1 would have been rounded to 1
-    return tomllib.loads(path.read_text(encoding="utf-8"), parse_float=Decimal)
+    Returns:
+        Every one of `WORDS`, then "cells", their number, "budget known": those that were run and whose published
+        budget is known, and "budget comparable": those of them with at least half of it.
+    """
+    cells = distinct(rows)
+    said = Counter(word_of(row["verdict"]) for row in cells)
+    run = [row for row in cells if row["n"] and row["published_budget"] is not None and row["budget"] is not None]
+    comparable = sum(row["budget"] >= 0.5 * row["published_budget"] for row in run)
+    found = {word: said[word] for word in WORDS}
+    return found | {"cells": len(cells), "budget known": len(run), "budget comparable": comparable}

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import io
 import json
 import math
+import os
 import threading
 import time
 import traceback
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +21,7 @@ import torch
 
 from bnnlib._files import StoreError, write_atomic
 from bnnlib.train.checkpoint import Checkpoint
-from book.lab import catalog, provenance
+from book.lab import catalog, keys, provenance
 from book.lab.cells import Cell, CellResult, ExperimentError
 from book.lab.store import decode_rows, pack_arrays, to_json
 
@@ -31,11 +36,13 @@ class Task:
         module: the module whose ``EXPERIMENTS`` holds the experiment.
         experiment: the experiment's name.
         cell: the cell.
-        key: its cache key.
+        key: its name in the cache, `book.lab.keys.cache_key`.
         folder: the experiment's cache folder.
         device: a torch device, for example ``"cpu"`` or ``"cuda:1"``.
         threads: torch threads while the cell runs; fixed, so that rows do not depend on where it runs.
         devices: how many devices compute the cell together.
+        about: facts that its entry repeats: identity, version, code, data.
+        needs: the tasks whose products it starts from.
     """
 
     module: str
@@ -46,26 +53,17 @@ class Task:
     device: str
     threads: int
     devices: int = 1
+    about: dict[str, Any] = field(default_factory=dict)
+    needs: tuple[Task, ...] = ()
 
     def on(self, device: str) -> Task:
         """The same task for another device."""
         return replace(self, device=device)
 
-
-def cell_key(cell: Cell, code: str) -> str:
-    """The cache key: sha256 (hex) of the cell as canonical JSON and of the code fingerprint.
-
-    Raises:
-        ExperimentError: the cell's params are not JSON-able or hold NaN.
-    """
-    try:
-        text = json.dumps({"cell": cell.as_json(), "code": code}, sort_keys=True, allow_nan=False)
-    except (TypeError, ValueError) as error:
-        raise ExperimentError(
-            f"params of cell {cell.label!r} cannot be written as JSON ({error}); "
-            "use numbers, strings, booleans, None, lists and dicts only"
-        ) from error
-    return hashlib.sha256(text.encode()).hexdigest()
+    @property
+    def product(self) -> Path:
+        """Where the cell's product lies."""
+        return Path(self.folder) / f"{self.key}.product.pt"
 
 
 def read_entry(folder: Path, key: str) -> dict[str, Any] | None:
@@ -97,7 +95,8 @@ def failure(task: Task, message: str, detail: str = "") -> dict[str, Any]:
     """The entry of a cell that could not be computed: one ``error`` row for each replicate."""
     cell = task.cell
     rows = [error_row(cell, replicate, message) for replicate in cell.replicates]
-    return {"key": task.key, "cell": cell.as_json(), "failed": True, "rows": rows, "seconds": 0.0, "detail": detail}
+    about = {"key": task.key, **task.about, "cell": cell.as_json()}
+    return about | {"failed": True, "rows": rows, "seconds": 0.0, "detail": detail}
 
 
 def error_row(cell: Cell, replicate: int, message: str) -> dict[str, Any]:
@@ -112,42 +111,141 @@ def execute(task: Task) -> dict[str, Any]:
     Raises:
         StoreError: the finished cell could not be written; nothing else raises but an interrupt.
     """
+    folder = Path(task.folder)
+    # a worker on another machine may not see this folder; it then only returns the rows
+    with _alone(folder / f"{task.key}.lock") if folder.is_dir() else nullcontext():
+        stored = read_entry(folder, task.key)
+        if stored is not None and not stored["failed"] and _whole(task, stored):
+            return stored  # another run, or Dask, which runs a finished cell again when its worker died
+        entry, product = _compute(task)
+        if folder.is_dir():
+            if product is not None:
+                write_atomic(task.product, product)
+            write_entry(folder, entry)
+            if not entry["failed"]:
+                _Timed(folder / f"{task.key}.checkpoint.pt").delete()
+    return entry
 
-    cell, folder = task.cell, Path(task.folder)
-    stored = read_entry(folder, task.key)
-    if stored is not None and not stored["failed"]:
-        return stored  # Dask runs a finished cell again when its worker died before the rows were fetched
+
+def _compute(task: Task) -> tuple[dict[str, Any], bytes | None]:
+    """The entry, and the bytes of the product."""
+    cell = task.cell
     experiment = catalog.find(task.module, task.experiment)
+    started, product = time.perf_counter(), None
+    folder = Path(task.folder)
+    checkpoint = _Timed(folder / f"{task.key}.checkpoint.pt") if folder.is_dir() else None
+    about = {"key": task.key, **task.about, "cell": cell.as_json(), "failed": False}
+    try:
+        more: dict[str, Any] = {"devices": task.devices} if task.devices > 1 else {}
+        if task.needs:
+            more["products"] = [_product(one.on(task.device)) for one in task.needs]
+        result = _call(experiment.function(cell), task, checkpoint, more)
+        entry = about | {"rows": _checked(cell, result), "arrays": dict(result.arrays)}
+        if result.product is not None:
+            product = pack(result.product)
+            entry["product"] = {"sha256": hashlib.sha256(product).hexdigest(), "bytes": len(product)}
+    except StoreError:
+        raise
+    except Exception as error:  # whatever a method raises is that cell's failure and nobody else's
+        entry = failure(task, f"{type(error).__name__}: {error}", traceback.format_exc())
+    entry["seconds"] = checkpoint.seconds if checkpoint else time.perf_counter() - started
+    device = torch.device(task.device)
+    where = {"device": provenance.device_name(device), "versions": provenance.versions(), **provenance.commit()}
+    return entry | where, product
+
+
+class _Timed(Checkpoint):
+    """A checkpoint that keeps the seconds spent before a kill, too."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self._clock = path.with_suffix(".seconds")
+        spent = float(self._clock.read_text()) if self._clock.exists() and path.exists() else 0.0
+        self._began = time.perf_counter() - spent
+
+    @property
+    def seconds(self) -> float:
+        """Spent on the cell so far, in all its runs up to the last checkpoint and in this one."""
+        return time.perf_counter() - self._began
+
+    def save(self, state: dict[str, Any]) -> None:
+        super().save(state)
+        write_atomic(self._clock, f"{self.seconds:.3f}".encode())
+
+    def delete(self) -> None:
+        super().delete()
+        self._clock.unlink(missing_ok=True)
+
+
+def _call(function, task: Task, checkpoint: Checkpoint | None, more: dict[str, Any]) -> CellResult:
+    device = torch.device(task.device)
     with _ONE_AT_A_TIME:
         threads = torch.get_num_threads()
-        device = torch.device(task.device)
-        started = time.perf_counter()
-        # a worker on another machine may not see this folder; it then only returns the rows
-        checkpoint = Checkpoint(folder / f"{task.key}.checkpoint.pt") if folder.is_dir() else None
         try:
             torch.set_num_threads(task.threads)
             devices = [device] if device.type == "cuda" else []
             with torch.random.fork_rng(devices=devices):
                 # layers draw their first weights from the global generator: seeding it here makes the rows
                 # independent of the cells that ran in this process before
-                torch.manual_seed(int(cell_key(cell, "")[:15], 16))
-                together = {"devices": task.devices} if task.devices > 1 else {}
-                result = experiment.function(cell)(cell, device, checkpoint, **together)
-            entry = {"key": task.key, "cell": cell.as_json(), "failed": False}
-            entry |= {"rows": _checked(cell, result), "arrays": dict(result.arrays)}
-        except StoreError:
-            raise
-        except Exception as error:  # whatever a method raises is that cell's failure and nobody else's
-            entry = failure(task, f"{type(error).__name__}: {error}", traceback.format_exc())
+                torch.manual_seed(keys.seed_of(task.cell))
+                return function(task.cell, device, checkpoint, **more)
         finally:
             torch.set_num_threads(threads)
-    entry["seconds"] = time.perf_counter() - started
-    entry |= {"device": provenance.device_name(device), "versions": provenance.versions(), **provenance.commit()}
-    if folder.is_dir():
-        write_entry(folder, entry)
-        if not entry["failed"]:
-            checkpoint.delete()
-    return entry
+
+
+def pack(product: dict[str, Any]) -> bytes:
+    """The bytes of a product."""
+    buffer = io.BytesIO()
+    torch.save(product, buffer)
+    return buffer.getvalue()
+
+
+def _whole(task: Task, entry: dict[str, Any]) -> bool:
+    """True unless the cell left a product that is gone or damaged."""
+    if "product" not in entry:
+        return True
+    path = task.product
+    return path.exists() and hashlib.sha256(path.read_bytes()).hexdigest() == entry["product"]["sha256"]
+
+
+def _product(task: Task) -> dict[str, Any]:
+    """What a needed cell left, computed now where it cannot be found.
+
+    Raises:
+        ExperimentError: the needed cell failed, or leaves no product.
+    """
+    if Path(task.folder).is_dir():
+        entry = execute(task)
+        data = task.product.read_bytes() if "product" in entry else None
+    else:
+        entry, data = _compute(task)
+    if entry["failed"]:
+        raise ExperimentError(f"{task.cell.label} of {task.experiment}, which this cell needs, failed: {_note(entry)}")
+    if data is None:
+        raise ExperimentError(f"{task.cell.label} of {task.experiment} leaves no product; a cell cannot need it")
+    return torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
+
+
+def _note(entry: dict[str, Any]) -> str:
+    return next((row["note"] for row in entry["rows"] if row.get("note")), "unknown")
+
+
+@contextlib.contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    """One process at a time at a cell; the system opens the lock of one that was killed."""
+    try:
+        import fcntl
+    except ImportError:  # on Windows two processes may compute a cell twice, to the same bits
+        yield
+        return
+    while True:
+        with path.open("a") as stream:
+            fcntl.flock(stream, fcntl.LOCK_EX)
+            if path.exists() and os.fstat(stream.fileno()).st_ino == path.stat().st_ino:
+                yield
+                path.unlink(missing_ok=True)
+                return
+        # who held it before us has removed the file: another may have made a new one since
 
 
 def _checked(cell: Cell, result: CellResult) -> list[dict[str, Any]]:

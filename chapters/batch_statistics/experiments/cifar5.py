@@ -10,8 +10,8 @@ the statistics that SBN estimates after training, without their noise; the book 
 
 from __future__ import annotations
 
-from book.lab.cells import Cell, Experiment
-from chapters.batch_statistics.experiments.images import run_cell
+from book.lab.cells import Cell, Experiment, epochs_of
+from chapters.batch_statistics.experiments.images import SOURCES, TINY, run_cell
 from chapters.batch_statistics.experiments.matched import run_matched
 
 MATCHED = "BN, matched"
@@ -67,8 +67,11 @@ EXPERIMENTS = [
         summary="Five classes of CIFAR-10 with VGG-11 and ResNet-18: Stochastic Batch Normalization on unknown classes",
         profiles={"smoke": _smoke, "book": _book, "paper": _paper},
         run_cell=run_cell,
+        tiny=TINY,
         methods={MATCHED: run_matched},
         data={"smoke": ("digits",), "book": ("cifar10",), "paper": ("cifar10",)},
         unavailable={"paper": "not run: no GPU"},
+        budget=epochs_of,
+        sources=SOURCES,
     )
 ]

@@ -36,6 +36,11 @@ Images = dict[str, Tensor]
 PARTS = ("validation", "test", "unknown")
 GRID = 101  # points of the stored distribution functions of the entropy
 BINS = 15
+SOURCES = {"SBN": "BN", "DE": "BN", "DE+SBN": "BN", "DO+SBN": "DO"}  # which networks a method averages over
+# a real cell at the sizes of the digits
+TINY = {"replicates": 2, "data": "digits", "held_out": 300, "unknown_rows": 100, "draws": 3, "shown_batches": 10}
+TINY |= {"unknown": lambda name: name if name == "rest" else "digits", "chunk": 300, "batches": 10, "epochs": 1}
+TINY |= {"width": 0.05}
 COUNTS = (1, 2, 5, 10, 20, 50)  # draws after which SBN is measured too
 
 

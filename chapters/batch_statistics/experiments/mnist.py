@@ -8,8 +8,8 @@ the dropout network are scored too. 5,000 training images are kept for the tempe
 
 from __future__ import annotations
 
-from book.lab.cells import Cell, Experiment
-from chapters.batch_statistics.experiments.images import run_cell
+from book.lab.cells import Cell, Experiment, epochs_of
+from chapters.batch_statistics.experiments.images import SOURCES, TINY, run_cell
 
 _TRAIN = {"batch_size": 16, "learning_rate": 1e-3, "constant": 0.0, "augment": False}
 _COMMON = {"network": "LeNet-5", "shape": [1, 28], "draws": 50, "shown_batches": 300, "shown_features": 2} | _TRAIN
@@ -49,7 +49,10 @@ EXPERIMENTS = [
         summary="MNIST with LeNet-5: Stochastic Batch Normalization, deep ensembles and dropout on unknown images",
         profiles={"smoke": _smoke, "book": _book, "paper": _paper},
         run_cell=run_cell,
+        tiny=TINY,
         data={"smoke": ("digits",), "book": ("mnist", "fashion_mnist"), "paper": ("mnist", "fashion_mnist")},
         unavailable={"paper": "not run: no GPU"},
+        budget=epochs_of,
+        sources=SOURCES,
     )
 ]

@@ -19,16 +19,21 @@ from bnnlib import metrics
 from bnnlib.augmentation import Compose, RandomCrop, RandomHorizontalFlip
 from bnnlib.nn import predict, sparsity, to_bayesian
 from bnnlib.pruning import prune_ranked, weight_scores
+from bnnlib.train import DivergedError
 from bnnlib.train.checkpoint import Checkpoint
-from bnnlib.train.fit import TrainingError, cosine, fit
+from bnnlib.train.fit import cosine, fit
 from bnnlib.train.stages import Stages
 from book.lab.cells import Cell, CellResult
+from book.lab.probes import first
 from chapters.shared.images import Split, load_images, network, prior_of, scale_means
 
 RANKED_BY = {"sBNN": "inclusion", "BbB": "signal_to_noise"}  # each as its paper prunes
 OTHERS = {"sBNN": ("signal_to_noise", "magnitude"), "BbB": ("inclusion", "magnitude")}
 LABELS = {"inclusion": "p*", "signal_to_noise": "SNR", "magnitude": "|m|"}
 NUM_DRAWS = 30
+# a real cell of this study at the sizes of the digits
+TINY = {"data": "digits", "held_out": 300, "epochs": 2, "batch_size": 256, "warm_up": 1, "candidates": first(2)}
+TINY |= {"sizes": lambda sizes: [sizes[0], 32, 32, 10], "width": 0.05, "pretrain": {"epochs": 1}}
 TOLERANCE = 0.1  # points of held-out error that the reported sparsity may cost
 
 
@@ -49,7 +54,7 @@ def run_cell(cell: Cell, device: torch.device, checkpoint: Checkpoint | None) ->
             stages.finish(_candidate(cell, candidate, pretrained, data, device, stages))
     found = stages.finished[skip:]
     if all(one["error"] for one in found):
-        raise TrainingError(f"every candidate diverged; the first one said: {found[0]['error']}")
+        raise DivergedError(f"every candidate diverged; the first one said: {found[0]['error']}")
     best = min((one for one in found if not one["error"]), key=lambda one: one["score"])
     chosen = params["candidates"][found.index(best)]
     model = _build(cell, chosen, pretrained).to(device)
@@ -83,7 +88,7 @@ def _candidate(cell: Cell, candidate, pretrained, data: Split, device, stages: S
     model = _build(cell, candidate, pretrained).to(device)
     try:
         _fit(model, data, cell.params, candidate, device, 82_000 + cell.replicates[0], stages)
-    except TrainingError as error:
+    except DivergedError as error:
         return {"error": str(error), "score": float("inf"), "validation": {}}
     errors = pruning_curve(model, data, "validation", cell.params["drop_rates"], RANKED_BY[cell.method])
     score = float(np.mean([errors[str(rate)] for rate in cell.params["choose_at"]]))

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from itertools import product
 
-from book.lab.cells import Cell, Experiment
-from chapters.closed_form.experiments.images import run_cell
+from book.lab.cells import Cell, Experiment, epochs_of
+from chapters.closed_form.experiments.images import TINY, run_cell
 
 SETS = {"LeNet-5, set 1": (0.0, -5.0), "LeNet-5, set 2": (-1.0, -3.0)}  # log tau_1, log tau_0
 DROP_RATES = [0, 90, 95, 96, 97, 98, 98.2, 98.5, 98.7, 99, 99.2, 99.5, 99.7, 99.9]
@@ -73,7 +73,9 @@ EXPERIMENTS = [
         summary="LeNet-300-100 and LeNet-5 on MNIST, pruned by closed-form inclusion probabilities up to 99.9 %",
         profiles={"smoke": _smoke, "book": _book, "paper": _paper},
         run_cell=run_cell,
+        tiny=TINY,
         data={"smoke": ("digits",), "book": ("mnist",), "paper": ("mnist",)},
         unavailable={"paper": "not run: no GPU"},
+        budget=epochs_of,
     )
 ]

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from itertools import product
 
-from book.lab.cells import Cell, Experiment
-from chapters.closed_form.experiments.images import run_cell
+from book.lab.cells import Cell, Experiment, epochs_of
+from chapters.closed_form.experiments.images import TINY, run_cell
 
 METHODS = ("sBNN", "BbB")
 PROBLEMS = {
@@ -92,8 +92,10 @@ EXPERIMENTS = [
         summary="MNIST, two hidden layers of 400, 800, 1200: pruned by p*, beside Bayes by Backprop",
         profiles={"smoke": _mnist_smoke, "book": _mnist_book, "paper": _mnist_paper},
         run_cell=run_cell,
+        tiny=TINY,
         data={"smoke": ("digits",), "book": ("mnist",), "paper": ("mnist",)},
         unavailable=_NO_GPU,
+        budget=epochs_of,
     ),
     Experiment(
         name="sbnn-cifar10-mlp",
@@ -101,7 +103,9 @@ EXPERIMENTS = [
         summary="CIFAR-10 flattened, two hidden layers of 1200: pruned by p*, beside Bayes by Backprop",
         profiles={"smoke": _cifar_smoke, "book": _cifar_book, "paper": _cifar_paper},
         run_cell=run_cell,
+        tiny=TINY,
         data={"smoke": ("digits",), "book": ("cifar10",), "paper": ("cifar10",)},
         unavailable=_NO_GPU,
+        budget=epochs_of,
     ),
 ]

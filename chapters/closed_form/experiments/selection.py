@@ -19,7 +19,7 @@ from torch import Tensor
 from bnnlib.functional import scaled_importance
 from bnnlib.pruning import rank_mask
 from bnnlib.train.checkpoint import Checkpoint
-from book.lab.cells import Cell, CellResult, Experiment
+from book.lab.cells import Cell, CellResult, Experiment, epochs_of
 from chapters.closed_form.experiments import simulation_nets as nets
 from chapters.closed_form.experiments.simulations import linear_model, profiles, with_intercept
 
@@ -233,10 +233,12 @@ EXPERIMENTS = [
         summary="Experiment 3: selection of inputs against D, alpha, pi, and by cross-validation (Figures 4-8)",
         profiles=profiles(_selection_cells, smoke=_SMOKE, book=_BOOK, paper=_PAPER),
         run_cell=run_selection,
+        tiny=nets.TINY,
         methods={"NN": run_plain, "NN-Dr": run_plain, "LM": run_linear, "BNN-VS-CV": run_cross_validation},
         unavailable={
             "paper": "not run: the book profile has the paper's sizes, but 5 folds, fewer replicates and epochs"
         },
+        budget=epochs_of,
     ),
     Experiment(
         name="sbnn-pruning",
@@ -244,6 +246,7 @@ EXPERIMENTS = [
         summary="Experiment 4: test error against the share of pruned weights for three pi (Figure 9)",
         profiles=profiles(_pruning_cells, smoke=_SMOKE, book=_BOOK, paper=_PAPER),
         run_cell=run_pruning,
+        tiny=nets.TINY,
         unavailable={"paper": "not run: the book profile has the paper's sizes, but fewer replicates and epochs"},
     ),
 ]

@@ -24,10 +24,11 @@ from bnnlib.replicates import (
     StackedDropout,
     StackedGaussianSpikeSlab,
     StackedMLP,
+    fit_stacked,
 )
 from bnnlib.train.checkpoint import Checkpoint
-from bnnlib.train.stacked import fit_resumable
 from bnnlib.train.stages import Stages
+from book.lab.probes import first
 
 NUM_SAMPLES = 2_000
 TRAIN_SHARE = 0.8  # of Experiments 3 and 4, and of the choice of priors
@@ -42,6 +43,9 @@ PAPER_PRIOR = (1.0, -6.0)  # what the paper uses on UCI data, for comparison
 DROPOUT = (0.2, True)  # rate, and whether inputs drop too: the lowest error on held-out rows
 DECAY_FROM, LAST_RATE = 0.7, 0.02
 
+# a real cell on data sets of 100 rows and ten inputs
+TINY = {"replicates": 2, "epochs": 2, "num_samples": 100, "num_inputs": lambda size: None if size is None else 10}
+TINY |= {"cases": lambda cases: [[2, 0.2], [2, 0.9]][: len(cases)], "grid": first(3), "folds": 2}
 TRAINING = {"epochs": 300, "batch_size": 400, "learning_rate": 0.02}
 
 
@@ -129,7 +133,7 @@ class Trainings:
             model.load_state_dict(self.stages.finished[k]["model"])
             likelihood.load_state_dict(self.stages.finished[k]["likelihood"])
             return model.eval(), likelihood
-        fit_resumable(
+        fit_stacked(
             model,
             x,
             y,

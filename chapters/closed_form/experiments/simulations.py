@@ -22,7 +22,7 @@ from torch import Tensor
 from bnnlib.datasets import simulated
 from bnnlib.functional import scaled_importance
 from bnnlib.train.checkpoint import Checkpoint
-from book.lab.cells import Cell, CellResult, Experiment
+from book.lab.cells import Cell, CellResult, Experiment, epochs_of
 from chapters.closed_form.experiments import simulation_nets as nets
 
 ALPHAS_1 = tuple(round(0.05 * k, 2) for k in range(21))
@@ -222,6 +222,7 @@ EXPERIMENTS = [
         summary="Experiment 1: psi of two inputs against the influence of the second (Figure 1)",
         profiles=profiles(_influence_cells, smoke=_SMOKE, book=_scale(10), paper=_scale(50, 500)),
         run_cell=run_influence,
+        tiny=nets.TINY,
         unavailable={"paper": "not run: the book profile has the paper's sizes, but fewer replicates and epochs"},
     ),
     Experiment(
@@ -230,6 +231,8 @@ EXPERIMENTS = [
         summary="Experiment 2: correlation of the importance phi with the effects, linear and not (Figures 2 and 3)",
         profiles=profiles(_importance_cells, smoke=_SMOKE, book=_scale(5), paper=_scale(50, 500)),
         run_cell=run_importance,
+        tiny=nets.TINY,
+        budget=epochs_of,
         unavailable={"paper": "not run: the book profile has the paper's sizes, but fewer replicates and epochs"},
     ),
     Experiment(
@@ -238,6 +241,7 @@ EXPERIMENTS = [
         summary="What the priors of Experiments 1-4 were chosen by: ELBO and held-out scores of 14 settings",
         profiles=profiles(_prior_cells, smoke=_SMOKE, book=_scale(3), paper=_scale(20, 500)),
         run_cell=run_priors,
+        tiny=nets.TINY | {"kind": lambda cell: cell.setting.partition(", D=")[0]},
         methods={"NN-Dr": run_dropout_choice},
         unavailable={"paper": "not run: the choices were made on the book profile"},
     ),

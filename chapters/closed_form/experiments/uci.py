@@ -20,7 +20,7 @@ from bnnlib.pruning import rank_mask
 from bnnlib.replicates import GaussianLikelihood, Layout, StackedGaussianSpikeSlab, StackedMLP
 from bnnlib.train.checkpoint import Checkpoint
 from bnnlib.train.stages import Stages
-from book.lab.cells import Cell, CellResult, Experiment
+from book.lab.cells import Cell, CellResult, Experiment, epochs_of
 from chapters.closed_form.experiments.uci_baselines import run_dropout, run_pbp
 from chapters.closed_form.experiments.uci_data import SIMULATED, Splits, fit_splits, gaussian_scores, load_splits
 
@@ -155,11 +155,14 @@ EXPERIMENTS = [
         summary="UCI regression, nine sets and Year: closed-form inclusion pruned at 0-95 %, PBP and MC dropout",
         profiles={"smoke": _smoke, "book": _book, "paper": _paper},
         run_cell=run_sbnn,
+        tiny={"replicates": 2, "data": SIMULATED, "hidden": 5, "epochs": 2, "batch_size": 64},
         methods={"Dropout": run_dropout, "PBP": run_pbp},
         data={
             "book": tuple(name for name in TRAINING if name != "year"),
             "paper": tuple(TRAINING),
         },
         unavailable={"paper": "not run: adds only Year to the book profile, whose file is not at hand"},
+        budget=epochs_of,
+        sources={"sBNN-50": "sBNN"},
     )
 ]

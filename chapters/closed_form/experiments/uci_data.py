@@ -10,10 +10,9 @@ import torch
 from torch import Tensor
 
 from bnnlib import datasets
-from bnnlib.replicates import GaussianLikelihood, StackedMLP
+from bnnlib.replicates import GaussianLikelihood, StackedMLP, fit_stacked
 from bnnlib.train.checkpoint import Checkpoint
 from bnnlib.train.fit import cosine
-from bnnlib.train.stacked import fit_resumable
 
 SIMULATED = "simulated"
 
@@ -89,7 +88,7 @@ def fit_splits(
     kl_scale: float | Tensor,
 ) -> None:
     """Train a stack that holds `copies` networks for each split, the splits running first, with a cosine's rates."""
-    fit_resumable(
+    fit_stacked(
         model,
         data.train_x.repeat(1, copies, 1),
         data.train_y.repeat(1, copies, 1),

@@ -10,7 +10,7 @@ from __future__ import annotations
 from itertools import product
 
 from book.lab.cells import Cell, Experiment
-from chapters.closed_form.experiments.images import run_cell
+from chapters.closed_form.experiments.images import TINY, run_cell
 
 DROP_RATES = [0, 50, 75, 90, 95, 98, 98.5]
 _SGD = {"optimizer": "sgd", "momentum": 0.9, "cosine": True, "minibatch_scheme": "uniform"}
@@ -50,6 +50,10 @@ def _paper() -> list[Cell]:
     return [_cell(_CIFAR | {"width": 1.0}, train, pretrain, candidates)]
 
 
+def _budget(cell: Cell) -> tuple[float, str]:
+    return cell.params["pretrain"]["epochs"] + cell.params["epochs"], "epochs"
+
+
 EXPERIMENTS = [
     Experiment(
         name="sbnn-vgg",
@@ -57,7 +61,9 @@ EXPERIMENTS = [
         summary="CIFAR-10 with a VGG-like network, pretrained, then pruned by closed-form inclusion probabilities",
         profiles={"smoke": _smoke, "book": _book, "paper": _paper},
         run_cell=run_cell,
+        tiny=TINY | {"epochs": 1},
         data={"smoke": ("digits",), "book": ("cifar10",), "paper": ("cifar10",)},
         unavailable={"paper": "not run: no GPU"},
+        budget=_budget,
     )
 ]

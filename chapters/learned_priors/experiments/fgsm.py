@@ -24,7 +24,7 @@ from bnnlib.attacks import fgsm
 from bnnlib.nn import use_generator
 from bnnlib.train.checkpoint import Checkpoint
 from book.lab.cells import Cell, CellResult, Experiment
-from chapters.learned_priors.experiments.mnist import METHODS, POINT, TITLE, network, settings
+from chapters.learned_priors.experiments.mnist import METHODS, POINT, TINY, TITLE, network, settings
 from chapters.learned_priors.experiments.mnist_train import TEST_BATCH, Network, State, load_images
 
 SIZES = (0.1, 0.2, 0.3, 0.4, 0.5)
@@ -138,6 +138,10 @@ def _paper() -> list[Cell]:
     return _cells("paper", 3)
 
 
+def _budget(cell: Cell) -> tuple[float, str]:
+    return cell.params["network"]["epochs"], "epochs"
+
+
 EXPERIMENTS = [
     Experiment(
         name="aeb-fgsm",
@@ -145,7 +149,9 @@ EXPERIMENTS = [
         summary="the networks of aeb-mnist and aeb-fmnist under the fast gradient sign attack",
         profiles={"smoke": _smoke, "book": _book, "paper": _paper},
         run_cell=run_cell,
+        tiny={"network": TINY},
         data={"book": ("mnist", "fashion_mnist"), "paper": ("mnist", "fashion_mnist")},
         unavailable={"paper": "not run: no GPU"},
+        budget=_budget,
     )
 ]

@@ -124,5 +124,6 @@ EXPERIMENTS = [
         summary="Logistic regression with 200 rows and 500 inputs, three of which matter: SA, EM and a fixed prior",
         profiles={"smoke": _smoke, "paper": _paper},
         run_cell=run_cell,
+        tiny={"iterations": 300, "thin": 1, "num_inputs": 40, "num_train": 60, "num_test": 50},
     )
 ]

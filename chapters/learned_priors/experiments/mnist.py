@@ -19,7 +19,7 @@ import torch
 
 from bnnlib import metrics
 from bnnlib.train.checkpoint import Checkpoint
-from book.lab.cells import Cell, CellResult, Experiment
+from book.lab.cells import Cell, CellResult, Experiment, epochs_of
 from chapters.learned_priors.experiments.mnist_augmented import (
     build_augmented,
     train_point_augmented,
@@ -151,6 +151,10 @@ def _fashion_paper() -> list[Cell]:
     return _cells("fashion_mnist", "paper", 3, 3)
 
 
+# The real cell at the sizes of the digits: arithmetic, augmentation and temperature stay.
+TINY = {"data": "digits", "rows": 200, "batch_size": 50, "burn_in_rate": 0.06, "learning_rate": 0.03, "warm_up": 5}
+TINY |= {"epochs": 2, "burn_in": 2, "thin": 2, "note": ""}
+
 EXPERIMENTS = [
     Experiment(
         name="aeb-mnist",
@@ -158,8 +162,10 @@ EXPERIMENTS = [
         summary="MNIST, two small CNNs: Adam, dropout, SGHMC and SGHMC with a prior that learns",
         profiles={"smoke": _mnist_smoke, "book": _mnist_book, "paper": _mnist_paper},
         run_cell=run_cell,
+        tiny=TINY,
         data={"book": ("mnist",), "paper": ("mnist",)},
         unavailable={"paper": "not run: no GPU"},
+        budget=epochs_of,
     ),
     Experiment(
         name="aeb-fmnist",
@@ -167,7 +173,9 @@ EXPERIMENTS = [
         summary="Fashion-MNIST, the same networks and methods",
         profiles={"smoke": _fashion_smoke, "book": _fashion_book, "paper": _fashion_paper},
         run_cell=run_cell,
+        tiny=TINY,
         data={"book": ("fashion_mnist",), "paper": ("fashion_mnist",)},
         unavailable={"paper": "not run: no GPU"},
+        budget=epochs_of,
     ),
 ]

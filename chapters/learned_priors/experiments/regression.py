@@ -196,6 +196,10 @@ def _paper() -> list[Cell]:
     return _cells(10, 500_000, 1000, METHODS)
 
 
+def _budget(cell: Cell) -> tuple[float, str]:
+    return cell.params["iterations"], "iterations"
+
+
 EXPERIMENTS = [
     Experiment(
         name="aeb-regression",
@@ -203,5 +207,7 @@ EXPERIMENTS = [
         summary="Regression with 100 rows and 1000 inputs: SGLD with an SA, an EM and a fixed prior; Table 1, Figure 1",
         profiles={"smoke": _smoke, "paper": _paper},
         run_cell=run_cell,
+        tiny={"iterations": 400, "burn_in": 80, "thin": 1, "num_inputs": 50},
+        budget=_budget,
     )
 ]

@@ -147,6 +147,15 @@ def _paper() -> list[Cell]:
     return _cells(_common("cifar10", 20, 16, False), first, sparse, 50_000, (90, 70, 50, 30))
 
 
+def _budget(cell: Cell) -> tuple[float, str]:
+    return sum(cell.params[stage]["epochs"] for stage in ("pretraining", "sparse") if stage in cell.params), "epochs"
+
+
+_STAGE = {"data": "simulated", "depth": 8, "width": 4, "epochs": 4, "batch_size": 32}
+_TINY = {"pretraining": _STAGE | {"learning_rate": 0.05}}
+_TINY["sparse"] = _STAGE | {"spike_scale": 0.005, "slab_variance": 1e-5, "rate": 0.917}
+_TINY["sparse"] |= {"learning_rate": 0.078125, "speed": 781.25}
+
 EXPERIMENTS = [
     Experiment(
         name="aeb-resnet20",
@@ -154,8 +163,10 @@ EXPERIMENTS = [
         summary="ResNet20 on CIFAR-10 pruned to 30-90 %: SGHMC with a fixed, an EM or an SA prior, annealed or not",
         profiles={"smoke": _smoke, "book": _book, "paper": _paper},
         run_cell=run_cell,
+        tiny=_TINY,
         data={"book": ("cifar10",), "paper": ("cifar10",)},
         unavailable={"paper": "not run: no GPU"},
         several_devices=True,
+        budget=_budget,
     )
 ]

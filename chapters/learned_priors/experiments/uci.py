@@ -20,7 +20,7 @@ from torch import Tensor
 from bnnlib import datasets
 from bnnlib.optim import SGHMC, SpikeSlabGaussianLaplacePrior, annealed, constant, polynomial
 from bnnlib.train.checkpoint import Checkpoint
-from book.lab.cells import Cell, CellResult, Experiment
+from book.lab.cells import Cell, CellResult, Experiment, epochs_of
 
 # inverse temperature, spike scale v0: the header of the published table
 SETS = {
@@ -168,6 +168,9 @@ def _paper() -> list[Cell]:
     return cells + _cells("concrete, published step", "concrete", "standard", NUM_STANDARD, 1e-5)
 
 
+TINY = {"replicates": 2, "data": SIMULATED, "splits": "standard", "epochs": 3}
+TINY |= {"inverse_temperature": 0.5, "spike_scale": 0.1, "learning_rate": 1e-5}
+
 EXPERIMENTS = [
     Experiment(
         name="aeb-uci",
@@ -175,6 +178,8 @@ EXPERIMENTS = [
         summary="UCI regression, five sets: SGHMC, annealed or not, with a plain, an EM or an SA prior",
         profiles={"smoke": _smoke, "paper": _paper},
         run_cell=run_cell,
+        tiny=TINY,
         data={"paper": ("boston", "yacht", "energy", "wine", "concrete")},
+        budget=epochs_of,
     )
 ]

@@ -132,7 +132,7 @@ def regression_errors(
     """Test error of every data set, so that the spread of a method is seen beside the published number.
 
     Args:
-        rows: from `bnnlib.store.compare("aeb-regression")`.
+        rows: from `book.lab.compare("aeb-regression")`.
         values: {(setting, method): one error for each data set}; those stored when omitted.
         methods: in the order of their looks.
         metric: "mse_test" or "mae_test".
@@ -165,7 +165,7 @@ def uci(rows: Sequence[Mapping]) -> Figure:
     """Test RMSE of the six methods on five sets, with standard errors, beside the published values.
 
     Args:
-        rows: from `bnnlib.store.compare("aeb-uci")`.
+        rows: from `book.lab.compare("aeb-uci")`.
     """
     place, kinds = np.arange(len(UCI_METHODS))[::-1], {"": "20 standard splits", ", random splits": "random splits"}
     with style_context():
@@ -231,7 +231,7 @@ def fgsm(rows: Sequence[Mapping], names: Sequence[str] = ("MNIST", "Fashion-MNIS
     """Figure 2 of the paper: test accuracy under the fast gradient sign attack against its size.
 
     Args:
-        rows: from `bnnlib.store.compare("aeb-fgsm")`, with settings such as "MNIST zeta=0.2".
+        rows: from `book.lab.compare("aeb-fgsm")`, with settings such as "MNIST zeta=0.2".
         names: of the data sets, one panel each. Published values are open and set side by side.
     """
     with style_context():
@@ -263,7 +263,7 @@ def resnet20(rows: Sequence[Mapping], metric: str = "accuracy") -> Figure:
     """Test accuracy of ResNet20 on CIFAR-10 against the share of weights that are zero: Table 3 and ours.
 
     Args:
-        rows: from `bnnlib.store.compare("aeb-resnet20")`, with settings "S=30" to "S=90".
+        rows: from `book.lab.compare("aeb-resnet20")`, with settings "S=30" to "S=90".
         metric: "accuracy" of the last epoch, or "accuracy_best_epoch".
     """
     sparsity = (30, 50, 70, 90)

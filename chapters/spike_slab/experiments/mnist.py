@@ -18,10 +18,12 @@ from bnnlib.nn.objective import sparsity
 from bnnlib.nn.sparse_vd import SparseVDLinear
 from bnnlib.nn.spike_slab import SpikeSlabLinear
 from bnnlib.pruning.agp import AGPPruner
+from bnnlib.train import DivergedError
 from bnnlib.train.checkpoint import Checkpoint
-from bnnlib.train.fit import Run, TrainingError, cosine, fit
+from bnnlib.train.fit import Run, cosine, fit
 from bnnlib.train.stages import Stages
 from book.lab.cells import Cell, CellResult, Experiment
+from book.lab.probes import first
 from chapters.spike_slab.experiments.mnist_scores import (
     Curves,
     Split,
@@ -118,7 +120,7 @@ def run_search(cell: Cell, device: torch.device, checkpoint: Checkpoint | None) 
             found = scores(probabilities(model, x, generator), y)
             row = {"accuracy": found["accuracy"], "nll": found["nll"], "active": sparsity(model), "error": ""}
             row |= {"curve": curves.rows, "model": model.state_dict(), "generator": generator.get_state()}
-        except TrainingError as error:
+        except DivergedError as error:
             row = {"accuracy": 0.0, "nll": math.inf, "active": 100.0, "error": str(error), "curve": []}  # never chosen
         stages.finish(row)
     return _chosen(cell, device, data, stages.finished)
@@ -126,7 +128,7 @@ def run_search(cell: Cell, device: torch.device, checkpoint: Checkpoint | None) 
 
 def _chosen(cell: Cell, device: torch.device, data: Split, finished: list[dict[str, Any]]) -> CellResult:
     if all(one["error"] for one in finished):
-        raise TrainingError(f"every candidate diverged; the first one said: {finished[0]['error']}")
+        raise DivergedError(f"every candidate diverged; the first one said: {finished[0]['error']}")
     good = [one for one in finished if one["active"] <= MAX_ACTIVE]
     best = max(good, key=lambda one: one["accuracy"]) if good else min(finished, key=lambda one: one["active"])
     rows, arrays = [], {}
@@ -248,6 +250,13 @@ def _paper() -> list[Cell]:
     return _cells((784, 512, 512, 10), "mnist", 10_000, 512, {"exact": 400, "search": 400, "others": 400}, 3)
 
 
+def _budget(cell: Cell) -> tuple[float, str]:
+    return cell.params.get("common", cell.params)["epochs"], "epochs"
+
+
+_TINY = {"data": "digits", "held_out": 300, "sizes": [64, 32, 32, 10], "batch_size": 128, "epochs": 2, "warm_up": 1}
+_TINY |= {"candidates": first(2), "common": dict(_TINY)}
+
 EXPERIMENTS = [
     Experiment(
         name="svbnn-mnist",
@@ -255,7 +264,9 @@ EXPERIMENTS = [
         summary="MNIST, 784-512-512-10: the exact objective, what tempering reaches, AGP and VD",
         profiles={"smoke": _smoke, "book": _book, "paper": _paper},
         run_cell=run_spike_slab,
+        tiny=_TINY,
         unavailable={"paper": "not run: no GPU"},
         methods={"AGP": run_agp, "VD": run_vd},
+        budget=_budget,
     )
 ]

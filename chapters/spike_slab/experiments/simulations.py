@@ -24,10 +24,11 @@ from bnnlib.replicates import (
     StackedSpikeSlab,
     fit_agp,
     fit_lottery_ticket,
+    fit_stacked,
 )
 from bnnlib.train.checkpoint import Checkpoint
-from bnnlib.train.stacked import fit_resumable
-from book.lab.cells import Cell, CellResult, Experiment
+from book.lab.cells import Cell, CellResult, Experiment, epochs_of
+from book.lab.probes import first
 
 NUM_TEST = 10_000  # one test set for all replicates, as in the published code
 NUM_DRAWS = 30  # H of the posterior mean estimator
@@ -105,7 +106,7 @@ def _fit(model: StackedMLP, method: str, x: Tensor, y: Tensor, params: dict, gen
     elif method == "LOT":
         fit_lottery_ticket(model, x, y, final_sparsity=1.0 - params["kept"], **options)
     else:
-        fit_resumable(model, x, y, checkpoint=checkpoint, **options)
+        fit_stacked(model, x, y, checkpoint=checkpoint, **options)
 
 
 def _rmse(prediction: Tensor, target: Tensor) -> Tensor:
@@ -242,6 +243,13 @@ def _one(replicates: int, epochs: int, pruned_epochs: int) -> dict:
     return {"replicates": replicates, "epochs": epochs, "pruned_epochs": pruned_epochs, "kept": _KEPT}
 
 
+_TINY = {
+    "replicates": 2,
+    "epochs": 3,
+    "grid": first(2),
+    "lambdas": lambda values: values if len(values) > 1 else ["opt"],
+}
+
 EXPERIMENTS = [
     Experiment(
         name="svbnn-simulation-1a",
@@ -251,6 +259,8 @@ EXPERIMENTS = [
             _simulation_one("1a", "dense"), smoke=_SMOKE, book=_one(60, 3_000, 1_000), paper=_one(60, 10_000, 2_000)
         ),
         run_cell=run_cell,
+        tiny=_TINY,
+        budget=epochs_of,
     ),
     Experiment(
         name="svbnn-simulation-1b",
@@ -260,6 +270,8 @@ EXPERIMENTS = [
             _simulation_one("1b", "sparse"), smoke=_SMOKE, book=_one(60, 5_000, 1_000), paper=_one(60, 10_000, 2_000)
         ),
         run_cell=run_cell,
+        tiny=_TINY,
+        budget=epochs_of,
     ),
     Experiment(
         name="svbnn-simulation-2",
@@ -267,6 +279,8 @@ EXPERIMENTS = [
         summary="Simulation II: equation (11) with U(-1,1) and N(0,1) inputs, six methods (Table 2)",
         profiles=_profiles(_simulation_two, smoke=_SMOKE, book=_one(10, 1_500, 300), paper=_one(30, 7_000, 2_000)),
         run_cell=run_cell,
+        tiny=_TINY,
+        budget=epochs_of,
     ),
     Experiment(
         name="svbnn-lambda",
@@ -279,6 +293,8 @@ EXPERIMENTS = [
             paper={"replicates": 30, "epochs": 7_000, "epochs_1b": 10_000},
         ),
         run_cell=run_cell,
+        tiny=_TINY,
+        budget=epochs_of,
         unavailable={"paper": "not run: 2 h of one core; the book profile has ten replicates"},
     ),
 ]

@@ -27,7 +27,7 @@ def sweep_curve(rows: Sequence[Mapping], prefix: str, metric: str, lambdas: Sequ
     """(ours, standard deviation, published) of one metric along the sweep; NaN where there is none.
 
     Args:
-        rows: from `bnnlib.store.compare("svbnn-lambda")`.
+        rows: from `book.lab.compare("svbnn-lambda")`.
         prefix: "1b" or "2".
         metric: "rmse_train", "rmse_test" or "log_sparsity".
         lambdas: the settings' values as they are written, in order.
@@ -47,7 +47,7 @@ def lambda_sweep(rows: Sequence[Mapping], lambdas: Sequence[str], names: Mapping
     """Test and training error (top) and log sparsity (bottom) along the sweep, one column for each simulation.
 
     Args:
-        rows: from `bnnlib.store.compare("svbnn-lambda")`.
+        rows: from `book.lab.compare("svbnn-lambda")`.
         lambdas: the settings' values in order, "opt" among them.
         names: {prefix of the settings: title}, two of them.
     """

@@ -27,10 +27,15 @@ from bnnlib.train.checkpoint import Checkpoint
 from bnnlib.train.fit import Run, cosine, fit
 from bnnlib.train.stages import Stages
 from book.lab.cells import Cell, CellResult
+from book.lab.probes import first
 from chapters.shared.held_out import Split
 from chapters.shared.images import load_images
 from chapters.unit_noise.experiments.networks import UnitCurve, add_noise, flops, frozen_statistics, network, units_left
 
+# a real cell at the sizes of the digits
+TINY = {"data": "digits", "held_out": 300, "epochs": 2, "repeats": 2, "warm_up": 1, "dense": {"epochs": 2}}
+TINY |= {"candidates": first(2), "width": 0.05}
+MEASURED = ("cpu", "gpu")  # latencies
 TOLERANCE = 0.2  # points of held-out error that pruning may cost
 NOISE = ("location", "log_scale", "weight_log_variance")  # parameters with a learning rate of their own
 EXAMPLES = 1000  # held-out images on which the compressed network is compared with the masked one
@@ -38,6 +43,11 @@ EXAMPLES = 1000  # held-out images on which the compressed network is compared w
 # dense networks of this process by their settings: methods of one replicate share theirs. The same bits come out
 # when another process trains it again
 _DENSE: dict[str, dict[str, Tensor]] = {}
+
+
+def budget(cell: Cell) -> tuple[float, str]:
+    """Epochs of the dense network and of its pruning."""
+    return cell.params["dense"]["epochs"] + cell.params.get("epochs", 0), "epochs"
 
 
 def run_cell(cell: Cell, device: torch.device, checkpoint: Checkpoint | None) -> CellResult:

@@ -5,8 +5,9 @@ kind of start, with a learning rate of the noise that is 100 times (published: 1
 epochs leave units in that the divergence would take out slowly, so that its weights are above 1, equation
 (sbp-scaling): 1.75 in all layers of LeNet-500-300, and 45 in front of and behind the second convolution of LeNet-5,
 where a unit costs the most operations. They were settled in trials on held-out training images (10,000 of them, one
-seed) before the test images were looked at; they are the same for all replicates. "SBP, fixed mu" differs in
-nothing but its location. Three replicates of "Original" and "SBP", one of each other method.
+seed) before the test images were looked at; they are the same for all replicates. That is the method with a weighted
+divergence, which tables call "SBPa". "SBP, fixed mu" differs in nothing but its location. Three replicates of
+"Original" and "SBP", one of each other method.
 
 SparseVD and SSL count a unit as removed once everything that reads it or all that makes it is exactly 0. Costs are
 those of the compressed network next to the dense one, both measured in one run. At batch 1 PyTorch's own overhead hides
@@ -16,7 +17,7 @@ most of the gain of a network this small, so that ONNX Runtime, which has less, 
 from __future__ import annotations
 
 from book.lab.cells import Cell, Experiment
-from chapters.unit_noise.experiments.images import run_cell
+from chapters.unit_noise.experiments.images import MEASURED, TINY, budget, run_cell
 
 _IMAGES = {"data": "mnist", "held_out": 5_000, "scaling": "unit", "shape": [1, 28], "batch_size": 128, "repeats": 50}
 _SMOKE = {"data": "digits", "held_out": 300, "scaling": "unit", "shape": [1, 28], "batch_size": 128, "repeats": 3}
@@ -84,7 +85,12 @@ EXPERIMENTS = [
         summary="LeNet-500-300 and LeNet-5 on MNIST, pruned by noise on their units and made physically small",
         profiles={"smoke": _smoke, "book": _book, "paper": _paper},
         run_cell=run_cell,
+        tiny=TINY,
+        measured=MEASURED,
         data={"smoke": ("digits",), "book": ("mnist",), "paper": ("mnist",)},
         unavailable={"paper": "not run: no GPU"},
+        budget=budget,
+        # its divergence has weights above 1, as that of SBPa has
+        renamed={"book": {"SBP": "SBPa", "SBP, fixed mu": "SBPa, fixed mu"}},
     )
 ]

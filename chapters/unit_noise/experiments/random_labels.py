@@ -27,7 +27,7 @@ from bnnlib.models import Dropout, mlp
 from bnnlib.nn import StructuredBayesianPruning, insert_unit_noise, selected_weights, unit_sparsity
 from bnnlib.train.checkpoint import Checkpoint
 from bnnlib.train.fit import Callback, fit
-from book.lab.cells import Cell, CellResult, Experiment
+from book.lab.cells import Cell, CellResult, Experiment, epochs_of
 from chapters.shared.images import load_images
 
 
@@ -140,7 +140,9 @@ EXPERIMENTS = [
         summary="MNIST with random labels: dropout learns them by heart, noise on units can remove every unit",
         profiles={"smoke": _smoke, "book": _book, "paper": _paper},
         run_cell=run_cell,
+        tiny={"data": "digits", "held_out": 300, "images": 200, "epochs": 3},
         data={"smoke": ("digits",), "book": ("mnist",), "paper": ("mnist",)},
         unavailable={"paper": "not run: no GPU"},
+        budget=epochs_of,
     )
 ]

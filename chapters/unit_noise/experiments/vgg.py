@@ -15,7 +15,7 @@ SBPa neither. The numbers do not estimate those of the table.
 from __future__ import annotations
 
 from book.lab.cells import Cell, Experiment
-from chapters.unit_noise.experiments.images import run_cell
+from chapters.unit_noise.experiments.images import MEASURED, TINY, budget, run_cell
 
 _CIFAR = {"data": "cifar10", "held_out": 5_000, "scaling": "cifar10", "shape": [3, 32], "augment": True, "repeats": 25}
 _SMOKE = {"data": "digits", "held_out": 300, "scaling": "cifar10", "shape": [3, 32], "augment": False, "repeats": 2}
@@ -66,7 +66,10 @@ EXPERIMENTS = [
         summary="CIFAR-10 with a VGG-like network, pretrained, then pruned by noise on its units",
         profiles={"smoke": _smoke, "book": _book, "paper": _paper},
         run_cell=run_cell,
+        tiny=TINY | {"epochs": 1, "dense": {"epochs": 1}},
+        measured=MEASURED,
         data={"smoke": ("digits",), "book": ("cifar10",), "paper": ("cifar10",)},
         unavailable={"paper": "not run: no GPU"},
+        budget=budget,
     )
 ]

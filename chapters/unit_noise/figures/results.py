@@ -20,7 +20,7 @@ from book.lab.queries import Rows, cell, compared, stored_arrays
 
 DENSE = {"LeNet-500-300": (784, 500, 300), "LeNet-5": (20, 50, 800, 500)}
 VGG = (64, 64, 128, 128, 256, 256, 256, 512, 512, 512, 512, 512, 512, 512)  # at k = 1
-METHODS = ("SBP", "SSL", "SparseVD")
+METHODS = ("SBP", "SBPa", "SSL", "SparseVD")  # SBPa: the divergence of single layers is weighted
 COSTS = {
     "flops_ratio": "FLOPs",
     "cpu_batch_1": "CPU\n1",

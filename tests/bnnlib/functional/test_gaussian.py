@@ -4,7 +4,14 @@ import pytest
 import torch
 from scipy import integrate, stats
 
-from bnnlib.functional import gaussian_kl, gaussian_kl_grad, gaussian_kl_sum, gaussian_weight, softplus_inverse
+from bnnlib.functional import (
+    gaussian_draw,
+    gaussian_kl,
+    gaussian_kl_grad,
+    gaussian_kl_sum,
+    gaussian_weight,
+    softplus_inverse,
+)
 
 DOUBLE = torch.float64
 
@@ -64,13 +71,21 @@ def test_weight_gradient_passes_gradcheck():
     assert torch.autograd.gradcheck(lambda m, r: gaussian_weight(m, r, noise).square(), (mean, rho))
 
 
-def test_kl_weight_adds_exactly_the_gradient_of_the_divergence():
+@pytest.mark.parametrize("by_value", [False, True])
+@pytest.mark.parametrize("output", ["weight", "deviation", "variance"])
+def test_the_token_has_exactly_the_gradient_of_the_divergence(output, by_value):
     mean, rho = parameters(20)
     noise = torch.randn(20, dtype=DOUBLE, generator=torch.Generator().manual_seed(1))
-    fused = torch.autograd.grad(gaussian_weight(mean, rho, noise, 1.3, 0.25).sin().sum(), (mean, rho))
-    loss = gaussian_weight(mean, rho, noise).sin().sum() + 0.25 * gaussian_kl_sum(mean, rho, 1.3)
-    for ours, theirs in zip(fused, torch.autograd.grad(loss, (mean, rho)), strict=True):
-        torch.testing.assert_close(ours, theirs, rtol=1e-11, atol=1e-13)
+    draw, token = gaussian_draw(mean, rho, noise, 1.3, output=output, by_value=by_value)
+    assert token.item() == 0
+    scale = torch.nn.functional.softplus(rho)
+    plain = {"weight": mean + scale * noise, "deviation": scale * noise, "variance": scale.square()}[output]
+    divergence = 0.25 * gaussian_kl_sum(mean, rho, 1.3)
+    pairs = ((draw.sin().sum() + 0.25 * token, plain.sin().sum() + divergence), (0.25 * token, divergence))
+    for fused, loss in pairs:  # with the weight's own gradient, and alone
+        expected = torch.autograd.grad(loss, (mean, rho), retain_graph=True)
+        for ours, theirs in zip(torch.autograd.grad(fused, (mean, rho), retain_graph=True), expected, strict=True):
+            torch.testing.assert_close(ours, theirs, rtol=1e-11, atol=1e-13)
 
 
 def test_weight_has_the_moments_of_its_distribution():

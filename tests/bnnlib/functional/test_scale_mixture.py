@@ -120,8 +120,9 @@ def test_float32_is_accurate_over_the_papers_range(random_problems):
 
 
 @pytest.mark.parametrize("sampled", [False, True])
+@pytest.mark.parametrize("by_value", [False, True])
 @pytest.mark.parametrize("kl_weight", [0.3, "tensor"])
-def test_the_weight_s_backward_pass_adds_the_gradient_of_the_divergence(sampled, kl_weight):
+def test_the_token_has_the_gradient_of_the_divergence_of_each_replicate(sampled, kl_weight, by_value):
     g = torch.Generator().manual_seed(0)
     shape = (3, 40)
     kl_weight = torch.tensor([[0.1], [0.5], [2.0]], dtype=DOUBLE) if kl_weight == "tensor" else kl_weight
@@ -129,8 +130,9 @@ def test_the_weight_s_backward_pass_adds_the_gradient_of_the_divergence(sampled,
     mean, rho = mean.mul_(0.2).requires_grad_(), (rho - 2).requires_grad_()
     columns = torch.tensor([[1.0, 2.0, 0.3], [0.1, 0.05, 0.01], [0.2, 0.5, 0.9]], dtype=DOUBLE).unsqueeze(2)
     prior = bF.mixture_prior(*columns)
-    fused = torch.autograd.grad(bF.mixture_weight(mean, rho, noise, prior, kl_weight, sampled=sampled).sin().sum(),
-                                (mean, rho))  # fmt: skip
+    weight, token = bF.gaussian_draw(mean, rho, noise, prior, sampled=sampled, by_value=by_value)
+    assert token.shape == (3, 1) and not token.any()
+    fused = torch.autograd.grad(weight.sin().sum() + (kl_weight * token).sum(), (mean, rho))
     scale = torch.nn.functional.softplus(rho)
     each = bF.scale_mixture_kl_sample(mean, scale, noise, prior) if sampled else (
         bF.spike_slab_profile_penalty(mean, scale, prior) - 0.5

@@ -56,15 +56,17 @@ def test_the_bias_of_the_published_scheme_is_of_first_order():
     assert abs(bias(1e-2)) > 1e-3  # it is not zero, as it is with the other scheme
 
 
-def test_a_known_gradient_noise_is_not_added_again():
+@pytest.mark.parametrize("temperature", [0.5, 1.0, 2.0])
+def test_a_known_gradient_noise_is_not_added_again(temperature):
     """Gradient noise of variance V plus the rest of the injected noise is the whole noise of the exact-gradient chain.
 
-    lr^2 V + 2 lr (1 - momentum - lr V / 2) = 2 lr (1 - momentum).
+    lr^2 V + 2 lr ((1 - momentum) T - lr V / 2) = 2 lr (1 - momentum) T.
     """
     lr, momentum, variance = 0.01, 0.9, 4.0
-    rest = euler_noise_scale(lr, momentum, 1.0, variance) ** 2
-    assert lr**2 * variance + rest == pytest.approx(2.0 * lr * (1.0 - momentum), rel=1e-12)
-    assert euler_noise_scale(lr, momentum, 1.0, 1e9) == 0.0  # more noise than friction: none is added
+    rest = euler_noise_scale(lr, momentum, temperature, variance) ** 2
+    assert lr**2 * variance + rest == pytest.approx(2.0 * lr * (1.0 - momentum) * temperature, rel=1e-12)
+    assert euler_noise_scale(lr, momentum, temperature, 1e9) == 0.0  # more noise than friction: none is added
+    assert euler_noise_scale(lr, momentum, 0.0, variance) == 0.0
 
 
 @pytest.mark.parametrize("step", [sghmc_euler_step, sghmc_baoab_step])

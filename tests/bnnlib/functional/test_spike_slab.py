@@ -13,6 +13,7 @@ from bnnlib.functional import (
     log_odds,
     logistic_noise,
     softplus_inverse,
+    spike_slab_draw,
     spike_slab_inverse_cdf,
     spike_slab_kl,
     spike_slab_kl_grad,
@@ -118,6 +119,31 @@ def test_closed_form_gradients_equal_autograd(prior):
             torch.testing.assert_close(mine, theirs, rtol=1e-9, atol=1e-11)
 
 
+def test_float32_gradients_by_autograd_keep_their_digits():
+    grid = torch.cartesian_prod(
+        double(*torch.linspace(-30, 30, 25).tolist()), double(*torch.logspace(-4, 2, 13).tolist()),
+        double(-100.0, -3.0, -1e-3, 0.0, 0.5, 10.0, 100.0),
+    ).float()  # fmt: skip
+    for prior in (1e-200, 1e-4, 0.4):
+        found = []
+        for dtype in (torch.float32, DOUBLE):
+            logit, scale, mean = point = [c.to(dtype).requires_grad_() for c in grid.unbind(dim=1)]
+            found.append(torch.autograd.grad(spike_slab_kl(mean, scale, logit, prior, 1.3).sum(), point))
+        phi, slab = torch.sigmoid(logit), gaussian_kl(mean, scale, 1.3)
+        # 8 roundings of the terms that are added; a difference of two may itself be next to 0
+        terms = logit.abs() + slab.abs() + abs(log_odds(prior)) + scale.log().abs()
+        sizes = phi * torch.sigmoid(-logit) * terms, phi * (scale / 1.69 + 1 / scale), phi * mean.abs() / 1.69
+        for single, exact, size in zip(*found, sizes, strict=True):
+            assert ((single.double() - exact).abs() <= 8 * 2**-24 * size + 1e-37).all()
+
+
+def test_the_divergence_s_derivatives_in_the_prior_and_of_broadcast_arguments():
+    tensors = (double(0.3, -1.0)[:, None], double(0.2), double(-2.0, 0.1, 4.0), double(0.3), double(1.3))
+    tracked = [tensor.clone().requires_grad_() for tensor in tensors]
+    assert torch.autograd.gradcheck(spike_slab_kl, tracked) and torch.autograd.gradgradcheck(spike_slab_kl, tracked)
+    assert torch.autograd.gradcheck(bernoulli_kl, (tracked[2], tracked[3]))
+
+
 @pytest.mark.parametrize("temperature", [0.1, 0.5, 5.0])
 @pytest.mark.parametrize("phi", [0.02, 0.5, 0.93])
 def test_the_hard_gate_is_bernoulli_phi_at_every_temperature(phi, temperature):
@@ -152,11 +178,13 @@ def test_straight_through_gradient_equals_autograd_of_the_soft_expression():
     assert (weight == 0).any() and torch.equal(weight == 0, hard == 0)
 
 
-def test_kl_weight_adds_exactly_the_gradient_of_the_divergence():
+@pytest.mark.parametrize("by_value", [False, True])
+def test_the_token_has_exactly_the_gradient_of_the_divergence(by_value):
     mean, rho, logit = parameters()
     normal, logistic = noises()
-    weight = spike_slab_weight(mean, rho, logit, normal, logistic, 0.5, log_odds(1e-4), 1.3, 0.01)
-    fused = torch.autograd.grad(weight.sin().sum(), (mean, rho, logit))
+    constants = normal, logistic, 0.5, log_odds(1e-4), 1.3
+    weight, token = spike_slab_draw(mean, rho, logit, *constants, by_value=by_value)
+    fused = torch.autograd.grad(weight.sin().sum() + 0.01 * token, (mean, rho, logit))
     loss = spike_slab_weight(mean, rho, logit, normal, logistic, 0.5).sin().sum()
     loss = loss + 0.01 * spike_slab_kl_sum(mean, rho, logit, 1e-4, 1.3)
     for mine, theirs in zip(fused, torch.autograd.grad(loss, (mean, rho, logit)), strict=True):

@@ -62,7 +62,7 @@ def test_a_compiled_scale_mixture_estimates_its_divergence_at_fresh_noise(x):
     divergence.backward()
     replay = torch.Generator().manual_seed(1)
     _, _, *fresh = (torch.empty_like(p).normal_(generator=replay) for p in (layer.weight, layer.bias) * 2)
-    for (mean, rho), noise in zip(layer._pairs(), fresh, strict=True):
+    for (mean, rho), noise in zip(layer._groups(), fresh, strict=True):
         scale = torch.nn.functional.softplus(rho.detach())
         d_mean, d_scale = scale_mixture_grad_sample(mean.detach(), scale, noise, layer._prior)
         torch.testing.assert_close(mean.grad, d_mean, rtol=1e-11, atol=1e-13)

@@ -50,7 +50,7 @@ def test_divergence_sums_weights_and_biases_at_any_prior(prior):
     for dtype, tolerance in ((torch.float64, 1e-12), (torch.float32, 1e-5)):
         layer = layer_of(prior, prior_scale=1.3).to(dtype)
         expected = 0.0
-        for mean, rho, logit in layer._triples():
+        for mean, rho, logit in layer._groups():
             scale = torch.nn.functional.softplus(rho)
             expected += spike_slab_kl(mean.double(), scale.double(), logit.double(), prior, 1.3).sum().item()
         assert layer.kl_divergence().item() == pytest.approx(expected, rel=tolerance)

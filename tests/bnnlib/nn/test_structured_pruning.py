@@ -160,7 +160,8 @@ def test_state_and_copies_are_exact_even_between_forward_and_backward():
 def test_types(dtype):
     layer, x = LAYER(6, dtype=dtype), torch.randn(4, 6, dtype=dtype)
     assert all(p.dtype == dtype for p in layer.parameters()) and layer(x).dtype == dtype
-    assert {layer.mean().dtype, layer.signal_to_noise().dtype, layer.kl_divergence().dtype} == {dtype}
+    assert {layer.mean().dtype, layer.signal_to_noise().dtype} == {dtype}
+    assert layer.kl_divergence().dtype == torch.promote_types(dtype, torch.float32)  # a sum leaves half precision
     (layer(x).sum() + bnn.kl_gradient(layer)).backward()
     assert all(p.grad.dtype == dtype and p.grad.isfinite().all() for p in layer.parameters())
     before = layer.double().log_scale.detach().clone()

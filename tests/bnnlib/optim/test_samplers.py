@@ -253,9 +253,60 @@ def test_a_closure_is_evaluated():
 def test_a_diverging_chain_names_the_step_size():
     parameter = nn.Parameter(torch.ones(4))
     sampler = SGHMC([parameter], 30.0)
-    with pytest.raises(DivergedError, match=r"after \d+ steps .* lr = 30, temperature 1.*lower lr"):
+    words = r"after \d+ steps .* lr = 30, temperature 1.*lower lr \(stability needs lr < 3\.8 / largest curvature\)"
+    with pytest.raises(DivergedError, match=words) as caught:
         run(sampler, parameter, lambda w: w.clone(), 1000)
     assert sampler.steps <= 1000
+    assert caught.value.where == f"step {sampler.steps}" and not math.isfinite(caught.value.value)
+
+
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [
+        (SGLD, {}),
+        (SGHMC, {"momentum": 0.9}),
+        (SGHMC, {"momentum": 0.5, "scheme": "euler"}),
+        (SGHMC, {"momentum": 0.5, "preconditioner": lambda gradient, state: torch.full_like(gradient, 2.0)}),
+    ],
+)
+def test_the_limit_of_stability_is_where_a_chain_starts_to_grow(kind, options):
+    """Temperature 0, curvature 5 (10 once preconditioned): 1 % below the limit it comes to rest, 1 % above it flies."""
+    curvature = 10.0 if "preconditioner" in options else 5.0
+    limit = kind([nn.Parameter(torch.ones(1))], 1.0, **options)
+    limit = limit.stability_limit(limit.param_groups[0])
+    ends = []
+    for factor in (0.99, 1.01):
+        parameter = nn.Parameter(torch.ones(1, dtype=torch.float64))
+        sampler = kind([parameter], factor * limit / curvature, temperature=0.0, **options)
+        ends.append(abs(float(run(sampler, parameter, lambda w: 5.0 * w, 500))))
+    # a step multiplies by -1 -+ 0.02 (1 + m) / (1 - m) or further out: e^-10 and e^10 after 500, or beyond
+    assert ends[0] < 1e-2 and ends[1] > 1e2
+
+
+@pytest.mark.parametrize("temperature", [0.5, 2.0])
+@pytest.mark.parametrize("preconditioned", [False, True])
+def test_the_noise_of_the_gradient_is_counted_once_at_every_temperature(temperature, preconditioned):
+    """lr^2 V of the gradient's noise and the rest of the injected noise keep the variance of exact gradients.
+
+    With curvature 1 that is T / (1 - lr / (2 (1 + m))), 1.11 T here. With the published (1 - m - lr V / 2) T the noise
+    of a step would be 0.21 T + 0.09 in place of 0.3 T: 30 % too much at T = 1/2, 15 % too little at T = 2.
+    """
+    chains, lr, momentum, variance = 100_000, 0.3, 0.5, 1.0
+    metric = 4.0 if preconditioned else 1.0  # the chain of sqrt(metric) times the variable, step for step
+    noise = torch.Generator().manual_seed(1)
+    start = torch.randn(chains, generator=noise, dtype=torch.float64)
+    parameter = nn.Parameter(math.sqrt(metric) * start)
+    options = {"preconditioner": lambda gradient, state: torch.full_like(gradient, metric)} if preconditioned else {}
+    sampler = SGHMC([parameter], lr, momentum, temperature, scheme="euler", gradient_variance=variance,
+                    generator=torch.Generator().manual_seed(2), **options)  # fmt: skip
+
+    def gradient(w):
+        return w / metric + math.sqrt(variance / metric) * torch.randn(chains, generator=noise, dtype=torch.float64)
+
+    values = run(sampler, parameter, gradient, 60)  # the start is forgotten by the factor m^60
+    expected = metric * temperature / (1.0 - lr / (2.0 * (1.0 + momentum)))
+    # four standard errors of a variance of 100,000 independent draws
+    assert float(values.var()) == pytest.approx(expected, rel=4.0 * math.sqrt(2.0 / chains))
 
 
 @pytest.mark.parametrize(

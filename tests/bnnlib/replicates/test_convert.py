@@ -75,7 +75,7 @@ def test_the_scale_mixture_s_estimate_is_that_of_its_layers_at_the_same_noise():
     for r in range(2):
         network, total = unstack(StackedMLP(posterior), r), 0.0
         for layer, (w, b) in zip((network[0], network[2]), noise, strict=True):
-            for (mean, rho), z in zip(layer._pairs(), (w[r], b[r, :, 0]), strict=True):
+            for (mean, rho), z in zip(layer._groups(), (w[r], b[r, :, 0]), strict=True):
                 scale = nn.functional.softplus(rho)
                 total += bF.scale_mixture_kl_sample(mean, scale, z, layer._prior).sum().item()
         assert divergence[r].item() == pytest.approx(total, rel=1e-12)
@@ -131,8 +131,6 @@ def test_bad_arguments_are_explained(bayesian_stack):
     class Own(StackedPosterior):
         pass
 
-    own = Own()
-    own.layout, own.weight = bayesian_stack.posterior.layout, bayesian_stack.posterior.weight
-    bayesian_stack.posterior = own
+    bayesian_stack.posterior = Own(bayesian_stack.posterior.layout, bayesian_stack.posterior.weight)
     with pytest.raises(TypeError, match="Own has no layers"):
         unstack(bayesian_stack, 0)

@@ -1,12 +1,20 @@
 """Training a stack: as each network would train alone, checkpoints, divergence by name."""
 
-import copy
-
 import pytest
 import torch
 
-from bnnlib.replicates import Divergence, Layout, StackedDeterministic, StackedGaussian, StackedMLP, fit_stacked
+from bnnlib.replicates import (
+    Divergence,
+    GaussianLikelihood,
+    Layout,
+    StackedDeterministic,
+    StackedGaussian,
+    StackedMLP,
+    fit_stacked,
+    gaussian_nll,
+)
 from bnnlib.replicates.convert import unstack
+from bnnlib.train import Checkpoint, cosine
 
 
 def generator(seed=0):
@@ -41,30 +49,31 @@ def test_a_stack_trains_exactly_as_its_networks_alone():
             torch.testing.assert_close(ours, theirs, rtol=1e-8, atol=1e-10)
 
 
-def test_resuming_is_bit_identical():
+@pytest.mark.parametrize("likelihood", [False, True])
+def test_resuming_is_bit_identical(likelihood, tmp_path, dies):
     x, y = data()
-    settings = {"batch_size": 16, "learning_rate": 0.01}
-    whole, noise = stack_of(StackedGaussian), generator(5)
-    saved = {}
+    settings = {"epochs": 4, "batch_size": 16, "learning_rate": 0.01, "schedule": cosine(4)}
 
-    def save(model, epoch, optimizer):
-        if epoch == 1:
-            saved.update(
-                model=copy.deepcopy(model.state_dict()),
-                optimizer=copy.deepcopy(optimizer.state_dict()),
-                noise=noise.get_state(),
-            )
+    def train(checkpoint=None):
+        stack, loss = stack_of(StackedGaussian), GaussianLikelihood(3).double() if likelihood else gaussian_nll
+        fit_stacked(stack, x, y, generator=generator(5), loss=loss, checkpoint=checkpoint, **settings)
+        return [*stack.parameters(), *(loss.parameters() if likelihood else ())]
 
-    fit_stacked(whole, x, y, epochs=4, generator=noise, after_epoch=save, **settings)
-    resumed = stack_of(StackedGaussian)
-    resumed.load_state_dict(saved["model"])
-    optimizer = torch.optim.Adam(resumed.parameters(), lr=0.01, fused=True)
-    optimizer.load_state_dict(saved["optimizer"])
-    source = generator()
-    source.set_state(saved["noise"])
-    fit_stacked(resumed, x, y, epochs=4, generator=source, optimizer=optimizer, first_epoch=2, **settings)
-    for a, b in zip(whole.parameters(), resumed.parameters(), strict=True):
+    with pytest.raises(dies.Killed):
+        train(dies(tmp_path / "run.pt", 2))
+    assert Checkpoint(tmp_path / "run.pt").load()["epoch"] == 1
+    for a, b in zip(train(), train(Checkpoint(tmp_path / "run.pt")), strict=True):
         assert torch.equal(a, b)
+    with pytest.raises(ValueError, match="no generator"):
+        fit_stacked(stack_of(), x, y, checkpoint=Checkpoint(tmp_path / "run.pt"), **settings)
+
+
+def test_the_learning_rate_follows_the_schedule():
+    x, y = data()
+    rates = []
+    fit_stacked(stack_of(), x, y, epochs=3, batch_size=50, learning_rate=0.1, schedule=lambda epoch: 1 / (1 + epoch),
+                after_epoch=lambda model, epoch, optimizer: rates.append(optimizer.param_groups[0]["lr"]))  # fmt: skip
+    assert rates == pytest.approx([0.1, 0.05, 0.1 / 3])
 
 
 def test_kl_scale_zero_leaves_the_prior_out():

@@ -26,10 +26,11 @@ def test_spike_slab_divergence_by_replicate_and_sparsity():
     assert torch.equal(posterior.active(), phi > 0.5)
 
 
-def test_kl_weight_of_a_draw_is_the_gradient_of_the_divergence():
+def test_the_token_of_a_draw_is_the_gradient_of_the_divergence():
     layout = Layout((6, 3, 1), 2)
     posterior = StackedSpikeSlab(layout, layout.kaiming_uniform(generator(), torch.float64), [1e-8, 0.3], 1.3)
-    fused = torch.autograd.grad(posterior.draw(generator(2), 0.1).sin().sum(), list(posterior.parameters()))
+    loss = posterior.draw(generator(2)).sin().sum() + posterior.kl_gradient(0.1)
+    fused = torch.autograd.grad(loss, list(posterior.parameters()))
     loss = posterior.draw(generator(2)).sin().sum() + 0.1 * posterior.kl_divergence().sum()
     for ours, theirs in zip(fused, torch.autograd.grad(loss, list(posterior.parameters())), strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-9, atol=1e-12)

@@ -40,7 +40,8 @@ def test_gradients_equal_those_of_separate_networks_given_the_same_noise(kind, x
     else:
         stack = StackedMLP(StackedSpikeSlab(layout, weight, [1e-6, 0.1, 0.5], 1.3, 0.1, 0.6), "tanh")
     y = torch.randn(3, 7, 2, generator=generator(2), dtype=torch.float64)
-    (0.5 * (stack(x, generator(9), 1 / n) - y).square().sum() / 7).backward()
+    nll = 0.5 * (stack(x, generator(9)) - y).square().sum() / 7
+    (nll + stack.posterior.kl_gradient(1 / n)).backward()
     noise = torch.empty_like(weight).normal_(generator=(source := generator(9)))
     uniform = torch.empty_like(weight).uniform_(generator=source)
     for r in range(3):
@@ -49,7 +50,7 @@ def test_gradients_equal_those_of_separate_networks_given_the_same_noise(kind, x
         h, divergence = x, bnn.kl_divergence(network) / n
         for index, layer in enumerate((network[0], network[2])):
             drawn = []
-            parts = layer._pairs() if kind == "gaussian" else layer._triples()
+            parts = layer._groups()
             for part, (parameters, z, u) in enumerate(zip(parts, normals[index], uniforms[index], strict=True)):
                 z, u = (t[r] if part == 0 else t[r, :, 0] for t in (z, u))
                 if kind == "gaussian":

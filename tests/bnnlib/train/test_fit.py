@@ -1,7 +1,10 @@
 """The training loop: what it minimizes, that it resumes bit for bit, and that nothing is lost when it stops."""
 
+import math
 import os
+import pickle
 import signal
+from contextlib import contextmanager
 
 import pytest
 import torch
@@ -9,10 +12,17 @@ import torch.nn.functional as F
 from torch import nn
 
 from bnnlib.models import mlp
-from bnnlib.nn import GaussianLinear, SpikeSlabLinear, kl_divergence, minibatch_weights
+from bnnlib.nn import (
+    GaussianLinear,
+    SpikeSlabLinear,
+    StructuredBayesianPruning,
+    kl_divergence,
+    minibatch_weights,
+    structured_pruning,
+)
 from bnnlib.pruning import AGPPruner
+from bnnlib.train import Callback, DivergedError, cosine, fit
 from bnnlib.train.checkpoint import Checkpoint
-from bnnlib.train.fit import Callback, TrainingError, cosine, fit
 
 ROWS = 50  # not a multiple of the batch, so that every epoch ends with a smaller one
 
@@ -140,12 +150,15 @@ def test_a_loss_that_is_not_finite_names_the_place_and_keeps_the_weights(bad, tm
     x[-1] = bad
     model = network("gaussian")
     checkpoint = Checkpoint(tmp_path / "run.pt")
-    with pytest.raises(TrainingError, match=r"loss is (nan|inf) in epoch 0, step \d, at learning rate 0.01.*Lower the"):
+    words = r"loss is (nan|inf) in epoch 0, step \d, at learning rate 0.01.*Lower the"
+    with pytest.raises(DivergedError, match=words) as caught:
         optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
         generator = torch.Generator().manual_seed(0)
         fit(model, (x, y), epochs=2, batch_size=16, optimizer=optimizer, generator=generator, checkpoint=checkpoint)
     assert all(torch.isfinite(parameter).all() for parameter in model.parameters())
     assert checkpoint.load() is None
+    error = pickle.loads(pickle.dumps(caught.value))  # as it comes from a worker process
+    assert f"loss is {error.value} in {error.where}, " in str(error) and not math.isfinite(error.value)
 
 
 def test_the_objective_is_mean_loss_plus_kl_over_n():
@@ -316,3 +329,36 @@ def test_channels_last_changes_the_memory_and_not_the_network():
 
     for one, other in zip(trained(False), trained(True), strict=True):
         torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-6)
+
+
+class Together(GaussianLinear):
+    """A layer whose class wants to know of every forward pass of training."""
+
+    entered: list[str]
+
+    @staticmethod
+    @contextmanager
+    def training_pass(model: nn.Module):
+        model[0].entered.append("in")
+        yield
+        model[0].entered.append("out")
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.entered.append("pass")
+        return super().forward(x)
+
+
+def test_a_forward_pass_runs_once_in_the_context_of_each_kind_of_layer():
+    model = nn.Sequential(Together(6, 4), Together(4, 3))
+    model[0].entered = model[1].entered = entered = []
+    fit(model, data(), epochs=1, batch_size=25)
+    assert entered == ["in", "pass", "pass", "out"] * 2
+
+
+def test_noise_on_units_is_drawn_for_all_layers_at_once(monkeypatch):
+    model = nn.Sequential(nn.Linear(6, 8), StructuredBayesianPruning(8), nn.Linear(8, 3), StructuredBayesianPruning(3))
+    drawn = []
+    draw = structured_pruning._draw_noise
+    monkeypatch.setattr(structured_pruning, "_draw_noise", lambda layers: drawn.append(len(layers)) or draw(layers))
+    fit(model, data(), epochs=1, batch_size=25)
+    assert drawn == [2, 2]  # layers a draw, one draw a step

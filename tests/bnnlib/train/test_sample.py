@@ -161,24 +161,52 @@ def test_a_step_is_gradient_then_prior_then_callbacks():
     torch.testing.assert_close(priors[0].sigma, priors[1].sigma, rtol=1e-9, atol=1e-12)
 
 
-def test_regression_gives_the_prior_the_residuals_of_all_data():
+class Spy(SpikeSlabGaussianLaplacePrior):
+    """Keeps what it is told of the residuals."""
+
+    def update(self, squared_error=None):
+        vars(self).setdefault("seen", []).append(squared_error)
+        super().update(squared_error)
+
+
+def regression(**settings) -> tuple[nn.Module, Spy, dict]:
+    """A network with batch norm, its prior, and the arguments of one step of a chain on all rows."""
     x = data()[0]
-    y = x[:, :1] * 2.0
-    model = mlp((6, 8, 1), generator=torch.Generator().manual_seed(1))
-    seen = []
+    generator = torch.Generator().manual_seed(1)
+    model = nn.Sequential(nn.BatchNorm1d(6), *mlp((6, 8, 1), generator=generator))
+    prior = Spy(model, sparse=["1.weight"], spike_scale=0.5, slab_variance=1.0, step_size=0.1, **settings)
+    sampler = SGLD(model.parameters(), 1e-4, generator=torch.Generator().manual_seed(2))
+    options = {"sampler": sampler, "epochs": 1, "batch_size": ROWS, "loss": F.mse_loss}
+    return model, prior, options | {"data": (x, x[:, :1] * 2.0), "generator": torch.Generator().manual_seed(3)}
 
-    class Spy(SpikeSlabGaussianLaplacePrior):
-        def update(self, squared_error=None):
-            seen.append(float(squared_error))
-            super().update(squared_error)
 
-    prior = Spy(model, sparse=["*.weight"], spike_scale=0.5, slab_variance=1.0, step_size=0.1, likelihood="regression",
-                num_data=ROWS)  # fmt: skip
+def test_regression_gives_the_prior_the_residuals_at_the_weights_just_sampled():
+    """Algorithm 1 moves sigma towards its optimum for the new weights, as rho, kappa and delta."""
+    model, prior, options = regression(likelihood="regression", num_data=ROWS)
+    x, y = options["data"]
     with torch.no_grad():
         before = F.mse_loss(model(x), y, reduction="sum")
-    sampler = SGLD(model.parameters(), 1e-6)
-    sample(model, (x, y), sampler=sampler, prior=prior, epochs=1, batch_size=ROWS, loss=F.mse_loss)
-    assert seen == pytest.approx([float(before)], rel=1e-5)  # float32 sums in another order
+        after_one_pass = [buffer.clone() for buffer in model.buffers()]
+        model[0].reset_running_stats()
+    sample(model, prior=prior, **options)
+    # the second forward pass is not one of training
+    for ours, once in zip(model.buffers(), after_one_pass, strict=True):
+        torch.testing.assert_close(ours, once, rtol=1e-5, atol=1e-7)  # float32 sums in another order
+    with torch.no_grad():
+        after = F.mse_loss(model.train()(x), y, reduction="sum")
+    assert [float(value) for value in prior.seen] == pytest.approx([float(after)], rel=1e-5)  # likewise
+    assert abs(after - before) > 1e-3 * before  # the step is large enough to tell
+
+
+@pytest.mark.parametrize(
+    "settings", [{}, {"likelihood": "regression", "num_data": ROWS, "update": ("rho", "kappa", "inclusion")}]
+)
+def test_nothing_is_computed_twice_where_no_residuals_are_needed(settings):
+    model, prior, options = regression(**settings)
+    passes = []
+    model.register_forward_hook(lambda *_: passes.append(1))
+    sample(model, prior=prior, **options)
+    assert len(passes) == 1 and prior.seen == [None]
 
 
 def test_the_history_has_step_size_and_temperature():
@@ -191,8 +219,10 @@ def test_the_history_has_step_size_and_temperature():
 @pytest.mark.parametrize("lr", [1e6, 1e30])
 def test_a_diverging_chain_names_the_step_size(lr):
     model = network()
-    with pytest.raises(DivergedError, match=r"diverged at step size lr = 1e\+\d+, temperature 1.*Lower lr"):
+    words = r"diverged at step size lr = 1e\+\d+, temperature 1: the loss is (nan|inf) in epoch \d+, step \d\. Lower lr"
+    with pytest.raises(DivergedError, match=words) as caught:
         sample(model, data(), sampler=SGLD(model.parameters(), lr), epochs=200, batch_size=16)
+    assert f"{caught.value.value} in {caught.value.where}. Lower" in str(caught.value)
 
 
 def test_bfloat16_and_channels_last_reach_the_model():

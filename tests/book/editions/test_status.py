@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections import Counter
 
 import pytest
 
+from book import lab
 from book.editions import status
 from book.editions.project import BookError, Project
 
@@ -16,7 +18,7 @@ RUN = {"bnn_book": {"key": "k", "profile": "smoke", "seconds": 90.0}}
 
 @pytest.fixture
 def chapter(make_notebook):
-    made = make_notebook(("text-all", PROSE), ("a", "store.table('svbnn-lambda')\ndatasets.load('boston', split=0)"))
+    made = make_notebook(("text-all", PROSE), ("a", "lab.table('svbnn-lambda')\ndatasets.load('boston', split=0)"))
     return {**made, "metadata": RUN}
 
 
@@ -34,7 +36,7 @@ def test_results_and_data_are_found_by_their_whole_names(tmp_path, chapter):
     }
     assert status.results_shown(chapter, results) == ["svbnn-lambda"]
     assert status.data_used(tmp_path, chapter, results) == ["boston", "mnist"]
-    chapter["cells"][1]["source"] = "for name in ['lambda', 'gamma']:\n    store.table(f'svbnn-{name}')"
+    chapter["cells"][1]["source"] = "for name in ['lambda', 'gamma']:\n    lab.table(f'svbnn-{name}')"
     assert status.results_shown(chapter, results) == ["svbnn-lambda"]
     assert status.data_used(tmp_path, chapter, results) == ["mnist"]
 
@@ -42,8 +44,12 @@ def test_results_and_data_are_found_by_their_whole_names(tmp_path, chapter):
 def test_verdicts_come_from_the_library_of_the_tree(root):
     # Published values exist for this experiment, so each of them must end in some verdict, also before any run.
     found = status.verdicts(root, ["svbnn-simulation-2"])["svbnn-simulation-2"]
-    assert set(found) <= set(status.VERDICTS)
-    assert sum(found.values()) > 0
+    assert set(status.WORDS) <= set(found["counts"])
+    assert sum(found["counts"][word] for word in status.WORDS) == found["counts"]["cells"] == len(found["cells"]) == 28
+
+
+def test_the_words_are_those_of_the_library():
+    assert status.WORDS == lab.verdicts.WORDS
 
 
 def test_a_library_that_cannot_compare_stops_the_build_with_its_error(tmp_path):
@@ -59,7 +65,7 @@ def test_the_page_tells_what_was_run(scratch, root, chapter):
     shutil.copytree(root / "bnnlib", scratch.root / "bnnlib", dirs_exist_ok=True)
     project = Project(scratch.root)
     project.build.mkdir()
-    page = status.status_page(project, {"chapters/x.ipynb": chapter}, "smoke")
+    page = status.written_pages(project, {"chapters/x.ipynb": chapter}, "smoke")["book/status.md"]
     assert "| [Sparse things](../chapters/x.ipynb) | smoke | 1.5 | 2 of 3 | none stored | boston |" in page
     assert "without a test of their own: `x-three`." in page
     assert "No results are committed yet." in page
@@ -68,11 +74,68 @@ def test_the_page_tells_what_was_run(scratch, root, chapter):
 
 def test_an_unchanged_page_is_not_made_again(scratch, chapter, monkeypatch):
     project = Project(scratch.root)
-    (project.staging / "book").mkdir(parents=True)
-    made = status.status_page(project, {"chapters/x.ipynb": chapter}, "smoke")
-    (project.staging / "book" / "status.md").write_text(made)
+    project.build.mkdir()
+    scratch.write("book/verdicts.md", "# Words\n\n% example: agrees\n")
+    made = status.written_pages(project, {"chapters/x.ipynb": chapter}, "smoke")
+    assert set(made) == {"book/status.md", "book/verdicts.md"}
+    for name, text in made.items():
+        (project.staging / name).parent.mkdir(parents=True, exist_ok=True)
+        (project.staging / name).write_text(text)
     monkeypatch.setattr(status, "page", lambda *_: "made again")
-    assert status.status_page(project, {"chapters/x.ipynb": chapter}, "smoke") == made
-    assert status.status_page(project, {"chapters/x.ipynb": chapter}, "book") == "made again"
+
+    def status_now(profile):
+        return status.written_pages(project, {"chapters/x.ipynb": chapter}, profile)["book/status.md"]
+
+    assert status_now("smoke") == made["book/status.md"]
+    assert status_now("book") == "made again"
     scratch.write("tests/equations/test_x.py", "# equation: x-one\ndef test_x(): ...\n")
-    assert status.status_page(project, {"chapters/x.ipynb": chapter}, "smoke") == "made again"
+    assert status_now("smoke") == "made again"
+    scratch.write("book/verdicts.md", "# Other words\n")
+    assert status.written_pages(project, {}, "smoke")["book/verdicts.md"] == "# Other words\n"
+
+
+def test_every_category_is_named_for_each_experiment_and_in_all():
+    counts = dict.fromkeys(status.WORDS, 0) | {"budget known": 2, "budget comparable": 1}
+    compared = {
+        "a": {"counts": counts | {"agrees": 3, "not run": 1, "cells": 4}, "cells": []},
+        "b": {"counts": counts | {"worse": 5, "cells": 5, "budget known": 0, "budget comparable": 0}, "cells": []},
+    }
+    results = {name: {"profile": "book", "minutes": 2.0} for name in compared}
+    text = "\n".join(status._results(results, {name: Counter(one["counts"]) for name, one in compared.items()}))
+    head, _, *lines = [line for line in text.splitlines() if line.startswith("|")]
+    names = [cell.strip() for cell in head.strip("|").split("|")]
+    assert names == ["Experiment", "Profile", "Minutes", *map(str.capitalize, status.WORDS), "Cells", "Budget"]
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+    by_name = {row[0]: dict(zip(names, row, strict=True)) for row in rows}
+    assert (by_name["`a`"]["Agrees"], by_name["`a`"]["Not run"], by_name["`a`"]["Budget"]) == ("3", "1", "1 of 2")
+    assert (by_name["`b`"]["Worse"], by_name["`b`"]["Budget"]) == ("5", "–")
+    assert (by_name["all"]["Agrees"], by_name["all"]["Worse"], by_name["all"]["Cells"]) == ("3", "5", "9")
+    assert "Of 9 published cells 8 were run; of 2 of these" in text and "and 1 had at least half of it" in text
+
+
+def test_a_chapter_shows_what_agrees_of_what_is_decided(scratch, chapter):
+    results = {"svbnn-lambda": {"profile": "book"}}
+    said = {"agrees": 3, "better": 1, "worse": 2, "undecided": 7, "cells": 13}
+    compared = {"svbnn-lambda": {"counts": said, "cells": []}}
+    text = status.page(Project(scratch.root), {"chapters/x.ipynb": chapter}, "smoke", results, compared)
+    assert "| 4 of 6; 13 |" in text
+
+
+def test_examples_are_cells_of_the_results():
+    cell = {"paper": "002", "cell": "Table 2: VD, FNR", "setting": "U", "method": "VD", "printed": "0.67 ± 3.65"}
+    cell |= {"mean": 1.333, "se": 0.93, "n": 30, "difference": 0.663, "error": 1.14, "margin": 0.005}
+    cell |= {"verdict": "agrees", "published_budget": None}
+    fewer = cell | {"n": 3, "cell": "fewer"}
+    other = cell | {"verdict": "not comparable: budget 8 of 500 epochs", "se": None, "error": None, "n": 1}
+    text = status.examples(
+        "a\n\n% example: agrees\n\n% example: not comparable\n\n% example: worse\n", [fewer, cell, other]
+    )
+    assert "Table 2: VD, FNR (U, VD): published 0.67 ± 3.65, ours 1.333 ± 0.93 (n = 30)" in text and "fewer" not in text
+    assert "d = +0.663, s = 1.1, m = 0.005; **agrees**." in text
+    assert "d = +0.663, m = 0.005; **not comparable: budget 8 of 500 epochs**." in text
+    assert text.endswith("No published cell has this verdict in the stored results.\n")
+
+
+def test_the_page_of_verdicts_asks_for_an_example_of_every_word(root):
+    asked = status.EXAMPLE.findall((root / "book" / "verdicts.md").read_text(encoding="utf-8"))
+    assert sorted(asked) == sorted(status.WORDS)

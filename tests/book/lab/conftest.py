@@ -44,6 +44,13 @@ class Tiny:
         """The rows as they stand in the file: equal text is equal bits."""
         return self.result_text(name, profile).split('"rows": ')[1]
 
+    def forget(self, name: str, results: bool = True) -> None:
+        """Empty the cache of an experiment, as in a fresh clone, and by default remove its results too."""
+        folders = ["cache/runs", "results"] if results else ["cache/runs"]
+        for folder in folders:
+            for path in (self.home / folder).glob(f"{name}/*" if folder == "cache/runs" else f"{name}.*"):
+                path.unlink()
+
     def start(self, *arguments: str) -> subprocess.Popen:
         """The command line in a process (and a process group) of its own."""
         command = [sys.executable, str(_HERE / "tiny_experiments.py"), *arguments]

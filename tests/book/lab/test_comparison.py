@@ -1,10 +1,9 @@
-"""The comparison table: which rows it has, what it says, and how it is shown."""
+"""The comparison table: which rows it has and what they say."""
 
 from __future__ import annotations
 
 import math
-import re
-from html.parser import HTMLParser
+from dataclasses import replace
 
 import pytest
 
@@ -59,12 +58,17 @@ def test_means_errors_and_verdicts(home):
     row = _find(lab.compare(NAME), "SVBNN", "rmse_test")
     assert row["mean"] == pytest.approx(1.22)
     assert row["sd"] == pytest.approx(0.02) and row["se"] == pytest.approx(0.02 / math.sqrt(3))
-    assert (row["n"], row["profile"], row["verdict"]) == (3, "book", "reproduced")
+    assert (row["n"], row["profile"], row["verdict"]) == (3, "book", "agrees")
     assert (row["published"], row["published_sd"], row["printed"]) == (1.21, 0.05, "1.21 ± 0.05")
     assert row["note"] == "3 of the paper's 30 replicates"
-    assert row["cell"] == "Table 2: SVBNN, Test RMSE"
+    assert (row["paper"], row["cell"]) == ("002", "Table 2: SVBNN, Test RMSE")
+    theirs = math.hypot(0.05 / math.sqrt(30), 1.21 / math.sqrt(20_000))  # replicates, and the test set
+    assert row["difference"] == pytest.approx(0.01) and row["margin"] == pytest.approx(0.005)
+    assert row["error"] == pytest.approx(math.hypot(row["se"], theirs))
+    assert (row["budget"], row["published_budget"], row["data"], row["state"]) == (None, 7000.0, "simulated", "")
     other = _find(lab.compare(NAME), "VD", "rmse_test")
     assert other["verdict"] == "not run: the book profile leaves this cell out"
+    assert (other["difference"], other["error"], other["margin"], other["data"]) == (None, None, None, "")
     assert _find(lab.compare(NAME), "SVBNN", "fnr")["verdict"].endswith("profile does not compute this measure")
 
 
@@ -77,23 +81,35 @@ def test_a_cell_that_is_still_to_come_is_not_finished(home):
 def test_one_replicate_has_no_spread(home):
     _save([("U(-1,1)", "SVBNN", 0, "rmse_test", 1.21)])
     row = _find(lab.compare(NAME), "SVBNN", "rmse_test")
-    assert (row["se"], row["sd"], row["n"], row["verdict"]) == (None, None, 1, "reproduced")
+    assert (row["se"], row["sd"], row["n"], row["verdict"]) == (None, None, 1, "undecided: one run")
 
 
-def test_failed_replicates_are_counted_and_a_failed_method_is_not_run(home):
+def test_failed_replicates_are_counted_once_whatever_number_of_measures_failed(home):
+    """Every measure of a replicate that diverged leaves a row; 9 of 20 failed, not 18 of 29."""
+    rows = [("U(-1,1)", "SVBNN", r, "rmse_test", 1.2 + 0.001 * r) for r in range(11)]
+    for replicate in range(11, 20):
+        rows += [("U(-1,1)", "SVBNN", replicate, "error", math.nan, f"{name} is NaN") for name in ("rmse_test", "kl")]
+    _save(rows)
+    row = _find(lab.compare(NAME), "SVBNN", "rmse_test")
+    assert row["verdict"] == "diverged: 9 of 20 replicates failed" and row["n"] == 11
+    assert "9 of 20 replicates failed (rmse_test is NaN)" in row["note"]
+
+
+def test_a_replicate_counts_for_the_measures_that_it_has(home):
+    rows = [("U(-1,1)", "SVBNN", r, "rmse_test", 1.2) for r in range(3)]
+    _save([*rows, ("U(-1,1)", "SVBNN", 2, "error", math.nan, "kl is NaN")])
+    row = _find(lab.compare(NAME), "SVBNN", "rmse_test")
+    assert (row["n"], row["verdict"]) == (3, "agrees") and "failed" not in row["note"]
+
+
+def test_a_method_that_always_failed_diverged(home):
     bad = ("error", float("nan"), "the loss is NaN")
-    _save(
-        [
-            ("U(-1,1)", "SVBNN", 0, "rmse_test", 1.2),
-            ("U(-1,1)", "SVBNN", 1, *bad),
-            ("U(-1,1)", "VD", 0, *bad),
-            ("elsewhere", "VD", 0, *bad),
-        ]
-    )
+    _save([("U(-1,1)", "VD", 0, *bad), ("U(-1,1)", "VD", 1, *bad), ("elsewhere", "VD", 0, *bad)])
     rows = lab.compare(NAME)
-    assert "1 of 2 replicates failed (the loss is NaN)" in _find(rows, "SVBNN", "rmse_test")["note"]
-    assert _find(rows, "VD", "rmse_test")["verdict"] == "not run: failed (the loss is NaN)"
-    assert _find(rows, "VD", "error", "elsewhere")["verdict"] == "not run: failed (the loss is NaN)"
+    row = _find(rows, "VD", "rmse_test")
+    assert (row["verdict"], row["mean"]) == ("diverged: 2 of 2 replicates failed", None)
+    assert "2 of 2 replicates failed (the loss is NaN)" in row["note"]
+    assert _find(rows, "VD", "error", "elsewhere")["verdict"] == "diverged: 1 of 1 replicates failed"
 
 
 def test_the_smoke_profile_is_shown_but_never_judged(home):
@@ -107,8 +123,8 @@ def test_settings_of_the_text_are_laid_beside_the_same_table_with_a_note(home):
     _save([("N(0,1)", "SVBNN", 0, "rmse_test", 6.0), ("N(0,1)", "SVBNN", 0, "coverage_predictive", 95.0)])
     rows = lab.compare(NAME)
     row = _find(rows, "SVBNN", "rmse_test", "N(0,1)")
-    assert row["published"] == 1.21 and row["verdict"] == "not reproduced"
-    assert "its published code drew U(-1,1)" in row["note"]
+    assert row["published"] == 1.21 and row["verdict"].startswith("not comparable: other inputs")
+    assert "its published code drew U(-1,1)" in row["verdict"]
     assert not [row for row in rows if row["setting"] == "N(0,1)" and row["method"] == "VD"]
     extra = _find(rows, "SVBNN", "coverage_predictive", "N(0,1)")
     assert (extra["published"], extra["verdict"]) == (None, "not published")
@@ -128,59 +144,71 @@ def test_unknown_names_are_refused(home):
         lab.table(NAME, methods=["SVB"])
 
 
-class _Tags(HTMLParser):
-    def __init__(self, text):
-        super().__init__()
-        self.open, self.seen, self.text = [], [], []
-        self.feed(text)
-        assert not self.open, f"not closed: {self.open}"
-
-    def handle_starttag(self, tag, attributes):
-        self.seen.append((tag, dict(attributes)))
-        if tag != "br":
-            self.open.append(tag)
-
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag
-
-    def handle_data(self, data):
-        self.text.append(data)
-
-    def all(self, tag):
-        return [attributes for name, attributes in self.seen if name == tag]
+def _declare(monkeypatch, **changes):
+    """Change what the experiment declares."""
+    experiment = replace(lab.get(NAME), **changes)
+    monkeypatch.setattr(catalog, "table", lambda: {NAME: (__name__, experiment)})
 
 
-def test_the_html_can_be_read_aloud_on_a_phone_and_in_the_dark(home):
-    _save([("U(-1,1)", "SVBNN", i, "rmse_test", value) for i, value in enumerate((1.20, 1.22))])
-    shown = lab.table(NAME, methods=["SVBNN"], caption='A "quoted" <caption>')
-    page = _Tags(shown._repr_html_())
-    (region,) = page.all("div")
-    assert region["role"] == "region" and region["tabindex"] == "0" and region["aria-label"] == shown.caption
-    assert "overflow-x: auto" in region["style"]
-    assert len(page.all("caption")) == 1
-    scopes = [attributes["scope"] for attributes in page.all("th")]
-    assert scopes.count("col") == 7 and scopes.count("row") == len(shown.rows) == 5
-    assert all(attributes == {"aria-hidden": "true"} for attributes in page.all("span"))
-    text = "".join(page.text)
-    assert "✓ reproduced" in text and "– not run: the book profile does not compute this measure" in text
-    assert "1.21 ± 0.05" in text and "1.210 ± 0.010" not in text and "1.21 ± 0.01" in text
-    # no color of our own: both themes keep their contrast
-    styles = " ".join(attributes.get("style", "") for _, attributes in page.seen)
-    styles += shown._repr_html_().split("<style>")[1].split("</style>")[0]
-    assert not re.search(r"color\s*:|background|#[0-9a-f]{3}|rgb", styles)
+@pytest.mark.parametrize(
+    ("ours", "expected"), [(3499, "not comparable: budget 3,499 of 7,000 epochs"), (3500, "agrees"), (9000, "agrees")]
+)
+def test_the_budget_of_the_cell_decides_whether_the_numbers_can_be_compared(home, monkeypatch, ours, expected):
+    _declare(monkeypatch, budget=lambda cell: (ours, "epochs"))
+    _save([("U(-1,1)", "SVBNN", r, "rmse_test", 1.21) for r in range(3)])
+    row = _find(lab.compare(NAME), "SVBNN", "rmse_test")
+    assert (row["verdict"], row["budget"], row["budget_unit"]) == (expected, ours, "epochs")
 
 
-def test_text_in_cells_is_escaped(home):
-    _save([("U(-1,1)", "SVBNN", 0, "rmse_test", 1.2), ("U(-1,1)", "SVBNN", 1, "error", math.nan, "<b>|x|</b>")])
-    shown = lab.table(NAME, methods=["SVBNN"], measures=["rmse_test"])
-    assert "&lt;b&gt;" in shown._repr_html_() and "<b>" not in shown._repr_html_()
+def test_the_budget_is_that_of_the_cell_behind_the_row(home, monkeypatch):
+    """A cell may hold several settings, or be the source of several methods."""
+    budgets = {("U(-1,1)", "SVBNN"): 7, ("U", "SVBNN"): 8, ("U(-1,1)", "VD"): 9}
+    cells = [Cell(setting, method, (0,), {"epochs": epochs}) for (setting, method), epochs in budgets.items()]
+    _declare(
+        monkeypatch,
+        profiles={"book": lambda: cells},
+        budget=lambda cell: (cell.params["epochs"], "epochs"),
+        sources={"AGP": "VD"},
+    )
+    rows = [("U(-1,1)", "SVBNN"), ("U(-2,2)", "SVBNN"), ("U(-1,1)", "AGP"), ("N(0,1)", "LOT")]
+    _save([(*where, 0, "rmse_test", 1.0) for where in rows])
+    found = lab.compare(NAME)
+    assert [_find(found, method, "rmse_test", setting)["budget"] for setting, method in rows] == [7, 8, 9, 7]
 
 
-def test_markdown_is_a_table_with_the_same_rows(home):
-    _save([("U(-1,1)", "SVBNN", 0, "rmse_test", 1.2)])
-    shown = lab.table(NAME, measures=["rmse_test"])
-    lines = shown._repr_markdown_().strip().splitlines()
-    assert lines[0].startswith("Simulation II; profile: book") and lines[1] == ""
-    assert len(lines) == 4 + len(shown.rows) == 10
-    assert len({line.count("|") for line in lines[2:]}) == 1
-    assert "| ✓ reproduced" in lines[4]
+def test_a_renamed_method_is_shown_under_its_name_and_leaves_the_published_cells_without_a_run(home, monkeypatch):
+    _declare(monkeypatch, renamed={"book": {"SVBNN": "SVBNN'"}})
+    _save([("U(-1,1)", "SVBNN", r, "rmse_test", 1.21) for r in range(3)])
+    rows = lab.compare(NAME)
+    assert _find(rows, "SVBNN", "rmse_test")["verdict"] == "not run: the book profile trains SVBNN' in its place"
+    ours = _find(rows, "SVBNN'", "rmse_test")
+    assert (ours["mean"], ours["published"], ours["verdict"]) == (1.21, None, "not published")
+    _save([("U(-1,1)", "SVBNN", r, "rmse_test", 1.21) for r in range(3)], "paper")
+    assert _find(lab.compare(NAME, "paper"), "SVBNN", "rmse_test")["verdict"] == "agrees"
+
+
+@pytest.mark.parametrize(("rmse", "expected"), [(1.21, "better"), (1.5, "differs: the test RMSE is worse")])
+def test_a_sparser_network_is_better_only_where_it_errs_no_more(home, rmse, expected):
+    rows = [("U(-1,1)", "SVBNN", r, "rmse_test", rmse) for r in range(3)]
+    _save(rows + [("U(-1,1)", "SVBNN", r, "sparsity", 1.0) for r in range(3)])
+    assert _find(lab.compare(NAME), "SVBNN", "sparsity")["verdict"] == expected
+
+
+def test_the_data_set_is_named_as_the_copy_that_was_used(home, monkeypatch):
+    cells = [Cell("U(-1,1)", "SVBNN", (0,), {"network": {"data": "cifar10"}})]
+    _declare(monkeypatch, profiles={"book": lambda: cells})
+    row = {"setting": "U(-1,1)", "method": "SVBNN", "replicate": 0, "metric": "rmse_test", "value": 1.2}
+    for fingerprint, title in (
+        ("192923e96cc7388a1f13f5909dac540ed338664efd103a03d480e084fc5b15eb", "CIFAR-10, 1.9 % lossy"),
+        ("the published one", "CIFAR-10"),
+    ):
+        about = {"cells": {"total": 1, "done": 1, "failed": 0}, "data": {"cifar10": fingerprint}}
+        lab.save_result({"experiment": NAME, "profile": "book", "provenance": about, "rows": [row]})
+        assert _find(lab.compare(NAME), "SVBNN", "rmse_test")["data"] == title
+
+
+def test_what_is_said_of_the_validity_comes_from_outside(home):
+    _save([("U(-1,1)", "SVBNN", 0, "rmse_test", 1.21)])
+    rows = lab.compare(NAME, state=lambda row: f"{row['method']} verified" if row["n"] else "")
+    assert _find(rows, "SVBNN", "rmse_test")["state"] == "SVBNN verified"
+    assert _find(rows, "VD", "rmse_test")["state"] == ""

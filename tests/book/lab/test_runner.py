@@ -10,15 +10,17 @@ import resource
 import socket
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 import torch
 
 from bnnlib._files import StoreError
 from book import lab
-from book.lab import ExperimentError, load_arrays, load_result, runner
-from book.lab.cells import Cell
-from book.lab.worker import Task, cell_key
+from book.lab import ExperimentError, catalog, keys, load_arrays, load_result, runner
+from book.lab import store as files
+from book.lab.cells import Cell, Need
+from book.lab.worker import Task
 
 
 def test_a_second_run_computes_nothing_and_leaves_the_file(tiny, capsys):
@@ -28,7 +30,7 @@ def test_a_second_run_computes_nothing_and_leaves_the_file(tiny, capsys):
     lab.run("tiny-good")
     assert path.stat().st_mtime_ns == before
     assert tiny.started() == {"a": 1, "b": 1, "c": 1, "d": 1}
-    assert "4 of 4 chosen ones in the cache" in capsys.readouterr().err
+    assert "4 of 4 chosen ones are known" in capsys.readouterr().err
 
 
 def test_runs_with_only_merge_into_one_result_and_count_all_minutes(tiny):
@@ -60,8 +62,7 @@ def test_cells_that_another_run_finishes_meanwhile_are_merged_too(tiny, monkeypa
 
 def test_rows_do_not_depend_on_what_ran_before(tiny):
     alone = lab.run("tiny-good", only="c")["rows"]
-    for path in tiny.home.glob("cache/runs/tiny-good/*"):
-        path.unlink()
+    tiny.forget("tiny-good")
     everything = lab.run("tiny-good")["rows"]
     assert [row for row in everything if row["setting"] == "c"] == alone
 
@@ -76,14 +77,52 @@ def test_the_caller_keeps_its_threads_and_its_random_numbers(tiny):
     assert torch.equal(torch.rand(3), expected)
 
 
-def test_an_unfinished_result_never_replaces_a_fuller_one(tiny, capsys):
-    lab.run("tiny-good")
-    before = tiny.result_text("tiny-good")
-    for path in tiny.home.glob("cache/runs/tiny-good/*"):  # as in a fresh clone: results are there, the cache is not
-        path.unlink()
+def test_a_fresh_clone_goes_on_from_the_committed_cells(tiny):
     lab.run("tiny-good", only="a")
-    assert tiny.result_text("tiny-good") == before
-    assert "the stored one stays until the new one is complete" in capsys.readouterr().err
+    lab.run("tiny-good", only="b")
+    tiny.forget("tiny-good", results=False)  # results are there, the cache is not
+    whole = lab.run("tiny-good")
+    assert tiny.started() == {"a": 1, "b": 1, "c": 1, "d": 1}
+    assert [row["setting"] for row in whole["rows"]] == list("aabbccdd")
+    assert [(about["cell"]["setting"], about["rows"]) for about in whole["cells"]] == [(one, 2) for one in "abcd"]
+
+
+def test_finished_cells_reach_the_result_one_by_one(tiny, monkeypatch):
+    seen = []
+    save = files.save_result
+    monkeypatch.setattr(
+        files, "save_result", lambda *all: seen.append(all[0]["provenance"]["cells"]["done"]) or save(*all)
+    )
+    lab.run("tiny-good")
+    assert seen == [1, 2, 3, 4]
+
+
+def test_a_raised_version_computes_again_and_the_old_rows_stay_until_then(tiny, monkeypatch):
+    lab.run("tiny-arrays")
+    old = tiny.rows_text("tiny-arrays")
+    experiment = lab.get("tiny-arrays")
+    again = replace(experiment, version=2)
+    monkeypatch.setattr(catalog, "_entry", lambda name: ("tiny_experiments", again))
+    result = lab.run("tiny-arrays", only="a SVBNN")
+    assert tiny.started() == {"a": 2, "b": 1}
+    assert [(one["cell"]["setting"], one["version"]) for one in result["cells"]] == [("a", 2), ("b", 1)]
+    assert tiny.rows_text("tiny-arrays") == old and set(load_arrays("tiny-arrays", "smoke")) == {
+        ("a", "SVBNN", 0, "curve"),
+        ("b", "SVBNN", 0, "curve"),
+    }
+    assert [one["version"] for one in lab.run("tiny-arrays")["cells"]] == [2, 2]
+
+
+def test_other_data_are_another_cell(tiny, monkeypatch):
+    from bnnlib import datasets
+
+    content = {"small-set": "the official one"}
+    monkeypatch.setattr(datasets, "available", lambda name: True)
+    monkeypatch.setattr(datasets, "fingerprint", content.__getitem__)
+    assert lab.run("tiny-data")["cells"][0]["data"] == content
+    content["small-set"] = "a lossy copy"
+    assert lab.run("tiny-data")["cells"][0]["data"] == content
+    assert tiny.started() == {"a": 2}
 
 
 def test_failures_stay_in_the_table_and_are_tried_again(tiny, monkeypatch):
@@ -119,7 +158,7 @@ def test_provenance_says_where_the_rows_come_from_and_names_nobody(tiny):
     assert about["machine"]["cores"] == os.cpu_count() and about["machine"]["cpu"]
     assert about["device"].startswith(("cpu", "NVIDIA"))
     assert about["minutes"] >= 0 and about["wall_minutes"] >= 0
-    assert set(about) >= {"commit", "dirty", "data", "code", "cells"}
+    assert set(about) >= {"commit", "dirty", "data", "cells"}
     text = tiny.result_text("tiny-good", "book")
     for private in (socket.gethostname(), str(tiny.home), os.path.expanduser("~") + "/", os.getcwd()):
         assert private not in text
@@ -172,17 +211,24 @@ def test_overlapping_cells_and_params_that_are_not_json_are_refused(tiny, monkey
         lab.run("tiny-good")
 
 
-def test_the_key_depends_on_settings_and_code():
+def test_the_key_depends_on_settings_version_needs_and_data_and_not_on_the_code(tiny):
+    experiment = lab.get("tiny-good")
     cell = Cell("a", "SVBNN", (0, 1), {"epochs": 3})
-    same = Cell("a", "SVBNN", (0, 1), {"epochs": 3})
     others = [
         Cell("b", "SVBNN", (0, 1), {"epochs": 3}),
         Cell("a", "VBNN", (0, 1), {"epochs": 3}),
         Cell("a", "SVBNN", (0, 2), {"epochs": 3}),
         Cell("a", "SVBNN", (0, 1), {"epochs": 4}),
+        Cell("a", "SVBNN", (0, 1), {"epochs": 3}, (Need("tiny-good", Cell("b", "SVBNN", (0,))),)),
+        Cell("a", "SVBNN", (0, 1), {"epochs": 3}, (Need("tiny-good", Cell("c", "SVBNN", (0,))),)),
     ]
-    assert cell_key(cell, "x") == cell_key(same, "x") != cell_key(cell, "y")
-    assert len({cell_key(one, "x") for one in [cell, *others]}) == 5
+    same = keys.identity(experiment, Cell("a", "SVBNN", (0, 1), {"epochs": 3}))
+    assert keys.identity(experiment, cell) == same == keys.identity(lab.get("tiny-failing"), cell)
+    assert keys.identity(replace(experiment, version={"SVBNN": 2}), cell) != same
+    assert keys.identity(replace(experiment, version={"other": 2}), cell) == same
+    assert len({same, *(keys.identity(experiment, one) for one in others)}) == 7
+    assert keys.cache_key(same, {"mnist": "x"}) != keys.cache_key(same, {"mnist": "y"})
+    assert keys.seed_of(cell) == keys.seed_of(others[-1])  # what it starts from is no part of its own randomness
 
 
 def test_several_gpus_are_dealt_out_in_turn(monkeypatch):
@@ -195,27 +241,23 @@ def test_several_gpus_are_dealt_out_in_turn(monkeypatch):
 
 
 def test_a_full_disk_keeps_finished_cells_and_the_earlier_result(tiny, monkeypatch):
-    lab.run("tiny-good")
-    before = tiny.result_text("tiny-good")
-    for path in tiny.home.glob("cache/runs/tiny-good/*"):
-        path.unlink()
     replaced = []
-    replace = os.replace
+    rename = os.replace
 
     def full_after_two(source, target):
-        if len(replaced) == 2:
+        if len(replaced) == 4:  # two cells, each once in the cache and once in the result
             raise OSError(errno.ENOSPC, "No space left on device")
         replaced.append(target)
-        replace(source, target)
+        rename(source, target)
 
     monkeypatch.setattr(os, "replace", full_after_two)
     with pytest.raises(StoreError, match=r"the disk is full\. What was stored before is untouched"):
         lab.run("tiny-good")
-    monkeypatch.setattr(os, "replace", replace)
-    assert tiny.result_text("tiny-good") == before
+    monkeypatch.setattr(os, "replace", rename)
+    assert [one["cell"]["setting"] for one in load_result("tiny-good", "smoke")["cells"]] == ["a", "b"]
     assert not list(tiny.home.glob("**/*.tmp"))
     lab.run("tiny-good")
-    assert tiny.started() == {"a": 2, "b": 2, "c": 3, "d": 2}  # a and b were kept, c could not be written
+    assert tiny.started() == {"a": 1, "b": 1, "c": 2, "d": 1}  # a and b were kept, c could not be written
 
 
 def test_a_file_size_limit_of_the_system_is_met_in_the_same_way(tiny):
@@ -236,14 +278,3 @@ def test_done_cells_counts_from_the_stored_result(tiny):
     assert runner.done_cells("tiny-good", "smoke") == (0, 0)
     lab.run("tiny-good", only="a")
     assert runner.done_cells("tiny-good", "smoke") == (1, 4)
-
-
-def test_half_written_files_of_killed_processes_are_tidied_when_they_are_old(tiny):
-    lab.run("tiny-good", only="a")
-    folder = tiny.home / "cache" / "runs" / "tiny-good"
-    old, new = folder / ".x.json.1.tmp", folder / ".y.json.2.tmp"
-    for path in (old, new):
-        path.write_text("half")
-    os.utime(old, (0, 0))
-    lab.run("tiny-good", only="a")
-    assert new.exists() and not old.exists()

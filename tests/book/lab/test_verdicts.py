@@ -1,25 +1,15 @@
-"""The verdict rule, branch by branch, and the published numbers."""
+"""The words of the comparison: the rule, branch by branch, and how published cells are counted."""
 
 from __future__ import annotations
 
-import math
-from itertools import product
-from statistics import stdev
-
 import pytest
 
-from book import lab
-from book.lab import paper_values, verdict
-from book.lab.verdicts import PaperValue, metrics
-from chapters.learned_priors.experiments import fgsm as aeb_fgsm
-from chapters.learned_priors.experiments import regression as aeb_regression
-
-EXPERIMENTS = ("svbnn-simulation-1a", "svbnn-simulation-1b", "svbnn-simulation-2", "svbnn-lambda", "svbnn-mnist")
-
-ADAPTIVE = ("aeb-regression", "aeb-uci", "aeb-mnist", "aeb-fmnist", "aeb-fgsm", "aeb-resnet20")
+from book.lab import counts, distinct, verdict
+from book.lab.published import PaperValue
+from book.lab.verdicts import WORDS, Verdict, beside_error, budget_obstacle, word_of
 
 
-def _value(**changes) -> PaperValue:
+def make_value(**changes) -> PaperValue:
     given = {
         "paper": "002",
         "table": "Table 2",
@@ -31,185 +21,207 @@ def _value(**changes) -> PaperValue:
         "unit": "",
         "direction": "lower",
         "nominal": None,
-        "mean": 1.21,
+        "mean": 1.20,
         "sd": 0.05,
+        "se": 0.01,
         "rounding": 0.005,
         "reading": 0.0,
-        "tolerance": None,
+        "tolerance": 0.0,
+        "interesting": 0.06,
         "replicates": 25,
-        "note": "",
-        "printed": "1.21 ± 0.05",
+        "printed": "1.20 ± 0.05",
     }
     return PaperValue(**(given | changes))
 
 
-# default tolerance of _value(): 0.005 + 2 sqrt(se^2 + (0.05 / 5)^2); with se = 0 it is 0.025
+def word(changes: dict, mean: float, se: float | None, n: int = 30, **more) -> str:
+    return verdict(make_value(**changes), mean, se, n, **more).word
+
+
+# make_value() with se = 0: agrees up to 0.005 + 2 * 0.01 = 0.025
 @pytest.mark.parametrize(
     ("changes", "mean", "se", "expected"),
     [
-        ({}, 1.235, None, "reproduced"),
-        ({}, 1.185, 0.0, "reproduced"),
-        ({}, 1.2351, None, "within noise"),
-        ({}, 1.2351, 0.01, "reproduced"),  # our own standard error widens the tolerance
-        ({}, 1.26, None, "within noise"),
-        ({}, 1.16, None, "within noise"),
-        ({}, 1.2601, None, "not reproduced"),
-        ({}, 1.1599, None, "better"),
-        ({"direction": "higher"}, 1.2601, None, "better"),
-        ({"direction": "higher"}, 1.1599, None, "not reproduced"),
-        ({"direction": "none"}, 1.1599, None, "not reproduced"),
-        ({"direction": "none"}, 1.2601, None, "not reproduced"),
-        ({"direction": "nominal", "nominal": 1.0}, 1.1, None, "better"),
-        ({"direction": "nominal", "nominal": 1.0}, 0.7, None, "not reproduced"),
-        ({"tolerance": 0.1}, 1.31, None, "reproduced"),  # a given tolerance replaces the default
-        ({"tolerance": 0.001}, 1.215, None, "within noise"),
-        ({"sd": None}, 1.215, None, "reproduced"),  # only the rounding is left
-        ({"sd": None}, 1.2151, None, "not reproduced"),  # without a spread nothing is within noise
-        ({"sd": None}, 1.2049, None, "better"),
-        ({"sd": None, "reading": 0.03}, 1.245, None, "reproduced"),
-        ({"sd": 0.0, "mean": 100.0, "rounding": 0.5, "direction": "none"}, 99.5, 0.0, "reproduced"),
-        ({"sd": 0.0, "mean": 100.0, "rounding": 0.5, "direction": "none"}, 99.4, 0.0, "not reproduced"),
+        ({}, 1.225, 0.0, "agrees"),
+        ({}, 1.175, 0.0, "agrees"),
+        ({}, 1.2251, 0.0, "worse"),
+        ({}, 1.1749, 0.0, "better"),
+        ({"direction": "higher"}, 1.2251, 0.0, "better"),
+        ({"direction": "higher"}, 1.1749, 0.0, "worse"),
+        ({"direction": "none"}, 1.2251, 0.0, "differs"),
+        ({"direction": "none"}, 1.1749, 0.0, "differs"),
+        ({"direction": "nominal", "nominal": 1.0}, 1.1, 0.0, "better"),
+        ({"direction": "nominal", "nominal": 1.0}, 0.75, 0.0, "worse"),
+        ({"direction": "nominal", "nominal": 1.0}, 1.3, 0.0, "worse"),
+        ({}, 1.2497, 0.0224, "agrees"),  # ours widens it: 2 sqrt(0.0224^2 + 0.01^2) = 0.0491
+        ({"se": 0.0}, 1.205, 0.0, "agrees"),  # the rounding alone
+        ({"se": 0.0}, 1.2051, 0.0, "worse"),
+        ({"se": 0.0, "reading": 0.03}, 1.235, 0.0, "agrees"),
+        ({"se": 0.0, "reading": 0.03}, 1.2351, 0.0, "worse"),
+        ({"tolerance": 0.1}, 1.325, 0.0, "agrees"),  # added to the rounding, not in place of the standard errors
+        ({"tolerance": 0.1}, 1.3251, 0.0, "worse"),
+        ({"sd": 5.0}, 1.2251, 0.0, "worse"),  # one more of their replicates could be there, but not their mean
     ],
 )
-def test_every_branch_of_the_rule(changes, mean, se, expected):
-    assert verdict(_value(**changes), mean, se) == expected
+def test_beyond_the_margin_and_two_standard_errors_a_direction_decides(changes, mean, se, expected):
+    found = verdict(make_value(**changes), mean, se, 30)
+    assert (found.word, found.reason, str(found)) == (expected, "", expected)
+    assert found.difference == pytest.approx(mean - 1.20)
 
 
-def test_every_published_number_is_complete_and_unique():
-    counts = {}
-    for name in EXPERIMENTS:
-        values, _ = paper_values(name)
-        keys = [(value.setting, value.method, value.metric) for value in values]
-        assert len(keys) == len(set(keys)), name
-        counts[name] = len(keys)
-        for value in values:
-            assert value.paper == "002" and value.table and value.cell and value.replicates >= 1
-            assert value.metric in metrics() and value.rounding > 0
-            assert value.direction in {"lower", "higher", "nominal", "none"}
-            assert value.sd is not None or value.reading or value.tolerance is not None or value.direction == "none"
-    # Tables 1 and 2 hold 22 + 32 + 28 numbers, the curves 13 x 3, the text and Figure 3 four
-    assert counts == dict(zip(EXPERIMENTS, (22, 32, 28, 39, 4), strict=True))
+@pytest.mark.parametrize(
+    ("mean", "se", "n", "expected"),
+    [
+        (1.20, None, 1, "undecided: one run"),
+        (1.20, 0.0, 2, "undecided: 2 runs"),
+        (1.20, 0.0, 3, "agrees"),
+        (1.38, None, 1, "undecided: one run"),  # exactly three interesting differences
+        (1.3801, None, 1, "worse"),
+        (1.0199, None, 1, "better"),
+        (1.0201, 0.0, 2, "undecided: 2 runs"),
+        (1.3801, 0.0, 2, "worse"),
+        (1.3801, 0.1, 2, "undecided: 2 runs"),  # far, but not beyond two standard errors
+    ],
+)
+def test_fewer_than_three_replicates_decide_only_what_is_far(mean, se, n, expected):
+    assert str(verdict(make_value(), mean, se, n)) == expected
 
 
-def test_the_numbers_of_paper_000_are_complete_and_their_tolerances_follow_from_the_test_sets():
-    counts, seen = {}, set()
-    for name in ADAPTIVE:
-        values, _ = paper_values(name)
-        counts[name] = len(values)
-        for value in values:
-            key = (name, value.setting, value.method, value.metric)
-            assert key not in seen
-            seen.add(key)
-            assert value.paper == "000" and value.table and value.cell and value.note and value.replicates == 1
-            if name == "aeb-regression":
-                spread = {"mse_test": 2.0, "mae_test": math.pi / 2 - 1.0}[value.metric]
-                expected = 2.0 * value.mean * math.sqrt(spread / 50)
-            elif name == "aeb-uci":
-                expected = 2.0 * value.sd
-                other_target = value.setting.startswith("energy")
-                assert (value.direction == "none") is other_target and ("cooling" in value.note) is other_target
-            elif name == "aeb-fgsm":
-                assert value.tolerance is None and value.reading == 1.0
-                continue
-            else:
-                expected = 2.0 * math.sqrt(value.mean * (100.0 - value.mean) / 10_000)
-            # written out to two digits, to three in the UCI table
-            assert value.tolerance == pytest.approx(expected, abs=0.005001)
-    # Table 1: 4 settings x 2 errors x (3 methods + 2 variants); UCI: 5 sets x 6 twice, and 6; Table 2: 2 x 4 twice;
-    # Figure 2: 3 x 4; Table 3: 4 x 4 by two rules
-    assert counts == dict(zip(ADAPTIVE, (40, 66, 8, 8, 12, 32), strict=True))
+@pytest.mark.parametrize(
+    ("mean", "error", "expected"),
+    [
+        (1.20, 0.03, "agrees"),  # 2 s is just the interesting difference
+        (1.20, 0.0301, "undecided"),
+        (1.27, 0.0301, "undecided"),  # beyond m + 2 s, but not far
+        (1.3801, 0.0301, "worse"),  # far, and beyond m + 2 s
+        (1.3801, 0.1, "undecided"),
+    ],
+)
+def test_a_standard_error_that_hides_an_interesting_difference_decides_nothing_near(mean, error, expected):
+    found = verdict(make_value(se=error), mean, 0.0, 30)
+    assert found.word == expected and found.error == pytest.approx(error)
+    assert bool(found.reason) is (expected == "undecided")
 
 
-def test_table_1_has_normal_errors_except_for_one_misprint():
-    """Normal errors have MSE / MAE^2 = pi / 2 = 1.57; over 50 of them its standard deviation is 0.12 (simulated)."""
-    values, _ = paper_values("aeb-regression")
-    by_key = {(value.setting, value.method, value.metric): value.mean for value in values}
-    ratios = {key[:2]: by_key[*key[:2], "mse_test"] / by_key[key] ** 2 for key in by_key if key[2] == "mae_test"}
-    odd = ratios.pop(("v0=0.01, sigma=1", "SGLD-EM"))
-    # three standard deviations of eleven ratios; the twelfth is nineteen away
-    assert all(abs(ratio - math.pi / 2) < 0.36 for ratio in ratios.values())
-    assert odd > 3.5  # and with the MAE of the other sigma it would be regular
-    mse = by_key["v0=0.01, sigma=1", "SGLD-EM", "mse_test"]
-    assert mse / by_key["v0=0.01, sigma=2", "SGLD-EM", "mae_test"] ** 2 == pytest.approx(math.pi / 2, abs=0.02)
+def test_numbers_stand_with_their_standard_error_or_with_none():
+    assert verdict(make_value(se=0.0), 1.2, None, 1).error is None
+    assert verdict(make_value(se=0.0), 1.2, 0.02, 3).error == 0.02
+    found = verdict(make_value(se=0.03, reading=0.01), 1.2, 0.04, 3)
+    assert found.error == pytest.approx(0.05) and found.margin == pytest.approx(0.015)
 
 
-def test_the_spread_in_the_uci_table_is_a_standard_error():
-    """One split alone varies by RMSE / sqrt(2 n), n its test rows: more than was printed, in every cell."""
-    rows = {"boston": 51, "yacht": 31, "energy": 77, "wine-red": 160, "concrete": 103}
-    values, _ = paper_values("aeb-uci")
-    for value in values:
-        assert value.sd < 2 / 3 * value.mean / math.sqrt(2 * rows[value.setting.partition(",")[0]])
+@pytest.mark.parametrize(
+    ("failed", "n", "expected"),
+    [
+        (1, 9, "agrees"),  # a tenth
+        (2, 18, "agrees"),
+        (2, 17, "diverged: 2 of 19 replicates failed"),
+        (9, 11, "diverged: 9 of 20 replicates failed"),
+        (1, 1, "diverged: 1 of 2 replicates failed"),
+    ],
+)
+def test_more_than_a_tenth_of_failed_replicates_is_a_divergence(failed, n, expected):
+    assert str(verdict(make_value(), 1.20, 0.0, n, failed=failed)) == expected
 
 
-def test_printed_digits_decide_the_rounding():
-    values, also = paper_values("svbnn-simulation-2")
-    by_key = {(value.method, value.metric): value for value in values}
-    assert by_key["SVBNN", "rmse_test"].rounding == pytest.approx(0.005)
-    assert by_key["SVBNN", "fnr"].rounding == pytest.approx(0.05)
-    assert by_key["VBNN", "fpr"].rounding == pytest.approx(0.5)
-    assert by_key["SVBNN", "fnr"].printed == "16.0 ± 8.14"
-    assert by_key["SVBNN", "rmse_test"].where == "Table 2: SVBNN, Test RMSE"
-    assert set(also) == {"N(0,1)", "U(-1,1), sigma0^2=2"}
+def test_what_stands_between_two_numbers_comes_before_their_difference():
+    fixed, other = {"by_design": "a level"}, {"not_comparable": "another teacher"}
+    assert str(verdict(make_value(**fixed), 9.0, 0.0, 30)) == "by design: a level"
+    assert str(verdict(make_value(**other), 1.2, 0.0, 30)) == "not comparable: another teacher"
+    both = verdict(make_value(**other), 1.2, 0.0, 1, obstacles=["", "budget 8 of 500 epochs"])
+    assert str(both) == "not comparable: budget 8 of 500 epochs; another teacher"
+    assert both.difference == pytest.approx(0.0)
+    assert word(fixed | other, 1.2, 0.0) == "by design"
+    assert word(fixed | other, 1.2, 0.0, 1, failed=1) == "diverged"
 
 
-@pytest.mark.parametrize(("method", "wrong"), [("SVBNN", 24), ("VD", 1), ("AGP", 2)])
-def test_the_spread_in_table_2_is_the_standard_deviation(method, wrong):
-    """Each of 30 replicates misses 0 or 1 of 5 inputs: its FNR is 0 or 20 %, which leaves one possible spread."""
-    values, _ = paper_values("svbnn-simulation-2")
-    value = next(value for value in values if (value.method, value.metric) == (method, "fnr"))
-    fnr = [20.0] * wrong + [0.0] * (30 - wrong)
-    assert sum(fnr) / 30 == pytest.approx(value.mean, abs=0.005)
-    # a standard error would be sqrt(30) = 5.5 times smaller; the digits printed end at 0.01
-    assert stdev(fnr) == pytest.approx(value.sd, abs=0.006)
-    assert stdev(fnr) / math.sqrt(30) < value.sd / 5
+@pytest.mark.parametrize(
+    ("ours", "published", "expected"),
+    [
+        (8, 500, "budget 8 of 500 epochs"),
+        (249, 500, "budget 249 of 500 epochs"),
+        (250, 500, ""),  # exactly half
+        (1000, 500, ""),
+        (8, None, ""),  # unknown: nothing is said
+    ],
+)
+def test_less_than_half_of_the_budget_cannot_be_compared(ours, published, expected):
+    assert budget_obstacle((ours, "epochs"), published) == expected
 
 
-def test_coverages_are_judged_by_their_distance_from_95():
-    values, _ = paper_values("svbnn-simulation-1a")
-    vd = next(value for value in values if (value.method, value.metric) == ("VD", "coverage"))
-    assert vd.replicates == 60
-    assert verdict(vd, 94.0, 0.1) == "better"
-    assert verdict(vd, 60.0, 0.1) == "not reproduced"
+def test_without_a_budget_of_ours_nothing_is_said():
+    assert budget_obstacle(None, 500) == ""
 
 
-def test_the_published_settings_are_those_of_the_experiments():
-    for name in set(EXPERIMENTS) & set(lab.names()):
-        values, also = paper_values(name)
-        cells = next(iter(lab.get(name).profiles.values()))()
-        ours = {(cell.setting, cell.method) for cell in cells}
-        for value in values:
-            assert value.setting == "*" or (value.setting, value.method) in ours, value
-        assert set(also) <= {setting for setting, _ in ours}
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (Verdict("agrees"), "better"),
+        (Verdict("better"), "better"),
+        (Verdict("worse"), "differs: the test error is worse"),
+        (Verdict("undecided", "one run"), "differs: the test error is undecided"),
+        (None, "differs: no error is published with it"),
+    ],
+)
+def test_a_smaller_network_is_better_only_beside_an_error_that_holds(error, expected):
+    assert str(beside_error(Verdict("better"), "test error", error)) == expected
+    for other in ("agrees", "worse", "differs", "undecided"):
+        assert beside_error(Verdict(other), "test error", error).word == other
 
 
-def test_variants_of_a_method_are_laid_beside_the_same_numbers():
-    values, _ = paper_values("aeb-regression")
-    by_key = {(value.method, value.setting, value.metric): value for value in values}
-    for variant, method in {"SGLD, no L1": "SGLD", "SGLD-SA, w=0.1": "SGLD-SA"}.items():
-        keys = [key[1:] for key in by_key if key[0] == variant]
-        assert len(keys) == 8
-        for key in keys:
-            ours, other = by_key[variant, *key], by_key[method, *key]
-            assert (ours.mean, ours.tolerance, ours.where) == (other.mean, other.tolerance, other.where)
+def _row(cell: str, said: str, paper: str = "003", published: float | None = 0.925, **more) -> dict:
+    row = {"paper": paper, "cell": cell, "verdict": said, "published": published, "note": "", "n": 5}
+    return row | {"budget": None, "published_budget": None} | more
 
 
-def test_variants_of_a_data_set_are_laid_beside_the_same_numbers():
-    values, _ = paper_values("aeb-uci")
-    by_key = {(value.setting, value.method): value for value in values}
-    variants = [key for key in by_key if "," in key[0]]
-    assert len(variants) == 36
-    for setting, method in variants:
-        ours, other = by_key[setting, method], by_key[setting.partition(",")[0], method]
-        assert (ours.printed, ours.tolerance, ours.where) == (other.printed, other.tolerance, other.where)
+def test_a_claim_about_ninety_settings_is_counted_once():
+    rows = [_row("Text: between 0.9 and 0.95", "agrees") for _ in range(90)]
+    assert counts(rows) == dict.fromkeys(WORDS, 0) | {
+        "agrees": 1,
+        "cells": 1,
+        "budget known": 0,
+        "budget comparable": 0,
+    }
+    (one,) = distinct(rows)
+    assert one["rows"] == 90 and one["note"] == ""
 
 
-def test_the_published_settings_of_paper_000_are_those_of_the_experiments():
-    for name in set(ADAPTIVE) & set(lab.names()):
-        profiles = lab.get(name).profiles.values()
-        ours = {(cell.setting, cell.method) for profile in profiles for cell in profile()}
-        if name == "aeb-regression":  # a cell holds all chains of a data set
-            settings = [aeb_regression.setting_name(*setting) for setting in aeb_regression.SETTINGS]
-            ours = set(product(settings, aeb_regression.METHODS))
-        if name == "aeb-fgsm":  # a cell holds all sizes of the attack
-            ours = {(f"{setting} zeta={size:g}", method) for (setting, method), size in product(ours, aeb_fgsm.SIZES)}
-        assert {(value.setting, value.method) for value in paper_values(name)[0]} <= ours, name
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        (["agrees", "agrees", "worse"], "agrees"),
+        (["better", "worse", "worse"], "worse"),
+        (["agrees", "worse"], "worse"),  # of equally frequent words the less favorable one
+        (["better", "agrees"], "agrees"),
+        (["undecided: one run", "agrees"], "undecided"),
+        (["diverged: 9 of 20 replicates failed", "undecided: one run"], "diverged"),
+        (["not comparable: x", "not comparable: y", "better"], "better"),  # what was not judged has no say
+        (["not run: no GPU", "not comparable: x"], "not comparable"),
+        (["not run: no GPU", "not run: no GPU"], "not run"),
+        (["by design: a level", "not run: no GPU"], "by design"),
+    ],
+)
+def test_one_cell_beside_several_rows_gets_one_word(said, expected):
+    rows = [_row("Table 1: x", text, mean=number) for number, text in enumerate(said)]
+    (one,) = distinct(rows)
+    assert word_of(one["verdict"]) == expected
+    assert one["mean"] == next(k for k, text in enumerate(said) if word_of(text) == expected)
+    different = len({word_of(text) for text in said}) > 1
+    assert (f"beside {len(said)} rows of ours" in one["note"]) is different
+    assert counts(rows)[expected] == counts(rows)["cells"] == 1
+
+
+def test_cells_of_other_papers_and_rows_of_ours_alone_are_kept_apart():
+    rows = [_row("Table 1: x", "agrees"), _row("Table 1: x", "worse", paper="004")]
+    rows.append(_row("", "not published", published=None))
+    found = counts(rows)
+    assert (found["agrees"], found["worse"], found["cells"]) == (1, 1, 2)
+
+
+def test_the_share_at_a_comparable_budget_is_of_what_was_run_and_is_known():
+    full, half, less = ({"budget": b, "published_budget": 100} for b in (100, 50, 49))
+    rows = [_row(str(k), "agrees", **one) for k, one in enumerate((full, half, less))]
+    rows.append(_row("unknown", "agrees", budget=100))
+    rows.append(_row("not run", "not run: no GPU", n=0, published_budget=100))
+    found = counts(rows)
+    assert (found["cells"], found["budget known"], found["budget comparable"]) == (5, 3, 2)

@@ -1,0 +1,199 @@
+"""Weight draws that can deliver the gradient of the KL divergence within their own backward pass.
+
+Each draw returns, beside the weight, a *token* of value 0 whose gradient is exactly that of the weight's KL
+divergence: loss + token / n adds it in closed form in the one backward pass that the weight needs anyway, instead of
+in a second chain of operations over all weights. A token left alone costs nothing.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from bnnlib.functional._autograd import sum_dtype
+from bnnlib.functional.gaussian import gaussian_kl_grad
+from bnnlib.functional.gaussian_spike_slab import MixturePrior, scale_mixture_grad_sample, spike_slab_profile_grad
+from bnnlib.functional.spike_slab import spike_slab_kl_grad
+
+
+def _plus(gradient: Tensor | None, kl: Tensor, factor: Tensor) -> Tensor:
+    # on a CPU a Python number is the faster factor; on a GPU reading it would wait for the device
+    if factor.dim() == 0 and kl.is_cpu:
+        number = factor.item()
+        return kl.mul_(number) if gradient is None else torch.add(gradient, kl, alpha=number)
+    if gradient is None or factor.dim():
+        kl = kl.mul_(factor)
+        return kl if gradient is None else kl.add_(gradient)
+    return torch.addcmul(gradient, kl, factor)
+
+
+def _slope(rho: Tensor, scale: Tensor, by_value: bool) -> Tensor:
+    """The derivative of softplus: equal, but rounded differently, and stored results hang on the last bit."""
+    return torch.expm1(-scale).neg_() if by_value else torch.sigmoid(rho)
+
+
+def _kl_grad(mean: Tensor, scale: Tensor, noise: Tensor | None, prior, sampled: bool) -> tuple[Tensor, Tensor]:
+    if not isinstance(prior, MixturePrior):
+        return gaussian_kl_grad(mean, scale, prior)
+    return (
+        scale_mixture_grad_sample(mean, scale, noise, prior) if sampled else spike_slab_profile_grad(mean, scale, prior)
+    )
+
+
+class _GaussianDraw(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, mean, rho, noise, prior, output, sampled, by_value):
+        ctx.set_materialize_grads(False)
+        scale = F.softplus(rho)
+        ctx.save_for_backward(mean, rho, scale, noise)
+        ctx.constants = prior, output, sampled, by_value
+        rows = isinstance(prior, MixturePrior) and isinstance(prior.slab_cost, Tensor)
+        token = mean.new_zeros((len(mean), 1) if rows else (), dtype=sum_dtype(mean))
+        return _quantity(mean, scale, noise, output), token
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad, token):
+        mean, rho, scale, noise = ctx.saved_tensors
+        prior, output, sampled, by_value = ctx.constants
+        d_mean = d_scale = None
+        if grad is not None:
+            d_mean = grad if output == "weight" else None
+            d_scale = (grad * scale).mul_(2.0) if output == "variance" else grad * noise
+        if token is not None and mean.is_cpu and not by_value and not isinstance(prior, MixturePrior):
+            # gaussian_kl_grad, but into the buffers at hand: on a CPU fresh ones of a weight's size cost more in page
+            # faults than the arithmetic
+            factor = token.item()
+            precision = factor / prior**2
+            d_mean = mean * precision if d_mean is None else torch.add(d_mean, mean, alpha=precision)
+            d_scale = scale * precision if d_scale is None else d_scale.add_(scale, alpha=precision)
+            d_scale.sub_(buffer := scale.reciprocal(), alpha=factor)
+            return d_mean, d_scale.mul_(torch.sigmoid(rho, out=buffer)), None, None, None, None, None
+        if token is not None:
+            kl_mean, kl_scale = _kl_grad(mean, scale, noise, prior, sampled)
+            d_mean, d_scale = _plus(d_mean, kl_mean, token), _plus(d_scale, kl_scale, token)
+        d_rho = None if d_scale is None else d_scale.mul_(_slope(rho, scale, by_value))
+        return d_mean, d_rho, None, None, None, None, None
+
+
+def _quantity(mean: Tensor, scale: Tensor, noise: Tensor | None, output: str) -> Tensor:
+    if output == "variance":
+        return scale.square()
+    return torch.addcmul(mean, scale, noise) if output == "weight" else scale * noise
+
+
+def gaussian_draw(
+    mean: Tensor,
+    rho: Tensor,
+    noise: Tensor | None,
+    prior: float | MixturePrior | None,
+    *,
+    output: str = "weight",
+    sampled: bool = False,
+    by_value: bool = False,
+) -> tuple[Tensor, Tensor | None]:
+    """Reparameterised Gaussian weight mean + softplus(rho) * noise and the token of its divergence to `prior`.
+
+    Equation (svbnn-gaussian-sample), which is (sbnn-reparameterization), (3.5) of Saha et al. (2024).
+
+    Args:
+        mean, rho: parameters of one shape.
+        noise: standard normal draws of that shape; drawn by the caller, so that compiled regions stay deterministic.
+        prior: the standard deviation of N(0, prior^2), or a `MixturePrior` in the parameters' dtype; None is for draws
+            whose token is left alone.
+        output: "weight", "deviation" for softplus(rho) * noise, or "variance" for softplus(rho)^2 (noise unused).
+        sampled: under a mixture the token carries Bayes by Backprop's estimate at the drawn weight in place of the
+            closed form at p*.
+        by_value: take the derivative of softplus from its value; for many small weights.
+
+    Returns:
+        (weight, token): the token is a scalar; (rows, 1) for a `MixturePrior` of tensors, one for each row of weights;
+        None while a graph is compiled.
+    """
+    if torch.compiler.is_compiling():  # which fuses plain operations itself and could not follow a token
+        return _quantity(mean, F.softplus(rho), noise, output), None
+    return _GaussianDraw.apply(mean, rho, noise, prior, output, sampled, by_value)
+
+
+def gaussian_weight(mean: Tensor, rho: Tensor, noise: Tensor) -> Tensor:
+    """Reparameterised Gaussian weight mean + softplus(rho) * noise, equation (svbnn-gaussian-sample); one shape."""
+    return gaussian_draw(mean, rho, noise, None, by_value=True)[0]
+
+
+class _SpikeSlabDraw(torch.autograd.Function):
+    """Hard gate forward, soft gate backward."""
+
+    @staticmethod
+    def forward(ctx, mean, rho, logit, noise, logistic, temperature, prior_logit, prior_scale, by_value):
+        ctx.set_materialize_grads(False)
+        scale = F.softplus(rho)
+        eta = logit + logistic
+        gate = torch.heaviside(eta, eta.new_zeros(()))  # a Boolean gate makes every product with it five times slower
+        slab = torch.addcmul(mean, scale, noise)
+        ctx.save_for_backward(mean, rho, scale, logit, noise, eta, gate, slab)
+        ctx.constants = temperature, prior_logit, prior_scale, by_value
+        return slab * gate, mean.new_zeros((), dtype=sum_dtype(mean))
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad, token):
+        mean, rho, scale, logit, noise, eta, gate, slab = ctx.saved_tensors
+        temperature, prior_logit, prior_scale, by_value = ctx.constants
+        d_mean = d_scale = d_logit = None
+        if grad is not None:
+            soft = torch.sigmoid(eta / temperature)
+            d_logit = torch.addcmul(soft, soft, soft, value=-1.0).mul_(slab).mul_(grad).mul_(1.0 / temperature)
+            d_mean = grad * gate
+            d_scale = d_mean * noise
+        if token is not None:
+            kl_mean, kl_scale, kl_logit = spike_slab_kl_grad(mean, scale, logit, prior_logit, prior_scale)
+            d_mean, d_scale, d_logit = (
+                _plus(d, kl, token) for d, kl in ((d_mean, kl_mean), (d_scale, kl_scale), (d_logit, kl_logit))
+            )
+        d_rho = None if d_scale is None else _slope(rho, scale, by_value).mul_(d_scale)
+        return d_mean, d_rho, d_logit, None, None, None, None, None, None
+
+
+def spike_slab_draw(
+    mean: Tensor,
+    rho: Tensor,
+    logit: Tensor,
+    noise: Tensor,
+    logistic: Tensor,
+    temperature: float,
+    prior_logit: float | Tensor,
+    prior_scale: float | Tensor,
+    *,
+    by_value: bool = False,
+) -> tuple[Tensor, Tensor | None]:
+    """Sparse weight draw with the straight-through Gumbel-softmax gradient, and the token of its divergence.
+
+    Equation (svbnn-straight-through).
+
+    Args:
+        mean, rho, logit: parameters of one shape.
+        noise, logistic: standard normal draws and `logistic_noise` of that shape, drawn by the caller.
+        temperature: of the soft gate in the backward pass.
+        prior_logit, prior_scale: of the prior; prior_logit is log_odds(lambda).
+        by_value: as for `gaussian_draw`.
+
+    Returns:
+        (weight, token): the weight is exactly 0 where the gate is closed; the token is a scalar, None while a graph is
+        compiled.
+    """
+    if torch.compiler.is_compiling():
+        eta = logit + logistic
+        soft = torch.sigmoid(eta / temperature)
+        gate = (eta > 0).to(eta.dtype) + (soft - soft.detach())
+        return torch.addcmul(mean, F.softplus(rho), noise) * gate, None
+    constants = temperature, prior_logit, prior_scale, by_value
+    return _SpikeSlabDraw.apply(mean, rho, logit, noise, logistic, *constants)
+
+
+def spike_slab_weight(
+    mean: Tensor, rho: Tensor, logit: Tensor, noise: Tensor, logistic: Tensor, temperature: float = 0.5
+) -> Tensor:
+    """The weight of `spike_slab_draw` alone, equation (svbnn-straight-through)."""
+    return spike_slab_draw(mean, rho, logit, noise, logistic, temperature, 0.0, 1.0, by_value=True)[0]

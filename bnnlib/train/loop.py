@@ -1,0 +1,230 @@
+"""The loop under `fit` and `sample`: what both do around a step."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+
+import torch
+from torch import Tensor, nn
+
+from bnnlib._callbacks import Callback, CheckpointLike, Run
+from bnnlib._checks import DivergedError, check_count
+from bnnlib._terminal import deferred_interrupt, progress_bar
+from bnnlib.nn.base import StochasticLayer
+from bnnlib.nn.noise import use_generator
+
+_CHECK_EVERY = 50  # steps between looks at the losses on a GPU, where each look waits for the device
+
+
+class Loop:
+    """Batches in random order, losses that must stay finite, callbacks, checkpoint, resume and Ctrl-C.
+
+    A subclass writes `step` and `explain`, and may write `start_epoch` and `row`. In a step `outputs` is the forward
+    pass, `record` takes the loss before anything is done with it, and `done` steps of the epoch are complete.
+
+    Args:
+        model, optimizer: what is moved, and by what.
+        data: (x, y), rows first; they are moved to the model's device once.
+        batch_size, loss, augment, autocast, channels_last, generator, checkpoint, callbacks: as for `fit`.
+
+    Raises:
+        ValueError: batch_size is no count, or x and y do not have the same number of rows.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        optimizer: torch.optim.Optimizer,
+        data: tuple[Tensor, Tensor],
+        batch_size: int,
+        *,
+        loss: Callable[[Tensor, Tensor], Tensor],
+        augment: Callable[..., Tensor] | None,
+        autocast: torch.dtype | None,
+        channels_last: bool,
+        generator: torch.Generator | None,
+        checkpoint: CheckpointLike | None,
+        callbacks: Sequence[Callback],
+    ) -> None:
+        self.batch_size = check_count("batch_size", batch_size)
+        device = next(model.parameters()).device
+        self.x, self.y = (part.to(device) for part in _checked(*data))
+        self.run, self.loss, self.augment, self.autocast = Run(model, optimizer), loss, augment, autocast
+        self.channels_last = channels_last and self.x.dim() == 4
+        self.generator = _default_generator(device) if generator is None else generator
+        self.checkpoint, self.callbacks = checkpoint, tuple(callbacks)
+        self.initial_rates = [group["lr"] for group in optimizer.param_groups]
+        self.order: Tensor | None = None  # of the epoch under way
+        self.losses = torch.zeros(-(-len(self.x) // batch_size), device=device)
+        self.done = 0  # steps of the epoch under way
+        # gathered into one buffer: a fresh allocation a step costs more in page faults than the copy itself
+        self._buffers = [t.new_empty(min(batch_size, len(t)), *t.shape[1:]) for t in (self.x, self.y)]
+        passes = (m.training_pass for m in model.modules() if isinstance(m, StochasticLayer))
+        self._passes = [one for one in dict.fromkeys(passes) if one is not None]
+
+    def start_epoch(self) -> None:
+        """Set what holds for the epoch `run.epoch`; called again where a run resumes in its middle."""
+
+    def step(self, x: Tensor, y: Tensor) -> None:
+        """Move the model by one batch."""
+        raise NotImplementedError
+
+    def row(self) -> dict[str, float]:
+        """What the history says of the epoch just done, beside its number and mean loss."""
+        return {}
+
+    def explain(self, where: str, value: float) -> str:
+        """Words for a loss that is not finite, which say what to do about it."""
+        raise NotImplementedError
+
+    def outputs(self, x: Tensor) -> Tensor:
+        """The model's outputs for a batch, in the loss's precision."""
+        model = self.run.model
+        with ExitStack() as stack:
+            for training_pass in self._passes:
+                stack.enter_context(training_pass(model))
+            if self.autocast is None:
+                return model(x)
+            with torch.autocast(x.device.type, self.autocast):
+                outputs = model(x)
+        return outputs.float()
+
+    def record(self, loss: Tensor) -> None:
+        """Take the batch's loss.
+
+        Raises:
+            DivergedError: it is NaN or infinite; on a GPU it may be found some steps later.
+        """
+        self.losses[self.done] = loss.detach()
+        if self.x.device.type == "cpu":
+            self._check(self.done)
+        elif self.done % _CHECK_EVERY == _CHECK_EVERY - 1:
+            self._check(self.done + 1 - _CHECK_EVERY)
+
+    def go(self, epochs: int, progress: bool) -> Run:
+        """Resume, and run until `epochs` epochs are complete."""
+        check_count("epochs", epochs)
+        run = self.run
+        if self.channels_last:
+            run.model.to(memory_format=torch.channels_last)
+        self._resume()
+        was_training = run.model.training
+        run.model.train()
+        try:
+            with (
+                use_generator(self.generator),
+                deferred_interrupt() as interrupted,
+                progress_bar(progress, epochs) as bar,
+            ):
+                bar.update(run.epoch)
+                while run.epoch < epochs:
+                    self.start_epoch()
+                    self._epoch(interrupted)
+                    last = run.history[-1]
+                    bar.update(1)
+                    bar.set_postfix(nll=f"{last['nll']:.4f}", lr=f"{last['learning_rate']:.3g}", refresh=False)
+                self._save()
+        finally:
+            run.model.train(was_training)
+        return run
+
+    def _epoch(self, interrupted: threading.Event) -> None:
+        run = self.run
+        if self.order is None:
+            self.order = torch.randperm(len(self.x), generator=self.generator, device=self.x.device)
+        batches = self.order.split(self.batch_size)
+        for rows in batches[self.done :]:
+            self.step(*self._batch(rows))
+            self.done += 1
+            run.step += 1
+            for callback in self.callbacks:
+                callback.on_step(run)
+            if self.done < len(batches):
+                self._pause(interrupted)
+        self._check(0)
+        run.history.append({"epoch": run.epoch, "nll": float(self.losses.mean()), **self.row()})
+        run.epoch += 1
+        self.order, self.done = None, 0
+        for callback in self.callbacks:
+            callback.on_epoch(run)
+        self._pause(interrupted)
+
+    def _batch(self, rows: Tensor) -> tuple[Tensor, Tensor]:
+        x, y = (
+            torch.index_select(whole, 0, rows, out=buffer[: len(rows)])
+            for whole, buffer in zip((self.x, self.y), self._buffers, strict=True)
+        )
+        if self.augment is not None:
+            x = self.augment(x, generator=self.generator)
+        return (x.contiguous(memory_format=torch.channels_last) if self.channels_last else x), y
+
+    def _check(self, start: int) -> None:
+        # after the step under way the losses are those of the last epoch
+        bad = (~torch.isfinite(self.losses[start : self.done + 1])).nonzero()
+        if len(bad):
+            step = start + int(bad[0])
+            where, value = f"epoch {self.run.epoch}, step {step}", self.losses[step].item()
+            raise DivergedError(self.explain(where, value), where, value)
+
+    def _pause(self, interrupted: threading.Event) -> None:
+        if interrupted.is_set() or (self.checkpoint and self.checkpoint.due()):
+            self._save()
+        if interrupted.is_set():
+            raise KeyboardInterrupt
+
+    def _save(self) -> None:
+        if self.checkpoint is None:
+            return
+        run = self.run
+        state = {
+            "rows": len(self.x),
+            "batch_size": self.batch_size,
+            "model": run.model.state_dict(),
+            "optimizer": run.optimizer.state_dict(),
+            "initial_rates": self.initial_rates,
+            "generator": self.generator.get_state(),
+            "epoch": run.epoch,
+            "step": run.step,
+            "history": run.history,
+            "order": self.order,
+            "done": self.done,
+            "losses": self.losses,
+            "callbacks": [callback.state_dict() for callback in self.callbacks],
+        }
+        self.checkpoint.save(state)
+
+    def _resume(self) -> None:
+        state = self.checkpoint.load() if self.checkpoint else None
+        if state is None:
+            return
+        given = {"rows": len(self.x), "batch_size": self.batch_size, "callbacks": len(self.callbacks)}
+        kept = {"rows": state["rows"], "batch_size": state["batch_size"], "callbacks": len(state["callbacks"])}
+        if given != kept:
+            raise ValueError(
+                f"the checkpoint is of a run with {kept}, but this one has {given}: it cannot go on from there. "
+                "Use the same data, batch size and callbacks, or another checkpoint file."
+            )
+        run = self.run
+        run.model.load_state_dict(state["model"])
+        run.optimizer.load_state_dict(state["optimizer"])
+        self.initial_rates = list(state["initial_rates"])
+        self.generator.set_state(state["generator"])
+        run.epoch, run.step, run.history = state["epoch"], state["step"], list(state["history"])
+        self.order = None if state["order"] is None else state["order"].to(self.x.device)
+        self.done, self.losses = state["done"], state["losses"].to(self.x.device)
+        for callback, memory in zip(self.callbacks, state["callbacks"], strict=True):
+            callback.load_state_dict(memory)
+
+
+def _default_generator(device: torch.device) -> torch.Generator:
+    return torch.default_generator if device.type == "cpu" else torch.cuda.default_generators[device.index or 0]
+
+
+def _checked(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    if x.dim() == 0 or y.dim() == 0 or len(x) != len(y) or len(x) == 0:
+        raise ValueError(
+            f"x has shape {tuple(x.shape)} and y {tuple(y.shape)}, but both need the same number of rows, at least one."
+        )
+    return x, y

@@ -1,0 +1,65 @@
+"""What makes two cells the same: setting, method, replicates, parameters, declared version, needs and data.
+
+The code is no part of it. That it still computes what it did is evidence, kept beside the results
+(`book.lab.validity`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from bnnlib import datasets
+from book.lab import catalog
+from book.lab.cells import Cell, Experiment, ExperimentError
+
+
+def _digest(value: Any) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True, allow_nan=False).encode()).hexdigest()
+
+
+def seed_of(cell: Cell) -> int:
+    """Seed of the global generator while the cell runs: of its settings alone, whatever the version and the code."""
+    return int(_digest({"cell": cell.as_json(), "code": ""})[:15], 16)  # "code" has been there since the first results
+
+
+def identity(experiment: Experiment, cell: Cell) -> str:
+    """What a cell is, but for the content of its data: sha256 (hex).
+
+    Raises:
+        ExperimentError: the cell's params are not JSON-able or hold NaN.
+    """
+    needs = [identity(catalog.get(need.experiment), need.cell) for need in cell.needs]
+    about = {"cell": cell.as_json(), "version": experiment.version_of(cell.method)}
+    try:
+        return _digest(about | ({"needs": needs} if needs else {}))
+    except (TypeError, ValueError) as error:
+        raise ExperimentError(
+            f"params of cell {cell.label!r} cannot be written as JSON ({error}); "
+            "use numbers, strings, booleans, None, lists and dicts only"
+        ) from error
+
+
+def cache_key(identity: str, data: Mapping[str, str]) -> str:
+    """The name of a finished cell in the cache: what it is and what it read, sha256 (hex)."""
+    return _digest([identity, dict(data)])
+
+
+def data_of(experiment: Experiment, cell: Cell, profile: str) -> tuple[str, ...]:
+    """Names of the data sets that a cell reads: those that its parameters name, else those of its experiment."""
+    known = set(datasets.names())
+    return tuple(sorted(_words(cell.params) & known)) or experiment.data_sets(profile)
+
+
+def _words(value: Any) -> set[str]:
+    if isinstance(value, str):
+        return {value}
+    inside = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()
+    return set().union(*map(_words, inside)) if inside else set()
+
+
+def fingerprints(names: tuple[str, ...]) -> dict[str, str]:
+    """Name to the fingerprint of its content, of the data sets that are at hand."""
+    return {name: datasets.fingerprint(name) for name in names if datasets.available(name)}

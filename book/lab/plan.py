@@ -1,0 +1,180 @@
+"""What a run has to do: the cells of a profile, what is known of each, and how long the rest will take."""
+
+from __future__ import annotations
+
+import hashlib
+import statistics
+from collections.abc import Iterable
+from typing import Any
+
+from bnnlib._files import StoreError
+from book.lab import catalog, keys, store
+from book.lab.cells import PROFILES, Cell, Experiment, ExperimentError
+from book.lab.fingerprint import code_fingerprint
+from book.lab.worker import Task, read_entry
+
+Entry = dict[str, Any]
+
+
+def cells_of(experiment: Experiment, profile: str) -> list[Cell]:
+    """The cells of a profile.
+
+    Raises:
+        ExperimentError: there is no such profile, or two cells overlap.
+    """
+    if profile not in experiment.profiles:
+        if reason := experiment.unavailable.get(profile):
+            raise ExperimentError(f"{experiment.name} has no profile {profile!r}: {reason}")
+        raise catalog.unknown("profile", profile, [one for one in PROFILES if one in experiment.profiles])
+    cells = experiment.profiles[profile]()
+    seen: set[tuple[str, str, int]] = set()
+    for cell in cells:
+        places = {(cell.setting, cell.method, replicate) for replicate in cell.replicates}
+        if places & seen or not places:
+            raise ExperimentError(f"cell {cell.label!r} of {experiment.name} is empty or overlaps another cell")
+        seen |= places
+    return cells
+
+
+def code_of(experiment: Experiment, cell: Cell) -> str:
+    """Hash of the code that computes a cell and what it needs: evidence, no part of its key."""
+    own = code_fingerprint(experiment.function(cell))
+    needed = sorted({code_of(catalog.get(need.experiment), need.cell) for need in cell.needs})
+    return (own if not needed else hashlib.sha256(" ".join([own, *needed]).encode()).hexdigest())[:16]
+
+
+class Plan:
+    """The cells of one profile as tasks, with what the cache and the stored result know of them.
+
+    Args:
+        name: of the experiment.
+        profile: smoke, book or paper.
+        device, threads, devices: of the tasks.
+
+    Raises:
+        ExperimentError: no such experiment or profile.
+        StoreError: the cache folder cannot be made.
+    """
+
+    def __init__(self, name: str, profile: str, device: str, threads: int = 1, devices: int = 1) -> None:
+        self.experiment, self.profile = catalog.get(name), profile
+        self._where = {"device": device, "threads": threads, "devices": devices}
+        self._codes: dict[Any, str] = {}
+        self.data: dict[str, str] = {}
+        self.tasks = [self.task(self.experiment, cell) for cell in cells_of(self.experiment, profile)]
+        stored = stored_entries(name, profile)
+        self.entries: dict[str, Entry | None] = {}
+        for task in self.tasks:
+            known = read_entry(_folder(name), task.key)
+            if known is None or known["failed"]:
+                known = matching(stored, task) or known
+            self.entries[task.key] = known
+
+    def task(self, experiment: Experiment, cell: Cell) -> Task:
+        """A cell of any experiment as a task, what it needs included."""
+        function = (experiment.function(cell), bool(cell.needs))
+        if function not in self._codes:
+            self._codes[function] = code_of(experiment, cell)
+        read = keys.fingerprints(keys.data_of(experiment, cell, self.profile))
+        self.data |= read
+        about = {"id": keys.identity(experiment, cell), "version": experiment.version_of(cell.method)}
+        about |= {"code": self._codes[function], "data": read}
+        return Task(
+            module=catalog.module_of(experiment.name),
+            experiment=experiment.name,
+            cell=cell,
+            key=keys.cache_key(about["id"], read),
+            folder=str(_folder(experiment.name)),
+            about=about,
+            needs=tuple(self.task(catalog.get(need.experiment), need.cell) for need in cell.needs),
+            **self._where,
+        )
+
+    def chosen(self, only: str | None) -> list[Task]:
+        """The tasks whose label contains the text.
+
+        Raises:
+            ExperimentError: there is none.
+        """
+        found = [task for task in self.tasks if only is None or only in task.cell.label]
+        if not found:
+            labels = "; ".join(task.cell.label for task in self.tasks)
+            raise ExperimentError(f"no cell matches --only {only!r}. Cells: {labels}")
+        return found
+
+    def todo(self, only: str | None = None) -> list[Task]:
+        """The chosen tasks without a good entry, each behind the tasks that it needs and whose products are missing."""
+        found: dict[str, Task] = {}
+        for task in self.chosen(only):
+            entry = self.entries[task.key]
+            if entry is None or entry["failed"]:
+                for one in _with_needs(task):
+                    found.setdefault(one.key, one)
+        return list(found.values())
+
+
+def _with_needs(task: Task) -> Iterable[Task]:
+    for need in task.needs:
+        if not need.product.exists():
+            yield from _with_needs(need)
+    yield task
+
+
+def _folder(name: str):
+    folder = store.home() / "cache" / "runs" / name
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StoreError(f"the cache folder cannot be made: {error.strerror}; set BNNLIB_HOME to one") from error
+    return folder
+
+
+def stored_entries(name: str, profile: str) -> dict[str, Entry]:
+    """The cells of the stored result by identity, in the form of cache entries; {} without a result."""
+    path = store.result_path(name, profile)
+    if not path.exists():
+        return {}
+    result = store.read_result(path)
+    found, start = {}, 0
+    for about in result["cells"]:
+        rows = result["rows"][start : start + about["rows"]]
+        start += about["rows"]
+        found[about["id"]] = about | {"rows": rows}
+    return found
+
+
+def matching(stored: dict[str, Entry], task: Task) -> Entry | None:
+    """The stored entry of a task, if it read the same data, as far as they are at hand to compare."""
+    entry = stored.get(task.about["id"])
+    if entry is None or any(task.about["data"].get(name, print_) != print_ for name, print_ in entry["data"].items()):
+        return None
+    return entry | {"key": task.key}
+
+
+def minutes(plan: Plan, task: Task, others: dict[str, dict[str, Entry]]) -> float | None:
+    """Estimated minutes of a cell, learned from what ran; None while nothing like it did.
+
+    Args:
+        plan: whose profile the task belongs to.
+        task: to estimate.
+        others: profile to the stored entries of the same experiment there, for a guess by the ratio of budgets.
+    """
+    done = [entry for entry in plan.entries.values() if entry and not entry["failed"] and entry["seconds"]]
+    size = len(task.cell.replicates)
+    for like in (lambda one: one["cell"]["method"] == task.cell.method, lambda one: True):
+        found = [one["seconds"] / len(one["cell"]["replicates"]) for one in done if like(one)]
+        if found:
+            return statistics.median(found) * size / 60
+    budget = plan.experiment.budget
+    if budget is None:
+        return None
+    for entries in others.values():
+        rates = []
+        for one in entries.values():
+            if one["cell"]["method"] == task.cell.method and one["seconds"]:
+                cell = one["cell"]
+                spent, _ = budget(Cell(cell["setting"], cell["method"], tuple(cell["replicates"]), cell["params"]))
+                rates.append(one["seconds"] / len(cell["replicates"]) / spent)
+        if rates:
+            return statistics.median(rates) * size * budget(task.cell)[0] / 60
+    return None

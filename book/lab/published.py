@@ -1,0 +1,263 @@
+"""Published numbers: ``chapters/STUDY/published.toml``, and what ``metrics.toml`` knows of their metrics."""
+
+from __future__ import annotations
+
+import math
+import tomllib
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from bnnlib._files import StoreError
+
+ROOT = Path(__file__).resolve().parents[2]
+METRICS = Path(__file__).with_name("metrics.toml")
+DIRECTIONS = ("lower", "higher", "nominal", "none")
+_SAMPLING = {
+    "share": lambda mean, rows: math.sqrt(max(mean * (100.0 - mean), 0.0) / rows),
+    "rmse": lambda mean, rows: mean / math.sqrt(2.0 * rows),
+    "mse": lambda mean, rows: mean * math.sqrt(2.0 / rows),
+    "mae": lambda mean, rows: mean * math.sqrt((math.pi / 2.0 - 1.0) / rows),
+}
+_VALUE_KEYS = {"setting", "method", "metric", "cell", "mean", "sd", "se", "reading", "tolerance", "by_design"}
+_BOTH_KEYS = {"replicates", "note", "test_set", "interesting", "budget", "direction"}
+_BOTH_KEYS |= {"not_comparable", "not_comparable_in", "other_data"}
+_SOURCE_KEYS = {"paper", "table", "experiment", "values", "also"}
+
+
+@dataclass(frozen=True)
+class Metric:
+    """How a metric is shown and judged.
+
+    Args:
+        direction: which is better: lower, higher, nominal (closer to `nominal`) or none.
+        interesting: the smallest difference that would matter, in its unit; None where it is a share.
+        interesting_share: the same as a share of the published number.
+        sampling: law of the sampling error of one test set, "" where there is none.
+        with_error: metrics beside which a size is judged.
+    """
+
+    name: str
+    label: str
+    unit: str
+    direction: str
+    digits: int
+    nominal: float | None = None
+    kind: str = ""
+    interesting: float | None = None
+    interesting_share: float | None = None
+    sampling: str = ""
+    with_error: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class PaperValue:
+    """One published number.
+
+    Args:
+        mean: as published.
+        sd: standard deviation over the paper's replicates, None when none is given.
+        se: standard error of the mean: over the paper's replicates, and of the test set.
+        rounding: half a unit of the last printed digit.
+        reading: error of reading it off a curve, 0 for a printed number.
+        tolerance: what it may differ by without a meaning, as declared.
+        interesting: the smallest difference that would matter, at least one unit of the last printed digit.
+        replicates: number of the paper's replicates behind the mean.
+        budget: epochs or iterations behind it, None where they are not known.
+        by_design: why the method or its user fixes this number; "" where nothing does.
+        not_comparable: why nothing follows from a difference; "" where there is no such reason.
+        not_comparable_in: the same for single profiles of ours.
+        other_data: the same for single copies of the data set, by their title.
+        printed: mean and spread with the digits of the paper, "16.0 ± 8.14".
+        setting: the setting, or "*" for every setting of the experiment.
+    """
+
+    paper: str
+    table: str
+    cell: str
+    experiment: str
+    setting: str
+    method: str
+    metric: str
+    unit: str
+    direction: str
+    nominal: float | None
+    mean: float
+    sd: float | None
+    se: float
+    rounding: float
+    reading: float
+    tolerance: float
+    interesting: float
+    replicates: int
+    printed: str
+    with_error: tuple[str, ...] = ()
+    budget: float | None = None
+    by_design: str = ""
+    not_comparable: str = ""
+    not_comparable_in: dict[str, str] = field(default_factory=dict)
+    other_data: dict[str, str] = field(default_factory=dict)
+    note: str = ""
+
+    @property
+    def margin(self) -> float:
+        """What the printed number itself leaves open."""
+        return self.rounding + self.reading + self.tolerance
+
+    @property
+    def where(self) -> str:
+        """The cell that it was printed in, for example "Table 2: SVBNN, Test RMSE"."""
+        return f"{self.table}: {self.cell}"
+
+
+def metrics() -> dict[str, Metric]:
+    """Metrics that tables show, by name, in the order in which tables show them.
+
+    Raises:
+        StoreError: the file is missing or damaged, or names an unknown kind.
+    """
+    return _metrics(METRICS.stat().st_mtime_ns if METRICS.exists() else 0)
+
+
+def paper_values(experiment: str) -> tuple[list[PaperValue], dict[str, dict[str, str]]]:
+    """The published numbers of an experiment, and the untabulated settings that they are also laid beside.
+
+    Returns:
+        The values, and ``{setting: {"note" or "not_comparable": text}}``: settings that the paper's text speaks of
+        without a table of their own.
+
+    Raises:
+        StoreError: there are no published numbers in this tree, or they are damaged.
+    """
+    files = sorted(ROOT.glob("chapters/*/published.toml"))
+    if not files:
+        raise StoreError(f"{ROOT / 'chapters'} has no */published.toml; take the published numbers from the repository")
+    known, values, also = metrics(), [], {}
+    for path in files:
+        for source in _sources(path):
+            if source["experiment"] == experiment:
+                also |= source.get("also", {})
+                values += [_value(path, source, entry, known) for entry in source["values"]]
+    return values, also
+
+
+def for_setting(value: PaperValue, setting: str, note: str = "", not_comparable: str = "") -> PaperValue:
+    """The same published number laid beside another setting."""
+    return replace(
+        value,
+        setting=setting,
+        note="; ".join(filter(None, (value.note, note))),
+        not_comparable="; ".join(filter(None, (value.not_comparable, not_comparable))),
+    )
+
+
+def _value(path: Path, source: dict[str, Any], entry: dict[str, Any], known: dict[str, Metric]) -> PaperValue:
+    where = f"{_short(path)}: {source['table']}, {entry.get('cell', 'a value without a cell')}"
+    _check(where, entry, _VALUE_KEYS | _BOTH_KEYS, {"setting", "method", "metric", "cell", "mean"})
+    metric = known.get(entry["metric"])
+    if metric is None:
+        raise StoreError(f"{where}: metric {entry['metric']!r} is not in metrics.toml; known: {', '.join(known)}")
+    mean, sd, replicates = float(entry["mean"]), entry.get("sd"), int(entry.get("replicates", source["replicates"]))
+    direction = entry.get("direction", source.get("direction", metric.direction))
+    if direction not in DIRECTIONS:
+        raise StoreError(f"{where}: direction {direction!r} is none of {', '.join(DIRECTIONS)}")
+    rounding = 0.5 * 10.0 ** Decimal(entry["mean"]).as_tuple().exponent
+    rows = entry.get("test_set", source.get("test_set"))
+    sampling = _SAMPLING[metric.sampling](mean, int(rows)) if rows and metric.sampling else 0.0
+    spread = float(entry.get("se", 0.0 if sd is None else float(sd) / math.sqrt(replicates)))
+    budget = entry.get("budget", source.get("budget"))
+    return PaperValue(
+        paper=source["paper"],
+        table=source["table"],
+        cell=entry["cell"],
+        experiment=source["experiment"],
+        setting=entry["setting"],
+        method=entry["method"],
+        metric=metric.name,
+        unit=metric.unit,
+        direction=direction,
+        nominal=metric.nominal,
+        mean=mean,
+        sd=None if sd is None else float(sd),
+        se=math.hypot(spread, sampling),
+        rounding=rounding,
+        reading=float(entry.get("reading", 0.0)),
+        tolerance=float(entry.get("tolerance", 0.0)),
+        interesting=max(_interesting(where, source, entry, metric, mean), 2.0 * rounding),
+        replicates=replicates,
+        printed=f"{entry['mean']}" + ("" if sd is None else f" ± {sd}"),
+        with_error=metric.with_error,
+        budget=None if budget is None else float(budget),
+        by_design=entry.get("by_design", ""),
+        not_comparable="; ".join(filter(None, (one.get("not_comparable") for one in (source, entry)))),
+        not_comparable_in=source.get("not_comparable_in", {}) | entry.get("not_comparable_in", {}),
+        other_data=source.get("other_data", {}) | entry.get("other_data", {}),
+        note=entry.get("note", source.get("note", "")),
+    )
+
+
+def _interesting(where: str, source: dict, entry: dict, metric: Metric, mean: float) -> float:
+    given = entry.get("interesting", source.get("interesting", {}).get(metric.kind, metric.interesting))
+    if given is None and metric.interesting_share is None:
+        raise StoreError(
+            f"{where}: no interesting difference is declared for {metric.name!r}; give its kind one in metrics.toml, "
+            "or this value one of its own"
+        )
+    return abs(mean) * metric.interesting_share if given is None else float(given)
+
+
+def _sources(path: Path) -> list[dict[str, Any]]:
+    sources = _parse(path, path.stat().st_mtime_ns).get("source", [])
+    for source in sources:
+        where = f"{_short(path)}: {source.get('table', 'a source without a table')}"
+        _check(where, source, _SOURCE_KEYS | _BOTH_KEYS, {"paper", "table", "experiment", "replicates", "values"})
+    return sources
+
+
+def _check(where: str, given: dict[str, Any], allowed: set[str], needed: set[str]) -> None:
+    if unknown := sorted(set(given) - allowed):
+        raise StoreError(f"{where}: unknown key {', '.join(unknown)}; allowed: {', '.join(sorted(allowed))}")
+    if lacking := sorted(needed - set(given)):
+        raise StoreError(f"{where}: {', '.join(lacking)} must be given")
+
+
+def _short(path: Path) -> str:
+    return "/".join(path.parts[-2:])
+
+
+@cache
+def _metrics(_changed: int) -> dict[str, Metric]:
+    document = _parse(METRICS, _changed)
+    kinds, found = document.get("kind", {}), {}
+    for name, entry in document.get("metric", {}).items():
+        kind = entry.get("kind", "")
+        if kind and kind not in kinds:
+            raise StoreError(f"metrics.toml: kind {kind!r} of {name!r} has no [kind] table; known: {', '.join(kinds)}")
+        facts = kinds.get(kind, {})
+        found[name] = Metric(
+            name=name,
+            label=entry["label"],
+            unit=entry["unit"],
+            direction=entry["direction"],
+            digits=int(entry["digits"]),
+            nominal=None if "nominal" not in entry else float(entry["nominal"]),
+            kind=kind,
+            interesting=None if "interesting" not in facts else float(facts["interesting"]),
+            interesting_share=None if "interesting_share" not in facts else float(facts["interesting_share"]),
+            sampling=facts.get("sampling", ""),
+            with_error=tuple(facts.get("with_error", ())),
+        )
+    return found
+
+
+@cache
+def _parse(path: Path, _changed: int) -> dict[str, Any]:
+    # Decimal keeps the printed digits: 1.00 was rounded to 0.01, 1 would have been rounded to 1
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"), parse_float=Decimal)
+    except FileNotFoundError as error:
+        raise StoreError(f"{path} is missing; take it from the repository") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise StoreError(f"{path} is damaged: {error}; restore it from the repository") from error

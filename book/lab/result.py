@@ -1,0 +1,130 @@
+"""The committed result of a profile: it grows cell by cell, and keeps what was there until something better is."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from book.lab import provenance, store
+from book.lab.plan import Entry, Plan, stored_entries
+from book.lab.worker import Task
+
+_KEPT = ("id", "cell", "version", "code", "data", "failed", "seconds", "device", "commit", "dirty", "product")
+
+
+class Result:
+    """The result of a plan's profile, written again whenever a cell is finished.
+
+    Args:
+        plan: whose entries are merged.
+        command: that the provenance repeats.
+    """
+
+    def __init__(self, plan: Plan, command: str) -> None:
+        self.plan, self.command, self.started = plan, command, time.perf_counter()
+        self.path = store.result_path(plan.experiment.name, plan.profile)
+        self.old = store.read_result(self.path) if self.path.exists() else None
+        self.before = self.old["provenance"].get("wall_minutes", 0.0) if self.old else 0.0  # of the earlier parts
+
+    def count(self) -> tuple[int, int]:
+        """(done, failed) cells."""
+        known = [entry for entry in self.plan.entries.values() if entry]
+        failed = sum(entry["failed"] for entry in known)
+        return len(known) - failed, failed
+
+    def save(self) -> dict[str, Any]:
+        """Write the result, unless the stored one says the same; return the merged one."""
+        result = self.merge()
+        if not result["cells"]:
+            return result
+        old = self.old
+        if old is not None and all(
+            store.to_json(old[part]) == store.to_json(result[part]) for part in ("cells", "rows")
+        ):
+            return old  # nothing new: the provenance of the run that made the rows stays
+        store.save_result(result, self._arrays(result))
+        self.old = result
+        return result
+
+    def outdated(self) -> list[Entry]:
+        """Cells of the stored result that are asked for in another form now, and whose place nothing new has taken.
+
+        They stay until the profile is complete.
+        """
+        stored = stored_entries(self.plan.experiment.name, self.plan.profile)
+        now = {task.about["id"]: self.plan.entries[task.key] for task in self.plan.tasks}
+        taken = {place for entry in self.plan.entries.values() if entry for place in _places(entry)}
+        return [
+            entry
+            for name, entry in stored.items()
+            if name not in now or now[name] is None
+            if not taken & _places(entry)
+        ]
+
+    def merge(self) -> dict[str, Any]:
+        """The result as it would be written now."""
+        plan, (done, failed) = self.plan, self.count()
+        known = [entry for task in plan.tasks if (entry := plan.entries[task.key])]
+        if done + failed < len(plan.tasks):
+            known += self.outdated()
+        wall = self.before + (time.perf_counter() - self.started) / 60
+        about = {
+            **provenance.commit(),
+            "cell_commits": sorted({entry["commit"] for entry in known if entry.get("commit")}),
+            "command": self.command,
+            "seeds": _seeds(plan.tasks),
+            "versions": provenance.versions(),
+            "machine": provenance.machine(),
+            "device": " + ".join(sorted({entry["device"] for entry in known if "device" in entry})),
+            "minutes": round(sum(entry["seconds"] for entry in known) / 60, 3),
+            "wall_minutes": round(wall, 3),
+            "data": plan.data,
+            "cells": {"total": len(plan.tasks), "done": done, "failed": failed},
+        }
+        return {
+            "experiment": plan.experiment.name,
+            "profile": plan.profile,
+            "provenance": about,
+            "cells": [record(entry) for entry in known],
+            "probes": self.old["probes"] if self.old else [],
+            "certificates": self.old["certificates"] if self.old else [],
+            "rows": [row for entry in known for row in entry["rows"]],
+        }
+
+    def _arrays(self, result: dict[str, Any]) -> dict[str, np.ndarray]:
+        """Arrays of the merged cells: those of the cache, and for carried cells those that lie beside the result."""
+        name, profile = self.plan.experiment.name, self.plan.profile
+        before = store.load_arrays(name, profile) if self.path.with_suffix(".npz").exists() else {}
+        arrays = {}
+        cached = {task.about["id"]: Path(task.folder) / f"{task.key}.npz" for task in self.plan.tasks}
+        for about in result["cells"]:
+            where = (about["cell"]["setting"], about["cell"]["method"], about["cell"]["replicates"][0])
+            path = cached.get(about["id"])
+            if about["failed"]:
+                continue
+            if path is not None and path.exists():
+                with np.load(path, allow_pickle=False) as found:
+                    own = {array: found[array] for array in found.files}
+            else:
+                own = {key[3]: value for key, value in before.items() if key[:3] == where}
+            arrays |= {"|".join(map(str, (*where, array))): value for array, value in own.items()}
+        return arrays
+
+
+def record(entry: Entry) -> dict[str, Any]:
+    """What a result keeps of a cell beside its rows."""
+    return {name: entry[name] for name in _KEPT if name in entry} | {"rows": len(entry["rows"])}
+
+
+def _places(entry: Entry) -> set[tuple[str, str, int]]:
+    cell = entry["cell"]
+    return {(cell["setting"], cell["method"], replicate) for replicate in cell["replicates"]}
+
+
+def _seeds(tasks: list[Task]) -> dict[str, list[int]]:
+    replicates = sorted({replicate for task in tasks for replicate in task.cell.replicates})
+    seeds = sorted({task.cell.params["seed"] for task in tasks if "seed" in task.cell.params})
+    return {"replicates": replicates, **({"seed": seeds} if seeds else {})}

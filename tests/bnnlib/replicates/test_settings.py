@@ -1,0 +1,111 @@
+"""Settings of a stacked posterior: an assignment reaches value and gradient, and bad values are refused."""
+
+import math
+
+import pytest
+import torch
+
+from bnnlib import replicates as R
+from bnnlib.replicates.convert import unstack
+
+LAYOUT = R.Layout((5, 4, 2), 3)
+MIXTURE = {"slab_scale": [1.0, 2.0, 0.5], "spike_scale": 0.1, "prior_inclusion_probability": 0.3}
+SPIKE_SLAB = {"prior_inclusion_probability": 0.1, "prior_scale": 1.0, "temperature": 0.5}
+CASES = [
+    (R.StackedGaussian, {"prior_scale": 1.0}, "prior_scale", 0.3),
+    (R.StackedSpikeSlab, SPIKE_SLAB, "prior_inclusion_probability", [1e-200, 0.5, 0.9]),
+    (R.StackedSpikeSlab, SPIKE_SLAB, "prior_scale", 2.0),
+    (R.StackedSpikeSlab, SPIKE_SLAB, "temperature", 2.0),
+    (R.StackedGaussianSpikeSlab, MIXTURE, "slab_scale", 3.0),
+    (R.StackedGaussianSpikeSlab, MIXTURE, "spike_scale", [0.01, 0.2, 0.3]),
+    (R.StackedScaleMixture, MIXTURE, "prior_inclusion_probability", [0.01, 0.5, 0.99]),
+    (R.StackedHorseshoe, {}, "unit_scale", 0.1),
+    (R.StackedHorseshoe, {}, "layer_scale", 0.1),
+    (R.StackedHorseshoe, {}, "output_scale", 0.1),
+]
+cases = pytest.mark.parametrize(
+    ("kind", "start", "name", "value"), CASES, ids=[f"{kind.__name__}-{name}" for kind, _, name, _ in CASES]
+)
+
+
+def build(kind, **settings):
+    generator = torch.Generator().manual_seed(0)
+    posterior = kind(LAYOUT, LAYOUT.kaiming_uniform(generator, torch.float64), **settings)
+    with torch.no_grad():
+        for p in posterior.parameters():
+            p.add_(0.3 * torch.randn(p.shape, generator=generator, dtype=p.dtype))
+    return posterior
+
+
+def divergence(posterior):
+    torch.manual_seed(3)  # of Bayes by Backprop, which estimates it
+    return posterior.kl_divergence()
+
+
+def gradients(posterior, loss):
+    return torch.autograd.grad(loss, list(posterior.parameters()), retain_graph=True)
+
+
+@cases
+def test_an_assigned_posterior_is_a_freshly_built_one(kind, start, name, value):
+    posterior, fresh = build(kind, **start), build(kind, **{**start, name: value})
+    posterior.draw(torch.Generator().manual_seed(2))  # the token of the value before must not be used
+    setattr(posterior, name, value)
+    column = torch.as_tensor(value, dtype=torch.float64).reshape(-1, 1)
+    torch.testing.assert_close(
+        torch.as_tensor(getattr(posterior, name), dtype=column.dtype).expand_as(column), column, rtol=1e-13, atol=0
+    )
+    torch.testing.assert_close(divergence(posterior), divergence(fresh), rtol=1e-12, atol=0)
+    torch.manual_seed(3)
+    stale = gradients(posterior, posterior.kl_gradient())
+    for ours, theirs in zip(stale, gradients(fresh, divergence(fresh).sum()), strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-11, atol=1e-12)
+    draws = [
+        one.draw(torch.Generator().manual_seed(2)).sin().sum() + one.kl_gradient(0.1) for one in (posterior, fresh)
+    ]
+    for ours, theirs in zip(gradients(posterior, draws[0]), gradients(fresh, draws[1]), strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-11, atol=1e-12)
+    if kind is not R.StackedScaleMixture:  # whose estimate follows the shapes of its draws
+        for r, part in enumerate(divergence(posterior)):
+            total = sum(layer.kl_divergence() for layer in unstack(R.StackedMLP(posterior, "tanh"), r)[::2])
+            torch.testing.assert_close(total, part, rtol=1e-10, atol=0)
+
+
+@cases
+def test_the_gradient_after_an_assignment_is_a_finite_difference(kind, start, name, value):
+    posterior = build(kind, **start)
+    setattr(posterior, name, value)
+    for p, slope in zip(posterior.parameters(), gradients(posterior, divergence(posterior).sum()), strict=True):
+        direction = torch.randn(p.shape, generator=torch.Generator().manual_seed(4), dtype=p.dtype)
+        step, values = 1e-5, []
+        for sign in (1.0, -1.0, -1.0):
+            with torch.no_grad():
+                p.add_(direction, alpha=sign * step)
+                values.append(divergence(posterior).sum().item())
+        with torch.no_grad():
+            p.add_(direction, alpha=step)
+        found = (values[0] - values[2]) / (2 * step)
+        # the truncation of a difference over steps of 1e-5, and the rounding of values near 1e4 by its width
+        assert found == pytest.approx((slope * direction).sum().item(), rel=1e-5, abs=1e-5)
+
+
+@cases
+def test_bad_values_are_refused_and_change_nothing(kind, start, name, value):
+    posterior = build(kind, **start)
+    before = divergence(posterior)
+    for bad in (-1.0, math.nan):
+        with pytest.raises(ValueError, match=name):
+            setattr(posterior, name, bad)
+    if kind in (R.StackedSpikeSlab, R.StackedGaussianSpikeSlab) and name not in ("prior_scale", "temperature"):
+        with pytest.raises(ValueError, match="2 values, but there are 3 replicates"):
+            setattr(posterior, name, [0.15, 0.2])
+    assert torch.equal(divergence(posterior), before)
+
+
+def test_a_prior_of_1e_200_survives_single_precision():
+    posterior = build(R.StackedSpikeSlab, prior_inclusion_probability=1e-200)
+    exact = posterior.kl_divergence()
+    torch.testing.assert_close(posterior.float().kl_divergence().double(), exact, rtol=1e-6, atol=0)
+    # log-odds of -460.5 in float32: one part in 2^24 of them is 3e-5 of the probability
+    assert posterior.prior_inclusion_probability.item() == pytest.approx(1e-200, rel=3e-5)
+    assert (posterior.draw(None).sum() + posterior.kl_gradient()).isfinite()
