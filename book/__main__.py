@@ -1,4 +1,4 @@
-"""Command line: ``python -m book list | run | table | build | check | lint``; ``--help`` lists them."""
+"""Command line: ``python -m book list | run | table | verify | build | check | lint | new-chapter``; see ``--help``."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ EDITIONS = {
     "build": ("book.editions.build", "execute the chapters that changed and render the book"),
     "check": ("book.editions.check", "look the rendered book through"),
     "lint": ("book.editions.lint", "hold the chapters to the rules of notebooks"),
+    "new-chapter": ("book.editions.new_chapter", "start a chapter: notebook, study and tests"),
 }
 
 
