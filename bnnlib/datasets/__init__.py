@@ -5,7 +5,7 @@
     boston = datasets.standardize(datasets.load("boston", split=3))
     train, validation = mnist.validation_split(10_000, generator=torch.Generator().manual_seed(0))
 
-Files are looked for in $BNNLIB_DATA, else in data/cache/sets. data/registry.toml lists the sets and data/README.md
+Files are looked for in $BNNLIB_DATA, else in data/cache/sets. registry.toml lists the sets and data/README.md
 explains the layout.
 """
 

@@ -23,7 +23,7 @@ def test_every_chapter_was_executed_from_the_present_sources(built_book, root):
     project = Project(root)
     shared = project.shared_key("smoke")
     for name in project.notebooks:
-        key = notebook_key(read_notebook(root / name), shared)
+        key = notebook_key(read_notebook(root / name), shared + project.study_key(name))
         assert executed_before(project, name, key) is not None, f"{name} has no executed copy of the present state"
 
 
