@@ -19,7 +19,8 @@ def main(arguments: list[str] | None = None) -> int:
     arguments = sys.argv[1:] if arguments is None else arguments
     if arguments and arguments[0] in EDITIONS:
         return importlib.import_module(EDITIONS[arguments[0]][0]).main(arguments[1:])
-    return importlib.import_module("book.lab.commands").main(arguments)
+    others = {name: text for name, (_, text) in EDITIONS.items()}
+    return importlib.import_module("book.lab.commands").main(arguments, others)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ import sys
 
 from bnnlib._files import StoreError
 from book import lab
-from book.__main__ import EDITIONS
 from book.lab.cells import PROFILES, ExperimentError
 from book.lab.runner import BACKENDS, done_cells
 from book.lab.store import is_complete, load_result, to_json
@@ -17,12 +16,12 @@ from book.lab.store import is_complete, load_result, to_json
 FAILED, USAGE, INTERRUPTED = 1, 2, 130
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """Run one command and return its exit code.
+def main(arguments: list[str], others: dict[str, str]) -> int:
+    """Run one command and return its exit code; `others` says what the commands do that run elsewhere.
 
     0: done; 1: a cell failed, or something could not be stored or fetched; 2: wrong usage; 130: interrupted.
     """
-    options = _parser().parse_args(arguments)
+    options = _parser(others).parse_args(arguments)
     signal.signal(signal.SIGTERM, _interrupt)  # a polite kill stores what is finished, as Ctrl-C does
     try:
         return options.action(options)
@@ -46,7 +45,7 @@ def _complain(error: Exception, code: int) -> int:
     return code
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser(others: dict[str, str]) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m book", description="Experiments of the book, their results, and the book itself."
     )
@@ -86,7 +85,7 @@ def _parser() -> argparse.ArgumentParser:
     one.add_argument("--json", action="store_true", help="one JSON list on stdout")
     one.set_defaults(action=_table)
 
-    for name, (_, text) in EDITIONS.items():
+    for name, text in others.items():
         commands.add_parser(name, help=text)
     return parser
 
