@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from book import lab
-from book.lab import Cell, CellResult, Experiment, ExperimentError, catalog
+from book.lab import Cell, CellResult, Experiment, ExperimentError, catalog, comparison
 
 NAME = "svbnn-simulation-2"
 
