@@ -17,7 +17,7 @@ VENV := .venv
 PY := $(VENV)/bin/python
 STAMP := $(VENV)/.installed
 
-.PHONY: help book test check lab lint venv clean distclean
+.PHONY: help book test check verify lab lint venv clean distclean
 .DEFAULT_GOAL := help
 
 help: ## show this list
@@ -32,6 +32,9 @@ test: $(STAMP) ## unit, equation, book and notebook tests (browser tests where C
 
 check: $(STAMP) ## look through the rendered book: links, alt texts, external requests, cells, sizes
 	@$(PY) -m book check
+
+verify: $(STAMP) ## whether today's code would compute the stored results; writes nothing
+	@OMP_NUM_THREADS=1 $(PY) -m book verify --all --check
 
 lab: $(STAMP) ## open the chapters in JupyterLab, with live widgets
 	@$(VENV)/bin/jupyter lab --LabApp.default_url=/lab/tree/chapters --LabApp.news_url=None \

@@ -5,8 +5,8 @@
     boston = datasets.standardize(datasets.load("boston", split=3))
     train, validation = mnist.validation_split(10_000, generator=torch.Generator().manual_seed(0))
 
-Files are looked for in $BNNLIB_DATA, else in data/cache/sets. registry.toml lists the sets and data/README.md
-explains the layout.
+Files are looked for in $BNNLIB_DATA, else in data/cache/sets of a checkout or bnnlib in the user's cache folder.
+registry.toml lists the sets; data/README.md of the repository explains the layout.
 """
 
 from bnnlib.datasets.api import available, fetch, fingerprint, load, names

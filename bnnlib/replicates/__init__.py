@@ -3,7 +3,7 @@
 from bnnlib.replicates.baselines import StackedHorseshoe, StackedSparseVD
 from bnnlib.replicates.convert import unstack
 from bnnlib.replicates.dropout import StackedDropout
-from bnnlib.replicates.fit import Divergence, GaussianLikelihood, fit_stacked, gaussian_nll
+from bnnlib.replicates.fit import GaussianLikelihood, fit_stacked, gaussian_nll
 from bnnlib.replicates.layout import Layout
 from bnnlib.replicates.mixture import StackedGaussianSpikeSlab, StackedScaleMixture
 from bnnlib.replicates.network import StackedMLP
@@ -17,7 +17,6 @@ from bnnlib.replicates.posteriors import (
 from bnnlib.replicates.pruned import fit_agp, fit_lottery_ticket, prune_stacked
 
 __all__ = [
-    "Divergence",
     "GaussianLikelihood",
     "Layout",
     "StackedDeterministic",

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from bnnlib._callbacks import CheckpointLike
-from bnnlib._checks import check_count, check_positive
+from bnnlib._checks import DivergedError, check_count, check_positive
 from bnnlib.replicates.network import StackedMLP
 
 StepHook = Callable[[StackedMLP, int], None]
@@ -55,20 +55,16 @@ class GaussianLikelihood(nn.Module):
         return each.sum() / target.shape[1]
 
 
-class Divergence(FloatingPointError):
-    """Some replicates' weights stopped being finite."""
-
-
 def check_finite(model: StackedMLP, epoch: int, learning_rate: float) -> None:
     """Raise when a replicate has diverged.
 
     Raises:
-        Divergence: names the replicates, the epoch and the learning rate.
+        DivergedError: names the replicates, the epoch and the learning rate.
     """
     state = torch.cat([parameter.detach() for parameter in model.posterior.parameters()], dim=1)
     bad = (~state.isfinite().all(dim=1)).nonzero().flatten().tolist()
     if bad:
-        raise Divergence(
+        raise DivergedError(
             f"After epoch {epoch} the parameters of replicates {bad} are NaN or infinite. Lower the learning rate (now "
             f"{learning_rate:g}) or check their data for NaN; the other replicates are not affected."
         )
@@ -116,7 +112,7 @@ def fit_stacked(
     Raises:
         ValueError: shapes do not fit, a count or rate is not positive, `kl_scale` is a tensor that the posterior does
             not take, or there is a checkpoint without a generator.
-        Divergence: a replicate's parameters stopped being finite.
+        DivergedError: a replicate's parameters stopped being finite.
     """
     check_count("epochs", epochs)
     check_count("batch_size", batch_size)

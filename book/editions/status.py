@@ -47,12 +47,16 @@ LOADED = re.compile(r"""\bload\(\s*["']([\w.-]+)["']""")
 COMPARE = """
 import json, sys
 from book import lab
+from book.lab import validity
 found = {}
 for name in sys.argv[1:]:
     if name not in lab.names():
         continue
     rows = lab.compare(name)
-    found[name] = {"counts": lab.counts(rows), "cells": lab.distinct(rows)}
+    stored = lab.load_result(name)
+    dirty = any(cell["dirty"] for cell in stored["cells"])
+    state = validity.worst(validity.states(name, stored["profile"])) + (", dirty" if dirty else "")
+    found[name] = {"counts": lab.counts(rows), "cells": lab.distinct(rows), "state": state}
 print(json.dumps(found))
 """
 EXAMPLE = re.compile(r"^% example: ([\w ]+)$", re.MULTILINE)  # a MyST comment, invisible where nothing fills it
@@ -168,7 +172,8 @@ def page(project: Project, chapters: dict[str, dict], profile: str, results: dic
     ]
     if untested:
         text.append("Labeled equations without a test of their own: " + ", ".join(untested) + ".")
-    text += ["## Results", *_results(results, counts)]
+    states = {name: found["state"] for name, found in compared.items()}
+    text += ["## Results", *_results(results, counts, states)]
     text += [
         "## Versions",
         table(
@@ -179,22 +184,45 @@ def page(project: Project, chapters: dict[str, dict], profile: str, results: dic
     return "\n\n".join(text) + "\n"
 
 
-def _results(results: dict[str, dict], counts: dict[str, Counter]) -> list[str]:
+def _results(results: dict[str, dict], counts: dict[str, Counter], states: dict[str, str]) -> list[str]:
     """How the published cells of each experiment fare, and all of them."""
     if not results:
         return ["No results are committed yet."]
     lines = [
-        [f"`{name}`", origin["profile"], _minutes(origin), *_line(counts.get(name, Counter()))]
+        [
+            f"`{name}`",
+            origin["profile"],
+            _cells(origin),
+            _minutes(origin),
+            states.get(name, ""),
+            *_line(counts.get(name, Counter())),
+        ]
         for name, origin in sorted(results.items())
     ]
     total = sum(counts.values(), Counter())
-    lines.append(["all", "", "", *_line(total)])
+    lines.append(["all", "", "", "", "", *_line(total)])
     known, share = total["budget known"], total["budget comparable"]
     return [
         "Published cells by [verdict](verdicts.md), each counted once however many of our rows stand beside it. "
         "*Budget* has how many were run with at least half of the published epochs or iterations, of those that were "
-        "run and whose published number is known.",
-        table(["Experiment", "Profile", "Minutes", *[word.capitalize() for word in WORDS], "Cells", "Budget"], lines),
+        "run and whose published number is known. *Runs* are the finished cells of the profile's grid. "
+        "*Validity*: the result is *current* while the code that made it is unchanged, *certified* when the code has "
+        "moved and small seeded runs of it gave the same numbers, *accepted* when they differ for a stated reason; "
+        "*moved* is not settled yet, *changed since* and *outdated* results wait to be computed again. *Dirty* results "
+        "come from a tree with uncommitted changes.",
+        table(
+            [
+                "Experiment",
+                "Profile",
+                "Runs",
+                "Minutes",
+                "Validity",
+                *[word.capitalize() for word in WORDS],
+                "Cells",
+                "Budget",
+            ],
+            lines,
+        ),
         f"Of {total['cells']} published cells {total['cells'] - total['not run']} were run; of {known} of these the "
         f"published budget is known, and {share} had at least half of it.",
     ]
@@ -234,6 +262,11 @@ def _said(row: dict) -> str:
         error = "" if row["error"] is None else f", s = {row['error']:.2g}"
         parts.append(f"d = {row['difference']:+.3g}{error}, m = {row['margin']:.2g}")
     return ", ".join(parts) + f"; **{row['verdict']}**"
+
+
+def _cells(origin: dict) -> str:
+    cells = origin.get("cells") or {}
+    return f"{cells['done']} of {cells['total']}" if cells else "unknown"
 
 
 def _minutes(origin: dict) -> str:

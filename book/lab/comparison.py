@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -13,6 +12,7 @@ from bnnlib.datasets.registry import entry
 from book.lab import catalog
 from book.lab.published import PaperValue, for_setting, metrics, paper_values
 from book.lab.store import load_result
+from book.lab.validity import cell_of, state_of_rows
 from book.lab.verdicts import DIVERGED, NOT_PUBLISHED, NOT_RUN, Verdict, beside_error, budget_obstacle, verdict
 
 Row = dict[str, Any]
@@ -20,7 +20,7 @@ Key = tuple[str, str, str]  # setting, method, metric
 SIMULATED = "simulated"
 
 
-def compare(name: str, profile: str | None = None, *, state: Callable[[Row], str] | None = None) -> list[Row]:
+def compare(name: str, profile: str | None = None) -> list[Row]:
     """Published values beside ours, with verdicts; the rule is `book.lab.verdicts.verdict`.
 
     Published numbers come first, in the paper's order, then what only we have. A published number without one of
@@ -30,19 +30,18 @@ def compare(name: str, profile: str | None = None, *, state: Callable[[Row], str
     Args:
         name: the experiment.
         profile: smoke, book or paper; None takes the best one that is stored.
-        state: what to say of the validity of a row's result; nothing is said without it.
 
     Returns:
         Rows with setting, method, metric, unit, paper, cell, published, published_sd, printed, mean, se, sd, n,
         profile; difference, error (its standard error s) and margin; budget, published_budget and budget_unit; data,
-        the title of the data set; verdict, note, state. Numbers that do not exist are None: the sd and se of one
+        the title of the data set; verdict, note; state, what a reader must know of the row's validity, "" if it is
+        good. Numbers that do not exist are None: the sd and se of one
         replicate, the mean of what was not run.
 
     Raises:
         ExperimentError: there is no experiment of that name, or it has no such profile.
         StoreError: the published numbers are missing or damaged.
     """
-
     experiment = catalog.get(name)
     if profile is not None and profile not in {**experiment.profiles, **experiment.unavailable}:
         raise catalog.unknown("profile", profile, experiment.profiles)
@@ -74,9 +73,10 @@ def compare(name: str, profile: str | None = None, *, state: Callable[[Row], str
         if not any((row["setting"], row["method"]) == where for row in rows):
             key = (*where, "error")
             rows.append(_row(key, None, ours, _all_failed(ours.failed(key)), missing))
+    state = state_of_rows(experiment, result)
     for row in rows:
         row |= {"unit": known[row["metric"]].unit, "paper": experiment.paper}
-        row["state"] = state(row) if state else ""
+        row["state"] = state(row) if row["n"] else ""
     return rows
 
 
@@ -88,8 +88,9 @@ class _Ours:
         self.fingerprints = result.get("provenance", {}).get("data", {})
         self.names = experiment.renamed.get(self.profile, {})
         cells = experiment.profiles[self.profile]() if self.profile in experiment.profiles else []
-        self.cells = [replace(cell, method=self.names.get(cell.method, cell.method)) for cell in cells]
-        self.planned = {(cell.setting, cell.method) for cell in self.cells}
+        self.planned = {(cell.setting, self.names.get(cell.method, cell.method)) for cell in cells}
+        stored = [cell_of(about["cell"]) for about in result.get("cells", [])]  # as they were run
+        self.cells = [replace(cell, method=self.names.get(cell.method, cell.method)) for cell in stored or cells]
         self.values: dict[Key, list[float]] = {}
         self.replicates: dict[Key, set[int]] = {}
         self.failures: dict[tuple[str, str], dict[int, str]] = {}

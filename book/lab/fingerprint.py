@@ -10,17 +10,24 @@ draws (the package ``book``) does not count either.
 from __future__ import annotations
 
 import ast
+import contextlib
 import hashlib
 import importlib.util
+import json
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
+
+from bnnlib._files import StoreError, write_atomic
+from book.lab.store import home
 
 _REFLECTION = {"globals", "vars", "locals", "importlib", "__import__", "eval", "exec"}
 
 
 def code_fingerprint(function: Callable) -> str:
     """The sha256 (hex) of the code reachable from a top-level function.
+
+    Kept in ``data/cache/code.json`` as long as no file of the library and of the studies is touched.
 
     Raises:
         ValueError: the function is a lambda, a partial, nested or has no source file, so its code cannot be found.
@@ -32,9 +39,43 @@ def code_fingerprint(function: Callable) -> str:
             f"the code of {name!r} in module {module!r} cannot be found; give a function defined at the top level "
             "of a module file, not a lambda, a partial or a nested function"
         )
+    known = _Known() if module.split(".")[0] in ("bnnlib", "chapters") else None
+    if known and (found := known.get(f"{module}:{name}")):
+        return found
     walk = _Walk(packages={"bnnlib", "chapters", module.split(".")[0]})
     walk.reach(module, name)
+    if known:
+        known.keep(f"{module}:{name}", walk.digest())
     return walk.digest()
+
+
+class _Known:
+    """Hashes of this tree's functions: to read all that one reaches takes a second, to look at times does not."""
+
+    def __init__(self) -> None:
+        root = Path(__file__).resolve().parents[2]
+        times = hashlib.sha256()
+        for folder in ("bnnlib", "chapters"):
+            for path in sorted((root / folder).rglob("*.py")):
+                state = path.stat()
+                times.update(f"{path} {state.st_mtime_ns} {state.st_size}\n".encode())
+        times.update(Path(__file__).read_bytes())
+        self.tree, self.path = times.hexdigest(), home() / "cache" / "code.json"
+
+    def _read(self) -> dict[str, str]:
+        try:
+            kept = json.loads(self.path.read_text())
+            return kept["hashes"] if kept["tree"] == self.tree else {}
+        except (OSError, ValueError, KeyError, TypeError):
+            return {}
+
+    def get(self, name: str) -> str | None:
+        return self._read().get(name)
+
+    def keep(self, name: str, digest: str) -> None:
+        with contextlib.suppress(StoreError):  # it only saves time
+            kept = {"tree": self.tree, "hashes": self._read() | {name: digest}}
+            write_atomic(self.path, json.dumps(kept).encode())
 
 
 class _Strip(ast.NodeTransformer):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import html
 import math
-from collections.abc import Callable
 from typing import Any
 
 from book.lab import catalog
@@ -68,7 +67,6 @@ def table(
     settings: list[str] | None = None,
     methods: list[str] | None = None,
     measures: list[str] | None = None,
-    state: Callable[[Row], str] | None = None,
 ) -> Table:
     """The comparison of an experiment as a table.
 
@@ -77,13 +75,11 @@ def table(
         profile: smoke, book or paper; None takes the best one that is stored.
         caption: text above it; by default the experiment's summary and the profile.
         settings, methods, measures: show only these, in the rows' own order; measures are metric names.
-        state: what to say of the validity of a row's result, in a column of its own.
 
     Raises:
         ExperimentError: no such experiment or profile, or the filters leave no row.
     """
-
-    rows = compare(name, profile, state=state)
+    rows = compare(name, profile)
     for field, wanted in (("setting", settings), ("method", methods), ("metric", measures)):
         present = dict.fromkeys(row[field] for row in rows)
         for one in wanted or ():

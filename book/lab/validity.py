@@ -18,14 +18,13 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from bnnlib._files import StoreError
 from book.lab import catalog, keys, plan, probes, provenance, store
 from book.lab.cells import Cell, Experiment, ExperimentError
 from book.lab.probes import ProbeRows
@@ -71,11 +70,17 @@ def states(name: str, profile: str) -> list[State]:
     Raises:
         StoreError: there is no such result.
     """
-    experiment, result = catalog.get(name), store.load_result(name, profile)
+    return _states(catalog.get(name), store.load_result(name, profile))
+
+
+def _states(experiment: Experiment, result: dict[str, Any]) -> list[State]:
+    profile = result["profile"]
+    if not result.get("cells"):
+        return []
     wanted = {keys.identity(experiment, cell): cell for cell in plan.cells_of(experiment, profile)}
     found = []
     for method, abouts in _by_method(result).items():
-        cells = [_cell(about["cell"]) for about in abouts]
+        cells = [cell_of(about["cell"]) for about in abouts]
         labels = [cell.label for cell in cells]
         old = [cell.label for cell, about in zip(cells, abouts, strict=True) if about["id"] not in wanted]
         if old:
@@ -101,21 +106,20 @@ def worst(found: Iterable[State]) -> str:
     return max((state.word for state in found), key=WORDS.index, default=CURRENT)
 
 
-def state_of_rows(name: str, profile: str):
-    """A function from a row of `book.lab.compare` to what its reader should know of its validity, "" if it is good."""
-    try:
-        known = {state.method: state for state in states(name, profile)}
-        dirty = {about["cell"]["method"] for about in store.load_result(name, profile)["cells"] if about["dirty"]}
-    except StoreError:
-        return lambda row: ""
-    sources = catalog.get(name).sources
+def state_of_rows(experiment: Experiment, result: dict[str, Any]) -> Callable[[dict[str, Any]], str]:
+    """A function from a row of `book.lab.compare` to what its reader must know of its validity, "" if it is good."""
+    known = {state.method: state for state in _states(experiment, result)}
+    dirty = {about["cell"]["method"] for about in result.get("cells", []) if about["dirty"]}
+    shown = {name: method for method, name in experiment.renamed.get(result["profile"], {}).items()}
 
     def text(row: dict[str, Any]) -> str:
-        method = row["method"] if row["method"] in known else sources.get(row["method"], row["method"])
+        method = shown.get(row["method"], row["method"])
+        method = method if method in known else experiment.sources.get(method, method)
         state = known.get(method) or (next(iter(known.values())) if len(known) == 1 else None)
-        words = [] if state is None or state.word in GOOD else [state.word]
-        words += ["from a tree with uncommitted changes"] if state and state.method in dirty else []
-        return "; ".join(words)
+        if state is None:
+            return ""
+        words = [] if state.word in GOOD else [state.word]
+        return "; ".join(words + (["from a tree with uncommitted changes"] if state.method in dirty else []))
 
     return text
 
@@ -247,7 +251,7 @@ def _by_method(result: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
     return found
 
 
-def _cell(about: dict[str, Any]) -> Cell:
+def cell_of(about: dict[str, Any]) -> Cell:
     return Cell(about["setting"], about["method"], tuple(about["replicates"]), about["params"])
 
 

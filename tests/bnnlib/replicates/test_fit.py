@@ -3,8 +3,8 @@
 import pytest
 import torch
 
+from bnnlib._checks import DivergedError
 from bnnlib.replicates import (
-    Divergence,
     GaussianLikelihood,
     Layout,
     StackedDeterministic,
@@ -109,7 +109,7 @@ def test_a_diverging_replicate_is_named_and_the_others_are_as_without_it():
     bad[:, 1] = float("nan")
     stack, clean = stack_of(), stack_of()
     settings = {"epochs": 3, "batch_size": 16, "learning_rate": 0.01}
-    with pytest.raises(Divergence, match=r"replicates \[1\] are NaN.*learning rate"):
+    with pytest.raises(DivergedError, match=r"replicates \[1\] are NaN.*learning rate"):
         fit_stacked(stack, x, bad, generator=generator(5), **settings)
     fit_stacked(clean, x, y, generator=generator(5), **settings)
     assert torch.equal(stack.posterior.weight[[0, 2]], clean.posterior.weight[[0, 2]])

@@ -100,14 +100,18 @@ def test_every_category_is_named_for_each_experiment_and_in_all():
         "a": {"counts": counts | {"agrees": 3, "not run": 1, "cells": 4}, "cells": []},
         "b": {"counts": counts | {"worse": 5, "cells": 5, "budget known": 0, "budget comparable": 0}, "cells": []},
     }
-    results = {name: {"profile": "book", "minutes": 2.0} for name in compared}
-    text = "\n".join(status._results(results, {name: Counter(one["counts"]) for name, one in compared.items()}))
+    results = {name: {"profile": "book", "minutes": 2.0, "cells": {"done": 3, "total": 4}} for name in compared}
+    text = "\n".join(
+        status._results(results, {name: Counter(one["counts"]) for name, one in compared.items()}, {"a": "certified"})
+    )
     head, _, *lines = [line for line in text.splitlines() if line.startswith("|")]
     names = [cell.strip() for cell in head.strip("|").split("|")]
-    assert names == ["Experiment", "Profile", "Minutes", *map(str.capitalize, status.WORDS), "Cells", "Budget"]
+    about = ["Experiment", "Profile", "Runs", "Minutes", "Validity"]
+    assert names == [*about, *map(str.capitalize, status.WORDS), "Cells", "Budget"]
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
     by_name = {row[0]: dict(zip(names, row, strict=True)) for row in rows}
     assert (by_name["`a`"]["Agrees"], by_name["`a`"]["Not run"], by_name["`a`"]["Budget"]) == ("3", "1", "1 of 2")
+    assert (by_name["`a`"]["Validity"], by_name["`a`"]["Runs"]) == ("certified", "3 of 4")
     assert (by_name["`b`"]["Worse"], by_name["`b`"]["Budget"]) == ("5", "–")
     assert (by_name["all"]["Agrees"], by_name["all"]["Worse"], by_name["all"]["Cells"]) == ("3", "5", "9")
     assert "Of 9 published cells 8 were run; of 2 of these" in text and "and 1 had at least half of it" in text
@@ -116,7 +120,7 @@ def test_every_category_is_named_for_each_experiment_and_in_all():
 def test_a_chapter_shows_what_agrees_of_what_is_decided(scratch, chapter):
     results = {"svbnn-lambda": {"profile": "book"}}
     said = {"agrees": 3, "better": 1, "worse": 2, "undecided": 7, "cells": 13}
-    compared = {"svbnn-lambda": {"counts": said, "cells": []}}
+    compared = {"svbnn-lambda": {"counts": said, "cells": [], "state": "current"}}
     text = status.page(Project(scratch.root), {"chapters/x.ipynb": chapter}, "smoke", results, compared)
     assert "| 4 of 6; 13 |" in text
 

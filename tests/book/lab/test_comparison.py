@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from book import lab
-from book.lab import Cell, CellResult, Experiment, ExperimentError, catalog
+from book.lab import Cell, CellResult, Experiment, ExperimentError, catalog, comparison
 
 NAME = "svbnn-simulation-2"
 
@@ -207,8 +207,9 @@ def test_the_data_set_is_named_as_the_copy_that_was_used(home, monkeypatch):
         assert _find(lab.compare(NAME), "SVBNN", "rmse_test")["data"] == title
 
 
-def test_what_is_said_of_the_validity_comes_from_outside(home):
+def test_a_row_says_what_is_wrong_with_its_validity(home, monkeypatch):
     _save([("U(-1,1)", "SVBNN", 0, "rmse_test", 1.21)])
-    rows = lab.compare(NAME, state=lambda row: f"{row['method']} verified" if row["n"] else "")
-    assert _find(rows, "SVBNN", "rmse_test")["state"] == "SVBNN verified"
+    monkeypatch.setattr(comparison, "state_of_rows", lambda experiment, result: lambda row: f"{row['method']} changed")
+    rows = lab.compare(NAME)
+    assert _find(rows, "SVBNN", "rmse_test")["state"] == "SVBNN changed"
     assert _find(rows, "VD", "rmse_test")["state"] == ""
