@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import itertools
 import math
 from typing import Any
 
@@ -16,15 +17,16 @@ _SYMBOLS = {AGREES: "✓", BETTER: "▲", WORSE: "▼", DIFFERS: "≠", UNDECIDE
 _STYLE = (
     "<style>.bnn-table table { border-collapse: collapse; text-align: left; font-variant-numeric: tabular-nums;"
     " font-size: 0.9em }"
-    " .bnn-table caption { text-align: left; padding-bottom: 0.4em }"
-    " .bnn-table th, .bnn-table td { padding: 0.15em 0.6em 0.15em 0; text-align: left; vertical-align: top }"
-    " .bnn-table td, .bnn-table tbody th { font-weight: normal; white-space: nowrap }"
-    " .bnn-table td:last-child { white-space: normal; min-width: 14em }"
-    " .bnn-table .first > * { border-top: 1px solid currentColor }</style>"
+    " .bnn-table th, .bnn-table td { padding: 0.15em 0.8em 0.15em 0; text-align: left; vertical-align: top;"
+    " font-weight: normal; white-space: nowrap }"
+    " .bnn-table thead th { font-weight: 600 }"
+    " .bnn-table td:last-child { white-space: normal; min-width: 12em }"
+    " .bnn-table .group th { border-top: 1px solid currentColor; padding-top: 0.5em; white-space: normal }</style>"
 )
 _COLUMNS = ("Setting", "Method", "Measure", "Published", "Ours", "Difference", "n", "Budget", "Data")
 _COLUMNS += ("Validity", "Verdict")
 _OPTIONAL = ("Budget", "Validity")  # left out where no row has anything to say
+_SHOWN = ("Measure", "Published", "Ours", "Difference", "Verdict")  # on a page; the rest heads a group of rows
 
 
 def symbol(verdict: str) -> str:
@@ -93,42 +95,60 @@ def table(
 
 
 def table_html(rows: list[Row], caption: str = "Published values and ours") -> str:
-    """Rows of `compare` as an HTML table.
+    """Rows of `compare` as an HTML table, one group a setting and method, headed by what its rows share.
 
     No color is set, so light and dark themes both apply; the container scrolls sideways on a narrow screen and can be
     reached by the keyboard; every verdict is a word, with a sign that screen readers skip. Notes stand once below the
     table, under a letter, since most of them hold for many rows.
     """
-    columns = _columns(rows)
-    head = "".join(f'<th scope="col">{name}</th>' for name in columns)
-    body, before = [], None
+    head = "".join(f'<th scope="col">{name}</th>' for name in _SHOWN)
     letters = {note: _letter(k) for k, note in enumerate(dict.fromkeys(row["note"] for row in rows if row["note"]))}
-    for row in rows:
-        texts = {name: html.escape(text) for name, text in _cells(row).items()}
-        group = (row["setting"], row["method"])
-        rule = ' class="first"' if group != before else ""
-        before = group
-        note = f" <sup>{letters[row['note']]}</sup>" if row["note"] else ""
-        sign = f'<span aria-hidden="true">{symbol(row["verdict"])}</span> '
-        texts["Verdict"] = f"{sign}{html.escape(row['verdict'])}{note}"
-        where = f' title="{html.escape(row["cell"], quote=True)}"' if row["cell"] else ""
-        cells = []
-        for name in columns:
-            open_tag, close_tag = ('th scope="row"', "th") if name == "Measure" else ("td", "td")
-            cells.append(f"<{open_tag}{where if name == 'Published' else ''}>{texts[name]}</{close_tag}>")
-        body.append(f"<tr{rule}>{''.join(cells)}</tr>")
+    data = {row["data"] for row in rows if row["data"]}
+    body = []
+    for _, group in itertools.groupby(rows, key=lambda row: (row["setting"], row["method"])):
+        group = list(group)
+        shared = _heading(group, with_data=len(data) > 1)
+        lines = "".join(_line(row, letters, alone=len({one["n"] for one in group if one["n"]}) > 1) for row in group)
+        body.append(
+            f'<tbody><tr class="group"><th scope="rowgroup" colspan="{len(_SHOWN)}">{shared}</th></tr>{lines}</tbody>'
+        )
     label = html.escape(caption, quote=True)
     notes = "<br>".join(f"<sup>{letter}</sup> {html.escape(note)}" for note, letter in letters.items())
+    about = f" Data: {html.escape(data.pop())}." if len(data) == 1 else ""
     return (
+        f"<p>{html.escape(caption)}.{about} <small>Published: as printed, ± a standard deviation unless a note says "
+        "otherwise; ours: mean ± standard error of n replicates; difference: ours - published ± their combined "
+        "standard error; budget: ours / published.</small></p>"
         f'<div class="bnn-table" role="region" tabindex="0" aria-label="{label}" style="overflow-x: auto">'
-        f"{_STYLE}<table><caption>{html.escape(caption)}. "
-        "Published: as printed, ± a standard deviation unless a note says otherwise; "
-        "ours: mean ± standard error of n replicates; difference: ours - published ± their combined standard error; "
-        "budget: ours / published.</caption>"
-        f"<thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody></table>"
+        f'{_STYLE}<table aria-label="{label}"><thead><tr>{head}</tr></thead>{"".join(body)}</table>'
         + (f"<p><small>{notes}</small></p>" if notes else "")
         + "</div>"
     )
+
+
+def _heading(group: list[Row], with_data: bool) -> str:
+    """What the rows of a group share: method, setting, replicates, budget, data, validity."""
+    first = _cells(group[0])
+    numbers = {row["n"] for row in group if row["n"]}
+    facts = [f"n = {numbers.pop()}"] if len(numbers) == 1 else []
+    facts += [*dict.fromkeys(_budget(row) for row in group if _budget(row))]
+    facts += [group[0]["data"]] if with_data and group[0]["data"] else []
+    facts += [*dict.fromkeys(row["state"] for row in group if row["state"])]
+    told = f" <small>{html.escape('; '.join(facts))}</small>" if facts else ""
+    return f"<b>{html.escape(first['Method'])}</b>, {html.escape(first['Setting'])}{told}"
+
+
+def _line(row: Row, letters: dict[str, str], alone: bool) -> str:
+    """A row; with `alone` it says its own number of replicates."""
+    texts = {name: html.escape(text) for name, text in _cells(row).items()}
+    note = f" <sup>{letters[row['note']]}</sup>" if row["note"] else ""
+    texts["Verdict"] = f'<span aria-hidden="true">{symbol(row["verdict"])}</span> {html.escape(row["verdict"])}{note}'
+    if alone and row["n"]:
+        texts["Ours"] += f" (n = {row['n']})"
+    where = f' title="{html.escape(row["cell"], quote=True)}"' if row["cell"] else ""
+    cells = [f'<th scope="row">{texts["Measure"]}</th>']
+    cells += [f"<td{where if name == 'Published' else ''}>{texts[name]}</td>" for name in _SHOWN[1:]]
+    return f"<tr>{''.join(cells)}</tr>"
 
 
 def _letter(number: int) -> str:
