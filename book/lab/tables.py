@@ -20,7 +20,6 @@ _STYLE = (
     " .bnn-table th, .bnn-table td { padding: 0.15em 0.8em 0.15em 0; text-align: left; vertical-align: top;"
     " font-weight: normal; white-space: nowrap }"
     " .bnn-table thead th { font-weight: 600 }"
-    " .bnn-table td:last-child { white-space: normal; min-width: 12em }"
     " .bnn-table .group th { border-top: 1px solid currentColor; padding-top: 0.5em; white-space: normal }</style>"
 )
 _COLUMNS = ("Setting", "Method", "Measure", "Published", "Ours", "Difference", "n", "Budget", "Data")
@@ -98,11 +97,11 @@ def table_html(rows: list[Row], caption: str = "Published values and ours") -> s
     """Rows of `compare` as an HTML table, one group a setting and method, headed by what its rows share.
 
     No color is set, so light and dark themes both apply; the container scrolls sideways on a narrow screen and can be
-    reached by the keyboard; every verdict is a word, with a sign that screen readers skip. Notes stand once below the
-    table, under a letter, since most of them hold for many rows.
+    reached by the keyboard; every verdict is a word, with a sign that screen readers skip. Reasons and notes stand once
+    below the table, under a letter, since most of them hold for many rows.
     """
     head = "".join(f'<th scope="col">{name}</th>' for name in _SHOWN)
-    letters = {note: _letter(k) for k, note in enumerate(dict.fromkeys(row["note"] for row in rows if row["note"]))}
+    letters = {note: _letter(k) for k, note in enumerate(dict.fromkeys(note for row in rows for note in _notes(row)))}
     data = {row["data"] for row in rows if row["data"]}
     body = []
     for _, group in itertools.groupby(rows, key=lambda row: (row["setting"], row["method"])):
@@ -126,6 +125,11 @@ def table_html(rows: list[Row], caption: str = "Published values and ours") -> s
     )
 
 
+def _notes(row: Row) -> list[str]:
+    """The reason of the verdict, and what else there is to say of the row."""
+    return [text for text in (row["verdict"].partition(": ")[2], row["note"]) if text]
+
+
 def _heading(group: list[Row], with_data: bool) -> str:
     """What the rows of a group share: method, setting, replicates, budget, data, validity."""
     first = _cells(group[0])
@@ -141,8 +145,10 @@ def _heading(group: list[Row], with_data: bool) -> str:
 def _line(row: Row, letters: dict[str, str], alone: bool) -> str:
     """A row; with `alone` it says its own number of replicates."""
     texts = {name: html.escape(text) for name, text in _cells(row).items()}
-    note = f" <sup>{letters[row['note']]}</sup>" if row["note"] else ""
-    texts["Verdict"] = f'<span aria-hidden="true">{symbol(row["verdict"])}</span> {html.escape(row["verdict"])}{note}'
+    marks = ", ".join(letters[note] for note in _notes(row))
+    word = row["verdict"].partition(": ")[0]
+    texts["Verdict"] = f'<span aria-hidden="true">{symbol(row["verdict"])}</span> {html.escape(word)}'
+    texts["Verdict"] += f" <sup>{marks}</sup>" if marks else ""
     if alone and row["n"]:
         texts["Ours"] += f" (n = {row['n']})"
     where = f' title="{html.escape(row["cell"], quote=True)}"' if row["cell"] else ""

@@ -64,7 +64,7 @@ def test_the_html_can_be_read_aloud_on_a_phone_and_in_the_dark():
     assert scopes.count("row") == len(shown.rows) == 5
     assert all(attributes == {"aria-hidden": "true"} for attributes in page.all("span"))
     text = "".join(page.text)
-    assert "✓ agrees" in text and "– not run: the paper profile does not compute this measure" in text
+    assert "✓ agrees" in text and "– not run a" in text and "a the paper profile does not compute this measure" in text
     assert "1.21 ± 0.05" in text and "1.22 ± 0.01" in text and "+0.01 ± 0.02" in text
     assert "7,000 / 7,000 epochs" in text and "simulated" in text
     # no color of our own: both themes keep their contrast
