@@ -188,41 +188,25 @@ def _results(results: dict[str, dict], counts: dict[str, Counter], states: dict[
     """How the published cells of each experiment fare, and all of them."""
     if not results:
         return ["No results are committed yet."]
-    lines = [
-        [
-            f"`{name}`",
-            origin["profile"],
-            _cells(origin),
-            _minutes(origin),
-            states.get(name, ""),
-            *_line(counts.get(name, Counter())),
-        ]
+    runs = [
+        [f"`{name}`", origin["profile"], _cells(origin), _minutes(origin), states.get(name, "")]
         for name, origin in sorted(results.items())
     ]
+    lines = [[f"`{name}`", *_line(counts.get(name, Counter()))] for name in sorted(results)]
     total = sum(counts.values(), Counter())
-    lines.append(["all", "", "", "", "", *_line(total)])
+    lines.append(["all", *_line(total)])
     known, share = total["budget known"], total["budget comparable"]
     return [
-        "Published cells by [verdict](verdicts.md), each counted once however many of our rows stand beside it. "
-        "*Budget* has how many were run with at least half of the published epochs or iterations, of those that were "
-        "run and whose published number is known. *Runs* are the finished cells of the profile's grid. "
+        "*Runs* are the finished cells of the profile's grid. "
         "*Validity*: the result is *current* while the code that made it is unchanged, *certified* when the code has "
         "moved and small seeded runs of it gave the same numbers, *accepted* when they differ for a stated reason; "
         "*moved* is not settled yet, *changed since* and *outdated* results wait to be computed again. *Dirty* results "
         "come from a tree with uncommitted changes.",
-        table(
-            [
-                "Experiment",
-                "Profile",
-                "Runs",
-                "Minutes",
-                "Validity",
-                *[word.capitalize() for word in WORDS],
-                "Cells",
-                "Budget",
-            ],
-            lines,
-        ),
+        table(["Experiment", "Profile", "Runs", "Minutes", "Validity"], runs),
+        "Published cells by [verdict](verdicts.md), each counted once however many of our rows stand beside it. "
+        "*Budget* has how many were run with at least half of the published epochs or iterations, of those that were "
+        "run and whose published number is known.",
+        table(["Experiment", *[word.capitalize() for word in WORDS], "Cells", "Budget"], lines),
         f"Of {total['cells']} published cells {total['cells'] - total['not run']} were run; of {known} of these the "
         f"published budget is known, and {share} had at least half of it.",
     ]

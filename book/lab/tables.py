@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-import itertools
 import math
 from typing import Any
 
@@ -19,7 +18,7 @@ _STYLE = (
     " font-size: 0.9em }"
     " .bnn-table th, .bnn-table td { padding: 0.15em 0.8em 0.15em 0; text-align: left; vertical-align: top;"
     " font-weight: normal; white-space: nowrap }"
-    " .bnn-table thead th { font-weight: 600 }"
+    " .bnn-table thead th { font-weight: 600 } .bnn-table sup { line-height: 0 }"
     " .bnn-table .group th { border-top: 1px solid currentColor; padding-top: 0.5em; white-space: normal }</style>"
 )
 _COLUMNS = ("Setting", "Method", "Measure", "Published", "Ours", "Difference", "n", "Budget", "Data")
@@ -104,8 +103,10 @@ def table_html(rows: list[Row], caption: str = "Published values and ours") -> s
     letters = {note: _letter(k) for k, note in enumerate(dict.fromkeys(note for row in rows for note in _notes(row)))}
     data = {row["data"] for row in rows if row["data"]}
     body = []
-    for _, group in itertools.groupby(rows, key=lambda row: (row["setting"], row["method"])):
-        group = list(group)
+    groups: dict[tuple[str, str], list[Row]] = {}
+    for row in rows:
+        groups.setdefault((row["setting"], row["method"]), []).append(row)
+    for group in groups.values():
         shared = _heading(group, with_data=len(data) > 1)
         lines = "".join(_line(row, letters, alone=len({one["n"] for one in group if one["n"]}) > 1) for row in group)
         body.append(
