@@ -29,7 +29,7 @@ from bnnlib.nn import collect_statistics, match_moments, predict, predict_dropou
 from bnnlib.train.checkpoint import Checkpoint
 from bnnlib.train.fit import fit
 from bnnlib.train.stages import Stages
-from book.lab.cells import Cell, CellResult
+from book.lab.cells import Cell, CellResult, rows_of
 from chapters.shared.held_out import held_out_parts
 
 Images = dict[str, Tensor]
@@ -45,12 +45,15 @@ COUNTS = (1, 2, 5, 10, 20, 50)  # draws after which SBN is measured too
 
 
 def run_cell(cell: Cell, device: torch.device, checkpoint: Checkpoint | None) -> CellResult:
-    """Train the networks of all seeds one after another, score each, and compare alone and as an ensemble."""
+    """Train the networks of all seeds one after another, score each, and compare alone and as an ensemble.
+
+    The product has the "models", replicate to the state of its network.
+    """
     images, stages = load_images(cell.params, device), Stages(checkpoint)
     for replicate in cell.replicates[len(stages.finished) :]:
         model = network(cell.params, replicate).to(device)
         _train(model, images, cell.params, device, replicate, stages)
-        stages.finish(_score(model, images, cell, device, replicate))
+        stages.finish(_score(model, images, cell, device, replicate) | {"model": model.state_dict()})
     labels = {part: images[f"{part}_y"].cpu() for part in ("validation", "test")}
     plain, stochastic = ("DO", "DO+SBN") if cell.method == "DO" else ("BN", "SBN")
     rows: list[dict] = []
@@ -66,17 +69,18 @@ def run_cell(cell: Cell, device: torch.device, checkpoint: Checkpoint | None) ->
         found = {without: [], with_sbn: []}
         for replicate, one in members:
             measured = [measure(one[name], labels) for name in (plain, stochastic)]
-            rows += _rows(cell, without, replicate, measured[0])
-            rows += _rows(cell, with_sbn, replicate, measured[1] | _gains(*measured))
+            rows += rows_of(cell, measured[0], method=without, replicate=replicate)
+            rows += rows_of(cell, measured[1] | _gains(*measured), method=with_sbn, replicate=replicate)
             found[without].append(one[plain])
             found[with_sbn].append(one[stochastic])
         for name, several in found.items():
             arrays |= {f"{name}|{key}": value for key, value in _curves(several, labels["test"]).items()}
     for replicate, one in zip(cell.replicates, stages.finished, strict=True):
-        rows += _rows(cell, stochastic, replicate, one["fit"])
+        rows += rows_of(cell, one["fit"], method=stochastic, replicate=replicate)
     arrays |= {f"{stochastic}|draws": torch.stack([one["draws"] for one in stages.finished]).numpy()}
     arrays |= {f"statistics|{name}": value.numpy() for name, value in stages.finished[0]["statistics"].items()}
-    return CellResult(rows, arrays)
+    models = {replicate: one["model"] for replicate, one in zip(cell.replicates, stages.finished, strict=True)}
+    return CellResult(rows, arrays, {"models": models})
 
 
 def load_images(params: dict[str, Any], device: torch.device) -> Images:
@@ -258,8 +262,3 @@ def _curves(members: list[dict[str, Tensor]], labels: Tensor) -> dict[str, np.nd
         [sums[:, :2] / sums[:, 2:].clamp_min(1.0), sums[:, 2:] / len(correct)], dim=1
     ).float().numpy()  # fmt: skip
     return curves
-
-
-def _rows(cell: Cell, method: str, replicate: int, values: dict[str, float]) -> list[dict]:
-    where = {"setting": cell.setting, "method": method, "replicate": replicate}
-    return [{**where, "metric": name, "value": float(value)} for name, value in values.items()]
