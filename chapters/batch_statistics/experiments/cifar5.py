@@ -68,5 +68,6 @@ EXPERIMENTS = [
         unavailable={"paper": "not run: no GPU"},
         budget=epochs_of,
         sources=SOURCES,
+        value=8.0,
     )
 ]

@@ -19,7 +19,6 @@ from typing import Any
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from bnnlib import datasets, metrics
@@ -30,7 +29,7 @@ from bnnlib.train.checkpoint import Checkpoint
 from bnnlib.train.fit import fit
 from bnnlib.train.stages import Stages
 from book.lab.cells import Cell, CellResult, rows_of
-from chapters.shared.held_out import held_out_parts
+from chapters.shared.images import fitted, held_out_parts
 
 Images = dict[str, Tensor]
 PARTS = ("validation", "test", "unknown")
@@ -87,26 +86,17 @@ def load_images(params: dict[str, Any], device: torch.device) -> Images:
     """Inputs and labels: "train", "validation" and "test" of the known classes, and "unknown", which has no labels.
 
     Classes below params["classes"] are known. Unknown is another data set, or "rest": the test images of the others.
-    The smoke profile's digits are enlarged to the size and repeated to the channels of the real images.
     """
     parts = held_out_parts(params["data"], params["held_out"])
     unknown = parts["test"][0][parts["test"][1] >= params["classes"]]
     images: Images = {}
     for name, (x, y) in parts.items():
         known = y < params["classes"]
-        images |= {name: _fitted(x[known], params), f"{name}_y": y[known]}
+        images |= {name: fitted(x[known], params), f"{name}_y": y[known]}
     if params["unknown"] != "rest":
         unknown = datasets.load(params["unknown"]).test_x[: params["unknown_rows"]]
-    images["unknown"] = _fitted(unknown, params)
+    images["unknown"] = fitted(unknown, params)
     return {name: value.to(device) for name, value in images.items()}
-
-
-def _fitted(x: Tensor, params: dict[str, Any]) -> Tensor:
-    if params["data"] != "digits":
-        return x
-    channels, size = params["shape"]
-    images = F.interpolate(x.reshape(-1, 1, 8, 8) / 16.0, size=(size, size), mode="bilinear")
-    return images.expand(-1, channels, -1, -1)
 
 
 def network(params: dict[str, Any], replicate: int) -> nn.Module:

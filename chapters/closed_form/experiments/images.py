@@ -25,7 +25,8 @@ from bnnlib.train.fit import cosine, fit
 from bnnlib.train.stages import Stages
 from book.lab.cells import Cell, CellResult, rows_of
 from book.lab.probes import first
-from chapters.shared.images import Split, load_images, network, prior_of, scale_means
+from chapters.closed_form.experiments.networks import network, prior_of, scale_means
+from chapters.shared.images import Split, error_percent, load_images
 
 RANKED_BY = {"sBNN": "inclusion", "BbB": "signal_to_noise"}  # each as its paper prunes
 OTHERS = {"sBNN": ("signal_to_noise", "magnitude"), "BbB": ("inclusion", "magnitude")}
@@ -119,14 +120,6 @@ def _fit(model: nn.Module, data: Split, params: dict, candidate: dict, device, s
     )
 
 
-@torch.no_grad()
-def _error(model: nn.Module, data: Split, part: str) -> float:
-    """Error in percent of a deterministic network."""
-    x, y = data[part]
-    model.eval()
-    return 100.0 - metrics.accuracy(torch.cat([model(rows) for rows in x.split(1000)]), y)
-
-
 def pruning_curve(model: nn.Module, data: Split, part: str, drop_rates: list[float], by: str) -> dict[str, float]:
     """Error in percent of the posterior means after each drop rate (percent of all weights and biases).
 
@@ -139,7 +132,7 @@ def pruning_curve(model: nn.Module, data: Split, part: str, drop_rates: list[flo
         pruned = prune_ranked(model, rate / 100.0, by=by)
         if normalized:
             update_bn(data["train"][0][:10_000].split(500), pruned)
-        errors[f"{rate:g}"] = _error(pruned, data, part)
+        errors[f"{rate:g}"] = error_percent(pruned, data, part)
     return errors
 
 

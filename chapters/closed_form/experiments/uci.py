@@ -160,5 +160,6 @@ EXPERIMENTS = [
         unavailable={"paper": "not run: adds only Year to the book profile, whose file is not at hand"},
         budget=epochs_of,
         sources={"sBNN-50": "sBNN"},
+        value=4.0,
     )
 ]

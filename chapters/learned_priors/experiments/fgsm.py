@@ -151,5 +151,6 @@ EXPERIMENTS = [
         data={"book": ("mnist", "fashion_mnist"), "paper": ("mnist", "fashion_mnist")},
         unavailable={"paper": "not run: no GPU"},
         budget=_budget,
+        value=6.5,
     )
 ]

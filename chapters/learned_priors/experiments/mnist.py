@@ -155,6 +155,7 @@ EXPERIMENTS = [
         data={"book": ("mnist",), "paper": ("mnist",)},
         unavailable={"paper": "not run: no GPU"},
         budget=epochs_of,
+        value=7.0,
     ),
     Experiment(
         name=NAME["fashion_mnist"],
@@ -166,5 +167,6 @@ EXPERIMENTS = [
         data={"book": ("fashion_mnist",), "paper": ("fashion_mnist",)},
         unavailable={"paper": "not run: no GPU"},
         budget=epochs_of,
+        value=7.0,
     ),
 ]

@@ -8,13 +8,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from bnnlib import datasets
 from bnnlib.models import cnn_two_conv
 from bnnlib.optim import SGHMC, SpikeSlabGaussianLaplacePrior, polynomial
 from bnnlib.optim.samples import SampleStore
 from bnnlib.train.checkpoint import Checkpoint
 from bnnlib.train.fit import Callback, Run, fit
 from bnnlib.train.sample import sample
+from chapters.shared.images import held_out_parts
 
 SIDE = 28
 TEST_BATCH = 1000
@@ -28,16 +28,14 @@ def load_images(params: dict[str, Any], device: torch.device) -> tuple[Images, I
 
     With "held_out" in the settings not 0, so many training images take the place of the test images, the same always.
     """
-    whole = datasets.load(params["data"])
-    if params["held_out"]:
-        _, whole = whole.validation_split(params["held_out"], generator=torch.Generator().manual_seed(0))
+    parts = held_out_parts(params["data"], params["held_out"])
 
     def ready(x: Tensor, y: Tensor) -> Images:
         x, y = x[: params["rows"]], y[: params["rows"]]  # fewer for a first look; None takes all
         x = x if x.shape[-1] == SIDE else F.interpolate(x, size=(SIDE, SIDE), mode="bilinear")
         return x.to(device), y.to(device)
 
-    return ready(whole.train_x, whole.train_y), ready(whole.test_x, whole.test_y)
+    return ready(*parts["train"]), ready(*parts.get("validation", parts["test"]))
 
 
 class Network(nn.Module):

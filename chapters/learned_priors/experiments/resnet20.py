@@ -128,5 +128,6 @@ EXPERIMENTS = [
         unavailable={"paper": "not run: no GPU"},
         several_devices=True,
         budget=_budget,
+        value=10.0,
     )
 ]

@@ -174,5 +174,6 @@ EXPERIMENTS = [
         tiny=TINY,
         data={"paper": ("boston", "yacht", "energy", "wine", "concrete")},
         budget=epochs_of,
+        value=4.0,
     )
 ]

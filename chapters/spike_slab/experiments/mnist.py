@@ -260,5 +260,6 @@ EXPERIMENTS = [
         unavailable={"paper": "not run: no GPU"},
         methods={"AGP": run_agp, "VD": run_vd},
         budget=_budget,
+        value=3.0,
     )
 ]

@@ -255,6 +255,7 @@ EXPERIMENTS = [
         run_cell=run_cell,
         tiny=_TINY,
         budget=epochs_of,
+        value=5.0,
     ),
     Experiment(
         name="svbnn-simulation-1b",
@@ -266,6 +267,7 @@ EXPERIMENTS = [
         run_cell=run_cell,
         tiny=_TINY,
         budget=epochs_of,
+        value=5.0,
     ),
     Experiment(
         name="svbnn-simulation-2",
@@ -275,6 +277,7 @@ EXPERIMENTS = [
         run_cell=run_cell,
         tiny=_TINY,
         budget=epochs_of,
+        value=5.0,
     ),
     Experiment(
         name="svbnn-lambda",
@@ -290,5 +293,6 @@ EXPERIMENTS = [
         tiny=_TINY,
         budget=epochs_of,
         unavailable={"paper": "not run: 2 h of one core; the book profile has ten replicates"},
+        value=5.0,
     ),
 ]

@@ -19,7 +19,6 @@ import numpy as np
 import torch
 from torch import nn
 
-from bnnlib import metrics
 from bnnlib.augmentation import Compose, RandomCrop, RandomHorizontalFlip
 from bnnlib.nn import to_bayesian
 from bnnlib.pruning import compress, compression_report
@@ -29,8 +28,7 @@ from bnnlib.train.fit import Run, cosine, fit
 from bnnlib.train.stages import Stages
 from book.lab.cells import Cell, CellResult, Need, rows_of
 from book.lab.probes import first
-from chapters.shared.held_out import Split
-from chapters.shared.images import load_images
+from chapters.shared.images import Split, error_percent, load_images
 from chapters.unit_noise.experiments.networks import UnitCurve, add_noise, flops, frozen_statistics, network, units_left
 
 # a real cell at the sizes of the digits
@@ -68,7 +66,8 @@ def run_cell(
     """
     params, data = cell.params, load_images(cell.params, device)
     stages = Stages(checkpoint)
-    dense = network(params, 90_000 + cell.replicates[0]).to(device)
+    layout = torch.channels_last if params["bfloat16"] else torch.contiguous_format  # of training: sums in one order
+    dense = network(params, 90_000 + cell.replicates[0]).to(device, memory_format=layout)
     if cell.method == "Original":
         _fit(dense, data, params | params["dense"], device, 91_000 + cell.replicates[0], stages, [])
         return CellResult(_measured(cell, dense, data), product={"model": dense.state_dict()})
@@ -77,7 +76,7 @@ def run_cell(
     for candidate in candidates[len(stages.finished) :]:
         stages.finish(_candidate(cell, candidate, dense, data, device, stages))
     found = stages.finished
-    reference = _error(dense, data, "validation")
+    reference = error_percent(dense, data, "validation")
     best = found[choose([(one["error"], one["flops"]) for one in found], reference)]
     model = _build(cell, candidates[found.index(best)], dense)
     model.load_state_dict(best["model"])
@@ -128,7 +127,7 @@ def _candidate(cell: Cell, candidate: dict[str, Any], dense: nn.Module, data: Sp
     if units:
         curves["units"] = units[0].kept
     return {
-        "error": _error(small, data, "validation"),
+        "error": error_percent(small, data, "validation"),
         "flops": flops(small, data["train"][0][:1]),
         "model": model.state_dict(),
         "curves": curves,
@@ -164,20 +163,12 @@ def _fit(model: nn.Module, data: Split, params: dict[str, Any], device, seed: in
     )
 
 
-@torch.no_grad()
-def _error(model: nn.Module, data: Split, part: str) -> float:
-    """Error in percent of a deterministic network."""
-    x, y = data[part]
-    model.eval()
-    return 100.0 - metrics.accuracy(torch.cat([model(rows) for rows in x.split(1000)]), y)
-
-
 def _measured(cell: Cell, model: nn.Module, data: Split) -> list[dict[str, Any]]:
     """Rows of the compressed network: its test error, units, and costs of the dense network divided by its own."""
     example = data["validation"][0][:EXAMPLES]
     small = compress(model, example[:2])
     report = compression_report(model, small, example, repeats=cell.params["repeats"])
-    values = {"error_test": _error(small, data, "test"), "error_validation": _error(small, data, "validation")}
+    values = {f"error_{part}": error_percent(small, data, part) for part in ("test", "validation")}
     values |= {f"units_{i}": count for i, count in enumerate(units_left(small, cell.params["network"]), 1)}
     values |= {f"{name}_ratio": report[name]["ratio"] for name in ("flops", "parameters", "bytes")}
     for row in report["latency"]:

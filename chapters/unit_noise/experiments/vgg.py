@@ -71,5 +71,6 @@ EXPERIMENTS = [
         data={"smoke": ("digits",), "book": ("cifar10",), "paper": ("cifar10",)},
         unavailable={"paper": "not run: no GPU"},
         budget=budget,
+        value=9.0,
     )
 ]
