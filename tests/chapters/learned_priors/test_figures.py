@@ -7,7 +7,6 @@ import math
 import numpy as np
 import pytest
 import torch
-from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 
 from bnnlib import functional as bF
@@ -15,12 +14,6 @@ from book import lab
 from book.display import explore
 from chapters.learned_priors.figures import prior, results
 from chapters.learned_priors.figures import samplers as aeb
-
-
-@pytest.fixture(autouse=True)
-def close_figures():
-    yield
-    plt.close("all")
 
 
 def texts(figure: Figure) -> str:
