@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -79,6 +80,36 @@ class CellResult:
     rows: list[dict[str, Any]]
     arrays: dict[str, np.ndarray] = field(default_factory=dict)
     product: dict[str, Any] | None = None
+
+
+def rows_of(
+    cell: Cell,
+    values: Mapping[str, Any],
+    setting: str | Sequence[str] = "",
+    method: str = "",
+    replicate: int | None = None,
+    note: str = "",
+) -> list[dict[str, Any]]:
+    """Tidy rows of a cell.
+
+    Args:
+        cell: whose setting, method and first replicate stand where nothing else is given.
+        values: metric to a number, or to a tensor (settings * replicates,) with one for each, settings varying slowest.
+        setting: one, or several for tensors.
+        method: of the rows.
+        replicate: that single numbers belong to.
+        note: of every row.
+    """
+    settings = [setting or cell.setting] if isinstance(setting, str) else setting
+    networks = list(product(settings, cell.replicates))
+    alone = [(settings[0], cell.replicates[0] if replicate is None else replicate)]
+    rows = []
+    for metric, value in values.items():
+        column = isinstance(value, torch.Tensor) and value.ndim > 0
+        for (place, number), one in zip(networks if column else alone, value if column else [value], strict=True):
+            where = {"setting": place, "method": method or cell.method, "replicate": number}
+            rows.append(where | {"metric": metric, "value": float(one)} | ({"note": note} if note else {}))
+    return rows
 
 
 def epochs_of(cell: Cell) -> tuple[float, str]:

@@ -1,29 +1,16 @@
-"""Images and networks of experiments 6 to 9 of Saha, Liu and Liang (2024)."""
+"""Images of the experiments: training, held-out and test rows, as networks take them, and the error of a network."""
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from bnnlib.models import lenet5_caffe, lenet_300_100, mlp, vgg_like
-from bnnlib.nn import (
-    BayesianLayer,
-    GaussianSpikeSlabConv2d,
-    GaussianSpikeSlabLinear,
-    ScaleMixtureConv2d,
-    ScaleMixtureLinear,
-)
-from chapters.shared.held_out import Split, held_out_parts
+from bnnlib import datasets, metrics
 
-LAYERS = {
-    "sBNN": (GaussianSpikeSlabConv2d, GaussianSpikeSlabLinear),
-    "BbB": (ScaleMixtureConv2d, ScaleMixtureLinear),
-    "deterministic": (nn.Conv2d, nn.Linear),
-}
+Split = dict[str, tuple[Tensor, Tensor]]
 # mean and standard deviation of a pixel in [0, 1]; Blundell et al. divide the bytes by 126 and center nothing
 SCALING = {
     "blundell": ((0.0,), (126.0 / 255.0,)),
@@ -32,17 +19,30 @@ SCALING = {
 }
 
 
-def load_images(params: dict[str, Any], device: torch.device) -> Split:
-    """Rows for training, validation and test, as (n, c, h, w); which ones are held out does not depend on the seed.
+def held_out_parts(name: str, held_out: int) -> Split:
+    """Rows "train", "validation" and "test" as (x, y); which ones are held out depends on the data set alone.
 
-    The smoke profile's digits of scikit-learn are enlarged to the size and repeated to the channels of the real images.
+    Args:
+        name: of the data set.
+        held_out: training rows to hold out for choosing settings; with 0 there is no "validation".
     """
+    whole = datasets.load(name)
+    test = {"test": (whole.test_x, whole.test_y)}
+    if not held_out:
+        return {"train": (whole.train_x, whole.train_y)} | test
+    train, validation = whole.validation_split(held_out, generator=torch.Generator().manual_seed(0))
+    return {"train": (train.train_x, train.train_y), "validation": (validation.test_x, validation.test_y)} | test
+
+
+def load_images(params: dict[str, Any], device: torch.device) -> Split:
+    """Rows for training, validation and test, as (n, c, h, w); which ones are held out does not depend on the seed."""
     parts = held_out_parts(params["data"], params["held_out"])
     mean, scale = (torch.tensor(values).view(1, -1, 1, 1) for values in SCALING[params["scaling"]])
-    return {name: (((_fitted(x, params) - mean) / scale).to(device), y.to(device)) for name, (x, y) in parts.items()}
+    return {name: (((fitted(x, params) - mean) / scale).to(device), y.to(device)) for name, (x, y) in parts.items()}
 
 
-def _fitted(x: Tensor, params: dict[str, Any]) -> Tensor:
+def fitted(x: Tensor, params: dict[str, Any]) -> Tensor:
+    """The smoke profile's digits of scikit-learn, enlarged to the size and repeated to the channels of real images."""
     if params["data"] != "digits":
         return x
     channels, size = params["shape"]
@@ -50,41 +50,9 @@ def _fitted(x: Tensor, params: dict[str, Any]) -> Tensor:
     return images.expand(-1, channels, -1, -1)
 
 
-def network(params: dict[str, Any], kind: str, seed: int, prior: dict[str, float] | None = None) -> nn.Module:
-    """An untrained network of the cell's architecture.
-
-    Args:
-        params: of the cell: "network", with "sizes" or "width".
-        kind: a key of `LAYERS`.
-        seed: of the initial weights.
-        prior: keyword arguments of the Bayesian layers.
-    """
-    conv, layer = LAYERS[kind]
-    generator, options = torch.Generator().manual_seed(seed), prior or {}
-    if params["network"] == "mlp":
-        return mlp(params["sizes"], layer=layer, flatten=True, generator=generator, **options)
-    if params["network"] == "LeNet-300-100":
-        return lenet_300_100(layer, generator=generator, **options)
-    if params["network"] == "LeNet-5":
-        return lenet5_caffe(conv, layer, generator=generator, **options)
-    return vgg_like(params["width"], conv, layer, generator=generator, **options)
-
-
 @torch.no_grad()
-def scale_means(model: nn.Module, factor: float) -> None:
-    """Multiply the initial means: small ones start inside the spike, from where the data must pull them out."""
-    for module in model.modules():
-        if isinstance(module, BayesianLayer):
-            for mean in module.mean():
-                if mean is not None:
-                    mean.mul_(factor)
-
-
-def prior_of(candidate: dict[str, float]) -> dict[str, float]:
-    """Keyword arguments of the layers from log tau_1, log tau_0, pi and the initial scale of a candidate."""
-    return {
-        "slab_scale": math.exp(candidate["log_tau1"]),
-        "spike_scale": math.exp(candidate["log_tau0"]),
-        "prior_inclusion_probability": candidate["pi"],
-        "initial_scale": candidate["initial_scale"],
-    }
+def error_percent(model: nn.Module, data: Split, part: str) -> float:
+    """Error in percent of a deterministic network."""
+    x, y = data[part]
+    model.eval()
+    return 100.0 - metrics.accuracy(torch.cat([model(rows) for rows in x.split(1000)]), y)

@@ -10,29 +10,24 @@ the statistics that SBN estimates after training, without their noise; the book 
 
 from __future__ import annotations
 
-from book.lab.cells import Cell, Experiment, epochs_of
+from book.lab.cells import Cell, Experiment, Need, epochs_of
 from chapters.batch_statistics.experiments.images import SOURCES, TINY, run_cell
 from chapters.batch_statistics.experiments.matched import run_matched
 
-MATCHED = "BN, matched"
+NAME, MATCHED = "sbn-cifar5", "BN, matched"
 _TRAIN = {"batch_size": 32, "learning_rate": 1e-3, "constant": 0.5}
 _COMMON = {"shape": [3, 32], "classes": 5, "unknown": "rest", "draws": 50, "shown_features": 1} | _TRAIN
 _CIFAR = {"data": "cifar10", "held_out": 5_000, "augment": True, "shown_batches": 200}
 
 
 def _cells(params: dict, replicates: dict[str, int], widths: dict[str, float], dropout: list[float]) -> list[Cell]:
-    kinds = [("VGG-11", "BN", [0.0, 0.0]), ("ResNet-18", "BN", 0.0)]
-    kinds += [("ResNet-18", MATCHED, 0.0), ("VGG-11", "DO", dropout)]
-    return [
-        Cell(
-            name,
-            method,
-            tuple(range(replicates[method])),
-            params | {"network": name, "width": widths[name], "dropout": rates},
-        )
-        for name, method, rates in kinds
-        if method in replicates
-    ]
+    def cell(network: str, method: str, rates: list[float] | float, needs: tuple[Need, ...] = ()) -> Cell:
+        settings = params | {"network": network, "width": widths[network], "dropout": rates}
+        return Cell(network, method, tuple(range(replicates[method])), settings, needs)
+
+    cells = [cell("VGG-11", "BN", [0.0, 0.0]), cell("ResNet-18", "BN", 0.0)]
+    cells.append(cell("ResNet-18", MATCHED, 0.0, (Need(NAME, cells[1]),)))
+    return cells + ([cell("VGG-11", "DO", dropout)] if "DO" in replicates else [])
 
 
 def _smoke() -> list[Cell]:
@@ -62,7 +57,7 @@ def _paper() -> list[Cell]:
 
 EXPERIMENTS = [
     Experiment(
-        name="sbn-cifar5",
+        name=NAME,
         paper="004",
         summary="Five classes of CIFAR-10 with VGG-11 and ResNet-18: Stochastic Batch Normalization on unknown classes",
         profiles={"smoke": _smoke, "book": _book, "paper": _paper},
@@ -73,5 +68,6 @@ EXPERIMENTS = [
         unavailable={"paper": "not run: no GPU"},
         budget=epochs_of,
         sources=SOURCES,
+        value=8.0,
     )
 ]

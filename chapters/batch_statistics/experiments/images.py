@@ -19,7 +19,6 @@ from typing import Any
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from bnnlib import datasets, metrics
@@ -29,8 +28,8 @@ from bnnlib.nn import collect_statistics, match_moments, predict, predict_dropou
 from bnnlib.train.checkpoint import Checkpoint
 from bnnlib.train.fit import fit
 from bnnlib.train.stages import Stages
-from book.lab.cells import Cell, CellResult
-from chapters.shared.held_out import held_out_parts
+from book.lab.cells import Cell, CellResult, rows_of
+from chapters.shared.images import fitted, held_out_parts
 
 Images = dict[str, Tensor]
 PARTS = ("validation", "test", "unknown")
@@ -45,12 +44,15 @@ COUNTS = (1, 2, 5, 10, 20, 50)  # draws after which SBN is measured too
 
 
 def run_cell(cell: Cell, device: torch.device, checkpoint: Checkpoint | None) -> CellResult:
-    """Train the networks of all seeds one after another, score each, and compare alone and as an ensemble."""
+    """Train the networks of all seeds one after another, score each, and compare alone and as an ensemble.
+
+    The product has the "models", replicate to the state of its network.
+    """
     images, stages = load_images(cell.params, device), Stages(checkpoint)
     for replicate in cell.replicates[len(stages.finished) :]:
         model = network(cell.params, replicate).to(device)
         _train(model, images, cell.params, device, replicate, stages)
-        stages.finish(_score(model, images, cell, device, replicate))
+        stages.finish(_score(model, images, cell, device, replicate) | {"model": model.state_dict()})
     labels = {part: images[f"{part}_y"].cpu() for part in ("validation", "test")}
     plain, stochastic = ("DO", "DO+SBN") if cell.method == "DO" else ("BN", "SBN")
     rows: list[dict] = []
@@ -66,43 +68,35 @@ def run_cell(cell: Cell, device: torch.device, checkpoint: Checkpoint | None) ->
         found = {without: [], with_sbn: []}
         for replicate, one in members:
             measured = [measure(one[name], labels) for name in (plain, stochastic)]
-            rows += _rows(cell, without, replicate, measured[0])
-            rows += _rows(cell, with_sbn, replicate, measured[1] | _gains(*measured))
+            rows += rows_of(cell, measured[0], method=without, replicate=replicate)
+            rows += rows_of(cell, measured[1] | _gains(*measured), method=with_sbn, replicate=replicate)
             found[without].append(one[plain])
             found[with_sbn].append(one[stochastic])
         for name, several in found.items():
             arrays |= {f"{name}|{key}": value for key, value in _curves(several, labels["test"]).items()}
     for replicate, one in zip(cell.replicates, stages.finished, strict=True):
-        rows += _rows(cell, stochastic, replicate, one["fit"])
+        rows += rows_of(cell, one["fit"], method=stochastic, replicate=replicate)
     arrays |= {f"{stochastic}|draws": torch.stack([one["draws"] for one in stages.finished]).numpy()}
     arrays |= {f"statistics|{name}": value.numpy() for name, value in stages.finished[0]["statistics"].items()}
-    return CellResult(rows, arrays)
+    models = {replicate: one["model"] for replicate, one in zip(cell.replicates, stages.finished, strict=True)}
+    return CellResult(rows, arrays, {"models": models})
 
 
 def load_images(params: dict[str, Any], device: torch.device) -> Images:
     """Inputs and labels: "train", "validation" and "test" of the known classes, and "unknown", which has no labels.
 
     Classes below params["classes"] are known. Unknown is another data set, or "rest": the test images of the others.
-    The smoke profile's digits are enlarged to the size and repeated to the channels of the real images.
     """
     parts = held_out_parts(params["data"], params["held_out"])
     unknown = parts["test"][0][parts["test"][1] >= params["classes"]]
     images: Images = {}
     for name, (x, y) in parts.items():
         known = y < params["classes"]
-        images |= {name: _fitted(x[known], params), f"{name}_y": y[known]}
+        images |= {name: fitted(x[known], params), f"{name}_y": y[known]}
     if params["unknown"] != "rest":
         unknown = datasets.load(params["unknown"]).test_x[: params["unknown_rows"]]
-    images["unknown"] = _fitted(unknown, params)
+    images["unknown"] = fitted(unknown, params)
     return {name: value.to(device) for name, value in images.items()}
-
-
-def _fitted(x: Tensor, params: dict[str, Any]) -> Tensor:
-    if params["data"] != "digits":
-        return x
-    channels, size = params["shape"]
-    images = F.interpolate(x.reshape(-1, 1, 8, 8) / 16.0, size=(size, size), mode="bilinear")
-    return images.expand(-1, channels, -1, -1)
 
 
 def network(params: dict[str, Any], replicate: int) -> nn.Module:
@@ -258,8 +252,3 @@ def _curves(members: list[dict[str, Tensor]], labels: Tensor) -> dict[str, np.nd
         [sums[:, :2] / sums[:, 2:].clamp_min(1.0), sums[:, 2:] / len(correct)], dim=1
     ).float().numpy()  # fmt: skip
     return curves
-
-
-def _rows(cell: Cell, method: str, replicate: int, values: dict[str, float]) -> list[dict]:
-    where = {"setting": cell.setting, "method": method, "replicate": replicate}
-    return [{**where, "metric": name, "value": float(value)} for name, value in values.items()]

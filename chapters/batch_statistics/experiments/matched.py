@@ -1,12 +1,13 @@
 """A control: the same networks with the matched moments and without noise.
 
 What SBN changes has two parts, statistics that are estimated anew after training, and noise in them. The networks of
-`sbn_images` are trained again, bit for bit, their moments matched on the same batches, and used in mean mode: with m_mu
-and the geometric mean of the variances. What is left between this and SBN is the noise.
+the method BN have their moments matched on the same batches, and are used in mean mode: with m_mu and the geometric
+mean of the variances. What is left between this and SBN is the noise.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -15,14 +16,11 @@ from torch import nn
 from bnnlib import metrics
 from bnnlib.nn import match_moments, mean_weights, to_stochastic_batch_norm
 from bnnlib.train.checkpoint import Checkpoint
-from bnnlib.train.stages import Stages
-from book.lab.cells import Cell, CellResult
+from book.lab.cells import Cell, CellResult, rows_of
 from chapters.batch_statistics.experiments.images import (
     PARTS,
     Images,
     _cast,
-    _rows,
-    _train,
     load_images,
     measure,
     network,
@@ -30,22 +28,21 @@ from chapters.batch_statistics.experiments.images import (
 )
 
 
-def run_matched(cell: Cell, device: torch.device, checkpoint: Checkpoint | None) -> CellResult:
-    """Train the networks of all seeds again and score them with matched moments; no ensemble.
+def run_matched(
+    cell: Cell, device: torch.device, checkpoint: Checkpoint | None, products: Sequence[dict[str, Any]]
+) -> CellResult:
+    """Score the networks of the cell BN with matched moments; no ensemble.
 
     `error_running` is the error with the running statistics of training: that of the method BN, as a check that the
     networks are the same.
     """
-    images, stages = load_images(cell.params, device), Stages(checkpoint)
-    for replicate in cell.replicates[len(stages.finished) :]:
-        model = network(cell.params, replicate).to(device)
-        _train(model, images, cell.params, device, replicate, stages)
-        stages.finish(_score_matched(model, images, cell.params, device, replicate))
-    rows = [
-        row
-        for replicate, one in zip(cell.replicates, stages.finished, strict=True)
-        for row in _rows(cell, cell.method, replicate, one)
-    ]
+    images, rows = load_images(cell.params, device), []
+    for replicate in cell.replicates:
+        # the layout of training, in which sums are added in the same order
+        model = network(cell.params, replicate).to(device, memory_format=torch.channels_last)
+        model.load_state_dict(products[0]["models"][replicate])
+        found = _score_matched(model, images, cell.params, device, replicate)
+        rows += rows_of(cell, found, replicate=replicate)
     return CellResult(rows)
 
 

@@ -23,9 +23,10 @@ from bnnlib.train import DivergedError
 from bnnlib.train.checkpoint import Checkpoint
 from bnnlib.train.fit import cosine, fit
 from bnnlib.train.stages import Stages
-from book.lab.cells import Cell, CellResult
+from book.lab.cells import Cell, CellResult, rows_of
 from book.lab.probes import first
-from chapters.shared.images import Split, load_images, network, prior_of, scale_means
+from chapters.closed_form.experiments.networks import network, prior_of, scale_means
+from chapters.shared.images import Split, error_percent, load_images
 
 RANKED_BY = {"sBNN": "inclusion", "BbB": "signal_to_noise"}  # each as its paper prunes
 OTHERS = {"sBNN": ("signal_to_noise", "magnitude"), "BbB": ("inclusion", "magnitude")}
@@ -63,7 +64,7 @@ def run_cell(cell: Cell, device: torch.device, checkpoint: Checkpoint | None) ->
     for candidate, one in zip(params["candidates"], found, strict=True):
         values = {f"validation_error_at_{rate}": error for rate, error in one["validation"].items()}
         note = one["error"] or ("chosen on the held-out images" if one is best and len(found) > 1 else "")
-        rows += _rows(cell, values, f"{cell.setting}, candidate {_label(candidate)}", note=note)
+        rows += rows_of(cell, values, f"{cell.setting}, candidate {_label(candidate)}", note=note)
     return CellResult(rows, arrays)
 
 
@@ -119,14 +120,6 @@ def _fit(model: nn.Module, data: Split, params: dict, candidate: dict, device, s
     )
 
 
-@torch.no_grad()
-def _error(model: nn.Module, data: Split, part: str) -> float:
-    """Error in percent of a deterministic network."""
-    x, y = data[part]
-    model.eval()
-    return 100.0 - metrics.accuracy(torch.cat([model(rows) for rows in x.split(1000)]), y)
-
-
 def pruning_curve(model: nn.Module, data: Split, part: str, drop_rates: list[float], by: str) -> dict[str, float]:
     """Error in percent of the posterior means after each drop rate (percent of all weights and biases).
 
@@ -139,7 +132,7 @@ def pruning_curve(model: nn.Module, data: Split, part: str, drop_rates: list[flo
         pruned = prune_ranked(model, rate / 100.0, by=by)
         if normalized:
             update_bn(data["train"][0][:10_000].split(500), pruned)
-        errors[f"{rate:g}"] = _error(pruned, data, part)
+        errors[f"{rate:g}"] = error_percent(pruned, data, part)
     return errors
 
 
@@ -165,19 +158,11 @@ def _final(cell: Cell, model: nn.Module, data: Split, device, validation: dict[s
         "active": sparsity(model),
         "share_below_quarter": 100.0 * float((scores.sigmoid() < 0.25).float().mean()),
     }
-    rows = _rows(cell, values)
+    rows = rows_of(cell, values)
     for other in OTHERS[cell.method]:
         curve = pruning_curve(model, data, "test", rates, other)
         values = {f"error_at_{rate}": error for rate, error in curve.items()}
-        rows += _rows(cell, values, method=f"{cell.method} by {LABELS[other]}")
+        rows += rows_of(cell, values, method=f"{cell.method} by {LABELS[other]}")
     shares = np.linspace(0.0, 1.0, 201)
     quantiles = np.quantile(scores.double().sigmoid().cpu().numpy(), shares)
     return rows, {"inclusion_cdf": np.stack([quantiles, shares], axis=1).astype(np.float32)}
-
-
-def _rows(cell: Cell, values: dict[str, float], setting: str = "", method: str = "", note: str = "") -> list[dict]:
-    where = {"setting": setting or cell.setting, "method": method or cell.method, "replicate": cell.replicates[0]}
-    return [
-        {**where, "metric": name, "value": float(value)} | ({"note": note} if note else {})
-        for name, value in values.items()
-    ]

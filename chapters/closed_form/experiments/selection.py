@@ -19,7 +19,7 @@ from torch import Tensor
 from bnnlib.functional import scaled_importance
 from bnnlib.pruning import rank_mask
 from bnnlib.train.checkpoint import Checkpoint
-from book.lab.cells import Cell, CellResult, Experiment, epochs_of
+from book.lab.cells import Cell, CellResult, Experiment, epochs_of, rows_of
 from chapters.closed_form.experiments import simulation_nets as nets
 from chapters.closed_form.experiments.simulations import linear_model, profiles, with_intercept
 
@@ -47,7 +47,7 @@ def _data(cell: Cell, device: torch.device) -> nets.Data:
 
 def _rows(cell: Cell, method: str, metrics: dict[str, Tensor]) -> list[dict]:
     settings = [setting_name(cell.params["num_inputs"], alpha, pi) for alpha, pi in cell.params["cases"]]
-    return nets.rows(settings, method, cell.replicates, metrics)
+    return rows_of(cell, metrics, settings, method)
 
 
 def _errors(model, data: nets.Data, generator: torch.Generator | None) -> dict[str, Tensor]:
@@ -159,7 +159,7 @@ def run_cross_validation(cell: Cell, device: torch.device, checkpoint: Checkpoin
             metrics[name][members.cpu()] = values.float().cpu()
     metrics["detected_share"] = 100.0 * torch.tensor(params["shares"], dtype=torch.float64)[best.cpu()]
     metrics["active_share"] = 100.0 * (data.effects != 0).double().mean(dim=1)
-    rows = nets.rows([cell.setting], cell.method, cell.replicates, metrics)
+    rows = rows_of(cell, metrics)
     return CellResult(rows, {f"curve/{cell.setting}": curve.float().cpu().numpy()})
 
 
@@ -180,7 +180,7 @@ def run_pruning(cell: Cell, device: torch.device, checkpoint: Checkpoint | None)
             kept = rank_mask(score, percent / 100.0, batch_dims=1)
             output = model.propagate(posterior.layout.layers(mean * kept), data.test_x)
             metrics[f"mse_test_at_{percent}"] = (output - data.test_y).square().mean(dim=(1, 2))
-        rows += nets.rows([cell.setting], method, cell.replicates, metrics)
+        rows += rows_of(cell, metrics, method=method)
     return CellResult(rows)
 
 

@@ -224,13 +224,3 @@ def correlation(a: Tensor, b: Tensor) -> Tensor:
 def ranks(values: Tensor) -> Tensor:
     """Ranks along the last dimension, 0 for the smallest; psi and phi have no ties in practice."""
     return values.argsort(dim=-1).argsort(dim=-1).double()
-
-
-def rows(settings: list[str], method: str, replicates: tuple[int, ...], metrics: dict[str, Tensor]) -> list[dict]:
-    """Tidy rows of metrics of shape (settings * replicates,), settings varying slowest."""
-    networks = [(setting, replicate) for setting in settings for replicate in replicates]
-    return [
-        {"setting": setting, "method": method, "replicate": replicate, "metric": name, "value": float(value)}
-        for name, values in metrics.items()
-        for (setting, replicate), value in zip(networks, values, strict=True)
-    ]

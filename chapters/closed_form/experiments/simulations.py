@@ -22,7 +22,7 @@ from torch import Tensor
 from bnnlib.datasets import simulated
 from bnnlib.functional import scaled_importance
 from bnnlib.train.checkpoint import Checkpoint
-from book.lab.cells import Cell, CellResult, Experiment, epochs_of
+from book.lab.cells import Cell, CellResult, Experiment, epochs_of, rows_of
 from chapters.closed_form.experiments import simulation_nets as nets
 
 ALPHAS_1 = tuple(round(0.05 * k, 2) for k in range(21))
@@ -64,8 +64,8 @@ def run_influence(cell: Cell, device: torch.device, checkpoint: Checkpoint | Non
     model, _ = training.fit(partial(nets.sbnn, prior=cell.params["prior"]), data.x, data.y, cell.params)
     psi = nets.importance(model).cpu()
     metrics = {"psi_1": psi[:, 0], "psi_2": psi[:, 1], "influence": torch.stack(measured)}
-    rows = nets.rows([f"alpha={alpha:g}" for alpha in ALPHAS_1], cell.method, replicates, metrics)
-    return CellResult(rows + nets.rows(["all alpha"], cell.method, replicates, trends(metrics, len(replicates))))
+    rows = rows_of(cell, metrics, [f"alpha={alpha:g}" for alpha in ALPHAS_1])
+    return CellResult(rows + rows_of(cell, trends(metrics, len(replicates)), "all alpha"))
 
 
 def trends(metrics: dict[str, Tensor], replicates: int) -> dict[str, Tensor]:
@@ -86,10 +86,10 @@ def run_importance(cell: Cell, device: torch.device, checkpoint: Checkpoint | No
     suffix = "" if tuple(params["prior"]) == nets.READ_PRIOR else ", {}".format(prior_name(params["prior"]))
     settings = [f"{function}, D={size}, alpha={alpha}{suffix}" for alpha in ALPHAS_2]
     effects = data.effects.cpu()
-    rows = nets.rows(settings, cell.method, replicates, agreement(phi, effects))
+    rows = rows_of(cell, agreement(phi, effects), settings)
     if not suffix:
         coefficients = linear_model(data)[:, :-1, 0].abs().cpu()
-        rows += nets.rows(settings, "LM", replicates, agreement(coefficients, effects))
+        rows += rows_of(cell, agreement(coefficients, effects), settings, "LM")
     by_alpha = phi.view(len(ALPHAS_2), len(replicates), size)
     arrays = {f"phi/{setting}": part.half().numpy() for setting, part in zip(settings, by_alpha, strict=True)}
     return CellResult(rows, arrays if params["keep_phi"] else {})
@@ -155,7 +155,7 @@ def run_priors(cell: Cell, device: torch.device, checkpoint: Checkpoint | None) 
         found = [trends({"psi_1": p[:, 0], "psi_2": p[:, 1], "influence": strength}, len(replicates)) for p in psi]
         metrics |= {name: torch.stack([one[name] for one in found]) for name in found[0]}
     settings = [f"{problem}, {prior_name(prior)}" for prior in params["grid"]]
-    return CellResult(nets.rows(settings, cell.method, replicates, {k: v.flatten() for k, v in metrics.items()}))
+    return CellResult(rows_of(cell, {k: v.flatten() for k, v in metrics.items()}, settings))
 
 
 def run_dropout_choice(cell: Cell, device: torch.device, checkpoint: Checkpoint | None) -> CellResult:
@@ -166,7 +166,7 @@ def run_dropout_choice(cell: Cell, device: torch.device, checkpoint: Checkpoint 
         model, _ = training.fit(partial(nets.plain, dropout=(rate, inputs)), data.x, data.y, cell.params)
         setting = f"selection, rate={rate:g}" + (", inputs too" if inputs else "")
         score = {"mse_validation": nets.mse(model, data.test_x, data.test_y)}
-        rows += nets.rows([setting], cell.method, cell.replicates, score)
+        rows += rows_of(cell, score, setting)
     return CellResult(rows)
 
 

@@ -20,7 +20,7 @@ from bnnlib.pruning import rank_mask
 from bnnlib.replicates import GaussianLikelihood, Layout, StackedGaussianSpikeSlab, StackedMLP
 from bnnlib.train.checkpoint import Checkpoint
 from bnnlib.train.stages import Stages
-from book.lab.cells import Cell, CellResult, Experiment, epochs_of
+from book.lab.cells import Cell, CellResult, Experiment, epochs_of, rows_of
 from chapters.closed_form.experiments.uci_baselines import run_dropout, run_pbp
 from chapters.closed_form.experiments.uci_data import SIMULATED, Splits, fit_splits, gaussian_scores, load_splits
 
@@ -97,11 +97,7 @@ def run_sbnn(cell: Cell, device: torch.device, checkpoint: Checkpoint | None) ->
         part = slice(index * replicates, (index + 1) * replicates)
         found = _scores(model, noise, data, part, device)
         found["mean_scale"], found["kl_scale"] = torch.tensor(settings[part]).unbind(dim=1)
-        rows += [
-            {"setting": cell.setting, "method": method, "replicate": replicate, "metric": metric, "value": float(value)}
-            for metric, column in found.items()
-            for replicate, value in zip(cell.replicates, column, strict=True)
-        ]
+        rows += rows_of(cell, found, method=method)
     return CellResult(rows)
 
 
@@ -164,5 +160,6 @@ EXPERIMENTS = [
         unavailable={"paper": "not run: adds only Year to the book profile, whose file is not at hand"},
         budget=epochs_of,
         sources={"sBNN-50": "sBNN"},
+        value=4.0,
     )
 ]

@@ -11,7 +11,7 @@ from torch import Tensor
 from bnnlib.replicates import GaussianLikelihood, Layout, StackedDropout, StackedMLP, StackedPBP
 from bnnlib.train.checkpoint import Checkpoint
 from bnnlib.train.stages import Stages
-from book.lab.cells import Cell, CellResult
+from book.lab.cells import Cell, CellResult, rows_of
 from chapters.closed_form.experiments.uci_data import Splits, fit_splits, gaussian_scores, load_splits
 
 NUM_DRAWS = 100
@@ -64,7 +64,7 @@ def run_dropout(cell: Cell, device: torch.device, checkpoint: Checkpoint | None)
     draws = model.predict(data.test_x, NUM_DRAWS, torch.Generator(device).manual_seed(77_000))
     found = gaussian_scores(draws, noise.scale(), data)
     found["dropout_probability"], found["weight_decay"] = torch.tensor(settings).unbind(dim=1)
-    return CellResult(_rows(cell, found))
+    return CellResult(rows_of(cell, found))
 
 
 def run_pbp(cell: Cell, device: torch.device, checkpoint: Checkpoint | None) -> CellResult:
@@ -88,13 +88,4 @@ def run_pbp(cell: Cell, device: torch.device, checkpoint: Checkpoint | None) -> 
     model.fit(data.train_x, data.train_y, epochs=epochs, generator=generator, first_epoch=first_epoch, after_epoch=keep)
     mean, variance = model.predict(data.test_x)
     log_density = -0.5 * (data.test_y - mean).square() / variance - 0.5 * torch.log(2.0 * math.pi * variance)
-    return CellResult(_rows(cell, {"rmse_test": data.rmse(mean), "nll_test": data.nll(log_density.squeeze(-1))}))
-
-
-def _rows(cell: Cell, found: dict[str, Tensor]) -> list[dict]:
-    where = {"setting": cell.setting, "method": cell.method}
-    return [
-        {**where, "replicate": replicate, "metric": metric, "value": float(value)}
-        for metric, column in found.items()
-        for replicate, value in zip(cell.replicates, column, strict=True)
-    ]
+    return CellResult(rows_of(cell, {"rmse_test": data.rmse(mean), "nll_test": data.nll(log_density.squeeze(-1))}))

@@ -6,12 +6,12 @@ attacked images are given to the average of all draws. An attacker who knows tha
 ("accuracy_log_average") and leaves dropout on ("accuracy_mc_dropout"); the rows "accuracy" average probabilities, as in
 Table 2, with dropout off. Our attack climbs the log-odds; "accuracy_max_log" follows the gradient of the largest
 log-probability in float32, as the published code does, where rounding takes part of it from confident networks. The
-networks are those that the experiments of Table 2 trained, where they are still there.
+networks are those that the experiments of Table 2 trained.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
 
@@ -23,8 +23,8 @@ from bnnlib import metrics
 from bnnlib.attacks import fgsm
 from bnnlib.nn import use_generator
 from bnnlib.train.checkpoint import Checkpoint
-from book.lab.cells import Cell, CellResult, Experiment
-from chapters.learned_priors.experiments.mnist import METHODS, POINT, TINY, TITLE, network, settings
+from book.lab.cells import Cell, CellResult, Experiment, Need, rows_of
+from chapters.learned_priors.experiments.mnist import NAME, POINT, TINY, cells, network
 from chapters.learned_priors.experiments.mnist_train import TEST_BATCH, Network, State, load_images
 
 SIZES = (0.1, 0.2, 0.3, 0.4, 0.5)
@@ -69,13 +69,14 @@ def spread(states: list[State], count: int) -> list[State]:
     return states[::-1][::every][::-1]
 
 
-def run_cell(cell: Cell, device: torch.device, checkpoint: Checkpoint | None) -> CellResult:
+def run_cell(
+    cell: Cell, device: torch.device, checkpoint: Checkpoint | None, products: Sequence[dict[str, Any]]
+) -> CellResult:
     """Attack one method's network and score what it makes of the attacked test images, for every size."""
     params, replicate, point = cell.params["network"], cell.replicates[0], cell.method in POINT
-    model, product = network(params, cell.method, replicate, device, checkpoint)
+    model, (product,) = network(params, cell.method, replicate, device).eval(), products
     _, (x, y) = load_images(params, device)
-    model.eval()
-    states = product.states[-1:] if point else spread(product.states, cell.params["draws"])
+    states = product["states"][-1:] if point else spread(product["states"], cell.params["draws"])
     models = [partial(logits_of, model, state) for state in states]
     attacks = {"": direction(models[-1:], x), "_max_log": plain_direction(models[-1], x)}
     if not point:
@@ -94,7 +95,11 @@ def run_cell(cell: Cell, device: torch.device, checkpoint: Checkpoint | None) ->
                 if cell.method == "Dropout":
                     values["accuracy_mc_dropout"] = _with_dropout(model, cell, images, y)
         curve.append([size, values["accuracy"], values.get("accuracy_averaged_attack", values["accuracy"])])
-        rows += _rows(cell, size, values) if size else []
+        if size:
+            found = rows_of(cell, values, f"{cell.setting} zeta={size:g}")
+            if params["note"]:
+                found[0]["note"] = params["note"]
+            rows += found
     return CellResult(rows, {"curve": np.array(curve, dtype=np.float32)})
 
 
@@ -110,20 +115,13 @@ def _with_dropout(model: Network, cell: Cell, x: Tensor, y: Tensor) -> float:
     return metrics.accuracy(mean, y)
 
 
-def _rows(cell: Cell, size: float, values: dict[str, float]) -> list[dict[str, Any]]:
-    where = {"setting": f"{cell.setting} zeta={size:g}", "method": cell.method, "replicate": cell.replicates[0]}
-    rows = [{**where, "metric": name, "value": value} for name, value in values.items()]
-    if note := cell.params["network"]["note"]:
-        rows[0]["note"] = note
-    return rows
-
-
 def _cells(profile: str, replicates: int) -> list[Cell]:
-    cells = []
-    for data in TITLE:
-        params = {"network": settings(data, False, profile), "sizes": list(SIZES), "draws": NUM_DRAWS}
-        cells += [Cell(TITLE[data], method, (seed,), params) for seed in range(replicates) for method in METHODS]
-    return cells
+    found = []
+    for data, name in NAME.items():
+        for one in cells(data, profile, replicates, augmented=0):
+            params = {"network": one.params, "sizes": list(SIZES), "draws": NUM_DRAWS}
+            found.append(Cell(one.setting, one.method, one.replicates, params, (Need(name, one),)))
+    return found
 
 
 def _smoke() -> list[Cell]:
@@ -153,5 +151,6 @@ EXPERIMENTS = [
         data={"book": ("mnist", "fashion_mnist"), "paper": ("mnist", "fashion_mnist")},
         unavailable={"paper": "not run: no GPU"},
         budget=_budget,
+        value=6.5,
     )
 ]

@@ -19,21 +19,15 @@ import torch
 
 from bnnlib import metrics
 from bnnlib.train.checkpoint import Checkpoint
-from book.lab.cells import Cell, CellResult, Experiment, epochs_of
-from chapters.learned_priors.experiments.mnist_augmented import (
-    build_augmented,
-    train_point_augmented,
-    train_sampled_augmented,
-)
+from book.lab.cells import Cell, CellResult, Experiment, epochs_of, rows_of
+from chapters.learned_priors.experiments.mnist_augmented import build_augmented
 from chapters.learned_priors.experiments.mnist_train import (
     Network,
-    Product,
     build,
     load_images,
     probabilities,
     train_point,
     train_sampled,
-    trained,
 )
 
 METHODS = ("SGHMC-SA", "SGHMC", "Dropout", "Vanilla")
@@ -41,17 +35,25 @@ POINT = ("Dropout", "Vanilla")
 AUGMENT = {"mnist": "rotate", "fashion_mnist": "erase"}
 TAU = {"mnist": 1000.0, "fashion_mnist": 2500.0}
 TITLE = {"mnist": "MNIST", "fashion_mnist": "Fashion-MNIST"}
+NAME = {"mnist": "aeb-mnist", "fashion_mnist": "aeb-fmnist"}
 CHOSEN = {"batch_size": 200, "burn_in_rate": 0.1, "learning_rate": 0.03, "warm_up": 300}
 
 
 def run_cell(cell: Cell, device: torch.device, checkpoint: Checkpoint | None) -> CellResult:
-    """Train one network and score its posterior average, or for a point method its last state, on the test images."""
-    params, replicate = cell.params, cell.replicates[0]
-    model, product = network(params, cell.method, replicate, device, checkpoint)
-    _, (x, y) = load_images(params, device)
-    point = cell.method in POINT
+    """Train one network and score its posterior average, or for a point method its last state, on the test images.
+
+    What training left is its product: "steps" and "states", the number of optimizer steps before each copy of the
+    network and the copies, for a sampling method its draws; and "latent", end values of the prior.
+    """
+    params, replicate, point = cell.params, cell.replicates[0], cell.method in POINT
+    train, (x, y) = load_images(params, device)
+    model = network(params, cell.method, replicate, device)
+    if point:
+        product = train_point(model, train, params, checkpoint)
+    else:
+        product = train_sampled(model, train, params, cell.method == "SGHMC-SA", replicate, checkpoint)
     total, curve = 0.0, []
-    for count, (step, state) in enumerate(zip(product.steps, product.states, strict=True), 1):
+    for count, (step, state) in enumerate(zip(product["steps"], product["states"], strict=True), 1):
         single = probabilities(model, state, x)
         total = single if point else total + single
         average = total if point else total / count
@@ -59,33 +61,20 @@ def run_cell(cell: Cell, device: torch.device, checkpoint: Checkpoint | None) ->
     values = {name: function(average, y) for name, function in _SCORES.items()}
     if not point:
         values |= {f"{name}_single": function(single, y) for name, function in _SCORES.items()}
-        values |= product.latent | {"num_draws": len(product.states)}
+        values |= product["latent"] | {"num_draws": len(product["states"])}
         values["accuracy_mean_draw"] = float(np.mean([row[1] for row in curve]))
-    return CellResult(_rows(cell, values | {"epochs": params["epochs"]}), {"curve": np.array(curve, dtype=np.float32)})
+    rows = rows_of(cell, values | {"epochs": params["epochs"]})
+    if params["note"]:
+        rows[0]["note"] = params["note"]
+    return CellResult(rows, {"curve": np.array(curve, dtype=np.float32)}, product)
 
 
-def network(
-    params: dict[str, Any], method: str, replicate: int, device: torch.device, checkpoint: Checkpoint | None
-) -> tuple[Network, Product]:
-    """A network of the right structure, and what its training left, now or in an earlier cell."""
-    point, augmented = method in POINT, bool(params["augment"])
-    if augmented:
-        make, train = build_augmented, train_point_augmented if point else train_sampled_augmented
-    else:
-        make, train = build, train_point if point else train_sampled
-    product = trained(train, params, method, replicate, device, checkpoint)
-    return make(params, method, replicate, device), product
+def network(params: dict[str, Any], method: str, replicate: int, device: torch.device) -> Network:
+    """The network of a setting before training."""
+    return (build_augmented if params["augment"] else build)(params, method, replicate, device)
 
 
 _SCORES = {"accuracy": metrics.accuracy, "nll": metrics.nll, "ece": metrics.ece, "brier": metrics.brier}
-
-
-def _rows(cell: Cell, values: dict[str, float]) -> list[dict[str, Any]]:
-    where = {"setting": cell.setting, "method": cell.method, "replicate": cell.replicates[0]}
-    rows = [{**where, "metric": name, "value": float(value)} for name, value in values.items()]
-    if note := cell.params["note"]:
-        rows[0]["note"] = note
-    return rows
 
 
 def settings(data: str, augment: bool, profile: str) -> dict[str, Any]:
@@ -117,38 +106,38 @@ def settings(data: str, augment: bool, profile: str) -> dict[str, Any]:
     return tested | tau | CHOSEN | size | {"precision": "bfloat16", "note": note}
 
 
-def _cells(data: str, profile: str, replicates: int, augmented: int) -> list[Cell]:
+def cells(data: str, profile: str, replicates: int, augmented: int) -> list[Cell]:
     """Without augmentation first: those cells matter most when time runs out."""
-    cells = []
+    found = []
     for augment, count in ((False, replicates), (True, augmented)):
         setting = ("DA-" if augment else "") + TITLE[data]
         params = settings(data, augment, profile)
-        cells += [Cell(setting, method, (seed,), params) for seed in range(count) for method in METHODS]
-    return cells
+        found += [Cell(setting, method, (seed,), params) for seed in range(count) for method in METHODS]
+    return found
 
 
 def _mnist_smoke() -> list[Cell]:
-    return _cells("mnist", "smoke", 1, 1)
+    return cells("mnist", "smoke", 1, 1)
 
 
 def _mnist_book() -> list[Cell]:
-    return _cells("mnist", "book", 3, 1)
+    return cells("mnist", "book", 3, 1)
 
 
 def _mnist_paper() -> list[Cell]:
-    return _cells("mnist", "paper", 3, 3)
+    return cells("mnist", "paper", 3, 3)
 
 
 def _fashion_smoke() -> list[Cell]:
-    return _cells("fashion_mnist", "smoke", 1, 1)
+    return cells("fashion_mnist", "smoke", 1, 1)
 
 
 def _fashion_book() -> list[Cell]:
-    return _cells("fashion_mnist", "book", 1, 1)
+    return cells("fashion_mnist", "book", 1, 1)
 
 
 def _fashion_paper() -> list[Cell]:
-    return _cells("fashion_mnist", "paper", 3, 3)
+    return cells("fashion_mnist", "paper", 3, 3)
 
 
 # The real cell at the sizes of the digits: arithmetic, augmentation and temperature stay.
@@ -157,7 +146,7 @@ TINY |= {"epochs": 2, "burn_in": 2, "thin": 2, "note": ""}
 
 EXPERIMENTS = [
     Experiment(
-        name="aeb-mnist",
+        name=NAME["mnist"],
         paper="000",
         summary="MNIST, two small CNNs: Adam, dropout, SGHMC and SGHMC with a prior that learns",
         profiles={"smoke": _mnist_smoke, "book": _mnist_book, "paper": _mnist_paper},
@@ -166,9 +155,10 @@ EXPERIMENTS = [
         data={"book": ("mnist",), "paper": ("mnist",)},
         unavailable={"paper": "not run: no GPU"},
         budget=epochs_of,
+        value=7.0,
     ),
     Experiment(
-        name="aeb-fmnist",
+        name=NAME["fashion_mnist"],
         paper="000",
         summary="Fashion-MNIST, the same networks and methods",
         profiles={"smoke": _fashion_smoke, "book": _fashion_book, "paper": _fashion_paper},
@@ -177,5 +167,6 @@ EXPERIMENTS = [
         data={"book": ("fashion_mnist",), "paper": ("fashion_mnist",)},
         unavailable={"paper": "not run: no GPU"},
         budget=epochs_of,
+        value=7.0,
     ),
 ]

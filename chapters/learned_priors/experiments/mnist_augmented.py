@@ -8,8 +8,7 @@ import torch
 
 from bnnlib.augmentation import Compose, Normalize, RandomCrop, RandomErasing, RandomHorizontalFlip, RandomRotation
 from bnnlib.models import cnn_batch_norm
-from bnnlib.train.checkpoint import Checkpoint
-from chapters.learned_priors.experiments.mnist_train import Network, Product, generators, point, sampled
+from chapters.learned_priors.experiments.mnist_train import Network, generators
 
 MEAN, SCALE = 0.1307, 0.3081  # of MNIST; the published code normalizes Fashion-MNIST with them too
 
@@ -27,17 +26,3 @@ def build_augmented(params: dict[str, Any], method: str, replicate: int, device:
     else:
         augment = Compose([RandomCrop(4), RandomHorizontalFlip(), normalize, RandomErasing(0.5, value=0.4914)])
     return Network(net.to(device), params["precision"], generator, augment, normalize)
-
-
-def train_point_augmented(
-    params: dict[str, Any], method: str, replicate: int, device, checkpoint: Checkpoint | None
-) -> Product:
-    """Vanilla or Dropout with augmentation."""
-    return point(build_augmented(params, method, replicate, device), params, device, checkpoint)
-
-
-def train_sampled_augmented(
-    params: dict[str, Any], method: str, replicate: int, device, checkpoint: Checkpoint | None
-) -> Product:
-    """SGHMC or SGHMC-SA with augmentation."""
-    return sampled(build_augmented(params, method, replicate, device), params, method, replicate, device, checkpoint)

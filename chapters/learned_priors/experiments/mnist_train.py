@@ -1,29 +1,20 @@
-"""Train a network of Table 2 of Deng et al. (2019) once, and keep what came of it for every experiment that uses it."""
+"""How a network of Table 2 of Deng et al. (2019) is trained."""
 
 from __future__ import annotations
 
-import hashlib
-import io
-import json
-import pickle
-import warnings
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from bnnlib import datasets
-from bnnlib._files import StoreError, write_atomic
 from bnnlib.models import cnn_two_conv
 from bnnlib.optim import SGHMC, SpikeSlabGaussianLaplacePrior, polynomial
 from bnnlib.optim.samples import SampleStore
 from bnnlib.train.checkpoint import Checkpoint
 from bnnlib.train.fit import Callback, Run, fit
 from bnnlib.train.sample import sample
-from book.lab.fingerprint import code_fingerprint
-from book.lab.store import home
+from chapters.shared.images import held_out_parts
 
 SIDE = 28
 TEST_BATCH = 1000
@@ -37,16 +28,14 @@ def load_images(params: dict[str, Any], device: torch.device) -> tuple[Images, I
 
     With "held_out" in the settings not 0, so many training images take the place of the test images, the same always.
     """
-    whole = datasets.load(params["data"])
-    if params["held_out"]:
-        _, whole = whole.validation_split(params["held_out"], generator=torch.Generator().manual_seed(0))
+    parts = held_out_parts(params["data"], params["held_out"])
 
     def ready(x: Tensor, y: Tensor) -> Images:
         x, y = x[: params["rows"]], y[: params["rows"]]  # fewer for a first look; None takes all
         x = x if x.shape[-1] == SIDE else F.interpolate(x, size=(SIDE, SIDE), mode="bilinear")
         return x.to(device), y.to(device)
 
-    return ready(whole.train_x, whole.train_y), ready(whole.test_x, whole.test_y)
+    return ready(*parts["train"]), ready(*parts.get("validation", parts["test"]))
 
 
 class Network(nn.Module):
@@ -119,36 +108,8 @@ class two_rates:
         return self.burn_in_rate * min(1.0, step / self.warm_up) if step <= self.burn_in else self.rate
 
 
-@dataclass
-class Product:
-    """What training leaves.
-
-    Args:
-        steps: number of optimizer steps before each copy.
-        states: the copies, state dicts of `Network`; for a sampling method its draws, the last one last.
-        latent: end values of the prior.
-    """
-
-    steps: list[int]
-    states: list[State]
-    latent: dict[str, float]
-
-
-def train_point(params: dict[str, Any], method: str, replicate: int, device, checkpoint: Checkpoint | None) -> Product:
-    """Vanilla or Dropout without augmentation."""
-    return point(build(params, method, replicate, device), params, device, checkpoint)
-
-
-def train_sampled(
-    params: dict[str, Any], method: str, replicate: int, device, checkpoint: Checkpoint | None
-) -> Product:
-    """SGHMC or SGHMC-SA without augmentation."""
-    return sampled(build(params, method, replicate, device), params, method, replicate, device, checkpoint)
-
-
-def point(model: Network, params: dict[str, Any], device, checkpoint: Checkpoint | None) -> Product:
-    """Adam; a copy after every epoch, of which the last one is the result."""
-    train, _ = load_images(params, device)
+def train_point(model: Network, train: Images, params: dict[str, Any], checkpoint: Checkpoint | None) -> dict[str, Any]:
+    """Adam; "states" has a copy after every epoch, of which the last one is the result."""
     copies = EpochCopies()
     fit(
         model,
@@ -160,14 +121,13 @@ def point(model: Network, params: dict[str, Any], device, checkpoint: Checkpoint
         checkpoint=checkpoint,
         callbacks=[copies],
     )
-    return Product(copies.steps, copies.states, {})
+    return {"steps": copies.steps, "states": copies.states, "latent": {}}
 
 
-def sampled(
-    model: Network, params: dict[str, Any], method: str, replicate: int, device, checkpoint: Checkpoint | None
-) -> Product:
-    """SGHMC with the prior frozen where it starts, or SGHMC-SA; Algorithm 1 without pruning."""
-    train, _ = load_images(params, device)
+def train_sampled(
+    model: Network, train: Images, params: dict[str, Any], learns: bool, replicate: int, checkpoint: Checkpoint | None
+) -> dict[str, Any]:
+    """SGHMC with the prior frozen where it starts, or SGHMC-SA, whose prior `learns`; Algorithm 1 without pruning."""
     num_data = len(train[1])
     sparse = "net.fc1.weight"
     prior = SpikeSlabGaussianLaplacePrior(
@@ -181,7 +141,7 @@ def sampled(
         kappa=(5e-4, 5e-4),
         weight_decay=5e-4 * num_data,
         scaled_densities=False,
-        step_size=polynomial(1.0, 1000.0, 0.75) if method == "SGHMC-SA" else 0.0,
+        step_size=polynomial(1.0, 1000.0, 0.75) if learns else 0.0,
     )
     burn_in_rate, rate = (params[name] / num_data for name in ("burn_in_rate", "learning_rate"))
     sampler = SGHMC(
@@ -190,10 +150,10 @@ def sampled(
         momentum=0.9,
         temperature=1.0 / params["inverse_temperature"],
         scheme="euler",
-        generator=torch.Generator(device).manual_seed(72_000 + replicate),
+        generator=torch.Generator(train[0].device).manual_seed(72_000 + replicate),
     )
-    steps = params["epochs"] * -(-num_data // params["batch_size"])
-    store = SampleStore(max_samples=1 + steps // params["thin"])  # all of them
+    total = params["epochs"] * -(-num_data // params["batch_size"])
+    store = SampleStore(max_samples=1 + total // params["thin"])  # all of them
     sample(
         model,
         train,
@@ -210,35 +170,8 @@ def sampled(
     )
     values = {"sigma": prior.sigma, "rho": prior.rho[sparse].mean(), "delta": prior.inclusion[sparse]}
     latent = {name: float(value) for name, value in values.items()}
-    return Product([params["burn_in"] + params["thin"] * offer for offer in store.offers], list(store), latent)
-
-
-def trained(
-    train, params: dict[str, Any], method: str, replicate: int, device: torch.device, checkpoint: Checkpoint | None
-) -> Product:
-    """The product of `train`, `train_point` for example, from the cache or by training now; equal bits either way.
-
-    The file lies in ``data/cache/networks`` under a hash of the settings and of the code; without it, or when it is
-    damaged, the network is trained again.
-    """
-    params = {name: value for name, value in params.items() if name != "note"}
-    what = {"params": params, "method": method, "replicate": replicate, "device": device.type}
-    what |= {"code": code_fingerprint(train), "data": datasets.fingerprint(params["data"])}
-    text = json.dumps(what, sort_keys=True)
-    path = home() / "cache" / "networks" / f"{hashlib.sha256(text.encode()).hexdigest()}.pt"
-    if path.exists():
-        try:
-            return Product(**torch.load(path, map_location=device, weights_only=True))
-        except (OSError, RuntimeError, TypeError, EOFError, pickle.UnpicklingError) as error:
-            warnings.warn(f"{path.name} cannot be read ({error}); the network is trained again", stacklevel=2)
-    product = train(params, method, replicate, device, checkpoint)
-    buffer = io.BytesIO()
-    torch.save(vars(product), buffer)
-    try:
-        write_atomic(path, buffer.getvalue())
-    except StoreError as error:
-        warnings.warn(f"the trained network is not kept: {error}", stacklevel=2)
-    return product
+    steps = [params["burn_in"] + params["thin"] * offer for offer in store.offers]
+    return {"steps": steps, "states": list(store), "latent": latent}
 
 
 @torch.no_grad()

@@ -14,12 +14,8 @@ approximation, the cooling and the sparsity all do in a step what they did in as
 
 from __future__ import annotations
 
-import contextlib
-import hashlib
-import json
 import math
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -27,11 +23,10 @@ import torch
 
 from bnnlib.train.checkpoint import Checkpoint
 from bnnlib.train.distributed import launch
-from book.lab.cells import Cell, CellResult, Experiment
-from book.lab.fingerprint import code_fingerprint
+from book.lab.cells import Cell, CellResult, Experiment, Need, rows_of
 from chapters.learned_priors.experiments.resnet20_stage import PUBLISHED_STEPS, run_stage
 
-PRETRAINED = "S=0"
+NAME = "aeb-resnet20"
 METHODS = ("A-SGHMC-SA", "A-SGHMC", "SGHMC-SA", "A-SGHMC-EM")
 PRIORS = {30: (0.5, 1e-3), 50: (0.1, 5e-4), 70: (0.1, 5e-5), 90: (0.005, 1e-5)}  # S in percent to (v0, v1)
 TOTAL, PRUNABLE = 272_474, 267_264  # parameters of ResNet20, and those in the convolutions of its blocks
@@ -42,22 +37,23 @@ def layer_rate(percent: int) -> float:
     return math.floor(percent * 10 * TOTAL / PRUNABLE) / 1000
 
 
-def run_cell(cell: Cell, device: torch.device, checkpoint: Checkpoint | None, devices: int = 1) -> CellResult:
-    """The pre-trained network, or a sparse one that starts from it."""
-    params, folder = cell.params, checkpoint.path.parent if checkpoint else None
-    first = pretrained(params["pretraining"], device, folder, devices)
-    if cell.setting == PRETRAINED:
-        result = first
-    else:
-        arguments = (params["sparse"], first["model"], checkpoint)
-        result = launch(run_stage, *arguments, devices=devices, device=device)
+def run_cell(
+    cell: Cell,
+    device: torch.device,
+    checkpoint: Checkpoint | None,
+    devices: int = 1,
+    products: Sequence[dict[str, Any]] = (),
+) -> CellResult:
+    """The pre-trained network, which is its product, or a sparse one that starts from it."""
+    stage, first = ("sparse", products[0]["model"]) if products else ("pretraining", None)
+    result = launch(run_stage, cell.params[stage], first, checkpoint, devices=devices, device=device)
     curve = torch.tensor(result["curve"])
     values = {"accuracy": curve[-1, 2], "sparsity": curve[-1, 3], "accuracy_best_epoch": curve[:, 2].max()}
     values |= {"loss_train": curve[-1, 1], **result["latent"]}
-    where = {"setting": cell.setting, "method": cell.method, "replicate": cell.replicates[0]}
-    rows = [{**where, "metric": name, "value": float(value)} for name, value in values.items()]
+    rows = rows_of(cell, values)
     rows[0]["note"] = _note(cell, result["data"])
-    return CellResult(rows, {"curve": np.asarray(result["curve"], dtype=np.float32)})
+    product = None if products else {"model": result["model"]}
+    return CellResult(rows, {"curve": np.asarray(result["curve"], dtype=np.float32)}, product)
 
 
 def _note(cell: Cell, title: str) -> str:
@@ -70,49 +66,13 @@ def _note(cell: Cell, title: str) -> str:
     return f"{text}; the last network, where the paper takes its best epoch on the test images"
 
 
-def pretrained(params: dict[str, Any], device: torch.device, folder: Path | None, devices: int = 1) -> dict[str, Any]:
-    """The result of the pre-training, computed by the first cell that needs it and kept for the others.
-
-    Args:
-        params: of the stage.
-        device, devices: where it is computed, if it has to be.
-        folder: holds the network under a hash of `params` and of the code; None keeps nothing.
-
-    Returns:
-        As `run_stage`.
-    """
-    if folder is None:
-        return launch(run_stage, params, None, None, devices=devices, device=device)
-    text = json.dumps([params, code_fingerprint(run_stage)], sort_keys=True)
-    name = f"pretrained-{hashlib.sha256(text.encode()).hexdigest()[:32]}"
-    with _alone(folder / f"{name}.lock"):
-        kept = Checkpoint(folder / f"{name}.pt")
-        result = kept.load()
-        if result is None:
-            unfinished = Checkpoint(folder / f"{name}.checkpoint.pt")
-            result = launch(run_stage, params, None, unfinished, devices=devices, device=device)
-            kept.save(result)
-            unfinished.delete()
-    return result
-
-
-@contextlib.contextmanager
-def _alone(path: Path) -> Iterator[None]:
-    """One process at a time; the system opens the lock of one that was killed."""
-    with path.open("a") as stream:
-        with contextlib.suppress(ImportError):  # on Windows two processes may train twice, to the same bits
-            import fcntl
-
-            fcntl.flock(stream, fcntl.LOCK_EX)
-        yield
-
-
 def _cells(
     common: dict[str, Any], first: dict[str, Any], sparse: dict[str, Any], images: int, levels: tuple[int, ...]
 ) -> list[Cell]:
     speed = PUBLISHED_STEPS / (sparse["epochs"] * images / sparse["batch_size"])
     pretraining = common | first | {"inverse_temperature": 2e4}
-    cells = [Cell(PRETRAINED, "SGHMC", (0,), {"pretraining": pretraining})]
+    cells = [Cell("S=0", "SGHMC", (0,), {"pretraining": pretraining})]
+    needs = (Need(NAME, cells[0]),)
     for percent in levels:
         v0, v1 = PRIORS[percent]
         stage = common | sparse | {"spike_scale": v0, "slab_variance": v1, "rate": layer_rate(percent)}
@@ -122,7 +82,7 @@ def _cells(
         stage |= {"schedule": "tenths", "learning_rate": 1e-4 * speed, "speed": speed}
         for method in METHODS:
             params = {"pretraining": pretraining, "sparse": stage | {"method": method}}
-            cells.append(Cell(f"S={percent}", method, (0,), params))
+            cells.append(Cell(f"S={percent}", method, (0,), params, needs))
     return cells
 
 
@@ -158,7 +118,7 @@ _TINY["sparse"] |= {"learning_rate": 0.078125, "speed": 781.25}
 
 EXPERIMENTS = [
     Experiment(
-        name="aeb-resnet20",
+        name=NAME,
         paper="000",
         summary="ResNet20 on CIFAR-10 pruned to 30-90 %: SGHMC with a fixed, an EM or an SA prior, annealed or not",
         profiles={"smoke": _smoke, "book": _book, "paper": _paper},
@@ -168,5 +128,6 @@ EXPERIMENTS = [
         unavailable={"paper": "not run: no GPU"},
         several_devices=True,
         budget=_budget,
+        value=10.0,
     )
 ]

@@ -20,7 +20,7 @@ from torch import Tensor
 from bnnlib import datasets
 from bnnlib.optim import SGHMC, SpikeSlabGaussianLaplacePrior, annealed, constant, polynomial
 from bnnlib.train.checkpoint import Checkpoint
-from book.lab.cells import Cell, CellResult, Experiment, epochs_of
+from book.lab.cells import Cell, CellResult, Experiment, epochs_of, rows_of
 
 # inverse temperature, spike scale v0: the header of the published table
 SETS = {
@@ -136,14 +136,7 @@ def run_cell(cell: Cell, device: torch.device, checkpoint: Checkpoint | None) ->
         values = {"rmse_test": _rmse(_forward(net, test_x), test_y), "rmse_test_average": _rmse(total / count, test_y)}
     if not plain:
         values |= {"sigma": prior.sigma, "rho": torch.cat([r.flatten(1) for r in prior.rho.values()], 1).mean(dim=1)}
-    where = {"setting": cell.setting, "method": cell.method}
-    return CellResult(
-        [
-            {**where, "replicate": replicate, "metric": metric, "value": value.item()}
-            for metric, column in values.items()
-            for replicate, value in zip(cell.replicates, column, strict=True)
-        ]
-    )
+    return CellResult(rows_of(cell, values))
 
 
 def _cells(
@@ -181,5 +174,6 @@ EXPERIMENTS = [
         tiny=TINY,
         data={"paper": ("boston", "yacht", "energy", "wine", "concrete")},
         budget=epochs_of,
+        value=4.0,
     )
 ]

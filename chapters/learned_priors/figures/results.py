@@ -12,6 +12,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from book.display.panels import missing
 from book.display.style import INK, figure, line_styles, panel_letters, style_context
 from book.lab.queries import stored_arrays, stored_mean, stored_values
 
@@ -28,13 +29,6 @@ Arrays = Mapping[tuple[str, str, int, str], np.ndarray]
 def _named(arrays: Arrays, replicate: int = 0) -> dict[str, np.ndarray]:
     """{array name: float64 array} of one replicate; half precision would overflow in sums."""
     return {key[3]: np.asarray(value, dtype=float) for key, value in arrays.items() if key[2] == replicate}
-
-
-def _missing(panel: Axes, empty: bool = True) -> None:
-    ground = {"facecolor": "white", "edgecolor": "none", "pad": 2}
-    panel.text(0.5, 0.5, "not run", transform=panel.transAxes, ha="center", va="center", size="large", bbox=ground)
-    if empty:  # the ticks of an empty panel mean nothing
-        panel.set(xticks=[], yticks=[])
 
 
 def _pretty(setting: str) -> str:
@@ -74,7 +68,7 @@ def regression(arrays: Arrays | None = None, methods: Sequence[str] = REGRESSION
         diverged = [name for name in looks if not all(np.isfinite(kept[f"{part} {name}"]).all() for part in _PARTS)]
         looks = {name: look for name, look in looks.items() if name not in diverged}
         for panel in panels if not looks else ():
-            _missing(panel)
+            missing(panel)
         for j, panel in enumerate(panels[:3]):
             _draws(panel, {name: kept[f"samples {name}"][:, j] for name in looks}, looks)
             if "coefficients" in kept:
@@ -153,7 +147,7 @@ def regression_errors(
             axes.plot([], [], **look | {"linestyle": "none"})
         axes.plot([], [], marker="<", ms=8, mfc="white", color=INK, ls="none", label="published")
         if not any(np.size(errors) for errors in values.values()):
-            _missing(axes, empty=False)
+            missing(axes, empty=False)
         axes.set_xticks(range(4), [_pretty(setting) for setting in REGRESSION_SETTINGS])
         axes.set(yscale="log", ylabel=f"test {metric[:3].upper()}", xlim=(-0.5, 3.5))
         axes.grid(axis="x", visible=False)
@@ -219,7 +213,7 @@ def mnist(arrays: Mapping[str, Arrays] | None = None) -> Figure:
                 panel.set_ylim(late.min() - 0.1 * np.ptp(late), late.max() + 0.1 * np.ptp(late))
                 panel.set_xlim(left=0)
             else:
-                _missing(panel)
+                missing(panel)
             panel.set(title=setting, xlabel="step", ylabel="test accuracy (%)")
         handles = [axes[0, 0].plot([], [], **look)[0] for look in looks.values()]
         fig.legend(handles, looks, loc="outside lower center", ncols=4, columnspacing=1.2)
@@ -249,7 +243,7 @@ def fgsm(rows: Sequence[Mapping], names: Sequence[str] = ("MNIST", "Fashion-MNIS
                 aside = np.array(zeta) + 0.014 * (k - 1.5)  # published values differ by less than a marker
                 panel.plot(aside, printed, **look | {"linestyle": "none", "mfc": "white", "label": "_published"})
             if not any_ours:
-                _missing(panel, empty=not settings)
+                missing(panel, empty=not settings)
             panel.set(title=data, xlabel="size ζ of the attack", ylim=(0, 101))
         axes[0, 0].set_ylabel("test accuracy (%)")
         handles, labels = axes[0, 0].get_legend_handles_labels()
@@ -279,7 +273,7 @@ def resnet20(rows: Sequence[Mapping], metric: str = "accuracy") -> Figure:
             for method, values in curves.items():
                 panel.plot(sparsity, values, **looks[method])
             if not np.isfinite(list(curves.values())).any():
-                _missing(panel)
+                missing(panel)
             panel.set(xlabel="weights set to zero (%)", xticks=sparsity, xlim=(27, 93), ylabel="test accuracy (%)")
         left.set_title("published, best epoch")
         right.set_title("ours, last epoch" if metric == "accuracy" else "ours, best epoch")

@@ -22,7 +22,7 @@ from bnnlib.train import DivergedError
 from bnnlib.train.checkpoint import Checkpoint
 from bnnlib.train.fit import Run, cosine, fit
 from bnnlib.train.stages import Stages
-from book.lab.cells import Cell, CellResult, Experiment
+from book.lab.cells import Cell, CellResult, Experiment, rows_of
 from book.lab.probes import first
 from chapters.spike_slab.experiments.mnist_scores import (
     Curves,
@@ -79,14 +79,6 @@ def _train_spike_slab(model, data: Split, params: dict[str, Any], generator, che
     return run, curves
 
 
-def _rows(cell: Cell, values: dict[str, float], setting: str | None = None, note: str = "") -> list[dict[str, Any]]:
-    where = {"setting": setting or cell.setting, "method": cell.method, "replicate": cell.replicates[0]}
-    return [
-        {**where, "metric": name, "value": float(value)} | ({"note": note} if note else {})
-        for name, value in values.items()
-    ]
-
-
 def run_spike_slab(cell: Cell, device: torch.device, checkpoint: Checkpoint | None) -> CellResult:
     """The paper's method: the exact objective, or the search among tempered ones."""
     return (run_search if "candidates" in cell.params else run_exact)(cell, device, checkpoint)
@@ -103,7 +95,7 @@ def run_exact(cell: Cell, device: torch.device, checkpoint: Checkpoint | None) -
     early = next((row for row in curves.rows if row[3] <= MAX_ACTIVE), None)
     if early:
         values |= {"early_stop_epoch": early[0], "accuracy_validation_early_stop": early[1]}
-    return CellResult(_rows(cell, values), {"curve": curves.array(True).numpy()})
+    return CellResult(rows_of(cell, values), {"curve": curves.array(True).numpy()})
 
 
 def run_search(cell: Cell, device: torch.device, checkpoint: Checkpoint | None) -> CellResult:
@@ -136,7 +128,7 @@ def _chosen(cell: Cell, device: torch.device, data: Split, finished: list[dict[s
         label = ", ".join(f"{name}={value:g}" for name, value in candidate.items())
         values = {"accuracy_validation": one["accuracy"], "active": one["active"]}
         values |= {} if one["error"] else {"nll_validation": one["nll"]}
-        rows += _rows(cell, values, f"candidate {label}", one["error"])
+        rows += rows_of(cell, values, f"candidate {label}", note=one["error"])
         if one["curve"]:
             curves = Curves(data, None)
             curves.rows = one["curve"]
@@ -149,7 +141,7 @@ def _chosen(cell: Cell, device: torch.device, data: Split, finished: list[dict[s
     model.load_state_dict(best["model"])
     generator.set_state(best["generator"].cpu())
     values = final_scores(model, data, generator) | elbo_account(model, data, generator)
-    chosen = [row | {"note": note} if row["metric"] == "accuracy" else row for row in _rows(cell, values)]
+    chosen = [row | {"note": note} if row["metric"] == "accuracy" else row for row in rows_of(cell, values)]
     return CellResult(chosen + rows, arrays)
 
 
@@ -175,7 +167,7 @@ def run_vd(cell: Cell, device: torch.device, checkpoint: Checkpoint | None) -> C
         checkpoint=checkpoint,
         callbacks=[curves],
     )
-    return CellResult(_rows(cell, final_scores(model, data, generator)), {"curve": curves.array(True).numpy()})
+    return CellResult(rows_of(cell, final_scores(model, data, generator)), {"curve": curves.array(True).numpy()})
 
 
 def run_agp(cell: Cell, device: torch.device, checkpoint: Checkpoint | None) -> CellResult:
@@ -203,7 +195,7 @@ def run_agp(cell: Cell, device: torch.device, checkpoint: Checkpoint | None) -> 
     x, y = data["test"]
     with torch.no_grad():
         values = scores(model.eval()(x).softmax(dim=1), y)
-    return CellResult(_rows(cell, values | {"sparsity": curves.active()}), {"curve": curves.array(True).numpy()})
+    return CellResult(rows_of(cell, values | {"sparsity": curves.active()}), {"curve": curves.array(True).numpy()})
 
 
 def _cells(sizes, data: str, held_out: int, batch_size: int, epochs: dict[str, int], replicates: int) -> list[Cell]:
@@ -268,5 +260,6 @@ EXPERIMENTS = [
         unavailable={"paper": "not run: no GPU"},
         methods={"AGP": run_agp, "VD": run_vd},
         budget=_budget,
+        value=3.0,
     )
 ]

@@ -16,7 +16,7 @@ from bnnlib.nn.predict import predict
 from bnnlib.nn.sparse_vd import SparseVDLinear
 from bnnlib.nn.spike_slab import SpikeSlabLinear
 from bnnlib.train.fit import Callback, Run
-from chapters.shared.held_out import Split, held_out_parts
+from chapters.shared.images import Split, held_out_parts
 
 NUM_DRAWS = 30  # of the predictive distribution
 

@@ -27,7 +27,7 @@ from bnnlib.replicates import (
     fit_stacked,
 )
 from bnnlib.train.checkpoint import Checkpoint
-from book.lab.cells import Cell, CellResult, Experiment, epochs_of
+from book.lab.cells import Cell, CellResult, Experiment, epochs_of, rows_of
 from book.lab.probes import first
 
 NUM_TEST = 10_000  # one test set for all replicates, as in the published code
@@ -149,19 +149,13 @@ def run_cell(cell: Cell, device: torch.device, checkpoint: Checkpoint | None) ->
         metrics |= _coverage(model, test_x[:NUM_INTERVAL_POINTS], test_y, test_f, generator)
     sweep = len(lambdas) > 1
     settings = [f"{cell.setting}/lambda={value}" if sweep else cell.setting for value in lambdas]
-    networks = [(setting, r) for setting in settings for r in cell.replicates]
-    rows = [
-        {"setting": setting, "method": method, "replicate": r, "metric": name, "value": float(value)}
-        for name, values in metrics.items()
-        for (setting, r), value in zip(networks, values, strict=True)
-    ]
     arrays = {}
     if method == "SVBNN" and params.get("keep_network"):
         # the paper draws a replicate that found the right inputs; the first one with the fewest mistakes, here
         mistakes = metrics["fpr"] + metrics["fnr"]
         inclusion = model.posterior.inclusion_probability()[int(mistakes.argmin())].cpu()
         arrays[f"selected/{cell.setting}"] = inclusion.half().numpy()
-    return CellResult(rows, arrays)
+    return CellResult(rows_of(cell, metrics, settings), arrays)
 
 
 def _selection(model: StackedMLP, problem: Problem, method: str) -> dict[str, Tensor]:
@@ -261,6 +255,7 @@ EXPERIMENTS = [
         run_cell=run_cell,
         tiny=_TINY,
         budget=epochs_of,
+        value=5.0,
     ),
     Experiment(
         name="svbnn-simulation-1b",
@@ -272,6 +267,7 @@ EXPERIMENTS = [
         run_cell=run_cell,
         tiny=_TINY,
         budget=epochs_of,
+        value=5.0,
     ),
     Experiment(
         name="svbnn-simulation-2",
@@ -281,6 +277,7 @@ EXPERIMENTS = [
         run_cell=run_cell,
         tiny=_TINY,
         budget=epochs_of,
+        value=5.0,
     ),
     Experiment(
         name="svbnn-lambda",
@@ -296,5 +293,6 @@ EXPERIMENTS = [
         tiny=_TINY,
         budget=epochs_of,
         unavailable={"paper": "not run: 2 h of one core; the book profile has ten replicates"},
+        value=5.0,
     ),
 ]

@@ -14,12 +14,9 @@ from matplotlib.figure import Figure
 
 from bnnlib import functional as bF
 from book.display.style import INK, PALETTE, annotate, figure, line_styles, panel_letters, sparse_markers, style_context
+from chapters.shared.figures import normal_density
 
 SPIKE, SLAB = PALETTE[1], PALETTE[0]
-
-
-def _normal(x: np.ndarray, mean: float, scale: float) -> np.ndarray:
-    return np.exp(-0.5 * ((x - mean) / scale) ** 2) / (scale * math.sqrt(2 * math.pi))
 
 
 def spike_and_slab(weights: Mapping[str, tuple[float, float, float]], reach: float = 3.0) -> Figure:
@@ -33,7 +30,7 @@ def spike_and_slab(weights: Mapping[str, tuple[float, float, float]], reach: flo
         fig, axes = figure(2, nrows=math.ceil(len(weights) / 2), height=2.3, sharex=True, squeeze=False)
         x = np.linspace(-reach, reach, 601)
         for panel, (title, (mean, scale, inclusion)) in zip(axes.flat, weights.items(), strict=True):
-            slab = _normal(x, mean, scale)
+            slab = normal_density(x, mean, scale)
             panel.fill_between(x, inclusion * slab / slab.max(), color=SLAB, alpha=0.35, lw=0)
             panel.plot(x, inclusion * slab / slab.max(), color=SLAB, ls="-", marker="none")
             panel.bar(0, 1 - inclusion, width=0.11, color=SPIKE, hatch="//", edgecolor="white", zorder=3)

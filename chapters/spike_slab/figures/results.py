@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from book.display.panels import missing
 from book.display.style import INK, PALETTE, figure, line_styles, panel_letters, style_context
 
 MOST_INPUTS = 30
@@ -39,10 +39,6 @@ def sweep_curve(rows: Sequence[Mapping], prefix: str, metric: str, lambdas: Sequ
     return tuple(np.array([_number(row.get(key)) for row in chosen]) for key in ("mean", "sd", "published"))
 
 
-def _missing(panel: Axes, text: str = "not run") -> None:
-    panel.text(0.5, 0.5, text, transform=panel.transAxes, ha="center", va="center", size="large")
-
-
 def lambda_sweep(rows: Sequence[Mapping], lambdas: Sequence[str], names: Mapping[str, str]) -> Figure:
     """Test and training error (top) and log sparsity (bottom) along the sweep, one column for each simulation.
 
@@ -62,7 +58,7 @@ def lambda_sweep(rows: Sequence[Mapping], lambdas: Sequence[str], names: Mapping
                 if np.isfinite(mean).any():
                     top.errorbar(place, mean, spread, capsize=2, **looks[name])
                 elif metric == "rmse_test":
-                    _missing(top)
+                    missing(top, empty=not np.isfinite(published).any())
                 if metric == "rmse_test" and np.isfinite(published).any():
                     top.plot(
                         place, published, ls="none", marker="^", mfc="white", color=PALETTE[2], label="published (test)"
@@ -71,7 +67,7 @@ def lambda_sweep(rows: Sequence[Mapping], lambdas: Sequence[str], names: Mapping
             if np.isfinite(mean).any():
                 bottom.errorbar(place, mean, spread, capsize=2, label="ours", marker="o", ls="-", color=PALETTE[0])
             else:
-                _missing(bottom)
+                missing(bottom, empty=not np.isfinite(published).any())
             if np.isfinite(published).any():
                 bottom.plot(place, published, ls="none", marker="^", mfc="white", color=PALETTE[2], label="published")
             for panel in (top, bottom):
@@ -133,9 +129,12 @@ def selected_network(inclusion: np.ndarray | None, sizes: Sequence[int], relevan
     with style_context():
         fig, panel = figure(1, height=3.8)
         panel.set_axis_off()
-        edges = [] if inclusion is None else selected_edges(inclusion, sizes)
+        if inclusion is None:
+            missing(panel)
+            return fig
+        edges = selected_edges(inclusion, sizes)
         if not edges:
-            _missing(panel, "not run" if inclusion is None else "no input is connected")
+            panel.text(0.5, 0.5, "no input is connected", transform=panel.transAxes, ha="center", size="large")
             return fig
         used = [sorted({i for layer, i, _, _ in edges if layer == depth}) for depth in range(len(sizes) - 1)]
         hidden_inputs = used[0][MOST_INPUTS:]
@@ -172,8 +171,8 @@ def epochs(curves: Mapping[str, Mapping[str, np.ndarray]], references: Mapping[s
     with style_context():
         fig, (left, right) = figure(2, height=3.4)
         if not curves:
-            _missing(left)
-            _missing(right)
+            missing(left)
+            missing(right, empty=not references)
         for name, look in line_styles(list(curves)).items():
             curve = curves[name]
             look = look | {"markevery": max(1, len(curve["epoch"]) // 8)}

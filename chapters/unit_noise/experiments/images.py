@@ -1,9 +1,9 @@
 """How the experiments on Structured Bayesian Pruning pretrain, prune, choose and compress one network.
 
-All methods start from the same dense network of a replicate, "Original", and end as the network that `compress` makes:
-its test error, its units, and its costs next to those of the dense network are what is reported. Where a method has
-several candidates (strengths of a penalty), each is trained, and the smallest network is taken that costs at most
-`TOLERANCE` points on held-out training images. Test images are looked at once, at the end. Nothing is
+All methods start from the same dense network of a replicate, the product of "Original", and end as the network that
+`compress` makes: its test error, its units, and its costs next to those of the dense network are what is reported.
+Where a method has several candidates (strengths of a penalty), each is trained, and the smallest network is taken that
+costs at most `TOLERANCE` points on held-out training images. Test images are looked at once, at the end. Nothing is
 fine-tuned after pruning, except for SSL, whose penalty shrinks the weights that stay as well: it ends after half of
 the epochs, and the groups that are 0 by then are held.
 """
@@ -11,14 +11,14 @@ the epochs, and the groups that are 0 by then are held.
 from __future__ import annotations
 
 import copy
-import json
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import nn
 
-from bnnlib import metrics
 from bnnlib.augmentation import Compose, RandomCrop, RandomHorizontalFlip
 from bnnlib.nn import to_bayesian
 from bnnlib.pruning import compress, compression_report
@@ -26,10 +26,9 @@ from bnnlib.pruning.group_lasso import GroupLasso
 from bnnlib.train.checkpoint import Checkpoint
 from bnnlib.train.fit import Run, cosine, fit
 from bnnlib.train.stages import Stages
-from book.lab.cells import Cell, CellResult
+from book.lab.cells import Cell, CellResult, Need, rows_of
 from book.lab.probes import first
-from chapters.shared.held_out import Split
-from chapters.shared.images import load_images
+from chapters.shared.images import Split, error_percent, load_images
 from chapters.unit_noise.experiments.networks import UnitCurve, add_noise, flops, frozen_statistics, network, units_left
 
 # a real cell at the sizes of the digits
@@ -40,31 +39,44 @@ TOLERANCE = 0.2  # points of held-out error that pruning may cost
 NOISE = ("location", "log_scale", "weight_log_variance")  # parameters with a learning rate of their own
 EXAMPLES = 1000  # held-out images on which the compressed network is compared with the masked one
 
-# dense networks of this process by their settings: methods of one replicate share theirs. The same bits come out
-# when another process trains it again
-_DENSE: dict[str, dict[str, Tensor]] = {}
-
 
 def budget(cell: Cell) -> tuple[float, str]:
     """Epochs of the dense network and of its pruning."""
     return cell.params["dense"]["epochs"] + cell.params.get("epochs", 0), "epochs"
 
 
-def run_cell(cell: Cell, device: torch.device, checkpoint: Checkpoint | None) -> CellResult:
-    """Pretrain, prune with every candidate, choose on the held-out images, and measure the compressed network."""
+def pruned_from(name: str, dense: Cell, methods: dict[str, dict[str, Any]]) -> list[Cell]:
+    """The cell of the dense network, and those of the methods that prune it, by their parameters.
+
+    Args:
+        name: of the experiment.
+        dense: the cell "Original".
+        methods: name to the parameters that a method has of its own.
+    """
+    start = replace(dense, needs=(Need(name, dense),))
+    return [dense] + [replace(start, method=one, params=dense.params | params) for one, params in methods.items()]
+
+
+def run_cell(
+    cell: Cell, device: torch.device, checkpoint: Checkpoint | None, products: Sequence[dict[str, Any]] = ()
+) -> CellResult:
+    """Train the dense network, which is then the product; or prune it.
+
+    To prune is to train every candidate, to choose on the held-out images, and to measure the compressed network.
+    """
     params, data = cell.params, load_images(cell.params, device)
     stages = Stages(checkpoint)
-    dense = network(params, 90_000 + cell.replicates[0]).to(device)
-    if not stages.finished:
-        stages.finish(_pretrained(cell, dense, data, device, stages))
-    dense.load_state_dict(stages.finished[0])
+    layout = torch.channels_last if params["bfloat16"] else torch.contiguous_format  # of training: sums in one order
+    dense = network(params, 90_000 + cell.replicates[0]).to(device, memory_format=layout)
     if cell.method == "Original":
-        return CellResult(_measured(cell, dense, data))
+        _fit(dense, data, params | params["dense"], device, 91_000 + cell.replicates[0], stages, [])
+        return CellResult(_measured(cell, dense, data), product={"model": dense.state_dict()})
+    dense.load_state_dict(products[0]["model"])
     candidates = params["candidates"]
-    for index in range(len(stages.finished) - 1, len(candidates)):
-        stages.finish(_candidate(cell, candidates[index], dense, data, device, stages))
-    found = stages.finished[1:]
-    reference = _error(dense, data, "validation")
+    for candidate in candidates[len(stages.finished) :]:
+        stages.finish(_candidate(cell, candidate, dense, data, device, stages))
+    found = stages.finished
+    reference = error_percent(dense, data, "validation")
     best = found[choose([(one["error"], one["flops"]) for one in found], reference)]
     model = _build(cell, candidates[found.index(best)], dense)
     model.load_state_dict(best["model"])
@@ -73,8 +85,8 @@ def run_cell(cell: Cell, device: torch.device, checkpoint: Checkpoint | None) ->
         label = ", ".join(f"{name}={_shown(value)}" for name, value in candidate.items())
         note = "chosen on the held-out images" if one is best and len(found) > 1 else ""
         values = {"error_validation": one["error"], "flops_ratio": flops(dense, data["train"][0][:1]) / one["flops"]}
-        rows += _rows(cell, values, f"{cell.setting}, {cell.method} with {label}", note)
-    rows += _rows(cell, {"error_validation_original": reference})
+        rows += rows_of(cell, values, f"{cell.setting}, {cell.method} with {label}", note=note)
+    rows += rows_of(cell, {"error_validation_original": reference})
     return CellResult(rows, {name: np.asarray(values, np.float32) for name, values in best["curves"].items()})
 
 
@@ -87,16 +99,6 @@ def choose(found: list[tuple[float, int]], reference: float) -> int:
     if not near:
         return min(range(len(found)), key=lambda index: found[index][0])
     return min(near, key=lambda index: found[index][1])
-
-
-def _pretrained(cell: Cell, dense: nn.Module, data: Split, device, stages: Stages) -> dict[str, Tensor]:
-    key = json.dumps([cell.replicates, cell.params["dense"], str(device)], sort_keys=True)
-    if key not in _DENSE:
-        params = cell.params | cell.params["dense"]
-        _fit(dense, data, params, device, 91_000 + cell.replicates[0], stages, [])
-        _DENSE.clear()  # one replicate's network is enough to keep
-        _DENSE[key] = copy.deepcopy(dense.state_dict())
-    return _DENSE[key]
 
 
 def _build(cell: Cell, candidate: dict[str, Any], dense: nn.Module) -> nn.Module:
@@ -125,7 +127,7 @@ def _candidate(cell: Cell, candidate: dict[str, Any], dense: nn.Module, data: Sp
     if units:
         curves["units"] = units[0].kept
     return {
-        "error": _error(small, data, "validation"),
+        "error": error_percent(small, data, "validation"),
         "flops": flops(small, data["train"][0][:1]),
         "model": model.state_dict(),
         "curves": curves,
@@ -161,36 +163,20 @@ def _fit(model: nn.Module, data: Split, params: dict[str, Any], device, seed: in
     )
 
 
-@torch.no_grad()
-def _error(model: nn.Module, data: Split, part: str) -> float:
-    """Error in percent of a deterministic network."""
-    x, y = data[part]
-    model.eval()
-    return 100.0 - metrics.accuracy(torch.cat([model(rows) for rows in x.split(1000)]), y)
-
-
 def _measured(cell: Cell, model: nn.Module, data: Split) -> list[dict[str, Any]]:
     """Rows of the compressed network: its test error, units, and costs of the dense network divided by its own."""
     example = data["validation"][0][:EXAMPLES]
     small = compress(model, example[:2])
     report = compression_report(model, small, example, repeats=cell.params["repeats"])
-    values = {"error_test": _error(small, data, "test"), "error_validation": _error(small, data, "validation")}
+    values = {f"error_{part}": error_percent(small, data, part) for part in ("test", "validation")}
     values |= {f"units_{i}": count for i, count in enumerate(units_left(small, cell.params["network"]), 1)}
     values |= {f"{name}_ratio": report[name]["ratio"] for name in ("flops", "parameters", "bytes")}
     for row in report["latency"]:
         place = {"cpu": "cpu", "cuda": "gpu"}[row["device"]] + ("_onnx" if row["runtime"] == "onnxruntime" else "")
         values |= {f"{place}_batch_{row['batch']}": row["ratio"]}
         values |= {f"{place}_batch_{row['batch']}_ms": row["compressed_ms"]}
-    return _rows(cell, values | {"max_difference": report["max_difference"]})
+    return rows_of(cell, values | {"max_difference": report["max_difference"]})
 
 
 def _shown(value: Any) -> str:
     return "/".join(f"{one:g}" for one in value) if isinstance(value, list) else f"{value:g}"
-
-
-def _rows(cell: Cell, values: dict[str, float], setting: str = "", note: str = "") -> list[dict[str, Any]]:
-    where = {"setting": setting or cell.setting, "method": cell.method, "replicate": cell.replicates[0]}
-    return [
-        {**where, "metric": name, "value": float(value)} | ({"note": note} if note else {})
-        for name, value in values.items()
-    ]

@@ -17,8 +17,9 @@ most of the gain of a network this small, so that ONNX Runtime, which has less, 
 from __future__ import annotations
 
 from book.lab.cells import Cell, Experiment
-from chapters.unit_noise.experiments.images import MEASURED, TINY, budget, run_cell
+from chapters.unit_noise.experiments.images import MEASURED, TINY, budget, pruned_from, run_cell
 
+NAME = "sbp-mnist"
 _IMAGES = {"data": "mnist", "held_out": 5_000, "scaling": "unit", "shape": [1, 28], "batch_size": 128, "repeats": 50}
 _SMOKE = {"data": "digits", "held_out": 300, "scaling": "unit", "shape": [1, 28], "batch_size": 128, "repeats": 3}
 _SGD = {"optimizer": "sgd", "learning_rate": 0.1, "weight_decay": 5e-4, "schedule": "cosine"}
@@ -32,20 +33,16 @@ def _methods(epochs: dict[str, int], weights: list[float], strengths: list[float
     sparse = _ADAM | {"weight_decay": 0.0, "noise_factor": 10.0, "warm_up": epochs["SparseVD"] // 3}
     sparse |= {"epochs": epochs["SparseVD"], "candidates": [{"kl_scale": 1.0}]}
     lasso = _LASSO | {"epochs": epochs["SSL"], "candidates": [{"strength": strength} for strength in strengths]}
-    methods = {"Original": {}, "SBP": sbp, "SparseVD": sparse, "SSL": lasso}
+    methods = {"SBP": sbp, "SparseVD": sparse, "SSL": lasso}
     return methods | ({"SBP, fixed mu": sbp} if len(weights) == 4 else {})
 
 
 def _cells(setting: str, images: dict, bfloat16: bool, dense_epochs: int, methods: dict, counts: dict) -> list[Cell]:
-    """Cells by replicate, so that its methods find the dense network that they share."""
     common = images | {"network": setting, "bfloat16": bfloat16, "dense": _SGD | {"epochs": dense_epochs}}
     cells = []
     for replicate in range(max(counts.values())):
-        cells += [
-            Cell(setting, method, (replicate,), common | params)
-            for method, params in methods.items()
-            if replicate < counts[method]
-        ]
+        chosen = {method: params for method, params in methods.items() if replicate < counts[method]}
+        cells += pruned_from(NAME, Cell(setting, "Original", (replicate,), common), chosen)
     return cells
 
 
@@ -61,11 +58,11 @@ def _smoke() -> list[Cell]:
 def _book() -> list[Cell]:
     epochs = {"SBP": 30, "SparseVD": 20, "SSL": 12}
     methods = _methods(epochs, [1.75] * 3, [3e-5, 6e-5, 1e-4], 100.0)
-    counts = {"Original": 3, "SBP": 3, "SparseVD": 1, "SSL": 1}
+    counts = {"SBP": 3, "SparseVD": 1, "SSL": 1}
     dense = _cells("LeNet-500-300", _IMAGES, False, 15, methods, counts)
     epochs = {"SBP": 14, "SparseVD": 10, "SSL": 8}
     methods = _methods(epochs, [45.0, 45.0, 1.0, 1.0], [5e-5, 1e-4, 2e-4], 100.0)
-    counts = {"Original": 3, "SBP": 3, "SparseVD": 1, "SSL": 1, "SBP, fixed mu": 1}
+    counts = {"SBP": 3, "SparseVD": 1, "SSL": 1, "SBP, fixed mu": 1}
     return dense + _cells("LeNet-5", _IMAGES, True, 12, methods, counts)
 
 
@@ -80,7 +77,7 @@ def _paper() -> list[Cell]:
 
 EXPERIMENTS = [
     Experiment(
-        name="sbp-mnist",
+        name=NAME,
         paper="004",
         summary="LeNet-500-300 and LeNet-5 on MNIST, pruned by noise on their units and made physically small",
         profiles={"smoke": _smoke, "book": _book, "paper": _paper},

@@ -27,7 +27,7 @@ from bnnlib.models import Dropout, mlp
 from bnnlib.nn import StructuredBayesianPruning, insert_unit_noise, selected_weights, unit_sparsity
 from bnnlib.train.checkpoint import Checkpoint
 from bnnlib.train.fit import Callback, fit
-from book.lab.cells import Cell, CellResult, Experiment, epochs_of
+from book.lab.cells import Cell, CellResult, Experiment, epochs_of, rows_of
 from chapters.shared.images import load_images
 
 
@@ -102,9 +102,7 @@ def run_cell(cell: Cell, device: torch.device, checkpoint: Checkpoint | None) ->
     values = {"accuracy_train": _accuracy(model, x, y), "accuracy_test": _accuracy(model, *data["test"])}
     if noisy:
         values["removed"] = 100.0 - unit_sparsity(model)
-    where = {"setting": cell.setting, "method": cell.method, "replicate": cell.replicates[0]}
-    rows = [{**where, "metric": name, "value": value} for name, value in values.items()]
-    return CellResult(rows, {"curve": np.asarray(curve.rows, np.float32)})
+    return CellResult(rows_of(cell, values), {"curve": np.asarray(curve.rows, np.float32)})
 
 
 def _cells(common: dict[str, Any], replicates: int) -> list[Cell]:

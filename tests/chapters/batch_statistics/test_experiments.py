@@ -13,6 +13,7 @@ from bnnlib.train.checkpoint import Checkpoint
 from bnnlib.train.stages import Stages
 from book import lab
 from book.lab import Cell
+from book.lab.cells import Need
 from chapters.batch_statistics.experiments import cifar5 as sbn_cifar5
 from chapters.batch_statistics.experiments import images as sbn_images
 from chapters.batch_statistics.experiments.matched import run_matched
@@ -91,11 +92,11 @@ def test_a_killed_cell_resumes_bit_for_bit(name, method, setting, tmp_path, dies
         assert all(np.array_equal(resumed.arrays[key], value) for key, value in whole.arrays.items())
 
 
-def test_the_control_is_the_same_network_without_the_noise(tmp_path, dies):
+def test_the_control_is_the_same_network_without_the_noise():
     """Its running statistics give BN's error, and its moments those of SBN: without spread the two agree."""
-    cell = short("sbn-cifar5", sbn_cifar5.MATCHED)
-    control = run_matched(cell, CPU, None)
-    plain = sbn_images.run_cell(short("sbn-cifar5", "BN", "ResNet"), CPU, None)
+    cell, trained = short("sbn-cifar5", sbn_cifar5.MATCHED), short("sbn-cifar5", "BN", "ResNet")
+    plain = sbn_images.run_cell(replace(trained, replicates=(1, 0)), CPU, None)  # it takes the one of its own seed
+    control = run_matched(cell, CPU, None, [plain.product])
     found = values(control, sbn_cifar5.MATCHED)
     assert found["error_running"] == values(plain, "BN")["error_test"]
     assert lab.get("sbn-cifar5").function(cell) is run_matched
@@ -110,9 +111,15 @@ def test_the_control_is_the_same_network_without_the_noise(tmp_path, dies):
         layer.running_log_scale_variance.zero_()
     draw = predict(model, images["test"].contiguous(memory_format=torch.channels_last), 1)[0]
     assert 100.0 - metrics.accuracy(draw, images["test_y"]) == pytest.approx(found["error_test"], abs=1e-9)
-    with pytest.raises(dies.Killed):
-        run_matched(cell, CPU, dies(tmp_path / "cell.pt", 2))
-    assert run_matched(cell, CPU, Checkpoint(tmp_path / "cell.pt")).rows == control.rows
+
+
+@pytest.mark.parametrize("profile", ["smoke", "book", "paper"])
+def test_the_control_needs_the_cell_that_trains_its_networks(profile):
+    cells = lab.get("sbn-cifar5").profiles[profile]()
+    (control,) = [cell for cell in cells if cell.needs]
+    (trained,) = [cell for cell in cells if (cell.setting, cell.method) == (control.setting, "BN")]
+    assert control.method == sbn_cifar5.MATCHED and control.needs == (Need("sbn-cifar5", trained),)
+    assert control.params == trained.params and set(control.replicates) <= set(trained.replicates)
 
 
 def test_known_and_unknown_images_are_apart():

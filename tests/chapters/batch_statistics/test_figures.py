@@ -7,19 +7,12 @@ import math
 import numpy as np
 import pytest
 import torch
-from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 from torch import nn
 
 from bnnlib.nn import collect_statistics, match_moments, to_stochastic_batch_norm
 from chapters.batch_statistics.figures import explorers
 from chapters.batch_statistics.figures import method as sbn
-
-
-@pytest.fixture(autouse=True)
-def close_figures():
-    yield
-    plt.close("all")
 
 
 @pytest.fixture(scope="module")

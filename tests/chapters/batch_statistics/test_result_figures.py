@@ -6,18 +6,11 @@ import math
 
 import numpy as np
 import pytest
-from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 
 from book import lab
 from book.lab import queries
 from chapters.batch_statistics.figures import results
-
-
-@pytest.fixture(autouse=True)
-def close_figures():
-    yield
-    plt.close("all")
 
 
 def row(setting: str, method: str, metric: str, mean: float | None, published: float | None = None, **more) -> dict:

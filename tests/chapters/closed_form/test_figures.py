@@ -7,18 +7,11 @@ import math
 import numpy as np
 import pytest
 import torch
-from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 
 from bnnlib import functional as bF
 from chapters.closed_form.figures import explorers
 from chapters.closed_form.figures import method as cfi
-
-
-@pytest.fixture(autouse=True)
-def close_figures():
-    yield
-    plt.close("all")
 
 
 def texts(figure: Figure) -> str:

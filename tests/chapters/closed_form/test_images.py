@@ -11,7 +11,8 @@ from bnnlib.train.checkpoint import Checkpoint
 from book import lab
 from book.lab import Cell
 from chapters.closed_form.experiments import images as sbnn_images
-from chapters.shared.images import load_images, network, prior_of, scale_means
+from chapters.closed_form.experiments.networks import network, prior_of, scale_means
+from chapters.shared.images import load_images
 
 CPU = torch.device("cpu")
 NAMES = ("sbnn-mnist", "sbnn-cifar10-mlp", "sbnn-lenet", "sbnn-vgg")

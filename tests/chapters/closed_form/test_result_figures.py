@@ -4,19 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 
 from book import lab
 from book.lab import queries
 from chapters.closed_form.figures import results
 from chapters.closed_form.figures.pruned import removal_curve
-
-
-@pytest.fixture(autouse=True)
-def close_figures():
-    yield
-    plt.close("all")
 
 
 def texts(figure: Figure) -> str:

@@ -7,19 +7,12 @@ import math
 import numpy as np
 import pytest
 import torch
-from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 
 from bnnlib import functional as bF
 from book import lab
 from chapters.learned_priors.figures import prior, results
 from chapters.learned_priors.figures import samplers as aeb
-
-
-@pytest.fixture(autouse=True)
-def close_figures():
-    yield
-    plt.close("all")
 
 
 def texts(figure: Figure) -> str:

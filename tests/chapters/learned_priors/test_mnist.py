@@ -1,4 +1,4 @@
-"""The table of MNIST on the digits of scikit-learn: resuming, the cache of trained networks, what its numbers mean."""
+"""The table of MNIST on the digits of scikit-learn: resuming, who uses its networks, what its numbers mean."""
 
 import copy
 from dataclasses import replace
@@ -24,13 +24,6 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-@pytest.fixture(autouse=True)
-def home(tmp_path, monkeypatch):
-    """Trained networks go to a folder of the test."""
-    monkeypatch.setenv("BNNLIB_HOME", str(tmp_path))
-    return tmp_path
-
-
 def smoke(method: str, setting: str = "MNIST", experiment: str = "aeb-mnist", **changes) -> Cell:
     cells = lab.get(experiment).profiles["smoke"]()
     cell = next(one for one in cells if (one.setting, one.method) == (setting, method))
@@ -39,6 +32,12 @@ def smoke(method: str, setting: str = "MNIST", experiment: str = "aeb-mnist", **
 
 def compute(cell: Cell, checkpoint=None):
     return aeb_mnist.run_cell(cell, CPU, checkpoint)
+
+
+def attacked(method: str, setting: str = "MNIST"):
+    """The cell of an attack and the computed one that it needs."""
+    cell = smoke(method, setting, "aeb-fgsm")
+    return cell, compute(cell.needs[0].cell)
 
 
 def values(result) -> dict[str, float]:
@@ -50,33 +49,15 @@ def values(result) -> dict[str, float]:
     ("method", "setting"),
     [("SGHMC-SA", "MNIST"), ("Dropout", "MNIST"), ("SGHMC-SA", "DA-MNIST"), ("Dropout", "DA-MNIST")],
 )
-def test_a_killed_cell_resumes_bit_for_bit(method, setting, tmp_path, monkeypatch, dies):
+def test_a_killed_cell_resumes_bit_for_bit(method, setting, tmp_path, dies):
     """8 steps; it dies after the sixth one, in the second epoch, when draws have been kept and augmentation is due."""
     cell = smoke(method, setting)
     whole = compute(cell)
-    monkeypatch.setenv("BNNLIB_HOME", str(tmp_path / "other"))  # or the finished network would be taken
     with pytest.raises(dies.Killed):
         compute(cell, dies(tmp_path / "cell.pt", saves=6))
     resumed = compute(cell, Checkpoint(tmp_path / "cell.pt"))
     assert resumed.rows == whole.rows
     np.testing.assert_array_equal(resumed.arrays["curve"], whole.arrays["curve"])
-
-
-def test_a_trained_network_is_taken_from_the_cache_and_a_damaged_one_is_trained_again(home, monkeypatch):
-    cell = smoke("SGHMC")
-    first = compute(cell)
-    (file,) = (home / "cache" / "networks").glob("*.pt")
-    monkeypatch.setattr(train, "sample", None)  # calling it would be an error
-    note = replace(cell, params=cell.params | {"note": "other words do not change a network"})
-    again = compute(note)
-    assert values(again) == values(first)
-    with pytest.raises(TypeError, match="NoneType"):
-        compute(smoke("SGHMC", learning_rate=0.02))
-    monkeypatch.undo()
-    monkeypatch.setenv("BNNLIB_HOME", str(home))
-    file.write_bytes(file.read_bytes()[:1000])
-    with pytest.warns(UserWarning, match="cannot be read"):
-        assert compute(cell).rows == first.rows
 
 
 @pytest.mark.parametrize("experiment", ["aeb-mnist", "aeb-fmnist"])
@@ -125,27 +106,28 @@ def test_final_runs_train_on_all_images_and_a_choice_never_sees_a_test_image():
 def test_test_labels_change_scores_and_no_network(monkeypatch):
     """Training is blind to the test images: with wrong labels there, the very same networks are scored."""
     cell = smoke("SGHMC-SA")
-    _, honest = aeb_mnist.network(cell.params, cell.method, 0, CPU, None)
+    honest = compute(cell)
     load = train.load_images
 
     def scrambled(params, device):
         images, (x, y) = load(params, device)
         return images, (x, (y + 1) % 10)
 
-    monkeypatch.setattr(train, "load_images", scrambled)
-    blind = train.train_sampled(cell.params, cell.method, 0, CPU, None)
-    assert honest.steps == blind.steps and honest.latent == blind.latent
-    for one, other in zip(honest.states, blind.states, strict=True):
+    monkeypatch.setattr(aeb_mnist, "load_images", scrambled)
+    blind = compute(cell)
+    assert values(honest)["accuracy"] != values(blind)["accuracy"]
+    assert all(honest.product[part] == blind.product[part] for part in ("steps", "latent"))
+    for one, other in zip(honest.product["states"], blind.product["states"], strict=True):
         assert all(torch.equal(one[name], other[name]) for name in one)
 
 
 def test_the_average_is_the_mean_of_the_draws_probabilities():
     cell = smoke("SGHMC-SA")
     result = compute(cell)
-    model, product = aeb_mnist.network(cell.params, cell.method, 0, CPU, None)
+    model = aeb_mnist.network(cell.params, cell.method, 0, CPU)
     _, (x, y) = train.load_images(cell.params, CPU)
     each = []
-    for state in product.states:
+    for state in result.product["states"]:
         model.load_state_dict(state)
         with torch.no_grad():
             each.append(model.eval()(x).softmax(dim=1))
@@ -153,7 +135,7 @@ def test_the_average_is_the_mean_of_the_draws_probabilities():
     # another batch size may add in another order
     assert found["nll"] == pytest.approx(metrics.nll(torch.stack(each).mean(dim=0), y), rel=1e-5)
     assert found["nll_single"] == pytest.approx(metrics.nll(each[-1], y), rel=1e-5)
-    assert found["num_draws"] == 3 and product.steps == [4, 6, 8]
+    assert found["num_draws"] == 3 and result.product["steps"] == [4, 6, 8]
     assert result.arrays["curve"][-1, 2] == pytest.approx(found["accuracy"], rel=1e-6)
 
 
@@ -207,28 +189,48 @@ def test_the_sampler_slows_down_after_the_burn_in():
     assert {published(step) for step in (1, 2, 6000, 6001)} == {0.03}
 
 
-def test_an_attack_takes_the_trained_networks_and_moves_every_pixel_by_its_size(monkeypatch):
-    cell = smoke("SGHMC-SA")
-    compute(cell)
-    monkeypatch.setattr(train, "sample", None)  # training again would be an error
-    (attack,) = [one for one in aeb_fgsm._smoke() if (one.setting, one.method) == ("MNIST", "SGHMC-SA")]
-    assert attack.params["network"] == cell.params
-    result = aeb_fgsm.run_cell(attack, CPU, None)
+def test_an_attack_moves_every_pixel_of_the_trained_networks_by_its_size():
+    attack, trained = attacked("SGHMC-SA")
+    result = aeb_fgsm.run_cell(attack, CPU, None, [trained.product])
     found = {(row["setting"], row["metric"]): row["value"] for row in result.rows}
     metric_names = {"accuracy", "nll", "accuracy_max_log", "accuracy_log_average", "accuracy_averaged_attack"}
     assert set(found) == {(f"MNIST zeta={z:g}", m) for z in aeb_fgsm.SIZES for m in metric_names}
     # without an attack: the number of Table 2, and a larger attack does more harm to the networks' own likelihood
-    assert result.arrays["curve"][0, 1] == pytest.approx(values(compute(cell))["accuracy"], rel=1e-6)
+    assert result.arrays["curve"][0, 1] == pytest.approx(values(trained)["accuracy"], rel=1e-6)
     losses = [found[f"MNIST zeta={z:g}", "nll"] for z in aeb_fgsm.SIZES]
-    assert losses == sorted(losses) and losses[-1] > values(compute(cell))["nll"]
+    assert losses == sorted(losses) and losses[-1] > values(trained)["nll"]
+
+
+@pytest.mark.parametrize("profile", ["smoke", "book", "paper"])
+def test_attacks_need_cells_of_the_tables(profile):
+    for cell in lab.get("aeb-fgsm").profiles[profile]():
+        (need,) = cell.needs
+        assert need.cell in lab.get(need.experiment).profiles[profile]()
+        assert need.cell.as_json() == cell.as_json() | {"params": cell.params["network"]}
+
+
+def test_the_network_that_an_attack_has_trained_is_in_the_table(tmp_path, monkeypatch):
+    monkeypatch.setenv("BNNLIB_HOME", str(tmp_path))
+    trained, train_one = [], aeb_mnist.train_sampled
+
+    def counted(model, data, params, *others):
+        trained.append(params["augment"])
+        return train_one(model, data, params, *others)
+
+    monkeypatch.setattr(aeb_mnist, "train_sampled", counted)
+    lab.run("aeb-fgsm", "smoke", device="cpu", only="Fashion-MNIST SGHMC [0]")
+    assert trained == [""]
+    result = lab.run("aeb-fmnist", "smoke", device="cpu", only="Fashion-MNIST SGHMC [0]")
+    assert trained == ["", "erase"]  # only that with augmentation is new
+    assert {row["setting"] for row in result["rows"]} == {"Fashion-MNIST", "DA-Fashion-MNIST"}
 
 
 def test_the_attack_is_the_sign_of_the_gradient_of_the_largest_log_probability():
-    params = smoke("Vanilla").params
-    model, product = aeb_mnist.network(params, "Vanilla", 0, CPU, None)
-    _, (x, _) = train.load_images(params, CPU)
+    cell = smoke("Vanilla")
+    model = aeb_mnist.network(cell.params, cell.method, 0, CPU)
+    _, (x, _) = train.load_images(cell.params, CPU)
     x = x[:20]
-    network = partial(aeb_fgsm.logits_of, model.eval(), product.states[-1])
+    network = partial(aeb_fgsm.logits_of, model.eval(), compute(cell).product["states"][-1])
     found = aeb_fgsm.direction([network], x)
     leaf = x.clone().requires_grad_()
     model(leaf).log_softmax(dim=1).amax(dim=1).sum().backward()
@@ -254,15 +256,14 @@ def test_the_attacked_draws_are_evenly_spaced_and_end_with_the_last(draws, kept)
 
 
 def test_dropout_is_attacked_without_and_scored_with_and_without_its_noise():
-    (attack,) = [one for one in aeb_fgsm._smoke() if (one.setting, one.method) == ("MNIST", "Dropout")]
-    first, again = (aeb_fgsm.run_cell(attack, CPU, None).rows for _ in range(2))
+    attack, trained = attacked("Dropout")
+    first, again = (aeb_fgsm.run_cell(attack, CPU, None, [trained.product]).rows for _ in range(2))
     assert first == again  # the masks are seeded
     assert {row["metric"] for row in first} == {"accuracy", "nll", "accuracy_max_log", "accuracy_mc_dropout"}
 
 
 @pytest.mark.parametrize("name", ["aeb-mnist", "aeb-fmnist"])
-def test_the_stored_table_is_complete_and_says_how_it_was_made(name, monkeypatch):
-    monkeypatch.delenv("BNNLIB_HOME")
+def test_the_stored_table_is_complete_and_says_how_it_was_made(name):
     try:
         rows = load_result(name, "book")["rows"]
     except StoreError:

@@ -10,6 +10,7 @@ from bnnlib.models import resnet20
 from bnnlib.train.checkpoint import Checkpoint
 from bnnlib.train.distributed import Team, launch
 from book import lab
+from book.lab.cells import Need
 from chapters.learned_priors.experiments import resnet20 as aeb_resnet
 from chapters.learned_priors.experiments import resnet20_stage as stage
 
@@ -102,8 +103,10 @@ def test_smoke_trains_the_first_network_once(tmp_path, monkeypatch):
 
     monkeypatch.setattr(aeb_resnet, "launch", counted)
     monkeypatch.setenv("BNNLIB_HOME", str(tmp_path))
+    lab.run("aeb-resnet20", "smoke", device="cpu", only="S=90 SGHMC-SA")
     result = lab.run("aeb-resnet20", "smoke", device="cpu")
-    assert sorted(calls) == sorted([*aeb_resnet.METHODS, "pre-training"])
+    assert calls[:2] == ["pre-training", "SGHMC-SA"], "a sparse cell alone computes what it needs"
+    assert sorted(calls) == sorted([*aeb_resnet.METHODS, "pre-training"]), "once for all of them"
     found = {(row["setting"], row["method"], row["metric"]): row["value"] for row in result["rows"]}
     assert not any(metric == "error" for _, _, metric in found)
     # 5,214 parameters, 4,608 of them in the six block convolutions, of which the same share each is pruned
@@ -134,21 +137,16 @@ def test_a_killed_stage_resumes_bit_for_bit(method, saves, tmp_path, dies):
         assert torch.equal(resumed["model"][name], value), name
 
 
-def test_a_killed_pretraining_goes_on_in_another_cell(tmp_path, monkeypatch, dies):
-    params = {**cells("smoke")[0].params["pretraining"], "epochs": 1}
-    whole = aeb_resnet.pretrained(params, CPU, None)
-    with monkeypatch.context() as patch:
-        patch.setattr(aeb_resnet, "Checkpoint", lambda path: dies(path, saves=5))
-        with pytest.raises(dies.Killed):
-            aeb_resnet.pretrained(params, CPU, tmp_path)
-    assert [path.suffixes for path in tmp_path.glob("*.pt")] == [[".checkpoint", ".pt"]]
-    resumed = aeb_resnet.pretrained(params, CPU, tmp_path)
-    assert len(list(tmp_path.glob("pretrained-*.pt"))) == 1
-    monkeypatch.setattr(aeb_resnet, "launch", None)  # nothing is computed any more
-    kept = aeb_resnet.pretrained(params, CPU, tmp_path)
-    for result in (resumed, kept):
-        assert result["curve"] == whole["curve"]
-        assert all(torch.equal(result["model"][name], value) for name, value in whole["model"].items())
+def test_a_killed_pretraining_leaves_the_same_network(tmp_path, dies):
+    first, *sparse = cells("smoke")
+    assert all(cell.needs == (Need("aeb-resnet20", first),) for cell in sparse)
+    first.params["pretraining"]["epochs"] = 1
+    whole = aeb_resnet.run_cell(first, CPU, None)
+    with pytest.raises(dies.Killed):
+        aeb_resnet.run_cell(first, CPU, dies(tmp_path / "cell.pt", saves=5))
+    resumed = aeb_resnet.run_cell(first, CPU, Checkpoint(tmp_path / "cell.pt"))
+    assert resumed.rows == whole.rows
+    assert all(torch.equal(resumed.product["model"][name], value) for name, value in whole.product["model"].items())
 
 
 def test_the_test_images_choose_nothing(monkeypatch):
@@ -166,9 +164,8 @@ def test_the_test_images_choose_nothing(monkeypatch):
     cell = replace(cells("smoke")[1], params={"pretraining": None, "sparse": smoke()})
     result = {"model": {}, "latent": {}, "data": "d", "curve": [[1, 0.5, 80.0, 50.0], [2, 0.4, 70.0, 10.0]]}
     cell.params["pretraining"] = {"epochs": 1, "batch_size": 2}
-    monkeypatch.setattr(aeb_resnet, "pretrained", lambda *_: result)
     monkeypatch.setattr(aeb_resnet, "launch", lambda *_, **__: result)
-    found = {row["metric"]: row["value"] for row in aeb_resnet.run_cell(cell, CPU, None).rows}
+    found = {row["metric"]: row["value"] for row in aeb_resnet.run_cell(cell, CPU, None, products=[result]).rows}
     assert (found["accuracy"], found["accuracy_best_epoch"], found["sparsity"]) == (70.0, 80.0, 10.0)
 
 

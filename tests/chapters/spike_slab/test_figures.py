@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 import torch
-from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 
 from bnnlib.replicates import Layout
@@ -11,12 +10,6 @@ from book import display, lab
 from book.display.equations import equation_sources, equation_table
 from chapters.spike_slab.figures import method as svbnn
 from chapters.spike_slab.figures import results
-
-
-@pytest.fixture(autouse=True)
-def close_figures():
-    yield
-    plt.close("all")
 
 
 def texts(figure: Figure) -> str:

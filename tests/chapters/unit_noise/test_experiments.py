@@ -1,6 +1,7 @@
 """Experiments on Structured Bayesian Pruning, on enlarged digits: resuming, choosing, counting, the test images."""
 
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -31,6 +32,17 @@ def smoke(name: str, setting: str, method: str, **params) -> Cell:
     return replace(cell, params={**cell.params, **params})
 
 
+@cache
+def dense(name: str, setting: str):
+    """The cell that the others of a setting start from, computed."""
+    return sbp_images.run_cell(smoke(name, setting, "Original"), CPU, None)
+
+
+def compute(name: str, cell: Cell, checkpoint=None):
+    products = [dense(name, cell.setting).product for _ in cell.needs]
+    return sbp_images.run_cell(cell, CPU, checkpoint, products)
+
+
 def steady(result) -> list[dict]:
     return [row for row in result.rows if not row["metric"].startswith(LATENCY)]
 
@@ -39,32 +51,26 @@ def values(result, setting: str) -> dict[str, float]:
     return {row["metric"]: row["value"] for row in result.rows if row["setting"] == setting}
 
 
-@pytest.fixture(autouse=True)
-def no_dense_networks(monkeypatch):
-    """Each test trains its own dense network."""
-    monkeypatch.setattr(sbp_images, "_DENSE", {})
-
-
 @needs_digits
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "setting", "method", "saves"),
     [
-        ("sbp-mnist", "LeNet-500-300", "SBP", 9),  # within the dense network: 2 epochs of 9 steps
-        ("sbp-mnist", "LeNet-500-300", "SBP", 26),  # within the noise
-        ("sbp-mnist", "LeNet-500-300", "SSL", 50),  # within the second strength
-        ("sbp-vgg", "width 0.05", "SparseVD", 12),
+        ("sbp-mnist", "LeNet-500-300", "Original", 9),  # 2 epochs of 9 steps
+        ("sbp-mnist", "LeNet-500-300", "SBP", 6),
+        ("sbp-mnist", "LeNet-500-300", "SSL", 30),  # within the second strength
+        ("sbp-vgg", "width 0.05", "SparseVD", 3),
     ],
 )
-def test_a_killed_cell_resumes_bit_for_bit(name, setting, method, saves, tmp_path, dies, monkeypatch):
+def test_a_killed_cell_resumes_bit_for_bit(name, setting, method, saves, tmp_path, dies):
     cell = smoke(name, setting, method)
-    whole = sbp_images.run_cell(cell, CPU, None)
-    monkeypatch.setattr(sbp_images, "_DENSE", {})
+    whole = compute(name, cell)
     with pytest.raises(dies.Killed):
-        sbp_images.run_cell(cell, CPU, dies(tmp_path / "cell.pt", saves))
-    monkeypatch.setattr(sbp_images, "_DENSE", {})  # another process
-    resumed = sbp_images.run_cell(cell, CPU, Checkpoint(tmp_path / "cell.pt"))
+        compute(name, cell, dies(tmp_path / "cell.pt", saves))
+    resumed = compute(name, cell, Checkpoint(tmp_path / "cell.pt"))
     assert steady(resumed) == steady(whole)
+    for state, other in zip((resumed.product or {}).values(), (whole.product or {}).values(), strict=True):
+        assert all(torch.equal(state[part], values) for part, values in other.items())
     assert all(np.array_equal(resumed.arrays[name], array) for name, array in whole.arrays.items())
 
 
@@ -86,7 +92,7 @@ def test_random_labels_resume_bit_for_bit(method, tmp_path, dies):
 def test_test_images_decide_nothing(monkeypatch):
     """Random test labels change the test error and nothing else: not the strength that is chosen, nor the network."""
     cell = smoke("sbp-mnist", "LeNet-500-300", "SSL")
-    honest = sbp_images.run_cell(cell, CPU, None)
+    honest = compute("sbp-mnist", cell)
     load = sbp_images.load_images
 
     def scrambled(params, device):
@@ -95,7 +101,7 @@ def test_test_images_decide_nothing(monkeypatch):
         return {**data, "test": (x, torch.randint(10, y.shape, generator=torch.Generator().manual_seed(0)))}
 
     monkeypatch.setattr(sbp_images, "load_images", scrambled)
-    blind = sbp_images.run_cell(cell, CPU, None)
+    blind = compute("sbp-mnist", cell)
     kept = [[row for row in steady(result) if row["metric"] != "error_test"] for result in (honest, blind)]
     assert kept[0] == kept[1]
     assert sum(row.get("note") == "chosen on the held-out images" for row in honest.rows) == 2  # its error and its size
@@ -110,15 +116,26 @@ def test_the_smallest_network_that_costs_little_is_chosen():
 
 @needs_digits
 @pytest.mark.slow
-def test_methods_share_the_dense_network_of_their_replicate():
-    original = sbp_images.run_cell(smoke("sbp-mnist", "LeNet-500-300", "Original"), CPU, None)
-    (before,) = sbp_images._DENSE.values()
-    shared = sbp_images.run_cell(smoke("sbp-mnist", "LeNet-500-300", "SBP"), CPU, None)
-    (after,) = sbp_images._DENSE.values()
-    assert all(torch.equal(before[name], values) for name, values in after.items())
-    reference = values(shared, "LeNet-500-300")["error_validation_original"]
-    assert reference == values(original, "LeNet-500-300")["error_validation"]
-    assert values(original, "LeNet-500-300")["flops_ratio"] == 1.0
+def test_a_method_alone_computes_the_dense_network_and_the_next_one_takes_it(tmp_path, monkeypatch):
+    """One Original for each architecture, also where another architecture's was trained before."""
+    monkeypatch.setenv("BNNLIB_HOME", str(tmp_path))
+    trained, fit_one = [], sbp_images._fit
+
+    def counted(model, data, params, *others):
+        trained.append((params["network"], "candidates" in params))
+        return fit_one(model, data, params, *others)
+
+    monkeypatch.setattr(sbp_images, "_fit", counted)
+    lab.run("sbp-mnist", "smoke", device="cpu", only=" SBP [0]")
+    assert trained == [(name, pruned) for name in ("LeNet-500-300", "LeNet-5") for pruned in (False, True)]
+    result = lab.run("sbp-mnist", "smoke", device="cpu", only="LeNet-5 S")
+    assert [pruned for _, pruned in trained[4:]] == [True] * 4  # SparseVD, two strengths of SSL, fixed mu
+    result = lab.run("sbp-mnist", "smoke", device="cpu", only="Original")
+    assert len(trained) == 8  # its rows are already there
+    found = {(row["setting"], row["method"], row["metric"]): row["value"] for row in result["rows"]}
+    for setting in ("LeNet-500-300", "LeNet-5"):
+        assert found[setting, "SBP", "error_validation_original"] == found[setting, "Original", "error_validation"]
+        assert found[setting, "Original", "flops_ratio"] == 1.0
 
 
 @pytest.mark.parametrize(

@@ -7,17 +7,10 @@ import math
 import numpy as np
 import pytest
 import torch
-from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 
 from chapters.unit_noise.figures import explorers
 from chapters.unit_noise.figures import method as sbp
-
-
-@pytest.fixture(autouse=True)
-def close_figures():
-    yield
-    plt.close("all")
 
 
 def line(figure: Figure, panel: int, label: str) -> np.ndarray:
