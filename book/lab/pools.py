@@ -13,6 +13,7 @@ import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -150,6 +151,10 @@ def _spread(device: str, number: int) -> str:
     return f"cuda:{number % torch.cuda.device_count()}" if device == "cuda" else device
 
 
+def _sees(folder: str) -> bool:
+    return Path(folder).is_dir()
+
+
 def dask(tasks: Sequence[Task], jobs: int, scheduler: str | None) -> Iterator[Outcome]:
     """Tasks through a Dask scheduler: the one at this address, or a local one with ``jobs`` worker processes.
 
@@ -189,7 +194,7 @@ def dask(tasks: Sequence[Task], jobs: int, scheduler: str | None) -> Iterator[Ou
         if cluster is not None:
             client.register_plugin(Shield())
         # a cluster on other machines may see no folder of ours: products then travel with the cells
-        blind = scheduler is not None and not all(client.run(os.path.isdir, tasks[0].folder).values())
+        blind = scheduler is not None and not all(client.run(_sees, tasks[0].folder).values())
         waiting, suspects = _Waiting(tasks), deque()
         last = TRIES if scheduler is None else 2  # a scheduler of your own makes several tries before it gives up
         finished = as_completed(loop=client.loop)
