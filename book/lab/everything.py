@@ -69,16 +69,16 @@ def run_all(
             continue
         plans.append(plan)
         for task in plan.todo():
-            if task.key not in tasks:
-                tasks[task.key] = task
-                about = {"experiment": task.experiment, "cell": task.cell.label, "key": task.key}
+            if task.name not in tasks:
+                tasks[task.name] = task
+                about = {"experiment": task.experiment, "cell": task.cell.label, "name": task.name}
                 state = "no data" if _lacks(task, profile) else "to do"
                 rows.append(about | {"minutes": minutes(plan, task, others), "state": state})
     _tell(rows)
     if dry_run:
         return _public(rows)
     command = f"python -m book run --all --profile {profile}"
-    todo = [tasks[row["key"]] for row in rows if row["state"] == "to do"]
+    todo = [tasks[row["name"]] for row in rows if row["state"] == "to do"]
     outcomes: dict[str, Any] = {}
     with contextlib.suppress(_BudgetSpent), _deadline(budget, started):
         results = [Result(plan, command) for plan in plans]
@@ -86,15 +86,16 @@ def run_all(
     for row in rows:
         if row["state"] == "to do":
             # a worker may have finished it after the last one that the runner heard of
-            entry = outcomes.get(row["key"]) or read_entry(Path(tasks[row["key"]].folder), row["key"])
-            if entry and (row["key"] in outcomes or not entry["failed"]):
+            task = tasks[row["name"]]
+            entry = outcomes.get(task.name) or read_entry(Path(task.folder), task.key)
+            if entry and (task.name in outcomes or not entry["failed"]):
                 row["state"] = "failed" if entry["failed"] else "done"
     say(f"{sum(row['state'] == 'done' for row in rows)} of {len(rows)} cells were computed")
     return _public(rows)
 
 
 def _public(rows: list[Row]) -> list[Row]:
-    return [{name: value for name, value in row.items() if name != "key"} for row in rows]
+    return [{field: value for field, value in row.items() if field != "name"} for row in rows]
 
 
 def _lacks(task: Task, profile: str) -> set[str]:
@@ -138,12 +139,13 @@ def _deadline(seconds: float | None, started: float) -> Iterator[None]:
         raise _BudgetSpent
 
     before = signal.signal(signal.SIGALRM, up)
-    signal.setitimer(signal.ITIMER_REAL, max(1e-3, started + seconds - time.monotonic()))
+    other = signal.setitimer(signal.ITIMER_REAL, max(1e-3, started + seconds - time.monotonic()))
     try:
         yield
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_REAL, *other)
 
 
 def _tell(rows: list[Row]) -> None:

@@ -123,22 +123,22 @@ class Plan:
 
     def todo(self, only: str | None = None) -> list[Task]:
         """The chosen tasks without a good entry, each behind the tasks that it needs and whose products are missing."""
-        found: dict[str, Task] = {}
-        ready: dict[str, bool] = {}
+        found: dict[tuple[str, str], Task] = {}
+        ready: dict[tuple[str, str], bool] = {}
         for task in self.chosen(only):
             entry = self.entries[task.key]
             if entry is None or entry["failed"]:
                 for one in _with_needs(task, ready):
-                    found.setdefault(one.key, one)
+                    found.setdefault(one.name, one)
         return list(found.values())
 
 
-def _with_needs(task: Task, ready: dict[str, bool]) -> Iterable[Task]:
+def _with_needs(task: Task, ready: dict[tuple[str, str], bool]) -> Iterable[Task]:
     for need in task.needs:
-        if need.key not in ready:
+        if need.name not in ready:
             entry = read_entry(Path(need.folder), need.key)
-            ready[need.key] = entry is not None and not entry["failed"] and whole(need, entry)
-        if not ready[need.key]:
+            ready[need.name] = entry is not None and not entry["failed"] and whole(need, entry)
+        if not ready[need.name]:
             yield from _with_needs(need, ready)
     yield task
 

@@ -36,7 +36,7 @@ class _Waiting:
 
     def __init__(self, tasks: Sequence[Task]) -> None:
         self.line = deque((task, 1) for task in tasks)
-        self.open = {task.key for task in tasks}
+        self.open = {task.name for task in tasks}
 
     def __bool__(self) -> bool:
         return bool(self.line)
@@ -44,7 +44,7 @@ class _Waiting:
     def take(self) -> tuple[Task, int] | None:
         """The next task that can start, with the number of its try; None while all wait for others."""
         for place, (task, _) in enumerate(self.line):
-            if not self.open & {need.key for need in task.needs}:
+            if not self.open & {need.name for need in task.needs}:
                 chosen = self.line[place]
                 del self.line[place]
                 return chosen
@@ -56,10 +56,10 @@ class _Waiting:
 
     def done(self, task: Task, entry: dict[str, Any]) -> list[Outcome]:
         """The task has an entry: whoever needs it may start, or fails with it. All that this settles."""
-        self.open.discard(task.key)
+        self.open.discard(task.name)
         settled = [(task, entry)]
         if entry["failed"]:
-            lost = [one for one, _ in self.line if task.key in {need.key for need in one.needs}]
+            lost = [one for one, _ in self.line if task.name in {need.name for need in one.needs}]
             self.line = deque((one, tries) for one, tries in self.line if one not in lost)
             for one in lost:
                 settled += self.done(one, failure(one, failed_need(task, entry)))

@@ -83,26 +83,27 @@ def run(
 def compute(plans, todo, results, jobs, backend, scheduler, command, outcomes=None) -> list[dict[str, Any]]:
     """Run the tasks and store every finished cell in the results of its plans at once.
 
-    The entries go into ``outcomes`` by key as well.
+    The entries go into ``outcomes`` by the tasks' names as well.
     """
     outcomes = {} if outcomes is None else outcomes
-    of_key: dict[str, list[int]] = {}
+    owners: dict[tuple[str, str], int] = {}
     touched = set() if len(plans) > 1 else {0}
     for number, plan in enumerate(plans):
-        for task in plan.tasks:
-            of_key.setdefault(task.key, []).append(number)
+        owners |= dict.fromkeys((task.name for task in plan.tasks), number)
     try:
         with contextlib.closing(_pool(todo, jobs, backend, scheduler)) as finished:
             for task, entry in _progress(finished, len(todo)):
                 _keep(task, entry)
-                outcomes[task.key] = entry
-                for number in of_key.get(task.key, ()):
-                    known = plans[number].entries[task.key]
-                    if entry["failed"] and known and not known["failed"]:
-                        continue  # it ran again for its product alone, and its rows are good
-                    plans[number].entries[task.key] = entry
-                    results[number].save()
-                    touched.add(number)
+                outcomes[task.name] = entry
+                number = owners.get(task.name)
+                if number is None:
+                    continue  # of another experiment, which needs it only as a beginning
+                known = plans[number].entries[task.key]
+                if entry["failed"] and known and not known["failed"]:
+                    continue  # it ran again for its product alone, and its rows are good
+                plans[number].entries[task.key] = entry
+                results[number].save()
+                touched.add(number)
     except KeyboardInterrupt:
         _refresh(plans)
         for result in results:

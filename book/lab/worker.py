@@ -63,6 +63,11 @@ class Task:
         return replace(self, device=device)
 
     @property
+    def name(self) -> tuple[str, str]:
+        """What tells it from all other tasks: cells of two experiments may have the same key."""
+        return self.experiment, self.key
+
+    @property
     def product(self) -> Path:
         """Where the cell's product lies."""
         return Path(self.folder) / f"{self.key}.product.pt"

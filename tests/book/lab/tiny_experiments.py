@@ -149,6 +149,9 @@ EXPERIMENTS = [
     _experiment("tiny-together", together_cell, "a", several_devices=True),
 ]
 
+if "TINY_ONLY" in os.environ:
+    EXPERIMENTS = [one for one in EXPERIMENTS if one.name in os.environ["TINY_ONLY"].split()]
+
 if __name__ == "__main__":
     from book.__main__ import main
     from book.lab import catalog
