@@ -2,47 +2,26 @@
 
 from __future__ import annotations
 
-from bnnlib._files import StoreError
-from book.lab.catalog import get, names
-from book.lab.cells import Cell, CellResult, Experiment, ExperimentError
-from book.lab.comparison import compare
-from book.lab.published import paper_values
-from book.lab.queries import best_method, stored_arrays, stored_mean, stored_values
-from book.lab.store import home, load_arrays, load_result, result_path, save_result
-from book.lab.tables import Table, table, table_html
-from book.lab.verdicts import counts, distinct, verdict
+import importlib
 
-__all__ = [
-    "Cell",
-    "CellResult",
-    "Experiment",
-    "ExperimentError",
-    "StoreError",
-    "Table",
-    "best_method",
-    "compare",
-    "counts",
-    "distinct",
-    "get",
-    "home",
-    "load_arrays",
-    "load_result",
-    "names",
-    "paper_values",
-    "result_path",
-    "run",
-    "save_result",
-    "stored_arrays",
-    "stored_mean",
-    "stored_values",
-    "table",
-    "table_html",
-    "verdict",
-]
+_MODULES = {
+    "bnnlib._files": ["StoreError"],
+    "book.lab.catalog": ["get", "names"],
+    "book.lab.cells": ["Cell", "CellResult", "Experiment", "ExperimentError"],
+    "book.lab.comparison": ["compare"],
+    "book.lab.published": ["paper_values"],
+    "book.lab.queries": ["best_method", "stored_arrays", "stored_mean", "stored_values"],
+    "book.lab.runner": ["run"],
+    "book.lab.store": ["home", "load_arrays", "load_result", "result_path", "save_result"],
+    "book.lab.tables": ["Table", "table", "table_html"],
+    "book.lab.verdicts": ["counts", "distinct", "verdict"],
+}
+_WHERE = {name: module for module, names in _MODULES.items() for name in names}
+__all__ = sorted(_WHERE)
 
 
-def run(name: str, profile: str = "smoke", **options):
-    """Run an experiment; see `book.lab.runner.run`."""
-    from book.lab import runner
-
-    return runner.run(name, profile, **options)
+def __getattr__(name: str):
+    # at the first use: PyTorch takes seconds to import, and `python -m book --help` none
+    if name not in _WHERE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(_WHERE[name]), name)

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import signal
 import sys
 
 from bnnlib._files import StoreError
 from book import lab
-from book.lab.cells import PROFILES, ExperimentError
-from book.lab.runner import BACKENDS, done_cells
-from book.lab.store import is_complete, load_result, to_json
 
 FAILED, USAGE, INTERRUPTED = 1, 2, 130
+DAMAGED: dict[str, int] = {"damaged": 1}
 
 
 def main(arguments: list[str], others: dict[str, str]) -> int:
@@ -21,11 +20,11 @@ def main(arguments: list[str], others: dict[str, str]) -> int:
 
     0: done; 1: a cell failed, or something could not be stored or fetched; 2: wrong usage; 130: interrupted.
     """
-    options = _parser(others).parse_args(arguments)
+    options = _parser(others).parse_args(arguments)  # before PyTorch is imported: help and typing errors come at once
     signal.signal(signal.SIGTERM, _interrupt)  # a polite kill stores what is finished, as Ctrl-C does
     try:
         return options.action(options)
-    except ExperimentError as error:
+    except lab.ExperimentError as error:
         return _complain(error, USAGE)
     except StoreError as error:
         return _complain(error, FAILED)
@@ -60,11 +59,11 @@ def _parser(others: dict[str, str]) -> argparse.ArgumentParser:
     one.add_argument("--all", action="store_true", help="every cell of every experiment that is not done yet")
     one.add_argument("--budget", metavar="TIME", help="with --all: stop after 170m, 2h or 90s; what is begun resumes")
     one.add_argument("--dry-run", action="store_true", help="with --all: only list the cells, with estimated minutes")
-    one.add_argument("--profile", help=f"{', '.join(PROFILES)} (default: smoke, with --all book)")
+    one.add_argument("--profile", help="smoke, book, paper (default: smoke, with --all book)")
     one.add_argument("--device", default="auto", help="auto, cpu, cuda, cuda:1 ... (default: auto)")
     one.add_argument("--devices", type=int, default=1, help="devices that compute a cell together (default: 1)")
     one.add_argument("--jobs", type=int, default=1, help="worker processes (default: 1)")
-    one.add_argument("--backend", default="loky", help=f"{' or '.join(BACKENDS)} (default: loky)")
+    one.add_argument("--backend", default="loky", help="loky or dask (default: loky)")
     one.add_argument("--scheduler", help="address of a Dask scheduler, tcp://host:8786 (implies --backend dask)")
     one.add_argument("--threads", type=int, default=1, help="torch threads of each cell (default: 1)")
     one.add_argument("--only", metavar="TEXT", help="only cells whose label contains TEXT")
@@ -91,29 +90,51 @@ def _parser(others: dict[str, str]) -> argparse.ArgumentParser:
 
 
 def _list(options: argparse.Namespace) -> int:
-    rows = []
-    for name in lab.names():
-        experiment = lab.get(name)
+    from book.lab import catalog
+    from book.lab.cells import PROFILES
+
+    rows, damaged = [], False
+    for name, (_, experiment) in catalog.table().items():
         profiles = [one for one in PROFILES if one in experiment.profiles]
-        done = [one for one in profiles if _complete(name, one)]
+        found = {profile: _stored(name, profile) for profile in profiles}
+        damaged |= DAMAGED in found.values()
+        done = [profile for profile, counts in found.items() if _complete(counts)]
         rows.append({"name": name, "paper": experiment.paper, "profiles": profiles, "done": done})
+        if not options.json:
+            text = ", ".join(f"{profile} {_count(counts)}" for profile, counts in found.items())
+            print(f"{name:<22} paper {experiment.paper}  {text:<40} {experiment.summary}")
     if options.json:
-        print(to_json(rows))
-        return 0
-    for row in rows:
-        counts = []
-        for profile in row["profiles"]:
-            done, total = done_cells(row["name"], profile)
-            counts.append(f"{profile} {f'{done}/{total}' if total else '-'}")
-        print(f"{row['name']:<22} paper {row['paper']}  {', '.join(counts):<40} {lab.get(row['name']).summary}")
-    return 0
+        _print_json(rows)
+    return FAILED if damaged else 0
 
 
-def _complete(name: str, profile: str) -> bool:
+def _stored(name: str, profile: str) -> dict[str, int]:
+    """How many cells of the stored result are done and failed, of how many; {} without one."""
+    from book.lab.store import NotStoredError, load_result
+
     try:
-        return is_complete(load_result(name, profile))
-    except StoreError:
-        return False
+        return load_result(name, profile)["provenance"]["cells"]
+    except NotStoredError:
+        return {}
+    except StoreError as error:
+        _complain(error, FAILED)
+        return DAMAGED
+
+
+def _complete(counts: dict[str, int]) -> bool:
+    return bool(counts) and counts is not DAMAGED and counts["done"] + counts["failed"] == counts["total"]
+
+
+def _count(counts: dict[str, int]) -> str:
+    if counts is DAMAGED:
+        return "damaged"
+    return f"{counts['done']}/{counts['total']}" if counts else "-"
+
+
+def _print_json(rows: list[dict]) -> None:
+    from book.lab.store import to_json
+
+    print(to_json(rows))
 
 
 def _seconds(text: str | None) -> float | None:
@@ -122,7 +143,7 @@ def _seconds(text: str | None) -> float | None:
         return None
     match = re.fullmatch(r"(\d+(?:\.\d+)?)([smh]?)", text.strip())
     if not match or float(match[1]) <= 0:
-        raise ExperimentError(f"--budget {text!r} is no time; write 170m, 2h or 90s")
+        raise lab.ExperimentError(f"--budget {text!r} is no time; write 170m, 2h or 90s")
     return float(match[1]) * {"s": 1, "m": 60, "": 60, "h": 3600}[match[2]]
 
 
@@ -130,7 +151,9 @@ def _run_all(options: argparse.Namespace, backend: str) -> int:
     from book.lab.everything import run_all
 
     if options.only or options.devices != 1:
-        raise ExperimentError("--only and --devices belong to one experiment; leave --all out")
+        raise lab.ExperimentError("--only and --devices belong to one experiment; leave --all out")
+    if options.scheduler is None and not options.dry_run and hasattr(os, "nice"):
+        os.nice(10)  # worker processes inherit it
     rows = run_all(
         options.profile or "book",
         budget=_seconds(options.budget),
@@ -141,17 +164,17 @@ def _run_all(options: argparse.Namespace, backend: str) -> int:
         scheduler=options.scheduler,
         threads=options.threads,
     )
-    return FAILED if any(row["state"] == "failed" for row in rows) else 0
+    return FAILED if any(row["state"] in ("failed", "damaged") for row in rows) else 0
 
 
 def _run(options: argparse.Namespace) -> int:
     backend = "dask" if options.scheduler else options.backend
     if options.all == bool(options.name):
-        raise ExperimentError("name one experiment, or give --all. Experiments: " + ", ".join(lab.names()))
+        raise lab.ExperimentError("name one experiment, or give --all. Experiments: " + ", ".join(lab.names()))
     if options.all:
         return _run_all(options, backend)
     if options.budget or options.dry_run:
-        raise ExperimentError("--budget and --dry-run go with --all")
+        raise lab.ExperimentError("--budget and --dry-run go with --all")
     result = lab.run(
         options.name,
         options.profile or "smoke",
@@ -171,15 +194,22 @@ def _run(options: argparse.Namespace) -> int:
 
 def _verify(options: argparse.Namespace) -> int:
     from book.lab import validity
+    from book.lab.verify import verify
 
     if options.all == bool(options.name):
-        raise ExperimentError("name one experiment, or give --all")
+        raise lab.ExperimentError("name one experiment, or give --all")
     rows, bad = [], 0
     for name in lab.names() if options.all else [lab.get(options.name).name]:
         for profile in [options.profile] if options.profile else ("book", "paper"):
             if not lab.result_path(name, profile).exists():
                 continue
-            found = validity.verify(name, profile, write=not options.check, accept=options.accept)
+            try:
+                found = verify(name, profile, write=not options.check, accept=options.accept)
+            except StoreError as error:
+                rows.append({"name": name, "profile": profile, "state": "damaged"})
+                bad += 1
+                _complain(error, FAILED)
+                continue
             rows.append({"name": name, "profile": profile, "state": validity.worst(found)})
             bad += rows[-1]["state"] not in validity.GOOD
             if not options.json:
@@ -190,17 +220,15 @@ def _verify(options: argparse.Namespace) -> int:
     if not rows:
         raise StoreError(f"no result of {options.name or 'any experiment'} is stored")
     if options.json:
-        print(to_json(rows))
+        _print_json(rows)
     return FAILED if bad else 0
 
 
 def _table(options: argparse.Namespace) -> int:
-    from book.lab import compare, table
-
     if options.json:
         keys = ("setting", "method", "metric", "published", "mean", "se", "n", "profile", "verdict", "note")
-        rows = compare(options.name, options.profile)
-        print(to_json([{key: row[key] for key in keys} for row in rows]))
+        rows = lab.compare(options.name, options.profile)
+        _print_json([{key: row[key] for key in keys} for row in rows])
         return 0
-    print(table(options.name, options.profile).markdown())
+    print(lab.table(options.name, options.profile).markdown())
     return 0

@@ -7,11 +7,10 @@ import statistics
 from dataclasses import replace
 from typing import Any
 
-from bnnlib._files import StoreError
 from bnnlib.datasets.registry import entry
 from book.lab import catalog
 from book.lab.published import PaperValue, for_setting, metrics, paper_values
-from book.lab.store import load_result
+from book.lab.store import NotStoredError, load_result
 from book.lab.validity import cell_of, state_of_rows
 from book.lab.verdicts import DIVERGED, NOT_PUBLISHED, NOT_RUN, Verdict, beside_error, budget_obstacle, verdict
 
@@ -40,14 +39,14 @@ def compare(name: str, profile: str | None = None) -> list[Row]:
 
     Raises:
         ExperimentError: there is no experiment of that name, or it has no such profile.
-        StoreError: the published numbers are missing or damaged.
+        StoreError: the published numbers are missing or damaged, or the stored result is damaged.
     """
     experiment = catalog.get(name)
     if profile is not None and profile not in {**experiment.profiles, **experiment.unavailable}:
         raise catalog.unknown("profile", profile, experiment.profiles)
     try:
         result, missing = load_result(name, profile), ""
-    except StoreError:
+    except NotStoredError:
         result = {"profile": profile, "rows": []}
         missing = _why_not(experiment, profile)
     if result["profile"] == "smoke":

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import signal
-import threading
+import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
+from bnnlib._files import StoreError
 from book.lab import catalog, keys
+from book.lab.cache import read_entry
+from book.lab.cells import ExperimentError
 from book.lab.plan import Plan, minutes, stored_entries
 from book.lab.result import Result
-from book.lab.runner import check, compute, device_of, fetch, say
+from book.lab.runner import check, compute, device_of, fetch, say, warn_of_changes
 from book.lab.worker import Task
+
+Row = dict[str, Any]
 
 
 def run_all(
@@ -25,70 +30,91 @@ def run_all(
     backend: str = "loky",
     scheduler: str | None = None,
     threads: int = 1,
-) -> list[dict[str, Any]]:
+) -> list[Row]:
     """Compute every cell of a profile that is not done yet, of all experiments, the most valuable first.
 
-    Low priority on this machine. An interrupted cell goes on from its checkpoint, which is at most a minute old.
+    An interrupted cell goes on from its checkpoint, which is at most a minute old.
 
     Args:
         profile: book or paper (or smoke).
         budget: seconds after which it stops, whatever is under way; None runs to the end.
-        dry_run: only list what would be done.
+        dry_run: only list what would be done; nothing is fetched.
         others: as for `run`.
 
     Returns:
         Rows {experiment, cell, minutes, state} in the order of work: minutes are an estimate from what ran, None where
-        nothing like it did; state is "to do", "done", "failed" or "no data".
+        nothing like it did; state is "to do", "done", "failed", "no data", or "damaged" for a stored result that
+        cannot be read (its cell is "").
 
     Raises:
         As `run`.
     """
+    started = time.monotonic()
     check(backend, jobs, threads)
     device = device_of(device)
-    command = f"python -m book run --all --profile {profile}"
-    names = sorted(catalog.names(), key=lambda one: -catalog.get(one).value)
-    plans, rows, todo, without = [], [], [], []
-    for name in names:
-        experiment = catalog.get(name)
-        if profile not in experiment.profiles:
+    warn_of_changes(profile)
+    plans, rows, tasks = [], [], {}
+    tried: set[str] = set()
+    for name in sorted(catalog.names(), key=lambda one: -catalog.get(one).value):
+        if profile not in catalog.get(name).profiles:
             continue
         try:
-            if not dry_run:
-                fetch(experiment.data_sets(profile))
-        except (OSError, RuntimeError, ValueError) as error:
+            plan = Plan(name, profile, device, threads)
+            if not dry_run and _fetch_for(plan, tried):
+                plan = Plan(name, profile, device, threads)
+            others = {one: stored_entries(name, one) for one in catalog.get(name).profiles if one != profile}
+        except StoreError as error:
             say(f"{name}: {error}")
-        plan = Plan(name, profile, device, threads)
+            rows.append({"experiment": name, "cell": "", "minutes": None, "state": "damaged"})
+            continue
         plans.append(plan)
-        others = {one: stored_entries(name, one) for one in experiment.profiles if one != profile}
         for task in plan.todo():
-            lacks = [one for one in experiment.data_sets(profile) if one not in plan.data and _reads(task, one)]
-            row = {"experiment": task.experiment, "cell": task.cell.label, "key": task.key}
-            rows.append(row | {"minutes": minutes(plan, task, others), "state": "no data" if lacks else "to do"})
-            (without if lacks else todo).append(task)
+            if task.name not in tasks:
+                tasks[task.name] = task
+                about = {"experiment": task.experiment, "cell": task.cell.label, "name": task.name}
+                state = "no data" if _lacks(task, profile) else "to do"
+                rows.append(about | {"minutes": minutes(plan, task, others), "state": state})
     _tell(rows)
-    if dry_run or not todo:
+    if dry_run:
         return _public(rows)
-    if backend == "loky":
-        os.nice(10)  # worker processes inherit it
-    results = [Result(plan, command) for plan in plans]
-    todo = list({task.key: task for task in todo}.values())
-    with contextlib.suppress(_BudgetSpent), _deadline(budget):
-        compute(plans, todo, results, jobs, backend, scheduler, command)
-    states = {key: entry for plan in plans for key, entry in plan.entries.items()}
+    command = f"python -m book run --all --profile {profile}"
+    todo = [tasks[row["name"]] for row in rows if row["state"] == "to do"]
+    outcomes: dict[str, Any] = {}
+    with contextlib.suppress(_BudgetSpent), _deadline(budget, started):
+        results = [Result(plan, command) for plan in plans]
+        compute(plans, todo, results, jobs, backend, scheduler, command, outcomes)
     for row in rows:
-        entry = states.get(row["key"])
-        if entry is not None:
-            row["state"] = "failed" if entry["failed"] else "done"
+        if row["state"] == "to do":
+            # a worker may have finished it after the last one that the runner heard of
+            task = tasks[row["name"]]
+            entry = outcomes.get(task.name) or read_entry(Path(task.folder), task.key)
+            if entry and (task.name in outcomes or not entry["failed"]):
+                row["state"] = "failed" if entry["failed"] else "done"
     say(f"{sum(row['state'] == 'done' for row in rows)} of {len(rows)} cells were computed")
     return _public(rows)
 
 
-def _public(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [{name: value for name, value in row.items() if name != "key"} for row in rows]
+def _public(rows: list[Row]) -> list[Row]:
+    return [{field: value for field, value in row.items() if field != "name"} for row in rows]
 
 
-def _reads(task: Task, data: str) -> bool:
-    return data in keys.data_of(catalog.get(task.experiment), task.cell, "")
+def _lacks(task: Task, profile: str) -> set[str]:
+    """Data sets behind a cell that are not at hand."""
+    return set(keys.data_of(catalog.get(task.experiment), task.cell, profile)) - set(task.about["data"])
+
+
+def _fetch_for(plan: Plan, tried: set[str]) -> bool:
+    """Fetch what the cells that are left to do read; True when something has come."""
+    wanted = set().union(*(_lacks(task, plan.profile) for task in plan.todo())) - tried
+    tried |= wanted
+    come = False
+    for name in sorted(wanted):
+        try:
+            fetch(name)
+            come = True
+        except (OSError, RuntimeError, ValueError) as error:  # of the network: the cells of other data can run
+            say(f"data set {name!r} could not be fetched: {error}")
+    return come
 
 
 class _BudgetSpent(KeyboardInterrupt):
@@ -96,38 +122,37 @@ class _BudgetSpent(KeyboardInterrupt):
 
 
 @contextlib.contextmanager
-def _deadline(seconds: float | None) -> Iterator[None]:
-    """Interrupt what runs inside after so many seconds, as Ctrl-C would."""
+def _deadline(seconds: float | None, started: float) -> Iterator[None]:
+    """Interrupt what runs inside so many seconds after the start, as Ctrl-C would.
+
+    The alarm wakes the main thread from a wait for its workers, and reaches a job in the background of a shell, which
+    would ignore Ctrl-C.
+    """
     if seconds is None:
         yield
         return
-    spent = threading.Event()
+    if not hasattr(signal, "setitimer"):
+        raise ExperimentError("--budget needs a system with alarms, such as Linux or macOS")
 
     def up(*_) -> None:
-        spent.set()
-        signal.raise_signal(signal.SIGINT)
+        say(f"the budget of {seconds / 60:.0f} minutes is spent")
+        raise _BudgetSpent
 
-    timer = threading.Timer(seconds, up)
-    timer.daemon = True
-    timer.start()
+    before = signal.signal(signal.SIGALRM, up)
+    other = signal.setitimer(signal.ITIMER_REAL, max(1e-3, started + seconds - time.monotonic()))
     try:
         yield
-    except KeyboardInterrupt:
-        if spent.is_set():
-            say(f"the budget of {seconds / 60:.0f} minutes is spent")
-            raise _BudgetSpent from None
-        raise
     finally:
-        timer.cancel()
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_REAL, *other)
 
 
-def _tell(rows: list[dict[str, Any]]) -> None:
+def _tell(rows: list[Row]) -> None:
     for row in rows:
         guess = "  ? min" if row["minutes"] is None else f"{row['minutes']:5.1f} min"
-        say(f"{guess}  {row['experiment']}: {row['cell']}" + ("  (no data)" if row["state"] == "no data" else ""))
-    known = [row["minutes"] for row in rows if row["minutes"] is not None]
-    open_ = len(rows) - len(known)
-    say(
-        f"{len(rows)} cells to do, about {sum(known):.0f} minutes"
-        + (f" and {open_} of unknown length" if open_ else "")
-    )
+        say(f"{guess}  {row['experiment']}: {row['cell']}" + (f"  ({row['state']})" if row["state"] != "to do" else ""))
+    todo = [row["minutes"] for row in rows if row["state"] == "to do"]
+    known = [guess for guess in todo if guess is not None]
+    open_ = f" and {len(todo) - len(known)} of unknown length" if len(known) < len(todo) else ""
+    say(f"{len(todo)} cells to do, about {sum(known):.0f} minutes{open_}")

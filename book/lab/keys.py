@@ -9,9 +9,11 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 from bnnlib import datasets
+from bnnlib.datasets.registry import data_root
 from book.lab import catalog
 from book.lab.cells import Cell, Experiment, ExperimentError
 
@@ -48,9 +50,13 @@ def cache_key(identity: str, data: Mapping[str, str]) -> str:
 
 
 def data_of(experiment: Experiment, cell: Cell, profile: str) -> tuple[str, ...]:
-    """Names of the data sets that a cell reads: those that its parameters name, else those of its experiment."""
-    known = set(datasets.names())
-    return tuple(sorted(_words(cell.params) & known)) or experiment.data_sets(profile)
+    """Names of the data sets behind a cell: those that its parameters name, else those of its experiment.
+
+    Those behind the cells that it needs are among them.
+    """
+    own = _words(cell.params) & set(datasets.names()) or set(experiment.data_sets(profile))
+    needed = [data_of(catalog.get(need.experiment), need.cell, profile) for need in cell.needs]
+    return tuple(sorted(own.union(*needed)))
 
 
 def _words(value: Any) -> set[str]:
@@ -62,4 +68,11 @@ def _words(value: Any) -> set[str]:
 
 def fingerprints(names: tuple[str, ...]) -> dict[str, str]:
     """Name to the fingerprint of its content, of the data sets that are at hand."""
-    return {name: datasets.fingerprint(name) for name in names if datasets.available(name)}
+    root = str(data_root())
+    return {name: _fingerprint(name, root) for name in names if datasets.available(name)}
+
+
+@cache
+def _fingerprint(name: str, _root: str) -> str:
+    # reading a data set to the end takes seconds, and every cell of every experiment asks
+    return datasets.fingerprint(name)

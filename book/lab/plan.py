@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import statistics
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 from bnnlib._files import StoreError
 from book.lab import catalog, keys, store
+from book.lab.cache import read_entry
 from book.lab.cells import PROFILES, Cell, Experiment, ExperimentError
 from book.lab.fingerprint import code_fingerprint
-from book.lab.worker import Task, read_entry
+from book.lab.worker import Task, whole
 
 Entry = dict[str, Any]
 
@@ -43,6 +46,25 @@ def code_of(experiment: Experiment, cell: Cell) -> str:
     return (own if not needed else hashlib.sha256(" ".join([own, *needed]).encode()).hexdigest())[:16]
 
 
+class Codes:
+    """`code_of` cells, each function read once."""
+
+    def __init__(self) -> None:
+        self._known: dict[Any, str] = {}
+
+    def of(self, experiment: Experiment, cell: Cell) -> str:
+        """Hash of the code behind a cell."""
+        functions = _functions(experiment, cell)
+        if functions not in self._known:
+            self._known[functions] = code_of(experiment, cell)
+        return self._known[functions]
+
+
+def _functions(experiment: Experiment, cell: Cell) -> tuple:
+    needed = tuple(_functions(catalog.get(need.experiment), need.cell) for need in cell.needs)
+    return experiment.function(cell), needed
+
+
 class Plan:
     """The cells of one profile as tasks, with what the cache and the stored result know of them.
 
@@ -59,7 +81,7 @@ class Plan:
     def __init__(self, name: str, profile: str, device: str, threads: int = 1, devices: int = 1) -> None:
         self.experiment, self.profile = catalog.get(name), profile
         self._where = {"device": device, "threads": threads, "devices": devices}
-        self._codes: dict[Any, str] = {}
+        self._codes = Codes()
         self.data: dict[str, str] = {}
         self.tasks = [self.task(self.experiment, cell) for cell in cells_of(self.experiment, profile)]
         stored = stored_entries(name, profile)
@@ -72,13 +94,10 @@ class Plan:
 
     def task(self, experiment: Experiment, cell: Cell) -> Task:
         """A cell of any experiment as a task, what it needs included."""
-        function = (experiment.function(cell), bool(cell.needs))
-        if function not in self._codes:
-            self._codes[function] = code_of(experiment, cell)
         read = keys.fingerprints(keys.data_of(experiment, cell, self.profile))
         self.data |= read
         about = {"id": keys.identity(experiment, cell), "version": experiment.version_of(cell.method)}
-        about |= {"code": self._codes[function], "data": read}
+        about |= {"code": self._codes.of(experiment, cell), "data": read}
         return Task(
             module=catalog.module_of(experiment.name),
             experiment=experiment.name,
@@ -104,23 +123,27 @@ class Plan:
 
     def todo(self, only: str | None = None) -> list[Task]:
         """The chosen tasks without a good entry, each behind the tasks that it needs and whose products are missing."""
-        found: dict[str, Task] = {}
+        found: dict[tuple[str, str], Task] = {}
+        ready: dict[tuple[str, str], bool] = {}
         for task in self.chosen(only):
             entry = self.entries[task.key]
             if entry is None or entry["failed"]:
-                for one in _with_needs(task):
-                    found.setdefault(one.key, one)
+                for one in _with_needs(task, ready):
+                    found.setdefault(one.name, one)
         return list(found.values())
 
 
-def _with_needs(task: Task) -> Iterable[Task]:
+def _with_needs(task: Task, ready: dict[tuple[str, str], bool]) -> Iterable[Task]:
     for need in task.needs:
-        if not need.product.exists():
-            yield from _with_needs(need)
+        if need.name not in ready:
+            entry = read_entry(Path(need.folder), need.key)
+            ready[need.name] = entry is not None and not entry["failed"] and whole(need, entry)
+        if not ready[need.name]:
+            yield from _with_needs(need, ready)
     yield task
 
 
-def _folder(name: str):
+def _folder(name: str) -> Path:
     folder = store.home() / "cache" / "runs" / name
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -171,8 +194,10 @@ def minutes(plan: Plan, task: Task, others: dict[str, dict[str, Entry]]) -> floa
     for entries in others.values():
         rates = []
         for one in entries.values():
-            if one["cell"]["method"] == task.cell.method and one["seconds"]:
-                cell = one["cell"]
+            cell = one["cell"]
+            if cell["method"] != task.cell.method or not one["seconds"]:
+                continue
+            with contextlib.suppress(KeyError, TypeError, ZeroDivisionError):  # its parameters had other names then
                 spent, _ = budget(Cell(cell["setting"], cell["method"], tuple(cell["replicates"]), cell["params"]))
                 rates.append(one["seconds"] / len(cell["replicates"]) / spent)
         if rates:

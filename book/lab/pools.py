@@ -19,7 +19,7 @@ from typing import Any
 import torch
 
 from book.lab.cells import ExperimentError
-from book.lab.worker import Task, execute, failure
+from book.lab.worker import Task, execute, failed_need, failure
 
 TRIES = 3
 CONNECT_SECONDS = 20.0
@@ -36,7 +36,7 @@ class _Waiting:
 
     def __init__(self, tasks: Sequence[Task]) -> None:
         self.line = deque((task, 1) for task in tasks)
-        self.open = {task.key for task in tasks}
+        self.open = {task.name for task in tasks}
 
     def __bool__(self) -> bool:
         return bool(self.line)
@@ -44,7 +44,7 @@ class _Waiting:
     def take(self) -> tuple[Task, int] | None:
         """The next task that can start, with the number of its try; None while all wait for others."""
         for place, (task, _) in enumerate(self.line):
-            if not self.open & {need.key for need in task.needs}:
+            if not self.open & {need.name for need in task.needs}:
                 chosen = self.line[place]
                 del self.line[place]
                 return chosen
@@ -54,9 +54,16 @@ class _Waiting:
         """Put a task in front."""
         self.line.appendleft((task, tries))
 
-    def done(self, task: Task) -> None:
-        """The task has an entry, good or failed: whoever needs it may start, and will say so if it failed."""
-        self.open.discard(task.key)
+    def done(self, task: Task, entry: dict[str, Any]) -> list[Outcome]:
+        """The task has an entry: whoever needs it may start, or fails with it. All that this settles."""
+        self.open.discard(task.name)
+        settled = [(task, entry)]
+        if entry["failed"]:
+            lost = [one for one, _ in self.line if task.name in {need.name for need in one.needs}]
+            self.line = deque((one, tries) for one, tries in self.line if one not in lost)
+            for one in lost:
+                settled += self.done(one, failure(one, failed_need(task, entry)))
+        return settled
 
 
 def serial(tasks: Sequence[Task]) -> Iterator[Outcome]:
@@ -64,9 +71,7 @@ def serial(tasks: Sequence[Task]) -> Iterator[Outcome]:
     waiting = _Waiting(tasks)
     while waiting:
         task, _ = waiting.take()
-        entry = execute(task)
-        waiting.done(task)
-        yield task, entry
+        yield from waiting.done(task, execute(task))
 
 
 def _start_worker(parent: int) -> None:
@@ -132,28 +137,22 @@ def loky(tasks: Sequence[Task], jobs: int) -> Iterator[Outcome]:
                     entry = future.result()
                 except BrokenProcessPool:
                     slot.stop()
-                    _sweep(task)
                     if tries < TRIES:
                         waiting.again(task, tries + 1)
                         continue
                     entry = failure(task, _DIED)
-                waiting.done(task)
-                yield task, entry
+                yield from waiting.done(task, entry)
     finally:
         for slot in slots:
             slot.stop()
-        for _, task, _ in running.values():
-            _sweep(task)
-
-
-def _sweep(task: Task) -> None:
-    # what a killed worker was writing when it died; nobody else computes this cell
-    for unfinished in Path(task.folder).glob(f".{task.key}.*.tmp"):
-        unfinished.unlink(missing_ok=True)
 
 
 def _spread(device: str, number: int) -> str:
     return f"cuda:{number % torch.cuda.device_count()}" if device == "cuda" else device
+
+
+def _sees(folder: str) -> bool:
+    return Path(folder).is_dir()
 
 
 def dask(tasks: Sequence[Task], jobs: int, scheduler: str | None) -> Iterator[Outcome]:
@@ -194,6 +193,8 @@ def dask(tasks: Sequence[Task], jobs: int, scheduler: str | None) -> Iterator[Ou
             ) from error
         if cluster is not None:
             client.register_plugin(Shield())
+        # a cluster on other machines may see no folder of ours: products then travel with the cells
+        blind = scheduler is not None and not all(client.run(_sees, tasks[0].folder).values())
         waiting, suspects = _Waiting(tasks), deque()
         last = TRIES if scheduler is None else 2  # a scheduler of your own makes several tries before it gives up
         finished = as_completed(loop=client.loop)
@@ -208,7 +209,7 @@ def dask(tasks: Sequence[Task], jobs: int, scheduler: str | None) -> Iterator[Ou
                     break
                 task, tries = ready
                 key = f"{task.experiment}-{task.key}-{tries}"
-                future = client.submit(execute, task, pure=False, key=key)
+                future = client.submit(execute, task.carrying() if blind else task, pure=False, key=key)
                 running[future] = (task, tries)
                 finished.add(future)
             future = next(finished)
@@ -217,8 +218,8 @@ def dask(tasks: Sequence[Task], jobs: int, scheduler: str | None) -> Iterator[Ou
             if isinstance(error, KilledWorker) and tries < last:
                 suspects.append((task, tries + 1))
             else:
-                waiting.done(task)
-                yield task, failure(task, _DIED) if isinstance(error, KilledWorker) else future.result()
+                entry = failure(task, _DIED) if isinstance(error, KilledWorker) else future.result()
+                yield from waiting.done(task, entry)
             future.release()  # the scheduler need not keep rows that are stored
     finally:
         if client is not None:

@@ -52,13 +52,30 @@ def _smaller(params: dict[str, Any], tiny: dict[str, Any]) -> dict[str, Any]:
 
 
 def cells(experiment: Experiment, profile: str) -> list[Cell]:
-    """One small cell for each kind of cell in the profile: a kind is what is left when sizes and seeds are gone."""
+    """One small cell for each kind of cell in the profile: a kind is what is left when sizes and seeds are gone.
+
+    None without ``experiment.tiny``: the cells themselves are no probes.
+    """
+    if not experiment.tiny:
+        return []
     found: dict[str, Cell] = {}
     for cell in experiment.profiles[profile]():
         small = shrink(experiment, cell)
         kind = experiment.tiny["kind"](cell) if "kind" in experiment.tiny else ""
         found.setdefault(json.dumps([small.method, kind, small.params], sort_keys=True), small)
     return list(found.values())
+
+
+def kind_of(cell: dict[str, Any]) -> str:
+    """By which name the probe of a small cell (as JSON) is found again."""
+    return json.dumps(cell, sort_keys=True)
+
+
+def rows_of(name: str, profile: str, method: str) -> dict[str, ProbeRows]:
+    """Rows of one method's probes by kind, run now."""
+    experiment = catalog.get(name)
+    chosen = [cell for cell in cells(experiment, profile) if cell.method == method]
+    return {kind_of(cell.as_json()): run(experiment, cell) for cell in chosen}
 
 
 class _Once(Checkpoint):

@@ -25,15 +25,19 @@ def _git(*arguments: str) -> str | None:
     return done.stdout.strip() if done.returncode == 0 else None
 
 
-def commit() -> dict[str, Any]:
-    """``{"commit", "dirty"}``: the source tree's commit and whether the library differs from it.
+# What can change a number. Not the results: one that is being written must not mark itself as unclean.
+_CODE = ("bnnlib", "book/lab", ":(glob)chapters/**/*.py")
 
-    Only ``bnnlib/`` counts for ``dirty``: a result that is just being written must not mark itself as unclean.
-    Both are None for an installed package outside a repository.
+
+@cache
+def commit() -> dict[str, Any]:
+    """``{"commit", "dirty"}``: the source tree's commit, and whether its code had changes beside it.
+
+    Asked once, when this process has just read the code. Both are None for an installed package outside a repository.
     """
     if not (_TREE / ".git").exists():
         return {"commit": None, "dirty": None}
-    changes = _git("status", "--porcelain", "--", "bnnlib")
+    changes = _git("status", "--porcelain", "--", *_CODE)
     return {"commit": _git("rev-parse", "HEAD"), "dirty": None if changes is None else bool(changes)}
 
 

@@ -7,9 +7,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from bnnlib._files import StoreError
 from book.lab.comparison import compare
-from book.lab.store import load_arrays, load_result
+from book.lab.store import NotStoredError, load_arrays, load_result
 
 Rows = Sequence[Mapping]
 
@@ -44,7 +43,7 @@ def stored_arrays(name: str) -> dict[tuple[str, str, int, str], np.ndarray]:
     """Arrays beside the best stored result, keyed as by `book.lab.load_arrays`; {} without one beyond smoke."""
     try:
         profile = load_result(name)["profile"]
-    except StoreError:
+    except NotStoredError:
         return {}
     return {} if profile == "smoke" else load_arrays(name, profile)
 
@@ -78,7 +77,7 @@ def stored_values(name: str, setting: str, method: str, metric: str) -> np.ndarr
     """One metric of every replicate of the best stored result, in order; empty when none is stored beyond smoke."""
     try:
         result = load_result(name)
-    except StoreError:
+    except NotStoredError:
         return np.empty(0)
     wanted = (setting, method, metric)
     rows = [row for row in result["rows"] if (row["setting"], row["method"], row["metric"]) == wanted]

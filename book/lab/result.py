@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -99,16 +98,13 @@ class Result:
         name, profile = self.plan.experiment.name, self.plan.profile
         before = store.load_arrays(name, profile) if self.path.with_suffix(".npz").exists() else {}
         arrays = {}
-        cached = {task.about["id"]: Path(task.folder) / f"{task.key}.npz" for task in self.plan.tasks}
+        known = {task.about["id"]: self.plan.entries[task.key] for task in self.plan.tasks}
         for about in result["cells"]:
             where = (about["cell"]["setting"], about["cell"]["method"], about["cell"]["replicates"][0])
-            path = cached.get(about["id"])
             if about["failed"]:
                 continue
-            if path is not None and path.exists():
-                with np.load(path, allow_pickle=False) as found:
-                    own = {array: found[array] for array in found.files}
-            else:
+            own = (known.get(about["id"]) or {}).get("arrays")
+            if own is None:
                 own = {key[3]: value for key, value in before.items() if key[:3] == where}
             arrays |= {"|".join(map(str, (*where, array))): value for array, value in own.items()}
         return arrays

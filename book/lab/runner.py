@@ -10,12 +10,14 @@ from typing import Any
 
 import torch
 
-from book.lab import catalog, pools
-from book.lab import store as files
+from bnnlib import datasets
+from bnnlib._files import write_atomic
+from book.lab import catalog, pools, provenance
+from book.lab.cache import read_entry, write_entry
 from book.lab.cells import ExperimentError
 from book.lab.plan import Plan
 from book.lab.result import Result
-from book.lab.worker import Task, read_entry, write_entry
+from book.lab.worker import Task
 
 BACKENDS = ("loky", "dask")
 
@@ -66,7 +68,10 @@ def run(
         raise ExperimentError(f"devices={devices}, but it must be 1, or more with one job of: {', '.join(able)}")
     command = _command(name, profile, device, jobs, backend, scheduler, threads, only, devices)
     device = device_of(device)
-    fetch(experiment.data_sets(profile) if profile in experiment.profiles else ())
+    if profile in experiment.profiles:
+        warn_of_changes(profile)
+        for data in experiment.data_sets(profile):
+            fetch(data)  # before the workers start: they would otherwise all download the same file
     plan = Plan(name, profile, device, threads, devices)
     chosen, todo = plan.chosen(only), plan.todo(only)
     known = sum(not (plan.entries[task.key] is None or plan.entries[task.key]["failed"]) for task in chosen)
@@ -75,19 +80,30 @@ def run(
     return result
 
 
-def compute(plans, todo, results, jobs, backend, scheduler, command) -> list[dict[str, Any]]:
-    """Run the tasks and store every finished cell in the results of its plans at once."""
-    of_key: dict[str, list[int]] = {}
+def compute(plans, todo, results, jobs, backend, scheduler, command, outcomes=None) -> list[dict[str, Any]]:
+    """Run the tasks and store every finished cell in the results of its plans at once.
+
+    The entries go into ``outcomes`` by the tasks' names as well.
+    """
+    outcomes = {} if outcomes is None else outcomes
+    owners: dict[tuple[str, str], int] = {}
+    touched = set() if len(plans) > 1 else {0}
     for number, plan in enumerate(plans):
-        for task in plan.tasks:
-            of_key.setdefault(task.key, []).append(number)
+        owners |= dict.fromkeys((task.name for task in plan.tasks), number)
     try:
         with contextlib.closing(_pool(todo, jobs, backend, scheduler)) as finished:
             for task, entry in _progress(finished, len(todo)):
                 _keep(task, entry)
-                for number in of_key.get(task.key, ()):
-                    plans[number].entries[task.key] = entry
-                    results[number].save()
+                outcomes[task.name] = entry
+                number = owners.get(task.name)
+                if number is None:
+                    continue  # of another experiment, which needs it only as a beginning
+                known = plans[number].entries[task.key]
+                if entry["failed"] and known and not known["failed"]:
+                    continue  # it ran again for its product alone, and its rows are good
+                plans[number].entries[task.key] = entry
+                results[number].save()
+                touched.add(number)
     except KeyboardInterrupt:
         _refresh(plans)
         for result in results:
@@ -100,18 +116,30 @@ def compute(plans, todo, results, jobs, backend, scheduler, command) -> list[dic
         raise
     _refresh(plans)
     stored = [result.save() for result in results]
-    for plan, result in zip(plans, results, strict=True):
-        done, failed = result.count()
-        if todo or len(plans) == 1:
+    for number, plan in enumerate(plans):
+        if number in touched:
+            done, failed = results[number].count()
             left = len(plan.tasks) - done - failed
-            say(f"stored {result.path.name}: {done} cells done, {failed} failed, {left} not run")
+            say(f"stored {results[number].path.name}: {done} cells done, {failed} failed, {left} not run")
+            stored[number] = _probed(plan, stored[number])
     return stored
+
+
+def _probed(plan: Plan, result: dict[str, Any]) -> dict[str, Any]:
+    """The result with the probes of the code that has just computed cells of it."""
+    if plan.profile == "smoke":
+        return result
+    from book.lab import verify
+
+    return verify.keep_probes(plan.experiment.name, plan.profile, say)
 
 
 def _keep(task: Task, entry: dict[str, Any]) -> None:
     """Into the cache, where a worker that does not see it could not put it."""
-    folder = Path(task.folder)
-    if entry["failed"] or not (folder / f"{task.key}.json").exists():
+    folder, product = Path(task.folder), entry.pop("sent", None)
+    if product is not None:
+        write_atomic(task.product, product)
+    if product is not None or entry["failed"] or not (folder / f"{task.key}.json").exists():
         write_entry(folder, entry)
 
 
@@ -119,8 +147,9 @@ def _refresh(plans: list[Plan]) -> None:
     """What another run, or a worker whose rows were still on their way, has put into the cache meanwhile."""
     for plan in plans:
         for task in plan.tasks:
-            if plan.entries[task.key] is None:
-                plan.entries[task.key] = read_entry(Path(task.folder), task.key)
+            known = plan.entries[task.key]
+            if known is None or known["failed"]:
+                plan.entries[task.key] = read_entry(Path(task.folder), task.key) or known
 
 
 def check(backend: str, jobs: int, threads: int) -> None:
@@ -128,15 +157,6 @@ def check(backend: str, jobs: int, threads: int) -> None:
         raise catalog.unknown("backend", backend, BACKENDS)
     if jobs < 1 or threads < 1:
         raise ExperimentError(f"jobs={jobs} and threads={threads} were given; both must be at least 1")
-
-
-def done_cells(name: str, profile: str) -> tuple[int, int]:
-    """(finished, all) cells of a profile according to its stored result; (0, 0) without one."""
-    try:
-        cells = files.load_result(name, profile)["provenance"]["cells"]
-    except files.StoreError:
-        return 0, 0
-    return cells["done"], cells["total"]
 
 
 def device_of(given: str) -> str:
@@ -151,15 +171,15 @@ def device_of(given: str) -> str:
     return given
 
 
-def fetch(names: tuple[str, ...]) -> None:
-    # before the workers start: they would otherwise all download the same file
-    if names:
-        from bnnlib import datasets
+def fetch(name: str) -> None:
+    if not datasets.available(name):
+        say(f"fetching data set {name!r}")
+        datasets.fetch(name)
 
-        for name in names:
-            if not datasets.available(name):
-                say(f"fetching data set {name!r}")
-                datasets.fetch(name)
+
+def warn_of_changes(profile: str) -> None:
+    if profile != "smoke" and provenance.commit()["dirty"]:
+        say("the code has changes that are not committed: the cells are marked, for their numbers cannot be traced")
 
 
 def _pool(tasks: list[Task], jobs: int, backend: str, scheduler: str | None) -> Iterator[pools.Outcome]:

@@ -7,12 +7,18 @@ import json
 import math
 import os
 import re
+import zipfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from bnnlib._files import StoreError, write_atomic
+
+
+class NotStoredError(StoreError):
+    """There is no result, as opposed to one that cannot be read."""
+
 
 _BEST_FIRST = ("paper", "book", "smoke")
 ARRAYS_LIMIT = 200_000
@@ -147,12 +153,13 @@ def load_result(name: str, profile: str | None = None) -> dict[str, Any]:
             and when none is complete the best one that has begun.
 
     Raises:
-        StoreError: nothing is stored; the message gives the command that makes it.
+        NotStoredError: nothing is stored; the message gives the command that makes it.
+        StoreError: what is stored is damaged.
     """
     profiles = _BEST_FIRST if profile is None else (profile,)
     found = [read_result(path) for path in (result_path(name, one) for one in profiles) if path.exists()]
     if not found:
-        raise StoreError(
+        raise NotStoredError(
             f"no result of {name!r}{f' with profile {profile!r}' if profile else ''} is stored. "
             f"Make it with: python -m book run {name} --profile {profile or 'book'}"
         )
@@ -160,14 +167,25 @@ def load_result(name: str, profile: str | None = None) -> dict[str, Any]:
 
 
 def load_arrays(name: str, profile: str) -> dict[tuple[str, str, int, str], np.ndarray]:
-    """Arrays stored beside a result, keyed by (setting, method, first replicate of the cell, array name)."""
+    """Arrays stored beside a result, keyed by (setting, method, first replicate of the cell, array name).
+
+    Raises:
+        StoreError: the file is damaged.
+    """
     path = result_path(name, profile).with_suffix(".npz")
     if not path.exists():
         return {}
-    with np.load(path, allow_pickle=False) as stored:
-        arrays = {}
-        for key in stored.files:
-            # methods and array names may have bars of their own ("sBNN by |m|"), the replicate is a number
-            setting, method, replicate, array = re.fullmatch(r"([^|]*)\|(.*)\|(\d+)\|(.*)", key).groups()
-            arrays[setting, method, int(replicate), array] = stored[key]
+    try:
+        with np.load(path, allow_pickle=False) as stored:
+            found = {key: stored[key] for key in stored.files}
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+        raise StoreError(
+            f"{path.name} cannot be read ({error}). Restore it with `git checkout -- data/results`, or remove it and "
+            f"{path.stem}.json and run the experiment again."
+        ) from error
+    arrays = {}
+    for key, value in found.items():
+        # methods and array names may have bars of their own ("sBNN by |m|"), the replicate is a number
+        setting, method, replicate, array = re.fullmatch(r"([^|]*)\|(.*)\|(\d+)\|(.*)", key).groups()
+        arrays[setting, method, int(replicate), array] = value
     return arrays

@@ -5,9 +5,9 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import io
-import json
 import math
 import os
+import pickle
 import threading
 import time
 import traceback
@@ -22,8 +22,8 @@ import torch
 from bnnlib._files import StoreError, write_atomic
 from bnnlib.train.checkpoint import Checkpoint
 from book.lab import catalog, keys, provenance
+from book.lab.cache import read_entry, write_entry
 from book.lab.cells import Cell, CellResult, ExperimentError
-from book.lab.store import decode_rows, pack_arrays, to_json
 
 _ONE_AT_A_TIME = threading.Lock()  # torch's thread count and global generator belong to the process
 
@@ -43,6 +43,7 @@ class Task:
         devices: how many devices compute the cell together.
         about: facts that its entry repeats: identity, version, code, data.
         needs: the tasks whose products it starts from.
+        data: the product itself, of a needed task whose folder the worker does not see.
     """
 
     module: str
@@ -55,48 +56,41 @@ class Task:
     devices: int = 1
     about: dict[str, Any] = field(default_factory=dict)
     needs: tuple[Task, ...] = ()
+    data: bytes | None = None
 
     def on(self, device: str) -> Task:
         """The same task for another device."""
         return replace(self, device=device)
 
     @property
+    def name(self) -> tuple[str, str]:
+        """What tells it from all other tasks: cells of two experiments may have the same key."""
+        return self.experiment, self.key
+
+    @property
     def product(self) -> Path:
         """Where the cell's product lies."""
         return Path(self.folder) / f"{self.key}.product.pt"
 
-
-def read_entry(folder: Path, key: str) -> dict[str, Any] | None:
-    """A finished cell from the cache, else a recorded failure, else None."""
-    for suffix in (".json", ".failed.json"):
-        try:
-            entry = json.loads((folder / f"{key}{suffix}").read_text())
-            entry["rows"] = decode_rows(entry["rows"])
-        except (OSError, ValueError, KeyError, TypeError):
-            continue  # absent, or damaged by something else than us: computing it again is always right
-        return entry
-    return None
-
-
-def write_entry(folder: Path, entry: dict[str, Any]) -> None:
-    """Put a finished or failed cell into the cache, atomically; a success removes an earlier failure."""
-    key = entry["key"]
-    arrays = entry.get("arrays")
-    if arrays:
-        write_atomic(folder / f"{key}.npz", pack_arrays(arrays))
-    suffix = ".failed.json" if entry["failed"] else ".json"
-    stored = {name: value for name, value in entry.items() if name != "arrays"}
-    write_atomic(folder / f"{key}{suffix}", (to_json(stored) + "\n").encode())
-    if not entry["failed"]:
-        (folder / f"{key}.failed.json").unlink(missing_ok=True)
+    def carrying(self) -> Task:
+        """The same task with the products that it starts from, for a worker that does not see their folders."""
+        products = [one.product.read_bytes() if one.product.exists() else None for one in self.needs]
+        needs = [replace(one, data=data) for one, data in zip(self.needs, products, strict=True)]
+        return replace(self, needs=tuple(needs))
 
 
 def failure(task: Task, message: str, detail: str = "") -> dict[str, Any]:
     """The entry of a cell that could not be computed: one ``error`` row for each replicate."""
     cell = task.cell
     rows = [error_row(cell, replicate, message) for replicate in cell.replicates]
-    about = {"key": task.key, **task.about, "cell": cell.as_json()}
+    about = {"key": task.key, **task.about, "cell": cell.as_json(), **provenance.commit()}
     return about | {"failed": True, "rows": rows, "seconds": 0.0, "detail": detail}
+
+
+def failed_need(need: Task, entry: dict[str, Any]) -> str:
+    """What is said of a cell whose need failed."""
+    note = next((row["note"] for row in entry["rows"] if row.get("note")), "unknown")
+    return f"{need.cell.label} of {need.experiment}, which this cell needs, failed: {note}"
 
 
 def error_row(cell: Cell, replicate: int, message: str) -> dict[str, Any]:
@@ -108,6 +102,8 @@ def error_row(cell: Cell, replicate: int, message: str) -> dict[str, Any]:
 def execute(task: Task) -> dict[str, Any]:
     """Run a cell and store it; an error in the cell becomes a failed entry, never an exception.
 
+    A worker that does not see the cache returns the product with the entry, as ``"sent"``.
+
     Raises:
         StoreError: the finished cell could not be written; nothing else raises but an interrupt.
     """
@@ -115,7 +111,7 @@ def execute(task: Task) -> dict[str, Any]:
     # a worker on another machine may not see this folder; it then only returns the rows
     with _alone(folder / f"{task.key}.lock") if folder.is_dir() else nullcontext():
         stored = read_entry(folder, task.key)
-        if stored is not None and not stored["failed"] and _whole(task, stored):
+        if stored is not None and not stored["failed"] and whole(task, stored):
             return stored  # another run, or Dask, which runs a finished cell again when its worker died
         entry, product = _compute(task)
         if folder.is_dir():
@@ -124,6 +120,8 @@ def execute(task: Task) -> dict[str, Any]:
             write_entry(folder, entry)
             if not entry["failed"]:
                 _Timed(folder / f"{task.key}.checkpoint.pt").delete()
+        elif product is not None:
+            entry["sent"] = product
     return entry
 
 
@@ -131,14 +129,15 @@ def _compute(task: Task) -> tuple[dict[str, Any], bytes | None]:
     """The entry, and the bytes of the product."""
     cell = task.cell
     experiment = catalog.find(task.module, task.experiment)
-    started, product = time.perf_counter(), None
+    product, checkpoint, started = None, None, time.perf_counter()
     folder = Path(task.folder)
-    checkpoint = _Timed(folder / f"{task.key}.checkpoint.pt") if folder.is_dir() else None
     about = {"key": task.key, **task.about, "cell": cell.as_json(), "failed": False}
     try:
         more: dict[str, Any] = {"devices": task.devices} if task.devices > 1 else {}
         if task.needs:
             more["products"] = [_product(one.on(task.device)) for one in task.needs]
+        started = time.perf_counter()  # what it needed is not its own time
+        checkpoint = _Timed(folder / f"{task.key}.checkpoint.pt") if folder.is_dir() else None
         result = _call(experiment.function(cell), task, checkpoint, more)
         entry = about | {"rows": _checked(cell, result), "arrays": dict(result.arrays)}
         if result.product is not None:
@@ -160,7 +159,10 @@ class _Timed(Checkpoint):
     def __init__(self, path: Path) -> None:
         super().__init__(path)
         self._clock = path.with_suffix(".seconds")
-        spent = float(self._clock.read_text()) if self._clock.exists() and path.exists() else 0.0
+        try:
+            spent = float(self._clock.read_text()) if path.exists() else 0.0
+        except (OSError, ValueError):  # absent or damaged: only an estimate suffers
+            spent = 0.0
         self._began = time.perf_counter() - spent
 
     @property
@@ -194,13 +196,28 @@ def _call(function, task: Task, checkpoint: Checkpoint | None, more: dict[str, A
 
 
 def pack(product: dict[str, Any]) -> bytes:
-    """The bytes of a product."""
+    """The bytes of a product.
+
+    Raises:
+        TypeError: it could not be read back.
+    """
     buffer = io.BytesIO()
     torch.save(product, buffer)
+    try:
+        _unpack(buffer.getvalue())
+    except pickle.UnpicklingError as error:
+        raise TypeError(
+            "a cell's product holds something else than dicts and lists of tensors, numbers and strings; "
+            "convert it first (torch.as_tensor for a NumPy array, .state_dict() for a module)"
+        ) from error
     return buffer.getvalue()
 
 
-def _whole(task: Task, entry: dict[str, Any]) -> bool:
+def _unpack(data: bytes) -> dict[str, Any]:
+    return torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
+
+
+def whole(task: Task, entry: dict[str, Any]) -> bool:
     """True unless the cell left a product that is gone or damaged."""
     if "product" not in entry:
         return True
@@ -214,20 +231,14 @@ def _product(task: Task) -> dict[str, Any]:
     Raises:
         ExperimentError: the needed cell failed, or leaves no product.
     """
-    if Path(task.folder).is_dir():
-        entry = execute(task)
-        data = task.product.read_bytes() if "product" in entry else None
-    else:
-        entry, data = _compute(task)
+    if task.data is not None:
+        return _unpack(task.data)
+    entry = execute(task)
     if entry["failed"]:
-        raise ExperimentError(f"{task.cell.label} of {task.experiment}, which this cell needs, failed: {_note(entry)}")
-    if data is None:
+        raise ExperimentError(failed_need(task, entry))
+    if "product" not in entry:
         raise ExperimentError(f"{task.cell.label} of {task.experiment} leaves no product; a cell cannot need it")
-    return torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
-
-
-def _note(entry: dict[str, Any]) -> str:
-    return next((row["note"] for row in entry["rows"] if row.get("note")), "unknown")
+    return _unpack(entry["sent"] if "sent" in entry else task.product.read_bytes())
 
 
 @contextlib.contextmanager
@@ -242,8 +253,10 @@ def _alone(path: Path) -> Iterator[None]:
         with path.open("a") as stream:
             fcntl.flock(stream, fcntl.LOCK_EX)
             if path.exists() and os.fstat(stream.fileno()).st_ino == path.stat().st_ino:
-                yield
-                path.unlink(missing_ok=True)
+                try:
+                    yield
+                finally:
+                    path.unlink(missing_ok=True)
                 return
         # who held it before us has removed the file: another may have made a new one since
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from book import studies
-from book.lab import catalog
+from book.lab import catalog, keys
 
 _HERE = Path(__file__).parent
 _TREE = _HERE.parents[2]
@@ -42,7 +42,7 @@ class Tiny:
 
     def rows_text(self, name: str, profile: str = "smoke") -> str:
         """The rows as they stand in the file: equal text is equal bits."""
-        return self.result_text(name, profile).split('"rows": ')[1]
+        return self.result_text(name, profile).split('\n "rows": ')[1]
 
     def forget(self, name: str, results: bool = True) -> None:
         """Empty the cache of an experiment, as in a fresh clone, and by default remove its results too."""
@@ -73,6 +73,7 @@ def tiny(tmp_path, monkeypatch) -> Tiny:
     monkeypatch.setenv("TINY_LOG", str(tmp_path / "tiny.log"))
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     monkeypatch.syspath_prepend(str(_HERE))
+    keys._fingerprint.cache_clear()
     monkeypatch.setattr(studies, "all", list)
     monkeypatch.setattr(catalog, "_OTHERS", ["tiny_experiments"])
     return Tiny(tmp_path)

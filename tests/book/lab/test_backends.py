@@ -101,7 +101,7 @@ def test_after_kill_9_of_the_runner_only_what_was_not_finished_is_computed(tiny,
 
     code, _, err = tiny.call("run", "tiny-long", "--jobs", jobs)
     assert code == 0, err
-    assert f"{finished} of 3 chosen ones in the cache" in err
+    assert f"{finished} of 3 chosen ones are known" in err
     assert tiny.rows_text("tiny-long") == expected
     # 72 steps in all; the step that was being computed when each of the (at most two) workers died is repeated
     assert sum(tiny.started().values()) <= 72 + int(jobs)

@@ -12,6 +12,7 @@ from book.__main__ import main
 @pytest.fixture
 def cli(tiny, capsys, monkeypatch):
     monkeypatch.setattr("signal.signal", lambda *_: None)  # the handler of this process stays pytest's
+    monkeypatch.setattr("os.nice", lambda _: 0)  # and so does its priority
 
     def call(*arguments: str) -> tuple[int, str, str]:
         capsys.readouterr()

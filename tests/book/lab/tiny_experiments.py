@@ -13,7 +13,7 @@ from pathlib import Path
 
 import torch
 
-from book.lab.cells import Cell, CellResult, Experiment
+from book.lab.cells import Cell, CellResult, Experiment, Need
 
 
 def _log(text: str) -> None:
@@ -97,6 +97,36 @@ def together_cell(cell, device, checkpoint, devices=1):
     return CellResult([_row(cell, replicate, float(devices)) for replicate in cell.replicates])
 
 
+def trained_cell(cell, device, checkpoint):
+    """Leaves a network for others."""
+    _log(f"{cell.setting}:begins")
+    time.sleep(0.3)
+    if os.environ.get("TINY_FAILS") == cell.setting:
+        raise FloatingPointError("the loss is NaN")
+    generator = torch.Generator().manual_seed(cell.replicates[0])
+    network = {"weight": torch.randn(3, generator=generator), "layers": [torch.ones(2)], "name": cell.setting}
+    _log(f"{cell.setting}:ends")
+    return CellResult([_row(cell, cell.replicates[0], 1.0)], product=network)
+
+
+def using_cell(cell, device, checkpoint, products):
+    _log(cell.setting)
+    value = sum(one["weight"].sum().item() for one in products)
+    return CellResult([_row(cell, cell.replicates[0], value)])
+
+
+NETWORK = Cell("network", "SVBNN", (0,))
+
+
+def _users(name: str) -> list[Cell]:
+    return [Cell(setting, "VBNN", (0,), needs=(Need(name, NETWORK),)) for setting in ("first", "second")]
+
+
+def _chain() -> list[Cell]:
+    # the users stand before what they need
+    return [*_users("tiny-needs"), NETWORK]
+
+
 def _cells(settings: str, replicates: tuple[int, ...] = (0, 1), **params):
     return lambda: [Cell(setting, "SVBNN", replicates, params) for setting in settings.split()]
 
@@ -114,8 +144,13 @@ EXPERIMENTS = [
     _experiment("tiny-failing", failing_cell, "fine raises returns"),
     _experiment("tiny-long", long_cell, "a b c", profiles={"smoke": _cells("a b c", (0,))}),
     _experiment("tiny-data", good_cell, "a", data=("small-set",)),
+    _experiment("tiny-needs", using_cell, "", methods={"SVBNN": trained_cell}, profiles={"smoke": _chain}),
+    _experiment("tiny-elsewhere", using_cell, "", profiles={"smoke": lambda: _users("tiny-needs")}, value=2.0),
     _experiment("tiny-together", together_cell, "a", several_devices=True),
 ]
+
+if "TINY_ONLY" in os.environ:
+    EXPERIMENTS = [one for one in EXPERIMENTS if one.name in os.environ["TINY_ONLY"].split()]
 
 if __name__ == "__main__":
     from book.__main__ import main

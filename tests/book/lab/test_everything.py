@@ -1,0 +1,248 @@
+"""All cells with one command: their order, estimates, data that are missing, the budget, and what a kill costs."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from bnnlib import datasets
+from book import lab
+from book.lab import catalog, everything
+from book.lab.everything import run_all
+
+ALL = ("tiny-elsewhere", "tiny-good", "tiny-long", "tiny-needs")
+
+
+@pytest.fixture
+def few(tiny, monkeypatch):
+    """Only the experiments that end well."""
+    table = catalog.table
+    monkeypatch.setattr(catalog, "table", lambda: {name: one for name, one in table().items() if name in ALL})
+    return tiny
+
+
+def _choose(monkeypatch, *names: str) -> None:
+    table = catalog.table
+    monkeypatch.setattr(catalog, "table", lambda: {name: one for name, one in table().items() if name in names})
+
+
+def test_the_most_valuable_comes_first_and_a_shared_need_once(few):
+    rows = run_all("smoke", dry_run=True)
+    assert [(row["experiment"], row["cell"]) for row in rows[:4]] == [
+        ("tiny-needs", "network SVBNN [0]"),
+        ("tiny-elsewhere", "first VBNN [0]"),
+        ("tiny-elsewhere", "second VBNN [0]"),
+        ("tiny-good", "a SVBNN [0-1]"),
+    ]
+    assert len({(row["experiment"], row["cell"]) for row in rows}) == len(rows) == 12
+    assert {row["state"] for row in rows} == {"to do"} and not few.started()
+
+
+def test_estimates_are_learned_from_what_ran_and_unknown_before(tiny, monkeypatch, capsys):
+    _choose(monkeypatch, "tiny-good")
+    assert [row["minutes"] for row in run_all("smoke", dry_run=True)] == [None] * 4
+    assert "4 cells to do, about 0 minutes and 4 of unknown length" in capsys.readouterr().err
+    result = lab.run("tiny-good", only="a")
+    rows = run_all("smoke", dry_run=True)
+    seconds = result["cells"][0]["seconds"]
+    assert [row["minutes"] for row in rows] == pytest.approx([seconds / 60] * 3)
+    err = capsys.readouterr().err
+    assert f"{seconds / 60:5.1f} min  tiny-good: b SVBNN [0-1]" in err and "unknown" not in err.split("[1/1]")[1]
+
+
+def test_another_profile_tells_by_the_ratio_of_budgets(tiny, monkeypatch):
+    from book.lab.plan import Plan, minutes
+
+    plan = Plan("tiny-good", "book", "cpu")
+    monkeypatch.setattr(type(plan.experiment), "budget", None, raising=False)
+    object.__setattr__(plan.experiment, "budget", lambda cell: (cell.params.get("epochs", 10.0), "epochs"))
+    try:
+        about = {"setting": "a", "method": "SVBNN", "replicates": [0, 1], "params": {"epochs": 2.0}}
+        done = {"x": {"cell": about, "seconds": 8.0}, "y": {"cell": about | {"params": {"epochs": 0}}, "seconds": 1.0}}
+        assert minutes(plan, plan.tasks[0], {"smoke": done}) == pytest.approx(2.0 * 3 * 10 / 60)
+    finally:
+        object.__setattr__(plan.experiment, "budget", None)
+
+
+def test_a_cell_without_its_data_is_listed_and_left_out(tiny, monkeypatch, capsys):
+    _choose(monkeypatch, "tiny-data", "tiny-good")
+    asked = []
+
+    def offline(name):
+        asked.append(name)
+        raise OSError("no network")
+
+    monkeypatch.setattr(datasets, "available", lambda name: False)
+    monkeypatch.setattr(datasets, "fetch", offline)
+    rows = run_all("smoke", dry_run=True)
+    assert {row["experiment"]: row["state"] for row in rows} == {"tiny-data": "no data", "tiny-good": "to do"}
+    assert not asked  # a dry run fetches nothing
+    rows = run_all("smoke")
+    assert {row["experiment"]: row["state"] for row in rows} == {"tiny-data": "no data", "tiny-good": "done"}
+    assert asked == ["small-set"] and "could not be fetched: no network" in capsys.readouterr().err
+    assert len(tiny.started()) == 4 and not (tiny.home / "results" / "tiny-data.smoke.json").exists()
+
+
+def test_data_that_can_be_had_are_fetched_once_and_known_to_the_cell(tiny, monkeypatch):
+    _choose(monkeypatch, "tiny-data")
+    calls = []
+    monkeypatch.setattr(datasets, "available", lambda name: bool(calls))
+    monkeypatch.setattr(datasets, "fetch", calls.append)
+    monkeypatch.setattr(datasets, "fingerprint", lambda name: f"sha256 of {name}")
+    assert [row["state"] for row in run_all("smoke")] == ["done"]
+    assert calls == ["small-set"]
+    assert lab.load_result("tiny-data", "smoke")["cells"][0]["data"] == {"small-set": "sha256 of small-set"}
+    assert run_all("smoke") == []
+
+
+def test_data_are_read_once_for_all_cells(tiny, monkeypatch):
+    read = []
+    monkeypatch.setattr(datasets, "available", lambda name: True)
+    monkeypatch.setattr(datasets, "fingerprint", lambda name: read.append(name) or "sha256")
+    run_all("smoke", dry_run=True)
+    run_all("smoke", dry_run=True)
+    assert read == ["small-set"]
+
+
+def test_a_failed_cell_does_not_stop_the_others(tiny, monkeypatch):
+    _choose(monkeypatch, "tiny-failing", "tiny-good")
+    rows = run_all("smoke")
+    states = {row["cell"].split()[0]: row["state"] for row in rows}
+    assert states == {"fine": "done", "raises": "failed", "returns": "done"} | dict.fromkeys("abcd", "done")
+
+
+def test_a_damaged_result_is_named_and_the_others_run(tiny, monkeypatch, capsys):
+    _choose(monkeypatch, "tiny-arrays", "tiny-good")
+    lab.run("tiny-good", only="a")
+    path = tiny.home / "results" / "tiny-good.smoke.json"
+    path.write_text(path.read_text()[:-40])
+    rows = run_all("smoke")
+    assert [row["state"] for row in rows if row["experiment"] == "tiny-good"] == ["damaged"]
+    assert {row["state"] for row in rows if row["experiment"] == "tiny-arrays"} == {"done"}
+    assert "tiny-good.smoke.json is not a readable result" in capsys.readouterr().err
+
+
+def test_what_a_kill_left_between_cache_and_result_is_stored_by_the_next_run(tiny, monkeypatch):
+    _choose(monkeypatch, "tiny-arrays")
+    run_all("smoke")
+    rows = tiny.rows_text("tiny-arrays")
+    for path in (tiny.home / "results").iterdir():
+        path.unlink()
+    assert run_all("smoke") == []
+    assert tiny.rows_text("tiny-arrays") == rows and tiny.started() == {"a": 1, "b": 1}
+    assert len(lab.load_arrays("tiny-arrays", "smoke")) == 2
+
+
+BACKENDS = [
+    {"jobs": 1},
+    pytest.param({"jobs": 2}, marks=pytest.mark.slow),
+    pytest.param({"jobs": 2, "backend": "dask"}, marks=pytest.mark.slow),
+]
+
+
+@pytest.mark.parametrize("options", BACKENDS, ids=["serial", "loky", "dask"])
+def test_the_budget_ends_a_run_and_the_next_goes_on_from_the_checkpoints(tiny, monkeypatch, capsys, options):
+    _choose(monkeypatch, "tiny-long")
+    handler = signal.getsignal(signal.SIGALRM)
+    alarm, begun = everything._deadline, []
+
+    def soon(seconds, started):  # counted from the tenth step, however long the workers take to start
+        begun.append(seconds)
+        return alarm(seconds, started)
+
+    monkeypatch.setattr(everything, "_deadline", soon)
+    helper = subprocess.Popen([sys.executable, "-c", _RING, str(os.getpid()), str(tiny.log)])
+    rows = run_all("smoke", budget=3600, **options)
+    assert helper.wait() == 0
+    assert begun == [3600] and "the budget of 60 minutes is spent" in capsys.readouterr().err
+    assert {row["state"] for row in rows} <= {"to do", "done"} and "to do" in {row["state"] for row in rows}
+    before = sum(tiny.started().values())
+    assert 10 <= before < 72
+    _settled(tiny)
+    rows = run_all("smoke", **{**options, "backend": "loky"})
+    assert {row["state"] for row in rows} == {"done"}
+    assert len(tiny.started()) == 72 and sum(tiny.started().values()) <= 72 + options["jobs"]
+    assert signal.getsignal(signal.SIGALRM) == handler
+
+
+# the alarm of the budget, sent from outside when ten steps are done: no clock decides
+_RING = """
+import os, signal, sys, time
+for _ in range(6000):
+    if os.path.exists(sys.argv[2]) and open(sys.argv[2]).read().count("\\n") >= 10:
+        os.kill(int(sys.argv[1]), signal.SIGALRM)
+        sys.exit(0)
+    time.sleep(0.02)
+sys.exit(1)
+"""
+
+
+def test_a_budget_that_is_spent_at_the_start_leaves_everything_to_do(tiny, monkeypatch):
+    _choose(monkeypatch, "tiny-long")
+    rows = run_all("smoke", budget=1e-6)
+    assert "to do" in {row["state"] for row in rows}
+    assert sum(tiny.started().values()) < 72
+
+
+def _settled(tiny) -> None:
+    """Wait until nobody writes into the log any more."""
+    seen = -1
+    while (now := sum(tiny.started().values())) != seen:
+        seen = now
+        time.sleep(0.5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("backend", ["loky", "dask"])
+def test_two_kills_cost_no_more_than_the_steps_under_way(tiny, monkeypatch, backend):
+    """SIGKILL of the runner, twice; the rows are those of an undisturbed run."""
+    monkeypatch.setenv("TINY_ONLY", " ".join(ALL))
+    options = ["run", "--all", "--profile", "smoke", "--budget", "30m", "--jobs", "2"]
+    code, _, err = tiny.call(*options)
+    assert code == 0, err
+    expected = {name: tiny.rows_text(name) for name in ALL}
+    once = tiny.started()
+    for path in [*tiny.home.glob("cache/runs/*/*"), *tiny.home.glob("results/*"), tiny.log]:
+        path.unlink()
+
+    cluster = None
+    if backend == "dask":
+        distributed = pytest.importorskip("distributed")
+        cluster = distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs=50
+        )
+        options += ["--scheduler", cluster.scheduler_address]
+    try:
+        for steps in (12, 45):
+            process = tiny.start(*options)
+            while sum(tiny.started().values()) < steps and process.poll() is None:
+                time.sleep(0.02)
+            assert process.poll() is None
+            os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+            if cluster is None:
+                _settled(tiny)
+        code, _, err = tiny.call(*options)
+        assert code == 0, err
+    finally:
+        if cluster is not None:
+            cluster.close()
+    assert {name: tiny.rows_text(name) for name in ALL} == expected
+    again = {name: number for name, number in tiny.started().items() if number > once[name]}
+    assert set(tiny.started()) == set(once)
+    assert sum(tiny.started().values()) - sum(once.values()) <= 2 * 2, again  # what two workers had begun, twice
+    assert not list(tiny.home.glob("cache/runs/*/*checkpoint*"))
+
+
+def test_equal_cells_of_two_experiments_are_two_cells(tiny, monkeypatch):
+    """Setting, method, replicates and parameters are the same, the functions are not."""
+    _choose(monkeypatch, "tiny-arrays", "tiny-good")
+    rows = run_all("smoke")
+    assert len(rows) == 6 and tiny.started() == {"a": 2, "b": 2, "c": 1, "d": 1}
+    values = {name: lab.load_result(name, "smoke")["rows"][0]["value"] for name in ("tiny-arrays", "tiny-good")}
+    assert values["tiny-arrays"] == 1.0 != values["tiny-good"]

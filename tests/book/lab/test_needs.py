@@ -1,0 +1,158 @@
+"""Cells that start from what other cells leave: each is computed once, in time, and again only when it is lost."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import pytest
+import torch
+
+from book import lab
+from book.lab import pools, worker
+from book.lab.cells import Cell, CellResult, Need
+from book.lab.plan import Plan
+
+SUM = torch.randn(3, generator=torch.Generator().manual_seed(0)).sum().item()
+ONCE = {"network:begins": 1, "network:ends": 1, "first": 1, "second": 1}
+
+
+def _values(result) -> dict[str, float]:
+    return {row["setting"]: row["value"] for row in result["rows"]}
+
+
+def _order(tiny) -> list[str]:
+    return [line.split()[0] for line in tiny._lines()]
+
+
+def _product(tiny):
+    (path,) = tiny.home.glob("cache/runs/tiny-needs/*.product.pt")
+    return path
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"jobs": 1},
+        pytest.param({"jobs": 2}, marks=pytest.mark.slow),
+        pytest.param({"jobs": 2, "backend": "dask"}, marks=pytest.mark.slow),
+    ],
+    ids=["serial", "loky", "dask"],
+)
+def test_a_need_is_computed_once_and_before_its_dependents(tiny, options):
+    result = lab.run("tiny-needs", **options)
+    assert _values(result) == {"first": SUM, "second": SUM, "network": 1.0}
+    assert tiny.started() == ONCE
+    assert _order(tiny)[:2] == ["network:begins", "network:ends"]
+    assert result["provenance"]["cells"] == {"total": 3, "done": 3, "failed": 0}
+
+
+def test_a_dependent_alone_pulls_what_it_needs(tiny):
+    result = lab.run("tiny-needs", only="first")
+    assert tiny.started() == {"network:begins": 1, "network:ends": 1, "first": 1}
+    assert _values(result) == {"first": SUM, "network": 1.0}  # the need is a cell of the profile, too
+    lab.run("tiny-needs")
+    assert tiny.started() == ONCE
+
+
+@pytest.mark.parametrize("how", ["gone", "damaged", "truncated"])
+def test_a_lost_product_is_computed_again(tiny, how):
+    lab.run("tiny-needs", only="first")
+    path = _product(tiny)
+    whole = path.read_bytes()
+    if how == "gone":
+        path.unlink()
+    else:
+        path.write_bytes(whole[:-1] + b"x" if how == "damaged" else whole[:50])
+    assert _values(lab.run("tiny-needs"))["second"] == SUM
+    assert tiny.started() == ONCE | {"network:begins": 2, "network:ends": 2}
+    assert path.read_bytes() == whole
+
+
+def test_a_product_that_nothing_is_left_to_do_with_is_not_missed(tiny):
+    lab.run("tiny-needs")
+    _product(tiny).unlink()
+    lab.run("tiny-needs")
+    tiny.forget("tiny-needs", results=False)
+    lab.run("tiny-needs")
+    assert tiny.started() == ONCE
+
+
+@pytest.mark.parametrize("jobs", [1, pytest.param(2, marks=pytest.mark.slow)])
+def test_a_failed_need_fails_its_dependents_at_once_and_by_name(tiny, monkeypatch, jobs):
+    monkeypatch.setenv("TINY_FAILS", "network")
+    result = lab.run("tiny-needs", jobs=jobs)
+    notes = {row["setting"]: row["note"] for row in result["rows"]}
+    assert notes["network"] == "FloatingPointError: the loss is NaN"
+    for user in ("first", "second"):
+        assert notes[user] == f"network SVBNN [0] of tiny-needs, which this cell needs, failed: {notes['network']}"
+    assert tiny.started() == {"network:begins": 1}  # once, not once for each that needs it
+    assert result["provenance"]["cells"] == {"total": 3, "done": 0, "failed": 3}
+    monkeypatch.delenv("TINY_FAILS")
+    assert _values(lab.run("tiny-needs", jobs=jobs)) == {"first": SUM, "second": SUM, "network": 1.0}
+
+
+def test_good_rows_stay_when_their_cell_fails_for_its_product(tiny, monkeypatch):
+    lab.run("tiny-needs", only="network")
+    _product(tiny).unlink()
+    monkeypatch.setenv("TINY_FAILS", "network")
+    result = lab.run("tiny-needs", only="first")
+    assert [(row["setting"], row["metric"]) for row in result["rows"]] == [("first", "error"), ("network", "rmse_test")]
+
+
+def test_a_need_of_another_experiment_is_shared_with_it(tiny):
+    assert _values(lab.run("tiny-elsewhere")) == {"first": SUM, "second": SUM}
+    lab.run("tiny-needs", only="network")
+    assert tiny.started() == ONCE
+
+
+def test_a_cell_that_leaves_nothing_cannot_be_needed(tiny, monkeypatch):
+    user = Cell("user", "VBNN", (0,), needs=(Need("tiny-good", Cell("a", "SVBNN", (0, 1))),))
+    monkeypatch.setitem(lab.get("tiny-needs").profiles, "smoke", lambda: [user])
+    (row,) = lab.run("tiny-needs")["rows"]
+    assert "a SVBNN [0-1] of tiny-good leaves no product; a cell cannot need it" in row["note"]
+
+
+def test_a_product_that_could_not_be_read_back_fails_its_own_cell(tiny, monkeypatch):
+    def bad(cell, device, checkpoint):
+        return CellResult([], product={"weight": np.ones(2, dtype=object)})
+
+    monkeypatch.setitem(lab.get("tiny-needs").methods, "SVBNN", bad)
+    monkeypatch.setattr("book.lab.plan.code_of", lambda *_: "0")
+    rows = lab.run("tiny-needs", only="network")["rows"]
+    assert "product holds something else than dicts and lists of tensors" in rows[0]["note"]
+
+
+def test_what_a_need_takes_is_not_the_time_of_its_dependent(tiny):
+    task = Plan("tiny-needs", "smoke", "cpu").tasks[0]
+    assert worker.execute(task)["seconds"] < 0.3  # the network sleeps that long
+
+
+def test_a_chain_of_failures_settles_every_cell_once(tiny):
+    plan = Plan("tiny-needs", "smoke", "cpu")
+    first, second, network = plan.tasks
+    both = worker.replace(first, key="third", needs=(network, second))
+    waiting = pools._Waiting([both, first, second, network])
+    task, _ = waiting.take()
+    assert task is network and waiting.take() is None
+    settled = waiting.done(network, worker.failure(network, "it fell"))
+    assert [one.key for one, _ in settled] == [network.key, "third", first.key, second.key]
+    assert all(entry["failed"] for _, entry in settled) and not waiting
+
+
+@pytest.mark.slow
+def test_a_dask_worker_that_does_not_see_the_cache(tiny, tmp_path_factory, monkeypatch):
+    """A folder that exists where the runner stands and nowhere else: entries and products travel."""
+    distributed = pytest.importorskip("distributed")
+    monkeypatch.chdir(tiny.home)
+    monkeypatch.setenv("BNNLIB_HOME", ".")
+    options = {"n_workers": 2, "threads_per_worker": 1, "processes": True, "dashboard_address": None}
+    with distributed.LocalCluster(**options) as cluster:
+        with distributed.Client(cluster) as client:
+            client.run(os.chdir, str(tmp_path_factory.mktemp("elsewhere")))
+        result = lab.run("tiny-needs", backend="dask", scheduler=cluster.scheduler_address)
+        arrays = lab.run("tiny-arrays", backend="dask", scheduler=cluster.scheduler_address)
+    assert _values(result) == {"first": SUM, "second": SUM, "network": 1.0}
+    assert tiny.started() == ONCE | {"a": 1, "b": 1}
+    assert len(arrays["rows"]) == 4 and len(lab.load_arrays("tiny-arrays", "smoke")) == 2
+    assert _product(tiny).exists()
