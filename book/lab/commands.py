@@ -101,8 +101,10 @@ def _list(options: argparse.Namespace) -> int:
         done = [profile for profile, counts in found.items() if _complete(counts)]
         rows.append({"name": name, "paper": experiment.paper, "profiles": profiles, "done": done})
         if not options.json:
-            text = ", ".join(f"{profile} {_count(counts)}" for profile, counts in found.items())
-            print(f"{name:<22} paper {experiment.paper}  {text:<40} {experiment.summary}")
+            text = ", ".join(
+                f"{profile} {_count(counts)}{_word(name, profile, counts)}" for profile, counts in found.items()
+            )
+            print(f"{name:<22} paper {experiment.paper}  {text:<50} {experiment.summary}")
     if options.json:
         _print_json(rows)
     return FAILED if damaged else 0
@@ -129,6 +131,13 @@ def _count(counts: dict[str, int]) -> str:
     if counts is DAMAGED:
         return "damaged"
     return f"{counts['done']}/{counts['total']}" if counts else "-"
+
+
+def _word(name: str, profile: str, counts: dict[str, int]) -> str:
+    """What is known of the validity of a stored result."""
+    from book.lab import validity
+
+    return f" {validity.worst(validity.states(name, profile))}" if counts and counts is not DAMAGED else ""
 
 
 def _print_json(rows: list[dict]) -> None:

@@ -36,7 +36,7 @@ def test_list_as_json_and_as_text(cli):
     assert by_name["tiny-good"] == {"name": "tiny-good", "paper": "002", "profiles": ["smoke", "book"], "done": []}
     assert by_name["tiny-arrays"]["done"] == ["smoke"]
     code, out, _ = cli("list")
-    assert code == 0 and "smoke 1/4, book -" in out and "tiny-good for tests" in out
+    assert code == 0 and "smoke 1/4 current, book -" in out and "tiny-good for tests" in out
 
 
 def test_run_prints_its_progress_on_standard_error_only(cli):
