@@ -1,0 +1,121 @@
+"""Files that something else has damaged: clear words or another computation, never silence."""
+
+from __future__ import annotations
+
+import json
+import warnings
+
+import pytest
+
+from book import lab
+from book.__main__ import main
+from book.lab.cache import read_entry
+from book.lab.plan import Plan
+
+
+def _result(tiny, name: str):
+    return tiny.home / "results" / f"{name}.smoke.json"
+
+
+def _truncate(path) -> None:
+    path.write_bytes(path.read_bytes()[:-30])
+
+
+@pytest.mark.parametrize("how", ["truncated", "a row less", "a cell less"])
+def test_a_damaged_result_is_named_by_every_command(tiny, monkeypatch, capsys, how):
+    monkeypatch.setattr("signal.signal", lambda *_: None)
+    lab.run("tiny-good")
+    path = _result(tiny, "tiny-good")
+    if how == "truncated":
+        _truncate(path)
+    else:
+        result = json.loads(path.read_text())
+        result["rows" if how == "a row less" else "cells"].pop()
+        path.write_text(json.dumps(result))
+    for command in (
+        ["list"],
+        ["table", "tiny-good"],
+        ["run", "tiny-good"],
+        ["verify", "tiny-good", "--profile", "smoke"],
+    ):
+        capsys.readouterr()
+        assert main(command) == 1, command
+        out, err = capsys.readouterr()
+        assert "tiny-good.smoke.json is not a readable result" in err and "git checkout -- data/results" in err
+        assert "not run" not in out
+        if command == ["list"]:
+            assert "smoke damaged, book -" in out
+    with pytest.raises(lab.StoreError, match="not a readable result"):
+        lab.stored_values("tiny-good", "a", "SVBNN", "rmse_test")
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        _truncate,
+        lambda path: path.write_text("[]"),
+        lambda path: path.write_text('{"rows": []}'),
+        lambda path: path.write_bytes(b"\xff\xfe\x00"),
+    ],
+    ids=["truncated", "a list", "parts missing", "not text"],
+)
+def test_a_damaged_entry_of_the_cache_is_computed_again(tiny, damage):
+    lab.run("tiny-good")
+    rows = tiny.rows_text("tiny-good")
+    task = Plan("tiny-good", "smoke", "cpu").tasks[1]
+    damage(tiny.home / "cache" / "runs" / "tiny-good" / f"{task.key}.json")
+    _result(tiny, "tiny-good").unlink()
+    lab.run("tiny-good")
+    assert tiny.started() == {"a": 1, "b": 2, "c": 1, "d": 1}
+    assert tiny.rows_text("tiny-good") == rows
+
+
+@pytest.mark.parametrize("how", ["gone", "truncated", "empty"])
+def test_damaged_arrays_of_the_cache_are_computed_again(tiny, how):
+    lab.run("tiny-arrays")
+    task = Plan("tiny-arrays", "smoke", "cpu").tasks[0]
+    folder = tiny.home / "cache" / "runs" / "tiny-arrays"
+    path = folder / f"{task.key}.npz"
+    {"gone": path.unlink, "truncated": lambda: _truncate(path), "empty": lambda: path.write_bytes(b"")}[how]()
+    assert read_entry(folder, task.key) is None
+    for stored in (tiny.home / "results").iterdir():
+        stored.unlink()
+    lab.run("tiny-arrays")
+    assert tiny.started() == {"a": 2, "b": 1}
+    assert len(lab.load_arrays("tiny-arrays", "smoke")) == 2
+
+
+def test_damaged_arrays_beside_a_result_are_named(tiny):
+    lab.run("tiny-arrays", only="a")
+    _truncate(_result(tiny, "tiny-arrays").with_suffix(".npz"))
+    with pytest.raises(lab.StoreError, match=r"tiny-arrays.smoke.npz cannot be read .*git checkout"):
+        lab.load_arrays("tiny-arrays", "smoke")
+    with pytest.raises(lab.StoreError, match=r"tiny-arrays.smoke.npz cannot be read"):
+        lab.run("tiny-arrays")
+    assert len(json.loads(_result(tiny, "tiny-arrays").read_text())["cells"]) == 1
+
+
+@pytest.mark.parametrize("clock", ["", "not a number"])
+def test_an_unreadable_checkpoint_starts_the_cell_over_with_a_warning(tiny, clock):
+    lab.run("tiny-long", only="a")
+    rows = tiny.rows_text("tiny-long")
+    task = Plan("tiny-long", "smoke", "cpu").tasks[0]
+    folder = tiny.home / "cache" / "runs" / "tiny-long"
+    for path in (folder / f"{task.key}.json", _result(tiny, "tiny-long")):
+        path.unlink()
+    (folder / f"{task.key}.checkpoint.pt").write_bytes(b"PK\x03\x04 no checkpoint")
+    (folder / f"{task.key}.checkpoint.seconds").write_text(clock)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        lab.run("tiny-long", only="a")
+    assert "the cell starts over" in str([one.message for one in caught])
+    assert tiny.rows_text("tiny-long") == rows and tiny.started()["a:0"] == 2
+    assert not list(folder.glob("*checkpoint*"))
+
+
+def test_a_cell_whose_worker_died_says_where_it_ran_and_has_a_table(tiny):
+    """Its entry is made by the runner, and has all that a result repeats."""
+    from book.lab.worker import failure
+
+    entry = failure(Plan("tiny-good", "smoke", "cpu").tasks[0], "it died")
+    assert {"commit", "dirty", "failed", "code", "data"} <= set(entry)

@@ -1,0 +1,365 @@
+"""What is known of stored results when the code, the parameters, the version or the machine are other ones."""
+
+from __future__ import annotations
+
+import importlib
+import itertools
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from book.__main__ import main
+from book.lab import catalog, fingerprint, load_result, provenance, runner, validity, verify
+from book.lab.cells import ExperimentError
+from book.lab.store import result_path, save_result
+
+_JOB = '''"""An experiment."""
+from book.lab.cells import Cell, CellResult, Experiment
+from probed.maths import slope
+
+RATE = 2.0
+
+
+def _result(cell, value):
+    where = {"setting": cell.setting, "method": cell.method, "metric": "rmse_test"}
+    return CellResult([{**where, "replicate": one, "value": value + one} for one in cell.replicates])
+
+
+def run_cell(cell, device, checkpoint):
+    """Compute."""
+    return _result(cell, RATE * slope(cell.params["epochs"]))
+
+
+def other(cell, device, checkpoint):
+    return _result(cell, 5.0)
+
+
+def cells():
+    params = {"epochs": 10}
+    return [Cell("a", "SVBNN", (0, 1), params), Cell("b", "SVBNN", (0, 1), params), Cell("c", "VD", (0,), params)]
+
+
+EXPERIMENTS = [
+    Experiment(
+        name="probed", paper="002", summary="s", profiles={"smoke": cells, "book": cells}, run_cell=run_cell,
+        methods={"VD": other}, tiny={"epochs": 1}, version=1,
+    )
+]
+'''
+_MATHS = "def slope(x):\n    return 0.5 * x\n"
+
+
+class Pack:
+    """The experiment's source, and what today's code says of it."""
+
+    def __init__(self, folder) -> None:
+        self.folder, self.clock = folder, itertools.count(1_000_000_000)
+        folder.mkdir()
+        self.write("__init__.py", "")
+        self.write("maths.py", _MATHS)
+        self.write("job.py", _JOB)
+
+    def write(self, name: str, text: str) -> None:
+        path = self.folder / name
+        path.write_text(text)
+        os.utime(path, (0, next(self.clock)))  # two edits within one tick of the file system's clock still differ
+        self.forget()
+
+    def edit(self, old: str, new: str, name: str = "job.py") -> None:
+        text = (self.folder / name).read_text()
+        assert text.count(old) == 1, old
+        self.write(name, text.replace(old, new))
+
+    def forget(self) -> None:
+        """As in a new process."""
+        for name in [one for one in sys.modules if one.split(".")[0] == "probed"]:
+            del sys.modules[name]
+        importlib.invalidate_caches()
+        fingerprint._path.cache_clear()
+
+    def run(self, **options):
+        return runner.run("probed", "book", **options)
+
+    def words(self, found=None) -> dict[str, str]:
+        return {one.method: one.word for one in found or validity.states("probed", "book")}
+
+
+@pytest.fixture
+def pack(tiny, tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(catalog, "_OTHERS", ["probed.job"])
+    monkeypatch.setattr(provenance, "commit", lambda: {"commit": "c0ffee00", "dirty": False})
+    pack = Pack(tmp_path / "probed")
+    yield pack
+    pack.forget()
+
+
+def _result():
+    return load_result("probed", "book")
+
+
+def test_a_run_leaves_the_probes_of_the_code_that_it_ran(pack):
+    result = pack.run()
+    assert [(one["cell"]["method"], one["cell"]["params"]) for one in result["probes"]] == [
+        ("SVBNN", {"epochs": 1}),
+        ("VD", {"epochs": 1}),
+    ]
+    assert result["probes"][0]["rows"] == [["a", "SVBNN", 0, "rmse_test", 1.0]]
+    assert {one["cell"]["method"]: one["code"] for one in result["cells"]} == {
+        one["cell"]["method"]: one["code"] for one in result["probes"]
+    }
+    before = result_path("probed", "book").read_bytes()
+    pack.run()
+    assert result_path("probed", "book").read_bytes() == before  # and a run with nothing to do leaves all as it is
+    assert runner.run("probed", "smoke")["probes"] == []
+
+
+def test_an_interrupted_run_leaves_no_probe_and_the_next_one_does(pack, monkeypatch):
+    progress = runner._progress
+
+    def stop(outcomes, total):
+        yield next(progress(outcomes, total))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(runner, "_progress", stop)
+    with pytest.raises(KeyboardInterrupt):
+        pack.run()
+    assert len(_result()["cells"]) == 1 and _result()["probes"] == []
+    monkeypatch.setattr(runner, "_progress", progress)
+    assert len(pack.run()["probes"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('"""Compute."""', '"""Compute a cell."""'),
+        ("RATE = 2.0", "RATE = 2.0  # of all"),
+        ("def other(", "\n\ndef other("),
+    ],
+)
+def test_words_and_layout_change_nothing(pack, old, new):
+    pack.run()
+    pack.edit(old, new)
+    assert pack.words() == {"SVBNN": "current", "VD": "current"}
+
+
+def test_a_helper_moved_into_another_module_changes_nothing(pack):
+    pack.run()
+    pack.write("shared.py", _MATHS)
+    pack.edit("from probed.maths", "from probed.shared")
+    (pack.folder / "maths.py").unlink()
+    pack.forget()
+    assert set(pack.words(verify.verify("probed", "book")).values()) <= {"current", "certified"}
+    assert pack.run()["rows"] == _result()["rows"]
+
+
+def test_equal_probes_certify_other_code_and_nothing_runs_again(pack):
+    rows = pack.run()["rows"]
+    pack.edit("RATE * slope(", "slope(1) * RATE * 1.0 * (")
+    assert pack.words() == {"SVBNN": "moved", "VD": "current"}
+    before = result_path("probed", "book").read_bytes()
+    assert pack.words(verify.verify("probed", "book", write=False))["SVBNN"] == "certified"
+    assert result_path("probed", "book").read_bytes() == before
+    verify.verify("probed", "book")
+    assert pack.words() == {"SVBNN": "certified", "VD": "current"}
+    (certificate,) = _result()["certificates"]
+    assert set(certificate["codes"]) == {"SVBNN"} and certificate["difference"] == 0.0
+    assert [one["code"] for one in _result()["cells"][:2]] == certificate["since"]["SVBNN"] * 2
+    assert pack.run()["rows"] == rows and validity.worst(validity.states("probed", "book")) == "certified"
+
+
+def test_another_constant_is_named_with_its_cells(pack):
+    pack.run()
+    pack.edit("RATE = 2.0", "RATE = 2.5")
+    changed, same = verify.verify("probed", "book")
+    assert (changed.method, changed.word, changed.cells) == (
+        "SVBNN",
+        "changed since",
+        ["a SVBNN [0-1]", "b SVBNN [0-1]"],
+    )
+    assert changed.detail == "a SVBNN [0]: rmse_test is 1.25, was 1"
+    assert (same.method, same.word) == ("VD", "current")
+    assert not _result()["certificates"] and pack.words()["SVBNN"] == "moved"
+
+
+def test_other_parameters_or_another_version_make_cells_outdated_until_they_run(pack):
+    pack.run()
+    pack.edit('Cell("b", "SVBNN", (0, 1), params)', 'Cell("b", "SVBNN", (0, 1), {"epochs": 20})')
+    found = {(one.method, one.word): one.cells for one in validity.states("probed", "book")}
+    assert found == {
+        ("SVBNN", "outdated"): ["b SVBNN [0-1]"],
+        ("SVBNN", "current"): ["a SVBNN [0-1]"],
+        ("VD", "current"): ["c VD [0]"],
+    }
+    assert validity.worst(verify.verify("probed", "book")) == "outdated"
+    pack.edit("version=1", 'version={"VD": 2}')
+    assert pack.words()["VD"] == "outdated"
+    pack.run()
+    assert pack.words() == {"SVBNN": "current", "VD": "current"}
+    assert [one["version"] for one in _result()["probes"] if one["cell"]["method"] == "VD"] == [2]
+
+
+def test_after_a_raised_version_the_new_probes_are_what_is_compared(pack):
+    pack.run()
+    pack.edit("RATE = 2.0", "RATE = 2.5")
+    pack.edit("version=1", "version=2")
+    pack.run()
+    pack.edit("RATE = 2.5", "RATE = 5.0 / 2")
+    assert pack.words(verify.verify("probed", "book"))["SVBNN"] == "certified"
+
+
+def test_a_reason_accepts_a_change_and_its_probes_are_the_next_measure(pack):
+    pack.run()
+    pack.edit("RATE = 2.0", "RATE = 2.5")
+    (accepted, _) = verify.verify("probed", "book", accept="the paper's erratum")
+    assert (accepted.word, accepted.detail) == ("accepted", "the paper's erratum")
+    assert _result()["certificates"][0]["reason"] == "the paper's erratum"
+    assert pack.words()["SVBNN"] == "accepted"
+    pack.edit("RATE = 2.5", "RATE = 5.0 / 2")
+    assert pack.words(verify.verify("probed", "book"))["SVBNN"] == "certified"
+    pack.edit("RATE = 5.0 / 2", "RATE = 2.0")  # back: the code that computed the cells
+    assert pack.words()["SVBNN"] == "current"
+
+
+def test_a_result_without_probes_says_so(pack):
+    result = pack.run() | {"probes": []}
+    save_result(result)
+    assert pack.words() == {"SVBNN": "current", "VD": "current"}
+    pack.edit("RATE = 2.0", "RATE = 4.0 / 2")
+    moved, _ = verify.verify("probed", "book")
+    assert (moved.word, moved.detail) == ("no probe", "no stored probe of a SVBNN [0]")
+    assert [one["cell"]["method"] for one in _result()["probes"]] == ["VD"]  # of the cells that are current
+
+
+def test_new_cells_of_other_code_beside_old_ones_are_told_and_judged_apart(pack, capsys):
+    pack.run(only="a")
+    pack.edit("RATE = 2.0", "RATE = 2.5")
+    capsys.readouterr()
+    pack.run(only="b")
+    err = capsys.readouterr().err
+    assert "the code of SVBNN has changed since a SVBNN [0-1] were computed (a SVBNN [0]: rmse_test is 1.25" in err
+    assert "verify probed --profile book` decides" in err
+    assert len(_result()["probes"]) == 1 and _result()["probes"][0]["rows"][0][4] == 1.0  # of the older cells
+    (changed,) = verify.verify("probed", "book")
+    assert (changed.word, changed.cells) == ("changed since", ["a SVBNN [0-1]"])
+
+
+def test_a_probe_does_not_speak_for_cells_of_other_code(pack):
+    pack.run(only="a")
+    save_result(_result() | {"probes": []})
+    pack.edit("RATE = 2.0", "RATE = 2.5")
+    pack.run(only="b")
+    assert [one["rows"][0][4] for one in _result()["probes"]] == [1.25]  # of b, the only probe there is
+    (state,) = verify.verify("probed", "book")
+    assert (state.word, state.cells) == ("no probe", ["a SVBNN [0-1]"])
+
+
+def test_a_certificate_does_not_speak_for_cells_that_came_later(pack):
+    pack.run(only="a")
+    pack.edit("RATE = 2.0", "RATE = 4.0 / 2")
+    verify.verify("probed", "book")
+    pack.edit("RATE = 4.0 / 2", "RATE = 2.5")
+    pack.run(only="b")
+    pack.edit("RATE = 2.5", "RATE = 4.0 / 2")
+    (state,) = validity.states("probed", "book")
+    assert (state.word, state.cells) == ("moved", ["b SVBNN [0-1]"])
+
+
+def test_a_probe_that_fails_does_not_fail_the_run(pack, capsys, monkeypatch):
+    monkeypatch.setattr("book.lab.probes.run", lambda *_: 1 / 0)
+    assert len(pack.run()["cells"]) == 3
+    assert "the probe of VD failed: ZeroDivisionError" in capsys.readouterr().err
+
+
+def _elsewhere():
+    """The stored probes are of another processor, where the last bits differ."""
+    result = _result()
+    for probe in result["probes"]:
+        probe["machine"] = probe["machine"] | {"cpu": "another"}
+        for row in probe["rows"]:
+            row[4] *= 1 + 1e-7
+    save_result(result)
+
+
+def test_on_another_machine_the_probe_runs_at_the_last_good_commit_too(pack, monkeypatch):
+    pack.run()
+    _elsewhere()
+    pack.edit("RATE = 2.0", "RATE = 4.0 / 2")
+    asked = []
+
+    def at(commit, name, profile, method):
+        asked.append((commit, name, profile, method))
+        return {verify.kind_of(one["cell"]): [["a", "SVBNN", 0, "rmse_test", 1.0]] for one in _result()["probes"]}
+
+    monkeypatch.setattr(verify, "_at", at)
+    monkeypatch.setattr(provenance, "commit", lambda: {"commit": "beef", "dirty": False})
+    assert pack.words(verify.verify("probed", "book"))["SVBNN"] == "certified"
+    pack.edit("RATE = 4.0 / 2", "RATE = 8.0 / 4")
+    assert pack.words(verify.verify("probed", "book"))["SVBNN"] == "certified"
+    assert asked == [("c0ffee00", "probed", "book", "SVBNN"), ("beef", "probed", "book", "SVBNN")]
+
+
+def test_a_commit_that_is_not_at_hand_leaves_the_question_open(pack):
+    pack.run()
+    _elsewhere()
+    pack.edit("RATE = 2.0", "RATE = 4.0 / 2")
+    moved, _ = verify.verify("probed", "book")
+    assert moved.word == "moved" and "commit c0ffee00, which could tell, is not in this clone's history" in moved.detail
+
+
+def test_the_probes_of_another_commit_come_from_its_own_tree(tmp_path, monkeypatch):
+    """A scratch repository whose module says what it was asked, at two commits."""
+
+    def git(*arguments):
+        identity = ["-c", "user.name=a", "-c", "user.email=a@b"]
+        done = subprocess.run(["git", *identity, *arguments], cwd=tmp_path, check=True, capture_output=True, text=True)
+        return done.stdout.strip()
+
+    module = tmp_path / "book" / "lab" / "validity.py"
+    module.parent.mkdir(parents=True)
+    for folder in (module.parent, module.parent.parent):
+        (folder / "__init__.py").touch()
+    git("init", "-q")
+    commits = []
+    for number in (1, 2):
+        module.write_text(f"import json, sys; print(json.dumps({{'/'.join(sys.argv[1:]): [{number}]}}))")
+        git("add", "book")
+        git("commit", "-qm", "x")
+        commits.append(git("rev-parse", "HEAD"))
+    monkeypatch.setattr(verify, "TREE", tmp_path)
+    assert verify._at(commits[0], "name", "book", "VD") == {"name/book/VD": [1]}
+    assert verify._at(commits[1], "name", "book", "VD") == {"name/book/VD": [2]}
+    assert len(git("worktree", "list").splitlines()) == 1
+    module.write_text("raise SystemExit('no such thing')")
+    git("commit", "-qam", "x")
+    with pytest.raises(ExperimentError, match=r"do not run at (?s:.*)no such thing"):
+        verify._at(git("rev-parse", "HEAD"), "name", "book", "VD")
+
+
+def test_the_command_line_verifies_all(pack, capsys, monkeypatch):
+    monkeypatch.setattr("signal.signal", lambda *_: None)
+    pack.run()
+    capsys.readouterr()
+    assert main(["verify", "--all", "--check", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == [{"name": "probed", "profile": "book", "state": "current"}]
+    pack.edit("RATE = 2.0", "RATE = 2.5")
+    assert main(["verify", "--all", "--check", "--json"]) == 1
+    assert json.loads(capsys.readouterr().out) == [{"name": "probed", "profile": "book", "state": "changed since"}]
+    assert main(["verify", "probed"]) == 1
+    out = capsys.readouterr().out
+    assert "SVBNN: changed since: a SVBNN [0]: rmse_test is 1.25, was 1" in out and "a SVBNN [0-1]; b SVBNN" in out
+    result_path("probed", "book").write_text("{")
+    assert main(["verify", "--all", "--json"]) == 1
+    assert json.loads(capsys.readouterr().out) == [{"name": "probed", "profile": "book", "state": "damaged"}]
+
+
+def test_a_tree_with_changes_says_so_and_marks_its_cells(pack, capsys, monkeypatch):
+    monkeypatch.setattr(provenance, "commit", lambda: {"commit": "c0ffee00", "dirty": True})
+    result = pack.run()
+    assert "the code has changes that are not committed" in capsys.readouterr().err
+    assert {one["dirty"] for one in result["cells"]} == {True}
+    runner.run("probed", "smoke")
+    assert "not committed" not in capsys.readouterr().err
