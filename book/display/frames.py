@@ -17,9 +17,6 @@ from book.display.style import style_context
 
 _PNG = re.compile(r"data:image/png;base64,([^\"]+)")
 _COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
-# A hundredth of a point is a hundredth of a pixel. Scales stay as they are: those of glyphs have more digits.
-_COORDINATES = re.compile(r'(?<= [dxy]=")[^"]+')
-_DECIMALS = re.compile(r"-?\d+\.\d{3,}")
 
 
 @dataclass(frozen=True)
@@ -91,13 +88,8 @@ def vector(plot: Callable[..., Figure], settings: Mapping, dpi: float, quality: 
     text = buffer.getvalue()
     text = _PNG.sub(lambda found: "data:image/webp;base64," + _webp(b64decode(found[1]), quality), text)
     text = _COMMENT.sub("", text[text.index("<svg") :])
-    text = _COORDINATES.sub(lambda found: _DECIMALS.sub(_rounded, found[0]), text)
     text = re.sub(r">\s+<", "><", text).replace("\n", " ").strip()
     return Frame(text.encode(), "image/svg+xml", *size)
-
-
-def _rounded(number: re.Match) -> str:
-    return f"{float(number[0]):.2f}".rstrip("0").rstrip(".")
 
 
 def _webp(png: bytes, quality: int) -> str:

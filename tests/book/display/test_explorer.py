@@ -130,16 +130,6 @@ def test_size_is_measured_after_gzip_and_limited(still, monkeypatch):
         make()
 
 
-def test_rounding_leaves_the_size_of_letters_alone(still):
-    def raw():
-        with _frames.drawn(curve, still.defaults) as fig:
-            fig.savefig(buffer := io.BytesIO(), format="svg")
-        return buffer.getvalue()
-
-    found = re.compile(rb"scale\([^)]*\)")
-    assert found.findall(still.frames[0][0].data) == found.findall(raw()) != []
-
-
 def image_in(values: np.ndarray, quality: int = 60) -> tuple[bytes, np.ndarray]:
     """(bytes of the WebP, RGB) of what a frame holds of `imshow(values)`."""
 
