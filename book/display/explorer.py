@@ -96,8 +96,9 @@ def explore(
         controls: {argument of plot: Control or (label, values, default)}.
         title: heading of the explorer.
         alt: what the picture shows, in words: a function of the controls, or a text to which their values are added.
-        dpi: resolution of the static frames; 192 is twice a desktop screen's, 144 saves a third of the bytes.
-        quality: WebP quality of the static frames, 1 to 100, for pictures that cannot be stored without loss.
+        dpi: resolution of images and rasterized artists in the static frames, whose lines and text are vectors; 192
+            is twice a desktop screen's.
+        quality: WebP quality of those images, 1 to 100, where storing them without loss takes more bytes.
         static: True for frames, False for widgets; by default the environment variable BNN_STATIC decides.
 
     Returns:
@@ -165,28 +166,22 @@ class Explorer:
 
     @cached_property
     def frames(self) -> tuple[list[_frames.Frame], list[int]]:
-        """(distinct frames, number of the frame for each point of the grid); computed once.
-
-        Frame 0 is the default's. The others lie over it and may be transparent where they agree with it.
+        """(distinct frames, number of the frame for each point of the grid); computed once. Frame 0 is the default's.
 
         Raises:
             ValueError: for frames of different sizes or a slider that changes nothing.
         """
-        below, size = _frames.draw(self.plot, self.defaults, self.dpi)
-        known = {_frames.digest(below): 0}
-        distinct = [_frames.Frame(_frames.webp(below, self.quality), "image/webp", *size)]
-        index = []
+        first = _frames.vector(self.plot, self.defaults, self.dpi, self.quality)
+        known, index = {first: 0}, []
         for settings in self.grid:
-            image, drawn_size = _frames.draw(self.plot, settings, self.dpi)
-            if drawn_size != size or image.size != below.size:
+            frame = first
+            if settings != self.defaults:
+                frame = _frames.vector(self.plot, settings, self.dpi, self.quality)
+            if (frame.width, frame.height) != (first.width, first.height):
                 raise ValueError(f"explorer {self.title!r}: the figure's size changes at {settings}; use one figsize")
-            digest = _frames.digest(image)
-            if digest not in known:
-                known[digest] = len(distinct)
-                distinct.append(_frames.Frame(_frames.webp(image, self.quality, below), "image/webp", *size))
-            index.append(known[digest])
+            index.append(known.setdefault(frame, len(known)))
         self._refuse_dead_sliders(index)
-        return distinct, index
+        return list(known), index
 
     def _refuse_dead_sliders(self, index: list[int]) -> None:
         """A slider that moves while the figure stays tells the reader something false."""
@@ -205,7 +200,8 @@ class Explorer:
         if size > MAX_GZIP_BYTES:
             raise ValueError(
                 f"explorer {self.title!r} takes {size / 1000:.0f} kB after gzip ({len(distinct)} frames), a page may "
-                f"take {MAX_GZIP_BYTES / 1000:.0f} kB: lower `dpi` or `quality`, or give fewer `static_values`"
+                f"take {MAX_GZIP_BYTES / 1000:.0f} kB: give fewer `static_values`, draw artists of thousands of points "
+                "with `rasterized=True`, or lower `dpi` or `quality`"
             )
         return page
 

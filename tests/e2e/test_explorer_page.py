@@ -7,7 +7,7 @@ import hashlib
 import pytest
 
 SHOWN = """(root) => ({
-  alts: [...root.querySelectorAll(".bnn-card img")].map((i) => i.alt).filter(Boolean),
+  alts: [...root.querySelectorAll(".bnn-card img")].filter((i) => i.checkVisibility()).map((i) => i.alt),
   values: [...root.querySelectorAll("output")].map((o) => o.value),
   spoken: [...root.querySelectorAll("input")].map((i) => i.getAttribute("aria-valuetext")),
 })"""
@@ -15,7 +15,9 @@ SHOWN = """(root) => ({
 
 def state(explorer) -> dict:
     """What the reader gets: the pixels, their description, and the values beside and behind the sliders."""
-    # Two frames of the screen: a new picture is decoded after the event that asked for it.
+    # A new picture is loaded after the event that asked for it, and shown with the next frames of the screen.
+    loaded = "(root) => [...root.querySelectorAll('img')].every((image) => image.complete)"
+    explorer.page.wait_for_function(loaded, arg=explorer.element_handle())
     explorer.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
     shown = explorer.evaluate(SHOWN)
     return {**shown, "pixels": hashlib.sha256(explorer.locator(".bnn-card").screenshot()).hexdigest()}

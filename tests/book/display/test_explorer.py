@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import base64
 import gzip
+import html
 import io
 import json
 import re
+from urllib.parse import unquote
 
 import numpy as np
 import pytest
@@ -44,23 +46,21 @@ def data_of(page: str) -> dict:
     return json.loads(re.search(r'<script type="application/json">(.*?)</script>', page, re.DOTALL)[1])
 
 
-def picture(frame: _frames.Frame) -> np.ndarray:
-    return np.asarray(Image.open(io.BytesIO(frame.data)).convert("RGBA")).astype(float)
+def shown_at(page: str, number: int) -> bytes:
+    """The SVG that the page shows as this frame."""
+    if number == 0:
+        return unquote(
+            html.unescape(re.search(r'<img class="bnn-first" src="data:image/svg\+xml,([^"]*)"', page)[1])
+        ).encode()
+    data = data_of(page)
+    return "".join(data["pieces"][piece] for piece in data["frames"][number]).encode()
 
 
 def test_every_point_of_the_grid_shows_its_own_plot(still):
-    """What the page shows (the frame over the default's) must look like the plot drawn directly."""
-    frames, index = still.frames
-    below = picture(frames[0])[..., :3]
-    for settings, number in zip(still.grid, index, strict=True):
-        direct = np.asarray(_frames.draw(curve, settings, still.dpi)[0]).astype(float)
-        over = picture(frames[number])
-        opaque = over[..., 3:] / 255
-        shown = opaque * over[..., :3] + (1 - opaque) * below
-        assert np.sqrt(np.mean((shown - direct) ** 2)) < _frames.PALETTE_ERROR
-        others = [s for s in still.grid if s != settings]
-        wrong = np.asarray(_frames.draw(curve, others[0], still.dpi)[0]).astype(float)
-        assert np.sqrt(np.mean((shown - wrong) ** 2)) > 2 * _frames.PALETTE_ERROR  # the test would see a mix-up
+    page = still.to_html()
+    shown = [shown_at(page, number) for number in data_of(page)["index"]]
+    assert shown == [_frames.vector(curve, settings, still.dpi, still.quality).data for settings in still.grid]
+    assert len(set(shown)) == 6
 
 
 def test_the_page_holds_what_the_reader_needs(still):
@@ -77,17 +77,22 @@ def test_the_page_holds_what_the_reader_needs(still):
 
 def test_the_page_has_no_ids_and_asks_for_nothing_outside(still):
     page = still.to_html()
-    assert not re.search(r"\sid=|\sfor=", page)
-    assert not re.search(r"https?://|url\(|@import", page)
-    sources = re.findall(r'src="([^"]*)"', page)
-    assert sources and all(source.startswith("data:image/webp;base64,") for source in sources)
-    assert page.count("<script") == page.count("</script>") == 2
+    # The frames are documents of their own, whose ids and names of formats the page never sees.
+    outside = re.sub(r'(?<=src="data:image/svg\+xml,)[^"]*|(?<=json">).*?(?=</script>)', "", page)
+    assert len(outside) < 12_000 < len(page)
+    assert not re.search(r"\sid=|\sfor=", outside)
+    assert not re.search(r"https?://|url\(|@import", outside)
+    assert re.findall(r'src="([^"]*)"', outside) == ["data:image/svg+xml,"]
+    assert outside.count("<script") == outside.count("</script>") == 2
+    references = {link for frame in still.frames[0] for link in re.findall(rb'href="(.)|url\((.)', frame.data)}
+    assert references == {(b"#", b""), (b"", b"#")}
 
 
-def test_frames_over_the_default_are_smaller_than_whole_ones(still):
+def test_what_frames_have_in_common_is_stored_once(still):
     frames, _ = still.frames
-    whole = len(_frames.webp(_frames.draw(curve, still.grid[0], still.dpi)[0], still.quality))
-    assert len(frames[1].data) < 0.6 * whole
+    stored = [piece for piece in data_of(still.to_html())["pieces"] if "DejaVuSans" in piece and "<path" in piece]
+    assert len(stored) == len(set(stored)) > 5  # the shapes of the letters
+    assert len(still.to_html()) < 0.6 * sum(len(frame.data) for frame in frames)
 
 
 def test_identical_frames_are_stored_once():
@@ -108,7 +113,7 @@ def test_frames_are_drawn_once_and_never_again():
 
     shown = make(counted)
     drawn = len(calls)
-    assert drawn == 1 + 6  # the default first, because the others lie over it
+    assert drawn == 6
     assert shown._repr_mimebundle_()["text/html"] == shown.to_html() == shown._repr_mimebundle_()["text/html"]
     assert len(calls) == drawn
 
@@ -125,12 +130,34 @@ def test_size_is_measured_after_gzip_and_limited(still, monkeypatch):
         make()
 
 
-def test_smooth_pictures_are_stored_with_loss_and_keep_their_look():
+def image_in(values: np.ndarray, quality: int = 60) -> tuple[bytes, np.ndarray]:
+    """(bytes of the WebP, RGB) of what a frame holds of `imshow(values)`."""
+
+    def plot():
+        fig, axes = figure()
+        axes.imshow(values, vmin=0, vmax=1, cmap="gray", interpolation="none")
+        return fig
+
+    frame = _frames.vector(plot, {}, 192, quality).data
+    assert b"image/png" not in frame
+    encoded = base64.b64decode(re.search(rb"data:image/webp;base64,([^\"]*)", frame)[1])
+    return encoded, np.asarray(Image.open(io.BytesIO(encoded)).convert("RGB")).astype(float)
+
+
+def test_the_cells_of_a_matrix_are_stored_without_loss():
+    cells = np.indices((6, 7)).sum(0) % 2
+    _, kept = image_in(cells)
+    assert sorted(np.unique(kept)) == [0, 255]
+    assert kept.mean() == pytest.approx(255 * cells.mean())
+
+
+def test_smooth_images_are_stored_with_loss_and_keep_their_look():
     rng = np.random.default_rng(0)
-    noise = Image.fromarray(rng.integers(0, 256, (80, 90, 3), dtype=np.uint8).repeat(3, 0).repeat(3, 1))
-    assert _frames._few_colors(np.asarray(noise), np.ones(np.asarray(noise).shape[:2], bool)) is None
-    low, high = (len(_frames.webp(noise, quality)) for quality in (20, 90))
-    assert low < high
+    values = rng.random((12, 12)).repeat(20, 0).repeat(20, 1) * 0.5 + rng.random((240, 240)) * 0.2
+    (small, low), (large, high) = (image_in(values, quality) for quality in (20, 90))
+    assert len(small) < 0.6 * len(large)
+    for kept, worst in ((low, 25), (high, 6)):
+        assert np.sqrt(np.mean((np.sort(kept[..., 0], None) - np.sort(255 * values, None)) ** 2)) < worst
 
 
 @pytest.mark.parametrize("static", [True, False])
