@@ -56,7 +56,7 @@ outline-color:#6cb9ef}
 .bnn-explorer input{grid-column:1/-1;grid-row:auto}
 .bnn-explorer .bnn-control{display:grid;grid-template-columns:subgrid;grid-column:1/-1;margin-bottom:.25rem}
 .bnn-explorer .bnn-control label span{grid-row:1}
-.bnn-explorer .bnn-value{grid-row:1;grid-column:2}
+.bnn-explorer .bnn-value{grid-row:1;grid-column:2;text-align:right}
 }
 @media print{
 .bnn-explorer{break-inside:avoid}
