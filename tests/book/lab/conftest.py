@@ -12,6 +12,7 @@ import pytest
 
 from book import studies
 from book.lab import catalog, keys
+from tests.patience import outcome
 
 _HERE = Path(__file__).parent
 _TREE = _HERE.parents[2]
@@ -60,7 +61,7 @@ class Tiny:
     def call(self, *arguments: str) -> tuple[int, str, str]:
         """Exit code, standard output and standard error of one command."""
         process = self.start(*arguments)
-        out, err = process.communicate(timeout=300)
+        out, err = outcome(process)
         return process.returncode, out, err
 
 

@@ -5,20 +5,13 @@ from __future__ import annotations
 import os
 import signal
 import threading
-import time
 
 import pytest
 
 from book import lab
+from tests.patience import outcome, wait_for
 
 pytestmark = pytest.mark.slow
-
-
-def _wait_for(condition, seconds: float = 300.0) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "gave up waiting"
-        time.sleep(0.02)
 
 
 def _fresh(tiny) -> None:
@@ -60,8 +53,8 @@ def test_a_killed_worker_costs_its_cell_only(tiny, options):
 
     def kill() -> None:
         mark = tiny.log.with_suffix(".pid")
-        _wait_for(mark.exists)
-        _wait_for(lambda: len(tiny.started()) == 4)  # the other worker went through all the others meanwhile
+        wait_for(mark.exists)
+        wait_for(lambda: len(tiny.started()) == 4)  # the other worker went through all the others meanwhile
         killed.append(int(mark.read_text()))
         os.kill(killed[0], signal.SIGKILL)
 
@@ -91,11 +84,11 @@ def test_after_kill_9_of_the_runner_only_what_was_not_finished_is_computed(tiny,
     _fresh(tiny)
 
     process = tiny.start("run", "tiny-long", "--jobs", jobs)
-    _wait_for(lambda: (tiny.started()["b:9"] or tiny.started()["c:9"]) and list(tiny.home.glob("cache/runs/*/*.json")))
+    wait_for(lambda: (tiny.started()["b:9"] or tiny.started()["c:9"]) and list(tiny.home.glob("cache/runs/*/*.json")))
     os.kill(process.pid, signal.SIGKILL)
     process.communicate()
     workers = tiny.processes() - {process.pid}
-    _wait_for(lambda: not any(_alive(pid) for pid in workers))  # workers do not outlive their runner
+    wait_for(lambda: not any(_alive(pid) for pid in workers))  # workers do not outlive their runner
     finished = len(list(tiny.home.glob("cache/runs/tiny-long/*.json")))
     assert 1 <= finished < 3
 
@@ -121,10 +114,10 @@ def _alive(pid: int) -> bool:
 @pytest.mark.parametrize("how", [["--jobs", "1"], ["--jobs", "2"], ["--jobs", "2", "--backend", "dask"]])
 def test_control_c_keeps_what_is_finished_and_says_how_to_go_on(tiny, how):
     process = tiny.start("run", "tiny-long", *how)
-    _wait_for(lambda: list(tiny.home.glob("cache/runs/tiny-long/*.json")))
-    _wait_for(lambda: sum(tiny.started().values()) > 30)
+    wait_for(lambda: list(tiny.home.glob("cache/runs/tiny-long/*.json")))
+    wait_for(lambda: sum(tiny.started().values()) > 30)
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does: the runner and all its workers
-    _, err = process.communicate(timeout=300)
+    _, err = outcome(process)
     assert process.returncode == 130, err
     assert "of 3 cells are finished and stored; nothing is lost" in err
     assert "python -m book run tiny-long --profile smoke" in err.split("nothing is lost")[1]

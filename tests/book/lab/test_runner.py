@@ -268,7 +268,7 @@ def test_a_file_size_limit_of_the_system_is_met_in_the_same_way(tiny):
     code = "from book.lab import catalog; catalog.modules = lambda: ['tiny_experiments'];"
     code += "from book.__main__ import main; raise SystemExit(main(['run', 'tiny-arrays']))"
     command = [sys.executable, "-B", "-c", code]  # a real refusal by the kernel, no patched function
-    done = subprocess.run(command, preexec_fn=limit, capture_output=True, text=True, timeout=60, cwd=tiny.home)
+    done = subprocess.run(command, preexec_fn=limit, capture_output=True, text=True, cwd=tiny.home)
     assert done.returncode == 1, done.stderr
     assert "the disk is full. What was stored before is untouched" in done.stderr
     assert "Traceback" not in done.stderr
