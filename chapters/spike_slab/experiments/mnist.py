@@ -7,6 +7,7 @@ them is made on 10,000 images held out of the training set, and test images scor
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -200,10 +201,13 @@ def run_agp(cell: Cell, device: torch.device, checkpoint: Checkpoint | None) -> 
 
 def _cells(sizes, data: str, held_out: int, batch_size: int, epochs: dict[str, int], replicates: int) -> list[Cell]:
     common = {"data": data, "held_out": held_out, "sizes": list(sizes), "batch_size": batch_size}
-    spike = {"learning_rate": 3e-3, "gate_learning_rate": 3e-3, "prior_scale": math.sqrt(2.0)}
+    spike = {"learning_rate": 3e-3, "prior_scale": math.sqrt(2.0)}
     spike |= {"prior_inclusion_probability": "opt", "initial_inclusion_probability": 0.99}
-    exact = {"kl_scale": 1.0, "cosine": False, "epochs": epochs["exact"]}
-    search = common | spike | {"cosine": True, "epochs": epochs["search"], "gate_learning_rate": 1e-2}
+    # With Adam a gate moves by about its learning rate a step: at 3e-3 the gates that should close were still on their
+    # way from 0.99 to the prior after 80 epochs.
+    spike |= {"gate_learning_rate": 1e-2, "cosine": True}
+    exact = {"kl_scale": 1.0, "epochs": epochs["exact"]}
+    search = common | spike | {"epochs": epochs["search"]}
     candidates = [
         {"kl_scale": 0.05},
         {"kl_scale": 0.02},
@@ -232,10 +236,13 @@ def _smoke() -> list[Cell]:
 
 
 def _book() -> list[Cell]:
-    cells = _cells((784, 512, 512, 10), "mnist", 10_000, 512, {"exact": 80, "search": 30, "others": 40}, 1)
+    cells = _cells((784, 512, 512, 10), "mnist", 10_000, 512, {"exact": 100, "search": 30, "others": 40}, 1)
     search = next(cell for cell in cells if "candidates" in cell.params)
+    exact = next(cell for cell in cells if cell.setting == "exact")
     again = {**search.params, "candidates": [CHOSEN]}
-    return cells + [Cell(search.setting, search.method, (replicate,), again) for replicate in (1, 2)]
+    for replicate in (1, 2):
+        cells += [Cell(search.setting, search.method, (replicate,), again), replace(exact, replicates=(replicate,))]
+    return cells
 
 
 def _paper() -> list[Cell]:

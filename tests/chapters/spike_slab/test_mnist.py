@@ -139,7 +139,7 @@ def test_the_account_of_the_objective_adds_up():
 
 
 def test_settings_of_the_large_profiles():
-    for profile, n, count in (("book", 50_000, 6), ("paper", 50_000, 12)):
+    for profile, n, count in (("book", 50_000, 8), ("paper", 50_000, 12)):
         cells = lab.get("svbnn-mnist").profiles[profile]()
         assert {cell.method for cell in cells} == {"SVBNN", "AGP", "VD"}
         assert len(cells) == count
