@@ -1,7 +1,9 @@
 """Figures of the book: one theme, explorers that work with a kernel and without, and self-checking exercises."""
 
-from book.display.explorer import Control, Explorer, explore
+from book.display.control import Control
+from book.display.explorer import Explorer, curves, explore
 from book.display.gallery import failures
+from book.display.picture import Band, Bars, Line, Panel, Picture, Points, Rule, Text, network, span
 from book.display.style import (
     PALETTE,
     annotate,
@@ -16,15 +18,26 @@ from book.display.style import (
 
 __all__ = [
     "PALETTE",
+    "Band",
+    "Bars",
     "Control",
     "Explorer",
+    "Line",
+    "Panel",
+    "Picture",
+    "Points",
+    "Rule",
+    "Text",
     "annotate",
+    "curves",
     "explore",
     "failures",
     "figure",
     "line_styles",
+    "network",
     "panel_letters",
     "save",
+    "span",
     "sparse_markers",
     "style_context",
     "use_style",

@@ -1,136 +1,51 @@
-"""Explorers: one picture with sliders that lives twice.
+"""Explorers: one picture with knobs that lives twice.
 
-With a kernel, the sliders are ipywidgets and call the plot function. In the rendered page (environment variable
-BNN_STATIC=1 while the notebook runs), the frames are computed beforehand and native sliders choose among them:
-no kernel, no network, no library, and without JavaScript still a picture.
+With a kernel, the knobs are ipywidgets and call the function that draws. In the rendered page (environment variable
+BNN_STATIC=1 while the notebook runs), every stop is computed beforehand and native controls choose among them: no
+kernel, no network, and without JavaScript still a picture. A stop is a whole vector picture (`explore`), or numbers
+that the page draws itself (`curves`): sharp, in the colors of the theme, and small enough for many more stops.
 """
 
 from __future__ import annotations
 
 import gzip
-import html
 import itertools
 import os
-import time
-import traceback
-from base64 import b64encode
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any
 
+from matplotlib.figure import Figure
+
+from book.display import draw, live, page
 from book.display import frames as _frames
-from book.display import page as _page
-
-MAX_FRAMES = 120
-MAX_GZIP_BYTES = 300_000
-# Slower plots than this are redrawn when the slider is released, not while it moves.
-SLOW_SECONDS = 0.25
-LIVE_DPI = 192
-
-
-@dataclass(frozen=True)
-class Control:
-    """One slider of an explorer.
-
-    Args:
-        label: what the reader sees beside the slider.
-        values: the grid, at least two distinct values.
-        default: where the slider starts; one of the values.
-        static_values: the part of the grid that the rendered page offers (all of it when omitted); it must contain
-            the default.
-        format: how a value is written: a format specification such as ".0e", or a function value -> text.
-
-    Raises:
-        ValueError: for an empty label, fewer than two values, repeated values, or a default outside the grid.
-    """
-
-    label: str
-    values: Iterable[Any]
-    default: Any
-    static_values: Iterable[Any] | None = None
-    format: str | Callable[[Any], str] | None = None
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "values", tuple(self.values))
-        static = self.values if self.static_values is None else tuple(self.static_values)
-        object.__setattr__(self, "static_values", static)
-        if not str(self.label).strip():
-            raise ValueError("a control needs a label: the words that the reader sees beside the slider")
-        for field, grid in (("values", self.values), ("static_values", static)):
-            if len(grid) < 2:
-                raise ValueError(f"control {self.label!r}: {field} has {len(grid)} entries, a slider needs at least 2")
-            texts = [self.text(value) for value in grid]
-            repeated = sorted({text for text in texts if texts.count(text) > 1})
-            if repeated:
-                raise ValueError(f"control {self.label!r}: {field} shows {repeated} more than once; change `format`")
-            if self.default not in grid:
-                raise ValueError(f"control {self.label!r}: default {self.default!r} is not among {field}: {texts}")
-        missing = [self.text(value) for value in static if value not in self.values]
-        if missing:
-            raise ValueError(f"control {self.label!r}: static_values {missing} are not on the grid `values`")
-
-    def text(self, value: Any) -> str:
-        """The value as the reader sees it."""
-        if callable(self.format):
-            return str(self.format(value))
-        if self.format is not None:
-            return format(value, self.format)
-        return f"{value:g}" if isinstance(value, float) else str(value)
-
-
-def explore(
-    plot: Callable[..., Any],
-    controls: Mapping[str, Control | tuple],
-    *,
-    title: str,
-    alt: str | Callable[..., str],
-    dpi: float = 192,
-    quality: int = 60,
-    static: bool | None = None,
-) -> Explorer:
-    """Show `plot` with a slider for each control, live or as a static page.
-
-    Args:
-        plot: function of the controls' names that returns a matplotlib Figure of the same size each time.
-        controls: {argument of plot: Control or (label, values, default)}.
-        title: heading of the explorer.
-        alt: what the picture shows, in words: a function of the controls, or a text to which their values are added.
-        dpi: resolution of images and rasterized artists in the static frames, whose lines and text are vectors; 192
-            is twice a desktop screen's.
-        quality: WebP quality of those images, 1 to 100, where storing them without loss takes more bytes.
-        static: True for frames, False for widgets; by default the environment variable BNN_STATIC decides.
-
-    Returns:
-        The explorer; in a notebook, leave it on the cell's last line.
-
-    Raises:
-        ValueError: for unusable controls, more than 120 static frames, more than 300 kB of them after gzip, a slider
-            that never changes the picture, or frames of different sizes.
-        TypeError: when `plot` does not return a Figure.
-    """
-    explorer = Explorer(plot, controls, title=title, alt=alt, dpi=dpi, quality=quality, static=static)
-    if explorer.static:
-        # Here an exception fails the cell; while IPython formats the output it would only be printed.
-        explorer.to_html()
-    return explorer
+from book.display.control import Control
+from book.display.data import encode
+from book.display.picture import Picture
 
 
 class Explorer:
-    """A picture with sliders; make it with `explore`."""
+    """A picture with knobs; make it with `explore` or `curves`."""
 
-    def __init__(self, plot, controls, *, title, alt, dpi=192, quality=60, static=None):
+    max_stops: int
+    max_gzip_bytes: int
+    advice: str  # what to do when there are too many stops or bytes
+
+    def __init__(self, controls, *, title, alt, static=None):
         if not controls:
-            raise ValueError("controls is empty: give {argument: (label, values, default)}")
-        if not 36 <= dpi <= 400:
-            raise ValueError(f"dpi={dpi} is out of range: use 36 to 400")
-        if not 1 <= quality <= 100:
-            raise ValueError(f"quality={quality} is out of range: use 1 to 100")
+            raise ValueError("controls is empty: give {argument: Control(label, values, default)}")
         if not (callable(alt) or str(alt).strip()):
             raise ValueError("alt is empty: say in a sentence what the picture shows")
-        self.plot, self.title, self.alt, self.dpi, self.quality = plot, title, alt, dpi, quality
+        self.title, self.alt = title, alt
         self.controls = {k: c if isinstance(c, Control) else Control(*c) for k, c in controls.items()}
         self.static = os.environ.get("BNN_STATIC", "") not in ("", "0") if static is None else static
+
+    def figure(self, **settings) -> Figure:
+        """The picture at these settings, drawn by matplotlib."""
+        raise NotImplementedError
+
+    def _page(self) -> str:
+        raise NotImplementedError
 
     @property
     def defaults(self) -> dict[str, Any]:
@@ -149,59 +64,42 @@ class Explorer:
         """All settings of the static life; the last control runs fastest.
 
         Raises:
-            ValueError: for more than 120 of them.
+            ValueError: for more of them than a page can hold.
         """
         sizes = {control.label: len(control.static_values) for control in self.controls.values()}
         points = [
             dict(zip(self.controls, values, strict=True))
             for values in itertools.product(*(control.static_values for control in self.controls.values()))
         ]
-        if len(points) > MAX_FRAMES:
+        if len(points) > self.max_stops:
             product = " x ".join(f"{label}: {size}" for label, size in sizes.items())
             raise ValueError(
-                f"explorer {self.title!r} needs {len(points)} frames ({product}), at most {MAX_FRAMES} are allowed: "
-                "give a Control fewer `static_values`; the live sliders keep the whole grid"
+                f"explorer {self.title!r} needs {len(points)} stops ({product}), at most {self.max_stops} are "
+                f"allowed: {self.advice}; the live knobs keep the whole grid"
             )
         return points
 
-    @cached_property
-    def frames(self) -> tuple[list[_frames.Frame], list[int]]:
-        """(distinct frames, number of the frame for each point of the grid); computed once. Frame 0 is the default's.
+    def _refuse_dead_knobs(self, shown: list) -> None:
+        """A knob that moves while the picture stays tells the reader something false.
 
-        Raises:
-            ValueError: for frames of different sizes or a slider that changes nothing.
+        Args:
+            shown: what each stop shows, equal where two look the same.
         """
-        first = _frames.vector(self.plot, self.defaults, self.dpi, self.quality)
-        known, index = {first: 0}, []
-        for settings in self.grid:
-            frame = first
-            if settings != self.defaults:
-                frame = _frames.vector(self.plot, settings, self.dpi, self.quality)
-            if (frame.width, frame.height) != (first.width, first.height):
-                raise ValueError(f"explorer {self.title!r}: the figure's size changes at {settings}; use one figsize")
-            index.append(known.setdefault(frame, len(known)))
-        self._refuse_dead_sliders(index)
-        return list(known), index
-
-    def _refuse_dead_sliders(self, index: list[int]) -> None:
-        """A slider that moves while the figure stays tells the reader something false."""
         for name, control in self.controls.items():
-            rows: dict[tuple, set[int]] = {}
-            for settings, number in zip(self.grid, index, strict=True):
-                rows.setdefault(tuple(v for k, v in settings.items() if k != name), set()).add(number)
-            if all(len(numbers) == 1 for numbers in rows.values()):
-                raise ValueError(f"explorer {self.title!r}: the slider {control.label!r} never changes the picture")
+            rows: dict[tuple, set] = {}
+            for settings, picture in zip(self.grid, shown, strict=True):
+                rows.setdefault(tuple(v for k, v in settings.items() if k != name), set()).add(picture)
+            if all(len(pictures) == 1 for pictures in rows.values()):
+                raise ValueError(f"explorer {self.title!r}: the knob {control.label!r} never changes the picture")
 
     @cached_property
     def _html(self) -> str:
-        distinct, index = self.frames
-        page = _page.render(self, distinct, index)
+        page = self._page()
         size = len(gzip.compress(page.encode(), mtime=0))
-        if size > MAX_GZIP_BYTES:
+        if size > self.max_gzip_bytes:
             raise ValueError(
-                f"explorer {self.title!r} takes {size / 1000:.0f} kB after gzip ({len(distinct)} frames), a page may "
-                f"take {MAX_GZIP_BYTES / 1000:.0f} kB: give fewer `static_values`, draw artists of thousands of points "
-                "with `rasterized=True`, or lower `dpi` or `quality`"
+                f"explorer {self.title!r} takes {size / 1000:.0f} kB after gzip at {len(self.grid)} stops, a page may "
+                f"take {self.max_gzip_bytes / 1000:.0f} kB: {self.advice}"
             )
         return page
 
@@ -209,19 +107,19 @@ class Explorer:
         """The static life: one self-contained HTML fragment without ids or outside requests.
 
         Raises:
-            ValueError: as `explore` says.
+            ValueError: as `explore` and `curves` say.
         """
         return self._html
 
     @property
     def gzip_bytes(self) -> int:
-        """Size of the static life after gzip; all explorers of a page together may take 300 kB."""
+        """Size of the static life after gzip."""
         return len(gzip.compress(self.to_html().encode(), mtime=0))
 
     @cached_property
     def widget(self):
-        """The live life: an ipywidgets box whose sliders call the plot function."""
-        return _live(self)
+        """The live life: an ipywidgets box whose knobs draw the picture anew."""
+        return live.box(self)
 
     def __repr__(self) -> str:
         lines = [f"Explorer: {self.title}"]
@@ -241,42 +139,157 @@ class Explorer:
         return {**data, "text/plain": repr(self)}, metadata
 
 
-def _live(explorer: Explorer):
-    try:
-        import ipywidgets
-    except ImportError as error:
-        raise ImportError("live explorers need ipywidgets: pip install 'bnnlib[book]', or set BNN_STATIC=1") from error
+class FramesExplorer(Explorer):
+    """One whole vector picture for each stop; make it with `explore`."""
 
-    picture = ipywidgets.HTML()
-    sliders = {
-        name: ipywidgets.SelectionSlider(
-            options=[(control.text(value), value) for value in control.values],
-            value=control.default,
-            description=control.label,
-            style={"description_width": "initial"},
-            layout={"width": "auto", "max_width": "36em"},
-        )
-        for name, control in explorer.controls.items()
-    }
+    max_stops = 120
+    max_gzip_bytes = 500_000
+    advice = (
+        "give fewer `static_values`, draw artists of thousands of points with `rasterized=True`, or send data with "
+        "`book.display.curves`"
+    )
 
-    def redraw(_change=None) -> None:
-        settings = {name: slider.value for name, slider in sliders.items()}
-        try:
-            frame = _frames.png(explorer.plot, settings, LIVE_DPI)
-            alt = html.escape(explorer.describe(settings), quote=True)
-        except Exception:
-            # A widget callback's exception would vanish and the old picture would stay under the new values.
-            picture.value = f'<pre role="alert" style="color:#b00020">{html.escape(traceback.format_exc())}</pre>'
-            return
-        picture.value = (
-            f'<img alt="{alt}" width="{frame.width}" style="max-width:100%;height:auto;border-radius:.5rem" '
-            f'src="data:{frame.mime};base64,{b64encode(frame.data).decode()}">'
-        )
+    def __init__(self, plot, controls, *, title, alt, static=None):
+        super().__init__(controls, title=title, alt=alt, static=static)
+        self.plot = plot
 
-    started = time.perf_counter()
-    redraw()
-    for slider in sliders.values():
-        slider.continuous_update = time.perf_counter() - started < SLOW_SECONDS
-        slider.observe(redraw, names="value")
-    heading = ipywidgets.HTML(f"<strong>{html.escape(explorer.title)}</strong>")
-    return ipywidgets.VBox([heading, *sliders.values(), picture])
+    def figure(self, **settings) -> Figure:
+        """The picture at these settings, drawn by matplotlib."""
+        return self.plot(**settings)
+
+    @cached_property
+    def frames(self) -> tuple[list[_frames.Frame], list[int]]:
+        """(distinct frames, number of the frame for each point of the grid); computed once. Frame 0 is the default's.
+
+        Raises:
+            ValueError: for frames of different sizes or a knob that changes nothing.
+        """
+        first = _frames.vector(self.plot, self.defaults)
+        known, index = {first: 0}, []
+        for settings in self.grid:
+            frame = first if settings == self.defaults else _frames.vector(self.plot, settings)
+            if (frame.width, frame.height) != (first.width, first.height):
+                raise ValueError(f"explorer {self.title!r}: the figure's size changes at {settings}; use one figsize")
+            index.append(known.setdefault(frame, len(known)))
+        self._refuse_dead_knobs(index)
+        return list(known), index
+
+    def _page(self) -> str:
+        return page.frames_page(self, *self.frames)
+
+
+class CurvesExplorer(Explorer):
+    """Numbers for each stop, drawn in the page; make it with `curves`."""
+
+    max_stops = 2000
+    max_gzip_bytes = 100_000
+    advice = "give fewer `static_values`, fewer points on a curve, or items that do not change with every knob"
+
+    def __init__(self, compute, controls, *, title, alt, static=None):
+        super().__init__(controls, title=title, alt=alt, static=static)
+        self.compute = compute
+
+    def picture(self, **settings) -> Picture:
+        """The picture at these settings, as data.
+
+        Raises:
+            TypeError: when `compute` does not return a Picture.
+        """
+        found = self.compute(**settings)
+        if not isinstance(found, Picture):
+            raise TypeError(f"compute returned {type(found).__name__}, a Picture is needed: Picture([Panel(...), ...])")
+        return found
+
+    def figure(self, **settings) -> Figure:
+        """The picture at these settings, drawn by matplotlib."""
+        return draw.draw(self.picture(**settings))
+
+    @cached_property
+    def pictures(self) -> list[Picture]:
+        """The picture of each point of the grid; computed once.
+
+        Raises:
+            ValueError: for titles, labels or names that change from stop to stop.
+        """
+        pictures = [self.picture(**settings) for settings in self.grid]
+        words = [[(p.title, p.xlabel, p.ylabel, _legend(p)) for p in picture.panels] for picture in pictures]
+        for settings, found in zip(self.grid, words, strict=True):
+            if found != words[0]:
+                raise ValueError(
+                    f"explorer {self.title!r}: panels, titles, labels or names change at {settings}, and the page "
+                    f"would jump: {found} there, {words[0]} at first; say what changes in the Picture's heading or in "
+                    "a Text, and give an item that is gone empty coordinates"
+                )
+        return pictures
+
+    def _page(self) -> str:
+        data = encode(self.pictures)
+        self._refuse_dead_knobs([tuple(stop) for stop in data["stops"]])
+        return page.data_page(self, _frames.vector(self.figure, self.defaults), self.pictures, data)
+
+
+def _legend(panel) -> list[tuple]:
+    return [(type(item).__name__, item.name, item.look) for item in draw.names(panel)]
+
+
+def explore(
+    plot: Callable[..., Any],
+    controls: Mapping[str, Control | tuple],
+    *,
+    title: str,
+    alt: str | Callable[..., str],
+    static: bool | None = None,
+) -> Explorer:
+    """Show `plot` with a knob for each control, live or as a static page of vector pictures.
+
+    For lines, points and bars use `curves`, which sends numbers and therefore has room for many more stops.
+
+    Args:
+        plot: function of the controls' names that returns a matplotlib Figure of the same size each time.
+        controls: {argument of plot: Control or (label, values, default)}.
+        title: heading of the explorer.
+        alt: what the picture shows, in words: a function of the controls, or a text to which their values are added.
+        static: True for the page, False for widgets; by default the environment variable BNN_STATIC decides.
+
+    Returns:
+        The explorer; in a notebook, leave it on the cell's last line.
+
+    Raises:
+        ValueError: for unusable controls, more than 120 stops, more than 500 kB of them after gzip, a knob that never
+            changes the picture, or frames of different sizes.
+        TypeError: when `plot` does not return a Figure.
+    """
+    return _checked(FramesExplorer(plot, controls, title=title, alt=alt, static=static))
+
+
+def curves(
+    compute: Callable[..., Picture],
+    controls: Mapping[str, Control | tuple],
+    *,
+    title: str,
+    alt: str | Callable[..., str],
+    static: bool | None = None,
+) -> Explorer:
+    """Show the numbers of `compute` with a knob for each control, live or drawn by the page itself.
+
+    Args:
+        compute: function of the controls' names that returns a `book.display.Picture` with the same panels, titles,
+            labels and names each time.
+        controls, title, alt, static: as for `explore`.
+
+    Returns:
+        The explorer; in a notebook, leave it on the cell's last line.
+
+    Raises:
+        ValueError: for unusable controls, more than 2,000 stops, more than 100 kB of them after gzip, a knob that
+            never changes the picture, or panels that differ in more than what is drawn.
+        TypeError: when `compute` does not return a Picture.
+    """
+    return _checked(CurvesExplorer(compute, controls, title=title, alt=alt, static=static))
+
+
+def _checked(explorer: Explorer) -> Explorer:
+    if explorer.static:
+        # Here an exception fails the cell; while IPython formats the output it would only be printed.
+        explorer.to_html()
+    return explorer

@@ -15,6 +15,11 @@ from PIL import Image
 
 from book.display.style import style_context
 
+# Of images and rasterized artists, the parts that are pixels in an SVG too: twice a desktop screen's.
+DPI = 192
+# WebP quality, 1 to 100, of those that cannot be stored smaller without loss.
+QUALITY = 60
+
 _PNG = re.compile(r"data:image/png;base64,([^\"]+)")
 _COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 
@@ -68,34 +73,25 @@ def pixels(fig: Figure, dpi: float) -> Image.Image:
     return Image.alpha_composite(paper, image).convert("RGB")
 
 
-def vector(plot: Callable[..., Figure], settings: Mapping, dpi: float, quality: int) -> Frame:
-    """Draw the plot at these settings as SVG, sharp at every size.
-
-    Args:
-        plot, settings: what is drawn.
-        dpi: resolution of the parts that are pixels in an SVG too: images and rasterized artists.
-        quality: WebP quality, 1 to 100, of those that cannot be stored smaller without loss.
-
-    Returns:
-        The frame; equal figures give equal frames.
-    """
+def vector(plot: Callable[..., Figure], settings: Mapping) -> Frame:
+    """Draw the plot at these settings as SVG, sharp at every size; equal figures give equal frames."""
     buffer = io.StringIO()
     with drawn(plot, settings) as fig:
         size = css_size(fig)
         # bbox_inches="tight" in someone's matplotlibrc would give every frame its own size, and the page would jump.
         with plt.rc_context({"savefig.bbox": None}):
-            fig.savefig(buffer, format="svg", dpi=dpi, metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
+            fig.savefig(buffer, format="svg", dpi=DPI, metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
     text = buffer.getvalue()
-    text = _PNG.sub(lambda found: "data:image/webp;base64," + _webp(b64decode(found[1]), quality), text)
+    text = _PNG.sub(lambda found: "data:image/webp;base64," + _webp(b64decode(found[1])), text)
     text = _COMMENT.sub("", text[text.index("<svg") :])
     text = re.sub(r">\s+<", "><", text).replace("\n", " ").strip()
     return Frame(text.encode(), "image/svg+xml", *size)
 
 
-def _webp(png: bytes, quality: int) -> str:
+def _webp(png: bytes) -> str:
     """The picture as WebP in base64: without loss where that is smaller, as for the cells of a matrix."""
     image, encoded = Image.open(io.BytesIO(png)), []
-    for options in ({"lossless": True, "quality": 100}, {"quality": quality}):
+    for options in ({"lossless": True, "quality": 100}, {"quality": QUALITY}):
         buffer = io.BytesIO()
         # Method 6 takes forty times as long for a thousandth of the bytes.
         image.save(buffer, "WEBP", method=4, **options)
@@ -113,9 +109,9 @@ def draw(plot: Callable[..., Figure], settings: Mapping, dpi: float) -> tuple[Im
         return pixels(fig, dpi), css_size(fig)
 
 
-def png(plot: Callable[..., Figure], settings: Mapping, dpi: float) -> Frame:
+def png(plot: Callable[..., Figure], settings: Mapping) -> Frame:
     """Draw one picture for the live explorer, where speed counts and size does not."""
-    image, size = draw(plot, settings, dpi)
+    image, size = draw(plot, settings, DPI)
     buffer = io.BytesIO()
     image.save(buffer, "PNG", compress_level=1)
     return Frame(buffer.getvalue(), "image/png", *size)

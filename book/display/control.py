@@ -1,0 +1,72 @@
+"""The knobs of an explorer: sliders, and rows of buttons for a choice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+LEAST_STOPS = 12
+
+
+@dataclass(frozen=True)
+class Control:
+    """One knob of an explorer: a slider, or with `choice` a row of buttons.
+
+    Args:
+        label: what the reader sees beside the knob.
+        values: the grid: at least 12 distinct values on a continuous knob, at least two on another.
+        default: where the knob starts; one of the values.
+        static_values: the part of the grid that the rendered page offers (all of it when omitted); it must contain
+            the default.
+        format: how a value is written: a format specification such as ".0e", or a function value -> text.
+        choice: True for values without an order, such as views, data sets or methods: buttons instead of a slider.
+        discrete: True for a slider over all of the few values that there are, such as a number of layers.
+
+    Raises:
+        ValueError: for an empty label, too few values, repeated values, or a default outside the grid.
+    """
+
+    label: str
+    values: Iterable[Any]
+    default: Any
+    static_values: Iterable[Any] | None = None
+    format: str | Callable[[Any], str] | None = None
+    choice: bool = False
+    discrete: bool = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "values", tuple(self.values))
+        static = self.values if self.static_values is None else tuple(self.static_values)
+        object.__setattr__(self, "static_values", static)
+        if not str(self.label).strip():
+            raise ValueError("a control needs a label: the words that the reader sees beside the knob")
+        for field, grid in (("values", self.values), ("static_values", static)):
+            self._check_number(field, len(grid))
+            texts = [self.text(value) for value in grid]
+            repeated = sorted({text for text in texts if texts.count(text) > 1})
+            if repeated:
+                raise ValueError(f"control {self.label!r}: {field} shows {repeated} more than once; change `format`")
+            if self.default not in grid:
+                raise ValueError(f"control {self.label!r}: default {self.default!r} is not among {field}: {texts}")
+        missing = [self.text(value) for value in static if value not in self.values]
+        if missing:
+            raise ValueError(f"control {self.label!r}: static_values {missing} are not on the grid `values`")
+
+    def _check_number(self, field: str, number: int) -> None:
+        if number < 2:
+            raise ValueError(f"control {self.label!r}: {field} has {number} entries, a knob needs at least 2")
+        if number < LEAST_STOPS and not (self.choice or self.discrete):
+            raise ValueError(
+                f"control {self.label!r}: {field} has {number} entries, a continuous slider needs at least "
+                f"{LEAST_STOPS}: give more values, or choice=True (buttons) for values without an order, or "
+                "discrete=True if there are no values in between"
+            )
+
+    def text(self, value: Any) -> str:
+        """The value as the reader sees it."""
+        if callable(self.format):
+            return str(self.format(value))
+        if self.format is not None:
+            return format(value, self.format)
+        return f"{value:g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,148 @@
+"""Pictures as numbers for the page: positions in 4,000ths of their axis, whatever is shared stored once.
+
+A 4,000th is a tenth of a pixel on the widest panel. Sequences are stored as second differences, which for a smooth
+curve are a few small integers that gzip packs to a fraction of a byte each.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+import numpy as np
+
+from book.display.picture import Band, Bars, Item, Line, Panel, Picture, Points, Rule, Text, Values
+
+UNIT = 4000
+FAR = 250 * UNIT  # beyond this a position is off the panel in any case
+
+# Markers around (0, 0) with radius 1, as relative paths; r is put in by `shape`.
+_SHAPES = {
+    "o": [("m", -1, 0), ("a", 1, 1, 0, 1, 0, 2, 0), ("a", 1, 1, 0, 1, 0, -2, 0)],
+    "s": [("m", -0.9, -0.9), ("h", 1.8), ("v", 1.8), ("h", -1.8)],
+    "^": [("m", -1, 0.85), ("l", 1, -1.85), ("l", 1, 1.85)],
+    "D": [("m", -1.2, 0), ("l", 1.2, -1.2), ("l", 1.2, 1.2), ("l", -1.2, 1.2)],
+    "v": [("m", -1, -0.85), ("l", 1, 1.85), ("l", 1, -1.85)],
+    "P": [
+        *(("m", -0.35, -1), ("h", 0.7), ("v", 0.65), ("h", 0.65), ("v", 0.7), ("h", -0.65)),
+        *(("v", 0.65), ("h", -0.7), ("v", -0.65), ("h", -0.65), ("v", -0.7), ("h", 0.65)),
+    ],
+    "X": [
+        *(("m", -1, -0.55), ("l", 0.45, -0.45), ("l", 0.55, 0.55), ("l", 0.55, -0.55), ("l", 0.45, 0.45)),
+        *(("l", -0.55, 0.55), ("l", 0.55, 0.55), ("l", -0.45, 0.45), ("l", -0.55, -0.55), ("l", -0.55, 0.55)),
+        *(("l", -0.45, -0.45), ("l", 0.55, -0.55)),
+    ],
+}
+_DASHES = {"-": (), "--": (3.7, 1.6), "-.": (6.4, 1.6, 1, 1.6), ":": (1, 1.65)}  # matplotlib's, in line widths
+
+
+def shape(marker: str, size: float) -> str:
+    """The marker's outline around the current point, as the rest of an SVG path."""
+    radius, path = size / 2, ""
+    for command, *values in _SHAPES[marker]:
+        scaled = [value if command == "a" and i in (2, 3, 4) else radius * value for i, value in enumerate(values)]
+        path += command + " ".join(f"{value:.3g}" for value in scaled)
+    return path + "z"
+
+
+def dashes(style, width: float) -> str:
+    """The line style as SVG's stroke-dasharray."""
+    pattern = _DASHES[style] if isinstance(style, str) else style[1]
+    return " ".join(f"{width * part:.3g}" for part in pattern)
+
+
+def positions(values: Values, limits: tuple[float, float], log: bool) -> np.ndarray:
+    """Places on the axis in units of 1/4,000 of its length from its least value; NaN where the axis has no place."""
+    low, high = limits
+    values = np.asarray(values, dtype=float)
+    if log:
+        values = np.where(values > 0, values, np.nan)
+        values, low, high = np.log(values), np.log(low), np.log(high)
+    places = np.where(np.isfinite(values), UNIT * (values - low) / (high - low), np.nan)
+    return np.clip(np.round(places), -FAR, FAR)
+
+
+class _Pool(dict):
+    """What has been stored, by its JSON text; a second copy gets the number of the first."""
+
+    def add(self, value) -> int:
+        return self.setdefault(json.dumps(value, ensure_ascii=False), len(self))
+
+    def values_in_order(self) -> list:
+        return [json.loads(text) for text in self]
+
+
+class _Store:
+    def __init__(self):
+        self.arrays, self.items, self.panels, self.axes, self.headings = (_Pool() for _ in range(5))
+
+    def array(self, places: np.ndarray) -> int:
+        twice = np.diff(np.diff(places.astype(int), prepend=0), prepend=0)
+        return self.arrays.add(twice.tolist())
+
+    def axis(self, panel: Panel, direction: str) -> int:
+        ticks = panel.ticks(direction)
+        limits = (getattr(panel, f"{direction}lim"), getattr(panel, f"{direction}log"))
+        return self.axes.add([positions(list(ticks), *limits).astype(int).tolist(), list(ticks.values())])
+
+    def item(self, item: Item, panel: Panel) -> int:
+        def x(values):
+            return positions(values, panel.xlim, panel.xlog)
+
+        def y(values):
+            return positions(values, panel.ylim, panel.ylog)
+
+        found = {"kind": type(item).__name__.lower(), "look": str(item.look)}
+        if isinstance(item, Line | Points):
+            across, up = x(item.x), y(item.y)
+            known = np.isfinite(across) & np.isfinite(up)
+            found |= {"x": self.array(across[known]), "y": self.array(up[known])}
+        if isinstance(item, Line):
+            edges = np.flatnonzero(np.diff(known.astype(int), prepend=0, append=0))
+            runs = (edges[1::2] - edges[::2]).tolist()
+            found |= {"runs": runs} if len(runs) > 1 else {}
+            found |= {"width": item.width, "dash": dashes(item.style, item.width)}
+        elif isinstance(item, Points):
+            found |= {"shape": shape(item.shape, item.size)}
+        elif isinstance(item, Bars):
+            low = y(np.maximum(item.base, panel.ylim[0]) if panel.ylog else item.base)
+            sides = (x(item.x - item.width / 2), x(item.x + item.width / 2), low, y(item.height))
+            known = np.isfinite(sides).all(0)
+            found |= {key: self.array(one[known]) for key, one in zip(("x", "right", "low", "y"), sides, strict=True)}
+        elif isinstance(item, Band):
+            ends = (x(item.x), y(item.low), y(item.high))
+            known = np.isfinite(ends).all(0)
+            found |= {key: self.array(one[known]) for key, one in zip(("x", "low", "y"), ends, strict=True)}
+        elif isinstance(item, Rule):
+            found |= {"width": item.width, "dash": dashes(item.style, item.width)}
+            for key, place, at in (("x", x, item.x), ("y", y, item.y)):
+                if at is not None and np.isfinite(place([at])).all():
+                    found |= {key: int(place([at])[0])}
+        elif isinstance(item, Text):
+            at = (x([item.x])[0], y([item.y])[0])
+            if not np.isfinite(at).all():
+                raise ValueError(f"panel {panel.title!r}: Text {item.text!r} stands at no place of the axes")
+            found |= {"x": int(at[0]), "y": int(at[1]), "text": item.text, "anchor": item.anchor}
+        if getattr(item, "alpha", 1.0) != 1.0:
+            found["alpha"] = item.alpha
+        if getattr(item, "hollow", False):
+            found["hollow"] = 1
+        return self.items.add(found)
+
+    def panel(self, panel: Panel) -> int:
+        items = [self.item(item, panel) for item in panel.items]
+        return self.panels.add([self.axis(panel, "x"), self.axis(panel, "y"), items])
+
+
+def encode(pictures: Sequence[Picture]) -> dict:
+    """What the page's script draws from: pools of arrays, items, axes, panels and headings, and each picture's numbers.
+
+    Returns:
+        {"arrays", "items", "axes", "panels", "headings", "stops": [[heading, panel, panel, ...] of each picture]}.
+    """
+    store = _Store()
+    stops = [
+        [store.headings.add(picture.heading), *(store.panel(panel) for panel in picture.panels)] for picture in pictures
+    ]
+    pools = ("arrays", "items", "axes", "panels", "headings")
+    return {name: getattr(store, name).values_in_order() for name in pools} | {"stops": stops}
