@@ -1,6 +1,7 @@
 """Figures of the book: one theme, explorers that work with a kernel and without, and self-checking exercises."""
 
 from book.display.explorer import Control, Explorer, explore
+from book.display.forest import forest
 from book.display.gallery import failures
 from book.display.style import (
     PALETTE,
@@ -22,6 +23,7 @@ __all__ = [
     "explore",
     "failures",
     "figure",
+    "forest",
     "line_styles",
     "panel_letters",
     "save",
