@@ -24,7 +24,7 @@ FLOORS = {
 }
 FLOOR = {part: floor for floor, parts in FLOORS.items() for part in parts}
 # What a part of book may import of book; editions and the command line stand above all.
-ROOMS = {"studies": set(), "lab": {"studies"}, "display": {"studies"}}
+ROOMS = {"studies": set(), "lab": {"studies"}, "display": {"studies", "lab"}}
 ALONE = {"torch", "numpy", "bnnlib", *sys.stdlib_module_names}
 
 

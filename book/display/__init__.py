@@ -2,6 +2,7 @@
 
 from book.display.control import Control
 from book.display.explorer import Explorer, curves, explore
+from book.display.forest import forest
 from book.display.gallery import failures
 from book.display.picture import Band, Bars, Line, Panel, Picture, Points, Rule, Text, network, span
 from book.display.style import (
@@ -33,6 +34,7 @@ __all__ = [
     "explore",
     "failures",
     "figure",
+    "forest",
     "line_styles",
     "network",
     "panel_letters",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
+import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.ticker import LogLocator, NullFormatter
 
@@ -43,3 +44,39 @@ def draw(panel: Axes, columns: np.ndarray, look: Mapping) -> bool:
         open_marker = {"linestyle": "none", "mfc": "white", "ms": 8, "label": "_published", "zorder": 1}
         panel.plot(place[printed], published[printed], **look | open_marker)
     return bool(known.any())
+
+
+def replicate_points(
+    panel: Axes, values: np.ndarray, place: float, color: str, *, upright: bool = False, width: float = 0.09
+) -> None:
+    """Single replicates as small translucent points, spread a little around their place; the same each time.
+
+    Args:
+        panel: to draw into.
+        values: of the replicates; those that are not finite are left out.
+        place: on the other axis.
+        color: of the points.
+        upright: values run along the vertical axis.
+        width: of the spread to each side, in units of `place`.
+    """
+    values = np.asarray(values, dtype=float)
+    values = values[np.isfinite(values)]
+    places, axes = np.full(len(values), place), ("x", "y") if upright else ("y", "x")
+    state = np.random.get_state()  # seaborn's jitter comes from NumPy's global generator
+    np.random.seed(len(values))
+    try:
+        sns.stripplot(
+            **dict(zip(axes, (places, values), strict=True)),
+            orient=axes[0],
+            native_scale=True,
+            jitter=width,
+            size=3.5,
+            color=color,
+            alpha=0.35,
+            linewidth=0,
+            zorder=2,
+            legend=False,
+            ax=panel,
+        )
+    finally:
+        np.random.set_state(state)

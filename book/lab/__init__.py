@@ -6,9 +6,11 @@ import importlib
 
 _MODULES = {
     "bnnlib._files": ["StoreError"],
+    "book.lab.captions": ["budget_caption"],
     "book.lab.catalog": ["get", "names"],
     "book.lab.cells": ["Cell", "CellResult", "Experiment", "ExperimentError"],
     "book.lab.comparison": ["compare"],
+    "book.lab.pivots": ["Pivot", "pivot"],
     "book.lab.published": ["paper_values"],
     "book.lab.queries": ["best_method", "stored_arrays", "stored_mean", "stored_values"],
     "book.lab.runner": ["run"],

@@ -31,8 +31,9 @@ def compare(name: str, profile: str | None = None) -> list[Row]:
         profile: smoke, book or paper; None takes the best one that is stored.
 
     Returns:
-        Rows with setting, method, metric, unit, paper, cell, published, published_sd, printed, mean, se, sd, n,
-        profile; difference, error (its standard error s) and margin; budget, published_budget and budget_unit; data,
+        Rows with experiment, setting, method, metric, unit, paper, cell, published, published_sd, published_se (over
+        replicates and of the test set), printed, mean, se, sd, n, values (of the single replicates), profile;
+        difference, error (its standard error s) and margin; budget, published_budget and budget_unit; data,
         the title of the data set; verdict, note; state, what a reader must know of the row's validity, "" if it is
         good. Numbers that do not exist are None: the sd and se of one
         replicate, the mean of what was not run.
@@ -74,7 +75,7 @@ def compare(name: str, profile: str | None = None) -> list[Row]:
             rows.append(_row(key, None, ours, _all_failed(ours.failed(key)), missing))
     state = state_of_rows(experiment, result)
     for row in rows:
-        row |= {"unit": known[row["metric"]].unit, "paper": experiment.paper}
+        row |= {"experiment": name, "unit": known[row["metric"]].unit, "paper": experiment.paper}
         row["state"] = state(row) if row["n"] else ""
     return rows
 
@@ -218,11 +219,13 @@ def _row(key: Key, value: PaperValue | None, ours: _Ours, found: Verdict, missin
         "metric": key[2],
         "published": value.mean if value else None,
         "published_sd": value.sd if value else None,
+        "published_se": (value.se or None) if value else None,
         "printed": value.printed if value else "",
         "mean": mean,
         "se": se,
         "sd": sd,
         "n": n,
+        "values": numbers,
         "profile": ours.profile,
         "difference": found.difference,
         "error": found.error,

@@ -4,32 +4,30 @@ from __future__ import annotations
 
 import html
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from book.lab import catalog
 from book.lab.cells import ExperimentError
 from book.lab.comparison import Row, compare
 from book.lab.published import metrics
-from book.lab.verdicts import AGREES, BETTER, DIFFERS, DIVERGED, NOT_PUBLISHED, UNDECIDED, WORSE, word_of
+from book.lab.verdicts import symbol
 
-_SYMBOLS = {AGREES: "✓", BETTER: "▲", WORSE: "▼", DIFFERS: "≠", UNDECIDED: "?", DIVERGED: "✗", NOT_PUBLISHED: "·"}
-_STYLE = (
+STYLE = (
     "<style>.bnn-table table { border-collapse: collapse; text-align: left; font-variant-numeric: tabular-nums;"
     " font-size: 0.9em }"
     " .bnn-table th, .bnn-table td { padding: 0.15em 0.8em 0.15em 0; text-align: left; vertical-align: top;"
     " font-weight: normal; white-space: nowrap }"
     " .bnn-table thead th { font-weight: 600 } .bnn-table sup { line-height: 0 }"
-    " .bnn-table .group th { border-top: 1px solid currentColor; padding-top: 0.5em; white-space: normal }</style>"
+    " .bnn-table .group th { border-top: 1px solid currentColor; padding-top: 0.5em; white-space: normal }"
+    " .bnn-pivot thead th { white-space: normal; vertical-align: bottom }"
+    " .bnn-aloud { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%);"
+    " white-space: nowrap }</style>"
 )
 _COLUMNS = ("Setting", "Method", "Measure", "Published", "Ours", "Difference", "n", "Budget", "Data")
 _COLUMNS += ("Validity", "Verdict")
 _OPTIONAL = ("Budget", "Validity")  # left out where no row has anything to say
 _SHOWN = ("Measure", "Published", "Ours", "Difference", "Verdict")  # on a page; the rest heads a group of rows
-
-
-def symbol(verdict: str) -> str:
-    """The sign before a verdict's text; the text always stands beside it."""
-    return _SYMBOLS.get(word_of(verdict), "–")
 
 
 class Table:
@@ -52,11 +50,8 @@ class Table:
     def markdown(self) -> str:
         """The table as Markdown, also readable as plain text in a terminal."""
         columns = _columns(self.rows)
-        cells = [[_markdown_cell(texts[one]) for one in columns] for texts in map(_cells, self.rows)]
-        widths = [max(map(len, column)) for column in zip(columns, *cells, strict=True)]
-        lines = [columns, ["-" * width for width in widths], *cells]
-        body = "\n".join("| " + " | ".join(c.ljust(w) for c, w in zip(r, widths, strict=True)) + " |" for r in lines)
-        return f"{self.caption}\n\n{body}\n"
+        cells = [[markdown_cell(texts[one]) for one in columns] for texts in map(_cells, self.rows)]
+        return f"{self.caption}\n\n{markdown_table(columns, cells)}\n"
 
 
 def table(
@@ -120,7 +115,7 @@ def table_html(rows: list[Row], caption: str = "Published values and ours") -> s
         "otherwise; ours: mean ± standard error of n replicates; difference: ours - published ± their combined "
         "standard error; budget: ours / published.</small></p>"
         f'<div class="bnn-table" role="region" tabindex="0" aria-label="{label}" style="overflow-x: auto">'
-        f'{_STYLE}<table aria-label="{label}"><thead><tr>{head}</tr></thead>{"".join(body)}</table>'
+        f'{STYLE}<table aria-label="{label}"><thead><tr>{head}</tr></thead>{"".join(body)}</table>'
         + (f"<p><small>{notes}</small></p>" if notes else "")
         + "</div>"
     )
@@ -136,7 +131,7 @@ def _heading(group: list[Row], with_data: bool) -> str:
     first = _cells(group[0])
     numbers = {row["n"] for row in group if row["n"]}
     facts = [f"n = {numbers.pop()}"] if len(numbers) == 1 else []
-    facts += [*dict.fromkeys(_budget(row) for row in group if _budget(row))]
+    facts += [*dict.fromkeys(budget_text(row) for row in group if budget_text(row))]
     facts += [group[0]["data"]] if with_data and group[0]["data"] else []
     facts += [*dict.fromkeys(row["state"] for row in group if row["state"])]
     told = f" <small>{html.escape('; '.join(facts))}</small>" if facts else ""
@@ -178,10 +173,10 @@ def _cells(row: Row) -> dict[str, str]:
         row["method"],
         label + unit,
         row["printed"] or "–",
-        _number(row["mean"], row["se"], digits, extra=1),
-        _number(row["difference"], row["error"], digits, extra=1, sign="+"),
+        number_text(row["mean"], row["se"], digits, extra=1),
+        number_text(row["difference"], row["error"], digits, extra=1, sign="+"),
         str(row["n"]) if row["n"] else "",
-        _budget(row),
+        budget_text(row),
         row["data"],
         row["state"],
         f"{symbol(row['verdict'])} {row['verdict']}",
@@ -189,7 +184,7 @@ def _cells(row: Row) -> dict[str, str]:
     return dict(zip(_COLUMNS, texts, strict=True))
 
 
-def _budget(row: Row) -> str:
+def budget_text(row: Row) -> str:
     """Ours / published with the unit; "" where neither is known."""
     if row["budget"] is None:
         return ""
@@ -197,7 +192,8 @@ def _budget(row: Row) -> str:
     return f"{row['budget']:,g}{published} {row['budget_unit']}"
 
 
-def _number(mean: float | None, spread: float | None, digits: int, extra: int = 0, sign: str = "") -> str:
+def number_text(mean: float | None, spread: float | None, digits: int, extra: int = 0, sign: str = "") -> str:
+    """Mean ± spread with that many digits; a dash where there is no number."""
     if mean is None:
         return "–"
     if not math.isfinite(mean):
@@ -207,5 +203,12 @@ def _number(mean: float | None, spread: float | None, digits: int, extra: int = 
     return f"{mean:{sign}.{digits}f}" + ("" if spread is None else f" ± {spread:.{digits}f}")
 
 
-def _markdown_cell(text: Any) -> str:
+def markdown_table(columns: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
+    """Cells as a Markdown table whose columns stand under each other."""
+    widths = [max(map(len, column)) for column in zip(columns, *lines, strict=True)]
+    lines = [columns, ["-" * width for width in widths], *lines]
+    return "\n".join("| " + " | ".join(c.ljust(w) for c, w in zip(r, widths, strict=True)) + " |" for r in lines)
+
+
+def markdown_cell(text: Any) -> str:
     return str(text).replace("|", "\\|").replace("\n", " ")

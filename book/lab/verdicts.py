@@ -22,6 +22,8 @@ NOT_RUN = "not run"
 WORDS = (AGREES, BETTER, WORSE, DIFFERS, UNDECIDED, NOT_COMPARABLE, BY_DESIGN, DIVERGED, NOT_RUN)
 NOT_PUBLISHED = "not published"
 """What stands in the place of a word where only we have a number."""
+SYMBOLS = {AGREES: "✓", BETTER: "▲", WORSE: "▼", DIFFERS: "≠", UNDECIDED: "?", DIVERGED: "✗", NOT_PUBLISHED: "·"}
+"""Signs of the words; what was not judged has a dash."""
 
 FEW = 3
 """Fewer replicates than this decide only what is beyond `FAR` interesting differences."""
@@ -142,6 +144,11 @@ def budget_obstacle(ours: tuple[float, str] | None, published: float | None) -> 
 def word_of(text: str) -> str:
     """The word of a row's verdict, without its reason."""
     return text.partition(":")[0].strip()
+
+
+def symbol(text: str) -> str:
+    """The sign of a verdict, from its word or from the whole text; the word always stands beside it."""
+    return SYMBOLS.get(word_of(text), "–")
 
 
 def distinct(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -1,0 +1,132 @@
+"""Forest plots say what they are asked: where values stand, what was not run, what the signs mean."""
+
+from __future__ import annotations
+
+import math
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+from matplotlib import pyplot as plt
+from matplotlib.collections import PathCollection
+
+from book.display import forest, save
+from tests.book.rows import row
+
+mpl.use("agg")
+RUNS = (1.0, 1.1, 1.2, 1.3)
+
+
+@pytest.fixture(autouse=True)
+def _no_figure_left():
+    plt.close("all")
+    yield
+    plt.close("all")
+
+
+def texts(panel) -> list[str]:
+    return [one.get_text() for one in panel.texts]
+
+
+def markers(panel, marker: str) -> list[float]:
+    return [float(line.get_xdata()[0]) for line in panel.get_lines() if line.get_marker() == marker]
+
+
+def legend(fig) -> list[str]:
+    (found,) = fig.legends
+    return [found.get_title().get_text(), *(one.get_text() for one in found.get_texts())]
+
+
+def test_both_values_stand_with_two_standard_errors_and_every_replicate():
+    fig = forest([row(values=RUNS, published=1.4, published_se=0.05)], "rmse_test")
+    (panel,) = fig.axes
+    assert markers(panel, "D") == [1.4] and markers(panel, "o") == [pytest.approx(1.15)]
+    bars = sorted(tuple(segment[:, 0]) for bar in panel.containers for segment in bar.lines[2][0].get_segments())
+    se = np.std(RUNS, ddof=1) / 2
+    np.testing.assert_allclose(bars, [(1.15 - 2 * se, 1.15 + 2 * se), (1.3, 1.5)])
+    points = [np.asarray(one.get_offsets())[:, 0] for one in panel.collections if isinstance(one, PathCollection)]
+    np.testing.assert_allclose(np.sort(np.concatenate(points)), RUNS)
+    assert "✓" in texts(panel)
+    assert legend(fig) == ["✓ agrees", "published ± 2 s.e.", "ours ± 2 s.e.", "one replicate"]
+
+
+def test_one_run_has_no_bar_and_the_legend_promises_none():
+    fig = forest([row(values=(1.0,), published=1.4, verdict="undecided: one run")], "rmse_test")
+    assert not fig.axes[0].containers
+    assert legend(fig) == ["? undecided", "published", "ours"]
+
+
+def test_what_was_not_run_says_so_and_the_smoke_profile_is_not_shown():
+    rows = [row(method="A", published=1.4), row(method="B", values=RUNS, published=1.5, profile="smoke")]
+    (panel,) = forest(rows, "rmse_test").axes
+    assert texts(panel).count("not run") == 2 and markers(panel, "o") == []
+    nothing = row(values=(math.nan,), published=1.4, verdict="diverged: 1 of 1 replicates failed")
+    (panel,) = forest([nothing], "rmse_test").axes
+    assert texts(panel) == ["diverged"]
+
+
+def test_what_is_not_comparable_has_another_marker_and_its_own_words():
+    fig = forest([row(values=RUNS, published=1.4, verdict="not comparable: budget 1 of 9 epochs")], "rmse_test")
+    (panel,) = fig.axes
+    assert markers(panel, "s") == [pytest.approx(1.15)] and markers(panel, "o") == []
+    assert "–" in texts(panel) and "ours, not comparable" in legend(fig) and "– not comparable" in legend(fig)
+
+
+def test_settings_are_headings_only_where_methods_repeat():
+    both = [row(s, m, values=RUNS) for s in ("one", "two") for m in ("A", "B")]
+    (panel,) = forest(both, "rmse_test", names={"one": "The first"}).axes
+    assert [t.get_text() for t in panel.get_yticklabels()] == ["A", "B", "A", "B"]
+    assert texts(panel) == ["The first", "two"]
+    (panel,) = forest(both, "rmse_test", methods=["B"]).axes
+    assert [t.get_text() for t in panel.get_yticklabels()] == ["one", "two"] and texts(panel) == []
+    (panel,) = forest(both, "rmse_test", settings=["two"], methods=["B", "A"]).axes
+    assert [t.get_text() for t in panel.get_yticklabels()] == ["B", "A"] and texts(panel) == []
+
+
+def test_panels_share_their_lines_and_name_what_is_better():
+    rows = [row(metric=metric, values=RUNS, published=1.4) for metric in ("rmse_test", "accuracy", "coverage")]
+    fig = forest(rows, ["rmse_test", "accuracy", "coverage"])
+    assert [one.get_xlabel() for one in fig.axes] == ["← better", "better →", "nominal: 95"]
+    assert [one.get_title(loc="left").split()[-1] for one in fig.axes] == ["RMSE", "(%)", "(%)"]
+    tall = forest(rows, ["rmse_test", "accuracy", "coverage"], stacked=True, labels={"accuracy": "right"})
+    assert tall.axes[1].get_title(loc="left").endswith("right")
+    assert tall.get_figwidth() < fig.get_figwidth() and tall.get_figheight() > fig.get_figheight()
+
+
+def test_a_logarithmic_axis_is_for_the_metrics_that_ask():
+    rows = [row(metric=metric, values=RUNS, published=1.4) for metric in ("rmse_test", "sparsity")]
+    fig = forest(rows, ["rmse_test", "sparsity"], log=["sparsity"])
+    assert [panel.get_xscale() for panel in fig.axes] == ["linear", "log"]
+
+
+@pytest.mark.parametrize("unknown", [{"settings": ["b"]}, {"methods": ["B"]}, {"metric": "accuracy"}])
+def test_what_no_row_has_is_an_error_with_what_there_is(unknown):
+    with pytest.raises(ValueError, match="the rows have: "):
+        forest([row(values=RUNS)], **{"metric": "rmse_test"} | unknown)
+
+
+def test_more_than_three_panels_need_to_be_stacked():
+    names = ["rmse_test", "rmse_train", "sparsity", "coverage"]
+    rows = [row(metric=name, values=RUNS) for name in names]
+    with pytest.raises(ValueError, match="stacked=True"):
+        forest(rows, names)
+    assert len(forest(rows, names, stacked=True).axes) == 4
+
+
+def test_the_same_rows_give_the_same_file_and_leave_the_random_state_alone(tmp_path):
+    rows = [row(values=RUNS, published=1.4)]
+    np.random.seed(5)
+    before = np.random.get_state()[1].copy()
+    first = save(forest(rows, "rmse_test"), tmp_path / "a.png").read_bytes()
+    np.testing.assert_array_equal(before, np.random.get_state()[1])
+    np.random.seed(6)
+    assert save(forest(rows, "rmse_test"), tmp_path / "b.png").read_bytes() == first
+
+
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_text_is_legible_on_a_phone(number):
+    names = ["rmse_test", "accuracy", "coverage"][:number]
+    fig = forest([row(metric=name, values=RUNS, published=1.4) for name in names], names)
+    sizes = [text.get_fontsize() for text in fig.findobj(mpl.text.Text) if text.get_text().strip()]
+    # a figure is shrunk to the 358 px that a phone of 390 px leaves
+    assert min(sizes) * 358 / (72 * fig.get_figwidth()) >= 7.5

@@ -1,0 +1,55 @@
+"""Rows as `book.lab.compare` returns them, for tests of what shows them."""
+
+from __future__ import annotations
+
+import statistics
+from typing import Any
+
+
+def row(
+    setting: str = "a",
+    method: str = "M",
+    metric: str = "rmse_test",
+    *,
+    values: tuple[float, ...] = (),
+    published: float | None = None,
+    published_se: float | None = None,
+    verdict: str = "agrees",
+    profile: str = "book",
+    **more: Any,
+) -> dict[str, Any]:
+    """One row; without values it was not run, without a published number the verdict says so."""
+    n = len(values)
+    sd = statistics.stdev(values) if n > 1 else None
+    if published is None:
+        verdict = "not published"
+    return {
+        "experiment": "an-experiment",
+        "setting": setting,
+        "method": method,
+        "metric": metric,
+        "published": published,
+        "published_sd": None,
+        "published_se": published_se,
+        "printed": "" if published is None else f"{published}",
+        "mean": statistics.fmean(values) if n else None,
+        "se": None if sd is None else sd / n**0.5,
+        "sd": sd,
+        "n": n,
+        "values": list(values),
+        "profile": profile,
+        "difference": None,
+        "error": None,
+        "margin": None,
+        "budget": None,
+        "published_budget": None,
+        "budget_unit": "",
+        "data": "simulated" if n else "",
+        "verdict": verdict if n else "not run: nobody did",
+        "note": "",
+        "cell": "",
+        "unit": "",
+        "paper": "000",
+        "state": "",
+        **more,
+    }
