@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import torch
 
@@ -27,6 +28,22 @@ def _matched_cases() -> list[tuple]:
     generator = _generator(60)
     shapes = ((20, 3), (5, 1), (200, 4))
     return [tuple(torch.randn(2, *shape, generator=generator, dtype=torch.float64)) for shape in shapes]
+
+
+def _mismatched(
+    spread: Callable = lambda value: value.std(0, correction=0),
+    center: Callable = lambda value: value.mean(0),
+    read: Callable = lambda value: value,
+    order: tuple[int, ...] = (0, 1, 2, 3),
+) -> Callable:
+    """The moments of sbn-1 with something changed."""
+
+    def wrong(means, log_scales):
+        scales = read(log_scales)
+        found = center(means), spread(means), center(scales), spread(scales)
+        return torch.stack([found[part] for part in order])
+
+    return wrong
 
 
 def _gap() -> float:
@@ -64,11 +81,41 @@ def _followed():
     return follow
 
 
+def _misfollowed(
+    weigh: Callable = lambda age, momentum: (1 - momentum) ** age,
+    share: Callable = lambda weight: weight / weight.sum(),
+    unbias: Callable = lambda weight: 1 - (weight**2).sum(),
+) -> Callable:
+    """Mean and variance of sbn-4 with something changed."""
+
+    def wrong(values, momentum):
+        age = torch.arange(len(values) - 1, -1, -1, dtype=values.dtype)
+        weight = share(weigh(age, momentum))
+        mean = (weight * values).sum()
+        return torch.stack([mean, (weight * (values - mean) ** 2).sum() / unbias(weight)])
+
+    return wrong
+
+
+def _from_zero(values: torch.Tensor, momentum: float) -> torch.Tensor:
+    """Smoothing of the value and of its square as the published code has it, without correction."""
+    mean = second = torch.zeros_like(values[0])
+    for value in values:
+        mean, second = mean.lerp(value, momentum), second.lerp(value**2, momentum)
+    return torch.stack([mean, second - mean**2])
+
+
+def _sequence(number: int) -> torch.Tensor:
+    return torch.randn(number, generator=_generator(61), dtype=torch.float64)
+
+
 def _followed_cases() -> list[tuple]:
-    generator = _generator(61)
-    small, long = (torch.randn(number, generator=generator, dtype=torch.float64) for number in (3, 60))
-    # with an offset of 1e8, E[m^2] and E[m]^2 agree in all their digits
-    return [(small, 0.1), (long, 0.1), (long, 0.5), (long + 1e8, 0.1)]
+    return [(_sequence(3), 0.1), (_sequence(60), 0.1), (_sequence(60), 0.5)]
+
+
+def _offset_cases() -> list[tuple]:
+    # E[v^2] and E[v]^2 agree in all their digits
+    return [(_sequence(60) + 1e8, 0.1)]
 
 
 def _copies():
@@ -79,6 +126,25 @@ def _copies():
         return batch_norm(x.expand_as(mean), mean, scale)
 
     return copies
+
+
+def _miscopied(
+    spread: Callable = lambda value: value,
+    scale: Callable = torch.exp,
+    noise_of: tuple[int, int] = (0, 1),
+    divide: Callable = lambda sigma: sigma,
+    shared: bool = False,
+    rows: tuple[int, ...] = (0, 1, 2, 3),
+) -> Callable:
+    """The copies of sbn-6 with something changed."""
+
+    def wrong(x, moments, noise):
+        draws = noise[:, :1].expand_as(noise) if shared else noise
+        center, width, log_center, log_width = (moments[row] for row in rows)
+        mu = center + spread(width) * draws[noise_of[0]]
+        return (x - mu) / divide(scale(log_center + spread(log_width) * draws[noise_of[1]]))
+
+    return wrong
 
 
 def _copies_cases() -> list[tuple]:
@@ -99,6 +165,14 @@ def _area():
     return lambda unknown, known: torch.tensor(auroc(unknown, known), dtype=torch.float64)
 
 
+def _misarea(tie: float) -> Callable:
+    def wrong(unknown, known):
+        difference = unknown[:, None] - known
+        return 100 * ((difference > 0).double() + tie * (difference == 0)).mean()
+
+    return wrong
+
+
 def _area_cases() -> list[tuple]:
     generator = _generator(63)
     scores = torch.rand(30, generator=generator, dtype=torch.float64)
@@ -111,11 +185,30 @@ EXERCISES = [
         id="sbn-1",
         kind="function",
         reference=_matched,
-        tolerance=1e-9,
         hint="KL(sample || r) is minus the mean of log r(mu) r(sigma); set its four derivatives to zero.",
+        mistakes={
+            _mismatched(
+                spread=lambda value: value.std(0)
+            ): "n - 1 divides here, which is unbiased; the least KL for this sample divides by n.",
+            _mismatched(spread=lambda value: value.var(0, correction=0)): "these are variances: their roots are asked.",
+            _mismatched(
+                spread=lambda value: value.var(0)
+            ): "these are variances, and divided by n - 1: the roots are asked, with n.",
+            _mismatched(read=torch.exp): "the last two are moments of log sigma, not of sigma.",
+            _mismatched(
+                read=lambda value: 2 * value
+            ): "the last two are moments of log sigma^2, as in the published code; here of log sigma.",
+            _mismatched(order=(0, 2, 1, 3)): "the order is m_mu, s_mu, m_sigma, s_sigma: the middle two are exchanged.",
+            _mismatched(order=(2, 3, 0, 1)): "the order is m_mu, s_mu, m_sigma, s_sigma: mu comes first.",
+            _mismatched(center=lambda value: value.sum(0)): "a sum was given where a mean is asked.",
+            _mismatched(
+                spread=lambda value: value.square().mean(0).sqrt()
+            ): "the mean was not subtracted: this is the root of the second moment.",
+        },
         cases=_matched_cases,
         stub="def answer(means, log_scales):\n"
-        "    ...  # (batches, C) each -> torch.stack([m_mu, s_mu, m_sigma, s_sigma]), the least KL for this sample",
+        "    # (batches, C) each -> torch.stack([m_mu, s_mu, m_sigma, s_sigma]), least KL\n"
+        "    ...",
     ),
     Exercise(
         id="sbn-2",
@@ -147,11 +240,33 @@ EXERCISES = [
         id="sbn-4",
         kind="function",
         reference=_followed,
-        tolerance=1e-5,
         hint="Give value i of t the weight (1 - momentum)^(t - i), divided by their sum; 1 - sum w^2 unbiases.",
+        mistakes={
+            _from_zero: "smoothing that starts at zero is biased towards it: the weights must add up to one.",
+            _misfollowed(lambda age, momentum: (1 - momentum) ** age.flip(0)): "the oldest value has the most weight.",
+            _misfollowed(lambda age, momentum: momentum**age): "momentum is the share of the newest: what is older "
+            "keeps 1 - momentum.",
+            _misfollowed(
+                lambda age, momentum: torch.ones_like(age)
+            ): "all values have the same weight: older ones fade.",
+            _misfollowed(share=lambda weight: weight): "the weights do not add up to one: divide by their sum.",
+            _misfollowed(unbias=lambda weight: 1.0): "the variance is biased: divide it by one less the sum of w^2.",
+            _misfollowed(
+                unbias=lambda weight: (len(weight) - 1) / len(weight)
+            ): "n / (n - 1) unbiases equal weights; these ask for one less the sum of w^2.",
+            _misfollowed(unbias=lambda weight: 1 / (1 - (weight**2).sum())): "divide by one less the sum of w^2: it "
+            "was multiplied.",
+            lambda values, momentum: torch.stack(
+                [_misfollowed()(values, momentum)[0], _misfollowed()(values, momentum)[1].sqrt()]
+            ): "the second number is the standard deviation: the variance is asked.",
+        },
         cases=_followed_cases,
+        stress={
+            _offset_cases: "for values near 1e8 a difference of E[v^2] and E[v]^2 has no digits left: subtract the "
+            "mean first."
+        },
         stub="def answer(values, momentum):\n"
-        "    ...  # torch.stack([mean, variance]) of all values, the newest with the most weight",
+        "    ...  # values (t,), oldest first -> torch.stack([mean, variance]), bias-corrected",
     ),
     Exercise(
         id="sbn-5",
@@ -164,23 +279,37 @@ EXERCISES = [
             "d": "both are positive by construction, whatever is drawn.",
         },
         hint="Write the logarithm of sigma^2 with that of sigma.",
-        stub='answer = ...  # "a", "b", "c" or "d"',
+        stub='answer = ...  # of the four statements in the text: "a", "b", "c" or "d"',
     ),
     Exercise(
         id="sbn-6",
         kind="function",
         reference=_copies,
-        tolerance=1e-9,
         hint="Each copy has its own mu and sigma; sigma is the exponential of a normal draw.",
+        mistakes={
+            _miscopied(scale=lambda log_sigma: log_sigma): "sigma is the exponential of the normal draw.",
+            _miscopied(divide=torch.square): "it was divided by sigma^2: sigma is the standard deviation.",
+            _miscopied(
+                divide=torch.sqrt
+            ): "it was divided by the root of sigma: sigma is a standard deviation already.",
+            _miscopied(noise_of=(1, 0)): "the noise is exchanged: the first row is for mu, the second for sigma.",
+            _miscopied(noise_of=(0, 0)): "mu and sigma have the same noise: r(mu) r(sigma) draws them independently.",
+            _miscopied(shared=True): "all copies have the same draw: each has its own.",
+            _miscopied(spread=torch.square): "s is a standard deviation: the noise is multiplied by s, not by s^2.",
+            _miscopied(spread=torch.sqrt): "s is a standard deviation: the noise is multiplied by s, not by its root.",
+            _miscopied(rows=(0, 2, 1, 3)): "the rows of moments are m_mu, s_mu, m_sigma, s_sigma, in this order.",
+            _miscopied(spread=torch.zeros_like): "there is no noise in it: this is the deterministic layer.",
+        },
         cases=_copies_cases,
         stub="def answer(x, moments, noise):\n"
-        "    ...  # x (C,), moments (4, C), noise (2, K, C) -> normalized copies (K, C), gamma = 1 and beta = 0",
+        "    # x (C,), moments (4, C) as in sbn-1, noise (2, K, C), for mu and for sigma\n"
+        "    ...  # -> normalized copies (K, C), gamma = 1 and beta = 0",
     ),
     Exercise(
         id="sbn-7",
         kind="number",
         reference=lambda: float(_DRAWS * _BATCH) / _DRAWS,
-        tolerance=1e-9,
+        digits=math.inf,
         hint="A naive draw passes a whole batch, a draw of the virtual batch is one row of it.",
         mistakes={
             lambda: float(_DRAWS): "this is the ratio of passes; count the rows.",
@@ -192,8 +321,17 @@ EXERCISES = [
         id="sbn-8",
         kind="function",
         reference=_area,
-        tolerance=1e-9,
         hint="Compare every unknown score with every known one; a tie is half a win.",
+        mistakes={
+            _misarea(0.0): "ties do not count: they are half a win.",
+            _misarea(1.0): "ties count as a whole win: they are half a win.",
+            lambda unknown, known: 100 - _area()(unknown, known): "known and unknown are exchanged: an unknown score "
+            "should be the higher one.",
+            lambda unknown, known: _area()(unknown, known) / 100: "it is a fraction: give percent.",
+            lambda unknown, known: (
+                _area()(unknown, known) / 100 * len(unknown) * len(known)
+            ): "this counts the pairs: divide by their number, and give percent.",
+        },
         cases=_area_cases,
         stub="def answer(unknown, known):\n    ...  # area under the ROC curve in percent, ties count half",
     ),

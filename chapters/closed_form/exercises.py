@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import torch
 
@@ -10,7 +11,7 @@ from book.display.exercises.registry import Exercise
 
 _SET_TWO = {"slab_scale": math.exp(-1.0), "spike_scale": math.exp(-3.0)}  # of LeNet-5
 _SPIKE, _MEAN, _SCALE = math.exp(-5.0), 0.03, 0.005  # Lindley: tau_0 of LeNet-5's set 1, and one weight
-_NETWORK = (((0.9, 0.2), (0.5, 0.1)), ((0.8, 0.4),))  # P of a 2-2-1 network, inputs first
+_NETWORK = (((0.6, 0.1), (0.9, 0.3), (0.2, 0.7)), ((0.5, 0.8, 0.3),))  # P of a 2-3-1 network, inputs first
 
 
 def _tensor(*values: float) -> torch.Tensor:
@@ -46,13 +47,77 @@ def _posteriors(*priors: tuple[float, float, float], reach: float = 3.0) -> list
     return cases
 
 
+def _misodds(
+    moment: Callable = lambda mean, scale: mean**2 + scale**2,
+    precision: Callable = lambda tau: tau**-2,
+    half: float = 0.5,
+    price: float = 1.0,
+    prior: Callable = lambda pi: math.log(pi / (1 - pi)),
+) -> Callable:
+    """The log-odds with something changed."""
+
+    def odds(mean, scale, slab, spike, pi):
+        evidence = half * moment(mean, scale) * (precision(spike) - precision(slab))
+        return prior(pi) - price * math.log(slab / spike) + evidence
+
+    return odds
+
+
+def _misprint(mean, scale, slab, spike, pi):
+    """Line 9 of Algorithm 1 as printed: m + sigma^2 in A."""
+    return _misodds()(mean, scale, slab, spike, pi) + (mean**2 - mean) / (2 * slab**2)
+
+
+_MISODDS = {
+    _misprint: "A has m^2 + sigma^2; the paper's Algorithm 1 prints m + sigma^2.",
+    _misodds(half=1.0): "the factor 1/2 of the second moment is missing.",
+    _misodds(moment=lambda mean, scale: mean**2): "sigma counts as well: the second moment is m^2 + sigma^2.",
+    _misodds(
+        moment=lambda mean, scale: mean**2 + scale
+    ): "sigma is the standard deviation: its square is added to m^2.",
+    _misodds(
+        moment=lambda mean, scale: (mean + scale) ** 2
+    ): "the second moment is m^2 + sigma^2, not the square of the sum.",
+    _misodds(precision=lambda tau: 1 / tau): "tau_1 and tau_0 are scales: their squares divide the second moment.",
+    _misodds(price=0.0): "the normalizing constants of the two normals are missing: log tau_1 - log tau_0.",
+    _misodds(price=2.0): "log tau_1 - log tau_0 was counted twice: tau is the scale, not the variance.",
+    _misodds(prior=lambda pi: 0.0): "the prior's log-odds, log(pi / (1 - pi)), are missing.",
+    _misodds(prior=lambda pi: math.log(pi)): "the spike's prior probability 1 - pi is missing.",
+    _misodds(prior=lambda pi: math.log((1 - pi) / pi)): "pi and 1 - pi are exchanged: pi belongs to the slab.",
+    lambda mean, scale, slab, spike, pi: _misodds()(
+        mean, scale, spike, slab, pi
+    ): "slab and spike are exchanged: the third argument is the slab's scale.",
+}
+
+
+def _through_sigmoid(odds: Callable) -> Callable:
+    return lambda *arguments: torch.sigmoid(odds(*arguments))
+
+
+def _misgradient(
+    inclusion: Callable = lambda p, pi: p,
+    precision: Callable = lambda tau: tau**-2,
+    in_scale: Callable = lambda kappa, scale: kappa * scale - 1 / scale,
+    order: tuple[int, int] = (0, 1),
+) -> Callable:
+    """The gradient of R* with something changed."""
+
+    def gradient(mean, scale, slab, spike, pi):
+        p = inclusion(_closed_form()(mean, scale, slab, spike, pi), pi)
+        kappa = p * precision(slab) + (1 - p) * precision(spike)
+        both = kappa * mean, in_scale(kappa, scale)
+        return torch.stack([both[part] for part in order])
+
+    return gradient
+
+
 def _inclusion_cases() -> list[tuple]:
     return _posteriors((1.0, 0.1, 0.5), (math.exp(-1.0), math.exp(-3.0), 0.25), (3.0, 0.01, 0.9))
 
 
 def _far_cases() -> list[tuple]:
     # r up to 60 spikes: log-odds of a thousand, where p* itself is 1 in float64; and a slab of e^40, where it is 0
-    return [*_inclusion_cases(), *_posteriors((math.e, math.exp(-6.0), 0.5), (math.exp(40.0), 0.1, 0.5), reach=20.0)]
+    return _posteriors((math.e, math.exp(-6.0), 0.5), (math.exp(40.0), 0.1, 0.5), reach=20.0)
 
 
 def _threshold(probability: float = 0.25, **changes: float) -> float:
@@ -88,24 +153,37 @@ def _halving():
     return lambda num_batches: minibatch_weights(num_batches, "halving")
 
 
+def _count(number: int) -> torch.Tensor:
+    return torch.arange(1, number + 1, dtype=torch.float64)
+
+
 def _ranked():
     from bnnlib.pruning import rank_mask
 
     return lambda first, second, share: rank_mask(torch.cat([first.flatten(), second.flatten()]), share)
 
 
+def _scores(generator: torch.Generator, *shape: int, center: float = 0.0) -> torch.Tensor:
+    return center + 5 * torch.randn(shape, generator=generator, dtype=torch.float64)
+
+
 def _ranked_cases() -> list[tuple]:
     generator = torch.Generator().manual_seed(41)
-
-    def scores(*shape: int, center: float = 0.0) -> torch.Tensor:
-        return center + 5 * torch.randn(shape, generator=generator, dtype=torch.float64)
-
-    # in the last case p* is 1 in float64 for nearly all
     return [
-        (scores(3, 4), scores(8), 0.25),
-        (scores(5, 6, center=4.0), scores(10, center=-4.0), 0.95),
-        (scores(4, 5, center=60.0), scores(5, 4, center=50.0), 0.5),
+        (_scores(generator, 3, 4), _scores(generator, 8), 0.25),
+        (_scores(generator, 5, 6, center=4.0), _scores(generator, 10, center=-4.0), 0.95),
     ]
+
+
+def _tied_cases() -> list[tuple]:
+    # p* is 1 in float64 for nearly all
+    generator = torch.Generator().manual_seed(42)
+    return [(_scores(generator, 4, 5, center=60.0), _scores(generator, 5, 4, center=50.0), 0.5)]
+
+
+def _layer_by_layer(first: torch.Tensor, second: torch.Tensor, share: float) -> torch.Tensor:
+    empty = first.new_zeros(0)
+    return torch.cat([_ranked()(first, empty, share), _ranked()(second, empty, share)])
 
 
 EXERCISES = [
@@ -113,18 +191,29 @@ EXERCISES = [
         id="sbnn-1",
         kind="function",
         reference=_closed_form,
-        tolerance=1e-9,
         hint="The derivative of R in p is A - B + log(p / (1 - p)): every other term cancels.",
+        mistakes={
+            lambda *arguments: (
+                1 - _closed_form()(*arguments)
+            ): "A and B are exchanged: this is the spike's probability.",
+            **{_through_sigmoid(wrong): message for wrong, message in _MISODDS.items()},
+        },
         cases=_inclusion_cases,
-        stub="def answer(mean, scale, slab, spike, prior):\n    ...  # the p at which the derivative of R is zero",
+        stub="def answer(mean, scale, slab, spike, prior):\n"
+        "    ...  # p*; scale is sigma, slab and spike are tau_1 and tau_0, prior is pi",
     ),
     Exercise(
         id="sbnn-2",
         kind="function",
         reference=_log_odds,
-        tolerance=1e-9,
         hint="Do not go through p: logit p* is B - A, which is linear in the second moment.",
-        cases=_far_cases,
+        mistakes={
+            lambda *arguments: -_log_odds()(*arguments): "the sign is wrong: this is A - B, the logit of 1 - p*.",
+            **_MISODDS,
+            lambda *arguments: _closed_form()(*arguments): "this is p* itself; its logit is asked.",
+        },
+        cases=_inclusion_cases,
+        stress={_far_cases: "p* rounds to 0 or 1 there: take B - A itself and never compute p."},
         stub="def answer(mean, scale, slab, spike, prior):\n    ...  # logit p*, also where p* rounds to 0 or 1",
     ),
     Exercise(
@@ -144,8 +233,23 @@ EXERCISES = [
         id="sbnn-4",
         kind="function",
         reference=_gradient,
-        tolerance=1e-9,
         hint="By the envelope theorem p may be held at p* while R is differentiated in m and in sigma.",
+        mistakes={
+            _misgradient(
+                in_scale=lambda kappa, scale: 0.5 * (kappa - scale**-2)
+            ): "the second row is the derivative in sigma^2, as in the paper's (3.15): multiply it by 2 sigma.",
+            _misgradient(in_scale=lambda kappa, scale: kappa * scale): "-log sigma in R has a derivative as well.",
+            _misgradient(
+                in_scale=lambda kappa, scale: kappa * scale + 1 / scale
+            ): "the entropy's part has the wrong sign: R contains -log sigma.",
+            _misgradient(
+                in_scale=lambda kappa, scale: kappa * scale - scale**-2
+            ): "the derivative of -log sigma is -1 / sigma.",
+            _misgradient(lambda p, pi: pi): "pi stands where p* belongs: the weights' own probability counts.",
+            _misgradient(lambda p, pi: 1 - p): "p* and 1 - p* are exchanged: the slab's precision goes with p*.",
+            _misgradient(precision=lambda tau: 1 / tau): "tau_1 and tau_0 are scales: the precision is 1 / tau^2.",
+            _misgradient(order=(1, 0)): "the rows are exchanged: the derivative in m comes first.",
+        },
         cases=_inclusion_cases,
         stub="def answer(mean, scale, slab, spike, prior):\n"
         "    ...  # torch.stack([derivative of R* in m, derivative of R* in sigma])",
@@ -167,28 +271,66 @@ EXERCISES = [
         id="sbnn-6",
         kind="array",
         reference=_importance,
-        tolerance=1e-9,
-        hint="Two paths lead from each input to the output; psi is the mean of their products.",
-        stub="P1, P2 = [[0.9, 0.2], [0.5, 0.1]], [[0.8, 0.4]]  # rows: units, columns: what they read\n"
+        hint="One path for each hidden unit leads from an input to the output; psi is the mean of their products.",
+        mistakes={
+            lambda: _importance() * 3 / 2: "the sum was divided by the number of inputs: there are three paths.",
+            lambda: _tensor(1.0, 0.0): "this is phi, scaled to reach from 0 to 1; psi is asked.",
+            lambda: (
+                _tensor(*_NETWORK[0]).mean(0) * _tensor(*_NETWORK[1]).mean()
+            ): "multiply along each path first, then average.",
+            lambda: (_tensor(*_NETWORK[0]) * _tensor(*_NETWORK[1]).T).amax(
+                0
+            ): "this is the best path; the mean is asked.",
+            lambda: _tensor(*_NETWORK[0]).mean(0): "the second layer is missing.",
+            lambda: _importance().flip(0): "the inputs are exchanged: a column of P1 belongs to an input.",
+        },
+        samples=3,
+        stub="P1 = [[0.6, 0.1], [0.9, 0.3], [0.2, 0.7]]  # a row for each hidden unit\n"
+        "P2 = [[0.5, 0.8, 0.3]]\n"
         "answer = ...  # [psi_1, psi_2]",
     ),
     Exercise(
         id="sbnn-7",
         kind="function",
         reference=_halving,
-        tolerance=1e-9,
         hint="2^M overflows for large M: divide numerator and denominator by it before you compute them.",
-        cases=lambda: [(1,), (5,), (469,), (1030,)],
+        mistakes={
+            lambda num_batches: (
+                0.5 ** _count(num_batches)
+            ): "these do not add up to one: divide by 2^M - 1, not by 2^M.",
+            lambda num_batches: _halving()(num_batches).flip(0): "the order is reversed: the first batch pays most.",
+            lambda num_batches: torch.full(
+                (num_batches,), 1 / num_batches, dtype=torch.float64
+            ): "this is the first scheme, 1/M for each.",
+            lambda num_batches: (
+                0 * _count(num_batches) + 2.0 ** (num_batches - 1) / (2.0**num_batches - 1)
+            ): "the numerator is 2^(M - i), which falls with i.",
+            lambda num_batches: (
+                _count(num_batches).flip(0) / _count(num_batches).sum()
+            ): "the shares halve from batch to batch; these fall in equal steps.",
+        },
+        cases=lambda: [(1,), (5,), (469,)],
+        stress={lambda: [(1030,)]: "2^M overflows: divide numerator and denominator by it on paper."},
         stub="def answer(num_batches):\n    ...  # r_1, ..., r_M of Blundell et al. (2015) in float64, for any M",
     ),
     Exercise(
         id="sbnn-8",
         kind="function",
         reference=_ranked,
-        tolerance=0.0,
         hint="One ranking over both layers, by logit p* itself: p* ties at 1 for most large weights.",
+        digits=math.inf,
+        mistakes={
+            lambda first, second, share: ~_ranked()(first, second, share): "True marks what is kept, False the lowest.",
+            _layer_by_layer: "each layer was ranked for itself: one threshold holds for both.",
+            lambda first, second, share: _ranked()(first, second, 1 - share): "the share is removed, not kept.",
+            lambda first, second, share: ~_ranked()(first, second, 1 - share): "the largest were removed.",
+            lambda first, second, share: _ranked()(
+                first.abs(), second.abs(), share
+            ): "a log-odds of -9 is lower than one of 2: rank the values, not their sizes.",
+        },
         cases=_ranked_cases,
+        stress={_tied_cases: "p* ties at 1 for most large weights: rank the log-odds themselves."},
         stub="def answer(first, second, share):\n"
-        "    ...  # logit p* of two layers -> one flat mask over both, False for the lowest `share`",
+        "    ...  # logit p* of two layers -> flat mask over both, False for the lowest share",
     ),
 ]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
+from collections.abc import Callable
 
 import torch
 
@@ -61,6 +63,25 @@ def _hamiltonian_cases() -> list[tuple]:
     return [(*torch.randn(4, 5, generator=generator, dtype=torch.float64), *setting) for setting in settings]
 
 
+def _misstep(
+    sign: float = -1.0,
+    keep: Callable[[float], float] = lambda momentum: momentum,
+    scale: Callable[[float, float, float], float] = lambda lr, momentum, heat: math.sqrt(
+        2 * lr * (1 - momentum) * heat
+    ),
+    moved: Callable = lambda old, new, lr: new,
+    order: tuple[int, int] = (0, 1),
+) -> Callable:
+    """The step of aeb-4 with something changed."""
+
+    def wrong(position, velocity, gradient, noise, lr, momentum, temperature):
+        new = keep(momentum) * velocity + sign * lr * gradient + scale(lr, momentum, temperature) * noise
+        both = position + moved(velocity, new, lr), new
+        return torch.stack([both[part] for part in order])
+
+    return wrong
+
+
 def _scale():
     from bnnlib.functional import optimal_sigma
 
@@ -69,6 +90,23 @@ def _scale():
         return optimal_sigma(linear, (kappa1 * weight.square()).sum() + nu * lam, weight.numel() + nu + 2.0)
 
     return reference
+
+
+def _misscale(
+    count: Callable = lambda weight, nu: weight.numel() + nu + 2,
+    linear: Callable = lambda weight, kappa0: (kappa0 * weight.abs()).sum(),
+    quadratic: Callable = lambda weight, kappa1: (kappa1 * weight**2).sum(),
+    prior: Callable = lambda nu, lam: nu * lam,
+    four: float = 4.0,
+    root: float = 1.0,
+) -> Callable:
+    """The scale of aeb-5 with something changed."""
+
+    def wrong(weight, kappa0, kappa1, nu, lam):
+        a, b, c = count(weight, nu), linear(weight, kappa0), quadratic(weight, kappa1) + prior(nu, lam)
+        return (b + root * (b**2 + four * a * c).sqrt()) / (2 * a)
+
+    return wrong
 
 
 def _scale_cases() -> list[tuple]:
@@ -96,13 +134,10 @@ def _average_variance(weight: float = _WEIGHT) -> float:
 
 
 def _schedule_step(sparsity: float = _REACHED, final: float = _FINAL, steps: int = 50) -> float:
-    """First step at which the schedule has reached the sparsity, by counting."""
+    """First step at which the schedule, which only rises, has reached the sparsity."""
     from bnnlib.pruning.schedules import smooth_sparsity
 
-    step = 0
-    while smooth_sparsity(step, final, steps=steps) < sparsity:
-        step += 1
-    return float(step)
+    return float(bisect_left(range(50_000), sparsity, key=lambda step: smooth_sparsity(step, final, steps=steps)))
 
 
 def _split_r_hat() -> float:
@@ -131,13 +166,13 @@ EXERCISES = [
             "d": "at 0.1 the narrow Gaussian is the taller of the two.",
         },
         stub="# who made the weights 0.1 and 2.0 under v0 = 1, v1 = 0.1, sigma = 1, delta = 1/2?\n"
-        '# "a": Gaussian, Laplace; "b": Laplace, Gaussian; "c": Gaussian both; "d": Laplace both\nanswer = ...',
+        '# "a": Gaussian, Laplace; "b": Laplace, Gaussian; "c": Gaussian both; "d": Laplace both\n'
+        "answer = ...",
     ),
     Exercise(
         id="aeb-2",
         kind="number",
         reference=_crossover,
-        tolerance=1e-3,
         hint="The logarithms of the two densities differ by c + |w| / v0 - w^2 / (2 v1): a quadratic equation in |w|.",
         mistakes={
             lambda: _crossover(
@@ -153,7 +188,6 @@ EXERCISES = [
         id="aeb-3",
         kind="number",
         reference=_chain_variance,
-        tolerance=1e-4,
         hint="On this energy the step is (1 - h) w plus noise of variance 2 h; equate the variances before and after.",
         mistakes={
             lambda: 1.0: "this is the variance of the target; a chain with a finite step does not reach it.",
@@ -167,26 +201,69 @@ EXERCISES = [
         id="aeb-4",
         kind="function",
         reference=_hamiltonian,
-        tolerance=1e-12,
         hint="At temperature 0 this is gradient descent with momentum; the noise's variance is 2 lr (1 - momentum) T.",
+        mistakes={
+            _misstep(moved=lambda old, new, lr: old): "the position moves by the new velocity, not by the old one.",
+            _misstep(
+                moved=lambda old, new, lr: lr * new
+            ): "the velocity has lr in it already: the position adds it whole.",
+            _misstep(sign=1.0): "it climbs: the gradient of the energy is subtracted.",
+            _misstep(keep=lambda momentum: 1 - momentum): "the velocity keeps the share `momentum`, not one less it.",
+            _misstep(
+                scale=lambda lr, momentum, heat: 2 * lr * (1 - momentum) * heat
+            ): "2 lr (1 - momentum) T is the variance of the noise: its root multiplies the draw.",
+            _misstep(
+                scale=lambda lr, momentum, heat: math.sqrt(lr * (1 - momentum) * heat)
+            ): "the variance of the noise lacks its factor 2.",
+            _misstep(
+                scale=lambda lr, momentum, heat: math.sqrt(2 * lr * heat)
+            ): "this is the noise of SGLD: with a memory its variance has the factor 1 - momentum.",
+            _misstep(
+                scale=lambda lr, momentum, heat: math.sqrt(2 * lr * (1 - momentum)) * heat
+            ): "the temperature belongs under the root.",
+            _misstep(
+                scale=lambda lr, momentum, heat: math.sqrt(2 * lr * (1 - momentum))
+            ): "the noise lacks the temperature.",
+            _misstep(order=(1, 0)): "position and velocity are swapped: the position comes first.",
+        },
         cases=_hamiltonian_cases,
         stub="def answer(position, velocity, gradient, noise, lr, momentum, temperature):\n"
-        "    ...  # torch.stack([new position, new velocity])",
+        "    ...  # one step with V = 0: torch.stack([new position, new velocity])",
     ),
     Exercise(
         id="aeb-5",
         kind="function",
         reference=_scale,
-        tolerance=1e-9,
         hint="Set the derivative of Q1 in sigma to zero and multiply by sigma^3; of the two roots one is positive.",
+        mistakes={
+            _misscale(count=lambda weight, nu: weight.numel() + nu): "the count lacks + 2, which the paper drops too, "
+            "but only in regression.",
+            _misscale(count=lambda weight, nu: len(weight) + nu + 2): "p counts every weight, not the rows.",
+            _misscale(count=lambda weight, nu: weight.numel() + 2): "the count lacks nu.",
+            _misscale(prior=lambda nu, lam: 0.0): "the prior's part nu lambda is missing in C_c.",
+            _misscale(prior=lambda nu, lam: lam): "the prior's part of C_c is nu lambda, not lambda.",
+            _misscale(linear=lambda weight, kappa0: weight.abs().sum()): "C_b is the weighted sum: kappa_0 is missing.",
+            _misscale(
+                linear=lambda weight, kappa0: (kappa0 * weight).sum()
+            ): "C_b adds absolute values: opposite signs must not cancel.",
+            _misscale(
+                quadratic=lambda weight, kappa1: ((kappa1 * weight) ** 2).sum()
+            ): "kappa_1 enters C_c once: V_1^(1/2) is inside the norm.",
+            _misscale(quadratic=lambda weight, kappa1: (weight**2).sum()): "kappa_1 is missing in C_c.",
+            _misscale(root=-1.0): "this is the negative root of the quadratic equation.",
+            _misscale(four=1.0): "the 4 under the root is missing.",
+            lambda weight, kappa0, kappa1, nu, lam: _misscale()(
+                weight, kappa1, kappa0, nu, lam
+            ): "kappa_0 and kappa_1 are exchanged: the spike's goes with |w|, the slab's with w^2.",
+        },
         cases=_scale_cases,
-        stub="def answer(weight, kappa0, kappa1, nu, lam):\n    ...  # sigma, for classification",
+        stub="def answer(weight, kappa0, kappa1, nu, lam):\n"
+        "    ...  # the best sigma (not sigma^2) for classification; kappas like weight",
     ),
     Exercise(
         id="aeb-6",
         kind="number",
         reference=_inclusion,
-        tolerance=1e-4,
         hint="The maximum of a Beta density, its mode, counts a - 1 successes and b - 1 failures before any data.",
         mistakes={
             lambda: sum(_RHO) / len(_RHO): "this is the mean of rho: the prior Beta(1, 5) is missing.",
@@ -194,13 +271,12 @@ EXERCISES = [
             lambda: sum(_RHO) / (len(_RHO) + 6): "the denominator lacks the -2.",
             lambda: _inclusion(a=5.0, b=1.0): "a and b are swapped.",
         },
-        stub="rho, a, b = [0.9, 0.8, 0.1, 0.05, 0.05], 1.0, 5.0\nanswer = ...",
+        stub="rho, a, b = [0.9, 0.8, 0.1, 0.05, 0.05], 1.0, 5.0\nanswer = ...  # the new delta",
     ),
     Exercise(
         id="aeb-7",
         kind="number",
         reference=_average_variance,
-        tolerance=1e-4,
         hint="In the long run the variance v is the same before and after a step: v = (1 - w)^2 v + w^2.",
         mistakes={
             lambda: 1.0: "this is EM, w = 1: it keeps all of the noise. Here the weight is 0.1.",
@@ -215,20 +291,25 @@ EXERCISES = [
         id="aeb-8",
         kind="number",
         reference=_schedule_step,
-        tolerance=2e-4,
+        digits=math.inf,
         hint="Solve S (1 - D^(k / U)) = 0.8 for k; the first whole step that reaches it counts.",
         mistakes={
+            lambda: _schedule_step() - 1: "rounded down: after this step the share is still below 80 %.",
+            lambda: 50 * math.log(1 - 0.8 / 0.9) / math.log(0.99): "this solves the equation, but no step has this "
+            "number: round up.",
             lambda: _schedule_step(steps=1): "these are epochs of 50 steps; steps are asked.",
             lambda: _schedule_step(final=1.0): "the schedule ends at S = 0.9, not at 1.",
-            lambda: 0.8 / 0.9 * 50_000: "the schedule is no straight line over the 50,000 steps: it starts steeply.",
+            lambda: math.ceil(
+                0.8 / 0.9 * 50_000
+            ): "the schedule is no straight line over the 50,000 steps: it starts steeply.",
         },
-        stub="S, D, U = 0.9, 0.99, 50  # the published schedule\nanswer = ...  # first step with 80 % zeros or more",
+        stub="S, D, U = 0.9, 0.99, 50  # the published schedule, from step k = 0\n"
+        "answer = ...  # the first step after which 80 % are zero, or more",
     ),
     Exercise(
         id="aeb-9",
         kind="number",
         reference=_split_r_hat,
-        tolerance=1e-4,
         hint="Four halves of two draws: R-hat^2 is 1/2 plus the variance of the four means over their mean variance.",
         mistakes={
             _whole_r_hat: "the chains were not split: both have mean 3, so the drift of the first goes unseen.",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 import torch
@@ -81,9 +82,43 @@ def _stable_coin():
     return bernoulli_kl
 
 
+def _logits(*ends: float) -> torch.Tensor:
+    return torch.linspace(*ends, 21, dtype=torch.float64)
+
+
 def _coin_cases() -> list[tuple[torch.Tensor, float]]:
-    logit = torch.linspace(-100, 100, 41, dtype=torch.float64)
-    return [(logit, 0.1), (logit, 1e-8), (logit.reshape(1, -1), 0.9)]
+    return [(_logits(-9, 9), 0.1), (_logits(-9, 9), 1e-3), (_logits(-9, 9).reshape(3, 7), 0.8)]
+
+
+def _saturated_cases() -> list[tuple[torch.Tensor, float]]:
+    return [(_logits(-100, 100), 0.1), (_logits(-100, 100), 0.9)]
+
+
+def _rare_cases() -> list[tuple[torch.Tensor, float]]:
+    # the divergence is log(1 / (1 - lambda)): 1 - 1e-12 has four digits of lambda left
+    return [(_logits(-100, -40), 1e-12)]
+
+
+def _sure_cases() -> list[tuple[torch.Tensor, float]]:
+    # both terms are about 1e-12: 1 - phi, computed as such, has an error of 1e-16
+    return [(_logits(28, 34), 1 - 1e-12)]
+
+
+def _miscoin(probability: Callable = torch.sigmoid, on: bool = True, off: bool = True) -> Callable:
+    """The divergence of svbnn-6, directly and with something changed."""
+
+    def wrong(logit, inclusion):
+        phi = probability(logit)
+        opened, closed = phi * torch.log(phi / inclusion), (1 - phi) * torch.log((1 - phi) / (1 - inclusion))
+        return on * opened + off * closed
+
+    return wrong
+
+
+def _reversed_coin(logit: torch.Tensor, inclusion: float) -> torch.Tensor:
+    """KL of the prior's coin from the posterior's."""
+    phi = torch.sigmoid(logit)
+    return inclusion * torch.log(inclusion / phi) + (1 - inclusion) * torch.log((1 - inclusion) / (1 - phi))
 
 
 def _missing_input(num_samples: int = 3000) -> float:
@@ -94,12 +129,13 @@ def _missing_input(num_samples: int = 3000) -> float:
     return float(num_samples / 2 * 49 * (weights @ nodes**2) * variance)
 
 
+_CLOSED = "it opens with probability 1 - phi: phi is 1 / (1 + e^-logit), where the paper prints the other sign."
+
 EXERCISES = [
     Exercise(
         id="svbnn-1",
         kind="number",
         reference=_kl,
-        tolerance=1e-4,
         hint="The gates' divergence counts always, the slabs' divergence only as often as the slab is chosen.",
         mistakes={
             _slab: "this is the divergence of the slabs alone.",
@@ -108,13 +144,14 @@ EXERCISES = [
             lambda: _kl(prior_scale=2.0): "sigma0 = 2 was used: 2 is the variance, sigma0 its root.",
             lambda: _kl(prior_scale=2**0.25): "the prior's scale was taken for its variance.",
         },
-        stub="phi, mean, scale = 0.5, 1.0, 0.1\nprior_phi, prior_scale = 0.1, 2**0.5\nanswer = ...",
+        stub="phi, mean, scale = 0.5, 1.0, 0.1\n"
+        "prior_phi, prior_scale = 0.1, 2**0.5\n"
+        "answer = ...  # divergence from the prior in nats",
     ),
     Exercise(
         id="svbnn-2",
         kind="number",
         reference=_inclusion,
-        tolerance=2e-3,
         hint="T counts weights and biases of all three layers, L the hidden layers, and delta is 0.1.",
         mistakes={
             lambda: _inclusion(num_parameters=162): "T has to count the biases too.",
@@ -126,62 +163,97 @@ EXERCISES = [
             lambda: 1 / _NET["num_parameters"]: "this is 1/T: the term with delta is missing.",
         },
         samples=_NET["num_samples"],
-        stub="inputs, width, hidden_layers, samples, delta = 20, 6, 2, 3000, 0.1\nanswer = ...",
+        stub="inputs, width, hidden_layers, samples, delta = 20, 6, 2, 3000, 0.1\nanswer = ...  # lambda_opt",
     ),
     Exercise(
         id="svbnn-3",
         kind="function",
         reference=_hard_gate,
-        tolerance=0.0,
         hint="The difference of two Gumbel variables is logistic: log u - log(1 - u) has its distribution.",
+        digits=math.inf,
+        accepted=[lambda logit, u: u < torch.sigmoid(logit)],
+        mistakes={
+            lambda logit, u: u > torch.sigmoid(logit): _CLOSED,
+            lambda logit, u: u < torch.sigmoid(-logit): _CLOSED,
+            lambda logit, u: torch.sigmoid(logit + torch.logit(u)): "this is the soft gate: the hard one is 0 or 1.",
+            lambda logit, u: torch.sigmoid(2 * (logit + torch.logit(u))): "this is the soft gate at temperature 1/2: "
+            "the hard one is 0 or 1.",
+            lambda logit, u: torch.sigmoid(logit): "this is phi itself: a gate is a draw, 0 or 1.",
+            lambda logit, u: logit > 0: "u is not used: this gate is not random.",
+            lambda logit, u: u < logit: "u was compared with the logit: compare like with like.",
+            lambda logit, u: logit - torch.log(-torch.log(u)) > 0: "one Gumbel variable was added: it takes the "
+            "difference of two.",
+            lambda logit, u: (
+                logit + torch.log(u) + torch.log1p(-u) > 0
+            ): "the logarithms of u and 1 - u are subtracted, not added.",
+        },
         cases=_gate_cases,
-        stub="def answer(logit, u):\n    ...",
+        stub="def answer(logit, u):\n    ...  # u uniform on (0, 1) -> 1 with probability sigmoid(logit), else 0",
     ),
     Exercise(
         id="svbnn-4",
         kind="number",
         reference=_empty_network,
-        tolerance=1e-3,
         hint="Every coin must show tails, weights and biases alike.",
         mistakes={
             lambda: 0.05: "0.05 is close to the chance of the opposite.",
             lambda: 0.5: "the prior expects far less than one edge in the whole network.",
         },
-        stub="inclusion, parameters = 6.808e-8, 669_706\nanswer = ...",
+        stub="inclusion, parameters = 6.808e-8, 669_706\nanswer = ...  # probability of a network without any edge",
     ),
     Exercise(
         id="svbnn-5",
         kind="number",
         reference=_break_even,
-        tolerance=1e-4,
         hint="Set phi to one half: the left side of the break-even equation is then zero.",
         mistakes={
             _slab: "this is the price of the slab; the coin's price is missing.",
             lambda: _break_even() - 2 * _slab(): "the slab's divergence is a cost: check its sign.",
             lambda: _slab() - math.log(_LAMBDA): "the coin's price is log((1 - lambda) / lambda), not log(1 / lambda).",
         },
-        stub="mean, scale = 1.0, 0.1\nprior_phi, prior_scale = 0.1, 2**0.5\nanswer = ...",
+        stub="mean, scale = 1.0, 0.1\n"
+        "prior_phi, prior_scale = 0.1, 2**0.5\n"
+        "answer = ...  # gain in log-likelihood in nats at which phi = 1/2 is best",
     ),
     Exercise(
         id="svbnn-6",
         kind="function",
         reference=_stable_coin,
-        tolerance=1e-12,
         hint="log phi is logsigmoid(logit); the logarithm of 1 - phi has the same form with another sign.",
+        digits=9,
+        mistakes={
+            _reversed_coin: "phi and lambda are exchanged: the divergence is from the prior, weighted by phi.",
+            _miscoin(off=False): "the term of the closed gate is missing.",
+            _miscoin(on=False): "the term of the open gate is missing.",
+            _miscoin(
+                lambda logit: torch.sigmoid(-logit)
+            ): "phi is 1 / (1 + e^-logit); the paper prints the other sign.",
+            lambda logit, inclusion: (
+                _miscoin()(logit, 0.5) - math.log(2)
+            ): "the prior's logarithms are missing: this is minus the entropy.",
+        },
         cases=_coin_cases,
-        stub="def answer(logit, inclusion):\n    ...",
+        stress={
+            _saturated_cases: "at logits of 100 phi rounds to 0 or 1: take its logarithms with logsigmoid.",
+            _rare_cases: "1 - lambda rounds away the digits of a small lambda: log1p(-lambda) keeps them.",
+            _sure_cases: "where phi and lambda are both near 1, a difference of nearly equal numbers lost its digits: "
+            "1 - phi is sigmoid(-logit).",
+        },
+        stub="def answer(logit, inclusion):\n"
+        "    ...  # KL(Bern(sigmoid(logit)) || Bern(inclusion)) in nats, one for each logit",
     ),
     Exercise(
         id="svbnn-7",
         kind="number",
         reference=_missing_input,
-        tolerance=1e-3,
         hint="The gain of a Gaussian model with unit noise is n / 2 times the mean squared error that is saved.",
         mistakes={
             lambda: 3 * _missing_input(): "the mean of x2 squared is 1/3, not 1.",
+            lambda: 2 * _missing_input(): "a squared error e costs n e / 2 nats: the 1/2 is missing.",
             lambda: _missing_input() / 7: "7 x2 enters the squared error with its square, 49.",
         },
         samples=3000,
-        stub="samples = 3000\nanswer = ...",
+        stub="samples = 3000  # x uniform on (-1, 1), noise of variance 1\n"
+        "answer = ...  # log-likelihood that is lost without x1, in nats",
     ),
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import torch
 
@@ -16,6 +17,32 @@ def _kl():
     from bnnlib.functional import truncated_log_normal_kl
 
     return truncated_log_normal_kl
+
+
+_Phi, _quantile = torch.special.ndtr, torch.special.ndtri
+
+
+def _density(z: torch.Tensor) -> torch.Tensor:
+    return torch.exp(-(z**2) / 2) / math.sqrt(2 * math.pi)
+
+
+def _miskl(
+    entropy: float = 0.5,
+    log_scale: float = 1.0,
+    mass: float = 1.0,
+    ends: Callable = lambda alpha, beta, z: (alpha * _density(alpha) - beta * _density(beta)) / (2 * z),
+    prior: Callable = lambda width: math.log(width),
+    unit: Callable = lambda scale: scale,
+) -> Callable:
+    """The divergence of sbp-1 with something changed."""
+
+    def wrong(mean, scale, lower, upper):
+        alpha, beta = (lower - mean) / unit(scale), (upper - mean) / unit(scale)
+        z = _Phi(beta) - _Phi(alpha)
+        rest = entropy * math.log(2 * math.pi * math.e) + log_scale * scale.log() + mass * z.log()
+        return prior(upper - lower) - rest - ends(alpha, beta, z)
+
+    return wrong
 
 
 def _kl_cases() -> list[tuple]:
@@ -36,10 +63,29 @@ def _mean():
     return lambda mean, scale: truncated_log_normal_mean(mean, scale)
 
 
+def _mismean(
+    power: Callable = lambda mean, scale: mean + scale**2 / 2,
+    ends: Callable = lambda alpha, beta, scale: _Phi(scale - alpha) - _Phi(scale - beta),
+    mass: Callable = lambda alpha, beta: _Phi(beta) - _Phi(alpha),
+) -> Callable:
+    """The mean of theta as the chapter prints it, with something changed."""
+
+    def wrong(mean, scale):
+        alpha, beta = (-20 - mean) / scale, -mean / scale
+        return torch.exp(power(mean, scale)) * ends(alpha, beta, scale) / mass(alpha, beta)
+
+    return wrong
+
+
+def _narrow_cases() -> list[tuple]:
+    generator = torch.Generator().manual_seed(51)
+    return [_posteriors(generator, -3.0, high) for high in (-1.0, 0.5)]
+
+
 def _wide_cases() -> list[tuple]:
     # log scale up to 5: exp(s^2 / 2) is beyond 1e4000, and Phi(s - alpha) - Phi(s - beta) is 0
-    generator = torch.Generator().manual_seed(51)
-    return [_posteriors(generator, -3.0, high) for high in (0.5, 3.0, 5.0)]
+    generator = torch.Generator().manual_seed(54)
+    return [_posteriors(generator, -3.0, high) for high in (3.0, 5.0)]
 
 
 def _prior_snr(width: float = 10.0) -> float:
@@ -59,6 +105,15 @@ def _sample():
 
     # bnnlib reads levels as those of the upper tail, which keeps their digits where theta is near 1
     return lambda mean, scale, uniform: truncated_log_normal_sample(mean, scale, 1.0 - uniform)
+
+
+def _missample(level: Callable) -> Callable:
+    """A draw at another level of the normal: a function of u, Phi(alpha) and Phi(beta)."""
+
+    def wrong(mean, scale, uniform):
+        return torch.exp(mean + scale * _quantile(level(uniform, _Phi((-20 - mean) / scale), _Phi(-mean / scale))))
+
+    return wrong
 
 
 def _sample_cases() -> list[tuple]:
@@ -87,7 +142,7 @@ def _fold_cases() -> list[tuple]:
         weight = torch.randn(outputs, units, generator=generator, dtype=torch.float64)
         mean = torch.rand(units, generator=generator, dtype=torch.float64)
         snr = 0.33 + 3 * torch.rand(units, generator=generator, dtype=torch.float64).square()
-        snr[0], snr[1] = 1.0, 1.0 + 1e-9  # the threshold itself does not pass
+        snr[0], snr[1] = 1.0, 1.0 + 1e-6  # the threshold itself does not pass
         cases.append((weight, mean, snr))
     return cases
 
@@ -121,19 +176,63 @@ EXERCISES = [
         id="sbp-1",
         kind="function",
         reference=_kl,
-        tolerance=1e-9,
         hint="log(b - a) is the prior's part; the rest is minus the entropy of a normal cut to [a, b].",
+        mistakes={
+            _miskl(mass=0.0): "log Z is missing: q is cut to [a, b], too.",
+            _miskl(mass=-1.0): "log Z has the wrong sign: cutting q concentrates it.",
+            _miskl(entropy=1.0): "the factor 1/2 of log(2 pi e) is missing.",
+            _miskl(log_scale=2.0): "log sigma counts once: sigma is the scale, not the variance.",
+            _miskl(log_scale=-1.0): "log sigma has the wrong sign: wide noise costs little.",
+            _miskl(
+                ends=lambda alpha, beta, z: (alpha * _density(alpha) - beta * _density(beta)) / z
+            ): "the factor 1/2 of the ends' term is missing.",
+            _miskl(
+                ends=lambda alpha, beta, z: (alpha * _density(alpha) - beta * _density(beta)) / 2
+            ): "the ends' term is divided by 2 Z: Z is missing.",
+            _miskl(
+                ends=lambda alpha, beta, z: (beta * _density(beta) - alpha * _density(alpha)) / (2 * z)
+            ): "the ends' term has the wrong sign.",
+            _miskl(
+                ends=lambda alpha, beta, z: (_density(alpha) - _density(beta)) / (2 * z)
+            ): "in the ends' term each density is multiplied by its end, alpha or beta.",
+            _miskl(ends=lambda alpha, beta, z: 0.0): "the ends' term is missing.",
+            _miskl(prior=lambda width: 0.0): "the prior's part log(b - a) is missing: this is minus the entropy.",
+            _miskl(prior=lambda width: width): "the prior's density is 1 / (b - a): its logarithm counts.",
+            _miskl(unit=torch.square): "alpha and beta divide by sigma, not by its square.",
+        },
         cases=_kl_cases,
-        stub="def answer(mean, scale, lower, upper):\n    ...  # KL(LogN_[a,b] || LogU_[a,b]), one for each unit",
+        stub="def answer(mean, scale, lower, upper):\n"
+        "    ...  # KL(LogN_[a,b] || LogU_[a,b]) in nats, for each unit; lower = a, upper = b",
     ),
     Exercise(
         id="sbp-2",
         kind="function",
         reference=_mean,
-        tolerance=1e-7,
         hint="erfc(x) = erfcx(x) exp(-x^2): write both ends with erfcx, and the large exponents cancel on paper.",
-        cases=_wide_cases,
-        stub="def answer(mean, scale):\n    ...  # E theta on [-20, 0] for scales from e^-3 to e^5",
+        mistakes={
+            lambda mean, scale: torch.exp(mean + scale**2 / 2): "this is the log-normal without truncation.",
+            lambda mean, scale: torch.exp(
+                mean
+            ): "this is e^mu: the mean of theta is not theta at the mean of log theta.",
+            _mismean(mass=lambda alpha, beta: 1.0): "the probability Z of the interval does not divide.",
+            _mismean(
+                ends=lambda alpha, beta, scale: _Phi(scale**2 - alpha) - _Phi(scale**2 - beta)
+            ): "alpha and beta are in units of sigma already: both ends are shifted by sigma, not by its square.",
+            _mismean(
+                ends=lambda alpha, beta, scale: _Phi(scale + beta) - _Phi(scale + alpha)
+            ): "the ends are shifted the wrong way: sigma - alpha and sigma - beta.",
+            _mismean(
+                power=lambda mean, scale: mean + scale**2
+            ): "the exponent is mu + sigma^2 / 2: the 1/2 is missing.",
+            _mismean(power=lambda mean, scale: mean + scale / 2): "the exponent has the variance sigma^2.",
+            _mismean(power=lambda mean, scale: scale**2 / 2): "mu is missing in the exponent.",
+        },
+        cases=_narrow_cases,
+        stress={
+            _wide_cases: "for wide noise e^(sigma^2 / 2) overflows while Phi(sigma - alpha) - Phi(sigma - beta) "
+            "is 0: let both cancel on paper."
+        },
+        stub="def answer(mean, scale):\n    ...  # E theta on [-20, 0], one for each unit, for scales from e^-3 to e^5",
     ),
     Exercise(
         id="sbp-3",
@@ -151,10 +250,24 @@ EXERCISES = [
         id="sbp-4",
         kind="function",
         reference=_sample,
-        tolerance=1e-6,
         hint="Move the level into the part of Phi that the interval leaves: Phi(alpha) + u Z.",
+        accepted=[lambda mean, scale, uniform: _sample()(mean, scale, 1.0 - uniform)],
+        mistakes={
+            lambda *arguments: _sample()(*arguments).log(): "this is log theta: its exponential is asked.",
+            _missample(lambda u, low, high: u): "this is the log-normal without truncation.",
+            lambda mean, scale, uniform: torch.exp(
+                (mean + scale * _quantile(uniform)).clamp(-20, 0)
+            ): "draws outside were moved to the ends: truncation leaves them out instead.",
+            _missample(lambda u, low, high: u * (high - low)): "the levels start at Phi(alpha), which is missing.",
+            _missample(
+                lambda u, low, high: low + u * high
+            ): "the levels are Phi(alpha) + u Z with Z = Phi(beta) - Phi(alpha).",
+            _missample(lambda u, low, high: low + u * (1 - low)): "the upper end is missing: theta exceeds 1.",
+            lambda mean, scale, uniform: torch.exp(20 * (uniform - 1)): "this is a draw from the prior.",
+        },
         cases=_sample_cases,
-        stub="def answer(mean, scale, uniform):\n    ...  # theta at the levels `uniform`, on [-20, 0]",
+        stub="def answer(mean, scale, uniform):\n"
+        "    ...  # theta on [-20, 0], one for each unit, from uniform in (0, 1)",
     ),
     Exercise(
         id="sbp-5",
@@ -167,14 +280,24 @@ EXERCISES = [
             "d": "the entropy of log theta is log sigma plus a constant, so the divergence moves with sigma.",
         },
         hint="KL(q || p) is minus the entropy of log theta plus a constant that is not defined. Let sigma grow.",
-        stub='answer = ...  # "a", "b", "c" or "d"',
+        stub='answer = ...  # of the four statements in the text: "a", "b", "c" or "d"',
     ),
     Exercise(
         id="sbp-6",
         kind="function",
         reference=_fold,
-        tolerance=1e-9,
         hint="W (theta * x) = (W diag(theta)) x: scale the columns first, then leave out those of pruned units.",
+        mistakes={
+            lambda weight, mean, snr: weight[:, snr > 1]: "the units' means are missing: scale the columns by them.",
+            lambda weight, mean, snr: (weight * mean)[
+                :, snr >= 1
+            ]: "a ratio of exactly one does not pass the threshold.",
+            lambda weight, mean, snr: (weight * mean)[:, snr <= 1]: "these are the pruned units; the others are kept.",
+            lambda weight, mean, snr: weight * mean * (snr > 1): "zeroed is not removed: leave the columns out.",
+            lambda weight, mean, snr: weight * mean: "nothing was removed: leave out the units with a ratio up to one.",
+            lambda weight, mean, snr: (weight / mean)[:, snr > 1]: "the noise multiplies its unit: so does its mean.",
+            lambda weight, mean, snr: (weight * mean)[:, snr > 1].T: "rows are outputs: it is transposed.",
+        },
         cases=_fold_cases,
         stub="def answer(weight, mean, snr):\n"
         "    ...  # weight (out, units) of the layer that reads the units -> (out, kept units)",
@@ -188,6 +311,7 @@ EXERCISES = [
             lambda: (
                 _weights(_DENSE) / _weights(_PRUNED)
             ): "this is the ratio of weights; a convolution uses each often.",
+            lambda: 10.49: "this is the published number, which counts in another way.",
             lambda: _operations(_DENSE) / _operations((3, 18, 800, 500)): "the linear layers have fewer inputs, too.",
             lambda: math.prod(a / b for a, b in zip(_DENSE, _PRUNED, strict=True)): "each layer counts for itself.",
         },
@@ -198,11 +322,11 @@ EXERCISES = [
         id="sbp-8",
         kind="number",
         reference=_scale_at_threshold,
-        hint="At mu = 0 log theta is minus the absolute value of a normal, cut at -20. Search where Var = (E theta)^2.",
+        hint="At mu = 0 log theta is minus the absolute value of a normal, cut at -20: search where Var = (E theta)^2.",
         mistakes={
             lambda: math.log(_scale_at_threshold()): "this is log sigma; sigma is asked.",
             lambda: math.sqrt(math.log(2)): "that is the log-normal without truncation: theta is at most 1 here.",
         },
-        stub="mu = 0.0\nanswer = ...  # sigma at which E theta = sqrt(Var theta), to three digits",
+        stub="mu = 0.0\nanswer = ...  # sigma at which E theta = sqrt(Var theta)",
     ),
 ]

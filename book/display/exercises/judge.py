@@ -5,9 +5,9 @@ from __future__ import annotations
 import difflib
 import math
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from numbers import Number
+from numbers import Number, Real
 from typing import Any
 
 import numpy as np
@@ -39,96 +39,132 @@ def _array(value: Any) -> np.ndarray | None:
     """The value as a float64 array, or None if it has no such form."""
     if isinstance(value, torch.Tensor):
         value = value.detach().cpu().numpy()
-    if isinstance(value, str | bytes):
-        return None
     try:
+        if isinstance(value, list | tuple):  # of tensors, perhaps
+            value = np.stack([_array(part) for part in value]) if value else np.zeros(0)
         array = np.asarray(value)
-        return array.astype(np.float64) if array.dtype.kind in "bifu" else None
+        real = array.dtype.kind in "bifu" or (array.size and all(isinstance(part, Real) for part in array.flat))
+        return array.astype(np.float64) if real else None
     except (TypeError, ValueError):
         return None
 
 
-def _close(answer: np.ndarray, reference: np.ndarray, tolerance: float) -> np.ndarray:
-    scale = np.where(reference == 0, 1.0, np.abs(reference))
-    # Equality covers infinities, whose difference is NaN.
-    with np.errstate(invalid="ignore"):
-        return (answer == reference) | (np.abs(answer - reference) <= tolerance * scale)
+def _close(answer: np.ndarray, reference: np.ndarray, digits: float) -> np.ndarray:
+    """Whether each entry is right to so many significant digits: off by half a unit of the last one, or less."""
+    with np.errstate(all="ignore"):
+        first = 10.0 ** np.floor(np.log10(np.abs(reference)))
+        unit = np.where(reference == 0, 1.0, first) * 10.0 ** (1 - digits)
+        # The last factor is for a reference that lies in the middle between two roundings.
+        near = np.isfinite(reference) & (np.abs(answer - reference) <= 0.5 * unit * (1 + 1e-9))
+    return near | (answer == reference) | (np.isnan(answer) & np.isnan(reference))
 
 
-def _relations(exercise: Exercise, right: float) -> Iterator[tuple[float, str]]:
-    """Values that a common slip would give, with the name of the slip."""
+def _fit(given: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """The answer in the reference's shape, if axes of length one are all that tells them apart."""
+    return given.reshape(right.shape) if given.squeeze().shape == right.squeeze().shape else given
+
+
+def _agree(given: list[np.ndarray], other: list[np.ndarray], digits: float) -> bool:
+    pairs = [(_fit(one, two), two) for one, two in zip(given, other, strict=True)]
+    return all(one.shape == two.shape and _close(one, two, digits).all() for one, two in pairs)
+
+
+# What a common slip makes of the right value, and its name: for numbers, arrays and functions alike.
+_SLIPS = (
+    (lambda right: -right, "the sign is wrong."),
+    (lambda right: 2 * right, "it is twice the right value: look for a missing factor 1/2."),
+    (lambda right: right / 2, "it is half the right value: look for a missing factor 2."),
+    (lambda right: 1 - right, "it is one minus the right value: is this the complementary event?"),
+    (lambda right: 1 / right, "it is the reciprocal of the right value."),
+    (lambda right: right / math.log(2), "it is in bits: this book measures in nats, the natural logarithm."),
+    (lambda right: right / math.log(10), "a logarithm to base 10 was used: this book uses the natural one."),
+    (lambda right: 100 * right, "it is in percent: give a fraction."),
+    (lambda right: right / 100, "it is a fraction: give percent."),
+    (np.square, "it is the square of the right value: variance and standard deviation mixed up?"),
+    (np.sqrt, "it is the square root of the right value: variance and standard deviation mixed up?"),
+    (np.log, "it is the logarithm of the right value."),
+    (lambda right: -np.log(right), "it is minus the logarithm of the right value."),
+    (np.log10, "it is the base-10 logarithm of the right value."),
+    (np.exp, "it is the exponential of the right value."),
+)
+
+
+def _slip(exercise: Exercise, cases: list[tuple], given: list[np.ndarray], right: list[np.ndarray]) -> str:
+    """The name of the mistake that explains the answer on every case, or empty."""
+    # Six digits at least tell two mistakes of an exact answer apart; more would miss one that rounds otherwise.
+    digits = min(exercise.digits, 6)
     for wrong, message in exercise.mistakes.items():
-        yield float(wrong()), message
-    yield -right, "the sign is wrong."
-    yield 2 * right, "it is twice the right value: look for a missing factor 1/2."
-    yield right / 2, "it is half the right value: look for a missing factor 2."
-    yield 1 - right, "it is one minus the right value: is this the complementary event?"
-    if right:
-        yield 1 / right, "it is the reciprocal of the right value."
-    yield right / math.log(2), "it is in bits: this book measures in nats, the natural logarithm."
-    yield right / math.log(10), "a logarithm to base 10 was used: this book uses the natural one."
-    yield 100 * right, "it is in percent: give a fraction."
-    yield right / 100, "it is a fraction: give percent."
-    yield right**2, "it is the square of the right value: variance and standard deviation mixed up?"
-    if right > 0:
-        yield math.sqrt(right), "it is the square root of the right value: variance and standard deviation mixed up?"
-        yield math.log(right), "it is the logarithm of the right value."
-        yield -math.log(right), "it is minus the logarithm of the right value."
-        yield math.log10(right), "it is the base-10 logarithm of the right value."
-    if right < 700:
-        yield math.exp(right), "it is the exponential of the right value."
-    if exercise.samples:
-        n = exercise.samples
-        yield right * n, f"it is n = {n:g} times too large: a sum was given where a mean is asked?"
-        yield right / n, f"it is n = {n:g} times too small: a mean was given where a sum is asked?"
+        if _agree(given, [_array(wrong(*map(_copy, case))) for case in cases], digits):
+            return message
+    if any(np.isnan(value).any() for value in given):
+        return ""
+    with np.errstate(all="ignore"):
+        for slip, message in _SLIPS:
+            if _agree(given, [slip(value) for value in right], digits):
+                return message
+    if n := exercise.samples:
+        if _agree(given, [n * value for value in right], digits):
+            return f"it is n = {n:g} times too large: a sum was given where a mean is asked?"
+        if _agree(given, [value / n for value in right], digits):
+            return f"it is n = {n:g} times too small: a mean was given where a sum is asked?"
+    return ""
 
 
-def _number(exercise: Exercise, answer: Any) -> Verdict:
-    array = _array(answer)
-    if array is None or array.size != 1:
-        given = f"an array of shape {array.shape}" if array is not None else f"a {type(answer).__name__}"
-        return Verdict(False, f"one number is asked, {given} was given.")
-    value, right = float(array.reshape(())), float(_array(exercise.reference()).reshape(()))
-    if math.isnan(value):
-        return Verdict(False, "the answer is NaN.")
-    if _close(np.float64(value), np.float64(right), exercise.tolerance):
-        return Verdict(True, f"right, {value:.6g}.")
-    for wrong, message in _relations(exercise, right):
-        if math.isfinite(wrong) and _close(np.float64(value), np.float64(wrong), max(exercise.tolerance, 1e-6)):
-            return Verdict(False, f"not yet: {message}")
-    if right and abs(value / right - 1) < 0.05:
-        return Verdict(False, "close, within 5 %: check rounding and constants.")
-    if right and value * right > 0:
-        return Verdict(False, f"not yet: {value:.6g} is too {'large' if value > right else 'small'}.")
-    return Verdict(False, f"not yet: {value:.6g} is not right.")
+def _ordinal(digit: int) -> str:
+    return f"{digit}{ {1: 'st', 2: 'nd', 3: 'rd'}.get(digit, 'th') }"
 
 
-def _compare_arrays(exercise: Exercise, answer: Any, reference: Any) -> str:
-    """Empty if they agree, else what is wrong."""
-    given, right = _array(answer), _array(reference)
-    if given is None:
-        return f"an array or tensor of numbers is asked, a {type(answer).__name__} was given."
+def _nearly(exercise: Exercise, given: np.ndarray, right: np.ndarray) -> str:
+    """Which digit is off, if the answer is within 5 %; else empty."""
+    with np.errstate(all="ignore"):
+        if not (np.abs(given - right) < 0.05 * np.where(right == 0, 1.0, np.abs(right))).all():
+            return ""
+    if math.isinf(exercise.digits):
+        return "close, within 5 %, but it is asked exactly: check the last step."
+    digit = next(k for k in range(1, int(exercise.digits) + 1) if not _close(given, right, k).all())
+    lost = "digits were lost, in float32 or in a difference of nearly equal numbers" if digit > 5 else ""
+    return (
+        f"close, but the {_ordinal(digit)} significant digit is off, and {exercise.digits} are asked: "
+        f"{lost or 'check rounding and constants'}."
+    )
+
+
+def _off(exercise: Exercise, given: np.ndarray, right: np.ndarray) -> str:
+    """How an answer differs that no known mistake explains."""
+    given = _fit(given, right)
     if given.shape != right.shape:
         turned = " (the axes are swapped: transpose it)" if given.shape == right.shape[::-1] else ""
         return f"the shape should be {right.shape}, it is {given.shape}{turned}."
-    near = _close(given, right, exercise.tolerance) | (np.isnan(given) & np.isnan(right))
-    if near.all():
-        return ""
     if np.isnan(given).any():
-        return f"{int(np.isnan(given).sum())} entries are NaN."
-    for wrong, message in ((-right, "the sign is wrong."), (2 * right, "all entries are twice too large."),
-                           (right / 2, "all entries are half of what they should be."),
-                           (1 - right, "all entries are one minus the right value.")):  # fmt: skip
-        if _close(given, wrong, max(exercise.tolerance, 1e-6)).all():
-            return message
+        return f"{int(np.isnan(given).sum())} entries are NaN." if given.shape else "it is NaN."
+    if not given.shape and math.isinf(exercise.digits) and not float(given).is_integer():
+        return f"{float(given):.6g} is no whole number."
+    if said := _nearly(exercise, given, right):
+        return said
+    near = _close(given, right, exercise.digits)
+    if not given.shape:
+        value, aim = float(given), float(right)
+        if aim and value * aim > 0:
+            return f"{value:.6g} is too {'large' if value > aim else 'small'}."
+        return f"{value:.6g} is not right."
     where = np.unravel_index(int(np.argmax(~near)), near.shape)
-    place = f" [{', '.join(map(str, where))}]" if where else ""
-    return f"{int((~near).sum())} of {near.size} entries are off; the first is entry{place}: {given[where]:.6g}."
+    place = ", ".join(map(str, where))
+    return f"{int((~near).sum())} of {near.size} entries are off; the first is entry [{place}]: {given[where]:.6g}."
 
 
-def _array_answer(exercise: Exercise, answer: Any) -> Verdict:
-    wrong = _compare_arrays(exercise, answer, exercise.reference())
-    return Verdict(not wrong, f"not yet: {wrong}" if wrong else "right.")
+def _one_value(exercise: Exercise, answer: Any) -> Verdict:
+    given, right = _array(answer), _array(exercise.reference())
+    shown = f"an array of shape {given.shape}" if given is not None else f"a {type(answer).__name__}"
+    if exercise.kind == "number":
+        if given is None or given.size != 1:
+            return Verdict(False, f"one number is asked, {shown} was given.")
+        given, right = given.reshape(()), right.reshape(())
+    elif given is None:
+        return Verdict(False, f"an array or tensor of numbers is asked, {shown} was given.")
+    if any(_agree([given], [_array(form())], exercise.digits) for form in (lambda: right, *exercise.accepted)):
+        value = f": {float(given):.6g}" if exercise.kind == "number" else ""
+        return Verdict(True, f"right {exercise.accuracy}{value}.")
+    return Verdict(False, f"not yet: {_slip(exercise, [()], [given], [right]) or _off(exercise, given, right)}")
 
 
 def _copy(value: Any) -> Any:
@@ -137,35 +173,69 @@ def _copy(value: Any) -> Any:
     )
 
 
+def _values(answer: Any, cases: list[tuple]) -> list[np.ndarray] | Verdict:
+    """What the reader's function returns on the cases, or what is wrong with it before any number is compared."""
+    values = []
+    for number, case in enumerate(cases, start=1):
+        arguments = tuple(map(_copy, case))
+        place = f"on test {number} of {len(cases)}"
+        try:
+            value = answer(*arguments)
+        except NotImplementedError:
+            return NOT_ANSWERED
+        except Exception as error:
+            last = traceback.extract_tb(error.__traceback__)[-1]
+            said = f"your function raised {type(error).__name__}: {error} (line {last.lineno}, {place})."
+            return Verdict(False, said)
+        if value is None:
+            said = "your function returns nothing yet: write its body and end it with `return`."
+            return Verdict(False, said, answered=False)
+        if value is Ellipsis:
+            return NOT_ANSWERED
+        if any(not np.array_equal(_array(a), _array(b), equal_nan=True) for a, b in zip(case, arguments, strict=True)
+               if isinstance(a, torch.Tensor | np.ndarray)):  # fmt: skip
+            return Verdict(False, "your function changes its arguments in place: work on copies.")
+        values.append(_array(value))
+        if values[-1] is None:
+            said = f"not yet: {place}, it returns a {type(value).__name__}: a number, an array or a tensor is asked."
+            return Verdict(False, said)
+    return values
+
+
 def _function(exercise: Exercise, answer: Any) -> Verdict:
     if not callable(answer):
         return Verdict(
             False, f"a function is asked, a {type(answer).__name__} was given: pass its name without calling it."
         )
-    reference, cases = exercise.reference(), list(exercise.cases())
-    for number, case in enumerate(cases, start=1):
-        right = reference(*(_copy(value) for value in case))
-        arguments = tuple(_copy(value) for value in case)
-        try:
-            given = answer(*arguments)
-        except NotImplementedError:
-            return NOT_ANSWERED
-        except Exception as error:
-            last = traceback.extract_tb(error.__traceback__)[-1]
-            return Verdict(False, f"your function raised {type(error).__name__}: {error} (line {last.lineno}).")
-        if given is None:
-            return Verdict(
-                False, "your function returns nothing yet: write its body and end it with `return`.", answered=False
-            )
-        if given is Ellipsis:
-            return NOT_ANSWERED
-        if any(not np.array_equal(_array(a), _array(b), equal_nan=True) for a, b in zip(case, arguments, strict=True)
-               if isinstance(a, torch.Tensor | np.ndarray)):  # fmt: skip
-            return Verdict(False, "your function changes its arguments in place: work on copies.")
-        wrong = _compare_arrays(exercise, given, right)
-        if wrong:
-            return Verdict(False, f"not yet: on test {number} of {len(cases)}, {wrong}")
-    return Verdict(True, f"right on all {len(cases)} tests.")
+    forms = (exercise.reference(), *exercise.accepted)
+
+    def right(form: Callable, cases: list[tuple]) -> list[np.ndarray]:
+        return [_array(form(*map(_copy, case))) for case in cases]
+
+    cases = list(exercise.cases())
+    given = _values(answer, cases)
+    if isinstance(given, Verdict):
+        return given
+    if not any(_agree(given, right(form, cases), exercise.digits) for form in forms):
+        references = right(forms[0], cases)
+        if said := _slip(exercise, cases, given, references):
+            return Verdict(False, f"not yet: {said}")
+        number, (value, reference) = next(
+            (number, pair)
+            for number, pair in enumerate(zip(given, references, strict=True), start=1)
+            if not _agree([pair[0]], [pair[1]], exercise.digits)
+        )
+        said = _off(exercise, value, reference)
+        return Verdict(False, f"not yet: on test {number} of {len(cases)}, {said}")
+    count = len(cases)
+    for stress, message in exercise.stress.items():
+        hard = list(stress())
+        given = _values(answer, hard)
+        raised = given.message if isinstance(given, Verdict) else ""
+        if raised or not any(_agree(given, right(form, hard), exercise.digits) for form in forms):
+            return Verdict(False, f"right on the ordinary tests, but not yet on a hard one: {message} {raised}".strip())
+        count += len(hard)
+    return Verdict(True, f"right {exercise.accuracy} on all {count} tests.")
 
 
 def _choice(exercise: Exercise, answer: Any) -> Verdict:
@@ -196,4 +266,4 @@ def _text(exercise: Exercise, answer: Any) -> Verdict:
     return Verdict(False, "not yet.")
 
 
-_JUDGES = {"number": _number, "array": _array_answer, "function": _function, "choice": _choice, "text": _text}
+_JUDGES = {"number": _one_value, "array": _one_value, "function": _function, "choice": _choice, "text": _text}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -13,24 +14,33 @@ from book import studies
 from book.studies import Study
 
 KINDS = ("number", "array", "function", "choice", "text")
+DIGITS = {"number": 3, "array": 3, "function": 5}  # what the chapters promise where an exercise does not say otherwise
 
 
 @dataclass(frozen=True)
 class Exercise:
     """One checked exercise.
 
+    A number or an array is computed by a function without arguments, a function is compared on `cases`. What follows
+    calls that function of the case "an answer".
+
     Args:
         id: chapter's prefix and number, "svbnn-3".
         kind: "number", "array", "function", "choice" or "text".
         reference: function without arguments that returns the right answer: a float; an array or tensor; a function;
             the letter of a choice; a text or a tuple of texts that count as right.
-        stub: source code that the reader starts from; it assigns `answer` and must fail the check. It may use `math`,
-            `np` and `torch`. The solution stands in the chapter's notebook, and the build executes it.
-        tolerance: largest relative error that counts as right (0 for exact; absolute where the reference is 0).
+        stub: source code that the reader starts from; it assigns `answer`, names the arguments and the unit, and must
+            fail the check. It may use `math`, `np` and `torch`. The solution stands in the chapter's notebook, and the
+            build executes it.
+        digits: significant digits that must be right: an error of half a unit of the last one passes (absolute, with
+            a unit of 1 in the first digit, where the reference is 0). None is `DIGITS` of the kind, math.inf is exact.
         hint: one sentence for a wrong answer; it must not give the answer away.
-        mistakes: {function without arguments that returns a wrong answer: what to say to it}; numbers only.
+        mistakes: {a wrong answer: what to say to whoever gives it on every case}.
+        accepted: answers of another form that are as right as the reference.
         options: {letter: what to say when it is chosen}, choices only.
         cases: function that returns argument tuples on which an answered function is compared, functions only.
+        stress: {function that returns more cases: what to say to an answer that is right on `cases`, but not here}:
+            where only a numerically stable form passes, functions only.
         samples: n by which an answer may be off (a sum given for a mean), if the exercise has one.
 
     Raises:
@@ -41,11 +51,13 @@ class Exercise:
     kind: str
     reference: Callable[[], Any]
     stub: str
-    tolerance: float = 1e-3
+    digits: float | None = None
     hint: str = ""
-    mistakes: Mapping[Callable[[], Any], str] = field(default_factory=dict)
+    mistakes: Mapping[Callable, str] = field(default_factory=dict)
+    accepted: Sequence[Callable] = ()
     options: Mapping[str, str] = field(default_factory=dict)
     cases: Callable[[], Sequence[tuple]] | None = None
+    stress: Mapping[Callable[[], Sequence[tuple]], str] = field(default_factory=dict)
     samples: float | None = None
 
     def __post_init__(self) -> None:
@@ -59,8 +71,31 @@ class Exercise:
             raise ValueError(f"exercise {self.id!r}: a function needs `cases` to be compared on")
         if self.kind == "choice" and len(self.options) < 2:
             raise ValueError(f"exercise {self.id!r}: a choice needs at least two options")
-        if self.tolerance < 0:
-            raise ValueError(f"exercise {self.id!r}: tolerance={self.tolerance} is negative")
+        if self.digits is None:
+            object.__setattr__(self, "digits", DIGITS.get(self.kind, math.inf))
+        if self.digits < 1:
+            raise ValueError(f"exercise {self.id!r}: digits={self.digits}, use 1 or more, or math.inf for exact")
+
+    @property
+    def accuracy(self) -> str:
+        """How exact an answer has to be: "to 3 significant digits", or "exactly"."""
+        return "exactly" if math.isinf(self.digits) else f"to {self.digits} significant digits"
+
+    @property
+    def asked(self) -> str:
+        """What to answer with, in words: kind and required digits."""
+        if self.kind == "choice":
+            return f"one letter, {', '.join(self.options)}"
+        whole = "a whole number" if self.kind == "number" and math.isinf(self.digits) else f"a {self.kind}"
+        return {"text": "a text", "array": f"a list, array or tensor, {self.accuracy}"}.get(
+            self.kind, f"{whole}, {self.accuracy}"
+        )
+
+    @property
+    def answer_cell(self) -> str:
+        """Source of the cell in which a reader answers: what is asked, the stub, and the check."""
+        gap = "\n\n\n" if self.kind == "function" else "\n"
+        return f'# {self.id}: {self.asked}\n{self.stub}{gap}exercises.check("{self.id}", answer)'
 
 
 @cache

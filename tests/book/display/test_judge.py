@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -20,7 +21,9 @@ def make(kind="number", reference=lambda: RIGHT, **fields) -> Exercise:
     return Exercise(id="svbnn-x", kind=kind, reference=reference, stub="answer = ...", **fields)
 
 
-@pytest.mark.parametrize("answer", [RIGHT, np.float32(RIGHT), torch.tensor(RIGHT), [RIGHT], RIGHT * (1 + 9e-4)])
+@pytest.mark.parametrize(
+    "answer", [RIGHT, np.float32(RIGHT), torch.tensor(RIGHT), [torch.tensor([RIGHT])], Fraction(37, 10), 3.704]
+)
 def test_a_right_number_in_any_form(answer):
     assert judge(make(), answer).right
 
@@ -42,7 +45,8 @@ def test_a_right_number_in_any_form(answer):
         (math.exp(RIGHT), "exponential"),
         (50 * RIGHT, "n = 50 times too large"),
         (RIGHT / 50, "n = 50 times too small"),
-        (1.02 * RIGHT, "within 5 %"),
+        (1.02 * RIGHT, "the 2nd significant digit is off, and 3 are asked"),
+        (3.71, "the 3rd significant digit is off, and 3 are asked"),
         (9.0, "too large"),
         (0.3, "too small"),
         (-9.0, "not right"),
@@ -59,10 +63,30 @@ def test_a_wrong_number_is_told_how_it_is_off(answer, said):
     assert said in verdict.message
 
 
-def test_tolerance_is_relative_and_absolute_at_zero():
-    assert not judge(make(), RIGHT * (1 + 2e-3)).right
+def test_half_a_unit_of_the_last_digit_passes_wherever_the_number_stands_in_its_decade():
+    for right, inside, outside in ((1.0, 1.0049, 1.0051), (9.99, 9.994, 9.996), (0.00123456, 0.00123, 0.00124)):
+        assert judge(make(reference=lambda right=right: right), inside).right
+        assert not judge(make(reference=lambda right=right: right), outside).right
     zero = make(reference=lambda: 0.0)
-    assert judge(zero, 9e-4).right and not judge(zero, 2e-3).right
+    assert judge(zero, 4e-3).right and not judge(zero, 6e-3).right
+    assert judge(make(), RIGHT).message == "right to 3 significant digits: 3.7."
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [(11, "too small"), (12.4, "12.4 is no whole number"), (12.5, "no whole number"), (math.nan, "NaN")],
+)
+def test_a_whole_number_has_to_be_exact(answer, said):
+    exercise = make(reference=lambda: 12.0, digits=math.inf)
+    assert exercise.asked == "a whole number, exactly"
+    assert judge(exercise, 12).right and judge(exercise, np.int32(12)).message == "right exactly: 12."
+    verdict = judge(exercise, answer)
+    assert not verdict.right and said in verdict.message
+
+
+def test_an_infinite_reference_is_met_by_infinity_alone():
+    exercise = make("array", lambda: np.array([np.inf, 1.0]))
+    assert judge(exercise, [math.inf, 1.0]).right and not judge(exercise, [1e308, 1.0]).right
 
 
 @pytest.mark.parametrize("answer", [None, ...])
@@ -82,6 +106,10 @@ MATRIX = np.arange(6.0).reshape(2, 3) + 1
         (MATRIX[0], r"shape should be (2, 3)"),
         (-MATRIX, "sign"),
         (2 * MATRIX, "twice"),
+        (1 / MATRIX, "reciprocal"),
+        (MATRIX**2, "square of"),
+        (1 - MATRIX, "one minus"),
+        (MATRIX * 1.02, "the 2nd significant digit is off, and 3 are asked"),
         (MATRIX + np.array([[0, 0, 0], [0, 1, 0]]), "1 of 6 entries are off; the first is entry [1, 1]"),
         (np.where(MATRIX == 2, np.nan, MATRIX), "1 entries are NaN"),
         ("no", "a str was given"),
@@ -110,8 +138,15 @@ def unfinished(x):
 @pytest.mark.parametrize(
     ("answer", "said", "answered"),
     [
-        (lambda x: -2 * x, "on test 1 of 2, the sign is wrong", True),
+        (lambda x: -2 * x, "not yet: the sign is wrong", True),
+        (lambda x: 1 / (2 * x), "not yet: it is the reciprocal", True),
+        (lambda x: 4 * x, "not yet: it is twice", True),
+        (lambda x: 3 * x, "not yet: thrice", True),
+        (lambda x: 3 * x + 1e-9, "not yet: thrice", True),
         (lambda x: 2 * x if len(x) < 4 else x, "on test 2 of 2", True),
+        (lambda x: 3 * x if len(x) < 4 else 2 * x, "on test 1 of 2, 3 of 3 entries are off", True),
+        (lambda x: x[:2], "on test 1 of 2, the shape should be (3,), it is (2,)", True),
+        (lambda x: 2 * x + 1e-3, "on test 1 of 2, close, but the 4th significant digit is off, and 5 are asked", True),
         (lambda x: x.nope, "raised AttributeError", True),
         (lambda: 1, "raised TypeError", True),
         (in_place, "in place", True),
@@ -119,14 +154,47 @@ def unfinished(x):
         (lambda x: ..., "not answered", False),
         (unfinished, "not answered", False),
         (4.0, "a function is asked", True),
-        (lambda x: "text", "a str was given", True),
+        (lambda x: "text", "on test 1 of 2, it returns a str", True),
     ],
 )
 def test_a_wrong_function_is_told_on_which_test(answer, said, answered):
-    exercise = make("function", lambda: double, cases=lambda: [(torch.ones(3),), (torch.arange(1.0, 6.0),)])
-    assert judge(exercise, double).right
+    cases = [(torch.ones(3),), (torch.arange(1.0, 6.0),)]
+    exercise = make("function", lambda: double, cases=lambda: cases, mistakes={lambda x: 3 * x: "thrice."})
+    assert judge(exercise, double).message == "right to 5 significant digits on all 2 tests."
     verdict = judge(exercise, answer)
     assert not verdict.right and said in verdict.message and verdict.answered is answered
+
+
+@pytest.mark.parametrize(
+    "form", [list, tuple, np.asarray, lambda x: x.tolist(), lambda x: x.requires_grad_(), lambda x: x[None]]
+)
+def test_a_function_may_answer_in_any_form(form):
+    exercise = make("function", lambda: double, cases=lambda: [(torch.ones(3),), (torch.arange(1.0, 6.0),)])
+    assert judge(exercise, lambda x: form(2 * x)).right
+
+
+def test_another_form_is_right_but_a_mixture_of_forms_is_not():
+    cases = [(torch.ones(3),), (torch.arange(1.0, 6.0),)]
+    exercise = make("function", lambda: double, cases=lambda: cases, accepted=[lambda x: 2 * x.flip(0)])
+    assert judge(exercise, double).right and judge(exercise, lambda x: 2 * x.flip(0)).right
+    assert not judge(exercise, lambda x: -2 * x.flip(0)).right
+
+
+def test_what_fails_only_on_a_hard_case_is_told_why():
+    hard = {lambda: [(torch.tensor([1e30]),)]: "it overflows."}
+    exercise = make("function", lambda: double, cases=lambda: [(torch.ones(3),)], stress=hard)
+    assert judge(exercise, double).message == "right to 5 significant digits on all 2 tests."
+    for answer, raised in ((lambda x: 2 * (x**2).sqrt(), ""), (lambda x: 2 * x if x[0] < 9 else 1 / 0, "ZeroDiv")):
+        verdict = judge(exercise, answer)
+        assert not verdict.right and verdict.answered
+        assert "right on the ordinary tests, but not yet on a hard one: it overflows." in verdict.message
+        assert raised in verdict.message
+
+
+def test_digits_lost_in_single_precision_are_told_as_such():
+    cases = [(torch.full((3,), 0.1, dtype=torch.float64),)]
+    exercise = make("function", lambda: double, cases=lambda: cases, digits=9)
+    assert "digits were lost, in float32" in judge(exercise, lambda x: 2 * x.float()).message
 
 
 def test_a_choice_explains_itself():
@@ -151,6 +219,6 @@ def test_check_prints_hints_for_answers_only_and_raises_only_when_strict(capsys,
     assert capsys.readouterr().out.startswith("✗ svbnn-x: not yet") and exercises.check("svbnn-x", ...) is None
     assert "Jensen" not in capsys.readouterr().out
     exercises.check("svbnn-x", RIGHT, strict=True)
-    assert capsys.readouterr().out == "✓ svbnn-x: right, 3.7.\n"
+    assert capsys.readouterr().out == "✓ svbnn-x: right to 3 significant digits: 3.7.\n"
     with pytest.raises(AssertionError, match="Hint: Think of Jensen"):
         exercises.check("svbnn-x", 9.0, strict=True)

@@ -41,13 +41,6 @@ def test_matched_moments_maximize_the_mean_log_density():
             assert factorized_log_density(means, log_scales.exp(), StatisticMoments(*moved)).mean(0).sum() < value
 
 
-def test_dividing_by_one_less_is_not_the_minimum():
-    def unbiased(means, log_scales):
-        return torch.stack([means.mean(0), means.std(0), log_scales.mean(0), log_scales.std(0)])
-
-    assert not judge(exercises.get("sbn-1"), unbiased).right
-
-
 def test_a_difference_of_moments_has_no_digits_beside_a_large_offset():
     def difference(values, momentum):
         age = torch.arange(len(values) - 1, -1, -1, dtype=values.dtype)
@@ -56,30 +49,7 @@ def test_a_difference_of_moments_has_no_digits_beside_a_large_offset():
         return torch.stack([mean, ((w * values**2).sum() - mean**2) / (1 - (w**2).sum())])
 
     verdict = judge(exercises.get("sbn-4"), difference)
-    assert not verdict.right and "test 4 of 4" in verdict.message
-
-
-def test_smoothing_that_starts_at_zero_is_wrong():
-    def biased(values, momentum):
-        mean = second = torch.zeros((), dtype=values.dtype)
-        for value in values:
-            mean, second = mean.lerp(value, momentum), second.lerp(value**2, momentum)
-        return torch.stack([mean, second - mean**2])
-
-    verdict = judge(exercises.get("sbn-4"), biased)
-    assert not verdict.right and "test 1 of 4" in verdict.message
-
-
-def test_one_draw_for_all_copies_is_wrong():
-    def shared(x, moments, noise):
-        mu, sigma = moments[0] + moments[1] * noise[0, :1], torch.exp(moments[2] + moments[3] * noise[1, :1])
-        return ((x - mu) / sigma).expand(noise.shape[1:])
-
-    def plain_scale(x, moments, noise):
-        return (x - moments[0] - moments[1] * noise[0]) / (moments[2] + moments[3] * noise[1])
-
-    assert not judge(exercises.get("sbn-6"), shared).right
-    assert not judge(exercises.get("sbn-6"), plain_scale).right
+    assert not verdict.right and "right on the ordinary tests" in verdict.message and "near 1e8" in verdict.message
 
 
 def test_copies_are_those_of_the_layer():
@@ -102,11 +72,6 @@ def test_copies_are_those_of_the_layer():
 def test_all_ties_are_a_coin():
     exercise = exercises.get("sbn-8")
     assert [float(exercise.reference()(*case)) for case in exercise.cases()][-1] == 50.0
-
-    def strict(unknown, known):
-        return 100 * (unknown[:, None] > known).double().mean()
-
-    assert not judge(exercise, strict).right
 
 
 def test_both_parameterisations_are_log_normal():
