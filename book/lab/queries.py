@@ -83,3 +83,21 @@ def stored_values(name: str, setting: str, method: str, metric: str) -> np.ndarr
     rows = [row for row in result["rows"] if (row["setting"], row["method"], row["metric"]) == wanted]
     rows = rows if result["profile"] != "smoke" else []
     return np.array([row["value"] for row in sorted(rows, key=lambda row: row["replicate"])])
+
+
+def paired_difference(name: str, setting: str, method: str, other: str, metric: str) -> tuple[float, float, int]:
+    """(mean, standard error, replicates) of a method less another over the replicates that both have.
+
+    Replicates of one number share their data, so what the data do to both cancels. NaN, and 0 or 1 replicates, where
+    nothing beyond smoke is stored.
+    """
+    try:
+        result = load_result(name)
+    except NotStoredError:
+        return np.nan, np.nan, 0
+    rows = [row for row in result["rows"] if result["profile"] != "smoke"]
+    rows = [row for row in rows if (row["setting"], row["metric"]) == (setting, metric)]
+    ours, theirs = ({row["replicate"]: row["value"] for row in rows if row["method"] == one} for one in (method, other))
+    gaps = np.array([ours[replicate] - theirs[replicate] for replicate in sorted(ours.keys() & theirs.keys())])
+    n = len(gaps)
+    return (gaps.mean() if n else np.nan), (gaps.std(ddof=1) / np.sqrt(n) if n > 1 else np.nan), n

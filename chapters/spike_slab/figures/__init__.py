@@ -1,40 +1,17 @@
 """Pictures of the chapter on variational spike-and-slab networks."""
 
-from chapters.spike_slab.figures.method import (
-    balance,
-    gate_densities,
-    gradient_comparison,
-    lambda_frame,
-    rates,
-    reparameterization,
-    spike_and_slab,
-)
-from chapters.spike_slab.figures.results import (
-    IRRELEVANT,
-    MOST_INPUTS,
-    RELEVANT,
-    epochs,
-    lambda_sweep,
-    selected_edges,
-    selected_network,
-    sweep_curve,
-    unpack,
-)
+from chapters.spike_slab.figures.explorers import gate_bias_explorer, lambda_explorer
+from chapters.spike_slab.figures.method import learned_gates, predictive_band, spike_and_slab
+from chapters.spike_slab.figures.results import epochs, lambda_sweep, selected_edges, sweep_curve, unpack
 
 __all__ = [
-    "IRRELEVANT",
-    "MOST_INPUTS",
-    "RELEVANT",
-    "balance",
     "epochs",
-    "gate_densities",
-    "gradient_comparison",
-    "lambda_frame",
+    "gate_bias_explorer",
+    "lambda_explorer",
     "lambda_sweep",
-    "rates",
-    "reparameterization",
+    "learned_gates",
+    "predictive_band",
     "selected_edges",
-    "selected_network",
     "spike_and_slab",
     "sweep_curve",
     "unpack",

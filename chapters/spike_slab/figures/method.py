@@ -1,4 +1,4 @@
-"""Pictures of the chapter on variational spike-and-slab networks: the idea, the gradients, the theory.
+"""Pictures of the chapter on variational spike-and-slab networks: the idea, the gradients, a band.
 
 Every function takes plain arrays and returns a matplotlib Figure. The pictures of results are in `results`.
 """
@@ -6,14 +6,12 @@ Every function takes plain arrays and returns a matplotlib Figure. The pictures 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from bnnlib import functional as bF
-from book.display.style import INK, PALETTE, annotate, figure, line_styles, panel_letters, sparse_markers, style_context
+from book.display.style import INK, PALETTE, figure, line_styles, panel_letters, sparse_markers, style_context
 from chapters.shared.figures import normal_density
 
 SPIKE, SLAB = PALETTE[1], PALETTE[0]
@@ -43,176 +41,53 @@ def spike_and_slab(weights: Mapping[str, tuple[float, float, float]], reach: flo
     return fig
 
 
-def gate_densities(inclusion: float, temperatures: Sequence[float]) -> Figure:
-    """Density of the soft gate at several temperatures; the mass right of one half is the inclusion probability.
-
-    Args:
-        inclusion: phi of the gate.
-        temperatures: of the binary Gumbel-softmax relaxation.
-    """
-    with style_context():
-        fig, axes = figure(1, height=3.1)
-        g = np.linspace(0.002, 0.998, 700)
-        logit = np.log(g) - np.log1p(-g)
-        looks = line_styles([f"τ = {t:g}" for t in temperatures])
-        for temperature, look in zip(temperatures, looks.values(), strict=True):
-            z = temperature * logit - bF.log_odds(inclusion)
-            density = temperature / (g * (1 - g)) / (4 * np.cosh(z / 2) ** 2)
-            axes.plot(g, density, **look)
-        axes.axvspan(0.5, 1, color=SLAB, alpha=0.1, lw=0)
-        axes.text(0.52, 3.65, f"mass here is φ = {inclusion:g}\nat every temperature", va="top", size="small")
-        axes.set(xlabel="soft gate", ylabel="density", ylim=(0, 3.8), xlim=(0, 1))
-        sparse_markers(axes)
-        axes.legend(loc="upper left")
-    return fig
-
-
-def gradient_comparison(
-    inclusion: np.ndarray,
-    truth: np.ndarray,
-    means: Mapping[str, np.ndarray],
-    gates: Sequence[int],
-    spreads: Mapping[str, np.ndarray],
+def learned_gates(
+    exact: np.ndarray, learned: Mapping[str, np.ndarray], optimum: float, traces: Mapping[str, np.ndarray]
 ) -> Figure:
-    """Bias of gate-gradient estimators for one gate, and their spread as the number of gates grows.
+    """What gradients make of gates whose answer is known.
 
     Args:
-        inclusion: phi on the horizontal axis of the left panel.
-        truth: exact gradient at those phi.
-        means: {estimator: expectation at those phi}.
-        gates: numbers of gates on the horizontal axis of the right panel.
-        spreads: {estimator: standard deviation of one gate's gradient}.
+        exact: inclusion probabilities that the objective asks for, shape (gates,).
+        learned: {temperature in words: what training ends with, shape (gates,)}.
+        optimum: the lowest negative ELBO of the linear model.
+        traces: {kind of gradient: exact negative ELBO after each step}.
     """
     with style_context():
         fig, (left, right) = figure(2, height=3.4)
-        looks = line_styles(["exact", *dict.fromkeys([*means, *spreads])])
-        left.axhline(0, color=INK, lw=0.8, ls="-", marker="none")
-        left.plot(inclusion, truth, **looks["exact"])
-        for name, values in means.items():
-            left.plot(inclusion, values, **looks[name])
-        left.set(xlabel="φ", ylabel="mean gradient", title="one gate")
-        for name, values in spreads.items():
-            right.loglog(gates, values, **looks[name])
-        right.set(xlabel="number of gates", ylabel="standard deviation", title="many gates")
-        sparse_markers(left)
-        fig.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=2)
-        panel_letters([left, right])
-    return fig
-
-
-def reparameterization(
-    ratio: np.ndarray, spreads: Mapping[str, np.ndarray], traces: Mapping[str, np.ndarray]
-) -> Figure:
-    """How noisy two reparameterisations are as the slab leaves zero, and where they take a linear model.
-
-    Args:
-        ratio: |mu| / sigma of the slab.
-        spreads: {estimator: standard deviation of the gradient in phi} at those ratios.
-        traces: {method: exact negative ELBO after each step}.
-    """
-    with style_context():
-        fig, (left, right) = figure(2, height=3.4)
-        looks = line_styles(list(dict.fromkeys([*spreads, *traces])))
-        for name, values in spreads.items():
-            left.semilogy(ratio, values, **looks[name])
-        left.set(xlabel="|μ| / σ of the slab", ylabel="std of the φ gradient", title="one weight")
-        for name, values in traces.items():
-            right.plot(np.arange(1, len(values) + 1), values, **looks[name])
-        right.set(xlabel="step", ylabel="exact negative ELBO (nats)", title="linear model")
-        sparse_markers(left)
+        left.plot([0, 1], [0, 1], color=INK, lw=1, ls="-", marker="none")
+        left.text(0.72, 0.8, "exact", rotation=42, size="small")
+        for name, look in line_styles(list(learned)).items():
+            left.plot(exact, learned[name], **look)
+        left.set(xlabel="exact φ", ylabel="φ after training", xlim=(0, 1), ylim=(0, 1), title="five gates")
+        right.axhline(optimum, color=INK, lw=1, ls="-", marker="none")
+        right.text(len(next(iter(traces.values()))), optimum, "optimum", ha="right", va="top", size="small")
+        for name, look in line_styles(list(traces)).items():
+            right.plot(np.arange(1, len(traces[name]) + 1), traces[name], **look)
+        right.set(xlabel="step", ylabel="exact negative ELBO (nats)", title="ten coefficients")
         sparse_markers(right)
-        handles = {
-            text: h for panel in (left, right) for h, text in zip(*panel.get_legend_handles_labels(), strict=True)
-        }
-        fig.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=3)
+        left.legend(loc="upper left", fontsize="small")
+        right.legend(loc="upper right", fontsize="small")
         panel_letters([left, right])
     return fig
 
 
-def balance(num_samples: int, num_inputs: int, num_hidden_layers: int, width: int, smoothness: float = 2.0) -> float:
-    """Sparsity s* at which r_n(s) equals the assumed approximation error s^(-smoothness), by bisection on log s."""
-    low, high = 0.0, math.log(num_samples)
-    for _ in range(60):
-        middle = 0.5 * (low + high)
-        rate = bF.variational_error_rate(num_samples, num_inputs, num_hidden_layers, width, math.exp(middle))
-        low, high = (middle, high) if rate < math.exp(-smoothness * middle) else (low, middle)
-    return math.exp(low)
-
-
-def rates(num_samples: int, num_inputs: int, num_hidden_layers: int, width: int, smoothness: float = 2.0) -> Figure:
-    """The three errors of Theorem 4.1 against the sparsity, and lambda_opt against the sample size.
+def predictive_band(x: np.ndarray, truth: np.ndarray, draws: np.ndarray, noise: np.ndarray, label: str) -> Figure:
+    """The function along one input: networks drawn from the posterior, and the 95 % bands of mean and response.
 
     Args:
-        num_samples, num_inputs, num_hidden_layers, width: n, p, L, N.
-        smoothness: exponent of the assumed approximation error xi(s) = s^(-smoothness), which stands for a smooth f0.
+        x: values of the input, shape (points,).
+        truth: the true function there.
+        draws: networks' outputs, shape (draws, points).
+        noise: noise to add to them for a response, the same shape.
+        label: name of the input.
     """
-    shape = (num_inputs, num_hidden_layers, width)
-    sizes = (num_inputs, *[width] * num_hidden_layers, 1)
+    mean, response = (np.quantile(one, [0.025, 0.975], axis=0) for one in (draws, draws + noise))
     with style_context():
-        fig, (left, right) = figure(2, height=3.3)
-        s = np.geomspace(1, 1000, 60)
-        variational = np.array([bF.variational_error_rate(num_samples, *shape, value) for value in s])
-        looks = line_styles(["variational rₙ", "approximation ξₙ (assumed)", "estimation εₙ²"])
-        curves = (variational, s**-smoothness, [bF.estimation_error_rate(r, num_samples) for r in variational])
-        for look, curve in zip(looks.values(), curves, strict=True):
-            left.loglog(s, curve, **look)
-        best = balance(num_samples, *shape, smoothness)
-        left.axvline(best, color=INK, lw=1, ls=":", marker="none")
-        left.text(best * 1.15, 1.6e-6, f"s* ≈ {best:.0f}", size="small")
-        left.set(xlabel="active weights s", ylabel="error", ylim=(1e-6, 1e3), title="the price of size")
-        n = np.geomspace(100, 1e6, 50)
-        looks = line_styles(["λ_opt", "n⁻² (BIC)"])
-        right.loglog(n, [bF.inclusion_probability_for(sizes, round(v)) for v in n], **looks["λ_opt"])
-        right.loglog(n, [bF.bic_inclusion_probability(round(v)) for v in n], **looks["n⁻² (BIC)"])
-        chosen = bF.inclusion_probability_for(sizes, num_samples)
-        right.plot([num_samples], [chosen], marker="*", ms=14, ls="none", color=INK)
-        right.text(120, 2e-13, f"λ_opt = {chosen:.2e}", size="small")
-        right.set(xlabel="observations n", ylabel="prior inclusion λ", ylim=(1e-13, 1), title="the prior")
-        for panel in (left, right):
-            sparse_markers(panel, 5)
-            panel.legend(loc="upper right", fontsize="small")
-        panel_letters([left, right])
-    return fig
-
-
-def _cumulative_inclusion(panel: Axes, inclusion: np.ndarray, relevant: int) -> None:
-    order = np.arange(len(inclusion))
-    colors = np.where(order < relevant, SLAB, SPIKE)
-    panel.bar(order + 1, inclusion, color=colors, width=0.8)
-    panel.axhline(0.5, color=INK, lw=1, ls="--", marker="none")
-
-
-def lambda_frame(
-    labels: Sequence[str],
-    chosen: int,
-    rmse_train: np.ndarray,
-    rmse_test: np.ndarray,
-    inclusion: np.ndarray,
-    relevant: int,
-) -> Figure:
-    """One frame of the lambda explorer: the errors with the chosen prior marked, and what the first layer selected.
-
-    Args:
-        labels: the prior inclusion probabilities in words, in increasing order.
-        chosen: which of them.
-        rmse_train, rmse_test: one value each.
-        inclusion: largest phi of each input's outgoing weights at the chosen prior, shape (inputs,).
-        relevant: how many of the first inputs matter.
-    """
-    with style_context():
-        fig, (left, right) = figure(2, height=3.3)
-        place = np.arange(len(labels))
-        for (_, look), values in zip(line_styles(["training", "test"]).items(), (rmse_train, rmse_test), strict=True):
-            left.plot(place, values, **look)
-        left.axvline(chosen, color=INK, lw=1.2, ls=":", marker="none")
-        left.set_xticks(place, labels, rotation=70, size="small")
-        left.set(xlabel="prior inclusion λ", ylabel="RMSE", title="fit")
-        left.legend(loc="upper center")
-        _cumulative_inclusion(right, inclusion, relevant)
-        right.set(
-            xlabel="input", ylabel="largest φ of its weights", ylim=(0, 1.05), title=f"selected at λ = {labels[chosen]}"
-        )
-        note = f"first {relevant}: relevant"
-        annotate(right, note, (relevant - 0.5, 0.98), offset=(28, -4), size="small")
-        panel_letters([left, right])
+        fig, panel = figure(1, height=3.6)
+        panel.fill_between(x, *response, color=PALETTE[6], alpha=0.25, lw=0, label="95 % of new responses")
+        panel.fill_between(x, *mean, color=SLAB, alpha=0.55, lw=0, label="95 % of networks")
+        panel.plot(x, draws[:12].T, color=INK, lw=0.5, alpha=0.4, ls="-", marker="none")
+        panel.plot(x, truth, color=SPIKE, ls="--", marker="none", label="true function")
+        panel.set(xlabel=label, ylabel="y", xlim=(x[0], x[-1]))
+        panel.legend(loc="upper left", fontsize="small")
     return fig

@@ -1,4 +1,4 @@
-"""Pictures of stored results of the spike-and-slab chapter: the lambda sweeps, a selected network, MNIST by epoch.
+"""Pictures of stored results of the spike-and-slab chapter: the lambda sweeps, selected edges, MNIST by epoch.
 
 A result that has not been run leaves its curve out; the picture then says so.
 """
@@ -13,10 +13,6 @@ from matplotlib.figure import Figure
 
 from book.display.panels import missing
 from book.display.style import INK, PALETTE, figure, line_styles, panel_letters, style_context
-
-MOST_INPUTS = 30
-RELEVANT = PALETTE[0]
-IRRELEVANT = PALETTE[1]
 
 
 def _number(value: float | None) -> float:
@@ -118,54 +114,13 @@ def selected_edges(
     return edges
 
 
-def selected_network(inclusion: np.ndarray | None, sizes: Sequence[int], relevant: int = 5) -> Figure:
-    """The network that is left when only edges with phi > 1/2 on a path from an input to the output are drawn.
+def epochs(
+    curves: Mapping[str, Sequence[Mapping[str, np.ndarray]]], references: Mapping[str, float] | None = None
+) -> Figure:
+    """Test accuracy and share of active weights by epoch, a color for each method and a line for each run.
 
     Args:
-        inclusion: phi of all weights and biases in `Layout` order, or None when there is no result.
-        sizes: layer widths, inputs first.
-        relevant: how many of the first inputs matter; they are drawn filled and named.
-    """
-    with style_context():
-        fig, panel = figure(1, height=3.8)
-        panel.set_axis_off()
-        if inclusion is None:
-            missing(panel)
-            return fig
-        edges = selected_edges(inclusion, sizes)
-        if not edges:
-            panel.text(0.5, 0.5, "no input is connected", transform=panel.transAxes, ha="center", size="large")
-            return fig
-        used = [sorted({i for layer, i, _, _ in edges if layer == depth}) for depth in range(len(sizes) - 1)]
-        hidden_inputs = used[0][MOST_INPUTS:]
-        used[0] = used[0][:MOST_INPUTS]
-        used.append(list(range(sizes[-1])))
-        where = {
-            (depth, unit): (depth, (len(units) - 1) / 2 - k)
-            for depth, units in enumerate(used)
-            for k, unit in enumerate(units)
-        }
-        for layer, i, j, phi in edges:
-            if (layer, i) in where:
-                (x0, y0), (x1, y1) = where[layer, i], where[layer + 1, j]
-                panel.plot([x0, x1], [y0, y1], color=INK, lw=0.4 + 1.4 * (2 * phi - 1), ls="-", marker="none", zorder=1)
-        for (depth, unit), (x, y) in where.items():
-            wanted = depth == 0 and unit < relevant
-            color, marker = (RELEVANT, "o") if wanted else (IRRELEVANT, "s") if depth == 0 else ("white", "o")
-            panel.plot(x, y, marker=marker, ms=13, color=color, mec=INK, ls="none", zorder=2)
-            if depth == 0:
-                panel.text(x - 0.12, y, f"$x_{{{unit + 1}}}$", ha="right", va="center")
-        if hidden_inputs:
-            panel.text(0, -len(used[0]) / 2 - 0.6, f"and {len(hidden_inputs)} more inputs", ha="center", size="small")
-        panel.set_xlim(-0.5, len(sizes) - 0.7)
-    return fig
-
-
-def epochs(curves: Mapping[str, Mapping[str, np.ndarray]], references: Mapping[str, float] | None = None) -> Figure:
-    """Test accuracy and share of active weights by epoch, one line for each method.
-
-    Args:
-        curves: {method: {"epoch", "accuracy", "sparsity"}} with percentages.
+        curves: {method: [{"epoch", "accuracy", "sparsity"} of each run]} with percentages.
         references: {name: published sparsity in percent}, drawn as thin lines in the right panel.
     """
     with style_context():
@@ -174,10 +129,11 @@ def epochs(curves: Mapping[str, Mapping[str, np.ndarray]], references: Mapping[s
             missing(left)
             missing(right, empty=not references)
         for name, look in line_styles(list(curves)).items():
-            curve = curves[name]
-            look = look | {"markevery": max(1, len(curve["epoch"]) // 8)}
-            left.plot(curve["epoch"], curve["accuracy"], **look)
-            right.plot(curve["epoch"], np.maximum(curve["sparsity"], 1e-3), **look)
+            for number, curve in enumerate(curves[name]):
+                label = name if number == 0 else None
+                look = look | {"markevery": max(1, len(curve["epoch"]) // 8), "label": label}
+                left.plot(curve["epoch"], curve["accuracy"], **look)
+                right.plot(curve["epoch"], np.maximum(curve["sparsity"], 1e-3), **look)
         for name, value in (references or {}).items():
             right.axhline(value, color=INK, lw=0.9, ls=":", marker="none")
             right.text(
