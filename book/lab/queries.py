@@ -61,6 +61,11 @@ def stored_mean(rows: Sequence[Mapping], setting: str, method: str, metric: str)
     return None
 
 
+def number(value: float | str | None, form: str = "{}") -> str:
+    """The number as a text says it, formatted; "(not run)" for None."""
+    return "(not run)" if value is None else form.format(value)
+
+
 def best_method(rows: Sequence[Mapping], setting: str, metric: str) -> str | None:
     """The method with the lowest mean, or None while a method of the published table is missing.
 
