@@ -10,7 +10,7 @@ _MODULES = {
     "book.lab.cells": ["Cell", "CellResult", "Experiment", "ExperimentError"],
     "book.lab.comparison": ["compare"],
     "book.lab.published": ["paper_values"],
-    "book.lab.queries": ["best_method", "number", "stored_arrays", "stored_mean", "stored_values"],
+    "book.lab.queries": ["best_method", "number", "run_in_words", "stored_arrays", "stored_mean", "stored_values"],
     "book.lab.runner": ["run"],
     "book.lab.store": ["home", "load_arrays", "load_result", "result_path", "save_result"],
     "book.lab.tables": ["Table", "table", "table_html"],

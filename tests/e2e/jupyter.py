@@ -40,6 +40,7 @@ class Lab:
     def open(self, notebook: Path, context, name: str | None = None):
         """A page with a copy of the notebook, its kernel connected; `page.faults` fills as it works."""
         name = name or notebook.name
+        (self.folder / name).parent.mkdir(exist_ok=True)
         shutil.copyfile(notebook, self.folder / name)
         page = context.new_page()
         page.faults = []

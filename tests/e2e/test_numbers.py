@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.e2e.jupyter import run_all
+from tests.e2e.jupyter import run_all, serving
 
 FIXTURE = Path(__file__).resolve().parent / "fixtures/chapters/01_fixture.ipynb"
 SAID = "The profile was smoke, what was not run is (not run), and marks stay as they are: *1.5* ± <i>2</i>."
@@ -36,3 +36,24 @@ def test_the_page_of_the_book_says_the_same(small_book, open_page):
     assert "3. That many were said, and twice 1.125 is 2.25." in paragraphs
     assert page.locator("article td", has_text="smoke").count() == 1
     assert not [mark for mark in RAW if mark in paragraphs]
+
+
+def test_make_author_saves_a_source_without_what_running_it_left(root, tmp_path, browser):
+    command = next(line for line in (root / "Makefile").read_text().splitlines() if "author_config" in line)
+    config = root / "book/editions/author_config.py"
+    assert f"--config={config.relative_to(root)}" in command
+    name = "chapters/01_fixture.ipynb"
+    with serving(tmp_path, root, f"--config={config}") as lab:
+        context = browser.new_context()
+        context.set_default_timeout(0)
+        page = lab.open(FIXTURE, context, name)
+        run_all(page)
+        page.locator(".jp-MarkdownCell", has_text="The profile was smoke").wait_for()
+        before = lab.ask(f"contents/{name}")["last_modified"]
+        page.evaluate("window.jupyterapp.commands.execute('docmanager:save')")
+        while lab.ask(f"contents/{name}")["last_modified"] == before:
+            page.wait_for_timeout(300)
+        # The page keeps what the file leaves out.
+        assert page.locator(".jp-OutputArea-output").count() > 0
+        assert (lab.folder / name).read_text() == FIXTURE.read_text()
+        context.close()
