@@ -17,7 +17,7 @@ VENV := .venv
 PY := $(VENV)/bin/python
 STAMP := $(VENV)/.installed
 
-.PHONY: help book test check verify lab lint venv clean distclean
+.PHONY: help book test check verify lab author lint venv clean distclean
 .DEFAULT_GOAL := help
 
 help: ## show this list
@@ -39,6 +39,10 @@ verify: $(STAMP) ## whether today's code would compute the stored results; write
 lab: $(STAMP) ## open the chapters in JupyterLab, with live widgets
 	@$(VENV)/bin/jupyter lab --LabApp.default_url=/lab/tree/chapters --LabApp.news_url=None \
 		$(if $(filter 0,$(shell id -u)),--allow-root)
+
+author: $(STAMP) ## open the sources of the chapters in JupyterLab; saving leaves out outputs and values
+	@$(VENV)/bin/jupyter lab --config=book/editions/author_config.py --LabApp.default_url=/lab/tree/chapters \
+		--LabApp.news_url=None $(if $(filter 0,$(shell id -u)),--allow-root)
 
 lint: $(STAMP) ## ruff over the code and the notebooks, then the rules for chapters
 	@$(VENV)/bin/ruff check . && $(VENV)/bin/ruff format --check . && $(PY) -m book lint

@@ -87,6 +87,23 @@ def idea() -> Figure:
     return shown
 '''
 
+NUMBERS = '''\
+"""Numbers from the store that the chapter on $title says in its text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from book import lab
+from book.lab.queries import Rows
+
+
+def numbers(rows: Mapping[str, Rows]) -> dict[str, str]:
+    """The texts by key; rows: {name: what `lab.compare("$prefix-name")` returns}."""
+    error = lab.stored_mean(rows["mean"], "n=100", "mean", "mse_test")
+    return {"error": lab.number(error, "{:.3f}")}
+'''
+
 EXERCISES = '''\
 """Exercises of the chapter on $title."""
 
@@ -138,6 +155,7 @@ FILES = {
     "chapters/$name/card.toml": CARD,
     "chapters/$name/published.toml": PUBLISHED,
     "chapters/$name/exercises.py": EXERCISES,
+    "chapters/$name/numbers.py": NUMBERS,
     "chapters/$name/experiments/__init__.py": '"""Experiments of the chapter on $title."""\n',
     "chapters/$name/experiments/mean.py": EXPERIMENT,
     "chapters/$name/figures/__init__.py": FIGURES,
@@ -159,10 +177,12 @@ from book.display import use_style
 from book.display.equations import equation_table
 from chapters.$name import figures
 from chapters.$name.experiments.mean import mean
+from chapters.$name.numbers import numbers
 
 use_style()
 torch.set_num_threads(1)  # small problems: threads would only wait for each other
-generator = torch.Generator().manual_seed(SEED)"""
+generator = torch.Generator().manual_seed(SEED)
+said = numbers({"mean": lab.compare("$prefix-mean")})"""
 
 IDEA = """\
 ## The idea in words
@@ -193,6 +213,12 @@ draws = torch.randn(1_000, 100, generator=generator)
 assert abs(mean(draws).var().item() - 1 / 100) < 0.002
 print(f"variance of the mean of 100 draws: {mean(draws).var():.4f}")"""
 
+RESULTS = """\
+## Experiments
+
+One picture for each experiment, and what it shows; the rest is in the table.
+With 100 draws the squared error is {eval}`said["error"]`."""
+
 WHERE = """\
 ## Where the equations live
 
@@ -207,7 +233,7 @@ CELLS = [
     ("fig-idea", "figures.idea();", FIGURE),
     ("model", MODEL),
     ("mean-check", CHECK, {}),
-    ("results", "## Experiments\n\nOne picture for each experiment, and what it shows; the rest is in the table."),
+    ("results", RESULTS),
     ("results-table", 'lab.table("$prefix-mean")', {}),
     ("where", WHERE),
     ("where-table", 'equation_table("$prefix")', {}),

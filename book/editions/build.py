@@ -79,6 +79,7 @@ def run_chapters(project: Project, profile: str, jobs: int, say) -> tuple[dict[s
         """Stage a good copy at once: an interruption later costs only the chapters that were still running."""
         if outcome.error is None:
             run = {"key": keys[outcome.name], "profile": profile, "seconds": round(outcome.seconds, 1)}
+            run["numbers"] = outcome.numbers
             copy = finish(read_notebook(project.running / outcome.name), sources[outcome.name], run)
             copies[outcome.name] = copy
             write_notebook(project.staging / outcome.name, copy)

@@ -11,10 +11,11 @@ import sys
 import time
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from book.editions.project import Project, code_cells, source_of, tags_of
+from book.editions.numbers import ASKED, answered, asking, said
+from book.editions.project import BookError, Project, code_cells, expressions_of, read_notebook, source_of, tags_of
 
 # A cell that runs longer is stopped and reported. This is a guard against hanging, generous enough for a busy machine.
 CELL_SECONDS = {"smoke": 600, "book": 1800, "paper": 7200}
@@ -24,15 +25,16 @@ ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
 @dataclass
 class Outcome:
-    """What became of one chapter: ``error`` is None when it ran through."""
+    """What became of one chapter: ``error`` is None when it ran through; ``numbers`` are those of the text."""
 
     name: str
     seconds: float
     error: str | None = None
+    numbers: list[str] = field(default_factory=list)
 
 
-def _failure(what: str, source: str | None = None, traceback: str = "") -> dict:
-    return {"what": what, "source": source, "traceback": traceback}
+def _failure(what: str, source: str | None = None, traceback: str = "", stopped: bool = True) -> dict:
+    return {"what": what, "source": source, "traceback": traceback, "stopped": stopped}
 
 
 def _run(root: str, name: str, profile: str, threads: int) -> dict:
@@ -46,6 +48,7 @@ def _run(root: str, name: str, profile: str, threads: int) -> dict:
     project = Project(Path(root))
     source, target = project.root / name, project.running / name
     target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_text(json.dumps(asking(read_notebook(source))), encoding="utf-8")
     logging.getLogger("papermill").setLevel(logging.ERROR)
     paths = [root, *filter(None, [os.environ.get("PYTHONPATH")])]
     os.environ.update(
@@ -59,7 +62,7 @@ def _run(root: str, name: str, profile: str, threads: int) -> dict:
     failure = None
     try:
         papermill.execute_notebook(
-            str(source),
+            str(target),
             str(target),
             parameters={"PROFILE": profile},
             kernel_name="python3",  # the running environment's kernel, whatever name the notebook was saved with
@@ -77,6 +80,11 @@ def _run(root: str, name: str, profile: str, threads: int) -> dict:
     return {"seconds": time.perf_counter() - started, "failure": failure}
 
 
+def _own_cells(notebook: dict) -> list[dict]:
+    """The code cells of the source in an executed copy, without those that papermill and the builder put in."""
+    return [cell for cell in code_cells(notebook) if not {"injected-parameters", ASKED} & set(tags_of(cell))]
+
+
 def _failed_cell(notebook: dict) -> tuple[int, dict] | None:
     """Number (from 1, among the code cells) and content of the cell at which the run ended.
 
@@ -84,8 +92,7 @@ def _failed_cell(notebook: dict) -> tuple[int, dict] | None:
     those before it; it is the last one that was started.
     """
     last = None
-    numbered = enumerate((c for c in code_cells(notebook) if "injected-parameters" not in tags_of(c)), start=1)
-    for number, cell in numbered:
+    for number, cell in enumerate(_own_cells(notebook), start=1):
         if any(output["output_type"] == "error" for output in cell.get("outputs", [])):
             return number, cell
         if cell["metadata"].get("papermill", {}).get("start_time"):
@@ -96,7 +103,7 @@ def _failed_cell(notebook: dict) -> tuple[int, dict] | None:
 def describe_failure(name: str, failure: dict, partial: Path, shown: str) -> str:
     """The message for the terminal: where, what, the cell's source, the traceback, where the partial notebook lies."""
     where, source = name, failure["source"]
-    if partial.exists():
+    if failure["stopped"] and partial.exists():
         found = _failed_cell(json.loads(partial.read_text(encoding="utf-8")))
         if found:
             where = f"{name}, code cell {found[0]} (id {found[1].get('id', 'none')})"
@@ -113,20 +120,24 @@ def describe_failure(name: str, failure: dict, partial: Path, shown: str) -> str
 
 
 def finish(executed: dict, source: dict, run: dict) -> dict:
-    """A clean executed copy: the source's cells with the outputs, without papermill's traces and widget state.
+    """A clean executed copy: the source's cells with outputs and numbers, without papermill's traces and widget state.
 
-    ``run`` (key, profile, seconds) is kept in the notebook's metadata as ``bnn_book``.
+    ``run`` (key, profile, seconds, numbers) is kept in the notebook's metadata as ``bnn_book``.
 
-    The executed copy differs from the source only by papermill's injected parameter cell, so the code cells match one
-    to one. The same routine transplants old outputs into a chapter whose prose alone changed.
+    The code cells of the executed copy match the source's one to one, but for those that were put in. The same routine
+    carries old outputs and numbers into a chapter whose prose alone changed.
     """
-    done = [cell for cell in code_cells(executed) if "injected-parameters" not in tags_of(cell)]
-    cells = []
+    done, numbers = iter(_own_cells(executed)), iter(run["numbers"])
+    cells, count = [], 0
     for cell in source["cells"]:
         cell = json.loads(json.dumps(cell))
         if cell["cell_type"] == "code":
-            ran = done.pop(0)
-            cell["outputs"], cell["execution_count"] = ran["outputs"], ran["execution_count"]
+            ran = next(done)
+            count += ran["execution_count"] is not None
+            cell["outputs"] = [o | {"execution_count": count} if "execution_count" in o else o for o in ran["outputs"]]
+            cell["execution_count"] = None if ran["execution_count"] is None else count
+        elif expressions_of(cell):
+            cell = said(cell, numbers)
         cells.append(cell)
     metadata = {key: value for key, value in source["metadata"].items() if key not in ("papermill", "widgets")}
     return {**source, "cells": cells, "metadata": {**metadata, "bnn_book": run}}
@@ -158,11 +169,17 @@ def _kept(project: Project, name: str, result: dict) -> Outcome:
     if failure is None and (ids := interactive_outputs(json.loads(partial.read_text(encoding="utf-8")))):
         failure = _failure(
             f"live widget in the output of cell {', '.join(ids)}: without a kernel its slider would move "
-            "and its figure would not. Show it with book.display.explore."
+            "and its figure would not. Show it with book.display.explore.",
+            stopped=False,
         )
     if failure is None:
-        kept.unlink(missing_ok=True)
-        return Outcome(name, result["seconds"])
+        try:
+            numbers = answered(read_notebook(partial))
+        except BookError as error:
+            failure = _failure(str(error), stopped=False)
+        else:
+            kept.unlink(missing_ok=True)
+            return Outcome(name, result["seconds"], numbers=numbers)
     if partial.exists():
         kept.parent.mkdir(parents=True, exist_ok=True)
         shutil.move(partial, kept)

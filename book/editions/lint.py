@@ -7,6 +7,7 @@ file's canonical form, outputs, one sentence per line.
 from __future__ import annotations
 
 import argparse
+import ast
 import re
 import statistics
 import sys
@@ -16,7 +17,8 @@ from pathlib import Path
 
 from book.editions import prose
 from book.editions.equations import equation_labels
-from book.editions.project import source_of, tags_of
+from book.editions.numbers import placeholders
+from book.editions.project import EVAL, expressions_of, source_of, tags_of
 from book.editions.source import (
     CELL_METADATA,
     CHAPTERS,
@@ -67,12 +69,14 @@ def canonical_file(chapter):
 
 @rule
 def stripped(chapter):
-    """No outputs, no execution counts, no metadata but tags and mystnb."""
+    """No outputs, no execution counts, no values of numbers, no other metadata but tags and mystnb."""
     for cell in chapter.code:
         if cell.get("outputs") or cell.get("execution_count") is not None:
             yield cell["id"], "holds outputs or an execution count"
     for cell in chapter.cells:
-        if extra := set(cell["metadata"]) - CELL_METADATA:
+        if cell["metadata"].get("user_expressions", []) != placeholders(cell):
+            yield cell["id"], "metadata user_expressions must hold a placeholder for each number; run lint --fix"
+        if extra := set(cell["metadata"]) - CELL_METADATA - {"user_expressions"}:
             yield cell["id"], f"metadata {sorted(extra)} does not belong into the source"
     if chapter.notebook["metadata"] != NOTEBOOK_METADATA:
         yield "", f"the notebook's metadata must be {NOTEBOOK_METADATA}"
@@ -195,11 +199,28 @@ def equations_tested(chapter):
 
 
 @rule
+def numbers_evaluated(chapter):
+    """A number in the text is an `{eval}` role around one Python expression on one line; nothing is glued."""
+    for cell in chapter.cells:
+        text = source_of(cell)
+        for expression in expressions_of(cell):
+            try:
+                ast.parse(expression.strip(), mode="eval")
+            except SyntaxError as error:
+                yield cell["id"], f"{{eval}}`{expression}` is not a Python expression: {error.msg}"
+        if cell["cell_type"] == "markdown" and "{eval}" in EVAL.sub("", text):
+            yield cell["id"], "{eval} needs an expression between backticks, on one line, without a backtick in it"
+        # Chapters without {eval} are from before it: this clause goes with the last of them.
+        if "{eval}" in chapter.prose and (found := re.search(r"\{glue(?::\w+)?\}|\bglue\b", text)):
+            yield cell["id"], f"{found[0]}: say numbers with {{eval}}, in Markdown"
+
+
+@rule
 def no_typed_results(chapter):
-    """Results come from the store through glue; see `prose.typed_results`."""
+    """Results come from the store by `{eval}`; see `prose.typed_results`."""
     for cell in chapter.markdown:
         for line in prose.typed_results(source_of(cell)):
-            yield cell["id"], f"a typed result? glue it, or end the line with <!-- published -->: {line[:70]}"
+            yield cell["id"], f"a typed result? Use {{eval}}, or end the line with <!-- published -->: {line[:70]}"
 
 
 @rule

@@ -16,7 +16,7 @@ from string import Template
 
 from book import studies
 from book.editions import blank
-from book.editions.source import NOTEBOOK_METADATA, canonical
+from book.editions.source import NOTEBOOK_METADATA, mended
 
 IN_TOC = re.compile(r"^(\s*- file: )chapters/(\d+)_\S+$", re.MULTILINE)
 NEXT = """\
@@ -79,7 +79,7 @@ def files(chapter: dict[str, str]) -> dict[str, str]:
         cells.append({**cell, "cell_type": "code" if metadata else "markdown"})
     notebook = {"cells": cells, "metadata": NOTEBOOK_METADATA, "nbformat": 4, "nbformat_minor": 5}
     made = {filled(path): filled(text) for path, text in blank.FILES.items()}
-    return {f"chapters/{chapter['notebook']}": canonical(notebook), **made}
+    return {f"chapters/{chapter['notebook']}": mended(json.dumps(notebook)), **made}
 
 
 def with_line(toc: str, chapter: dict[str, str]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import sys
 import sysconfig
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ import yaml
 from book import studies
 
 PROFILES = ("smoke", "book", "paper")
+EVAL = re.compile(r"\{eval\}`([^`\n]+)`")
 GENERATED = ("book/status",)  # pages that the build writes itself, without a source in book/
 
 
@@ -182,9 +184,19 @@ def code_cells(notebook: dict) -> list[dict]:
     return [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
 
 
+def expressions_of(cell: dict) -> list[str]:
+    """What a Markdown cell asks of the kernel by `{eval}` roles, in order."""
+    return EVAL.findall(source_of(cell)) if cell["cell_type"] == "markdown" else []
+
+
 def notebook_key(notebook: dict, shared: str) -> str:
-    """Hash of what the outputs depend on: the shared part and the code cells, not the prose, captions or alt texts."""
+    """Hash of what the outputs depend on: the shared part, the code cells and the expressions in the text.
+
+    The prose around the expressions, captions and alt texts are no part of it.
+    """
     parts = [shared]
-    for cell in code_cells(notebook):
-        parts += [source_of(cell), str("parameters" in tags_of(cell))]
+    for cell in notebook["cells"]:
+        if cell["cell_type"] == "code":
+            parts += ["code", source_of(cell), str("parameters" in tags_of(cell))]
+        parts += [part for expression in expressions_of(cell) for part in ("eval", expression)]
     return digest(*parts)

@@ -122,7 +122,7 @@ def typed_results(source: str) -> list[str]:
     """Lines that speak of something measured and hold a typed number.
 
     Measured: accuracy, error, RMSE, coverage, sparsity, FPR, FNR, speed-up and the like (MEASURED). A number: with a
-    decimal point, a percent sign, "times" or +-. Numbers from the store come through glue and are invisible here. A
+    decimal point, a percent sign, "times" or +-. Numbers from the store come by `{eval}` and are invisible here. A
     line that quotes a published value ends with `<!-- published -->`, one that states a convention such as "the 95 %
     band" with `<!-- definition -->`. Formulas are not looked into unless they hold \\pm.
     """

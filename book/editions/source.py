@@ -8,6 +8,7 @@ from pathlib import Path
 
 from book.display import exercises
 from book.editions.equations import equation_labels, equation_tests
+from book.editions.numbers import placeholders
 from book.editions.project import code_cells, source_of
 from book.editions.prose import split_sentences
 
@@ -54,6 +55,8 @@ def mended(text: str) -> str:
             cell.update(outputs=[], execution_count=None)
         elif cell["cell_type"] == "markdown":
             cell["source"] = split_sentences(source_of(cell))
+            if expressions := placeholders(cell):
+                cell["metadata"]["user_expressions"] = expressions
     notebook["metadata"] = NOTEBOOK_METADATA
     return canonical(notebook)
 

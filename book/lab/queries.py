@@ -61,6 +61,22 @@ def stored_mean(rows: Sequence[Mapping], setting: str, method: str, metric: str)
     return None
 
 
+def number(value: float | str | None, form: str = "{}") -> str:
+    """The number as a text says it, formatted; "(not run)" for None."""
+    return "(not run)" if value is None else form.format(value)
+
+
+def run_in_words(name: str) -> dict[str, str]:
+    """Profile, number of replicates and minutes of the best stored result as a text says them; "-" without one."""
+    try:
+        result = load_result(name)
+    except NotStoredError:
+        return {"profile": "not run", "replicates": "-", "minutes": "-"}
+    origin = result["provenance"]
+    replicates, minutes = str(len(origin["seeds"]["replicates"])), f"{origin['minutes']:.0f}"
+    return {"profile": result["profile"], "replicates": replicates, "minutes": minutes}
+
+
 def best_method(rows: Sequence[Mapping], setting: str, metric: str) -> str | None:
     """The method with the lowest mean, or None while a method of the published table is missing.
 

@@ -10,13 +10,14 @@ import nbformat
 import pytest
 
 from book.editions import lint
+from book.editions.numbers import placeholders
 from book.editions.source import CHAPTERS, NOTEBOOK_METADATA, Chapter, canonical, load, mended
 
 TEXT = """\
 # A chapter
 
 The prior is {eq}`svbnn-prior`, and {numref}`fig-svbnn-idea` shows it.
-Its error is {glue:text}`svbnn-error`, see {numref}`fig-svbnn-move`.
+Its error is {eval}`said["error"]`, see {numref}`fig-svbnn-move`.
 
 ```{math}
 :label: svbnn-prior
@@ -46,8 +47,11 @@ FIGURE = {
 CHECKS = "".join(f'exercises.check("svbnn-{i}", {i}, strict=True)\n' for i in (1, 2, 3))
 
 
-def markdown(name: str, text: str) -> dict:
-    return {"cell_type": "markdown", "id": name, "metadata": {}, "source": text}
+def markdown(name: str, text: str, **metadata) -> dict:
+    cell = {"cell_type": "markdown", "id": name, "metadata": metadata, "source": text}
+    if expressions := placeholders(cell):
+        metadata["user_expressions"] = expressions
+    return cell
 
 
 def code(name: str, text: str, **metadata) -> dict:
@@ -137,6 +141,13 @@ FAULTS = [
     ("stripped", change("svbnn-fig-idea", execution_count=3), "execution count"),
     ("stripped", change("svbnn-title", metadata={"collapsed": True}), "metadata ['collapsed']"),
     ("stripped", foreign_kernel, "notebook's metadata must be"),
+    ("stripped", change("svbnn-title", metadata={}), "a placeholder for each number"),
+    ("stripped", add("Words.", user_expressions=[{"expression": "x"}]), "a placeholder for each number"),
+    ("numbers_evaluated", add("It is {eval}`f(`."), "is not a Python expression"),
+    ("numbers_evaluated", add("It is {eval}``x``."), "on one line"),
+    ("numbers_evaluated", add("It is {eval}`x\ny`."), "on one line"),
+    ("numbers_evaluated", add("It is {glue:text}`svbnn-x`."), "{glue:text}: say numbers with {eval}"),
+    ("numbers_evaluated", add("from myst_nb import glue", code), "glue: say numbers with {eval}"),
     ("readable_ids", change("svbnn-solution", id="a1b2c3d4"), "must be words"),
     ("readable_ids", change("svbnn-solution", id="svbnn-Solution"), "must be words"),
     ("readable_ids", change("svbnn-solution", id="svbnn-3f9a"), "must be words"),

@@ -40,7 +40,7 @@ def test_sentences_are_split_and_items_stay_items():
     [
         "The paper reports an accuracy of 98.2 %. <!-- published -->",
         "Coverage refers to the 95 % band. <!-- definition -->",
-        "Our error is {glue:text}`svbnn-error` %.",
+        "Our error is {eval}`said['error']` %.",
         "We use 0.1 as learning rate.",
         "The error of a 784-512-512-10 network under Conditions 4.1, 4.2 and 4.4.",
         "```{list-table}\n* - error\n  - 1.21\n```",
