@@ -30,8 +30,9 @@ FIELDS = (
 )
 HOW_TO_READ = (
     "A cell of the tables has our mean ± its standard error over n replicates; in parentheses the number as published, "
-    "± a standard deviation unless a note says otherwise; d, ours − published ± their combined standard error; and the "
-    "[verdict](../verdicts.md). Small numbers lead to the notes below a table. Budget: ours / published."
+    "where there is one, ± a standard deviation unless a note says otherwise; d, ours − published ± their combined "
+    "standard error; and the [verdict](../verdicts.md). Small numbers lead to the notes below a table. "
+    "Budget: ours / published."
 )
 
 
@@ -176,8 +177,9 @@ def _pivot(rows: list[dict], measures: list[str]) -> str:
         name = f'<th scope="rowgroup"{span}>{html.escape(setting)}</th>'
         for method, cells in methods.items():
             own = [row for row in cells.values() if row["n"]]
+            alone = len({row["n"] for row in own}) > 1
             columns = [f'{name}<th scope="row">{html.escape(method)}</th>']
-            columns += [f"<td>{_cell(cells[one], notes) if one in cells else ''}</td>" for one in measures]
+            columns += [f"<td>{_cell(cells[one], notes, alone) if one in cells else ''}</td>" for one in measures]
             facts = ("n", "Budget", *(["Data"] if many_sets else []))
             columns += [f"<td>{html.escape(_joined(own, fact))}</td>" for fact in facts]
             body.append(f"<tr>{''.join(columns)}</tr>")
@@ -194,15 +196,18 @@ def _joined(rows: list[dict], column: str) -> str:
     return ", ".join(said)
 
 
-def _cell(row: dict, notes: dict[str, int]) -> str:
+def _cell(row: dict, notes: dict[str, int], alone: bool) -> str:
+    """One row of the comparison; with `alone` it says its own number of replicates."""
     texts = row["texts"]
-    lines = [html.escape(texts["Ours"])] if row["n"] else []
+    lines = [html.escape(texts["Ours"]) + (f" (n = {row['n']})" if alone else "")] if row["n"] else []
     if row["published"] is not None:
         lines.append(f"({html.escape(row['printed'])})")
     if row["difference"] is not None:
         lines.append(f"d {html.escape(texts['Difference'])}")
-    sign, _, verdict = texts["Verdict"].partition(" ")
     marks = ", ".join(str(notes[note]) for note in _notes(row))
+    if row["published"] is None and row["n"]:
+        return "<br>".join(lines) + (f" <sup>{marks}</sup>" if marks else "")
+    sign, _, verdict = texts["Verdict"].partition(" ")
     said = f'<i aria-hidden="true">{sign}</i> {html.escape(verdict.partition(":")[0])}'
     return "<br>".join([*lines, said + (f" <sup>{marks}</sup>" if marks else "")])
 
