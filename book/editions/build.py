@@ -16,9 +16,9 @@ import time
 from pathlib import Path
 
 from book.editions.execute import Outcome, execute, finish
+from book.editions.pages import written_pages
 from book.editions.project import PROFILES, BookError, Project, code_cells, notebook_key, read_notebook, tags_of
 from book.editions.render import render, rendered, stage, tidy, write_notebook
-from book.editions.status import written_pages
 
 
 @contextlib.contextmanager

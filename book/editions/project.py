@@ -19,6 +19,7 @@ from book import studies
 PROFILES = ("smoke", "book", "paper")
 EVAL = re.compile(r"\{eval\}`([^`\n]+)`")
 GENERATED = ("book/status",)  # pages that the build writes itself, without a source in book/
+REPORTS = "book/reports"  # folder of the chapters' reports, which it writes as well
 
 
 class BookError(Exception):
@@ -81,8 +82,8 @@ class Project:
         return yaml.safe_load((self.root / "_toc.yml").read_text(encoding="utf-8"))
 
     @cached_property
-    def documents(self) -> list[str]:
-        """Names of all documents in reading order, as ``_toc.yml`` writes them (no suffix)."""
+    def listed(self) -> list[str]:
+        """Names of the documents in reading order, as ``_toc.yml`` writes them (no suffix)."""
         names: list[str] = []
 
         def collect(entry) -> None:
@@ -98,6 +99,23 @@ class Project:
         return names
 
     @cached_property
+    def reports(self) -> dict[str, studies.Study]:
+        """Documents of the reports: of each study with a listed chapter and a stored result of its own."""
+        stored = [path.name for path in (self.root / "data" / "results").glob("*.json")]
+        found = {}
+        for study in studies.all(self.root / "chapters"):
+            name = Path(study.notebook).stem
+            if f"chapters/{name}" in self.listed and any(one.startswith(f"{study.prefix}-") for one in stored):
+                found[f"{REPORTS}/{name}"] = study
+        return found
+
+    @cached_property
+    def documents(self) -> list[str]:
+        """Names of all documents in reading order, each report behind its chapter."""
+        reports = {f"chapters/{Path(name).name}": name for name in self.reports}
+        return [one for name in self.listed for one in (name, reports.get(name)) if one]
+
+    @cached_property
     def notebooks(self) -> list[str]:
         """Paths of the chapters relative to the root, in reading order.
 
@@ -105,7 +123,7 @@ class Project:
             BookError: a document is named and not there, or a chapter is there and not named.
         """
         listed, missing = [], []
-        for name in self.documents:
+        for name in self.listed:
             if (self.root / f"{name}.ipynb").exists():
                 listed.append(f"{name}.ipynb")
             elif not (self.root / f"{name}.md").exists() and name not in GENERATED:

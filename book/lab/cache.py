@@ -28,6 +28,12 @@ def read_entry(folder: Path, key: str) -> dict[str, Any] | None:
     return None
 
 
+def drop_entry(folder: Path, key: str) -> None:
+    """Take a finished or failed cell out of the cache."""
+    for path in folder.glob(f"{key}.*"):
+        path.unlink(missing_ok=True)
+
+
 def _arrays(path: Path, names: list[str] | None) -> dict[str, np.ndarray]:
     if not names:
         return {}

@@ -66,7 +66,8 @@ def _parser(others: dict[str, str]) -> argparse.ArgumentParser:
     one.add_argument("--backend", default="loky", help="loky or dask (default: loky)")
     one.add_argument("--scheduler", help="address of a Dask scheduler, tcp://host:8786 (implies --backend dask)")
     one.add_argument("--threads", type=int, default=1, help="torch threads of each cell (default: 1)")
-    one.add_argument("--only", metavar="TEXT", help="only cells whose label contains TEXT")
+    one.add_argument("--only", metavar="TEXT", help="only the cell TEXT, or cells whose label contains it")
+    one.add_argument("--again", action="store_true", help="compute cells that are known again")
     one.set_defaults(action=_run)
 
     one = commands.add_parser("verify", help="whether stored results are what today's code would compute")
@@ -159,8 +160,8 @@ def _seconds(text: str | None) -> float | None:
 def _run_all(options: argparse.Namespace, backend: str) -> int:
     from book.lab.everything import run_all
 
-    if options.only or options.devices != 1:
-        raise lab.ExperimentError("--only and --devices belong to one experiment; leave --all out")
+    if options.only or options.again or options.devices != 1:
+        raise lab.ExperimentError("--only, --again and --devices belong to one experiment; leave --all out")
     if options.scheduler is None and not options.dry_run and hasattr(os, "nice"):
         os.nice(10)  # worker processes inherit it
     rows = run_all(
@@ -194,6 +195,7 @@ def _run(options: argparse.Namespace) -> int:
         scheduler=options.scheduler,
         threads=options.threads,
         only=options.only,
+        again=options.again,
     )
     failed = [row for row in result["rows"] if row["metric"] == "error"]
     for note in sorted({row["note"] for row in failed}):

@@ -11,7 +11,7 @@ from typing import Any
 
 from bnnlib._files import StoreError
 from book.lab import catalog, keys, store
-from book.lab.cache import read_entry
+from book.lab.cache import drop_entry, read_entry
 from book.lab.cells import PROFILES, Cell, Experiment, ExperimentError
 from book.lab.fingerprint import code_fingerprint
 from book.lab.worker import Task, whole
@@ -110,16 +110,23 @@ class Plan:
         )
 
     def chosen(self, only: str | None) -> list[Task]:
-        """The tasks whose label contains the text.
+        """The task of that label, else those whose label contains the text.
 
         Raises:
             ExperimentError: there is none.
         """
-        found = [task for task in self.tasks if only is None or only in task.cell.label]
+        exact = [task for task in self.tasks if task.cell.label == only]
+        found = exact or [task for task in self.tasks if only is None or only in task.cell.label]
         if not found:
             labels = "; ".join(task.cell.label for task in self.tasks)
             raise ExperimentError(f"no cell matches --only {only!r}. Cells: {labels}")
         return found
+
+    def forget(self, only: str | None = None) -> None:
+        """Take the chosen tasks as not computed; a stored result keeps their cells until they are computed again."""
+        for task in self.chosen(only):
+            drop_entry(Path(task.folder), task.key)
+            self.entries[task.key] = None
 
     def todo(self, only: str | None = None) -> list[Task]:
         """The chosen tasks without a good entry, each behind the tasks that it needs and whose products are missing."""

@@ -32,6 +32,7 @@ def run(
     threads: int = 1,
     only: str | None = None,
     devices: int = 1,
+    again: bool = False,
 ) -> dict[str, Any]:
     """Compute the cells of a profile that are neither stored nor in the cache, and store each as it comes.
 
@@ -49,9 +50,11 @@ def run(
         scheduler: the scheduler's address, ``"tcp://host:8786"``; None with dask starts a local one with ``jobs``
             worker processes.
         threads: torch threads of each cell.
-        only: run only cells whose label (setting, method, replicates) contains this text; what is known of the others
-            stays.
+        only: run only the cell of this label (setting, method, replicates), or where there is none those whose label
+            contains this text; what is known of the others stays.
         devices: how many devices compute a cell together, for experiments that can; its batches are divided.
+        again: compute the chosen cells although they are known. The numbers are the same if the code, the versions and
+            the machine are; a version control's difference of the result shows it.
 
     Returns:
         The result, as stored; see `book.lab.store.load_result`.
@@ -66,13 +69,15 @@ def run(
     if devices != 1 and (devices < 1 or jobs > 1 or backend != "loky" or not experiment.several_devices):
         able = [one for one in catalog.names() if catalog.get(one).several_devices]
         raise ExperimentError(f"devices={devices}, but it must be 1, or more with one job of: {', '.join(able)}")
-    command = _command(name, profile, device, jobs, backend, scheduler, threads, only, devices)
+    command = _command(name, profile, device, jobs, backend, scheduler, threads, only, devices, again)
     device = device_of(device)
     if profile in experiment.profiles:
         warn_of_changes(profile)
         for data in experiment.data_sets(profile):
             fetch(data)  # before the workers start: they would otherwise all download the same file
     plan = Plan(name, profile, device, threads, devices)
+    if again:
+        plan.forget(only)
     chosen, todo = plan.chosen(only), plan.todo(only)
     known = sum(not (plan.entries[task.key] is None or plan.entries[task.key]["failed"]) for task in chosen)
     say(f"{name} ({profile}): {len(plan.tasks)} cells, {known} of {len(chosen)} chosen ones are known")
@@ -188,13 +193,14 @@ def _pool(tasks: list[Task], jobs: int, backend: str, scheduler: str | None) -> 
     return pools.loky(tasks, jobs) if jobs > 1 else pools.serial(tasks)
 
 
-def _command(name, profile, device, jobs, backend, scheduler, threads, only, devices) -> str:
+def _command(name, profile, device, jobs, backend, scheduler, threads, only, devices, again) -> str:
     words = ["python -m book run", name, "--profile", profile, "--device", device]
     words += ["--devices", str(devices)] if devices > 1 else []
     words += ["--jobs", str(jobs)] if jobs > 1 else []
     words += ["--backend", backend] if backend != "loky" else []
     words += ["--scheduler", "tcp://HOST:PORT"] if scheduler else []  # an address would name a machine
     words += ["--threads", str(threads)] if threads > 1 else []
+    words += ["--again"] if again else []
     words += ["--only", f'"{only}"'] if only else []
     return " ".join(words)
 

@@ -50,7 +50,7 @@ class Table:
     def markdown(self) -> str:
         """The table as Markdown, also readable as plain text in a terminal."""
         columns = _columns(self.rows)
-        cells = [[markdown_cell(texts[one]) for one in columns] for texts in map(_cells, self.rows)]
+        cells = [[markdown_cell(texts[one]) for one in columns] for texts in map(said, self.rows)]
         return f"{self.caption}\n\n{markdown_table(columns, cells)}\n"
 
 
@@ -128,7 +128,7 @@ def _notes(row: Row) -> list[str]:
 
 def _heading(group: list[Row], with_data: bool) -> str:
     """What the rows of a group share: method, setting, replicates, budget, data, validity."""
-    first = _cells(group[0])
+    first = said(group[0])
     numbers = {row["n"] for row in group if row["n"]}
     facts = [f"n = {numbers.pop()}"] if len(numbers) == 1 else []
     facts += [*dict.fromkeys(budget_text(row) for row in group if budget_text(row))]
@@ -140,7 +140,7 @@ def _heading(group: list[Row], with_data: bool) -> str:
 
 def _line(row: Row, letters: dict[str, str], alone: bool) -> str:
     """A row; with `alone` it says its own number of replicates."""
-    texts = {name: html.escape(text) for name, text in _cells(row).items()}
+    texts = {name: html.escape(text) for name, text in said(row).items()}
     marks = ", ".join(letters[note] for note in _notes(row))
     word = row["verdict"].partition(": ")[0]
     texts["Verdict"] = f'<span aria-hidden="true">{symbol(row["verdict"])}</span> {html.escape(word)}'
@@ -160,11 +160,12 @@ def _letter(number: int) -> str:
 
 
 def _columns(rows: list[Row]) -> tuple[str, ...]:
-    found = [_cells(row) for row in rows]
+    found = [said(row) for row in rows]
     return tuple(name for name in _COLUMNS if name not in _OPTIONAL or any(texts[name] for texts in found))
 
 
-def _cells(row: Row) -> dict[str, str]:
+def said(row: Row) -> dict[str, str]:
+    """The text of every column of a table, by its name."""
     known = metrics().get(row["metric"])
     label, digits = (known.label, known.digits) if known else (row["metric"], 3)
     unit = f" ({known.unit})" if known and known.unit else ""

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections import Counter
 
 import pytest
 
 from book import lab
-from book.editions import status
+from book.editions import compared, pages, status
 from book.editions.project import BookError, Project
 
 PROSE = "# Sparse things\n\n$$a = b$$ (x-one)\n\n$$a = b$$ (x-two)\n\n$$a = b$$ (x-three)\n"
@@ -29,7 +28,7 @@ def test_results_and_data_are_found_by_their_whole_names(tmp_path, chapter):
     for name in ("svbnn-lambda.smoke", "svbnn-lambda.book", "svbnn-lambda-long.paper"):
         result = {"provenance": {"minutes": 2.5, "data": {"mnist": "sha"}}, "rows": []}
         (tmp_path / "data" / "results" / f"{name}.json").write_text(json.dumps(result))
-    results = status.stored_results(tmp_path)
+    results = compared.stored_results(tmp_path)
     assert {name: origin["profile"] for name, origin in results.items()} == {
         "svbnn-lambda": "book",
         "svbnn-lambda-long": "paper",
@@ -43,13 +42,15 @@ def test_results_and_data_are_found_by_their_whole_names(tmp_path, chapter):
 
 def test_verdicts_come_from_the_library_of_the_tree(root):
     # Published values exist for this experiment, so each of them must end in some verdict, also before any run.
-    found = status.verdicts(root, ["svbnn-simulation-2"])["svbnn-simulation-2"]
-    assert set(status.WORDS) <= set(found["counts"])
-    assert sum(found["counts"][word] for word in status.WORDS) == found["counts"]["cells"] == len(found["cells"]) == 28
+    found = compared.compared(root, ["svbnn-simulation-2"])["svbnn-simulation-2"]
+    assert set(compared.WORDS) <= set(found["counts"])
+    assert (
+        sum(found["counts"][word] for word in compared.WORDS) == found["counts"]["cells"] == len(found["cells"]) == 28
+    )
 
 
 def test_the_words_are_those_of_the_library():
-    assert status.WORDS == lab.verdicts.WORDS
+    assert compared.WORDS == lab.verdicts.WORDS
 
 
 def test_a_library_that_cannot_compare_stops_the_build_with_its_error(tmp_path):
@@ -57,7 +58,7 @@ def test_a_library_that_cannot_compare_stops_the_build_with_its_error(tmp_path):
     (tmp_path / "book" / "__init__.py").write_text("")
     (tmp_path / "book" / "lab" / "__init__.py").write_text("raise RuntimeError('broken store')")
     with pytest.raises(BookError, match="broken store"):
-        status.verdicts(tmp_path, ["svbnn-lambda"])
+        compared.compared(tmp_path, ["svbnn-lambda"])
 
 
 def test_the_page_tells_what_was_run(scratch, root, chapter):
@@ -65,8 +66,8 @@ def test_the_page_tells_what_was_run(scratch, root, chapter):
     shutil.copytree(root / "bnnlib", scratch.root / "bnnlib", dirs_exist_ok=True)
     project = Project(scratch.root)
     project.build.mkdir()
-    page = status.written_pages(project, {"chapters/x.ipynb": chapter}, "smoke")["book/status.md"]
-    assert "| [Sparse things](../chapters/x.ipynb) | smoke | 1.5 | 2 of 3 | none stored | boston |" in page
+    page = pages.written_pages(project, {"chapters/x.ipynb": chapter}, "smoke")["book/status.md"]
+    assert "| [Sparse things](../chapters/x.ipynb) | smoke | 1.5 | 2 of 3 | boston |" in page
     assert "without a test of their own: `x-three`." in page
     assert "No results are committed yet." in page
     assert f"| torch | {status.installed('torch')} |" in page
@@ -76,7 +77,7 @@ def test_an_unchanged_page_is_not_made_again(scratch, chapter, monkeypatch):
     project = Project(scratch.root)
     project.build.mkdir()
     scratch.write("book/verdicts.md", "# Words\n\n% example: agrees\n")
-    made = status.written_pages(project, {"chapters/x.ipynb": chapter}, "smoke")
+    made = pages.written_pages(project, {"chapters/x.ipynb": chapter}, "smoke")
     assert set(made) == {"book/status.md", "book/verdicts.md"}
     for name, text in made.items():
         (project.staging / name).parent.mkdir(parents=True, exist_ok=True)
@@ -84,45 +85,40 @@ def test_an_unchanged_page_is_not_made_again(scratch, chapter, monkeypatch):
     monkeypatch.setattr(status, "page", lambda *_: "made again")
 
     def status_now(profile):
-        return status.written_pages(project, {"chapters/x.ipynb": chapter}, profile)["book/status.md"]
+        return pages.written_pages(project, {"chapters/x.ipynb": chapter}, profile)["book/status.md"]
 
     assert status_now("smoke") == made["book/status.md"]
     assert status_now("book") == "made again"
     scratch.write("tests/equations/test_x.py", "# equation: x-one\ndef test_x(): ...\n")
     assert status_now("smoke") == "made again"
     scratch.write("book/verdicts.md", "# Other words\n")
-    assert status.written_pages(project, {}, "smoke")["book/verdicts.md"] == "# Other words\n"
+    assert pages.written_pages(project, {}, "smoke")["book/verdicts.md"] == "# Other words\n"
 
 
-def test_every_category_is_named_for_each_experiment_and_in_all():
-    counts = dict.fromkeys(status.WORDS, 0) | {"budget known": 2, "budget comparable": 1}
-    compared = {
-        "a": {"counts": counts | {"agrees": 3, "not run": 1, "cells": 4}, "cells": []},
-        "b": {"counts": counts | {"worse": 5, "cells": 5, "budget known": 0, "budget comparable": 0}, "cells": []},
+CARD = 'number = 3\ntitle = "Things"\nnotebook = "x.ipynb"\nsource = "papers/009"\nprefix = "xx"\n'
+
+
+def test_every_category_is_named_for_each_report_and_in_all(scratch):
+    counts = dict.fromkeys(compared.WORDS, 0) | {"budget known": 2, "budget comparable": 1}
+    about = {"provenance": {"minutes": 2.0}, "state": "certified"}
+    found = {
+        "xx-a": about | {"counts": counts | {"agrees": 3, "not run": 1, "cells": 4}},
+        "xx-b": about | {"counts": counts | {"better": 1, "cells": 1}, "state": "outdated"},
+        "other": about | {"counts": counts | {"worse": 5, "cells": 5, "budget known": 0, "budget comparable": 0}},
     }
-    results = {name: {"profile": "book", "minutes": 2.0, "cells": {"done": 3, "total": 4}} for name in compared}
-    text = "\n".join(
-        status._results(results, {name: Counter(one["counts"]) for name, one in compared.items()}, {"a": "certified"})
-    )
-    found = [line for line in text.splitlines() if line.startswith("|")]
-    assert found[2] == "| `a` | book | 3 of 4 | 2.0 | certified |"
-    head, _, *lines = found[4:]
-    names = [cell.strip() for cell in head.strip("|").split("|")]
-    assert names == ["Experiment", *map(str.capitalize, status.WORDS), "Cells", "Budget"]
-    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
-    by_name = {row[0]: dict(zip(names, row, strict=True)) for row in rows}
-    assert (by_name["`a`"]["Agrees"], by_name["`a`"]["Not run"], by_name["`a`"]["Budget"]) == ("3", "1", "1 of 2")
-    assert (by_name["`b`"]["Worse"], by_name["`b`"]["Budget"]) == ("5", "–")
-    assert (by_name["all"]["Agrees"], by_name["all"]["Worse"], by_name["all"]["Cells"]) == ("3", "5", "9")
-    assert "Of 9 published cells 8 were run; of 2 of these" in text and "and 1 had at least half of it" in text
-
-
-def test_a_chapter_shows_what_agrees_of_what_is_decided(scratch, chapter):
-    results = {"svbnn-lambda": {"profile": "book"}}
-    said = {"agrees": 3, "better": 1, "worse": 2, "undecided": 7, "cells": 13}
-    compared = {"svbnn-lambda": {"counts": said, "cells": [], "state": "current"}}
-    text = status.page(Project(scratch.root), {"chapters/x.ipynb": chapter}, "smoke", results, compared)
-    assert "| 4 of 6; 13 |" in text
+    scratch.write("chapters/things/card.toml", CARD)
+    scratch.write("data/results/xx-a.book.json", "{}")
+    scratch.list("x")
+    text = "\n".join(status._results(Project(scratch.root), found))
+    lines = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line[:1] == "|"]
+    assert lines[0] == ["Report", "[03](reports/x.md)", "all"]
+    table = {line[0]: line[1:] for line in lines[2:14]}
+    assert list(table) == [*map(str.capitalize, compared.WORDS), "Cells", "Budget", "Minutes"]
+    assert (table["Agrees"], table["Better"], table["Worse"]) == (["3", "3"], ["1", "1"], ["0", "5"])
+    assert (table["Cells"], table["Budget"], table["Minutes"]) == (["5", "10"], ["2 of 4", "2 of 4"], ["4", "6"])
+    assert lines[-1] == ["[03 Things](reports/x.md)", "2", "1 certified, 1 outdated"]
+    assert "Of 10 published cells 9 were run; of 4 of these" in text and "and 2 had at least half of it" in text
+    assert "Of 9 that are decided, 4 agree or are better." in text
 
 
 def test_examples_are_cells_of_the_results():
@@ -142,4 +138,4 @@ def test_examples_are_cells_of_the_results():
 
 def test_the_page_of_verdicts_asks_for_an_example_of_every_word(root):
     asked = status.EXAMPLE.findall((root / "book" / "verdicts.md").read_text(encoding="utf-8"))
-    assert sorted(asked) == sorted(status.WORDS)
+    assert sorted(asked) == sorted(compared.WORDS)

@@ -47,6 +47,21 @@ def test_runs_with_only_merge_into_one_result_and_count_all_minutes(tiny):
     assert stored["rows"] == whole["rows"] and stored["provenance"] == whole["provenance"]
 
 
+def test_known_cells_are_computed_again_when_asked(tiny):
+    before = lab.run("tiny-good")
+    after = lab.run("tiny-good", only="b SVBNN [0-1]", again=True)
+    assert tiny.started() == {"a": 1, "b": 2, "c": 1, "d": 1}
+    assert after["rows"] == before["rows"] and load_result("tiny-good", "smoke")["rows"] == before["rows"]
+    assert after["provenance"]["command"].endswith('--again --only "b SVBNN [0-1]"')
+
+
+def test_a_whole_label_chooses_one_cell_although_others_contain_it(tiny, monkeypatch):
+    profiles = lab.get("tiny-good").profiles
+    monkeypatch.setitem(profiles, "smoke", lambda: [Cell("a", "SVBNN", (0,)), Cell("not a", "SVBNN", (0,))])
+    result = lab.run("tiny-good", only="a SVBNN [0]")
+    assert [row["setting"] for row in result["rows"]] == ["a"]
+
+
 def test_cells_that_another_run_finishes_meanwhile_are_merged_too(tiny, monkeypatch):
     progress = runner._progress
 

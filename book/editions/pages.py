@@ -1,0 +1,54 @@
+"""The pages that a build writes itself: reports, the status page, the examples of the page of verdicts."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from book.editions import reports, status
+from book.editions.compared import compared, stored_results
+from book.editions.project import Project, digest, files_below
+
+MADE_BY = ("pages", "compared", "reports", "status")
+
+
+def written_pages(project: Project, chapters: dict[str, dict], profile: str) -> dict[str, str]:
+    """Their texts by path, the table of contents with the reports among them; those of the last build when nothing
+    changed for them.
+    """
+    told = [json.dumps(notebook, sort_keys=True) for notebook in chapters.values()]
+    template = project.root / "book" / "verdicts.md"
+    sources = [
+        *(Path(__file__).with_name(f"{name}.py") for name in MADE_BY),
+        template,
+        project.root / "_toc.yml",
+        project.root / reports.DIFFERENCES,
+        *files_below(project.root / "tests" / "equations"),
+        *sorted((project.root / "chapters").glob("*/*.toml")),
+        project.root / "bnnlib" / "datasets" / "registry.toml",
+    ]
+    told += [path.read_text(encoding="utf-8") for path in sources if path.exists()]
+    key = digest(project.shared_key(profile), *chapters, *told)
+    kept = project.build / "status.key"
+    if before := _kept(kept, key, project.staging):
+        return before
+    found = compared(project.root)
+    made = {"book/status.md": status.page(project, chapters, profile, stored_results(project.root), found)}
+    if template.exists():
+        cells = [row for one in found.values() for row in one["cells"]]
+        made["book/verdicts.md"] = status.examples(template.read_text(encoding="utf-8"), cells)
+    if project.reports:
+        made |= reports.pages(project, found) | {"_toc.yml": reports.contents(project)}
+    kept.write_text(json.dumps({"key": key, "pages": list(made)}))
+    return made
+
+
+def _kept(note: Path, key: str, staging: Path) -> dict[str, str]:
+    """The pages of the last build, if it made them from the same; {} otherwise."""
+    try:
+        last = json.loads(note.read_text(encoding="utf-8"))
+        if last["key"] == key:
+            return {name: (staging / name).read_text(encoding="utf-8") for name in last["pages"]}
+    except (OSError, ValueError, TypeError, KeyError):
+        pass  # absent, or of an interrupted build
+    return {}

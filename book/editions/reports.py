@@ -1,0 +1,261 @@
+"""The report of a chapter: every row of its experiments, where it comes from, and the command that computes it again.
+
+The lesson argues with a part of the results; its report, a child page of the chapter, has all of them, folded, and the
+same as a CSV file.
+"""
+
+from __future__ import annotations
+
+import csv
+import html
+import io
+import json
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+
+import yaml
+
+from book.editions.compared import WORDS, markdown
+from book.editions.project import Project
+from book.studies import Study
+
+ABREAST = 3
+"""Measures beside each other in a table."""
+DIFFERENCES = "book/papers_and_code.md"
+FIELDS = (
+    *("experiment", "setting", "method", "metric", "unit", "paper", "cell", "published", "published_sd"),
+    *("published_se", "printed", "mean", "se", "sd", "n", "values", "profile", "difference", "error", "margin"),
+    *("budget", "published_budget", "budget_unit", "data", "verdict", "note", "state", "minutes", "command"),
+)
+HOW_TO_READ = (
+    "A cell of the tables has our mean ± its standard error over n replicates; in parentheses the number as published, "
+    "where there is one, ± a standard deviation unless a note says otherwise; d, ours − published ± their combined "
+    "standard error; and the [verdict](../verdicts.md). Small numbers lead to the notes below a table. "
+    "Budget: ours / published."
+)
+
+
+def pages(project: Project, found: dict[str, dict]) -> dict[str, str]:
+    """Text of every report and of its CSV file, by path.
+
+    Args:
+        found: the evidence of the experiments, see `book.lab.evidence`.
+    """
+    made = {}
+    for document, study in project.reports.items():
+        own = {name: one for name, one in found.items() if name.startswith(f"{study.prefix}-")}
+        made[f"{document}.md"] = page(study, own, _label(project.root, study))
+        made[f"{document}.csv"] = table(own)
+    return made
+
+
+def contents(project: Project) -> str:
+    """The table of contents with each report below its chapter."""
+    toc = yaml.safe_load((project.root / "_toc.yml").read_text(encoding="utf-8"))
+    children = {f"chapters/{Path(name).name}": {"file": name, "title": "Report"} for name in project.reports}
+
+    def walk(entry) -> None:
+        for one in entry if isinstance(entry, list) else entry.values() if isinstance(entry, dict) else []:
+            walk(one)
+        if isinstance(entry, dict) and entry.get("file") in children:
+            entry.setdefault("sections", []).append(children[entry["file"]])
+
+    walk(toc)
+    return yaml.safe_dump(toc, sort_keys=False, allow_unicode=True)
+
+
+def _label(root: Path, study: Study) -> str:
+    """The label of the study's part of the page on papers and their code; "" where there is none."""
+    path, label = root / DIFFERENCES, f"{study.prefix}-papers-and-code"
+    return label if path.exists() and f"({label})=" in path.read_text(encoding="utf-8") else ""
+
+
+def page(study: Study, found: dict[str, dict], differences: str = "") -> str:
+    """The text of one report.
+
+    Args:
+        study: whose it is.
+        found: evidence of its experiments, by name.
+        differences: label of the place that says where the paper and its code differ.
+    """
+    name = Path(study.notebook).stem
+    rows = [row for one in found.values() for row in one["rows"]]
+    said = sum((Counter(one["counts"]) for one in found.values()), Counter())
+    lines = [
+        [f"[{name}](#report-{name})", f"{len(one['rows']):,}", str(one["counts"]["cells"]), _words(one["counts"])]
+        for name, one in found.items()
+    ]
+    lines.append(["all", f"{len(rows):,}", str(said["cells"]), _words(said)])
+    links = [f"{{download}}`all rows as CSV <{name}.csv>`"]
+    links += [f"[where the paper and its code differ](#{differences})"] if differences else []
+    head = [
+        f"# Report: {study.title}",
+        f"Every row of the experiments of [the chapter](../../chapters/{study.notebook}), written by the build from "
+        f"the stored results. More: {', '.join(links)}.",
+        "Published cells by verdict, each counted once however many of our rows stand beside it:",
+        markdown(["Experiment", "Rows", "Published cells", "Verdicts"], lines),
+        HOW_TO_READ,
+    ]
+    return "\n\n".join(head + [text for name, one in found.items() for text in section(name, one)]) + "\n"
+
+
+def _words(said: Mapping[str, int]) -> str:
+    """Verdicts with their numbers, those that occur."""
+    return ", ".join(f"{word} {said[word]}" for word in WORDS if said[word])
+
+
+def section(name: str, one: dict) -> list[str]:
+    """The paragraphs about one experiment."""
+    text = [f"(report-{name})=\n\n## {name}", f"{one['summary']}."]
+    if one["profile"]:
+        command = f"python -m book run {name} --profile {one['profile']} --again"
+        text += ["\n".join(f"- {fact}" for fact in facts(one)), f"```bash\n{command}\n```"]
+    else:
+        text += ["Nothing of it is stored; `python -m book list` says what there is to run."]
+    folds = [fold(*part) for part in pivots(one["rows"])]
+    folds += [fold(f"Runs: {len(one['runs'])}", runs(one["runs"]))] if one["runs"] else []
+    return [*text, "````{raw} html\n" + "\n".join(folds) + "\n````"]
+
+
+def facts(one: dict) -> list[str]:
+    """Where the numbers come from, in a few lines."""
+    about, some = one["provenance"], one["runs"]
+    cells, machine = about.get("cells", {}), about.get("machine", {})
+    failed = f", {cells['failed']} failed" if cells.get("failed") else ""
+    commits = list(dict.fromkeys(run["commit"][:8] for run in some if run["commit"]))
+    commits = commits or [commit[:8] for commit in about.get("cell_commits", [about.get("commit") or "unknown"])]
+    dirty = sum(run["dirty"] for run in some)
+    states = Counter(run["state"] for run in some)
+    sets = list(dict.fromkeys(row["data"] for row in one["rows"] if row["data"]))
+    versions = ", ".join(f"{name} {number}" for name, number in about.get("versions", {}).items())
+    where = [
+        machine.get("cpu", ""),
+        f"{machine['cores']} cores" if "cores" in machine else "",
+        machine.get("system", ""),
+    ]
+    return [
+        f"Profile: {one['profile']}; {cells.get('done', 0)} of {cells.get('total', 0)} runs done{failed}, "
+        f"{about.get('minutes', 0.0):,.1f} minutes of computing",
+        f"Machine: {', '.join(filter(None, where)) or 'unknown'}; device: {about.get('device') or 'unknown'}",
+        f"Data: {'; '.join(sets) or 'none'}",
+        f"Validity: {', '.join(f'{number} {word}' for word, number in states.items())}",
+        f"Code: {'commit' if len(commits) == 1 else 'commits'} {', '.join(f'`{one}`' for one in commits)}; "
+        + (f"{dirty} of {len(some)} runs from a tree with uncommitted changes" if dirty else "all from clean trees"),
+        f"Versions: {versions or 'unknown'}",
+    ]
+
+
+def pivots(rows: list[dict]) -> list[tuple[str, str]]:
+    """(summary, table) of all rows: a line a setting and method, at most three measures beside each other."""
+    known = list(dict.fromkeys(row["metric"] for row in rows))
+    found = []
+    for start in range(0, len(known), ABREAST):
+        measures = known[start : start + ABREAST]
+        part = [row for row in rows if row["metric"] in measures]
+        found.append((_summary(part), _pivot(part, measures)))
+    return found
+
+
+def _summary(rows: list[dict]) -> str:
+    measures = dict.fromkeys(row["texts"]["Measure"] for row in rows)
+    said = Counter(row["verdict"].partition(":")[0] for row in rows if row["published"] is not None)
+    return f"{'; '.join(measures)}: {len(rows):,} rows" + (f" ({_words(said)})" if said else "")
+
+
+def _pivot(rows: list[dict], measures: list[str]) -> str:
+    settings: dict[str, dict[str, dict[str, dict]]] = {}
+    for row in rows:
+        settings.setdefault(row["setting"], {}).setdefault(row["method"], {})[row["metric"]] = row
+    notes = {note: k for k, note in enumerate(dict.fromkeys(note for row in rows for note in _notes(row)), start=1)}
+    labels = {row["metric"]: row["texts"]["Measure"] for row in rows}
+    many_sets = len({row["data"] for row in rows if row["data"]}) > 1
+    head = ["Setting", "Method", *(labels[one] for one in measures), "n", "Budget", *(["Data"] if many_sets else [])]
+    body = []
+    for setting, methods in settings.items():
+        span = f' rowspan="{len(methods)}"' if len(methods) > 1 else ""
+        name = f'<th scope="rowgroup"{span}>{html.escape(setting)}</th>'
+        for method, cells in methods.items():
+            own = [row for row in cells.values() if row["n"]]
+            alone = len({row["n"] for row in own}) > 1
+            columns = [f'{name}<th scope="row">{html.escape(method)}</th>']
+            columns += [f"<td>{_cell(cells[one], notes, alone) if one in cells else ''}</td>" for one in measures]
+            facts = ("n", "Budget", *(["Data"] if many_sets else []))
+            columns += [f"<td>{html.escape(_joined(own, fact))}</td>" for fact in facts]
+            body.append(f"<tr>{''.join(columns)}</tr>")
+            name = ""
+    below = "<br>".join(f"<sup>{number}</sup> {html.escape(note)}" for note, number in notes.items())
+    return _framed(_summary(rows), head, body) + (f"<p><small>{below}</small></p>" if below else "")
+
+
+def _joined(rows: list[dict], column: str) -> str:
+    """What rows of a line share; where a published budget is known for some, the budget of those."""
+    said = list(dict.fromkeys(row["texts"][column] for row in rows if row["texts"][column]))
+    if column == "Budget" and any(" / " in text for text in said):
+        said = [text for text in said if " / " in text]
+    return ", ".join(said)
+
+
+def _cell(row: dict, notes: dict[str, int], alone: bool) -> str:
+    """One row of the comparison; with `alone` it says its own number of replicates."""
+    texts = row["texts"]
+    lines = [html.escape(texts["Ours"]) + (f" (n = {row['n']})" if alone else "")] if row["n"] else []
+    if row["published"] is not None:
+        lines.append(f"({html.escape(row['printed'])})")
+    if row["difference"] is not None:
+        lines.append(f"d {html.escape(texts['Difference'])}")
+    marks = ", ".join(str(notes[note]) for note in _notes(row))
+    if row["published"] is None and row["n"]:
+        return "<br>".join(lines) + (f" <sup>{marks}</sup>" if marks else "")
+    sign, _, verdict = texts["Verdict"].partition(" ")
+    said = f'<i aria-hidden="true">{sign}</i> {html.escape(verdict.partition(":")[0])}'
+    return "<br>".join([*lines, said + (f" <sup>{marks}</sup>" if marks else "")])
+
+
+def _notes(row: dict) -> list[str]:
+    """The reason of the verdict, and what else there is to say of the row."""
+    return [text for text in (row["verdict"].partition(": ")[2], row["note"], row["state"]) if text]
+
+
+def runs(some: list[dict]) -> str:
+    """What each run took and came from, with the line that computes it again."""
+    kept = any(run["commit"] for run in some)
+    body = []
+    for run in some:
+        state = ", ".join(
+            filter(None, (run["state"], "dirty" if run["dirty"] else "", "failed" if run["failed"] else ""))
+        )
+        line = html.escape(run["command"], quote=False)
+        # the copy button finds a code block of Sphinx by these two elements
+        again = f'<div><div class="highlight"><pre>{line}</pre></div></div>' if line else "in today's grid no more"
+        columns = [f"{run['minutes']:,.1f}", html.escape(run["device"]), *([run["commit"][:8]] if kept else []), state]
+        cells = "".join(f"<td>{one}</td>" for one in (*columns, again))
+        body.append(f'<tr><th scope="row">{html.escape(run["label"])}</th>{cells}</tr>')
+    commit = ["Commit"] if kept else []
+    return _framed("Runs", ["Run", "Minutes", "Device", *commit, "Validity", "Computes it again"], body)
+
+
+def _framed(label: str, head: list[str], body: list[str]) -> str:
+    label = html.escape(label, quote=True)
+    columns = "".join(f'<th scope="col">{html.escape(one)}</th>' for one in head)
+    return (
+        f'<div class="bnn-table bnn-report" role="region" tabindex="0" aria-label="{label}">'
+        f'<table aria-label="{label}"><thead><tr>{columns}</tr></thead><tbody>\n' + "\n".join(body) + "\n"
+        "</tbody></table></div>"
+    )
+
+
+def fold(summary: str, inside: str) -> str:
+    """A part of the page that opens on demand."""
+    return f'<details class="bnn-fold"><summary>{html.escape(summary)}</summary>\n{inside}\n</details>'
+
+
+def table(found: dict[str, dict]) -> str:
+    """All rows as CSV: the fields of `book.lab.compare`, minutes and command; the replicates' values as a JSON list."""
+    out = io.StringIO()
+    writer = csv.DictWriter(out, FIELDS, extrasaction="ignore", lineterminator="\n")
+    writer.writeheader()
+    for one in found.values():
+        for row in one["rows"]:
+            writer.writerow(row | {"values": json.dumps(row["values"])})
+    return out.getvalue()

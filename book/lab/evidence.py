@@ -1,0 +1,126 @@
+"""All that is stored of the experiments, for the pages that a build writes: rows, runs, validity, provenance.
+
+The builder asks for it as ``python -m book.lab.evidence``, in a process of its own, so that a library that is broken
+cannot break it.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable
+from typing import Any
+
+from book.lab import catalog, plan, validity
+from book.lab.cells import Cell
+from book.lab.comparison import compare
+from book.lab.store import NotStoredError, load_result, to_json
+from book.lab.tables import said
+from book.lab.verdicts import counts, distinct
+
+Run = dict[str, Any]
+
+
+def evidence(name: str) -> dict[str, Any]:
+    """What there is of one experiment.
+
+    Returns:
+        summary, paper, profile ("" without a result); counts and cells, see `book.lab.verdicts`; state, a word for the
+        whole result; provenance; runs, the stored cells with label, minutes, device, commit, dirty, failed, state and
+        command; rows of `compare` with texts, as tables show them, runs, the places of those that they come from,
+        minutes of these, and the command that computes them again.
+    """
+    experiment = catalog.get(name)
+    rows = compare(name)
+    about = {"name": name, "summary": experiment.summary, "paper": experiment.paper}
+    about |= {"counts": counts(rows), "cells": distinct(rows)}
+    try:
+        result = load_result(name)
+    except NotStoredError:
+        result = {"profile": "", "provenance": {}, "cells": [], "rows": []}
+    known = validity.states_of(experiment, result)
+    planned = plan.cells_of(experiment, result["profile"]) if result["cells"] else []
+    cells = [validity.cell_of(one["cell"]) for one in result["cells"]]
+
+    def again(some: list[Cell]) -> str:
+        return command(name, result["profile"], some, planned)
+
+    runs = [
+        _run(cell, one, known) | {"command": again([cell])} for cell, one in zip(cells, result["cells"], strict=True)
+    ]
+    where = _runs_of(result, experiment.renamed.get(result["profile"], {}))
+    for row in rows:
+        some = sorted(where.get((row["setting"], row["method"], row["metric"]), ()))
+        row["texts"], row["runs"] = said(row), some
+        row["minutes"] = round(sum(runs[k]["minutes"] for k in some), 3) if some else None
+        row["command"] = again([cells[k] for k in some])
+    dirty = any(one.get("dirty") for one in result["cells"])
+    state = validity.worst(known) + (", dirty" if dirty else "") if result["cells"] else ""
+    return about | {
+        "profile": result["profile"],
+        "state": state,
+        "provenance": result["provenance"],
+        "runs": runs,
+        "rows": rows,
+    }
+
+
+def command(name: str, profile: str, cells: list[Cell], planned: list[Cell]) -> str:
+    """The line that computes the cells again; "" for none, and where one is in today's grid no more.
+
+    Args:
+        name, profile: of the experiment.
+        cells: of one or several runs.
+        planned: all cells of the profile, of which the text after ``--only`` must not choose another one.
+    """
+    labels, every = [one.label for one in cells], [one.label for one in planned]
+    if not cells or not set(labels) <= set(every):
+        return ""
+    begin = f"python -m book run {name} --profile {profile} --again"
+    if len(labels) == len(every):
+        return begin
+    shared = f"{cells[0].setting} {cells[0].method} ["
+    if len(labels) > 1 and sorted(one for one in every if shared in one) == sorted(labels):
+        return f"{begin} --only {_quoted(shared)}"
+    return " && ".join(f"{begin} --only {_quoted(one)}" for one in labels)
+
+
+def _quoted(text: str) -> str:
+    # double quotes are understood by every shell, unless the text has something that they leave active
+    return shlex.quote(text) if set(text) & set('"$`\\!%') else f'"{text}"'
+
+
+def _run(cell: Cell, about: dict[str, Any], known: list[validity.State]) -> Run:
+    states = [one for one in known if one.method == cell.method]
+    word = next((one.word for one in states if cell.label in one.cells), states[0].word if states else "")
+    return {
+        "label": cell.label,
+        "minutes": round(about["seconds"] / 60, 3),
+        "device": about.get("device", ""),
+        "commit": about.get("commit") or "",
+        "dirty": bool(about.get("dirty")),
+        "failed": about["failed"],
+        "state": word,
+    }
+
+
+def _runs_of(result: dict[str, Any], names: dict[str, str]) -> dict[tuple[str, str, str], set[int]]:
+    """The places of the cells behind each setting, method and metric; an error stands for all metrics of its own."""
+    found: dict[tuple[str, str, str], set[int]] = {}
+    start = 0
+    for place, about in enumerate(result["cells"]):
+        for row in result["rows"][start : start + about["rows"]]:
+            key = (row["setting"], names.get(row["method"], row["method"]), row["metric"])
+            found.setdefault(key, set()).add(place)
+        start += about["rows"]
+    return found
+
+
+def main(names: Iterable[str]) -> None:
+    """Print the evidence of the experiments, all of them unless some are named."""
+    print(to_json({name: evidence(name) for name in names or catalog.names()}))
+
+
+if __name__ == "__main__":
+    import sys
+
+    main(sys.argv[1:])

@@ -1,0 +1,213 @@
+"""The reports are complete: every row of the comparison once, commands that the real parser takes, the counts."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+import shlex
+from collections import Counter
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+import yaml
+
+from book import lab
+from book.editions import reports, status
+from book.editions.compared import WORDS, compared
+from book.editions.pages import written_pages
+from book.editions.project import Project
+from book.lab import commands, plan
+from book.lab.published import metrics
+
+LIMIT = 450_000
+"""Bytes of a report's text: with the theme's own, a page stays below half a megabyte."""
+
+
+@pytest.fixture(scope="module")
+def found(root) -> dict[str, dict]:
+    return compared(root)
+
+
+@pytest.fixture(scope="module")
+def project(root) -> Project:
+    return Project(root)
+
+
+@pytest.fixture(scope="module")
+def pages(project, found) -> dict[str, str]:
+    return reports.pages(project, found)
+
+
+class Tables(HTMLParser):
+    """(setting, method, measure) -> text of each cell of the pivoted tables, and the commands of the runs."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.cells: Counter = Counter()
+        self.texts: dict[tuple, str] = {}
+        self.commands: list[str] = []
+        self._open, self._setting, self._line, self._head = "", "", [], []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        if tag == "thead":
+            self._head = []
+        elif tag == "tr":
+            self._line = []
+        elif tag in ("th", "td"):
+            self._line.append("")
+        elif tag == "br" and self._line:
+            self._line[-1] += "\n"
+        elif tag == "pre":
+            self.commands.append("")
+        self._open = tag
+
+    def handle_data(self, data):
+        if self._line:
+            self._line[-1] += data
+        if self.commands and self._open == "pre":
+            self.commands[-1] += data
+
+    def handle_endtag(self, tag):
+        if tag == "tr" and not self._head:
+            self._head = self._line
+        elif tag == "tr" and self._head[:2] == ["Setting", "Method"]:
+            if len(self._line) == len(self._head):
+                self._setting = self._line[0]
+            else:
+                self._line.insert(0, self._setting)
+            for label, text in zip(self._head[2:], self._line[2:], strict=True):
+                if label not in ("n", "Budget", "Data") and text:
+                    key = (self._setting, self._line[1], label)
+                    self.cells[key] += 1
+                    self.texts[key] = text
+        if tag == "tr":
+            self._line = []
+        self._open = ""
+
+
+def sections(page: str) -> dict[str, str]:
+    """The text of each experiment."""
+    parts = re.split(r"^\(report-([\w-]+)\)=$", page, flags=re.MULTILINE)[1:]
+    return dict(zip(parts[::2], parts[1::2], strict=True))
+
+
+def test_every_row_is_once_in_the_page_and_once_in_the_file(project, found, pages):
+    seen = set()
+    for document in project.reports:
+        listed = list(csv.DictReader(io.StringIO(pages[f"{document}.csv"])))
+        for name, text in sections(pages[f"{document}.md"]).items():
+            seen.add(name)
+            rows = found[name]["rows"]
+            keys = Counter((row["setting"], row["method"], row["texts"]["Measure"]) for row in rows)
+            assert Tables(text).cells == keys and set(keys.values()) <= {1}, name
+            own = [row for row in listed if row["experiment"] == name]
+            keys = [(row["setting"], row["method"], row["metric"]) for row in rows]
+            assert [(row["setting"], row["method"], row["metric"]) for row in own] == keys
+    assert seen == set(found) == set(lab.names())
+
+
+def test_a_cell_says_both_numbers_the_difference_and_the_verdict(found, pages):
+    shown = Tables(sections(pages["book/reports/03_variational_spike_and_slab.md"])["svbnn-simulation-2"]).texts
+    rows = {(row["setting"], row["method"], row["metric"]): row for row in found["svbnn-simulation-2"]["rows"]}
+    row = rows["U(-1,1)", "SVBNN", "rmse_test"]
+    lines = shown["U(-1,1)", "SVBNN", metrics()["rmse_test"].label].split("\n")
+    assert lines[:2] == [row["texts"]["Ours"], f"({row['printed']})"]
+    assert lines[2] == f"d {row['texts']['Difference']}"
+    assert lines[3].split()[:2] == row["texts"]["Verdict"].split()[:2]
+
+
+def test_the_file_has_the_fields_of_the_comparison(found, pages):
+    row = next(csv.DictReader(io.StringIO(pages["book/reports/04_closed_form_inclusion.csv"])))
+    (original,) = [
+        one
+        for one in found[row["experiment"]]["rows"]
+        if (one["setting"], one["method"], one["metric"]) == (row["setting"], row["method"], row["metric"])
+    ]
+    assert set(row) == set(original) - {"texts", "runs"}
+    assert json.loads(row["values"]) == original["values"] and float(row["mean"]) == original["mean"]
+    assert row["command"] == original["command"] and float(row["minutes"]) == original["minutes"]
+
+
+def test_commands_are_taken_by_the_real_parser_and_choose_the_cells_of_the_row(found, pages):
+    parser = commands._parser({})
+    for name, one in found.items():
+        labels = [cell.label for cell in plan.cells_of(lab.get(name), one["profile"])]
+        for row in one["rows"]:
+            chosen = []
+            for line in filter(None, row["command"].split(" && ")):
+                words = shlex.split(line)
+                assert words[:3] == ["python", "-m", "book"]
+                options = parser.parse_args(words[3:])
+                assert (options.name, options.profile, options.again) == (name, one["profile"], True)
+                only = options.only
+                chosen += [only] if only in labels else [label for label in labels if only is None or only in label]
+            wanted = [one["runs"][place]["label"] for place in row["runs"]]
+            if row["command"]:
+                assert sorted(chosen) == sorted(wanted), row["command"]
+            else:
+                assert not wanted or not set(wanted) <= set(labels)
+    for document, text in pages.items():
+        for line in Tables(text).commands if document.endswith(".md") else []:
+            assert parser.parse_args(shlex.split(line)[3:]).again
+
+
+def test_the_counts_are_those_of_the_status_page(project, found, pages):
+    said = "\n".join(status._results(project, found))
+    lines = [[cell.strip() for cell in line.strip("|").split("|")] for line in said.splitlines() if line[:1] == "|"]
+    heads = lines[0][1:]
+    table = {line[0].lower(): dict(zip(heads, line[1:], strict=True)) for line in lines[2 : 2 + len(WORDS) + 3]}
+    for document, study in project.reports.items():
+        counted = re.search(r"^\| all \| [\d,]+ \| (\d+) \| (.*) \|$", pages[f"{document}.md"], re.MULTILINE)
+        words = {word: int(number) for word, number in re.findall(r"([a-z ]+) (\d+)(?:, |$)", counted[2])}
+        head = f"[{study.number:02}](reports/{Path(document).name}.md)"
+        shown = {word: int(table[word][head].replace(",", "")) for word in WORDS}
+        assert {word: number for word, number in shown.items() if number} == words
+        assert table["cells"][head] == counted[1] and sum(words.values()) == int(counted[1])
+    for word in (*WORDS, "cells"):
+        numbers = [int(table[word][head].replace(",", "")) for head in heads]
+        assert sum(numbers[:-1]) == numbers[-1]
+
+
+def test_pages_stay_light_and_say_how_to_get_the_file(pages, project):
+    for document in project.reports:
+        text = pages[f"{document}.md"]
+        assert len(text.encode()) < LIMIT, document
+        assert f"{{download}}`all rows as CSV <{Path(document).name}.csv>`" in text
+        assert "papers-and-code)" in text
+
+
+def test_links_into_the_page_of_differences_exist(root, pages):
+    known = set(re.findall(r"^\(([\w-]+)\)=$", (root / reports.DIFFERENCES).read_text(), re.MULTILINE))
+    for text in pages.values():
+        assert set(re.findall(r"\(#([\w-]+-papers-and-code)\)", text)) <= known
+
+
+def test_every_report_stands_below_its_chapter_in_the_contents(project):
+    toc = yaml.safe_load(reports.contents(project))
+    chapters = [one for part in toc["parts"] for one in part["chapters"]]
+    below = {one["file"]: [child["file"] for child in one["sections"]] for one in chapters if "sections" in one}
+    assert below == {f"chapters/{Path(name).name}": [name] for name in project.reports}
+    for name in project.reports:
+        assert project.documents[project.documents.index(name) - 1] == f"chapters/{Path(name).name}"
+
+
+def test_a_tree_without_results_has_no_reports_and_keeps_its_contents(scratch, make_counting):
+    scratch.chapters(c01_one=make_counting("One"))
+    project = Project(scratch.root)
+    project.build.mkdir()
+    assert project.reports == {} and project.documents == project.listed
+    assert set(written_pages(project, {}, "smoke")) == {"book/status.md"}
+
+
+def test_an_experiment_that_was_not_run_says_so():
+    row = {"setting": "s", "method": "M", "metric": "rmse_test", "n": 0, "published": 1.0, "printed": "1.0"}
+    row |= {"difference": None, "verdict": "not run: no GPU", "note": "", "state": "", "data": "", "values": []}
+    row |= {"texts": {"Measure": "test RMSE", "Ours": "–", "Verdict": "– not run: no GPU", "n": "", "Budget": ""}}
+    one = {"summary": "A", "profile": "", "provenance": {}, "runs": [], "rows": [row]}
+    text = "\n".join(reports.section("x-one", one))
+    assert Tables(text).texts == {("s", "M", "test RMSE"): "(1.0)\n– not run 1"}
+    assert "<sup>1</sup> no GPU" in text and "Nothing of it is stored" in text and "--again" not in text
