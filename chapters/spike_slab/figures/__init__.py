@@ -1,11 +1,15 @@
 """Pictures of the chapter on variational spike-and-slab networks."""
 
-from chapters.spike_slab.figures.method import (
+from chapters.spike_slab.figures.explorers import (
     balance,
+    gate_bias_explorer,
+    gate_gradients,
+    lambda_explorer,
+    rates_explorer,
+)
+from chapters.spike_slab.figures.method import (
     gate_densities,
     gradient_comparison,
-    lambda_frame,
-    rates,
     reparameterization,
     spike_and_slab,
 )
@@ -27,11 +31,13 @@ __all__ = [
     "RELEVANT",
     "balance",
     "epochs",
+    "gate_bias_explorer",
     "gate_densities",
+    "gate_gradients",
     "gradient_comparison",
-    "lambda_frame",
+    "lambda_explorer",
     "lambda_sweep",
-    "rates",
+    "rates_explorer",
     "reparameterization",
     "selected_edges",
     "selected_network",

@@ -1,6 +1,7 @@
-"""Pictures of the chapter on variational spike-and-slab networks: the idea, the gradients, the theory.
+"""Pictures of the chapter on variational spike-and-slab networks: the idea, the gradients.
 
-Every function takes plain arrays and returns a matplotlib Figure. The pictures of results are in `results`.
+Every function takes plain arrays and returns a matplotlib Figure. The explorers are in `explorers`, the pictures of
+results in `results`.
 """
 
 from __future__ import annotations
@@ -9,11 +10,10 @@ import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from bnnlib import functional as bF
-from book.display.style import INK, PALETTE, annotate, figure, line_styles, panel_letters, sparse_markers, style_context
+from book.display.style import INK, PALETTE, figure, line_styles, panel_letters, sparse_markers, style_context
 from chapters.shared.figures import normal_density
 
 SPIKE, SLAB = PALETTE[1], PALETTE[0]
@@ -125,94 +125,5 @@ def reparameterization(
             text: h for panel in (left, right) for h, text in zip(*panel.get_legend_handles_labels(), strict=True)
         }
         fig.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=3)
-        panel_letters([left, right])
-    return fig
-
-
-def balance(num_samples: int, num_inputs: int, num_hidden_layers: int, width: int, smoothness: float = 2.0) -> float:
-    """Sparsity s* at which r_n(s) equals the assumed approximation error s^(-smoothness), by bisection on log s."""
-    low, high = 0.0, math.log(num_samples)
-    for _ in range(60):
-        middle = 0.5 * (low + high)
-        rate = bF.variational_error_rate(num_samples, num_inputs, num_hidden_layers, width, math.exp(middle))
-        low, high = (middle, high) if rate < math.exp(-smoothness * middle) else (low, middle)
-    return math.exp(low)
-
-
-def rates(num_samples: int, num_inputs: int, num_hidden_layers: int, width: int, smoothness: float = 2.0) -> Figure:
-    """The three errors of Theorem 4.1 against the sparsity, and lambda_opt against the sample size.
-
-    Args:
-        num_samples, num_inputs, num_hidden_layers, width: n, p, L, N.
-        smoothness: exponent of the assumed approximation error xi(s) = s^(-smoothness), which stands for a smooth f0.
-    """
-    shape = (num_inputs, num_hidden_layers, width)
-    sizes = (num_inputs, *[width] * num_hidden_layers, 1)
-    with style_context():
-        fig, (left, right) = figure(2, height=3.3)
-        s = np.geomspace(1, 1000, 60)
-        variational = np.array([bF.variational_error_rate(num_samples, *shape, value) for value in s])
-        looks = line_styles(["variational rₙ", "approximation ξₙ (assumed)", "estimation εₙ²"])
-        curves = (variational, s**-smoothness, [bF.estimation_error_rate(r, num_samples) for r in variational])
-        for look, curve in zip(looks.values(), curves, strict=True):
-            left.loglog(s, curve, **look)
-        best = balance(num_samples, *shape, smoothness)
-        left.axvline(best, color=INK, lw=1, ls=":", marker="none")
-        left.text(best * 1.15, 1.6e-6, f"s* ≈ {best:.0f}", size="small")
-        left.set(xlabel="active weights s", ylabel="error", ylim=(1e-6, 1e3), title="the price of size")
-        n = np.geomspace(100, 1e6, 50)
-        looks = line_styles(["λ_opt", "n⁻² (BIC)"])
-        right.loglog(n, [bF.inclusion_probability_for(sizes, round(v)) for v in n], **looks["λ_opt"])
-        right.loglog(n, [bF.bic_inclusion_probability(round(v)) for v in n], **looks["n⁻² (BIC)"])
-        chosen = bF.inclusion_probability_for(sizes, num_samples)
-        right.plot([num_samples], [chosen], marker="*", ms=14, ls="none", color=INK)
-        right.text(120, 2e-13, f"λ_opt = {chosen:.2e}", size="small")
-        right.set(xlabel="observations n", ylabel="prior inclusion λ", ylim=(1e-13, 1), title="the prior")
-        for panel in (left, right):
-            sparse_markers(panel, 5)
-            panel.legend(loc="upper right", fontsize="small")
-        panel_letters([left, right])
-    return fig
-
-
-def _cumulative_inclusion(panel: Axes, inclusion: np.ndarray, relevant: int) -> None:
-    order = np.arange(len(inclusion))
-    colors = np.where(order < relevant, SLAB, SPIKE)
-    panel.bar(order + 1, inclusion, color=colors, width=0.8)
-    panel.axhline(0.5, color=INK, lw=1, ls="--", marker="none")
-
-
-def lambda_frame(
-    labels: Sequence[str],
-    chosen: int,
-    rmse_train: np.ndarray,
-    rmse_test: np.ndarray,
-    inclusion: np.ndarray,
-    relevant: int,
-) -> Figure:
-    """One frame of the lambda explorer: the errors with the chosen prior marked, and what the first layer selected.
-
-    Args:
-        labels: the prior inclusion probabilities in words, in increasing order.
-        chosen: which of them.
-        rmse_train, rmse_test: one value each.
-        inclusion: largest phi of each input's outgoing weights at the chosen prior, shape (inputs,).
-        relevant: how many of the first inputs matter.
-    """
-    with style_context():
-        fig, (left, right) = figure(2, height=3.3)
-        place = np.arange(len(labels))
-        for (_, look), values in zip(line_styles(["training", "test"]).items(), (rmse_train, rmse_test), strict=True):
-            left.plot(place, values, **look)
-        left.axvline(chosen, color=INK, lw=1.2, ls=":", marker="none")
-        left.set_xticks(place, labels, rotation=70, size="small")
-        left.set(xlabel="prior inclusion λ", ylabel="RMSE", title="fit")
-        left.legend(loc="upper center")
-        _cumulative_inclusion(right, inclusion, relevant)
-        right.set(
-            xlabel="input", ylabel="largest φ of its weights", ylim=(0, 1.05), title=f"selected at λ = {labels[chosen]}"
-        )
-        note = f"first {relevant}: relevant"
-        annotate(right, note, (relevant - 0.5, 0.98), offset=(28, -4), size="small")
         panel_letters([left, right])
     return fig
