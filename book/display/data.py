@@ -7,7 +7,8 @@ curve are a few small integers that gzip packs to a fraction of a byte each.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -74,7 +75,7 @@ class _Pool(dict):
 
 class _Store:
     def __init__(self):
-        self.arrays, self.items, self.panels, self.axes, self.headings = (_Pool() for _ in range(5))
+        self.arrays, self.styles, self.items, self.panels, self.axes, self.headings = (_Pool() for _ in range(6))
 
     def array(self, places: np.ndarray) -> int:
         twice = np.diff(np.diff(places.astype(int), prepend=0), prepend=0)
@@ -86,63 +87,90 @@ class _Store:
         return self.axes.add([positions(list(ticks), *limits).astype(int).tolist(), list(ticks.values())])
 
     def item(self, item: Item, panel: Panel) -> int:
+        """[style, [numbers of arrays], further data]: how it looks is mostly shared, where it stands is not."""
+
         def x(values):
             return positions(values, panel.xlim, panel.xlog)
 
         def y(values):
             return positions(values, panel.ylim, panel.ylog)
 
-        found = {"kind": type(item).__name__.lower(), "look": str(item.look)}
+        arrays, more = [], []
         if isinstance(item, Line | Points):
-            across, up = x(item.x), y(item.y)
-            known = np.isfinite(across) & np.isfinite(up)
-            found |= {"x": self.array(across[known]), "y": self.array(up[known])}
+            arrays = [x(item.x), y(item.y)]
+        elif isinstance(item, Band):
+            arrays = [x(item.x), y(item.high), y(item.low)]
+        elif isinstance(item, Bars):
+            low = np.maximum(item.base, panel.ylim[0]) if panel.ylog else item.base
+            arrays = [x(item.x - item.width / 2), y(item.height), y(low), x(item.x + item.width / 2)]
+        elif isinstance(item, Rule):
+            arrays = [place([] if at is None else [at]) for place, at in ((x, item.x), (y, item.y))]
+        else:
+            arrays, more = [x([item.x]), y([item.y])], [item.text]
+        known = np.isfinite([one for one in arrays if one.size] or [[]]).all(0)
         if isinstance(item, Line):
             edges = np.flatnonzero(np.diff(known.astype(int), prepend=0, append=0))
-            runs = (edges[1::2] - edges[::2]).tolist()
-            found |= {"runs": runs} if len(runs) > 1 else {}
-            found |= {"width": item.width, "dash": dashes(item.style, item.width)}
-        elif isinstance(item, Points):
-            found |= {"shape": shape(item.shape, item.size)}
-        elif isinstance(item, Bars):
-            low = y(np.maximum(item.base, panel.ylim[0]) if panel.ylog else item.base)
-            sides = (x(item.x - item.width / 2), x(item.x + item.width / 2), low, y(item.height))
-            known = np.isfinite(sides).all(0)
-            found |= {key: self.array(one[known]) for key, one in zip(("x", "right", "low", "y"), sides, strict=True)}
-        elif isinstance(item, Band):
-            ends = (x(item.x), y(item.low), y(item.high))
-            known = np.isfinite(ends).all(0)
-            found |= {key: self.array(one[known]) for key, one in zip(("x", "low", "y"), ends, strict=True)}
-        elif isinstance(item, Rule):
-            found |= {"width": item.width, "dash": dashes(item.style, item.width)}
-            for key, place, at in (("x", x, item.x), ("y", y, item.y)):
-                if at is not None and np.isfinite(place([at])).all():
-                    found |= {key: int(place([at])[0])}
-        elif isinstance(item, Text):
-            at = (x([item.x])[0], y([item.y])[0])
-            if not np.isfinite(at).all():
-                raise ValueError(f"panel {panel.title!r}: Text {item.text!r} stands at no place of the axes")
-            found |= {"x": int(at[0]), "y": int(at[1]), "text": item.text, "anchor": item.anchor}
-        if getattr(item, "alpha", 1.0) != 1.0:
-            found["alpha"] = item.alpha
-        if getattr(item, "hollow", False):
-            found["hollow"] = 1
-        return self.items.add(found)
+            more = [(edges[1::2] - edges[::2]).tolist()] if len(edges) > 2 else []
+        numbers = [self.array(one[known] if one.size else one) for one in arrays]
+        return self.items.add([self.styles.add(_style(item)), numbers, *more])
 
     def panel(self, panel: Panel) -> int:
         items = [self.item(item, panel) for item in panel.items]
         return self.panels.add([self.axis(panel, "x"), self.axis(panel, "y"), items])
 
 
+def _style(item: Item) -> dict:
+    found = {"kind": type(item).__name__.lower(), "look": str(item.look)}
+    if isinstance(item, Line | Rule):
+        found |= {"width": item.width, "dash": dashes(item.style, item.width)}
+    elif isinstance(item, Points):
+        found |= {"shape": shape(item.shape, item.size)}
+    elif isinstance(item, Text):
+        found |= {"anchor": item.anchor}
+    if getattr(item, "alpha", 1.0) != 1.0:
+        found["alpha"] = item.alpha
+    if getattr(item, "hollow", False):
+        found["hollow"] = 1
+    return found
+
+
+def _settle(values: list, references: Iterable[int]) -> tuple[list, list]:
+    """(values that several refer to, what each reference becomes): the number of such a value, else the value itself.
+
+    Numbers that count upwards would take more bytes than the values that they stand for.
+    """
+    uses, kept, found = Counter(references), [], []
+    for number, value in enumerate(values):
+        found.append(len(kept) if uses[number] > 1 else value)
+        if uses[number] > 1:
+            kept.append(value)
+    return kept, found
+
+
 def encode(pictures: Sequence[Picture]) -> dict:
-    """What the page's script draws from: pools of arrays, items, axes, panels and headings, and each picture's numbers.
+    """What the page's script draws from.
 
     Returns:
-        {"arrays", "items", "axes", "panels", "headings", "stops": [[heading, panel, panel, ...] of each picture]}.
+        {"arrays", "styles", "items", "axes", "panels", "headings", "stops": [[heading, panel, ...] of each picture]}.
+        A panel is [x axis, y axis, items], an item [style, arrays, further data]. Panels, items and arrays are given
+        by their number if several share them, else in place; the others always by their number.
     """
     store = _Store()
     stops = [
         [store.headings.add(picture.heading), *(store.panel(panel) for panel in picture.panels)] for picture in pictures
     ]
-    pools = ("arrays", "items", "axes", "panels", "headings")
-    return {name: getattr(store, name).values_in_order() for name in pools} | {"stops": stops}
+    items, panels = store.items.values_in_order(), store.panels.values_in_order()
+    arrays, found = _settle(store.arrays.values_in_order(), [number for item in items for number in item[1]])
+    items = [[style, [found[number] for number in own], *more] for style, own, *more in items]
+    items, found = _settle(items, [number for panel in panels for number in panel[2]])
+    panels = [[xaxis, yaxis, [found[number] for number in own]] for xaxis, yaxis, own in panels]
+    panels, found = _settle(panels, [number for stop in stops for number in stop[1:]])
+    return {
+        "arrays": arrays,
+        "styles": store.styles.values_in_order(),
+        "items": items,
+        "axes": store.axes.values_in_order(),
+        "panels": panels,
+        "headings": store.headings.values_in_order(),
+        "stops": [[heading, *(found[number] for number in own)] for heading, *own in stops],
+    }

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import gzip
 import itertools
+import json
 import os
 from collections.abc import Callable, Mapping
 from functools import cached_property
@@ -224,8 +225,8 @@ class CurvesExplorer(Explorer):
 
     def _page(self) -> str:
         data = encode(self.pictures)
-        self._refuse_dead_knobs([tuple(stop) for stop in data["stops"]])
-        return page.data_page(self, _frames.vector(self.figure, self.defaults), self.pictures, data)
+        self._refuse_dead_knobs([json.dumps(stop) for stop in data["stops"]])
+        return page.data_page(self, _frames.vector(self.figure, self.defaults, words="none"), self.pictures, data)
 
 
 def _legend(panel) -> list[tuple]:

@@ -73,13 +73,19 @@ def pixels(fig: Figure, dpi: float) -> Image.Image:
     return Image.alpha_composite(paper, image).convert("RGB")
 
 
-def vector(plot: Callable[..., Figure], settings: Mapping) -> Frame:
-    """Draw the plot at these settings as SVG, sharp at every size; equal figures give equal frames."""
+def vector(plot: Callable[..., Figure], settings: Mapping, words: str = "path") -> Frame:
+    """Draw the plot at these settings as SVG, sharp at every size; equal figures give equal frames.
+
+    Args:
+        plot, settings: what is drawn.
+        words: "path" for letters that are shapes, the same everywhere; "none" for words in the reader's font, which
+            take half of the bytes.
+    """
     buffer = io.StringIO()
     with drawn(plot, settings) as fig:
         size = css_size(fig)
         # bbox_inches="tight" in someone's matplotlibrc would give every frame its own size, and the page would jump.
-        with plt.rc_context({"savefig.bbox": None}):
+        with plt.rc_context({"savefig.bbox": None, "svg.fonttype": words}):
             fig.savefig(buffer, format="svg", dpi=DPI, metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
     text = buffer.getvalue()
     text = _PNG.sub(lambda found: "data:image/webp;base64," + _webp(b64decode(found[1])), text)

@@ -214,8 +214,11 @@ class Panel:
             return dict(given)
         if given is None:
             given = _log_ticks(low, high) if log else MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]).tick_values(low, high)
-        room = 1e-9 * (high - low)
-        return {float(at): number(at) for at in given if low - room <= at <= high + room}
+        scale = np.log if log else float
+        first, last = scale(low), scale(high)
+        room = 1e-9 * (last - first)
+        shown = (at for at in given if not log or at > 0)
+        return {float(at): number(at) for at in shown if first - room <= scale(at) <= last + room}
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
+from functools import cache
 
 import numpy as np
+import torch
 
+from bnnlib import functional as bF
 from book.display.control import Control
 from book.display.explorer import Explorer, curves
 from book.display.picture import Band, Bars, Line, Panel, Picture, Points, Rule, network, span
@@ -18,7 +22,7 @@ def lambda_explorer(
     misfit: Sequence[float],
     divergence: Sequence[float],
     inclusion: np.ndarray,
-    edges: Sequence[Iterable[tuple[int, int, int]]],
+    edges: Sequence[Iterable[tuple]],
     layers: Sequence[int],
     relevant: int,
     default: int,
@@ -32,7 +36,8 @@ def lambda_explorer(
         train_error, test_error: root mean square errors, one a lambda.
         misfit, divergence: expected negative log-likelihood and Kullback-Leibler divergence in nats, one a lambda.
         inclusion: largest phi of each input's outgoing weights, shape (lambdas, inputs).
-        edges: for each lambda the selected weights as (layer, i, j): from unit i of that layer to unit j of the next.
+        edges: for each lambda the selected weights as (layer, i, j, ...): from unit i of that layer to unit j of the
+            next, as `selected_edges` finds them.
         layers: number of units in each layer, inputs and outputs included.
         relevant: how many of the first inputs matter.
         default: number of the lambda that is shown first.
@@ -41,7 +46,7 @@ def lambda_explorer(
     """
     x = np.log10(np.asarray(lambdas, dtype=float))
     train, test, price, misfit = (np.asarray(one, dtype=float) for one in (train_error, test_error, divergence, misfit))
-    inclusion, edges = np.asarray(inclusion, dtype=float), [list(one) for one in edges]
+    inclusion, edges = np.asarray(inclusion, dtype=float), [[edge[:3] for edge in one] for one in edges]
     lengths = {len(one) for one in (x, train, test, price, misfit, inclusion, edges)}
     if len(lengths) > 1:
         raise ValueError(
@@ -101,3 +106,174 @@ def lambda_explorer(
 
     knob = Control("Prior inclusion λ", range(len(x)), default, format=names.__getitem__)
     return curves(compute, {"k": knob}, title="From an empty network to an overfitted one", alt=words, static=static)
+
+
+_SAMPLES = (300, 500, 800, 1_200, 2_000, 3_000, 5_000, 8_000, 12_000, 20_000, 30_000, 60_000)
+_WIDTHS = (4, 5, 7, 10, 15, 20, 32, 50, 100, 200, 400, 512)
+# Between so few points the curves are straight to a hundredth of a pixel, for the axes are logarithmic.
+_RATES_SPARSITY, _RATES_SIZE = np.geomspace(1, 1000, 7), np.geomspace(100, 1e6, 9)
+
+
+@cache
+def balance(num_samples: int, num_inputs: int, num_hidden_layers: int, width: int, smoothness: float = 2.0) -> float:
+    """Sparsity s* at which r_n(s) equals the assumed approximation error s^(-smoothness), by bisection on log s."""
+    low, high = 0.0, math.log(num_samples)
+    for _ in range(40):
+        middle = 0.5 * (low + high)
+        rate = bF.variational_error_rate(num_samples, num_inputs, num_hidden_layers, width, math.exp(middle))
+        low, high = (middle, high) if rate < math.exp(-smoothness * middle) else (low, middle)
+    return math.exp(low)
+
+
+@cache
+def _lambda_curve(sizes: tuple[int, ...]) -> np.ndarray:
+    return np.array([bF.inclusion_probability_for(sizes, round(value)) for value in _RATES_SIZE])
+
+
+def rates(n: int, p: int, L: int, N: int, smoothness: float = 2.0) -> Picture:
+    """The three errors of Theorem 4.1 against the sparsity, and lambda_opt against the sample size.
+
+    Args:
+        n, p, L, N: numbers of observations, inputs, hidden layers and units in each of them.
+        smoothness: exponent of the assumed approximation error xi(s) = s^(-smoothness), which stands for a smooth f0.
+    """
+    s, sizes = _RATES_SPARSITY, (p, *[N] * L, 1)
+    variational = np.array([bF.variational_error_rate(n, p, L, N, value) for value in s])
+    best, chosen = balance(n, p, L, N, smoothness), bF.inclusion_probability_for(sizes, n)
+    errors = [
+        Rule(x=best, dash=3),
+        Line(s, variational, "variational rₙ", 0),
+        Line(s, s**-smoothness, "approximation ξₙ (assumed)", 1),
+        Line(s, [bF.estimation_error_rate(rate, n) for rate in variational], "estimation εₙ²", 2),
+    ]
+    prior = [
+        Line(_RATES_SIZE, _lambda_curve(sizes), "λ_opt", 0),
+        Line(_RATES_SIZE, [bF.bic_inclusion_probability(round(v)) for v in _RATES_SIZE], "n⁻² (BIC)", 1),
+        Points([n], [chosen], look="ink", marker=0),
+    ]
+    log = {"xlog": True, "ylog": True}
+    return Picture(
+        [
+            Panel("the price of size", errors, "active weights s", "error", (1, 1000), (1e-6, 1e3), **log),
+            Panel("the prior", prior, "observations n", "prior inclusion λ", (100, 1e6), (1e-13, 1), **log),
+        ],
+        f"the errors balance at about s* = {best:.0f} weights; λ_opt = {chosen:.1e}",
+    )
+
+
+def rates_in_words(n: int, p: int, L: int, N: int) -> str:
+    """The alternative text of `rates`."""
+    opt = bF.inclusion_probability_for((p, *[N] * L, 1), n)
+    return (
+        f"n = {n:,}, p = {p}, L = {L}, N = {N}: the errors balance at about {balance(n, p, L, N):.0f} weights; "
+        f"lambda_opt is {opt:.1e}."
+    )
+
+
+RATES_CONTROLS = {
+    "n": Control("Observations n", _SAMPLES, 3_000, format=","),
+    "p": Control("Inputs p", (5, 20, 200, 784), 200, (20, 200, 784), choice=True),
+    "L": Control("Hidden layers L", (1, 2, 3, 4, 5), 3, (1, 3), choice=True),
+    "N": Control("Units in a layer N", _WIDTHS, 7),
+}
+
+
+def rates_explorer(static: bool | None = None) -> Explorer:
+    """Knobs for n, p, L and N: the three errors and the prior inclusion probability that follows.
+
+    Args:
+        static: as for `book.display.curves`.
+    """
+    return curves(rates, RATES_CONTROLS, title="The errors and the prior", alt=rates_in_words, static=static)
+
+
+_PHI = np.linspace(0.02, 0.98, 33)
+
+
+@cache
+def gate_gradients(target: float, temperature: float) -> dict[str, np.ndarray]:
+    """Expected gradients of (gate - target)^2 in the log-odds of phi, at phi = 0.02, 0.05, ..., 0.98.
+
+    Args:
+        target: t.
+        temperature: tau of the soft gate.
+
+    Returns:
+        {"exact": phi (1 - phi) (1 - 2 t), "straight-through": with the hard gate forward and the soft one backward,
+        "soft": with the soft gate in both passes}; the latter two by the trapezoid rule over the noise.
+    """
+    logit = torch.logit(torch.as_tensor(_PHI))[:, None]
+    # eta = logit + noise decides on the gates: a fixed grid of eta, even in the soft gate, and dense at the threshold
+    right = torch.cat([temperature * torch.linspace(0.025, 30, 1200), torch.linspace(0.1, 40, 400)]).double().unique()
+    eta = torch.cat([-right.flip(0), torch.zeros(1), right])
+    hard, soft = bF.gumbel_softmax_gate(eta, torch.zeros_like(eta), temperature)
+    noise = eta - logit
+    density = torch.sigmoid(noise) * torch.sigmoid(-noise)
+    slope = 2 * soft * (1 - soft) / temperature
+    hard[eta == 0] = 0.5  # the mean of both sides, which the trapezoid rule needs at a jump
+    means = {
+        name: torch.trapezoid((gate - target) * slope * density, eta).numpy()
+        for name, gate in (("straight-through", hard), ("soft", soft))
+    }
+    return {"exact": _PHI * (1 - _PHI) * (1 - 2 * target), **means}
+
+
+def wrong_signs(exact: np.ndarray, estimate: np.ndarray) -> np.ndarray:
+    """Intervals of phi, shape (number, 2), in which the estimate points the other way than the exact gradient."""
+    wrong = np.r_[False, exact * estimate < 0, False]
+    ends = np.flatnonzero(np.diff(wrong.astype(int))).reshape(-1, 2)
+    return np.array([(_PHI[first], _PHI[last - 1]) for first, last in ends]).reshape(-1, 2)
+
+
+def gate_bias(t: float, tau: float) -> Picture:
+    """Expected gradients of one gate over phi beside the exact one; shaded where they point the wrong way.
+
+    Args:
+        t: target of the loss (gate - t)^2.
+        tau: temperature of the soft gate.
+    """
+    found, panels = gate_gradients(t, tau), []
+    exact = found["exact"]
+    highest = max(np.abs(values).max() for values in found.values())
+    reach = next(step for step in (0.05, 0.1, 0.2, 0.4, 0.8) if step > 1.05 * highest)
+    titles = {"straight-through": "straight-through", "soft": "soft in both passes"}
+    for look, name in enumerate(titles, 1):
+        values = found[name]
+        intervals = wrong_signs(exact, values)
+        x = np.r_[0, np.repeat(intervals.ravel(), 2), 1]
+        high = np.r_[-reach, np.tile([-reach, reach, reach, -reach], len(intervals)), -reach]
+        items = [
+            Band(x, -reach, high, "wrong sign", look, 0.18),
+            Rule(y=0, dash=0, width=1),
+            Line(_PHI, exact, "exact", 0),
+            Line(_PHI, values, titles[name], look),
+        ]
+        panels.append(Panel(titles[name], items, "φ", "mean gradient", (0, 1), (-reach, reach)))
+    return Picture(panels, _gate_bias_said(t, tau))
+
+
+def _gate_bias_said(t: float, tau: float) -> str:
+    found = gate_gradients(t, tau)
+    shares = [100 * np.mean(found["exact"] * found[name] < 0) for name in ("straight-through", "soft")]
+    return f"wrong sign for {shares[0]:.0f} % of all φ (straight-through), {shares[1]:.0f} % (soft in both passes)"
+
+
+def gate_bias_in_words(t: float, tau: float) -> str:
+    """The alternative text of `gate_bias`."""
+    return f"Target {t:g}, temperature {tau:g}: {_gate_bias_said(t, tau)}."
+
+
+GATE_BIAS_CONTROLS = {
+    "t": Control("Target t", [round(0.05 * k, 2) for k in range(21)], 0.45, format=".2f"),
+    "tau": Control("Temperature τ", (0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0, 1.2, 1.5, 2.0), 0.5),
+}
+
+
+def gate_bias_explorer(static: bool | None = None) -> Explorer:
+    """Knobs for the target and the temperature: where biased gradients of a gate point the wrong way.
+
+    Args:
+        static: as for `book.display.curves`.
+    """
+    title = "Where does the gradient of a gate point?"
+    return curves(gate_bias, GATE_BIAS_CONTROLS, title=title, alt=gate_bias_in_words, static=static)

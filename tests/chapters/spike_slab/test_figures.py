@@ -38,31 +38,6 @@ def test_gate_densities_integrate_to_one_and_to_phi_beyond_one_half(inclusion):
     assert np.trapezoid(density[right], g[right]) == pytest.approx(inclusion, abs=0.01)
 
 
-def test_the_balance_is_where_the_two_errors_cross():
-    from bnnlib.functional import variational_error_rate
-
-    best = svbnn.balance(3_000, 200, 3, 7)
-    assert variational_error_rate(3_000, 200, 3, 7, best) == pytest.approx(best**-2.0, rel=1e-6)
-    assert svbnn.balance(60_000, 200, 3, 7) > best  # more data pay for more weights
-
-
-def test_the_rates_are_drawn_with_the_chosen_prior():
-    from bnnlib.functional import inclusion_probability_for
-
-    figure = svbnn.rates(3_000, 200, 3, 7)
-    assert f"{inclusion_probability_for((200, 7, 7, 7, 1), 3_000):.2e}" in texts(figure)
-    sizes = {svbnn.rates(n, 20, 1, 7).get_size_inches().tobytes() for n in (300, 60_000)}
-    assert len(sizes) == 1  # an explorer's frames must not jump
-
-
-def test_a_frame_marks_the_chosen_prior_and_shows_every_input():
-    inclusion = np.array([0.9, 0.2, 0.8, 0.1])
-    figure = svbnn.lambda_frame(["a", "b", "c"], 1, np.ones(3), 2 * np.ones(3), inclusion, 2)
-    assert [bar.get_height() for bar in figure.axes[1].patches] == pytest.approx(inclusion)
-    assert "selected at λ = b" in texts(figure)
-    assert line(figure, 0, "test")[:, 1].tolist() == [2, 2, 2]
-
-
 def test_comparisons_draw_what_they_are_given():
     phi = np.linspace(0.1, 0.9, 5)
     left = svbnn.gradient_comparison(phi, phi, {"method": phi**2}, [1, 10], {"method": [1.0, 2.0]})
