@@ -6,9 +6,12 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from tests.e2e.jupyter import Lab, serving
 
 HERE = Path(__file__).resolve().parent
 
@@ -73,6 +76,22 @@ def open_page(browser):
     yield opened
     for context in contexts:
         context.close()
+
+
+@pytest.fixture(scope="session")
+def lab(root, tmp_path_factory) -> Iterator[Lab]:
+    """A JupyterLab with this tree's library and book."""
+    with serving(tmp_path_factory.mktemp("lab"), root) as running:
+        yield running
+
+
+@pytest.fixture
+def open_in_lab(lab, browser):
+    """``open_in_lab(notebook, name=...)`` -> the page of a copy of the notebook in JupyterLab, ready to run."""
+    context = browser.new_context(viewport={"width": 1400, "height": 1000})
+    context.set_default_timeout(0)
+    yield lambda notebook, name=None: lab.open(notebook, context, name)
+    context.close()
 
 
 def watch(page) -> list[str]:
