@@ -10,9 +10,11 @@ import sys
 import tempfile
 from pathlib import Path
 
+from book import studies
 from book.editions.project import BookError, Project, digest, files_below
 
 RENDERING = "rendering-"  # begins the name of a folder in which pages are being made
+NUMBERS = "chapter_numbers.json"  # what _ext/chapter_numbers.py reads
 KEY = ".rendered-from"  # in the folder of the pages: what they were made from
 
 
@@ -36,8 +38,9 @@ def write_notebook(path: Path, notebook: dict) -> None:
 
 
 def static_inputs(project: Project) -> dict[str, bytes]:
-    """Staged files that are copies: ``_toc.yml``, the pages and pictures of ``book/``, and the static files."""
-    files = {"_toc.yml": (project.root / "_toc.yml").read_bytes()}
+    """Staged files that no chapter's run changes: ``_toc.yml``, the chapters' numbers, and what ``book/`` holds."""
+    numbers = {f"chapters/{Path(one.notebook).stem}": one.number for one in studies.all(project.root / "chapters")}
+    files = {"_toc.yml": (project.root / "_toc.yml").read_bytes(), NUMBERS: json.dumps(numbers).encode()}
     for path in files_below(project.root / "book"):
         inside = path.relative_to(project.root / "book")
         if path.suffix == ".py":
