@@ -11,6 +11,7 @@ import tempfile
 from pathlib import Path
 
 from book import studies
+from book.editions.learner.write import editions, publish
 from book.editions.project import BookError, Project, digest, files_below
 
 RENDERING = "rendering-"  # begins the name of a folder in which pages are being made
@@ -69,7 +70,8 @@ def stage(project: Project, chapters: dict[str, dict], pages: dict[str, str]) ->
 def render_key(project: Project) -> str:
     """Hash of everything that the rendered pages are made from."""
     parts: list[str | bytes] = []
-    for folder in (project.staging, project.root / "book" / "editions" / "_ext"):
+    makers = project.root / "book" / "editions"
+    for folder in (project.staging, makers / "_ext", makers / "learner"):
         for path in files_below(folder):
             parts += [path.relative_to(folder).as_posix(), path.read_bytes()]
     parts += [(project.root / name).read_bytes() for name in ("_config.yml", "requirements.txt")]
@@ -119,6 +121,7 @@ def render(project: Project) -> None:
     try:
         jupyter_book(project, folder)
         made = folder / "_build" / "html"
+        publish(editions(project, made), made)
         (made / KEY).write_text(render_key(project), encoding="utf-8")
         if project.html.exists():
             project.html.rename(project.aside)

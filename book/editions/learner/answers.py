@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import ast
 
-from book.display import exercises
-
 # What a stub may use; the cell imports what the chapter does not.
 IMPORTS = {
     "math": "import math",
@@ -50,6 +48,8 @@ def answer_cell(exercise_id: str, known: set[str]) -> str:
     Args:
         known: names that the chapter imports.
     """
+    from book.display import exercises  # here, since it imports torch, without which pages can be rendered
+
     body = f'{exercises.get(exercise_id).stub.rstrip()}\n\n\nexercises.check("{exercise_id}", answer)'
     if "def " not in body:
         body = body.replace("\n\n\n", "\n\n")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 
-from book.display.equations import equation_sources
 from book.editions.learner.names import Names
 
 CALL = re.compile(r"^\s*equation_table\(\s*[\"'](\w+)[\"']\s*\)\s*$", re.MULTILINE)
@@ -15,6 +14,8 @@ def table(code: str, names: Names) -> str | None:
     call = CALL.fullmatch(code.strip())
     if not call:
         return None
+    from book.display.equations import equation_sources  # here, since book.display imports matplotlib
+
     lines = ["| Equation | In the library |", "|---|---|"]
     rows = sorted(equation_sources(call[1]).items(), key=lambda row: _order(names.number(row[0])))
     for label, places in rows:

@@ -13,7 +13,7 @@ EXPLICIT = re.compile(r"^(.*?)\s*<([^<>]+)>$", re.DOTALL)
 LINK = re.compile(r"(?<!!)\[([^\]\[]*)\]\((?![a-z]+:)([^)\s#]*)(#[^)\s]*)?\)")
 MATH = re.compile(r"^([ \t]*)\$\$(.+?)\$\$(?:[ \t]*\(([\w:.-]+)\))?[ \t]*$", re.DOTALL | re.MULTILINE)
 # Comments of the authors, and targets before a heading or a figure.
-UNSEEN = re.compile(r"[ \t]*<!--.*?-->|^\([\w:.-]+\)=[ \t]*\n?|^%.*\n?", re.DOTALL | re.MULTILINE)
+UNSEEN = re.compile(r"[ \t]*<!--.*?-->|^\([\w:.-]+\)=[ \t]*\n?|^%[^\n]*\n?", re.DOTALL | re.MULTILINE)
 LINE_BREAK = r"\\"
 
 

@@ -84,7 +84,11 @@ def _shown(cell: dict, converter: Converter) -> list[dict]:
     if "parameters" in tags_of(cell):
         metadata = {"tags": ["parameters"]}
     cells = [_code(cell["id"], source_of(cell), metadata)]
-    figure = cell["metadata"].get("mystnb", {}).get("figure", {})
+    named = cell["metadata"].get("mystnb", {})
+    figure, table = named.get("figure", {}), named.get("table", {})
+    if "name" in table:
+        text = f"**{converter.names.label(table['name'])['text']}** is the one above."
+        cells.append(_markdown(f"{cell['id']}-caption", text))
     if caption := figure.get("caption"):
         number = f"**{converter.names.label(figure['name'])['text']}.** " if "name" in figure else ""
         cells.append(_markdown(f"{cell['id']}-caption", number + converter.inline(caption)))

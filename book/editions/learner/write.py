@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import yaml
@@ -9,7 +10,6 @@ import yaml
 from book.editions.learner.names import Names
 from book.editions.learner.notebook import edition, fingerprint
 from book.editions.project import BookError, Project, read_notebook
-from book.editions.source import canonical
 
 EXTRAS = "book,data,sweep,compress,onnx"
 
@@ -44,12 +44,18 @@ def editions(project: Project, html: Path) -> dict[str, dict]:
     return made
 
 
+def as_json(notebook: dict) -> str:
+    """The file's text: sources as lists of lines, so that changes can be read."""
+    cells = [{**cell, "source": cell["source"].splitlines(keepends=True)} for cell in notebook["cells"]]
+    return json.dumps({**notebook, "cells": cells}, ensure_ascii=False, indent=1) + "\n"
+
+
 def publish(made: dict[str, dict], html: Path) -> None:
     """Put the editions where the download buttons of the pages in `html` lead to."""
     for name, notebook in made.items():
         path = html / "_sources" / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(canonical(notebook), encoding="utf-8")
+        path.write_text(as_json(notebook), encoding="utf-8")
 
 
 def changed(path: Path) -> bool:
@@ -75,10 +81,10 @@ def offer(made: dict[str, dict], folder: Path, say=print) -> list[Path]:
         beside = path.with_suffix(".new.ipynb")
         if not path.exists() or not changed(path):
             if not path.exists() or _begun_from(path) != _version(notebook):
-                path.write_text(canonical(notebook), encoding="utf-8")
+                path.write_text(as_json(notebook), encoding="utf-8")
             beside.unlink(missing_ok=True)
         elif _begun_from(path) != _version(notebook):
-            beside.write_text(canonical(notebook), encoding="utf-8")
+            beside.write_text(as_json(notebook), encoding="utf-8")
             say(f"{path.name} holds your changes and was left alone; the chapter's new edition is {beside.name}.")
     return paths
 
