@@ -15,6 +15,7 @@ import pybtex.plugin
 from docutils import nodes
 
 FILE = ".labels.json"
+LINK = re.compile(r'(<a href="#equation-[^"]+">)([\w:.-]+)(?=</a>)')
 
 
 def numbers(env) -> dict[tuple[str, str], tuple[str, str]]:
@@ -76,6 +77,12 @@ def address(entry) -> str | None:
     return fields.get("url")
 
 
+def plain(markdown: str) -> str:
+    """Without pybtex's escapes of every sign that some Markdown may know: "\\(" would begin a formula."""
+    text = re.sub(r"\\([^\w\s*_`\[\]])", r"\1", markdown.replace("\n", " "))
+    return re.sub(r"\$[^$]+\$", lambda formula: formula[0].replace(r"\_", "_"), text)
+
+
 def citations(app) -> dict[str, dict]:
     """Cited works, as {cite:t} shows them, and their line in the bibliography as Markdown."""
     domain = app.env.get_domain("cite")
@@ -84,15 +91,18 @@ def citations(app) -> dict[str, dict]:
     for citation in domain.citations:
         shown = domain.resolve_xref(app.env, app.config.root_doc, app.builder, "t", citation.key, nodes.Text(""), None)
         authors, year = re.fullmatch(r"(.+) \[(.+)\]", shown.astext()).groups()
-        # Pybtex escapes every sign that some Markdown may know; "\\(" would begin a formula.
-        entry = re.sub(r"\\([^\w\s*_`\[\]])", r"\1", citation.formatted_entry.text.render(markdown))
-        found[citation.key] = {
-            "authors": authors,
-            "year": year,
-            "url": address(citation.entry),
-            "entry": entry.replace("\n", " "),
-        }
+        entry = plain(citation.formatted_entry.text.render(markdown))
+        found[citation.key] = {"authors": authors, "year": year, "url": address(citation.entry), "entry": entry}
     return found
+
+
+def number_links(app, doctree: nodes.document, docname: str) -> None:
+    """Links to equations in printed tables show the number, which no cell knows, and not the label."""
+    known = equations(app.env)
+    for node in list(doctree.findall(nodes.raw)):
+        if "#equation-" in (text := node.astext()):
+            shown = LINK.sub(lambda link: link[0] if link[2] not in known else link[1] + known[link[2]]["text"], text)
+            node.replace_self(nodes.raw("", shown, **node.attributes))
 
 
 def write_labels(app, error) -> None:
@@ -109,5 +119,6 @@ def write_labels(app, error) -> None:
 
 
 def setup(app) -> dict:
+    app.connect("doctree-resolved", number_links)
     app.connect("build-finished", write_labels)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

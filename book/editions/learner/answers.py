@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import re
 
+OWN = re.compile(r"\s*[%!]")  # begins a line of IPython's own: a magic or a command of the shell
 # What a stub may use; the cell imports what the chapter does not.
 IMPORTS = {
     "math": "import math",
@@ -16,7 +18,7 @@ OPEN = "# Your answer: work here. There is no check, but a solution at the end.\
 
 def checked(code: str) -> list[str]:
     """Ids of the exercises that a solution's code checks, in order."""
-    calls = [node for node in ast.walk(_parsed(code)) if isinstance(node, ast.Call)]
+    calls = [node for node in ast.walk(parsed(code)) if isinstance(node, ast.Call)]
     found = [
         call.args[0].value
         for call in sorted(calls, key=lambda call: (call.lineno, call.col_offset))
@@ -31,15 +33,16 @@ def imported(code: str) -> set[str]:
     """Names that the code's import lines bind."""
     return {
         (alias.asname or alias.name).partition(".")[0]
-        for node in ast.walk(_parsed(code))
+        for node in ast.walk(parsed(code))
         if isinstance(node, (ast.Import, ast.ImportFrom))
         for alias in node.names
     }
 
 
 def used(code: str) -> set[str]:
-    """All names in the code."""
-    return {node.id for node in ast.walk(_parsed(code)) if isinstance(node, ast.Name)}
+    """All names in the code, and all words in lines of IPython's own."""
+    words = {word for line in code.split("\n") if OWN.match(line) for word in re.findall(r"\w+", line)}
+    return words | {node.id for node in ast.walk(parsed(code)) if isinstance(node, ast.Name)}
 
 
 def answer_cell(exercise_id: str, known: set[str]) -> str:
@@ -57,7 +60,6 @@ def answer_cell(exercise_id: str, known: set[str]) -> str:
     return "\n".join([*needed, "", body] if needed else [body])
 
 
-def _parsed(code: str) -> ast.Module:
-    """The code's tree; a line of IPython's own (%magic, !command) counts as nothing."""
-    lines = ["" if line.lstrip().startswith(("%", "!")) else line for line in code.split("\n")]
-    return ast.parse("\n".join(lines))
+def parsed(code: str) -> ast.Module:
+    """The code's tree without lines of IPython's own."""
+    return ast.parse("\n".join("" if OWN.match(line) else line for line in code.split("\n")))

@@ -8,6 +8,7 @@ import posixpath
 import re
 
 from book.editions.learner import answers, equations
+from book.editions.learner.bookkeeping import is_bookkeeping, without_idle
 from book.editions.learner.directives import Converter, fold
 from book.editions.learner.glue import reader
 from book.editions.learner.names import Names
@@ -32,7 +33,7 @@ def edition(notebook: dict, names: Names, first: str) -> dict:
         BookError: a role, directive or reference that has no plain form.
     """
     converter = Converter(names, reader(notebook, names.page))
-    parts = Divider(converter).divide(notebook["cells"])
+    parts = Divider(converter).divide(without_idle(notebook["cells"]))
     known = answers.imported("\n".join(source_of(cell) for cell in code_cells(notebook)))
     start = f"{posixpath.basename(names.page).partition('_')[0]}-install"
     cells = [_markdown(start, first), *_main(parts, converter, known)]
@@ -66,7 +67,7 @@ def _main(parts: Parts, converter: Converter, known: set[str]) -> list[dict]:
             cells += _answers(part, known)
         elif part["cell_type"] == "markdown":
             cells.append(part)
-        elif "remove-cell" in tags_of(part) and "parameters" not in tags_of(part):
+        elif is_bookkeeping(part):
             if cells and cells[-1]["metadata"] == SILENT:
                 cells[-1]["source"] += f"\n\n{source_of(part)}"
             else:

@@ -82,6 +82,18 @@ def test_bookkeeping_is_merged_and_hidden_with_its_output(make):
     assert not hidden(cells["three"])
 
 
+def test_bookkeeping_that_nothing_uses_is_gone(make):
+    cells = make(
+        ("claims", "wins = True\nassert wins", {"tags": ["remove-cell"]}),
+        ("share", "import math\ndef share(x):\n    return math.pi * x", {"tags": ["remove-cell"]}),
+        ("glue", "glue('here-value', share(1))", {"tags": ["remove-cell"]}),
+        ("shown", "%time share(2)", {}),
+    )
+    assert "claims" not in cells
+    assert "glue" not in cells
+    assert hidden(cells["share"])
+
+
 def test_a_caption_stands_under_its_figure(make):
     shown = {"mystnb": {"figure": {"name": "here-fig", "caption": "As {cite:t}`work` has it."}}, "tags": ["hide-input"]}
     cells = make(("plot", "draw()", shown), ("rows", "table()", {"mystnb": {"table": {"name": "here-tab"}}}))
