@@ -22,13 +22,13 @@ def first_cell(root: Path) -> str:
     asked = "" if "repository-code" in found else " (put in the address that you have the book from)"
     colab = f'`!git clone {address} sparse-book`{asked} and `%pip install -e "./sparse-book[{EXTRAS}]"`'
     return f"""\
-> **Learner's edition.** Run the cells, change them, answer the exercises; solutions are folded at the end.
-> The notebook needs the book's repository, because it calls `bnnlib`, `book` and `chapters`.
->
-> - *On your machine:* in the folder of the repository, `make lab` installs what is needed and opens these notebooks.
-> - *In VS Code or another Jupyter:* `make venv` there, then choose `.venv` as the kernel.
-> - *In Colab:* run {colab} in a new cell, then restart the session.
-> - *In Binder:* open the repository, and run `pip install --no-deps -e .` in a terminal once."""
+**Learner's edition.** Run the cells, change them, answer the exercises; solutions are folded at the end.
+The notebook needs the book's repository, because it calls `bnnlib`, `book` and `chapters`.
+
+- *On your machine:* in the folder of the repository, `make lab` installs what is needed and opens these notebooks.
+- *In VS Code or another Jupyter:* `make venv` there, then choose `.venv` as the kernel.
+- *In Colab:* run {colab} in a new cell, then restart the session.
+- *In Binder:* open the repository, and run `pip install --no-deps -e .` in a terminal once."""
 
 
 def editions(project: Project, html: Path) -> dict[str, dict]:
