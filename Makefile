@@ -36,9 +36,8 @@ check: $(STAMP) ## look through the rendered book: links, alt texts, external re
 verify: $(STAMP) ## whether today's code would compute the stored results; writes nothing
 	@OMP_NUM_THREADS=1 $(PY) -m book verify --all --check
 
-lab: $(STAMP) ## open the chapters in JupyterLab, with live widgets
-	@$(VENV)/bin/jupyter lab --LabApp.default_url=/lab/tree/chapters --LabApp.news_url=None \
-		$(if $(filter 0,$(shell id -u)),--allow-root)
+lab: $(STAMP) ## open the learner's notebooks in JupyterLab: live sliders, exercises to answer
+	@$(PY) -m book lab
 
 author: $(STAMP) ## open the sources of the chapters in JupyterLab; saving leaves out outputs and values
 	@$(VENV)/bin/jupyter lab --config=book/editions/author_config.py --LabApp.default_url=/lab/tree/chapters \

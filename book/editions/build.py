@@ -16,6 +16,7 @@ import time
 from pathlib import Path
 
 from book.editions.execute import Outcome, execute, finish
+from book.editions.learner.write import editions, offer
 from book.editions.pages import written_pages
 from book.editions.project import PROFILES, BookError, Project, code_cells, notebook_key, read_notebook, tags_of
 from book.editions.render import render, rendered, stage, tidy, write_notebook
@@ -128,6 +129,7 @@ def build(root: Path, profile: str = "smoke", jobs: int | None = None, execute_o
                 say(
                     f"Pages: {len(list(project.html.rglob('*.html')))} rendered in {time.perf_counter() - before:.1f} s"
                 )
+            offer(editions(project, project.html), project.lab, say)
     except BookError as error:
         say(f"\nThe book was not built. {error}\n{pages_left(project)}")
         return 1

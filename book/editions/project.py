@@ -72,6 +72,11 @@ class Project:
         return self.build / "html"
 
     @property
+    def lab(self) -> Path:
+        """The notebooks that learners work on."""
+        return self.build / "lab"
+
+    @property
     def aside(self) -> Path:
         """Where the pages lie for the moment in which new ones take their place."""
         return self.build / "html-before"

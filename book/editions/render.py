@@ -10,9 +10,12 @@ import sys
 import tempfile
 from pathlib import Path
 
+from book import studies
+from book.editions.learner.write import editions, publish
 from book.editions.project import BookError, Project, digest, files_below
 
 RENDERING = "rendering-"  # begins the name of a folder in which pages are being made
+NUMBERS = "chapter_numbers.json"  # what _ext/chapter_numbers.py reads
 KEY = ".rendered-from"  # in the folder of the pages: what they were made from
 
 
@@ -36,8 +39,9 @@ def write_notebook(path: Path, notebook: dict) -> None:
 
 
 def static_inputs(project: Project) -> dict[str, bytes]:
-    """Staged files that are copies: ``_toc.yml``, the pages and pictures of ``book/``, and the static files."""
-    files = {"_toc.yml": (project.root / "_toc.yml").read_bytes()}
+    """Staged files that no chapter's run changes: ``_toc.yml``, the chapters' numbers, and what ``book/`` holds."""
+    numbers = {f"chapters/{Path(one.notebook).stem}": one.number for one in studies.all(project.root / "chapters")}
+    files = {"_toc.yml": (project.root / "_toc.yml").read_bytes(), NUMBERS: json.dumps(numbers).encode()}
     for path in files_below(project.root / "book"):
         inside = path.relative_to(project.root / "book")
         if path.suffix == ".py":
@@ -66,7 +70,8 @@ def stage(project: Project, chapters: dict[str, dict], pages: dict[str, str]) ->
 def render_key(project: Project) -> str:
     """Hash of everything that the rendered pages are made from."""
     parts: list[str | bytes] = []
-    for folder in (project.staging, project.root / "book" / "editions" / "_ext"):
+    makers = project.root / "book" / "editions"
+    for folder in (project.staging, makers / "_ext", makers / "learner"):
         for path in files_below(folder):
             parts += [path.relative_to(folder).as_posix(), path.read_bytes()]
     parts += [(project.root / name).read_bytes() for name in ("_config.yml", "requirements.txt")]
@@ -116,6 +121,7 @@ def render(project: Project) -> None:
     try:
         jupyter_book(project, folder)
         made = folder / "_build" / "html"
+        publish(editions(project, made), made)
         (made / KEY).write_text(render_key(project), encoding="utf-8")
         if project.html.exists():
             project.html.rename(project.aside)

@@ -1,0 +1,44 @@
+"""Sphinx extension: number the chapters, and in each of them its figures, tables, equations, theorems and exercises.
+
+A chapter's number is the one of its card, wherever `_toc.yml` puts it: Figure 3.2 is the second of chapter 3. The build
+hands the numbers over in ``chapter_numbers.json`` (document -> number) beside `_toc.yml`. Documents without a number,
+which are the front and the back matter, count by themselves: Table 1.
+
+Sphinx numbers within "numbered" toctrees by position and from 1 in each part; so there are none here, and the numbers
+are set after its collector and everything is counted again.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from docutils import nodes
+from sphinx.environment.collectors.toctree import TocTreeCollector
+
+NUMBERS = "chapter_numbers.json"
+
+
+def chapter_numbers(source: Path) -> dict[str, int]:
+    """Number of each chapter by document name; empty for sources that no build has laid out."""
+    path = source / NUMBERS
+    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+
+
+def assign_numbers(app, env) -> list[str]:
+    """Give every chapter its number and count the numbered things in it; returns the documents that changed."""
+    env.toc_secnumbers = {}
+    for docname, number in chapter_numbers(Path(app.srcdir)).items():
+        if docname not in env.tocs:
+            continue
+        # The first entry is the chapter's title, named "" by Sphinx; sections go by their titles.
+        title, *sections = env.tocs[docname].findall(nodes.reference)
+        env.toc_secnumbers[docname] = {title["anchorname"]: (number,)}
+        env.toc_secnumbers[docname] |= {section["anchorname"]: () for section in sections}
+        title["secnumber"] = env.titles[docname]["secnumber"] = (number,)
+    return [*env.toc_secnumbers, *TocTreeCollector().assign_figure_numbers(env)]
+
+
+def setup(app) -> dict:
+    app.connect("env-get-updated", assign_numbers, priority=600)
+    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

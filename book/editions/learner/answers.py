@@ -1,0 +1,65 @@
+"""Answer cells: for each check of an exercise a stub that the learner completes."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+OWN = re.compile(r"\s*[%!]")  # begins a line of IPython's own: a magic or a command of the shell
+# What a stub may use; the cell imports what the chapter does not.
+IMPORTS = {
+    "math": "import math",
+    "np": "import numpy as np",
+    "torch": "import torch",
+    "exercises": "from book.display import exercises",
+}
+OPEN = "# Your answer: work here. There is no check, but a solution at the end.\n"
+
+
+def checked(code: str) -> list[str]:
+    """Ids of the exercises that a solution's code checks, in order."""
+    calls = [node for node in ast.walk(parsed(code)) if isinstance(node, ast.Call)]
+    found = [
+        call.args[0].value
+        for call in sorted(calls, key=lambda call: (call.lineno, call.col_offset))
+        if getattr(call.func, "attr", getattr(call.func, "id", "")) == "check"
+        and call.args
+        and isinstance(call.args[0], ast.Constant)
+    ]
+    return list(dict.fromkeys(found))
+
+
+def imported(code: str) -> set[str]:
+    """Names that the code's import lines bind."""
+    return {
+        (alias.asname or alias.name).partition(".")[0]
+        for node in ast.walk(parsed(code))
+        if isinstance(node, (ast.Import, ast.ImportFrom))
+        for alias in node.names
+    }
+
+
+def used(code: str) -> set[str]:
+    """All names in the code, and all words in lines of IPython's own."""
+    words = {word for line in code.split("\n") if OWN.match(line) for word in re.findall(r"\w+", line)}
+    return words | {node.id for node in ast.walk(parsed(code)) if isinstance(node, ast.Name)}
+
+
+def answer_cell(exercise_id: str, known: set[str]) -> str:
+    """Source of an answer cell: the stub, and the call that checks it.
+
+    Args:
+        known: names that the chapter imports.
+    """
+    from book.display import exercises  # here, since it imports torch, without which pages can be rendered
+
+    body = f'{exercises.get(exercise_id).stub.rstrip()}\n\n\nexercises.check("{exercise_id}", answer)'
+    if "def " not in body:
+        body = body.replace("\n\n\n", "\n\n")
+    needed = [line for name, line in IMPORTS.items() if name in used(body) - known]
+    return "\n".join([*needed, "", body] if needed else [body])
+
+
+def parsed(code: str) -> ast.Module:
+    """The code's tree without lines of IPython's own."""
+    return ast.parse("\n".join("" if OWN.match(line) else line for line in code.split("\n")))

@@ -1,0 +1,138 @@
+"""Directives as plain Markdown: boxes are block quotes, what is folded is <details>, list tables are tables."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from book.editions.learner import inline
+from book.editions.learner.fences import Code, Directive, parse
+from book.editions.learner.names import Names
+from book.editions.project import BookError
+
+ADMONITIONS = ("note", "tip", "hint", "warning", "important", "caution", "attention", "danger", "error", "seealso")
+# Of the page alone: lists that a notebook has no use for.
+DROPPED = ("bibliography", "tableofcontents", "contents", "exercise-end")
+
+
+def fold(summary: str, text: str) -> str:
+    """Text that opens on a click."""
+    return f"<details>\n<summary>{summary}</summary>\n\n{text}\n\n</details>"
+
+
+def box(title: str, text: str) -> str:
+    """A box: a block quote with a bold title."""
+    return quote(f"**{title}**\n\n{text}")
+
+
+def quote(text: str) -> str:
+    """A block quote. A formula becomes one line: JupyterLab would take the marks at the start of lines into it."""
+    text = re.sub(r"\$\$\n(.*?)\n\s*\$\$", lambda m: f"$$ {' '.join(m[1].split())} $$", text, flags=re.DOTALL)
+    return "\n".join(f"> {line}".rstrip() for line in text.split("\n"))
+
+
+class Converter:
+    """MyST to plain Markdown for one chapter.
+
+    Args:
+        names: what the pages call things.
+        glued: key -> what the chapter glued under it.
+    """
+
+    def __init__(self, names: Names, glued: Callable[[str], str]) -> None:
+        self.names, self.glued = names, glued
+
+    def text(self, source: str) -> str:
+        """A whole piece of MyST as plain Markdown."""
+        return self.pieces(parse(source))
+
+    def pieces(self, pieces: list) -> str:
+        shown = [self.piece(piece) for piece in pieces]
+        # A blank line between neighbors: a box would take in the line below it.
+        return "\n\n".join(text.strip("\n") for text in shown if text.strip())
+
+    def piece(self, piece) -> str:
+        if isinstance(piece, Directive):
+            return "\n".join(f"{piece.indent}{line}".rstrip() for line in self.directive(piece).split("\n"))
+        text = "\n".join(piece.lines)
+        return text if isinstance(piece, Code) else self.inline(text)
+
+    def inline(self, text: str) -> str:
+        return inline.convert(text, self.names, self.glued)
+
+    def titled(self, directive: Directive) -> str:
+        """ "Theorem 3.1 (Contraction)", "Exercise 3.2", "Proof"."""
+        label = directive.options.get("label")
+        bare = directive.name.rpartition(":")[2].removesuffix("-start").capitalize()
+        title = self.names.label(label)["text"] if label else bare
+        return f"{title} ({self.inline(directive.argument)})" if directive.argument else title
+
+    def directive(self, directive: Directive) -> str:
+        """One directive as plain Markdown.
+
+        Raises:
+            BookError: it has no plain form.
+        """
+        name, body = directive.name, directive.body
+        if name == "math":
+            label = directive.options.get("label")
+            return inline.display(f"{directive.argument}\n{body}", self.names.number(label) if label else None)
+        if name == "exercise":
+            return self._exercise(directive)
+        if name.startswith("prf:"):
+            return box(f"{self.titled(directive)}.", self.text(body))
+        if name in ADMONITIONS or name == "admonition":
+            title = self.inline(directive.argument) if name == "admonition" else name.capitalize()
+            if name not in ("admonition", "hint") and directive.argument:
+                body = f"{directive.argument}\n{body}"
+            folded = "dropdown" in directive.options.get("class", "")
+            return fold(title, self.text(body)) if folded else box(title, self.text(body))
+        if name == "dropdown":
+            return fold(self.inline(directive.argument), self.text(body))
+        if name == "margin":
+            return quote(self.text(f"{directive.argument}\n\n{body}".strip()))
+        if name in ("code-block", "code"):
+            return f"```{directive.argument}\n{body}\n```"
+        if name == "list-table":
+            return self._table(directive)
+        if name in DROPPED:
+            return ""
+        raise BookError(
+            f"{self.names.page}: the learner's edition does not know the directive {{{name}}}; give it a plain form in "
+            "book/editions/learner/directives.py, or write it otherwise."
+        )
+
+    def _exercise(self, directive: Directive) -> str:
+        """The statement in a box, and its hints folded below."""
+        pieces = parse(directive.body)
+        hints = [p for p in pieces if isinstance(p, Directive) and p.name == "hint"]
+        statement = box(f"{self.titled(directive)}.", self.pieces([p for p in pieces if p not in hints]))
+        return "\n\n".join([statement, *(fold("Hint", self.text(hint.body)) for hint in hints)])
+
+    def _table(self, directive: Directive) -> str:
+        """A pipe table under its caption; the first row is the head."""
+        rows: list[list[str]] = []
+        for line in directive.body.split("\n"):
+            if match := re.match(r"^\*\s+-\s?(.*)$", line):
+                rows.append([match[1]])
+            elif match := re.match(r"^\s+-\s?(.*)$", line):
+                rows[-1].append(match[1])
+            elif line.strip():
+                rows[-1][-1] += f" {line.strip()}"
+        if directive.options.get("header-rows", "0") != "1":
+            rows.insert(0, [""] * len(rows[0]))
+        shown = [[_cell(self.inline(cell)) for cell in row] for row in rows]
+        shown.insert(1, ["---"] * len(shown[0]))
+        table = "\n".join(f"| {' | '.join(row)} |" for row in shown)
+        name = directive.options.get("name")
+        heading = f"**{self.names.label(name)['text']}.** " if name else ""
+        caption = heading + self.inline(directive.argument)
+        return f"{caption}\n\n{table}" if caption else table
+
+
+def _cell(text: str) -> str:
+    """A bar inside a cell would end it, in a formula too."""
+    text = re.sub(
+        r"\$[^$]+\$", lambda formula: re.sub(r"(?<!\\)\|", r"\\vert ", formula[0]).replace(r"\|", r"\Vert "), text
+    )
+    return re.sub(r"(?<!\\)\|", r"\\|", text.strip())

@@ -1,0 +1,85 @@
+"""Roles, links and formulas within a text, as plain Markdown."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from book.editions.learner.names import Names
+from book.editions.project import BookError
+
+ROLE = re.compile(r"\{([\w:.+-]+)\}(`+)(.+?)\2(?!`)", re.DOTALL)
+EXPLICIT = re.compile(r"^(.*?)\s*<([^<>]+)>$", re.DOTALL)
+LINK = re.compile(r"(?<!!)\[([^\]\[]*)\]\((?![a-z]+:)([^)\s#]*)(#[^)\s]*)?\)")
+MATH = re.compile(r"^([ \t]*)\$\$(.+?)\$\$(?:[ \t]*\(([\w:.-]+)\))?[ \t]*$", re.DOTALL | re.MULTILINE)
+# Comments of the authors, and targets before a heading or a figure.
+UNSEEN = re.compile(r"[ \t]*<!--.*?-->|^\([\w:.-]+\)=[ \t]*\n?|^%[^\n]*\n?", re.DOTALL | re.MULTILINE)
+LINE_BREAK = r"\\"
+
+
+def display(latex: str, tag: str | None = None) -> str:
+    """A displayed formula; `tag` is its number."""
+    latex = re.sub(r"\n\s*\n", "\n", latex.strip())
+    # Sphinx wraps bare lines the same way; MathJax refuses an align within a display.
+    latex = re.sub(r"\\(begin|end)\{(?:align|eqnarray|gather)\*?\}", r"\\\1{aligned}", latex)
+    outside = re.sub(r"\\begin\{(\w+\*?)\}.*\\end\{\1\}", "", latex, flags=re.DOTALL)
+    if LINE_BREAK in outside:
+        latex = f"\\begin{{aligned}}\n{latex}\n\\end{{aligned}}"
+    number = f" \\tag{{{tag}}}" if tag else ""
+    return f"$$\n{latex}{number}\n$$"
+
+
+def convert(text: str, names: Names, glued: Callable[[str], str]) -> str:
+    """Text outside directives as plain Markdown.
+
+    Args:
+        glued: key -> what the notebook glued under it.
+
+    Raises:
+        BookError: a role that has no plain form, or a reference to nothing.
+    """
+
+    def formula(match: re.Match) -> str:
+        shown = display(match[2], names.number(match[3]) if match[3] else None)
+        return "\n".join(match[1] + line for line in shown.split("\n"))
+
+    def role(match: re.Match) -> str:
+        return _role(match[1], match[3].strip(), names, glued)
+
+    text = MATH.sub(formula, UNSEEN.sub("", text))
+    text = ROLE.sub(role, text)
+    return LINK.sub(lambda match: _link(match, names), text)
+
+
+def _link(match: re.Match, names: Names) -> str:
+    text, target, anchor = match[1], match[2], (match[3] or "")[1:]
+    if not target:
+        return names.reference(anchor, text)
+    if target in names.labels:
+        return names.reference(target, text)
+    page, suffix = re.fullmatch(r"(.*?)(\.md|\.ipynb)?", target).groups()
+    return names.link(page, text) if suffix else match[0]
+
+
+def _role(name: str, content: str, names: Names, glued: Callable[[str], str]) -> str:
+    text, target = EXPLICIT.match(content).groups() if EXPLICIT.match(content) else (None, content)
+    if name in ("eq", "ref", "prf:ref", "numref"):
+        if text and name == "numref":
+            text = text.replace("%s", names.number(target)).replace("{number}", names.number(target))
+        return names.reference(target, text)
+    if name in ("cite", "cite:p", "cite:t"):
+        return names.cite([key.strip() for key in content.split(",")], textual=name == "cite:t")
+    if name == "doc":
+        return names.link(target, text or "")
+    if name in ("term", "abbr"):
+        return text or content.partition(" (")[0]
+    if name == "math":
+        return f"${content}$"
+    if name in ("sub", "sup"):
+        return f"<{name}>{content}</{name}>"
+    if name == "glue:text":
+        return glued(content)
+    raise BookError(
+        f"{names.page}: the learner's edition does not know the role {{{name}}}; give it a plain form in "
+        "book/editions/learner/inline.py, or write it otherwise."
+    )

@@ -1,0 +1,133 @@
+"""Put the learner's edition of a chapter together."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import posixpath
+import re
+
+from book.editions.learner import answers, equations
+from book.editions.learner.bookkeeping import is_bookkeeping, without_idle
+from book.editions.learner.directives import Converter, fold
+from book.editions.learner.glue import reader
+from book.editions.learner.names import Names
+from book.editions.learner.parts import Divider, Exercise, Parts
+from book.editions.project import code_cells, source_of, tags_of
+
+KERNEL = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
+# Hidden in JupyterLab and VS Code, and in Colab.
+HIDDEN = {"cellView": "form", "jupyter": {"source_hidden": True}}
+SILENT = {"cellView": "form", "jupyter": {"outputs_hidden": True, "source_hidden": True}}
+FOLDED = {"jp-MarkdownHeadingCollapsed": True}
+
+
+def edition(notebook: dict, names: Names, first: str) -> dict:
+    """The learner's edition of an executed chapter, without outputs.
+
+    Args:
+        names: what the pages call things, as seen from this chapter's page.
+        first: text of the first cell, which says what to install.
+
+    Raises:
+        BookError: a role, directive or reference that has no plain form.
+    """
+    converter = Converter(names, reader(notebook, names.page))
+    parts = Divider(converter).divide(without_idle(notebook["cells"]))
+    known = answers.imported("\n".join(source_of(cell) for cell in code_cells(notebook)))
+    start = f"{posixpath.basename(names.page).partition('_')[0]}-install"
+    cells = [_markdown(start, first), *_main(parts, converter, known)]
+    cells += [*_references(notebook, names), *_solutions(parts)]
+    made = {"cells": cells, "metadata": {"kernelspec": KERNEL, "language_info": {"name": "python"}},
+            "nbformat": 4, "nbformat_minor": 5}  # fmt: skip
+    made["metadata"]["bnn_learner"] = {"page": names.page, "sources": fingerprint(made)}
+    return made
+
+
+def fingerprint(notebook: dict) -> str:
+    """Hash of what a learner writes: kinds and sources of the cells, not outputs or what is folded."""
+    parts = [[cell["cell_type"], source_of(cell)] for cell in notebook["cells"]]
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+
+def _markdown(name: str, text: str, metadata: dict | None = None) -> dict:
+    return {"cell_type": "markdown", "id": name, "metadata": metadata or {}, "source": text}
+
+
+def _code(name: str, source: str, metadata: dict | None = None) -> dict:
+    made = {"cell_type": "code", "execution_count": None, "id": name, "metadata": metadata or {}, "outputs": []}
+    return {**made, "source": source}
+
+
+def _main(parts: Parts, converter: Converter, known: set[str]) -> list[dict]:
+    """The chapter without its solutions: bookkeeping merged and hidden, captions below figures, answer cells."""
+    cells: list[dict] = []
+    for part in parts.main:
+        if isinstance(part, Exercise):
+            cells += _answers(part, known)
+        elif part["cell_type"] == "markdown":
+            cells.append(part)
+        elif is_bookkeeping(part):
+            if cells and cells[-1]["metadata"] == SILENT:
+                cells[-1]["source"] += f"\n\n{source_of(part)}"
+            else:
+                cells.append(_code(part["id"], source_of(part), SILENT))
+        elif table := equations.table(source_of(part), converter.names):
+            cells.append(_markdown(part["id"], table))
+        else:
+            cells += _shown(part, converter)
+    return cells
+
+
+def _shown(cell: dict, converter: Converter) -> list[dict]:
+    """A code cell, and the caption of what it shows."""
+    metadata = HIDDEN if "hide-input" in tags_of(cell) else {}
+    if "parameters" in tags_of(cell):
+        metadata = {"tags": ["parameters"]}
+    cells = [_code(cell["id"], source_of(cell), metadata)]
+    named = cell["metadata"].get("mystnb", {})
+    figure, table = named.get("figure", {}), named.get("table", {})
+    if "name" in table:
+        text = f"**{converter.names.label(table['name'])['text']}** is the one above."
+        cells.append(_markdown(f"{cell['id']}-caption", text))
+    if caption := figure.get("caption"):
+        number = f"**{converter.names.label(figure['name'])['text']}.** " if "name" in figure else ""
+        cells.append(_markdown(f"{cell['id']}-caption", number + converter.inline(caption)))
+    return cells
+
+
+def _answers(exercise: Exercise, known: set[str]) -> list[dict]:
+    code = "\n".join(source_of(cell) for cell in exercise.solution if isinstance(cell, dict))
+    ids = answers.checked(code)
+    if not ids:
+        return [_code(f"{exercise.label}-answer", answers.OPEN)]
+    return [_code(f"{name}-answer", answers.answer_cell(name, known)) for name in ids]
+
+
+def _solutions(parts: Parts) -> list[dict]:
+    """The last section, folded: each solution's code hidden, its text behind a click."""
+    solved = [exercise for exercise in parts.exercises.values() if exercise.solution]
+    if not solved:
+        return []
+    prefix = solved[0].label.partition("-")[0]
+    cells = [_markdown(f"{prefix}-solutions", "## Solutions\n\nTry each exercise first; the arrow opens them.", FOLDED)]
+    for exercise in solved:
+        title = f"### {exercise.title}"
+        cells.append(_markdown(f"{exercise.label}-solved", title))
+        texts = 0
+        for piece in exercise.solution:
+            if isinstance(piece, dict):
+                cells.append(_code(piece["id"], source_of(piece), SILENT))
+            else:
+                texts += 1
+                cells.append(_markdown(f"{exercise.label}-solved-{texts}", fold("Solution", piece)))
+    return cells
+
+
+def _references(notebook: dict, names: Names) -> list[dict]:
+    """The cited works, as the bibliography of the book lists them."""
+    prose = "\n".join(source_of(cell) for cell in notebook["cells"] if cell["cell_type"] == "markdown")
+    cited = {key.strip() for keys in re.findall(r"\{cite(?::\w+)?\}`([^`]+)`", prose) for key in keys.split(",")}
+    lines = [f"- {work['entry']}" for key, work in names.citations.items() if key in cited]
+    name = f"{posixpath.basename(names.page).partition('_')[0]}-references"
+    return [_markdown(name, "## References\n\n" + "\n".join(lines))] if lines else []

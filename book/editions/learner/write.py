@@ -1,0 +1,101 @@
+"""Write the learner's notebooks: into ``_build/lab`` to work on, and behind the download button of each page."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import yaml
+
+from book.editions.learner.names import Names
+from book.editions.learner.notebook import edition, fingerprint
+from book.editions.project import BookError, Project, read_notebook
+
+EXTRAS = "book,data,sweep,compress,onnx"
+
+
+def first_cell(root: Path) -> str:
+    """What to install where; the repository's address is that of CITATION.cff, if it has one."""
+    citation = root / "CITATION.cff"
+    found = yaml.safe_load(citation.read_text(encoding="utf-8")) if citation.exists() else {}
+    address = found.get("repository-code", "ADDRESS-OF-THE-REPOSITORY")
+    asked = "" if "repository-code" in found else " (put in the address that you have the book from)"
+    colab = f'`!git clone {address} sparse-book`{asked} and `%pip install -e "./sparse-book[{EXTRAS}]"`'
+    return f"""\
+**Learner's edition.** Run the cells, change them, answer the exercises; solutions are folded at the end.
+The notebook needs the book's repository, because it calls `bnnlib`, `book` and `chapters`.
+
+- *On your machine:* in the folder of the repository, `make lab` installs what is needed and opens these notebooks.
+- *In VS Code or another Jupyter:* `make venv` there, then choose `.venv` as the kernel.
+- *In Colab:* run {colab} in a new cell, then restart the session.
+- *In Binder:* open the repository, and run `pip install --no-deps -e .` in a terminal once."""
+
+
+def editions(project: Project, html: Path) -> dict[str, dict]:
+    """The learner's edition of every chapter by its path, from the staged copies and what the pages in `html` show.
+
+    Raises:
+        BookError: something in a chapter has no plain form, or the pages are not there.
+    """
+    first, made = first_cell(project.root), {}
+    for name in project.notebooks:
+        names = Names.read(html, name.removesuffix(".ipynb"))
+        made[name] = edition(read_notebook(project.staging / name), names, first)
+    return made
+
+
+def as_json(notebook: dict) -> str:
+    """The file's text: sources as lists of lines, so that changes can be read."""
+    cells = [{**cell, "source": cell["source"].splitlines(keepends=True)} for cell in notebook["cells"]]
+    return json.dumps({**notebook, "cells": cells}, ensure_ascii=False, indent=1) + "\n"
+
+
+def publish(made: dict[str, dict], html: Path) -> None:
+    """Put the editions where the download buttons of the pages in `html` lead to."""
+    for name, notebook in made.items():
+        path = html / "_sources" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(as_json(notebook), encoding="utf-8")
+
+
+def changed(path: Path) -> bool:
+    """Whether a learner has changed the sources of a notebook that `offer` wrote."""
+    try:
+        notebook = read_notebook(path)
+        return fingerprint(notebook) != notebook["metadata"]["bnn_learner"]["sources"]
+    except (BookError, KeyError):  # half saved, or of another making: not ours to overwrite
+        return True
+
+
+def offer(made: dict[str, dict], folder: Path, say=print) -> list[Path]:
+    """Write the editions into the learner's folder; what a learner has changed stays, and the new one goes beside it.
+
+    Returns:
+        The notebooks to work on, in the book's order.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = []
+    for name, notebook in made.items():
+        path = folder / Path(name).name
+        paths.append(path)
+        beside = path.with_suffix(".new.ipynb")
+        if not path.exists() or not changed(path):
+            if not path.exists() or _begun_from(path) != _version(notebook):
+                path.write_text(as_json(notebook), encoding="utf-8")
+            beside.unlink(missing_ok=True)
+        elif _begun_from(path) != _version(notebook):
+            beside.write_text(as_json(notebook), encoding="utf-8")
+            say(f"{path.name} holds your changes and was left alone; the chapter's new edition is {beside.name}.")
+    return paths
+
+
+def _version(notebook: dict) -> str:
+    return notebook["metadata"]["bnn_learner"]["sources"]
+
+
+def _begun_from(path: Path) -> str | None:
+    """The edition that the learner's notebook started from."""
+    try:
+        return _version(read_notebook(path))
+    except (BookError, KeyError):
+        return None

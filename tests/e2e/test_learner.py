@@ -1,0 +1,79 @@
+"""The learner's edition in a real JupyterLab: run whole, every slider moved; and it says what the page says."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from book.editions.project import Project
+from tests.e2e.jupyter import run_all
+
+RAW = re.compile(r"\{[\w:.+-]+\}`|(?:`{3,}|:{3,})\{|\$\$|\\tag|\\operatorname")
+# What has become of the cells after Run All, from the notebook's model: cells far below may not be in the page.
+STATE = """() => {
+  const cells = jupyterapp.shell.currentWidget.content.model.cells;
+  const state = {waiting: 0, errors: []};
+  for (let i = 0; i < cells.length; i++) {
+    const cell = cells.get(i);
+    if (cell.type !== "code") continue;
+    if (cell.executionCount === null && cell.sharedModel.source.trim()) state.waiting++;
+    for (let j = 0; j < cell.outputs.length; j++)
+      if (cell.outputs.get(j).type === "error") state.errors.push(cell.id);
+  }
+  return state;
+}"""
+
+
+def run_whole(page) -> None:
+    run_all(page)
+    while (state := page.evaluate(STATE))["waiting"] and not state["errors"]:
+        page.wait_for_timeout(500)
+    assert state["errors"] == []
+
+
+def move_every_slider(page) -> int:
+    """Move each slider by a step and wait for its picture to change; the number of sliders."""
+    handles = page.locator(".jp-OutputArea .noUi-handle")
+    for number in range(handles.count()):
+        handle = handles.nth(number)
+        picture = handle.locator("xpath=ancestor::*[contains(@class, 'jp-OutputArea-output')]").locator("img").first
+        before, value = picture.get_attribute("src"), float(handle.get_attribute("aria-valuenow"))
+        handle.focus()
+        page.keyboard.press("ArrowRight" if value < float(handle.get_attribute("aria-valuemax")) else "ArrowLeft")
+        while picture.get_attribute("src") == before:
+            page.wait_for_timeout(200)
+    return handles.count()
+
+
+def words(page) -> str:
+    return page.evaluate("document.querySelector('.jp-Notebook').innerText")
+
+
+def test_the_fixture_chapter(small_book, open_in_lab, open_page):
+    edition = small_book / "_sources" / "chapters" / "01_fixture.ipynb"
+    page = open_in_lab(edition, "fixture.ipynb")
+    run_whole(page)
+    assert move_every_slider(page) >= 1
+    told = words(page)
+    assert not RAW.findall(told)
+    html = open_page(small_book / "chapters" / "01_fixture.html")
+    for name in ("#fix-figure .caption-number", "#fix-theorem .caption-number", "#fix-exercise-1 .caption-number"):
+        assert html.locator(name).inner_text().strip() in told
+    for number in html.locator(".eqno").all_inner_texts():
+        assert number.strip("#") in told
+    assert page.locator(".jp-MarkdownCell summary", has_text="Solution").count() == 0  # folded with its section
+    assert page.faults == []
+
+
+def test_chapter_03_runs_whole_and_every_slider_moves(root, tmp_path, open_in_lab):
+    written = Project(root).html / "_sources" / "chapters" / "03_variational_spike_and_slab.ipynb"
+    if not written.exists() or "bnn_learner" not in json.loads(written.read_text())["metadata"]:
+        pytest.skip("the book of this tree is not built (make book)")
+    page = open_in_lab(written)
+    run_whole(page)
+    explorers = sum("explore(" in "".join(cell["source"]) for cell in json.loads(written.read_text())["cells"])
+    assert move_every_slider(page) >= explorers > 0
+    assert not RAW.findall(words(page))
+    assert page.faults == []
