@@ -1,4 +1,4 @@
-"""Command line: ``python -m book list | run | table | verify | build | check | lint | new-chapter``; see ``--help``."""
+"""Command line: ``python -m book list | run | table | verify | build | pdf | check | lint | new-chapter``."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import sys
 # Commands with a parser of their own; they run where the library cannot be imported, too.
 EDITIONS = {
     "build": ("book.editions.build", "execute the chapters that changed and render the book"),
+    "pdf": ("book.editions.print", "print the rendered book as one PDF"),
     "check": ("book.editions.check", "look the rendered book through"),
     "lint": ("book.editions.lint", "hold the chapters to the rules of notebooks"),
     "new-chapter": ("book.editions.new_chapter", "start a chapter: notebook, study and tests"),

@@ -12,14 +12,14 @@ from pathlib import Path
 from string import Template
 from urllib.parse import quote
 
-# Strokes in a square of 24 by 24; the name is the class with which the theme asks for the icon.
+# Strokes in a square of 24 by 24, after a bar what is filled; the name is the class by which the theme asks for it.
 PATHS = {
     "fa-angle-left": "M15 4l-8 8 8 8",
     "fa-angle-right": "M9 4l8 8-8 8",
     "fa-arrow-up": "M12 21V4M5 11l7-7 7 7",
     "fa-bars": "M3 5h18M3 12h18M3 19h18",
     "fa-chevron-down": "M4 8l8 8 8-8",
-    "fa-circle-half-stroke": "M12 3a9 9 0 0 0 0 18V3a9 9 0 0 1 0 18M9.5 5v14M6.5 7v10",
+    "fa-circle-half-stroke": "M12 3a9 9 0 0 0 0 18a9 9 0 0 0 0-18|M12 3a9 9 0 0 0 0 18z",
     "fa-download": "M12 3v12M6 10l6 6 6-6M4 21h16",
     "fa-file": "M14 2H5v20h14V7zM14 2v5h5",
     "fa-file-pdf": "M7 8V3h10v5M7 17H3V9h18v8h-4M7 14h10v7H7z",  # a printer: the button prints
@@ -65,6 +65,11 @@ html[data-mode="light"] .theme-switch-button .theme-switch[data-mode="light"],
   display: inline-block;
 }
 
+.bd-search .fa-solid.fa-magnifying-glass {
+  flex-shrink: 0;
+  position: static;
+}
+
 .admonition:not(.solution, .proof) > .admonition-title::after {
   background-color: currentcolor;
   content: "";
@@ -104,8 +109,10 @@ FONTS = re.compile(r"@font-face\{[^}]*fontawesome[^}]*\}|\.fa-[^{}]*:before\{con
 
 def mask(path: str) -> str:
     """The picture of an icon as a value of a style."""
+    line, _, filled = path.partition("|")
     stroke = "fill='none' stroke='#000' stroke-width='2.6' stroke-linecap='round' stroke-linejoin='round'"
-    picture = f"<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 24 24' {stroke}><path d='{path}'/></svg>"
+    paths = f"<path d='{line}'/>" + (f"<path fill='#000' d='{filled}'/>" if filled else "")
+    picture = f"<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 24 24' {stroke}>{paths}</svg>"
     return f'url("data:image/svg+xml,{quote(picture, safe=KEPT)}")'
 
 
