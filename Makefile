@@ -17,7 +17,7 @@ VENV := .venv
 PY := $(VENV)/bin/python
 STAMP := $(VENV)/.installed
 
-.PHONY: help book test check verify lab author lint venv clean distclean
+.PHONY: help book pdf test check verify lab author lint venv clean distclean
 .DEFAULT_GOAL := help
 
 help: ## show this list
@@ -26,6 +26,9 @@ help: ## show this list
 
 book: $(STAMP) ## run the chapters that changed, render the book, print where index.html is
 	@$(PY) -m book build --profile $(PROFILE) $(if $(JOBS),--jobs $(JOBS))
+
+pdf: book ## print the whole book into _build/book.pdf (needs Chromium)
+	@$(PY) -m book pdf
 
 test: $(STAMP) ## unit, equation, book and notebook tests (browser tests where Chromium is found)
 	@OMP_NUM_THREADS=1 $(PY) -m pytest -q -n $(NTEST) --dist loadfile $(TESTFLAGS)

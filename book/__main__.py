@@ -9,6 +9,7 @@ import sys
 EDITIONS = {
     "build": ("book.editions.build", "execute the chapters that changed and render the book"),
     "lab": ("book.editions.learner.lab", "open the learner's notebooks in JupyterLab"),
+    "pdf": ("book.editions.print", "print the rendered book as one PDF"),
     "check": ("book.editions.check", "look the rendered book through"),
     "lint": ("book.editions.lint", "hold the chapters to the rules of notebooks"),
     "new-chapter": ("book.editions.new_chapter", "start a chapter: notebook, study and tests"),

@@ -2,7 +2,8 @@
 
 Reported are dead links and anchors, addresses outside the book that a page would load, pictures without a real
 alternative text, ids that occur twice, cells that failed or were never executed, markup that was not rendered,
-explorers over the size limit, and paths of the building machine. What only a browser can tell (console errors, formulas
+explorers and pages over the size limit, icons that nothing draws, what is left of Font Awesome, and paths of the
+building machine. What only a browser can tell (console errors, formulas
 that MathJax rejects) is tested in ``tests/e2e``.
 """
 
@@ -20,6 +21,9 @@ from urllib.parse import unquote, urlsplit
 from book.editions.project import Project, code_cells, files_below, read_notebook, source_of, tags_of
 
 EXPLORERS_LIMIT = 300_000  # bytes after gzip that all explorers of a page may take together
+PAGE_LIMIT = 3_000_000  # bytes, text after gzip, of a page and all that it loads, formulas' fonts aside
+TEXT = {".html", ".css", ".js", ".svg"}  # what a server compresses
+ICON = re.compile(r'class="[^"]*\bfa(?:-solid|s)\s[^"]*"')
 # Attributes by which a page loads something, as opposed to leading the reader somewhere.
 LOADS = {
     "src": {"script", "img", "source", "iframe", "video", "audio", "embed", "track", "input"},
@@ -157,6 +161,33 @@ def bad_pictures(page: Page) -> list[str]:
     return found
 
 
+def weight(path: Path) -> int:
+    """Bytes that a file takes on its way to the reader."""
+    content = path.read_bytes()
+    return len(gzip.compress(content, mtime=0)) if path.suffix in TEXT else len(content)
+
+
+def too_heavy(path: Path, page: Page, weights: dict[Path, int]) -> list[str]:
+    """Whether a page and what it loads are over the limit; ``weights`` remembers what several pages load."""
+    loaded = {(path.parent / unquote(urlsplit(link).path)).resolve() for link in page.loads if link and _local(link)}
+    total = 0
+    for file in [path, *loaded]:
+        if file.is_file():
+            if file not in weights:
+                weights[file] = weight(file)
+            total += weights[file]
+    if total <= PAGE_LIMIT:
+        return []
+    return [f"page and what it loads take {total / 1e6:.1f} MB, allowed are {PAGE_LIMIT / 1e6:.1f}"]
+
+
+def icon_faults(text: str, drawn: str) -> list[str]:
+    """Icons that the style sheet ``drawn`` does not know, and Font Awesome's own way of drawing them."""
+    used = {name for found in ICON.findall(text) for name in re.findall(r"fa-[a-z-]+", found)} - {"fa-solid", "fa-lg"}
+    faults = [f"icon that icons.css does not draw: {name}" for name in sorted(used) if f".{name} {{" not in drawn]
+    return faults + (["loads Font Awesome"] if "fontawesome" in text else [])
+
+
 def page_faults(path: Path, pages: dict[Path, Page], html: Path, root: Path) -> list[str]:
     """Everything wrong with one page."""
     page, text = pages[path], path.read_text(encoding="utf-8")
@@ -204,8 +235,17 @@ def check(root: Path, html: Path | None = None) -> list[str]:
         path for path in files_below(html) if path.suffix == ".html" and "_static" not in path.relative_to(html).parts
     ]
     pages = {path: Page(path.read_text(encoding="utf-8")) for path in paths}
-    faults = [
-        f"{path.relative_to(html)}: {fault}" for path in paths for fault in page_faults(path, pages, html, project.root)
+    icons = html / "_static" / "icons.css"
+    drawn, weights = icons.read_text(encoding="utf-8") if icons.exists() else "", {}
+    faults = []
+    for path in paths:
+        found = page_faults(path, pages, html, project.root) + too_heavy(path, pages[path], weights)
+        found += icon_faults(path.read_text(encoding="utf-8"), drawn)
+        faults += [f"{path.relative_to(html)}: {fault}" for fault in found]
+    faults += [
+        f"{path.relative_to(html)}: belongs to Font Awesome"
+        for path in html.rglob("*")
+        if re.search(r"fontawesome|fa-(solid|regular|brands)", path.name)
     ]
     for style in html.rglob("*.css"):
         for link in REMOTE_IN_CSS.findall(style.read_text(encoding="utf-8", errors="replace")):

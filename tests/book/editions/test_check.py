@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from book.editions.check import EXPLORERS_LIMIT, check, main, notebook_faults
+from book.editions.check import EXPLORERS_LIMIT, PAGE_LIMIT, check, main, notebook_faults
 
 GOOD = """<!DOCTYPE html>
 <html lang="en"><head><title>A page</title>
@@ -77,6 +77,8 @@ def test_a_good_page_has_no_faults(site):
         ('<div class="output traceback highlight"><pre>ValueError</pre></div>', "failed cells: 1"),
         ("<p>See {ref}`the-section`.</p>", "markup not rendered: {ref}`"),
         ("<p>```{exercise} One</p>", "markup not rendered: ```{"),
+        ('<i class="fas fa-rocket"></i>', "icon that icons.css does not draw: fa-rocket"),
+        ('<script src="_static/fontawesome.js"></script>', "loads Font Awesome"),
     ],
 )
 def test_each_fault_is_found(site, body, message):
@@ -110,6 +112,21 @@ def test_explorers_of_a_page_share_one_limit(site):
     faults = site("<p>and</p>".join(explorers))
     assert len(faults) == 1
     assert "explorers take 36" in faults[0]
+
+
+def test_a_page_and_what_it_loads_have_a_limit(site, tmp_path):
+    pictures = "".join(f'<img src="{name}.png" alt="A curve.">' for name in "ab")
+    for name in "ab":
+        (tmp_path / "html" / f"{name}.png").write_bytes(b"0" * (PAGE_LIMIT * 6 // 10))
+    assert site(pictures[: len(pictures) // 2]) == []
+    assert site(pictures) == ["index.html: page and what it loads take 3.6 MB, allowed are 3.0"]
+
+
+def test_an_icon_is_known_if_the_style_sheet_draws_it_and_fonts_are_found(site, tmp_path):
+    (tmp_path / "html" / "_static" / "icons.css").write_text(".fa-bars { --icon: none; }")
+    assert site('<i class="fa-solid fa-bars"></i>') == []
+    (tmp_path / "html" / "_static" / "fa-solid-900.woff2").write_bytes(b"")
+    assert site() == ["_static/fa-solid-900.woff2: belongs to Font Awesome"]
 
 
 def test_notebooks_are_looked_through(make_notebook):

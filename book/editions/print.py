@@ -1,0 +1,296 @@
+"""Print the rendered book as one PDF: ``python -m book pdf`` (``make pdf`` calls it); needs Chromium.
+
+The pages of ``_build/html`` are put together in reading order as they are, so that numbers, pictures and words are the
+same; hints and solutions go to the end of their chapter. Chromium prints this page twice: where things lie in the first
+PDF is what the contents of the second say. The bookmarks have the same entries.
+"""
+
+from __future__ import annotations
+
+import argparse
+import html
+import os
+import posixpath
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from bs4 import BeautifulSoup, Tag
+from pypdf import PdfReader, PdfWriter
+from pypdf.generic import Fit
+
+from book.editions.project import BookError, Project
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+# Scripts for the reader's hands, which paper has no use for; all others may draw what is printed.
+FOR_HANDS = re.compile(
+    r"/(documentation_options|doctools|sphinx_highlight|clipboard\.min|copybutton|sphinx-book-theme|togglebutton"
+    r"|design-tabs|bootstrap|pydata-sphinx-theme|a11y)\.js"
+)
+REFERS = ("aria-labelledby", "aria-describedby", "aria-controls", "for")
+MINUTES = 10.0  # of Chromium's own clock, which stands still while it works; far more than any script here asks for
+LAYOUT = """<!DOCTYPE html>
+<html lang="en" data-theme="light" data-content_root="../html/"><head><meta charset="utf-8"><title>{title}</title>
+{head}
+<style>
+@page :first {{ @bottom-center {{ content: none; }} }}
+.bnn-document {{ break-before: page; }}
+.bnn-contents a {{ color: inherit; display: flex; gap: 1em; justify-content: space-between; }}
+.bnn-contents a > span:last-child {{ font-variant-numeric: tabular-nums; min-width: 3em; text-align: right; }}
+.bnn-level-0 {{ break-after: avoid; font-weight: 600; margin-top: 0.6em; }}
+.bnn-level-1 {{ padding-left: 1.2em; }}
+.bnn-part {{ break-after: avoid; color: #555; font-variant: small-caps; margin: 1.4em 0 0; }}
+</style></head>
+<body><main class="bd-main" role="main"><div class="bd-content"><div class="bd-article-container">
+<article class="bd-article">{body}</article></div></div></main></body></html>
+"""
+
+
+def browser() -> str:
+    """Path of Chromium: $CHROMIUM, or the first that is installed.
+
+    Raises:
+        BookError: there is none.
+    """
+    found = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, BROWSERS)), None)
+    if found is None or shutil.which(found) is None:
+        named = f"$CHROMIUM is {found}, which is no program" if found else "none was found"
+        raise BookError(
+            f"A PDF is printed by Chromium, and {named}. Install it (Debian and Ubuntu: apt-get install chromium) or "
+            "set CHROMIUM=/path/to/it. Any browser's print command gives the same look, one page of the book at a time."
+        )
+    return found
+
+
+class Whole:
+    """The pages of a rendered book on the way to becoming one."""
+
+    def __init__(self, folder: Path, names: list[str]) -> None:
+        self.folder, self.heads = folder, []
+        self.articles: dict[str, Tag] = {}
+        for name in names:
+            path = folder / f"{name}.html"
+            if not path.exists():
+                raise BookError(f"{path} is not there: run `make book` first")
+            page = BeautifulSoup(path.read_text(encoding="utf-8"), "html.parser")
+            self.heads.append((name, page.head))
+            self.articles[name] = page.find("article", class_="bd-article")
+            for tag in self.articles[name].select(".tableofcontents-wrapper, .toctree-wrapper"):
+                tag.decompose()  # the whole has contents of its own
+        self.taken: set[str] = set()
+        self.renamed = {name: self._own_ids(name) for name in names}
+        for name in names:
+            self._relink(name)
+            move_answers(self.articles[name], name)
+
+    def _own_ids(self, name: str) -> dict[str, str]:
+        """New ids for those that an earlier page has; what a page calls ``x`` and another, too, becomes ``name--x``."""
+        new = {"": f"page--{name.replace('/', '-')}"}
+        for tag in self.articles[name].find_all(id=True):
+            old = tag["id"]
+            if old in self.taken:
+                new[old] = tag["id"] = f"{posixpath.basename(name)}--{old}"
+            self.taken.add(tag["id"])
+        for tag in self.articles[name].find_all(lambda one: any(key in one.attrs for key in REFERS)):
+            for key in set(REFERS) & set(tag.attrs):
+                tag[key] = " ".join(new.get(one, one) for one in tag[key].split())
+        return new
+
+    def _address(self, name: str, link: str) -> str:
+        """Where a relative link of a page leads, seen from ``_build/print``."""
+        parts = urlsplit(link)
+        inside = posixpath.normpath(posixpath.join(posixpath.dirname(name), unquote(parts.path)))
+        return posixpath.join("..", self.folder.name, inside)
+
+    def _relink(self, name: str) -> None:
+        """Lead links between pages to places in the whole, and files to where they lie."""
+        for tag in self.articles[name].find_all(["a", "img", "source", "script"]):
+            for key in {"href", "src"} & set(tag.attrs):
+                parts = urlsplit(tag[key])
+                if parts.scheme or parts.netloc:
+                    continue
+                to = posixpath.normpath(posixpath.join(posixpath.dirname(name), unquote(parts.path)))
+                page = to.removesuffix(".html") if parts.path else name
+                if page in self.articles:
+                    anchor = unquote(parts.fragment)
+                    tag["href"] = f"#{self.renamed[page].get(anchor, anchor)}"
+                elif tag.name == "a":
+                    del tag[key]  # a file beside the pages: there is none beside a PDF
+                else:
+                    tag[key] = self._address(name, tag[key])
+
+    def head(self) -> str:
+        """Style sheets and scripts of all pages, each once."""
+        found: dict[str, None] = {}
+        for name, head in self.heads:
+            for tag in head.find_all(["link", "script", "style"]):
+                address = tag.get("href") or tag.get("src")
+                if tag.name == "link" and "stylesheet" not in (tag.get("rel") or ()):
+                    continue
+                if tag.name == "script" and (FOR_HANDS.search(f"/{address}") if address else "MathJax" not in tag.text):
+                    continue
+                if address:
+                    tag["href" if tag.name == "link" else "src"] = self._address(name, address)
+                found[str(tag)] = None
+        return "\n".join(found)
+
+    def outline(self, name: str) -> list[tuple[int, str, str]]:
+        """Level (0: the page, 1: its sections), anchor and words of what the contents name of a page."""
+        found = [(0, self.renamed[name][""], text_of(self.articles[name].find("h1")))]
+        for heading in self.articles[name].find_all("h2"):
+            above = heading if heading.get("id") else heading.find_parent("section", id=True)
+            found += [(1, above["id"], text_of(heading))] if above else []
+        return found
+
+
+def text_of(heading: Tag) -> str:
+    """A heading's words, without the sign of its link; formulas stay as they are."""
+    copy = BeautifulSoup(str(heading), "html.parser")
+    for link in copy.find_all("a", class_="headerlink"):
+        link.decompose()
+    return " ".join(copy.get_text().split())
+
+
+def move_answers(article: Tag, name: str) -> None:
+    """Put the hints and solutions of a chapter's exercises behind everything else in it."""
+    soup = BeautifulSoup("", "html.parser")
+    end, exercise = soup.new_tag("section", **{"class": "bnn-answers"}), None
+    for box in article.select(".exercise, .hint, .solution"):
+        classes = box["class"]
+        if "exercise" in classes:
+            exercise = box
+            continue
+        if exercise is None or any("solution" in (one.get("class") or ()) for one in box.parents):
+            continue  # a hint to something else, or a part of a solution
+        if "hint" in classes:
+            number = exercise.find(class_="caption-number")
+            of = number.get_text(strip=True) if number else "the exercise"
+            box.find(class_="admonition-title").string = f"Hint for {of}"
+        box["class"] = [one for one in classes if one not in ("dropdown", "toggle", "toggle-hidden")]
+        end.append(box.extract())
+    if not end.contents:
+        return
+    heading = soup.new_tag("h2", id=f"answers--{name.replace('/', '-')}")
+    heading.string = "Hints and solutions"
+    end.insert(0, heading)
+    article.append(end)
+
+
+def contents(whole: Whole, project: Project, pages: dict[str, int]) -> str:
+    """The table of contents; ``pages`` has the page of each anchor."""
+    made = ['<nav class="bnn-contents bnn-document"><h1>Contents</h1>']
+    for caption, names in parts(project):
+        made.append(f'<p class="bnn-part">{caption}</p>')
+        for level, anchor, words in (line for name in names for line in whole.outline(name)):
+            number = f"<span>{pages.get(anchor, '')}</span>"
+            made.append(f'<a class="bnn-level-{level}" href="#{anchor}"><span>{html.escape(words)}</span>{number}</a>')
+    return "".join([*made, "</nav>"])
+
+
+def parts(project: Project) -> list[tuple[str, list[str]]]:
+    """Captions of the parts and the documents in each, without the landing page."""
+    if "parts" not in project.toc:
+        return [("", project.documents[1:])]
+    return [(part.get("caption", ""), documents(part)) for part in project.toc["parts"]]
+
+
+def documents(part: dict) -> list[str]:
+    """Names of the documents of a part, those below others included."""
+    found = []
+    for one in [*part.get("chapters", []), *part.get("sections", [])]:
+        found += [one["file"], *documents(one)]
+    return found
+
+
+def assemble(whole: Whole, project: Project, pages: dict[str, int]) -> str:
+    """The whole book as one page; ``pages`` are the numbers for its contents, as far as they are known."""
+    first, *others = project.documents
+    title = text_of(whole.articles[first].find("h1"))
+    body = [f'<div id="{whole.renamed[first][""]}">{whole.articles[first].decode_contents()}</div>']
+    body.append(contents(whole, project, pages))
+    for name in others:
+        inside = whole.articles[name].decode_contents()
+        body.append(f'<div class="bnn-document" id="{whole.renamed[name][""]}">{inside}</div>')
+    return LAYOUT.format(title=html.escape(title), head=whole.head(), body="\n".join(body))
+
+
+def print_page(page: Path, pdf: Path) -> None:
+    """Let Chromium print a page.
+
+    Raises:
+        BookError: it failed; the message holds what it said.
+    """
+    with tempfile.TemporaryDirectory() as profile:
+        command = [browser(), "--headless", "--disable-gpu", f"--user-data-dir={profile}", "--no-pdf-header-footer"]
+        command += [f"--virtual-time-budget={int(MINUTES * 60_000)}", "--window-size=1280,1024"]
+        command += ["--allow-file-access-from-files", f"--print-to-pdf={pdf}"]
+        # A container's root has no sandbox to offer; nothing but the book's own page is opened.
+        command += ["--no-sandbox"] if hasattr(os, "geteuid") and os.geteuid() == 0 else []
+        done = subprocess.run([*command, page.as_uri()], capture_output=True, text=True, check=False)
+    if done.returncode or not pdf.exists():
+        raise BookError(f"Chromium could not print {page}:\n{done.stderr.strip()}")
+
+
+def places(pdf: PdfReader) -> dict[str, tuple[int, float]]:
+    """Page, from 1, and height on it of each anchor of a PDF."""
+    found = {}
+    for name, place in pdf.named_destinations.items():
+        found[unquote(name.removeprefix("/"))] = (pdf.get_destination_page_number(place) + 1, float(place.top))
+    return found
+
+
+def add_bookmarks(whole: Whole, project: Project, draft: Path, pdf: Path) -> None:
+    """Write the printed draft with bookmarks, which viewers show beside it when they open it."""
+    writer, known = PdfWriter(clone_from=draft), places(PdfReader(draft))
+    above = None
+    for level, anchor, words in (line for name in project.documents for line in whole.outline(name)):
+        if anchor not in known:
+            continue  # the landing page's own sections, to which nothing links
+        page, top = known[anchor]
+        item = writer.add_outline_item(words, page - 1, above if level else None, fit=Fit.xyz(top=top))
+        above = item if not level else above
+    writer.page_mode = "/UseOutlines"
+    writer.write(pdf)
+
+
+def make_pdf(project: Project) -> Path:
+    """Print the rendered book into ``_build/book.pdf`` and return its path.
+
+    Raises:
+        BookError: no pages, no Chromium, or Chromium failed.
+    """
+    browser()
+    if not (project.html / "index.html").exists():
+        raise BookError(f"{project.html} holds no book: run `make book` first")
+    folder, pdf = project.build / "print", project.build / "book.pdf"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    page, draft = folder / "book.html", folder / "draft.pdf"
+    whole, pages = Whole(project.html, project.documents), {}
+    for _ in range(2):
+        page.write_text(assemble(whole, project, pages), encoding="utf-8")
+        print_page(page, draft)
+        pages = {anchor: number for anchor, (number, _) in places(PdfReader(draft)).items()}
+    add_bookmarks(whole, project, draft, pdf)
+    draft.unlink()
+    return pdf
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m book pdf", description="Print the rendered book as one PDF.")
+    parser.parse_args(arguments)
+    try:
+        pdf = make_pdf(Project(Path.cwd()))
+    except BookError as error:
+        print(f"The PDF was not made. {error}", file=sys.stderr)
+        return 1
+    print(f"{pdf} ({pdf.stat().st_size / 1e6:.1f} MB)")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

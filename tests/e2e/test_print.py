@@ -1,0 +1,122 @@
+"""The book on paper: one PDF with contents, bookmarks and page numbers, in light colors, nothing wider than the page."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+
+import pytest
+from pypdf import PdfReader
+
+from book.editions import print as printing
+from book.editions.project import Project
+
+WIDTH = 672  # pixels of text on A4 between the margins of print.css, at 96 to the inch
+# What reaches beyond the paper on either side.
+CUT = """() => [...document.querySelectorAll(".bd-article :is(mjx-container, table, pre, img, svg, figure)")]
+  .filter((e) => e.checkVisibility() && !e.closest("mjx-container mjx-container, mjx-assistive-mml"))
+  .map((e) => [e, (e.querySelector(":scope > mjx-math") ?? e).getBoundingClientRect()])
+  .filter(([, box]) => box.width > 1 && (box.right > innerWidth + 1 || box.left < -1))
+  .map(([e, box]) => `${Math.round(box.left)} to ${Math.round(box.right)}: ${e.outerHTML.slice(0, 150)}`)"""
+HIDDEN_TEXT = """() => [...document.querySelectorAll(".bd-article pre")]
+  .filter((e) => e.checkVisibility() && e.scrollWidth > e.clientWidth + 1).map((e) => e.textContent.slice(0, 80))"""
+
+
+@pytest.fixture(scope="module")
+def small_project(small_book) -> Project:
+    return Project(small_book.parents[1])
+
+
+@pytest.fixture(scope="module")
+def pdf(chromium, small_project) -> PdfReader:
+    return PdfReader(printing.make_pdf(small_project))
+
+
+def words(pdf: PdfReader) -> list[str]:
+    """The text of each page."""
+    return [" ".join(page.extract_text().split()) for page in pdf.pages]
+
+
+def test_it_has_contents_bookmarks_and_page_numbers(pdf):
+    text = words(pdf)
+    marks = {mark.title: pdf.get_destination_page_number(mark) for mark in pdf.outline if not isinstance(mark, list)}
+    titles = ["A book for the tests", "1. A chapter for the tests", "Notation", "Status of this build", "Bibliography"]
+    assert list(marks) == titles
+    sections = [mark.title for one in pdf.outline if isinstance(one, list) for mark in one]
+    assert "Hints and solutions" in sections
+    contents = next(page for page in text if page.startswith("Contents") or "Contents Chapters" in page)
+    for title in titles[1:]:
+        assert title in text[marks[title]]
+        assert f"{title} {marks[title] + 1}" in contents
+    for number, page in enumerate(text[1:], start=2):
+        assert page.endswith(f" {number}") or page.startswith(f"{number} ")
+    assert pdf.metadata.title == "A book for the tests"
+    assert {tuple(round(float(side) / 72 * 25.4) for side in page.mediabox[2:]) for page in pdf.pages} == {(210, 297)}
+
+
+def test_hints_and_solutions_come_after_the_exercises(pdf):
+    text = " ".join(words(pdf))
+    order = ["What is f", "Exercise 1.2", "Hints and solutions", "Hint for Exercise 1.1", "Every factor is zero."]
+    order += ["Solution to Exercise 1.1", "Zero, whatever the degree.", "Solution to Exercise 1.2"]
+    places = [text.rindex(part) for part in order]
+    assert places == sorted(places)
+    assert text.count("Zero, whatever the degree.") == 1
+
+
+@pytest.mark.parametrize("book", ["built_book", "small_book"])
+def test_nothing_is_wider_than_the_paper(request, open_page, tmp_path, book):
+    html = request.getfixturevalue(book)
+    project = Project(html.parents[1])
+    # Beside the pages, whose pictures it shows.
+    page = html.parent / "print" / "measured.html"
+    page.parent.mkdir(exist_ok=True)
+    page.write_text(printing.assemble(printing.Whole(html, project.documents), project, {}), encoding="utf-8")
+    shown = open_page(page)
+    shown.wait_for_selector("html[data-typeset]", state="attached")
+    shown.set_viewport_size({"width": WIDTH, "height": 1000})
+    shown.emulate_media(media="print")
+    assert shown.evaluate(CUT) == []
+    assert shown.evaluate(HIDDEN_TEXT) == []
+    assert shown.faults == []
+    page.unlink()
+
+
+def test_wide_things_would_be_seen(open_page, tmp_path):
+    """The measure itself."""
+    page = tmp_path / "wide.html"
+    page.write_text('<div class="bd-article"><pre style="width: 900px">a</pre><table><td>b</td></table></div>')
+    shown = open_page(page, width=WIDTH)
+    assert len(shown.evaluate(CUT)) == 1
+
+
+def test_paper_is_light_whatever_the_mode(open_page, small_book):
+    page = open_page(small_book / "chapters/01_fixture.html", dark=True)
+    dark = "getComputedStyle(document.querySelector('.bd-article .exercise')).color"
+    screen = page.evaluate(dark)
+    page.emulate_media(media="print")
+    assert page.evaluate("document.documentElement.dataset.theme") == "light"
+    assert page.evaluate(dark) != screen
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    assert page.locator("h1").filter(visible=True).count() == 1
+    page.emulate_media(media="screen")
+    assert page.evaluate("document.documentElement.dataset.theme") == "dark"
+    assert page.evaluate(dark) == screen
+
+
+def test_without_chromium_the_command_says_what_to_do(small_project, monkeypatch, capsys):
+    monkeypatch.chdir(small_project.root)
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    monkeypatch.delenv("CHROMIUM", raising=False)
+    assert printing.main([]) == 1
+    assert "apt-get install chromium" in capsys.readouterr().err
+    monkeypatch.setenv("CHROMIUM", "/no/such/program")
+    assert printing.main([]) == 1
+    assert "/no/such/program, which is no program" in capsys.readouterr().err
+
+
+def test_without_pages_the_command_says_what_to_do(chromium, tmp_path):
+    command = [sys.executable, "-c", "import sys; from book.editions.print import main; sys.exit(main([]))"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "run `make book` first" in done.stderr

@@ -1,0 +1,58 @@
+"""The search page, opened from the disk: results by section, each with an excerpt, and a link that leads there."""
+
+from __future__ import annotations
+
+import pytest
+
+RESULTS = """() => [...document.querySelectorAll("ul.search > li")].map((item) => ({
+  title: item.querySelector("a").textContent, link: item.querySelector("a").getAttribute("href"),
+  excerpt: item.querySelector("p.context")?.textContent ?? "",
+}))"""
+# The place that the address names, when formulas have been set and nothing moves any more.
+PLACE = """async () => {
+  if (window.MathJax && MathJax.startup) await MathJax.startup.promise;
+  await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
+  const place = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+  return place.getBoundingClientRect().top / innerHeight;
+}"""
+
+
+@pytest.fixture
+def search(open_page, small_book):
+    """``search(query)`` -> the page with its results, and these."""
+
+    def asked(query: str):
+        page = open_page(small_book / "search.html", offline=True)
+        page.locator("main input[name=q]").fill(query)
+        page.locator("main input[name=q]").press("Enter")
+        page.wait_for_function("document.querySelector('.search-summary')?.textContent.includes('finished')")
+        return page, page.evaluate(RESULTS)
+
+    return asked
+
+
+def test_a_result_is_a_section_with_an_excerpt(search):
+    page, results = search("second proof")
+    assert "A second proof, of nothing new" in results[0]["excerpt"]
+    assert results[0]["title"].startswith("1. A chapter for the tests")
+    page.locator("ul.search a").first.click()
+    page.wait_for_url("**/01_fixture.html*")
+    assert page.faults == []
+
+
+def test_an_exercise_is_found_with_its_number_and_shown(search):
+    page, results = search("Compute")
+    (found,) = [one for one in results if "Exercise" in one["title"]]
+    assert found["title"] == "1. A chapter for the tests > Exercise 1.2 (One)"
+    assert found["excerpt"].startswith("Compute f(1).")
+    page.get_by_role("link", name="Exercise 1.2 (One)").click()
+    page.wait_for_url("**#fix-exercise-2")
+    page.wait_for_load_state("load")
+    assert 0 <= page.evaluate(PLACE) < 1
+    assert page.faults == []
+
+
+def test_what_is_not_there_is_said_so(search):
+    page, results = search("unfindable")
+    assert results == []
+    assert "did not match" in page.locator(".search-summary").text_content() or page.faults == []
