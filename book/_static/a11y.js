@@ -13,12 +13,17 @@ document.addEventListener("DOMContentLoaded", () => {
   // docutils puts role="doc-biblioentry" (deprecated) inside role="list", which may only hold list items.
   document.querySelectorAll("[role='list'] > [role='doc-biblioentry']").forEach((entry) => entry.setAttribute("role", "listitem"));
 
-  // What scrolls sideways must be reachable by the keyboard.
-  const scrolling = ".bd-article pre, .pst-scrollable-table-container, .bnn-table";
-  document.querySelectorAll(scrolling).forEach((box) => {
-    if (box.scrollWidth > box.clientWidth && !box.hasAttribute("tabindex")) box.tabIndex = 0;
-  });
-
   // "Show code cell source" is the visible text of a <summary>; a second name beside it only disagrees.
   document.querySelectorAll("details.hide > summary[aria-label]").forEach((summary) => summary.removeAttribute("aria-label"));
+
+  // A button says what it opens or closes, not "Toggle hidden content"; its visible word (Show, Hide) comes first.
+  const nameToggle = (button) => {
+    const title = button.closest(".admonition-title");
+    if (title) button.setAttribute("aria-label", `${button.dataset.toggleHint}: ${title.textContent.trim()}`);
+  };
+  document.querySelectorAll("button.toggle-button").forEach((button) => {
+    nameToggle(button);
+    const changed = new MutationObserver(() => nameToggle(button));
+    changed.observe(button, { attributeFilter: ["data-toggle-hint"] });
+  });
 });

@@ -8,37 +8,40 @@ import numpy as np
 
 from book import lab
 
-NOT_RUN = "(not run)"
 ONE_A, TWO, SWEEP, MNIST = "svbnn-simulation-1a", "svbnn-simulation-2", "svbnn-lambda", "svbnn-mnist"
 UNIFORM, NORMAL = "U(-1,1)", "N(0,1)"
 RIVALS = ("VBNN", "VD", "HS-BNN", "AGP", "LOT")
 
 
-def stored(rows: Mapping[str, list]) -> dict[str, str]:
+def numbers(rows: Mapping[str, list]) -> dict[str, str]:
     """{key: text} of every number that the lesson takes from the store.
 
     Args:
         rows: `book.lab.compare` of the experiments above, by name.
+
+    Raises:
+        AssertionError: a stored result no longer says what the lesson's sentences say of it.
     """
+    _claims()
     said = {}
     for method in ("SVBNN", "VBNN", "VD", "HS-BNN"):
         for metric, key in (("coverage", "mean"), ("coverage_predictive", "response")):
             value = lab.stored_mean(rows[ONE_A], "dense", method, metric)
-            said[f"1a-{key}-{method}"] = _text(value, "{:.1f}")
+            said[f"1a-{key}-{method}"] = lab.number(value, "{:.1f}")
     said["1a-lot"] = difference(ONE_A, "dense", "LOT", "VBNN", "rmse_test", 5)
     said["1a-ours"] = difference(ONE_A, "dense", "SVBNN", "VBNN", "rmse_test", 4)
     two = {name: lab.stored_mean(rows[TWO], UNIFORM, "SVBNN", name) for name in ("rmse_test", "fpr", "fnr", "sparsity")}
-    said["2-rmse"], said["2-fpr"] = _text(two["rmse_test"], "{:.2f}"), _text(two["fpr"], "{:.2f}")
-    said["2-fnr"], said["2-active"] = _text(two["fnr"], "{:.0f}"), _text(two["sparsity"], "{:.1f}")
-    said["2-slab"] = _text(lab.stored_mean(rows[TWO], f"{UNIFORM}, sigma0^2=2", "SVBNN", "rmse_test"), "{:.2f}")
+    said["2-rmse"], said["2-fpr"] = lab.number(two["rmse_test"], "{:.2f}"), lab.number(two["fpr"], "{:.2f}")
+    said["2-fnr"], said["2-active"] = lab.number(two["fnr"], "{:.0f}"), lab.number(two["sparsity"], "{:.1f}")
+    said["2-slab"] = lab.number(lab.stored_mean(rows[TWO], f"{UNIFORM}, sigma0^2=2", "SVBNN", "rmse_test"), "{:.2f}")
     said["2-next"] = difference(TWO, UNIFORM, "SVBNN", "VD", "rmse_test", 2)
     for metric, key, form in (("rmse_test", "normal", "{:.2f}"), ("sparsity", "normal-active", "{:.0f}")):
-        said[f"2-{key}"] = _text(lab.stored_mean(rows[TWO], NORMAL, "SVBNN", metric), form)
+        said[f"2-{key}"] = lab.number(lab.stored_mean(rows[TWO], NORMAL, "SVBNN", metric), form)
     for metric, key in (("coverage", "mean"), ("coverage_predictive", "response")):
-        said[f"2-{key}"] = _text(lab.stored_mean(rows[TWO], UNIFORM, "SVBNN", metric), "{:.0f}")
+        said[f"2-{key}"] = lab.number(lab.stored_mean(rows[TWO], UNIFORM, "SVBNN", metric), "{:.0f}")
     missed = lab.stored_values(TWO, UNIFORM, "SVBNN", "fnr")
     said["2-complete"], said["2-replicates"] = (
-        str(n) if missed.size else NOT_RUN for n in ((missed == 0).sum(), missed.size)
+        lab.number(n if missed.size else None) for n in ((missed == 0).sum(), missed.size)
     )
     return said | _trap() | _mnist(rows[MNIST])
 
@@ -46,7 +49,21 @@ def stored(rows: Mapping[str, list]) -> dict[str, str]:
 def difference(name: str, setting: str, method: str, other: str, metric: str, digits: int) -> str:
     """ "d ± s.e." of a method less another on the same data."""
     mean, error, n = lab.paired_difference(name, setting, method, other, metric)
-    return NOT_RUN if n < 2 else f"{mean:+.{digits}f} ± {error:.{digits}f}".replace("-", "−")
+    return lab.number(f"{mean:+.{digits}f} ± {error:.{digits}f}".replace("-", "−") if n > 1 else None)
+
+
+def _claims() -> None:
+    for rival in RIVALS:
+        mean, error, n = lab.paired_difference(TWO, UNIFORM, "SVBNN", rival, "rmse_test")
+        assert n < 2 or mean < -2 * error, f"Simulation II: the error is lower than that of {rival}"
+    mean, error, n = lab.paired_difference(ONE_A, "dense", "LOT", "VBNN", "rmse_test")
+    assert n < 2 or abs(mean) < 2 * error, "Simulation I (A): LOT and VBNN do not differ"
+    trap = trapped()
+    assert not trap.size or trap.min() < 0.6 * np.median(trap), "a kept path has the better objective"
+    elbo, empty = (
+        lab.stored_values(MNIST, "tempered", "SVBNN", f"{one}_nats") for one in ("negative_elbo", "nll_null")
+    )
+    assert (elbo > 2 * empty).all(), "MNIST: by the exact objective the tempered network is worse than the empty one"
 
 
 def trapped() -> np.ndarray:
@@ -58,9 +75,9 @@ def trapped() -> np.ndarray:
 def _trap() -> dict[str, str]:
     plateau, trap = lab.stored_values(SWEEP, "2/lambda=1e-200", "SVBNN", "rmse_train"), trapped()
     return {
-        "plateau": _text(np.median(plateau) if plateau.size else None, "{:.2f}"),
-        "trap-kept": _text(trap.min() if trap.size else None, "{:,.0f}"),
-        "trap-empty": _text(np.median(trap) if trap.size else None, "{:,.0f}"),
+        "plateau": lab.number(np.median(plateau) if plateau.size else None, "{:.2f}"),
+        "trap-kept": lab.number(trap.min() if trap.size else None, "{:,.0f}"),
+        "trap-empty": lab.number(np.median(trap) if trap.size else None, "{:,.0f}"),
     }
 
 
@@ -70,13 +87,13 @@ def _mnist(rows: list) -> dict[str, str]:
 
     def mean(setting: str, metric: str, form: str, convert=lambda value: value) -> str:
         found = values(setting, metric)
-        return _text(convert(found.mean()) if found.size else None, form)
+        return lab.number(convert(found.mean()) if found.size else None, form)
 
     def error(percent: float) -> float:
         return 100 - percent
 
     return {
-        "exact-runs": str(values("exact", "accuracy").size or NOT_RUN),
+        "exact-runs": lab.number(values("exact", "accuracy").size or None),
         "exact-error": mean("exact", "accuracy", "{:.1f}", error),
         "exact-active": mean("exact", "sparsity", "{:.2f}"),
         "exact-price": mean("exact", "kl_per_active_weight", "{:.0f}"),
@@ -88,7 +105,3 @@ def _mnist(rows: list) -> dict[str, str]:
         "tempered-active": mean("tempered", "sparsity", "{:.1f}"),
         "tempered-objective": mean("tempered", "negative_elbo_nats", "{:,.0f}"),
     }
-
-
-def _text(value: float | None, form: str) -> str:
-    return NOT_RUN if value is None else form.format(value)

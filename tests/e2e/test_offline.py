@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
+
+from tests.e2e.pages import pages_of
 
 # Formulas that were left as TeX, or that MathJax could not read.
 FORMULAS = """async () => {
@@ -40,12 +40,6 @@ DISTORTED = """() => {
     .filter((i) => Math.abs(shape(i) * i.naturalHeight / i.naturalWidth - 1) > 0.02)
     .map((i) => i.alt.slice(0, 60));
 }"""
-
-
-def pages_of(html: Path) -> list[Path]:
-    """All pages but the first, which only sends the browser on to the landing page."""
-    paths = (path for path in sorted(html.rglob("*.html")) if "_static" not in path.relative_to(html).parts)
-    return [path for path in paths if 'http-equiv="Refresh"' not in path.read_text(encoding="utf-8")]
 
 
 @pytest.mark.parametrize("book", ["built_book", "small_book"])
@@ -133,13 +127,3 @@ def test_a_solution_opens_by_keyboard(open_page, small_book):
     assert not answer.is_visible()
     page.locator(".solution .toggle-button").first.press("Enter")
     assert answer.is_visible()
-
-
-def test_what_scrolls_sideways_is_reachable_by_keyboard(open_page, small_book):
-    page = open_page(small_book / "chapters/01_fixture.html", width=390)
-    scrolling = page.evaluate(
-        """[...document.querySelectorAll('.bd-article pre')].filter((e) => e.scrollWidth > e.clientWidth)
-           .map((e) => e.tabIndex)"""
-    )
-    assert scrolling
-    assert all(index == 0 for index in scrolling)

@@ -1,0 +1,68 @@
+// What is wider than the page scrolls by itself. The style sheet fades the side at which it is cut (data-cut), and as
+// long as it is cut, the keyboard can reach it and a screen reader has a name for it.
+(() => {
+  const words = (element) => (element ? element.textContent.replace("#", "").replace(/\s+/g, " ").trim() : "");
+  const tableName = (box) => {
+    const table = box.querySelector("table");
+    return box.getAttribute("aria-label") || words(table?.caption) || table?.getAttribute("aria-label") || `Table: ${words(table?.querySelector("tr"))}`;
+  };
+  // Only tables are landmarks: a page with thirty regions is no easier to find one's way in.
+  const KINDS = [
+    [".pst-scrollable-table-container, .bnn-table", "region", tableName],
+    [".bd-article pre", "group", (box) => (box.closest(".cell_output") ? "Output" : "Code")],
+    [".bd-article figure > a.image-reference", null, null], // a link: it has its place in the order and its name
+    ["div.math > mjx-container", "group", (box) => `Formula ${words(box.parentElement.querySelector(".eqno"))}`.trim()],
+    ["span.math", "group", () => "Formula"],
+  ];
+  const known = new Map();
+  // A formula within a line is left alone until it is wider than its line: accents and slanted letters stand out a little.
+  const overhang = (box) =>
+    (box.matches("span.math") ? (box.firstElementChild?.offsetWidth ?? 0) : box.scrollWidth) - box.clientWidth;
+
+  const update = (box) => {
+    const [role, name] = known.get(box);
+    const room = overhang(box);
+    const sides = [];
+    if (room > 1 && box.scrollLeft > 1) sides.push("left");
+    if (room > 1 && box.scrollLeft < room - 1) sides.push("right");
+    if (sides.length) box.dataset.cut = sides.join(" ");
+    else delete box.dataset.cut;
+    if (!role) return;
+    if (room > 1) {
+      box.tabIndex = 0;
+      box.setAttribute("role", role);
+      box.setAttribute("aria-label", `${name}, scrolls sideways`);
+    } else {
+      for (const attribute of ["tabindex", "role", "aria-label"]) box.removeAttribute(attribute);
+    }
+  };
+
+  const watch = new ResizeObserver((entries) => {
+    for (const { target } of entries) update(known.has(target) ? target : target.parentElement);
+  });
+
+  const register = () => {
+    for (const [selector, role, name] of KINDS) {
+      for (const box of document.querySelectorAll(selector)) {
+        if (known.has(box)) continue;
+        known.set(box, [role, name?.(box)]);
+        box.addEventListener("scroll", () => update(box), { passive: true });
+        watch.observe(box);
+        if (box.firstElementChild) watch.observe(box.firstElementChild);
+      }
+    }
+  };
+
+  document.addEventListener("DOMContentLoaded", () => {
+    // The style sheet cannot know how wide a picture was drawn, and with it how small its words have become.
+    document.querySelectorAll(".bd-article figure img[style]").forEach((image) => {
+      image.style.setProperty("--drawn", image.style.width);
+    });
+    register();
+  });
+  // Formulas are there when MathJax, a deferred script, has set them.
+  window.addEventListener("load", async () => {
+    await window.MathJax?.startup?.promise;
+    register();
+  });
+})();

@@ -1,0 +1,45 @@
+"""axe-core finds nothing serious on any page, in light and dark, on a desktop and on a phone."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.e2e.pages import SETTLED, opened_up, pages_of
+
+axe_api = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe-playwright-python is not installed")
+OPTIONS = {"resultTypes": ["violations"]}
+
+
+def violations(page) -> list[str]:
+    found = axe_api.Axe().run(page, options=OPTIONS).response["violations"]
+    return [
+        f"{rule['id']} ({rule['impact']}): {node['html'][:120]} {node['failureSummary'][:160]}"
+        for rule in found
+        if rule["impact"] in ("serious", "critical")
+        for node in rule["nodes"]
+    ]
+
+
+@pytest.mark.parametrize("book", ["built_book", "small_book"])
+def test_no_page_has_a_serious_violation(request, open_page, book):
+    html = request.getfixturevalue(book)
+    told = []
+    for path in pages_of(html):
+        page = open_page(path, reduced_motion="reduce")
+        opened_up(page)
+        for width in (1440, 390):
+            page.set_viewport_size({"width": width, "height": 850})
+            for theme in ("light", "dark"):
+                page.evaluate("(theme) => { document.documentElement.dataset.theme = theme; }", theme)
+                page.evaluate(SETTLED)
+                told += [f"{path.relative_to(html)}, {width}, {theme}: {fault}" for fault in violations(page)]
+        page.context.close()
+    assert told == []
+
+
+def test_a_violation_would_be_seen(open_page, tmp_path):
+    path = tmp_path / "bad.html"
+    path.write_text('<html lang="en"><title>x</title><main><h1>x</h1><p style="color: #bbb">pale</p><button></button>')
+    told = "\n".join(violations(open_page(path)))
+    assert "color-contrast (serious)" in told
+    assert "button-name (critical)" in told
