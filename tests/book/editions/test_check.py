@@ -109,7 +109,7 @@ def test_explorers_of_a_page_share_one_limit(site):
     assert site(f"<div><p>{frames[0]}</p></div><div>{explorers[1]}</div>") == []  # the text around it does not count
     faults = site("<p>and</p>".join(explorers))
     assert len(faults) == 1
-    assert "explorers take 36" in faults[0]
+    assert "explorers take 60" in faults[0]
 
 
 def test_notebooks_are_looked_through(make_notebook):
