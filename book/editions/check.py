@@ -20,7 +20,7 @@ from urllib.parse import unquote, urlsplit
 
 from book.editions.project import Project, code_cells, files_below, read_notebook, source_of, tags_of
 
-EXPLORERS_LIMIT = 300_000  # bytes after gzip that all explorers of a page may take together
+EXPLORERS_LIMIT = 500_000  # bytes after gzip that all explorers of a page may take together
 PAGE_LIMIT = 3_000_000  # bytes, text after gzip, of a page and all that it loads, formulas' fonts aside
 TEXT = {".html", ".css", ".js", ".svg"}  # what a server compresses
 ICON = re.compile(r'class="[^"]*\bfa(?:-solid|s)\s[^"]*"')
@@ -201,7 +201,7 @@ def page_faults(path: Path, pages: dict[Path, Page], html: Path, root: Path) -> 
     size = len(gzip.compress(page.explorers.encode(), mtime=0))
     if size > EXPLORERS_LIMIT:
         told = f"explorers take {size / 1000:.0f} kB after gzip, allowed are {EXPLORERS_LIMIT // 1000}"
-        found.append(f"{told}: give them fewer or smaller frames")
+        found.append(f"{told}: give them fewer stops, or send data with book.display.curves")
     if str(root) in text:
         found.append(f"path of this machine: {text[max(0, text.index(str(root)) - 20) :][:80]!r}")
     return found

@@ -1,8 +1,7 @@
-"""Explorers of variational spike-and-slab networks: the rates, the gradient of a gate, the sweep of lambda."""
+"""Explorers of variational spike-and-slab networks: the sweep of lambda, the gradient of a gate."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from functools import cache
 
@@ -106,85 +105,6 @@ def lambda_explorer(
 
     knob = Control("Prior inclusion λ", range(len(x)), default, format=names.__getitem__)
     return curves(compute, {"k": knob}, title="From an empty network to an overfitted one", alt=words, static=static)
-
-
-_SAMPLES = (300, 500, 800, 1_200, 2_000, 3_000, 5_000, 8_000, 12_000, 20_000, 30_000, 60_000)
-_WIDTHS = (4, 5, 7, 10, 15, 20, 32, 50, 100, 200, 400, 512)
-# Between so few points the curves are straight to a hundredth of a pixel, for the axes are logarithmic.
-_RATES_SPARSITY, _RATES_SIZE = np.geomspace(1, 1000, 7), np.geomspace(100, 1e6, 9)
-
-
-@cache
-def balance(num_samples: int, num_inputs: int, num_hidden_layers: int, width: int, smoothness: float = 2.0) -> float:
-    """Sparsity s* at which r_n(s) equals the assumed approximation error s^(-smoothness), by bisection on log s."""
-    low, high = 0.0, math.log(num_samples)
-    for _ in range(40):
-        middle = 0.5 * (low + high)
-        rate = bF.variational_error_rate(num_samples, num_inputs, num_hidden_layers, width, math.exp(middle))
-        low, high = (middle, high) if rate < math.exp(-smoothness * middle) else (low, middle)
-    return math.exp(low)
-
-
-@cache
-def _lambda_curve(sizes: tuple[int, ...]) -> np.ndarray:
-    return np.array([bF.inclusion_probability_for(sizes, round(value)) for value in _RATES_SIZE])
-
-
-def rates(n: int, p: int, L: int, N: int, smoothness: float = 2.0) -> Picture:
-    """The three errors of Theorem 4.1 against the sparsity, and lambda_opt against the sample size.
-
-    Args:
-        n, p, L, N: numbers of observations, inputs, hidden layers and units in each of them.
-        smoothness: exponent of the assumed approximation error xi(s) = s^(-smoothness), which stands for a smooth f0.
-    """
-    s, sizes = _RATES_SPARSITY, (p, *[N] * L, 1)
-    variational = np.array([bF.variational_error_rate(n, p, L, N, value) for value in s])
-    best, chosen = balance(n, p, L, N, smoothness), bF.inclusion_probability_for(sizes, n)
-    errors = [
-        Rule(x=best, dash=3),
-        Line(s, variational, "variational rₙ", 0),
-        Line(s, s**-smoothness, "approximation ξₙ (assumed)", 1),
-        Line(s, [bF.estimation_error_rate(rate, n) for rate in variational], "estimation εₙ²", 2),
-    ]
-    prior = [
-        Line(_RATES_SIZE, _lambda_curve(sizes), "λ_opt", 0),
-        Line(_RATES_SIZE, [bF.bic_inclusion_probability(round(v)) for v in _RATES_SIZE], "n⁻² (BIC)", 1),
-        Points([n], [chosen], look="ink", marker=0),
-    ]
-    log = {"xlog": True, "ylog": True}
-    return Picture(
-        [
-            Panel("the price of size", errors, "active weights s", "error", (1, 1000), (1e-6, 1e3), **log),
-            Panel("the prior", prior, "observations n", "prior inclusion λ", (100, 1e6), (1e-13, 1), **log),
-        ],
-        f"the errors balance at about s* = {best:.0f} weights; λ_opt = {chosen:.1e}",
-    )
-
-
-def rates_in_words(n: int, p: int, L: int, N: int) -> str:
-    """The alternative text of `rates`."""
-    opt = bF.inclusion_probability_for((p, *[N] * L, 1), n)
-    return (
-        f"n = {n:,}, p = {p}, L = {L}, N = {N}: the errors balance at about {balance(n, p, L, N):.0f} weights; "
-        f"lambda_opt is {opt:.1e}."
-    )
-
-
-RATES_CONTROLS = {
-    "n": Control("Observations n", _SAMPLES, 3_000, format=","),
-    "p": Control("Inputs p", (5, 20, 200, 784), 200, (20, 200, 784), choice=True),
-    "L": Control("Hidden layers L", (1, 2, 3, 4, 5), 3, (1, 3), choice=True),
-    "N": Control("Units in a layer N", _WIDTHS, 7),
-}
-
-
-def rates_explorer(static: bool | None = None) -> Explorer:
-    """Knobs for n, p, L and N: the three errors and the prior inclusion probability that follows.
-
-    Args:
-        static: as for `book.display.curves`.
-    """
-    return curves(rates, RATES_CONTROLS, title="The errors and the prior", alt=rates_in_words, static=static)
 
 
 _PHI = np.linspace(0.02, 0.98, 33)

@@ -28,13 +28,13 @@ def curve(power, scale):
 
 
 CONTROLS = {
-    "power": ("Power", (1, 2, 3), 2),
-    "scale": Control("Scale σ", (1.0, 2.0, 2.5), 1.0, static_values=(1.0, 2.0), format=".1f"),
+    "power": Control("Power", (1, 2, 3), 2, discrete=True),
+    "scale": Control("Scale σ", (1.0, 2.0, 2.5), 1.0, static_values=(1.0, 2.0), format=".1f", discrete=True),
 }
 
 
-def make(plot=curve, controls=CONTROLS, static=True, dpi=60, alt="A rising curve", **kwargs):
-    return explore(plot, controls, title="Powers", alt=alt, static=static, dpi=dpi, **kwargs)
+def make(plot=curve, controls=CONTROLS, static=True, alt="A rising curve", **kwargs):
+    return explore(plot, controls, title="Powers", alt=alt, static=static, **kwargs)
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +59,7 @@ def shown_at(page: str, number: int) -> bytes:
 def test_every_point_of_the_grid_shows_its_own_plot(still):
     page = still.to_html()
     shown = [shown_at(page, number) for number in data_of(page)["index"]]
-    assert shown == [_frames.vector(curve, settings, still.dpi, still.quality).data for settings in still.grid]
+    assert shown == [_frames.vector(curve, settings).data for settings in still.grid]
     assert len(set(shown)) == 6
 
 
@@ -72,14 +72,14 @@ def test_the_page_holds_what_the_reader_needs(still):
     assert page.count('type="range"') == page.count("<label>") == page.count("<output") == 2
     assert 'aria-valuetext="2"' in page and 'max="1"' in page
     assert 'alt="1.0 x^2 &lt;/script&gt; &amp; &quot;quoted&quot;"' in page
-    assert "The sliders need JavaScript; the picture shows Power 2, Scale σ 1.0." in page
+    assert "The controls need JavaScript; the picture shows Power 2, Scale σ 1.0." in page
 
 
 def test_the_page_has_no_ids_and_asks_for_nothing_outside(still):
     page = still.to_html()
     # The frames are documents of their own, whose ids and names of formats the page never sees.
     outside = re.sub(r'(?<=src="data:image/svg\+xml,)[^"]*|(?<=json">).*?(?=</script>)', "", page)
-    assert len(outside) < 12_000 < len(page)
+    assert len(outside) < 14_000 < len(page)
     assert not re.search(r"\sid=|\sfor=", outside)
     assert not re.search(r"https?://|url\(|@import", outside)
     assert re.findall(r'src="([^"]*)"', outside) == ["data:image/svg+xml,"]
@@ -125,12 +125,12 @@ def test_the_static_life_is_reproducible(still):
 
 def test_size_is_measured_after_gzip_and_limited(still, monkeypatch):
     assert still.gzip_bytes == len(gzip.compress(still.to_html().encode(), mtime=0)) < 60_000
-    monkeypatch.setattr(explorer, "MAX_GZIP_BYTES", 1000)
-    with pytest.raises(ValueError, match=r"kB after gzip .* lower `dpi` or `quality`"):
+    monkeypatch.setattr(explorer.FramesExplorer, "max_gzip_bytes", 1000)
+    with pytest.raises(ValueError, match=r"kB after gzip at 6 stops, .* `book.display.curves`"):
         make()
 
 
-def image_in(values: np.ndarray, quality: int = 60) -> tuple[bytes, np.ndarray]:
+def image_in(values: np.ndarray) -> tuple[bytes, np.ndarray]:
     """(bytes of the WebP, RGB) of what a frame holds of `imshow(values)`."""
 
     def plot():
@@ -138,7 +138,7 @@ def image_in(values: np.ndarray, quality: int = 60) -> tuple[bytes, np.ndarray]:
         axes.imshow(values, vmin=0, vmax=1, cmap="gray", interpolation="none")
         return fig
 
-    frame = _frames.vector(plot, {}, 192, quality).data
+    frame = _frames.vector(plot, {}).data
     assert b"image/png" not in frame
     encoded = base64.b64decode(re.search(rb"data:image/webp;base64,([^\"]*)", frame)[1])
     return encoded, np.asarray(Image.open(io.BytesIO(encoded)).convert("RGB")).astype(float)
@@ -151,10 +151,14 @@ def test_the_cells_of_a_matrix_are_stored_without_loss():
     assert kept.mean() == pytest.approx(255 * cells.mean())
 
 
-def test_smooth_images_are_stored_with_loss_and_keep_their_look():
+def test_smooth_images_are_stored_with_loss_and_keep_their_look(monkeypatch):
     rng = np.random.default_rng(0)
     values = rng.random((12, 12)).repeat(20, 0).repeat(20, 1) * 0.5 + rng.random((240, 240)) * 0.2
-    (small, low), (large, high) = (image_in(values, quality) for quality in (20, 90))
+    images = []
+    for quality in (20, 90):
+        monkeypatch.setattr(_frames, "QUALITY", quality)
+        images.append(image_in(values))
+    (small, low), (large, high) = images
     assert len(small) < 0.6 * len(large)
     for kept, worst in ((low, 25), (high, 6)):
         assert np.sqrt(np.mean((np.sort(kept[..., 0], None) - np.sort(255 * values, None)) ** 2)) < worst
@@ -222,7 +226,7 @@ def test_a_live_slider_that_moves_nothing_is_caught():
 
 
 def test_a_static_slider_that_moves_nothing_is_refused():
-    with pytest.raises(ValueError, match="slider 'Scale σ' never changes the picture"):
+    with pytest.raises(ValueError, match="knob 'Scale σ' never changes the picture"):
         make(lambda power, scale: curve(power, 1.0))
 
 
@@ -277,34 +281,15 @@ def growing(power, scale):
     [
         ({"controls": {}}, ValueError, "controls is empty"),
         ({"alt": "  "}, ValueError, "alt is empty"),
-        ({"dpi": 5}, ValueError, "dpi=5 is out of range"),
-        ({"quality": 0}, ValueError, "quality=0 is out of range"),
         ({"plot": lambda power, scale: None}, TypeError, "returned NoneType, a matplotlib Figure is needed"),
         ({"plot": growing}, ValueError, "figure's size changes"),
         (
-            {"controls": {"power": ("Power", range(13), 0), "scale": ("Scale", range(10), 1)}},
+            {"controls": {"power": ("Power", range(13), 0), "scale": ("Scale", range(12), 1)}},
             ValueError,
-            r"needs 130 frames \(Power: 13 x Scale: 10\), at most 120",
+            r"needs 156 stops \(Power: 13 x Scale: 12\), at most 120",
         ),
     ],
 )
 def test_what_cannot_be_shown_is_refused_clearly(changes, error, said):
     with pytest.raises(error, match=said):
         make(**changes)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (("", (1, 2), 1), "needs a label"),
-        (("x", (1,), 1), "a slider needs at least 2"),
-        (("x", (1, 1), 1), "more than once"),
-        (("x", (1, 2), 3), "default 3 is not among values"),
-        (("x", (1, 2, 3), 3, (1, 2)), "default 3 is not among static_values"),
-        (("x", (1, 2), 1, (1, 5)), r"static_values \['5'\] are not on the grid"),
-        (("x", (0.11, 0.12), 0.11, None, ".1f"), "more than once"),
-    ],
-)
-def test_a_badly_made_control_is_refused(arguments, said):
-    with pytest.raises(ValueError, match=said):
-        Control(*arguments)

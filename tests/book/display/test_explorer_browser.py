@@ -40,13 +40,17 @@ def site(tmp_path_factory):
     """A page with three explorers, one of them shown twice, and the explorer of bars itself."""
     first = explore(
         bars,
-        {"height": Control("Height of the bars", (1, 2, 3), 2), "number": ("Number", (2, 4), 2)},
+        {
+            "height": Control("Height of the bars", (1, 2, 3), 2, discrete=True),
+            "number": Control("Number", (2, 4), 2, discrete=True),
+        },
         title="Bars",
         alt=lambda height, number: f"{number} bars of height {height}",
-        dpi=96,
         static=True,
     )
-    second = explore(line, {"slope": ("Slope", (1, 2), 1)}, title="Lines", alt="Two lines", dpi=96, static=True)
+    second = explore(
+        line, {"slope": Control("Slope", (1, 2), 1, discrete=True)}, title="Lines", alt="Two lines", static=True
+    )
     path = tmp_path_factory.mktemp("site") / "page.html"
     body = "".join(explorer.to_html() for explorer in (first, second, first))
     path.write_text(
@@ -180,7 +184,7 @@ def test_without_scripts_there_is_a_picture_and_no_dead_slider(launch, site):
     assert distance(screenshot(page.locator(".bnn-card").first), height=2, number=2) < 10
     assert not page.locator("input").first.is_visible()
     text = page.locator("body").inner_text()
-    assert text.count("The sliders need JavaScript; the picture shows Height of the bars 2, Number 2.") == 2
+    assert text.count("The controls need JavaScript; the picture shows Height of the bars 2, Number 2.") == 2
 
 
 def test_a_reload_starts_from_the_default_again(open_page):

@@ -34,7 +34,10 @@ def network(rate, size):
 
 @pytest.fixture(scope="module")
 def explorer():
-    controls = {"rate": ("Prior inclusion", RATES, "0.1"), "size": Control("Units", (4, 9, 20), 9)}
+    controls = {
+        "rate": Control("Prior inclusion", RATES, "0.1", discrete=True),
+        "size": Control("Units", (4, 9, 20), 9, discrete=True),
+    }
     return explore(network, controls, title="Networks", alt="Bars, a curve and a matrix", static=True)
 
 

@@ -10,7 +10,7 @@ import pytest
 from matplotlib import pyplot as plt
 
 from book import display
-from book.display import style
+from book.display import picture, style
 
 mpl.use("agg")
 
@@ -51,6 +51,18 @@ def least_distance(palette, matrix) -> float:
 def test_every_color_stands_out_on_the_white_card(color):
     luminance = linear(color) @ [0.2126, 0.7152, 0.0722]
     assert 1.05 / (luminance + 0.05) >= 3.0  # WCAG 1.4.11, graphics
+
+
+@pytest.mark.parametrize("ground", ["#121212", "#14181e"])
+@pytest.mark.parametrize("look", picture.LOOKS)
+def test_every_color_of_the_dark_mode_stands_out_on_its_ground(look, ground):
+    light, dark = (linear(color) @ [0.2126, 0.7152, 0.0722] + 0.05 for color in (picture.DARK[look], ground))
+    assert light / dark >= 4.0
+
+
+@pytest.mark.parametrize("deficiency", DEFICIENCIES)
+def test_colors_of_the_dark_mode_stay_apart_for_everyone(deficiency):
+    assert least_distance([picture.DARK[str(i)] for i in range(7)], DEFICIENCIES[deficiency]) > 15
 
 
 @pytest.mark.parametrize("deficiency", DEFICIENCIES)

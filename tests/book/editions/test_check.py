@@ -111,7 +111,7 @@ def test_explorers_of_a_page_share_one_limit(site):
     assert site(f"<div><p>{frames[0]}</p></div><div>{explorers[1]}</div>") == []  # the text around it does not count
     faults = site("<p>and</p>".join(explorers))
     assert len(faults) == 1
-    assert "explorers take 36" in faults[0]
+    assert "explorers take 60" in faults[0]
 
 
 def test_a_page_and_what_it_loads_have_a_limit(site, tmp_path):

@@ -13,22 +13,6 @@ def item(picture: Picture, panel: int, kind: type, name: str):
     return next(one for one in picture.panels[panel].items if isinstance(one, kind) and one.name == name)
 
 
-def test_the_balance_is_where_the_two_errors_cross():
-    best = explorers.balance(3_000, 200, 3, 7)
-    assert bF.variational_error_rate(3_000, 200, 3, 7, best) == pytest.approx(best**-2.0, rel=1e-6)
-    assert explorers.balance(60_000, 200, 3, 7) > best  # more data pay for more weights
-
-
-def test_the_rates_are_those_of_the_library_and_mark_the_chosen_prior():
-    picture = explorers.rates(3_000, 200, 3, 7)
-    rate = item(picture, 0, Line, "variational rₙ")
-    assert rate.y[-1] == pytest.approx(bF.variational_error_rate(3_000, 200, 3, 7, 1000))
-    chosen = bF.inclusion_probability_for((200, 7, 7, 7, 1), 3_000)
-    mark = next(one for one in picture.panels[1].items if isinstance(one, Points))
-    assert (mark.x[0], mark.y[0]) == (3_000, chosen)
-    assert f"{chosen:.1e}" in picture.heading and f"{chosen:.1e}" in explorers.rates_in_words(3_000, 200, 3, 7)
-
-
 @pytest.mark.parametrize("temperature", [0.1, 0.5, 2.0])
 def test_gate_gradients_are_the_means_of_draws(temperature):
     target, phi = 0.45, explorers._PHI[8]

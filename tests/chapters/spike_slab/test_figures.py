@@ -28,22 +28,19 @@ def test_the_bar_at_zero_is_the_probability_of_the_spike():
     assert [panel.get_lines()[0].get_ydata().max() for panel in figure.axes] == pytest.approx([0.1, 0.75])
 
 
-@pytest.mark.parametrize("inclusion", [0.3, 0.7])
-def test_gate_densities_integrate_to_one_and_to_phi_beyond_one_half(inclusion):
-    curve = line(svbnn.gate_densities(inclusion, [1.0]), 0, "τ = 1")
-    g, density = curve.T
-    # the axis leaves out 0.002 at each end, and a density at temperature 1 is bounded there
-    assert np.trapezoid(density, g) == pytest.approx(1.0, abs=0.01)
-    right = g >= 0.5
-    assert np.trapezoid(density[right], g[right]) == pytest.approx(inclusion, abs=0.01)
+def test_learned_gates_and_traces_are_drawn_as_given():
+    exact = np.array([0.1, 0.5, 0.9])
+    figure = svbnn.learned_gates(exact, {"τ = 1": exact**2}, -3.0, {"exact": torch.zeros(7)})
+    assert line(figure, 0, "τ = 1").tolist() == np.stack([exact, exact**2], 1).tolist()
+    assert len(line(figure, 1, "exact")) == 7
 
 
-def test_comparisons_draw_what_they_are_given():
-    phi = np.linspace(0.1, 0.9, 5)
-    left = svbnn.gradient_comparison(phi, phi, {"method": phi**2}, [1, 10], {"method": [1.0, 2.0]})
-    assert line(left, 0, "method")[:, 1].tolist() == pytest.approx(phi**2)
-    right = svbnn.reparameterization(phi, {"method": phi}, {"method": torch.ones(7), "exact": torch.zeros(7)})
-    assert len(line(right, 1, "exact")) == 7
+def test_the_band_of_responses_is_wider_than_that_of_the_mean():
+    rng = np.random.default_rng(0)
+    x, draws = np.linspace(-1, 1, 5), rng.normal(0, 0.1, (400, 5))
+    figure = svbnn.predictive_band(x, np.zeros(5), draws, rng.normal(0, 1, (400, 5)), "x")
+    response, mean = (band.get_paths()[0].vertices[:, 1] for band in figure.axes[0].collections)
+    assert mean.max() < 0.3 and 1.5 < response.max() < 2.7  # 1.96 sd, with the error of 400 draws
 
 
 def test_the_gallery_has_a_panel_for_each_failure():
@@ -68,18 +65,11 @@ def test_only_edges_on_a_path_from_an_input_to_the_output_are_selected():
     flat = network((0, 1, 2), (1, 2, 0), (2, 0, 0), (0, 3, 1), (1, 0, 1))
     # 3 -> unit 1 leads nowhere; unit 0 of layer 1 has no input
     assert [edge[:3] for edge in results.selected_edges(flat, SIZES)] == [(0, 1, 2), (1, 2, 0), (2, 0, 0)]
-    figure = results.selected_network(flat, SIZES, relevant=2)
-    assert "$x_{2}$" in texts(figure) and "$x_{4}$" not in texts(figure)
 
 
 def test_a_vector_of_the_wrong_length_is_refused():
     with pytest.raises(ValueError, match=r"has 5 entries, but sizes \(4, 3, 2, 1\) need 26"):
         results.unpack(np.zeros(5), SIZES)
-
-
-def test_a_missing_or_empty_network_says_so():
-    assert "not run" in texts(results.selected_network(None, SIZES))
-    assert "no input is connected" in texts(results.selected_network(network(), SIZES))
 
 
 def row(setting: str, metric: str, mean: float | None, published: float | None = None, **more) -> dict:
@@ -105,8 +95,9 @@ def test_a_sweep_that_was_not_run_says_so_and_still_shows_the_published_curve():
 def test_epochs_without_results_say_so():
     assert texts(results.epochs({}, {"published": 5.0})).count("not run") == 2
     curve = {"epoch": np.arange(3), "accuracy": np.array([90.0, 95, 98]), "sparsity": np.array([100.0, 10, 0.0])}
-    figure = results.epochs({"SVBNN": curve})
+    figure = results.epochs({"SVBNN": [curve, curve]})
     assert line(figure, 1, "SVBNN")[:, 1].min() > 0  # zero has no place on a logarithmic axis
+    assert len(figure.axes[0].get_lines()) == 2 and len(figure.legends[0].get_texts()) == 1
 
 
 def test_the_best_method_is_named_only_when_all_were_run():
