@@ -89,7 +89,7 @@ def _data_sets(rows: Mapping[str, Rows]) -> dict[str, str]:
         "uci-good": lab.number(good),
         "uci-pbp": lab.number(sum(pbp) if len(pbp) == 9 else None),
     }
-    stored = lab.load_result("sbnn-uci")["rows"] if ours else []
+    stored = lab.load_result("sbnn-uci")["rows"] if near else []
     for key, method in (("whole", "sBNN"), ("half", "sBNN-50")):
         pairs = [
             [_mean(rows["uci"], row["setting"], k, method) for k in ("rmse_test_at_50", "rmse_test")] for row in ours

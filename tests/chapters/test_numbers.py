@@ -1,0 +1,46 @@
+"""Stored numbers in the text: every key that a chapter says is there, and without a store it says so."""
+
+from __future__ import annotations
+
+import importlib
+import re
+
+import pytest
+
+from book import lab, studies
+from book.editions.project import expressions_of, read_notebook, source_of
+from book.editions.source import ROOT
+
+SAYING = [study for study in studies.all(ROOT / "chapters") if (study.folder / "numbers.py").exists()]
+KEY = re.compile(r"""said\[["']([^"']+)["']\]""")
+
+
+def told(study) -> dict[str, str]:
+    experiments = [name for name in lab.names() if name.startswith(f"{study.prefix}-")]
+    rows = {name.removeprefix(f"{study.prefix}-"): lab.compare(name) for name in experiments}
+    return importlib.import_module(f"chapters.{study.name}.numbers").numbers(rows)
+
+
+def keys(study) -> set[str]:
+    """What the chapter's text takes from `said`, without what its own cells put there."""
+    cells = read_notebook(ROOT / "chapters" / study.notebook)["cells"]
+    put = {key for cell in cells if cell["cell_type"] == "code" for key in KEY.findall(source_of(cell))}
+    return {key for cell in cells for one in expressions_of(cell) for key in KEY.findall(one)} - put
+
+
+@pytest.mark.parametrize("study", SAYING, ids=lambda study: study.name)
+def test_the_text_says_every_stored_number_and_no_other(study):
+    texts = told(study)
+    # An experiment whose run the text says nothing of is no fault.
+    assert keys(study) == {key for key in texts if not key.startswith("run-") or key in keys(study)}
+    assert all(isinstance(text, str) and text for text in texts.values())
+
+
+@pytest.mark.parametrize("study", SAYING, ids=lambda study: study.name)
+def test_what_is_not_stored_is_said_to_be_so(study, tmp_path, monkeypatch):
+    monkeypatch.setenv("BNNLIB_HOME", str(tmp_path))
+    texts = told(study)
+    assert keys(study) <= set(texts)
+    settings = {key for key, text in texts.items() if re.fullmatch(r"[\d.]+", text)}  # of the experiment, not results
+    assert set(map(texts.get, set(texts) - settings)) <= {"(not run)", "not run", "-"}
+    assert "(not run)" in texts.values() and len(settings) < 10
