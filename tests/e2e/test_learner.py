@@ -7,8 +7,9 @@ import re
 
 import pytest
 
+from book.editions.learner.lab import plain_jupyterlab
 from book.editions.project import Project
-from tests.e2e.jupyter import run_all
+from tests.e2e.jupyter import run_all, serving
 
 RAW = re.compile(r"\{[\w:.+-]+\}`|(?:`{3,}|:{3,})\{|\$\$|\\tag|\\operatorname")
 # What has become of the cells after Run All, from the notebook's model: cells far below may not be in the page.
@@ -24,6 +25,17 @@ STATE = """() => {
   }
   return state;
 }"""
+
+
+@pytest.fixture(scope="module")
+def lab(root, tmp_path_factory):
+    """JupyterLab as `make lab` starts it."""
+    home = tmp_path_factory.mktemp("learner")
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in plain_jupyterlab(home / "plain").items():
+            patch.setenv(name, value)
+        with serving(home, root) as running:
+            yield running
 
 
 def run_whole(page) -> None:
@@ -63,7 +75,10 @@ def test_the_fixture_chapter(small_book, open_in_lab, open_page):
         assert html.locator(name).inner_text().strip() in told
     for number in html.locator(".eqno").all_inner_texts():
         assert number.strip("#") in told
-    assert page.locator(".jp-MarkdownCell summary", has_text="Solution").count() == 0  # folded with its section
+    solution = page.locator(".jp-MarkdownCell summary", has_text="Solution")
+    assert not solution.is_visible()  # folded with its section
+    page.get_by_role("button", name="cells hidden").click()
+    solution.wait_for()
     assert page.faults == []
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from pathlib import Path
@@ -10,6 +11,18 @@ from book.editions.build import build, exclusive
 from book.editions.learner.names import FILE
 from book.editions.learner.write import editions, offer
 from book.editions.project import BookError, Project
+
+# jupyterlab-myst, which serves authors, would put a second number beside each equation's; the other asks for news.
+DISABLED = {"jupyterlab-myst": True, "@jupyterlab/apputils-extension:announcements": True}
+
+
+def plain_jupyterlab(folder: Path) -> dict[str, str]:
+    """The environment in which JupyterLab shows plain Markdown; what it reads for that is written into `folder`."""
+    path = folder / "labconfig" / "page_config.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({"disabledExtensions": DISABLED}), encoding="utf-8")
+    paths = [str(folder), *filter(None, [os.environ.get("JUPYTER_CONFIG_PATH")])]
+    return {"JUPYTER_CONFIG_PATH": os.pathsep.join(paths)}
 
 
 def prepare(project: Project, say=print) -> int:
@@ -31,4 +44,4 @@ def main(arguments: list[str]) -> int:
     folder = project.lab.relative_to(project.root).as_posix()
     command = [sys.executable, "-m", "jupyter", "lab", f"--LabApp.default_url=/lab/tree/{folder}"]
     command += ["--LabApp.news_url=None", *(["--allow-root"] if os.geteuid() == 0 else []), *arguments]
-    os.execv(command[0], command)
+    os.execve(command[0], command, os.environ | plain_jupyterlab(project.lab / ".jupyter"))
