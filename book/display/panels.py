@@ -61,6 +61,8 @@ def replicate_points(
     """
     values = np.asarray(values, dtype=float)
     values = values[np.isfinite(values)]
+    if not len(values):
+        return
     places, axes = np.full(len(values), place), ("x", "y") if upright else ("y", "x")
     state = np.random.get_state()  # seaborn's jitter comes from NumPy's global generator
     np.random.seed(len(values))

@@ -27,6 +27,14 @@ def cell(rows: Rows, setting: str, method: str, metric: str) -> tuple[float, flo
     return np.nan, np.nan, np.nan
 
 
+def replicates(rows: Rows, setting: str, method: str, metric: str) -> np.ndarray:
+    """Our single replicates in one cell of a comparison; empty for what was not run, and at the smoke profile."""
+    for row in rows:
+        if (row["setting"], row["method"], row["metric"]) == (setting, method, metric) and row["profile"] != "smoke":
+            return np.array(row.get("values", ()), dtype=float)
+    return np.empty(0)
+
+
 def series(rows: Rows, settings: Mapping[float, str], method: str, metric: str) -> np.ndarray:
     """Columns (place, our mean, its standard error, published) of one metric over the settings, shape (settings, 4)."""
     found = [(place, *cell(rows, setting, method, metric)) for place, setting in sorted(settings.items())]

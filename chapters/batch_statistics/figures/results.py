@@ -12,9 +12,9 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from book.display.panels import missing
+from book.display.panels import missing, replicate_points
 from book.display.style import INK, PALETTE, figure, panel_letters, style_context
-from book.lab.queries import Rows, cell, compared, stored_arrays, stored_values
+from book.lab.queries import Rows, cell, compared, replicates, stored_arrays, stored_values
 
 EXPERIMENTS = ("sbn-mnist", "sbn-cifar5")
 UNKNOWN = {"LeNet-5": "Fashion-MNIST", "VGG-11": "CIFAR, classes 5–9", "ResNet-18": "CIFAR, classes 5–9"}
@@ -121,6 +121,9 @@ def _points(panel: Axes, rows: Rows, network: str, metric: str, methods: Sequenc
         ours, error, printed = table.T
         places = np.arange(len(methods)) + aside
         known, listed = np.isfinite(ours), np.isfinite(printed)
+        for place, method in zip(places, methods, strict=True):
+            each = replicates(rows, network, method, metric + suffix)
+            replicate_points(panel, each, place, color, upright=True, width=0.05)
         if known.any():
             style = {"color": color, "marker": marker, "ls": "none", "ms": 5.5, "capsize": 2}
             panel.errorbar(places[known], ours[known], np.nan_to_num(error[known]), **style)
@@ -141,7 +144,7 @@ def _scaled_rows(name: str) -> Rows:
             if len(values):
                 error = float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else None
                 where = {"setting": network, "method": method, "metric": "ece_scaled", "profile": "stored"}
-                rows.append(where | {"mean": float(values.mean()), "se": error, "published": None})
+                rows.append(where | {"mean": float(values.mean()), "se": error, "published": None, "values": values})
     return rows
 
 

@@ -12,9 +12,9 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from book.display.panels import missing
+from book.display.panels import missing, replicate_points
 from book.display.style import INK, figure, line_styles, panel_letters, style_context
-from book.lab.queries import stored_arrays, stored_mean, stored_values
+from book.lab.queries import replicates, stored_arrays, stored_mean, stored_values
 
 REGRESSION_METHODS = ("SGLD-SA", "SGLD-EM", "SGLD")
 REGRESSION_SETTINGS = ("v0=0.01, sigma=2", "v0=0.1, sigma=2", "v0=0.01, sigma=1", "v0=0.1, sigma=1")
@@ -123,7 +123,7 @@ def regression_errors(
     methods: Sequence[str] = REGRESSION_METHODS,
     metric: str = "mse_test",
 ) -> Figure:
-    """Test error of every data set, so that the spread of a method is seen beside the published number.
+    """Test error of every data set and their mean, beside the published number.
 
     Args:
         rows: from `book.lab.compare("aeb-regression")`.
@@ -140,8 +140,10 @@ def regression_errors(
             for place, setting in enumerate(REGRESSION_SETTINGS):
                 x = place + 0.25 * (k - (len(methods) - 1) / 2)
                 errors = np.asarray(values.get((setting, method), ()), dtype=float)
-                spread = x + 0.05 * np.linspace(-1, 1, len(errors))
-                axes.plot(spread, errors, **look | {"linestyle": "none", "ms": 4.5, "label": "_each", "alpha": 0.8})
+                if len(errors):
+                    replicate_points(axes, errors, x, look["color"], upright=True, width=0.06)
+                    middle = {"linestyle": "none", "ms": 6.5, "mec": "white", "label": "_mean"}
+                    axes.plot([x], [np.mean(errors)], **look | middle)
                 if (printed := _published(rows, setting, method, metric)[0]) == printed:
                     axes.plot([x + 0.1], [printed], marker="<", ms=8, mfc="white", color=look["color"], ls="none")
             axes.plot([], [], **look | {"linestyle": "none"})
@@ -156,7 +158,7 @@ def regression_errors(
 
 
 def uci(rows: Sequence[Mapping]) -> Figure:
-    """Test RMSE of the six methods on five sets, with standard errors, beside the published values.
+    """Test RMSE of the six methods on five sets, each split and mean ± standard error, beside the published values.
 
     Args:
         rows: from `book.lab.compare("aeb-uci")`.
@@ -175,6 +177,9 @@ def uci(rows: Sequence[Mapping]) -> Figure:
                     for key in ("mean", "se")
                 )
                 look = looks[label] | {"linestyle": "none"}
+                for method, spot in zip(UCI_METHODS, place + offset[suffix], strict=True):
+                    splits = replicates(rows, name + suffix, method, "rmse_test")
+                    replicate_points(panel, splits, spot, look["color"], width=0.06)
                 panel.errorbar(mean, place + offset[suffix], xerr=np.nan_to_num(error), capsize=2, **look)
                 if suffix == "" and not np.isfinite(mean).any():
                     title += " (ours: not run)"  # words inside the panel would hide a published value

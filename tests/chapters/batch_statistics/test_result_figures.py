@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from matplotlib.collections import PathCollection
 from matplotlib.figure import Figure
 
 from book import lab
@@ -97,6 +98,13 @@ def test_metrics_before_and_after_scaling_stand_side_by_side():
     low, high = figure.axes[0].get_ylim()
     assert low == 0 and high > 0.0255  # nothing is cut off
     assert texts(figure).count("not run") == 4  # two networks
+
+
+def test_single_networks_are_points_beside_their_mean():
+    figure = results.calibration([row("LeNet-5", "BN", "nll", 0.02, values=[0.01, 0.03])])
+    (points,) = [one for one in figure.axes[0].collections if isinstance(one, PathCollection)]
+    assert sorted(points.get_offsets()[:, 1].tolist()) == [0.01, 0.03]
+    assert figure.axes[0].get_ylim()[1] > 0.03  # nothing is cut off
 
 
 def test_the_control_has_a_place_where_it_was_run():

@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 import torch
+from matplotlib.collections import PathCollection
 from matplotlib.figure import Figure
 
 from bnnlib import functional as bF
@@ -247,7 +248,8 @@ def test_every_data_set_and_the_published_number_are_drawn():
     rows = [row(setting, "SGLD", "mse_test", 150.0, 88.9)]
     figure = results.regression_errors(rows, {(setting, "SGLD"): np.array([100.0, 200.0])})
     drawn = [one.get_ydata().tolist() for one in figure.axes[0].get_lines()]
-    assert [100.0, 200.0] in drawn and [88.9] in drawn
+    points = [value for one in figure.axes[0].collections for value in one.get_offsets()[:, 1].tolist()]
+    assert sorted(points) == [100.0, 200.0] and [150.0] in drawn and [88.9] in drawn
 
 
 def test_smoke_rows_show_only_what_was_published():
@@ -276,9 +278,11 @@ def test_curves_of_the_images_are_those_of_the_average():
 
 
 def test_the_uci_panels_show_both_kinds_of_splits_beside_the_published_value():
-    rows = [row("yacht", "SGHMC-SA", "rmse_test", 0.8, 0.789, published_sd=0.05)]
+    rows = [row("yacht", "SGHMC-SA", "rmse_test", 0.8, 0.789, published_sd=0.05, values=[0.7, 0.9])]
     rows += [row("yacht, random splits", "SGHMC-SA", "rmse_test", 0.75, 0.789)]
     figure = results.uci(rows)
     drawn = [container.lines[0].get_xdata() for container in figure.axes[1].containers]
     assert [float(values[np.isfinite(values)][0]) for values in drawn] == [0.8, 0.75, 0.789]
+    points = [one for one in figure.axes[1].collections if isinstance(one, PathCollection)]
+    assert sorted(points[0].get_offsets()[:, 0].tolist()) == [0.7, 0.9] and len(points) == 1
     assert texts(figure).count("not run") == 4
