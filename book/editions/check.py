@@ -2,9 +2,9 @@
 
 Reported are dead links and anchors, addresses outside the book that a page would load, pictures without a real
 alternative text, ids that occur twice, cells that failed or were never executed, markup that was not rendered,
-explorers and pages over the size limit, icons that nothing draws, what is left of Font Awesome, and paths of the
-building machine. What only a browser can tell (console errors, formulas
-that MathJax rejects) is tested in ``tests/e2e``.
+explorers and pages over the size limit, icons that nothing draws, what is left of Font Awesome, tables and figures that
+a narrow page would cut, regions without a name, and paths of the building machine. What only a browser can tell
+(console errors, formulas that MathJax rejects, what is cut at which width) is tested in ``tests/e2e``.
 """
 
 from __future__ import annotations
@@ -49,6 +49,7 @@ REMOTE_IN_CSS = re.compile(r"""(?:@import\s+|url\()\s*(?:url\()?["']?((?:https?:
 REMOTE_IN_SCRIPT = re.compile(r"""["'`]((?:https?:)?//[\w.-]+\.[a-z]{2,}[^"'`\s]*)["'`]""", re.IGNORECASE)
 HARMLESS_IN_SCRIPT = re.compile(r"^https?://(?:www\.)?(?:w3\.org|schema\.org)/", re.IGNORECASE)
 FILE_NAME = re.compile(r"(?:^|/)[\w.-]+\.(?:png|svg|jpe?g|webp|gif)$", re.IGNORECASE)
+FRAMES = {"pst-scrollable-table-container", "bnn-table"}
 UNRENDERED = re.compile(
     r"\{(?:ref|eq|eval|numref|cite|cite:\w+|glue|glue:\w+|doc|prf:ref|term)\}\s*`|^\s*(?:```|:::)\{", re.MULTILINE
 )
@@ -66,8 +67,11 @@ class Page(HTMLParser):
         self.inline: list[tuple[str, str]] = []  # (script or style, content)
         self.prose: list[str] = []
         self.failed_cells = 0
+        self.misfits: list[str] = []  # what a narrow page would cut, or a screen reader could not name
         self.explorers = ""
         self._inside: list[str] = []
+        self._frames: list[bool] = []  # for each open div, whether it lets a table scroll
+        self._figures = 0
         self._divs: list[int | None] = []  # for each open div, where it started if it is an explorer
         self._lines = [0, *(match.end() for match in re.finditer("\n", text))]
         self._text = text
@@ -83,6 +87,8 @@ class Page(HTMLParser):
             self._inside.append(tag)
         if tag == "div":
             self._divs.append(self._offset() if "bnn-explorer" in given.get("class", "").split() else None)
+            self._frames.append(bool(FRAMES & set(given.get("class", "").split())))
+        self._look_for_misfits(tag, given)
         if "id" in given:
             self.ids.append(given["id"])
         if tag == "a" and "href" in given:
@@ -101,9 +107,24 @@ class Page(HTMLParser):
         if {"output", "traceback"} <= set(given.get("class", "").split()):
             self.failed_cells += 1
 
+    def _look_for_misfits(self, tag: str, given: dict[str, str]) -> None:
+        """What `fit.js` and the style sheet rely on."""
+        if tag == "figure":
+            self._figures += 1
+        if tag == "table" and not any(self._frames) and "indextable" not in given.get("class", "").split():
+            self.misfits.append("table outside of a frame that can scroll")
+        if tag == "img" and self._figures and "width" not in given and "width:" not in given.get("style", ""):
+            self.misfits.append(f"figure without a width: {given.get('src', '')[:60]}")
+        if given.get("role") == "region" and not (given.get("aria-label") or given.get("aria-labelledby")):
+            self.misfits.append(f"region without a name: <{tag} class={given.get('class', '')!r}>")
+
     def handle_endtag(self, tag):
         if self._inside and self._inside[-1] == tag:
             self._inside.pop()
+        if tag == "figure":
+            self._figures -= 1
+        if tag == "div" and self._frames:
+            self._frames.pop()
         if tag == "div" and self._divs and (start := self._divs.pop()) is not None:
             self.explorers += self._text[start : self._offset()]
 
@@ -193,6 +214,7 @@ def page_faults(path: Path, pages: dict[Path, Page], html: Path, root: Path) -> 
     page, text = pages[path], path.read_text(encoding="utf-8")
     found = dead_links(path, page, pages, html) + external_loads(page) + bad_pictures(page)
     found += [f"id used {count} times: {name}" for name, count in Counter(page.ids).items() if count > 1]
+    found += dict.fromkeys(page.misfits)
     if page.failed_cells:
         found.append(f"failed cells: {page.failed_cells} tracebacks")
     found += [

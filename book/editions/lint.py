@@ -37,6 +37,7 @@ SIZES = {
     "exercises": (6, 10),
 }
 LONGEST_CELL, MEDIAN_CELL = 35, 8
+LONGEST_LINE = 88  # what stands side by side in the column of a page (book.css)
 FORBIDDEN = {
     r"pip3? install|^\s*[!%](?:pip|conda|wget|curl)": "installs or downloads; the requirements are pinned",
     r"(?<![\w.])(?:/(?:home|tmp|root|work|Users|mnt|usr|var)/|~/|[A-Z]:\\)": "has an absolute path",
@@ -241,6 +242,15 @@ def short_cells(chapter):
             yield name, f"{length} lines of code, at most {LONGEST_CELL} are allowed"
     if lengths and statistics.median(lengths.values()) > MEDIAN_CELL:
         yield "", f"the median code cell has {statistics.median(lengths.values())} lines, at most {MEDIAN_CELL}"
+
+
+@rule
+def short_lines(chapter):
+    """No code line over 88 characters: longer ones would have to scroll on every screen."""
+    for cell in chapter.code:
+        for number, line in enumerate(source_of(cell).split("\n"), start=1):
+            if len(line) > LONGEST_LINE:
+                yield cell["id"], f"line {number} has {len(line)} characters, at most {LONGEST_LINE} are allowed"
 
 
 @rule
