@@ -63,7 +63,7 @@ const drawPanel = (plot, panel) => {
   const left = framed ? 8 + 7.2 * data.room + (ylabel ? 20 : 0) : 4, right = framed ? 18 : 4;
   const top = 8, bottom = framed ? (xlabel ? 44 : 26) : 4;
   const width = box.width - left - right, height = box.height - top - bottom;
-  if (width < 1) return;
+  if (width < 1 || height < 1) return;
   plot.textContent = "";
   plot.setAttribute("viewBox", `0 0 ${box.width} ${box.height}`);
   const frame = element(plot, "g", {transform: `translate(${left} ${top})`});

@@ -9,17 +9,16 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from matplotlib.figure import Figure
 from torch import Tensor, nn
 
 from bnnlib import metrics
 from bnnlib.nn import StochasticBatchNorm1d, StochasticBatchNorm2d, collect_statistics, match_moments, predict
 from bnnlib.nn import to_stochastic_batch_norm as to_stochastic
-from book.display.explorer import Control, Explorer, explore
-from book.display.style import INK, PALETTE, figure, line_styles, panel_letters, style_context
-from chapters.batch_statistics.figures.method import FITTED, REAL, tables
+from book.display.control import Control
+from book.display.explorer import Explorer, curves
+from book.display.picture import Line, Panel, Picture, Points
+from chapters.batch_statistics.figures.method import tables
 
-KNOWN, UNKNOWN = PALETTE[0], PALETTE[1]
 SHOWN = 150  # batches that are drawn as points
 
 
@@ -138,7 +137,7 @@ def _reach(study: BatchSizeStudy, layer: str) -> np.ndarray:
     return np.stack([low, high])
 
 
-def batch_size(study: BatchSizeStudy, size: int, layer: str) -> Figure:
+def batch_size(study: BatchSizeStudy, size: int, layer: str) -> Picture:
     """The statistics of one layer at a batch size with the fitted r(mu) r(sigma), and the entropies that follow.
 
     Args:
@@ -153,65 +152,58 @@ def batch_size(study: BatchSizeStudy, size: int, layer: str) -> Figure:
     """
     table, reach = study.statistics[size, layer], _reach(study, layer)
     (center, spread), batches = table[:2], table[2:]
-    turn = np.linspace(0, 2 * np.pi, 121)
-    with style_context():
-        # axes that stay where they are make the frames smaller
-        fig, (left, right) = figure(2, height=3.6, layout="none")
-        fig.subplots_adjust(left=0.125, right=0.985, top=0.76, bottom=0.29, wspace=0.3)
-        fig.suptitle(
-            f"batches of {size}: AUROC {area(study, size):.1f} % (no draws {area(study, 0):.1f} %)\n"
-            f"error {study.error[size]:.2f} % (no draws {study.error[0]:.2f} %)",
-            size="medium",
-            y=0.985,
+    turn = np.linspace(0, 2 * np.pi, 61)
+    ellipse = center + 2 * spread * np.stack([np.cos(turn), np.sin(turn)], 1)
+    scatter = [
+        Points(*batches.T, "batches", "gray", marker=0, size=4.5, alpha=0.6),
+        Line(*ellipse.T, "r, two s.d.", 1, dash=0),
+    ]
+    share = np.linspace(0, 1, 81)
+    entropies = [
+        Line(
+            np.quantile(study.entropy[kind, name], share),
+            share,
+            f"{name}, {'averaged' if kind else 'no draws'}",
+            look,
+            width=2.8 if kind else 1.2,
+            alpha=1.0 if kind else 0.7,
         )
-        left.plot(*batches.T, color=REAL, marker="o", ms=3, alpha=0.5, ls="none", label="batches")
-        ellipse = center + 2 * spread * np.stack([np.cos(turn), np.sin(turn)], 1)
-        left.plot(*ellipse.T, color=FITTED, ls="-", marker="none", label="r, two s.d.")
-        left.set(
-            xlim=reach[:, 0], ylim=reach[:, 1], xlabel="mean μ", ylabel="log σ", title=f"layer {layer}: one feature"
-        )
-        left.locator_params(nbins=4)
-        looks = line_styles(["known", "unknown"], markers=False)
-        for name, look in looks.items():
-            for kind, width, alpha in ((0, 1.0, 0.65), (size, 2.2, 1.0)):
-                values = study.entropy[kind, name]
-                share = np.arange(1, len(values) + 1) / len(values)
-                label = f"{name}, {'averaged' if kind else 'no draws'}"
-                style = {"lw": width, "alpha": alpha, "label": label}
-                right.step(np.r_[0, values], np.r_[0, share], where="post", **look | style)
-        right.set(xlim=(-0.02, math.log(study.classes)), ylim=(0, 1.02), xlabel="predictive entropy (nats)")
-        right.set_title("share of inputs below")
-        handles, labels = right.get_legend_handles_labels()
-        own = left.get_legend_handles_labels()
-        fig.legend([*own[0], *handles], [*own[1], *labels], loc="lower center", ncols=3, fontsize="small")
-        for panel in (left, right):
-            panel.tick_params(colors=INK)
-        panel_letters([left, right])
-    return fig
+        for look, name in enumerate(("known", "unknown"))
+        for kind in (0, size)
+    ]
+    ends = {"xlim": tuple(map(float, reach[:, 0])), "ylim": tuple(map(float, reach[:, 1]))}
+    entropy = {"xlim": (-0.02, math.log(study.classes)), "ylim": (0, 1.02), "yticks": (0, 0.5, 1)}
+    return Picture(
+        [
+            Panel("one feature over batches", scatter, "mean μ", "log σ", **ends),
+            Panel("share of inputs below", entropies, "predictive entropy (nats)", **entropy),
+        ],
+        f"batches of {size}: AUROC {area(study, size):.1f} % (no draws {area(study, 0):.1f} %)\n"
+        f"error {study.error[size]:.2f} % (no draws {study.error[0]:.2f} %)",
+    )
 
 
 def batch_size_controls(study: BatchSizeStudy) -> dict[str, Control]:
-    """Sliders over the sizes and layers of a study; the layer's is left out if there is only one."""
+    """Knobs for the sizes and layers of a study; the layer's is left out if there is only one."""
     start = study.sizes[len(study.sizes) // 2]
     controls = {"size": Control("batch size", study.sizes, start)}
     if len(study.layers) > 1:
-        controls["layer"] = Control("layer", study.layers, study.layers[-1])
+        controls["layer"] = Control("layer", study.layers, study.layers[-1], choice=True)
     return controls
 
 
 def batch_size_explorer(study: BatchSizeStudy, static: bool | None = None) -> Explorer:
-    """Sliders for batch size and layer: spread of the statistics, entropy of known and unknown inputs.
+    """Knobs for batch size and layer: spread of the statistics, entropy of known and unknown inputs.
 
     Args:
-        study: from `batch_size_study`.
-        static: as for `book.display.explore`.
+        study: from `batch_size_study`, of at least 12 sizes.
+        static: as for `book.display.curves`.
     """
 
-    def plot(size: int, layer: str = study.layers[-1]) -> Figure:
+    def compute(size: int, layer: str = study.layers[-1]) -> Picture:
         return batch_size(study, size, layer)
 
     def words(size: int, layer: str = study.layers[-1]) -> str:
         return batch_size_in_words(study, size, layer)
 
-    title = "How large is a batch?"
-    return explore(plot, batch_size_controls(study), title=title, alt=words, dpi=90, static=static)
+    return curves(compute, batch_size_controls(study), title="How large is a batch?", alt=words, static=static)

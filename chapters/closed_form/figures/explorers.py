@@ -9,11 +9,11 @@ import math
 
 import numpy as np
 import torch
-from matplotlib.figure import Figure
 
 from bnnlib import functional as bF
-from book.display.explorer import Control
-from book.display.style import INK, PALETTE, figure, line_styles, panel_letters, style_context
+from book.display.control import Control
+from book.display.picture import Line, Panel, Picture, Points, Rule, Text
+from book.display.style import PALETTE
 
 SLAB, SPIKE = PALETTE[0], PALETTE[1]
 
@@ -26,18 +26,21 @@ PUBLISHED = {
     "LeNet-5 set 1 and VGG": (0.0, -5.0, 0.5),
     "LeNet-5 set 2": (-1.0, -3.0, 0.5),
 }
-# All explorers of a page share 300 kB, and those of results need half of it.
 # The spike at -1.1 is nearly as wide as the narrowest slab: Remark 2.
 INCLUSION_CONTROLS = {
-    "log_slab": Control("log τ₁ (slab)", (-1.0, -0.98, -0.5, 0.0, 0.5, 1.0), 0.0, (-1.0, 0.0, 1.0)),
+    "log_slab": Control("log τ₁ (slab)", (-1.0, -0.98, -0.8, -0.6, -0.4, -0.2, 0.0, 0.2, 0.4, 0.5, 0.8, 1.0), 0.0),
     "log_spike": Control(
-        "log τ₀ (spike)", (-6.5, -6.0, -5.02, -5.0, -4.0, -3.0, -2.0, -1.1), -5.0, (-6.0, -5.0, -3.0, -1.1)
+        "log τ₀ (spike)", (-6.5, -6.0, -5.5, -5.02, -5.0, -4.5, -4.0, -3.5, -3.0, -2.5, -2.0, -1.5, -1.1), -5.0
     ),
-    "inclusion": Control("π (prior)", (0.01, 0.1, 0.25, 0.5, 0.75, 0.9), 0.5, (0.1, 0.5)),
+    "inclusion": Control("π (prior)", (0.01, 0.1, 0.25, 0.5, 0.75, 0.9), 0.5, (0.1, 0.5, 0.9), choice=True),
 }
 LINDLEY_CONTROLS = {
-    "log_slab": Control("log τ₁ (slab)", (-1.0, 0.0, 1.0, 2.0, 3.0, 5.0, 8.0, 12.0, 20.0, 30.0), 0.0, (0, 3, 8, 20)),
-    "log_spike": Control("log τ₀ (spike)", (-7.0, -6.0, -5.0, -4.0, -3.0), -5.0, (-6.0, -5.0, -4.0)),
+    "log_slab": Control(
+        "log τ₁ (slab)", (-1.0, 0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.5, 8.0, 10.0, 12.0, 16.0, 20.0, 30.0), 0.0
+    ),
+    "log_spike": Control(
+        "log τ₀ (spike)", (-7.0, -6.5, -6.0, -5.75, -5.5, -5.25, -5.0, -4.75, -4.5, -4.0, -3.5, -3.0), -5.0
+    ),
 }
 LINDLEY_WEIGHTS = (0.01, 0.02, 0.03, 0.05)
 _REACH = (1e-4, 10.0)  # of the root second moment in the first explorer
@@ -107,7 +110,7 @@ def penalty_curves(r: np.ndarray, log_slab: float, log_spike: float, inclusion: 
     return {name: (curve + half.log()).numpy() for name, curve in curves.items()}
 
 
-def inclusion(log_slab: float, log_spike: float, inclusion: float = 0.5) -> Figure:
+def inclusion(log_slab: float, log_spike: float, inclusion: float = 0.5) -> Picture:
     """p* and the profile penalty against the root second moment of a weight: Remarks 1 and 2.
 
     Args:
@@ -117,35 +120,35 @@ def inclusion(log_slab: float, log_spike: float, inclusion: float = 0.5) -> Figu
         Two panels with the same axes at every setting. The second shows the part of R* that depends on r, below the
         two penalties of a weight that is only slab or only spike.
     """
-    r = np.geomspace(*_REACH, 241)
+    r = np.geomspace(*_REACH, 101)
     where, name = threshold(log_slab, log_spike, inclusion), published_name(log_slab, log_spike, inclusion)
-    with style_context():
-        # axes that stay where they are make the frames smaller
-        fig, (share, height) = figure(2, height=3.5, layout="none")
-        fig.subplots_adjust(left=0.095, right=0.985, top=0.76, bottom=0.3, wspace=0.27)
-        first = f"τ₁ = {math.exp(log_slab):.2g}, τ₀ = {math.exp(log_spike):.2g}: "
-        first += "p* > 1/2 for every weight" if where is None else f"p* = 1/2 at r = {where:.2g}"
-        second = f"published setting: {name}" if name else "not a published setting"
-        fig.suptitle(f"{first}\n{second}", size="medium", y=0.985)
-        share.axhline(inclusion, color=INK, lw=1, ls="--", marker="none")
-        share.plot(r, inclusion_curve(r, log_slab, log_spike, inclusion), color=INK, ls="-", marker="none")
-        share.text(_REACH[1], inclusion + 0.02, "π", ha="right", va="bottom")
-        share.set(ylim=(0, 1.03), yticks=[0, 0.5, 1], title="inclusion probability p*")
-        looks = line_styles(["at p*", "slab only (p = 1)", "spike only (p = 0)"], markers=False)
-        colors = (INK, SLAB, SPIKE)
-        for (label, curve), color in zip(
-            penalty_curves(r, log_slab, log_spike, inclusion).items(), colors, strict=True
-        ):
-            height.plot(r, curve, **looks[label] | {"color": color})
-        height.set(ylim=(-6.5, 6.5), title="penalty R* + log σ (nats)")
-        for panel in (share, height):
-            panel.set(xscale="log", xlim=_REACH, xlabel="r = √(m² + σ²)")
-            panel.minorticks_off()
-            if where is not None:
-                panel.axvline(where, color=INK, lw=1, ls=":", marker="none")
-        fig.legend(*height.get_legend_handles_labels(), loc="lower center", ncols=3)
-        panel_letters([share, height])
-    return fig
+    first = f"τ₁ = {math.exp(log_slab):.2g}, τ₀ = {math.exp(log_spike):.2g}: "
+    first += "p* > 1/2 for every weight" if where is None else f"p* = 1/2 at r = {where:.2g}"
+    cross = Rule(x=where)
+    share = [
+        Rule(y=inclusion, dash=1),
+        cross,
+        Line(r, inclusion_curve(r, log_slab, log_spike, inclusion), look="ink"),
+        Text(7.0, inclusion + 0.05, "π", "end"),
+    ]
+    looks = (("ink", 0), (0, 1), (1, 2))
+    height = [
+        cross,
+        *(
+            Line(r, curve, label, look, dash)
+            for (label, curve), (look, dash) in zip(
+                penalty_curves(r, log_slab, log_spike, inclusion).items(), looks, strict=True
+            )
+        ),
+    ]
+    across = {"xlabel": "r = √(m² + σ²)", "xlim": _REACH, "xlog": True}
+    return Picture(
+        [
+            Panel("inclusion probability p*", share, ylim=(0, 1.03), yticks=(0, 0.5, 1), **across),
+            Panel("penalty R* + log σ", height, ylabel="nats", ylim=(-6.5, 6.5), **across),
+        ],
+        f"{first}\n{f'published setting: {name}' if name else 'not a published setting'}",
+    )
 
 
 def widest_slab(r: float, log_spike: float, inclusion: float = 0.5) -> float | None:
@@ -183,7 +186,7 @@ def lindley_in_words(log_slab: float, log_spike: float) -> str:
     return f"With log tau_1 = {log_slab:g} and log tau_0 = {log_spike:g}, p* is {said}."
 
 
-def lindley(log_slab: float, log_spike: float) -> Figure:
+def lindley(log_slab: float, log_spike: float) -> Picture:
     """Remark 3: the same weights under ever wider slabs, with pi = 1/2.
 
     Args:
@@ -192,29 +195,20 @@ def lindley(log_slab: float, log_spike: float) -> Figure:
     Returns:
         Two panels with the same axes at every setting: p* against the weight, and p* of four weights against the slab.
     """
-    r = np.linspace(0, 0.08, 241)
-    slabs = np.linspace(-1, 30, 187)
-    with style_context():
-        fig, (left, right) = figure(2, height=3.5, layout="none", sharey=True)
-        fig.subplots_adjust(left=0.095, right=0.985, top=0.76, bottom=0.3, wspace=0.12)
-        kept = sum(inclusion_curve(np.array(LINDLEY_WEIGHTS), log_slab, log_spike) > 0.5)
-        first = f"τ₁ = {math.exp(log_slab):.2g}, τ₀ = {math.exp(log_spike):.2g}"
-        fig.suptitle(f"{first}\n{kept} of {len(LINDLEY_WEIGHTS)} weights are included", size="medium", y=0.985)
-        left.plot(r, inclusion_curve(r, log_slab, log_spike), color=INK, ls="-", marker="none")
-        weights = np.array(LINDLEY_WEIGHTS)
-        curves = np.stack([inclusion_curve(weights, slab, log_spike) for slab in slabs], axis=1)
-        here = inclusion_curve(weights, log_slab, log_spike)
-        looks = line_styles([f"r = {weight:g}" for weight in LINDLEY_WEIGHTS])
-        for weight, value, curve, look in zip(weights, here, curves, looks.values(), strict=True):
-            point = look | {"linestyle": "none", "ms": 8, "label": "_here"}
-            left.plot([weight], [value], **point)
-            right.plot(slabs, curve, **look | {"marker": "none", "label": "_curve"})
-            right.plot([log_slab], [value], **point)
-        right.axvline(log_slab, color=INK, lw=1, ls=":", marker="none")
-        left.set(xlabel="r = √(m² + σ²)", ylim=(-0.03, 1.03), yticks=[0, 0.5, 1], title="p* of a weight")
-        left.set(xlim=(0, 0.08), xticks=[0, 0.02, 0.04, 0.06])
-        right.set(xlabel="log τ₁", xlim=(-1.5, 31), title="p* as the slab widens")
-        handles, labels = [left.plot([], [], **look)[0] for look in looks.values()], list(looks)
-        fig.legend(handles, labels, loc="lower center", ncols=4, columnspacing=1.2)
-        panel_letters([left, right])
-    return fig
+    r, slabs, weights = np.linspace(0, 0.08, 97), np.linspace(-1, 30, 94), np.array(LINDLEY_WEIGHTS)
+    curves = np.stack([inclusion_curve(weights, slab, log_spike) for slab in slabs], axis=1)
+    here = inclusion_curve(weights, log_slab, log_spike)
+    left = [Line(r, inclusion_curve(r, log_slab, log_spike), look="ink")]
+    right: list = [Rule(x=log_slab)]
+    for look, (weight, value, curve) in enumerate(zip(weights, here, curves, strict=True)):
+        left.append(Points([weight], [value], f"r = {weight:g}", look, size=11))
+        right += [Line(slabs, curve, f"r = {weight:g}", look), Points([log_slab], [value], "", look, size=11)]
+    height = {"ylim": (-0.03, 1.03), "yticks": (0, 0.5, 1)}
+    return Picture(
+        [
+            Panel("p* of a weight", left, "r = √(m² + σ²)", xlim=(0, 0.08), xticks=(0, 0.02, 0.04, 0.06), **height),
+            Panel("p* as the slab widens", right, "log τ₁", xlim=(-1.5, 31), **height),
+        ],
+        f"τ₁ = {math.exp(log_slab):.2g}, τ₀ = {math.exp(log_spike):.2g}: "
+        f"{sum(here > 0.5)} of {len(weights)} weights are included",
+    )

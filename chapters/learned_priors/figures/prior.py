@@ -10,7 +10,8 @@ import torch
 from matplotlib.figure import Figure
 
 from bnnlib import functional as bF
-from book.display.explorer import Control
+from book.display.control import Control
+from book.display.picture import Band, Line, Panel, Picture, Points, Rule, Text
 from book.display.style import INK, PALETTE, annotate, figure, line_styles, panel_letters, style_context
 
 SPIKE, SLAB = PALETTE[1], PALETTE[0]
@@ -24,17 +25,14 @@ PUBLISHED = {
     "ResNet S=50 %": (0.1, 5e-4),
     "ResNet S=30 %": (0.5, 1e-3),
 }
-# The rendered page has room for 24 frames; four of the six published pairs are among them.
 CONTROLS = {
-    "spike_scale": Control("Laplace scale v₀", (0.005, 0.01, 0.05, 0.1, 0.5, 1.0), 0.1, (0.005, 0.1, 1.0)),
+    "spike_scale": Control("Laplace scale v₀", (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0), 0.1),
     "slab_variance": Control(
-        "Gaussian variance v₁",
-        (1e-5, 5e-5, 5e-4, 1e-3, 0.01, 0.1, 1.0, 10.0),
-        10.0,
-        (1e-5, 5e-5, 0.1, 10.0),
+        "Gaussian variance v₁", (1e-5, 5e-5, 1e-4, 5e-4, 1e-3, 5e-3, 0.01, 0.05, 0.1, 0.5, 1.0, 10.0), 10.0
     ),
-    "sigma": Control("σ", (0.5, 1.0, 2.0), 1.0, (1.0, 2.0)),
+    "sigma": Control("σ", (0.5, 1.0, 2.0), 1.0, (1.0, 2.0), choice=True),
 }
+POINTS = 81  # on a curve
 
 
 def components(
@@ -161,71 +159,66 @@ def penalty_in_words(spike_scale: float, slab_variance: float, sigma: float = 1.
     )
 
 
-def _map(panel, spike_scale: float, slab_variance: float) -> None:
+def _map(spike_scale: float, slab_variance: float) -> Panel:
     edge, low, high = np.array([1e-3, 10.0]), 2e-4, 20.0
-    panel.fill_between(edge, edge, high, color=SLAB, alpha=0.10, lw=0)
-    panel.fill_between(edge, low, edge, color=SPIKE, alpha=0.10, lw=0)
-    panel.plot(edge, edge, color=INK, lw=1, ls="--", marker="none")
-    panel.text(1.4e-3, 12, "Gaussian wider", size="small", va="top")
-    panel.text(8, 2.6e-4, "Laplace wider (reversed)", size="small", ha="right")
-    for name, (v0, v1) in PUBLISHED.items():
-        panel.plot([v0], [math.sqrt(v1)], marker="D", ls="none", color=INK, mfc="white", zorder=3)
-        below = -9.5 if v0 == 0.1 and v1 < 1 else -3.5  # S=30 %'s marker is close
-        short, where = name.removeprefix("ResNet "), (v0, math.sqrt(v1))
-        panel.annotate(short, where, (9, below), textcoords="offset points", size="x-small")
-    panel.plot([spike_scale], [math.sqrt(slab_variance)], marker="*", ms=17, ls="none", color=PALETTE[4], zorder=2)
-    panel.set(xscale="log", yscale="log", xlim=edge, ylim=(low, high), title="published settings")
-    panel.set(xlabel="Laplace scale v₀", ylabel="Gaussian s.d. √v₁")
+    items = [
+        Band(edge, edge, high, look=0, alpha=0.1),
+        Band(edge, low, edge, look=1, alpha=0.1),
+        Line(edge, edge, look="ink", dash=1, width=1.4),
+        Text(1.3e-3, 10, "Gaussian wider"),
+        Text(8, 3.5e-4, "Laplace wider (reversed)", "end"),
+        Points([spike_scale], [math.sqrt(slab_variance)], "these settings", 4, marker=3, size=15),
+    ]
+    places = np.array([(v0, math.sqrt(v1)) for v0, v1 in PUBLISHED.values()])
+    items.append(Points(*places.T, "published", "ink", marker=0, size=8, hollow=True))
+    for name, (v0, height) in zip(PUBLISHED, places, strict=True):
+        left = v0 >= 0.5  # the axis ends soon after
+        at = (v0 / 1.25, "end") if left else (v0 * 1.25, "start")
+        # S=30 %'s and S=50 %'s markers are close
+        items.append(Text(at[0], height * (0.62 if name.endswith("70 %") else 1), name.removeprefix("ResNet "), at[1]))
+    limits = {"xlim": tuple(edge), "ylim": (low, high), "xlog": True, "ylog": True}
+    return Panel("published settings", items, "Laplace scale v₀", "Gaussian s.d. √v₁", **limits)
 
 
-def penalty(spike_scale: float, slab_variance: float, sigma: float = 1.0, inclusion: float = 0.5) -> Figure:
+def penalty(spike_scale: float, slab_variance: float, sigma: float = 1.0, inclusion: float = 0.5) -> Picture:
     """Where the setting lies among the published ones, rho(w), the penalty and its gradient.
 
     Args:
         spike_scale, slab_variance, sigma, inclusion: v0, v1, sigma and delta of the prior.
 
     Returns:
-        Four panels of the same size at every setting; the axis of the weight spans three crossovers of rho.
+        Four panels; the axis of the weight spans three crossovers of rho.
     """
     where = crossover(spike_scale, slab_variance, sigma, inclusion)
     reach = 3 * (where if where is not None else sigma * max(spike_scale, math.sqrt(slab_variance)))
     arguments = (inclusion, sigma, spike_scale, slab_variance)
-    w = np.linspace(-reach, reach, 401)
+    w = np.linspace(-reach, reach, POINTS)
     t = torch.as_tensor(w)
     rho = bF.slab_probability(t, *arguments)
-    kappa = bF.expected_precisions(rho, spike_scale, slab_variance)
-    with style_context():
-        # axes and grid lines that stay where they are make the frames of an explorer smaller
-        fig, ((plane, share), (height, slope)) = figure(2, nrows=2, height=2.9, layout="none")
-        fig.subplots_adjust(left=0.115, right=0.98, top=0.855, bottom=0.16, wspace=0.32, hspace=0.52)
-        name = published_name(spike_scale, slab_variance)
-        second = f"published setting: {name}" if name else "not a published setting"
-        fig.suptitle(f"{which_is_wider(spike_scale, slab_variance)}\n{second}", size="medium", y=0.985)
-        _map(plane, spike_scale, slab_variance)
-        share.plot(w, rho.numpy(), color=INK, ls="-", marker="none")
-        share.set(ylim=(0, 1.02), yticks=[0, 0.5, 1], ylabel="ρ", title="probability of the Gaussian")
-        looks = line_styles(["both", "Gaussian alone", "Laplace alone"], markers=False)
-        colors = {"both": INK, "Gaussian alone": SLAB, "Laplace alone": SPIKE}
-        looks = {key: look | {"color": colors[key]} for key, look in looks.items()}
-        ends = (torch.ones(()), torch.zeros(()))
-        precise = [kappa, *(bF.expected_precisions(one.double(), spike_scale, slab_variance) for one in ends)]
-        effective = -np.log(sum(components(w, spike_scale, slab_variance, sigma, inclusion)))
-        curves = [effective - effective.min(), *(bF.ssgl_penalty(t, *pair, sigma).numpy() for pair in precise[1:])]
-        for look, curve, pair in zip(looks.values(), curves, precise, strict=True):
-            height.plot(w, curve, **look)
-            slope.plot(w, bF.ssgl_penalty_gradient(t, *pair, sigma).numpy(), **look)
-        top = 1.35 * curves[0].max()
-        steepest = 1.4 * np.abs(slope.get_lines()[0].get_ydata()).max()
-        height.set(ylim=(-0.05 * top, top), ylabel="nats", title="penalty")
-        slope.set(ylim=(-steepest, steepest), ylabel="nats per unit", title="its gradient")
-        for panel in (share, height, slope):
-            panel.set(xlabel="weight", xlim=(-reach, reach))
-            ticks = np.array([-1, 0, 1]) * reach / 3
-            panel.set_xticks(ticks, [f"{tick:.2g}".replace("-", "−") for tick in ticks])
-            panel.grid(axis="y", visible=panel is share)
-            if where is not None:
-                for sign in (-1, 1):
-                    panel.axvline(sign * where, color=INK, lw=1, ls=":", marker="none")
-        fig.legend(*height.get_legend_handles_labels(), loc="lower center", ncols=3)
-        panel_letters([plane, share, height, slope])
-    return fig
+    ends = (torch.ones(()), torch.zeros(()))
+    precise = [bF.expected_precisions(one, spike_scale, slab_variance) for one in (rho, *(e.double() for e in ends))]
+    effective = -np.log(sum(components(w, spike_scale, slab_variance, sigma, inclusion)))
+    heights = [effective - effective.min(), *(bF.ssgl_penalty(t, *pair, sigma).numpy() for pair in precise[1:])]
+    slopes = [bF.ssgl_penalty_gradient(t, *pair, sigma).numpy() for pair in precise]
+    top, steepest = 1.35 * heights[0].max(), 1.4 * np.abs(slopes[0]).max()
+    crossings = [Rule(x=None if where is None else sign * where) for sign in (-1, 1)]
+    looks = (("both", "ink", 0), ("Gaussian alone", 0, 1), ("Laplace alone", 1, 2))
+
+    def lines(curves) -> list:
+        pairs = zip(curves, looks, strict=True)
+        return [*crossings, *(Line(w, curve, name, look, dash) for curve, (name, look, dash) in pairs)]
+
+    ticks = {tick: f"{tick:.2g}".replace("-", "−") for tick in (-reach / 3, 0.0, reach / 3)}
+    across = {"xlabel": "weight", "xlim": (-reach, reach), "xticks": ticks}
+    name = published_name(spike_scale, slab_variance)
+    share = [*crossings, Line(w, rho.numpy(), look="ink")]
+    return Picture(
+        [
+            _map(spike_scale, slab_variance),
+            Panel("probability of the Gaussian", share, ylabel="ρ", ylim=(0, 1.02), yticks=(0, 0.5, 1), **across),
+            Panel("penalty", lines(heights), ylabel="nats", ylim=(-0.05 * top, top), **across),
+            Panel("its gradient", lines(slopes), ylabel="nats per unit", ylim=(-steepest, steepest), **across),
+        ],
+        f"{which_is_wider(spike_scale, slab_variance)}\n"
+        f"{f'published setting: {name}' if name else 'not a published setting'}",
+    )

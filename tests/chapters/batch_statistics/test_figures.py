@@ -236,28 +236,34 @@ def test_impossible_batch_sizes_are_refused(network, data):
         )
 
 
-def test_the_frame_shows_the_batches_and_the_entropies(study):
-    figure = explorers.batch_size(study, 16, "1")
-    assert curve(figure, 0, "batches") == pytest.approx(study.statistics[16, "1"][2:])
-    ellipse = curve(figure, 0, "r, two s.d.")
-    assert ellipse[:, 0].max() == pytest.approx(study.statistics[16, "1"][:2, 0] @ [1, 2])
-    x, share = curve(figure, 1, "unknown, averaged").T
-    assert x[1:] == pytest.approx(study.entropy[16, "unknown"]) and share[-1] == 1.0
-    assert f"AUROC {explorers.area(study, 16):.1f} %" in figure._suptitle.get_text()
+def named(picture, panel: int, name: str):
+    return next(one for one in picture.panels[panel].items if one.name == name)
+
+
+def test_the_picture_shows_the_batches_and_the_entropies(study):
+    picture = explorers.batch_size(study, 16, "1")
+    batches, ellipse = (named(picture, 0, name) for name in ("batches", "r, two s.d."))
+    assert np.stack([batches.x, batches.y], 1) == pytest.approx(study.statistics[16, "1"][2:])
+    assert ellipse.x.max() == pytest.approx(study.statistics[16, "1"][:2, 0] @ [1, 2])
+    curve = named(picture, 1, "unknown, averaged")
+    assert np.interp(0.5, curve.y, curve.x) == pytest.approx(np.median(study.entropy[16, "unknown"]))
+    assert curve.x[[0, -1]] == pytest.approx(study.entropy[16, "unknown"][[0, -1]])
+    assert f"AUROC {explorers.area(study, 16):.1f} %" in picture.heading
     said = explorers.batch_size_in_words(study, 16, "1")
     assert said.startswith("Batches of 16: in layer 1 ") and f"{explorers.area(study, 16):.1f} %" in said
 
 
 def test_axes_stay_where_they_are_and_hold_the_batches(study):
-    figures = [explorers.batch_size(study, size, "4") for size in (4, 64)]
-    limits = {str([(panel.get_xlim(), panel.get_ylim()) for panel in figure.axes]) for figure in figures}
-    boxes = {str([panel.get_position().bounds for panel in figure.axes]) for figure in figures}
-    assert len(limits) == len(boxes) == 1
-    (low, high), points = figures[0].axes[0].get_xlim(), study.statistics[4, "4"][2:, 0]
+    pictures = [explorers.batch_size(study, size, "4") for size in (4, 64)]
+    assert len({str([(panel.xlim, panel.ylim) for panel in picture.panels]) for picture in pictures}) == 1
+    (low, high), points = pictures[0].panels[0].xlim, study.statistics[4, "4"][2:, 0]
     assert ((points > low) & (points < high)).mean() > 0.97
 
 
-def test_the_layer_has_a_slider_only_if_there_are_several(study):
-    assert list(explorers.batch_size_controls(study)) == ["size", "layer"]
-    one = study._replace(layers=("4",))
-    assert list(explorers.batch_size_controls(one)) == ["size"]
+def test_the_layer_is_a_choice_only_if_there_are_several(study):
+    many = study._replace(sizes=tuple(range(12)))
+    assert list(explorers.batch_size_controls(many)) == ["size", "layer"]
+    assert explorers.batch_size_controls(many)["layer"].choice
+    assert list(explorers.batch_size_controls(many._replace(layers=("4",)))) == ["size"]
+    with pytest.raises(ValueError, match="has 3 entries, a continuous slider needs at least 12"):
+        explorers.batch_size_controls(study)

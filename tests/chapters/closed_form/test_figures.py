@@ -10,6 +10,7 @@ import torch
 from matplotlib.figure import Figure
 
 from bnnlib import functional as bF
+from book.display.picture import Line, Points
 from chapters.closed_form.figures import explorers
 from chapters.closed_form.figures import method as cfi
 
@@ -157,7 +158,7 @@ def test_at_the_threshold_p_is_one_half(name):
     where = explorers.threshold(*setting)
     assert float(explorers.inclusion_curve(np.array(where), *setting)) == pytest.approx(0.5, abs=1e-9)
     assert explorers.published_name(*setting) == name
-    assert f"published setting: {name}" in texts(explorers.inclusion(*setting))
+    assert f"published setting: {name}" in explorers.inclusion(*setting).heading
     assert f"r = {where:.2g}" in explorers.inclusion_in_words(*setting)
 
 
@@ -170,7 +171,7 @@ def test_the_published_thresholds_are_those_of_the_formula():
 
 def test_a_large_prior_probability_leaves_no_threshold():
     assert explorers.threshold(-1.0, -1.1, 0.9) is None
-    assert "p* > 1/2 for every weight" in texts(explorers.inclusion(-1.0, -1.1, 0.9))
+    assert "p* > 1/2 for every weight" in explorers.inclusion(-1.0, -1.1, 0.9).heading
     assert "above one half everywhere" in explorers.inclusion_in_words(-1.0, -1.1, 0.9)
 
 
@@ -210,14 +211,13 @@ def test_a_weight_inside_the_spike_has_no_widest_slab():
 
 
 def test_lindley_marks_the_same_probabilities_in_both_panels():
-    figure = explorers.lindley(3.0, -5.0)
-    for panel in (0, 1):
-        points = [one.get_xydata()[0] for one in figure.axes[panel].get_lines() if one.get_label() == "_here"]
-        values = explorers.inclusion_curve(np.array(explorers.LINDLEY_WEIGHTS), 3.0, -5.0)
-        assert [point[1] for point in points] == pytest.approx(values)
-        expected = list(explorers.LINDLEY_WEIGHTS) if panel == 0 else [3.0] * 4
-        assert [point[0] for point in points] == pytest.approx(expected)
-    assert "2 of 4 weights are included" in texts(figure)
+    picture = explorers.lindley(3.0, -5.0)
+    values = explorers.inclusion_curve(np.array(explorers.LINDLEY_WEIGHTS), 3.0, -5.0)
+    for panel, expected in zip(picture.panels, (list(explorers.LINDLEY_WEIGHTS), [3.0] * 4), strict=True):
+        points = [one for one in panel.items if isinstance(one, Points)]
+        assert [one.y[0] for one in points] == pytest.approx(values)
+        assert [one.x[0] for one in points] == pytest.approx(expected)
+    assert "2 of 4 weights are included" in picture.heading
 
 
 def test_controls_reach_the_published_settings():
@@ -229,7 +229,7 @@ def test_controls_reach_the_published_settings():
     }
     assert all(reached[0] for reached in within.values())
     shown = {name for name, reached in within.items() if reached[1]}
-    assert shown == {"UCI", "MNIST, 400 units", "LeNet-5 set 1 and VGG", "LeNet-5 set 2"}
+    assert shown == set(explorers.PUBLISHED)
 
 
 def test_every_setting_of_the_controls_can_be_drawn():
@@ -241,9 +241,7 @@ def test_every_setting_of_the_controls_can_be_drawn():
             assert explorers.lindley_in_words(log_slab, log_spike)
 
 
-def test_the_axes_of_the_inclusion_frames_stay_where_they_are():
-    figures = [explorers.inclusion(*setting) for setting in ((1.0, -6.0, 0.5), (-1.0, -1.1, 0.9))]
-    boxes = {str([panel.get_position().bounds for panel in figure.axes]) for figure in figures}
-    limits = {str([(panel.get_xlim(), panel.get_ylim()) for panel in figure.axes]) for figure in figures}
-    assert len(boxes) == len(limits) == 1
-    assert len(curves(figures[0], 1)) == 3
+def test_the_axes_of_the_inclusion_panels_stay_where_they_are():
+    pictures = [explorers.inclusion(*setting) for setting in ((1.0, -6.0, 0.5), (-1.0, -1.1, 0.9))]
+    assert len({str([(panel.xlim, panel.ylim) for panel in picture.panels]) for picture in pictures}) == 1
+    assert sum(isinstance(one, Line) for one in pictures[0].panels[1].items) == 3

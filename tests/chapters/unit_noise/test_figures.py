@@ -9,6 +9,7 @@ import pytest
 import torch
 from matplotlib.figure import Figure
 
+from book.display.picture import Line, Points, Text
 from chapters.unit_noise.figures import explorers
 from chapters.unit_noise.figures import method as sbp
 
@@ -133,36 +134,33 @@ def test_rows_of_the_shared_noise_are_equal():
 def test_the_explorer_says_what_becomes_of_the_unit(location, log_scale, fate):
     found = explorers.noise_values(location, log_scale)
     assert (found["snr"] > 1) == (fate == "kept")
-    figure = explorers.noise(location, log_scale)
-    assert f"the unit is {fate}" in figure._suptitle.get_text()
-    assert f"SNR = {found['snr']:.3g}" in figure._suptitle.get_text()
+    picture = explorers.noise(location, log_scale)
+    assert f"the unit is {fate}" in picture.heading and f"SNR = {found['snr']:.3g}" in picture.heading
     assert explorers.noise_in_words(location, log_scale).endswith(f"the unit is {fate}.")
-    points = [one.get_xydata().tolist() for one in figure.axes[1].get_lines() if one.get_marker() in ("o", "X")]
-    assert points == [[[location, log_scale]]]
+    points = [(one.x.tolist(), one.y.tolist()) for one in picture.panels[1].items if isinstance(one, Points)]
+    assert points == [([location], [log_scale])]
 
 
 @pytest.mark.parametrize("settings", [(0.0, -5.0), (-20.0, -5.0), (-10.0, 1.0), (5.0, -5.0), (5.0, 5.0)])
 def test_the_drawn_density_has_all_of_its_mass(settings):
-    figure = explorers.noise(*settings)
-    curve = next(one.get_xydata() for one in figure.axes[0].get_lines() if len(one.get_xdata()) > 100)
+    items = explorers.noise(*settings).panels[0].items
+    curve = next(one for one in items if isinstance(one, Line) and len(one.x) > 60)
     # drawn no lower than 5e-4 over the interval of 20, which adds up to 0.01; the rest is the trapezoid rule's
-    assert np.trapezoid(curve[:, 1], curve[:, 0]) == pytest.approx(1, abs=0.03)
+    assert np.trapezoid(curve.y, curve.x) == pytest.approx(1, abs=0.03)
 
 
 def test_labels_of_the_divergence_stand_on_its_contours():
-    figure = explorers.noise(0.0, 0.0)
-    shown = {one.get_text(): one.get_position() for one in figure.axes[1].texts}
+    items = explorers.noise(0.0, 0.0).panels[1].items
+    shown = {one.text: (one.x, one.y) for one in items if isinstance(one, Text)}
     for level in explorers.LEVELS:
         location, log_scale = shown[f"{level:g}"]
         # read off a grid with steps of 0.1 in log sigma
         assert float(sbp.plane([location], [log_scale])["kl"][0, 0]) == pytest.approx(level, rel=0.03)
 
 
-def test_axes_of_the_frames_stay_where_they_are():
-    figures = [explorers.noise(*settings) for settings in ((0.0, -5.0), (-20.0, 5.0))]
-    boxes = {str([panel.get_position().bounds for panel in figure.axes]) for figure in figures}
-    limits = {str([(panel.get_xlim(), panel.get_ylim()) for panel in figure.axes]) for figure in figures}
-    assert len(boxes) == len(limits) == 1
+def test_axes_stay_where_they_are():
+    pictures = [explorers.noise(*settings) for settings in ((0.0, -5.0), (-20.0, 5.0))]
+    assert len({str([(panel.xlim, panel.ylim) for panel in picture.panels]) for picture in pictures}) == 1
 
 
 def test_the_explorer_starts_where_training_does_and_reaches_both_fates():
