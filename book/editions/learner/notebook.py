@@ -121,6 +121,8 @@ def _solutions(parts: Parts) -> list[dict]:
             else:
                 texts += 1
                 cells.append(_markdown(f"{exercise.label}-solved-{texts}", fold("Solution", piece)))
+    if cells[-1]["cell_type"] == "code":  # there, Run All of JupyterLab would open the section
+        cells.append(_markdown(f"{prefix}-solutions-end", "*These were all.*"))
     return cells
 
 

@@ -130,6 +130,12 @@ def test_an_exercise_has_its_answer_cell_and_its_solution_comes_last_and_folded(
     assert cells["03-references"]["source"] == "## References\n\n- A. Book. 1999."
 
 
+def test_the_folded_section_ends_with_text_so_that_it_stays_folded(make):
+    solved = ("here-solution", 'exercises.check("here-1", 1 / 2, strict=True)')
+    cells = make(("text-ex", POSED), solved, ("text-end", SOLVED))
+    assert list(cells)[-2:] == ["here-solution", "here-solutions-end"]
+
+
 def test_an_exercise_without_a_check_has_an_empty_cell(make):
     cells = make(
         ("text-ex", "```{exercise-start}\n:label: here-ex-open\n```\nWhy?\n\n```{exercise-end}\n```"),
