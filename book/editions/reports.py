@@ -113,7 +113,7 @@ def section(name: str, one: dict) -> list[str]:
         text += ["\n".join(f"- {fact}" for fact in facts(one)), f"```bash\n{command}\n```"]
     else:
         text += ["Nothing of it is stored; `python -m book list` says what there is to run."]
-    folds = [fold(*part) for part in pivots(one["rows"])]
+    folds = [fold(*part) for part in pivots(one["rows"], one["measures"])]
     folds += [fold(f"Runs: {len(one['runs'])}", runs(one["runs"]))] if one["runs"] else []
     return [*text, "````{raw} html\n" + "\n".join(folds) + "\n````"]
 
@@ -146,9 +146,13 @@ def facts(one: dict) -> list[str]:
     ]
 
 
-def pivots(rows: list[dict]) -> list[tuple[str, str]]:
-    """(summary, table) of all rows: a line a setting and method, at most three measures beside each other."""
-    known = list(dict.fromkeys(row["metric"] for row in rows))
+def pivots(rows: list[dict], known: list[str]) -> list[tuple[str, str]]:
+    """(summary, table) of all rows: a line a setting and method, at most three measures beside each other.
+
+    Args:
+        rows: of the comparison.
+        known: their measures, in the order of tables.
+    """
     found = []
     for start in range(0, len(known), ABREAST):
         measures = known[start : start + ABREAST]

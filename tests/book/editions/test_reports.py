@@ -207,7 +207,7 @@ def test_an_experiment_that_was_not_run_says_so():
     row = {"setting": "s", "method": "M", "metric": "rmse_test", "n": 0, "published": 1.0, "printed": "1.0"}
     row |= {"difference": None, "verdict": "not run: no GPU", "note": "", "state": "", "data": "", "values": []}
     row |= {"texts": {"Measure": "test RMSE", "Ours": "–", "Verdict": "– not run: no GPU", "n": "", "Budget": ""}}
-    one = {"summary": "A", "profile": "", "provenance": {}, "runs": [], "rows": [row]}
+    one = {"summary": "A", "profile": "", "provenance": {}, "runs": [], "rows": [row], "measures": ["rmse_test"]}
     text = "\n".join(reports.section("x-one", one))
     assert Tables(text).texts == {("s", "M", "test RMSE"): "(1.0)\n– not run 1"}
     assert "<sup>1</sup> no GPU" in text and "Nothing of it is stored" in text and "--again" not in text

@@ -52,6 +52,13 @@ def test_a_failed_cell_is_exit_code_1_and_the_others_go_on(cli, tiny):
     assert set(tiny.started()) == {"fine", "raises", "returns"}
 
 
+def test_again_belongs_to_one_experiment(cli, tiny):
+    assert cli("run", "tiny-good", "--only", "a")[0] == cli("run", "tiny-good", "--only", "a", "--again")[0] == 0
+    assert tiny.started() == {"a": 2}
+    code, _, err = cli("run", "--all", "--again")
+    assert code == 2 and "--again" in err and "leave --all out" in err
+
+
 def test_devices_that_compute_a_cell_together_are_one_option(cli, tiny):
     assert cli("run", "tiny-together", "--device", "cpu", "--devices", "3")[0] == 0
     text = tiny.result_text("tiny-together")
