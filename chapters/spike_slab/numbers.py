@@ -8,8 +8,10 @@ import numpy as np
 
 from book import lab
 
-ONE_A, TWO, SWEEP, MNIST = "svbnn-simulation-1a", "svbnn-simulation-2", "svbnn-lambda", "svbnn-mnist"
+# of the experiments, in the store with the chapter's prefix
+ONE_A, TWO, SWEEP, MNIST = "simulation-1a", "simulation-2", "lambda", "mnist"
 UNIFORM, NORMAL = "U(-1,1)", "N(0,1)"
+SMALLEST = (SWEEP, "2/lambda=1e-200", "SVBNN")
 RIVALS = ("VBNN", "VD", "HS-BNN", "AGP", "LOT")
 
 
@@ -17,7 +19,7 @@ def numbers(rows: Mapping[str, list]) -> dict[str, str]:
     """{key: text} of every number that the lesson takes from the store.
 
     Args:
-        rows: `book.lab.compare` of the experiments above, by name.
+        rows: {name: what `lab.compare("svbnn-name")` returns}, for the experiments above.
 
     Raises:
         AssertionError: a stored result no longer says what the lesson's sentences say of it.
@@ -30,16 +32,15 @@ def numbers(rows: Mapping[str, list]) -> dict[str, str]:
             said[f"1a-{key}-{method}"] = lab.number(value, "{:.1f}")
     said["1a-lot"] = difference(ONE_A, "dense", "LOT", "VBNN", "rmse_test", 5)
     said["1a-ours"] = difference(ONE_A, "dense", "SVBNN", "VBNN", "rmse_test", 4)
-    two = {name: lab.stored_mean(rows[TWO], UNIFORM, "SVBNN", name) for name in ("rmse_test", "fpr", "fnr", "sparsity")}
-    said["2-rmse"], said["2-fpr"] = lab.number(two["rmse_test"], "{:.2f}"), lab.number(two["fpr"], "{:.2f}")
-    said["2-fnr"], said["2-active"] = lab.number(two["fnr"], "{:.0f}"), lab.number(two["sparsity"], "{:.1f}")
+    two = {name: lab.stored_mean(rows[TWO], UNIFORM, "SVBNN", name) for name in ("rmse_test", "fnr")}
+    said["2-rmse"], said["2-fnr"] = lab.number(two["rmse_test"], "{:.2f}"), lab.number(two["fnr"], "{:.0f}")
     said["2-slab"] = lab.number(lab.stored_mean(rows[TWO], f"{UNIFORM}, sigma0^2=2", "SVBNN", "rmse_test"), "{:.2f}")
     said["2-next"] = difference(TWO, UNIFORM, "SVBNN", "VD", "rmse_test", 2)
     for metric, key, form in (("rmse_test", "normal", "{:.2f}"), ("sparsity", "normal-active", "{:.0f}")):
         said[f"2-{key}"] = lab.number(lab.stored_mean(rows[TWO], NORMAL, "SVBNN", metric), form)
     for metric, key in (("coverage", "mean"), ("coverage_predictive", "response")):
         said[f"2-{key}"] = lab.number(lab.stored_mean(rows[TWO], UNIFORM, "SVBNN", metric), "{:.0f}")
-    missed = lab.stored_values(TWO, UNIFORM, "SVBNN", "fnr")
+    missed = _values(TWO, UNIFORM, "SVBNN", "fnr")
     said["2-complete"], said["2-replicates"] = (
         lab.number(n if missed.size else None) for n in ((missed == 0).sum(), missed.size)
     )
@@ -48,32 +49,33 @@ def numbers(rows: Mapping[str, list]) -> dict[str, str]:
 
 def difference(name: str, setting: str, method: str, other: str, metric: str, digits: int) -> str:
     """ "d ± s.e." of a method less another on the same data."""
-    mean, error, n = lab.paired_difference(name, setting, method, other, metric)
+    mean, error, n = lab.paired_difference(f"svbnn-{name}", setting, method, other, metric)
     return lab.number(f"{mean:+.{digits}f} ± {error:.{digits}f}".replace("-", "−") if n > 1 else None)
+
+
+def _values(name: str, setting: str, method: str, metric: str) -> np.ndarray:
+    return lab.stored_values(f"svbnn-{name}", setting, method, metric)
 
 
 def _claims() -> None:
     for rival in RIVALS:
-        mean, error, n = lab.paired_difference(TWO, UNIFORM, "SVBNN", rival, "rmse_test")
+        mean, error, n = lab.paired_difference(f"svbnn-{TWO}", UNIFORM, "SVBNN", rival, "rmse_test")
         assert n < 2 or mean < -2 * error, f"Simulation II: the error is lower than that of {rival}"
-    mean, error, n = lab.paired_difference(ONE_A, "dense", "LOT", "VBNN", "rmse_test")
+    mean, error, n = lab.paired_difference(f"svbnn-{ONE_A}", "dense", "LOT", "VBNN", "rmse_test")
     assert n < 2 or abs(mean) < 2 * error, "Simulation I (A): LOT and VBNN do not differ"
     trap = trapped()
     assert not trap.size or trap.min() < 0.6 * np.median(trap), "a kept path has the better objective"
-    elbo, empty = (
-        lab.stored_values(MNIST, "tempered", "SVBNN", f"{one}_nats") for one in ("negative_elbo", "nll_null")
-    )
+    elbo, empty = (_values(MNIST, "tempered", "SVBNN", f"{one}_nats") for one in ("negative_elbo", "nll_null"))
     assert (elbo > 2 * empty).all(), "MNIST: by the exact objective the tempered network is worse than the empty one"
 
 
 def trapped() -> np.ndarray:
     """n/2 RMSE^2 + KL of each replicate of the sweep's smallest lambda: its objective, but for a constant, in nats."""
-    smallest = (SWEEP, "2/lambda=1e-200", "SVBNN")
-    return 3_000 / 2 * lab.stored_values(*smallest, "rmse_train") ** 2 + lab.stored_values(*smallest, "kl")
+    return 3_000 / 2 * _values(*SMALLEST, "rmse_train") ** 2 + _values(*SMALLEST, "kl")
 
 
 def _trap() -> dict[str, str]:
-    plateau, trap = lab.stored_values(SWEEP, "2/lambda=1e-200", "SVBNN", "rmse_train"), trapped()
+    plateau, trap = _values(*SMALLEST, "rmse_train"), trapped()
     return {
         "plateau": lab.number(np.median(plateau) if plateau.size else None, "{:.2f}"),
         "trap-kept": lab.number(trap.min() if trap.size else None, "{:,.0f}"),
@@ -83,7 +85,7 @@ def _trap() -> dict[str, str]:
 
 def _mnist(rows: list) -> dict[str, str]:
     def values(setting: str, metric: str) -> np.ndarray:
-        return lab.stored_values(MNIST, setting, "SVBNN", metric)
+        return _values(MNIST, setting, "SVBNN", metric)
 
     def mean(setting: str, metric: str, form: str, convert=lambda value: value) -> str:
         found = values(setting, metric)

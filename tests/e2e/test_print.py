@@ -1,4 +1,4 @@
-"""The book on paper: one PDF with contents, bookmarks and page numbers, in light colors, nothing wider than the page."""
+"""The book on paper: one PDF with contents, bookmarks and page numbers, in light colors, nothing cut."""
 
 from __future__ import annotations
 
