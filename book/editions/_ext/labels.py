@@ -107,7 +107,7 @@ def number_links(app, doctree: nodes.document, docname: str) -> None:
 
 def write_labels(app, error) -> None:
     """Write the file after a successful HTML build."""
-    if error is not None or app.builder.format != "html":
+    if error is not None or app.builder.name != "html":
         return
     env = app.env
     content = {
