@@ -247,7 +247,7 @@ def printer():
         raise BookError(f"{path} could not print the book: {error.message}") from error
 
 
-def places(pdf: PdfReader) -> dict[str, tuple[int, float]]:
+def places(pdf: PdfReader) -> dict[str, tuple[int, float | None]]:
     """Page, from 1, and height on it of each anchor of a PDF."""
     found = {}
     for name, place in pdf.named_destinations.items():
@@ -258,10 +258,11 @@ def places(pdf: PdfReader) -> dict[str, tuple[int, float]]:
 def add_bookmarks(whole: Whole, project: Project, draft: Path, pdf: Path) -> None:
     """Write the printed draft with bookmarks, which viewers show beside it when they open it."""
     writer, known = PdfWriter(clone_from=draft), places(PdfReader(draft))
+    known[whole.renamed[project.documents[0]][""]] = (1, None)  # nothing links to the landing page
     above = None
     for level, anchor, words in (line for name in project.documents for line in whole.outline(name)):
         if anchor not in known:
-            continue  # the landing page's own sections, to which nothing links
+            continue  # the landing page's own sections, which the contents leave out
         page, top = known[anchor]
         item = writer.add_outline_item(words, page - 1, above if level else None, fit=Fit.xyz(top=top))
         above = item if not level else above
