@@ -8,14 +8,13 @@ PDF is what the contents of the second say. The bookmarks have the same entries.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import html
 import os
 import posixpath
 import re
 import shutil
-import subprocess
 import sys
-import tempfile
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -32,7 +31,6 @@ FOR_HANDS = re.compile(
     r"|design-tabs|bootstrap|pydata-sphinx-theme|a11y)\.js"
 )
 REFERS = ("aria-labelledby", "aria-describedby", "aria-controls", "for")
-MINUTES = 10.0  # of Chromium's own clock, which stands still while it works; far more than any script here asks for
 LAYOUT = """<!DOCTYPE html>
 <html lang="en" data-theme="light" data-content_root="../html/"><head><meta charset="utf-8"><title>{title}</title>
 {head}
@@ -70,17 +68,18 @@ class Whole:
     """The pages of a rendered book on the way to becoming one."""
 
     def __init__(self, folder: Path, names: list[str]) -> None:
-        self.folder, self.heads = folder, []
+        self.folder, heads = folder, []
         self.articles: dict[str, Tag] = {}
         for name in names:
             path = folder / f"{name}.html"
             if not path.exists():
                 raise BookError(f"{path} is not there: run `make book` first")
             page = BeautifulSoup(path.read_text(encoding="utf-8"), "html.parser")
-            self.heads.append((name, page.head))
+            heads.append((name, page.head))
             self.articles[name] = page.find("article", class_="bd-article")
             for tag in self.articles[name].select(".tableofcontents-wrapper, .toctree-wrapper"):
                 tag.decompose()  # the whole has contents of its own
+        self.head = self._head(heads)
         self.taken: set[str] = set()
         self.renamed = {name: self._own_ids(name) for name in names}
         for name in names:
@@ -123,10 +122,10 @@ class Whole:
                 else:
                     tag[key] = self._address(name, tag[key])
 
-    def head(self) -> str:
+    def _head(self, heads: list[tuple[str, Tag]]) -> str:
         """Style sheets and scripts of all pages, each once."""
         found: dict[str, None] = {}
-        for name, head in self.heads:
+        for name, head in heads:
             for tag in head.find_all(["link", "script", "style"]):
                 address = tag.get("href") or tag.get("src")
                 if tag.name == "link" and "stylesheet" not in (tag.get("rel") or ()):
@@ -215,27 +214,40 @@ def assemble(whole: Whole, project: Project, pages: dict[str, int]) -> str:
     for name in others:
         inside = whole.articles[name].decode_contents()
         body.append(f'<div class="bnn-document" id="{whole.renamed[name][""]}">{inside}</div>')
-    return LAYOUT.format(title=html.escape(title), head=whole.head(), body="\n".join(body))
+    return LAYOUT.format(title=html.escape(title), head=whole.head, body="\n".join(body))
 
 
-def print_page(page: Path, pdf: Path) -> None:
-    """Let Chromium print a page.
+@contextlib.contextmanager
+def printer():
+    """A function that prints a page with Chromium: ``(page, pdf)``.
 
     Raises:
-        BookError: it failed; the message holds what it said.
+        BookError: there is no Chromium, or it failed; the message holds what it said.
     """
-    with tempfile.TemporaryDirectory() as profile:
-        command = [browser(), "--headless", "--disable-gpu", f"--user-data-dir={profile}", "--no-pdf-header-footer"]
-        command += [f"--virtual-time-budget={int(MINUTES * 60_000)}", "--window-size=1280,1024"]
-        command += ["--allow-file-access-from-files", f"--print-to-pdf={pdf}"]
-        # A container's root has no sandbox to offer; nothing but the book's own page is opened.
-        command += ["--no-sandbox"] if hasattr(os, "geteuid") and os.geteuid() == 0 else []
-        done = subprocess.run([*command, page.as_uri()], capture_output=True, text=True, check=False)
-    if done.returncode or not pdf.exists():
-        raise BookError(f"Chromium could not print {page}:\n{done.stderr.strip()}")
+    path = browser()
+    try:
+        from playwright.sync_api import Error, sync_playwright
+    except ImportError as error:
+        raise BookError("Chromium is driven by Playwright, which is not installed: pip install playwright") from error
+
+    def print_page(page: Path, pdf: Path) -> None:
+        tab = chromium.new_page(viewport={"width": 1280, "height": 1000})
+        tab.set_default_timeout(0)  # a busy machine may take minutes
+        tab.goto(page.as_uri())
+        tab.wait_for_selector("html[data-typeset]", state="attached")  # set by print.js
+        tab.pdf(path=pdf, prefer_css_page_size=True, print_background=True)
+        tab.close()
+
+    try:
+        with sync_playwright() as api:
+            chromium = api.chromium.launch(executable_path=path, timeout=0)
+            yield print_page
+            chromium.close()
+    except Error as error:
+        raise BookError(f"{path} could not print the book: {error.message}") from error
 
 
-def places(pdf: PdfReader) -> dict[str, tuple[int, float]]:
+def places(pdf: PdfReader) -> dict[str, tuple[int, float | None]]:
     """Page, from 1, and height on it of each anchor of a PDF."""
     found = {}
     for name, place in pdf.named_destinations.items():
@@ -246,10 +258,11 @@ def places(pdf: PdfReader) -> dict[str, tuple[int, float]]:
 def add_bookmarks(whole: Whole, project: Project, draft: Path, pdf: Path) -> None:
     """Write the printed draft with bookmarks, which viewers show beside it when they open it."""
     writer, known = PdfWriter(clone_from=draft), places(PdfReader(draft))
+    known[whole.renamed[project.documents[0]][""]] = (1, None)  # nothing links to the landing page
     above = None
     for level, anchor, words in (line for name in project.documents for line in whole.outline(name)):
         if anchor not in known:
-            continue  # the landing page's own sections, to which nothing links
+            continue  # the landing page's own sections, which the contents leave out
         page, top = known[anchor]
         item = writer.add_outline_item(words, page - 1, above if level else None, fit=Fit.xyz(top=top))
         above = item if not level else above
@@ -263,7 +276,6 @@ def make_pdf(project: Project) -> Path:
     Raises:
         BookError: no pages, no Chromium, or Chromium failed.
     """
-    browser()
     if not (project.html / "index.html").exists():
         raise BookError(f"{project.html} holds no book: run `make book` first")
     folder, pdf = project.build / "print", project.build / "book.pdf"
@@ -271,10 +283,11 @@ def make_pdf(project: Project) -> Path:
     folder.mkdir(parents=True)
     page, draft = folder / "book.html", folder / "draft.pdf"
     whole, pages = Whole(project.html, project.documents), {}
-    for _ in range(2):
-        page.write_text(assemble(whole, project, pages), encoding="utf-8")
-        print_page(page, draft)
-        pages = {anchor: number for anchor, (number, _) in places(PdfReader(draft)).items()}
+    with printer() as print_page:
+        for _ in range(2):
+            page.write_text(assemble(whole, project, pages), encoding="utf-8")
+            print_page(page, draft)
+            pages = {anchor: number for anchor, (number, _) in places(PdfReader(draft)).items()}
     add_bookmarks(whole, project, draft, pdf)
     draft.unlink()
     return pdf

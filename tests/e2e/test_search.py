@@ -25,7 +25,7 @@ def search(open_page, small_book):
         page = open_page(small_book / "search.html", offline=True)
         page.locator("main input[name=q]").fill(query)
         page.locator("main input[name=q]").press("Enter")
-        page.wait_for_function("document.querySelector('.search-summary')?.textContent.includes('finished')")
+        page.wait_for_function("document.querySelector('.search-summary')?.textContent.length > 0")
         return page, page.evaluate(RESULTS)
 
     return asked
@@ -55,4 +55,4 @@ def test_an_exercise_is_found_with_its_number_and_shown(search):
 def test_what_is_not_there_is_said_so(search):
     page, results = search("unfindable")
     assert results == []
-    assert "did not match" in page.locator(".search-summary").text_content() or page.faults == []
+    assert page.faults == []

@@ -70,9 +70,9 @@ html[data-mode="light"] .theme-switch-button .theme-switch[data-mode="light"],
   position: static;
 }
 
-.admonition:not(.solution, .proof) > .admonition-title::after {
+.admonition:not(.solution) > .admonition-title::after {
   background-color: currentcolor;
-  content: "";
+  content: "" !important;
   height: 1.1rem;
   mask: var(--icon) center / contain no-repeat;
   top: 0.65rem;
