@@ -90,7 +90,7 @@ def test_nothing_is_cut_and_wide_things_say_so(pages):
             else:
                 small = [alt for scale, alt in page.evaluate(SHRUNK) if scale * SMALLEST < 9]
                 faults += [f"{name}: words below 9 pixels: {alt[:60]}" for alt in small]
-    assert faults == []
+    assert not faults, "\n".join(faults)
     assert {"formula", "formula in a line", "table", "code", "figure"} <= seen
 
 
@@ -101,7 +101,7 @@ def test_nothing_is_cut_on_paper(pages):
         page.set_viewport_size({"width": PAPER, "height": 950})
         page.evaluate(SETTLED)
         faults += [f"{name}: {fault}" for fault in page.evaluate(MEASURE, False)[0]]
-    assert faults == []
+    assert not faults, "\n".join(faults)
 
 
 def test_headings_and_captions_look_like_what_they_are(small_book, open_page):
