@@ -2,8 +2,8 @@
 
 Reported are dead links and anchors, addresses outside the book that a page would load, pictures without a real
 alternative text, ids that occur twice, cells that failed or were never executed, markup that was not rendered,
-explorers over the size limit, and paths of the building machine. What only a browser can tell (console errors, formulas
-that MathJax rejects) is tested in ``tests/e2e``.
+explorers over the size limits, and paths of the building machine. What only a browser can tell (console errors,
+formulas that MathJax rejects) is tested in ``tests/e2e``.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ from urllib.parse import unquote, urlsplit
 
 from book.editions.project import Project, code_cells, files_below, read_notebook, source_of, tags_of
 
-EXPLORERS_LIMIT = 500_000  # bytes after gzip that all explorers of a page may take together
+# Bytes after gzip that explorers of a page may take together: all of them, and those that send data.
+EXPLORERS_LIMIT = 500_000
+DATA_LIMIT = 100_000
 # Attributes by which a page loads something, as opposed to leading the reader somewhere.
 LOADS = {
     "src": {"script", "img", "source", "iframe", "video", "audio", "embed", "track", "input"},
@@ -62,7 +64,7 @@ class Page(HTMLParser):
         self.inline: list[tuple[str, str]] = []  # (script or style, content)
         self.prose: list[str] = []
         self.failed_cells = 0
-        self.explorers = ""
+        self.explorers: list[str] = []
         self._inside: list[str] = []
         self._divs: list[int | None] = []  # for each open div, where it started if it is an explorer
         self._lines = [0, *(match.end() for match in re.finditer("\n", text))]
@@ -101,7 +103,7 @@ class Page(HTMLParser):
         if self._inside and self._inside[-1] == tag:
             self._inside.pop()
         if tag == "div" and self._divs and (start := self._divs.pop()) is not None:
-            self.explorers += self._text[start : self._offset()]
+            self.explorers.append(self._text[start : self._offset()])
 
     def handle_data(self, data):
         if self._inside and self._inside[-1] in ("script", "style"):
@@ -167,10 +169,12 @@ def page_faults(path: Path, pages: dict[Path, Page], html: Path, root: Path) -> 
     found += [
         f"markup not rendered: {match.strip()}" for match in dict.fromkeys(UNRENDERED.findall(" ".join(page.prose)))
     ]
-    size = len(gzip.compress(page.explorers.encode(), mtime=0))
-    if size > EXPLORERS_LIMIT:
-        told = f"explorers take {size / 1000:.0f} kB after gzip, allowed are {EXPLORERS_LIMIT // 1000}"
-        found.append(f"{told}: give them fewer stops, or send data with book.display.curves")
+    data = [one for one in page.explorers if 'class="bnn-explorer bnn-data' in one[:80]]
+    for kind, those, limit in (("explorers", page.explorers, EXPLORERS_LIMIT), ("data of explorers", data, DATA_LIMIT)):
+        size = len(gzip.compress("".join(those).encode(), mtime=0))
+        if size > limit:
+            told = f"{kind} take {size / 1000:.0f} kB after gzip, allowed are {limit // 1000}"
+            found.append(f"{told}: give them fewer stops, or frames fewer artists")
     if str(root) in text:
         found.append(f"path of this machine: {text[max(0, text.index(str(root)) - 20) :][:80]!r}")
     return found

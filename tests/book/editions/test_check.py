@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from book.editions.check import EXPLORERS_LIMIT, check, main, notebook_faults
+from book.editions.check import DATA_LIMIT, EXPLORERS_LIMIT, check, main, notebook_faults
 
 GOOD = """<!DOCTYPE html>
 <html lang="en"><head><title>A page</title>
@@ -110,6 +110,15 @@ def test_explorers_of_a_page_share_one_limit(site):
     faults = site("<p>and</p>".join(explorers))
     assert len(faults) == 1
     assert "explorers take 60" in faults[0]
+
+
+def test_explorers_that_send_data_have_their_own_limit(site):
+    data = base64.b64encode(os.urandom(DATA_LIMIT * 6 // 10)).decode()
+    one = f'<div class="bnn-explorer bnn-data bnn-single"><script>"{data}"</script></div>'
+    other = one.replace(data, data[::-1])
+    assert site(one) == site(one + other.replace(" bnn-data", "")) == []
+    (fault,) = site(one + other)
+    assert "data of explorers take 12" in fault
 
 
 def test_notebooks_are_looked_through(make_notebook):
