@@ -107,6 +107,8 @@ class _Store:
             arrays = [place([] if at is None else [at]) for place, at in ((x, item.x), (y, item.y))]
         else:
             arrays, more = [x([item.x]), y([item.y])], [item.text]
+            if not np.isfinite(arrays).all():
+                raise ValueError(f"panel {panel.title!r}: Text {item.text!r} stands at no place of the axes")
         known = np.isfinite([one for one in arrays if one.size] or [[]]).all(0)
         if isinstance(item, Line):
             edges = np.flatnonzero(np.diff(known.astype(int), prepend=0, append=0))

@@ -19,8 +19,11 @@ _ANCHOR = {"start": "left", "middle": "center", "end": "right"}
 
 def names(panel: Panel) -> list[Item]:
     """The items that the legend names, each name once."""
-    found = {item.name: item for item in reversed(panel.items) if getattr(item, "name", "")}
-    return list(reversed(found.values()))
+    found: dict[str, Item] = {}
+    for item in panel.items:
+        if name := getattr(item, "name", ""):
+            found.setdefault(name, item)
+    return list(found.values())
 
 
 def _legend_columns(named: list[Item]) -> int:

@@ -144,7 +144,7 @@ def _swatch(item: Item) -> str:
     fill = 'fill="none"' if getattr(item, "hollow", False) else 'fill="currentColor"'
     edge = 'stroke="currentColor"' if getattr(item, "hollow", False) else ""
     if isinstance(item, Points):
-        drawn = f'<path d="M15 6{shape(item.shape, item.size)}" {fill} {edge}/>'
+        drawn = f'<path d="M15 6{shape(item.shape, min(item.size, 10))}" {fill} {edge}/>'
     elif isinstance(item, Bars | Band):
         faint = f'opacity="{item.alpha}"' if isinstance(item, Band) else ""
         drawn = f'<path d="M5 1h20v10h-20z" {fill} {edge} {faint}/>'

@@ -20,7 +20,9 @@ from urllib.parse import unquote, urlsplit
 
 from book.editions.project import Project, code_cells, files_below, read_notebook, source_of, tags_of
 
-EXPLORERS_LIMIT = 500_000  # bytes after gzip that all explorers of a page may take together
+# Bytes after gzip that explorers of a page may take together: all of them, and those that send data.
+EXPLORERS_LIMIT = 500_000
+DATA_LIMIT = 100_000
 PAGE_LIMIT = 3_000_000  # bytes, text after gzip, of a page and all that it loads, formulas' fonts aside
 TEXT = {".html", ".css", ".js", ".svg"}  # what a server compresses
 ICON = re.compile(r'class="[^"]*\bfa(?:-solid|s)\s[^"]*"')
@@ -68,7 +70,7 @@ class Page(HTMLParser):
         self.prose: list[str] = []
         self.failed_cells = 0
         self.misfits: list[str] = []  # what a narrow page would cut, or a screen reader could not name
-        self.explorers = ""
+        self.explorers: list[str] = []
         self._inside: list[str] = []
         self._frames: list[bool] = []  # for each open div, whether it lets a table scroll
         self._figures = 0
@@ -126,7 +128,7 @@ class Page(HTMLParser):
         if tag == "div" and self._frames:
             self._frames.pop()
         if tag == "div" and self._divs and (start := self._divs.pop()) is not None:
-            self.explorers += self._text[start : self._offset()]
+            self.explorers.append(self._text[start : self._offset()])
 
     def handle_data(self, data):
         if self._inside and self._inside[-1] in ("script", "style"):
@@ -220,10 +222,12 @@ def page_faults(path: Path, pages: dict[Path, Page], html: Path, root: Path) -> 
     found += [
         f"markup not rendered: {match.strip()}" for match in dict.fromkeys(UNRENDERED.findall(" ".join(page.prose)))
     ]
-    size = len(gzip.compress(page.explorers.encode(), mtime=0))
-    if size > EXPLORERS_LIMIT:
-        told = f"explorers take {size / 1000:.0f} kB after gzip, allowed are {EXPLORERS_LIMIT // 1000}"
-        found.append(f"{told}: give them fewer stops, or send data with book.display.curves")
+    data = [one for one in page.explorers if 'class="bnn-explorer bnn-data' in one[:80]]
+    for kind, those, limit in (("explorers", page.explorers, EXPLORERS_LIMIT), ("data of explorers", data, DATA_LIMIT)):
+        size = len(gzip.compress("".join(those).encode(), mtime=0))
+        if size > limit:
+            told = f"{kind} take {size / 1000:.0f} kB after gzip, allowed are {limit // 1000}"
+            found.append(f"{told}: give them fewer stops, or frames fewer artists")
     if str(root) in text:
         found.append(f"path of this machine: {text[max(0, text.index(str(root)) - 20) :][:80]!r}")
     return found

@@ -120,7 +120,7 @@ def inclusion(log_slab: float, log_spike: float, inclusion: float = 0.5) -> Pict
         Two panels with the same axes at every setting. The second shows the part of R* that depends on r, below the
         two penalties of a weight that is only slab or only spike.
     """
-    r = np.geomspace(*_REACH, 101)
+    r = np.geomspace(*_REACH, 131)
     where, name = threshold(log_slab, log_spike, inclusion), published_name(log_slab, log_spike, inclusion)
     first = f"τ₁ = {math.exp(log_slab):.2g}, τ₀ = {math.exp(log_spike):.2g}: "
     first += "p* > 1/2 for every weight" if where is None else f"p* = 1/2 at r = {where:.2g}"

@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from book.editions.check import EXPLORERS_LIMIT, PAGE_LIMIT, check, main, notebook_faults
+from book.editions.check import DATA_LIMIT, EXPLORERS_LIMIT, PAGE_LIMIT, check, main, notebook_faults
 
 GOOD = """<!DOCTYPE html>
 <html lang="en"><head><title>A page</title>
@@ -130,6 +130,15 @@ def test_an_icon_is_known_if_the_style_sheet_draws_it_and_fonts_are_found(site, 
     assert site('<i class="fa-solid fa-bars"></i>') == []
     (tmp_path / "html" / "_static" / "fa-solid-900.woff2").write_bytes(b"")
     assert site() == ["_static/fa-solid-900.woff2: belongs to Font Awesome"]
+
+
+def test_explorers_that_send_data_have_their_own_limit(site):
+    data = base64.b64encode(os.urandom(DATA_LIMIT * 6 // 10)).decode()
+    one = f'<div class="bnn-explorer bnn-data bnn-single"><script>"{data}"</script></div>'
+    other = one.replace(data, data[::-1])
+    assert site(one) == site(one + other.replace(" bnn-data", "")) == []
+    (fault,) = site(one + other)
+    assert "data of explorers take 12" in fault
 
 
 def test_notebooks_are_looked_through(make_notebook):
