@@ -1,7 +1,8 @@
 """Sphinx extension: write down what the pages call everything that can be referred to, for the other editions.
 
 ``.labels.json`` beside the pages holds {"labels": {label: {kind, text, page, anchor}}, "citations": {key: {authors,
-year, url, entry}} in the order of the bibliography, "pages": {name: title}}. Texts are those of a reference on a page,
+year, url, entry}} in the order of the bibliography, "pages": {name: title}, "printed": {page: {number of a cell: texts
+of the tables that it prints}}}. Texts are those of a reference on a page,
 such as "Figure 3.2", "(3.5)", "Theorem 3.1", so that no edition counts for itself.
 """
 
@@ -54,6 +55,20 @@ def equations(env) -> dict[str, dict]:
         _, whole = counted.get((page, anchor), ("", str(number)))
         shown = whole if env.config.math_numfig and env.config.numfig else str(number)
         found[label] = {"kind": "equation", "text": form.format(number=shown), "page": page, "anchor": anchor}
+    return found
+
+
+def printed(env) -> dict[str, dict[int, list[str]]]:
+    """The numbered tables that cells print, by page and number of the cell."""
+    counted, form, found = numbers(env), env.config.numfig_format["table"], {}
+    for page in [page for page, kinds in env.toc_fignumbers.items() if "table" in kinds]:
+        for cell in env.get_doctree(page).findall(nodes.container):
+            if cell.get("nb_element") != "cell_code":
+                continue
+            ids = [name for node in cell.findall(nodes.Element) for name in node["ids"]]
+            tables = [counted[page, name][1] for name in ids if counted.get((page, name), ("",))[0] == "table"]
+            if tables:
+                found.setdefault(page, {})[cell["cell_index"]] = [form.replace("%s", number) for number in tables]
     return found
 
 
@@ -114,6 +129,7 @@ def write_labels(app, error) -> None:
         "labels": {**named(env), **equations(env), **proofs(env)},
         "citations": citations(app),
         "pages": {name: title.astext() for name, title in env.titles.items()},
+        "printed": printed(env),
     }
     (Path(app.outdir) / FILE).write_text(json.dumps(content, ensure_ascii=False, indent=1), encoding="utf-8")
 

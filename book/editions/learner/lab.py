@@ -8,9 +8,9 @@ import sys
 from pathlib import Path
 
 from book.editions.build import build, exclusive
-from book.editions.learner.names import FILE
 from book.editions.learner.write import editions, offer
-from book.editions.project import BookError, Project
+from book.editions.project import Project
+from book.editions.render import rendered
 
 # jupyterlab-myst, which serves authors, would put a second number beside each equation's; the other asks for news.
 DISABLED = {"jupyterlab-myst": True, "@jupyterlab/apputils-extension:announcements": True}
@@ -27,13 +27,13 @@ def plain_jupyterlab(folder: Path) -> dict[str, str]:
 
 def prepare(project: Project, say=print) -> int:
     """Have the notebooks of the last build in ``_build/lab``, building the book if there is none; the exit code."""
-    if not (project.html / FILE).exists():
+    if not any(project.lab.glob("*.ipynb")) and not rendered(project):
         return build(project.root, say=say)
-    try:
-        with exclusive(project, say):
-            offer(editions(project, project.html), project.lab, say)
-    except BookError as error:  # chapters and pages are of different builds
-        say(f"{error}\n{project.lab} holds the notebooks of an earlier build; `make book` brings them up to date.")
+    if not rendered(project):  # numbers of these pages would not fit the chapters that lie there now
+        say(f"{project.lab} holds the notebooks of an earlier build; `make book` brings them up to date.")
+        return 0
+    with exclusive(project, say):
+        offer(editions(project, project.html), project.lab, say)
     return 0
 
 

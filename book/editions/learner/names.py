@@ -20,6 +20,7 @@ class Names:
     labels: dict[str, dict] = field(default_factory=dict)
     citations: dict[str, dict] = field(default_factory=dict)
     pages: dict[str, str] = field(default_factory=dict)
+    printed: dict[str, dict[str, list[str]]] = field(default_factory=dict)
 
     @classmethod
     def read(cls, html: Path, page: str) -> Names:
@@ -77,6 +78,10 @@ class Names:
         if key not in self.citations:
             raise BookError(f"{self.page}: the bibliography does not hold {key!r}.")
         return self.citations[key]
+
+    def tables(self, notebook: dict) -> dict[str, list[str]]:
+        """{id of a cell: what the page calls the tables that it prints}."""
+        return {notebook["cells"][int(at)]["id"]: texts for at, texts in self.printed.get(self.page, {}).items()}
 
     def cite(self, keys: list[str], textual: bool) -> str:
         """A citation as the page shows it, in the order of the bibliography, with links to the works."""

@@ -36,7 +36,7 @@ def edition(notebook: dict, names: Names, first: str) -> dict:
     parts = Divider(converter).divide(without_idle(notebook["cells"]))
     known = answers.imported("\n".join(source_of(cell) for cell in code_cells(notebook)))
     start = f"{posixpath.basename(names.page).partition('_')[0]}-install"
-    cells = [_markdown(start, first), *_main(parts, converter, known)]
+    cells = [_markdown(start, first), *_main(parts, converter, known, names.tables(notebook))]
     cells += [*_references(notebook, names), *_solutions(parts)]
     made = {"cells": cells, "metadata": {"kernelspec": KERNEL, "language_info": {"name": "python"}},
             "nbformat": 4, "nbformat_minor": 5}  # fmt: skip
@@ -59,7 +59,7 @@ def _code(name: str, source: str, metadata: dict | None = None) -> dict:
     return {**made, "source": source}
 
 
-def _main(parts: Parts, converter: Converter, known: set[str]) -> list[dict]:
+def _main(parts: Parts, converter: Converter, known: set[str], tables: dict[str, list[str]]) -> list[dict]:
     """The chapter without its solutions: bookkeeping merged and hidden, captions below figures, answer cells."""
     cells: list[dict] = []
     for part in parts.main:
@@ -75,21 +75,21 @@ def _main(parts: Parts, converter: Converter, known: set[str]) -> list[dict]:
         elif table := equations.table(source_of(part), converter.names):
             cells.append(_markdown(part["id"], table))
         else:
-            cells += _shown(part, converter)
+            cells += _shown(part, converter, tables.get(part["id"], []))
     return cells
 
 
-def _shown(cell: dict, converter: Converter) -> list[dict]:
+def _shown(cell: dict, converter: Converter, tables: list[str]) -> list[dict]:
     """A code cell, and the caption of what it shows."""
     metadata = HIDDEN if "hide-input" in tags_of(cell) else {}
     if "parameters" in tags_of(cell):
         metadata = {"tags": ["parameters"]}
     cells = [_code(cell["id"], source_of(cell), metadata)]
-    named = cell["metadata"].get("mystnb", {})
-    figure, table = named.get("figure", {}), named.get("table", {})
-    if "name" in table:
-        text = f"**{converter.names.label(table['name'])['text']}** is the one above."
-        cells.append(_markdown(f"{cell['id']}-caption", text))
+    if tables:
+        which = "is the one above" if len(tables) == 1 else "are those above"
+        text = f"{' and '.join(f'**{table}**' for table in tables)} {which}."
+        cells.append(_markdown(f"{cell['id']}-tables", text))
+    figure = cell["metadata"].get("mystnb", {}).get("figure", {})
     if caption := figure.get("caption"):
         number = f"**{converter.names.label(figure['name'])['text']}.** " if "name" in figure else ""
         cells.append(_markdown(f"{cell['id']}-caption", number + converter.inline(caption)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import nbformat
 import pytest
@@ -41,7 +42,6 @@ NAMES = Names(
         "here-ex-half": label("exercise", "Exercise 3.1"),
         "here-ex-open": label("exercise", "Exercise 3.2"),
         "here-fig": label("figure", "Figure 3.1"),
-        "here-tab": label("table", "Table 3.1"),
     },
     {"work": {"authors": "A", "year": "1999", "url": None, "entry": "A. Book. 1999."}},
     {PAGE: "Here"},
@@ -54,8 +54,9 @@ def make(make_notebook, monkeypatch):
     monkeypatch.setattr(registry, "ids", lambda prefix=None: [STUB.id])
     monkeypatch.setattr("book.display.exercises.get", {STUB.id: STUB}.__getitem__)
 
-    def made(*cells):
-        notebook = edition(make_notebook(("text-title", "# Here"), PARAMETERS, *cells), NAMES, "Install it.")
+    def made(*cells, printed=None):
+        names = replace(NAMES, printed={PAGE: printed or {}})
+        notebook = edition(make_notebook(("text-title", "# Here"), PARAMETERS, *cells), names, "Install it.")
         nbformat.validate(nbformat.reads(as_json(notebook), as_version=4))
         return {cell["id"]: cell for cell in notebook["cells"]}
 
@@ -94,15 +95,15 @@ def test_bookkeeping_that_nothing_uses_is_gone(make):
     assert hidden(cells["share"])
 
 
-def test_a_caption_stands_under_its_figure(make):
+def test_captions_and_numbers_stand_under_figures_and_tables(make):
     shown = {"mystnb": {"figure": {"name": "here-fig", "caption": "As {cite:t}`work` has it."}}, "tags": ["hide-input"]}
-    cells = make(("plot", "draw()", shown), ("rows", "table()", {"mystnb": {"table": {"name": "here-tab"}}}))
+    cells = make(("plot", "draw()", shown), ("rows", "table()"), printed={"3": ["Table 3.1", "Table 3.2"]})
     order = list(cells)
     assert order[order.index("plot") + 1] == "plot-caption"
     assert cells["plot-caption"]["source"] == "**Figure 3.1.** As A [1999] has it."
     assert hidden(cells["plot"])
     assert "outputs_hidden" not in cells["plot"]["metadata"]["jupyter"]
-    assert cells["rows-caption"]["source"] == "**Table 3.1** is the one above."
+    assert cells["rows-tables"]["source"] == "**Table 3.1** and **Table 3.2** are those above."
 
 
 def test_an_exercise_has_its_answer_cell_and_its_solution_comes_last_and_folded(make):

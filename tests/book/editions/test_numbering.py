@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
@@ -66,7 +67,8 @@ def pages(scratch, make_notebook):
     project.build.mkdir()
     render.stage(project, chapters, {"book/status.md": "# Status\n"})
     render.render(project)
-    return {path.name: path.read_text() for path in project.html.rglob("*.html")}
+    found = [*project.html.rglob("*.html"), *(project.html / "_sources").rglob("*.ipynb")]
+    return {path.name: path.read_text() for path in found}
 
 
 def numbered(page: str) -> list[str]:
@@ -104,6 +106,21 @@ def test_everything_in_a_chapter_has_the_number_of_its_card(pages):
 
     contents = re.findall(r'class="toctree-l1[^"]*"><a[^>]*>([^<]*)<', pages["bibliography.html"])
     assert contents == ["7. Chapter g", "0. Chapter a", "Chapter x", "Status", "Bibliography"]
+
+
+@pytest.mark.slow
+def test_the_learners_edition_has_the_numbers_of_the_page(pages):
+    cells = {cell["id"]: "".join(cell["source"]) for cell in json.loads(pages["07_g.ipynb"])["cells"]}
+    assert cells["figure-caption"] == "**Figure 7.1.** Drawn."
+    assert cells["named-tables"] == "**Table 7.2** is the one above."
+    assert cells["nameless-tables"] == "**Table 7.3** is the one above."
+    assert "list-tables" not in cells
+    assert cells["text"].startswith(
+        "# Chapter g\n\nSee (7.1), Figure 7.1, Table 7.2, Table 7.1,\nTheorem 7.1, Exercise 7.1, "
+        "and of another chapter [(0.1)](00_a.ipynb),\n[Figure 0.1](00_a.ipynb)."
+    )
+    for text in ("1 + 1 = 2 \\tag{7.1}", "> **Theorem 7.1.**", "**Table 7.1.** Written.", "> **Exercise 7.1 (Add).**"):
+        assert text in cells["text"]
 
 
 @pytest.mark.slow
