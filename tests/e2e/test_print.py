@@ -102,12 +102,12 @@ def test_paper_is_light_whatever_the_mode(open_page, small_book):
     dark = "getComputedStyle(document.querySelector('.bd-article .exercise')).color"
     screen = page.evaluate(dark)
     page.emulate_media(media="print")
-    assert page.evaluate("document.documentElement.dataset.theme") == "light"
+    page.wait_for_function("document.documentElement.dataset.theme === 'light'")
     assert page.evaluate(dark) != screen
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
     assert page.locator("h1").filter(visible=True).count() == 1
     page.emulate_media(media="screen")
-    assert page.evaluate("document.documentElement.dataset.theme") == "dark"
+    page.wait_for_function("document.documentElement.dataset.theme === 'dark'")
     assert page.evaluate(dark) == screen
 
 
