@@ -46,16 +46,14 @@ def used(code: str) -> set[str]:
 
 
 def answer_cell(exercise_id: str, known: set[str]) -> str:
-    """Source of an answer cell: the stub, and the call that checks it.
+    """Source of an answer cell, with the imports that it needs beyond the chapter's.
 
     Args:
         known: names that the chapter imports.
     """
     from book.display import exercises  # here, since it imports torch, without which pages can be rendered
 
-    body = f'{exercises.get(exercise_id).stub.rstrip()}\n\n\nexercises.check("{exercise_id}", answer)'
-    if "def " not in body:
-        body = body.replace("\n\n\n", "\n\n")
+    body = exercises.get(exercise_id).answer_cell
     needed = [line for name, line in IMPORTS.items() if name in used(body) - known]
     return "\n".join([*needed, "", body] if needed else [body])
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 
 from book.editions.learner import inline
 from book.editions.learner.fences import Code, Directive, parse
@@ -36,11 +35,10 @@ class Converter:
 
     Args:
         names: what the pages call things.
-        glued: key -> what the chapter glued under it.
     """
 
-    def __init__(self, names: Names, glued: Callable[[str], str]) -> None:
-        self.names, self.glued = names, glued
+    def __init__(self, names: Names) -> None:
+        self.names = names
 
     def text(self, source: str) -> str:
         """A whole piece of MyST as plain Markdown."""
@@ -58,7 +56,7 @@ class Converter:
         return text if isinstance(piece, Code) else self.inline(text)
 
     def inline(self, text: str) -> str:
-        return inline.convert(text, self.names, self.glued)
+        return inline.convert(text, self.names)
 
     def titled(self, directive: Directive) -> str:
         """ "Theorem 3.1 (Contraction)", "Exercise 3.2", "Proof"."""

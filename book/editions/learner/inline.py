@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 
 from book.editions.learner.names import Names
 from book.editions.project import BookError
@@ -29,11 +28,10 @@ def display(latex: str, tag: str | None = None) -> str:
     return f"$$\n{latex}{number}\n$$"
 
 
-def convert(text: str, names: Names, glued: Callable[[str], str]) -> str:
+def convert(text: str, names: Names) -> str:
     """Text outside directives as plain Markdown.
 
     Args:
-        glued: key -> what the notebook glued under it.
 
     Raises:
         BookError: a role that has no plain form, or a reference to nothing.
@@ -44,7 +42,7 @@ def convert(text: str, names: Names, glued: Callable[[str], str]) -> str:
         return "\n".join(match[1] + line for line in shown.split("\n"))
 
     def role(match: re.Match) -> str:
-        return _role(match[1], match[3].strip(), names, glued)
+        return _role(match[1], match[3].strip(), names)
 
     text = MATH.sub(formula, UNSEEN.sub("", text))
     text = ROLE.sub(role, text)
@@ -61,7 +59,7 @@ def _link(match: re.Match, names: Names) -> str:
     return names.link(page, text) if suffix else match[0]
 
 
-def _role(name: str, content: str, names: Names, glued: Callable[[str], str]) -> str:
+def _role(name: str, content: str, names: Names) -> str:
     text, target = EXPLICIT.match(content).groups() if EXPLICIT.match(content) else (None, content)
     if name in ("eq", "ref", "prf:ref", "numref"):
         if text and name == "numref":
@@ -77,8 +75,6 @@ def _role(name: str, content: str, names: Names, glued: Callable[[str], str]) ->
         return f"${content}$"
     if name in ("sub", "sup"):
         return f"<{name}>{content}</{name}>"
-    if name == "glue:text":
-        return glued(content)
     raise BookError(
         f"{names.page}: the learner's edition does not know the role {{{name}}}; give it a plain form in "
         "book/editions/learner/inline.py, or write it otherwise."

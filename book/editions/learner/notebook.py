@@ -10,7 +10,6 @@ import re
 from book.editions.learner import answers, equations
 from book.editions.learner.bookkeeping import is_bookkeeping, without_idle
 from book.editions.learner.directives import Converter, fold
-from book.editions.learner.glue import reader
 from book.editions.learner.names import Names
 from book.editions.learner.parts import Divider, Exercise, Parts
 from book.editions.project import code_cells, source_of, tags_of
@@ -32,7 +31,7 @@ def edition(notebook: dict, names: Names, first: str) -> dict:
     Raises:
         BookError: a role, directive or reference that has no plain form.
     """
-    converter = Converter(names, reader(notebook, names.page))
+    converter = Converter(names)
     parts = Divider(converter).divide(without_idle(notebook["cells"]))
     known = answers.imported("\n".join(source_of(cell) for cell in code_cells(notebook)))
     start = f"{posixpath.basename(names.page).partition('_')[0]}-install"

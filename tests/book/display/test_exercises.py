@@ -119,13 +119,7 @@ def test_a_number_rounded_to_the_digits_that_are_asked_is_right(name):
         assert not verdict.right and f"{exercise.digits} are asked" in verdict.message
 
 
-def with_promise(study):
-    """Chapter 03 is being rewritten: strict, so that this goes when its text has the promise."""
-    marks = [pytest.mark.xfail(strict=True)] if study.name == "spike_slab" else []
-    return pytest.param(study, marks=marks, id=study.name)
-
-
-@pytest.mark.parametrize("study", map(with_promise, studies.all()))
+@pytest.mark.parametrize("study", studies.all(), ids=lambda study: study.name)
 def test_digits_other_than_those_that_the_chapter_promises_are_said_in_the_text(study):
     notebook = read_notebook(study.folder.parent / study.notebook)
     prose = [source_of(cell) for cell in notebook["cells"] if cell["cell_type"] == "markdown"]

@@ -12,7 +12,6 @@ from book.display.exercises import Exercise, registry
 from book.editions.learner.names import Names
 from book.editions.learner.notebook import edition
 from book.editions.learner.write import as_json, changed, first_cell, offer
-from book.editions.project import BookError
 
 PAGE = "chapters/03_here"
 PARAMETERS = ("here-parameters", 'PROFILE = "smoke"', {"tags": ["parameters", "remove-cell"]})
@@ -145,17 +144,6 @@ def test_an_exercise_without_a_check_has_an_empty_cell(make):
     assert cells["text-ex"]["source"] == "> **Exercise 3.2.**\n>\n> Why?"
     assert cells["here-ex-open-answer"]["source"].startswith("# Your answer")
     assert "Because." in cells["here-ex-open-solved-1"]["source"]
-
-
-def test_glued_values_are_text(make, make_notebook):
-    record = {"application/papermill.record/text/plain": "'1.25'"}
-    notebook = make_notebook(("text-title", "It is {glue:text}`here-value`."), PARAMETERS)
-    with pytest.raises(BookError, match="here-value"):
-        edition(notebook, NAMES, "")
-    notebook["cells"][1]["outputs"] = [
-        {"output_type": "display_data", "data": record, "metadata": {"scrapbook": {"name": "here-value"}}}
-    ]
-    assert edition(notebook, NAMES, "")["cells"][1]["source"] == "It is 1.25."
 
 
 def test_the_first_cell_names_the_repository_where_there_is_one(tmp_path):

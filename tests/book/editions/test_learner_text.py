@@ -37,7 +37,7 @@ NAMES = Names(
 
 @pytest.fixture
 def convert():
-    return Converter(NAMES, {"key": "1.25"}.__getitem__).text
+    return Converter(NAMES).text
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,6 @@ def convert():
         ("{cite:t}`second` say", "C et al. [[2020](https://arxiv.org/abs/1)] say"),
         ("{term}`words <Entry>`", "words"),
         ("{math}`x^2`", "$x^2$"),
-        ("is {glue:text}`key` nats", "is 1.25 nats"),
         ("[the next](04_there.ipynb)", "[the next](04_there.ipynb)"),
         ("([what they mean](../book/verdicts.md))", "(what they mean [book page *Verdicts*])"),
         ("[](../book/verdicts.md) tells", "*Verdicts* tells"),
