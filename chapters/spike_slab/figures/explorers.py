@@ -43,7 +43,7 @@ def lambda_explorer(
         names: how the slider writes the lambdas.
         static: as for `book.display.curves`.
     """
-    x = np.log10(np.asarray(lambdas, dtype=float))
+    x = np.arange(len(lambdas))  # at equal distances: most of what happens lies within a few of the powers of ten
     train, test, price, misfit = (np.asarray(one, dtype=float) for one in (train_error, test_error, divergence, misfit))
     inclusion, edges = np.asarray(inclusion, dtype=float), [[edge[:3] for edge in one] for one in edges]
     lengths = {len(one) for one in (x, train, test, price, misfit, inclusion, edges)}
@@ -52,7 +52,9 @@ def lambda_explorer(
             f"there are {len(x)} lambdas and sequences of lengths {sorted(lengths)}: give one entry a lambda"
         )
     names = [f"{value:.1e}" for value in lambdas] if names is None else list(names)
-    across = {"xlabel": "log₁₀ λ", "xlim": span(x)}
+    last = len(x) - 1
+    told = {place: names[place] for place in (0, default // 2, default, (default + last) // 2, last)}
+    across = {"xlabel": "λ", "xlim": span(x), "xticks": told}
     inputs = np.arange(1, inclusion.shape[1] + 1)
 
     def compute(k: int) -> Picture:

@@ -61,10 +61,10 @@ def learned_gates(
         left.set(xlabel="exact φ", ylabel="φ after training", xlim=(0, 1), ylim=(0, 1), title="five gates")
         right.axhline(optimum, color=INK, lw=1, ls="-", marker="none")
         right.text(len(next(iter(traces.values()))), optimum - 3, "optimum", ha="right", va="top", size="small")
-        right.set_ylim(bottom=optimum - 18)
         for name, look in line_styles(list(traces)).items():
             right.plot(np.arange(1, len(traces[name]) + 1), traces[name], **look)
         right.set(xlabel="step", ylabel="exact negative ELBO (nats)", title="ten coefficients")
+        right.set_ylim(bottom=optimum - 18)
         sparse_markers(right)
         left.legend(loc="upper left", fontsize="small")
         right.legend(loc="upper right", fontsize="small")

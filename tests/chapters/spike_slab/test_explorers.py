@@ -72,7 +72,7 @@ def test_all_four_panels_move_with_lambda(sweep):
     made = explorers.lambda_explorer(**sweep, static=True)
     first, later = made.picture(k=3), made.picture(k=9)
     marks = [[one.x[0] for one in picture.panels[0].items if isinstance(one, Points)] for picture in (first, later)]
-    assert marks[0] == [np.log10(sweep["lambdas"][3])] * 2 != marks[1]
+    assert marks == [[3, 3], [9, 9]]
     price = [item(later, 1, Line, "")]
     assert price[0].y.tolist() == sweep["divergence"].tolist()
     heights = [item(later, 2, Bars, name).height for name in ("relevant", "irrelevant")]
