@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import random
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -18,6 +21,20 @@ def pytest_configure():
     """Undo an ignored Ctrl-C, which a background job of a shell inherits and passes on: several tests send one."""
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(autouse=True)
+def port_of_its_own(monkeypatch):
+    """A meeting point for distributed processes that no other connection takes between the look and the use.
+
+    Fabric would ask the system for a free port, from the range that it gives to every outgoing connection; on a busy
+    machine another program had it first. Ports below that range are taken by those who name them.
+    """
+    for port in random.sample(range(20_000, 32_000), 100):
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            monkeypatch.setenv("MASTER_PORT", str(port))
+            return
 
 
 @pytest.fixture(scope="session")
