@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
+import torch
 
 from book import lab
+from chapters.spike_slab.experiments.simulations import PROBLEMS
 
 # of the experiments, in the store with the chapter's prefix
 ONE_A, TWO, SWEEP, MNIST = "simulation-1a", "simulation-2", "lambda", "mnist"
@@ -44,7 +46,7 @@ def numbers(rows: Mapping[str, list]) -> dict[str, str]:
     said["2-complete"], said["2-replicates"] = (
         lab.number(n if missed.size else None) for n in ((missed == 0).sum(), missed.size)
     )
-    return said | _trap() | _mnist(rows[MNIST])
+    return said | _trivial(rows[ONE_A]) | _trap() | _mnist(rows[MNIST])
 
 
 def difference(name: str, setting: str, method: str, other: str, metric: str, digits: int) -> str:
@@ -72,6 +74,39 @@ def _claims() -> None:
 def trapped() -> np.ndarray:
     """n/2 RMSE^2 + KL of each replicate of the sweep's smallest lambda: its objective, but for a constant, in nats."""
     return 3_000 / 2 * _values(*SMALLEST, "rmse_train") ** 2 + _values(*SMALLEST, "kl")
+
+
+def trivial_rules() -> dict[str, float]:
+    """Simulation I (A), on the stored replicates' data: mean test RMSE of predicting the mean and of least squares.
+
+    Also the RMSE of f_0 itself ("floor"), and the share of responses within 1.96 of the mean, in % ("coverage").
+    """
+    problem = PROBLEMS["1a"]
+    x, y = (part.transpose(0, 1).double() for part in problem.data(tuple(range(60))))
+    test_x, test_y, test_f = (part.double() for part in problem.test_data())
+    ones = (torch.ones(*part.shape[:-1], 1, dtype=part.dtype) for part in (x, test_x))
+    x, test_x = (torch.cat(pair, -1) for pair in zip(ones, (x, test_x), strict=True))
+    mean, linear = y.mean(1, keepdim=True), test_x @ torch.linalg.solve(x.mT @ x, x.mT @ y)
+    rmse = {
+        name: (fit - test_y).square().mean((1, 2)).sqrt().mean()
+        for name, fit in (("constant", mean), ("linear", linear))
+    }
+    inside = ((mean - test_y).abs() < 1.96).double().mean()
+    values = rmse | {"floor": (test_f - test_y).square().mean().sqrt(), "coverage": 100 * inside}
+    return {name: float(value) for name, value in values.items()}
+
+
+def _trivial(rows: list) -> dict[str, str]:
+    rule = trivial_rules()
+    said = {f"1a-{name}": f"{rule[name]:.4f}" for name in ("constant", "linear")}
+    said["1a-constant-response"] = f"{rule['coverage']:.1f}"
+    for method in ("SVBNN", "VBNN"):
+        rmse = lab.stored_mean(rows, "dense", method, "rmse_test")
+        left = None if rmse is None else (rmse**2 - rule["floor"] ** 2) / (rule["constant"] ** 2 - rule["floor"] ** 2)
+        said[f"1a-explained-{method}"] = lab.number(None if left is None else 100 * (1 - left), "{:.0f}")
+    stored = [lab.stored_mean(rows, "dense", method, "rmse_test") for method in ("SVBNN", *RIVALS)]
+    assert all(one is None or one > rule["linear"] for one in stored), "Simulation I (A): least squares is best"
+    return said
 
 
 def _trap() -> dict[str, str]:
