@@ -46,7 +46,7 @@ def numbers(rows: Mapping[str, list]) -> dict[str, str]:
     said["2-complete"], said["2-replicates"] = (
         lab.number(n if missed.size else None) for n in ((missed == 0).sum(), missed.size)
     )
-    return said | _trivial(rows[ONE_A]) | _trap() | _mnist(rows[MNIST])
+    return said | _trivial(rows[ONE_A]) | _trap() | _mnist()
 
 
 def difference(name: str, setting: str, method: str, other: str, metric: str, digits: int) -> str:
@@ -118,7 +118,14 @@ def _trap() -> dict[str, str]:
     }
 
 
-def _mnist(rows: list) -> dict[str, str]:
+def _drift() -> float | None:
+    """Largest change of the exact runs' share of active weights over their last ten epochs, in percent of it."""
+    arrays = lab.stored_arrays(f"svbnn-{MNIST}").items()
+    shares = [table[:, 3] for (setting, _, _, array), table in arrays if (setting, array) == ("exact", "curve")]
+    return max((100 * abs(share[-1] / share[-11] - 1) for share in shares), default=None)
+
+
+def _mnist() -> dict[str, str]:
     def values(setting: str, metric: str) -> np.ndarray:
         return _values(MNIST, setting, "SVBNN", metric)
 
@@ -133,6 +140,7 @@ def _mnist(rows: list) -> dict[str, str]:
         "exact-runs": lab.number(values("exact", "accuracy").size or None),
         "exact-error": mean("exact", "accuracy", "{:.1f}", error),
         "exact-active": mean("exact", "sparsity", "{:.2f}"),
+        "exact-drift": lab.number(_drift(), "{:.0f}"),
         "exact-price": mean("exact", "kl_per_active_weight", "{:.0f}"),
         "exact-selected": mean("exact", "sparsity_selected", "{:.2f}"),
         "exact-selected-error": mean("exact", "accuracy_selected", "{:.1f}", error),
