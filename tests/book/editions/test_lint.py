@@ -192,7 +192,7 @@ FAULTS = [
     ("nothing_forbidden", add("from torchvision.datasets import MNIST", code), "downloads by itself"),
     ("short_lines", add("x = " + "1" * 85, code), "line 1 has 89 characters, at most 88"),
     ("short_cells", add("x = 1\n" * 36, code), "36 lines of code"),
-    ("sizes", add("word"), "words; a chapter has 2,500 to 4,500"),
+    ("sizes", add("word"), "words; a chapter has 2,500 to 4,000"),
     ("sizes", add("word"), "3 code cells"),
     ("sizes", add("word"), "2 figures"),
     ("sizes", add("word"), "1 labeled equations"),
