@@ -20,6 +20,9 @@
   const overhang = (box) =>
     (box.matches("span.math") ? (box.firstElementChild?.offsetWidth ?? 0) : box.scrollWidth) - box.clientWidth;
 
+  // The tables of a report scroll up and down, too.
+  const isTall = (box) => box.scrollHeight > box.clientHeight + 1 && getComputedStyle(box).overflowY === "auto";
+
   const update = (box) => {
     const [role, name] = known.get(box);
     const room = overhang(box);
@@ -29,10 +32,10 @@
     if (sides.length) box.dataset.cut = sides.join(" ");
     else delete box.dataset.cut;
     if (!role) return;
-    if (room > 1) {
+    if (room > 1 || isTall(box)) {
       box.tabIndex = 0;
       box.setAttribute("role", role);
-      box.setAttribute("aria-label", `${name}, scrolls sideways`);
+      box.setAttribute("aria-label", room > 1 ? `${name}, scrolls sideways` : name);
     } else {
       for (const attribute of ["tabindex", "role", "aria-label"]) box.removeAttribute(attribute);
     }
