@@ -16,6 +16,12 @@ document.addEventListener("DOMContentLoaded", () => {
   // "Show code cell source" is the visible text of a <summary>; a second name beside it only disagrees.
   document.querySelectorAll("details.hide > summary[aria-label]").forEach((summary) => summary.removeAttribute("aria-label"));
 
+  // The arrow that unfolds a part of the sidebar has no words.
+  document.querySelectorAll(".has-children > details > summary").forEach((summary) => {
+    const above = summary.closest(".has-children").querySelector(":scope > a");
+    if (above) summary.setAttribute("aria-label", `Pages of ${above.textContent.trim()}`);
+  });
+
   // A button says what it opens or closes, not "Toggle hidden content"; its visible word (Show, Hide) comes first.
   const nameToggle = (button) => {
     const title = button.closest(".admonition-title");

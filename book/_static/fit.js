@@ -11,6 +11,7 @@
     [".pst-scrollable-table-container, .bnn-table", "region", tableName],
     [".bd-article pre", "group", (box) => (box.closest(".cell_output") ? "Output" : "Code")],
     [".bd-article figure > a.image-reference", null, null], // a link: it has its place in the order and its name
+    [".bnn-frames .bnn-card", "group", (box) => `Picture: ${words(box.parentElement.querySelector(".bnn-title"))}`],
     ["div.math > mjx-container", "group", (box) => `Formula ${words(box.parentElement.querySelector(".eqno"))}`.trim()],
     ["span.math", "group", () => "Formula"],
   ];
@@ -18,6 +19,9 @@
   // A formula within a line is left alone until it is wider than its line: accents and slanted letters stand out a little.
   const overhang = (box) =>
     (box.matches("span.math") ? (box.firstElementChild?.offsetWidth ?? 0) : box.scrollWidth) - box.clientWidth;
+
+  // The tables of a report scroll up and down, too.
+  const isTall = (box) => box.scrollHeight > box.clientHeight + 1 && getComputedStyle(box).overflowY === "auto";
 
   const update = (box) => {
     const [role, name] = known.get(box);
@@ -28,10 +32,10 @@
     if (sides.length) box.dataset.cut = sides.join(" ");
     else delete box.dataset.cut;
     if (!role) return;
-    if (room > 1) {
+    if (room > 1 || isTall(box)) {
       box.tabIndex = 0;
       box.setAttribute("role", role);
-      box.setAttribute("aria-label", `${name}, scrolls sideways`);
+      box.setAttribute("aria-label", room > 1 ? `${name}, scrolls sideways` : name);
     } else {
       for (const attribute of ["tabindex", "role", "aria-label"]) box.removeAttribute(attribute);
     }
@@ -57,6 +61,9 @@
     // The style sheet cannot know how wide a picture was drawn, and with it how small its words have become.
     document.querySelectorAll(".bd-article figure img[style]").forEach((image) => {
       image.style.setProperty("--drawn", image.style.width);
+    });
+    document.querySelectorAll(".bnn-frames .bnn-card img[width]").forEach((image) => {
+      image.style.setProperty("--drawn", `${image.getAttribute("width")}px`);
     });
     register();
   });

@@ -78,7 +78,7 @@ class Whole:
             heads.append((name, page.head))
             self.articles[name] = page.find("article", class_="bd-article")
             for tag in self.articles[name].select(".tableofcontents-wrapper, .toctree-wrapper"):
-                tag.decompose()  # the whole has contents of its own
+                drop_contents(tag)  # the whole has contents of its own
         self.head = self._head(heads)
         self.taken: set[str] = set()
         self.renamed = {name: self._own_ids(name) for name in names}
@@ -144,6 +144,15 @@ class Whole:
             above = heading if heading.get("id") else heading.find_parent("section", id=True)
             found += [(1, above["id"], text_of(heading))] if above else []
         return found
+
+
+def drop_contents(box: Tag) -> None:
+    """Take a list of pages out, and with it the section that holds nothing else than a heading below the title."""
+    section = box.find_parent("section")
+    box.decompose()
+    inside = section.find_all(True, recursive=False) if section is not None else []
+    if inside and all(tag.name in ("h2", "h3", "h4", "span") for tag in inside):
+        section.decompose()
 
 
 def text_of(heading: Tag) -> str:

@@ -99,7 +99,7 @@ def stops(knob):
 
 
 def test_every_knob_of_the_book_changes_its_picture(open_page, built_book):
-    pages = [p for p in sorted(built_book.rglob("*.html")) if 'class="bnn-explorer"' in p.read_text(encoding="utf-8")]
+    pages = [p for p in sorted(built_book.rglob("*.html")) if 'class="bnn-explorer' in p.read_text(encoding="utf-8")]
     if not pages:
         pytest.skip("no page of the book holds an explorer yet")
     for path in pages:
