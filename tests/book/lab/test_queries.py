@@ -1,10 +1,13 @@
-"""What a text says of stored results."""
+"""Questions to stored results, and what a text says of them."""
 
 from __future__ import annotations
+
+import math
 
 import pytest
 
 from book import lab
+from book.lab import queries
 
 
 @pytest.mark.parametrize(
@@ -23,3 +26,31 @@ def test_a_run_says_its_profile_replicates_and_minutes(tmp_path, monkeypatch):
     assert abs(int(said["minutes"]) - stored["provenance"]["minutes"]) <= 0.5
     monkeypatch.setenv("BNNLIB_HOME", str(tmp_path))
     assert lab.run_in_words("svbnn-lambda") == {"profile": "not run", "replicates": "-", "minutes": "-"}
+
+
+def stored(profile: str = "book", **values: list[float]) -> dict:
+    rows = [
+        {"setting": "s", "method": method, "metric": "error", "replicate": replicate, "value": value}
+        for method, numbers in values.items()
+        for replicate, value in enumerate(numbers)
+    ]
+    return {"profile": profile, "rows": rows}
+
+
+def test_a_paired_difference_is_taken_over_common_replicates(monkeypatch):
+    monkeypatch.setattr(queries, "load_result", lambda name: stored(a=[1.0, 2.0, 4.0], b=[0.5, 1.0, 2.0, 9.0]))
+    mean, error, n = queries.paired_difference("any", "s", "a", "b", "error")
+    assert (mean, n) == (pytest.approx(3.5 / 3), 3)
+    assert error == pytest.approx(math.sqrt(7 / 12) / math.sqrt(3))  # of 0.5, 1 and 2
+
+
+def test_smoke_and_missing_results_have_no_difference(monkeypatch):
+    monkeypatch.setattr(queries, "load_result", lambda name: stored("smoke", a=[1.0, 2.0], b=[0.5, 1.0]))
+    mean, error, n = queries.paired_difference("any", "s", "a", "b", "error")
+    assert math.isnan(mean) and math.isnan(error) and n == 0
+
+    def nothing(name):
+        raise queries.NotStoredError(name)
+
+    monkeypatch.setattr(queries, "load_result", nothing)
+    assert queries.paired_difference("any", "s", "a", "b", "error")[2] == 0
