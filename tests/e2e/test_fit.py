@@ -59,6 +59,9 @@ SCROLLING = """() => [...document.querySelectorAll(".bd-article pre, .pst-scroll
 # How much smaller than drawn each picture is.
 SHRUNK = """() => [...document.querySelectorAll(".bd-article figure > a > img[style*='width']")]
   .filter((i) => i.getClientRects().length).map((i) => [i.clientWidth / parseFloat(i.style.width), i.alt])"""
+# The same of explorers' pictures, which are drawn at 96 dots an inch.
+SHRUNK_FRAMES = """() => [...document.querySelectorAll(".bnn-frames .bnn-first")]
+  .filter((i) => i.getClientRects().length).map((i) => [i.clientWidth / i.getAttribute("width") * 0.96, i.alt])"""
 
 
 @pytest.fixture(params=["built_book", "small_book"])
@@ -88,7 +91,8 @@ def test_nothing_is_cut_and_wide_things_say_so(pages):
             if width > 1000:
                 faults += [f"{name} at {width} scrolls: {text}" for text in page.evaluate(SCROLLING)]
             else:
-                small = [alt for scale, alt in page.evaluate(SHRUNK) if scale * SMALLEST < 9]
+                shrunk = page.evaluate(SHRUNK) + page.evaluate(SHRUNK_FRAMES)
+                small = [alt for scale, alt in shrunk if scale * SMALLEST < 9]
                 faults += [f"{name}: words below 9 pixels: {alt[:60]}" for alt in small]
     assert not faults, "\n".join(faults)
     assert {"formula", "formula in a line", "table", "code", "figure"} <= seen
