@@ -140,6 +140,7 @@ EXERCISES = [
         mistakes={
             _slab: "this is the divergence of the slabs alone.",
             _gate_part: "this is the divergence of the gates alone.",
+            lambda: _PHI * _slab(): "this is the slabs' part alone: the gates' divergence is missing.",
             lambda: _gate_part() + _slab(): "the slabs' divergence has to be weighted by phi.",
             lambda: _kl(prior_scale=2.0): "sigma0 = 2 was used: 2 is the variance, sigma0 its root.",
             lambda: _kl(prior_scale=2**0.25): "the prior's scale was taken for its variance.",
@@ -188,7 +189,9 @@ EXERCISES = [
             ): "the logarithms of u and 1 - u are subtracted, not added.",
         },
         cases=_gate_cases,
-        stub="def answer(logit, u):\n    ...  # u uniform on (0, 1) -> 1 with probability sigmoid(logit), else 0",
+        stub="def answer(logit, u):\n"
+        "    # logit, u: tensors of one shape, u uniform on (0, 1)\n"
+        "    ...  # 1 with probability sigmoid(logit), else 0, for each entry",
     ),
     Exercise(
         id="svbnn-4",
@@ -208,6 +211,10 @@ EXERCISES = [
         hint="Set phi to one half: the left side of the break-even equation is then zero.",
         mistakes={
             _slab: "this is the price of the slab; the coin's price is missing.",
+            lambda: _break_even() - _slab(): "this is the price of the coin; the slab's price is missing.",
+            lambda: 2 * _slab() - _break_even(): "the coin's price is a cost too: check its sign.",
+            lambda: _gate_part() + _slab(): "the coin's price is its log-odds under lambda, not its divergence.",
+            _kl: "this is the divergence at phi = 1/2, not the gain at which phi = 1/2 is best.",
             lambda: _break_even() - 2 * _slab(): "the slab's divergence is a cost: check its sign.",
             lambda: _slab() - math.log(_LAMBDA): "the coin's price is log((1 - lambda) / lambda), not log(1 / lambda).",
         },
@@ -240,6 +247,7 @@ EXERCISES = [
             "1 - phi is sigmoid(-logit).",
         },
         stub="def answer(logit, inclusion):\n"
+        "    # logit: a tensor; inclusion: a float in (0, 1), also near its ends\n"
         "    ...  # KL(Bern(sigmoid(logit)) || Bern(inclusion)) in nats, one for each logit",
     ),
     Exercise(
@@ -250,6 +258,9 @@ EXERCISES = [
         mistakes={
             lambda: 3 * _missing_input(): "the mean of x2 squared is 1/3, not 1.",
             lambda: 2 * _missing_input(): "a squared error e costs n e / 2 nats: the 1/2 is missing.",
+            lambda: _missing_input(2): "this is the mean squared error that is saved: what is it in nats, for all n?",
+            lambda: _missing_input() + 3000 / 2 * 49 / 3 * (math.pi / 4) ** 2: "the best prediction without x1 keeps "
+            "the mean pi/4 of the curve: only the variance around it is lost.",
             lambda: _missing_input() / 7: "7 x2 enters the squared error with its square, 49.",
         },
         samples=3000,

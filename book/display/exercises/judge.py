@@ -220,6 +220,9 @@ def _function(exercise: Exercise, answer: Any) -> Verdict:
         references = right(forms[0], cases)
         if said := _slip(exercise, cases, given, references):
             return Verdict(False, f"not yet: {said}")
+        again = _values(answer, cases)
+        if isinstance(again, Verdict) or not _agree(again, given, math.inf):
+            return Verdict(False, "not yet: called twice with the same arguments, your function returns two values.")
         number, (value, reference) = next(
             (number, pair)
             for number, pair in enumerate(zip(given, references, strict=True), start=1)
