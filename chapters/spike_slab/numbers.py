@@ -81,9 +81,14 @@ def trivial_rules() -> dict[str, float]:
 
     Also the RMSE of f_0 itself ("floor"), and the share of responses within 1.96 of the mean, in % ("coverage").
     """
-    problem = PROBLEMS["1a"]
-    x, y = (part.transpose(0, 1).double() for part in problem.data(tuple(range(60))))
-    test_x, test_y, test_f = (part.double() for part in problem.test_data())
+    precision, problem = torch.get_default_dtype(), PROBLEMS["1a"]
+    torch.set_default_dtype(torch.float32)  # of the experiments: in another one the generators draw other data
+    try:
+        train, test = problem.data(tuple(range(60))), problem.test_data()
+    finally:
+        torch.set_default_dtype(precision)
+    x, y = (part.transpose(0, 1).double() for part in train)
+    test_x, test_y, test_f = (part.double() for part in test)
     ones = (torch.ones(*part.shape[:-1], 1, dtype=part.dtype) for part in (x, test_x))
     x, test_x = (torch.cat(pair, -1) for pair in zip(ones, (x, test_x), strict=True))
     mean, linear = y.mean(1, keepdim=True), test_x @ torch.linalg.solve(x.mT @ x, x.mT @ y)
