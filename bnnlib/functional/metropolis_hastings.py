@@ -1,0 +1,143 @@
+"""The Metropolis-Hastings test, its acceptance rate as a distance, and the losses of proposals and discriminators.
+
+Densities come as logarithms in nats and need no normalizing constant where only their ratios enter. Neklyudov's thesis,
+sections 1.3 and 1.4, after Neklyudov et al. (2018), arXiv 1810.07151, and Neklyudov et al. (2019), arXiv 1906.03644.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from bnnlib._checks import check_non_negative, check_positive
+
+
+def log_acceptance_ratio(log_p: Tensor, log_p_proposed: Tensor, log_forward: Tensor, log_backward: Tensor) -> Tensor:
+    """log xi = log p(x') + log q(x | x') - log p(x) - log q(x' | x), equation (mh-ratio), the variable of Theorem 1.
+
+    Args:
+        log_p, log_p_proposed: log density of the target at the point x and at the proposed point x', up to one
+            constant. -inf at x' is a point outside of the support: the ratio is -inf and the point is refused.
+        log_forward: log q(x' | x), of the move that was made.
+        log_backward: log q(x | x'), of the move back.
+
+    Returns:
+        The shape of the arguments, in nats.
+    """
+    return log_p_proposed - log_p + log_backward - log_forward
+
+
+def acceptance_probability(log_ratio: Tensor) -> Tensor:
+    """min{1, xi}, equation (mh-accept), without overflow."""
+    return log_ratio.clamp_max(0.0).exp()
+
+
+def acceptance_rate_loss(log_ratio: Tensor) -> Tensor:
+    """-E min{1, xi}, equation (mh-loss-ar), (13): minus the acceptance rate of pairs x ~ p, x' ~ q.
+
+    Its gradient is that of xi where xi < 1 and zero elsewhere: a proposal far from its target hardly learns from it.
+    """
+    return -acceptance_probability(log_ratio).mean()
+
+
+def symmetric_kl_loss(log_ratio: Tensor) -> Tensor:
+    """-E log xi = KL(q || p) + KL(p || q), equation (mh-loss-kl), (14)-(15), of pairs x ~ p, x' ~ q, in nats."""
+    return -log_ratio.mean()
+
+
+def acceptance_lower_bound(divergence: float | Tensor) -> float | Tensor:
+    """1 - sqrt(KL / 2), equation (mh-pinsker), (11) and (12): the least acceptance rate at this divergence in nats.
+
+    Below 0, that is from 2 nats on, it says nothing.
+
+    Raises:
+        ValueError: the divergence is negative, infinite or NaN.
+    """
+    check_non_negative("divergence", divergence)
+    root = torch.sqrt(divergence / 2) if isinstance(divergence, Tensor) else math.sqrt(divergence / 2)
+    return 1.0 - root
+
+
+def total_variation(first: Tensor, second: Tensor, dims: int = 1) -> Tensor:
+    """Half the sum of |first - second| over the last `dims` dimensions, equation (imh-tv), (18).
+
+    On a finite space; neither needs to sum to 1, as in (22) and (24).
+    """
+    return 0.5 * (first - second).abs().flatten(-dims).sum(dim=-1)
+
+
+def pinsker_bound(divergence: Tensor, mass: Tensor) -> Tensor:
+    """Bound of the squared total variation, equation (imh-pinsker), (24): (2 C + 1) / 6 * (KL + C - 1).
+
+    Args:
+        divergence: the formal KL of a distribution and a positive function, (25), in nats; it may be negative.
+        mass: C, the function's integral. With C = 1 this is Pinsker's inequality.
+    """
+    return (2.0 * mass + 1.0) / 6.0 * (divergence + mass - 1.0)
+
+
+def implicit_bound_constant(lower: float, minorization: float = 1.0) -> float:
+    """(4 + 2 b) / (3 eps^2 b^3), equation (imh-constant), (28): what the discriminator's loss is multiplied by.
+
+    Args:
+        lower: b, the least value of the discriminator, in (0, 1].
+        minorization: eps, in (0, 1]; 1 for an independent proposal.
+
+    Raises:
+        ValueError: one of the two is outside of (0, 1].
+    """
+    for name, value in (("lower", lower), ("minorization", minorization)):
+        check_positive(name, value)
+        if value > 1.0:
+            raise ValueError(f"{name} is {value}, but it must be in (0, 1]: it bounds a probability from below.")
+    return (4.0 + 2.0 * lower) / (3.0 * minorization**2 * lower**3)
+
+
+def upper_bound_loss(log_ratio: Tensor) -> Tensor:
+    """E[-D + exp(-D)], equation (imh-loss-ub), (28), where D = log d(x, y) - log d(y, x), x ~ p and y ~ q(y | x).
+
+    Least, pair by pair, where D is log p(x) q(y | x) - log p(y) q(x | y), with the value 1 - KL of (28).
+    """
+    return (torch.exp(-log_ratio) - log_ratio).mean()
+
+
+def markov_cross_entropy(log_forward: Tensor, log_complement: Tensor) -> Tensor:
+    """E[-log d(x, y) - log(1 - d(y, x))], equation (imh-loss-mce), for x ~ p and y ~ q(y | x).
+
+    It is at least the loss of (28) less 1 / b.
+
+    Args:
+        log_forward: log d(x, y).
+        log_complement: log(1 - d(y, x)). If d(y, x) = 1 - d(x, y), it equals `log_forward`.
+    """
+    return -(log_forward + log_complement).mean()
+
+
+def conditional_cross_entropy(data_logit: Tensor, proposed_logit: Tensor) -> Tensor:
+    """-E_p log d(x) - E_q log(1 - d(y)), equation (imh-loss-cce), for an independent proposal.
+
+    The discriminator of pairs is then d(x, y) = d(x) (1 - d(y)).
+
+    Args:
+        data_logit: logit of d at data, any shape.
+        proposed_logit: logit of d at proposed points, any shape.
+    """
+    return torch.nn.functional.softplus(-data_logit).mean() + torch.nn.functional.softplus(proposed_logit).mean()
+
+
+def bounded_logit(logit: Tensor, lower: float) -> Tensor:
+    """Squash a logit to +-logit(1 - b), so that sigmoid of it lies in [b, 1 - b]; odd, and the identity near 0.
+
+    Equation (imh-bounded).
+
+    Raises:
+        ValueError: `lower` is outside of (0, 1/2).
+    """
+    if not 0.0 < lower < 0.5:
+        raise ValueError(
+            f"lower is {lower}, but it must be in (0, 1/2): a discriminator and its complement are both >= b."
+        )
+    limit = math.log1p(-lower) - math.log(lower)
+    return limit * torch.tanh(logit / limit)
