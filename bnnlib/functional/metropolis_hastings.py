@@ -137,7 +137,7 @@ def bounded_logit(logit: Tensor, lower: float) -> Tensor:
     """
     if not 0.0 < lower < 0.5:
         raise ValueError(
-            f"lower is {lower}, but it must be in (0, 1/2): a discriminator and its complement are both >= b."
+            f"lower is {lower}, but it must be in (0, 1/2): d and 1 - d are both >= b."
         )
     limit = math.log1p(-lower) - math.log(lower)
     return limit * torch.tanh(logit / limit)
