@@ -42,8 +42,8 @@ class _NoBar:
 
 
 @contextmanager
-def progress_bar(progress: bool, epochs: int) -> Iterator[Any]:
-    """A bar over epochs on stderr, or nothing at all without tqdm or with `progress` False."""
+def progress_bar(progress: bool, total: int, unit: str = "epoch") -> Iterator[Any]:
+    """A bar over `total` units on stderr, or nothing at all without tqdm or with `progress` False."""
     try:
         from tqdm.auto import tqdm
     except ImportError:
@@ -51,5 +51,5 @@ def progress_bar(progress: bool, epochs: int) -> Iterator[Any]:
     if not progress:
         yield _NoBar()
         return
-    with tqdm(total=epochs, unit="epoch") as bar:
+    with tqdm(total=total, unit=unit) as bar:
         yield bar

@@ -136,8 +136,6 @@ def bounded_logit(logit: Tensor, lower: float) -> Tensor:
         ValueError: `lower` is outside of (0, 1/2).
     """
     if not 0.0 < lower < 0.5:
-        raise ValueError(
-            f"lower is {lower}, but it must be in (0, 1/2): d and 1 - d are both >= b."
-        )
+        raise ValueError(f"lower is {lower}, but it must be in (0, 1/2): d and 1 - d are both >= b.")
     limit = math.log1p(-lower) - math.log(lower)
     return limit * torch.tanh(logit / limit)

@@ -10,6 +10,7 @@ from torch import Tensor
 from bnnlib._checks import check_count
 
 _FEWEST = 4  # draws of a chain, as in ArviZ
+_CUTOFF = 0.05  # of the autocorrelation, in ESS by threshold
 
 
 def split_r_hat(draws: Tensor, *, rank_normalized: bool = False) -> Tensor:
@@ -36,27 +37,34 @@ def split_r_hat(draws: Tensor, *, rank_normalized: bool = False) -> Tensor:
     return torch.maximum(_r_hat(_normal_scores(halves)), _r_hat(_normal_scores(folded)))
 
 
-def effective_sample_size(draws: Tensor, *, rank_normalized: bool = False) -> Tensor:
-    """Number of independent draws with the same standard error of the mean, by Geyer's initial monotone sequence.
+def effective_sample_size(draws: Tensor, *, rank_normalized: bool = False, rule: str = "geyer") -> Tensor:
+    """Number of independent draws with the same standard error of the mean, equation (mh-ess).
 
-    The autocorrelations of the split chains are summed as in Stan and ArviZ (Vehtari et al., 2021, section 3.2).
+    The rules differ in where they stop to sum the autocorrelation: "geyer" takes his initial monotone sequence, as Stan
+    and ArviZ do (Vehtari et al., 2021, section 3.2); "threshold" the lags up to the first below 0.05, as the code of
+    A-NICE-MC does; "batch_means" compares the variance of the means of blocks of sqrt(draws) draws with that of draws.
 
     Args:
         draws: shape (chains, draws, ...).
         rank_normalized: of the normal scores of the ranks ("bulk" in ArviZ); False is for the mean ("mean").
+        rule: "geyer", "threshold" or "batch_means". The last two look within chains only: they do not see that the
+            chains are in different places.
 
     Returns:
         Tensor (...), float64. NaN where a draw is not finite; where nothing moves, the number of draws.
 
     Raises:
-        ValueError: fewer than 4 draws.
+        ValueError: fewer than 4 draws, or an unknown rule.
     """
-    halves = _halves(_checked(draws))
+    if rule not in _RULES:
+        raise ValueError(f"rule is {rule!r}, but it must be one of {', '.join(_RULES)}.")
+    draws = _checked(draws)
+    halves = draws if rule == "batch_means" else _halves(draws)
     if rank_normalized:
         halves = _normal_scores(halves)
     shape = halves.shape[2:]
     flat = halves.reshape(*halves.shape[:2], -1)
-    return torch.stack([_ess(flat[..., i]) for i in range(flat.shape[-1])]).reshape(shape)
+    return torch.stack([_RULES[rule](flat[..., i]) for i in range(flat.shape[-1])]).reshape(shape)
 
 
 def _checked(draws: Tensor) -> Tensor:
@@ -109,13 +117,43 @@ def _autocovariance(halves: Tensor) -> Tensor:
     return torch.fft.irfft(spectrum.abs().square(), n=2 * count)[:, :count] / count
 
 
+def _known(chains: Tensor) -> Tensor | None:
+    """The answer where there is nothing to sum: a draw that is not finite, or chains that do not move."""
+    if not chains.isfinite().all():
+        return chains.new_tensor(torch.nan)
+    if chains.max() - chains.min() < torch.finfo(chains.dtype).resolution:
+        return chains.new_tensor(float(chains.numel()))
+    return None
+
+
+def _ess_by_threshold(halves: Tensor) -> Tensor:
+    known = _known(halves)
+    if known is not None:
+        return known
+    covariance = _autocovariance(halves).mean(dim=0)
+    rho = covariance / covariance[0]
+    below = (rho < _CUTOFF).nonzero()
+    last = int(below[0]) if len(below) else len(rho)
+    return halves.numel() / (1.0 + 2.0 * rho[1:last].sum())
+
+
+def _ess_by_batch_means(chains: Tensor) -> Tensor:
+    known = _known(chains)
+    if known is not None:
+        return known
+    size = math.isqrt(chains.shape[1])
+    blocks = chains[:, : chains.shape[1] // size * size].unflatten(1, (-1, size))
+    means = blocks.mean(dim=2)
+    spread = (means - means.mean(dim=1, keepdim=True)).square().sum() / (means.numel() - len(means))
+    return chains.numel() * chains.var(dim=1).mean() / (size * spread)
+
+
 def _ess(halves: Tensor) -> Tensor:
     chains, count = halves.shape
     total = chains * count
-    if not halves.isfinite().all():
-        return halves.new_tensor(torch.nan)
-    if halves.max() - halves.min() < torch.finfo(halves.dtype).resolution:
-        return halves.new_tensor(float(total))
+    known = _known(halves)
+    if known is not None:
+        return known
     covariance = _autocovariance(halves)
     within = covariance[:, 0].mean() * count / (count - 1.0)
     pooled = within * (count - 1.0) / count + halves.mean(dim=1).var()
@@ -134,3 +172,6 @@ def _ess(halves: Tensor) -> Tensor:
     # antithetic chains may beat independent draws, but an estimate of tau near 0 is not to be trusted
     tau = max(tau, 1.0 / math.log10(total))
     return halves.new_tensor(total / tau)
+
+
+_RULES = {"geyer": _ess, "threshold": _ess_by_threshold, "batch_means": _ess_by_batch_means}

@@ -1,0 +1,175 @@
+"""Hamiltonian Monte Carlo, the reference: leapfrog steps, with step size and mass matrix learned in a warm-up."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from bnnlib._checks import check_count, check_positive, check_probability
+from bnnlib.mcmc.kernels import Kernel, LogProb, Move, State, decide
+
+
+class HamiltonianMonteCarlo(Kernel):
+    """HMC with the leapfrog integrator, equation (mh-hmc) (Neal, 2011), on points (chains, dim).
+
+    A Metropolis-Hastings kernel on position and momentum whose proposal keeps volume: the ratio is exp(-change of
+    energy). The step size of each step is drawn within +-`jitter` of `step_size`, so that no trajectory comes full
+    circle in all steps.
+
+    Args:
+        log_prob: see `Kernel`; differentiable.
+        step_size: of the integrator, a number or a scalar tensor.
+        num_leapfrog: integrator steps, a gradient each.
+        covariance: of the target, or a guess of it: (dim,) for a diagonal, (dim, dim); by default the identity. The
+            mass matrix is its inverse.
+        jitter: relative, in [0, 1).
+
+    Raises:
+        ValueError: a number is out of its range.
+    """
+
+    def __init__(
+        self,
+        log_prob: LogProb,
+        step_size: float | Tensor,
+        num_leapfrog: int = 10,
+        covariance: Tensor | None = None,
+        jitter: float = 0.2,
+    ) -> None:
+        super().__init__(log_prob)
+        self.step_size = check_positive("step_size", step_size)
+        self.num_leapfrog = check_count("num_leapfrog", num_leapfrog)
+        self.jitter = check_probability("jitter", jitter)
+        self.covariance = covariance
+        self._factor = torch.linalg.cholesky(covariance) if covariance is not None and covariance.dim() == 2 else None
+
+    def _gradient(self, position: Tensor) -> tuple[Tensor, Tensor]:
+        with torch.enable_grad():
+            point = position.detach().requires_grad_()
+            log_prob = self.log_prob(point)
+            (gradient,) = torch.autograd.grad(log_prob.sum(), point)
+        return log_prob.detach(), gradient
+
+    def _cache(self, position: Tensor) -> Tensor:
+        return self._gradient(position)[1]
+
+    def _velocity(self, momentum: Tensor) -> Tensor:
+        if self.covariance is None:
+            return momentum
+        return momentum * self.covariance if self._factor is None else momentum @ self.covariance
+
+    def _momentum(self, like: Tensor, generator: torch.Generator | None) -> Tensor:
+        """N(0, mass): the noise divided by the covariance's root."""
+        noise = torch.randn(like.shape, generator=generator, device=like.device, dtype=like.dtype)
+        if self.covariance is None:
+            return noise
+        if self._factor is None:
+            return noise / self.covariance.sqrt()
+        return torch.linalg.solve_triangular(self._factor.T, noise.T, upper=True).T
+
+    @torch.no_grad()
+    def step(self, state: State, generator: torch.Generator | None = None) -> Move:
+        uniform = torch.rand((), generator=generator, device=state.position.device, dtype=state.position.dtype)
+        size = self.step_size * (1.0 + self.jitter * (2.0 * uniform - 1.0))
+        momentum = self._momentum(state.position, generator)
+        energy = 0.5 * (momentum * self._velocity(momentum)).sum(dim=-1)
+        position, log_prob, gradient = state
+        for _ in range(self.num_leapfrog):
+            momentum = momentum + 0.5 * size * gradient
+            position = position + size * self._velocity(momentum)
+            log_prob, gradient = self._gradient(position)
+            momentum = momentum + 0.5 * size * gradient
+        log_ratio = log_prob - state.log_prob + energy - 0.5 * (momentum * self._velocity(momentum)).sum(dim=-1)
+        # a trajectory that left the finite numbers is refused like any other bad point
+        log_ratio = torch.where(log_ratio.isfinite(), log_ratio, -torch.inf)
+        offered = State(position, torch.where(log_prob.isfinite(), log_prob, -torch.inf), gradient)
+        return decide(state, offered, log_ratio, generator)
+
+
+@dataclass(frozen=True)
+class WarmUp:
+    """What a warm-up found: a kernel with its step size and covariance, and the state in which it ended."""
+
+    kernel: HamiltonianMonteCarlo
+    state: State
+
+
+class _DualAveraging:
+    """Nesterov's scheme as in Hoffman and Gelman (2014), (6), for the log of the step size; stays on the device."""
+
+    def __init__(self, step_size: Tensor, target: float) -> None:
+        self.center, self.target = (10.0 * step_size).log(), target
+        self.error, self.average, self.count = torch.zeros_like(step_size), step_size.log(), 0
+
+    def update(self, accepted: Tensor) -> Tensor:
+        self.count += 1
+        weight = 1.0 / (self.count + 10.0)
+        self.error = (1.0 - weight) * self.error + weight * (self.target - accepted)
+        log_step = self.center - math.sqrt(self.count) / 0.05 * self.error
+        share = self.count**-0.75
+        self.average = share * log_step + (1.0 - share) * self.average
+        return log_step.exp()
+
+
+def warm_up(
+    log_prob: LogProb,
+    start: Tensor,
+    num_steps: int = 500,
+    *,
+    num_leapfrog: int = 10,
+    step_size: float = 0.1,
+    target: float = 0.8,
+    dense: bool = True,
+    generator: torch.Generator | None = None,
+) -> WarmUp:
+    """Learn step size and mass matrix from all chains together; the draws made on the way are not samples.
+
+    Three windows: the step size alone; the covariance of all chains' positions as well; the step size again.
+
+    Args:
+        log_prob: see `Kernel`; differentiable.
+        start: (chains, dim), at least 2 chains.
+        num_steps: in all, at least 20.
+        num_leapfrog: of the kernel.
+        step_size: to start from.
+        target: acceptance rate to aim at.
+        dense: whether the covariance has all entries, or a diagonal alone.
+        generator: of all randomness.
+
+    Raises:
+        ValueError: a count is too small, or the density is not finite at the start.
+    """
+    check_count("num_steps", num_steps, 20)
+    check_count("the number of chains", len(start), 2)
+    check_probability("target", target, open_interval=True)
+    covariance: Tensor | None = None
+    size = torch.full((), float(check_positive("step_size", step_size)), dtype=start.dtype, device=start.device)
+    state: State | Tensor = start
+    for share, learns in ((0.25, False), (0.45, True), (0.30, False)):
+        kernel = HamiltonianMonteCarlo(log_prob, size, num_leapfrog, covariance)
+        if not isinstance(state, State):
+            state = kernel.start(state)
+        averaging = _DualAveraging(size, target)
+        seen: list[Tensor] = []
+        for _ in range(max(5, int(share * num_steps))):
+            move = kernel.step(state, generator)
+            state = move.state
+            kernel.step_size = averaging.update(move.probability.mean())
+            seen.append(state.position)
+        size = averaging.average.exp()
+        if learns:
+            covariance = _covariance(torch.stack(seen[len(seen) // 4 :]).flatten(0, 1), dense)
+            size = torch.full_like(size, step_size)
+    return WarmUp(HamiltonianMonteCarlo(log_prob, size, num_leapfrog, covariance), state)
+
+
+def _covariance(points: Tensor, dense: bool) -> Tensor:
+    """Sample covariance, shrunk by 5 / (n + 5) to a small diagonal, as Stan does."""
+    count = len(points)
+    keep, small = count / (count + 5.0), 1e-3 * 5.0 / (count + 5.0)
+    if not dense:
+        return keep * points.var(dim=0) + small
+    return keep * torch.cov(points.T).reshape(points.shape[1], -1) + small * torch.eye(points.shape[1]).to(points)

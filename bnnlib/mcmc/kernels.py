@@ -1,0 +1,276 @@
+"""Metropolis-Hastings on many chains at once: a kernel is a target with a way to move, a trace what its chains did."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from bnnlib._checks import check_count
+from bnnlib._terminal import progress_bar
+from bnnlib.functional import acceptance_probability, log_acceptance_ratio
+from bnnlib.mcmc.proposals import Independent, Proposal
+
+LogProb = Callable[[Tensor], Tensor]
+_BLOCK = 2**15  # proposals that an independent kernel draws and weighs at once
+_LOOK = 128  # steps between two looks at what the density returned: a look waits for the device
+
+
+class State(NamedTuple):
+    """Where the chains are.
+
+    Attributes:
+        position: (chains, ...).
+        log_prob: (chains,), log density of the target there, in nats and up to a constant.
+        cache: what the kernel does not want to compute again: log q of the position, or the density's gradient there.
+    """
+
+    position: Tensor
+    log_prob: Tensor
+    cache: Tensor
+
+
+class Move(NamedTuple):
+    """What one step did: the new state, min{1, xi} of each chain, and which chains took the proposed point."""
+
+    state: State
+    probability: Tensor
+    accepted: Tensor
+
+
+class Kernel:
+    """A Markov kernel that leaves exp(log_prob) invariant. `start`, then `step`; or `sample` for a whole trace.
+
+    Args:
+        log_prob: maps points (chains, ...) to log densities (chains,), in nats, up to a constant; -inf outside of the
+            support.
+    """
+
+    def __init__(self, log_prob: LogProb) -> None:
+        self.log_prob = log_prob
+
+    def start(self, position: Tensor) -> State:
+        """The state of chains at `position`, shape (chains, ...).
+
+        Raises:
+            ValueError: there is no chain, the density has another shape than (chains,), or is not finite there.
+        """
+        if position.dim() < 1 or not len(position):
+            raise ValueError(f"position has shape {tuple(position.shape)}, but it must be (chains, ...), chains >= 1.")
+        log_prob = self.log_prob(position).detach()
+        if log_prob.shape != position.shape[:1]:
+            raise ValueError(
+                f"log_prob returned shape {tuple(log_prob.shape)} for points {tuple(position.shape)}, but it must be "
+                f"({len(position)},): one log density a chain. Sum over the coordinates."
+            )
+        if not log_prob.isfinite().all():
+            bad = int((~log_prob.isfinite()).sum())
+            raise ValueError(
+                f"log_prob is not finite at the start of {bad} of {len(position)} chains. Start inside of the support; "
+                "NaN or +inf there is a mistake in the density."
+            )
+        return State(position.detach(), log_prob, self._cache(position.detach()))
+
+    def _cache(self, position: Tensor) -> Tensor:
+        return position.new_empty(0)
+
+    def step(self, state: State, generator: torch.Generator | None = None) -> Move:
+        """One step of all chains; nothing waits for the device."""
+        raise NotImplementedError
+
+    def steps(self, state: State, count: int, generator: torch.Generator | None = None) -> Iterator[Move]:
+        """`count` steps, one after the other."""
+        for _ in range(count):
+            move = self.step(state, generator)
+            state = move.state
+            yield move
+
+
+class MetropolisHastings(Kernel):
+    """See `metropolis_hastings`."""
+
+    def __init__(self, log_prob: LogProb, proposal: Proposal) -> None:
+        super().__init__(log_prob)
+        self.proposal = proposal
+
+    def _cache(self, position: Tensor) -> Tensor:
+        if isinstance(self.proposal, Independent):
+            return self.proposal.log_prob(position).detach()
+        return position.new_empty(0)
+
+    @torch.no_grad()
+    def step(self, state: State, generator: torch.Generator | None = None) -> Move:
+        if isinstance(self.proposal, Independent):
+            return next(self._independent(state, 1, generator))
+        proposed = self.proposal.draw(state.position, generator)
+        log_p = self.log_prob(proposed)
+        if self.proposal.symmetric:
+            log_ratio = log_p - state.log_prob
+        else:
+            forward = self.proposal.log_density(proposed, state.position)
+            backward = self.proposal.log_density(state.position, proposed)
+            log_ratio = log_acceptance_ratio(state.log_prob, log_p, forward, backward)
+        return decide(state, State(proposed, log_p, state.cache), log_ratio, generator)
+
+    @torch.no_grad()
+    def steps(self, state: State, count: int, generator: torch.Generator | None = None) -> Iterator[Move]:
+        if not isinstance(self.proposal, Independent):
+            yield from super().steps(state, count, generator)
+            return
+        block = max(1, _BLOCK // len(state.position))
+        while count > 0:
+            for move in self._independent(state, min(block, count), generator):
+                state = move.state
+                yield move
+            count -= block
+
+    def _independent(self, state: State, count: int, generator: torch.Generator | None) -> Iterator[Move]:
+        """Points that do not depend on the chain are drawn, and their densities taken, for many steps at once."""
+        chains = len(state.position)
+        proposed, log_q = self.proposal.draw_with_log_prob(count * chains, generator)
+        if proposed.shape[1:] != state.position.shape[1:]:
+            raise ValueError(
+                f"the proposal draws points {tuple(proposed.shape[1:])}, but the chains' are "
+                f"{tuple(state.position.shape[1:])}. Both must live in the same space."
+            )
+        log_p = self.log_prob(proposed)
+        points = zip(*(each.unflatten(0, (count, chains)) for each in (proposed, log_p, log_q)), strict=True)
+        for point in points:
+            offered = State(*point)
+            log_ratio = log_acceptance_ratio(state.log_prob, offered.log_prob, offered.cache, state.cache)
+            move = decide(state, offered, log_ratio, generator)
+            state = move.state
+            yield move
+
+
+def metropolis_hastings(log_prob: LogProb, proposal: Proposal) -> MetropolisHastings:
+    """The Metropolis-Hastings kernel, equation (mh-kernel): propose x' ~ q(. | x), take it with min{1, xi}.
+
+        kernel = metropolis_hastings(log_prob, RandomWalk(0.5))
+        trace = sample(kernel, torch.zeros(1000, 2), 500, burn_in=100, generator=generator)
+
+    Args:
+        log_prob: see `Kernel`.
+        proposal: `RandomWalk`, `Markov`, or `Independent`; the last takes anything with ``rsample`` and ``log_prob``.
+
+    Raises:
+        TypeError: the proposal has no density. What only draws, such as the generator of a GAN, needs
+            `implicit_metropolis_hastings`.
+    """
+    if not isinstance(proposal, Proposal):
+        raise TypeError(
+            f"proposal is a {type(proposal).__name__}, but it must be a Proposal, which has a density: "
+            "RandomWalk(scale), Markov(draw, log_density) or Independent(distribution). For one that only draws, such as the generator of "
+            "a GAN, learn a discriminator and use implicit_metropolis_hastings."
+        )
+    return MetropolisHastings(log_prob, proposal)
+
+
+def decide(state: State, offered: State, log_ratio: Tensor, generator: torch.Generator | None) -> Move:
+    """Take the offered point of each chain with probability min{1, xi}; NaN refuses."""
+    uniform = torch.rand(log_ratio.shape, generator=generator, device=log_ratio.device, dtype=log_ratio.dtype)
+    accepted = uniform.log() < log_ratio
+    kept = []
+    for old, new in zip(state, offered, strict=True):
+        wanted = accepted.reshape(-1, *[1] * (new.dim() - 1))
+        kept.append(torch.where(wanted, new, old) if new.numel() else new)
+    # where the density is NaN or +inf so is this, for `sample` to find
+    probability = torch.where(offered.log_prob == torch.inf, torch.nan, acceptance_probability(log_ratio))
+    return Move(State(*kept), probability, accepted)
+
+
+@dataclass(frozen=True)
+class Trace:
+    """What the chains did after burn-in.
+
+    Attributes:
+        draws: (chains, draws, ...), positions, one in `thin` steps.
+        log_prob: (chains, draws), in nats.
+        acceptance: (chains,), mean of min{1, xi} over all steps after burn-in.
+        moves: (chains,), number of steps that moved, after burn-in.
+        state: of the last step; `sample` goes on from it.
+    """
+
+    draws: Tensor
+    log_prob: Tensor
+    acceptance: Tensor
+    moves: Tensor
+    state: State
+
+    @property
+    def never_moved(self) -> Tensor:
+        """(chains,), the chains that stayed where they started: their draws are one point, and no estimate of it."""
+        return self.moves == 0
+
+
+@torch.no_grad()
+def sample(
+    kernel: Kernel,
+    start: Tensor | State,
+    num_draws: int,
+    *,
+    burn_in: int = 0,
+    thin: int = 1,
+    generator: torch.Generator | None = None,
+    progress: bool = False,
+) -> Trace:
+    """Run the chains of `start` together.
+
+    Args:
+        start: positions (chains, ...), or the state in which another trace ended.
+        num_draws: kept for each chain; thin * num_draws + burn_in steps are made.
+        burn_in: steps that are not kept and do not count.
+        thin: steps for a draw.
+        generator: of all randomness, on the chains' device.
+        progress: whether to show a bar.
+
+    Raises:
+        ValueError: a count is too small, or the density returned NaN or +inf.
+
+    Warns:
+        UserWarning: some chains never moved.
+    """
+    check_count("num_draws", num_draws)
+    check_count("burn_in", burn_in, 0)
+    check_count("thin", thin)
+    state = start if isinstance(start, State) else kernel.start(start)
+    chains = len(state.position)
+    draws = state.position.new_empty(num_draws, *state.position.shape)
+    log_prob = state.log_prob.new_empty(num_draws, chains)
+    total = state.log_prob.new_zeros(chains)
+    moves = torch.zeros(chains, dtype=torch.long, device=total.device)
+    last = burn_in + num_draws * thin
+    with progress_bar(progress, last, "step") as bar:
+        for step, move in enumerate(kernel.steps(state, last, generator), start=1):
+            state = move.state
+            bar.update(1)
+            if step <= burn_in:
+                total += move.probability * 0.0  # only to see a NaN
+            else:
+                total += move.probability
+                moves += move.accepted
+                if (step - burn_in) % thin == 0:
+                    at = (step - burn_in) // thin - 1
+                    draws[at], log_prob[at] = state.position, state.log_prob
+            if step % _LOOK == 0 or step == last:
+                _check_densities(total, step)
+    still = int((moves == 0).sum())
+    if still:
+        warnings.warn(
+            f"{still} of {chains} chains never moved in {last - burn_in} steps: their draws are copies of one point. "
+            "Take smaller steps, a proposal with heavier tails, or another start; Trace.never_moved says which.",
+            stacklevel=3,
+        )
+    return Trace(draws.transpose(0, 1), log_prob.T, total / (last - burn_in), moves, state)
+
+
+def _check_densities(total: Tensor, step: int) -> None:
+    if total.isnan().any():
+        raise ValueError(
+            f"log_prob, or the proposal's density, was NaN or +inf within the {_LOOK} steps up to step {step}, in "
+            f"{int(total.isnan().sum())} of {len(total)} chains. Outside of the support return -inf."
+        )
