@@ -163,8 +163,8 @@ def metropolis_hastings(log_prob: LogProb, proposal: Proposal) -> MetropolisHast
     """
     if not isinstance(proposal, Proposal):
         raise TypeError(
-            f"proposal is a {type(proposal).__name__}, but it must be a Proposal, which has a density: "
-            "RandomWalk(scale), Markov(draw, log_density) or Independent(distribution). For one that only draws, such as the generator of "
+            f"proposal is a {type(proposal).__name__}, but it must be a Proposal, one of RandomWalk(scale), "
+            "Markov(draw, log_density) or Independent(distribution). For one that only draws, such as the generator of "
             "a GAN, learn a discriminator and use implicit_metropolis_hastings."
         )
     return MetropolisHastings(log_prob, proposal)
