@@ -11,6 +11,8 @@ from torch import Tensor
 from bnnlib._checks import check_count, check_positive, check_probability
 from bnnlib.mcmc.kernels import Kernel, LogProb, Move, State, decide
 
+_EXPLORING = 8  # leapfrog steps while the covariance is unknown
+
 
 class HamiltonianMonteCarlo(Kernel):
     """HMC with the leapfrog integrator, equation (mh-hmc) (Neal, 2011), on points (chains, dim).
@@ -119,7 +121,7 @@ def warm_up(
     start: Tensor,
     num_steps: int = 500,
     *,
-    num_leapfrog: int = 10,
+    trajectory: float = 1.5,
     step_size: float = 0.1,
     target: float = 0.8,
     dense: bool = True,
@@ -127,13 +129,15 @@ def warm_up(
 ) -> WarmUp:
     """Learn step size and mass matrix from all chains together; the draws made on the way are not samples.
 
-    Three windows: the step size alone; the covariance of all chains' positions as well; the step size again.
+    Three windows: the step size alone; the covariance of all chains' positions as well; the step size again. The number
+    of leapfrog steps is chosen for the length of the trajectory: on a Gaussian target a quarter of a circle, pi / 2,
+    ends in a draw that does not depend on the start, and a whole one comes back to it.
 
     Args:
         log_prob: see `Kernel`; differentiable.
         start: (chains, dim), at least 2 chains.
         num_steps: in all, at least 20.
-        num_leapfrog: of the kernel.
+        trajectory: time that one step of the chain integrates, in standard deviations of the target.
         step_size: to start from.
         target: acceptance rate to aim at.
         dense: whether the covariance has all entries, or a diagonal alone.
@@ -145,9 +149,11 @@ def warm_up(
     check_count("num_steps", num_steps, 20)
     check_count("the number of chains", len(start), 2)
     check_probability("target", target, open_interval=True)
+    check_positive("trajectory", trajectory)
     covariance: Tensor | None = None
     size = torch.full((), float(check_positive("step_size", step_size)), dtype=start.dtype, device=start.device)
     state: State | Tensor = start
+    num_leapfrog = _EXPLORING
     for share, learns in ((0.25, False), (0.45, True), (0.30, False)):
         kernel = HamiltonianMonteCarlo(log_prob, size, num_leapfrog, covariance)
         if not isinstance(state, State):
@@ -163,6 +169,9 @@ def warm_up(
         if learns:
             covariance = _covariance(torch.stack(seen[len(seen) // 4 :]).flatten(0, 1), dense)
             size = torch.full_like(size, step_size)
+            # the last window begins with the step that a whitened target of this dimension would bear, about d^(-1/4)
+            num_leapfrog = max(1, round(trajectory * start.shape[1] ** 0.25))
+    num_leapfrog = max(1, round(trajectory / size.item()))
     return WarmUp(HamiltonianMonteCarlo(log_prob, size, num_leapfrog, covariance), state)
 
 
