@@ -93,3 +93,22 @@ def check_count(name: str, value: int, minimum: int = 1) -> int:
     if not good:
         raise ValueError(f"{name} is {value!r}, but it must be an integer of at least {minimum}.")
     return int(value)
+
+
+def check_covariance(value: Tensor, name: str = "covariance") -> Tensor:
+    """Return `value` (dim, dim) if it is a symmetric and positive definite matrix.
+
+    Raises:
+        ValueError: it is not.
+    """
+    if value.dim() != 2 or value.shape[0] != value.shape[1]:
+        raise ValueError(f"{name} has shape {tuple(value.shape)}, but it must be (dim, dim).")
+    scale = value.diagonal().abs().sqrt()
+    rounding = 1e3 * torch.finfo(value.dtype).eps * scale[:, None] * scale
+    # torch.linalg.cholesky reads the lower triangle alone
+    if not ((value - value.T).abs() <= rounding).all() or torch.linalg.cholesky_ex(value).info.item():
+        raise ValueError(
+            f"{name} is not a symmetric, positive definite matrix. Take 0.5 * (value + value.T), and add a small "
+            "number to the diagonal if it is singular."
+        )
+    return value

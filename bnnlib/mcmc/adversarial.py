@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from bnnlib._checks import DivergedError, check_count
+from bnnlib._checks import DivergedError, check_count, check_positive
 from bnnlib._terminal import progress_bar
 from bnnlib.functional import acceptance_probability, markov_cross_entropy, symmetric_kl_loss
 
@@ -50,13 +50,16 @@ def learn_adversarial_proposal(
         Acceptance rate by the discriminator, (num_steps,): an estimate that is as good as the discriminator.
 
     Raises:
-        ValueError: an unknown objective, a count, no samples, or points of another shape than the samples'.
+        ValueError: an unknown objective, a number out of range, no samples, points of another shape than the samples',
+            or other than one score a point.
         DivergedError: the loss is NaN or infinite.
     """
     if objective not in ADVERSARIAL_OBJECTIVES:
         raise ValueError(f"objective is {objective!r}, but it must be one of {', '.join(ADVERSARIAL_OBJECTIVES)}.")
-    for name, value in (("latent_dim", latent_dim), ("num_steps", num_steps), ("score_steps", score_steps)):
+    counts = {"latent_dim": latent_dim, "num_steps": num_steps, "batch_size": batch_size, "score_steps": score_steps}
+    for name, value in counts.items():
         check_count(name, value)
+    check_positive("learning_rate", learning_rate)
     if samples.dim() < 2 or not len(samples):
         raise ValueError(f"samples has shape {tuple(samples.shape)}, but it must be (count, ...) with count >= 1.")
     optimizers = [
@@ -75,7 +78,13 @@ def learn_adversarial_proposal(
 
     def log_ratio(points: Tensor) -> Tensor:
         rows = torch.randint(len(samples), (batch_size,), generator=generator, device=samples.device)
-        return score(points).reshape(-1) - score(samples[rows]).reshape(-1)
+        scores = score(points)
+        if scores.numel() != batch_size:
+            raise ValueError(
+                f"the score returns {tuple(scores.shape)} for {batch_size} points, but it must be one number each, "
+                f"({batch_size},) or ({batch_size}, 1)."
+            )
+        return scores.reshape(-1) - score(samples[rows]).reshape(-1)
 
     rates = []
     with progress_bar(progress, num_steps, "step") as bar:

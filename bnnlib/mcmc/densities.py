@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from bnnlib._checks import check_count
+from bnnlib._checks import check_count, check_covariance, check_positive
 from bnnlib.functional import softplus_inverse
 
 _MIN_SCALE = 1e-6
@@ -40,7 +40,13 @@ class Density(nn.Module):
         return self.push(self._normal(count, generator))[0]
 
     def log_prob(self, point: Tensor) -> Tensor:
-        """Log density, shape (count,), in nats."""
+        """Log density, shape (count,), in nats.
+
+        Raises:
+            ValueError: the points are not (count, dim).
+        """
+        if point.dim() != 2 or point.shape[1] != self.dim:
+            raise ValueError(f"points have shape {tuple(point.shape)}, but they must be (count, {self.dim}).")
         noise, log_det = self.pull(point)
         return standard_normal_log_prob(noise) - log_det
 
@@ -103,11 +109,21 @@ class FullGaussian(Density):
 
     @torch.no_grad()
     def match(self, mean: Tensor, covariance: Tensor) -> FullGaussian:
-        """Take this mean (dim,) and covariance (dim, dim) over, for example those of a Laplace approximation."""
+        """Take this mean (dim,) and covariance (dim, dim) over, for example those of a Laplace approximation.
+
+        Raises:
+            ValueError: a shape does not fit, or the covariance is not symmetric and positive definite.
+        """
+        if mean.shape != (self.dim,) or covariance.shape != (self.dim, self.dim):
+            raise ValueError(
+                f"mean and covariance have shapes {tuple(mean.shape)} and {tuple(covariance.shape)}, but they must be "
+                f"({self.dim},) and ({self.dim}, {self.dim})."
+            )
+        check_covariance(covariance)
         factor = torch.linalg.cholesky(covariance)
         self.mean.copy_(mean)
         self.below.copy_(factor.tril(-1))
-        self.rho.copy_(torch.log(torch.expm1((factor.diagonal() - _MIN_SCALE).clamp_min(_MIN_SCALE))))
+        self.rho.copy_(softplus_inverse((factor.diagonal() - _MIN_SCALE).clamp_min(_MIN_SCALE)))
         return self
 
     def push(self, noise: Tensor) -> tuple[Tensor, Tensor]:
@@ -137,7 +153,7 @@ class RealNVP(Density):
     def __init__(self, dim: int, num_layers: int = 8, hidden: int = 64, scale: float = 1.0, bound: float = 2.0) -> None:
         check_count("dim", dim, 2)
         super().__init__(dim)
-        self.bound = bound
+        self.bound = check_positive("bound", bound)
         self.base = FullGaussian(dim, scale)
         masks = (torch.arange(dim) + torch.arange(check_count("num_layers", num_layers))[:, None]) % 2
         self.register_buffer("masks", masks.float())
@@ -167,7 +183,7 @@ class RealNVP(Density):
 
 
 def _coupling(dim: int, hidden: int) -> nn.Sequential:
-    last = nn.Linear(hidden, 2 * dim)
+    last = nn.Linear(check_count("hidden", hidden), 2 * dim)
     nn.init.zeros_(last.weight)
     nn.init.zeros_(last.bias)
     return nn.Sequential(nn.Linear(dim, hidden), nn.ReLU(), nn.Linear(hidden, hidden), nn.ReLU(), last)

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from bnnlib._checks import check_count
-from bnnlib.functional import acceptance_probability, log_acceptance_ratio
-from bnnlib.mcmc.kernels import LogProb
+from bnnlib.functional import acceptance_probability
+from bnnlib.mcmc.kernels import LogProb, check_log_density, weigh
 from bnnlib.mcmc.proposals import Proposal
 
 
@@ -22,8 +22,17 @@ class Estimate(NamedTuple):
 
 
 def mean_of(values: Tensor) -> Estimate:
-    """Mean of independent values (count,) and its standard error; the error of one value is not known (NaN)."""
+    """Mean of independent values (count,) and its standard error; the error of one value is not known (NaN).
+
+    Raises:
+        ValueError: there are no values, or one is NaN.
+    """
     count = check_count("the number of values", values.numel())
+    if values.isnan().any():
+        raise ValueError(
+            f"{int(values.isnan().sum())} of {count} values are NaN: a density was NaN, or -inf both at the point and "
+            "at the proposed one. Outside of the support return -inf, and start from points inside of it."
+        )
     values = values.double().flatten()
     return Estimate(values.mean().item(), values.std().item() / math.sqrt(count) if count > 1 else math.nan)
 
@@ -39,13 +48,12 @@ def acceptance_rate_of(
         proposal: a `Proposal`.
         samples: independent points of the target, (count, ...). Those of a chain give the mean, but an error that is
             too small.
+
+    Raises:
+        ValueError: there are no samples, a shape does not fit, or a density is NaN.
     """
-    proposed = proposal.draw(samples, generator)
-    if not proposal.symmetric:
-        forward, backward = proposal.log_density(proposed, samples), proposal.log_density(samples, proposed)
-    else:
-        forward = backward = samples.new_zeros(len(samples))
-    ratio = log_acceptance_ratio(log_prob(samples), log_prob(proposed), forward, backward)
+    log_p = check_log_density("log_prob", log_prob(samples), samples)
+    ratio = weigh(log_prob, proposal, samples, log_p, generator)[2]
     return mean_of(acceptance_probability(ratio))
 
 
@@ -54,6 +62,9 @@ def total_variation_of(log_first: Tensor, log_second: Tensor) -> Estimate:
 
     Args:
         log_first, log_second: normalized log densities of both distributions at independent draws of the first,
-            shape (count,). Best where the second has lighter tails; the values lie in [0, 1] in any case.
+            shape (count,). The values lie in [0, 1], whatever the tails.
+
+    Raises:
+        ValueError: there are no draws, or a density is NaN.
     """
     return mean_of((1.0 - (log_second - log_first).exp()).clamp_min(0.0))

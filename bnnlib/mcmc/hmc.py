@@ -8,8 +8,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from bnnlib._checks import check_count, check_positive, check_probability
-from bnnlib.mcmc.kernels import Kernel, LogProb, Move, State, decide
+from bnnlib._checks import check_count, check_covariance, check_positive, check_probability
+from bnnlib.mcmc.kernels import Kernel, LogProb, Move, State, check_log_density, decide
+
+# Windows of the warm-up: share of the steps, and whether they learn the covariance. A window's chains reach some tens
+# of times as far as the step that the narrowest direction allows, so that each window widens what the next can see.
+_WINDOWS = ((0.15, False), (0.1, True), (0.15, True), (0.35, True), (0.25, False))
 
 _EXPLORING = 8  # leapfrog steps while the covariance is unknown
 
@@ -19,7 +23,7 @@ class HamiltonianMonteCarlo(Kernel):
 
     A Metropolis-Hastings kernel on position and momentum whose proposal keeps volume: the ratio is exp(-change of
     energy). The step size of each step is drawn within +-`jitter` of `step_size`, so that no trajectory comes full
-    circle in all steps.
+    circle in all steps. A trajectory that runs off to infinity is refused like any other bad point.
 
     Args:
         log_prob: see `Kernel`; differentiable.
@@ -30,7 +34,8 @@ class HamiltonianMonteCarlo(Kernel):
         jitter: relative, in [0, 1).
 
     Raises:
-        ValueError: a number is out of its range.
+        ValueError: a number is out of its range, or the covariance is no positive (dim,) or positive definite
+            (dim, dim).
     """
 
     def __init__(
@@ -44,14 +49,25 @@ class HamiltonianMonteCarlo(Kernel):
         super().__init__(log_prob)
         self.step_size = check_positive("step_size", step_size)
         self.num_leapfrog = check_count("num_leapfrog", num_leapfrog)
-        self.jitter = check_probability("jitter", jitter)
-        self.covariance = covariance
-        self._factor = torch.linalg.cholesky(covariance) if covariance is not None and covariance.dim() == 2 else None
+        if check_probability("jitter", jitter) == 1.0:
+            raise ValueError("jitter is 1, but it must be below: a step of size 0 moves nothing. Try 0.2.")
+        self.jitter, self.covariance, self._factor = jitter, covariance, None
+        if covariance is not None and covariance.dim() == 1:
+            check_positive("covariance", covariance)
+        elif covariance is not None:
+            self._factor = torch.linalg.cholesky(check_covariance(covariance))
+
+    def start(self, position: Tensor) -> State:
+        """See `Kernel.start`; the positions are (chains, dim), of the covariance's dim."""
+        if position.dim() != 2 or (self.covariance is not None and len(self.covariance) != position.shape[1]):
+            known = "dim" if self.covariance is None else len(self.covariance)
+            raise ValueError(f"position has shape {tuple(position.shape)}, but it must be (chains, {known}).")
+        return super().start(position)
 
     def _gradient(self, position: Tensor) -> tuple[Tensor, Tensor]:
         with torch.enable_grad():
             point = position.detach().requires_grad_()
-            log_prob = self.log_prob(point)
+            log_prob = check_log_density("log_prob", self.log_prob(point), point)
             (gradient,) = torch.autograd.grad(log_prob.sum(), point)
         return log_prob.detach(), gradient
 
@@ -85,10 +101,12 @@ class HamiltonianMonteCarlo(Kernel):
             log_prob, gradient = self._gradient(position)
             momentum = momentum + 0.5 * size * gradient
         log_ratio = log_prob - state.log_prob + energy - 0.5 * (momentum * self._velocity(momentum)).sum(dim=-1)
-        # a trajectory that left the finite numbers is refused like any other bad point
+        # NaN and +inf are the density's own mistake only where nothing overflows: fourth powers are finite there
+        near = position.abs().amax(dim=-1) < torch.finfo(position.dtype).max ** 0.25
+        wrong = near & (log_prob.isnan() | (log_prob == torch.inf))
         log_ratio = torch.where(log_ratio.isfinite(), log_ratio, -torch.inf)
-        offered = State(position, torch.where(log_prob.isfinite(), log_prob, -torch.inf), gradient)
-        return decide(state, offered, log_ratio, generator)
+        log_prob = torch.where(wrong, torch.inf, torch.where(log_prob.isfinite(), log_prob, -torch.inf))
+        return decide(state, State(position, log_prob, gradient), log_ratio, generator)
 
 
 @dataclass(frozen=True)
@@ -129,9 +147,10 @@ def warm_up(
 ) -> WarmUp:
     """Learn step size and mass matrix from all chains together; the draws made on the way are not samples.
 
-    Three windows: the step size alone; the covariance of all chains' positions as well; the step size again. The number
-    of leapfrog steps is chosen for the length of the trajectory: on a Gaussian target a quarter of a circle, pi / 2,
-    ends in a draw that does not depend on the start, and a whole one comes back to it.
+    Five windows: the step size alone; three that also learn the covariance of all chains' positions, each the metric of
+    the next; the step size again. The number of leapfrog steps then follows from the length of the trajectory: on a
+    Gaussian target a quarter of a circle, pi / 2, ends in a draw that does not depend on the start, and a whole one
+    comes back to it.
 
     Args:
         log_prob: see `Kernel`; differentiable.
@@ -152,18 +171,17 @@ def warm_up(
     check_positive("trajectory", trajectory)
     covariance: Tensor | None = None
     size = torch.full((), float(check_positive("step_size", step_size)), dtype=start.dtype, device=start.device)
-    state: State | Tensor = start
     num_leapfrog = _EXPLORING
-    for share, learns in ((0.25, False), (0.45, True), (0.30, False)):
+    state = HamiltonianMonteCarlo(log_prob, size, num_leapfrog).start(start)
+    for share, learns in _WINDOWS:
         kernel = HamiltonianMonteCarlo(log_prob, size, num_leapfrog, covariance)
-        if not isinstance(state, State):
-            state = kernel.start(state)
         averaging = _DualAveraging(size, target)
         seen: list[Tensor] = []
-        for _ in range(max(5, int(share * num_steps))):
+        for _ in range(max(2, round(share * num_steps))):
             move = kernel.step(state, generator)
             state = move.state
-            kernel.step_size = averaging.update(move.probability.mean())
+            # NaN is a trajectory that met a mistake of the density; the draws will say so
+            kernel.step_size = averaging.update(move.probability.nan_to_num(0.0).mean())
             seen.append(state.position)
         size = averaging.average.exp()
         if learns:

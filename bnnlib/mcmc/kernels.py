@@ -61,12 +61,7 @@ class Kernel:
         """
         if position.dim() < 1 or not len(position):
             raise ValueError(f"position has shape {tuple(position.shape)}, but it must be (chains, ...), chains >= 1.")
-        log_prob = self.log_prob(position).detach()
-        if log_prob.shape != position.shape[:1]:
-            raise ValueError(
-                f"log_prob returned shape {tuple(log_prob.shape)} for points {tuple(position.shape)}, but it must be "
-                f"({len(position)},): one log density a chain. Sum over the coordinates."
-            )
+        log_prob = check_log_density("log_prob", self.log_prob(position), position).detach()
         if not log_prob.isfinite().all():
             bad = int((~log_prob.isfinite()).sum())
             raise ValueError(
@@ -106,14 +101,7 @@ class MetropolisHastings(Kernel):
     def step(self, state: State, generator: torch.Generator | None = None) -> Move:
         if isinstance(self.proposal, Independent):
             return next(self._independent(state, 1, generator))
-        proposed = self.proposal.draw(state.position, generator)
-        log_p = self.log_prob(proposed)
-        if self.proposal.symmetric:
-            log_ratio = log_p - state.log_prob
-        else:
-            forward = self.proposal.log_density(proposed, state.position)
-            backward = self.proposal.log_density(state.position, proposed)
-            log_ratio = log_acceptance_ratio(state.log_prob, log_p, forward, backward)
+        proposed, log_p, log_ratio = weigh(self.log_prob, self.proposal, state.position, state.log_prob, generator)
         return decide(state, State(proposed, log_p, state.cache), log_ratio, generator)
 
     @torch.no_grad()
@@ -132,12 +120,9 @@ class MetropolisHastings(Kernel):
         """Points that do not depend on the chain are drawn, and their densities taken, for many steps at once."""
         chains = len(state.position)
         proposed, log_q = self.proposal.draw_with_log_prob(count * chains, generator)
-        if proposed.shape[1:] != state.position.shape[1:]:
-            raise ValueError(
-                f"the proposal draws points {tuple(proposed.shape[1:])}, but the chains' are "
-                f"{tuple(state.position.shape[1:])}. Both must live in the same space."
-            )
-        log_p = self.log_prob(proposed)
+        _check_proposed(proposed, (count * chains, *state.position.shape[1:]))
+        check_log_density("the proposal's log density", log_q, proposed)
+        log_p = check_log_density("log_prob", self.log_prob(proposed), proposed)
         points = zip(*(each.unflatten(0, (count, chains)) for each in (proposed, log_p, log_q)), strict=True)
         for point in points:
             offered = State(*point)
@@ -168,6 +153,43 @@ def metropolis_hastings(log_prob: LogProb, proposal: Proposal) -> MetropolisHast
             "a GAN, learn a discriminator and use implicit_metropolis_hastings."
         )
     return MetropolisHastings(log_prob, proposal)
+
+
+def weigh(
+    log_prob: LogProb, proposal: Proposal, given: Tensor, log_p: Tensor, generator: torch.Generator | None
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Proposed points of the shape of `given`, their log densities and log xi, (chains,) both."""
+    proposed = proposal.draw(given, generator)
+    _check_proposed(proposed, tuple(given.shape))
+    log_p_proposed = check_log_density("log_prob", log_prob(proposed), proposed)
+    if proposal.symmetric:
+        return proposed, log_p_proposed, log_p_proposed - log_p
+    name = "the proposal's log density"
+    forward = check_log_density(name, proposal.log_density(proposed, given), proposed)
+    backward = check_log_density(name, proposal.log_density(given, proposed), proposed)
+    return proposed, log_p_proposed, log_acceptance_ratio(log_p, log_p_proposed, forward, backward)
+
+
+def check_log_density(name: str, value: Tensor, points: Tensor) -> Tensor:
+    """Return `value` if it is one number for each of `points` (chains, ...).
+
+    Raises:
+        ValueError: it has another shape. (chains, 1) or (chains, dim) would broadcast to ratios of other chains.
+    """
+    if value.shape != points.shape[:1]:
+        raise ValueError(
+            f"{name} returned shape {tuple(value.shape)} for points {tuple(points.shape)}, but it must be "
+            f"({len(points)},): one log density a point. Sum over the coordinates."
+        )
+    return value
+
+
+def _check_proposed(proposed: Tensor, wanted: tuple[int, ...]) -> None:
+    if proposed.shape != wanted:
+        raise ValueError(
+            f"the proposal draws points {tuple(proposed.shape)}, but the chains need {wanted}. "
+            "Both must live in the same space."
+        )
 
 
 def decide(state: State, offered: State, log_ratio: Tensor, generator: torch.Generator | None) -> Move:
@@ -220,8 +242,12 @@ def sample(
 ) -> Trace:
     """Run the chains of `start` together.
 
+    To go on from a trace, start from its state. With the same generator that makes the draws of one long run; an
+    independent proposal draws many steps' points ahead, so that the law is the same and the draws are others.
+
     Args:
-        start: positions (chains, ...), or the state in which another trace ended.
+        start: positions (chains, ...), or the state in which a trace, a warm-up or learning ended: its positions count,
+            their densities are taken anew.
         num_draws: kept for each chain; thin * num_draws + burn_in steps are made.
         burn_in: steps that are not kept and do not count.
         thin: steps for a draw.
@@ -229,7 +255,8 @@ def sample(
         progress: whether to show a bar.
 
     Raises:
-        ValueError: a count is too small, or the density returned NaN or +inf.
+        ValueError: a count is too small, the density returned NaN or +inf, or is not finite at the start, or a shape
+            does not fit.
 
     Warns:
         UserWarning: some chains never moved.
@@ -237,7 +264,8 @@ def sample(
     check_count("num_draws", num_draws)
     check_count("burn_in", burn_in, 0)
     check_count("thin", thin)
-    state = start if isinstance(start, State) else kernel.start(start)
+    # a cache belongs to the kernel, and to the proposal as it was, that computed it
+    state = kernel.start(start.position if isinstance(start, State) else start)
     chains = len(state.position)
     draws = state.position.new_empty(num_draws, *state.position.shape)
     log_prob = state.log_prob.new_empty(num_draws, chains)

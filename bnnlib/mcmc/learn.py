@@ -12,7 +12,7 @@ from bnnlib._checks import DivergedError, check_count, check_positive
 from bnnlib._terminal import progress_bar
 from bnnlib.functional import acceptance_rate_loss, log_acceptance_ratio, symmetric_kl_loss
 from bnnlib.mcmc.densities import Density
-from bnnlib.mcmc.kernels import Kernel, LogProb, State, decide
+from bnnlib.mcmc.kernels import Kernel, LogProb, State, check_log_density, decide
 
 OBJECTIVES = ("acceptance", "symmetric_kl", "vi")
 _LOOK = 128  # steps between two looks at the loss: a look waits for the device
@@ -63,12 +63,14 @@ def learn_proposal(
         learning_rate: of Adam at the start.
         clip: largest norm of the gradient.
         samples: exact points of the target (count, dim) in place of the chain, if you have them.
-        state: of the chain to go on with, `Learned.state` of an earlier call.
+        state: of the chain to go on with, `Learned.state` of an earlier call with the same target and batch size.
         generator: of all randomness, on the density's device.
         progress: whether to show a bar.
 
     Raises:
-        ValueError: an unknown objective, a number out of range, or no samples.
+        TypeError: the density cannot be learned: it lacks parameters, or draws with gradients.
+        ValueError: an unknown objective, a number out of range, samples or a state of another shape, or a log_prob that
+            is not finite at the density's first draws.
         DivergedError: the loss is NaN or infinite.
     """
     if objective not in OBJECTIVES:
@@ -76,22 +78,36 @@ def learn_proposal(
     check_count("num_steps", num_steps)
     check_count("batch_size", batch_size)
     check_positive("learning_rate", learning_rate)
-    if samples is not None and (samples.dim() != 2 or not len(samples)):
-        raise ValueError(f"samples has shape {tuple(samples.shape)}, but it must be (count, dim) with count >= 1.")
+    check_positive("clip", clip)
+    if not isinstance(density, Density):
+        raise TypeError(f"density is a {type(density).__name__}, but it must be a Density, such as RealNVP(dim).")
+    if samples is not None and (samples.dim() != 2 or not len(samples) or samples.shape[1] != density.dim):
+        raise ValueError(
+            f"samples has shape {tuple(samples.shape)}, but it must be (count, {density.dim}) with count >= 1."
+        )
+    if state is not None and state.position.shape != (batch_size, density.dim):
+        raise ValueError(
+            f"state has positions {tuple(state.position.shape)}, but they must be ({batch_size}, {density.dim}): one "
+            "chain for each proposed point."
+        )
     optimizer = torch.optim.Adam(density.parameters(), lr=learning_rate)
-    if samples is None and objective != "vi" and state is None:
+    known = None
+    if samples is not None and objective != "vi":
+        known = [Kernel(log_prob).start(part) for part in samples.split(batch_size)]
+        known = State(*(torch.cat(parts) for parts in zip(*known, strict=True)))
+    elif objective != "vi" and state is None:
         state = Kernel(log_prob).start(density.rsample(batch_size, generator).detach())
     losses, rates = [], []
     with progress_bar(progress, num_steps, "step") as bar:
         for step in range(num_steps):
             offered, log_q = density.rsample_with_log_prob(batch_size, generator)
-            log_p = log_prob(offered)
+            log_p = check_log_density("log_prob", log_prob(offered), offered)
             if objective == "vi":
                 loss, rate = (log_q - log_p).mean(), log_q.new_tensor(math.nan)
             else:
-                if samples is not None:
+                if known is not None:
                     rows = torch.randint(len(samples), (batch_size,), generator=generator, device=samples.device)
-                    state = Kernel(log_prob).start(samples[rows])
+                    state = State(known.position[rows], known.log_prob[rows], known.cache)
                 there = density.log_prob(state.position)
                 pairs = log_acceptance_ratio(state.log_prob[:, None], log_p, log_q, there[:, None])
                 own = pairs.diagonal()

@@ -33,7 +33,7 @@ class RandomWalk(Proposal):
     """x' = x + scale * xi with standard normal xi, equation (mh-random-walk).
 
     Args:
-        scale: standard deviation of a step: a number, or a tensor that broadcasts against (chains, ...).
+        scale: standard deviation of a step: a number, or a tensor that broadcasts to (chains, ...).
 
     Raises:
         ValueError: the scale is not positive and finite.
@@ -91,10 +91,16 @@ class Independent(Proposal):
             has ``rsample_with_log_prob(count, generator)`` saves the density's pass over its own draws.
 
     Raises:
-        TypeError: it lacks one of the two.
+        TypeError: it lacks one of the two, or is of torch.distributions.
     """
 
     def __init__(self, distribution: Distribution) -> None:
+        if isinstance(distribution, torch.distributions.Distribution):
+            raise TypeError(
+                f"distribution is a {type(distribution).__name__} of torch.distributions, whose draws take no "
+                "generator. Use FullGaussian or DiagonalGaussian, or a class with rsample(count, generator) and "
+                "log_prob(points) around it."
+            )
         for wanted in ("rsample", "log_prob"):
             if not callable(getattr(distribution, wanted, None)):
                 raise TypeError(

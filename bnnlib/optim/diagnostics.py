@@ -41,8 +41,9 @@ def effective_sample_size(draws: Tensor, *, rank_normalized: bool = False, rule:
     """Number of independent draws with the same standard error of the mean, equation (mh-ess).
 
     The rules differ in where they stop to sum the autocorrelation: "geyer" takes his initial monotone sequence, as Stan
-    and ArviZ do (Vehtari et al., 2021, section 3.2); "threshold" the lags up to the first below 0.05, as the code of
-    A-NICE-MC does; "batch_means" compares the variance of the means of blocks of sqrt(draws) draws with that of draws.
+    and ArviZ do (Vehtari et al., 2021, section 3.2); "threshold" the lags up to the first that is not above 0.05, as
+    the code of A-NICE-MC does for one quantity, which takes the target's mean and variance where we take each chain's;
+    "batch_means" compares the variance of the means of blocks of sqrt(draws) draws with that of draws.
 
     Args:
         draws: shape (chains, draws, ...).
@@ -51,7 +52,8 @@ def effective_sample_size(draws: Tensor, *, rank_normalized: bool = False, rule:
             chains are in different places.
 
     Returns:
-        Tensor (...), float64. NaN where a draw is not finite; where nothing moves, the number of draws.
+        Tensor (...), float64. NaN where a draw is not finite; where nothing moves, the number of draws; but NaN by the
+        last two rules where no chain moves and they stand in different places.
 
     Raises:
         ValueError: fewer than 4 draws, or an unknown rule.
@@ -59,7 +61,7 @@ def effective_sample_size(draws: Tensor, *, rank_normalized: bool = False, rule:
     if rule not in _RULES:
         raise ValueError(f"rule is {rule!r}, but it must be one of {', '.join(_RULES)}.")
     draws = _checked(draws)
-    halves = draws if rule == "batch_means" else _halves(draws)
+    halves = _halves(draws) if rule == "geyer" else draws
     if rank_normalized:
         halves = _normal_scores(halves)
     shape = halves.shape[2:]
@@ -132,7 +134,7 @@ def _ess_by_threshold(halves: Tensor) -> Tensor:
         return known
     covariance = _autocovariance(halves).mean(dim=0)
     rho = covariance / covariance[0]
-    below = (rho < _CUTOFF).nonzero()
+    below = (rho <= _CUTOFF).nonzero()
     last = int(below[0]) if len(below) else len(rho)
     return halves.numel() / (1.0 + 2.0 * rho[1:last].sum())
 
@@ -145,7 +147,8 @@ def _ess_by_batch_means(chains: Tensor) -> Tensor:
     blocks = chains[:, : chains.shape[1] // size * size].unflatten(1, (-1, size))
     means = blocks.mean(dim=2)
     spread = (means - means.mean(dim=1, keepdim=True)).square().sum() / (means.numel() - len(means))
-    return chains.numel() * chains.var(dim=1).mean() / (size * spread)
+    tau = size * spread / chains.var(dim=1).mean()
+    return chains.numel() / tau.clamp_min(1.0 / math.log10(chains.numel()))  # as in _ess
 
 
 def _ess(halves: Tensor) -> Tensor:
