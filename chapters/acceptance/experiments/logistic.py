@@ -140,7 +140,7 @@ def _smoke() -> list[Cell]:
 
 
 def _book() -> list[Cell]:
-    return _cells(["Heart", "Australian", "German"], 5, 3000, 4000, 1000, 8000, 500)
+    return _cells(["Heart", "Australian", "German"], 3, 2000, 4000, 2000, 8000, 500)
 
 
 def _paper() -> list[Cell]:

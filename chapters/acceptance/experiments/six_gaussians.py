@@ -84,24 +84,27 @@ def proposal_tv(density: mcmc.RealNVP) -> float:
     return 0.5 * (area * (target - proposal).abs().sum().item() + max(0.0, outside))
 
 
-def _cells(seeds: int, steps: int, draws: int = 25_000, batch_size: int = 256, settings=STARTS) -> list[Cell]:
+def _cells(seeds: dict[str, int], steps: int, draws: int = 25_000, batch_size: int = 256) -> list[Cell]:
     params = {"steps": steps, "batch_size": batch_size, "learning_rate": 3e-3, "layers": 8, "hidden": 64}
     params |= {"chains": 100, "draws": draws, "burn_in": 100}
     return [
-        Cell(setting, method, (seed,), params) for seed in range(seeds) for setting in settings for method in OBJECTIVES
+        Cell(setting, method, (seed,), params)
+        for setting, count in seeds.items()
+        for seed in range(count)
+        for method in OBJECTIVES
     ]
 
 
 def _smoke() -> list[Cell]:
-    return _cells(2, 150, draws=2500, batch_size=128, settings=("start sd 3",))
+    return _cells({"start sd 3": 2}, 150, draws=2500, batch_size=128)
 
 
 def _book() -> list[Cell]:
-    return _cells(10, 2000)
+    return _cells({"start sd 3": 10, "start sd 1": 3}, 2000)
 
 
 def _paper() -> list[Cell]:
-    return _cells(10, 10_000, batch_size=1024)
+    return _cells({"start sd 3": 10, "start sd 1": 10}, 10_000, batch_size=1024)
 
 
 EXPERIMENTS = [
