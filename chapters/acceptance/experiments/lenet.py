@@ -65,7 +65,7 @@ def run_cell(cell: Cell, device: torch.device, checkpoint: Checkpoint | None = N
         values |= {"weight_sd": sd.median().item(), "entropy_per_weight": sd.log().mean().item()}
     if cell.method == "Symmetric KL":
         values["acceptance"] = 100.0 * state["accepted"][-1]
-    return CellResult(rows_of(cell, values), {f"nll-{cell.method}-{replicate}": torch.tensor(state["nll"]).numpy()})
+    return CellResult(rows_of(cell, values), {"nll": torch.tensor(state["nll"]).numpy()})
 
 
 def _start(scale: float, replicate: int) -> DiagonalGaussian:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -38,7 +39,7 @@ def run_reference(
 ) -> CellResult:
     """Mean and sd of every coordinate by many long chains of HMC."""
     log_prob, dim = _target(cell, device)
-    params, generator = cell.params, torch.Generator(device).manual_seed(73_000)
+    params, generator = cell.params, torch.Generator(device).manual_seed(73_000 + cell.replicates[0])
     trace = _hmc(log_prob, dim, params, generator)[0]
     draws = trace.draws.double()
     mean, sd = draws.mean(dim=(0, 1)), draws.reshape(-1, dim).std(dim=0)
@@ -128,7 +129,7 @@ def _cells(sets: Sequence[str], seeds: int, steps: int, draws: int, hmc_draws: i
     for name in sets:
         reference = Cell(name, REFERENCE, (0,), common | {"hmc_draws": long})
         need = Need(NAME, reference)
-        cells.append(reference)
+        cells += [replace(reference, replicates=(seed,)) for seed in range(seeds)]
         params = common | {"hmc_draws": hmc_draws, "draws": draws, "burn_in": 50, "steps": steps, "batch_size": 256}
         params |= {"learning_rate": 3e-3, "layers": 4, "hidden": 64, "start": 0.1}
         cells += [Cell(name, "all methods", (seed,), params, (need,)) for seed in range(seeds)]
@@ -140,7 +141,7 @@ def _smoke() -> list[Cell]:
 
 
 def _book() -> list[Cell]:
-    return _cells(["Heart", "Australian", "German"], 3, 2000, 4000, 2000, 8000, 500)
+    return _cells(["Heart", "Australian", "German"], 3, 2000, 4000, 2000, 3000, 500)
 
 
 def _paper() -> list[Cell]:

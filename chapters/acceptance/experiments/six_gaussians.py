@@ -61,7 +61,7 @@ def run_cell(cell: Cell, device: torch.device, checkpoint: Checkpoint | None = N
         "proposal_tv": proposal_tv(flow),
         "minutes_training": minutes,
     }
-    return CellResult(rows_of(cell, values), {f"histogram-{cell.setting}-{cell.method}-{replicate}": histogram(points)})
+    return CellResult(rows_of(cell, values), {"histogram": histogram(points)})
 
 
 def histogram(points: Tensor) -> np.ndarray:

@@ -1,17 +1,18 @@
-"""Pictures of the chapter on The Metropolis-Hastings view."""
+"""Pictures of the chapter on the Metropolis-Hastings view."""
 
-from __future__ import annotations
+from chapters.acceptance.figures.explorers import pair_explorer
+from chapters.acceptance.figures.method import idea, learned, scatter, walk
+from chapters.acceptance.figures.results import crossing, learning_pays, lenet_epochs, six_histograms, six_seeds
 
-import numpy as np
-from matplotlib.figure import Figure
-
-from book.display.style import figure
-
-
-def idea() -> Figure:
-    """The variance of a mean of n draws."""
-    shown, axes = figure()
-    number = np.arange(1, 51)
-    axes.plot(number, 1 / number)
-    axes.set(xlabel="number of draws n", ylabel="variance of their mean", ylim=(0, 1))
-    return shown
+__all__ = [
+    "crossing",
+    "idea",
+    "learned",
+    "learning_pays",
+    "lenet_epochs",
+    "pair_explorer",
+    "scatter",
+    "six_histograms",
+    "six_seeds",
+    "walk",
+]

@@ -1,0 +1,154 @@
+"""Pictures of stored results: Figure 2 with its seeds, effective draws by second, the reduced LeNet by epoch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import seaborn as sns
+from matplotlib.figure import Figure
+
+from book import lab
+from book.display.panels import missing
+from book.display.style import PALETTE, figure, line_styles, panel_letters, style_context
+from chapters.acceptance.experiments.six_gaussians import BINS, EXTENT, OBJECTIVES
+from chapters.acceptance.figures.method import ring
+from chapters.acceptance.targets import MODES, SCALE, mode_centers
+
+METHODS = tuple(OBJECTIVES)
+
+
+def six_histograms(setting: str, seed: int = 0) -> Figure:
+    """The target and the stored histograms of 25,000 draws, a panel for each objective.
+
+    Args:
+        setting: of the experiment mh-six-gaussians.
+        seed: whose draws are shown.
+    """
+    found = {
+        method: table
+        for (place, method, number, name), table in lab.stored_arrays("mh-six-gaussians").items()
+        if (place, number, name) == (setting, seed, "histogram")
+    }
+    side = (np.arange(BINS) + 0.5) * (2 * EXTENT / BINS) - EXTENT
+    away = np.stack(np.meshgrid(side, side), -1)[:, :, None] - mode_centers().numpy()
+    target = np.exp(-0.5 * (away**2).sum(-1) / SCALE**2).sum(-1)
+    with style_context():
+        fig, axes = figure(2, nrows=2, height=3.2)
+        tables = {"target": target} | {method: found.get(method) for method in METHODS}
+        for panel, (name, table) in zip(axes.flat, tables.items(), strict=True):
+            panel.set_title(name)
+            if table is None:
+                missing(panel)
+                continue
+            panel.imshow(table / table.max(), origin="lower", extent=(-EXTENT, EXTENT) * 2, cmap="Blues", vmax=0.8)
+            ring(panel)
+            panel.grid(visible=False)
+        panel_letters(axes)
+    return fig
+
+
+def six_seeds(rows: Sequence[Mapping], settings: Sequence[str]) -> Figure:
+    """Every seed: modes found, and the acceptance rate on the target beside the one that the chain sees.
+
+    Args:
+        rows: from `book.lab.compare("mh-six-gaussians")`.
+        settings: of which the modes are shown; the rates are of the first.
+    """
+    with style_context():
+        fig, (left, right) = figure(2, height=3.2)
+        for panel, pairs in (
+            (left, [("modes_found", setting, setting) for setting in settings]),
+            (right, [("acceptance", settings[0], "on exact points"), ("acceptance_chain", settings[0], "chain's own")]),
+        ):
+            table = [
+                (method, legend, value)
+                for metric, setting, legend in pairs
+                for method in METHODS
+                for value in lab.replicates(rows, setting, method, metric)
+            ]
+            if not table:
+                missing(panel)
+                continue
+            method, legend, value = zip(*table, strict=True)
+            sns.stripplot(
+                x=list(method), y=list(value), hue=list(legend), order=METHODS, dodge=True, jitter=0.12, ax=panel,
+                palette=PALETTE[: len(set(legend))], size=5, alpha=0.7,
+            )  # fmt: skip
+            panel.tick_params(axis="x", labelsize="small")
+            panel.set_xticks(range(3), ["VI", "acceptance", "symm. KL"])
+            panel.legend(fontsize="small", loc="lower right", title="")
+        left.set(ylabel="modes found", ylim=(0, MODES + 0.4), yticks=range(MODES + 1))
+        right.set(ylabel="acceptance rate (%)", ylim=(0, 100))
+        panel_letters((left, right))
+    return fig
+
+
+def learning_pays(rows: Sequence[Mapping], sets: Sequence[str], methods: Sequence[str]) -> Figure:
+    """Effective draws over seconds, training and warm-up included; where a curve crosses HMC's, learning has paid.
+
+    Args:
+        rows: from `book.lab.compare("mh-logistic")`.
+        sets: data sets, a panel each.
+        methods: to show.
+    """
+    with style_context():
+        fig, axes = figure(len(sets), height=3.2, sharey=True, squeeze=False)
+        seconds = np.geomspace(0.3, 1000, 200)
+        for panel, name in zip(axes[0], sets, strict=True):
+            known = False
+            for method, look in line_styles(list(methods), markers=False).items():
+                rate, start = (lab.stored_mean(rows, name, method, m) for m in ("ess_per_second", "seconds_training"))
+                if rate is None or start is None:
+                    continue
+                known = True
+                later = seconds[seconds > start]
+                panel.plot(later, rate * (later - start), **look)
+            if not known:
+                missing(panel)
+                continue
+            panel.set(xscale="log", yscale="log", xlabel="seconds", title=name, ylim=(1e3, 3e8))
+        axes[0, 0].set_ylabel("effective draws")
+        handles, labels = axes[0, 0].get_legend_handles_labels()
+        if handles:
+            fig.legend(handles, labels, loc="outside lower center", ncols=3, fontsize="small")
+        panel_letters(axes[0])
+    return fig
+
+
+def crossing(rows: Sequence[Mapping], name: str, method: str, other: str = "HMC") -> float | None:
+    """Effective draws after which the method, training included, has caught up with the other; None if it never does.
+
+    Args:
+        rows: from `book.lab.compare("mh-logistic")`.
+        name: data set.
+        method: that learns first.
+        other: that it races.
+    """
+    asked = [
+        lab.stored_mean(rows, name, who, m) for who in (method, other) for m in ("ess_per_second", "seconds_training")
+    ]
+    if None in asked:
+        return None
+    rate, start, other_rate, other_start = asked
+    # draws n take start + n / rate seconds
+    gain = 1.0 / other_rate - 1.0 / rate
+    return max(0.0, (start - other_start) / gain) if gain > 0 else None
+
+
+def lenet_epochs(methods: Sequence[str]) -> Figure:
+    """Training loss of the reduced LeNet by epoch, a line for each stored run."""
+    with style_context():
+        fig, panel = figure(height=3.2)
+        arrays = lab.stored_arrays("mh-lenet")
+        looks = line_styles(list(methods))
+        for (_, method, number, name), table in arrays.items():
+            if name == "nll" and method in looks:
+                look = looks[method] | ({"label": f"_{method}"} if number else {})
+                panel.plot(np.arange(1, len(table) + 1), table, **look | {"ms": 4})
+        if not arrays:
+            missing(panel)
+        else:
+            panel.set(xlabel="epoch", ylabel="training NLL (nats an image)", yscale="log")
+            panel.legend(fontsize="small")
+    return fig

@@ -1,0 +1,81 @@
+"""The worked example in numbers: two densities on a line, their acceptance rate, and how far apart they are."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+from scipy import stats
+
+GRID = np.linspace(-14.0, 14.0, 1401)
+SHAPES = ("normal", "Student t")
+_DEGREES = 3  # of freedom
+
+
+def density(distance: float, width: float, shape: str) -> np.ndarray:
+    """Density on `GRID` with center `distance` and scale `width`, "normal" or "Student t" with 3 degrees of freedom."""
+    family = stats.norm if shape == "normal" else stats.t(_DEGREES)
+    return family.pdf((GRID - distance) / width) / width
+
+
+@cache
+def target() -> np.ndarray:
+    """The standard normal on `GRID`."""
+    return density(0.0, 1.0, "normal")
+
+
+def acceptance_rate(p: np.ndarray, q: np.ndarray, step: float = GRID[1] - GRID[0]) -> float:
+    """Double integral of min{p(x) q(x'), p(x') q(x)}, equation (mh-theorem), on the line.
+
+    Ordered by p / q, the smaller of the two products is known, so that one sum over the order is enough.
+
+    Args:
+        p, q: densities on one grid, or probabilities with `step` 1.
+    """
+    order = np.argsort(np.log(np.maximum(p, 1e-300)) - np.log(np.maximum(q, 1e-300)), kind="stable")
+    p, q = p[order] * step, q[order] * step
+    below = np.cumsum(p) - p
+    return float((q * (2.0 * below + p)).sum())
+
+
+def total_variation(p: np.ndarray, q: np.ndarray) -> float:
+    """Half of the integral of |p - q|."""
+    return float(0.5 * np.abs(p - q).sum() * (GRID[1] - GRID[0]))
+
+
+def kl(p: np.ndarray, q: np.ndarray) -> float:
+    """KL(p || q) in nats; what lies beyond the grid is left out."""
+    inside = p > 1e-300
+    terms = p[inside] * (np.log(p[inside]) - np.log(np.maximum(q[inside], 1e-300)))
+    return float(terms.sum() * (GRID[1] - GRID[0]))
+
+
+@cache
+def measures(distance: float, width: float, shape: str) -> dict[str, float]:
+    """{"rate", "overlap" (1 - TV), "kl" (symmetric), "bound"} of the standard normal and this proposal."""
+    p, q = target(), density(distance, width, shape)
+    both = kl(p, q) + kl(q, p)
+    return {
+        "rate": acceptance_rate(p, q),
+        "overlap": 1.0 - total_variation(p, q),
+        "kl": both,
+        "bound": 1.0 - np.sqrt(both / 2.0),
+    }
+
+
+@cache
+def chain(distance: float, width: float, shape: str, steps: int, start: float = 2.0) -> np.ndarray:
+    """Positions of a chain with this proposal, the same random numbers at every setting."""
+    generator = np.random.default_rng(1)
+    uniform, coin = generator.random(steps), generator.random(steps)
+    family = stats.norm if shape == "normal" else stats.t(_DEGREES)
+    proposed = distance + width * family.ppf(uniform)
+
+    points = np.append(proposed, start)
+    weight = stats.norm.logpdf(points) - family.logpdf((points - distance) / width)
+    at, path = steps, []  # the start is the last of the points
+    for offered, height in enumerate(np.log(coin)):
+        if height < weight[offered] - weight[at]:
+            at = offered
+        path.append(at)
+    return points[path]
