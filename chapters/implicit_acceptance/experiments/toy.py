@@ -144,7 +144,7 @@ def _cells(replicates: int, looks: tuple[int, ...], flow_steps: int, chains: int
             Cell(setting, method, tuple(range(replicates)), params)
             for setting in SETTINGS
             for method in METHODS
-            if setting != "30 points" or method == "CCE"
+            if setting == "bridges" or method == "CCE"
         ]
 
     return cells

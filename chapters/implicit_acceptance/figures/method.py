@@ -15,6 +15,7 @@ from book.display.style import INK, PALETTE, figure, line_styles, panel_letters,
 from chapters.implicit_acceptance.ring import CELLS, REACH
 
 _EXTENT = (-REACH, REACH, -REACH, REACH)
+_NATS = 8.0  # ends of the colors of a log ratio: the true one falls without end between the modes
 _HATCHES = ("", "//", "..", "xx", "\\\\")
 
 
@@ -54,14 +55,12 @@ def state_bars(laws: Mapping[str, np.ndarray], settled: Mapping[str, np.ndarray]
                 place = states + (number - (len(groups) - 1) / 2) * width
                 color = PALETTE[number if groups is laws else number + len(laws)]
                 panel.bar(place, law, width, label=name, color=color, hatch=_HATCHES[number], edgecolor="white")
-            panel.plot(states, target, ls="none", marker="_", ms=26, mew=2, color=INK, label="target")
+            panel.plot(states, target, ls="none", marker="_", ms=22, mew=2, color=INK, label="target again")
             panel.set(title=title, xlabel="state", xticks=states)
         axes[0].set_ylabel("probability")
-        for panel in axes:
-            handles, names = panel.get_legend_handles_labels()
-            kept = [(h, n) for h, n in zip(handles, names, strict=True) if panel is axes[1] or n != "target"]
-            panel.legend(*zip(*kept, strict=True), fontsize="small", loc="upper center", ncols=2)
-            panel.set_ylim(0, 0.62)
+        known = dict(zip(*reversed([*axes[0].get_legend_handles_labels()]), strict=True))
+        known |= dict(zip(*reversed([*axes[1].get_legend_handles_labels()]), strict=True))
+        fig.legend(known.values(), known.keys(), loc="outside lower center", ncols=3)
         panel_letters(axes)
     return fig
 
@@ -83,7 +82,7 @@ def bound_ladder(
             for name, look in line_styles(list(curves)).items():
                 panel.plot(knob, curves[name], **look | {"ms": 4})
             panel.axhline(1.0, color=INK, lw=1, ls=":", marker="none")
-            panel.set(xlabel=label, yscale="log", title=f"{label} moves")
+            panel.set(xlabel=label, yscale="log", title=f"as {label} moves")
         axes[0, 0].set_ylabel("total variation")
         left, right = axes[1]
         for name, look in line_styles(list(ratios), markers=False).items():
@@ -109,7 +108,6 @@ def ring_maps(laws: Mapping[str, np.ndarray], ratios: Mapping[str, np.ndarray]) 
     """
     panels = [(title, np.asarray(one, dtype=float)) for title, one in (*laws.items(), *ratios.items())]
     top = max(one.max() for title, one in panels if title in laws)
-    reach = np.nanmax(np.abs(panels[-1][1]))
     with style_context():
         fig, axes = figure(2, nrows=(len(panels) + 1) // 2, height=2.7, sharex=True, sharey=True)
         for panel, (title, values) in zip(axes.flat, panels, strict=True):
@@ -119,9 +117,9 @@ def ring_maps(laws: Mapping[str, np.ndarray], ratios: Mapping[str, np.ndarray]) 
                     np.maximum(image, top * 1e-3), origin="lower", extent=_EXTENT, norm=LogNorm(top * 1e-3, top)
                 )
             else:
-                norm = TwoSlopeNorm(0.0, -reach, reach)
+                norm = TwoSlopeNorm(0.0, -_NATS, _NATS)
                 shown = panel.imshow(
-                    np.clip(image, -reach, reach), origin="lower", extent=_EXTENT, norm=norm, cmap="PuOr"
+                    np.clip(image, -_NATS, _NATS), origin="lower", extent=_EXTENT, norm=norm, cmap="PuOr"
                 )
             panel.set_title(title)
             panel.grid(visible=False)
