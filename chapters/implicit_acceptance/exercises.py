@@ -178,7 +178,6 @@ EXERCISES = [
             lambda: (0.5 / 0.999) ** 640: "odds decide, not probabilities: d(x) / d(y) lacks (1 - d(y)) / (1 - d(x)).",
             lambda: math.exp(-640 * (1 - 1 / 999)): "this is the probability that it moves in every step.",
         },
-        digits=2,
         stub="sure, even, steps = 0.999, 0.5, 640\nanswer = ...  # probability that the chain never moves",
     ),
 ]

@@ -157,7 +157,7 @@ EXPERIMENTS = [
         summary="Six Gaussians and an imperfect flow: the law where the chain settles, by loss, proposal and iteration",
         profiles={
             "smoke": _cells(2, (0, 20), 30, 200, 40),
-            "book": _cells(5, (0, 50, 100, 200, 400, 800, 1600, 3200), 600, 2000, 200),
+            "book": _cells(5, (0, 50, 100, 200, 400, 800, 1600), 600, 2000, 100),
             "paper": _cells(20, (0, 50, 100, 200, 400, 800, 1600, 3200, 6400, 12800), 600, 2000, 200),
         },
         run_cell=run_cell,
