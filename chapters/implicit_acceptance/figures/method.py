@@ -122,6 +122,7 @@ def ring_maps(laws: Mapping[str, np.ndarray], ratios: Mapping[str, np.ndarray]) 
                     np.clip(image, -_NATS, _NATS), origin="lower", extent=_EXTENT, norm=norm, cmap="PuOr"
                 )
             panel.set_title(title)
+            panel.set_facecolor("#D9D9D9")
             panel.grid(visible=False)
             fig.colorbar(shown, ax=panel, shrink=0.9)
         panel_letters(axes)
