@@ -31,13 +31,13 @@ def test_moments_of_a_normal_law_are_learned(objective, generator):
         score,
         objective,
         latent_dim=2,
-        num_steps=1500,
-        batch_size=256,
-        learning_rate=2e-3,
+        num_steps=1200,
+        batch_size=128,
+        learning_rate=4e-3,
         score_steps=2,
         generator=generator,
     )
-    assert rates.shape == (1500,) and ((rates >= 0) & (rates <= 1)).all()
+    assert rates.shape == (1200,) and ((rates >= 0) & (rates <= 1)).all()
     points = network(torch.randn(20_000, 2, generator=generator))
     # the equilibrium is circled, not reached: within a seventh of the deviation
     assert abs(float(points.mean()) - 1.5) < 0.1

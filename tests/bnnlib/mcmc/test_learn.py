@@ -72,7 +72,9 @@ def test_vi_of_a_correlated_target_is_narrower_than_the_symmetric_divergence(gen
     variances = {}
     for objective in ("vi", "symmetric_kl"):
         density = DiagonalGaussian(2).double()
-        learn_proposal(log_prob, density, objective, num_steps=800, learning_rate=0.02, generator=generator)
+        learn_proposal(
+            log_prob, density, objective, num_steps=600, batch_size=128, learning_rate=0.02, generator=generator
+        )
         variances[objective] = density.scale.detach().square()
     # at the minimum of the symmetric KL a variance s is the geometric mean of the marginal and the conditional
     both = (conditional * COVARIANCE.diagonal()).sqrt()
@@ -134,7 +136,7 @@ def test_the_gradient_is_that_of_the_estimate(objective, build):
         assert float(learned.loss) == pytest.approx(estimate(objective, density, rows, noise), abs=1e-10)
         for name, parameter in density.named_parameters():
             flat = parameter.view(-1)
-            for k in range(min(len(flat), 6)):
+            for k in range(min(len(flat), 3)):
                 ends = []
                 for shift in (1e-6, -2e-6):
                     flat[k] += shift
@@ -147,18 +149,18 @@ def test_the_gradient_is_that_of_the_estimate(objective, build):
 def test_the_chain_goes_on_from_its_state(generator):
     """With a density that stays, the chain of learning is an independent Metropolis-Hastings chain of the target."""
     density = FullGaussian(2, scale=2.0).double()
-    learned = learn_proposal(log_prob, density, num_steps=30, batch_size=4000, learning_rate=1e-12, generator=generator)
-    error = (COVARIANCE.diagonal() / 4000).sqrt()
+    learned = learn_proposal(log_prob, density, num_steps=40, batch_size=600, learning_rate=1e-12, generator=generator)
+    error = (COVARIANCE.diagonal() / 600).sqrt()
     assert ((learned.state.position.mean(0) - MEAN).abs() < 4.0 * error).all()
     assert torch.allclose(learned.state.log_prob, log_prob(learned.state.position))
     again = learn_proposal(
-        log_prob, density, num_steps=1, batch_size=4000, learning_rate=1e-12, state=learned.state, generator=generator
+        log_prob, density, num_steps=1, batch_size=600, learning_rate=1e-12, state=learned.state, generator=generator
     )
     stayed = (again.state.position == learned.state.position).all(dim=1).double().mean()
-    assert float(stayed) == pytest.approx(1.0 - float(again.acceptance), abs=0.04)
+    assert float(stayed) == pytest.approx(1.0 - float(again.acceptance), abs=0.08)
     # and a kernel goes on from it too
     trace = sample(metropolis_hastings(log_prob, Independent(density)), learned.state, 50, generator=generator)
-    assert trace.draws.shape == (4000, 50, 2)
+    assert trace.draws.shape == (600, 50, 2)
 
 
 def test_a_flow_learns_two_modes(generator):
@@ -172,9 +174,9 @@ def test_a_flow_learns_two_modes(generator):
 
     with torch.random.fork_rng():
         torch.manual_seed(1)
-        flow = RealNVP(2, 4, 16, scale=2.0)
-    learned = learn_proposal(two, flow, num_steps=800, batch_size=128, generator=generator)
-    assert float(learned.acceptance[-50:].mean()) > 0.85
+        flow = RealNVP(2, 6, 32, scale=2.0)
+    learned = learn_proposal(two, flow, num_steps=400, batch_size=64, learning_rate=0.01, generator=generator)
+    assert float(learned.acceptance[-50:].mean()) > 0.8  # the best Gaussian comes to 0.69
     share = float((flow.rsample(4000, generator)[:, 0] > 0).float().mean())
     assert 0.4 < share < 0.6
 
