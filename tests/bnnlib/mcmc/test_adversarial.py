@@ -21,6 +21,7 @@ def own_seed():
         yield
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("objective", ADVERSARIAL_OBJECTIVES)
 def test_moments_of_a_normal_law_are_learned(objective, generator):
     samples = 1.5 + 0.7 * torch.randn(20_000, 1, generator=generator)
@@ -45,6 +46,7 @@ def test_moments_of_a_normal_law_are_learned(objective, generator):
     assert float(rates[-200:].mean()) > 0.8
 
 
+@pytest.mark.slow
 def test_the_score_learns_the_log_ratio(generator):
     """With a generator that does not move, the difference of scores is the log ratio of the acceptance test."""
     samples = 0.5 + torch.randn(50_000, 1, generator=generator)

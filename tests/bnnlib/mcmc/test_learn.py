@@ -163,6 +163,7 @@ def test_the_chain_goes_on_from_its_state(generator):
     assert trace.draws.shape == (600, 50, 2)
 
 
+@pytest.mark.slow
 def test_a_flow_learns_two_modes(generator):
     """Acceptance covers both; the rate is beyond what one Gaussian can reach."""
 
