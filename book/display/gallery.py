@@ -6,9 +6,32 @@ import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.path import Path
 
 from book.display.style import figure, line_styles, panel_letters, sparse_markers, style_context
+
+
+def covered(panel: Axes) -> bool:
+    """Whether the legend of a drawn panel lies over one of its curves."""
+    box = panel.get_legend().get_window_extent()
+    for line in panel.get_lines():
+        places = panel.transData.transform(line.get_xydata())
+        path = Path(places[np.isfinite(places).all(axis=1)])
+        if len(path.vertices) and path.intersects_bbox(box, filled=False):
+            return True
+    return False
+
+
+def make_room(panel: Axes) -> None:
+    """Raise the top of the axis until the legend finds a place off the curves."""
+    low, high = panel.get_ylim()
+    for share in (0.0, 0.2, 0.4, 0.6):
+        panel.set_ylim(low, high + share * (high - low))
+        panel.figure.draw_without_rendering()
+        if not covered(panel):
+            return
 
 
 def failures(panels: Sequence[tuple[str, str, str, Mapping[str, tuple[np.ndarray, np.ndarray]]]]) -> Figure:
@@ -25,6 +48,7 @@ def failures(panels: Sequence[tuple[str, str, str, Mapping[str, tuple[np.ndarray
             panel.set(title=title, xlabel=xlabel, ylabel=ylabel)
             sparse_markers(panel, 5)
             panel.legend(fontsize="small")
+            make_room(panel)
         for unused in axes.flat[len(panels) :]:
             unused.remove()
         panel_letters(axes.flat[: len(panels)])

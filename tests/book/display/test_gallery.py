@@ -1,0 +1,28 @@
+"""The gallery of failures: every legend finds a place off the curves."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from matplotlib import pyplot as plt
+
+from book.display.gallery import covered, failures
+
+X = np.linspace(0, 1, 50)
+CURVES = {  # some that leave a corner free, and some that go through all corners and the middle
+    "free": {"flat": (X, 0 * X), "rising": (X, X**4)},
+    "full": {"down": (X, 1 - X), "up": (X, X), "middle": (X, 0.5 + 0 * X)},
+}
+
+
+@pytest.mark.parametrize("name", CURVES)
+def test_no_legend_lies_over_a_curve(name):
+    fig = failures([(name, "x", "y", CURVES[name])])
+    panel = fig.axes[0]
+    fig.draw_without_rendering()
+    assert not covered(panel)
+    assert panel.get_ylim()[1] == pytest.approx(1.05, rel=0.01) or name == "full"
+    panel.legend(loc="lower right")  # where a curve begins or ends in both
+    fig.draw_without_rendering()
+    assert covered(panel)
+    plt.close(fig)
