@@ -24,13 +24,15 @@ def covered(panel: Axes) -> bool:
     return False
 
 
-def make_room(panel: Axes) -> None:
-    """Raise the top of the axis until the legend finds a place off the curves."""
-    low, high = panel.get_ylim()
-    for share in (0.0, 0.2, 0.4, 0.6):
-        panel.set_ylim(low, high + share * (high - low))
-        panel.figure.draw_without_rendering()
-        if not covered(panel):
+def make_room(panels: Sequence[Axes]) -> None:
+    """Raise the tops of axes until each legend finds a place off the curves; done to a figure at last."""
+    limits = [panel.get_ylim() for panel in panels]
+    for share in (0.2, 0.4, 0.7, 1.0, 1.3):
+        panels[0].figure.draw_without_rendering()
+        crowded = [(panel, *ends) for panel, ends in zip(panels, limits, strict=True) if covered(panel)]
+        for panel, low, high in crowded:
+            panel.set_ylim(low, high + share * (high - low))
+        if not crowded:
             return
 
 
@@ -48,8 +50,8 @@ def failures(panels: Sequence[tuple[str, str, str, Mapping[str, tuple[np.ndarray
             panel.set(title=title, xlabel=xlabel, ylabel=ylabel)
             sparse_markers(panel, 5)
             panel.legend(fontsize="small")
-            make_room(panel)
         for unused in axes.flat[len(panels) :]:
             unused.remove()
         panel_letters(axes.flat[: len(panels)])
+        make_room(axes.flat[: len(panels)])
     return fig
