@@ -1,6 +1,10 @@
-"""The networks of the papers: fully connected, convolutional for 28 x 28 images, residual and VGG for 32 x 32 ones."""
+"""The networks of the papers: fully connected, convolutional for 28 x 28 images, residual and VGG for 32 x 32 ones.
+
+Beside them generators of such images, with their critics and encoders.
+"""
 
 from bnnlib.models.cnn import Dropout, cnn_batch_norm, cnn_two_conv
+from bnnlib.models.generative import VAE, dcgan_critic, dcgan_generator
 from bnnlib.models.lenet import lenet5_batch_norm, lenet5_caffe, lenet_300_100
 from bnnlib.models.mlp import ACTIVATIONS, mlp
 from bnnlib.models.preact_resnet import PreActResNet, preact_resnet18
@@ -9,11 +13,14 @@ from bnnlib.models.vgg import vgg11, vgg_like
 
 __all__ = [
     "ACTIVATIONS",
+    "VAE",
     "Dropout",
     "PreActResNet",
     "ResNet",
     "cnn_batch_norm",
     "cnn_two_conv",
+    "dcgan_critic",
+    "dcgan_generator",
     "lenet5_batch_norm",
     "lenet5_caffe",
     "lenet_300_100",

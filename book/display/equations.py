@@ -14,6 +14,7 @@ FLOORS = (
     "bnnlib/functional",
     "bnnlib/nn",
     "bnnlib/optim",
+    "bnnlib/mcmc",
     "bnnlib/replicates",
     "bnnlib/pruning",
     "bnnlib/datasets",

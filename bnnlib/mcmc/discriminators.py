@@ -1,0 +1,274 @@
+"""Discriminators of pairs with values in [b, 1], and their training: section 1.4 of Neklyudov's thesis.
+
+The first argument of d(x, y) is the point that looks more like data the larger d is. Every discriminator here is made
+of a score of single points, so that a chain scores each point once.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from bnnlib._callbacks import CheckpointLike
+from bnnlib._checks import check_count
+from bnnlib._steps import StepLoop, Training
+from bnnlib.functional.metropolis_hastings import (
+    bounded_logit,
+    conditional_cross_entropy,
+    markov_cross_entropy,
+    upper_bound_loss,
+)
+
+LOSSES = ("ub", "mce", "cce")
+
+
+class GenerativeProposal(Protocol):
+    """What a chain needs of a proposal; `LatentProposal` and `PointProposal` are two.
+
+    A state is what the proposal moves: latents of a generator, or the points themselves.
+    """
+
+    independent: bool
+
+    def draw(self, count: int, generator: torch.Generator | None = None) -> Tensor: ...
+
+    def move(self, state: Tensor, generator: torch.Generator | None = None) -> Tensor: ...
+
+    def decode(self, state: Tensor) -> Tensor: ...
+
+
+class PairDiscriminator(nn.Module):
+    """Base of discriminators that are made of a score of single points.
+
+    Args:
+        network: points (n, ...) to numbers (n,) without a bound.
+        lower: b in (0, 1/2); larger b means less selective, a tighter bound (28), and a chain that is stuck less.
+
+    Raises:
+        ValueError: `lower` is outside of (0, 1/2).
+    """
+
+    def __init__(self, network: nn.Module, lower: float = 0.01) -> None:
+        super().__init__()
+        bounded_logit(torch.zeros(1), lower)  # refuses what is outside
+        self.network, self.lower = network, lower
+
+    @property
+    def limit(self) -> float:
+        """logit(1 - b), the largest size of a bounded logit."""
+        return math.log1p(-self.lower) - math.log(self.lower)
+
+    def raw(self, points: Tensor) -> Tensor:
+        """The network's numbers, shape (n,).
+
+        Raises:
+            ValueError: the network gives another shape.
+        """
+        numbers = self.network(points)
+        if numbers.shape != points.shape[:1]:
+            raise ValueError(
+                f"the network gives shape {tuple(numbers.shape)} for {len(points)} points, but it must be "
+                f"({len(points)},), one number a point. End it with nn.Flatten(0)."
+            )
+        return numbers
+
+    def score(self, points: Tensor) -> Tensor:
+        """What `log_ratio_of_scores` takes, shape (n,)."""
+        raise NotImplementedError
+
+    def log_ratio_of_scores(self, first: Tensor, second: Tensor) -> Tensor:
+        """log d(x, y) - log d(y, x) of the scores of x and y, in nats; any shapes that broadcast."""
+        raise NotImplementedError
+
+    def log_ratio(self, x: Tensor, y: Tensor) -> Tensor:
+        """log d(x, y) - log d(y, x), in nats, shape (n,); its bounded exponential accepts a move from y to x."""
+        return self.log_ratio_of_scores(self.score(x), self.score(y))
+
+
+class IndependentDiscriminator(PairDiscriminator):
+    """d(x, y) = d(x) (1 - d(y)) with d(x) in [b, 1 - b], for proposals that do not depend on where the chain is.
+
+    The values of pairs are in [b^2, 1], so that the b of the bound (28) is `pair_lower`.
+    """
+
+    @property
+    def pair_lower(self) -> float:
+        """b^2, the least value of d(x, y)."""
+        return self.lower**2
+
+    def score(self, points: Tensor) -> Tensor:
+        """logit d(x), bounded, shape (n,)."""
+        return bounded_logit(self.raw(points), self.lower)
+
+    def forward(self, points: Tensor) -> Tensor:
+        """d(x), shape (n,): at its best p(x) / (p(x) + q(x))."""
+        return self.score(points).sigmoid()
+
+    def pair(self, x: Tensor, y: Tensor) -> Tensor:
+        """d(x, y) = d(x) (1 - d(y)), shape (n,)."""
+        return self(x) * (-self.score(y)).sigmoid()
+
+    def log_ratio_of_scores(self, first: Tensor, second: Tensor) -> Tensor:
+        """logit d(x) - logit d(y)."""
+        return first - second
+
+
+class MarkovDiscriminator(PairDiscriminator):
+    """d(x, y) = sigmoid(f(x) - f(y)), its logit bounded, so that d(y, x) = 1 - d(x, y) and both are in [b, 1 - b]."""
+
+    @property
+    def pair_lower(self) -> float:
+        """b, the least value of d(x, y)."""
+        return self.lower
+
+    def score(self, points: Tensor) -> Tensor:
+        """f(x), without a bound, shape (n,)."""
+        return self.raw(points)
+
+    def forward(self, x: Tensor, y: Tensor) -> Tensor:
+        """d(x, y), shape (n,): at its best p(x) q(y | x) / (p(x) q(y | x) + p(y) q(x | y))."""
+        return self.log_ratio(x, y).sigmoid()
+
+    pair = forward
+
+    def log_ratio_of_scores(self, first: Tensor, second: Tensor) -> Tensor:
+        """The bounded difference f(x) - f(y)."""
+        return bounded_logit(first - second, self.lower)
+
+
+def discriminator_loss(discriminator: PairDiscriminator, data: Tensor, proposed: Tensor, loss: str) -> Tensor:
+    """Loss of pairs x ~ p, y ~ q(y | x), a scalar in nats.
+
+    Args:
+        discriminator: `IndependentDiscriminator` for "cce" and "ub", `MarkovDiscriminator` for "ub" and "mce".
+        data, proposed: x and y, shape (n, ...).
+        loss: "ub" for (28), "mce" and "cce" for the cross-entropies above it.
+
+    Raises:
+        ValueError: there is no such loss, or it is not one of this discriminator.
+    """
+    if loss not in LOSSES:
+        raise ValueError(f"loss is {loss!r}, but it must be one of {', '.join(LOSSES)}.")
+    scores = discriminator.score(torch.cat([data, proposed]))  # one pass; no network here mixes its rows
+    first, second = scores[: len(data)], scores[len(data) :]
+    if loss == "cce":
+        if not isinstance(discriminator, IndependentDiscriminator):
+            raise ValueError("loss 'cce' is of points and needs an IndependentDiscriminator; take 'mce' or 'ub'.")
+        return conditional_cross_entropy(first, second)
+    ratio = discriminator.log_ratio_of_scores(first, second)
+    if loss == "ub":
+        return upper_bound_loss(ratio)
+    if not isinstance(discriminator, MarkovDiscriminator):
+        raise ValueError("loss 'mce' is of pairs and needs a MarkovDiscriminator; take 'cce' or 'ub'.")
+    log_forward = F.logsigmoid(ratio)
+    return markov_cross_entropy(log_forward, log_forward)
+
+
+def train_discriminator(
+    discriminator: PairDiscriminator,
+    data: Tensor,
+    proposal: GenerativeProposal,
+    *,
+    steps: int,
+    loss: str = "ub",
+    batch_size: int = 64,
+    latents: Tensor | None = None,
+    optimizer: torch.optim.Optimizer | None = None,
+    augment: Callable[..., Tensor] | None = None,
+    generator: torch.Generator | None = None,
+    checkpoint: CheckpointLike | None = None,
+    snapshots: Sequence[int] = (),
+    progress: bool = False,
+) -> Training:
+    """Tell data from what the proposal makes of them, each step with fresh proposals.
+
+    Args:
+        discriminator: trained in place.
+        data: rows of the target's sample, shape (n, ...).
+        proposal: gives y for each x; an independent one needs no latents.
+        steps: to reach in total; a run that resumes at step 300 of 800 does 500 more.
+        loss: "ub", "mce" or "cce", see `discriminator_loss`.
+        batch_size: pairs in a step, drawn with replacement.
+        latents: of the data, (n, k), see `invert`; needed where the proposal moves latents.
+        optimizer: over the discriminator's parameters; by default Adam, learning rate 2e-4, betas (0.5, 0.999), of
+            DCGAN.
+        augment: called as augment(points, generator=...) on data and on proposals alike; see `bnnlib.augmentation`.
+        generator: of batches and proposals, on the device of the data; by default PyTorch's own.
+        checkpoint, progress: as for `bnnlib.train.fit`.
+        snapshots: numbers of steps after which the discriminator's state is kept.
+
+    Returns:
+        History (steps, 1) of the loss in nats, and the snapshots.
+
+    Raises:
+        ValueError: a count, the loss, the data, the latents, or the shape of what the proposal gives do not fit.
+        DivergedError: the loss is NaN or infinite.
+        KeyboardInterrupt: on Ctrl-C, once the step under way is complete and the checkpoint written.
+    """
+    check_count("batch_size", batch_size)
+    check_rows("data", data)
+    states = states_of(proposal, data, latents, "data")
+    parameters = discriminator.parameters()
+    optimizer = optimizer or torch.optim.Adam(parameters, lr=2e-4, betas=(0.5, 0.999))
+    loop = StepLoop(
+        {"discriminator": discriminator},
+        {"discriminator": optimizer},
+        generator,
+        names=("loss",),
+        identity={"rows": len(data), "batch_size": batch_size, "loss": loss},
+        checkpoint=checkpoint,
+        snapshots=snapshots,
+    )
+
+    def step(_: int) -> list[Tensor]:
+        rows = torch.randint(len(data), (batch_size,), generator=loop.generator, device=data.device)
+        x = data[rows]
+        with torch.no_grad():
+            state = proposal.draw(batch_size, loop.generator) if states is None else states[rows]
+            y = proposal.decode(state if states is None else proposal.move(state, loop.generator))
+        check_same_rows(y, x)
+        if augment is not None:
+            x, y = (augment(points, generator=loop.generator) for points in (x, y))
+        return [loop.descend("discriminator", discriminator_loss(discriminator, x, y, loss))]
+
+    return loop.go(step, steps, progress)
+
+
+def states_of(proposal: GenerativeProposal, points: Tensor, latents: Tensor | None, name: str) -> Tensor | None:
+    """The states that a proposal moves from these points; None for an independent one, which needs none.
+
+    Raises:
+        ValueError: the proposal moves latents and none were given, or not one for each point.
+    """
+    if proposal.independent:
+        return None
+    if not getattr(proposal, "latent", False):
+        return points
+    if latents is None:
+        raise ValueError(f"the proposal moves latents, but {name} came without them. Find them with invert(...).")
+    if latents.dim() != 2 or len(latents) != len(points):
+        raise ValueError(
+            f"the latents of {name} have shape {tuple(latents.shape)}, but there are {len(points)} rows: it must be "
+            f"({len(points)}, latent_dim)."
+        )
+    return latents
+
+
+def check_rows(name: str, points: Tensor) -> None:
+    """Refuse no rows at all."""
+    if points.dim() == 0 or len(points) == 0:
+        raise ValueError(f"{name} has shape {tuple(points.shape)}, but it needs at least one row.")
+
+
+def check_same_rows(made: Tensor, points: Tensor) -> None:
+    """Refuse proposals whose shape is not that of the points they are compared with."""
+    if made.shape != points.shape:
+        raise ValueError(
+            f"the proposal gives shape {tuple(made.shape)}, but the points it is compared with have shape "
+            f"{tuple(points.shape)}: they must be equal. Use a generator of images of this size, or resize the data."
+        )

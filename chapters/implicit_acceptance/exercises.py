@@ -1,0 +1,183 @@
+"""Exercises of the chapter on the implicit Metropolis-Hastings algorithm."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+
+from book.display.exercises.registry import Exercise
+
+# Three states: what is wanted, and what the generator draws.
+_TARGET, _RAW = (0.5, 0.3, 0.2), (0.2, 0.3, 0.5)
+# A point that the discriminator is sure of, among points at even odds; chains of the length that MH-GAN takes.
+_SURE, _STEPS = 0.999, 640
+_LOWER = 0.1
+
+
+def _rate(at: tuple[float, ...] = _TARGET, confidence: float = 1.0) -> float:
+    """Acceptance rate of the independent chain with the best discriminator to the power `confidence`, at a law."""
+    weight = [(p / q) ** confidence for p, q in zip(_TARGET, _RAW, strict=True)]
+    left, offered = list(zip(at, weight, strict=True)), list(zip(_RAW, weight, strict=True))
+    return sum(law * q * min(1.0, here / there) for law, there in left for q, here in offered)
+
+
+def _threshold(lower: float = _LOWER) -> float:
+    from bnnlib.functional import implicit_bound_constant
+
+    return 1.0 / implicit_bound_constant(lower)
+
+
+def _accept():
+    from bnnlib.functional import acceptance_probability
+
+    return lambda proposed, present: acceptance_probability(proposed - present)
+
+
+def _logits(*ends: float) -> torch.Tensor:
+    return torch.linspace(*ends, 21, dtype=torch.float64)
+
+
+def _accept_cases() -> list[tuple[torch.Tensor, torch.Tensor]]:
+    return [(_logits(-4, 4), _logits(3, -2)), (_logits(-1, 6).reshape(3, 7), _logits(2, 2.5).reshape(3, 7))]
+
+
+def _sure_cases() -> list[tuple[torch.Tensor, torch.Tensor]]:
+    return [(_logits(40, 60), _logits(50, 55)), (_logits(-900, 900), _logits(-800, 880))]
+
+
+def _implied():
+    return lambda q, logit: torch.softmax(q.log() + logit, dim=-1)
+
+
+def _implied_cases() -> list[tuple[torch.Tensor, torch.Tensor]]:
+    generator = torch.Generator().manual_seed(8)
+    cases = []
+    for size in (3, 6, 40):
+        q = torch.rand(size, generator=generator, dtype=torch.float64) + 0.05
+        cases.append((q / q.sum(), 2 * torch.randn(size, generator=generator, dtype=torch.float64)))
+    return cases
+
+
+def _large_cases() -> list[tuple[torch.Tensor, torch.Tensor]]:
+    return [(q, logit + 1000.0) for q, logit in _implied_cases()]
+
+
+def _normal(weight: torch.Tensor) -> torch.Tensor:
+    return weight / weight.sum(-1, keepdim=True)
+
+
+def _settled(confidence: float = 2.0) -> float:
+    """Probability of the first of two states with p = (0.7, 0.3) and q = (0.3, 0.7), logits times `confidence`."""
+    first, second = 0.3 * (7 / 3) ** confidence, 0.7 * (3 / 7) ** confidence
+    return first / (first + second)
+
+
+def _stuck(steps: int = _STEPS) -> float:
+    return (1.0 - (1.0 - _SURE) / _SURE) ** steps
+
+
+EXERCISES = [
+    Exercise(
+        id="imh-1",
+        kind="number",
+        reference=_rate,
+        hint="Sum over where the chain is and what is proposed; with the best discriminator it is at the target.",
+        mistakes={
+            lambda: _rate(_RAW): "the chain was taken to be at q: with the best discriminator it settles at p.",
+            lambda: 1 - 0.5 * sum(abs(p - q) for p, q in zip(_TARGET, _RAW, strict=True)): "this is 1 - TV(p, q): "
+            "Theorem 1 speaks of the joint laws p(x) q(y) and p(y) q(x).",
+            lambda: 1 - _rate(): "this is the share of refused proposals.",
+            lambda: _rate(confidence=2.0): "the ratio was squared.",
+        },
+        stub="p, q = (0.5, 0.3, 0.2), (0.2, 0.3, 0.5)\nanswer = ...  # share of proposals accepted in the long run",
+    ),
+    Exercise(
+        id="imh-2",
+        kind="number",
+        reference=_threshold,
+        hint="Set the right side of the bound, constant times gap, to one.",
+        mistakes={
+            lambda: 4 * _threshold(): "this is with our constant, which is four times smaller: take the paper's.",
+            lambda: math.sqrt(_threshold()): "the bound is of the squared distance: 1 squared is 1, take no root.",
+            lambda: 1 / _threshold(): "this is the constant itself: the gap has to be below one over it.",
+            lambda: _threshold() / _LOWER: "b enters with its third power.",
+            lambda: _threshold(_LOWER**2): "b is given as the least value of d(x, y) here: it is not squared again.",
+        },
+        stub="b, eps = 0.1, 1.0\nanswer = ...  # largest gap in nats at which the bound says less than 1",
+    ),
+    Exercise(
+        id="imh-3",
+        kind="function",
+        reference=_accept,
+        hint="The odds d / (1 - d) are the exponential of the logit.",
+        digits=9,
+        mistakes={
+            lambda x, y: (torch.sigmoid(x) / torch.sigmoid(y)).clamp_max(1.0): "this is d(x) / d(y): the factor "
+            "(1 - d(y)) / (1 - d(x)) is missing.",
+            lambda x, y: torch.exp(y - x).clamp_max(1.0): "proposed and present point are exchanged.",
+            lambda x, y: torch.exp(x - y): "a probability is at most 1.",
+            lambda x, y: torch.sigmoid(
+                x - y
+            ): "this is Barker's rule, 1 / (1 + e^-(x - y)): it keeps the same law, but "
+            "accepts less than min{1, ratio}.",
+            lambda x, y: torch.sigmoid(x): "the present point matters too.",
+            lambda x, y: (x / y).clamp(0.0, 1.0): "this is a ratio of logits: exponentiate their difference.",
+        },
+        cases=_accept_cases,
+        stress={
+            _sure_cases: "where d rounds to 0 or 1 its odds are lost: work with the difference of the logits, and keep "
+            "the exponential from overflowing.",
+        },
+        stub="def answer(proposed, present):\n"
+        "    # logits of d at the proposed and at the present points, tensors of one shape\n"
+        "    ...  # probability to accept, one for each entry",
+    ),
+    Exercise(
+        id="imh-4",
+        kind="function",
+        reference=_implied,
+        hint="The chain is an exact Metropolis-Hastings chain: for which target?",
+        mistakes={
+            lambda q, logit: _normal(q * torch.sigmoid(logit)): "this is q d: rejection sampling with d would give it. "
+            "The chain weighs with the odds d / (1 - d).",
+            lambda q, logit: torch.softmax(
+                logit, dim=-1
+            ): "the proposal is missing: what is never drawn is never kept.",
+            lambda q, logit: torch.softmax(q.log() - logit, dim=-1): "the sign of the logit is reversed.",
+            lambda q, logit: q * logit.exp(): "the masses have to sum to 1.",
+            lambda q, logit: q: "this is the generator's own law, of a chain that accepts everything.",
+        },
+        cases=_implied_cases,
+        stress={_large_cases: "the exponential of a large logit overflows: subtract the largest, or use softmax."},
+        stub="def answer(q, logit):\n"
+        "    # q: probabilities of the states, shape (n,); logit: of d at each state\n"
+        "    ...  # where the chain settles, probabilities of shape (n,)",
+    ),
+    Exercise(
+        id="imh-5",
+        kind="number",
+        reference=_settled,
+        hint="Twice the logit is the square of the odds p / q.",
+        mistakes={
+            lambda: _settled(1.0): "this is p itself, with the right logits.",
+            lambda: 0.7**2 / (0.7**2 + 0.3**2): "this is p squared: q enters too.",
+            lambda: _settled(3.0): "the logit was tripled.",
+            lambda: 1 - _settled(): "this is the second state.",
+        },
+        stub="p, q = (0.7, 0.3), (0.3, 0.7)\nanswer = ...  # long-run share of the first state with doubled logits",
+    ),
+    Exercise(
+        id="imh-6",
+        kind="number",
+        reference=_stuck,
+        hint="One step moves with probability odds(1/2) / odds(0.999).",
+        mistakes={
+            lambda: 1 - _stuck(): "this is the probability that it does move.",
+            lambda: 1 / 999: "this is the probability of a move in one step.",
+            lambda: (0.5 / 0.999) ** 640: "odds decide, not probabilities: d(x) / d(y) lacks (1 - d(y)) / (1 - d(x)).",
+            lambda: math.exp(-640 * (1 - 1 / 999)): "this is the probability that it moves in every step.",
+        },
+        stub="sure, even, steps = 0.999, 0.5, 640\nanswer = ...  # probability that the chain never moves",
+    ),
+]

@@ -1,0 +1,22 @@
+"""Generators of Fashion-MNIST filtered by implicit Metropolis-Hastings; settings and budgets are those of imh-mnist."""
+
+from __future__ import annotations
+
+from chapters.implicit_acceptance.experiments.images import experiment
+from chapters.implicit_acceptance.experiments.mnist import book, paper, smoke
+
+NAME = "imh-fmnist"
+
+EXPERIMENTS = [
+    experiment(
+        NAME,
+        "Fashion-MNIST",
+        "fashion_mnist",
+        {
+            "smoke": lambda: smoke(NAME, [1, 28]),
+            "book": lambda: book(NAME, "fashion_mnist"),
+            "paper": lambda: paper(NAME, "fashion_mnist", [1, 28]),
+        },
+        {"paper": "not run: no GPU"},
+    )
+]

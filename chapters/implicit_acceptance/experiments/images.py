@@ -1,0 +1,321 @@
+"""How the experiments on images train a generator, then filter it by implicit Metropolis-Hastings.
+
+There is no published code. Ours: networks after DCGAN; a fresh discriminator trained on the generator's own training
+images; chains that start at held-out training images, one chain for each generated image, of which the last state is
+kept. A chain that refused every proposal would hand out the real image that it started from. It starts again from a
+proposal (our addition, after Turner et al., 2019), so that every image that is judged was generated. The number of
+iterations is fixed beforehand, and what is measured on the way is reported beside it.
+
+"Random discriminator" is an untrained network, its scores stretched over the generator's images to a standard
+deviation that is fixed beforehand, so that it refuses about as much as a trained one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from bnnlib.mcmc import (
+    IndependentDiscriminator,
+    LatentProposal,
+    MarkovDiscriminator,
+    PairDiscriminator,
+    PointProposal,
+    implicit_metropolis_hastings,
+    invert,
+    train_discriminator,
+)
+from bnnlib.models.generative import VAE, dcgan_critic, dcgan_generator
+from bnnlib.train.checkpoint import Checkpoint
+from bnnlib.train.generative import train_vae, train_wgan_gp
+from bnnlib.train.stages import Stages
+from book.lab.cells import Cell, CellResult, Experiment, Need, rows_of
+from chapters.implicit_acceptance.experiments.judge import MEASURES, Judge, classifier_cell
+from chapters.shared.images import Split, load_images
+
+RAW, RANDOM, CCE, UB, MCE = "Raw", "Random discriminator", "Independent, CCE", "Markov, UB", "Markov, MCE"
+CLASSIFIER, INVERSION = "Classifier", "Inversion"
+LOSSES = {CCE: "cce", UB: "ub", MCE: "mce"}
+CURVES = (*MEASURES, "acceptance_rate", "never_moved")  # columns of the array "curves" behind the iteration
+SHEET = 40  # images in an array for a picture, of the first replicate
+
+# a real cell at the sizes of the digits
+TINY: dict[str, Any] = {"data": "digits", "held_out": 100, "samples": 60, "bootstrap": 3, "chain_steps": 3}
+TINY |= {
+    "latent_dim": 8,
+    "classifier": {"epochs": 8, "width": 8},
+    "generator": {"width": 2, "steps": 3, "batch_size": 8},
+}
+TINY |= {
+    "discriminator": {"width": 2, "iterations": [0, 2, 4], "batch_size": 8},
+    "inversion": {"images": 40, "steps": 3},
+}
+
+
+def grid(
+    name: str, common: dict[str, Any], models: dict[str, dict[str, Any]], counts: dict[str, dict[str, int]]
+) -> list[Cell]:
+    """The classifier, and for each generator and replicate the cells of its methods.
+
+    Args:
+        name: of the experiment.
+        common: parameters of all cells.
+        models: setting ("WGAN-GP", "VAE") to the parameters that its cells have of their own.
+        counts: the same to the number of replicates by method; none of a method that is not in it.
+    """
+    judge = Cell("Images", CLASSIFIER, (0,), common)
+    cells = [judge]
+    for replicate in range(max(one[RAW] for one in counts.values())):
+        for setting, own in models.items():
+            raw = Cell(setting, RAW, (replicate,), common | own, (Need(name, judge),))
+            both = (Need(name, judge), Need(name, raw))
+            inverted = replace(raw, method=INVERSION, needs=(Need(name, raw),))
+            methods = [method for method in (RANDOM, CCE, UB, MCE) if replicate < counts[setting].get(method, 0)]
+            cells.append(raw)
+            if {UB, MCE} & set(methods):
+                cells.append(inverted)
+            for method in methods:
+                needs = (*both, Need(name, inverted)) if method in (UB, MCE) else both
+                cells.append(replace(raw, method=method, needs=needs))
+    return cells
+
+
+def budget(cell: Cell) -> tuple[float, str]:
+    """Iterations of the discriminator."""
+    trained = cell.method in LOSSES
+    return (cell.params["discriminator"]["iterations"][-1] if trained else 0), "iterations"
+
+
+def raw_cell(
+    cell: Cell, device: torch.device, checkpoint: Checkpoint | None, products: Sequence[dict[str, Any]]
+) -> CellResult:
+    """Train the generator, which is the product, and judge what it makes."""
+    params, data, options = cell.params, load_images(cell.params, device), cell.params["generator"]
+    x, latent_dim, replicate = data["train"][0], params["latent_dim"], cell.replicates[0]
+    start = torch.Generator().manual_seed(100_000 + replicate)
+    plan = {"steps": options["steps"], "batch_size": options["batch_size"], "learning_rate": options["learning_rate"]}
+    plan |= {"schedule": lambda step: 1.0 - step / options["steps"], "checkpoint": checkpoint}
+    plan |= {"generator": torch.Generator(device).manual_seed(101_000 + replicate)}
+    shape, width = tuple(params["shape"]), options["width"]
+    if cell.setting == "VAE":
+        model = VAE(latent_dim, shape, width, generator=start).to(device, memory_format=torch.channels_last)
+        training = train_vae(model, x, latent_dim, likelihood=options["likelihood"], **plan)
+        decoder, parts = model.decoder, {"decoder": model.decoder, "encoder": model.encoder}
+    else:
+        decoder = dcgan_generator(latent_dim, shape, width, generator=start)
+        decoder = decoder.to(device, memory_format=torch.channels_last)
+        critic = dcgan_critic(shape, width, generator=start).to(device, memory_format=torch.channels_last)
+        training = train_wgan_gp(decoder, critic, x, latent_dim, critic_steps=options["critic_steps"], **plan)
+        parts = {"decoder": decoder}
+    images = _proposal(decoder.eval(), params, device).decode(_latents(params, replicate, device))
+    ends = training.history[-100:].mean(dim=0)
+    values = _judge(cell, products[0], data, device).values(images)
+    values |= {f"train_{name}": float(end) for name, end in zip(training.names, ends, strict=True)}
+    arrays = {"sheet": _bytes(images[:SHEET])} if replicate == 0 else {}
+    return CellResult(rows_of(cell, values), arrays, {name: part.state_dict() for name, part in parts.items()})
+
+
+def inversion_cell(
+    cell: Cell, device: torch.device, checkpoint: Checkpoint | None, products: Sequence[dict[str, Any]]
+) -> CellResult:
+    """Latents of training images, for the discriminator, and of the held-out ones, where chains start: the product.
+
+    Found by reconstruction, from a random start, or from the encoder's mean where there is an encoder.
+    """
+    params, data, options = cell.params, load_images(cell.params, device), cell.params["inversion"]
+    decoder, latent_dim, stages = _decoder(params, products[0], device), params["latent_dim"], Stages(checkpoint)
+    parts = {"train": data["train"][0][: options["images"]], "held_out": data["validation"][0][: params["samples"]]}
+    for name in list(parts)[len(stages.finished) :]:
+        generator = torch.Generator(device).manual_seed(102_000 + 10 * cell.replicates[0] + len(stages.finished))
+        start = None
+        if "encoder" in products[0]:
+            encoder = dcgan_critic(tuple(params["shape"]), params["generator"]["width"], 2 * latent_dim).to(device)
+            encoder.load_state_dict(products[0]["encoder"])
+            with torch.no_grad():
+                start = torch.cat([encoder(part).chunk(2, dim=1)[0] for part in parts[name].split(1000)])
+        plan = {"steps": options["steps"], "penalty": options["penalty"], "start": start, "generator": generator}
+        found = invert(decoder, parts[name], latent_dim, **plan)
+        stages.finish({"latents": found.latents, "error": float(found.errors.mean())})
+    values = {f"inversion_{name}": one["error"] for name, one in zip(parts, stages.finished, strict=True)}
+    norm = stages.finished[1]["latents"].square().sum(dim=1).mean().sqrt() / math.sqrt(latent_dim)
+    product = {name: one["latents"] for name, one in zip(parts, stages.finished, strict=True)}
+    return CellResult(rows_of(cell, values | {"inversion_norm": float(norm)}), product=product)
+
+
+def chain_cell(
+    cell: Cell, device: torch.device, checkpoint: Checkpoint | None, products: Sequence[dict[str, Any]]
+) -> CellResult:
+    """Train a discriminator, and after each number of iterations run the chains and judge their last states.
+
+    Array "curves" has a row (iteration, every measure) for each number. The rows of the last one are the method's.
+    """
+    params, data, options = cell.params, load_images(cell.params, device), cell.params["discriminator"]
+    replicate, stages = cell.replicates[0], Stages(checkpoint)
+    decoder = _decoder(params, products[1], device)
+    inverted = products[2] if len(products) > 2 else None
+    proposal = _proposal(decoder, params, device, params["angle"] if inverted else None)
+    discriminator = _discriminator(cell, device)
+    iterations = options["iterations"] if cell.method in LOSSES else [0]
+    if not stages.finished:
+        if cell.method in LOSSES:
+            rows = len(inverted["train"]) if inverted else len(data["train"][0])
+            training = train_discriminator(
+                discriminator,
+                data["train"][0][:rows],
+                proposal,
+                steps=iterations[-1],
+                loss=LOSSES[cell.method],
+                batch_size=options["batch_size"],
+                latents=inverted["train"].to(device) if inverted else None,
+                optimizer=torch.optim.Adam(discriminator.parameters(), lr=options["learning_rate"], betas=(0.5, 0.999)),
+                generator=torch.Generator(device).manual_seed(104_000 + replicate),
+                checkpoint=stages,
+                snapshots=iterations,
+            )
+            stages.finish({"states": [training.snapshots[step] for step in iterations]})
+        else:
+            stages.finish({"states": [_stretched(discriminator, proposal, params, replicate, device)]})
+    states = stages.finished[0]["states"]
+    judge = _judge(cell, products[0], data, device)
+    if len(stages.finished) <= len(states):
+        proposal = proposal if inverted else _Pool(proposal, params, replicate, device)
+    for state in states[len(stages.finished) - 1 :]:
+        discriminator.load_state_dict(state)
+        images, values = _chains(cell, discriminator.eval(), proposal, data, inverted, device)
+        stages.finish({"values": judge.values(images) | values, "sheet": torch.as_tensor(_bytes(images[:SHEET]))})
+    return _result(cell, iterations, stages.finished[1:])
+
+
+def _result(cell: Cell, iterations: list[int], found: list[dict[str, Any]]) -> CellResult:
+    rows = rows_of(cell, found[-1]["values"])
+    if cell.method in LOSSES:
+        for step, one in zip(iterations, found, strict=True):
+            rows += rows_of(cell, one["values"], f"{cell.setting}, {step} iterations")
+    curves = [[step, *(one["values"][name] for name in CURVES)] for step, one in zip(iterations, found, strict=True)]
+    arrays = {"curves": np.asarray(curves, np.float32)}
+    if cell.replicates[0] == 0:
+        arrays["sheet"] = found[-1]["sheet"].numpy()
+    return CellResult(rows, arrays)
+
+
+def _chains(
+    cell: Cell, discriminator: PairDiscriminator, proposal, data: Split, inverted, device: torch.device
+) -> tuple[Tensor, dict[str, float]]:
+    """The chains' last states, and how they moved; the same random numbers for every discriminator of a replicate."""
+    params = cell.params
+    generator = torch.Generator(device).manual_seed(105_000 + cell.replicates[0])
+    if isinstance(proposal, _Pool):
+        proposal.rewind()
+    chains = implicit_metropolis_hastings(
+        discriminator,
+        proposal,
+        data["validation"][0][: params["samples"]],
+        params["chain_steps"],
+        start_latents=inverted["held_out"].to(device) if inverted else None,
+        restart=True,
+        block=params["samples"],
+        generator=generator,
+    )
+    values = {"acceptance_rate": 100.0 * chains.acceptance_rate, "acceptance_rate_se": 100.0 * chains.acceptance_error}
+    return chains.samples, values | {"never_moved": 100.0 * float(chains.never_moved.float().mean())}
+
+
+class _Pool(PointProposal):
+    """Independent proposals that all discriminators of a replicate share: made once, handed out in order.
+
+    When they are used up, by chains that start again, further ones are made.
+    """
+
+    def __init__(self, proposal: LatentProposal, params: dict[str, Any], replicate: int, device: torch.device) -> None:
+        super().__init__(draw=self._next)
+        self._made_by, self._place = proposal, 0
+        generator = torch.Generator(device).manual_seed(103_000 + replicate)
+        self._images = proposal.decode(proposal.draw(params["chain_steps"] * params["samples"], generator))
+
+    def rewind(self) -> None:
+        """Begin from the first."""
+        self._place = 0
+
+    def _next(self, count: int, generator: torch.Generator | None = None) -> Tensor:
+        self._place += count
+        if self._place > len(self._images):
+            return self._made_by.decode(self._made_by.draw(count, generator))
+        return self._images[self._place - count : self._place]
+
+
+class _Affine(nn.Module):
+    """A score shifted and stretched."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("shift", torch.zeros(()))
+        self.register_buffer("factor", torch.ones(()))
+
+    def forward(self, score: Tensor) -> Tensor:
+        return (score - self.shift) * self.factor
+
+
+def _discriminator(cell: Cell, device: torch.device) -> PairDiscriminator:
+    options = cell.params["discriminator"]
+    start = torch.Generator().manual_seed(106_000 + cell.replicates[0])
+    network = nn.Sequential(dcgan_critic(tuple(cell.params["shape"]), options["width"], generator=start), _Affine())
+    kind = MarkovDiscriminator if cell.method in (UB, MCE) else IndependentDiscriminator
+    return kind(network, options["lower"]).to(device, memory_format=torch.channels_last)
+
+
+@torch.no_grad()
+def _stretched(discriminator: PairDiscriminator, proposal, params, replicate: int, device) -> dict[str, Tensor]:
+    """State of an untrained discriminator whose scores of generated images have mean 0 and the given spread."""
+    scores = discriminator.raw(proposal.decode(_latents(params, replicate, device)[:1000]))
+    affine = discriminator.network[1]
+    affine.shift.copy_(scores.mean())
+    affine.factor.copy_(params["discriminator"]["spread"] / scores.std())
+    return {name: value.clone() for name, value in discriminator.state_dict().items()}
+
+
+def _decoder(params: dict[str, Any], product: dict[str, Any], device: torch.device) -> nn.Module:
+    decoder = dcgan_generator(params["latent_dim"], tuple(params["shape"]), params["generator"]["width"])
+    decoder.load_state_dict(product["decoder"])
+    return decoder.to(device, memory_format=torch.channels_last).eval()
+
+
+def _proposal(decoder: nn.Module, params: dict[str, Any], device: torch.device, angle: float | None = None):
+    return LatentProposal(decoder, params["latent_dim"], math.pi / 2 if angle is None else angle, device=device)
+
+
+def _latents(params: dict[str, Any], replicate: int, device: torch.device) -> Tensor:
+    generator = torch.Generator(device).manual_seed(107_000 + replicate)
+    return torch.randn(params["samples"], params["latent_dim"], generator=generator, device=device)
+
+
+def _judge(cell: Cell, product: dict[str, Any], data: Split, device: torch.device) -> Judge:
+    return Judge(cell.params, product["model"], data, device)
+
+
+def _bytes(images: Tensor) -> np.ndarray:
+    return (255.0 * images).round().clamp(0, 255).byte().cpu().numpy()
+
+
+METHODS = {CLASSIFIER: classifier_cell, RAW: raw_cell, INVERSION: inversion_cell}
+
+
+def experiment(name: str, title: str, data: str, profiles: dict, unavailable: dict[str, str]) -> Experiment:
+    """An experiment of these cells on one data set."""
+    return Experiment(
+        name=name,
+        paper="004",
+        summary=f"generators of {title}, filtered by implicit Metropolis-Hastings",
+        profiles=profiles,
+        run_cell=chain_cell,
+        methods=METHODS,
+        tiny=TINY,
+        data={profile: ("digits",) if profile == "smoke" else (data,) for profile in profiles},
+        unavailable=unavailable,
+        budget=budget,
+    )

@@ -1,0 +1,169 @@
+"""Implicit Metropolis-Hastings on six Gaussians: what each loss and proposal makes of an imperfect generator.
+
+Generator and discriminators see draws alone. The laws that they imply are masses on a grid, see `ring`. The paper has
+no such toy: all settings are ours.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+
+from bnnlib.functional import implicit_bound_constant, total_variation
+from bnnlib.mcmc.densities import RealNVP
+from bnnlib.mcmc.discriminators import (
+    IndependentDiscriminator,
+    MarkovDiscriminator,
+    PairDiscriminator,
+    discriminator_loss,
+    train_discriminator,
+)
+from bnnlib.mcmc.implicit import implicit_metropolis_hastings
+from bnnlib.mcmc.latent import LatentProposal
+from book.lab.cells import Cell, CellResult, Experiment, rows_of
+from chapters.implicit_acceptance import ring
+
+# method: (loss, does the proposal move from where the chain is)
+METHODS = {"CCE": ("cce", False), "UB": ("ub", False), "MCE, Markov": ("mce", True), "UB, Markov": ("ub", True)}
+ANGLE = math.pi / 3
+# setting: (modes that the generator was trained on, points that the discriminator sees)
+SETTINGS = {"bridges": (6, 4000), "five modes": (5, 4000), "30 points": (6, 30)}
+NUM_PAIRS = 20_000  # fresh pairs behind the loss and its bound
+
+
+def run_cell(cell: Cell, device: torch.device, checkpoint=None) -> CellResult:
+    """One discriminator for each replicate, looked at after each number of steps in params["looks"]."""
+    rows = []
+    for replicate in cell.replicates:
+        for step, values in _replicate(cell, replicate):
+            rows += rows_of(cell, values, setting=f"{cell.setting}/{step}", replicate=replicate)
+    return CellResult(rows)
+
+
+def _replicate(cell: Cell, replicate: int):
+    params, (loss, markov) = cell.params, METHODS[cell.method]
+    modes, points = SETTINGS[cell.setting]
+    # data and generator are those of the replicate, whatever the method
+    shared = torch.Generator().manual_seed(1_000 + replicate)
+    data = ring.draw_ring(4000, shared)
+    flow = ring.fit_flow(ring.draw_ring(4000, shared, range(modes)), params["flow_steps"], shared)
+    generator = torch.Generator().manual_seed(2_000 + replicate)
+    proposal = LatentProposal(lambda z: flow.push(z)[0], 2, ANGLE if markov else math.pi / 2, device=data.device)
+    kind = MarkovDiscriminator if markov else IndependentDiscriminator
+    discriminator = kind(ring.score_network(generator), params["lower"])
+    optimizer = torch.optim.Adam(discriminator.parameters(), lr=params["learning_rate"])
+    options = {"latents": flow.pull(data[:points])[0] if markov else None, "optimizer": optimizer}
+    done = 0
+    for look in params["looks"]:
+        if look > done:
+            train_discriminator(
+                discriminator,
+                data[:points],
+                proposal,
+                steps=look - done,
+                loss=loss,
+                batch_size=params["batch_size"],
+                generator=generator,
+                **options,
+            )
+            done = look
+        yield look, measure(discriminator, flow, proposal, params["chains"], params["steps"], 5_000 + replicate)
+
+
+@torch.no_grad()
+def measure(
+    discriminator: PairDiscriminator, flow: RealNVP, proposal: LatentProposal, chains: int, steps: int, seed: int
+) -> dict[str, float]:
+    """Numbers of one discriminator: distances on the grid, how the chains moved, and the bounds.
+
+    The chains start from the generator, and not from data as in Algorithm 1: a chain that never moves then counts as
+    the generator's draw, and not as a perfect one. The first half of the steps is left out.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    target, raw = ring.cell_masses(ring.ring_log_density), ring.cell_masses(flow.log_prob)
+    implied = ring.cell_masses(lambda x: flow.log_prob(x) + discriminator.score(x))
+    latents = proposal.draw(chains, generator)
+    found = implicit_metropolis_hastings(
+        discriminator,
+        proposal,
+        proposal.decode(latents),
+        steps,
+        start_latents=None if proposal.independent else latents,
+        trace=True,
+        generator=generator,
+    )
+    kept = found.trace[steps // 2 :]
+    filtered = ring.cell_shares(kept)
+    exact = ring.cell_shares(ring.draw_ring(kept[..., 0].numel(), generator))
+    values = {
+        "proposal_tv": total_variation(raw, target),
+        "implied_tv": total_variation(implied, target),
+        "chain_tv": total_variation(filtered, target),
+        "chain_implied_tv": total_variation(filtered, implied),
+        "floor_tv": total_variation(exact, target),
+        "acceptance_rate": 100.0 * found.acceptance_rate,
+        "never_moved": found.never_moved.sum(),
+        "modes_found": ring.modes_found(kept),
+    }
+    return values | bound(discriminator, flow, proposal, generator)
+
+
+@torch.no_grad()
+def bound(
+    discriminator: PairDiscriminator, flow: RealNVP, proposal: LatentProposal, generator: torch.Generator
+) -> dict[str, float]:
+    """The gap of (imh-bound), loss - 1 + KL, on fresh pairs, and what it and (imh-direct) promise.
+
+    The divergences need densities: of the flow, and of the latent move, which has the flow's law as its own.
+    """
+    x = ring.draw_ring(NUM_PAIRS, generator)
+    y = proposal.decode(proposal.move(flow.pull(x)[0], generator))
+    weight_x, weight_y = (ring.ring_log_density(points) - flow.log_prob(points) for points in (x, y))
+    divergence = (weight_x - weight_y).mean()
+    loss = discriminator_loss(discriminator, x, y, "ub").double()
+    gap = loss - 1.0 + divergence
+    promise = (implicit_bound_constant(discriminator.pair_lower) * gap.clamp_min(0.0)).sqrt()
+    drawn = discriminator.score(proposal.decode(proposal.draw(NUM_PAIRS, generator))).double()
+    bracket = discriminator.score(x).double().mean() - (drawn.logsumexp(0) - math.log(NUM_PAIRS))
+    direct = (0.5 * (weight_x.mean() - bracket)).clamp_min(0.0).sqrt()
+    named = {"loss_ub": loss, "divergence": divergence, "gap": gap, "log10_bound": promise.log10()}
+    return named | {"bracket": bracket, "direct_bound": direct}
+
+
+def _budget(cell: Cell) -> tuple[float, str]:
+    return cell.params["looks"][-1], "iterations"
+
+
+def _cells(replicates: int, looks: tuple[int, ...], flow_steps: int, chains: int, steps: int):
+    params = {"looks": list(looks), "flow_steps": flow_steps, "chains": chains, "steps": steps}
+    params |= {"lower": 0.01, "batch_size": 256, "learning_rate": 1e-3}
+
+    def cells() -> list[Cell]:
+        return [
+            Cell(setting, method, tuple(range(replicates)), params)
+            for setting in SETTINGS
+            for method in METHODS
+            if setting == "bridges" or method == "CCE"
+        ]
+
+    return cells
+
+
+EXPERIMENTS = [
+    Experiment(
+        name="imh-toy",
+        paper="004",
+        summary="Six Gaussians and an imperfect flow: the law where the chain settles, by loss, proposal and iteration",
+        profiles={
+            "smoke": _cells(2, (0, 20), 30, 200, 40),
+            "book": _cells(5, (0, 50, 100, 200, 400, 800, 1600), 600, 2000, 100),
+            "paper": _cells(20, (0, 50, 100, 200, 400, 800, 1600, 3200, 6400, 12800), 600, 2000, 200),
+        },
+        run_cell=run_cell,
+        tiny={"replicates": 1, "looks": [0, 5], "flow_steps": 10, "chains": 50, "steps": 20},
+        unavailable={"paper": "not run: the paper has no such toy, and five replicates say what the lesson says"},
+        budget=_budget,
+        value=4.0,
+    )
+]

@@ -1,0 +1,182 @@
+"""Pictures of stored results: the ring by iteration, images by iteration and by rejection rate.
+
+What has not been run leaves its curve out; the picture then says so.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from book import lab
+from book.display.panels import missing
+from book.display.style import INK, figure, line_styles, panel_letters, style_context
+from book.lab.queries import series
+
+Rows = Sequence[Mapping]
+TOY_METHODS = ("CCE", "UB", "MCE, Markov", "UB, Markov")
+RAW, INDEPENDENT = "Raw", "Independent, CCE"
+IMAGE_METHODS = (INDEPENDENT, "Markov, UB", "Markov, MCE")
+GENERATORS = ("WGAN-GP", "VAE")
+DATA = {"mnist": "MNIST", "fmnist": "Fashion-MNIST"}
+
+
+def over_iterations(rows: Rows, setting: str, method: str, metric: str) -> np.ndarray:
+    """Columns (iteration, mean, standard error) of what is stored, shape (found, 3).
+
+    Args:
+        rows: from `book.lab.compare`.
+        setting: of the ring, or the generator of images.
+        method, metric: of the rows.
+    """
+    pattern = re.escape(setting) + r"(?:/(\d+)|, (\d+) iterations)"
+    places = {}
+    for row in rows:
+        if found := re.fullmatch(pattern, row["setting"]):
+            places[float(found[1] or found[2])] = row["setting"]
+    table = series(rows, places, method, metric)[:, :3]
+    return table[np.isfinite(table[:, 1])]
+
+
+def _draw(panel: Axes, table: np.ndarray, look: Mapping) -> bool:
+    if len(table):
+        panel.errorbar(*table[:, :2].T, np.nan_to_num(table[:, 2]), capsize=2, **look)
+    return bool(len(table))
+
+
+def _iterations(panel: Axes) -> None:
+    panel.set_xscale("symlog", linthresh=50)
+    panel.set_xlim(left=0)
+    panel.set_xlabel("iteration")
+
+
+def toy_curves(rows: Rows) -> Figure:
+    """The ring: distance, acceptance, gap, and the two settings in which the chain cannot succeed.
+
+    Args:
+        rows: from `book.lab.compare("imh-toy")`.
+    """
+    with style_context():
+        fig, axes = figure(2, nrows=2, height=3.0)
+        for panel, metric in zip(axes.flat, ("chain_tv", "acceptance_rate", "gap"), strict=False):
+            looks = line_styles(TOY_METHODS).items()
+            drawn = [_draw(panel, over_iterations(rows, "bridges", name, metric), look) for name, look in looks]
+            if not any(drawn):
+                missing(panel)
+        for metric in ("proposal_tv", "floor_tv"):
+            for _, level, _ in over_iterations(rows, "bridges", "CCE", metric)[:1]:
+                axes[0, 0].axhline(level, color=INK, lw=1, ls=":", marker="none")
+        last = axes[1, 1]
+        names = {"bridges": "4,000 points", "30 points": "30 points", "five modes": "a mode missing"}
+        looks = line_styles(list(names.values())).items()
+        for setting, (_, look) in zip(names, looks, strict=True):
+            _draw(last, over_iterations(rows, setting, "CCE", "chain_tv"), look)
+        last.axhline(1 / 6, color=INK, lw=1, ls=":", marker="none")
+        titles = ("distance of the chain", "acceptance rate (%)", "gap (nats)", "when it cannot succeed")
+        for panel, title in zip(axes.flat, titles, strict=True):
+            _iterations(panel)
+            panel.set(title=title, ylim=(0, None))
+        if last.get_legend_handles_labels()[0]:
+            last.legend(fontsize="small", loc="upper left")
+            last.set_ylim(0, 0.7)
+            fig.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
+        panel_letters(axes.flat)
+    return fig
+
+
+def image_curves(rows: Mapping[str, Rows]) -> Figure:
+    """Feature-FID and score by iteration of the discriminator, independent proposals, for both generators.
+
+    Args:
+        rows: {data set: rows of its experiment}, see `DATA`.
+    """
+    with style_context():
+        fig, axes = figure(2, nrows=2, height=2.9, sharex=True)
+        for column, (name, title) in enumerate(DATA.items()):
+            found = rows.get(name, [])
+            for panel, metric in zip(axes[:, column], ("feature_fid", "classifier_score"), strict=True):
+                drawn = False
+                for generator, look in line_styles(GENERATORS).items():
+                    table = over_iterations(found, generator, INDEPENDENT, metric)
+                    drawn |= _draw(panel, table, look)
+                    level = lab.stored_mean(found, generator, RAW, metric)
+                    if level is not None:
+                        panel.axhline(level, color=look["color"], lw=1, ls=":", marker="none")
+                if drawn:
+                    _iterations(panel)
+                else:
+                    missing(panel)
+            axes[0, column].set_title(title)
+            axes[0, column].set_xlabel("")
+        axes[0, 0].set_ylabel("feature-FID")
+        axes[1, 0].set_ylabel("score")
+        _legend_below(fig, axes)
+        panel_letters(axes.flat)
+    return fig
+
+
+def rejection_curves(rows: Mapping[str, Rows], generator: str = GENERATORS[0]) -> Figure:
+    """Feature-FID against the rate of refused proposals, a point for each snapshot of the discriminator.
+
+    Args:
+        rows: {data set: rows of its experiment}.
+        generator: whose images.
+    """
+    with style_context():
+        fig, axes = figure(2, height=3.2)
+        for panel, (name, title) in zip(axes, DATA.items(), strict=True):
+            found, drawn = rows.get(name, []), False
+            for method, look in line_styles(IMAGE_METHODS).items():
+                quality = over_iterations(found, generator, method, "feature_fid")
+                rate = over_iterations(found, generator, method, "acceptance_rate")
+                both = [(100 - b[1], *a[1:]) for a in quality for b in rate if a[0] == b[0] > 0]
+                drawn |= _draw(panel, np.array(both).reshape(-1, 3), look)
+            if not drawn:
+                missing(panel)
+            panel.set(title=title, xlabel="refused (%)")
+        axes[0].set_ylabel("feature-FID")
+        _legend_below(fig, axes)
+        panel_letters(axes)
+    return fig
+
+
+def _legend_below(fig: Figure, axes: np.ndarray) -> None:
+    known = {}
+    for panel in axes.flat:
+        known |= {name: handle for handle, name in zip(*panel.get_legend_handles_labels(), strict=True)}
+    if known:
+        fig.legend(known.values(), known.keys(), loc="outside lower center", ncols=3)
+
+
+def failing_ring(rows: Rows, settings: Mapping[str, str]) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """Distance of the chain by iteration, CCE, for the gallery; NaN where nothing is stored.
+
+    Args:
+        rows: from `book.lab.compare("imh-toy")`.
+        settings: {name of the curve: setting}.
+    """
+    return {name: _curve(over_iterations(rows, one, "CCE", "chain_tv")) for name, one in settings.items()}
+
+
+def narrowing(rows: Mapping[str, Rows]) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """Feature-FID and recall by iteration, each as a ratio to the raw generator, of the first data set that is stored.
+
+    Args:
+        rows: {data set: rows of its experiment}.
+    """
+    curves = {"feature-FID": "feature_fid", "recall": "recall"}
+    for name in DATA:
+        found = rows.get(name, [])
+        tables = {word: over_iterations(found, GENERATORS[0], INDEPENDENT, metric) for word, metric in curves.items()}
+        levels = {word: lab.stored_mean(found, GENERATORS[0], RAW, metric) for word, metric in curves.items()}
+        if all(map(len, tables.values())) and all(levels.values()):
+            return {word: _curve(table / [1.0, levels[word], 1.0]) for word, table in tables.items()}
+    return {word: _curve(np.empty((0, 3))) for word in curves}
+
+
+def _curve(table: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    return (table[:, 0], table[:, 1]) if len(table) else (np.array([0.0, 1.0]), np.full(2, np.nan))

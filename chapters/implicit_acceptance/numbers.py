@@ -1,0 +1,86 @@
+"""Numbers that the lesson's sentences quote from the stored results, as texts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from book import lab
+from chapters.implicit_acceptance.figures.results import GENERATORS, INDEPENDENT, RAW, TOY_METHODS
+
+EXPERIMENTS = ("toy", "mnist", "fmnist")  # in the store with the chapter's prefix
+LAST = "bridges/1600"
+
+
+def numbers(rows: Mapping[str, list]) -> dict[str, str]:
+    """{key: text} of every number that the lesson takes from the store.
+
+    Args:
+        rows: {name: what `lab.compare("imh-name")` returns}, for the experiments above.
+
+    Raises:
+        AssertionError: a stored result no longer says what the lesson's sentences say of it.
+    """
+    _claims()
+    toy = rows["toy"]
+
+    def mean(metric: str, form: str = "{:.3f}", setting: str = LAST, method: str = "CCE") -> str:
+        return lab.number(lab.stored_mean(toy, setting, method, metric), form)
+
+    said = {f"toy-{method}": mean("chain_tv", method=method) for method in TOY_METHODS}
+    said |= {
+        "toy-runs": lab.number(lab.stored_values("imh-toy", LAST, "CCE", "chain_tv").size or None),
+        "toy-raw": mean("proposal_tv"),
+        "toy-floor": mean("floor_tv"),
+        "toy-acceptance": mean("acceptance_rate", "{:.0f}"),
+        "toy-gap": mean("gap", "{:.2f}"),
+        "toy-bound": mean("log10_bound", "{:.1f}"),
+        "toy-direct": mean("direct_bound", "{:.2f}"),
+        "toy-memorized": mean("chain_tv", setting="30 points/1600"),
+        "toy-memorized-acceptance": mean("acceptance_rate", "{:.0f}", setting="30 points/1600"),
+        "toy-missing": mean("chain_tv", setting="five modes/1600"),
+        "toy-markov": difference("imh-toy", LAST, "UB, Markov", "CCE", "chain_tv", 3),
+    }
+    for name in ("mnist", "fmnist"):
+        said |= _images(name, rows[name])
+    return said | _beside("mnist", GENERATORS[0])
+
+
+def difference(name: str, setting: str, method: str, other: str, metric: str, digits: int) -> str:
+    """ "d ± s.e." of a method less another on the same data."""
+    mean, error, n = lab.paired_difference(name, setting, method, other, metric)
+    return lab.number(f"{mean:+.{digits}f} ± {error:.{digits}f}".replace("-", "−") if n > 1 else None)
+
+
+def _images(name: str, rows: list) -> dict[str, str]:
+    """Feature-FID of both generators, raw and filtered, with the mean difference over repeats."""
+    said = {}
+    for key, generator in zip(("gan", "vae"), GENERATORS, strict=True):
+        for method, which in ((RAW, "raw"), (INDEPENDENT, "chain")):
+            value = lab.stored_mean(rows, generator, method, "feature_fid")
+            said[f"{name}-{key}-{which}"] = lab.number(value, "{:.2f}")
+        said[f"{name}-{key}-drop"] = difference(f"imh-{name}", generator, INDEPENDENT, RAW, "feature_fid", 2)
+    return said
+
+
+def _beside(name: str, generator: str) -> dict[str, str]:
+    """What moves beside the feature-FID: score and recall as differences, the share of accepted proposals."""
+    rate = lab.stored_values(f"imh-{name}", generator, INDEPENDENT, "acceptance_rate")
+    return {
+        f"{name}-accepted": lab.number(rate.mean() if rate.size else None, "{:.0f}"),
+        f"{name}-score": difference(f"imh-{name}", generator, INDEPENDENT, RAW, "classifier_score", 2),
+        f"{name}-recall": difference(f"imh-{name}", generator, INDEPENDENT, RAW, "recall", 1),
+    }
+
+
+def _claims() -> None:
+    for method in TOY_METHODS:
+        found = lab.stored_values("imh-toy", LAST, method, "chain_tv")
+        raw = lab.stored_values("imh-toy", LAST, method, "proposal_tv")
+        assert (found < raw).all(), "the ring: every chain is nearer to the target than its generator"
+        modes = lab.stored_values("imh-toy", LAST, method, "modes_found")
+        assert (modes == 6).all(), "the ring: all six modes are found"
+    thirty = lab.stored_values("imh-toy", "30 points/1600", "CCE", "chain_tv")
+    raw = lab.stored_values("imh-toy", "30 points/1600", "CCE", "proposal_tv")
+    assert (thirty > raw).all(), "the ring: a discriminator of 30 points makes the chain worse than the generator"
+    missing = lab.stored_values("imh-toy", "five modes/1600", "CCE", "chain_tv")
+    assert (missing > 1 / 6).all(), "the ring: a missing mode stays missing"

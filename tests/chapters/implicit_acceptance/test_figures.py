@@ -1,0 +1,126 @@
+"""The pictures of the implicit chapter: what they show, not how they look."""
+
+import numpy as np
+import pytest
+import torch
+
+from bnnlib import functional as bF
+from book.display.equations import equation_sources
+from book.display.picture import Band
+from chapters.implicit_acceptance import figures, ring
+from chapters.implicit_acceptance.figures import explorers, results
+
+
+def texts(figure) -> str:
+    return " ".join(text.get_text() for panel in figure.axes for text in [*panel.texts, panel.title, panel._left_title])
+
+
+def stored(setting: str, method: str, metric: str, mean: float) -> dict:
+    row = {"setting": setting, "method": method, "metric": metric, "mean": mean, "se": 0.01, "published": None}
+    return row | {"profile": "book"}
+
+
+# --- the explorer ---
+
+
+def test_at_confidence_one_the_chain_is_nearly_exact_and_at_zero_it_is_the_generator():
+    x, p, q = explorers.line_laws()
+    assert p.sum() == pytest.approx(1) and q.sum() == pytest.approx(1) and len(x) == len(p)
+    assert explorers.settle(1.0, 0.001).distance < 0.01
+    blind = explorers.settle(0.0, 0.05)
+    assert blind.distance == pytest.approx(blind.raw_distance) and blind.acceptance == pytest.approx(1.0)
+    assert np.allclose(blind.law, q)
+
+
+@pytest.mark.parametrize(("confidence", "lower"), [(0.5, 0.01), (1.0, 0.1), (2.5, 0.001)])
+def test_both_bounds_hold_and_the_law_is_stationary(confidence, lower):
+    from bnnlib.mcmc import finite
+
+    found = explorers.settle(confidence, lower)
+    assert found.distance <= found.direct and found.distance <= found.bound
+    _, p, q = (torch.as_tensor(one) for one in explorers.line_laws())
+    d = torch.sigmoid(bF.bounded_logit(confidence * (p / q).log(), lower))
+    kernel = finite.implicit_kernel(q.expand(len(q), -1), d[:, None] * (1 - d))
+    law = torch.as_tensor(found.law)
+    assert (law @ kernel - law).abs().max() < 1e-12
+    moved = (law[:, None] * q * torch.minimum(torch.ones(()), (d / (1 - d)) / (d / (1 - d))[:, None])).sum()
+    assert found.acceptance == pytest.approx(float(moved))
+
+
+def test_the_explorer_moves_all_its_parts_and_fits_a_page():
+    made = figures.settled_explorer(static=True)
+    assert made.gzip_bytes < 100_000
+    first, later = (made.picture(confidence=k, lower=0.01) for k in (0.5, 2.0))
+    bands = [next(one for one in picture.panels[0].items if isinstance(one, Band)) for picture in (first, later)]
+    assert not np.allclose(bands[0].high, bands[1].high)
+    # an area carries mass: the shaded law has the mass one
+    assert np.trapezoid(bands[0].high, bands[0].x) == pytest.approx(1.0, abs=1e-3)
+    assert "overconfident" in made.describe({"confidence": 2.0, "lower": 0.01})
+    assert all(len(control.static_values) >= 12 for control in made.controls.values())
+
+
+# --- the method ---
+
+
+def test_bars_and_strokes_are_the_laws():
+    law = np.array([0.2, 0.3, 0.5])
+    made = figures.state_bars({"p": law, "q": law[::-1]}, {"chain": law})
+    assert [bar.get_height() for bar in made.axes[0].patches] == [0.2, 0.3, 0.5, 0.5, 0.3, 0.2]
+    assert made.axes[1].get_lines()[0].get_ydata().tolist() == law.tolist()
+
+
+def test_maps_have_the_cell_of_a_point_where_the_point_is():
+    law = ring.cell_shares(torch.tensor([[5.0, -7.9]]))
+    made = figures.ring_maps({"a": law, "b": law}, {"c": law - 0.5, "d": law})
+    image = np.asarray(made.axes[0].get_images()[0].get_array())
+    row, column = np.unravel_index(image.argmax(), image.shape)
+    assert row == 0 and column == int(13 / 16 * ring.CELLS)
+
+
+def test_the_ladder_draws_what_it_is_given():
+    knob = np.linspace(0.1, 0.9, 5)
+    made = figures.bound_ladder((knob, {"measured": knob}), (knob, {"measured": knob**2}), {"one": knob})
+    assert made.axes[1].get_lines()[0].get_ydata().tolist() == (knob**2).tolist()
+    assert made.axes[2].get_lines()[0].get_xdata().tolist() == knob.tolist()
+
+
+# --- results ---
+
+
+def test_curves_over_iterations_are_found_in_both_ways_of_writing_them():
+    rows = [stored("bridges/200", "CCE", "gap", 0.5), stored("bridges/0", "CCE", "gap", 1.5)]
+    rows += [stored("WGAN-GP, 100 iterations", results.INDEPENDENT, "feature_fid", 9.0)]
+    rows += [stored("WGAN-GP", results.INDEPENDENT, "feature_fid", 8.0), stored("bridges/0", "UB", "gap", 7.0)]
+    assert results.over_iterations(rows, "bridges", "CCE", "gap")[:, :2].tolist() == [[0, 1.5], [200, 0.5]]
+    found = results.over_iterations(rows, "WGAN-GP", results.INDEPENDENT, "feature_fid")
+    assert found[:, :2].tolist() == [[100, 9.0]]
+
+
+def test_what_is_not_stored_is_said_to_be_so():
+    assert texts(figures.toy_curves([])).count("not run") == 3
+    assert texts(figures.image_curves({})).count("not run") == 4
+    assert texts(figures.rejection_curves({"mnist": []})).count("not run") == 2
+    assert all(np.isnan(y).all() for _, y in figures.narrowing({}).values())
+    assert np.isnan(figures.failing_ring([], {"a": "bridges"})["a"][1]).all()
+
+
+def test_a_part_that_is_stored_is_drawn_and_the_rest_is_not_run():
+    rows, method = [], results.INDEPENDENT
+    for step, fid, rate, recall in ((0, 20.0, 95.0, 60.0), (100, 12.0, 50.0, 30.0)):
+        where = f"WGAN-GP, {step} iterations"
+        rows += [stored(where, method, "feature_fid", fid), stored(where, method, "acceptance_rate", rate)]
+        rows += [stored(where, method, "recall", recall), stored(where, method, "classifier_score", 9.0)]
+    rows += [stored("WGAN-GP", "Raw", "feature_fid", 20.0), stored("WGAN-GP", "Raw", "recall", 60.0)]
+    assert texts(figures.image_curves({"mnist": rows})).count("not run") == 2
+    made = figures.rejection_curves({"mnist": rows})
+    assert texts(made).count("not run") == 1
+    points = made.axes[0].get_lines()[0].get_xydata()
+    assert points.tolist() == [[50.0, 12.0]]  # the untrained one refuses nothing for a reason
+    found = figures.narrowing({"mnist": rows})
+    assert found["feature-FID"][1].tolist() == [1.0, 0.6] and found["recall"][1].tolist() == [1.0, 0.5]
+
+
+def test_the_table_of_equations_names_where_they_are_computed():
+    found = equation_sources("imh")
+    assert any("finite" in name for name, _ in found["imh-kernel"])
+    assert {"imh-bound", "imh-contraction", "imh-pinsker"} <= set(found)

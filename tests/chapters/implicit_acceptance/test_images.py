@@ -1,0 +1,150 @@
+"""Experiments on filtered generators, on enlarged digits: resuming, what is judged, what decides nothing."""
+
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pytest
+import torch
+
+from bnnlib import datasets
+from bnnlib.train import Checkpoint
+from book import lab
+from chapters.implicit_acceptance.experiments import images
+from chapters.implicit_acceptance.experiments.images import (
+    CCE,
+    CLASSIFIER,
+    CURVES,
+    INVERSION,
+    LOSSES,
+    MCE,
+    RANDOM,
+    RAW,
+    UB,
+)
+from chapters.implicit_acceptance.experiments.judge import MEASURES
+
+CPU = torch.device("cpu")
+NAMES = ("imh-mnist", "imh-fmnist", "imh-cifar10")
+pytestmark = pytest.mark.skipif(
+    not datasets.available("digits"), reason="scikit-learn, which has the digits, is absent"
+)
+
+
+def smoke(name: str, setting: str, method: str):
+    cells = lab.get(name).profiles["smoke"]()
+    return next(cell for cell in cells if (cell.setting, cell.method) == (setting, method))
+
+
+@cache
+def product(name: str, setting: str, method: str):
+    return compute(name, smoke(name, setting, method)).product
+
+
+def compute(name: str, cell, checkpoint=None):
+    needs = [product(name, need.cell.setting, need.cell.method) for need in cell.needs]
+    return lab.get(name).function(cell)(cell, CPU, checkpoint, **({"products": needs} if needs else {}))
+
+
+def values(result, setting: str, method: str) -> dict[str, float]:
+    return {row["metric"]: row["value"] for row in result.rows if (row["setting"], row["method"]) == (setting, method)}
+
+
+@pytest.mark.parametrize(
+    ("setting", "method", "saves"),
+    [("Images", CLASSIFIER, 5), ("WGAN-GP", RAW, 2), ("VAE", RAW, 2), ("VAE", INVERSION, 1), ("WGAN-GP", RANDOM, 1),
+     ("WGAN-GP", CCE, 2), ("WGAN-GP", CCE, 6), ("WGAN-GP", UB, 3)],
+)  # fmt: skip
+def test_a_killed_cell_resumes_bit_for_bit(setting, method, saves, tmp_path, dies):
+    cell = smoke("imh-mnist", setting, method)
+    whole = compute("imh-mnist", cell)
+    with pytest.raises(dies.Killed):
+        compute("imh-mnist", cell, dies(tmp_path / "cell.pt", saves))
+    resumed = compute("imh-mnist", cell, Checkpoint(tmp_path / "cell.pt"))
+    assert resumed.rows == whole.rows
+    assert all(np.array_equal(resumed.arrays[name], array) for name, array in whole.arrays.items())
+
+
+@pytest.mark.parametrize("method", [RANDOM, CCE, UB, MCE])
+def test_no_image_that_is_judged_is_a_real_one(method, monkeypatch):
+    """Whatever the chains start from, what is judged was generated: also of chains that refuse every proposal."""
+    seen = []
+    judged = images.Judge.values
+    monkeypatch.setattr(images.Judge, "values", lambda self, made: seen.append(made) or judged(self, made))
+    cell = smoke("imh-mnist", "WGAN-GP", method)
+    compute("imh-mnist", cell)
+    real = images.load_images(cell.params, CPU)["validation"][0][: cell.params["samples"]]
+    assert len(seen) == (1 if method == RANDOM else len(cell.params["discriminator"]["iterations"]))
+    for made in seen:
+        assert made.shape == real.shape
+        assert torch.cdist(made.flatten(1), real.flatten(1)).min() > 1e-3
+
+
+def test_test_images_decide_nothing(monkeypatch):
+    """Other test images change what is measured, but no chain and no network."""
+    cells = {method: smoke("imh-mnist", "WGAN-GP", method) for method in (RAW, CCE)}
+    honest = {method: compute("imh-mnist", cell) for method, cell in cells.items()}
+    load = images.load_images
+
+    def scrambled(params, device):
+        data = load(params, device)
+        x, y = data["test"]
+        return {**data, "test": (torch.rand(x.shape, generator=torch.Generator().manual_seed(0)), y)}
+
+    monkeypatch.setattr(images, "load_images", scrambled)
+    blind = {method: compute("imh-mnist", cell) for method, cell in cells.items()}
+    pairs = zip(honest[RAW].product["decoder"].values(), blind[RAW].product["decoder"].values(), strict=True)
+    assert all(torch.equal(a, b) for a, b in pairs)
+    assert np.array_equal(honest[CCE].arrays["sheet"], blind[CCE].arrays["sheet"])
+    first, second = (values(one[CCE], "WGAN-GP", CCE) for one in (honest, blind))
+    assert first["acceptance_rate"] == second["acceptance_rate"] and first["feature_fid"] != second["feature_fid"]
+
+
+def test_rows_and_curves_agree():
+    cell = smoke("imh-mnist", "WGAN-GP", CCE)
+    result = compute("imh-mnist", cell)
+    iterations = cell.params["discriminator"]["iterations"]
+    curves = result.arrays["curves"]
+    assert curves.shape == (len(iterations), 1 + len(CURVES)) and curves[:, 0].tolist() == iterations
+    for step, row in zip(iterations, curves, strict=True):
+        found = values(result, f"WGAN-GP, {step} iterations", CCE)
+        assert [found[name] for name in CURVES] == pytest.approx(row[1:].tolist(), rel=1e-6)
+    last = values(result, "WGAN-GP", CCE)
+    assert all(last[name] == found[name] for name in found)
+    assert {f"{name}_se" for name in MEASURES} < set(last)
+
+
+def test_a_random_discriminator_refuses_as_much_as_it_is_told():
+    cell = smoke("imh-mnist", "WGAN-GP", RANDOM)
+    rates = []
+    for spread in (0.1, 3.0):
+        options = cell.params["discriminator"] | {"spread": spread}
+        result = compute("imh-mnist", replace(cell, params=cell.params | {"discriminator": options}))
+        rates.append(values(result, "WGAN-GP", RANDOM)["acceptance_rate"])
+    assert rates[0] > 90 and rates[1] < 80
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_method_starts_from_the_generator_of_its_replicate(name):
+    for profile in ("book", "paper"):
+        cells = lab.get(name).profiles[profile]()
+        for cell in cells:
+            methods = [need.cell.method for need in cell.needs]
+            expected = {CLASSIFIER: [], RAW: [CLASSIFIER], INVERSION: [RAW]}
+            markov = [INVERSION] if cell.method in (UB, MCE) else []
+            assert methods == expected.get(cell.method, [CLASSIFIER, RAW, *markov])
+            assert all(need.cell in cells for need in cell.needs)
+            own = [need.cell for need in cell.needs if need.cell.method != CLASSIFIER]
+            assert all((one.setting, one.replicates) == (cell.setting, cell.replicates) for one in own)
+            if cell.method in LOSSES:
+                assert cell.params["discriminator"]["iterations"][0] == 0
+        counts = {(cell.setting, cell.method): 0 for cell in cells}
+        for cell in cells:
+            counts[cell.setting, cell.method] += 1
+        assert all(counts[setting, method] == 5 for setting in ("WGAN-GP", "VAE") for method in (RAW, RANDOM, CCE))
+
+
+def test_color_images_take_the_same_path():
+    for method in (RAW, CCE):
+        result = compute("imh-cifar10", smoke("imh-cifar10", "WGAN-GP", method))
+        assert result.arrays["sheet"].shape[1:] == (3, 32, 32)
