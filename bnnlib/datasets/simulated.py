@@ -49,7 +49,7 @@ def dense_teacher(num_samples: int, generator: torch.Generator | None = None) ->
 
 
 def sparse_teacher_function(x: Tensor) -> Tensor:
-    """The sparse tanh teacher in place of Simulation I (B)'s, which is in the unpublished supplement; (svbnn-teacher).
+    """The sparse tanh teacher in place of Simulation I (B)'s, which is in the supplement, not at hand; (svbnn-teacher).
 
     Five of the inputs, three and two hidden units, eleven edges and no bias:
     u = tanh(3 x1 - 2 x2), v = tanh(4 x3 + 2 x4), w = tanh(3 x5), f = 4 tanh(2 u - 2 v) + 3 tanh(2 v + 2 w).

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from bnnlib._checks import DivergedError, check_count, check_positive
 from bnnlib._terminal import progress_bar
-from bnnlib.functional import acceptance_probability, markov_cross_entropy, symmetric_kl_loss
+from bnnlib.functional import acceptance_probability, acceptance_rate_loss, markov_cross_entropy, symmetric_kl_loss
 
 ADVERSARIAL_OBJECTIVES = ("acceptance", "symmetric_kl")
 
@@ -93,8 +93,8 @@ def learn_adversarial_proposal(
                 log_d = nn.functional.logsigmoid(-log_ratio(drawn().detach()))
                 _descend(optimizers[1], markov_cross_entropy(log_d, log_d))
             found = log_ratio(drawn())
-            # E |1 - xi| = 2 - 2 AR: the form with a gradient on both sides of 1
-            loss = symmetric_kl_loss(found) if objective == "symmetric_kl" else 0.5 * (found.exp() - 1.0).abs().mean()
+            # not E |1 - xi| / 2: with the discriminator held, it drives points away from where too few of them are
+            loss = symmetric_kl_loss(found) if objective == "symmetric_kl" else acceptance_rate_loss(found)
             _descend(optimizers[0], loss)
             rates.append(acceptance_probability(found.detach()).mean())
             bar.update(1)

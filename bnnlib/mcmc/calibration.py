@@ -48,11 +48,9 @@ class CalibratedDiscriminator(IndependentDiscriminator):
         self.register_buffer("knots", knots)
         self.register_buffer("logits", logits)
 
-    def score(self, points: Tensor) -> Tensor:
-        """logit d(x), calibrated, within +-logit(1 - b), shape (n,)."""
-        return self._through(super().score(points))
-
-    def _through(self, score: Tensor) -> Tensor:
+    def of_raw(self, raw: Tensor) -> Tensor:
+        """logit d(x), calibrated, within +-logit(1 - b)."""
+        score = super().of_raw(raw)
         right = torch.searchsorted(self.knots, score.contiguous()).clamp(1, len(self.knots) - 1)
         left = right - 1
         share = ((score - self.knots[left]) / (self.knots[right] - self.knots[left]).clamp_min(1e-12)).clamp(0.0, 1.0)

@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from bnnlib._callbacks import CheckpointLike
-from bnnlib._checks import check_count
+from bnnlib._checks import check_count, check_non_negative
 from bnnlib._steps import StepLoop, Training
 from bnnlib.functional.metropolis_hastings import (
     bounded_logit,
@@ -77,9 +77,13 @@ class PairDiscriminator(nn.Module):
             )
         return numbers
 
+    def of_raw(self, raw: Tensor) -> Tensor:
+        """The score of what the network gave."""
+        return raw
+
     def score(self, points: Tensor) -> Tensor:
         """What `log_ratio_of_scores` takes, shape (n,)."""
-        raise NotImplementedError
+        return self.of_raw(self.raw(points))
 
     def log_ratio_of_scores(self, first: Tensor, second: Tensor) -> Tensor:
         """log d(x, y) - log d(y, x) of the scores of x and y, in nats; any shapes that broadcast."""
@@ -101,9 +105,9 @@ class IndependentDiscriminator(PairDiscriminator):
         """b^2, the least value of d(x, y)."""
         return self.lower**2
 
-    def score(self, points: Tensor) -> Tensor:
-        """logit d(x), bounded, shape (n,)."""
-        return bounded_logit(self.raw(points), self.lower)
+    def of_raw(self, raw: Tensor) -> Tensor:
+        """logit d(x), bounded."""
+        return bounded_logit(raw, self.lower)
 
     def forward(self, points: Tensor) -> Tensor:
         """d(x), shape (n,): at its best p(x) / (p(x) + q(x))."""
@@ -126,10 +130,6 @@ class MarkovDiscriminator(PairDiscriminator):
         """b, the least value of d(x, y)."""
         return self.lower
 
-    def score(self, points: Tensor) -> Tensor:
-        """f(x), without a bound, shape (n,)."""
-        return self.raw(points)
-
     def forward(self, x: Tensor, y: Tensor) -> Tensor:
         """d(x, y), shape (n,): at its best p(x) q(y | x) / (p(x) q(y | x) + p(y) q(x | y))."""
         return self.log_ratio(x, y).sigmoid()
@@ -141,32 +141,36 @@ class MarkovDiscriminator(PairDiscriminator):
         return bounded_logit(first - second, self.lower)
 
 
-def discriminator_loss(discriminator: PairDiscriminator, data: Tensor, proposed: Tensor, loss: str) -> Tensor:
+def discriminator_loss(
+    discriminator: PairDiscriminator, data: Tensor, proposed: Tensor, loss: str, logit_penalty: float = 0.0
+) -> Tensor:
     """Loss of pairs x ~ p, y ~ q(y | x), a scalar in nats.
 
     Args:
         discriminator: `IndependentDiscriminator` for "cce" and "ub", `MarkovDiscriminator` for "ub" and "mce".
         data, proposed: x and y, shape (n, ...).
         loss: "ub" for (28), "mce" and "cce" for the cross-entropies above it.
+        logit_penalty: factor of the mean square of what the network gives, which is added.
 
     Raises:
         ValueError: there is no such loss, or it is not one of this discriminator.
     """
     if loss not in LOSSES:
         raise ValueError(f"loss is {loss!r}, but it must be one of {', '.join(LOSSES)}.")
-    scores = discriminator.score(torch.cat([data, proposed]))  # one pass; no network here mixes its rows
-    first, second = scores[: len(data)], scores[len(data) :]
+    raw = discriminator.raw(torch.cat([data, proposed]))  # one pass; no network here mixes its rows
+    penalty = logit_penalty * raw.square().mean() if logit_penalty else 0.0
+    first, second = discriminator.of_raw(raw).split([len(data), len(proposed)])
     if loss == "cce":
         if not isinstance(discriminator, IndependentDiscriminator):
             raise ValueError("loss 'cce' is of points and needs an IndependentDiscriminator; take 'mce' or 'ub'.")
-        return conditional_cross_entropy(first, second)
+        return conditional_cross_entropy(first, second) + penalty
     ratio = discriminator.log_ratio_of_scores(first, second)
     if loss == "ub":
-        return upper_bound_loss(ratio)
+        return upper_bound_loss(ratio) + penalty
     if not isinstance(discriminator, MarkovDiscriminator):
         raise ValueError("loss 'mce' is of pairs and needs a MarkovDiscriminator; take 'cce' or 'ub'.")
     log_forward = F.logsigmoid(ratio)
-    return markov_cross_entropy(log_forward, log_forward)
+    return markov_cross_entropy(log_forward, log_forward) + penalty
 
 
 def train_discriminator(
@@ -179,6 +183,7 @@ def train_discriminator(
     batch_size: int = 64,
     latents: Tensor | None = None,
     optimizer: torch.optim.Optimizer | None = None,
+    logit_penalty: float = 1e-3,
     augment: Callable[..., Tensor] | None = None,
     generator: torch.Generator | None = None,
     checkpoint: CheckpointLike | None = None,
@@ -197,6 +202,8 @@ def train_discriminator(
         latents: of the data, (n, k), see `invert`; needed where the proposal moves latents.
         optimizer: over the discriminator's parameters; by default Adam, learning rate 2e-4, betas (0.5, 0.999), of
             DCGAN.
+        logit_penalty: see `discriminator_loss`. An addition: beyond the bound the loss has no gradient, and a network
+            that shot there would not come back.
         augment: called as augment(points, generator=...) on data and on proposals alike; see `bnnlib.augmentation`.
         generator: of batches and proposals, on the device of the data; by default PyTorch's own.
         checkpoint, progress: as for `bnnlib.train.fit`.
@@ -211,6 +218,7 @@ def train_discriminator(
         KeyboardInterrupt: on Ctrl-C, once the step under way is complete and the checkpoint written.
     """
     check_count("batch_size", batch_size)
+    check_non_negative("logit_penalty", logit_penalty)
     check_rows("data", data)
     states = states_of(proposal, data, latents, "data")
     parameters = discriminator.parameters()
@@ -234,7 +242,7 @@ def train_discriminator(
         check_same_rows(y, x)
         if augment is not None:
             x, y = (augment(points, generator=loop.generator) for points in (x, y))
-        return [loop.descend("discriminator", discriminator_loss(discriminator, x, y, loss))]
+        return [loop.descend("discriminator", discriminator_loss(discriminator, x, y, loss, logit_penalty))]
 
     return loop.go(step, steps, progress)
 

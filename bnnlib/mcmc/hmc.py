@@ -89,17 +89,26 @@ class HamiltonianMonteCarlo(Kernel):
         return torch.linalg.solve_triangular(self._factor.T, noise.T, upper=True).T
 
     @torch.no_grad()
+    def leapfrog(self, state: State, momentum: Tensor, step_size: float | Tensor) -> tuple[State, Tensor]:
+        """`num_leapfrog` steps of Hamilton's equations: the state and momentum (chains, dim) where they end.
+
+        Keeps volume, and the energy up to O(step_size^2); from the end with the momentum turned round it leads back.
+        """
+        position, log_prob, gradient = state
+        for _ in range(self.num_leapfrog):
+            momentum = momentum + 0.5 * step_size * gradient
+            position = position + step_size * self._velocity(momentum)
+            log_prob, gradient = self._gradient(position)
+            momentum = momentum + 0.5 * step_size * gradient
+        return State(position, log_prob, gradient), momentum
+
+    @torch.no_grad()
     def step(self, state: State, generator: torch.Generator | None = None) -> Move:
         uniform = torch.rand((), generator=generator, device=state.position.device, dtype=state.position.dtype)
         size = self.step_size * (1.0 + self.jitter * (2.0 * uniform - 1.0))
         momentum = self._momentum(state.position, generator)
         energy = 0.5 * (momentum * self._velocity(momentum)).sum(dim=-1)
-        position, log_prob, gradient = state
-        for _ in range(self.num_leapfrog):
-            momentum = momentum + 0.5 * size * gradient
-            position = position + size * self._velocity(momentum)
-            log_prob, gradient = self._gradient(position)
-            momentum = momentum + 0.5 * size * gradient
+        (position, log_prob, gradient), momentum = self.leapfrog(state, momentum, size)
         log_ratio = log_prob - state.log_prob + energy - 0.5 * (momentum * self._velocity(momentum)).sum(dim=-1)
         # NaN and +inf are the density's own mistake only where nothing overflows: fourth powers are finite there
         near = position.abs().amax(dim=-1) < torch.finfo(position.dtype).max ** 0.25

@@ -123,13 +123,14 @@ def build(root: Path, profile: str = "smoke", jobs: int | None = None, execute_o
                 return 0
             if rendered(project):
                 say("Pages: unchanged")
+                notebooks = editions(project, project.html)
             else:
                 before = time.perf_counter()
-                render(project)
+                notebooks = render(project)
                 say(
                     f"Pages: {len(list(project.html.rglob('*.html')))} rendered in {time.perf_counter() - before:.1f} s"
                 )
-            offer(editions(project, project.html), project.lab, say)
+            offer(notebooks, project.lab, say)
     except BookError as error:
         say(f"\nThe book was not built. {error}\n{pages_left(project)}")
         return 1

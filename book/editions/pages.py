@@ -32,7 +32,7 @@ def written_pages(project: Project, chapters: dict[str, dict], profile: str) -> 
     kept = project.build / "status.key"
     if before := _kept(kept, key, project.staging):
         return before
-    found = compared(project.root)
+    found = _evidence(project, profile, sources)
     made = {"book/status.md": status.page(project, chapters, profile, stored_results(project.root), found)}
     if template.exists():
         cells = [row for one in found.values() for row in one["cells"]]
@@ -41,6 +41,23 @@ def written_pages(project: Project, chapters: dict[str, dict], profile: str) -> 
         made |= reports.pages(project, found) | {"_toc.yml": reports.contents(project)}
     kept.write_text(json.dumps({"key": key, "pages": list(made)}))
     return made
+
+
+def _evidence(project: Project, profile: str, sources: list[Path]) -> dict[str, dict]:
+    """What `compared` says, or said at the last build if all that it goes by is the same: pages' texts are no part."""
+    parts = [path.read_bytes() for path in sources if path.exists() and path.suffix != ".md"]
+    parts += [project.study_key(name) for name in project.notebooks]
+    key = digest(project.shared_key(profile), *parts)
+    kept = project.build / "evidence.json"
+    try:
+        last = json.loads(kept.read_text(encoding="utf-8"))
+        if last["key"] == key:
+            return last["found"]
+    except (OSError, ValueError, TypeError, KeyError):
+        pass  # absent, or of an interrupted build
+    found = compared(project.root)
+    kept.write_text(json.dumps({"key": key, "found": found}), encoding="utf-8")
+    return found
 
 
 def _kept(note: Path, key: str, staging: Path) -> dict[str, str]:

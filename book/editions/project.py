@@ -45,6 +45,13 @@ def files_below(folder: Path) -> list[Path]:
     return sorted(found)
 
 
+def installed() -> str:
+    """The interpreter and the distributions beside it, a line each."""
+    found = Path(sysconfig.get_paths()["purelib"]).glob("*.dist-info")
+    # bnnlib itself is hashed by content: its version number would only make an editable install differ from a path.
+    return "\n".join([sys.version, *sorted(path.name for path in found if not path.name.startswith("bnnlib-"))])
+
+
 @dataclass(frozen=True)
 class Project:
     """The source tree at ``root`` and where its products go (``root/_build``)."""
@@ -70,6 +77,11 @@ class Project:
     @property
     def html(self) -> Path:
         return self.build / "html"
+
+    @property
+    def sphinx(self) -> Path:
+        """What Sphinx goes on from: the documents as it has read them, and its pages."""
+        return self.build / "sphinx"
 
     @property
     def lab(self) -> Path:
@@ -153,12 +165,9 @@ class Project:
         pins = (self.root / "requirements.txt").read_text(encoding="utf-8")
         parts: list[str | bytes] = [
             profile,
-            sys.version,
+            installed(),
             "\n".join(x for x in pins.split("\n") if x and not x.startswith("#")),
         ]
-        installed = Path(sysconfig.get_paths()["purelib"]).glob("*.dist-info")
-        # bnnlib itself is hashed by content: its version number would only make an editable install differ from a path.
-        parts.append("\n".join(sorted(path.name for path in installed if not path.name.startswith("bnnlib-"))))
         for folder in ("bnnlib", "book/lab", "book/display", "chapters/shared", "data/results"):
             for path in files_below(self.root / folder):
                 parts += [path.relative_to(self.root).as_posix(), path.read_bytes()]

@@ -1,22 +1,31 @@
-"""Lay out the staging tree (pages, executed chapters, static files) and render it with Jupyter Book."""
+"""Lay out the staging tree (pages, executed chapters, static files) and render it with Jupyter Book.
+
+Sphinx keeps what it has read in ``_build/sphinx`` and goes on from there when nothing but the text of documents has
+changed since: it reads those, and writes those and what shows something of them (`_ext/outline.py`). Anything else, a
+build that failed or one that was stopped: it starts from nothing.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import json
 import shutil
 import subprocess
 import sys
 import tempfile
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 from book import studies
 from book.editions.learner.write import editions, publish
-from book.editions.project import BookError, Project, digest, files_below
+from book.editions.project import BookError, Project, digest, files_below, installed
 
 RENDERING = "rendering-"  # begins the name of a folder in which pages are being made
 NUMBERS = "chapter_numbers.json"  # what _ext/chapter_numbers.py reads
 KEY = ".rendered-from"  # in the folder of the pages: what they were made from
+WHOLE = "whole"  # in the folder that Sphinx keeps, after a build without fault: what it holds for all documents
 
 
 def write_if_changed(path: Path, content: bytes) -> None:
@@ -78,8 +87,41 @@ def render_key(project: Project) -> str:
     return digest(*parts)
 
 
-def jupyter_book(project: Project, folder: Path) -> None:
+def surroundings_key(project: Project) -> str:
+    """Hash of everything that pages are made from, apart from the text of the documents itself."""
+    documents = {f"{name}{suffix}" for name in project.documents for suffix in (".md", ".ipynb")}
+    parts: list[str | bytes] = [installed(), *project.documents]
+    for folder in (project.staging, project.root / "book" / "editions" / "_ext"):
+        for path in files_below(folder):
+            name = path.relative_to(folder).as_posix()
+            parts += [name] if folder == project.staging and name in documents else [name, path.read_bytes()]
+    parts += [(project.root / name).read_bytes() for name in ("_config.yml", "requirements.txt")]
+    return digest(*parts)
+
+
+@contextlib.contextmanager
+def alone(project: Project) -> Iterator[list[int]]:
+    """Wait for the Sphinx of a builder that was killed: it goes on writing for a while, and so long holds the lock.
+
+    Yields:
+        What Sphinx inherits to hold it.
+    """
+    with (project.build / ".sphinx.lock").open("w") as handle:
+        try:
+            import fcntl
+        except ImportError:  # not a POSIX system, see `build.exclusive`
+            yield []
+            return
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield [handle.fileno()]
+
+
+def jupyter_book(project: Project, folder: Path, inherited: list[int]) -> None:
     """Call ``jupyter-book build`` on the staging tree, warnings as errors; the pages lie in ``folder/_build/html``.
+
+    Args:
+        folder: of the pages and of what Sphinx has read; it goes on from what is there.
+        inherited: file descriptors that Sphinx keeps open, see `alone`.
 
     Raises:
         BookError: Sphinx warned or failed; the message holds its warnings.
@@ -90,10 +132,12 @@ def jupyter_book(project: Project, folder: Path) -> None:
         )
     command = [str(Path(sys.executable).with_name("jupyter-book")), "build", str(project.staging)]
     command += ["--config", str(project.root / "_config.yml"), "--path-output", str(folder)]
-    command += ["-W", "--keep-going", "--all"]
+    command += ["-W", "--keep-going"]
     log = project.build / "render.log"
     with log.open("w", encoding="utf-8") as out:
-        code = subprocess.run(command, stdout=out, stderr=subprocess.STDOUT, cwd=project.root, check=False).returncode
+        code = subprocess.run(
+            command, stdout=out, stderr=subprocess.STDOUT, cwd=project.root, pass_fds=inherited, check=False
+        ).returncode
     text = log.read_text(encoding="utf-8")
     if code:
         marks = ("WARNING", "ERROR", "CRITICAL", "Exception")
@@ -103,29 +147,68 @@ def jupyter_book(project: Project, folder: Path) -> None:
 
 
 def tidy(project: Project) -> None:
-    """Undo what a killed build left: its half-made pages go, and a book that it had just put aside comes back."""
+    """Undo what a killed build left: its half-made pages go, and a book that it had just put aside comes back.
+
+    What Sphinx keeps is looked after in `made_pages`, which alone may wait for a Sphinx that is still running.
+    """
     if not project.html.exists() and project.aside.exists():
         project.aside.rename(project.html)
     for folder in (project.aside, *project.build.glob(f"{RENDERING}*")):
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def render(project: Project) -> None:
-    """Render into a folder of its own and swap it in when it is whole, so that a reader always has a book.
+def made_pages(project: Project) -> Path:
+    """Bring the pages that Sphinx keeps up to date; returns their folder.
+
+    Raises:
+        BookError: see `jupyter_book`. Sphinx would not warn again of a document that it has read, so nothing is kept.
+    """
+    kept, key = project.sphinx, surroundings_key(project)
+    mark, pages = kept / WHOLE, kept / "_build" / "html"
+    with alone(project) as inherited:
+        if mark.exists() and mark.read_text(encoding="utf-8") == key:
+            mark.unlink()
+            # As at a build from nothing, where pages name the style sheets that are copied last without a digest.
+            shutil.rmtree(pages / "_static", ignore_errors=True)
+        else:
+            shutil.rmtree(kept, ignore_errors=True)
+        try:
+            jupyter_book(project, kept, inherited)
+        except BaseException:
+            shutil.rmtree(kept, ignore_errors=True)
+            raise
+        mark.write_text(key, encoding="utf-8")
+    return pages
+
+
+def import_ahead() -> None:
+    """Import what `editions` needs while Sphinx is at work; torch alone takes seconds."""
+    with contextlib.suppress(Exception):  # whatever it is, it is raised again where it is needed
+        importlib.import_module("book.display.exercises")
+
+
+def render(project: Project) -> dict[str, dict]:
+    """Render apart from the book and swap the pages in when they are whole, so that a reader always has a book.
+
+    Returns:
+        The learner's edition of every chapter, see `editions`.
 
     Raises:
         BookError: see `jupyter_book`; the pages of the last good build stay.
     """
-    # Its own name for every attempt: after a SIGKILL of the builder, Sphinx goes on writing for a while.
+    threading.Thread(target=import_ahead, daemon=True).start()
+    pages = made_pages(project)
     folder = Path(tempfile.mkdtemp(prefix=RENDERING, dir=project.build))
     try:
-        jupyter_book(project, folder)
-        made = folder / "_build" / "html"
-        publish(editions(project, made), made)
+        made = folder / "html"
+        shutil.copytree(pages, made)
+        notebooks = editions(project, made)
+        publish(notebooks, made)
         (made / KEY).write_text(render_key(project), encoding="utf-8")
         if project.html.exists():
             project.html.rename(project.aside)
         made.rename(project.html)
+        return notebooks
     finally:
         tidy(project)
         shutil.rmtree(folder, ignore_errors=True)

@@ -1,8 +1,207 @@
-"""Exercises of the chapter on The Metropolis-Hastings view."""
+"""Exercises of the chapter on the Metropolis-Hastings view."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
 from book.display.exercises.registry import Exercise
 
-# Each is checked by the notebook's solution cell: exercises.check("mh-1", ..., strict=True).
-EXERCISES: list[Exercise] = []
+_TARGET = (1 / 2, 1 / 3, 1 / 6)  # of the three states of the worked example
+# a race: seconds of learning and effective draws a second afterwards, of a learned proposal and of HMC
+_LEARNING, _LEARNED_RATE, _WARM_UP, _HMC_RATE = 40.0, 120_000.0, 4.0, 30_000.0
+
+
+def _three_states(moves_only: bool = False) -> float:
+    pairs = [(i, j) for i in range(3) for j in range(3) if i != j or not moves_only]
+    return sum(min(_TARGET[i] / 3, _TARGET[j] / 3) for i, j in pairs)
+
+
+def _half() -> float:
+    return math.sqrt(2.0) * 0.6744897501960817  # -sqrt(2) times the quartile of the standard normal
+
+
+def _crossing() -> float:
+    return (_LEARNING - _WARM_UP) / (1.0 / _HMC_RATE - 1.0 / _LEARNED_RATE)
+
+
+def _generator() -> torch.Generator:
+    return torch.Generator().manual_seed(70)
+
+
+def _positive(*shape: int) -> Tensor:
+    return torch.rand(*shape, generator=_generator(), dtype=torch.float64) + 0.1
+
+
+def _multiplicative():
+    from bnnlib.functional import log_acceptance_ratio
+
+    def ratio(log_p: Tensor, log_p_new: Tensor, x: Tensor, x_new: Tensor) -> Tensor:
+        # densities of a lognormal step: the normal in log x' is shared, 1 / x' and 1 / x are not
+        return log_acceptance_ratio(log_p, log_p_new, -x_new.log(), -x.log())
+
+    return ratio
+
+
+def _step_cases() -> list[tuple[Tensor, ...]]:
+    values = torch.randn(4, 9, generator=_generator(), dtype=torch.float64)
+    return [(values[0], values[1], values[2].exp(), values[3].exp())]
+
+
+def _all_pairs():
+    return lambda weight, offered: (offered[None, :] - weight[:, None]).clamp_max(0.0).exp().mean()
+
+
+def _pair_cases() -> list[tuple[Tensor, Tensor]]:
+    draws = torch.randn(2, 40, generator=_generator(), dtype=torch.float64)
+    return [(draws[0], draws[1] - 0.7), (2 * draws[0, :12], 2 * draws[1, :12] + 0.4)]
+
+
+def _far_cases() -> list[tuple[Tensor, Tensor]]:
+    weight, offered = _pair_cases()[0]
+    return [(weight - 900.0, offered)]
+
+
+def _kernel():
+    from bnnlib.mcmc.finite import metropolis_hastings_kernel
+
+    return metropolis_hastings_kernel
+
+
+def _kernel_cases() -> list[tuple[Tensor, Tensor]]:
+    target, proposal = _positive(4), _positive(4, 4)
+    return [(target / target.sum(), proposal / proposal.sum(dim=1, keepdim=True))]
+
+
+def _wrong_kernel(accept: Callable[[Tensor], Tensor], stay: bool = True) -> Callable:
+    """Kernel with another acceptance of xi, and without the chain that stays."""
+
+    def kernel(p: Tensor, q: Tensor) -> Tensor:
+        flow = p[:, None] * q
+        moved = q * accept(flow.T / flow)
+        return moved + torch.diag(1.0 - moved.sum(dim=1)) if stay else moved
+
+    return kernel
+
+
+EXERCISES = [
+    Exercise(
+        id="mh-1",
+        kind="number",
+        reference=_three_states,
+        hint="Sum min{p(x) q(x'), p(x') q(x)} over all nine pairs.",
+        mistakes={
+            lambda: _three_states(moves_only=True): "the pairs x' = x are missing: such a proposal is always accepted.",
+            lambda: 1 - 0.5 * (1 / 2 - 1 / 3 + 1 / 3 - 1 / 6) * 0.5 * 2: "this is 1 - TV(p, q): the distance that "
+            "counts is that of the pairs.",
+            lambda: 3 * _three_states(): "q(x') = 1/3 is missing.",
+        },
+        stub="target = (1 / 2, 1 / 3, 1 / 6)\nanswer = ...  # acceptance rate of a uniform independent proposal",
+    ),
+    Exercise(
+        id="mh-2",
+        kind="number",
+        reference=_half,
+        hint="Solve 2 Phi(-m / sqrt(2)) = 1/2; torch.special.ndtri is the inverse of Phi.",
+        mistakes={
+            lambda: 1 / math.sqrt(2.0): "this distance comes from the bound, which asks for more than is needed.",
+            lambda: _half() / math.sqrt(2.0): "the root of 2 is missing: log xi has the variance 2 m^2.",
+            lambda: _half() / 2: "log xi has the variance 2 m^2: its standard deviation halves to m / sqrt(2).",
+            lambda: -_half(): "a distance is positive.",
+        },
+        stub="answer = ...  # distance m of the two centers at which half of the proposals are accepted",
+    ),
+    Exercise(
+        id="mh-3",
+        kind="function",
+        reference=_multiplicative,
+        hint="The density of x' = x exp(s z) has the factor 1 / x'.",
+        mistakes={
+            lambda log_p, log_p_new, x, x_new: log_p_new - log_p: "the step is symmetric in log x, not in x: the "
+            "densities of the move and of the move back differ.",
+            lambda log_p, log_p_new, x, x_new: (
+                log_p_new - log_p + x.log() - x_new.log()
+            ): "the correction is upside down: log q(x | x') has the factor 1 / x.",
+            lambda log_p, log_p_new, x, x_new: (
+                log_p - log_p_new + x_new.log() - x.log()
+            ): "the target's ratio is upside down: a point with more density is welcome.",
+            lambda log_p, log_p_new, x, x_new: (log_p_new - log_p + x_new.log() - x.log()).exp(): "this is xi: its "
+            "logarithm is asked for.",
+        },
+        cases=_step_cases,
+        stub="def answer(log_p, log_p_new, x, x_new):\n"
+        "    # log densities of the target at x and at x_new = x * exp(s * z), z standard normal; x > 0\n"
+        "    ...  # log of the acceptance ratio xi",
+    ),
+    Exercise(
+        id="mh-4",
+        kind="function",
+        reference=_all_pairs,
+        hint="min{1, xi} = exp(min{0, w(x') - w(x)}), for every x with every x'.",
+        mistakes={
+            lambda weight, offered: (offered - weight).clamp_max(0.0).exp().mean(): "each x was paired with its own x' "
+            "only; every other pair is as good, and free.",
+            lambda weight, offered: (
+                (weight[:, None] - offered).clamp_max(0.0).exp().mean()
+            ): "the sign: a proposed point with the larger w is always accepted.",
+            lambda weight, offered: (offered - weight[:, None]).exp().mean().clamp_max(1.0): "the minimum with 1 is "
+            "taken of each pair, not of the mean.",
+            lambda weight, offered: (offered - weight[:, None]).exp().mean(): "the minimum with 1 is missing.",
+        },
+        cases=_pair_cases,
+        stress={_far_cases: "exp overflows where w(x') is far above w(x): take the minimum with 0 before exp."},
+        stub="def answer(weight, offered):\n"
+        "    # weight (n,): w = log p - log q at points of the target; offered (m,): w at proposed points\n"
+        "    ...  # acceptance rate, estimated from all n * m pairs",
+    ),
+    Exercise(
+        id="mh-5",
+        kind="number",
+        reference=lambda: 0.9 / 1.1,
+        hint="The autocorrelation at lag k is the chance that k proposals in a row were refused.",
+        mistakes={
+            lambda: 0.9: "this is the acceptance rate: a refused proposal repeats a draw, and costs twice.",
+            lambda: 1 / 1.1: "1 + 2 (0.1 + 0.01 + ...) is not 1.1: sum the whole series, twice.",
+            lambda: 0.81: "the lags beyond the first count too.",
+        },
+        stub="acceptance = 0.9  # everywhere the same\nanswer = ...  # effective draws per draw",
+    ),
+    Exercise(
+        id="mh-6",
+        kind="function",
+        reference=_kernel,
+        hint="Row y, column x: q(x | y) min{1, p(x) q(y | x) / (p(y) q(x | y))}, and the rest stays on the diagonal.",
+        accepted=[_wrong_kernel(lambda xi: xi.clamp_max(1.0))],
+        mistakes={
+            _wrong_kernel(lambda xi: (1 / xi).clamp_max(1.0)): "xi is upside down: check detailed balance.",
+            _wrong_kernel(lambda xi: xi.clamp_max(1.0), stay=False): "rows must sum to 1: a refused move stays.",
+            _wrong_kernel(lambda xi: xi / (1 + xi)): "this is Barker's test: it keeps p as well, but accepts less.",
+            lambda p, q: _wrong_kernel(lambda xi: xi.clamp_max(1.0))(p, q).T: "rows are where the chain is.",
+        },
+        cases=_kernel_cases,
+        stub="def answer(p, q):\n"
+        "    # p (n,): target; q (n, n): q[y, x] is the probability to propose x from y; all positive\n"
+        "    ...  # Metropolis-Hastings kernel (n, n), rows for where the chain is",
+    ),
+    Exercise(
+        id="mh-7",
+        kind="number",
+        reference=_crossing,
+        hint="n effective draws take (seconds of preparation) + n / rate, for both.",
+        mistakes={
+            lambda: _LEARNING / (1.0 / _HMC_RATE - 1.0 / _LEARNED_RATE): "HMC needs its warm-up too.",
+            lambda: (
+                _LEARNING * _HMC_RATE
+            ): "the learned proposal needs time for its draws as well, and HMC its warm-up.",
+            lambda: (_LEARNING - _WARM_UP) * _LEARNED_RATE: "this is what the learned one draws in the head start; "
+            "when do the two lines meet?",
+            lambda: (_LEARNING - _WARM_UP) * _HMC_RATE: "this is HMC's head start; it goes on drawing meanwhile.",
+        },
+        stub="learning, learned_rate = 40.0, 120_000.0  # seconds; effective draws a second\n"
+        "warm_up, hmc_rate = 4.0, 30_000.0\n"
+        "answer = ...  # effective draws after which both have taken equally long",
+    ),
+]

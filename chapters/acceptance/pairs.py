@@ -63,6 +63,12 @@ def measures(distance: float, width: float, shape: str) -> dict[str, float]:
     }
 
 
+def log_weight(x: np.ndarray, distance: float, width: float, shape: str) -> np.ndarray:
+    """log w = log p - log q at any points, in nats."""
+    family = stats.norm if shape == "normal" else stats.t(_DEGREES)
+    return stats.norm.logpdf(x) - family.logpdf((x - distance) / width) + np.log(width)
+
+
 @cache
 def chain(distance: float, width: float, shape: str, steps: int, start: float = 2.0) -> np.ndarray:
     """Positions of a chain with this proposal, the same random numbers at every setting."""
@@ -72,7 +78,7 @@ def chain(distance: float, width: float, shape: str, steps: int, start: float = 
     proposed = distance + width * family.ppf(uniform)
 
     points = np.append(proposed, start)
-    weight = stats.norm.logpdf(points) - family.logpdf((points - distance) / width)
+    weight = log_weight(points, distance, width, shape)
     at, path = steps, []  # the start is the last of the points
     for offered, height in enumerate(np.log(coin)):
         if height < weight[offered] - weight[at]:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from bnnlib._checks import check_count
+from bnnlib._checks import check_count, check_covariance
 
 
 @pytest.mark.parametrize("value", [3, 3.0, np.int64(3), np.float32(3), torch.tensor(3)])
@@ -21,3 +21,20 @@ def test_a_whole_number_of_any_type_is_a_count(value):
 def test_anything_else_is_refused_by_name(value):
     with pytest.raises(ValueError, match=r"(?s)^epochs is .*, but it must be an integer of at least 1\.$"):
         check_count("epochs", value)
+
+
+@pytest.mark.parametrize("scale", [1e-8, 1.0, 1e8])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_a_covariance_may_be_symmetric_up_to_rounding(scale, dtype):
+    root = torch.randn(20, 20, generator=torch.Generator().manual_seed(0), dtype=dtype)
+    value = scale * (root @ root.T / 20 + torch.eye(20, dtype=dtype))
+    inverse = torch.linalg.inv(value)
+    assert check_covariance(value) is value and check_covariance(inverse) is inverse
+
+
+@pytest.mark.parametrize(
+    "value", [[[1.0, 0.5], [0.0, 1.0]], [[1.0, 2.0], [2.0, 1.0]], [[0.0]], [[math.nan]], [[1.0, 0.0]], [1.0]]
+)
+def test_what_is_no_covariance_is_refused(value):
+    with pytest.raises(ValueError, match=r"positive definite|\(dim, dim\)"):
+        check_covariance(torch.tensor(value))

@@ -108,9 +108,10 @@ def test_every_knob_of_the_book_changes_its_picture(open_page, built_book):
             for knob in found.locator(".bnn-control").all():
                 seen = set()
                 for stop in stops(knob):
-                    now = state(found)
+                    # A picture is taken, which costs most of the time, until two differ.
+                    now = state(found) if len(seen) < 2 else found.evaluate(SHOWN)
                     assert now["alts"] and all(alt.strip() for alt in now["alts"]), stop
-                    seen.add(now["pixels"])
+                    seen |= {now["pixels"]} if "pixels" in now else set()
                 # Alone it may meet settings that look the same; over its whole way it may not.
                 assert len(seen) > 1, f"{path.name}: a knob of {found.get_attribute('aria-label')!r} changes nothing"
         assert page.faults == []

@@ -64,47 +64,58 @@ SHRUNK_FRAMES = """() => [...document.querySelectorAll(".bnn-frames .bnn-first")
   .filter((i) => i.getClientRects().length).map((i) => [i.clientWidth / i.getAttribute("width") * 0.96, i.alt])"""
 
 
-@pytest.fixture(params=["built_book", "small_book"])
-def pages(request, open_page):
-    """Each page once, opened with everything unfolded, and without transitions."""
+@pytest.fixture(scope="module", params=["built_book", "small_book"])
+def measured(request, browser) -> tuple[list[str], list[str], set[str]]:
+    """Faults on screens and on paper, and what kinds were seen; each page is opened once, with everything unfolded."""
+    html = request.getfixturevalue(request.param)
+    screen, paper, seen = [], [], set()
+    for path in pages_of(html):
+        page = browser.new_page(reduced_motion="reduce")
+        page.set_default_timeout(0)
+        page.goto(path.as_uri())
+        opened_up(page)
+        name = path.relative_to(html)
+        found, kinds = on_screens(page)
+        screen += [f"{name} {fault}" for fault in found]
+        paper += [f"{name}: {fault}" for fault in on_paper(page)]
+        seen |= kinds
+        page.close()
+    return screen, paper, seen
 
-    def each():
-        html = request.getfixturevalue(request.param)
-        for path in pages_of(html):
-            page = open_page(path, reduced_motion="reduce")
-            opened_up(page)
-            yield path.relative_to(html), page
-            page.context.close()
 
-    return each()
-
-
-def test_nothing_is_cut_and_wide_things_say_so(pages):
+def on_screens(page) -> tuple[list[str], set[str]]:
+    """Faults at all widths, and the kinds of what was measured."""
     faults, seen = [], set()
-    for name, page in pages:
-        for width in WIDTHS:
-            page.set_viewport_size({"width": width, "height": 850})
-            page.evaluate(SETTLED)
-            found, kinds = page.evaluate(MEASURE, True)
-            faults += [f"{name} at {width}: {fault}" for fault in found]
-            seen |= set(kinds)
-            if width > 1000:
-                faults += [f"{name} at {width} scrolls: {text}" for text in page.evaluate(SCROLLING)]
-            else:
-                shrunk = page.evaluate(SHRUNK) + page.evaluate(SHRUNK_FRAMES)
-                small = [alt for scale, alt in shrunk if scale * SMALLEST < 9]
-                faults += [f"{name}: words below 9 pixels: {alt[:60]}" for alt in small]
+    for width in WIDTHS:
+        page.set_viewport_size({"width": width, "height": 850})
+        page.evaluate(SETTLED)
+        found, kinds = page.evaluate(MEASURE, True)
+        faults += [f"at {width}: {fault}" for fault in found]
+        seen |= set(kinds)
+        if width > 1000:
+            faults += [f"at {width} scrolls: {text}" for text in page.evaluate(SCROLLING)]
+        else:
+            shrunk = page.evaluate(SHRUNK) + page.evaluate(SHRUNK_FRAMES)
+            faults += [f"has words below 9 pixels: {alt[:60]}" for scale, alt in shrunk if scale * SMALLEST < 9]
+    return faults, seen
+
+
+def on_paper(page) -> list[str]:
+    """Faults in print."""
+    page.emulate_media(media="print")
+    page.set_viewport_size({"width": PAPER, "height": 950})
+    page.evaluate(SETTLED)
+    return page.evaluate(MEASURE, False)[0]
+
+
+def test_nothing_is_cut_and_wide_things_say_so(measured):
+    faults, _, seen = measured
     assert not faults, "\n".join(faults)
     assert {"formula", "formula in a line", "table", "code", "figure"} <= seen
 
 
-def test_nothing_is_cut_on_paper(pages):
-    faults = []
-    for name, page in pages:
-        page.emulate_media(media="print")
-        page.set_viewport_size({"width": PAPER, "height": 950})
-        page.evaluate(SETTLED)
-        faults += [f"{name}: {fault}" for fault in page.evaluate(MEASURE, False)[0]]
+def test_nothing_is_cut_on_paper(measured):
+    _, faults, _ = measured
     assert not faults, "\n".join(faults)
 
 

@@ -82,6 +82,11 @@ def proofs(env) -> dict[str, dict]:
     return found
 
 
+def labels(env) -> dict[str, dict]:
+    """All that can be referred to, by label."""
+    return dict(sorted({**named(env), **equations(env), **proofs(env)}.items()))
+
+
 def address(entry) -> str | None:
     """Where a work can be read."""
     fields = entry.fields
@@ -126,9 +131,9 @@ def write_labels(app, error) -> None:
         return
     env = app.env
     content = {
-        "labels": {**named(env), **equations(env), **proofs(env)},
+        "labels": labels(env),
         "citations": citations(app),
-        "pages": {name: title.astext() for name, title in env.titles.items()},
+        "pages": {name: title.astext() for name, title in sorted(env.titles.items())},
         "printed": printed(env),
     }
     (Path(app.outdir) / FILE).write_text(json.dumps(content, ensure_ascii=False, indent=1), encoding="utf-8")

@@ -1,8 +1,8 @@
 """Sphinx extension: number the tables that cells print, together with those written in Markdown.
 
-An output in HTML that begins with a paragraph and goes on with an element of class ``bnn-table`` is a table, and the
-paragraph its caption. It is referred to by the name in the cell's metadata: ``{"mystnb": {"table": {"name": "..."}}}``
-and ``{numref}`name` ``.
+An output in HTML that begins with a paragraph and goes on with an element whose first class is ``bnn-table`` is a
+table, and the paragraph its caption. It is referred to by the name in the cell's metadata, ``{"mystnb": {"table":
+{"name": "..."}}}``, and ``{numref}`name` ``.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import re
 from docutils import nodes
 from sphinx.transforms import SphinxTransform
 
-CAPTIONED = re.compile(r"\s*<p[^>]*>(?P<caption>.*?)</p>\s*(?P<table><\w+[^>]*class=\"bnn-table\".*)", re.DOTALL)
+CAPTIONED = re.compile(r"\s*<p[^>]*>(?P<caption>.*?)</p>\s*(?P<table><\w+[^>]*class=\"bnn-table[ \"].*)", re.DOTALL)
 TAG = re.compile(r"<[^>]+>")
 
 

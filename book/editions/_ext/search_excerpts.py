@@ -16,6 +16,7 @@ from pathlib import Path
 from docutils import nodes
 from sphinx_exercise.nodes import is_exercise_node
 
+KEPT = "search.json"  # beside what Sphinx keeps: texts and index entries of all pages
 NOT_QUOTED = (nodes.math_block, nodes.comment, nodes.image)
 UNSPOKEN = re.compile(r"<(script|style)\b.*?</\1>|<[^>]+>", re.DOTALL)
 COMMAND = re.compile(r"\\([a-zA-Z]+)\s*")
@@ -86,17 +87,38 @@ def collect(app, pagename: str, templatename: str, context: dict, doctree: nodes
 
 
 def start(app) -> None:
-    app.bnn_excerpts = {}
+    """Go on from the last build: Sphinx writes only the pages that have changed."""
+    kept = Path(app.doctreedir) / KEPT
+    last = json.loads(kept.read_text(encoding="utf-8")) if kept.exists() else {"texts": {}, "entries": {}}
+    app.bnn_excerpts, app.bnn_entries = last["texts"], last["entries"]
+
+
+def complete(app) -> list:
+    """Mend the index that Sphinx goes on from: it forgets the index entries of the pages that it does not write, and
+    keeps words that are on no page any more.
+    """
+    if (indexer := getattr(app.builder, "indexer", None)) is not None:
+        found = {page: [tuple(one) for one in some] for page, some in app.bnn_entries.items()} | indexer._index_entries
+        indexer._index_entries = {page: some for page, some in sorted(found.items()) if page in app.env.found_docs}
+        app.bnn_entries = indexer._index_entries
+        for words in (indexer._mapping, indexer._title_mapping):
+            for word in [word for word, pages in words.items() if not pages]:
+                del words[word]
+    return []  # of pages to add
 
 
 def write(app, error) -> None:
     if error is None and app.builder.format == "html":
-        text = json.dumps(app.bnn_excerpts, ensure_ascii=False, separators=(",", ":"))
+        there = {page: texts for page, texts in sorted(app.bnn_excerpts.items()) if page in app.env.found_docs}
+        text = json.dumps(there, ensure_ascii=False, separators=(",", ":"))
+        kept = json.dumps({"texts": there, "entries": app.bnn_entries}, ensure_ascii=False)
+        (Path(app.doctreedir) / KEPT).write_text(kept, encoding="utf-8")
         (Path(app.outdir) / "_static" / "excerpts.js").write_text(f"const EXCERPTS = {text};\n", encoding="utf-8")
 
 
 def setup(app) -> dict:
     app.connect("builder-inited", start)
     app.connect("html-page-context", collect)
+    app.connect("html-collect-pages", complete)
     app.connect("build-finished", write)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": False}

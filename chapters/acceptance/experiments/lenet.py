@@ -136,7 +136,7 @@ def _smoke() -> list[Cell]:
 
 
 def _book() -> list[Cell]:
-    return _cells("mnist", 3, 10, 128, 20)
+    return _cells("mnist", 3, 6, 128, 20)
 
 
 def _paper() -> list[Cell]:

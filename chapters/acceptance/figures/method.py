@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from book.display.style import INK, PALETTE, annotate, figure, line_styles, panel_letters, style_context
+from book.display.style import INK, PALETTE, figure, line_styles, panel_letters, style_context
 from chapters.acceptance.pairs import GRID, chain, density, target
 from chapters.acceptance.targets import MODES, mode_centers
 
@@ -22,11 +22,11 @@ def idea(distance: float = 1.0, width: float = 1.5, steps: int = 40) -> Figure:
         left.fill_between(GRID[shown], np.minimum(p, q), color=PALETTE[2], alpha=0.3, lw=0, label="shared")
         left.plot(GRID[shown], p, **line_styles(["target", "proposal"], markers=False)["target"])
         left.plot(GRID[shown], q, **line_styles(["target", "proposal"], markers=False)["proposal"])
-        left.set(xlabel="x", ylabel="density", ylim=(0, 0.5))
+        left.set(xlabel="x", ylabel="density", ylim=(0, 0.62))
         left.legend(fontsize="small", loc="upper left")
         path = chain(distance, width, "normal", steps)
         stayed = np.r_[False, np.diff(path) == 0]
-        right.step(np.arange(steps), path, where="mid", color=PALETTE[0], lw=1)
+        right.step(np.arange(steps), path, where="mid", color=PALETTE[0], lw=1, marker="none")
         right.plot(np.arange(steps)[~stayed], path[~stayed], "o", ms=5, color=PALETTE[0], label="accepted")
         right.plot(np.arange(steps)[stayed], path[stayed], "x", ms=5, color=PALETTE[1], label="refused: stays")
         right.set(xlabel="step", ylabel="x", ylim=(-3, 5))
@@ -49,10 +49,10 @@ def walk(scales: Sequence[float], acceptance: Sequence[float], share: Sequence[f
         looks = line_styles(["acceptance rate", "effective draws per draw"])
         for values, point, (name, look) in zip((acceptance, share), independent, looks.items(), strict=True):
             panel.plot(scales, values, **look)
-            panel.axhline(point, color=look["color"], lw=1, ls=":")
-            annotate(panel, f"independent: {point:.2f}", (scales[0], point), (38, 10 if name[0] == "a" else -14))
-        panel.set(xscale="log", xlabel="standard deviation of a step", ylim=(0, 1.08))
-        panel.legend(fontsize="small", loc="upper right", bbox_to_anchor=(1, 0.82))
+            label = f"independent: {name.split()[0]} {point:.2f}"
+            panel.axhline(point, color=look["color"], lw=1.4, ls=(0, (1, 1 if name[0] == "a" else 3)), label=label)
+        panel.set(xscale="log", xlabel="standard deviation of a step", ylim=(0, 1.05))
+        fig.legend(loc="outside lower center", ncols=2, fontsize="small")
     return fig
 
 

@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from book import lab
 from book.display.panels import missing
 from book.display.style import PALETTE, figure, line_styles, panel_letters, style_context
+from book.lab.queries import replicates
 from chapters.acceptance.experiments.six_gaussians import BINS, EXTENT, OBJECTIVES
 from chapters.acceptance.figures.method import ring
 from chapters.acceptance.targets import MODES, SCALE, mode_centers
@@ -65,7 +66,7 @@ def six_seeds(rows: Sequence[Mapping], settings: Sequence[str]) -> Figure:
                 (method, legend, value)
                 for metric, setting, legend in pairs
                 for method in METHODS
-                for value in lab.replicates(rows, setting, method, metric)
+                for value in replicates(rows, setting, method, metric)
             ]
             if not table:
                 missing(panel)

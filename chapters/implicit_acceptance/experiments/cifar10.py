@@ -20,7 +20,7 @@ def _book() -> list[Cell]:
 
 
 def _paper() -> list[Cell]:
-    networks = {"gan": LARGE | {"steps": 50_000}, "vae": LARGE | GAUSSIAN | {"learning_rate": 1e-3}}
+    networks = {"gan": LARGE | {"critic_steps": 5, "steps": 50_000}, "vae": LARGE | GAUSSIAN | {"learning_rate": 1e-3}}
     return paper(NAME, "cifar10", [3, 32], **networks)
 
 

@@ -43,7 +43,7 @@ RAW, RANDOM, CCE, UB, MCE = "Raw", "Random discriminator", "Independent, CCE", "
 CLASSIFIER, INVERSION = "Classifier", "Inversion"
 LOSSES = {CCE: "cce", UB: "ub", MCE: "mce"}
 CURVES = (*MEASURES, "acceptance_rate", "never_moved")  # columns of the array "curves" behind the iteration
-SHEET = 40  # images in an array for a picture, of the first replicate
+SHEET = 32_000  # bytes of images in an array for a picture, of the first replicate
 
 # a real cell at the sizes of the digits
 TINY: dict[str, Any] = {"data": "digits", "held_out": 100, "samples": 60, "bootstrap": 3, "chain_steps": 3}
@@ -117,7 +117,7 @@ def raw_cell(
     ends = training.history[-100:].mean(dim=0)
     values = _judge(cell, products[0], data, device).values(images)
     values |= {f"train_{name}": float(end) for name, end in zip(training.names, ends, strict=True)}
-    arrays = {"sheet": _bytes(images[:SHEET])} if replicate == 0 else {}
+    arrays = {"sheet": _sheet(images)} if replicate == 0 else {}
     return CellResult(rows_of(cell, values), arrays, {name: part.state_dict() for name, part in parts.items()})
 
 
@@ -173,6 +173,7 @@ def chain_cell(
                 loss=LOSSES[cell.method],
                 batch_size=options["batch_size"],
                 latents=inverted["train"].to(device) if inverted else None,
+                logit_penalty=options["logit_penalty"],
                 optimizer=torch.optim.Adam(discriminator.parameters(), lr=options["learning_rate"], betas=(0.5, 0.999)),
                 generator=torch.Generator(device).manual_seed(104_000 + replicate),
                 checkpoint=stages,
@@ -188,7 +189,7 @@ def chain_cell(
     for state in states[len(stages.finished) - 1 :]:
         discriminator.load_state_dict(state)
         images, values = _chains(cell, discriminator.eval(), proposal, data, inverted, device)
-        stages.finish({"values": judge.values(images) | values, "sheet": torch.as_tensor(_bytes(images[:SHEET]))})
+        stages.finish({"values": judge.values(images) | values, "sheet": torch.as_tensor(_sheet(images))})
     return _result(cell, iterations, stages.finished[1:])
 
 
@@ -199,7 +200,7 @@ def _result(cell: Cell, iterations: list[int], found: list[dict[str, Any]]) -> C
             rows += rows_of(cell, one["values"], f"{cell.setting}, {step} iterations")
     curves = [[step, *(one["values"][name] for name in CURVES)] for step, one in zip(iterations, found, strict=True)]
     arrays = {"curves": np.asarray(curves, np.float32)}
-    if cell.replicates[0] == 0:
+    if cell.replicates[0] == 0 and cell.method == CCE:
         arrays["sheet"] = found[-1]["sheet"].numpy()
     return CellResult(rows, arrays)
 
@@ -298,7 +299,8 @@ def _judge(cell: Cell, product: dict[str, Any], data: Split, device: torch.devic
     return Judge(cell.params, product["model"], data, device)
 
 
-def _bytes(images: Tensor) -> np.ndarray:
+def _sheet(images: Tensor) -> np.ndarray:
+    images = images[: SHEET // images[0].numel()]
     return (255.0 * images).round().clamp(0, 255).byte().cpu().numpy()
 
 

@@ -30,7 +30,7 @@ CONTROLS = {
     "slab_variance": Control(
         "Gaussian variance v₁", (1e-5, 5e-5, 1e-4, 5e-4, 1e-3, 5e-3, 0.01, 0.05, 0.1, 0.5, 1.0, 10.0), 10.0
     ),
-    "sigma": Control("σ", (0.5, 1.0, 2.0), 1.0, (1.0, 2.0), choice=True),
+    "sigma": Control("σ", (0.25, 0.35, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.25, 1.5, 2.0, 3.0), 1.0),
 }
 POINTS = 81  # on a curve
 

@@ -25,7 +25,7 @@ def bent(density, seed=0, couplings=0.3):
 BUILD = {
     "diagonal": lambda dim=3: DiagonalGaussian(dim, 0.7),
     "full": lambda dim=3: FullGaussian(dim, 0.7),
-    "flow": lambda dim=3: RealNVP(dim, num_layers=5, hidden=16),
+    "flow": lambda dim=3: RealNVP(dim, num_layers=4, hidden=16),
     "flow, one layer": lambda dim=3: RealNVP(dim, num_layers=1, hidden=16),
 }
 
@@ -72,18 +72,18 @@ def test_gaussians_are_those_of_torch(generator):
     assert (full.log_prob(points) - expected).abs().max() < 1e-10
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_a_flow_integrates_to_one(seed):
-    """By the midpoint rule over the square that holds all of a million draws, with a margin."""
+    """By the midpoint rule over the square that holds all of 100,000 draws, with a margin."""
     flow = bent(BUILD["flow"](2).double(), seed, couplings=0.2)
     with torch.no_grad():
-        draws = flow.rsample(1_000_000, torch.Generator().manual_seed(seed))
+        draws = flow.rsample(100_000, torch.Generator().manual_seed(seed))
         low, high = draws.min(0).values, draws.max(0).values
         low, high = low - 0.2 * (high - low), high + 0.2 * (high - low)
-        line = (torch.arange(800, dtype=DOUBLE) + 0.5) / 800
+        line = (torch.arange(400, dtype=DOUBLE) + 0.5) / 400
         first, second = (low[i] + (high - low)[i] * line for i in range(2))
-        total = sum(float(flow.log_prob(torch.stack([x.expand(800), second], dim=1)).exp().sum()) for x in first)
-        total *= float(((high - low) / 800).prod())
+        total = sum(float(flow.log_prob(torch.stack([x.expand(400), second], dim=1)).exp().sum()) for x in first)
+        total *= float(((high - low) / 400).prod())
     assert total == pytest.approx(1.0, abs=1e-3)
 
 

@@ -142,3 +142,20 @@ def test_bad_input_is_named():
         IndependentDiscriminator(nn.Linear(1, 1), 0.1).score(data)
     with pytest.raises(DivergedError, match="step 0"):
         train_discriminator(independent, data * math.nan, proposal, steps=3, loss="cce")
+
+
+def test_the_penalty_brings_back_what_shot_beyond_the_bound():
+    """At a logit of 60 the bounded one has no gradient left: only the penalty moves the network."""
+    data, proposal = torch.randn(500, 1, generator=generator(3)), PointProposal(draw=draw)
+    found = {}
+    for penalty in (0.0, 1e-3):
+        lost = network()
+        with torch.no_grad():
+            lost[2].bias.fill_(60.0)
+        discriminator = IndependentDiscriminator(lost, 0.01)
+        training = train_discriminator(
+            discriminator, data, proposal, steps=800, loss="cce", generator=generator(4), logit_penalty=penalty,
+            optimizer=torch.optim.SGD(discriminator.parameters(), lr=0.1),
+        )  # fmt: skip
+        found[penalty] = float(training.history[-20:].mean())
+    assert found[0.0] > 4.0 and found[1e-3] < 1.5

@@ -49,8 +49,8 @@ def walk(points, generator=None):
 
 
 class Unbounded(IndependentDiscriminator):
-    def score(self, points):
-        return self.raw(points)
+    def of_raw(self, raw):
+        return raw
 
 
 class UnboundedMarkov(MarkovDiscriminator):

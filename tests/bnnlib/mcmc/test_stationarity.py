@@ -40,7 +40,7 @@ def shrinking_walk() -> Markov:
 def bent_flow() -> RealNVP:
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        flow = RealNVP(2, num_layers=4, hidden=16, scale=2.0).double()
+        flow = RealNVP(2, num_layers=2, hidden=8, scale=2.0).double()
         for network in flow.networks:
             torch.nn.init.normal_(network[-1].weight, std=0.3)
     return flow

@@ -120,3 +120,76 @@ def test_bad_shapes_are_refused(function):
         function(torch.zeros(100))
     with pytest.raises(ValueError, match="draws in a chain is 3"):
         function(torch.zeros(2, 3))
+
+
+RULES = ("geyer", "threshold", "batch_means")
+
+
+def autoregression(coefficient: float, chains: int = 8, count: int = 20_000) -> torch.Tensor:
+    noise = torch.randn(chains, count, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    draws = noise.clone()
+    draws[:, 0] /= (1.0 - coefficient**2) ** 0.5  # starts stationary
+    for k in range(1, count):
+        draws[:, k] += coefficient * draws[:, k - 1]
+    return draws
+
+
+def threshold_loop(draws: np.ndarray) -> float:
+    """As A-NICE-MC's loop over lags, one quantity, with the chains' own moments; of all chains together."""
+    chains, count = draws.shape
+    centered = draws - draws.mean(axis=1, keepdims=True)
+    variance, tau = (centered**2).mean(), 1.0
+    for lag in range(1, count):
+        rho = np.mean([np.mean(row[:-lag] * row[lag:]) for row in centered]) / variance * (1.0 - lag / count)
+        if rho <= 0.05:
+            break
+        tau += 2.0 * rho
+    return chains * count / tau
+
+
+@pytest.mark.parametrize("kind", [kind for kind in chains() if kind != "four draws"])
+def test_the_threshold_rule_is_the_plain_loop(kind):
+    draws = chains()[kind]
+    found = effective_sample_size(torch.from_numpy(draws), rule="threshold")
+    assert float(found) == pytest.approx(threshold_loop(draws), rel=1e-9)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in chains() if kind not in ("four draws", "short")])
+def test_batch_means_are_the_plain_formula(kind):
+    draws = chains()[kind]
+    blocks = draws[:, : 14 * 14].reshape(len(draws), 14, 14).mean(axis=2)  # isqrt(203) = 14
+    tau = 14 * blocks.var(axis=1, ddof=1).mean() / draws.var(axis=1, ddof=1).mean()
+    found = effective_sample_size(torch.from_numpy(draws), rule="batch_means")
+    assert float(found) == pytest.approx(draws.size / max(tau, 1 / np.log10(draws.size)), rel=1e-9)
+
+
+@pytest.mark.parametrize("coefficient", [0.0, 0.5, 0.8])
+@pytest.mark.parametrize("rule", RULES)
+def test_every_rule_on_an_autoregression(rule, coefficient):
+    draws = autoregression(coefficient)
+    expected = draws.numel() * (1.0 - coefficient) / (1.0 + coefficient)
+    # batches of 141 draws miss 2 a / ((1 - a^2) 141) of tau (3 % at 0.8) and their variance is known to 4 %; the
+    # threshold drops the lags below 0.05, at most 2 * 0.05 / (1 - a) of tau (6 % at 0.8)
+    assert float(effective_sample_size(draws, rule=rule)) == pytest.approx(expected, rel=0.12)
+
+
+def test_blocks_that_agree_do_not_make_an_infinite_size():
+    draws = torch.tensor([1.0, -1.0]).repeat(3, 50)  # ten draws a block, all with mean 0
+    assert float(effective_sample_size(draws, rule="batch_means")) == pytest.approx(300 * np.log10(300))
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_rules_at_the_ends(rule):
+    assert float(effective_sample_size(torch.zeros(2, 10), rule=rule)) == 20.0
+    broken = torch.from_numpy(chains()["independent"]).clone()
+    broken[0, 0] = torch.nan
+    assert effective_sample_size(broken, rule=rule).isnan()
+    assert effective_sample_size(broken.nan_to_num()[..., None].expand(4, 203, 3), rule=rule).shape == (3,)
+    stuck = torch.arange(3.0)[:, None].expand(3, 20)
+    found = float(effective_sample_size(stuck, rule=rule))
+    assert found < 20 if rule == "geyer" else np.isnan(found)
+
+
+def test_an_unknown_rule():
+    with pytest.raises(ValueError, match="geyer, threshold, batch_means"):
+        effective_sample_size(torch.zeros(2, 10), rule="ar")

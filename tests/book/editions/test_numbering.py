@@ -44,6 +44,7 @@ Two.
 """
 PICTURE = {"data": {"image/svg+xml": "<svg xmlns='http://www.w3.org/2000/svg'/>"}}
 TABLE = {"data": {"text/html": '<p>Printed <b>twice</b>.</p><div class="bnn-table"><table></table></div>'}}
+PIVOT = {"data": {"text/html": '<p>Beside each other.</p><div class="bnn-table bnn-pivot"><table></table></div>'}}
 LIST = {"data": {"text/html": '<div class="bnn-table"><table></table></div>'}}
 
 
@@ -56,7 +57,7 @@ def pages(scratch, make_notebook):
         named = {"mystnb": {"table": {"name": f"{prefix}-printed"}}}
         cells = [("figure", "1", figure), ("named", "1", named), ("nameless", "1"), ("list", "1")]
         made = make_notebook(("text", PROSE.format(prefix=prefix, other=other)), *cells)
-        for cell, shown in zip(made["cells"][1:], (PICTURE, TABLE, TABLE, LIST), strict=True):
+        for cell, shown in zip(made["cells"][1:], (PICTURE, TABLE, PIVOT, LIST), strict=True):
             cell["outputs"] = [{"output_type": "display_data", "metadata": {}, **shown}]
         chapters[f"chapters/{name}.ipynb"] = made
         scratch.write(f"chapters/{name}.ipynb", made)

@@ -22,9 +22,9 @@ from book.editions.project import Project
 def die(*_):
     os.kill(os.getpid(), signal.SIGKILL)
 
-def pages(project, folder):
+def pages(project, folder, inherited):
     html = folder / "_build" / "html"
-    html.mkdir(parents=True)
+    html.mkdir(parents=True, exist_ok=True)
     (html / "index.html").write_text("new")
     if sys.argv[2] == "rendering":
         die()
@@ -40,9 +40,9 @@ render.render(Project(Path(sys.argv[1])))
 def project(scratch, monkeypatch) -> Project:
     """A tree with a rendered book of one page, whose text is the table of contents."""
 
-    def pages(project, folder):
+    def pages(project, folder, inherited):
         html = folder / "_build" / "html"
-        html.mkdir(parents=True)
+        html.mkdir(parents=True, exist_ok=True)
         (html / "index.html").write_text("old")
         for name in project.documents:
             (html / f"{name.replace('/', '-')}.html").touch()
@@ -55,7 +55,8 @@ def project(scratch, monkeypatch) -> Project:
 
 
 def left(project: Project) -> list[str]:
-    return sorted(path.name for path in project.build.iterdir())
+    """What lies in the folder of the build, apart from locks."""
+    return sorted(path.name for path in project.build.iterdir() if not path.name.endswith(".lock"))
 
 
 def test_a_page_that_vanished_from_the_contents_vanishes_from_the_book(project, scratch):
@@ -64,13 +65,13 @@ def test_a_page_that_vanished_from_the_contents_vanishes_from_the_book(project, 
     again = Project(scratch.root)
     render.render(again)
     assert sorted(path.name for path in again.html.glob("*.html")) == ["book-index.html", "index.html"]
-    assert left(project) == ["html"]
+    assert left(project) == ["html", "sphinx"]
 
 
 @pytest.mark.parametrize("error", [BookError, KeyboardInterrupt])
 def test_a_render_that_fails_leaves_the_book_untouched(project, monkeypatch, error):
-    def spoiled(project, folder):
-        (folder / "_build" / "html").mkdir(parents=True)
+    def spoiled(project, folder, inherited):
+        (folder / "_build" / "html").mkdir(parents=True, exist_ok=True)
         (folder / "_build" / "html" / "index.html").write_text("half")
         raise error
 
@@ -87,13 +88,14 @@ def test_a_killed_build_leaves_the_book_and_the_next_one_tidies_up(project, root
     environment = {**os.environ, "PYTHONPATH": str(root)}
     done = subprocess.run([sys.executable, "-c", KILLED, str(project.root), place], env=environment, check=False)
     assert done.returncode == -signal.SIGKILL
-    assert any(name.startswith(render.RENDERING) for name in left(project))
+    assert (project.sphinx / render.WHOLE).exists() == (place == "swapping")
+    assert any(name.startswith(render.RENDERING) for name in left(project)) == (place == "swapping")
     if place == "rendering":  # between the two renames the old pages lie aside for an instant
         assert (project.html / "index.html").read_text() == "old"
     render.tidy(project)
     assert (project.html / "index.html").read_text() == "old"
     assert render.rendered(project)
-    assert left(project) == ["html"]
+    assert left(project) == ["html", "sphinx"]
 
 
 @pytest.mark.parametrize("name", ["book/editions/_ext/unique_ids.py", "_config.yml", "_build/book/book/index.md"])

@@ -1,16 +1,130 @@
-"""Experiments of the chapter on The Metropolis-Hastings view."""
+"""Experiments on acceptance: what their cells count, resume and compare."""
 
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
+from torch import nn
 
+from bnnlib import datasets, mcmc
+from bnnlib.train.checkpoint import Checkpoint
 from book import lab
+from chapters.acceptance.experiments import lenet, logistic, six_gaussians
+from chapters.acceptance.figures.results import crossing
+from chapters.acceptance.targets import logistic_posterior
+
+CPU = torch.device("cpu")
+needs_sets = pytest.mark.skipif(not datasets.available("breast_cancer"), reason="scikit-learn is absent")
 
 
-def test_the_error_is_that_of_the_mean_of_the_seeded_draws():
-    experiment = lab.get("mh-mean")
-    cell = experiment.profiles["smoke"]()[0]
-    rows = experiment.run_cell(cell, torch.device("cpu")).rows
-    assert [row["replicate"] for row in rows] == [0, 1, 2]
-    draws = torch.randn(10, generator=torch.Generator().manual_seed(2))
-    # float32 sums of ten numbers
-    assert rows[2]["value"] == pytest.approx(float(draws.double().mean() ** 2), rel=1e-4)
+def smoke(name: str, method: str):
+    cell = next(cell for cell in lab.get(name).profiles["smoke"]() if cell.method == method)
+    return replace(cell, params=cell.params | {k: v for k, v in lab.get(name).tiny.items() if k in cell.params})
+
+
+def values(result) -> dict[str, float]:
+    return {row["metric"]: row["value"] for row in result.rows}
+
+
+def test_six_gaussians_counts_what_the_chain_drew():
+    cell = smoke("mh-six-gaussians", "VI")
+    result = six_gaussians.run_cell(cell, CPU)
+    found, table = values(result), result.arrays["histogram"]
+    assert table.shape == (six_gaussians.BINS, six_gaussians.BINS)
+    assert table.sum() <= cell.params["draws"]  # the rest lies outside of the picture
+    assert 0 <= found["modes_found"] <= 6 and 0 <= found["acceptance"] <= 100
+
+
+def test_a_histogram_has_the_second_coordinate_upward():
+    table = six_gaussians.histogram(torch.tensor([[-7.9, 7.9], [-7.9, 7.8]]))
+    assert table[-1, 0] == 2 and table.sum() == 2
+
+
+def test_total_variation_of_a_proposal_far_away_is_one_and_counts_what_leaves_the_grid():
+    density = mcmc.RealNVP(2, 2, 4, scale=0.1)
+    with torch.no_grad():
+        density.base.mean.fill_(100.0)
+    assert six_gaussians.proposal_tv(density) == pytest.approx(1.0, abs=1e-6)
+    with torch.no_grad():
+        density.base.mean.fill_(0.0)
+    # a narrow spot in the middle of the ring shares nothing with six Gaussians at distance ten sds
+    assert six_gaussians.proposal_tv(density) == pytest.approx(1.0, abs=1e-6)
+
+
+def test_the_reduced_lenet_is_the_network_of_torch():
+    generator = torch.Generator().manual_seed(0)
+    weights, x = torch.randn(lenet.NUM_WEIGHTS, generator=generator) / 10, torch.rand(3, 1, 28, 28, generator=generator)
+    layers = [nn.Conv2d(1, 6, 5), nn.MaxPool2d(2), nn.ReLU(), nn.Conv2d(6, 16, 5), nn.MaxPool2d(2), nn.ReLU()]
+    network = nn.Sequential(*layers, nn.Flatten(), nn.Linear(256, 10))
+    nn.utils.vector_to_parameters(weights, network.parameters())
+    torch.testing.assert_close(lenet.logits(weights, x), network(x))
+
+
+@pytest.mark.parametrize("method", lenet.METHODS)
+def test_a_killed_lenet_resumes_bit_for_bit(method, tmp_path, dies):
+    cell = smoke("mh-lenet", method)
+    whole = lenet.run_cell(cell, CPU)
+    with pytest.raises(dies.Killed):
+        lenet.run_cell(cell, CPU, dies(tmp_path / "cell.pt", 1))
+    resumed = lenet.run_cell(cell, CPU, Checkpoint(tmp_path / "cell.pt"))
+    assert resumed.rows == whole.rows
+    np.testing.assert_array_equal(resumed.arrays["nll"], whole.arrays["nll"])
+
+
+def test_without_entropy_the_gradient_is_that_of_the_noisy_loss():
+    """One epoch of one batch: VI less "No entropy" moves the scales by the entropy's gradient, up."""
+    x, y = torch.rand(16, 1, 28, 28, generator=torch.Generator().manual_seed(1)), torch.arange(16) % 10
+    scales = {}
+    for method in ("VI", "No entropy"):
+        density = lenet._start(0.02, 0)
+        optimizer = torch.optim.SGD(density.parameters(), lr=1e-3)
+        state = {"position": density.mean.detach()[None].clone(), "accepted": [], "nll": []}
+        lenet._epoch(method, density, optimizer, state, x, y, 16, torch.Generator().manual_seed(2))
+        scales[method] = density.rho.detach().clone()
+    sd = F.softplus(lenet._start(0.02, 0).rho.detach()) + 1e-6
+    slope = torch.sigmoid(lenet._start(0.02, 0).rho.detach()) / sd  # of log sd in rho
+    # rho is near -4, where float32 has a spacing of 2.4e-7: two roundings
+    torch.testing.assert_close(scales["VI"] - scales["No entropy"], 1e-3 * slope / len(x), rtol=0.01, atol=5e-7)
+
+
+@needs_sets
+def test_logistic_regression_compares_all_methods_with_the_reference():
+    cells = lab.get("mh-logistic").profiles["smoke"]()
+    tiny = {k: v for k, v in lab.get("mh-logistic").tiny.items() if k in cells[0].params}
+    reference = logistic.run_reference(replace(cells[0], params=cells[0].params | tiny), CPU)
+    assert set(reference.product) == {"mean", "sd"} and (reference.product["sd"] > 0).all()
+    cell = smoke("mh-logistic", "all methods")
+    rows = logistic.run_cell(cell, CPU, None, [reference.product]).rows
+    assert {row["method"] for row in rows} == {*logistic.OBJECTIVES, "Laplace", "HMC"}
+    # the chains' own moments as the reference: no error
+    trace = mcmc.sample(
+        mcmc.metropolis_hastings(lambda p: -0.5 * p.square().sum(1), mcmc.RandomWalk(1.0)), torch.zeros(8, 2), 20
+    )
+    draws = trace.draws.double()
+    own = {"mean": draws.mean((0, 1)), "sd": draws.flatten(0, 1).std(0)}
+    found = {r["metric"]: r["value"] for r in logistic._rows(cell, "HMC", trace, 2.0, 6.0, own)}
+    assert found["mean_error"] == 0 and found["sd_error"] == 0
+    assert found["ess_per_second"] == pytest.approx(4 * found["ess_per_second_with_training"])
+
+
+def test_where_learning_has_paid_both_take_equally_long():
+    race = {"A": (100.0, 40.0), "HMC": (25.0, 4.0), "slow": (10.0, 1.0)}
+    rows = [
+        {"setting": "s", "method": method, "metric": metric, "mean": mean, "profile": "book"}
+        for method, pair in race.items()
+        for metric, mean in zip(("ess_per_second", "seconds_training"), pair, strict=True)
+    ]
+    draws = crossing(rows, "s", "A")
+    assert 40 + draws / 100 == pytest.approx(4 + draws / 25)
+    assert crossing(rows, "s", "slow") is None  # slower for good
+    assert crossing([], "s", "A") is None
+
+
+def test_the_posterior_does_not_overflow():
+    x = torch.tensor([[1e3], [-1e3]])
+    log_prob = logistic_posterior(x, torch.tensor([True, False]))
+    assert log_prob(torch.tensor([[100.0, 0.0], [-100.0, 0.0]])).isfinite().all()

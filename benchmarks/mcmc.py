@@ -1,0 +1,203 @@
+"""Time of many chains as one batch against a loop over chains, and against emcee.
+
+`python -m benchmarks.mcmc [--json] [--chains 1000] [--draws 100]`
+
+The target is the posterior of a logistic regression with 25 coefficients and 1,000 simulated data, the size of German
+credit. Batch: all chains together. Loop: the same kernel on one chain at a time, for `loop_chains` of them, scaled to
+all (`loop_chains` is in the row). emcee (`pip install emcee`), where it is installed, runs as many walkers with its
+default moves on the same density, vectorized, for as many steps; "not installed" otherwise. Its walkers are one
+ensemble, a single chain of the whole, so that effective draws are not comparable by chains; `ess_per_s`, the least over
+coefficients after the run's first half, is.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+import warnings
+from collections.abc import Callable
+from importlib.util import find_spec
+
+import torch
+from torch import Tensor
+
+from benchmarks.timing import synchronize
+from bnnlib.mcmc import (
+    FullGaussian,
+    HamiltonianMonteCarlo,
+    Independent,
+    Kernel,
+    RandomWalk,
+    learn_proposal,
+    metropolis_hastings,
+    sample,
+)
+from bnnlib.optim import effective_sample_size
+
+DIM, ROWS = 25, 1000
+LEARNING_STEPS = 500
+
+
+class Posterior:
+    """Log density of logistic regression with a standard normal prior, and its Laplace approximation."""
+
+    def __init__(self, device: torch.device) -> None:
+        generator = torch.Generator().manual_seed(0)
+        x = torch.randn(ROWS, DIM, generator=generator)
+        x[:, -1] = 1.0
+        labels = torch.rand(ROWS, generator=generator) < torch.sigmoid(
+            x @ (0.3 * torch.randn(DIM, generator=generator))
+        )
+        # log sigmoid(signed x) is the likelihood
+        self.signed = (x * (2.0 * labels.float() - 1.0)[:, None]).to(device)
+        self.mode = torch.zeros(DIM, device=device)
+        for _ in range(20):
+            share = torch.sigmoid(-self.signed @ self.mode)
+            precision = (self.signed.T * (share * (1.0 - share))) @ self.signed + torch.eye(DIM, device=device)
+            self.mode = self.mode + torch.linalg.solve(precision, self.signed.T @ share - self.mode)
+        self.covariance = torch.linalg.inv(precision)
+        self.covariance = 0.5 * (self.covariance + self.covariance.T)
+
+    def log_prob(self, points: Tensor) -> Tensor:
+        """(chains, 25) to (chains,)."""
+        fit = torch.nn.functional.logsigmoid(points @ self.signed.T).sum(dim=-1)
+        return fit - 0.5 * points.square().sum(dim=-1)
+
+    def start(self, chains: int, generator: torch.Generator) -> Tensor:
+        """Draws of the Laplace approximation."""
+        noise = torch.randn(chains, DIM, generator=generator, device=self.mode.device)
+        return self.mode + noise @ torch.linalg.cholesky(self.covariance).T
+
+
+def kernels(target: Posterior, generator: torch.Generator) -> dict[str, tuple[Kernel, float]]:
+    """By name: a kernel, and the seconds that learning it took."""
+    density = FullGaussian(DIM).to(target.mode.device)
+    began = time.perf_counter()
+    learn_proposal(
+        target.log_prob,
+        density,
+        "symmetric_kl",
+        num_steps=LEARNING_STEPS,
+        batch_size=64,
+        learning_rate=0.02,
+        generator=generator,
+    )
+    synchronize(target.mode.device)
+    learned = time.perf_counter() - began
+    scale = 2.4 / DIM**0.5 * target.covariance.diagonal().sqrt()
+    return {
+        "independent": (metropolis_hastings(target.log_prob, Independent(density)), learned),
+        "random walk": (metropolis_hastings(target.log_prob, RandomWalk(scale)), 0.0),
+        "HMC": (HamiltonianMonteCarlo(target.log_prob, 0.5, 5, target.covariance), 0.0),
+    }
+
+
+def _seconds(work: Callable[[], Tensor], device: torch.device) -> tuple[float, Tensor]:
+    synchronize(device)
+    began = time.perf_counter()
+    draws = work()
+    synchronize(device)
+    return time.perf_counter() - began, draws
+
+
+def _ess(draws: Tensor) -> float:
+    return float(effective_sample_size(draws[:, draws.shape[1] // 2 :]).min())
+
+
+def _row(library: str, kernel: str, chains: int, draws: int, device: torch.device, **values: float | int | str) -> dict:
+    return {"library": library, "kernel": kernel, "chains": chains, "draws": draws, "device": str(device), **values}
+
+
+def measure(chains: int, draws: int, loop_chains: int, device: torch.device) -> list[dict]:
+    """Rows {library, kernel, chains, draws, device, batch_s, loop_s, loop_chains, factor, learn_s, ess_per_s}."""
+    target, generator = Posterior(device), torch.Generator(device).manual_seed(1)
+    start, rows = target.start(chains, generator), []
+    for name, (kernel, learn_s) in kernels(target, generator).items():
+        sample(kernel, start, 2, generator=generator)  # warm
+        batch_s, found = _seconds(lambda kernel=kernel: sample(kernel, start, draws, generator=generator).draws, device)
+        loop_s, _ = _seconds(lambda kernel=kernel: _loop(kernel, start[:loop_chains], draws, generator), device)
+        loop_s *= chains / loop_chains
+        rows.append(
+            _row(
+                "bnnlib",
+                name,
+                chains,
+                draws,
+                device,
+                batch_s=round(batch_s, 4),
+                loop_s=round(loop_s, 3),
+                loop_chains=loop_chains,
+                factor=round(loop_s / batch_s, 1),
+                learn_s=round(learn_s, 3),
+                ess_per_s=round(2 * _ess(found) / batch_s, 1),
+            )
+        )
+    rows.append(_emcee(target, start, draws, device))
+    return rows
+
+
+def _loop(kernel: Kernel, start: Tensor, draws: int, generator: torch.Generator) -> Tensor:
+    return torch.cat([sample(kernel, one[None], draws, generator=generator).draws for one in start])
+
+
+def _emcee(target: Posterior, start: Tensor, draws: int, device: torch.device) -> dict:
+    chains = len(start)
+    if find_spec("emcee") is None:
+        return _row("emcee", "stretch", chains, draws, device, note="not installed")
+    import emcee
+    import numpy as np
+
+    np.random.seed(0)
+    sampler = emcee.EnsembleSampler(
+        chains,
+        DIM,
+        lambda points: target.log_prob(torch.from_numpy(points).to(target.mode)).cpu().numpy(),
+        vectorize=True,
+    )
+    seconds, _ = _seconds(lambda: sampler.run_mcmc(start.cpu().double().numpy(), draws) and start, device)
+    found = torch.from_numpy(sampler.get_chain()).transpose(0, 1)
+    return _row(
+        "emcee",
+        "stretch",
+        chains,
+        draws,
+        device,
+        batch_s=round(seconds, 4),
+        ess_per_s=round(2 * _ess(found) / seconds, 1),
+    )
+
+
+def main(arguments: list[str] | None = None) -> list[dict]:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.mcmc", description=__doc__.splitlines()[0])
+    parser.add_argument("--json", action="store_true", help="print one JSON list and nothing else on stdout")
+    parser.add_argument("--chains", type=int, default=1000)
+    parser.add_argument("--draws", type=int, default=100)
+    parser.add_argument("--loop-chains", type=int, default=10, help="chains of the loop, scaled to all")
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    options = parser.parse_args(arguments)
+    device, say = torch.device(options.device), sys.stderr if options.json else sys.stdout
+    print(f"torch {torch.__version__}, {device}, {torch.get_num_threads()} threads, {DIM} dimensions", file=say)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*chains never moved")  # of short runs
+        rows = measure(options.chains, options.draws, min(options.loop_chains, options.chains), device)
+    for row in rows:
+        name = f"{row['library']:7s} {row['kernel']:12s} {row['chains']} chains x {row['draws']} draws"
+        if "note" in row:
+            print(f"{name}  {row['note']}", file=say)
+            continue
+        text = f"{name}  {row['batch_s']:8.3f} s, {row['ess_per_s']:10.0f} effective draws a second"
+        if "loop_s" in row:
+            text += (
+                f", loop {row['loop_s']:8.1f} s (scaled from {row['loop_chains']} chains): {row['factor']:6.1f} times"
+            )
+            text += f", learned in {row['learn_s']:.1f} s" if row["learn_s"] else ""
+        print(text, file=say)
+    if options.json:
+        print(json.dumps(rows, indent=1))
+    return rows
+
+
+if __name__ == "__main__":
+    main()

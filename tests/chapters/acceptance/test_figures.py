@@ -1,0 +1,92 @@
+"""Pictures of the chapter on acceptance: what they show, with results and without."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+from book.display import exercises
+from chapters.acceptance import figures, numbers, pairs
+from chapters.acceptance.figures import explorers, results
+
+RACE = ("VI", "HMC")
+
+
+def row(setting, method, metric, values, profile="book") -> dict:
+    return {
+        "setting": setting, "method": method, "metric": metric, "profile": profile, "values": values,
+        "mean": float(np.mean(values)), "se": 0.1, "published": None,
+    }  # fmt: skip
+
+
+@pytest.fixture
+def six() -> list[dict]:
+    return [
+        row(setting, method, metric, [20.0 + k, 30.0, 4.0])
+        for setting in (numbers.WIDE, numbers.NARROW)
+        for k, method in enumerate(results.METHODS)
+        for metric in ("modes_found", "acceptance", "acceptance_chain")
+    ]
+
+
+def test_every_seed_is_a_point(six):
+    left, right = figures.six_seeds(six, (numbers.WIDE, numbers.NARROW)).axes[:2]
+    assert sum(len(dots.get_offsets()) for dots in left.collections) == 3 * 2 * 3
+    assert sum(len(dots.get_offsets()) for dots in right.collections) == 3 * 2 * 3
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda: figures.six_seeds([], (numbers.WIDE, numbers.NARROW)),
+        lambda: figures.learning_pays([], numbers.SETS, RACE),
+        lambda: figures.six_histograms("no such start"),
+    ],
+)
+def test_what_was_not_run_is_said(draw):
+    assert "not run" in {text.get_text() for panel in draw().axes for text in panel.texts}
+
+
+def test_a_curve_of_draws_begins_when_learning_ends():
+    rows = [row("Heart", m, "ess_per_second", [100.0]) for m in RACE]
+    rows += [row("Heart", m, "seconds_training", [s]) for m, s in zip(RACE, (40.0, 4.0), strict=True)]
+    panel = figures.learning_pays(rows, ["Heart"], RACE).axes[0]
+    starts = [line.get_xdata()[0] for line in panel.lines]
+    assert 40 < starts[0] < 44 and 4 < starts[1] < 4.5
+    assert panel.lines[0].get_ydata()[-1] == pytest.approx(100 * (1000 - 40))
+
+
+def test_pictures_of_the_method():
+    assert isinstance(figures.idea(), Figure)
+    fig = figures.walk([0.1, 1.0], [0.9, 0.5], [0.01, 0.2], (0.8, 0.7))
+    assert len(fig.axes[0].lines) == 4
+    grid = np.linspace(-1, 1, 5)
+    assert isinstance(figures.learned({"VI": grid**2}, grid**2, grid, {"VI": "VI: 50 %"}), Figure)
+    assert len(figures.scatter({"a": np.zeros((3, 2)), "b": np.zeros((3, 2))}).axes) == 2
+
+
+def test_the_explorer_says_what_the_bound_says():
+    close = explorers.pair_in_words(0.0, 1.0, "normal")
+    assert "acceptance rate 1.00, lower bound 1.00" in close
+    assert "below 0: it says nothing" in explorers.pair_in_words(2.0, 1.0, "normal")
+    picture = explorers.pair(1.0, 1.0, "normal")
+    rate = next(item for item in picture.panels[1].items if getattr(item, "name", "") == "acceptance")
+    # at distance one, two normal densities of width one: 2 Phi(-1 / sqrt 2)
+    assert rate.y[rate.x.tolist().index(1.0)] == pytest.approx(0.4795, abs=1e-4)
+
+
+def test_chains_of_one_setting_are_the_same_and_light_tails_stay():
+    narrow, wide = (pairs.chain(0.5, width, "normal", 200, 2.5) for width in (0.5, 1.5))
+    assert (np.diff(narrow) == 0).mean() > (np.diff(wide) == 0).mean() + 0.2
+
+
+def test_references_are_those_worked_out_by_hand():
+    by_hand = {"mh-1": 7 / 9, "mh-2": 0.9538726, "mh-5": 0.9 / 1.1, "mh-7": 1_440_000}
+    # the quartile is given to seven digits
+    assert {name: exercises.get(name).reference() for name in by_hand} == pytest.approx(by_hand, rel=1e-7)
+
+
+def test_numbers_say_not_run_of_what_is_not_stored():
+    said = numbers.numbers({"six-gaussians": [], "logistic": [], "lenet": []})
+    assert said["six-all-VI"] == "(not run)" and said["moments"] == "(not run)"
