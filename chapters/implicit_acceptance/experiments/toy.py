@@ -54,19 +54,11 @@ def _replicate(cell: Cell, replicate: int):
     discriminator = kind(ring.score_network(generator), params["lower"])
     optimizer = torch.optim.Adam(discriminator.parameters(), lr=params["learning_rate"])
     options = {"latents": flow.pull(data[:points])[0] if markov else None, "optimizer": optimizer}
+    options |= {"loss": loss, "batch_size": params["batch_size"], "logit_penalty": 0.0, "generator": generator}
     done = 0
     for look in params["looks"]:
         if look > done:
-            train_discriminator(
-                discriminator,
-                data[:points],
-                proposal,
-                steps=look - done,
-                loss=loss,
-                batch_size=params["batch_size"],
-                generator=generator,
-                **options,
-            )
+            train_discriminator(discriminator, data[:points], proposal, steps=look - done, **options)
             done = look
         yield look, measure(discriminator, flow, proposal, params["chains"], params["steps"], 5_000 + replicate)
 
