@@ -38,6 +38,8 @@ def numbers(rows: Mapping[str, list]) -> dict[str, str]:
         "toy-memorized": mean("chain_tv", setting="30 points/1600"),
         "toy-memorized-acceptance": mean("acceptance_rate", "{:.0f}", setting="30 points/1600"),
         "toy-missing": mean("chain_tv", setting="five modes/1600"),
+        "toy-ub": difference("imh-toy", LAST, "UB", "CCE", "chain_tv", 3),
+        "toy-mce": difference("imh-toy", LAST, "MCE, Markov", "CCE", "chain_tv", 3),
         "toy-markov": difference("imh-toy", LAST, "UB, Markov", "CCE", "chain_tv", 3),
     }
     for name in ("mnist", "fmnist"):
@@ -77,6 +79,8 @@ def _claims() -> None:
         found = lab.stored_values("imh-toy", LAST, method, "chain_tv")
         raw = lab.stored_values("imh-toy", LAST, method, "proposal_tv")
         assert (found < raw).all(), "the ring: every chain is nearer to the target than its generator"
+        implied, bound = (lab.stored_values("imh-toy", LAST, method, name) for name in ("implied_tv", "direct_bound"))
+        assert (implied < bound).all() and (bound < 1).all(), "the ring: the bound without b holds and says something"
         modes = lab.stored_values("imh-toy", LAST, method, "modes_found")
         assert (modes == 6).all(), "the ring: all six modes are found"
     thirty = lab.stored_values("imh-toy", "30 points/1600", "CCE", "chain_tv")
