@@ -59,6 +59,10 @@ def test_the_explorer_moves_all_its_parts_and_fits_a_page():
     assert all(len(control.static_values) >= 12 for control in made.controls.values())
 
 
+def test_the_papers_bound_is_vacuous_at_every_stop_as_the_lesson_says():
+    assert min(explorers.settle(k, b).bound for k in explorers.CONFIDENCE for b in explorers.LOWER) > 1
+
+
 # --- the method ---
 
 
