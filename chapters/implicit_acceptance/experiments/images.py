@@ -1,10 +1,13 @@
 """How the experiments on images train a generator, then filter it by implicit Metropolis-Hastings.
 
-There is no published code. Ours: networks after DCGAN; a fresh discriminator trained on the generator's own training
-images; chains that start at held-out training images, one chain for each generated image, of which the last state is
-kept. A chain that refused every proposal would hand out the real image that it started from. It starts again from a
-proposal (our addition, after Turner et al., 2019), so that every image that is judged was generated. The number of
-iterations is fixed beforehand, and what is measured on the way is reported beside it.
+There is no published code. Ours: networks after DCGAN, and a fresh discriminator, trained on the generator's own
+training images, which sees every image at half its resolution. At the whole one it learned first to tell the texture of
+strokes, by which no generated image is better than another (trials with one generator of MNIST, on held-out training
+images: feature-FID fell by 8 % at best, and by 21 % at half). Chains start at held-out training images, one chain for
+each generated image, of which the last state is kept. A chain that refused every proposal would hand out the real image
+that it started from. It starts again from a proposal (our addition, after Turner et al., 2019), so that every image
+that is judged was generated. The number of iterations is fixed beforehand; what is measured on the way is reported
+beside it.
 
 "Random discriminator" is an untrained network, its scores stretched over the generator's images to a standard
 deviation that is fixed beforehand, so that it refuses about as much as a trained one.
@@ -31,6 +34,7 @@ from bnnlib.mcmc import (
     invert,
     train_discriminator,
 )
+from bnnlib.models.cnn import draw_initial
 from bnnlib.models.generative import VAE, dcgan_critic, dcgan_generator
 from bnnlib.train.checkpoint import Checkpoint
 from bnnlib.train.generative import train_vae, train_wgan_gp
@@ -53,7 +57,7 @@ TINY |= {
     "generator": {"width": 2, "steps": 3, "batch_size": 8},
 }
 TINY |= {
-    "discriminator": {"width": 2, "iterations": [0, 2, 4], "batch_size": 8},
+    "discriminator": {"width": 2, "iterations": [0, 2, 4], "iterations_markov": [0, 2, 4], "batch_size": 8},
     "inversion": {"images": 40, "steps": 3},
 }
 
@@ -88,8 +92,8 @@ def grid(
 
 def budget(cell: Cell) -> tuple[float, str]:
     """Iterations of the discriminator."""
-    trained = cell.method in LOSSES
-    return (cell.params["discriminator"]["iterations"][-1] if trained else 0), "iterations"
+    name = "iterations_markov" if cell.method in (UB, MCE) else "iterations"
+    return (cell.params["discriminator"][name][-1] if cell.method in LOSSES else 0), "iterations"
 
 
 def raw_cell(
@@ -161,7 +165,7 @@ def chain_cell(
     inverted = products[2] if len(products) > 2 else None
     proposal = _proposal(decoder, params, device, params["angle"] if inverted else None)
     discriminator = _discriminator(cell, device)
-    iterations = options["iterations"] if cell.method in LOSSES else [0]
+    iterations = options["iterations_markov" if inverted else "iterations"] if cell.method in LOSSES else [0]
     if not stages.finished:
         if cell.method in LOSSES:
             rows = len(inverted["train"]) if inverted else len(data["train"][0])
@@ -250,6 +254,22 @@ class _Pool(PointProposal):
         return self._images[self._place - count : self._place]
 
 
+def coarse_critic(channels: int, width: int, generator: torch.Generator) -> nn.Sequential:
+    """Images of side 28 or 32 to numbers (n,): halved by averages, then two convolutions of stride 2."""
+    model = nn.Sequential(
+        nn.AvgPool2d(2),
+        nn.Conv2d(channels, width, 4, 2, 1),
+        nn.LeakyReLU(0.2),
+        nn.Conv2d(width, 2 * width, 3, 2, 1),
+        nn.LeakyReLU(0.2),
+        nn.Flatten(),
+        nn.Linear(2 * width * 16, 1),
+        nn.Flatten(0),
+    )
+    draw_initial(model, generator)
+    return model
+
+
 class _Affine(nn.Module):
     """A score shifted and stretched."""
 
@@ -265,7 +285,7 @@ class _Affine(nn.Module):
 def _discriminator(cell: Cell, device: torch.device) -> PairDiscriminator:
     options = cell.params["discriminator"]
     start = torch.Generator().manual_seed(106_000 + cell.replicates[0])
-    network = nn.Sequential(dcgan_critic(tuple(cell.params["shape"]), options["width"], generator=start), _Affine())
+    network = nn.Sequential(*coarse_critic(cell.params["shape"][0], options["width"], start), _Affine())
     kind = MarkovDiscriminator if cell.method in (UB, MCE) else IndependentDiscriminator
     return kind(network, options["lower"]).to(device, memory_format=torch.channels_last)
 
@@ -274,7 +294,7 @@ def _discriminator(cell: Cell, device: torch.device) -> PairDiscriminator:
 def _stretched(discriminator: PairDiscriminator, proposal, params, replicate: int, device) -> dict[str, Tensor]:
     """State of an untrained discriminator whose scores of generated images have mean 0 and the given spread."""
     scores = discriminator.raw(proposal.decode(_latents(params, replicate, device)[:1000]))
-    affine = discriminator.network[1]
+    affine = discriminator.network[-1]
     affine.shift.copy_(scores.mean())
     affine.factor.copy_(params["discriminator"]["spread"] / scores.std())
     return {name: value.clone() for name, value in discriminator.state_dict().items()}

@@ -121,7 +121,7 @@ def test_a_random_discriminator_refuses_as_much_as_it_is_told():
         options = cell.params["discriminator"] | {"spread": spread}
         result = compute("imh-mnist", replace(cell, params=cell.params | {"discriminator": options}))
         rates.append(values(result, "WGAN-GP", RANDOM)["acceptance_rate"])
-    assert rates[0] > 90 and rates[1] < 80
+    assert rates[1] < 0.7 * rates[0]
 
 
 @pytest.mark.parametrize("name", NAMES)
