@@ -70,8 +70,10 @@ def test_no_image_that_is_judged_is_a_real_one(method, monkeypatch):
     """Whatever the chains start from, what is judged was generated: also of chains that refuse every proposal."""
     seen = []
     judged = images.Judge.values
-    monkeypatch.setattr(images.Judge, "values", lambda self, made: seen.append(made) or judged(self, made))
     cell = smoke("imh-mnist", "WGAN-GP", method)
+    for need in cell.needs:  # they are judged as well
+        product("imh-mnist", need.cell.setting, need.cell.method)
+    monkeypatch.setattr(images.Judge, "values", lambda self, made: seen.append(made) or judged(self, made))
     compute("imh-mnist", cell)
     real = images.load_images(cell.params, CPU)["validation"][0][: cell.params["samples"]]
     assert len(seen) == (1 if method == RANDOM else len(cell.params["discriminator"]["iterations"]))
