@@ -159,17 +159,15 @@ class _Run:
 
     def go(self, steps: int) -> None:
         in_blocks = self.proposal.independent and self.scored
-        size = max(1, self.block // len(self.points)) if in_blocks else _CHECK_EVERY
-        done = 0
+        size = max(1, self.block // len(self.points)) if in_blocks else 1
+        done = looked = 0
         while done < steps:
             count = min(size, steps - done)
-            if in_blocks:
-                self._independent(count)
-            else:
-                for _ in range(count):
-                    self._step()
+            self._independent(count) if in_blocks else self._step()
             done += count
-            self._check(done)
+            if done - looked >= _CHECK_EVERY or done == steps:
+                self._check(done)
+                looked = done
 
     def _independent(self, count: int) -> None:
         chains = len(self.points)

@@ -62,23 +62,25 @@ def six_seeds(rows: Sequence[Mapping], settings: Sequence[str]) -> Figure:
             (left, [("modes_found", setting, setting) for setting in settings]),
             (right, [("acceptance", settings[0], "on exact points"), ("acceptance_chain", settings[0], "chain's own")]),
         ):
-            table = [
-                (method, legend, value)
-                for metric, setting, legend in pairs
-                for method in METHODS
-                for value in replicates(rows, setting, method, metric)
-            ]
-            if not table:
+            known = False
+            for place, (metric, setting, legend) in enumerate(pairs):
+                values = [replicates(rows, setting, method, metric) for method in METHODS]
+                x = np.repeat(np.arange(3) + (0.36 * place - 0.18), [len(one) for one in values])
+                if not len(x):
+                    continue
+                known = True
+                sns.stripplot(
+                    x=x, y=np.concatenate(values), native_scale=True, jitter=0.1, ax=panel, label=legend,
+                    color=PALETTE[place], marker="o^"[place], size=5.5, alpha=0.7,
+                )  # fmt: skip
+            if not known:
                 missing(panel)
                 continue
-            method, legend, value = zip(*table, strict=True)
-            sns.stripplot(
-                x=list(method), y=list(value), hue=list(legend), order=METHODS, dodge=True, jitter=0.12, ax=panel,
-                palette=PALETTE[: len(set(legend))], size=5, alpha=0.7,
-            )  # fmt: skip
             panel.tick_params(axis="x", labelsize="small")
             panel.set_xticks(range(3), ["VI", "acceptance", "symm. KL"])
-            panel.legend(fontsize="small", loc="lower right", title="")
+            handles, labels = panel.get_legend_handles_labels()
+            once = dict(zip(labels, handles, strict=True))
+            panel.legend(once.values(), once.keys(), fontsize="small", loc="lower right", title="")
         left.set(ylabel="modes found", ylim=(0, MODES + 0.4), yticks=range(MODES + 1))
         right.set(ylabel="acceptance rate (%)", ylim=(0, 100))
         panel_letters((left, right))

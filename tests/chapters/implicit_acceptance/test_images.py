@@ -70,8 +70,10 @@ def test_no_image_that_is_judged_is_a_real_one(method, monkeypatch):
     """Whatever the chains start from, what is judged was generated: also of chains that refuse every proposal."""
     seen = []
     judged = images.Judge.values
-    monkeypatch.setattr(images.Judge, "values", lambda self, made: seen.append(made) or judged(self, made))
     cell = smoke("imh-mnist", "WGAN-GP", method)
+    for need in cell.needs:  # they are judged as well
+        product("imh-mnist", need.cell.setting, need.cell.method)
+    monkeypatch.setattr(images.Judge, "values", lambda self, made: seen.append(made) or judged(self, made))
     compute("imh-mnist", cell)
     real = images.load_images(cell.params, CPU)["validation"][0][: cell.params["samples"]]
     assert len(seen) == (1 if method == RANDOM else len(cell.params["discriminator"]["iterations"]))
@@ -121,7 +123,7 @@ def test_a_random_discriminator_refuses_as_much_as_it_is_told():
         options = cell.params["discriminator"] | {"spread": spread}
         result = compute("imh-mnist", replace(cell, params=cell.params | {"discriminator": options}))
         rates.append(values(result, "WGAN-GP", RANDOM)["acceptance_rate"])
-    assert rates[0] > 90 and rates[1] < 80
+    assert rates[1] < 0.7 * rates[0]
 
 
 @pytest.mark.parametrize("name", NAMES)
