@@ -96,7 +96,7 @@ def grid(
 def budget(cell: Cell) -> tuple[float, str]:
     """Iterations of what a cell trains: discriminator, generator, latents; else steps of its chains, or epochs."""
     params = cell.params
-    found = {CLASSIFIER: params["classifier"]["epochs"], RAW: params["generator"]["steps"] if cell.needs else 0}
+    found = {CLASSIFIER: params["classifier"]["epochs"], RAW: params.get("generator", {}).get("steps", 0)}
     found |= {INVERSION: params["inversion"]["steps"], RANDOM: params["chain_steps"]}
     if cell.method in LOSSES:
         name = "iterations_markov" if cell.method in (UB, MCE) else "iterations"
