@@ -94,9 +94,7 @@ def _claims() -> None:
         assert (modes == 6).all(), "the ring: all six modes are found"
     for method, sign in (("UB", 1), ("MCE, Markov", -1), ("UB, Markov", -1)):
         mean, error, n = lab.paired_difference("imh-toy", LAST, method, "CCE", "chain_tv")
-        assert n < 2 or sign * mean > 2 * error, (
-            "the ring: Markov proposals end nearer than CCE, independent UB farther"
-        )
+        assert n < 2 or sign * mean > 2 * error, "the ring: Markov proposals end nearer than CCE, UB farther"
     worse, bracket = memorized(), lab.stored_values("imh-toy", FEW, "CCE", "bracket")
     assert not worse.size or worse.mean() > 2 * worse.std(ddof=1) / worse.size**0.5, (
         "30 points: worse than the generator"
