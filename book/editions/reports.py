@@ -115,7 +115,7 @@ def section(name: str, one: dict) -> list[str]:
         text += ["Nothing of it is stored; `python -m book list` says what there is to run."]
     folds = [fold(*part) for part in pivots(one["rows"], one["measures"])]
     folds += [fold(f"Runs: {len(one['runs'])}", runs(one["runs"]))] if one["runs"] else []
-    return [*text, "````{raw} html\n" + "\n".join(folds) + "\n````"]
+    return [*text, "````{raw} html\n" + "\n".join(folds) + "\n````"] if folds else text
 
 
 def facts(one: dict) -> list[str]:

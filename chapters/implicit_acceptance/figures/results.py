@@ -50,7 +50,8 @@ def _draw(panel: Axes, table: np.ndarray, look: Mapping) -> bool:
 
 def _iterations(panel: Axes) -> None:
     panel.set_xscale("symlog", linthresh=50)
-    panel.set_xlim(left=0)
+    ends = [line.get_xdata().max() for line in panel.get_lines() if len(line.get_xdata()) > 2]
+    panel.set_xlim(0, 1.2 * max(ends, default=1))
     panel.set_xlabel("iteration")
 
 

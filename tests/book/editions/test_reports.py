@@ -211,3 +211,9 @@ def test_an_experiment_that_was_not_run_says_so():
     text = "\n".join(reports.section("x-one", one))
     assert Tables(text).texts == {("s", "M", "test RMSE"): "(1.0)\n– not run 1"}
     assert "<sup>1</sup> no GPU" in text and "Nothing of it is stored" in text and "--again" not in text
+
+
+def test_an_experiment_without_rows_leaves_no_empty_block():
+    one = {"summary": "Nothing yet", "profile": None, "provenance": {}, "rows": [], "measures": [], "runs": []}
+    text = "\n".join(reports.section("x-two", one))
+    assert "Nothing of it is stored" in text and "{raw}" not in text
