@@ -85,6 +85,8 @@ def _logistic(rows: Rows) -> dict[str, str]:
     away = [
         row for row in rows if row["published"] is not None and row["mean"] is not None and row["profile"] != "smoke"
     ]
+    agreeing = sum(row["verdict"].startswith("agrees") for row in away)
+    said["published-agree"] = lab.number(agreeing if away else None)
     said["published"] = lab.number(len(away) or None)
     said["published-gap"] = lab.number(max((abs(r["mean"] - r["published"]) for r in away), default=None), "{:.3f}")
     for method in ("Acceptance rate", "Symmetric KL"):
