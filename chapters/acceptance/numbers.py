@@ -92,7 +92,7 @@ def _logistic(rows: Rows) -> dict[str, str]:
     for method in ("Acceptance rate", "Symmetric KL"):
         gaps = [lab.paired_difference("mh-logistic", name, method, "VI", "acceptance") for name in SETS]
         for name, (mean, error, n) in zip(SETS, gaps, strict=True):
-            said[f"{name}-gap-{method}"] = lab.number(f"{mean:+.1f} ± {error:.1f}" if n > 1 else None)
+            said[f"{name}-gap-{method}"] = lab.number(f"{mean:+.2f} ± {error:.2f}" if n > 1 else None)
     return said
 
 
