@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from book import lab
-from chapters.implicit_acceptance.figures.results import GENERATORS, INDEPENDENT, RAW, TOY_METHODS
+from chapters.implicit_acceptance.figures.results import DATA, GENERATORS, INDEPENDENT, RAW, TOY_METHODS
 
 EXPERIMENTS = ("toy", "mnist", "fmnist")  # in the store with the chapter's prefix
 LAST, FEW = "bridges/1600", "30 points/1600"
@@ -45,9 +45,7 @@ def numbers(rows: Mapping[str, list]) -> dict[str, str]:
         "toy-mce": difference("imh-toy", LAST, "MCE, Markov", "CCE", "chain_tv", 4),
         "toy-markov": difference("imh-toy", LAST, "UB, Markov", "CCE", "chain_tv", 4),
     }
-    for name in ("mnist", "fmnist"):
-        said |= _images(name, rows[name])
-    return said | _beside("mnist", GENERATORS[0])
+    return said | {"images": images(), "images-open": images_open()}
 
 
 def memorized() -> np.ndarray:
@@ -62,25 +60,40 @@ def difference(name: str, setting: str, method: str, other: str, metric: str, di
     return lab.number(f"{mean:+.{digits}f} ± {error:.{digits}f}".replace("-", "−") if n > 1 else None)
 
 
-def _images(name: str, rows: list) -> dict[str, str]:
-    """Feature-FID of both generators, raw and filtered, with the mean difference over repeats."""
-    said = {}
-    for key, generator in zip(("gan", "vae"), GENERATORS, strict=True):
-        for method, which in ((RAW, "raw"), (INDEPENDENT, "chain")):
-            value = lab.stored_mean(rows, generator, method, "feature_fid")
-            said[f"{name}-{key}-{which}"] = lab.number(value, "{:.2f}")
-        said[f"{name}-{key}-drop"] = difference(f"imh-{name}", generator, INDEPENDENT, RAW, "feature_fid", 2)
-    return said
+def _cells() -> list[tuple[str, str, str]]:
+    """(experiment, data set, generator) of the experiments on images."""
+    return [(f"imh-{name}", title, generator) for name, title in DATA.items() for generator in GENERATORS]
 
 
-def _beside(name: str, generator: str) -> dict[str, str]:
-    """What moves beside the feature-FID: score and recall as differences, the share of accepted proposals."""
-    rate = lab.stored_values(f"imh-{name}", generator, INDEPENDENT, "acceptance_rate")
-    return {
-        f"{name}-accepted": lab.number(rate.mean() if rate.size else None, "{:.0f}"),
-        f"{name}-score": difference(f"imh-{name}", generator, INDEPENDENT, RAW, "classifier_score", 2),
-        f"{name}-recall": difference(f"imh-{name}", generator, INDEPENDENT, RAW, "recall", 1),
-    }
+def images() -> str:
+    """What is stored of generated images, a clause for each data set and generator."""
+    clauses = []
+    for name, title, generator in _cells():
+        raw, chain = (
+            {one: lab.stored_values(name, generator, method, one) for one in ("feature_fid", "recall")}
+            for method in (RAW, INDEPENDENT)
+        )
+        runs = len(chain["feature_fid"])
+        if not runs:
+            continue
+        rate = lab.stored_values(name, generator, INDEPENDENT, "acceptance_rate").mean()
+        paired = f" ({difference(name, generator, INDEPENDENT, RAW, 'feature_fid', 1)})" if runs > 1 else ""
+        clauses.append(
+            f"{title}, {generator}, {'one run' if runs == 1 else f'{runs} runs'}: feature-FID "
+            f"{raw['feature_fid'].mean():.1f} raw and {chain['feature_fid'].mean():.1f} after the chain{paired}, "
+            f"recall {raw['recall'].mean():.0f} % and {chain['recall'].mean():.0f} %, {rate:.0f} % accepted"
+        )
+    return "; ".join(clauses) or "nothing"
+
+
+def images_open() -> str:
+    """Data sets and generators of which nothing is stored."""
+    missing = [
+        f"{title} with {generator}"
+        for name, title, generator in _cells()
+        if not len(lab.stored_values(name, generator, INDEPENDENT, "feature_fid"))
+    ]
+    return ", ".join(missing) or "nothing"
 
 
 def _claims() -> None:
