@@ -45,7 +45,7 @@ def numbers(rows: Mapping[str, list]) -> dict[str, str]:
         "toy-mce": difference("imh-toy", LAST, "MCE, Markov", "CCE", "chain_tv", 4),
         "toy-markov": difference("imh-toy", LAST, "UB, Markov", "CCE", "chain_tv", 4),
     }
-    return said | {"images": images(), "images-open": images_open()}
+    return said | {"images": images()}
 
 
 def memorized() -> np.ndarray:
@@ -66,8 +66,8 @@ def _cells() -> list[tuple[str, str, str]]:
 
 
 def images() -> str:
-    """What is stored of generated images, a clause for each data set and generator."""
-    clauses = []
+    """What is stored of generated images, a clause for each data set and generator, and what is not run yet."""
+    clauses, missing = [], []
     for name, title, generator in _cells():
         raw, chain = (
             {one: lab.stored_values(name, generator, method, one) for one in ("feature_fid", "recall")}
@@ -75,6 +75,7 @@ def images() -> str:
         )
         runs = len(chain["feature_fid"])
         if not runs:
+            missing.append(f"{title} with {generator}")
             continue
         rate = lab.stored_values(name, generator, INDEPENDENT, "acceptance_rate").mean()
         paired = f" ({difference(name, generator, INDEPENDENT, RAW, 'feature_fid', 1)})" if runs > 1 else ""
@@ -83,17 +84,9 @@ def images() -> str:
             f"{raw['feature_fid'].mean():.1f} raw and {chain['feature_fid'].mean():.1f} after the chain{paired}, "
             f"recall {raw['recall'].mean():.0f} % and {chain['recall'].mean():.0f} %, {rate:.0f} % accepted"
         )
-    return "; ".join(clauses) or "nothing"
-
-
-def images_open() -> str:
-    """Data sets and generators of which nothing is stored."""
-    missing = [
-        f"{title} with {generator}"
-        for name, title, generator in _cells()
-        if not len(lab.stored_values(name, generator, INDEPENDENT, "feature_fid"))
-    ]
-    return ", ".join(missing) or "nothing"
+    if not clauses:
+        return lab.number(None)
+    return "; ".join([*clauses, f"not run yet: {', '.join(missing)}"] if missing else clauses)
 
 
 def _claims() -> None:
