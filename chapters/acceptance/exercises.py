@@ -11,13 +11,14 @@ from torch import Tensor
 from book.display.exercises.registry import Exercise
 
 _TARGET = (1 / 2, 1 / 3, 1 / 6)  # of the three states of the worked example
+_OFFER = _TARGET[::-1]
 # a race: seconds of learning and effective draws a second afterwards, of a learned proposal and of HMC
 _LEARNING, _LEARNED_RATE, _WARM_UP, _HMC_RATE = 40.0, 120_000.0, 4.0, 30_000.0
 
 
-def _three_states(moves_only: bool = False) -> float:
+def _three_states(moves_only: bool = False, offer: tuple[float, ...] = _OFFER) -> float:
     pairs = [(i, j) for i in range(3) for j in range(3) if i != j or not moves_only]
-    return sum(min(_TARGET[i] / 3, _TARGET[j] / 3) for i, j in pairs)
+    return sum(min(_TARGET[i] * offer[j], _TARGET[j] * offer[i]) for i, j in pairs)
 
 
 def _half() -> float:
@@ -95,11 +96,11 @@ EXERCISES = [
         hint="Sum min{p(x) q(x'), p(x') q(x)} over all nine pairs.",
         mistakes={
             lambda: _three_states(moves_only=True): "the pairs x' = x are missing: such a proposal is always accepted.",
-            lambda: 1 - 0.5 * (1 / 2 - 1 / 3 + 1 / 3 - 1 / 6) * 0.5 * 2: "this is 1 - TV(p, q): the distance that "
-            "counts is that of the pairs.",
-            lambda: 3 * _three_states(): "q(x') = 1/3 is missing.",
+            lambda: 2 / 3: "this is 1 - TV(p, q): the distance that counts is that of the pairs.",
+            lambda: _three_states(offer=(1 / 3,) * 3): "this is the rate of the uniform proposal.",
         },
-        stub="target = (1 / 2, 1 / 3, 1 / 6)\nanswer = ...  # acceptance rate of a uniform independent proposal",
+        stub="target, offer = (1 / 2, 1 / 3, 1 / 6), (1 / 6, 1 / 3, 1 / 2)\n"
+        "answer = ...  # acceptance rate of this independent proposal",
     ),
     Exercise(
         id="mh-2",
@@ -109,7 +110,7 @@ EXERCISES = [
         mistakes={
             lambda: 1 / math.sqrt(2.0): "this distance comes from the bound, which asks for more than is needed.",
             lambda: _half() / math.sqrt(2.0): "the root of 2 is missing: log xi has the variance 2 m^2.",
-            lambda: _half() / 2: "log xi has the variance 2 m^2: its standard deviation halves to m / sqrt(2).",
+            lambda: _half() / 2: "Phi is taken at -m / sqrt(2), half of the standard deviation of log xi.",
             lambda: -_half(): "a distance is positive.",
         },
         stub="answer = ...  # distance m of the two centers at which half of the proposals are accepted",
@@ -140,21 +141,21 @@ EXERCISES = [
         id="mh-4",
         kind="function",
         reference=_all_pairs,
-        hint="min{1, xi} = exp(min{0, w(x') - w(x)}), for every x with every x'.",
+        hint="min{1, xi} = exp(min{0, log w(x') - log w(x)}), for every x with every x'.",
         mistakes={
             lambda weight, offered: (offered - weight).clamp_max(0.0).exp().mean(): "each x was paired with its own x' "
             "only; every other pair is as good, and free.",
             lambda weight, offered: (
                 (weight[:, None] - offered).clamp_max(0.0).exp().mean()
-            ): "the sign: a proposed point with the larger w is always accepted.",
+            ): "the sign: a proposed point with the larger weight is always accepted.",
             lambda weight, offered: (offered - weight[:, None]).exp().mean().clamp_max(1.0): "the minimum with 1 is "
             "taken of each pair, not of the mean.",
             lambda weight, offered: (offered - weight[:, None]).exp().mean(): "the minimum with 1 is missing.",
         },
         cases=_pair_cases,
-        stress={_far_cases: "exp overflows where w(x') is far above w(x): take the minimum with 0 before exp."},
+        stress={_far_cases: "exp overflows where log w(x') is far above log w(x): take the minimum with 0 before exp."},
         stub="def answer(weight, offered):\n"
-        "    # weight (n,): w = log p - log q at points of the target; offered (m,): w at proposed points\n"
+        "    # weight (n,): log w = log p - log q at points of the target; offered (m,): the same at proposed points\n"
         "    ...  # acceptance rate, estimated from all n * m pairs",
     ),
     Exercise(
@@ -165,7 +166,8 @@ EXERCISES = [
         mistakes={
             lambda: 0.9: "this is the acceptance rate: a refused proposal repeats a draw, and costs twice.",
             lambda: 1 / 1.1: "1 + 2 (0.1 + 0.01 + ...) is not 1.1: sum the whole series, twice.",
-            lambda: 0.81: "the lags beyond the first count too.",
+            lambda: 1 / 1.2: "the lags beyond the first count too.",
+            lambda: 0.81: "this is the chance that two proposals in a row are accepted.",
         },
         stub="acceptance = 0.9  # everywhere the same\nanswer = ...  # effective draws per draw",
     ),
@@ -173,7 +175,7 @@ EXERCISES = [
         id="mh-6",
         kind="function",
         reference=_kernel,
-        hint="Row y, column x: q(x | y) min{1, p(x) q(y | x) / (p(y) q(x | y))}, and the rest stays on the diagonal.",
+        hint="From x to x': q(x' | x) min{1, xi}; what is left of a row stays on the diagonal.",
         accepted=[_wrong_kernel(lambda xi: xi.clamp_max(1.0))],
         mistakes={
             _wrong_kernel(lambda xi: (1 / xi).clamp_max(1.0)): "xi is upside down: check detailed balance.",

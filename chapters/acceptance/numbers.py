@@ -62,9 +62,10 @@ def _logistic(rows: Rows) -> dict[str, str]:
         mean, error, n = lab.paired_difference("mh-logistic", name, RATE, "VI", "acceptance")
         said[f"{name}-gap-{RATE}"] = lab.number(f"{mean:+.2f} ± {error:.2f}" if n > 1 else None)
         known = lab.stored_mean(rows, name, RATE, "ess_per_second") is not None
-        draws = crossing(rows, name, RATE)
-        never = "never" if known else None
-        said[f"{name}-crossing-{RATE}"] = lab.number(never if draws is None else f"{draws / 1e6:.1f} million")
+        for method in (RATE, "VI"):
+            draws = crossing(rows, name, method)
+            never = "never" if known else None
+            said[f"{name}-crossing-{method}"] = lab.number(never if draws is None else f"{draws / 1e6:.1f} million")
     for method in (RATE, "HMC"):
         for metric, form in (("seconds_training", "{:.0f}"), ("ess_per_second", "{:,.0f}")):
             said[f"German-{metric}-{method}"] = lab.number(lab.stored_mean(rows, "German", method, metric), form)

@@ -175,8 +175,9 @@ EXERCISES = [
         mistakes={
             lambda: 1 - _stuck(): "this is the probability that it does move.",
             lambda: 1 / 999: "this is the probability of a move in one step.",
-            lambda: (0.5 / 0.999) ** 640: "odds decide, not probabilities: d(x) / d(y) lacks (1 - d(y)) / (1 - d(x)).",
-            lambda: math.exp(-640 * (1 - 1 / 999)): "this is the probability that it moves in every step.",
+            lambda: (
+                (1 - 0.5 / 0.999) ** 640
+            ): "odds decide, not probabilities: d(x) / d(y) lacks (1 - d(y)) / (1 - d(x)).",
         },
         stub="sure, even, steps = 0.999, 0.5, 640\nanswer = ...  # probability that the chain never moves",
     ),

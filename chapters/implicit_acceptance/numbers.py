@@ -77,12 +77,15 @@ def images() -> str:
         if not runs:
             missing.append(f"{title} with {generator}")
             continue
-        rate = lab.stored_values(name, generator, INDEPENDENT, "acceptance_rate").mean()
+        rate, still = (
+            lab.stored_values(name, generator, INDEPENDENT, one).mean() for one in ("acceptance_rate", "never_moved")
+        )
         paired = f" ({difference(name, generator, INDEPENDENT, RAW, 'feature_fid', 1)})" if runs > 1 else ""
         clauses.append(
             f"{title}, {generator}, {'one run' if runs == 1 else f'{runs} runs'}: feature-FID "
             f"{raw['feature_fid'].mean():.1f} raw and {chain['feature_fid'].mean():.1f} after the chain{paired}, "
-            f"recall {raw['recall'].mean():.0f} % and {chain['recall'].mean():.0f} %, {rate:.0f} % accepted"
+            f"recall {raw['recall'].mean():.0f} % and {chain['recall'].mean():.0f} %, {rate:.0f} % accepted, "
+            f"{still:.0f} % of the chains never moved and began again from a proposal"
         )
     if not clauses:
         return lab.number(None)
