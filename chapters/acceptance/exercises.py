@@ -113,7 +113,7 @@ EXERCISES = [
             lambda: _half() / 2: "Phi is taken at -m / sqrt(2), half of the standard deviation of log xi.",
             lambda: -_half(): "a distance is positive.",
         },
-        stub="answer = ...  # distance m of the two centers at which half of the proposals are accepted",
+        stub="answer = ...  # distance m at which half of the proposals are accepted",
     ),
     Exercise(
         id="mh-3",
@@ -134,7 +134,7 @@ EXERCISES = [
         },
         cases=_step_cases,
         stub="def answer(log_p, log_p_new, x, x_new):\n"
-        "    # log densities of the target at x and at x_new = x * exp(s * z), z standard normal; x > 0\n"
+        "    # log densities of the target at x and x_new = x * exp(s * z), z normal; x > 0\n"
         "    ...  # log of the acceptance ratio xi",
     ),
     Exercise(
@@ -155,7 +155,8 @@ EXERCISES = [
         cases=_pair_cases,
         stress={_far_cases: "exp overflows where log w(x') is far above log w(x): take the minimum with 0 before exp."},
         stub="def answer(weight, offered):\n"
-        "    # weight (n,): log w = log p - log q at points of the target; offered (m,): the same at proposed points\n"
+        "    # weight (n,): log w = log p - log q at points of the target\n"
+        "    # offered (m,): the same at proposed points\n"
         "    ...  # acceptance rate, estimated from all n * m pairs",
     ),
     Exercise(
@@ -185,7 +186,7 @@ EXERCISES = [
         },
         cases=_kernel_cases,
         stub="def answer(p, q):\n"
-        "    # p (n,): target; q (n, n): q[y, x] is the probability to propose x from y; all positive\n"
+        "    # p (n,): target; q (n, n): q[i, j] proposes state j from i; all positive\n"
         "    ...  # Metropolis-Hastings kernel (n, n), rows for where the chain is",
     ),
     Exercise(

@@ -104,16 +104,15 @@ def _answers(exercise: Exercise, known: set[str]) -> list[dict]:
 
 
 def _solutions(parts: Parts) -> list[dict]:
-    """The last section, folded, and in it each solution by itself: its code hidden, its text behind a click."""
+    """The last section, folded: each solution's code hidden, its text behind a click."""
     solved = [exercise for exercise in parts.exercises.values() if exercise.solution]
     if not solved:
         return []
     prefix = solved[0].label.partition("-")[0]
-    told = "Try each exercise first; the arrow beside a title opens its solution."
-    cells = [_markdown(f"{prefix}-solutions", f"## Solutions\n\n{told}", FOLDED)]
+    cells = [_markdown(f"{prefix}-solutions", "## Solutions\n\nTry each exercise first; the arrow opens them.", FOLDED)]
     for exercise in solved:
         title = f"### {exercise.title}"
-        cells.append(_markdown(f"{exercise.label}-solved", title, FOLDED))
+        cells.append(_markdown(f"{exercise.label}-solved", title))
         texts = 0
         for piece in exercise.solution:
             if isinstance(piece, dict):

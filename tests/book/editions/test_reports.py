@@ -135,6 +135,9 @@ def test_the_file_has_the_fields_of_the_comparison(found, pages):
 def test_commands_are_taken_by_the_real_parser_and_choose_the_cells_of_the_row(found, pages):
     parser = commands._parser({})
     for name, one in found.items():
+        if not one["profile"]:  # nothing is stored of it
+            assert not any(row["command"] for row in one["rows"])
+            continue
         labels = [cell.label for cell in plan.cells_of(lab.get(name), one["profile"])]
         for row in one["rows"]:
             chosen = []

@@ -48,11 +48,12 @@ def test_total_variation_of_a_proposal_far_away_is_one_and_counts_what_leaves_th
     density = mcmc.RealNVP(2, 2, 4, scale=0.1)
     with torch.no_grad():
         density.base.mean.fill_(100.0)
-    assert six_gaussians.proposal_tv(density) == pytest.approx(1.0, abs=1e-6)
+    # float32 sums over 160,000 cells
+    assert six_gaussians.proposal_tv(density) == pytest.approx(1.0, abs=1e-5)
     with torch.no_grad():
         density.base.mean.fill_(0.0)
     # a narrow spot in the middle of the ring shares nothing with six Gaussians at distance ten sds
-    assert six_gaussians.proposal_tv(density) == pytest.approx(1.0, abs=1e-6)
+    assert six_gaussians.proposal_tv(density) == pytest.approx(1.0, abs=1e-5)
 
 
 def test_the_reduced_lenet_is_the_network_of_torch():
