@@ -41,7 +41,7 @@ def test_an_implied_law_that_overflows_is_told_so():
         ("imh-2", 1400.0, "one over it"),
         ("imh-5", 0.49 / 0.58, "q enters too"),
         ("imh-6", 1 - (998 / 999) ** 640, "that it does move"),
-        ("imh-6", (0.5 / 0.999) ** 640, "odds decide"),
+        ("imh-6", (1 - 0.5 / 0.999) ** 640, "odds decide"),
     ],
 )
 def test_a_half_done_calculation_is_told_what_is_missing(name, answer, said):
