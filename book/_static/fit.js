@@ -32,10 +32,11 @@
     if (sides.length) box.dataset.cut = sides.join(" ");
     else delete box.dataset.cut;
     if (!role) return;
-    if (room > 1 || isTall(box)) {
+    // One pixel too many is nothing to fade, and yet the browser scrolls by it.
+    if (room > 0 || isTall(box)) {
       box.tabIndex = 0;
       box.setAttribute("role", role);
-      box.setAttribute("aria-label", room > 1 ? `${name}, scrolls sideways` : name);
+      box.setAttribute("aria-label", room > 0 ? `${name}, scrolls sideways` : name);
     } else {
       for (const attribute of ["tabindex", "role", "aria-label"]) box.removeAttribute(attribute);
     }
