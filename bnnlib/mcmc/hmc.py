@@ -11,9 +11,10 @@ from torch import Tensor
 from bnnlib._checks import check_count, check_covariance, check_positive, check_probability
 from bnnlib.mcmc.kernels import Kernel, LogProb, Move, State, check_log_density, decide
 
-# Windows of the warm-up: share of the steps, and whether they learn the covariance. A window's chains reach some tens
-# of times as far as the step that the narrowest direction allows, so that each window widens what the next can see.
-_WINDOWS = ((0.15, False), (0.1, True), (0.15, True), (0.35, True), (0.25, False))
+# Windows of the warm-up: share of the steps, and what they learn beside the step size. A window's chains reach some
+# tens of times as far as the step that the narrowest direction allows: each window widens what the next can see.
+_METRIC, _LENGTH = "covariance", "number of leapfrog steps"
+_WINDOWS = ((0.15, None), (0.1, _METRIC), (0.15, _METRIC), (0.3, _METRIC), (0.15, _LENGTH), (0.15, None))
 
 _EXPLORING = 8  # leapfrog steps while the covariance is unknown
 
@@ -156,10 +157,10 @@ def warm_up(
 ) -> WarmUp:
     """Learn step size and mass matrix from all chains together; the draws made on the way are not samples.
 
-    Five windows: the step size alone; three that also learn the covariance of all chains' positions, each the metric of
-    the next; the step size again. The number of leapfrog steps then follows from the length of the trajectory: on a
-    Gaussian target a quarter of a circle, pi / 2, ends in a draw that does not depend on the start, and a whole one
-    comes back to it.
+    Six windows: the step size alone; three that also learn the covariance of all chains' positions, each the metric of
+    the next; the step size again, from which and from the length of the trajectory the number of leapfrog steps
+    follows; and the step size for that number. On a Gaussian target a trajectory of a quarter of a circle, pi / 2, ends
+    in a draw that does not depend on the start, and a whole one comes back to it.
 
     Args:
         log_prob: see `Kernel`; differentiable.
@@ -182,7 +183,7 @@ def warm_up(
     size = torch.full((), float(check_positive("step_size", step_size)), dtype=start.dtype, device=start.device)
     num_leapfrog = _EXPLORING
     state = HamiltonianMonteCarlo(log_prob, size, num_leapfrog).start(start)
-    for share, learns in _WINDOWS:
+    for share, learned in _WINDOWS:
         kernel = HamiltonianMonteCarlo(log_prob, size, num_leapfrog, covariance)
         averaging = _DualAveraging(size, target)
         seen: list[Tensor] = []
@@ -193,12 +194,13 @@ def warm_up(
             kernel.step_size = averaging.update(move.probability.nan_to_num(0.0).mean())
             seen.append(state.position)
         size = averaging.average.exp()
-        if learns:
+        if learned == _METRIC:
             covariance = _covariance(torch.stack(seen[len(seen) // 4 :]).flatten(0, 1), dense)
             size = torch.full_like(size, step_size)
-            # the last window begins with the step that a whitened target of this dimension would bear, about d^(-1/4)
+            # what follows begins with the step that a whitened target of this dimension would bear, about d^(-1/4)
             num_leapfrog = max(1, round(trajectory * start.shape[1] ** 0.25))
-    num_leapfrog = max(1, round(trajectory / size.item()))
+        elif learned == _LENGTH:
+            num_leapfrog = max(1, round(trajectory / size.item()))
     return WarmUp(HamiltonianMonteCarlo(log_prob, size, num_leapfrog, covariance), state)
 
 

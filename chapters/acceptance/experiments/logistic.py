@@ -114,7 +114,7 @@ def _rows(cell: Cell, method: str, trace: mcmc.Trace, sampling: float, training:
         "sd_error": (sd / reference["sd"] - 1.0).abs().max().item(),
         "r_hat": split_r_hat(trace.draws).max().item(),
         **{f"ess_share_{rule}": 100.0 * value / count for rule, value in ess.items()},
-        "never_moved": int(trace.never_moved.sum()),
+        "never_moved": 100.0 * trace.never_moved.double().mean().item(),
         "seconds_training": training,
         "seconds_sampling": sampling,
         "ess_per_second": ess["geyer"] / sampling,
@@ -162,5 +162,6 @@ EXPERIMENTS = [
         measured=("seconds", "ess_per_second"),
         budget=lambda cell: (cell.params.get("steps", cell.params["hmc_draws"]), "steps"),
         value=2.0,
+        version=2,  # HMC keeps the number of leapfrog steps that its last window learns with
     )
 ]

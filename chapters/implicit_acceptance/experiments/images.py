@@ -6,8 +6,10 @@ strokes, by which no generated image is better than another (trials with one gen
 images: feature-FID fell by 8 % at best, and by 21 % at half). Chains start at held-out training images, one chain for
 each generated image, of which the last state is kept. A chain that refused every proposal would hand out the real image
 that it started from. It starts again from a proposal (our addition, after Turner et al., 2019), so that every image
-that is judged was generated. The number of iterations is fixed beforehand; what is measured on the way is reported
-beside it.
+that is judged was generated. Independent proposals come from a pool that is made and scored once: with ten proposals of
+its own a chain, half of the chains never moved. Several samples may then be the same image, and how many differ is a
+measure beside the others. The number of iterations is fixed beforehand; what is measured on the way is reported beside
+it.
 
 "Random discriminator" is an untrained network, its scores stretched over the generator's images to a standard
 deviation that is fixed beforehand, so that it refuses about as much as a trained one.
@@ -16,7 +18,6 @@ deviation that is fixed beforehand, so that it refuses about as much as a traine
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -28,8 +29,8 @@ from bnnlib.mcmc import (
     LatentProposal,
     MarkovDiscriminator,
     PairDiscriminator,
-    PointProposal,
     implicit_metropolis_hastings,
+    pooled_metropolis_hastings,
     train_discriminator,
 )
 from bnnlib.models.cnn import draw_initial
@@ -51,9 +52,13 @@ RAW, RANDOM, CCE, UB, MCE = "Raw", "Random discriminator", "Independent, CCE", "
 CLASSIFIER, INVERSION = "Classifier", "Inversion"
 LOSSES = {CCE: "cce", UB: "ub", MCE: "mce"}
 CURVES = (*MEASURES, "acceptance_rate", "never_moved")  # columns of the array "curves" behind the iteration
+# What decides a cell of these kinds, so that another filter does not train the generator again.
+JUDGED = ("data", "shape", "held_out", "scaling", "samples", "bootstrap", "classifier")
+MADE = (*JUDGED, "generator", "latent_dim")
 
 # a real cell at the sizes of the digits
 TINY: dict[str, Any] = {"data": "digits", "held_out": 100, "samples": 60, "bootstrap": 3, "chain_steps": 3}
+TINY |= {"pool": 200, "pool_steps": 10}
 TINY |= {
     "latent_dim": 8,
     "classifier": {"epochs": 8, "width": 8},
@@ -76,32 +81,40 @@ def grid(
         models: setting ("WGAN-GP", "VAE") to the parameters that its cells have of their own.
         counts: the same to the number of replicates by method; none of a method that is not in it.
     """
-    judge = Cell("Images", CLASSIFIER, (0,), common)
+    judge = Cell("Images", CLASSIFIER, (0,), _only(common, JUDGED))
     cells = [judge]
     for replicate in range(max(one[RAW] for one in counts.values())):
         for setting, own in models.items():
-            raw = Cell(setting, RAW, (replicate,), common | own, (Need(name, judge),))
+            params = common | own
+            raw = Cell(setting, RAW, (replicate,), _only(params, MADE), (Need(name, judge),))
             both = (Need(name, judge), Need(name, raw))
-            inverted = replace(raw, method=INVERSION, needs=(Need(name, raw),))
+            inverted = Cell(setting, INVERSION, (replicate,), _only(params, (*MADE, "inversion")), (Need(name, raw),))
             methods = [method for method in (RANDOM, CCE, UB, MCE) if replicate < counts[setting].get(method, 0)]
             cells.append(raw)
             if {UB, MCE} & set(methods):
                 cells.append(inverted)
             for method in methods:
                 needs = (*both, Need(name, inverted)) if method in (UB, MCE) else both
-                cells.append(replace(raw, method=method, needs=needs))
+                cells.append(Cell(setting, method, (replicate,), params, needs))
     return cells
+
+
+def _only(params: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    return {name: params[name] for name in names}
 
 
 def budget(cell: Cell) -> tuple[float, str]:
     """Iterations of what a cell trains: discriminator, generator, latents; else steps of its chains, or epochs."""
     params = cell.params
-    found = {CLASSIFIER: params["classifier"]["epochs"], RAW: params.get("generator", {}).get("steps", 0)}
-    found |= {INVERSION: params["inversion"]["steps"], RANDOM: params["chain_steps"]}
     if cell.method in LOSSES:
         name = "iterations_markov" if cell.method in (UB, MCE) else "iterations"
         return params["discriminator"][name][-1], "iterations"
-    return found[cell.method], "iterations"
+    if cell.method == RANDOM:
+        return params["pool_steps"], "iterations"
+    part, name = {CLASSIFIER: ("classifier", "epochs"), RAW: ("generator", "steps"), INVERSION: ("inversion", "steps")}[
+        cell.method
+    ]
+    return params[part][name], "iterations"
 
 
 def chain_cell(
@@ -141,10 +154,10 @@ def chain_cell(
     states = stages.finished[0]["states"]
     judge = Judge(params, products[0]["model"], data, device)
     if len(stages.finished) <= len(states):
-        proposal = proposal if inverted else _Pool(proposal, params, replicate, device)
+        pool = None if inverted else _pool(proposal, params, replicate, device)
     for state in states[len(stages.finished) - 1 :]:
         discriminator.load_state_dict(state)
-        images, values = _chains(cell, discriminator.eval(), proposal, data, inverted, device)
+        images, values = _chains(cell, discriminator.eval(), pool, proposal, data, inverted, device)
         stages.finish({"values": judge.values(images) | values, "sheet": torch.as_tensor(sheet(images))})
     return _result(cell, iterations, stages.finished[1:])
 
@@ -162,48 +175,26 @@ def _result(cell: Cell, iterations: list[int], found: list[dict[str, Any]]) -> C
 
 
 def _chains(
-    cell: Cell, discriminator: PairDiscriminator, proposal, data: Split, inverted, device: torch.device
+    cell: Cell, discriminator: PairDiscriminator, pool: Tensor | None, proposal, data: Split, inverted, device
 ) -> tuple[Tensor, dict[str, float]]:
     """The chains' last states, and how they moved; the same random numbers for every discriminator of a replicate."""
     params = cell.params
-    generator = torch.Generator(device).manual_seed(105_000 + cell.replicates[0])
-    if isinstance(proposal, _Pool):
-        proposal.rewind()
-    chains = implicit_metropolis_hastings(
-        discriminator,
-        proposal,
-        data["validation"][0][: params["samples"]],
-        params["chain_steps"],
-        start_latents=inverted["held_out"].to(device) if inverted else None,
-        restart=True,
-        block=params["samples"],
-        generator=generator,
-    )
+    start = data["validation"][0][: params["samples"]]
+    options = {"restart": True, "generator": torch.Generator(device).manual_seed(105_000 + cell.replicates[0])}
+    if pool is not None:
+        chains = pooled_metropolis_hastings(discriminator, pool, start, params["pool_steps"], **options)
+    else:
+        options |= {"start_latents": inverted["held_out"].to(device), "block": params["samples"]}
+        chains = implicit_metropolis_hastings(discriminator, proposal, start, params["chain_steps"], **options)
     values = {"acceptance_rate": 100.0 * chains.acceptance_rate, "acceptance_rate_se": 100.0 * chains.acceptance_error}
-    return chains.samples, values | {"never_moved": 100.0 * float(chains.never_moved.float().mean())}
+    values |= {"never_moved": 100.0 * float(chains.never_moved.float().mean())}
+    values |= {"distinct": 100.0 * len(chains.states.unique(dim=0)) / len(start)}
+    return chains.samples, values
 
 
-class _Pool(PointProposal):
-    """Independent proposals that all discriminators of a replicate share: made once, handed out in order.
-
-    When they are used up, by chains that start again, further ones are made.
-    """
-
-    def __init__(self, proposal: LatentProposal, params: dict[str, Any], replicate: int, device: torch.device) -> None:
-        super().__init__(draw=self._next)
-        self._made_by, self._place = proposal, 0
-        generator = torch.Generator(device).manual_seed(103_000 + replicate)
-        self._images = proposal.decode(proposal.draw(params["chain_steps"] * params["samples"], generator))
-
-    def rewind(self) -> None:
-        """Begin from the first."""
-        self._place = 0
-
-    def _next(self, count: int, generator: torch.Generator | None = None) -> Tensor:
-        self._place += count
-        if self._place > len(self._images):
-            return self._made_by.decode(self._made_by.draw(count, generator))
-        return self._images[self._place - count : self._place]
+def _pool(proposal: LatentProposal, params: dict[str, Any], replicate: int, device: torch.device) -> Tensor:
+    """Images of the generator that all discriminators of a replicate choose from."""
+    return proposal.decode(proposal.draw(params["pool"], torch.Generator(device).manual_seed(103_000 + replicate)))
 
 
 def coarse_critic(channels: int, width: int, generator: torch.Generator) -> nn.Sequential:

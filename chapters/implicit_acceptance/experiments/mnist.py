@@ -20,13 +20,14 @@ GAN = {"width": 16, "steps": 1000, "batch_size": 64, "learning_rate": 1e-3, "cri
 AUTOENCODER = {"width": 16, "steps": 1500, "batch_size": 64, "learning_rate": 1e-3, "likelihood": "bernoulli"}
 DISCRIMINATOR = {"width": 32, "batch_size": 64, "lower": 0.01, "spread": 1.0, "logit_penalty": 1e-3}
 BOOK: dict[str, Any] = {"held_out": 5_000, "scaling": "unit", "samples": 5_000, "bootstrap": 50}
+BOOK |= {"pool": 50_000, "pool_steps": 500}
 BOOK |= {"chain_steps": 10, "angle": math.pi / 3, "classifier": {"width": 16, "epochs": 4}}
 BOOK |= {"inversion": {"images": 4_000, "steps": 40, "penalty": 0.1}}
 PAPER = BOOK | {"held_out": 10_000, "samples": 10_000, "chain_steps": 20, "bootstrap": 100}
 PAPER |= {"inversion": {"images": 20_000, "steps": 200, "penalty": 0.1}}
 SMOKE = BOOK | TINY | {"inversion": TINY["inversion"] | {"penalty": 0.1}}
 LARGE = {"width": 64, "steps": 20_000, "learning_rate": 2e-4}
-AGAINST_GAN = {"learning_rate": 1e-3, "iterations": [0, 200, 400, 800, 1200], "iterations_markov": [0, 400, 800, 1200]}
+AGAINST_GAN = {"learning_rate": 1e-3, "iterations": [0, 200, 400, 800, 1600], "iterations_markov": [0, 400, 800, 1200]}
 # its images are easy to tell from real ones: with 800 iterations chains hardly moved any more
 AGAINST_VAE = {"learning_rate": 3e-4, "iterations": [0, 50, 100, 200, 400], "iterations_markov": [0, 100, 200, 400]}
 MODELS = ("WGAN-GP", "VAE")

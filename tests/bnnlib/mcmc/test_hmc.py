@@ -119,9 +119,8 @@ def test_warm_up_meets_its_target_rate(target, generator):
         step_size=5.0,
     )
     trace = sample(found.kernel, found.state, 200, generator=generator)
-    # the rate is concave in the step's logarithm: at the mean of the logarithms it lies above the mean of the rates;
-    # and the number of steps, with it the error of a trajectory, is set once more when the step is known
-    assert target - 0.03 < float(trace.acceptance.mean()) < target + 0.2
+    # the rate is concave in the step's logarithm: at the mean of the logarithms it lies above the mean of the rates
+    assert target - 0.03 < float(trace.acceptance.mean()) < target + 0.12
 
 
 def test_warm_up_learns_a_correlation(generator):
