@@ -123,7 +123,7 @@ class IndependentDiscriminator(PairDiscriminator):
 
 
 class MarkovDiscriminator(PairDiscriminator):
-    """d(x, y) = sigmoid(f(x) - f(y)), its logit bounded, so that d(y, x) = 1 - d(x, y) and both are in [b, 1 - b]."""
+    """d(x, y) = sigmoid(s(x) - s(y)), its logit bounded, so that d(y, x) = 1 - d(x, y) and both are in [b, 1 - b]."""
 
     @property
     def pair_lower(self) -> float:
@@ -137,7 +137,7 @@ class MarkovDiscriminator(PairDiscriminator):
     pair = forward
 
     def log_ratio_of_scores(self, first: Tensor, second: Tensor) -> Tensor:
-        """The bounded difference f(x) - f(y)."""
+        """The bounded difference s(x) - s(y)."""
         return bounded_logit(first - second, self.lower)
 
 

@@ -15,7 +15,7 @@ Decoder = Callable[[Tensor], Tensor]
 
 
 class LatentProposal:
-    """Move in the latent space of a generator: z' = cos(t) z + sin(t) v with v ~ N(0, I), and x' = g(z').
+    """Move in the latent space of a generator: z' = cos(angle) z + sin(angle) v with v ~ N(0, I), and x' = g(z').
 
     The move leaves N(0, I) as it is, for every angle. At t = pi/2 it forgets where it was: the proposal is independent.
 
