@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from book import lab
-from chapters.implicit_acceptance.figures.results import DATA, GENERATORS, INDEPENDENT, RAW, TOY_METHODS
+from chapters.implicit_acceptance.figures.results import DATA, GENERATORS, INDEPENDENT, RANDOM, RAW, TOY_METHODS
 
 EXPERIMENTS = ("toy", "mnist", "fmnist")  # in the store with the chapter's prefix
 LAST, FEW = "bridges/1600", "30 points/1600"
@@ -69,27 +69,24 @@ def images() -> str:
     """What is stored of generated images, a clause for each data set and generator, and what is not run yet."""
     clauses, missing = [], []
     for name, title, generator in _cells():
-        raw, chain = (
+        raw, chain, random = (
             {one: lab.stored_values(name, generator, method, one) for one in ("feature_fid", "recall")}
-            for method in (RAW, INDEPENDENT)
+            for method in (RAW, INDEPENDENT, RANDOM)
         )
         runs = len(chain["feature_fid"])
         if not runs:
             missing.append(f"{title} with {generator}")
             continue
-        rate, still = (
-            lab.stored_values(name, generator, INDEPENDENT, one).mean() for one in ("acceptance_rate", "never_moved")
-        )
         paired = f" ({difference(name, generator, INDEPENDENT, RAW, 'feature_fid', 1)})" if runs > 1 else ""
+        control = f", {random['feature_fid'].mean():.1f} by an untrained discriminator" if random["recall"].size else ""
         clauses.append(
             f"{title}, {generator}, {'one run' if runs == 1 else f'{runs} runs'}: feature-FID "
-            f"{raw['feature_fid'].mean():.1f} raw and {chain['feature_fid'].mean():.1f} after the chain{paired}, "
-            f"recall {raw['recall'].mean():.0f} % and {chain['recall'].mean():.0f} %, {rate:.0f} % accepted, "
-            f"{still:.0f} % of the chains never moved and began again from a proposal"
+            f"{raw['feature_fid'].mean():.1f} raw, {chain['feature_fid'].mean():.1f} after the chain{paired}{control}; "
+            f"recall {raw['recall'].mean():.0f} % and {chain['recall'].mean():.0f} %"
         )
     if not clauses:
         return lab.number(None)
-    return "; ".join([*clauses, f"not run yet: {', '.join(missing)}"] if missing else clauses)
+    return ". ".join([*clauses, f"Not run yet: {', '.join(missing)}"] if missing else clauses)
 
 
 def _claims() -> None:

@@ -19,7 +19,7 @@ from book.lab.queries import series
 
 Rows = Sequence[Mapping]
 TOY_METHODS = ("CCE", "UB", "MCE, Markov", "UB, Markov")
-RAW, INDEPENDENT = "Raw", "Independent, CCE"
+RAW, INDEPENDENT, RANDOM = "Raw", "Independent, CCE", "Random discriminator"
 IMAGE_METHODS = (INDEPENDENT, "Markov, UB", "Markov, MCE")
 GENERATORS = ("WGAN-GP", "VAE")
 DATA = {"mnist": "MNIST", "fmnist": "Fashion-MNIST"}
@@ -90,30 +90,34 @@ def toy_curves(rows: Rows) -> Figure:
 
 
 def image_curves(rows: Mapping[str, Rows]) -> Figure:
-    """Feature-FID and score by iteration of the discriminator, independent proposals, for both generators.
+    """Feature-FID, relative to the raw generator's, and score by iteration of the discriminator, for both generators.
 
     Args:
         rows: {data set: rows of its experiment}, see `DATA`.
     """
     with style_context():
-        fig, axes = figure(2, nrows=2, height=2.9, sharex=True)
+        fig, axes = figure(2, nrows=2, height=2.9, sharex=True, sharey="row")
         for column, (name, title) in enumerate(DATA.items()):
             found = rows.get(name, [])
             for panel, metric in zip(axes[:, column], ("feature_fid", "classifier_score"), strict=True):
-                drawn = False
+                relative, drawn = metric == "feature_fid", False
                 for generator, look in line_styles(GENERATORS).items():
                     table = over_iterations(found, generator, INDEPENDENT, metric)
-                    drawn |= _draw(panel, table, look)
                     level = lab.stored_mean(found, generator, RAW, metric)
+                    if relative and level is not None:
+                        table, level = table / [1.0, level, level], 1.0
+                    drawn |= _draw(panel, table, look)
                     if level is not None:
-                        panel.axhline(level, color=look["color"], lw=1, ls=":", marker="none")
-                if drawn:
-                    _iterations(panel)
-                else:
+                        panel.axhline(level, color="0.5" if relative else look["color"], lw=1, ls=":", marker="none")
+                if not drawn:
                     missing(panel)
+                    continue
+                _iterations(panel)
+                if relative:
+                    panel.set_ylim(0.0, 1.3)
             axes[0, column].set_title(title)
             axes[0, column].set_xlabel("")
-        axes[0, 0].set_ylabel("feature-FID")
+        axes[0, 0].set_ylabel("feature-FID / raw")
         axes[1, 0].set_ylabel("score")
         _legend_below(fig, axes)
         panel_letters(axes.flat)
