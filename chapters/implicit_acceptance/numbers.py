@@ -45,6 +45,10 @@ def numbers(rows: Mapping[str, list]) -> dict[str, str]:
         "toy-mce": difference("imh-toy", LAST, "MCE, Markov", "CCE", "chain_tv", 4),
         "toy-markov": difference("imh-toy", LAST, "UB, Markov", "CCE", "chain_tv", 4),
     }
+    said |= {
+        f"images-recall-{generator}": difference("imh-mnist", generator, INDEPENDENT, RAW, "recall", 1)
+        for generator in GENERATORS
+    }
     return said | {"images": images()}
 
 
@@ -90,6 +94,16 @@ def images() -> str:
 
 
 def _claims() -> None:
+    for name, title, generator in _cells():
+        raw = lab.stored_values(name, generator, RAW, "feature_fid")
+        fall, error, n = lab.paired_difference(name, generator, INDEPENDENT, RAW, "feature_fid")
+        if n < 3:
+            continue
+        assert fall < -2.0 * error and fall < -0.05 * raw.mean(), f"{title}, {generator}: the chain improves images"
+        rise, error, n = lab.paired_difference(name, generator, INDEPENDENT, RAW, "classifier_score")
+        assert rise > 2.0 * error, f"{title}, {generator}: a second measure agrees"
+        worse, error, n = lab.paired_difference(name, generator, RANDOM, RAW, "feature_fid")
+        assert n < 3 or worse > 2.0 * error, f"{title}, {generator}: an untrained discriminator makes images worse"
     for method in TOY_METHODS:
         found = lab.stored_values("imh-toy", LAST, method, "chain_tv")
         raw = lab.stored_values("imh-toy", LAST, method, "proposal_tv")

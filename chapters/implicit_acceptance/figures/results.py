@@ -52,6 +52,7 @@ def _iterations(panel: Axes) -> None:
     panel.set_xscale("symlog", linthresh=50)
     ends = [line.get_xdata().max() for line in panel.get_lines() if len(line.get_xdata()) > 2]
     panel.set_xlim(0, 1.2 * max(ends, default=1))
+    panel.set_xticks([0, 100, 1000])  # 10, in the linear part, would touch the 0
     panel.set_xlabel("iteration")
 
 
