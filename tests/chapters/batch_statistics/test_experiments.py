@@ -100,6 +100,8 @@ def test_the_control_is_the_same_network_without_the_noise():
     found = values(control, sbn_cifar5.MATCHED)
     assert found["error_running"] == values(plain, "BN")["error_test"]
     assert lab.get("sbn-cifar5").function(cell) is run_matched
+    again = run_matched(replace(cell, needs=()), CPU, None)
+    assert again.rows == control.rows  # trained again from the same seed
     images = sbn_images.load_images(cell.params, CPU)
     model = sbn_images.network(cell.params, 0)
     sbn_images._train(model, images, cell.params, CPU, 0, Stages(None))
@@ -120,6 +122,29 @@ def test_the_control_needs_the_cell_that_trains_its_networks(profile):
     (trained,) = [cell for cell in cells if (cell.setting, cell.method) == (control.setting, "BN")]
     assert control.method == sbn_cifar5.MATCHED and control.needs == (Need("sbn-cifar5", trained),)
     assert control.params == trained.params and set(control.replicates) <= set(trained.replicates)
+
+
+def test_the_noise_is_measured_where_a_cell_asks_for_it():
+    asked = {"noise_draws": 4, "noise_rows": 30}
+    cell = replace(short("sbn-cifar5", sbn_cifar5.MATCHED, **asked), needs=())
+    found = values(run_matched(cell, CPU, None), sbn_cifar5.MATCHED)
+    plain = values(
+        run_matched(replace(cell, params=short("sbn-cifar5", sbn_cifar5.MATCHED).params), CPU, None), sbn_cifar5.MATCHED
+    )
+    assert {name: value for name, value in found.items() if name in plain} == plain
+    scores = {f"auroc_{name}" for name in ("averages", "own", "exchanged", "spread")}
+    sizes = {f"{name}_{part}" for name in ("spread", "margin") for part in ("known", "unknown")}
+    assert set(found) - set(plain) == scores | sizes | {"entropy_rank"}
+
+
+def test_known_classes_can_be_listed():
+    plain, listed = short("sbn-cifar5"), short("sbn-cifar5", known=[7, 1, 9, 0, 4])
+    images, digits = sbn_images.load_images(listed.params, CPU), datasets.load("digits")
+    same = sbn_images.load_images(short("sbn-cifar5", known=[0, 1, 2, 3, 4]).params, CPU)
+    assert all(torch.equal(value, same[name]) for name, value in sbn_images.load_images(plain.params, CPU).items())
+    for place, digit in enumerate((7, 1, 9, 0, 4)):
+        assert int((images["test_y"] == place).sum()) == int((digits.test_y == digit).sum())
+    assert len(images["unknown"]) == int(sum((digits.test_y == digit).sum() for digit in (2, 3, 5, 6, 8)))
 
 
 def test_known_and_unknown_images_are_apart():
