@@ -33,6 +33,8 @@ from chapters.batch_statistics.experiments.images import (
     training_batches,
 )
 
+MATCHED = "BN, matched"
+
 
 def run_matched(
     cell: Cell, device: torch.device, checkpoint: Checkpoint | None, products: Sequence[dict[str, Any]] = ()
