@@ -7,10 +7,39 @@ image, so that what its own deviations know about it is gone.
 
 from __future__ import annotations
 
+import math
+
+import numpy as np
 import torch
 from torch import Tensor
 
 from bnnlib import metrics
+
+_NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(80)  # for averages over a standard normal
+_WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
+Values = float | np.ndarray
+
+
+def sigmoid(distance: Values) -> Values:
+    """The probability of the first of two classes whose logits differ by `distance`."""
+    return 1.0 / (1.0 + np.exp(-np.asarray(distance)))
+
+
+def average_of(margin: Values, spread: float) -> Values:
+    """The left side of equation (sbn-noise), by quadrature: the average of `sigmoid` over N(margin, spread^2)."""
+    return sigmoid(np.asarray(margin)[..., None] + spread * _NODES) @ _WEIGHTS
+
+
+def temperature_of(spread: float) -> float:
+    """By what the right side of equation (sbn-noise) divides the margin."""
+    return math.sqrt(1.0 + math.pi * spread**2 / 8.0)
+
+
+def entropy_of(margin: Values, spread: float) -> Values:
+    """Entropy in nats of the average over two classes, equation (sbn-entropy)."""
+    p = average_of(np.abs(margin), spread)
+    rest = average_of(-np.abs(margin), spread)  # 1 - p without loss of digits
+    return -(p * np.log(p) + rest * np.log(rest))
 
 
 def leading(logits: Tensor) -> Tensor:
