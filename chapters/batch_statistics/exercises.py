@@ -11,7 +11,7 @@ from book.display.exercises.registry import Exercise
 
 _LIKELIHOODS = (0.9, 0.4)  # of the right label under two equally likely batches
 _X, _VARIANCE = 2.0, 3.0
-_DRAWS, _BATCH = 50, 128
+_SPREAD, _BATCH = 2.0, 16
 
 
 def _generator(seed: int) -> torch.Generator:
@@ -308,14 +308,17 @@ EXERCISES = [
     Exercise(
         id="sbn-7",
         kind="number",
-        reference=lambda: float(_DRAWS * _BATCH) / _DRAWS,
-        digits=math.inf,
-        hint="A naive draw passes a whole batch, a draw of the virtual batch is one row of it.",
+        reference=lambda: math.sqrt(1 + math.pi * _SPREAD**2 / 8),
+        hint="A temperature divides the margin: by what does the right side of the formula divide it?",
         mistakes={
-            lambda: float(_DRAWS): "this is the ratio of passes; count the rows.",
-            lambda: float(_DRAWS * _BATCH): "this is the number of naive rows: divide by those of the virtual batch.",
+            lambda: 1 + math.pi * _SPREAD**2 / 8: "the root is missing.",
+            lambda: math.sqrt(1 + math.pi * _SPREAD / 8): "the spread is a standard deviation: it enters squared.",
+            lambda: 1 / math.sqrt(1 + math.pi * _SPREAD**2 / 8): "a temperature divides; this multiplies.",
+            lambda: math.sqrt(math.pi * _SPREAD**2 / 8): "the 1 is missing: without noise the temperature is 1.",
+            lambda: _SPREAD: "the spread is compared with the width of the sigmoid, not taken as it is.",
         },
-        stub="draws, batch_size = 50, 128\nanswer = ...  # rows, naive over virtual batch, for one object",
+        stub="spread = 2.0  # of the distance of the two logits, the same for all images\n"
+        "answer = ...  # the temperature that changes the probabilities about as much",
     ),
     Exercise(
         id="sbn-8",
@@ -334,5 +337,30 @@ EXERCISES = [
         },
         cases=_area_cases,
         stub="def answer(unknown, known):\n    ...  # area under the ROC curve in percent, ties count half",
+    ),
+    Exercise(
+        id="sbn-9",
+        kind="choice",
+        reference=lambda: "b",
+        options={
+            "a": "the order by entropy stays: a larger margin gives a smaller entropy under any common noise.",
+            "b": "noise that all images share makes all less sure and keeps their order; the AUROC reads the order.",
+            "c": "the noise does not know which images are known: it acts on the margins alone.",
+            "d": "averaging over noise takes the surest probabilities down, so the entropy rises for every image.",
+        },
+        hint="The entropy of the average falls as the margin grows, for every spread; what does the AUROC look at?",
+        stub='answer = ...  # of the four statements in the text: "a", "b", "c" or "d"',
+    ),
+    Exercise(
+        id="sbn-10",
+        kind="number",
+        reference=lambda: math.sqrt(_BATCH - 1),
+        hint="Let one value be d and the 15 others 0: what are the mean and the variance of the 16?",
+        mistakes={
+            lambda: math.sqrt(_BATCH): "the object's own value moves the mean, too.",
+            lambda: float(_BATCH - 1): "this is the square: divide by the standard deviation.",
+            lambda: (_BATCH - 1) / _BATCH: "this is the distance to the mean in units of d: divide by the deviation.",
+        },
+        stub="m = 16\nanswer = ...  # largest normalized value that any object of a batch of m can have in training",
     ),
 ]

@@ -241,8 +241,7 @@ def test_the_virtual_batch_converges_to_the_average_over_r():
     assert torch.corrcoef(shared[:, :, 0].T)[0, 1] > 0.3
 
 
-# equation: sbn-cost
-def test_passes_and_rows_of_both_ways():
+def test_the_virtual_batch_is_one_pass_of_as_many_rows_as_draws():
     net, train, x = bnn.to_stochastic_batch_norm(network()), normal(40, 3), normal(1, 3, seed=1)
     bnn.match_moments(net, train.split(8))
     seen = []
@@ -254,9 +253,21 @@ def test_passes_and_rows_of_both_ways():
     assert seen == [12]
     handle.remove()
 
-    def ratio(overhead, row, K=50, m=128):
-        return K * (overhead + row * m) / (overhead + row * K)
 
-    assert ratio(1, 0) == 50 and ratio(0, 1) == 128
-    between = [ratio(1, row) for row in np.geomspace(1e-6, 1e6, 50)]
-    assert np.all(np.diff(between) > 0) and between[0] > 50 and between[-1] < 128
+# equation: sbn-noise
+@pytest.mark.parametrize("spread", [0.0, 0.5, 1.0, 2.0, 4.0])
+def test_common_noise_divides_the_margin_and_keeps_the_order(spread):
+    margins = np.linspace(-10, 10, 201)
+    node, weight = np.polynomial.hermite_e.hermegauss(120)
+    exact = special.expit(margins[:, None] + spread * node) @ weight / weight.sum()
+    # MacKay's approximation is within 0.02 for all margins and spreads
+    assert np.abs(exact - special.expit(margins / math.sqrt(1 + math.pi * spread**2 / 8))).max() < 0.02
+    assert (np.diff(exact) > 0).all()
+    entropy = special.entr(exact) + special.entr(1 - exact)
+    plain = special.entr(special.expit(margins)) + special.entr(special.expit(-margins))
+    positive = margins > 0.05
+    assert (np.diff(entropy[positive]) < 0).all() and (entropy >= plain - 1e-9).all()
+    # exact for a sigmoid made of a normal distribution function of slope sqrt(pi / 8)
+    slope = math.sqrt(math.pi / 8)
+    probit = special.ndtr(slope * (margins[:, None] + spread * node)) @ weight / weight.sum()
+    assert probit == pytest.approx(special.ndtr(slope * margins / math.sqrt(1 + slope**2 * spread**2)), abs=1e-6)

@@ -39,7 +39,7 @@ SOURCES = {"SBN": "BN", "DE": "BN", "DE+SBN": "BN", "DO+SBN": "DO"}  # which net
 # a real cell at the sizes of the digits
 TINY = {"replicates": 2, "data": "digits", "held_out": 300, "unknown_rows": 100, "draws": 3, "shown_batches": 10}
 TINY |= {"unknown": lambda name: name if name == "rest" else "digits", "chunk": 300, "batches": 10, "epochs": 1}
-TINY |= {"width": 0.05}
+TINY |= {"width": 0.05, "noise_draws": 4, "noise_rows": 60}
 COUNTS = (1, 2, 5, 10, 20, 50)  # draws after which SBN is measured too
 
 
@@ -85,14 +85,17 @@ def run_cell(cell: Cell, device: torch.device, checkpoint: Checkpoint | None) ->
 def load_images(params: dict[str, Any], device: torch.device) -> Images:
     """Inputs and labels: "train", "validation" and "test" of the known classes, and "unknown", which has no labels.
 
-    Classes below params["classes"] are known. Unknown is another data set, or "rest": the test images of the others.
+    Classes below params["classes"] are known, or those that params["known"] lists, which are numbered in its order.
+    Unknown is another data set, or "rest": the test images of the others.
     """
     parts = held_out_parts(params["data"], params["held_out"])
-    unknown = parts["test"][0][parts["test"][1] >= params["classes"]]
+    place = torch.full((int(parts["test"][1].max()) + 1,), -1)
+    place[list(params.get("known", range(params["classes"])))] = torch.arange(params["classes"])
+    unknown = parts["test"][0][place[parts["test"][1]] < 0]
     images: Images = {}
     for name, (x, y) in parts.items():
-        known = y < params["classes"]
-        images |= {name: fitted(x[known], params), f"{name}_y": y[known]}
+        known = place[y] >= 0
+        images |= {name: fitted(x[known], params), f"{name}_y": place[y[known]]}
     if params["unknown"] != "rest":
         unknown = datasets.load(params["unknown"]).test_x[: params["unknown_rows"]]
     images["unknown"] = fitted(unknown, params)

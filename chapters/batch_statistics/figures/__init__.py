@@ -10,16 +10,17 @@ from chapters.batch_statistics.figures.explorers import (
     batch_size_in_words,
     batch_size_study,
 )
-from chapters.batch_statistics.figures.method import bound, probability, statistics, tables, three_values, virtual_batch
+from chapters.batch_statistics.figures.method import bound, probability, statistics, tables, three_values
+from chapters.batch_statistics.figures.noise import margins, noise_explorer, shaken, shaken_in_words
 from chapters.batch_statistics.figures.results import (
     CONTROL,
     EXPERIMENTS,
     METHODS,
     UNKNOWN,
-    calibration,
     entropy_cdf,
     entropy_curves,
     look,
+    parts,
     stored_statistics,
 )
 
@@ -37,14 +38,17 @@ __all__ = [
     "batch_size_in_words",
     "batch_size_study",
     "bound",
-    "calibration",
     "entropy_cdf",
     "entropy_curves",
     "look",
+    "margins",
+    "noise_explorer",
+    "parts",
     "probability",
+    "shaken",
+    "shaken_in_words",
     "statistics",
     "stored_statistics",
     "tables",
     "three_values",
-    "virtual_batch",
 ]

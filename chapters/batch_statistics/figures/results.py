@@ -6,22 +6,22 @@ sizes, leaves its panels with the words "not run"; published numbers are open ma
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from book.display.panels import missing, replicate_points
-from book.display.style import INK, PALETTE, figure, panel_letters, style_context
-from book.lab.queries import Rows, cell, compared, replicates, stored_arrays, stored_values
+from book.display.panels import missing
+from book.display.style import INK, PALETTE, figure, line_styles, panel_letters, style_context
+from book.lab.queries import stored_arrays
+from book.lab.store import NotStoredError, load_result
 
 EXPERIMENTS = ("sbn-mnist", "sbn-cifar5")
 UNKNOWN = {"LeNet-5": "Fashion-MNIST", "VGG-11": "CIFAR, classes 5–9", "ResNet-18": "CIFAR, classes 5–9"}
 _BASES = {"BN": (PALETTE[3], "o"), "DE": (PALETTE[0], "s"), "DO": (PALETTE[1], "^")}
 METHODS = {"BN": "BN", "SBN": "BN", "DE": "DE", "DE+SBN": "DE", "DO": "DO", "DO+SBN": "DO"}
-CONTROL = "BN, matched"  # the statistics that SBN estimates, without their noise; run for some networks
-PLAIN, SCALED = PALETTE[0], PALETTE[1]
+CONTROL = "BN, matched"  # the statistics that SBN estimates, without their noise
+PLACES = {"LeNet-5": "sbn-mnist", "VGG-11": "sbn-cifar5", "ResNet-18": "sbn-cifar5"}  # which experiment has a network
 Arrays = Mapping[tuple[str, str, int, str], np.ndarray]
 
 
@@ -112,73 +112,51 @@ def entropy_cdf(arrays: Arrays | None = None) -> Figure:
     return fig
 
 
-def _points(panel: Axes, rows: Rows, network: str, metric: str, methods: Sequence[str]) -> bool:
-    """A metric of each method before and after temperature scaling, published values open; True if ours exist."""
-    drawn = False
-    styles = (("", PLAIN, "o", -0.14), ("_scaled", SCALED, "s", 0.14))
-    for suffix, color, marker, aside in styles:
-        table = np.array([cell(rows, network, method, metric + suffix) for method in methods], dtype=float)
-        ours, error, printed = table.T
-        places = np.arange(len(methods)) + aside
-        known, listed = np.isfinite(ours), np.isfinite(printed)
-        for place, method in zip(places, methods, strict=True):
-            each = replicates(rows, network, method, metric + suffix)
-            replicate_points(panel, each, place, color, upright=True, width=0.05)
-        if known.any():
-            style = {"color": color, "marker": marker, "ls": "none", "ms": 5.5, "capsize": 2}
-            panel.errorbar(places[known], ours[known], np.nan_to_num(error[known]), **style)
-        if listed.any():
-            panel.plot(
-                places[listed], printed[listed], color=color, marker=marker, mfc="white", ms=8, ls="none", zorder=1
-            )
-        drawn |= bool(known.any())
-    return drawn
+def parts() -> Figure:
+    """What changes from running averages to new ones, and from there to draws: a line for each stored network.
 
-
-def _scaled_rows(name: str) -> Rows:
-    """Rows of the scaled calibration error, which is stored but not one of the measures that tables list."""
-    rows = []
-    for network in UNKNOWN:
-        for method in (*METHODS, CONTROL):
-            values = stored_values(name, network, method, "ece_scaled")
-            if len(values):
-                error = float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else None
-                where = {"setting": network, "method": method, "metric": "ece_scaled", "profile": "stored"}
-                rows.append(where | {"mean": float(values.mean()), "se": error, "published": None, "values": values})
-    return rows
-
-
-def calibration(rows: Rows | None = None) -> Figure:
-    """Negative log-likelihood and calibration error on known images, before and after temperature scaling.
-
-    Args:
-        rows: of "sbn-mnist" and "sbn-cifar5" together.
+    Two rows, AUROC and test error, as differences to the same network with its running averages (BN); a column for
+    each network of the paper. Where the control was not run the line goes straight to SBN.
     """
-    if rows is None:
-        rows = [row for name in EXPERIMENTS for row in [*compared(name, None), *_scaled_rows(name)]]
+    steps = ("BN", CONTROL, "SBN")
+    measures = {"auroc": "AUROC (points)", "error_test": "error (points)"}
+    looks = list(line_styles(["0", "1", "2", "3"]).values())
     with style_context():
-        fig, axes = figure(2, nrows=len(UNKNOWN), height=2.3)
-        for pair, network in zip(axes, UNKNOWN, strict=True):
-            control = any((row["setting"], row["method"]) == (network, CONTROL) for row in rows)
-            methods = ["BN", CONTROL, *list(METHODS)[1:]] if control else list(METHODS)
-            ticks = [name.replace("+", "\n+").replace(", ", "\n") for name in methods]
-            for panel, (metric, (title, unit)) in zip(
-                pair, {"nll": ("NLL", "nats"), "ece": ("ECE", "%")}.items(), strict=True
-            ):
-                drawn = _points(panel, rows, network, metric, methods)
-                panel.set(title=f"{network}: {title}", ylabel=unit)
-                panel.set_xlim(-0.6, len(methods) - 0.4)
-                panel.set_xticks(range(len(methods)), ticks, fontsize="small")
-                if panel.get_lines():
-                    panel.set_ylim(0, 1.08 * panel.dataLim.y1)
-                if not drawn:
-                    missing(panel, empty=not panel.get_lines())
-        styles = [(PLAIN, "o", PLAIN), (SCALED, "s", SCALED), (INK, "o", "white")]
-        handles = [
-            axes[0, 0].plot([], [], color=color, marker=marker, mfc=face, ls="none", ms=7)[0]
-            for color, marker, face in styles
-        ]
-        names = ["as predicted", "temperature scaled", "published (open)"]
-        fig.legend(handles, names, loc="outside lower center", ncols=3, fontsize="small")
+        fig, axes = figure(3, nrows=2, height=2.4, sharey="row")
+        for column, (network, name) in zip(axes.T, PLACES.items(), strict=True):
+            for panel, metric in zip(column, measures, strict=True):
+                found = [_by_replicate(name, network, method, metric) for method in steps]
+                for look, seed in zip(looks, found[0], strict=False):
+                    places = [k for k, values in enumerate(found) if seed in values]
+                    change = [found[k][seed] - found[0][seed] for k in places]
+                    panel.plot(places, change, **look | {"label": f"network {seed}", "lw": 1.5, "ms": 5})
+                panel.axhline(0, color=INK, lw=0.8)
+                panel.set_xticks(range(3), ["BN", "new\naverages", "draws"], fontsize="small")
+                panel.set_xlim(-0.25, 2.25)
+                if not found[0]:
+                    missing(panel)
+                elif not found[1]:
+                    panel.text(
+                        1,
+                        0.04,
+                        "control:\nnot run",
+                        ha="center",
+                        transform=panel.get_xaxis_transform(),
+                        fontsize="small",
+                    )
+            column[0].set_title(network)
+        for panel, words in zip(axes[:, 0], measures.values(), strict=True):
+            panel.set_ylabel(words)
         panel_letters(axes)
     return fig
+
+
+def _by_replicate(name: str, network: str, method: str, metric: str) -> dict[int, float]:
+    """Our stored values by the number of the network; {} while nothing beyond the smoke profile is stored."""
+    try:
+        result = load_result(name)
+    except NotStoredError:
+        return {}
+    wanted = (network, method, metric)
+    rows = [row for row in result["rows"] if (row["setting"], row["method"], row["metric"]) == wanted]
+    return {row["replicate"]: row["value"] for row in rows} if result["profile"] != "smoke" else {}

@@ -11,8 +11,8 @@ from book.display import exercises
 from book.display.exercises.judge import judge
 
 
-def test_the_chapter_has_eight_exercises_of_three_kinds():
-    assert exercises.ids("sbn") == [f"sbn-{k}" for k in range(1, 9)]
+def test_the_chapter_has_ten_answers_of_three_kinds():
+    assert sorted(exercises.ids("sbn")) == sorted(f"sbn-{k}" for k in range(1, 11))
     assert {exercises.get(name).kind for name in exercises.ids("sbn")} == {"function", "number", "choice"}
 
 
@@ -20,9 +20,10 @@ def test_references_are_those_worked_out_by_hand():
     by_hand = {
         "sbn-2": math.log(0.65 / 0.6),  # sqrt(0.9 * 0.4) = 0.6
         "sbn-3": 0.8413447,  # Phi(2 / sqrt(1 + 3)) = Phi(1)
-        "sbn-7": 128,
+        "sbn-7": 1.6033703,  # sqrt(1 + pi / 2) = sqrt(2.570796)
+        "sbn-10": 3.8729833,  # sqrt(15)
     }
-    # Phi(1) is given to seven digits
+    # seven digits are given
     assert {name: exercises.get(name).reference() for name in by_hand} == pytest.approx(by_hand, rel=1e-7)
 
 
@@ -78,3 +79,33 @@ def test_both_parameterisations_are_log_normal():
     # 2 log sigma is normal when log sigma is: the same family, up to what is added to the variance
     assert exercises.get("sbn-5").reference() == "c"
     assert not judge(exercises.get("sbn-5"), "b").right
+
+
+def test_a_temperature_is_about_what_common_noise_does():
+    from chapters.batch_statistics.noise import average_of, sigmoid
+
+    temperature = exercises.get("sbn-7").reference()
+    for margin in (0.5, 2.0, 4.0, 8.0):
+        assert average_of(margin, 2.0) == pytest.approx(sigmoid(margin / temperature), abs=0.02)
+
+
+def test_common_noise_raises_every_entropy_and_keeps_the_order():
+    """What sbn-9 asks, by draws: 60 images of two classes with margins of either sign."""
+    generator = torch.Generator().manual_seed(7)
+    margins = 3 * torch.randn(60, generator=generator, dtype=torch.float64)
+    noise = 2 * torch.randn(4000, generator=generator, dtype=torch.float64)
+    noise = torch.cat([noise, -noise])  # symmetric
+    entropy = [torch.special.entr(p) + torch.special.entr(1 - p) for p in (
+        margins.sigmoid(), (margins + noise[:, None]).sigmoid().mean(0))]  # fmt: skip
+    assert (entropy[1] > entropy[0]).all()
+    assert entropy[0].argsort().tolist() == entropy[1].argsort().tolist()
+    assert exercises.get("sbn-9").reference() == "b" and not judge(exercises.get("sbn-9"), "a").right
+
+
+def test_no_value_of_a_batch_is_further_out_than_the_root_of_the_others():
+    values = torch.zeros(16, dtype=torch.float64)
+    reached = []
+    for far in (1.0, 10.0, 1e6):
+        values[0] = far
+        reached.append(((values - values.mean()) / values.std(correction=0)).max().item())
+    assert reached == pytest.approx([exercises.get("sbn-10").reference()] * 3)

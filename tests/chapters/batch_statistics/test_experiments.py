@@ -94,12 +94,14 @@ def test_a_killed_cell_resumes_bit_for_bit(name, method, setting, tmp_path, dies
 
 def test_the_control_is_the_same_network_without_the_noise():
     """Its running statistics give BN's error, and its moments those of SBN: without spread the two agree."""
-    cell, trained = short("sbn-cifar5", sbn_cifar5.MATCHED), short("sbn-cifar5", "BN", "ResNet")
+    cell, trained = short("sbn-cifar5", sbn_cifar5.MATCHED, "ResNet"), short("sbn-cifar5", "BN", "ResNet")
     plain = sbn_images.run_cell(replace(trained, replicates=(1, 0)), CPU, None)  # it takes the one of its own seed
     control = run_matched(cell, CPU, None, [plain.product])
     found = values(control, sbn_cifar5.MATCHED)
     assert found["error_running"] == values(plain, "BN")["error_test"]
     assert lab.get("sbn-cifar5").function(cell) is run_matched
+    again = run_matched(replace(cell, needs=()), CPU, None)
+    assert again.rows == control.rows  # trained again from the same seed
     images = sbn_images.load_images(cell.params, CPU)
     model = sbn_images.network(cell.params, 0)
     sbn_images._train(model, images, cell.params, CPU, 0, Stages(None))
@@ -113,13 +115,46 @@ def test_the_control_is_the_same_network_without_the_noise():
     assert 100.0 - metrics.accuracy(draw, images["test_y"]) == pytest.approx(found["error_test"], abs=1e-9)
 
 
+@pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("profile", ["smoke", "book", "paper"])
-def test_the_control_needs_the_cell_that_trains_its_networks(profile):
-    cells = lab.get("sbn-cifar5").profiles[profile]()
-    (control,) = [cell for cell in cells if cell.needs]
-    (trained,) = [cell for cell in cells if (cell.setting, cell.method) == (control.setting, "BN")]
-    assert control.method == sbn_cifar5.MATCHED and control.needs == (Need("sbn-cifar5", trained),)
-    assert control.params == trained.params and set(control.replicates) <= set(trained.replicates)
+def test_every_network_without_dropout_has_its_control(name, profile):
+    """Of the same parameters and seeds; where it starts from trained networks, from those of its cell."""
+    cells = lab.get(name).profiles[profile]()
+    for trained in (cell for cell in cells if cell.method == "BN" and cell.setting != sbn_cifar5.DRAWN):
+        controls = [one for one in cells if (one.setting, one.method) == (trained.setting, sbn_cifar5.MATCHED)]
+        assert sorted(seed for one in controls for seed in one.replicates) == list(trained.replicates)
+        for one in controls:
+            assert {key: value for key, value in one.params.items() if "noise" not in key} == trained.params
+            assert one.needs in ((), (Need(name, trained),)) and (profile == "book" or one.needs)
+
+
+def test_the_drawn_classes_are_five_and_not_the_first():
+    known = sbn_cifar5.drawn_classes()
+    assert known == sorted(set(known)) and len(known) == 5 and set(known) <= set(range(10))
+    cell = next(one for one in lab.get("sbn-cifar5").profiles["book"]() if one.setting == sbn_cifar5.DRAWN)
+    assert cell.params["known"] == known != list(range(5))
+
+
+def test_the_noise_is_measured_where_a_cell_asks_for_it():
+    asked = {"noise_draws": 4, "noise_rows": 30}
+    cell = replace(short("sbn-cifar5", sbn_cifar5.MATCHED, **asked), needs=())
+    found = values(run_matched(cell, CPU, None), sbn_cifar5.MATCHED)
+    params = {key: value for key, value in cell.params.items() if key not in asked}
+    plain = values(run_matched(replace(cell, params=params), CPU, None), sbn_cifar5.MATCHED)
+    assert {name: value for name, value in found.items() if name in plain} == plain
+    scores = {f"auroc_{name}" for name in ("averages", "own", "exchanged", "spread")}
+    sizes = {f"{name}_{part}" for name in ("spread", "margin") for part in ("known", "unknown")}
+    assert set(found) - set(plain) == scores | sizes | {"entropy_rank"}
+
+
+def test_known_classes_can_be_listed():
+    plain, listed = short("sbn-cifar5"), short("sbn-cifar5", known=[7, 1, 9, 0, 4])
+    images, digits = sbn_images.load_images(listed.params, CPU), datasets.load("digits")
+    same = sbn_images.load_images(short("sbn-cifar5", known=[0, 1, 2, 3, 4]).params, CPU)
+    assert all(torch.equal(value, same[name]) for name, value in sbn_images.load_images(plain.params, CPU).items())
+    for place, digit in enumerate((7, 1, 9, 0, 4)):
+        assert int((images["test_y"] == place).sum()) == int((digits.test_y == digit).sum())
+    assert len(images["unknown"]) == int(sum((digits.test_y == digit).sum() for digit in (2, 3, 5, 6, 8)))
 
 
 def test_known_and_unknown_images_are_apart():
@@ -253,7 +288,7 @@ def test_every_profile_builds_its_networks(name):
             with torch.no_grad():
                 assert model.eval()(torch.zeros(2, channels, size, size)).shape == (2, cell.params["classes"])
             kinds = {"LeNet-5": 3, "VGG-11": 8, "ResNet-18": 17}
-            assert len(bayesian_layers(to_stochastic_batch_norm(model))) == kinds[cell.setting]
+            assert len(bayesian_layers(to_stochastic_batch_norm(model))) == kinds[cell.params["network"]]
             drops = [m.probability for m in model.modules() if type(m).__name__ == "Dropout"]
             assert (max(drops) > 0) == (cell.method == "DO")
     paper = lab.get(name).profiles["paper"]()

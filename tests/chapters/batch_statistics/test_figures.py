@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from torch import nn
 
 from bnnlib.nn import collect_statistics, match_moments, to_stochastic_batch_norm
-from chapters.batch_statistics.figures import explorers
+from chapters.batch_statistics.figures import explorers, noise
 from chapters.batch_statistics.figures import method as sbn
 
 
@@ -163,24 +163,6 @@ def test_measured_values_need_both_parts():
         sbn.bound(torch.zeros(3, 4), torch.zeros(3))
 
 
-# --- the virtual batch ---
-
-
-def test_times_and_their_ratio_are_drawn_in_the_order_of_the_draws():
-    rows = [
-        {"network": name, "samples": k, "batch": 64, "naive_s": 0.01 * k, "virtual_s": 0.002 * scale}
-        for name, scale in (("A", 1), ("B", 2))
-        for k in (50, 10)
-    ]
-    figure = sbn.virtual_batch(rows)
-    assert curve(figure, 0, "A, naive").tolist() == pytest.approx(np.array([[10, 100], [50, 500]]))
-    assert curve(figure, 0, "B, virtual")[:, 1] == pytest.approx([4, 4])
-    assert curve(figure, 1, "B") == pytest.approx(np.array([[10, 25], [50, 125]]))
-    assert [text.get_text() for text in figure.axes[1].get_legend().get_texts()] == ["rows: 64 times fewer"]
-    assert curve(figure, 1, "rows: 64 times fewer")[:, 1] == pytest.approx([64, 64])
-    assert texts(sbn.virtual_batch([])) == ["not run", "not run"]
-
-
 # --- the explorer ---
 
 
@@ -267,3 +249,31 @@ def test_the_layer_is_a_choice_only_if_there_are_several(study):
     assert list(explorers.batch_size_controls(many._replace(layers=("4",)))) == ["size"]
     with pytest.raises(ValueError, match="has 3 entries, a continuous slider needs at least 12"):
         explorers.batch_size_controls(study)
+
+
+# --- noise ---
+
+
+def test_every_image_has_its_margin_and_its_spread():
+    generator = torch.Generator().manual_seed(8)
+    mean = torch.tensor([[0.0, 8.0, 1.0]] * 5 + [[2.0, 1.0, 0.5]] * 7)
+    logits = mean + 0.5 * torch.randn(2000, 12, 3, generator=generator)
+    figure = noise.margins(logits, 5)
+    x, y = curve(figure, 0, "known").T
+    assert len(x) == 5 and x == pytest.approx(7, abs=0.1) and y == pytest.approx(0.5 * 2**0.5, rel=0.08)
+    assert len(curve(figure, 0, "unknown")) == 7
+    # a sure probability hardly moves although its logits do
+    assert curve(figure, 1, "known")[:, 1].max() < 0.01 < 0.1 < curve(figure, 1, "unknown")[:, 1].min()
+
+
+def test_the_noise_explorer_shows_average_and_entropy():
+    picture = noise.shaken(2.5, 2.0)
+    margin, entropy = named(picture, 1, "averaged").x, named(picture, 1, "averaged").y
+    positive = np.asarray(margin) >= 0
+    assert (np.diff(np.asarray(entropy)[positive]) < 0).all()  # the order by margin stays
+    here = named(picture, 1, "this image")
+    assert np.interp(2.5, margin, entropy) == pytest.approx(here.y[0], abs=1e-3)
+    assert "temperature of 1.60" in picture.heading
+    still = noise.shaken(2.5, 0.0)
+    assert named(still, 1, "averaged").y == pytest.approx(named(still, 1, "no draws").y)
+    assert "spread by 2" in noise.shaken_in_words(2.5, 2.0)

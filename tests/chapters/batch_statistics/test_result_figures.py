@@ -6,17 +6,11 @@ import math
 
 import numpy as np
 import pytest
-from matplotlib.collections import PathCollection
 from matplotlib.figure import Figure
 
 from book import lab
-from book.lab import queries
+from chapters.batch_statistics.experiments.cifar5 import DRAWN
 from chapters.batch_statistics.figures import results
-
-
-def row(setting: str, method: str, metric: str, mean: float | None, published: float | None = None, **more) -> dict:
-    fixed = {"setting": setting, "method": method, "metric": metric, "mean": mean, "published": published}
-    return fixed | {"se": 0.01, "profile": "book"} | more
 
 
 def texts(figure: Figure) -> str:
@@ -75,70 +69,40 @@ def test_statistics_of_the_first_network_keep_their_layers():
     assert list(found) == ["bn1", "bn2"] and found["bn2"].shape == (5, 1, 2) and (found["bn2"] == 2).all()
 
 
-# --- calibration ---
+# --- averages and draws ---
 
 
-def heights(figure: Figure, panel: int) -> dict[str, list[float]]:
-    """Heights of filled markers by color, of open ones as "open"."""
-    found: dict[str, list[float]] = {}
-    for one in figure.axes[panel].get_lines():
-        if len(one.get_xdata()) and one.get_marker() in ("o", "s"):
-            name = "open" if one.get_markerfacecolor() == "white" else one.get_color()
-            found.setdefault(name, []).extend(np.asarray(one.get_ydata(), dtype=float).tolist())
-    return found
+def stored(monkeypatch, **values: dict[str, dict[int, float]]) -> None:
+    """A made-up result: metric to {method: {network: value}}, of ResNet-18."""
+    rows = [
+        {"setting": "ResNet-18", "method": method, "metric": metric, "replicate": number, "value": value}
+        for metric, methods in values.items()
+        for method, found in methods.items()
+        for number, value in found.items()
+    ]
+    made = {"sbn-cifar5": {"profile": "book", "rows": rows}, "sbn-mnist": {"profile": "smoke", "rows": rows}}
+    monkeypatch.setattr(results, "load_result", made.__getitem__)
 
 
-def test_metrics_before_and_after_scaling_stand_side_by_side():
-    rows = [row("LeNet-5", "BN", "nll", 0.02), row("LeNet-5", "BN", "nll_scaled", 0.015)]
-    rows += [row("LeNet-5", "SBN", "nll", 0.018, 0.025), row("LeNet-5", "DE", "nll", None, 0.016)]
-    rows += [row("LeNet-5", "BN", "ece", 0.3), row("LeNet-5", "BN", "ece_scaled", 0.1)]
-    figure = results.calibration(rows)
-    assert heights(figure, 0) == {results.PLAIN: [0.02, 0.018], results.SCALED: [0.015], "open": [0.025, 0.016]}
-    assert heights(figure, 1) == {results.PLAIN: [0.3], results.SCALED: [0.1]}
-    low, high = figure.axes[0].get_ylim()
-    assert low == 0 and high > 0.0255  # nothing is cut off
-    assert texts(figure).count("not run") == 4  # two networks
-
-
-def test_single_networks_are_points_beside_their_mean():
-    figure = results.calibration([row("LeNet-5", "BN", "nll", 0.02, values=[0.01, 0.03])])
-    (points,) = [one for one in figure.axes[0].collections if isinstance(one, PathCollection)]
-    assert sorted(points.get_offsets()[:, 1].tolist()) == [0.01, 0.03]
-    assert figure.axes[0].get_ylim()[1] > 0.03  # nothing is cut off
-
-
-def test_the_control_has_a_place_where_it_was_run():
-    figure = results.calibration([row("ResNet-18", results.CONTROL, "nll", 0.4), row("VGG-11", "BN", "nll", 0.3)])
-    ticks = [[text.get_text() for text in figure.axes[panel].get_xticklabels()] for panel in (2, 4)]
-    assert len(ticks[0]) == 6 and ticks[1][:3] == ["BN", "BN\nmatched", "SBN"] and len(ticks[1]) == 7
-    assert heights(figure, 4) == {results.PLAIN: [0.4]}
-
-
-def test_published_values_stay_when_ours_are_missing_or_too_small():
-    rows = [row("VGG-11", "SBN", "nll", None, 0.302), row("VGG-11", "DE", "nll", 0.5, 0.191, profile="smoke")]
-    figure = results.calibration(rows)
-    assert texts(figure).count("ours: not run") == 1 and heights(figure, 2) == {"open": [0.302, 0.191]}
+def test_each_network_goes_from_its_averages_over_new_ones_to_draws(monkeypatch):
+    auroc = {"BN": {0: 64.0, 1: 63.0}, results.CONTROL: {0: 64.5}, "SBN": {0: 64.25, 1: 64.0}}
+    stored(monkeypatch, auroc=auroc, error_test={"BN": {0: 18.0}, "SBN": {0: 17.5}})
+    figure = results.parts()
+    lines = [[line.get_xydata().tolist() for line in panel.get_lines()[:-1]] for panel in figure.axes]
+    assert [panel._left_title.get_text().split("  ")[-1] for panel in figure.axes[:3]] == list(results.PLACES)
+    assert lines[2] == [[[0, 0], [1, 0.5], [2, 0.25]], [[0, 0], [2, 1.0]]]  # without a control straight on
+    assert lines[5] == [[[0, 0], [2, -0.5]]]
+    assert texts(figure).count("not run") == 5  # four panels without a network, one without a control
 
 
 def test_what_was_not_run_says_so(tmp_path, monkeypatch):
     monkeypatch.setenv("BNNLIB_HOME", str(tmp_path))
     assert texts(results.entropy_cdf()).count("not run") == 3
-    assert texts(results.calibration()).count("not run") == 6
+    assert texts(results.parts()).count("not run") == 6
     assert results.stored_statistics() == {}
-
-
-def test_scaled_errors_come_from_the_stored_replicates(monkeypatch):
-    result = {"profile": "book", "rows": []}
-    for replicate, value in enumerate((0.1, 0.2, 0.6)):
-        where = {"setting": "LeNet-5", "method": "SBN", "replicate": replicate}
-        result["rows"].append(where | {"metric": "ece_scaled", "value": value})
-    monkeypatch.setattr(queries, "load_result", lambda name: result)
-    monkeypatch.setattr(queries, "compare", lambda name: [])
-    figure = results.calibration()
-    assert heights(figure, 1)[results.SCALED][0] == pytest.approx(0.3)
 
 
 def test_methods_and_networks_are_those_of_the_experiments():
     cells = [one for name in results.EXPERIMENTS for one in lab.get(name).profiles["book"]()]
-    assert {one.setting for one in cells} == set(results.UNKNOWN)
+    assert {one.setting for one in cells} == {*results.UNKNOWN, DRAWN} and set(results.PLACES) == set(results.UNKNOWN)
     assert {one.method for one in cells} <= {*results.METHODS, results.CONTROL}
