@@ -13,7 +13,6 @@ from chapters.batch_statistics.figures.results import CONTROL, PLACES
 
 NETWORKS = {"lenet": "LeNet-5", "vgg": "VGG-11", "resnet": "ResNet-18"}
 CONTROLLED = ("resnet",)  # where the control was run
-SHARES = {1.0: "all", 0.5: "half", 0.25: "a quarter", 0.125: "an eighth"}
 IMAGES = 10_000  # test images of MNIST
 
 
@@ -50,7 +49,7 @@ def _widths(rows: Mapping[str, Rows]) -> dict[str, str]:
     profile = rows["cifar5"][0]["profile"] or "book"
     cells = lab.get("sbn-cifar5").profiles[profile]()
     widths = {cell.setting: cell.params["width"] for cell in cells if cell.method == "BN"}
-    return {f"{place}-width": SHARES.get(widths[NETWORKS[place]], "few") for place in ("vgg", "resnet")}
+    return {f"{place}-width": f"{100 * widths[NETWORKS[place]]:.3g}" for place in ("vgg", "resnet")}
 
 
 def _gains() -> dict[str, str]:
