@@ -1,17 +1,6 @@
-"""Pictures of the chapter on The adaptive variational optimizer."""
+"""Pictures of the chapter on the adaptive variational optimizer."""
 
-from __future__ import annotations
+from chapters.adaptive_optimizer.figures.explorers import threshold_explorer
+from chapters.adaptive_optimizer.figures.method import curvature, early, groups, idea, noise, scale
 
-import numpy as np
-from matplotlib.figure import Figure
-
-from book.display.style import figure
-
-
-def idea() -> Figure:
-    """The variance of a mean of n draws."""
-    shown, axes = figure()
-    number = np.arange(1, 51)
-    axes.plot(number, 1 / number)
-    axes.set(xlabel="number of draws n", ylabel="variance of their mean", ylim=(0, 1))
-    return shown
+__all__ = ["curvature", "early", "groups", "idea", "noise", "scale", "threshold_explorer"]
