@@ -66,7 +66,9 @@ def _mirror_cases() -> list[tuple[Tensor, Tensor, float]]:
 
 
 def _small_cases() -> list[tuple[Tensor, Tensor, float]]:
-    return [(torch.tensor([1e-4, 0.9999], dtype=torch.float64), torch.tensor([900.0, -900.0], dtype=torch.float64), 1.0)]
+    return [
+        (torch.tensor([1e-4, 0.9999], dtype=torch.float64), torch.tensor([900.0, -900.0], dtype=torch.float64), 1.0)
+    ]
 
 
 def _in_slab():

@@ -1,4 +1,4 @@
-"""What the lesson derives beyond the library: signal over noise, early step sizes, the chain's temperature and scale."""
+"""What the lesson derives beyond the library: early steps, signal over noise, the chain's temperature and scale."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def squared_gradient(mean: float, variance: float, batch_size: int) -> float:
 
 
 def early_variance(steps: np.ndarray) -> np.ndarray:
-    """Variance of 1 / sqrt(v_t) for v_t the mean of t squared standard normals, equation (avo-early).
+    """Variance of 1 / sqrt(v_t) for v_t the mean of t squared standard normals.
 
     Args:
         steps: t, whole numbers from 1.
@@ -35,7 +35,7 @@ def early_variance(steps: np.ndarray) -> np.ndarray:
 
 
 def signal_to_noise(lr: float, gradient: float, scale: float, alpha: float) -> float:
-    """Size of a step over the standard deviation of its noise, equation (avo-snr), first two forms.
+    """Size of a step over the standard deviation of its noise, before the momentum form.
 
     Args:
         lr: l.
@@ -47,7 +47,7 @@ def signal_to_noise(lr: float, gradient: float, scale: float, alpha: float) -> f
 
 
 def momentum_signal_to_noise(lr: float, gradient: float, momentum: float, temperature: float) -> float:
-    """The same of the momentum form, equation (avo-snr), last form.
+    """The same of the momentum form.
 
     Args:
         lr: l.
