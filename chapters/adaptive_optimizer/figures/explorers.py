@@ -14,11 +14,18 @@ from book.display.picture import Line, Panel, Picture, Points, Rule
 
 # root mean square of a group in the data without a penalty: the effect, and its error in standard errors
 GROUPS = {"strong": (0.5, 0.0), "weak": (0.12, 0.0), "none": (0.0, 1.5)}
-EPOCHS, WARM_UP, START, RATE = 48, 12, 0.02, 0.12
+EPOCHS, WARM_UP, START, RATE = 40, 12, 0.02, 0.12
 _SIZES = (100, 200, 500, 1000, 2000, 5000, 10_000, 20_000, 50_000, 100_000, 200_000, 500_000)
 _SPIKES = (0.01, 0.02, 0.04, 0.07, 0.1, 0.2, 0.4, 0.7, 1.0, 2.0, 4.0, 7.0)
 _SLABS = (1e-6, 3e-6, 1e-5, 3e-5, 1e-4, 2e-4, 4e-4, 7e-4, 1e-3, 2e-3, 4e-3, 7e-3)
+_ENDS = np.array([_SIZES[0], _SIZES[-1]], dtype=float)  # straight lines on logarithmic axes
 _LOW = 1e-8  # the bottom of the axes of mean squares
+
+
+def aim(group: str, num_data: int) -> float:
+    """Root mean square at which a group rests without a penalty."""
+    effect, errors = GROUPS[group]
+    return math.hypot(effect, errors / math.sqrt(num_data))
 
 
 @cache
@@ -33,8 +40,7 @@ def training(group: str, num_data: int, spike: float, slab: float) -> tuple[np.n
     Returns:
         The path with NaN once the group is removed, the epoch of its removal or None, and whether it ended in the slab.
     """
-    effect, errors = GROUPS[group]
-    aim = math.hypot(effect, errors / math.sqrt(num_data))
+    rest = aim(group, num_data)
     soft = group_threshold(spike, slab, num_data)
     weight, decay, path = START, slab, []
     for epoch in range(EPOCHS):
@@ -44,7 +50,7 @@ def training(group: str, num_data: int, spike: float, slab: float) -> tuple[np.n
             decay = spike if weight**2 < soft else slab
         path.append(weight**2)
         # the flow of an epoch, exact, so that a large decay is stable
-        weight += (aim / (1 + decay) - weight) * -math.expm1(-RATE * (1 + decay))
+        weight += (rest / (1 + decay) - weight) * -math.expm1(-RATE * (1 + decay))
     return np.array(path), None, weight**2 >= soft
 
 
@@ -56,13 +62,15 @@ def picture(num_data: int, spike: float, slab: float) -> Picture:
         spike, slab: the two decays.
     """
     soft = group_threshold(spike, slab, num_data)
-    sizes = np.array(_SIZES, dtype=float)
-    level = soft * num_data / sizes
-    over = [Line(sizes, level, "threshold", "ink", dash=1), Rule(x=num_data)]
-    paths = [Rule(y=soft, dash=1), Rule(y=soft / 10, dash=3), Rule(x=WARM_UP, look="gray")]
-    gone = []
-    for look, (name, (effect, errors)) in enumerate(GROUPS.items()):
-        over.append(Line(sizes, effect**2 + errors**2 / sizes, name, look))
+    errors = GROUPS["none"][1]
+    over = [
+        Line(_ENDS, soft * num_data / _ENDS, "threshold", "ink", dash=1),
+        Line(_ENDS, errors**2 / _ENDS, "no effect", 2),
+        Rule(x=num_data),
+        Points([num_data] * len(GROUPS), [aim(name, num_data) ** 2 for name in GROUPS], "groups", "ink", marker=0),
+    ]
+    paths, gone = [Rule(y=soft, dash=1), Rule(y=soft / 10, dash=3), Rule(x=WARM_UP, look="gray")], []
+    for look, name in enumerate(GROUPS):
         path, removed, _ = training(name, num_data, spike, slab)
         paths.append(Line(np.arange(EPOCHS), path, name, look))
         if removed is not None:
