@@ -136,5 +136,9 @@ def _strip(panel: Axes, values: Mapping[str, np.ndarray], misses: Mapping[str, n
         panel.plot(misses[name], np.full(len(misses[name]), place + 0.2), "x", color=PALETTE[1], ms=6, alpha=0.6)
     panel.grid(axis="y", visible=False)
     if misses is not None:
+        most = max(12.0, 1.6 * max(np.max(one, initial=0.0) for one in (*values.values(), *misses.values())))
         panel.set_xscale("symlog", linthresh=5)
-        panel.set_xlim(-0.5, None)
+        panel.set_xlim(-0.5, most)
+        ticks = [one for one in (0, 2, 5, 20, 100, 1000) if one < most]
+        panel.set_xticks(ticks, map(str, ticks), minor=False)
+        panel.set_xticks([], minor=True)
