@@ -9,7 +9,7 @@ AVO, no warm-up      groups are judged from the second epoch on
 AVO, no noise        at temperature 0
 AVO, no group prior  the slab's weight decay alone: no input is removed
 magnitude            of the training before, the largest inputs at half of the epochs, as many as matter
-group lasso          by proximal steps; its strength is chosen on a fifth of the training rows
+group lasso, SVBNN, SA-EM, lasso    see `chapters.adaptive_optimizer.experiments.baselines`
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ from torch import Tensor
 
 from bnnlib.train.checkpoint import Checkpoint
 from book.lab.cells import Cell, CellResult, Experiment, epochs_of, rows_of
-from chapters.adaptive_optimizer.experiments import measures
+from book.lab.probes import first
+from chapters.adaptive_optimizer.experiments import baselines, measures
 from chapters.adaptive_optimizer.experiments.training import Training, data_of
-from chapters.adaptive_optimizer.problems import NUM_TRAIN, PROBLEMS, WARM_UP
+from chapters.adaptive_optimizer.problems import CYCLES, NUM_TRAIN, PROBLEMS, WARM_UP
 
 ABLATIONS: dict[str, dict[str, Any]] = {
     "AVO": {},
@@ -33,6 +34,16 @@ ABLATIONS: dict[str, dict[str, Any]] = {
     "AVO, no group prior": {"rule": "none"},
     "magnitude": {"rule": "magnitude"},
 }
+
+
+OTHERS: dict[str, dict[str, Any]] = {
+    "group lasso": {"rule": "lasso", "grid": [0.003, 0.01, 0.03, 0.1]},
+    "SVBNN": {"learning_rate": 5e-3, "prior_scale": 1.3, "draws": 30},  # as in chapter 03
+    "SA-EM": {"rule": "none", "grid": [0.001, 0.003, 0.01, 0.03]},
+    "lasso": {"alphas": 100, "strengths": [0.001, 0.002, 0.005, 0.01, 0.02, 0.05]},
+}
+METHODS = {"group lasso": baselines.run_tuned, "SVBNN": baselines.run_svbnn, "SA-EM": baselines.run_tuned}
+METHODS["lasso"] = baselines.run_lasso
 
 
 def run_cell(cell: Cell, device: torch.device, checkpoint: Checkpoint | None = None) -> CellResult:
@@ -81,13 +92,20 @@ def _params(name: str, scale: dict[str, Any], **more: Any) -> dict[str, Any]:
 def cells(name: str, scale: dict[str, Any]) -> list[Cell]:
     """All methods on one example; the ten data sets are one stack."""
     replicates = tuple(range(scale["replicates"]))
-    return [Cell(name, method, replicates, _params(name, scale, **more)) for method, more in ABLATIONS.items()]
+    made = [Cell(name, method, replicates, _params(name, scale, **more)) for method, more in ABLATIONS.items()]
+    common = {key: value for key, value in _params(name, scale).items() if key not in _PUBLISHED_ONLY}
+    for method, more in OTHERS.items():
+        tuned = {"tuning_epochs": max(CYCLES, common["epochs"] // 10)} if "grid" in more else {}
+        made.append(Cell(name, method, replicates, common | tuned | more))
+    return made
 
 
 # the hard threshold is the mean square with which 30 inputs start, so that some are removed at once
+_PUBLISHED_ONLY = ("soft", "hard", "warm_up", "temperature", "rule")
 _SMOKE = {"replicates": 2, "num_inputs": 30, "num_train": 2048, "epochs": 12, "warm_up": 4, "hard": 0.01}
 _TINY = {"replicates": 2, "num_inputs": 30, "num_train": 2048, "epochs": 12, "hard": 0.01}
-_TINY |= {"warm_up": lambda epochs: min(epochs, 4)}
+_TINY |= {"warm_up": lambda epochs: min(epochs, 4), "tuning_epochs": CYCLES, "alphas": 10, "draws": 3}
+_TINY |= {"grid": first(2), "strengths": first(2)}
 
 
 def _experiment(number: int, summary: str) -> Experiment:
@@ -98,6 +116,8 @@ def _experiment(number: int, summary: str) -> Experiment:
         summary=summary,
         profiles={"smoke": lambda: cells(name, _SMOKE), "paper": lambda: cells(name, {"replicates": 10})},
         run_cell=run_cell,
+        methods=METHODS,
+        sources={"mean": "lasso"},
         tiny=_TINY,
         measured=("minutes",),
         budget=epochs_of,

@@ -11,7 +11,7 @@ import torch
 from bnnlib.train.checkpoint import Checkpoint
 from book import lab
 from chapters.adaptive_optimizer import networks, problems
-from chapters.adaptive_optimizer.experiments import examples, measures, training
+from chapters.adaptive_optimizer.experiments import baselines, examples, measures, training
 
 CPU = torch.device("cpu")
 
@@ -25,14 +25,18 @@ def unmeasured(result) -> list[dict]:
     return [row for row in result.rows if not row["metric"].startswith("minutes")]
 
 
-@pytest.mark.parametrize("method", examples.ABLATIONS)
+def run(cell, checkpoint=None):
+    return lab.get("avo-example-1").function(cell)(cell, CPU, checkpoint)
+
+
+@pytest.mark.parametrize("method", [*examples.ABLATIONS, "group lasso", "SVBNN", "SA-EM"])
 def test_a_killed_training_resumes_bit_for_bit(method, tmp_path, dies, monkeypatch):
     monkeypatch.setattr(training, "SAVE_EVERY", 7)
     cell = smoke(method)
-    whole = examples.run_cell(cell, CPU)
+    whole = run(cell)
     with pytest.raises(dies.Killed):
-        examples.run_cell(cell, CPU, dies(tmp_path / "cell.pt", 1))
-    resumed = examples.run_cell(cell, CPU, Checkpoint(tmp_path / "cell.pt"))
+        run(cell, dies(tmp_path / "cell.pt", 2 if "grid" in cell.params else 1))
+    resumed = run(cell, Checkpoint(tmp_path / "cell.pt"))
     assert unmeasured(resumed) == unmeasured(whole)
     assert resumed.arrays.keys() == whole.arrays.keys()
     for name, array in whole.arrays.items():
@@ -134,3 +138,27 @@ def test_the_published_method_finds_the_inputs_of_a_small_problem():
     assert [found["false_negatives", r] for r in range(2)] == [0.0, 0.0]
     # predicting the mean costs 3.7, the noise alone 1
     assert all(found["mse_test", r] < 2.5 for r in range(2))
+
+
+def test_the_linear_lasso_finds_linear_inputs_and_the_mean_stands_beside_it():
+    pytest.importorskip("sklearn")
+    cell = replace(smoke("lasso", "avo-example-2"), replicates=(0,))
+    rows = {(row["method"], row["metric"]): row["value"] for row in baselines.run_lasso(cell, CPU).rows}
+    # x2 and x5 enter Example 2 with linear parts, the product of x3 and x4 has none
+    assert rows["lasso", "false_negatives"] <= 3
+    assert 1.0 < rows["lasso", "mse_test"] < rows["mean", "mse_test"]
+    assert rows["lasso", "strength_chosen"] > 0
+
+
+def test_strengths_are_chosen_on_held_out_rows_and_one_network_each():
+    cell = smoke("group lasso", grid=[0.001, 1e6], tuning_epochs=120, lr=0.1)
+    chosen = baselines._choose(training.Training, "strength", cell.params, (0,), CPU)
+    assert chosen["strength"] == 0.001  # the other leaves no input
+
+
+def test_the_group_lasso_removes_for_good_what_is_zero_at_half_time():
+    cell = smoke("group lasso", strength=0.1, epochs=60, lr=0.1)
+    trained = training.Training(cell.params, training.data_of(cell.params, (0, 1)), CPU, 0).run()
+    early = next(float(entry[2, 0]) for entry in trained.trace if entry[0, 0] >= 32)
+    assert 0.0 < early <= float(trained.zeros()[0]) < 100.0
+    assert not trained.model.weights[0].detach()[~trained.kept().unsqueeze(1).expand_as(trained.model.weights[0])].any()
