@@ -17,8 +17,12 @@ def numbers(rows: Mapping[str, Rows]) -> dict[str, str]:
     """The texts by key.
 
     Args:
-        rows: {name: what `lab.compare("avo-name")` returns}, for example-1, example-2 and example-3.
+        rows: {name: what `lab.compare("avo-name")` returns}, for example-1, example-2, example-3 and cifar10.
     """
+    return _examples(rows) | _images(rows.get("cifar10", ()))
+
+
+def _examples(rows: Mapping[str, Rows]) -> dict[str, str]:
     said = {}
     for number, name in enumerate(EXAMPLES, start=1):
         table = rows[f"example-{number}"]
@@ -40,6 +44,24 @@ def numbers(rows: Mapping[str, Rows]) -> dict[str, str]:
         said[f"{key}-1"] = lab.number(text if n > 1 else None)
     kept = replicates(rows["example-1"], "example 1", "AVO, no group prior", "false_positives")
     said["kept-1"] = lab.number(f"{kept.mean():.0f}" if len(kept) else None)
+    return said
+
+
+def _images(rows: Rows) -> dict[str, str]:
+    """Of whichever network is stored: its setting is named by the profile that was run."""
+    run = [row for row in rows if row["n"] and row["profile"] not in (None, "smoke")]
+    setting = run[0]["setting"] if run else ""
+    said = {"cifar-stored": lab.number(None)}
+    if run:
+        budget = lab.budget_caption([row for row in run if row["metric"] == "accuracy"])
+        said["cifar-stored"] = f"{setting}, {budget.removeprefix('Ours: ')}"
+    for method in (AVO, "AVO, dense", "magnitude"):
+        said[f"cifar-accuracy-{method}"] = spread(replicates(rows, setting, method, "accuracy"), "{:.2f}")
+        if method != AVO:
+            mean, error, n = lab.paired_difference("avo-cifar10", setting, AVO, method, "accuracy")
+            text = f"{mean:+.2f} ± {error:.2f}".replace("-", "−")
+            said[f"cifar-less-{method}"] = lab.number(text if n > 1 else None)
+    said[f"cifar-zeros-{AVO}"] = spread(replicates(rows, setting, AVO, "zeros"), "{:.1f}")
     return said
 
 

@@ -22,6 +22,9 @@ METHODS = (
     "AVO, no group prior",
     "magnitude",
     "group lasso",
+    "SVBNN",
+    "SA-EM",
+    "lasso",
 )
 ERROR = {"example 1": "test MSE", "example 2": "test MSE", "example 3": "test error (%)"}
 
@@ -96,7 +99,7 @@ def parts(rows: Mapping[str, Sequence[Mapping]]) -> Figure:
         rows: {"example-1": from `book.lab.compare`, ...}.
     """
     with style_context():
-        fig, axes = figure(3, nrows=2, height=2.9, sharey=True)
+        fig, axes = figure(3, nrows=2, height=3.4, sharey=True)
         for column, name in enumerate(EXAMPLES):
             table = rows[name.replace(" ", "-")]
             metric = "accuracy" if name == "example 3" else "mse_test"

@@ -111,3 +111,15 @@ def test_numbers_count_exact_selections(rows, monkeypatch, tmp_path):
     assert said["exact-1"] == "2" and said["runs-3"] == "3" and said["kept-1"] == "10"
     assert said["error-3"] == "4.0 ± 0.6"
     assert set(numbers.numbers(EMPTY).values()) == {"(not run)"}
+
+
+def test_numbers_of_images_name_the_network_that_is_stored(rows):
+    more = {"n": 3, "budget": 12, "published_budget": None, "budget_unit": "epochs"}
+    images = [
+        row("ResNet20", method, metric, [90.0, 91.0, 92.0]) | more
+        for method in ("AVO", "AVO, dense", "magnitude")
+        for metric in ("accuracy", "zeros")
+    ]
+    said = numbers.numbers(rows | {"cifar10": images})
+    assert said["cifar-stored"] == "ResNet20, 3 replicates, 12 epochs"
+    assert said["cifar-accuracy-magnitude"] == "91.00 ± 0.58" and said["cifar-zeros-AVO"] == "91.0 ± 0.6"
