@@ -86,7 +86,7 @@ def _rule(reduce) -> object:
 
 
 def _weight_cases() -> list[tuple[Tensor, float, float, int]]:
-    scale = torch.tensor([0.01, 0.06, 0.1, 0.14, 0.25, 1.0], dtype=torch.float64)
+    scale = torch.tensor([0.005, 0.03, 0.07, 0.15, 0.25, 1.0], dtype=torch.float64)
     return [(_draws(6, 6) * scale, 1.0, 1e-3, 500), (_draws(6, 6) * scale, 0.5, 1e-4, 2_000)]
 
 
