@@ -6,6 +6,7 @@ of epochs. Ten data sets are one stack. Errors are of the last epoch, as publish
 AVO                  the published method
 AVO, exact E-step    with the threshold (avo-threshold) in place of the code's
 AVO, no warm-up      groups are judged from the second epoch on
+AVO, long warm-up    they are judged after a tenth of the epochs
 AVO, no noise        at temperature 0
 AVO, no group prior  the slab's weight decay alone: no input is removed
 magnitude            of the training before, the largest inputs at half of the epochs, as many as matter
@@ -30,6 +31,7 @@ ABLATIONS: dict[str, dict[str, Any]] = {
     "AVO": {},
     "AVO, exact E-step": {"soft": "exact"},
     "AVO, no warm-up": {"warm_up": 0},
+    "AVO, long warm-up": {"warm_up": 0.1},  # of the epochs
     "AVO, no noise": {"temperature": 0.0},
     "AVO, no group prior": {"rule": "none"},
     "magnitude": {"rule": "magnitude"},
@@ -92,7 +94,12 @@ def _params(name: str, scale: dict[str, Any], **more: Any) -> dict[str, Any]:
 def cells(name: str, scale: dict[str, Any]) -> list[Cell]:
     """All methods on one example; the ten data sets are one stack."""
     replicates = tuple(range(scale["replicates"]))
-    made = [Cell(name, method, replicates, _params(name, scale, **more)) for method, more in ABLATIONS.items()]
+    made = []
+    for method, more in ABLATIONS.items():
+        params = _params(name, scale, **more)
+        if isinstance(params["warm_up"], float):
+            params["warm_up"] = round(params["warm_up"] * params["epochs"])
+        made.append(Cell(name, method, replicates, params))
     common = {key: value for key, value in _params(name, scale).items() if key not in _PUBLISHED_ONLY}
     for method, more in OTHERS.items():
         tuned = {"tuning_epochs": max(CYCLES, common["epochs"] // 10)} if "grid" in more else {}
