@@ -18,6 +18,7 @@ METHODS = (
     "AVO",
     "AVO, exact E-step",
     "AVO, no warm-up",
+    "AVO, long warm-up",
     "AVO, no noise",
     "AVO, no group prior",
     "magnitude",
@@ -99,7 +100,7 @@ def parts(rows: Mapping[str, Sequence[Mapping]]) -> Figure:
         rows: {"example-1": from `book.lab.compare`, ...}.
     """
     with style_context():
-        fig, axes = figure(3, nrows=2, height=3.4, sharey=True)
+        fig, axes = figure(3, nrows=2, height=3.6, sharey=True)
         for column, name in enumerate(EXAMPLES):
             table = rows[name.replace(" ", "-")]
             metric = "accuracy" if name == "example 3" else "mse_test"
