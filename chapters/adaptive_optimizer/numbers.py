@@ -32,6 +32,11 @@ def _examples(rows: Mapping[str, Rows]) -> dict[str, str]:
         metric = "mse_test" if number < 3 else "accuracy"
         values = replicates(table, name, AVO, metric)
         said[f"error-{number}"] = spread(values if number < 3 else 100.0 - values, "{:.3f}" if number < 3 else "{:.1f}")
+    accuracy = replicates(rows["example-3"], "example 3", AVO, "accuracy")
+    lost = replicates(rows["example-3"], "example 3", AVO, "false_negatives")
+    said["stuck-3"] = lab.number(int((accuracy < 80.0).sum()) if len(accuracy) else None)
+    said["lossy-3"] = lab.number(int((lost > 0).sum()) if len(accuracy) else None)
+    said["median-3"] = lab.number(f"{100.0 - np.median(accuracy):.1f}" if len(accuracy) else None)
     for key, other in (
         ("noise", "AVO, no noise"),
         ("exact-step", "AVO, exact E-step"),

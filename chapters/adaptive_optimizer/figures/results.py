@@ -86,11 +86,12 @@ def traces(stored: Mapping[str, Mapping[str, np.ndarray] | None] | None = None) 
 
 
 def _runs(panel: Axes, epochs: np.ndarray, values: np.ndarray) -> None:
-    """The median of all data sets, and the range of them."""
-    panel.fill_between(
-        epochs, values.min(axis=1), values.max(axis=1), color=PALETTE[0], alpha=0.25, lw=0, label="ours, range"
-    )
-    panel.plot(epochs, np.median(values, axis=1), color=PALETTE[0], lw=1.6, marker="none", label="ours, median")
+    """A thin line for each data set, and their median."""
+    for number, one in enumerate(values.T):
+        label = "_run" if number else "ours, a data set"
+        panel.plot(epochs, one, color=PALETTE[0], lw=0.9, alpha=0.4, ls="-", marker="none", label=label)
+    median = np.median(values, axis=1)
+    panel.plot(epochs, median, color=INK, lw=1.8, ls="--", marker="none", label="ours, median")
 
 
 def parts(rows: Mapping[str, Sequence[Mapping]]) -> Figure:

@@ -42,7 +42,7 @@ def test_what_was_not_run_is_said():
     assert "ours: not run" in texts(figures.traces(dict.fromkeys(results.EXAMPLES)))
 
 
-def test_traces_have_the_published_points_and_the_range_of_ours():
+def test_traces_have_the_published_points_and_every_run_of_ours():
     epochs = np.arange(0, 3_001, 1_000)
     ours = {"epochs": epochs, "error": np.ones((4, 3)) + np.arange(3), "zeros": np.full((4, 3), 99.0)}
     fig = figures.traces({name: ours for name in results.EXAMPLES})
@@ -51,6 +51,8 @@ def test_traces_have_the_published_points_and_the_range_of_ours():
             panel = fig.axes[3 * row_ + column]
             dots = next(line for line in panel.lines if line.get_label() == "published run")
             assert list(dots.get_xdata()) == list(printed) and list(dots.get_ydata()) == list(printed.values())
+        thin = [line for line in fig.axes[column].lines if line.get_alpha() == 0.4]
+        assert [line.get_ydata()[0] for line in thin] == [1.0, 2.0, 3.0]
         median = next(line for line in fig.axes[column].lines if line.get_label() == "ours, median")
         assert median.get_ydata().tolist() == [2.0] * 4
     assert results.stored_traces("example 9") is None
@@ -110,6 +112,7 @@ def test_numbers_count_exact_selections(rows, monkeypatch, tmp_path):
     said = numbers.numbers(rows)
     assert said["exact-1"] == "2" and said["runs-3"] == "3" and said["kept-1"] == "10"
     assert said["error-3"] == "4.0 ± 0.6"
+    assert [said[f"{key}-3"] for key in ("stuck", "lossy", "median")] == ["0", "1", "4.0"]
     assert set(numbers.numbers(EMPTY).values()) == {"(not run)"}
 
 
