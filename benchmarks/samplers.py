@@ -1,7 +1,8 @@
-"""Training steps with a sampler, for `benchmarks.step_time`: those of bnnlib, and those of posteriors.
+"""Training steps with a sampler, for `benchmarks.step_time`: those of bnnlib, of posteriors and of ivon.
 
 All sample the same deterministic classifier with the same energy, N times the mean cross-entropy plus a normal prior's
 ridge. posteriors (`pip install posteriors`) is used as its documentation recommends for speed, with `inplace=True`.
+The adaptive variational optimizer and IVON (`pip install ivon-opt`) take the mean loss and a weight decay.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from benchmarks.timing import Timed
-from bnnlib.optim import Sampler, SpikeSlabGaussianLaplacePrior, polynomial
+from bnnlib.optim import AdaptiveVariational, Sampler, SpikeSlabGaussianLaplacePrior, polynomial
 
 LEARNING_RATE = 1e-2  # of the mean loss; a sampler's is divided by the number of data
 MOMENTUM = 0.9
@@ -73,3 +74,41 @@ class Posteriors(Timed):
 
     def step(self, x: Tensor, y: Tensor) -> None:
         self.state, _ = self.transform.update(self.state, (x, y), inplace=True)
+
+
+class Adaptive(Timed):
+    """One step of the adaptive variational optimizer, in the form that samples or in the natural one."""
+
+    def __init__(self, model: nn.Module, num_data: int, form: str) -> None:
+        self.model = model
+        settings = {"form": form, "estimator": "stein" if form == "natural" else "squared"}
+        self.optimizer = AdaptiveVariational(
+            model.parameters(), LEARNING_RATE, num_data, weight_decay=1.0 / num_data, **settings
+        )
+
+    def step(self, x: Tensor, y: Tensor) -> None:
+        def closure() -> Tensor:
+            self.optimizer.zero_grad()
+            loss = F.cross_entropy(self.model(x), y)
+            loss.backward()
+            return loss
+
+        self.optimizer.step(closure)
+
+
+class Ivon(Timed):
+    """One step of IVON (Shen et al., 2024), the nearest peer of the natural form, as its documentation has it."""
+
+    def __init__(self, model: nn.Module, num_data: int) -> None:
+        import ivon
+
+        self.model = model
+        self.optimizer = ivon.IVON(
+            model.parameters(), lr=LEARNING_RATE, ess=num_data, weight_decay=1.0 / num_data, hess_init=1.0
+        )
+
+    def step(self, x: Tensor, y: Tensor) -> None:
+        with self.optimizer.sampled_params(train=True):
+            self.optimizer.zero_grad()
+            F.cross_entropy(self.model(x), y).backward()
+        self.optimizer.step()

@@ -7,7 +7,8 @@ A step is forward pass, loss with the gradient of the exact KL divergence, backw
 Bayesian one right after each other, so that whatever else the machine does hits both; the ratio is the median over
 rounds. torchbnn and bayesian-torch are measured in the same rounds where they are installed (`pip install torchbnn
 bayesian-torch`). The samplers ("sgld", "sghmc", with the learned prior "sghmc-sa") take the place of Adam on the
-deterministic network; posteriors is measured beside them (`pip install posteriors`). Noise on units ("sbp-...") and
+deterministic network; posteriors is measured beside them (`pip install posteriors`). So does the adaptive variational
+optimizer ("avo", and "avo-natural" with IVON beside it, `pip install ivon-opt`). Noise on units ("sbp-...") and
 stochastic batch norm ("sbn-...") are measured on networks of their papers, each against the same network without.
 """
 
@@ -26,7 +27,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from benchmarks.samplers import Ours, Posteriors
+from benchmarks.samplers import Adaptive, Ivon, Ours, Posteriors
 from benchmarks.timing import Timed
 from benchmarks.unit_noise import NETWORKS, pairs
 from bnnlib import nn as bnn
@@ -116,6 +117,9 @@ def samplers() -> dict[tuple[str, str], Callable[[nn.Module, int], Timed]]:
         ("bnnlib", "sghmc"): partial(Ours, sampler=SGHMC),
         ("bnnlib", "sghmc-euler"): partial(Ours, sampler=partial(SGHMC, scheme="euler")),
         ("bnnlib", "sghmc-sa"): partial(Ours, sampler=SGHMC, learned=True),
+        ("bnnlib", "avo"): partial(Adaptive, form="sghmc"),
+        ("bnnlib", "avo-natural"): partial(Adaptive, form="natural"),
+        ("ivon", "avo-natural"): Ivon,
         ("posteriors", "sgld"): partial(Posteriors, name="sgld"),
         ("posteriors", "sghmc"): partial(Posteriors, name="baoa"),  # the same integrator as ours
         ("posteriors", "sghmc-euler"): partial(Posteriors, name="sghmc"),

@@ -8,7 +8,7 @@ from bnnlib.models.generative import VAE, dcgan_critic, dcgan_generator
 from bnnlib.models.lenet import lenet5_batch_norm, lenet5_caffe, lenet_300_100
 from bnnlib.models.mlp import ACTIVATIONS, mlp
 from bnnlib.models.preact_resnet import PreActResNet, preact_resnet18
-from bnnlib.models.resnet import ResNet, resnet, resnet20
+from bnnlib.models.resnet import ResNet, resnet, resnet18, resnet20
 from bnnlib.models.vgg import vgg11, vgg_like
 
 __all__ = [
@@ -27,6 +27,7 @@ __all__ = [
     "mlp",
     "preact_resnet18",
     "resnet",
+    "resnet18",
     "resnet20",
     "vgg11",
     "vgg_like",

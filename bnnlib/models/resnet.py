@@ -41,24 +41,28 @@ class BasicBlock(nn.Module):
 
 
 class ResNet(nn.Module):
-    """What `resnet` makes: a convolution, three stages of basic blocks, the mean over positions, a linear layer.
+    """What `resnet` makes: a convolution, three or four stages of basic blocks, a mean over positions, a linear layer.
 
     Parameters are named conv1, bn1, layer1.0.conv1, layer1.0.bn1, ..., layer2.0.downsample.0, ..., fc.
     """
 
-    def __init__(self, blocks: int, width: int, classes: int) -> None:
+    def __init__(self, blocks: int, width: int, classes: int, stages: int = 3) -> None:
         super().__init__()
         self.conv1 = nn.Conv2d(3, width, 3, padding=1, bias=False)
         self.bn1 = nn.BatchNorm2d(width)
         self.layer1 = _stage(blocks, width, width, 1)
         self.layer2 = _stage(blocks, width, 2 * width, 2)
         self.layer3 = _stage(blocks, 2 * width, 4 * width, 2)
-        self.fc = nn.Linear(4 * width, classes)
+        if stages == 4:
+            self.layer4 = _stage(blocks, 4 * width, 8 * width, 2)
+        self.fc = nn.Linear(2 ** (stages - 1) * width, classes)
 
     def forward(self, x: Tensor) -> Tensor:
         """Logits (n, classes) of images (n, 3, h, w)."""
-        x = F.relu(self.bn1(self.conv1(x)))
-        return self.fc(self.layer3(self.layer2(self.layer1(x))).mean(dim=(2, 3)))
+        x = self.layer3(self.layer2(self.layer1(F.relu(self.bn1(self.conv1(x))))))
+        if hasattr(self, "layer4"):
+            x = self.layer4(x)
+        return self.fc(x.mean(dim=(2, 3)))
 
 
 def _stage(blocks: int, inputs: int, outputs: int, stride: int) -> nn.Sequential:
@@ -88,7 +92,10 @@ def resnet(depth: int = 20, width: int = 16, classes: int = 10, *, generator: to
     check_count("depth", depth, 8)
     if (depth - 2) % 6:
         raise ValueError(f"depth is {depth}, but it must be 2 more than a multiple of 6, such as 20, 32 or 56.")
-    model = ResNet((depth - 2) // 6, check_count("width", width), check_count("classes", classes))
+    return _drawn(ResNet((depth - 2) // 6, check_count("width", width), check_count("classes", classes)), generator)
+
+
+def _drawn(model: ResNet, generator: torch.Generator | None) -> ResNet:
     draw_initial(model.fc, generator)
     with torch.no_grad():
         for module in model.modules():
@@ -108,3 +115,20 @@ def resnet20(*, generator: torch.Generator | None = None) -> ResNet:
         generator: of the initial weights, on the CPU; None means PyTorch's global one.
     """
     return resnet(20, generator=generator)
+
+
+def resnet18(width: int = 64, classes: int = 10, *, generator: torch.Generator | None = None) -> ResNet:
+    """ResNet-18 for CIFAR-10: four stages of two blocks with 64, 128, 256 and 512 channels, 11,173,962 parameters.
+
+    Args:
+        width: channels of the first stage.
+        classes: number of outputs.
+        generator: of the initial weights, drawn as in `resnet`, on the CPU; None means PyTorch's global one.
+
+    Shapes:
+        input (n, 3, 32, 32), larger images work too; output logits (n, classes).
+
+    Raises:
+        ValueError: a count is below 1.
+    """
+    return _drawn(ResNet(2, check_count("width", width), check_count("classes", classes), stages=4), generator)

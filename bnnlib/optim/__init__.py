@@ -2,9 +2,11 @@
 
 from bnnlib._checks import DivergedError
 from bnnlib.optim.adaptive_prior import SpikeSlabGaussianLaplacePrior
+from bnnlib.optim.adaptive_variational import AdaptiveVariational
 from bnnlib.optim.base import Sampler, rms_preconditioner
 from bnnlib.optim.chains import Chains
 from bnnlib.optim.diagnostics import effective_sample_size, split_r_hat
+from bnnlib.optim.group_spike_slab import GroupSpikeSlab
 from bnnlib.optim.samples import SampleStore
 from bnnlib.optim.schedules import annealed, constant, cyclical, polynomial
 from bnnlib.optim.sghmc import SGHMC
@@ -13,8 +15,10 @@ from bnnlib.optim.sgld import SGLD
 __all__ = [
     "SGHMC",
     "SGLD",
+    "AdaptiveVariational",
     "Chains",
     "DivergedError",
+    "GroupSpikeSlab",
     "SampleStore",
     "Sampler",
     "SpikeSlabGaussianLaplacePrior",

@@ -139,12 +139,16 @@ class Sampler(torch.optim.Optimizer):
             if len(bad):
                 raise DivergedError(
                     f"the chain has diverged: after {self.steps} steps a parameter is NaN or infinite at step size "
-                    f"lr = {group['lr']:g}, temperature {group['temperature']:g}. The gradients are those of the "
-                    "energy, n times those of a mean loss: lower lr (stability needs lr < "
-                    f"{self.stability_limit(group):g} / largest curvature), or start from a trained network.",
+                    f"lr = {group['lr']:g}, temperature {group['temperature']:g}. {self._advice(group)}",
                     f"step {self.steps}",
                     bad[0].item(),
                 )
+
+    def _advice(self, group: dict[str, Any]) -> str:
+        return (
+            "The gradients are those of the energy, n times those of a mean loss: lower lr (stability needs lr < "
+            f"{self.stability_limit(group):g} / largest curvature), or start from a trained network."
+        )
 
     def stability_limit(self, group: dict[str, Any]) -> float:
         """The chain is stable while lr times the largest curvature (of the preconditioned energy) is below it."""

@@ -15,7 +15,7 @@ def test_step_time_rows(capsys):
     rows = json.loads(capsys.readouterr().out)
     assert all(set(row) == {"library", "layer", "batch", "device", "ratio"} for row in rows)
     ours = {row["layer"] for row in rows if row["library"] == "bnnlib"}
-    samplers = {"sgld", "sghmc", "sghmc-euler", "sghmc-sa"}
+    samplers = {"sgld", "sghmc", "sghmc-euler", "sghmc-sa", "avo", "avo-natural"}
     mixtures = {"gaussian-spike-slab", "scale-mixture"}
     others = {"gaussian", "gaussian-local", "gaussian-flipout", "spike-slab", "sparse-vd", "horseshoe"}
     assert ours == samplers | mixtures | others | set(NETWORKS)
@@ -35,13 +35,13 @@ def test_step_time_measures_complete_steps():
 
 def test_a_sampler_moves_every_parameter():
     for (library, layer), build in step_time.samplers().items():
-        if library == "posteriors":
-            pytest.importorskip("posteriors")
+        if library != "bnnlib":
+            pytest.importorskip(library)
         step = build(step_time.deterministic()[0], num_data=step_time.NUM_DATA)
-        state = dict(step.model.named_parameters()) if library == "bnnlib" else step.state.params
+        state = dict(step.model.named_parameters()) if library != "posteriors" else step.state.params
         before = {name: state[name].detach().clone() for name in state.keys()}
         step.seconds(torch.rand(4, 784), torch.randint(0, 10, (4,)), 3)
-        state = state if library == "bnnlib" else step.state.params
+        state = state if library != "posteriors" else step.state.params
         assert all(not torch.equal(state[name], value) for name, value in before.items()), (library, layer)
         assert all(torch.isfinite(state[name]).all() for name in before), (library, layer)
 

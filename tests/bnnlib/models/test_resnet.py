@@ -8,7 +8,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from bnnlib.models import resnet, resnet20
+from bnnlib.models import resnet, resnet18, resnet20
 
 
 def seeded(seed=0):
@@ -87,3 +87,17 @@ def test_channels_last_and_bfloat16():
 def test_bad_arguments_are_refused(arguments, message):
     with pytest.raises(ValueError, match=message):
         resnet(*arguments)
+
+
+def test_resnet18_has_four_stages_and_the_size_of_the_paper():
+    model = resnet18(generator=torch.Generator().manual_seed(0))
+    assert sum(parameter.numel() for parameter in model.parameters()) == 11_173_962
+    assert [getattr(model, f"layer{k}")[1].conv2.out_channels for k in range(1, 5)] == [64, 128, 256, 512]
+    small = resnet18(4, 3, generator=torch.Generator().manual_seed(0)).eval()
+    x = torch.randn(2, 3, 16, 16, generator=torch.Generator().manual_seed(1))
+    h = torch.relu(small.bn1(small.conv1(x)))
+    for stage in (small.layer1, small.layer2, small.layer3, small.layer4):
+        h = stage(h)
+    torch.testing.assert_close(small(x), small.fc(h.mean(dim=(2, 3))))
+    with pytest.raises(ValueError, match="width is 0"):
+        resnet18(0)

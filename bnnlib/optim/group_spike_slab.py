@@ -1,0 +1,237 @@
+"""The spike-and-slab group Gaussian prior of Ke and Fan (2023), section 3: a weight decay a group, and pruning."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from bnnlib._checks import check_count, check_non_negative, check_positive
+from bnnlib.functional.group_spike_slab import (
+    KINDS,
+    group_mean_square,
+    group_range,
+    group_size,
+    group_slab_probability,
+    group_threshold,
+)
+
+EMPTY = ("raise", "allow")
+
+
+class GroupSpikeSlab:
+    """Chooses the weight decay of every group of weights, and removes groups for good; hard EM, (avo-threshold).
+
+        prior = GroupSpikeSlab(model, spike=1e-2, slab=5e-4, num_data=n, names=["0.weight"], hard_threshold=1e-3)
+        optimizer = AdaptiveVariational(model.parameters(), lr, n, prior=prior)
+        ... each epoch after the warm-up: prior.update()
+
+    With another optimizer call `add_gradient_` between `backward` and `step`, and `hold_` behind it. It is a callback
+    of `bnnlib.train.fit` as well, which updates after every epoch beyond `warm_up`.
+
+    `update` gives a group the slab's decay where its mean square is at least the soft threshold, else the spike's; this
+    is reversible. Groups whose mean square is below the hard threshold are set to 0 and stay there.
+
+    Args:
+        parameters: a module, or weights by name (of shape (out, in, ...), behind the dimensions of a stack).
+        spike, slab: weight decays wd0 > wd1 of a mean loss.
+        num_data: N, number of observations.
+        kind: the groups, see `functional.group_mean_square`: "input", "output" or "kernel"; or "channel", as published
+            for convolutions: kernels choose their decay, and an input or output channel is removed when its weights'
+            range, max - min, is below the hard threshold.
+        names: with a module: names or patterns of the weights; by default all with enough dimensions.
+        soft_threshold: "exact" for that of the E-step, or a mean square, as published.
+        hard_threshold: mean square (range for channels) below which a group is removed; None removes none.
+        prior_slab_probability: pi of the exact threshold.
+        warm_up: epochs before the first update, when this is a callback.
+        batch_dims: 1 for a stack of networks, each with groups of its own.
+        when_empty: "raise", or "allow" a weight to lose all of its groups.
+
+    Raises:
+        ValueError: the decays are in the wrong order, no weight is selected, or a setting is out of its range.
+    """
+
+    def __init__(
+        self,
+        parameters: nn.Module | Mapping[str, Tensor],
+        spike: float,
+        slab: float,
+        num_data: int,
+        *,
+        kind: str = "input",
+        names: Sequence[str] | None = None,
+        soft_threshold: float | str = "exact",
+        hard_threshold: float | None = None,
+        prior_slab_probability: float = 0.5,
+        warm_up: int = 0,
+        batch_dims: int = 0,
+        when_empty: str = "raise",
+    ) -> None:
+        if kind not in (*KINDS, "channel"):
+            raise ValueError(f"kind is {kind!r}, but it must be one of {', '.join(map(repr, (*KINDS, 'channel')))}.")
+        if when_empty not in EMPTY:
+            raise ValueError(f"when_empty is {when_empty!r}, but it must be one of {', '.join(map(repr, EMPTY))}.")
+        self.num_data = check_count("num_data", num_data)
+        group_threshold(spike, slab, self.num_data, 1, prior_slab_probability)  # checks them
+        if soft_threshold != "exact":
+            check_non_negative("soft_threshold", soft_threshold)
+        if hard_threshold is not None:
+            check_positive("hard_threshold", hard_threshold)
+        self.spike, self.slab, self.prior_slab_probability = float(spike), float(slab), prior_slab_probability
+        self.kind, self.batch_dims, self.when_empty = kind, check_count("batch_dims", batch_dims, 0), when_empty
+        self.soft_threshold, self.hard_threshold = soft_threshold, hard_threshold
+        self.warm_up = check_count("warm_up", warm_up, 0)
+        self._groups = "kernel" if kind == "channel" else kind
+        self.weights = _selected(parameters, names, self.batch_dims + (3 if self._groups == "kernel" else 2))
+        self._names = {weight: name for name, weight in self.weights.items()}
+        shapes = {name: self._mean_square(weight) for name, weight in self.weights.items()}
+        self.decay = {name: torch.full_like(shape, self.slab) for name, shape in shapes.items()}
+        self.masks = {name: torch.ones_like(self._mask_like(w)) for name, w in self.weights.items()}
+
+    @torch.no_grad()
+    def _mean_square(self, weight: Tensor) -> Tensor:
+        return group_mean_square(weight.detach(), self._groups, self.batch_dims)
+
+    def _mask_like(self, weight: Tensor) -> Tensor:
+        return self._mean_square(weight)  # of kernels for channels: what both of its channels decide
+
+    def threshold(self, name: str) -> float:
+        """Mean square at which a group of this weight changes between spike and slab."""
+        if self.soft_threshold != "exact":
+            return float(self.soft_threshold)
+        size = group_size(self.weights[name], self._groups, self.batch_dims)
+        return group_threshold(self.spike, self.slab, self.num_data, size, self.prior_slab_probability)
+
+    def slab_probability(self) -> dict[str, Tensor]:
+        """P(slab | group) by weight, (avo-slab-probability), in shapes that broadcast against the weights."""
+        given = self.spike, self.slab, self.num_data
+        return {
+            name: group_slab_probability(
+                self._mean_square(weight),
+                *given,
+                group_size(weight, self._groups, self.batch_dims),
+                self.prior_slab_probability,
+            )
+            for name, weight in self.weights.items()
+        }
+
+    @torch.no_grad()
+    def update(self) -> None:
+        """Choose every group's weight decay anew, and remove the groups below the hard threshold.
+
+        Raises:
+            ValueError: a weight is NaN or infinite, or would lose all of its groups (of one network of the stack);
+                nothing has been changed then.
+        """
+        decay, masks = {}, {}
+        for name, weight in self.weights.items():
+            square = self._mean_square(weight)
+            if not bool(square.isfinite().all()):
+                raise ValueError(f"{name} has weights that are NaN or infinite, so its groups cannot be judged.")
+            decay[name] = torch.where(square >= self.threshold(name), self.slab, self.spike).to(square.dtype)
+            masks[name] = self.masks[name]
+            if self.hard_threshold is not None:
+                masks[name] = masks[name] * self._large(weight)
+                left = masks[name].flatten(self.batch_dims).any(dim=-1)
+                if self.when_empty == "raise" and not bool(left.all()):
+                    raise ValueError(
+                        f"all groups of {name} would be removed{_where(left)}: they are below hard_threshold = "
+                        f"{self.hard_threshold:g}. Lower it, or warm up for longer, until some groups have grown."
+                    )
+        self.decay, self.masks = decay, masks
+        self.hold_()
+
+    def _large(self, weight: Tensor) -> Tensor:
+        if self.kind != "channel":
+            return self._mean_square(weight) >= self.hard_threshold
+        sides = (group_range(weight, side, self.batch_dims) >= self.hard_threshold for side in ("input", "output"))
+        return next(sides) & next(sides)
+
+    def decay_of(self, parameter: Tensor) -> Tensor | None:
+        """Weight decays that broadcast against the parameter; None for one without this prior."""
+        name = self._names.get(parameter)
+        return None if name is None else self.decay[name]
+
+    @torch.no_grad()
+    def add_gradient_(self) -> None:
+        """Add weight decay times weight to `.grad`, for optimizers that know no prior.
+
+        Raises:
+            ValueError: a weight has no gradient yet.
+        """
+        for name, weight in self.weights.items():
+            if weight.grad is None:
+                raise ValueError(f"{name!r} has no gradient to add to. Call loss.backward() first.")
+            weight.grad.addcmul_(self.decay[name].expand_as(weight), weight)
+
+    @torch.no_grad()
+    def hold_(self) -> None:
+        """Set what has been removed to 0."""
+        if self.hard_threshold is not None:
+            for name, weight in self.weights.items():
+                weight.mul_(self.masks[name])
+
+    def kept(self) -> dict[str, Tensor]:
+        """Boolean masks of the groups that are left, in shapes that broadcast against the weights."""
+        return {name: mask.bool() for name, mask in self.masks.items()}
+
+    def sparsity(self) -> Tensor:
+        """Share of these weights that have been removed, from 0 to 1, one number or one for each network."""
+        stack = next(iter(self.weights.values())).shape[: self.batch_dims]
+        kept = sum(
+            mask.expand_as(self.weights[n]).reshape(*stack, -1).double().sum(-1) for n, mask in self.masks.items()
+        )
+        return 1.0 - kept / sum(weight[(0,) * self.batch_dims].numel() for weight in self.weights.values())
+
+    def on_step(self, run: Any) -> None:
+        """Hold what has been removed after an optimizer step."""
+        self.hold_()
+
+    def on_epoch(self, run: Any) -> None:
+        """Update when the warm-up is over."""
+        if run.epoch > self.warm_up:
+            self.update()
+
+    def state_dict(self) -> dict[str, dict[str, Tensor]]:
+        """Decays and masks by the names of the weights."""
+        return {"decay": dict(self.decay), "masks": dict(self.masks)}
+
+    def load_state_dict(self, state: Mapping[str, Mapping[str, Tensor]]) -> None:
+        """Take over decays and masks, and hold the masks.
+
+        Raises:
+            ValueError: they are of other weights or groups.
+        """
+        shapes = {name: tuple(value.shape) for name, value in self.decay.items()}
+        if {name: tuple(value.shape) for name, value in state["decay"].items()} != shapes:
+            raise ValueError(f"this state is of other weights or groups: there are {shapes}.")
+        for kind, own in (("decay", self.decay), ("masks", self.masks)):
+            for name, value in own.items():
+                own[name] = state[kind][name].to(value.device, value.dtype).clone()
+        self.hold_()
+
+
+def _where(left: Tensor) -> str:
+    return f" in the networks {(~left).nonzero().flatten().tolist()}" if left.dim() else ""
+
+
+def _selected(
+    parameters: nn.Module | Mapping[str, Tensor], names: Sequence[str] | None, least_dims: int
+) -> dict[str, Tensor]:
+    known = dict(parameters.named_parameters() if isinstance(parameters, nn.Module) else parameters)
+    patterns = ["*"] if names is None else [names] if isinstance(names, str) else list(names)
+    for pattern in patterns:
+        if not any(fnmatchcase(name, pattern) for name in known):
+            raise ValueError(f"names has {pattern!r}, which no parameter fits. There are {', '.join(known)}.")
+    chosen = {n: w for n, w in known.items() if any(fnmatchcase(n, pattern) for pattern in patterns)}
+    groups = {name: weight for name, weight in chosen.items() if weight.dim() >= least_dims and weight.numel()}
+    if not groups or (names is not None and len(groups) < len(chosen)):
+        short = ", ".join(sorted(set(chosen) - set(groups))) or "none"
+        raise ValueError(
+            f"groups need weights of at least {least_dims} dimensions, the stack's included, which these parameters "
+            f"do not have: {short}. Name the weights of linear or convolutional layers."
+        )
+    return groups

@@ -1,0 +1,204 @@
+"""Exercises of the chapter on the adaptive variational optimizer."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from book.display.exercises.registry import Exercise
+
+# the first example of the paper: observations, decays of spike and slab, weights of a group, the code's threshold
+_N, _SPIKE, _SLAB, _SIZE, _CODE = 10_240, 1e-2, 2e-4, 5, 1e-2
+_RATE, _TAU, _BETA = 0.01, 0.5, 0.1  # learning rate, scale and momentum of its first step
+
+
+def _threshold(spike: float = _SPIKE, slab: float = _SLAB, num_data: int = _N) -> float:
+    from bnnlib.functional import group_threshold
+
+    return group_threshold(spike, slab, num_data)
+
+
+def _prior_odds(size: int = _SIZE) -> float:
+    return math.exp(0.5 * size * (math.log(_SPIKE / _SLAB) - _N * (_SPIKE - _SLAB) * _CODE))
+
+
+def _temperature() -> float:
+    return _TAU * math.sqrt(_RATE) * (1 + _BETA**2) / (1 - _BETA)
+
+
+def _escape() -> float:
+    return (1 + 1.0) * math.sqrt(_threshold(1.0, 1e-3, 500))
+
+
+def _generator() -> torch.Generator:
+    return torch.Generator().manual_seed(20)
+
+
+def _draws(*shape: int) -> Tensor:
+    return torch.randn(*shape, generator=_generator(), dtype=torch.float64)
+
+
+def _stein():
+    from bnnlib.functional import expected_curvature
+
+    return lambda gradients, noise, scale: expected_curvature(gradients, noise, scale, "stein")
+
+
+def _stein_cases() -> list[tuple[Tensor, Tensor, Tensor]]:
+    noise = _draws(40, 3)
+    scale = torch.tensor([0.1, 0.5, 2.0], dtype=torch.float64)
+    return [(3.0 * scale * noise + noise.flip(0), noise, scale)]
+
+
+def _mirror():
+    from bnnlib.functional import scale_step
+
+    def step(tau: Tensor, gradient: Tensor, rate: float) -> Tensor:
+        return scale_step(torch.logit(tau), gradient, rate)[1]
+
+    return step
+
+
+def _mirror_cases() -> list[tuple[Tensor, Tensor, float]]:
+    return [(torch.sigmoid(_draws(6)), _draws(2, 6)[1], 0.7)]
+
+
+def _small_cases() -> list[tuple[Tensor, Tensor, float]]:
+    return [
+        (torch.tensor([1e-4, 0.9999], dtype=torch.float64), torch.tensor([900.0, -900.0], dtype=torch.float64), 1.0)
+    ]
+
+
+def _in_slab():
+    from bnnlib.functional import group_mean_square
+
+    def kept(weight: Tensor, spike: float, slab: float, num_data: int) -> Tensor:
+        return (group_mean_square(weight, "input")[0] >= _threshold(spike, slab, num_data)).double()
+
+    return kept
+
+
+def _rule(reduce) -> object:
+    """The E-step with another statistic of the weights than the mean square of a column."""
+    return lambda weight, spike, slab, num_data: (reduce(weight) >= _threshold(spike, slab, num_data)).double()
+
+
+def _weight_cases() -> list[tuple[Tensor, float, float, int]]:
+    scale = torch.tensor([0.005, 0.03, 0.07, 0.15, 0.25, 1.0], dtype=torch.float64)
+    return [(_draws(6, 6) * scale, 1.0, 1e-3, 500), (_draws(6, 6) * scale, 0.5, 1e-4, 2_000)]
+
+
+EXERCISES = [
+    Exercise(
+        id="avo-1",
+        kind="number",
+        reference=_threshold,
+        hint="log(spike / slab) / (N (spike - slab)), with the natural logarithm.",
+        mistakes={
+            lambda: _threshold() * _N: "this is N times the threshold: decays of a mean loss count N-fold.",
+            lambda: math.sqrt(_threshold()): "this is a root mean square: the rule compares the mean square.",
+            lambda: math.log(_SPIKE / _SLAB) / (_N * _SPIKE): "the slab decays too: divide by the difference.",
+        },
+        stub="N, spike, slab = 10_240, 1e-2, 2e-4\nanswer = ...  # mean square at which the E-step is even",
+    ),
+    Exercise(
+        id="avo-2",
+        kind="number",
+        reference=_prior_odds,
+        hint="Set the log odds of the slab to zero at the code's threshold, and solve for the prior's.",
+        mistakes={
+            lambda: 1 / _prior_odds(): "the sign: a lower threshold needs a prior that favors the slab.",
+            lambda: _prior_odds(2): "a group of five weights has five densities: k / 2 is missing.",
+            lambda: math.log(_prior_odds()): "these are log odds.",
+        },
+        stub="N, spike, slab, k = 10_240, 1e-2, 2e-4, 5\n"
+        "threshold = 1e-2  # of the code\n"
+        "answer = ...  # prior odds pi / (1 - pi) of the slab that make it exact",
+    ),
+    Exercise(
+        id="avo-3",
+        kind="function",
+        reference=_stein,
+        hint="The mean over the draws of gradient times noise, over the scale.",
+        mistakes={
+            lambda gradients, noise, scale: gradients.square().mean(dim=0): "this is the squared estimate.",
+            lambda gradients, noise, scale: (gradients * noise).mean(dim=0): "the division by the scale is missing.",
+            lambda gradients, noise, scale: (gradients * noise).mean(dim=0) * scale: "divide by the scale.",
+            lambda gradients, noise, scale: (gradients * noise).sum(dim=0) / scale: "take the mean of the draws.",
+        },
+        cases=_stein_cases,
+        stub="def answer(gradients, noise, scale):\n"
+        "    # gradients (S, p): of -log p at w = mean + scale * noise\n"
+        "    # noise (S, p): standard normal; scale (p,): posterior standard deviations\n"
+        "    ...  # unbiased estimate of the curvature, (p,)",
+    ),
+    Exercise(
+        id="avo-4",
+        kind="function",
+        reference=_mirror,
+        hint="rho = log(tau / (1 - tau)) moves by -rate * gradient; then tau = sigmoid(rho).",
+        mistakes={
+            lambda tau, gradient, rate: tau - rate * gradient: "this is plain gradient descent: it leaves (0, 1).",
+            lambda tau, gradient, rate: torch.sigmoid(torch.logit(tau) + rate * gradient): "the sign: descend.",
+            lambda tau, gradient, rate: torch.logit(tau) - rate * gradient: "this is rho: map it back.",
+            lambda tau, gradient, rate: torch.sigmoid(torch.logit(tau) - rate * gradient * tau * (1 - tau)): "this is "
+            "gradient descent in rho: in mirror descent the gradient in tau moves rho without the chain rule.",
+            lambda tau, gradient, rate: torch.sigmoid(tau - rate * gradient): "start from the logit of tau.",
+        },
+        cases=_mirror_cases,
+        stress={_small_cases: "a large step must end at 0 or 1, without NaN: take the sigmoid of one number."},
+        stub="def answer(tau, gradient, rate):\n"
+        "    # tau in (0, 1); gradient of the objective in tau; rate: eta\n"
+        "    ...  # the new tau",
+    ),
+    Exercise(
+        id="avo-5",
+        kind="number",
+        reference=_temperature,
+        hint="With T = N^(-1/2), N T^2 is one.",
+        mistakes={
+            lambda: _TAU * _RATE * (1 + _BETA**2) / (1 - _BETA): "the root of the learning rate is needed.",
+            lambda: _temperature() * _N: "N T^2 is one: the noise already shrinks with N.",
+            lambda: _TAU**2 * math.sqrt(_RATE) * (1 + _BETA**2) / (1 - _BETA): "tau counts once: it scales the step "
+            "of the sampler as well as its noise.",
+            lambda: _TAU * math.sqrt(_RATE): "the momentum is missing.",
+        },
+        stub="N, T = 10_240, 10_240**-0.5\n"
+        "tau, lr, beta = 0.5, 0.01, 0.1\n"
+        "answer = ...  # temperature at which the chain samples the posterior",
+    ),
+    Exercise(
+        id="avo-6",
+        kind="function",
+        reference=_in_slab,
+        hint="Column j holds the weights that read input j; compare its mean square with the threshold.",
+        mistakes={
+            _rule(lambda weight: weight.square().mean(dim=1)): "rows are the weights of an output: an input is a "
+            "column.",
+            _rule(lambda weight: weight.square().sum(dim=0)): "the rule takes the mean square, not the sum.",
+            _rule(lambda weight: weight.square().mean(dim=0).sqrt()): "the root of the mean square is compared.",
+            _rule(lambda weight: weight.mean(dim=0).square()): "square first, then average: signs may cancel.",
+            lambda *case: 1 - _in_slab()(*case): "these are the groups of the spike.",
+        },
+        cases=_weight_cases,
+        stub="def answer(weight, spike, slab, num_data):\n"
+        "    # weight (out, in); spike > slab: decays of a mean loss; equal prior odds\n"
+        "    ...  # (in,): 1.0 for inputs in the slab, else 0.0",
+    ),
+    Exercise(
+        id="avo-7",
+        kind="number",
+        reference=_escape,
+        hint="In the spike the weight rests at b h / (h + spike); its square must exceed the threshold.",
+        mistakes={
+            lambda: _escape() / 2: "this is enough to stay in the slab; out of the spike it takes more.",
+            lambda: (_escape() / 2) ** 2: "this is the threshold itself: a mean square, and without the decay.",
+            lambda: 2 * (_escape() / 2) ** 2: "the threshold is a mean square: take its root.",
+            lambda: _escape() * 1.001 / 2: "this is enough to stay in the slab; out of the spike it takes more.",
+        },
+        stub="N, spike, slab, h = 500, 1.0, 1e-3, 1.0\n"
+        "answer = ...  # least estimate b that leaves the spike by itself",
+    ),
+]

@@ -1,0 +1,1 @@
+"""Experiments of the chapter on The adaptive variational optimizer."""

@@ -1,0 +1,139 @@
+"""The three examples of Ke and Fan (2023): the published optimizer, what it is without its parts, and other methods.
+
+Settings are those of the published code, in `chapters.adaptive_optimizer.problems`; every method has the code's number
+of epochs. Ten data sets are one stack. Errors are of the last epoch, as published, on rows that nothing was chosen by.
+
+AVO                  the published method
+AVO, exact E-step    with the threshold (avo-threshold) in place of the code's
+AVO, no warm-up      groups are judged from the second epoch on
+AVO, long warm-up    they are judged after a tenth of the epochs
+AVO, no noise        at temperature 0
+AVO, no group prior  the slab's weight decay alone: no input is removed
+magnitude            of the training before, the largest inputs at half of the epochs, as many as matter
+group lasso, SVBNN, SA-EM, lasso    see `chapters.adaptive_optimizer.experiments.baselines`
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from bnnlib.train.checkpoint import Checkpoint
+from book.lab.cells import Cell, CellResult, Experiment, epochs_of, rows_of
+from book.lab.probes import first
+from chapters.adaptive_optimizer.experiments import baselines, measures
+from chapters.adaptive_optimizer.experiments.training import Training, data_of
+from chapters.adaptive_optimizer.problems import CYCLES, NUM_TRAIN, PROBLEMS, WARM_UP
+
+ABLATIONS: dict[str, dict[str, Any]] = {
+    "AVO": {},
+    "AVO, exact E-step": {"soft": "exact"},
+    "AVO, no warm-up": {"warm_up": 0},
+    "AVO, long warm-up": {"warm_up": 0.1},  # of the epochs
+    "AVO, no noise": {"temperature": 0.0},
+    "AVO, no group prior": {"rule": "none"},
+    "magnitude": {"rule": "magnitude"},
+}
+
+
+OTHERS: dict[str, dict[str, Any]] = {
+    "group lasso": {"rule": "lasso", "grid": [0.003, 0.01, 0.03, 0.1]},
+    "SVBNN": {"learning_rate": 5e-3, "prior_scale": 1.3, "draws": 30},  # as in chapter 03
+    "SA-EM": {"rule": "none", "grid": [0.001, 0.003, 0.01, 0.03]},
+    "lasso": {"alphas": 100, "strengths": [0.001, 0.002, 0.005, 0.01, 0.02, 0.05]},
+}
+METHODS = {"group lasso": baselines.run_tuned, "SVBNN": baselines.run_svbnn, "SA-EM": baselines.run_tuned}
+METHODS["lasso"] = baselines.run_lasso
+
+
+def run_cell(cell: Cell, device: torch.device, checkpoint: Checkpoint | None = None) -> CellResult:
+    """Train one stack and measure it."""
+    data = data_of(cell.params, cell.replicates)
+    training = Training(cell.params, data, device, cell.replicates[0]).run(checkpoint)
+    return result_of(cell, training, data)
+
+
+def result_of(cell: Cell, training: Training, data: dict[str, Tensor]) -> CellResult:
+    """Rows and arrays of a finished training."""
+    scores = {
+        **measures.scores(training.problem, training.outputs(training.test_x).cpu(), data),
+        **measures.selection(training.problem, training.inputs().cpu()),
+        "zeros": training.zeros().cpu(),
+        "minutes_training": training.seconds / 60.0,
+        training.fit_name(): training.fit(),
+    }
+    return CellResult(rows_of(cell, scores), measures.traces(cell, training.trace) | _squares(cell, training))
+
+
+def _squares(cell: Cell, training: Training) -> dict[str, Any]:
+    """Mean squares of the inputs of the first network at three epochs: what the thresholds cut."""
+    return {
+        f"mean square/{cell.method}/{epoch}": value.half().numpy()
+        for epoch, value in (training.squares.items() if cell.method == "AVO" else ())
+    }
+
+
+def _params(name: str, scale: dict[str, Any], **more: Any) -> dict[str, Any]:
+    problem = PROBLEMS[name]
+    return {
+        "problem": name,
+        "num_inputs": scale.get("num_inputs", problem.sizes[0]),
+        "num_train": scale.get("num_train", NUM_TRAIN),
+        "epochs": scale.get("epochs", problem.epochs),
+        "rule": "prior",
+        "lr": problem.lr,
+        "soft": problem.soft,
+        "hard": scale.get("hard", problem.hard),
+        "warm_up": scale.get("warm_up", WARM_UP),
+        "temperature": None,
+    } | more
+
+
+def cells(name: str, scale: dict[str, Any]) -> list[Cell]:
+    """All methods on one example; the ten data sets are one stack."""
+    replicates = tuple(range(scale["replicates"]))
+    made = []
+    for method, more in ABLATIONS.items():
+        params = _params(name, scale, **more)
+        if isinstance(params["warm_up"], float):
+            params["warm_up"] = round(params["warm_up"] * params["epochs"])
+        made.append(Cell(name, method, replicates, params))
+    common = {key: value for key, value in _params(name, scale).items() if key not in _PUBLISHED_ONLY}
+    for method, more in OTHERS.items():
+        tuned = {"tuning_epochs": max(CYCLES, common["epochs"] // 10)} if "grid" in more else {}
+        made.append(Cell(name, method, replicates, common | tuned | more))
+    return made
+
+
+# the hard threshold is the mean square with which 30 inputs start, so that some are removed at once
+_PUBLISHED_ONLY = ("soft", "hard", "warm_up", "temperature", "rule")
+_SMOKE = {"replicates": 2, "num_inputs": 30, "num_train": 2048, "epochs": 12, "warm_up": 4, "hard": 0.01}
+_TINY = {"replicates": 2, "num_inputs": 30, "num_train": 2048, "epochs": 12, "hard": 0.01}
+_TINY |= {"warm_up": lambda epochs: min(epochs, 4), "tuning_epochs": CYCLES, "alphas": 10, "draws": 3}
+_TINY |= {"grid": first(2), "strengths": first(2)}
+
+
+def _experiment(number: int, summary: str) -> Experiment:
+    name = f"example {number}"
+    return Experiment(
+        name=f"avo-example-{number}",
+        paper="001",
+        summary=summary,
+        profiles={"smoke": lambda: cells(name, _SMOKE), "paper": lambda: cells(name, {"replicates": 10})},
+        run_cell=run_cell,
+        methods=METHODS,
+        sources={"mean": "lasso"},
+        tiny=_TINY,
+        measured=("minutes",),
+        budget=epochs_of,
+        value=5.0,
+    )
+
+
+EXPERIMENTS = [
+    _experiment(1, "Regression on 1,000 inputs, a small tanh network of five of them"),
+    _experiment(2, "Regression on 2,000 inputs, a smooth function of five of them"),
+    _experiment(3, "Two classes from 1,000 inputs, of which four matter"),
+]

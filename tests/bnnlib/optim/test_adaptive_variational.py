@@ -1,0 +1,360 @@
+"""The adaptive variational optimizer: its arithmetic, its law, its state."""
+
+from __future__ import annotations
+
+import copy
+import io
+import math
+
+import numpy as np
+import pytest
+import torch
+from scipy.linalg import solve_discrete_lyapunov
+from torch import nn
+
+from bnnlib import functional as bF
+from bnnlib.optim import AdaptiveVariational, DivergedError, GroupSpikeSlab
+
+FORMS = ("sghmc", "natural")
+
+
+def network(seed: int = 0, dtype=torch.float32) -> nn.Sequential:
+    torch.manual_seed(seed)
+    return nn.Sequential(nn.Linear(5, 4), nn.Tanh(), nn.Linear(4, 2)).to(dtype)
+
+
+def batch(dtype=torch.float32):
+    generator = torch.Generator().manual_seed(1)
+    return torch.randn(50, 5, generator=generator).to(dtype), torch.randn(50, 2, generator=generator).to(dtype)
+
+
+def closure_of(model, optimizer):
+    x, y = (part.to(next(model.parameters())) for part in batch())
+
+    def closure():
+        optimizer.zero_grad()
+        loss = (model(x) - y).square().mean()
+        loss.backward()
+        return loss
+
+    return closure
+
+
+def train(model, optimizer, steps: int):
+    for _ in range(steps):
+        optimizer.step(closure_of(model, optimizer))
+
+
+def values(model) -> torch.Tensor:
+    return nn.utils.parameters_to_vector(model.parameters()).detach().clone()
+
+
+def seeded(seed: int = 7) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("alpha", [0.5, 1.0])
+def test_without_noise_and_at_scale_one_it_is_sgd_with_momentum(form, alpha):
+    ours, theirs = network(dtype=torch.float64), network(dtype=torch.float64)
+    fixed = {"temperature": 0.0, "scale_lr": 0.0, "initial_scale": 1.0}
+    settings = {"lr": 0.05, "momentum": 0.9, "weight_decay": 0.01}
+    train(ours, AdaptiveVariational(ours.parameters(), num_data=50, form=form, alpha=alpha, **fixed, **settings), 100)
+    train(theirs, torch.optim.SGD(theirs.parameters(), **settings), 100)
+    # rounding of 100 steps in float64
+    torch.testing.assert_close(values(ours), values(theirs), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("alpha", [0.5, 1.0])
+def test_a_fixed_scale_preconditions_by_its_power(form, alpha):
+    """At any fixed scale s a step is SGD's with lr s^(2 alpha)."""
+    ours, theirs = network(dtype=torch.float64), network(dtype=torch.float64)
+    fixed = {"temperature": 0.0, "scale_lr": 0.0, "initial_scale": 0.3, "momentum": 0.5}
+    train(ours, AdaptiveVariational(ours.parameters(), 0.2, 50, form=form, alpha=alpha, **fixed), 50)
+    train(theirs, torch.optim.SGD(theirs.parameters(), 0.2 * 0.3 ** (2 * alpha), momentum=0.5), 50)
+    torch.testing.assert_close(values(ours), values(theirs), rtol=1e-12, atol=1e-12)
+
+
+def test_steps_of_the_published_form_are_those_of_the_functions():
+    parameter = nn.Parameter(torch.randn(6, generator=seeded(0), dtype=torch.float64))
+    settings = {"lr": 0.04, "num_data": 30, "momentum": 0.2, "temperature": 0.5, "weight_decay": 0.1, "scale_lr": 0.3}
+    optimizer = AdaptiveVariational([parameter], generator=seeded(), **settings)
+    w, rho, m, noise = parameter.detach().clone(), torch.zeros(6), torch.zeros(6), torch.zeros(6)
+    rho, m, noise = (part.double() for part in (rho, m, noise))
+    tau, generator = torch.sigmoid(rho), seeded()
+    for _ in range(5):
+        gradient = torch.sin(3.0 * w)
+        parameter.grad = torch.sin(3.0 * parameter.detach())
+        optimizer.step()
+        change = bF.scale_gradient(tau, gradient, noise, 0.04, 0.5, 0.1, 30)
+        rho, tau = bF.scale_step(rho, change, 0.3)
+        noise = torch.empty(6, dtype=torch.float64).normal_(generator=generator)
+        m = bF.momentum_step(m, gradient, w, noise, 0.04, 0.2, 0.1, 0.5)
+        w = w + tau * m
+        torch.testing.assert_close(parameter.detach(), w)
+        torch.testing.assert_close(optimizer.scale(parameter), tau)
+
+
+@pytest.mark.parametrize("estimator", ["squared", "stein"])
+def test_steps_of_the_natural_form_are_those_of_the_functions(estimator):
+    parameter = nn.Parameter(torch.randn(6, generator=seeded(0), dtype=torch.float64))
+    settings = {"lr": 0.04, "num_data": 30, "momentum": 0.0, "weight_decay": 0.1, "scale_lr": 0.3, "alpha": 1}
+    optimizer = AdaptiveVariational([parameter], form="natural", estimator=estimator, generator=seeded(), **settings)
+    mean, precision, generator = parameter.detach().clone(), torch.ones(6, dtype=torch.float64), seeded()
+    for _ in range(5):
+        eps = torch.empty(6, dtype=torch.float64).normal_(generator=generator)
+        scale = 30**-0.5 / precision.sqrt()
+        with optimizer.sampled_parameters():
+            torch.testing.assert_close(parameter.detach(), mean + scale * eps)
+            gradient = torch.sin(3.0 * parameter.detach())
+        assert torch.equal(parameter.detach(), mean)
+        parameter.grad = gradient
+        optimizer.step()
+        curvature = bF.expected_curvature(gradient[None], eps[None], scale, estimator)
+        step = bF.precision_step if estimator == "squared" else bF.positive_precision_step
+        precision = step(precision, curvature, 0.1 * 30, 30, 0.3)
+        mean = bF.mean_step(mean, 1.0 / precision, gradient + 0.1 * mean, 0.04, 1.0)
+        torch.testing.assert_close(parameter.detach(), mean)
+        mean = parameter.detach().clone()  # equal to the last bit, for the comparison inside the context
+
+
+@pytest.mark.parametrize("alpha", [0.5, 1.0])
+def test_the_stationary_variance_is_that_of_the_linear_recursion(alpha):
+    """On a Gaussian target a step is linear in (w, m), so its law solves a discrete Lyapunov equation."""
+    lr, beta, temperature, decay, tau, count = 0.2, 0.4, 0.5, 0.1, 0.6, 100_000
+    curvature = torch.tensor([0.3, 1.0, 4.0], dtype=torch.float64)
+    parameter = nn.Parameter(torch.zeros(count, 3, dtype=torch.float64))
+    settings = {"momentum": beta, "temperature": temperature, "weight_decay": decay, "alpha": alpha}
+    optimizer = AdaptiveVariational(
+        [parameter], lr, 100, scale_lr=0.0, initial_scale=tau, generator=seeded(), **settings
+    )
+    for _ in range(400):
+        parameter.grad = curvature * parameter.detach()
+        optimizer.step()
+    reach, amount = tau ** (2 * alpha), bF.injected_scale(lr, beta, temperature)
+    for column, h in enumerate(curvature.tolist()):
+        force = lr * (h + decay)
+        move = np.array([[1.0 - reach * force, reach * beta], [-force, beta]])
+        noise = np.array([[reach], [1.0]]) * amount / tau ** (2 * alpha - 1)
+        exact = solve_discrete_lyapunov(move, noise @ noise.T)[0, 0]
+        assert np.abs(np.linalg.eigvals(move)).max() ** 400 < 1e-3  # the start is forgotten
+        # four standard errors of the variance of independent normal coordinates
+        assert parameter.detach()[:, column].var().item() == pytest.approx(exact, rel=4 * math.sqrt(2 / count))
+
+
+@pytest.mark.parametrize("alpha", [0.5, 1.0])
+def test_the_natural_form_finds_a_gaussian_posterior(alpha):
+    """Curvatures of a mean loss and its prior: the precision by "stein" and the mean are those of the posterior."""
+    curvature, center, decay = torch.tensor([0.2, 1.0, 5.0]), torch.tensor([1.0, -2.0, 0.5]), 0.05
+    parameter = nn.Parameter(torch.zeros(2_000, 3))
+    settings = {"estimator": "stein", "weight_decay": decay, "momentum": 0.0, "scale_lr": 0.01, "alpha": alpha}
+    optimizer = AdaptiveVariational([parameter], 0.05, 100, form="natural", generator=seeded(), **settings)
+    for _ in range(1_500):
+        with optimizer.sampled_parameters():
+            parameter.grad = curvature * (parameter.detach() - center)
+        optimizer.step()
+    precision = optimizer.scale(parameter).pow(-2).mean(dim=0)
+    # the multiplicative noise of the steps biases the precision by a share of the order of the rate
+    torch.testing.assert_close(precision, curvature + decay, rtol=0.05, atol=0.0)
+    wanted = curvature * center / (curvature + decay)
+    torch.testing.assert_close(parameter.detach().mean(dim=0), wanted, rtol=0.02, atol=0.02)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_stack_moves_as_its_networks_alone(form):
+    """With the same noise, which the stack draws for all at once."""
+    start = torch.randn(3, 4, 17, generator=seeded(0))
+
+    class Given(AdaptiveVariational):
+        def _draw(self, parameters, temperature):
+            return [self.given.clone()]
+
+    def run(first, given):
+        parameter = nn.Parameter(first.clone())
+        optimizer = Given([parameter], 0.05, 40, form=form, weight_decay=0.01)
+        for step in range(20):
+            optimizer.given = given[step]
+            if form == "natural":
+                with optimizer.sampled_parameters():
+                    parameter.grad = torch.sin(3.0 * parameter.detach())
+            else:
+                parameter.grad = torch.sin(3.0 * parameter.detach())
+            optimizer.step()
+        return parameter.detach()
+
+    noise = torch.randn(20, 3, 4, 17, generator=seeded(1))
+    stack = run(start, noise)
+    for r in range(3):
+        assert torch.equal(stack[r], run(start[r], noise[:, r]))
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("prior", [False, True])
+def test_a_saved_optimizer_goes_on_bit_for_bit(form, prior):
+    def build():
+        model = network()
+        groups = GroupSpikeSlab(model, 1e-1, 1e-4, 50, hard_threshold=1e-2, when_empty="allow") if prior else None
+        estimator = "stein" if form == "natural" else "squared"
+        optimizer = AdaptiveVariational(
+            model.parameters(), 0.05, 50, form=form, estimator=estimator, prior=groups, generator=seeded()
+        )
+        return model, optimizer
+
+    whole, optimizer = build()
+    train(whole, optimizer, 10)
+    if prior:
+        optimizer.prior.update()
+    train(whole, optimizer, 10)
+    first, before = build()
+    train(first, before, 10)
+    if prior:
+        before.prior.update()
+    file = io.BytesIO()
+    saved = {
+        "model": first.state_dict(),
+        "optimizer": before.state_dict(),
+        "prior": prior and before.prior.state_dict(),
+    }
+    torch.save(saved, file)
+    second, after = build()
+    file.seek(0)
+    saved = torch.load(file, weights_only=True)
+    second.load_state_dict(saved["model"])
+    after.load_state_dict(saved["optimizer"])
+    if prior:
+        after.prior.load_state_dict(saved["prior"])
+    train(second, after, 10)
+    assert torch.equal(values(second), values(whole))
+
+
+def test_a_draw_that_is_waiting_for_its_step_is_saved_too():
+    def build():
+        parameter = nn.Parameter(torch.ones(4))
+        settings = {"form": "natural", "estimator": "stein", "generator": seeded()}
+        return parameter, AdaptiveVariational([parameter], 0.1, 10, **settings)
+
+    parameter, optimizer = build()
+    with optimizer.sampled_parameters():
+        parameter.grad = parameter.detach().clone()
+    other, later = build()
+    later.load_state_dict(copy.deepcopy(optimizer.state_dict()))
+    other.grad = parameter.grad.clone()
+    optimizer.step()
+    later.step()
+    assert torch.equal(parameter, other) and torch.equal(optimizer.scale(parameter), later.scale(other))
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
+def test_an_interrupted_draw_leaves_the_means(error):
+    model = network()
+    optimizer = AdaptiveVariational(model.parameters(), 0.05, 50, form="natural", estimator="stein")
+    train(model, optimizer, 3)
+    before = values(model)
+
+    def closure():
+        assert not torch.equal(values(model), before)
+        raise error
+
+    with pytest.raises(error):
+        optimizer.step(closure)
+    assert torch.equal(values(model), before)
+    with pytest.raises(ValueError, match="needs the draw"):  # the interrupted one does not count
+        optimizer.step()
+    train(model, optimizer, 1)
+    assert not torch.equal(values(model), before)
+
+
+def test_two_optimizers_share_no_noise_and_equal_seeds_give_equal_steps():
+    def end(generator):
+        model = nn.Linear(5, 2)
+        nn.init.ones_(model.weight), nn.init.ones_(model.bias)
+        train(model, AdaptiveVariational(model.parameters(), 0.05, 50, generator=generator), 5)
+        return values(model)
+
+    assert torch.equal(end(seeded(1)), end(seeded(1)))
+    assert not torch.equal(end(seeded(1)), end(seeded(2)))
+    assert not torch.equal(end(None), end(None))
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_state_follows_the_dtype_and_parameters_without_gradients_stay(form):
+    model = network(dtype=torch.float64)
+    model[2].bias.requires_grad_(False)
+    before = model[2].bias.clone()
+    optimizer = AdaptiveVariational(
+        [p for p in model.parameters() if p.requires_grad], 0.05, 50, form=form, scale_lr=0.1
+    )
+    train(model, optimizer, 2)
+    assert torch.equal(model[2].bias, before)
+    kept = [value for state in optimizer.state.values() for value in state.values()]
+    assert kept and all(value.dtype == torch.float64 for value in kept)
+
+
+def test_it_can_be_planned_on_the_meta_device():
+    model = network().to("meta")
+    generator = torch.Generator()
+    with pytest.raises(ValueError, match="generator is on cpu"):
+        AdaptiveVariational(model.parameters(), 0.05, 50, generator=generator)
+
+
+def test_a_copied_network_trains_like_the_original():
+    model = network()
+    twin = copy.deepcopy(model)
+    for one in (model, twin):
+        train(one, AdaptiveVariational(one.parameters(), 0.05, 50, generator=seeded()), 5)
+    assert torch.equal(values(model), values(twin))
+
+
+def test_lr_zero_at_the_end_of_a_schedule_is_a_step_that_stands_still_but_for_momentum():
+    parameter = nn.Parameter(torch.ones(3))
+    optimizer = AdaptiveVariational([parameter], 0.1, 10, momentum=0.0, generator=seeded())
+    optimizer.param_groups[0]["lr"] = 0.0
+    parameter.grad = torch.ones(3)
+    optimizer.step()
+    assert parameter.tolist() == [1.0, 1.0, 1.0]
+
+
+def test_a_chain_that_diverges_says_so():
+    parameter = nn.Parameter(torch.ones(3))
+    optimizer = AdaptiveVariational([parameter], 100.0, 10, scale_lr=0.0, initial_scale=1.0)
+    with pytest.raises(DivergedError, match="mean over the batch"):
+        for _ in range(200):
+            parameter.grad = parameter.detach().clone()
+            optimizer.step()
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"alpha": 0.75}, "alpha is 0.75"),
+        ({"alpha": math.nan}, "alpha is nan"),
+        ({"form": "adam"}, "form is 'adam'"),
+        ({"estimator": "hutchinson"}, "estimator is 'hutchinson'"),
+        ({"estimator": "stein"}, "estimator is of form='natural'"),
+        ({"num_data": 0}, "num_data is 0"),
+        ({"num_data": -5}, "num_data is -5"),
+        ({"num_data": None}, "num_data is None"),
+        ({"num_data": math.nan}, "num_data is nan"),
+        ({"lr": 0.0}, "lr is 0"),
+        ({"lr": math.nan}, "lr is nan"),
+        ({"temperature": -1.0}, "temperature is -1"),
+        ({"temperature": math.inf}, "temperature is inf"),
+        ({"weight_decay": -0.1}, "weight_decay is -0.1"),
+        ({"scale_lr": -0.1}, "scale_lr is -0.1"),
+        ({"scale_lr": 1.0, "form": "natural"}, "must be below 1"),
+        ({"momentum": 1.0}, "momentum is 1"),
+        ({"initial_scale": 0.0}, "initial_scale is 0"),
+        ({"initial_scale": 1.5}, "initial_scale is 1.5"),
+        ({"initial_scale": 1.0}, "initial_scale is 1, from where"),
+    ],
+)
+def test_bad_settings_are_named(settings, message):
+    with pytest.raises(ValueError, match=message):
+        AdaptiveVariational([nn.Parameter(torch.ones(2))], **({"lr": 0.1, "num_data": 10} | settings))
+
+
+def test_only_the_natural_form_has_draws_around_a_mean():
+    optimizer = AdaptiveVariational([nn.Parameter(torch.ones(2))], 0.1, 10)
+    with pytest.raises(ValueError, match="weights are draws already"), optimizer.sampled_parameters():
+        pass

@@ -1,0 +1,175 @@
+"""The experiments of the adaptive variational optimizer: what their cells draw, select, take out and resume."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from bnnlib.train.checkpoint import Checkpoint
+from book import lab
+from chapters.adaptive_optimizer import networks, problems
+from chapters.adaptive_optimizer.experiments import baselines, examples, measures, training
+
+CPU = torch.device("cpu")
+
+
+def smoke(method: str, name: str = "avo-example-1", **params):
+    cell = next(cell for cell in lab.get(name).profiles["smoke"]() if cell.method == method)
+    return replace(cell, params=cell.params | params)
+
+
+def unmeasured(result) -> list[dict]:
+    return [row for row in result.rows if not row["metric"].startswith("minutes")]
+
+
+def run(cell, checkpoint=None):
+    return lab.get("avo-example-1").function(cell)(cell, CPU, checkpoint)
+
+
+@pytest.mark.parametrize("method", [*examples.ABLATIONS, "group lasso", "SVBNN", "SA-EM"])
+def test_a_killed_training_resumes_bit_for_bit(method, tmp_path, dies, monkeypatch):
+    monkeypatch.setattr(training, "SAVE_EVERY", 7)
+    cell = smoke(method)
+    whole = run(cell)
+    with pytest.raises(dies.Killed):
+        run(cell, dies(tmp_path / "cell.pt", 2 if "grid" in cell.params else 1))
+    resumed = run(cell, Checkpoint(tmp_path / "cell.pt"))
+    assert unmeasured(resumed) == unmeasured(whole)
+    assert resumed.arrays.keys() == whole.arrays.keys()
+    for name, array in whole.arrays.items():
+        np.testing.assert_array_equal(resumed.arrays[name], array)
+
+
+def test_inputs_have_unit_variance_and_pairwise_correlation_one_half():
+    x = problems.design(100_000, 4, torch.Generator().manual_seed(0))
+    found = torch.cov(x.t())
+    wanted = 0.5 * (torch.ones(4, 4) + torch.eye(4))
+    # entries have the standard error sqrt((1 + wanted^2) / n) <= 0.0045
+    assert (found - wanted).abs().max() < 4 * 0.0045
+
+
+def test_a_replicate_has_data_of_its_own_that_do_not_depend_on_the_stack():
+    params = smoke("AVO").params
+    both, second = training.data_of(params, (0, 1)), training.data_of(params, (1,))
+    assert torch.equal(both["x"][:, 1:], second["x"]) and torch.equal(both["test_y"][1:], second["test_y"])
+    assert not torch.equal(both["x"][:, 0], both["x"][:, 1])
+    assert len(both["x"]) == params["num_train"] and both["test_x"].shape == (2, params["num_inputs"], 1024)
+
+
+@pytest.mark.parametrize("name", problems.PROBLEMS)
+def test_only_the_relevant_inputs_decide_the_target(name):
+    problem = problems.PROBLEMS[name]
+    x = problems.design(50, 20, torch.Generator().manual_seed(1))
+    f, other = problem.function(x), x.clone()
+    other[:, problem.relevant :] = 0.0
+    assert torch.equal(problem.function(other), f)
+    for j in range(problem.relevant):
+        other = x.clone()
+        other[:, j] += 0.5
+        assert not torch.equal(problem.function(other), f)
+
+
+def test_targets_worked_out_by_hand():
+    x = torch.tensor([1.0, 2.0, 0.5, 0.25, -1.0], dtype=torch.float64)
+    sine = 5 * np.sin(0.125)
+    assert problems.smooth_function(x).item() == pytest.approx(5 * 2 / 2 + sine - 2)
+    assert problems.margin(x).item() == pytest.approx(np.e + 4 + sine - 3)
+    # x3 = 2 x4 and x2 = 2 x1 leave the last term
+    assert problems.tanh_network(x).item() == pytest.approx(-np.tanh(-2.0))
+
+
+def test_the_step_size_starts_six_cycles_and_ends_near_zero():
+    rates = np.array([problems.cyclic_lr(0.01, e, b, 60, 10) for e in range(60) for b in range(10)])
+    assert (np.diff(rates) > 0.005).sum() == 6  # the clock starts an epoch late, so the last cycle starts in the last
+    assert rates.max() == pytest.approx(0.01, rel=0.05) and rates.min() < 1e-5
+
+
+def test_a_stack_is_its_networks():
+    model = networks.StackedReLU((6, 4, 3, 1), 3, torch.Generator().manual_seed(2))
+    x = torch.randn(3, 6, 20, generator=torch.Generator().manual_seed(3))
+    for r in range(3):
+        h = x[r]
+        for layer, (weight, bias) in enumerate(zip(model.weights, model.biases, strict=True)):
+            h = weight[r] @ h + bias[r]
+            h = torch.relu(h) if layer < 2 else h
+        torch.testing.assert_close(model(x)[r], h[0])
+
+
+def test_a_network_with_a_layer_below_zero_is_dead():
+    model = networks.StackedReLU((6, 4, 3, 1), 2, torch.Generator().manual_seed(2))
+    with torch.no_grad():
+        model.biases[1][1] = -100.0
+    x = torch.randn(2, 6, 500, generator=torch.Generator().manual_seed(3))
+    alive = networks.alive_units(model, x)
+    assert alive.shape == (2, 2) and alive[1, 1] == 0 and (alive[0] > 0).all()
+    output = model(x).detach()
+    assert output[1].min() == output[1].max() and output[0].min() < output[0].max()
+
+
+def test_taking_inputs_out_changes_no_output_and_no_later_step():
+    params = smoke("AVO", temperature=0.0, epochs=8).params
+    data = training.data_of(params, (0, 1))
+    small, whole = (training.Training(params, data, CPU, 0) for _ in range(2))
+    original, training.compact = training.compact, lambda *given: False
+    try:
+        whole.run()
+    finally:
+        training.compact = original
+    small.run()
+    assert small.kept().shape[1] < whole.kept().shape[1] == params["num_inputs"]
+    assert torch.equal(small.inputs(), whole.inputs())
+    # the same sums with and without the zeros
+    torch.testing.assert_close(small.outputs(small.test_x), whole.outputs(whole.test_x), rtol=1e-4, atol=1e-5)
+
+
+def test_magnitude_keeps_as_many_inputs_as_matter():
+    result = examples.run_cell(smoke("magnitude"), CPU)
+    found = {(row["metric"], row["replicate"]): row["value"] for row in result.rows}
+    for r in range(2):
+        assert found["false_positives", r] == found["false_negatives", r]
+        assert found["zeros", r] == pytest.approx(100 * 25 * 5 / (31 * 5 + 6 * 3 + 4))
+
+
+def test_selection_is_counted():
+    problem = problems.PROBLEMS["example 3"]  # four inputs matter
+    selected = torch.tensor([[1, 1, 1, 1, 0, 0], [1, 0, 1, 1, 1, 1], [0, 0, 0, 0, 0, 0]]).bool()
+    found = measures.selection(problem, selected)
+    assert found["exact_selection"].tolist() == [100.0, 0.0, 0.0]
+    assert found["false_positives"].tolist() == [0.0, 2.0, 0.0]
+    assert found["false_negatives"].tolist() == [0.0, 1.0, 4.0]
+
+
+def test_the_published_method_finds_the_inputs_of_a_small_problem():
+    """Thirty inputs instead of a thousand, forty epochs instead of three thousand."""
+    cell = smoke("AVO", epochs=40, num_train=10_240, warm_up=20, hard=1e-3, lr=0.05)
+    found = {(row["metric"], row["replicate"]): row["value"] for row in examples.run_cell(cell, CPU).rows}
+    assert [found["false_negatives", r] for r in range(2)] == [0.0, 0.0]
+    # predicting the mean costs 3.7, the noise alone 1
+    assert all(found["mse_test", r] < 2.5 for r in range(2))
+
+
+def test_the_linear_lasso_finds_linear_inputs_and_the_mean_stands_beside_it():
+    pytest.importorskip("sklearn")
+    cell = replace(smoke("lasso", "avo-example-2"), replicates=(0,))
+    rows = {(row["method"], row["metric"]): row["value"] for row in baselines.run_lasso(cell, CPU).rows}
+    # x2 and x5 enter Example 2 with linear parts, the product of x3 and x4 has none
+    assert rows["lasso", "false_negatives"] <= 3
+    assert 1.0 < rows["lasso", "mse_test"] < rows["mean", "mse_test"]
+    assert rows["lasso", "strength_chosen"] > 0
+
+
+def test_strengths_are_chosen_on_held_out_rows_and_one_network_each():
+    cell = smoke("group lasso", grid=[0.001, 1e6], tuning_epochs=120, lr=0.1)
+    chosen = baselines._choose(training.Training, "strength", cell.params, (0,), CPU)
+    assert chosen["strength"] == 0.001  # the other leaves no input
+
+
+def test_the_group_lasso_removes_for_good_what_is_zero_at_half_time():
+    cell = smoke("group lasso", strength=0.1, epochs=60, lr=0.1)
+    trained = training.Training(cell.params, training.data_of(cell.params, (0, 1)), CPU, 0).run()
+    early = next(float(entry[2, 0]) for entry in trained.trace if entry[0, 0] >= 32)
+    assert 0.0 < early <= float(trained.zeros()[0]) < 100.0
+    assert not trained.model.weights[0].detach()[~trained.kept().unsqueeze(1).expand_as(trained.model.weights[0])].any()

@@ -1,0 +1,128 @@
+"""Pictures and texts of the chapter on the adaptive optimizer: what they show, with results and without."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+from book.display import exercises
+from chapters.adaptive_optimizer import figures, numbers
+from chapters.adaptive_optimizer.figures import explorers, results
+
+EMPTY = {f"example-{number}": [] for number in (1, 2, 3)}
+
+
+def row(setting, method, metric, values) -> dict:
+    return {
+        "setting": setting, "method": method, "metric": metric, "profile": "paper", "values": values,
+        "mean": float(np.mean(values)), "se": 0.1, "published": None,
+    }  # fmt: skip
+
+
+@pytest.fixture
+def rows() -> dict[str, list[dict]]:
+    found = {}
+    for name in results.EXAMPLES:
+        metrics = {"accuracy" if name == "example 3" else "mse_test": [95.0, 96.0, 97.0]}
+        metrics |= {"false_positives": [0.0, 1.0, 30.0], "false_negatives": [0.0, 0.0, 1.0]}
+        metrics |= {"exact_selection": [100.0, 0.0, 100.0]}
+        found[name.replace(" ", "-")] = [
+            row(name, method, metric, values) for method in results.METHODS for metric, values in metrics.items()
+        ]
+    return found
+
+
+def texts(fig: Figure) -> set[str]:
+    return {text.get_text() for panel in fig.axes for text in panel.texts}
+
+
+def test_what_was_not_run_is_said():
+    assert "not run" in texts(figures.parts(EMPTY))
+    assert "ours: not run" in texts(figures.traces(dict.fromkeys(results.EXAMPLES)))
+
+
+def test_traces_have_the_published_points_and_every_run_of_ours():
+    epochs = np.arange(0, 3_001, 1_000)
+    ours = {"epochs": epochs, "error": np.ones((4, 3)) + np.arange(3), "zeros": np.full((4, 3), 99.0)}
+    fig = figures.traces({name: ours for name in results.EXAMPLES})
+    for column, name in enumerate(results.EXAMPLES):
+        for row_, printed in enumerate(results.PUBLISHED[name]):
+            panel = fig.axes[3 * row_ + column]
+            dots = next(line for line in panel.lines if line.get_label() == "published run")
+            assert list(dots.get_xdata()) == list(printed) and list(dots.get_ydata()) == list(printed.values())
+        thin = [line for line in fig.axes[column].lines if line.get_alpha() == 0.4]
+        assert [line.get_ydata()[0] for line in thin] == [1.0, 2.0, 3.0]
+        median = next(line for line in fig.axes[column].lines if line.get_label() == "ours, median")
+        assert median.get_ydata().tolist() == [2.0] * 4
+    assert results.stored_traces("example 9") is None
+
+
+def test_every_data_set_is_a_point(rows):
+    fig = figures.parts(rows)
+    for panel in fig.axes[:3]:
+        assert sum(len(dots.get_offsets()) for dots in panel.collections) == 3 * len(results.METHODS)
+    wrong = [line for line in fig.axes[3].lines if line.get_marker() == "o" and len(line.get_xdata())]
+    assert [list(line.get_xdata()) for line in wrong] == [[0.0, 1.0, 30.0]] * len(results.METHODS)
+    assert fig.axes[0].get_yticklabels()[0].get_text() == "AVO"
+
+
+def test_pictures_of_the_method():
+    line = (np.array([1.0, 2.0, 3.0]), np.array([1.0, 2.0, 4.0]))
+    assert isinstance(figures.idea(), Figure)
+    assert isinstance(figures.curvature({"a": line}, {"a": line}), Figure)
+    assert isinstance(figures.early({"a": line, "b": line}, {"a": line}), Figure)
+    assert isinstance(figures.noise({"a": line}, {"a": line[1]}), Figure)
+    assert isinstance(figures.scale({"a": line[1]}, line, {"b": line}, {"b": line}), Figure)
+
+
+def test_a_removed_group_ends_in_a_cross():
+    path = np.array([[0.5, 0.2], [0.5, 0.1], [0.5, 0.0]])
+    fig = figures.groups(path, (0.3, 0.15), 1, {"truth": np.ones((2, 3))})
+    crosses = [line for line in fig.axes[0].lines if line.get_marker() == "x"]
+    assert len(crosses) == 1 and crosses[0].get_ydata()[0] == 0.1
+
+
+def test_the_explorer_removes_below_the_hard_threshold():
+    path, removed, kept = explorers.training("none", 1_000, 1.0, 1e-3)
+    soft = explorers.group_threshold(1.0, 1e-3, 1_000)
+    assert removed is not None and not kept
+    assert removed > explorers.WARM_UP
+    assert np.isnan(path[removed:]).all() and path[removed - 2] >= soft / 10
+    path, removed, kept = explorers.training("strong", 1_000, 1.0, 1e-3)
+    assert removed is None and kept and path[-1] == pytest.approx(0.25, rel=0.05)
+    weak = explorers.training("weak", 100, 7.0, 1e-3)
+    assert weak[1] is not None or not weak[2]
+
+
+def test_the_explorer_in_words():
+    words = explorers.in_words(1_000, 1.0, 1e-3)
+    assert words.startswith("With 1,000 observations") and "strong: slab" in words and "none: removed at" in words
+    picture = explorers.picture(1_000, 1.0, 1e-3)
+    assert "0.0069" in picture.heading
+
+
+def test_references_are_those_worked_out_by_hand():
+    by_hand = {"avo-1": 0.0389830, "avo-2": 1438.2, "avo-5": 0.0561111, "avo-7": 2 * 0.117594}
+    assert {name: exercises.get(name).reference() for name in by_hand} == pytest.approx(by_hand, rel=2e-4)
+
+
+def test_numbers_count_exact_selections(rows, monkeypatch, tmp_path):
+    monkeypatch.setenv("BNNLIB_HOME", str(tmp_path))
+    said = numbers.numbers(rows)
+    assert said["exact-1"] == "2" and said["runs-3"] == "3" and said["kept-1"] == "10"
+    assert said["error-3"] == "4.0 ± 0.6"
+    assert [said[f"{key}-3"] for key in ("stuck", "lossy", "median")] == ["0", "1", "4.0"]
+    assert set(numbers.numbers(EMPTY).values()) == {"(not run)"}
+
+
+def test_numbers_of_images_name_the_network_that_is_stored(rows):
+    more = {"n": 3, "budget": 12, "published_budget": None, "budget_unit": "epochs"}
+    images = [
+        row("ResNet20", method, metric, [90.0, 91.0, 92.0]) | more
+        for method in ("AVO", "AVO, dense", "magnitude")
+        for metric in ("accuracy", "zeros")
+    ]
+    said = numbers.numbers(rows | {"cifar10": images})
+    assert said["cifar-stored"] == "ResNet20, 3 replicates, 12 epochs"
+    assert said["cifar-accuracy-magnitude"] == "91.00 ± 0.58" and said["cifar-zeros-AVO"] == "91.0 ± 0.6"
