@@ -13,48 +13,37 @@ from book.display.exercises.registry import Exercise
 _DENSE, _PRUNED = (20, 50, 800, 500), (3, 18, 284, 283)
 
 
-def _kl():
-    from bnnlib.functional import truncated_log_normal_kl
-
-    return truncated_log_normal_kl
-
-
-_Phi, _quantile = torch.special.ndtr, torch.special.ndtri
-
-
-def _density(z: torch.Tensor) -> torch.Tensor:
-    return torch.exp(-(z**2) / 2) / math.sqrt(2 * math.pi)
-
-
-def _miskl(
-    entropy: float = 0.5,
-    log_scale: float = 1.0,
-    mass: float = 1.0,
-    ends: Callable = lambda alpha, beta, z: (alpha * _density(alpha) - beta * _density(beta)) / (2 * z),
-    prior: Callable = lambda width: math.log(width),
-    unit: Callable = lambda scale: scale,
-) -> Callable:
-    """The divergence of sbp-1 with something changed."""
-
-    def wrong(mean, scale, lower, upper):
-        alpha, beta = (lower - mean) / unit(scale), (upper - mean) / unit(scale)
-        z = _Phi(beta) - _Phi(alpha)
-        rest = entropy * math.log(2 * math.pi * math.e) + log_scale * scale.log() + mass * z.log()
-        return prior(upper - lower) - rest - ends(alpha, beta, z)
-
-    return wrong
-
-
-def _kl_cases() -> list[tuple]:
-    generator = torch.Generator().manual_seed(50)
-    intervals = ((-20.0, 0.0), (-10.0, 0.0), (-20.0, 2.0))
-    return [(*_posteriors(generator, -3.0, 0.5), lower, upper) for lower, upper in intervals]
+_Phi = torch.special.ndtr
 
 
 def _posteriors(generator: torch.Generator, low: float, high: float) -> tuple[torch.Tensor, torch.Tensor]:
     """mean from low / 2 to 0 and log scale from low to high, eight of each."""
     uniform = torch.rand(2, 8, generator=generator, dtype=torch.float64)
     return 0.5 * low * uniform[0], torch.exp(low + (high - low) * uniform[1])
+
+
+def _ratio():
+    def ratio(gain: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+        g = gain / weight
+        return (g - 1 + (g.square() - 2 * g).sqrt()).sqrt()
+
+    return ratio
+
+
+def _smaller_root(g: torch.Tensor) -> torch.Tensor:
+    return (g - 1 - (g.square() - 2 * g).sqrt()).sqrt()
+
+
+def _ratio_cases() -> list[tuple]:
+    generator = torch.Generator().manual_seed(50)
+    weight = 0.5 + 3 * torch.rand(3, 8, generator=generator, dtype=torch.float64)
+    over = 2.2 + 40 * torch.rand(3, 8, generator=generator, dtype=torch.float64).square()
+    return list(zip(over * weight, weight, strict=True))
+
+
+def _narrow(ratio: float) -> float:
+    """Price in nats of narrow noise inside [-20, 0]."""
+    return math.log(20) - 0.5 * math.log(2 * math.pi * math.e) + math.log(ratio)
 
 
 def _mean():
@@ -98,30 +87,6 @@ def _second_over_first() -> float:
     from bnnlib.functional import truncated_log_uniform_moment
 
     return truncated_log_uniform_moment(1, -10.0) / math.sqrt(truncated_log_uniform_moment(2, -10.0))
-
-
-def _sample():
-    from bnnlib.functional import truncated_log_normal_sample
-
-    # bnnlib reads levels as those of the upper tail, which keeps their digits where theta is near 1
-    return lambda mean, scale, uniform: truncated_log_normal_sample(mean, scale, 1.0 - uniform)
-
-
-def _missample(level: Callable) -> Callable:
-    """A draw at another level of the normal: a function of u, Phi(alpha) and Phi(beta)."""
-
-    def wrong(mean, scale, uniform):
-        return torch.exp(mean + scale * _quantile(level(uniform, _Phi((-20 - mean) / scale), _Phi(-mean / scale))))
-
-    return wrong
-
-
-def _sample_cases() -> list[tuple]:
-    generator = torch.Generator().manual_seed(52)
-    return [
-        (*_posteriors(generator, -3.0, high), torch.rand(8, generator=generator, dtype=torch.float64))
-        for high in (-1.0, 1.0, 4.0)
-    ]
 
 
 def _fold():
@@ -175,34 +140,23 @@ EXERCISES = [
     Exercise(
         id="sbp-1",
         kind="function",
-        reference=_kl,
-        hint="log(b - a) is the prior's part; the rest is minus the entropy of a normal cut to [a, b].",
+        reference=_ratio,
+        hint="Maximize G r^2 / (1 + r^2) - kappa log r: with z = r^2, 2 G z = kappa (1 + z)^2.",
         mistakes={
-            _miskl(mass=0.0): "log Z is missing: q is cut to [a, b], too.",
-            _miskl(mass=-1.0): "log Z has the wrong sign: cutting q concentrates it.",
-            _miskl(entropy=1.0): "the factor 1/2 of log(2 pi e) is missing.",
-            _miskl(log_scale=2.0): "log sigma counts once: sigma is the scale, not the variance.",
-            _miskl(log_scale=-1.0): "log sigma has the wrong sign: wide noise costs little.",
-            _miskl(
-                ends=lambda alpha, beta, z: (alpha * _density(alpha) - beta * _density(beta)) / z
-            ): "the factor 1/2 of the ends' term is missing.",
-            _miskl(
-                ends=lambda alpha, beta, z: (alpha * _density(alpha) - beta * _density(beta)) / 2
-            ): "the ends' term is divided by 2 Z: Z is missing.",
-            _miskl(
-                ends=lambda alpha, beta, z: (beta * _density(beta) - alpha * _density(alpha)) / (2 * z)
-            ): "the ends' term has the wrong sign.",
-            _miskl(
-                ends=lambda alpha, beta, z: (_density(alpha) - _density(beta)) / (2 * z)
-            ): "in the ends' term each density is multiplied by its end, alpha or beta.",
-            _miskl(ends=lambda alpha, beta, z: 0.0): "the ends' term is missing.",
-            _miskl(prior=lambda width: 0.0): "the prior's part log(b - a) is missing: this is minus the entropy.",
-            _miskl(prior=lambda width: width): "the prior's density is 1 / (b - a): its logarithm counts.",
-            _miskl(unit=torch.square): "alpha and beta divide by sigma, not by its square.",
+            lambda gain, weight: _ratio()(gain, torch.ones_like(weight)): "the weight kappa is missing.",
+            lambda gain, weight: _ratio()(gain * weight, torch.ones_like(weight)): "a larger weight makes precision "
+            "dearer: the gain is divided by kappa.",
+            lambda gain, weight: _ratio()(gain, weight).square(): "this is the square of the ratio.",
+            lambda gain, weight: _smaller_root(gain / weight): "this root is the minimum between two maxima.",
+            lambda gain, weight: (2 * gain / weight).sqrt(): "this is the t-statistic over the root of kappa: the "
+            "ratio only tends to it.",
+            lambda gain, weight: (2 * gain / weight - 2).sqrt(): "this is the approximation for large gains: solve the "
+            "quadratic equation.",
         },
-        cases=_kl_cases,
-        stub="def answer(mean, scale, lower, upper):\n"
-        "    ...  # KL(LogN_[a,b] || LogU_[a,b]) in nats, for each unit; lower = a, upper = b",
+        cases=_ratio_cases,
+        stub="def answer(gain, weight):\n"
+        "    # both of one shape; gain in nats, above 2 * weight\n"
+        "    ...  # the signal-to-noise ratio that is learned",
     ),
     Exercise(
         id="sbp-2",
@@ -248,26 +202,17 @@ EXERCISES = [
     ),
     Exercise(
         id="sbp-4",
-        kind="function",
-        reference=_sample,
-        hint="Move the level into the part of Phi that the interval leaves: Phi(alpha) + u Z.",
-        accepted=[lambda mean, scale, uniform: _sample()(mean, scale, 1.0 - uniform)],
+        kind="number",
+        reference=lambda: 2 * _narrow(20 / math.sqrt(2)) - _narrow(20),
+        hint="Price two units of ratio 20 / sqrt(2), and subtract the price of one with ratio 20.",
         mistakes={
-            lambda *arguments: _sample()(*arguments).log(): "this is log theta: its exponential is asked.",
-            _missample(lambda u, low, high: u): "this is the log-normal without truncation.",
-            lambda mean, scale, uniform: torch.exp(
-                (mean + scale * _quantile(uniform)).clamp(-20, 0)
-            ): "draws outside were moved to the ends: truncation leaves them out instead.",
-            _missample(lambda u, low, high: u * (high - low)): "the levels start at Phi(alpha), which is missing.",
-            _missample(
-                lambda u, low, high: low + u * high
-            ): "the levels are Phi(alpha) + u Z with Z = Phi(beta) - Phi(alpha).",
-            _missample(lambda u, low, high: low + u * (1 - low)): "the upper end is missing: theta exceeds 1.",
-            lambda mean, scale, uniform: torch.exp(20 * (uniform - 1)): "this is a draw from the prior.",
+            lambda: _narrow(20) - 2 * _narrow(20 / math.sqrt(2)): "two units cost more than one: the sign.",
+            lambda: 2 * _narrow(10) - _narrow(20): "standard deviations of independent units do not add: each needs a "
+            "ratio of 20 / sqrt(2).",
+            lambda: _narrow(20): "that is the price of a second unit with the whole ratio; each of two needs less.",
+            lambda: math.log(20) - math.log(2): "the constant C is paid by every unit: it does not cancel.",
         },
-        cases=_sample_cases,
-        stub="def answer(mean, scale, uniform):\n"
-        "    ...  # theta on [-20, 0], one for each unit, from uniform in (0, 1)",
+        stub="ratio = 20\nanswer = ...  # nats by which one unit is cheaper than two with that ratio together",
     ),
     Exercise(
         id="sbp-5",
@@ -328,5 +273,18 @@ EXERCISES = [
             lambda: math.sqrt(math.log(2)): "that is the log-normal without truncation: theta is at most 1 here.",
         },
         stub="mu = 0.0\nanswer = ...  # sigma at which E theta = sqrt(Var theta)",
+    ),
+    Exercise(
+        id="sbp-9",
+        kind="choice",
+        reference=lambda: "c",
+        options={
+            "a": "the weights multiply a zero: the data never see them.",
+            "b": "the data term has no gradient, but the divergence has one.",
+            "c": "only the divergence acts, and it is zero at the prior, whose ratio is one third.",
+            "d": "the weights have no prior that would pull on them, and no gradient: they stay.",
+        },
+        hint="Set x = 0 in the data term: what still depends on mu and sigma?",
+        stub='answer = ...  # of the four statements in the text: "a", "b", "c" or "d"',
     ),
 ]

@@ -98,6 +98,36 @@ def test_the_bound_is_the_evidence_minus_the_divergence_to_the_posterior():
     assert len(X) * loss.item() == pytest.approx(-bound, rel=1e-12)
 
 
+# equation: sbp-gain, sbp-best-ratio
+def test_an_orthogonal_input_gains_half_its_squared_t_statistic_at_infinite_precision():
+    """The best weight by SciPy, averages over the noise by quadrature; the ratio's optimum by SciPy as well."""
+    x, y = X / X.std(), Y / 0.5  # noise of variance one
+    v, w = legendre(-30 * SIGMA + MU, B)
+    q = posterior().pdf(v)
+    mean, second = (w @ (q * np.exp(k * v)) for k in (1, 2))
+
+    def data_term(weight):
+        theta = np.multiply.outer(np.exp(v) * weight, x)
+        return (w * q) @ (-0.5 * (y - theta) ** 2).sum(1)
+
+    best = -optimize.minimize_scalar(lambda weight: -data_term(weight)).fun
+    gain = 0.5 * (x @ y) ** 2 / (x @ x)
+    ratio = bF.truncated_log_normal_snr(t(MU), t(SIGMA)).item()
+    assert ratio == pytest.approx(mean / math.sqrt(second - mean**2), rel=1e-8)
+    assert best + 0.5 * y @ y == pytest.approx(gain * ratio**2 / (1 + ratio**2), rel=1e-8)
+    # least squares: weight over its standard error
+    t_statistic = (x @ y) / (x @ x) * math.sqrt(x @ x)
+    assert gain == pytest.approx(0.5 * t_statistic**2, rel=1e-12)
+    for gain in (5.0, 20.0, 400.0):
+        found = optimize.minimize_scalar(
+            lambda s, gain=gain: math.log(s) - gain * s**2 / (1 + s**2),
+            bounds=(1.5, 60), method="bounded", options={"xatol": 1e-9},
+        )  # fmt: skip
+        assert found.x**2 == pytest.approx(gain - 1 + math.sqrt(gain**2 - 2 * gain), rel=1e-5)
+        # t^2 - 2: the next term of the root is 1 / (2 G)
+        assert found.x**2 == pytest.approx(2 * gain - 2, abs=1 / gain)
+
+
 # equation: sbp-gradient
 def test_the_estimated_gradient_is_right_on_average():
     def data_term(mu, log_sigma):

@@ -164,10 +164,14 @@ def _fit(model: nn.Module, data: Split, params: dict[str, Any], device, seed: in
 
 
 def _measured(cell: Cell, model: nn.Module, data: Split) -> list[dict[str, Any]]:
-    """Rows of the compressed network: its test error, units, and costs of the dense network divided by its own."""
+    """Rows of the compressed network: its test error, units, and costs of the dense network divided by its own.
+
+    A cell with "timed" false has no latencies: it may share its machine with other work.
+    """
     example = data["validation"][0][:EXAMPLES]
     small = compress(model, example[:2])
-    report = compression_report(model, small, example, repeats=cell.params["repeats"])
+    batches = (1, 256) if cell.params.get("timed", True) else ()
+    report = compression_report(model, small, example, batches=batches, repeats=cell.params["repeats"])
     values = {f"error_{part}": error_percent(small, data, part) for part in ("test", "validation")}
     values |= {f"units_{i}": count for i, count in enumerate(units_left(small, cell.params["network"]), 1)}
     values |= {f"{name}_ratio": report[name]["ratio"] for name in ("flops", "parameters", "bytes")}

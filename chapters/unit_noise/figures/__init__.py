@@ -7,6 +7,8 @@ from chapters.unit_noise.figures.explorers import (
     noise_explorer,
     noise_in_words,
     noise_values,
+    trade,
+    trade_explorer,
 )
 from chapters.unit_noise.figures.method import (
     densities,
@@ -15,10 +17,7 @@ from chapters.unit_noise.figures.method import (
     minus,
     plane,
     printed_forms,
-    shared_noise,
-    snr_map,
     stability,
-    threshold_line,
 )
 from chapters.unit_noise.figures.results import (
     COSTS,
@@ -55,9 +54,8 @@ __all__ = [
     "plane",
     "printed_forms",
     "random_labels",
-    "shared_noise",
-    "snr_map",
     "stability",
-    "threshold_line",
+    "trade",
+    "trade_explorer",
     "vgg",
 ]

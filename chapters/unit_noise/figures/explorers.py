@@ -1,4 +1,4 @@
-"""Explorer of the noise of Structured Bayesian Pruning: from mu and sigma to density, SNR, KL, kept or pruned."""
+"""Explorers of the chapter: one unit's noise over mu and sigma, and what a unit earns against what precision costs."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from book.display.control import Control
 from book.display.explorer import Explorer, curves
 from book.display.picture import Band, Item, Line, Panel, Picture, Points, Rule, Text
 from chapters.unit_noise.figures.method import LOWER, UPPER, log_density, plane
+from chapters.unit_noise.prices import RATIOS, best_ratio, bound, price_curve
 
 KEPT, PRUNED = 0, 1  # looks
 LEVELS = (0.1, 1.0, 4.0)  # of the divergence, in nats
@@ -132,3 +133,74 @@ def noise_explorer(static: bool | None = None) -> Explorer:
         static: as for `book.display.curves`.
     """
     return curves(noise, NOISE_CONTROLS, title="Is the unit kept?", alt=noise_in_words, static=static)
+
+
+TRADE_CONTROLS = {
+    "t": Control("t-statistic", (0.0, 0.5, 1.0, 1.5, 2.0, 2.25, 2.5, 2.75, 3.0, 3.5, 4.0, 4.5, 5.0), 3.0, format=".2f"),
+    "weight": Control("weight κ", (0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 4.0, 5.0), 1.0, format="g"),
+}
+_TS = np.linspace(0.0, 5.2, 105)
+
+
+def trade_values(t: float, weight: float) -> dict[str, float]:
+    """{"snr": the best ratio of this unit, "bound": what it adds there, in nats}; arguments as for `trade`."""
+    return {"snr": float(best_ratio(t, weight)), "bound": float(bound(t, weight).max())}
+
+
+def trade_in_words(t: float, weight: float) -> str:
+    """The alternative text of `trade`."""
+    found = trade_values(t, weight)
+    fate = "kept" if found["snr"] > 1 else "pruned"
+    return (
+        f"With a t-statistic of {t:g} and weight {weight:g} the bound is largest at a ratio of {found['snr']:.2f}, "
+        f"where the unit adds {found['bound']:.2f} nats: it is {fate}."
+    )
+
+
+def _best_line(weight: float) -> tuple[np.ndarray, np.ndarray]:
+    """The best ratio over t, with a gap where it jumps."""
+    ratio = best_ratio(_TS, weight)
+    jump = np.flatnonzero((ratio[1:] > 1) & (ratio[:-1] < 1)) + 1
+    return np.insert(_TS, jump, np.nan), np.insert(ratio, jump, np.nan)
+
+
+def trade(t: float, weight: float) -> Picture:
+    """What one unit earns and pays over its signal-to-noise ratio, and the best ratio over the t-statistic.
+
+    Args:
+        t: t-statistic of the unit; its gain is t^2 / 2 nats, equation (sbp-gain).
+        weight: kappa of the divergence, equation (sbp-scaling).
+    """
+    found = trade_values(t, weight)
+    earned, paid = 0.5 * t**2 * RATIOS**2 / (1 + RATIOS**2), weight * price_curve()
+    left = [
+        Rule(y=0),
+        Line(RATIOS, earned, "earned", 2),
+        Line(RATIOS, -paid, "paid", 1),
+        Line(RATIOS, earned - paid, "sum", 0),
+        Points([found["snr"]], [found["bound"]], "best", 0, size=11),
+        Rule(x=1.0, name="threshold", dash=1),
+    ]
+    right = [
+        Line(*_best_line(1.0), "κ = 1", "gray", 1, 1.4),
+        Line(*_best_line(weight), "this κ", 0),
+        Points([t], [found["snr"]], look=0, size=11),
+        Rule(y=1.0, dash=1),
+    ]
+    return Picture(
+        [
+            Panel("one unit", left, "SNR", "nats", (1 / 3, 60), (-6, 13), xlog=True),
+            Panel("the best ratio", right, "t-statistic", "SNR", (0, 5.2), (0.3, 10), ylog=True),
+        ],
+        f"best SNR = {found['snr']:.2f}, bound {found['bound']:+.2f} nats\n"
+        f"the unit is {'kept' if found['snr'] > 1 else 'pruned'}",
+    )
+
+
+def trade_explorer(static: bool | None = None) -> Explorer:
+    """Knobs for a unit's t-statistic and the weight of the divergence.
+
+    Args:
+        static: as for `book.display.curves`.
+    """
+    return curves(trade, TRADE_CONTROLS, title="What does a unit earn?", alt=trade_in_words, static=static)

@@ -1,6 +1,6 @@
 """Pictures of the chapter on Structured Bayesian Pruning: the noise, its divergence and its signal-to-noise ratio.
 
-The explorer is in `explorers`, the pictures of results in `results`.
+The explorers are in `explorers`, the pictures of results in `results`.
 """
 
 from __future__ import annotations
@@ -11,12 +11,10 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 from matplotlib.axes import Axes
-from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 from torch import Tensor
 
 from bnnlib import functional as bF
-from book.display.panels import log_axis
 from book.display.style import INK, PALETTE, figure, line_styles, panel_letters, sparse_markers, style_context
 
 LOWER, UPPER = -20.0, 0.0  # the published bounds of log theta
@@ -88,41 +86,6 @@ def plane(locations: Sequence[float], log_scales: Sequence[float]) -> dict[str, 
     scale, mean = torch.meshgrid(_double(*log_scales).exp(), _double(*locations), indexing="ij")
     snr, kl = bF.truncated_log_normal_snr(mean, scale), bF.truncated_log_normal_kl(mean, scale)
     return {"snr": snr.numpy(), "kl": kl.numpy()}
-
-
-def threshold_line(panel: Axes, locations: np.ndarray, log_scales: np.ndarray, snr: np.ndarray, color: str) -> None:
-    """The curve on which the signal-to-noise ratio is 1: below it units are kept, above it pruned."""
-    panel.contour(locations, log_scales, snr, levels=[1.0], colors=[color], linewidths=2.2)
-
-
-def snr_map(locations: tuple[float, float] = (-20.0, 5.0), log_scales: tuple[float, float] = (-6.0, 5.0)) -> Figure:
-    """Signal-to-noise ratio and divergence over the plane of mu and log sigma, with the line SNR = 1.
-
-    Args:
-        locations, log_scales: ends of both axes; the published code keeps mu in [-20, 5], log sigma in [-20, 5].
-    """
-    x, y = np.linspace(*locations, 151), np.linspace(*log_scales, 133)
-    found = plane(x, y)
-    with style_context():
-        fig, panels = figure(2, height=3.9, sharey=True)
-        drawn = {"snr": LogNorm(vmin=1 / 3, vmax=1000), "kl": LogNorm(vmin=0.01, vmax=10)}
-        for panel, (name, norm), title in zip(panels, drawn.items(), ("SNR", "KL (nats)"), strict=True):
-            values = np.clip(found[name], norm.vmin, norm.vmax)
-            mesh = panel.pcolormesh(x, y, values, norm=norm, shading="gouraud", rasterized=True)
-            bar = fig.colorbar(mesh, ax=panel, location="bottom", extend="both")
-            bar.ax.xaxis.set_major_formatter("{x:g}")
-            bar.ax.minorticks_off()
-            bar.ax.grid(visible=False)
-            threshold_line(panel, x, y, found["snr"], "white" if name == "snr" else "#FF8C1A")
-            panel.set(xlabel="μ", title=title)
-            panel.grid(visible=False)
-        drawn_bars = [one for one in fig.axes if one not in list(panels)]
-        drawn_bars[0].set_xticks([1 / 3, 1, 10, 100, 1000], ["1/3", "1", "10", "100", "1000"])
-        panels[0].set_ylabel("log σ")
-        panels[0].text(-12, 3.0, "pruned", color="white", weight="bold", ha="center")
-        panels[0].text(-12, -1.3, "kept", color="white", weight="bold", ha="center")
-        panel_letters(panels)
-    return fig
 
 
 def printed_forms(mean: Tensor, scale: Tensor) -> dict[str, Tensor]:
@@ -216,48 +179,3 @@ def gradient_spread(
             gradient = torch.autograd.grad(log_likelihood.sum(), mean)[0].sum(1)
             found[name].append(float(gradient.std(0).mean()))  # all units have the same deviation
     return {name: np.array(values) for name, values in found.items()}
-
-
-def shared_noise(
-    sizes: Sequence[int] = (1, 4, 16, 64, 256),
-    draws: int = 300,
-    units: int = 6,
-    scale: float = 0.5,
-    generator: torch.Generator | None = None,
-) -> Figure:
-    """Noise of each object's own, or one for all: how it is laid out, and what it does to the gradient's spread.
-
-    Args:
-        sizes, draws, units, scale, generator: as for `gradient_spread`.
-    """
-    if generator is None:
-        generator = torch.Generator().manual_seed(0)
-    spread = gradient_spread(sizes, draws, units, scale, generator)
-    rows = 5
-    uniform = torch.rand(rows, units, generator=generator, dtype=torch.float64)
-    local = bF.truncated_log_normal_sample(torch.full_like(uniform, -scale), torch.full_like(uniform, scale), uniform)
-    names = {"local": "own θ for each object", "shared": "one θ for all objects"}
-    with style_context():
-        fig, axes = figure(2, nrows=2, height=1.9)
-        for one in axes[:, 1]:
-            one.remove()
-        right = fig.add_subplot(axes[0, 0].get_gridspec()[:, 1])
-        for panel, (kind, values) in zip(
-            axes[:, 0], {"local": local, "shared": local[:1].expand_as(local)}.items(), strict=True
-        ):
-            mesh = panel.imshow(values.numpy(), aspect="auto", vmin=0, vmax=1)
-            panel.set(title=names[kind], ylabel="objects", xticks=[], yticks=[])
-            panel.grid(visible=False)
-        axes[1, 0].set_xlabel("units")
-        fig.colorbar(mesh, ax=list(axes[:, 0]), label="θ", ticks=[0, 0.5, 1])
-        looks = line_styles(list(names))
-        for kind, values in spread.items():
-            right.plot(sizes, values, **looks[kind] | {"label": names[kind]})
-        log_axis(right)
-        right.set_xscale("log", base=4)
-        right.set_xticks(sizes, [f"{size:g}" for size in sizes])
-        right.minorticks_off()
-        right.set(xlabel="objects in a mini-batch", title="s.d. of the gradient in μ", ylim=(0.03, 2))
-        right.legend(loc="upper right", fontsize="small")
-        panel_letters([*axes[:, 0], right])
-    return fig

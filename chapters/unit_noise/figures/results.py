@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
+import torch
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
@@ -17,6 +18,7 @@ from matplotlib.ticker import MaxNLocator
 from book.display.panels import draw, log_axis, missing
 from book.display.style import INK, figure, line_styles, panel_letters, style_context
 from book.lab.queries import Rows, cell, compared, stored_arrays
+from chapters.unit_noise.prices import cheapest, price_at
 
 DENSE = {"LeNet-500-300": (784, 500, 300), "LeNet-5": (20, 50, 800, 500)}
 VGG = (64, 64, 128, 128, 256, 256, 256, 512, 512, 512, 512, 512, 512, 512)  # at k = 1
@@ -29,6 +31,7 @@ COSTS = {
     "cpu_onnx_batch_256": "ONNX\n256",
 }
 LABELS = {"Dropout": "dropout", "SBP": "SBP, fast noise", "SBP, slow noise": "SBP, slow noise"}
+HALF_BELL = float(np.log(2 * np.sqrt(1 - 2 / np.pi)))  # nats: entropy of a bell less that of half a bell, same variance
 Arrays = Mapping[tuple[str, str, int, str], np.ndarray]
 
 
@@ -81,8 +84,9 @@ def lenet(rows: Rows | None = None) -> Figure:
             for k, method in enumerate(METHODS):
                 shares = _aside(kept_share(rows, setting, method, dense), k, len(METHODS))
                 drawn[left] |= draw(left, shares, looks[method])
-                costs = [(i, *cell(rows, setting, method, metric)) for i, metric in enumerate(COSTS)]
-                costs = _aside(np.array(costs, dtype=float), k, len(METHODS))
+                costs = np.array([(i, *cell(rows, setting, method, metric)) for i, metric in enumerate(COSTS)], float)
+                costs[1:, 3] = np.nan  # times on other hardware are not comparable
+                costs = _aside(costs, k, len(METHODS))
                 drawn[right] |= draw(right, costs, looks[method] | {"linestyle": "none"})
             left.axhline(100, **original)
             right.axhline(1, **original)
@@ -170,7 +174,7 @@ def random_labels(arrays: Arrays | None = None, setting: str = "MNIST, MLP") -> 
 
 
 def fixed_mean(arrays: Arrays | None = None, setting: str = "LeNet-5") -> Figure:
-    """Units of LeNet-5 that are left over the epochs, with a location that is learned and with one that stays at 0.
+    """What a free location saves at each signal-to-noise ratio, and LeNet-5 with a free and with a fixed one.
 
     Args:
         arrays: with the keys of `book.lab.load_arrays`; those stored for "sbp-mnist" when omitted. The array
@@ -180,23 +184,25 @@ def fixed_mean(arrays: Arrays | None = None, setting: str = "LeNet-5") -> Figure
     arrays = stored_arrays("sbp-mnist") if arrays is None else arrays
     names = {"SBP": "μ learned", "SBP, fixed mu": "μ = 0"}
     dense = np.array(DENSE["LeNet-5"], dtype=float)
+    ratios = np.geomspace(0.36, 100, 90)
+    saved = price_at(torch.as_tensor(ratios), torch.zeros(1)).numpy() - cheapest(ratios)[0]
     with style_context():
-        fig, panels = figure(2, height=3.6, sharey=True)
+        fig, (left, right) = figure(2, height=3.6)
+        left.plot(ratios, saved, color=INK, lw=2.2, marker="none")
+        left.axhline(HALF_BELL, color=INK, lw=1.2, ls=":", marker="none")
+        left.set(xscale="log", xlabel="signal-to-noise ratio", title="saved by a free μ (nats)", ylim=(0, 0.22))
+        left.set_xticks([0.5, 1, 3, 10, 30, 100], ["0.5", "1", "3", "10", "30", "100"])
+        left.minorticks_off()
         looks = line_styles(list(names.values()))
-        groups = {"channels left (%)": slice(0, 2), "inputs of linear layers (%)": slice(2, 4)}
-        for panel, (title, part) in zip(panels, groups.items(), strict=True):
-            for method, name in names.items():
-                found = [np.asarray(values, dtype=float) for key, values in sorted(arrays.items())
-                         if (key[0], key[1], key[3]) == (setting, method, "units")]  # fmt: skip
-                shares = [100 * one[:, part].sum(1) / dense[part].sum() for one in found]
-                _curves(panel, shares, looks[name])
-            if not panel.get_lines():
-                missing(panel)
-            else:
-                panel.xaxis.set_major_locator(MaxNLocator(6, integer=True))
-            panel.set(xlabel="epoch", title=title, ylim=(-4, 104))
-        handles, labels = panels[0].get_legend_handles_labels()
-        if handles:
-            fig.legend(handles, labels, loc="outside lower center", ncols=2)
-        panel_letters(panels)
+        for method, name in names.items():
+            found = [np.asarray(values, dtype=float) for key, values in sorted(arrays.items())
+                     if (key[0], key[1], key[3]) == (setting, method, "units")]  # fmt: skip
+            _curves(right, [100 * one.sum(1) / dense.sum() for one in found], looks[name])
+        if not right.get_lines():
+            missing(right)
+        else:
+            right.xaxis.set_major_locator(MaxNLocator(6, integer=True))
+            right.legend(loc="upper right", fontsize="small")
+        right.set(xlabel="epoch", title="units left (%)", ylim=(-4, 104))
+        panel_letters([left, right])
     return fig

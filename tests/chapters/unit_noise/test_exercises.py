@@ -20,8 +20,8 @@ def density(mean: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
     return weight / torch.trapezoid(weight, V)[:, None]
 
 
-def test_the_chapter_has_eight_exercises_of_three_kinds():
-    assert exercises.ids("sbp") == [f"sbp-{k}" for k in range(1, 9)]
+def test_the_chapter_has_nine_exercises_of_three_kinds():
+    assert exercises.ids("sbp") == [f"sbp-{k}" for k in range(1, 10)]
     assert {exercises.get(name).kind for name in exercises.ids("sbp")} == {"function", "number", "choice"}
 
 
@@ -30,15 +30,28 @@ def test_references_are_those_worked_out_by_hand():
     assert exercises.get("sbp-3").reference() == pytest.approx(0.5, abs=1e-4)
     # 288,000 + 1,600,000 + 400,000 + 5,000 over 43,200 + 86,400 + 80,372 + 2,830
     assert exercises.get("sbp-7").reference() == pytest.approx(2_293_000 / 212_802, rel=1e-12)
+    # C + log 20 - log 2 = 1.5768 + 2.9957 - 0.6931
+    assert exercises.get("sbp-4").reference() == pytest.approx(3.8794, abs=1e-4)
 
 
-def test_divergence_and_mean_agree_with_quadrature():
-    mean, scale, lower, upper = exercises.get("sbp-1").cases()[0]
-    assert (lower, upper) == (-20.0, 0.0)
-    q = density(mean, scale)
-    # the smallest scale, e^-3, is a thousand steps of the grid
-    kl = torch.trapezoid(torch.special.xlogy(q, q), V) + math.log(20)
-    assert exercises.get("sbp-1").reference()(mean, scale, lower, upper) == pytest.approx(kl.numpy(), rel=1e-7)
+def test_the_learned_ratio_is_the_larger_maximum_on_a_grid():
+    grid = torch.linspace(0.7, 12, 200_001, dtype=torch.float64)[:, None]
+    for gain, weight in exercises.get("sbp-1").cases():
+        value = gain * grid**2 / (1 + grid**2) - weight * grid.log()
+        inner = (value[1:-1] > value[:-2]) & (value[1:-1] >= value[2:])
+        found = (inner * grid[1:-1]).max(dim=0).values
+        # steps of the grid, 6e-5
+        assert exercises.get("sbp-1").reference()(gain, weight) == pytest.approx(found.numpy(), abs=1e-4)
+
+
+def test_twins_cost_what_the_exact_prices_say():
+    from chapters.unit_noise.prices import cheapest
+
+    one, half = cheapest(np.array([20, 20 / math.sqrt(2)]))[0]
+    assert exercises.get("sbp-4").reference() == pytest.approx(2 * half - one, abs=0.005)
+
+
+def test_the_mean_agrees_with_quadrature():
     (wide,) = exercises.get("sbp-2").stress
     for mean, scale in [*exercises.get("sbp-2").cases(), *wide()]:
         first = torch.trapezoid(density(mean, scale) * V.exp(), V)
@@ -54,14 +67,6 @@ def test_the_printed_form_of_the_mean_does_not_survive_wide_noise():
 
     verdict = judge(exercises.get("sbp-2"), printed)
     assert not verdict.right and "right on the ordinary tests" in verdict.message and "overflows" in verdict.message
-
-
-def test_levels_are_those_of_the_distribution_function():
-    for mean, scale, uniform in exercises.get("sbp-4").cases():
-        theta = exercises.get("sbp-4").reference()(mean, scale, uniform)
-        cumulative = torch.cumulative_trapezoid(density(mean, scale), V).numpy()
-        found = [np.interp(float(v), V[1:], row) for v, row in zip(theta.log(), cumulative, strict=True)]
-        assert found == pytest.approx(uniform.tolist(), abs=1e-6)
 
 
 def test_without_truncation_more_noise_always_pays():
@@ -100,3 +105,16 @@ def test_at_the_scale_of_the_threshold_signal_equals_noise():
     q = density(torch.zeros(1, dtype=torch.float64), sigma)
     first, second = (torch.trapezoid(q * torch.exp(k * V), V) for k in (1, 2))
     assert float(second - first**2) == pytest.approx(float(first**2), rel=1e-7)
+
+
+def test_a_unit_without_data_goes_to_the_prior():
+    from bnnlib.nn import StructuredBayesianPruning
+
+    layer = StructuredBayesianPruning(1, dtype=torch.float64)
+    adam = torch.optim.Adam(layer.parameters(), lr=0.1)
+    for _ in range(300):
+        adam.zero_grad()
+        layer.kl_divergence().backward()
+        adam.step()
+    assert float(layer.signal_to_noise()) == pytest.approx(1 / 3, abs=0.01) and not layer.active().any()
+    assert exercises.get("sbp-9").reference() == "c"

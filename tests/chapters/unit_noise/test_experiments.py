@@ -108,6 +108,17 @@ def test_test_images_decide_nothing(monkeypatch):
     assert values(honest, "LeNet-500-300")["error_test"] != values(blind, "LeNet-500-300")["error_test"]
 
 
+@needs_digits
+def test_a_cell_without_times_has_every_other_row():
+    cell = smoke("sbp-mnist", "LeNet-500-300", "Original")
+    model, data = network(cell.params, 0), sbp_images.load_images(cell.params, CPU)
+    timed, untimed = (
+        {row["metric"] for row in sbp_images._measured(one, model, data)}
+        for one in (cell, replace(cell, params=cell.params | {"timed": False}))
+    )
+    assert untimed == {metric for metric in timed if not metric.startswith(LATENCY)} < timed
+
+
 def test_the_smallest_network_that_costs_little_is_chosen():
     assert sbp_images.choose([(1.0, 900), (1.15, 500), (1.2, 300), (1.21, 100)], reference=1.0) == 2
     assert sbp_images.choose([(1.4, 100), (1.3, 900)], reference=1.0) == 1  # none is near: the best one

@@ -65,18 +65,6 @@ def test_the_plane_has_the_limits_of_the_prior_and_of_the_start():
     assert found["kl"][1].max() < 1e-3
 
 
-def test_the_line_of_the_threshold_separates_pruned_from_kept():
-    figure = sbp.snr_map()
-    (contour,) = [one for one in figure.axes[0].collections if len(getattr(one, "levels", ())) == 1]
-    vertices = contour.get_paths()[0].vertices
-    for location, log_scale in vertices[:: len(vertices) // 8]:
-        above, below = (sbp.plane([location], [log_scale + shift])["snr"] for shift in (0.15, -0.15))
-        assert float(above[0, 0]) < 1 < float(below[0, 0])
-    shown = {text.get_text(): text.get_position() for text in figure.axes[0].texts}
-    assert sbp.plane([shown["pruned"][0]], [shown["pruned"][1]])["snr"] < 1
-    assert sbp.plane([shown["kept"][0]], [shown["kept"][1]])["snr"] > 1
-
-
 # --- numerical stability ---
 
 
@@ -120,14 +108,7 @@ def test_with_almost_no_noise_both_are_the_same():
     assert spread["shared"] == pytest.approx(spread["local"], rel=0.1)
 
 
-def test_rows_of_the_shared_noise_are_equal():
-    figure = sbp.shared_noise(sizes=(1, 4), draws=20, units=3, generator=torch.Generator().manual_seed(3))
-    local, shared = (np.asarray(figure.axes[k].images[0].get_array()) for k in (0, 1))
-    assert (shared == shared[0]).all() and (local.std(0) > 0).all() and (shared[0] == local[0]).all()
-    assert [len(one.get_xdata()) for one in figure.axes[2].get_lines()] == [2, 2]
-
-
-# --- the explorer ---
+# --- the explorers ---
 
 
 @pytest.mark.parametrize(("location", "log_scale", "fate"), [(0.0, -5.0, "kept"), (-3.0, 1.0, "pruned")])
@@ -171,3 +152,34 @@ def test_the_explorer_starts_where_training_does_and_reaches_both_fates():
     assert start == {"location": layer.initial_location, "log_scale": math.log(layer.initial_scale)}
     grid = sbp.plane(*(control.values for control in explorers.NOISE_CONTROLS.values()))["snr"] > 1
     assert 0.3 < np.mean(grid) < 0.7
+
+
+@pytest.mark.parametrize(("t", "weight", "fate"), [(3.0, 1.0, "kept"), (2.5, 1.0, "pruned"), (3.0, 2.0, "pruned")])
+def test_the_trade_says_what_becomes_of_the_unit(t, weight, fate):
+    found = explorers.trade_values(t, weight)
+    assert (found["snr"] > 1) == (fate == "kept")
+    picture = explorers.trade(t, weight)
+    assert f"the unit is {fate}" in picture.heading and f"{found['snr']:.2f}" in picture.heading
+    assert explorers.trade_in_words(t, weight).endswith(f"it is {fate}.")
+    points = [(one.x.tolist(), one.y.tolist()) for panel in picture.panels for one in panel.items
+              if isinstance(one, Points)]  # fmt: skip
+    assert points == [([found["snr"]], [found["bound"]]), ([t], [found["snr"]])]
+
+
+def test_the_sum_is_what_is_earned_less_what_is_paid_and_best_at_its_point():
+    lines = {one.name: one for one in explorers.trade(4.0, 1.5).panels[0].items if isinstance(one, Line)}
+    assert lines["sum"].y == pytest.approx(lines["earned"].y + lines["paid"].y)
+    # from nothing, all of the gain t^2 / 2 at infinite precision
+    assert lines["earned"].y[-1] == pytest.approx(8 * 3600 / 3601)
+    assert explorers.trade_values(4.0, 1.5)["bound"] == lines["sum"].y.max()
+
+
+def test_the_best_ratio_has_a_gap_at_the_threshold():
+    line = next(one for one in explorers.trade(3.0, 1.0).panels[1].items if isinstance(one, Line) and one.look == 0)
+    gap = np.flatnonzero(np.isnan(line.y))
+    assert len(gap) == 1 and line.y[gap[0] - 1] < 0.6 and line.y[gap[0] + 1] > 1.2
+
+
+def test_axes_of_the_trade_stay_where_they_are():
+    pictures = [explorers.trade(*settings) for settings in ((0.0, 0.25), (5.0, 5.0))]
+    assert len({str([(panel.xlim, panel.ylim) for panel in picture.panels]) for picture in pictures}) == 1

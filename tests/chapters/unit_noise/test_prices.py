@@ -1,0 +1,54 @@
+"""What precision costs a unit and what it earns, against brute force over the plane of mu and sigma."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from bnnlib import functional as bF
+from chapters.unit_noise import prices
+from chapters.unit_noise.figures import plane
+from chapters.unit_noise.figures.results import HALF_BELL
+
+
+@pytest.mark.parametrize("location", [-2.0, 0.0, 5.0])
+def test_the_scale_has_the_ratio_that_was_asked_for(location):
+    ratio = torch.tensor([0.4, 1.0, 3.0, 50.0])
+    scale = prices.scale_at(ratio, torch.tensor(location))
+    found = bF.truncated_log_normal_snr(torch.full_like(scale, location), scale)
+    assert found.numpy() == pytest.approx(ratio.numpy(), rel=1e-6)
+
+
+@pytest.mark.parametrize("ratio", [0.5, 1.0, 3.0, 10.0])
+def test_no_noise_with_this_ratio_is_cheaper(ratio):
+    found = plane(np.linspace(-6, 5, 111), np.linspace(-7, 6, 1301))
+    brute = found["kl"][found["snr"] >= ratio].min()  # the price rises with the ratio
+    # log sigma in steps of 0.01, which is what the divergence changes by
+    assert prices.cheapest(np.array([ratio]))[0][0] == pytest.approx(brute, abs=0.012)
+
+
+def test_what_a_free_location_saves():
+    """Said in the chapter: half a bell at large ratios, nothing near two, above the interval below that."""
+    ratios = np.array([0.72, 1.0, 2.1, 3.0, 1000.0])
+    free, where = prices.cheapest(ratios)
+    saved = prices.price_at(torch.as_tensor(ratios), torch.zeros(1)).numpy() - free
+    assert saved[:4] == pytest.approx([0.103, 0.088, 0.0, 0.032], abs=0.003)
+    assert saved[4] == pytest.approx(HALF_BELL, abs=0.002)
+    assert where[:2].tolist() == [5.0] * 2 and -1 < where[3] < 0
+
+
+def test_a_unit_enters_at_a_gain_above_its_price():
+    gain = prices.entry()
+    below, above = (float(prices.best_ratio(np.sqrt(2 * (gain + step)))) for step in (-0.02, 0.02))
+    assert below < 0.6 and above > 1.3
+    # only the gain over the weight counts
+    for weight in (0.5, 4.0, 45.0):
+        t = np.sqrt(2 * weight * (gain + np.array([-0.02, 0.02])))
+        assert prices.best_ratio(t, weight) == pytest.approx([below, above])
+
+
+def test_a_large_gain_learns_its_t_statistic():
+    t = np.array([6.0, 10.0, 20.0])
+    # steps of the ratios, 3 %
+    assert prices.best_ratio(t) == pytest.approx(np.sqrt(t**2 - 2), rel=0.04)
