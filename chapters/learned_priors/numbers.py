@@ -102,7 +102,12 @@ def _intervals() -> dict[str, str]:
     inside = [lab.stored_values(name, where, coverage.METHODS[0], f"covered_beta{j}") for j in (1, 2, 3)]
     misses = [int((column == 0).sum()) for column in inside] if len(inside[0]) else None
     spike = lab.stored_values(name, where, coverage.METHODS[0], "rho_beta3") < 0.5
+    mean, error, number = lab.paired_difference(name, where, coverage.METHODS[2], coverage.METHODS[0], "covered_three")
+    worst = [lab.stored_values(name, where, coverage.METHODS[place], "r_hat") for place in (1, 3)]
     return found | {
+        "cover-sets": lab.number(len(spike) or None),
+        "cover-gain": _with_error(mean, error, 0) if number > 1 else lab.number(None),
+        "cover-rhat": lab.number(max(map(max, worst)) if len(worst[0]) else None, "{:.1f}"),
         "cover-misses": lab.number(None if misses is None else sum(misses)),
         "cover-misses-3": lab.number(None if misses is None else misses[2]),
         "cover-spike-3": lab.number(int(spike.sum()) if len(spike) else None),
