@@ -220,7 +220,7 @@ def test_em_multiplies_a_small_share_of_slabs_by_the_factor_of_the_text(outlier,
     b, sigma, v0, v1 = 30.0, 1.3, 0.1, 5.0
     spike, slab = log_components(weight.numpy(), sigma, v0, v1)
     growth = np.exp(slab - spike).sum() / (b + 30 - 1)
-    assert (growth > 1) is (outlier > 0)  # one weight far out keeps the slab
+    assert bool(growth > 1) == (outlier > 0)  # one weight far out keeps the slab
     prior = SpikeSlabGaussianLaplacePrior(
         {"beta": torch.nn.Parameter(weight)},
         spike_scale=v0,
