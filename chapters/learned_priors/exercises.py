@@ -14,6 +14,7 @@ _STEP = 0.4  # of SGLD on N(0, 1)
 _TEXTBOOK = {"spike_scale": 0.1, "slab_variance": 10.0}
 _MNIST = {"spike_scale": 1.0, "slab_variance": 0.1}
 _RHO, _BETA = (0.9, 0.8, 0.1, 0.05, 0.05), {"a": 1.0, "b": 5.0}
+_SLOPE = 0.36  # of the mean suggestion at the fixed point
 _WEIGHT = 0.1  # the constant step of the stochastic approximation in the published regression code
 _FINAL, _REACHED = 0.9, 0.8  # of the pruning schedule
 _CHAINS = ((0.0, 2.0, 4.0, 6.0), (3.0, 5.0, 1.0, 3.0))
@@ -51,72 +52,60 @@ def _chain_variance(step: float = _STEP) -> float:
     return noise**2 / (1 - factor**2)
 
 
-def _hamiltonian():
-    from bnnlib.functional import sghmc_euler_step
-
-    return lambda *arguments: torch.stack(sghmc_euler_step(*arguments))
-
-
-def _hamiltonian_cases() -> list[tuple]:
-    generator = torch.Generator().manual_seed(30)
-    settings = [(0.1, 0.9, 0.0), (1e-3, 0.5, 1.0), (0.02, 0.0, 0.25)]
-    return [(*torch.randn(4, 5, generator=generator, dtype=torch.float64), *setting) for setting in settings]
-
-
-def _misstep(
-    sign: float = -1.0,
-    keep: Callable[[float], float] = lambda momentum: momentum,
-    scale: Callable[[float, float, float], float] = lambda lr, momentum, heat: math.sqrt(
-        2 * lr * (1 - momentum) * heat
-    ),
-    moved: Callable = lambda old, new, lr: new,
-    order: tuple[int, int] = (0, 1),
-) -> Callable:
-    """The step of aeb-4 with something changed."""
-
-    def wrong(position, velocity, gradient, noise, lr, momentum, temperature):
-        new = keep(momentum) * velocity + sign * lr * gradient + scale(lr, momentum, temperature) * noise
-        both = position + moved(velocity, new, lr), new
-        return torch.stack([both[part] for part in order])
-
-    return wrong
-
-
-def _scale():
-    from bnnlib.functional import optimal_sigma
-
-    def reference(weight, kappa0, kappa1, nu, lam):
-        linear = (kappa0 * weight.abs()).sum()
-        return optimal_sigma(linear, (kappa1 * weight.square()).sum() + nu * lam, weight.numel() + nu + 2.0)
+def _stationary():
+    def reference(step, curvature, temperature, gradient_variance):
+        return (2 * step * temperature + step**2 * gradient_variance) / (1 - (1 - step * curvature) ** 2)
 
     return reference
 
 
-def _misscale(
-    count: Callable = lambda weight, nu: weight.numel() + nu + 2,
-    linear: Callable = lambda weight, kappa0: (kappa0 * weight.abs()).sum(),
-    quadratic: Callable = lambda weight, kappa1: (kappa1 * weight**2).sum(),
-    prior: Callable = lambda nu, lam: nu * lam,
-    four: float = 4.0,
-    root: float = 1.0,
-) -> Callable:
-    """The scale of aeb-5 with something changed."""
+def _stationary_cases() -> list[tuple]:
+    rows = ((0.4, 1.0, 1.0, 0.0), (0.1, 3.0, 0.5, 2.0), (0.02, 40.0, 2.0, 9.0), (0.3, 1.5, 1.0, 0.7))
+    return [tuple(_tensor(*row)) for row in rows]
 
-    def wrong(weight, kappa0, kappa1, nu, lam):
-        a, b, c = count(weight, nu), linear(weight, kappa0), quadratic(weight, kappa1) + prior(nu, lam)
-        return (b + root * (b**2 + four * a * c).sqrt()) / (2 * a)
+
+def _misbalance(
+    noise: Callable = lambda step, heat: 2 * step * heat,
+    brought: Callable = lambda step, spread: step**2 * spread,
+    kept: Callable = lambda step, curvature: (1 - step * curvature) ** 2,
+) -> Callable:
+    """The variance of aeb-4 with something changed."""
+
+    def wrong(step, curvature, temperature, gradient_variance):
+        return (noise(step, temperature) + brought(step, gradient_variance)) / (1 - kept(step, curvature))
 
     return wrong
 
 
-def _scale_cases() -> list[tuple]:
+def _growth(
+    ratio: Callable = lambda slab, spike: (slab - spike).exp(),
+    count: Callable = lambda weight, b: b + weight.numel() - 1,
+) -> Callable:
+    """The factor of aeb-5, or with something changed."""
+
+    def factor(weight, sigma, spike_scale, slab_variance, b):
+        from bnnlib.functional import slab_log_odds
+
+        odds = slab_log_odds(weight, 0.5, sigma, spike_scale, slab_variance)
+        return ratio(odds, torch.zeros_like(odds)).sum() / count(weight, b)
+
+    return factor
+
+
+def _growth_cases() -> list[tuple]:
     generator = torch.Generator().manual_seed(31)
-    cases = []
-    for shape, nu, lam in (((7,), 1.0, 1.0), ((20, 30), 1000.0, 1000.0), ((3, 1), 2.0, 1e-6)):
-        weight = torch.randn(shape, generator=generator, dtype=torch.float64)
-        rho = torch.rand(shape, generator=generator, dtype=torch.float64)
-        cases.append((weight, (1 - rho) / 0.1, rho / 10.0, nu, lam))
-    return cases
+    weight = torch.randn(40, generator=generator, dtype=torch.float64)
+    return [
+        (0.05 * weight, 1.0, 0.01, 10.0, 40.0),
+        (0.3 * weight, 2.0, 0.1, 5.0, 7.0),
+        (weight[:6], 0.7, 0.25, 2.0, 1.0),
+    ]
+
+
+def _least_scale(slope: float = _SLOPE) -> float:
+    """1 / (2 c) with c the distance of the eigenvalues of the mean field from zero."""
+    matrix = _tensor(-1.0, slope, 1.0, -1.0).view(2, 2)
+    return 1 / (2 * float(-torch.linalg.eigvals(matrix).real.max()))
 
 
 def _inclusion(a: float = _BETA["a"], b: float = _BETA["b"]) -> float:
@@ -200,65 +189,55 @@ EXERCISES = [
     Exercise(
         id="aeb-4",
         kind="function",
-        reference=_hamiltonian,
-        hint="At temperature 0 this is gradient descent with momentum; the noise's variance is 2 lr (1 - momentum) T.",
+        reference=_stationary,
+        hint="One step multiplies the variance by (1 - step h)^2 and adds the injected noise and the gradient's.",
+        accepted=[
+            lambda step, h, heat, spread: (2 * heat + step * spread) / (h * (2 - step * h)),
+        ],
         mistakes={
-            _misstep(moved=lambda old, new, lr: old): "the position moves by the new velocity, not by the old one.",
-            _misstep(
-                moved=lambda old, new, lr: lr * new
-            ): "the velocity has lr in it already: the position adds it whole.",
-            _misstep(sign=1.0): "it climbs: the gradient of the energy is subtracted.",
-            _misstep(keep=lambda momentum: 1 - momentum): "the velocity keeps the share `momentum`, not one less it.",
-            _misstep(
-                scale=lambda lr, momentum, heat: 2 * lr * (1 - momentum) * heat
-            ): "2 lr (1 - momentum) T is the variance of the noise: its root multiplies the draw.",
-            _misstep(
-                scale=lambda lr, momentum, heat: math.sqrt(lr * (1 - momentum) * heat)
-            ): "the variance of the noise lacks its factor 2.",
-            _misstep(
-                scale=lambda lr, momentum, heat: math.sqrt(2 * lr * heat)
-            ): "this is the noise of SGLD: with a memory its variance has the factor 1 - momentum.",
-            _misstep(
-                scale=lambda lr, momentum, heat: math.sqrt(2 * lr * (1 - momentum)) * heat
-            ): "the temperature belongs under the root.",
-            _misstep(
-                scale=lambda lr, momentum, heat: math.sqrt(2 * lr * (1 - momentum))
-            ): "the noise lacks the temperature.",
-            _misstep(order=(1, 0)): "position and velocity are swapped: the position comes first.",
+            _misbalance(brought=lambda step, spread: 0.0 * spread): "the gradient's noise is missing: each step adds "
+            "step^2 V.",
+            _misbalance(brought=lambda step, spread: spread): "the gradient is multiplied by the step, its variance by "
+            "the step squared.",
+            _misbalance(
+                brought=lambda step, spread: step * spread
+            ): "a variance is multiplied by the square of the step.",
+            _misbalance(kept=lambda step, h: 1 - step * h): "the factor 1 - step h is squared in the variance.",
+            _misbalance(
+                kept=lambda step, h: (1 - step) ** 2
+            ): "the gradient is h beta: the curvature is missing in the factor.",
+            _misbalance(noise=lambda step, heat: 2 * step): "the injected noise lacks the temperature.",
+            _misbalance(noise=lambda step, heat: 2 * step * heat**2): "2 step T is a variance already: T enters once.",
+            lambda step, h, heat, spread: heat / h: "this is the target's variance: the step's part is missing.",
+            lambda step, h, heat, spread: heat / h / (1 - step * h / 2): "the gradient's noise is missing: each step "
+            "adds step^2 V.",
         },
-        cases=_hamiltonian_cases,
-        stub="def answer(position, velocity, gradient, noise, lr, momentum, temperature):\n"
-        "    ...  # one step with V = 0: torch.stack([new position, new velocity])",
+        cases=_stationary_cases,
+        stub="def answer(step, curvature, temperature, gradient_variance):\n"
+        "    ...  # variance of SGLD's draws on the energy curvature * beta^2 / 2",
     ),
     Exercise(
         id="aeb-5",
         kind="function",
-        reference=_scale,
-        hint="Set the derivative of Q1 in sigma to zero and multiply by sigma^3; of the two roots one is positive.",
+        reference=_growth,
+        hint="For small delta rho is about delta times the ratio of the two densities; with a = 1 sum and divide.",
         mistakes={
-            _misscale(count=lambda weight, nu: weight.numel() + nu): "the count lacks + 2, which the paper drops too, "
-            "but only in regression.",
-            _misscale(count=lambda weight, nu: len(weight) + nu + 2): "p counts every weight, not the rows.",
-            _misscale(count=lambda weight, nu: weight.numel() + 2): "the count lacks nu.",
-            _misscale(prior=lambda nu, lam: 0.0): "the prior's part nu lambda is missing in C_c.",
-            _misscale(prior=lambda nu, lam: lam): "the prior's part of C_c is nu lambda, not lambda.",
-            _misscale(linear=lambda weight, kappa0: weight.abs().sum()): "C_b is the weighted sum: kappa_0 is missing.",
-            _misscale(
-                linear=lambda weight, kappa0: (kappa0 * weight).sum()
-            ): "C_b adds absolute values: opposite signs must not cancel.",
-            _misscale(
-                quadratic=lambda weight, kappa1: ((kappa1 * weight) ** 2).sum()
-            ): "kappa_1 enters C_c once: V_1^(1/2) is inside the norm.",
-            _misscale(quadratic=lambda weight, kappa1: (weight**2).sum()): "kappa_1 is missing in C_c.",
-            _misscale(root=-1.0): "this is the negative root of the quadratic equation.",
-            _misscale(four=1.0): "the 4 under the root is missing.",
-            lambda weight, kappa0, kappa1, nu, lam: _misscale()(
-                weight, kappa1, kappa0, nu, lam
-            ): "kappa_0 and kappa_1 are exchanged: the spike's goes with |w|, the slab's with w^2.",
+            _growth(count=lambda weight, b: weight.numel()): "the mode divides by b + p - 1, with a = 1.",
+            _growth(count=lambda weight, b: b + weight.numel() - 2): "a = 1 is missing: a + b + p - 2 is b + p - 1.",
+            _growth(count=lambda weight, b: b + weight.numel()): "this is a mean of the Beta density, not its mode.",
+            _growth(ratio=lambda slab, spike: (spike - slab).exp()): "the ratio is upside down: the slab's density is "
+            "above.",
+            _growth(ratio=lambda slab, spike: slab - spike): "this is the logarithm of the ratio.",
+            _growth(
+                ratio=lambda slab, spike: (slab - spike).sigmoid()
+            ): "this is rho at delta = 1/2; near delta = 0 it is delta times the ratio of the densities.",
+            lambda weight, sigma, v0, v1, b: _growth()(weight, 1.0, v0, v1, b): "both densities have the scale sigma.",
+            lambda weight, sigma, v0, v1, b: _growth()(weight, sigma, v0, v1**2, b): "v1 is a variance: the standard "
+            "deviation is sigma times its root.",
         },
-        cases=_scale_cases,
-        stub="def answer(weight, kappa0, kappa1, nu, lam):\n"
-        "    ...  # the best sigma (not sigma^2) for classification; kappas like weight",
+        cases=_growth_cases,
+        stub="def answer(weight, sigma, spike_scale, slab_variance, b):\n"
+        "    ...  # factor by which EM multiplies a small delta, a = 1",
     ),
     Exercise(
         id="aeb-6",
@@ -316,5 +295,19 @@ EXERCISES = [
             lambda: 13 / 6: "this is the ratio of the variances; R-hat is its root.",
         },
         stub="chains = [[0, 2, 4, 6], [3, 5, 1, 3]]\nanswer = ...  # split R-hat",
+    ),
+    Exercise(
+        id="aeb-10",
+        kind="number",
+        reference=_least_scale,
+        hint="For alpha = 1 condition 3 is 2 c > 1 / A; c is 1 less the root of s.",
+        mistakes={
+            lambda: 1 / (1 - math.sqrt(_SLOPE)): "this is 1 / c: squares are forgotten at the rate 2 c.",
+            lambda: 1 / (2 * (1 - _SLOPE)): "c is one less the root of s, not one less s.",
+            lambda: 1 - math.sqrt(_SLOPE): "this is c; A must be above 1 / (2 c).",
+            lambda: 2 * (1 - math.sqrt(_SLOPE)): "this is 2 c; A must be above its inverse.",
+            lambda: 1 / (2 * (1 + math.sqrt(_SLOPE))): "the slower of the two directions decides: -1 + sqrt(s).",
+        },
+        stub="s = 0.36  # slope of the mean suggestion; w_k = A / (B + k)\nanswer = ...  # least A",
     ),
 ]

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
+import numpy as np
+import torch
+
+from bnnlib.optim import effective_sample_size, split_r_hat
 from book import lab
 from book.lab.queries import Rows
+from chapters.learned_priors.experiments import coverage, slab
+from chapters.learned_priors.figures.slab import em_chains
 
-TABLE_ONE = [f"v0={v0}, sigma={sigma}" for v0 in (0.01, 0.1) for sigma in (2, 1)]
+TABLE_ONE = {"hard-2": "v0=0.01, sigma=2", "hard-1": "v0=0.01, sigma=1"}
+TABLE_ONE |= {"easy-2": "v0=0.1, sigma=2", "easy-1": "v0=0.1, sigma=1"}
 SETS = ("boston", "yacht", "energy", "wine-red", "concrete")
+HELD = ("SGLD-EM, sigma^2=3", "SGLD-SA, then EM", "SGLD-EM, delta=1/2")
 
 
 def numbers(rows: Mapping[str, Rows]) -> dict[str, str]:
@@ -16,12 +24,11 @@ def numbers(rows: Mapping[str, Rows]) -> dict[str, str]:
 
     Args:
         rows: {name: what `lab.compare("aeb-name")` returns}, for all experiments of the chapter.
+
+    Raises:
+        AssertionError: a stored result no longer says what the lesson's sentences say of it.
     """
-    return _regression(rows) | _data_sets(rows) | _images(rows)
-
-
-def _mean(rows: Rows, setting: str, method: str, metric: str, form: str) -> str:
-    return lab.number(lab.stored_mean(rows, setting, method, metric), form)
+    return _slab() | _regression() | _intervals() | _data_sets() | _images(rows)
 
 
 def _average(*cell: str, form: str, scale: float = 1.0) -> str:
@@ -30,58 +37,118 @@ def _average(*cell: str, form: str, scale: float = 1.0) -> str:
     return lab.number(scale * values.mean() if len(values) else None, form)
 
 
-def _wins(rows: Rows, settings: Sequence[str], metric: str, method: str) -> str:
-    """In how many settings a method has the lowest mean among the paper's."""
-    named = [row for row in rows if "," not in row["method"]]  # without the variants of the published code
-    firsts = [lab.best_method(named, setting, metric) for setting in settings]
-    return lab.number(None if None in firsts else firsts.count(method))
+def _less(name: str, setting: str, method: str, other: str, metric: str, digits: int = 1) -> str:
+    """Paired difference of two methods with its standard error."""
+    mean, error, number = lab.paired_difference(name, setting, method, other, metric)
+    return _with_error(mean, error, digits) if number > 1 else lab.number(None)
 
 
-def _regression(rows: Mapping[str, Rows]) -> dict[str, str]:
-    linear, logistic = rows["regression"], rows["logistic"]
-    shown = ("aeb-regression", "v0=0.1, sigma=1", "SGLD-SA")  # in the figure
-    found = {
-        "table-sa-wins": _wins(linear, TABLE_ONE, "mse_test", "SGLD-SA"),
-        "table-covered": _average(*shown, "covered", form="{:.0f}", scale=100 / 3),
-        "table-sigma": _average(*shown, "sigma", form="{:.2f}"),
-        "table-train": _average(*shown, "mse_train", form="{:.2f}"),
-        "table-sa-hard": _mean(linear, "v0=0.01, sigma=2", "SGLD-SA", "mse_test", "{:.1f}"),
-        "table-constant-hard": _mean(linear, "v0=0.01, sigma=2", "SGLD-SA, w=0.1", "mse_test", "{:.1f}"),
-        "logistic-fnr": _mean(logistic, "v0=0.1", "SGLD-EM", "fnr", "{:.0f}"),
+def _with_error(mean: float, error: float, digits: int) -> str:
+    return f"{mean:+.{digits}f} ± {error:.{digits}f}".replace("-", "−")
+
+
+def _slab() -> dict[str, str]:
+    name, where, chains = "aeb-slab", slab.SETTING, em_chains()
+    reference = lab.stored_values(name, where, "SGLD-SA", "mse_test")
+    lost = sum(not kept for *_, kept in chains)
+    gaps = np.array([error - reference[number] for number, error, kept in chains if kept])
+    found = {f"slab-mse-{m}": _average(name, where, m, "mse_test", form="{:.1f}") for m in ("SGLD-SA", slab.ZERO)}
+    found |= {
+        "em-chains": lab.number(len(chains) or None),
+        "em-lost": lab.number(lost if chains else None),
+        "em-kept": lab.number(len(gaps) if chains else None),
+        "em-kept-less": lab.number(None),
+        "slab-r-hat": _average(name, where, "SGLD-SA", "r_hat", form="{:.1f}"),
+        "slab-included-SGLD-EM, delta=1/2": _average(name, where, HELD[2], "included", form="{:.0f}"),
     }
-    for key, method in (("ridge", "SGLD, no L1"), ("both", "SGLD")):
-        found[f"frozen-{key}"] = _mean(linear, "v0=0.1, sigma=1", method, "mse_test", "{:.0f}")
-        found[f"frozen-{key}-two"] = _mean(linear, "v0=0.1, sigma=2", method, "mse_test", "{:.0f}")
-    for key, method in (("sa", "SGLD-SA"), ("em", "SGLD-EM"), ("frozen", "SGLD")):
-        found[f"logistic-{key}"] = _mean(logistic, "v0=0.1", method, "accuracy", "{:.1f}")
+    if len(gaps) > 2:
+        found["em-kept-less"] = _with_error(gaps.mean(), gaps.std(ddof=1) / len(gaps) ** 0.5, 1).removeprefix("+")
+    for method in HELD:
+        found[f"slab-less-{method}"] = _less(name, where, method, "SGLD-SA", "mse_test", 2)
+    for method in HELD[:2]:
+        found[f"slab-kept-{method}"] = _average(name, where, method, "kept", form="{:.0f}")
+    kept = lab.stored_values(name, where, "SGLD-SA", "kept")
+    assert not len(kept) or kept.min() == 100, "stochastic approximation keeps the slab on every data set"
     return found
 
 
-def _data_sets(rows: Mapping[str, Rows]) -> dict[str, str]:
-    """Distances from the published means in published standard errors, without energy, and who is the best."""
-    ours = [row for row in rows["uci"] if row["method"] == "A-SGHMC-SA" and row["published"] is not None]
-    gaps = []
-    for row in ours:
-        mean = lab.stored_mean(rows["uci"], row["setting"], "A-SGHMC-SA", "rmse_test")
-        if mean is not None and row["setting"] in SETS and row["setting"] != "energy":
-            gaps.append((mean - row["published"]) / row["published_sd"])
-    whole = len(gaps) == len(SETS) - 1
+def _regression() -> dict[str, str]:
+    name, shown = "aeb-regression", "v0=0.1, sigma=1"
+    found = {f"table-gap-{k}": _less(name, s, "SGLD-SA", "SGLD-EM", "mse_test") for k, s in TABLE_ONE.items()}
+    for setting in TABLE_ONE.values():
+        included = lab.stored_values(name, setting, "SGLD-EM", "included")
+        assert not included.any(), "EM ends with no weight in the slab in all runs of Table 1"
+    found |= {
+        "table-covered": _average(name, shown, "SGLD-SA", "covered", form="{:.0f}", scale=100 / 3),
+        "table-sigma": _average(name, shown, "SGLD-SA", "sigma", form="{:.2f}"),
+        "frozen-exact": _average(name, shown, "SGLD, no L1", "mse_test_exact", form="{:.0f}"),
+        "frozen-ridge": _average(name, shown, "SGLD, no L1", "mse_test", form="{:.0f}"),
+    }
+    arrays = {key[3]: value for key, value in lab.stored_arrays(name).items() if key[2] == 0}
+    for method in ("SGLD-SA", "SGLD-EM", "SGLD, no L1"):
+        draws = arrays.get(f"samples {method}")
+        chain = None if draws is None else torch.tensor(draws.astype(float))[None]
+        found[f"rhat-{method}"] = lab.number(None if chain is None else float(split_r_hat(chain).max()), "{:.2f}")
+        worth = None if chain is None else float(effective_sample_size(chain).min())
+        found[f"ess-{method}"] = lab.number(worth, "{:.0f}")
+        found["rhat-draws"] = lab.number(None if chain is None else chain.shape[1], "{:,}")
+    return found
+
+
+def _intervals() -> dict[str, str]:
+    name, where = "aeb-coverage", coverage.SETTING
+    keys = dict(zip(("learned", "sigma", "slab", "both"), coverage.METHODS, strict=True))
+    found = {f"cover-{k}": _average(name, where, m, "covered_three", form="{:.0f}") for k, m in keys.items()}
+    inside = [lab.stored_values(name, where, coverage.METHODS[0], f"covered_beta{j}") for j in (1, 2, 3)]
+    misses = [int((column == 0).sum()) for column in inside] if len(inside[0]) else None
+    spike = lab.stored_values(name, where, coverage.METHODS[0], "rho_beta3") < 0.5
+    mean, error, number = lab.paired_difference(name, where, coverage.METHODS[2], coverage.METHODS[0], "covered_three")
+    worst = [lab.stored_values(name, where, coverage.METHODS[place], "r_hat") for place in (1, 3)]
+    return found | {
+        "cover-sets": lab.number(len(spike) or None),
+        "cover-gain": _with_error(mean, error, 0) if number > 1 else lab.number(None),
+        "cover-rhat": lab.number(max(map(max, worst)) if len(worst[0]) else None, "{:.1f}"),
+        "cover-misses": lab.number(None if misses is None else sum(misses)),
+        "cover-misses-3": lab.number(None if misses is None else misses[2]),
+        "cover-spike-3": lab.number(int(spike.sum()) if len(spike) else None),
+    }
+
+
+def _better(other: str, metric: str) -> str:
+    """On how many UCI sets A-SGHMC-SA has the lower error beyond two standard errors of the paired difference."""
+    gaps = [lab.paired_difference("aeb-uci", name, "A-SGHMC-SA", other, metric) for name in SETS]
+    known = all(number > 1 for *_, number in gaps)
+    return lab.number(sum(mean < -2 * error for mean, error, _ in gaps) if known else None)
+
+
+def _data_sets() -> dict[str, str]:
+    name = "aeb-logistic"
     return {
-        "uci-near": lab.number(sum(abs(gap) <= 2 for gap in gaps) if whole else None),
-        "uci-better": lab.number(sum(gap < -2 for gap in gaps) if whole else None),
-        "uci-worse": lab.number(sum(gap > 2 for gap in gaps) if whole else None),
-        "uci-wins": _wins(rows["uci"], SETS, "rmse_test", "A-SGHMC-SA"),
+        "logistic-em": _less(name, "v0=0.1", "SGLD-SA", "SGLD-EM", "accuracy"),
+        "logistic-frozen": _less(name, "v0=0.1", "SGLD-SA", "SGLD", "accuracy"),
+        "logistic-em-sharp": _less(name, "v0=0.01", "SGLD-SA", "SGLD-EM", "accuracy"),
+        "uci-em-draw": _better("A-SGHMC-EM", "rmse_test"),
+        "uci-em-average": _better("A-SGHMC-EM", "rmse_test_average"),
+        "uci-plain-draw": _better("SGHMC", "rmse_test"),
+        "uci-plain-average": _better("SGHMC", "rmse_test_average"),
     }
 
 
 def _images(rows: Mapping[str, Rows]) -> dict[str, str]:
-    attack, methods = ("aeb-fgsm", "MNIST zeta=0.2", "SGHMC-SA"), ("SGHMC-SA", "SGHMC", "Dropout", "Vanilla")
-    means = {method: lab.stored_mean(rows["mnist"], "MNIST", method, "accuracy") for method in methods}
-    order = None if None in means.values() else ", ".join(sorted(means, key=means.__getitem__, reverse=True))
-    return {
-        "mnist-order": lab.number(order),
-        "fgsm-ours": _average(*attack, "accuracy", form="{:.0f}"),
-        "fgsm-raw": _average(*attack, "accuracy_max_log", form="{:.0f}"),
-        "resnet-A-SGHMC": _mean(rows["resnet20"], "S=90", "A-SGHMC", "accuracy", "{:.0f}"),
-        "resnet-SGHMC-SA": _mean(rows["resnet20"], "S=90", "SGHMC-SA", "accuracy", "{:.0f}"),
-    }
+    rivals = ("SGHMC", "Dropout", "Vanilla")
+    found = {f"mnist-{m}": _less("aeb-mnist", "MNIST", "SGHMC-SA", m, "accuracy", 3) for m in rivals}
+    augmented = [
+        f"{row['budget']:.0f} of {row['published_budget']:,.0f}"
+        for name, setting in (("mnist", "DA-MNIST"), ("fmnist", "DA-Fashion-MNIST"))
+        for row in rows[name]
+        if (row["setting"], row["method"], row["metric"]) == (setting, "SGHMC-SA", "accuracy") and row["n"]
+    ]
+    found["augmented"] = lab.number(" and ".join(augmented) or None)
+    attack = "aeb-fgsm", "MNIST zeta=0.2"
+    for method in ("SGHMC-SA", *rivals):
+        key = method.lower().replace("sghmc-sa", "sa")
+        found[f"fgsm-{key}"] = _average(*attack, method, "accuracy", form="{:.0f}")
+    found["fgsm-raw"] = _average(*attack, "SGHMC-SA", "accuracy_max_log", form="{:.0f}")
+    for key, method in (("dropout", "Dropout"), ("sa", "SGHMC-SA")):
+        found[f"fgsm-fashion-{key}"] = _average("aeb-fgsm", "Fashion-MNIST zeta=0.1", method, "accuracy", form="{:.0f}")
+    return found

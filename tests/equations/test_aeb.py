@@ -132,7 +132,7 @@ def test_each_step_of_the_bound(generator):
     assert swapped > middle + 1e-3 > middle > inner + 1e-3
 
 
-# equation: aeb-q, aeb-q1, aeb-q2
+# equation: aeb-q1, aeb-q2
 def test_the_expected_log_joint_falls_into_two_parts(generator):
     model = Model(generator)
     one, two = (t([0.4, -0.2, 1.0, 0.1]), 0.8, 0.3), (t([-1.0, 0.3, 0.01, 2.0]), 1.7, 0.05)
@@ -210,3 +210,28 @@ def test_the_effective_penalty_and_its_slope():
     (slope,) = torch.autograd.grad(-bF.ssgl_log_density(w, DELTA, SIGMA, V0, V1).sum(), w)
     kappa = bF.expected_precisions(bF.slab_probability(w, DELTA, SIGMA, V0, V1), V0, V1)
     assert torch.allclose(slope, bF.ssgl_penalty_gradient(w, *kappa, SIGMA), rtol=1e-9)
+
+
+# equation: aeb-trap
+@pytest.mark.parametrize("outlier", [0.0, 1.0])
+def test_em_multiplies_a_small_share_of_slabs_by_the_factor_of_the_text(outlier, generator):
+    weight = 0.05 * torch.randn(30, generator=generator, dtype=torch.float64)
+    weight[0] += outlier
+    b, sigma, v0, v1 = 30.0, 1.3, 0.1, 5.0
+    spike, slab = log_components(weight.numpy(), sigma, v0, v1)
+    growth = np.exp(slab - spike).sum() / (b + 30 - 1)
+    assert bool(growth > 1) == (outlier > 0)  # one weight far out keeps the slab
+    prior = SpikeSlabGaussianLaplacePrior(
+        {"beta": torch.nn.Parameter(weight)},
+        spike_scale=v0,
+        slab_variance=v1,
+        sigma=sigma,
+        inclusion=1e-12,
+        a=1.0,
+        b=b,
+        step_size=1.0,
+        update=("rho", "inclusion"),
+    )
+    prior.update()
+    # the terms of second order in delta are below 1e-12 of the largest ratio, e^6
+    assert float(prior.inclusion["beta"]) / 1e-12 == pytest.approx(growth, rel=1e-6)

@@ -51,17 +51,6 @@ def matrix(step, *arguments):
     return after[:, :2], after[:, 2:]
 
 
-# equation: aeb-langevin
-def test_the_probability_flux_of_the_langevin_diffusion_vanishes_at_its_target():
-    temperature = 0.7
-    beta = torch.linspace(-2, 2, 81, dtype=torch.float64, requires_grad=True)
-    energy = 2 * (beta**2 - 1) ** 2 - 0.4 * beta
-    density = torch.exp(-energy / temperature)
-    slopes = [torch.autograd.grad(part.sum(), beta, retain_graph=True)[0] for part in (energy, density)]
-    flux = density * slopes[0] + temperature * slopes[1]
-    assert flux.abs().max() < 1e-12 * density.max()
-
-
 # equation: aeb-sgld
 def test_sgld_keeps_the_variance_that_balances_contraction_and_noise(generator):
     curvature, lr, temperature = 2.0, 0.3, 1.7
@@ -267,6 +256,31 @@ def test_the_squared_error_of_the_latent_variable_falls_like_the_step_size(gener
             ratios[k] = (prior.rho["beta"] - star).square().mean().item() / schedule(k)
     # E ||theta_k - theta*||^2 <= C w_k with one C, while w_k falls to a fifth; 400 chains give 7 % a standard error
     assert max(ratios.values()) < 1.4 * min(ratios.values())
+
+
+# equation: aeb-jacobian
+def test_the_mean_field_near_its_fixed_point_has_the_matrix_of_the_text():
+    y, noise, v0, v1 = 1.2, 0.6, 0.25, 2.0
+    grid = torch.linspace(-6, 6, 8_001, dtype=torch.float64)
+
+    def field(state):
+        """The mean push on (rho, averaged rho): rho towards the suggestion under kappa, the average towards rho."""
+        rho, average = state
+        kappa = bF.expected_precisions(average, v0, v1)
+        density = torch.exp(-((y - grid) ** 2) / (2 * noise**2) - bF.ssgl_penalty(grid, *kappa, 1.0))
+        owner = bF.slab_probability(grid, 0.5, 1.0, v0, v1)
+        suggested = torch.trapezoid(density * owner, grid) / torch.trapezoid(density, grid)
+        return torch.stack([suggested - rho, rho - average])
+
+    star = torch.tensor(0.5, dtype=torch.float64)
+    for _ in range(60):
+        star = star + field((star, star))[0]
+    jacobian = torch.autograd.functional.jacobian(field, torch.stack([star, star]))
+    slope = float(jacobian[0, 1])
+    assert 0 < slope < 1
+    assert torch.allclose(jacobian, torch.tensor([[-1.0, slope], [1.0, -1.0]], dtype=torch.float64), atol=1e-9)
+    eigenvalues = sorted(torch.linalg.eigvals(jacobian).real.tolist())
+    assert eigenvalues == pytest.approx([-1 - math.sqrt(slope), -1 + math.sqrt(slope)], abs=1e-9)
 
 
 # equation: aeb-pruning

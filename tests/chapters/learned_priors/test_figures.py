@@ -7,13 +7,11 @@ import math
 import numpy as np
 import pytest
 import torch
-from matplotlib.collections import PathCollection
 from matplotlib.figure import Figure
 
 from bnnlib import functional as bF
-from book import lab
-from chapters.learned_priors.figures import prior, results
-from chapters.learned_priors.figures import samplers as aeb
+from chapters.learned_priors import figures as aeb
+from chapters.learned_priors.figures import prior, results, slab
 
 
 def texts(figure: Figure) -> str:
@@ -126,38 +124,11 @@ def test_an_unstable_or_unknown_scheme_is_told():
         aeb.discretization_bias({"HMC": ([0.1], [1.0])})
 
 
-def test_histograms_are_densities_and_say_what_they_leave_out():
-    draws = np.concatenate([np.zeros(900), np.full(100, 9.0)])
-    figure = aeb.langevin_density({"a": draws, "b": np.zeros(10), "c": np.zeros(10)}, bins=8)
-    bars = figure.axes[0].patches[0].get_data()
-    assert np.sum(bars.values * np.diff(bars.edges)) == pytest.approx(0.9)
-    assert "10.0 %\noutside" in texts(figure) and texts(figure).count("outside") == 1
-
-
 def test_measured_variances_lie_beside_the_theory():
     figure = aeb.discretization_bias({"SGLD": ([0.5, 1.0], [1.3, 2.1])})
     assert line(figure, 0, "_simulated").tolist() == [[0.5, 1.3], [1.0, 2.1]]
     lr, variance = line(figure, 0, "SGLD").T
     assert variance == pytest.approx(1 / (1 - lr / 2))
-
-
-def test_densities_at_each_temperature_integrate_to_one_and_chains_are_laid_beside():
-    x = np.linspace(-6, 6, 601)
-    figure = aeb.temperature(x, x**2 / 2, {1.0: np.array([0.1, -0.1])}, temperatures=(1.0, 4.0))
-    for value in (1, 4):
-        grid, density = line(figure, 1, f"T = {value}").T
-        assert np.trapezoid(density, grid) == pytest.approx(1.0)
-    assert line(figure, 1, "T = 4")[300, 1] == pytest.approx(1 / math.sqrt(8 * math.pi), rel=5e-3)  # cut at 3 sd
-    assert np.sum(line(figure, 1, "_chain")[:, 1]) * 0.5 == pytest.approx(1.0)
-    with pytest.raises(ValueError, match="there is no temperature"):
-        aeb.temperature(x, x**2)
-
-
-def test_traces_of_all_chains_are_drawn_with_their_statistics():
-    draws = np.arange(12.0).reshape(3, 4)
-    figure = aeb.chains(draws, {"split R-hat": 1.25})
-    assert line(figure, 0, "chain 2")[:, 1].tolist() == [4, 5, 6, 7]
-    assert "split R-hat 1.25" in texts(figure)
 
 
 # --- stochastic approximation and pruning ---
@@ -173,68 +144,16 @@ def test_the_theorem_s_line_ends_at_the_slowest_sequence():
     assert line(figure, 0, "slow")[-1].tolist() == pytest.approx([5000, 2 * 5000**-0.6])
 
 
-def test_the_schedule_is_drawn_in_percent_with_what_was_measured():
-    figure = aeb.sparsity_schedule([0, 10], {"S = 0.9": [0.0, 0.5]}, {"S = 0.9": ([10], [0.25])})
-    assert line(figure, 0, "S = 0.9")[:, 1].tolist() == [0, 50]
-    assert line(figure, 0, "_measured").tolist() == [[10, 25]]
-
-
 # --- stored results ---
-
-
-def regression_arrays(methods=results.REGRESSION_METHODS) -> dict:
-    rng = np.random.default_rng(0)
-    where, truth = ("all settings", "all methods", 0), np.array([3.0, 2.0, 1.0])
-    arrays = {(*where, "coefficients"): truth}
-    for method in methods:
-        arrays[*where, f"samples {method}"] = (truth + 0.1 * rng.normal(size=(200, 3))).astype(np.float16)
-        arrays[*where, f"beta mean {method}"] = np.zeros(20, dtype=np.float16)
-        for part in ("train", "test"):
-            arrays[*where, f"fit {part} {method}"] = rng.normal(size=(9, 2)).astype(np.float16)
-    return arrays
-
-
-def test_the_intervals_of_the_regression_hold_95_percent_of_the_draws():
-    arrays = regression_arrays()
-    figure = results.regression(arrays)
-    draws = arrays["all settings", "all methods", 0, "samples SGLD-EM"][:, 1].astype(float)
-    intervals = [one.get_xdata() for one in figure.axes[1].get_lines() if one.get_marker() == "|"]
-    assert len(intervals) == 3
-    low, high = intervals[1]
-    assert np.mean((draws >= low) & (draws <= high)) == pytest.approx(0.95, abs=0.01)  # two of 200 draws
-    assert "not run" not in texts(figure)
-
-
-def test_a_regression_with_one_method_leaves_the_others_out():
-    figure = results.regression(regression_arrays(["SGLD"]))
-    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["SGLD"]
-
-
-def test_a_chain_that_diverged_is_named_and_left_out():
-    arrays = regression_arrays()
-    arrays["all settings", "all methods", 0, "samples SGLD"][3, 1] = np.inf
-    figure = results.regression(arrays)
-    assert "diverged, not drawn: SGLD" in texts(figure)
-    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["SGLD-SA", "SGLD-EM"]
 
 
 def test_missing_results_say_so(tmp_path, monkeypatch):
     monkeypatch.setenv("BNNLIB_HOME", str(tmp_path))
-    assert texts(results.regression()).count("not run") == 6
-    assert texts(results.regression_errors([])).count("not run") == 1
-    assert texts(results.uci([])).count("not run") == 5
-    assert texts(results.mnist()).count("not run") == 2
-    assert texts(results.fgsm([])).count("not run") == 2
+    assert texts(results.regression([])).count("not run") == 2
+    assert texts(results.uci_differences()).count("not run") == 2
     assert texts(results.resnet20([])).count("not run") == 2
-
-
-def test_arrays_of_a_smoke_run_are_no_result(tmp_path, monkeypatch):
-    monkeypatch.setenv("BNNLIB_HOME", str(tmp_path))
-    for profile, number in (("smoke", 0), ("book", 1)):
-        result = {"experiment": "aeb-mnist", "profile": profile, "rows": []}
-        result["provenance"] = {"cells": {"total": 1, "done": 1, "failed": 0}}
-        lab.save_result(result, {"MNIST|SGHMC|0|curve": np.zeros((2, 3))})
-        assert len(results.stored_arrays("aeb-mnist")) == number
+    assert texts(slab.slab_traces()).count("not run") == 5
+    assert slab.steps(0.08, 0.7).heading == "not run" and slab.em_chains() == []
 
 
 def row(setting: str, method: str, metric: str, mean: float | None, published: float | None = None, **more) -> dict:
@@ -242,46 +161,82 @@ def row(setting: str, method: str, metric: str, mean: float | None, published: f
     return {"setting": setting, "method": method, "metric": metric, "mean": mean, "published": published} | other | more
 
 
-def test_every_data_set_and_the_published_number_are_drawn():
+def test_every_data_set_and_the_published_number_are_drawn(monkeypatch):
     setting = "v0=0.1, sigma=1"
-    rows = [row(setting, "SGLD", "mse_test", 150.0, 88.9)]
-    figure = results.regression_errors(rows, {(setting, "SGLD"): np.array([100.0, 200.0])})
+    known = {("aeb-regression", setting, "SGLD", "mse_test"): np.array([100.0, 200.0])}
+    known |= {("aeb-coverage", setting, "both", f"covered_beta{j}"): np.array([100.0, 0.0]) for j in (1, 2, 3)}
+    monkeypatch.setattr(results, "stored_values", lambda *cell: known.get(cell, np.empty(0)))
+    figure = results.regression([row(setting, "SGLD", "mse_test", 150.0, 88.9)])
     drawn = [one.get_ydata().tolist() for one in figure.axes[0].get_lines()]
     points = [value for one in figure.axes[0].collections for value in one.get_offsets()[:, 1].tolist()]
     assert sorted(points) == [100.0, 200.0] and [150.0] in drawn and [88.9] in drawn
+    assert line(figure, 1, "both held")[:, 1].tolist() == [50.0] * 3
 
 
 def test_smoke_rows_show_only_what_was_published():
     rows = [row(f"S={s}", m, "accuracy", 10.0, 90.0, profile="smoke") for s in (30, 50, 70, 90) for m in ("SGHMC-SA",)]
+    rows += [row(*rival, "accuracy", None, 91.0) for rival in results.RIVALS]
     figure = results.resnet20(rows)
     assert line(figure, 0, "SGHMC-SA")[:, 1].tolist() == [90.0] * 4
-    assert np.isnan(line(figure, 1, "SGHMC-SA")[:, 1]).all() and texts(figure).count("not run") == 1
+    assert line(figure, 0, "published: BC-GHS").tolist() == [[94.5, 91.0]]
+    assert not len(line(figure, 1, "SGHMC-SA")) and texts(figure).count("not run") == 1
 
 
-def test_attacks_are_drawn_in_order_of_their_size():
-    rows = [
-        row(f"MNIST zeta={z}", "SGHMC", "accuracy", 100 - 100 * z, 80.0 if z == 0.2 else None) for z in (0.3, 0.1, 0.2)
-    ]
-    rows += [row("Fashion-MNIST zeta=0.5", "SGHMC", "accuracy", 7.0)]
-    figure = results.fgsm(rows)
-    assert line(figure, 0, "SGHMC").tolist() == pytest.approx(np.array([[0.1, 90], [0.2, 80], [0.3, 70]]))
-    assert line(figure, 1, "SGHMC").tolist() == [[0.5, 7.0]]
+def test_differences_are_paired_and_in_percent_of_the_method_s_own_error(monkeypatch):
+    asked = []
+
+    def paired(name, setting, method, other, metric):
+        asked.append((method, other))
+        return (-0.1, 0.02, 20) if (setting, other) == ("yacht", "SGHMC") else (np.nan, np.nan, 0)
+
+    monkeypatch.setattr(results.lab, "paired_difference", paired, raising=False)
+    monkeypatch.setattr(results, "stored_values", lambda *cell: np.array([0.4, 0.6]))
+    figure = results.uci_differences()
+    container = figure.axes[0].containers[0]
+    assert container.lines[0].get_xdata().tolist() == pytest.approx([-20.0])  # percent of 0.5
+    ends = container.lines[2][0].get_segments()[0][:, 0].tolist()
+    assert ends == pytest.approx([-28.0, -12.0])  # two standard errors
+    assert set(asked) == {("A-SGHMC-SA", other) for other in results.UCI_RIVALS}
 
 
-def test_curves_of_the_images_are_those_of_the_average():
-    curve = np.array([[100, 90.0, 90.0], [200, 91.0, 92.0]], dtype=np.float32)
-    figure = results.mnist({"MNIST": {("MNIST", "SGHMC", 0, "curve"): curve}, "Fashion-MNIST": {}})
-    average = [one for one in figure.axes[0].get_lines() if one.get_label() == "SGHMC" and len(one.get_xdata())]
-    assert average[0].get_xydata().tolist() == [[100, 90], [200, 92]]
-    assert texts(figure).count("not run") == 1
+# --- what keeps the slab ---
 
 
-def test_the_uci_panels_show_both_kinds_of_splits_beside_the_published_value():
-    rows = [row("yacht", "SGHMC-SA", "rmse_test", 0.8, 0.789, published_sd=0.05, values=[0.7, 0.9])]
-    rows += [row("yacht, random splits", "SGHMC-SA", "rmse_test", 0.75, 0.789)]
-    figure = results.uci(rows)
-    drawn = [container.lines[0].get_xdata() for container in figure.axes[1].containers]
-    assert [float(values[np.isfinite(values)][0]) for values in drawn] == [0.8, 0.75, 0.789]
-    points = [one for one in figure.axes[1].collections if isinstance(one, PathCollection)]
-    assert sorted(points[0].get_offsets()[:, 0].tolist()) == [0.7, 0.9] and len(points) == 1
-    assert texts(figure).count("not run") == 4
+def slab_arrays(count: int) -> dict:
+    shape, points = (len(slab.FIRST), len(slab.EXPONENTS)), len(slab.traced_steps(slab.STEPS))
+    arrays = {}
+    for number in range(count):
+        where = (slab.SETTING, "all methods", number)
+        arrays[*where, "grid mse"] = np.full(shape, 4.0 + number, dtype=np.float16)
+        arrays[*where, "grid kept"] = np.full(shape, 100.0 * (number == 0), dtype=np.float16)
+        for method in slab.TRACES:
+            arrays[*where, f"trace {method}"] = np.full((4, points), 0.25, dtype=np.float16)
+    arrays[slab.SETTING, "all methods", 0, "grid traces"] = np.full((4, *shape, points), 0.25, dtype=np.float16)
+    return arrays
+
+
+def test_the_explorer_counts_slabs_and_shows_every_data_set(monkeypatch):
+    monkeypatch.setattr(slab, "stored_arrays", lambda name: slab_arrays(3))
+    picture = slab.steps(0.08, 0.7)
+    assert f"A = {0.08 * 101**0.7:.3g}" in picture.heading and "kept on 1 of 3" in picture.heading
+    weights = picture.panels[0].items[0]
+    assert weights.y[0] == pytest.approx(0.08) and weights.y[-1] == pytest.approx(0.08 * (101 / 4100) ** 0.7)
+    points = next(one for one in picture.panels[3].items if getattr(one, "size", 0) == 4)
+    assert len(points.x) == 3 * len(slab.FIRST) and set(points.y) == {4.0, 5.0, 6.0}
+    assert "kept on 1 of 3" in slab.steps_in_words(0.08, 0.7)
+
+
+def test_chains_of_em_are_those_of_the_method_and_of_the_grid_s_corner(monkeypatch):
+    monkeypatch.setattr(slab, "stored_arrays", lambda name: slab_arrays(2))
+    known = {"mse_test": np.array([20.0, 25.0]), "kept": np.array([0.0, 100.0])}
+    monkeypatch.setattr(slab, "stored_values", lambda *cell: known[cell[-1]])
+    assert slab.em_chains() == [(0, 4.0, True), (1, 5.0, False), (0, 20.0, False), (1, 25.0, True)]
+
+
+def test_traces_have_a_line_for_each_data_set_and_method(monkeypatch):
+    monkeypatch.setattr(slab, "stored_arrays", lambda name: slab_arrays(2))
+    monkeypatch.setattr(slab, "stored_values", lambda *cell: np.array([3.0, 4.0]))
+    figure = slab.slab_traces()
+    drawn = [one for one in figure.axes[0].get_lines() if len(one.get_xdata())]
+    assert len(drawn) == 2 * len(slab.TRACES)
+    assert len(figure.axes) == 5
