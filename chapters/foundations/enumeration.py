@@ -117,7 +117,8 @@ def model_log_evidence(problem: SpikeSlabRegression, models: Tensor) -> Tensor:
 def _given(problem: SpikeSlabRegression, models: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Log evidence (..., M), and mean and variance of the weights (..., M, p) given each model."""
     # with s the prior sds of a model: the precision of w / s is I + s G s, which a Dirac spike leaves well-conditioned
-    s = torch.where(models, problem.slab_scale, problem.spike_scale).to(problem.gram)
+    included = models.to(problem.gram)
+    s = problem.slab_scale * included + problem.spike_scale * (1.0 - included)
     scaled = s[:, :, None] * problem.gram[..., None, :, :] * s[:, None, :] + torch.eye(s.shape[-1]).to(s)
     factor = torch.linalg.cholesky(scaled)
     inverse = torch.cholesky_inverse(factor)
