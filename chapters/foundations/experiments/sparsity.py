@@ -133,7 +133,7 @@ def _smoke() -> list[Cell]:
 
 
 def _book() -> list[Cell]:
-    return _cells(SHARES, 5, epochs=20, epochs_after=5)
+    return _cells(SHARES, 3, epochs=20, epochs_after=5)
 
 
 EXPERIMENTS = [
