@@ -116,14 +116,14 @@ EXERCISES = [
     Exercise(
         id="fnd-5",
         kind="choice",
-        reference=lambda: "B",
+        reference=lambda: "b",
         hint="One of them is a strictly proper score.",
         options={
-            "A": "the base rate is calibrated: it happens as often as it is stated.",
-            "B": "right: it falls for whoever knows more.",
-            "C": "this is calibration again, in other words.",
+            "a": "the base rate is calibrated: it happens as often as it is stated.",
+            "b": "it falls for whoever knows more, and for nobody else.",
+            "c": "this is calibration again, in other words.",
         },
-        stub='answer = "..."  # A, B or C',
+        stub='answer = "..."  # a, b or c',
     ),
     Exercise(
         id="fnd-6",

@@ -24,7 +24,7 @@ def test_references_are_those_worked_out_by_hand():
     by_hand = {
         "fnd-1": 0.2,
         "fnd-4": math.exp(odds) / (1 + math.exp(odds)),
-        "fnd-5": "B",
+        "fnd-5": "b",
         "fnd-6": 1_000 * 0.2 / 1.8,
         "fnd-7": 4_000_000 / 804_004,
     }
