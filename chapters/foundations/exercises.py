@@ -123,7 +123,7 @@ EXERCISES = [
             "b": "it falls for whoever knows more, and for nobody else.",
             "c": "this is calibration again, in other words.",
         },
-        stub='answer = "..."  # a, b or c',
+        stub='answer = ...  # "a", "b" or "c"',
     ),
     Exercise(
         id="fnd-6",
