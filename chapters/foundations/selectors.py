@@ -107,7 +107,7 @@ def relaxed_gate(problem: SpikeSlabRegression, settings: Settings, generator: to
         for average, value in zip(averages, (layer.weight, layer.weight_rho, layer.weight_logit), strict=True):
             average.add_(value.detach(), alpha=float(step >= last) / (settings["steps"] - last))
 
-    _train(lambda: misfit(problem, layer.draw(generator)[0]) + layer.kl_divergence(), layer, settings, keep)
+    train(lambda: misfit(problem, layer.draw(generator)[0]) + layer.kl_divergence(), layer, settings, keep)
     found = mean_field.paired(problem, averages[0], F.softplus(averages[1]), averages[2])
     return _probabilities(found.inclusion, found.mean, found.scale)
 
@@ -130,7 +130,7 @@ def closed_form(problem: SpikeSlabRegression, settings: Settings, generator: tor
         spread = 0.5 * (own * layer.scale()[0].square()).sum()
         return misfit(problem, layer.weight) + spread + layer.kl_divergence()
 
-    _train(loss, layer, settings)
+    train(loss, layer, settings)
     return _probabilities(layer.inclusion_probability, layer.weight.detach(), layer.scale()[0].detach())
 
 
@@ -166,14 +166,12 @@ def stochastic_approximation(problem: SpikeSlabRegression, settings: Settings, g
 
 
 def unit_noise(problem: SpikeSlabRegression, settings: Settings, generator: torch.Generator) -> Selection:
-    """Chapter 5: noise theta on every input of a linear layer. Its signal-to-noise ratio ranks; it is no probability."""
+    """Chapter 5: noise theta on every input. Its signal-to-noise ratio is a ranking and no probability."""
     shape = problem.cross.shape
     noise = StructuredBayesianPruning(problem.cross.numel(), dtype=torch.float64)
     weight = nn.Parameter(_ridge(problem))
     model = nn.ParameterList([weight, *noise.parameters()])
-    _train(
-        lambda: misfit(problem, noise.draw(generator).view(shape) * weight) + noise.kl_divergence(), model, settings
-    )
+    train(lambda: misfit(problem, noise.draw(generator).view(shape) * weight) + noise.kl_divergence(), model, settings)
     ratio = noise.signal_to_noise().view(shape)
     return Selection(ratio, ratio > noise.threshold, is_probability=False)
 
@@ -203,7 +201,12 @@ def _layer(kind, problem: SpikeSlabRegression, settings: Settings, **prior):
     return layer
 
 
-def _train(loss, model: nn.Module, settings: Settings, after: Callable[[int], None] = lambda step: None) -> None:
+def train(
+    loss: Callable[[], Tensor],
+    model: nn.Module,
+    settings: Settings,
+    after: Callable[[int], None] = lambda step: None,
+) -> None:
     """Adam with a step that is constant over the first half and falls to a hundredth of it over the second."""
     optimizer = torch.optim.Adam(model.parameters(), lr=settings["learning_rate"])
     steps = settings["steps"]
@@ -216,6 +219,7 @@ def _train(loss, model: nn.Module, settings: Settings, after: Callable[[int], No
 
 
 SELECTORS: dict[str, Selector] = {
+    "Enumeration": exact,
     "Prior": prior_alone,
     "One at a time": one_at_a_time,
     "Gibbs": sampled,
@@ -226,6 +230,7 @@ SELECTORS: dict[str, Selector] = {
     "SVBNN, cold limit": relaxed_limit,
     "sBNN": closed_form,
     "sBNN, best start": closed_form,
+    "sBNN, narrow spike": closed_form,
     "SGHMC-SA": stochastic_approximation,
     "SBP": unit_noise,
     "|mean| / sd": standard_scores,
