@@ -2,7 +2,7 @@
 
 Mean field is exact here. "Straight-through" trains `SpikeSlabLinear` at several temperatures; "Limit" is where its
 gradient is zero on average; "Exact expectation" trains the same parameters by the same optimizer and the exact
-objective, which has no relaxed gate: the run without the cause. A cell has 20 runs that differ in their noise. Steps
+objective, which has no relaxed gate: the run without the cause. A cell has 50 runs that differ in their noise. Steps
 and learning rate are those of fnd-inclusion.
 """
 
@@ -74,7 +74,7 @@ def _smoke() -> list[Cell]:
 
 
 def _book() -> list[Cell]:
-    return _cells(TEMPERATURES, 20)
+    return _cells(TEMPERATURES, 50)
 
 
 EXPERIMENTS = [

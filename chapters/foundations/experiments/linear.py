@@ -28,19 +28,19 @@ from chapters.foundations.regression import Gaussian, correlated_inputs, linear_
 
 CORRELATIONS = {"rho=0": 0.0, "rho=0.9": 0.9}
 ROWS, INPUTS, TESTS, LEVEL = 100, 10, 500, 0.9
-_CHAINS = {"chains": 4, "steps": 20_000, "burn_in": 2000, "thin": 10}
+_CHAINS = {"chains": 4, "steps": 10_000, "burn_in": 2000, "thin": 10}
 _FIRST, _SECOND = {"learning_rate": 2e-4}, {"learning_rate": 2e-5, "momentum": 0.9}
 SETTINGS: dict[str, dict[str, Any]] = {
     "Exact": {},
     "Laplace": {},
-    "Mean field": {"steps": 8000, "learning_rate": 0.03, "initial_scale": 0.1},
+    "Mean field": {"steps": 4000, "learning_rate": 0.03, "initial_scale": 0.1},
     "MC dropout": {"rate": 0.02, "draws": 4000},
     "SGLD": _CHAINS | _FIRST | {"batch_size": 10},
     "SGLD, all rows": _CHAINS | _FIRST | {"batch_size": ROWS},
     "SGHMC": _CHAINS | _SECOND | {"batch_size": 10},
     "SGHMC, all rows": _CHAINS | _SECOND | {"batch_size": ROWS},
     "SGHMC, long step": _CHAINS | _SECOND | {"learning_rate": 1e-3, "batch_size": ROWS},
-    "HMC": {"chains": 4, "warm_up": 200, "draws": 500},
+    "HMC": {"chains": 4, "warm_up": 100, "draws": 300},
 }
 
 

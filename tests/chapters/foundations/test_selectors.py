@@ -65,7 +65,7 @@ def test_orthogonal_inputs_are_judged_exactly_one_at_a_time():
 def test_stochastic_approximation_stands_at_its_own_conditions():
     """At the end rho is the average of the slab's probability over the chain, equation (aeb-slab-probability)."""
     stack, _ = problems("orthogonal", [0])
-    found = select("SGHMC-SA", stack, steps=8000)
+    found = select("SGHMC-SA", stack, steps=4000)
     assert 0.0 < found.score.min() and found.score.max() <= 1.0
     # a weight as far out as this leaves no doubt, under the spike of scale 0.05
     largest = found.mean.abs().argmax()
