@@ -12,6 +12,8 @@ from book.lab.queries import Rows, replicates
 BANDS = ("Mean field", "MC dropout", "HMC")
 SAID = ("Mean field", "SVBNN", "sBNN", "SGHMC-SA")
 CORRELATED = "rho=0.9"
+REMOVED = "90 % removed"
+NETWORKS = ("Truth", "Deterministic", "Ensemble", "Mean field", "SGHMC")
 
 
 def numbers(rows: Mapping[str, Rows]) -> dict[str, str]:
@@ -23,7 +25,8 @@ def numbers(rows: Mapping[str, Rows]) -> dict[str, str]:
     Raises:
         AssertionError: a stored result no longer says what the lesson's sentences say of it.
     """
-    return _linear(rows["linear"]) | _inclusion(rows["inclusion"]) | _gate(rows["gate"])
+    said = _linear(rows["linear"]) | _inclusion(rows["inclusion"]) | _gate(rows["gate"])
+    return said | _sparsity(rows["sparsity"]) | _calibration(rows["calibration"])
 
 
 def excess(rows: Rows, setting: str, metric: str, method: str, other: str) -> tuple[float, float] | None:
@@ -57,7 +60,9 @@ def _inclusion(rows: Rows) -> dict[str, str]:
         for method in SAID:
             value = lab.stored_mean(rows, design, method, "inclusion_error")
             said[f"error-{design}-{method}"] = lab.number(value, "{:.3f}")
-        assert above(rows, design, "inclusion_error", "SVBNN", "Mean field") or design != "orthogonal"
+    # with orthogonal inputs mean field is exact, and the relaxed gate is not
+    assert (lab.stored_mean(rows, "orthogonal", "Mean field", "inclusion_error") or 0.0) < 0.001
+    assert above(rows, "orthogonal", "inclusion_error", "SVBNN", "Mean field")
     for method in ("SBP", "|mean| / sd"):
         value = lab.stored_mean(rows, CORRELATED, method, "rank_agreement")
         said[f"rank-{method}"] = lab.number(value, "{:.2f}")
@@ -71,3 +76,31 @@ def _gate(rows: Rows) -> dict[str, str]:
         "gate-exact": ("no relaxation", "Exact expectation"),
     }
     return {key: lab.number(lab.stored_mean(rows, *cell, "inclusion"), "{:.3f}") for key, cell in asked.items()}
+
+
+def _sparsity(rows: Rows) -> dict[str, str]:
+    asked = {
+        "bytes-zeros": ("Weights", "bytes_ratio"),
+        "bytes-csr": ("Weights", "bytes_ratio_csr"),
+        "bytes-units": ("Units", "bytes_ratio"),
+        "bytes-inputs": ("Inputs", "bytes_ratio"),
+    }
+    assert abs((lab.stored_mean(rows, REMOVED, *asked["bytes-zeros"]) or 1.0) - 1.0) < 0.05  # "no smaller at all"
+    said = {key: lab.number(lab.stored_mean(rows, REMOVED, *cell), "{:.1f}") for key, cell in asked.items()}
+    for kind in ("Weights", "Units", "Inputs"):
+        said[f"accuracy-{kind}"] = lab.number(lab.stored_mean(rows, REMOVED, kind, "accuracy"), "{:.1f}")
+    return said | {
+        "left-units": lab.number(lab.stored_mean(rows, REMOVED, "Units", "weights_left"), "{:.1f}"),
+        "accuracy-whole": lab.number(lab.stored_mean(rows, "0 % removed", "Nothing", "accuracy"), "{:.1f}"),
+    }
+
+
+def _calibration(rows: Rows) -> dict[str, str]:
+    said = {}
+    for method in NETWORKS:
+        for metric, digits in (("nll", 3), ("ece", 1), ("nll_scaled", 3)):
+            value = lab.stored_mean(rows, "plane", method, metric)
+            said[f"{metric}-{method}"] = lab.number(value, f"{{:.{digits}f}}")
+        value = lab.stored_mean(rows, "plane, away", method, "epistemic")
+        said[f"away-{method}"] = lab.number(value, "{:.2f}")
+    return said

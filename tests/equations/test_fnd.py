@@ -52,7 +52,7 @@ def test_the_evidence_is_the_integral_over_the_weights():
         assert density == pytest.approx(log_joint(np.array([t]), x, y) - math.log(total), abs=1e-7)
 
 
-# equation: fnd-energy, fnd-objective
+# equation: fnd-energy
 def test_weight_decay_is_a_normal_prior_over_n(data):
     x, y = data
     n = len(x)
@@ -318,6 +318,15 @@ def test_the_relaxed_gate_ends_where_its_mean_gradient_is_zero():
     (pull,) = torch.autograd.grad(kl, logit)
     assert (slope + pull).item() == pytest.approx(0.0, abs=1e-4 * abs(pull.item()))
     assert found.inclusion.item() < 0.8
+
+
+# equation: fnd-entropy
+def test_the_entropy_of_the_average_falls_into_two_parts(generator):
+    each = torch.randn(7, 5, 3, generator=generator, dtype=DOUBLE).softmax(-1)  # draws, rows, classes
+    average = each.mean(0)
+    information = (each * (each / average).log()).sum(-1).mean(0)
+    alone = -(each * each.log()).sum(-1).mean(0)
+    assert torch.allclose(metrics.predictive_entropy(average), alone + information, rtol=1e-12)
 
 
 # equation: fnd-proper

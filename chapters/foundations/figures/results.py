@@ -1,4 +1,4 @@
-"""Pictures of stored results: inclusion probabilities of every method beside the exact ones."""
+"""Pictures of stored results: inclusion probabilities beside the exact ones, and what sparsity buys."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from matplotlib.figure import Figure
 
 from book import lab
 from book.display.panels import missing
-from book.display.style import INK, PALETTE, figure, panel_letters, style_context
+from book.display.style import INK, PALETTE, figure, line_styles, panel_letters, style_context
+from book.lab.queries import Rows, series
+from chapters.foundations.experiments.inclusion import DESIGNS as ORDER
 
 DESIGNS = {"orthogonal": "orthogonal", "rho=0.9": "correlated"}
 METHODS = {
@@ -22,10 +24,17 @@ METHODS = {
 
 def stored_probabilities() -> Mapping[tuple[str, str], tuple[np.ndarray, np.ndarray]]:
     """{(design, method): (exact, said)} of all inputs of all problems of the experiment fnd-inclusion."""
-    parts: dict = {}
-    for (design, method, _, name), values in lab.stored_arrays("fnd-inclusion").items():
-        parts.setdefault((design, method), {}).setdefault(name, []).append(np.ravel(values))
-    return {key: tuple(np.concatenate(one[name]) for name in ("exact", "scores")) for key, one in parts.items()}
+    scores = {
+        method: values.reshape(len(ORDER), -1)  # designs vary slowest
+        for (_, method, _, name), values in lab.stored_arrays("fnd-inclusion").items()
+        if name == "scores"
+    }
+    exact = scores.pop("Enumeration", None)
+    if exact is None:
+        return {}
+    return {
+        (design, method): (exact[k], values[k]) for method, values in scores.items() for k, design in enumerate(ORDER)
+    }
 
 
 def inclusion(found: Mapping[tuple[str, str], tuple[np.ndarray, np.ndarray]] | None = None) -> Figure:
@@ -50,4 +59,45 @@ def inclusion(found: Mapping[tuple[str, str], tuple[np.ndarray, np.ndarray]] | N
         for panel in axes[-1]:
             panel.set_xlabel("exact φ")
         panel_letters(axes)
+    return fig
+
+
+FORMS = {
+    "weights, zeros in place": ("Weights", "bytes_ratio"),
+    "weights, CSR": ("Weights", "bytes_ratio_csr"),
+    "units": ("Units", "bytes_ratio"),
+    "inputs": ("Inputs", "bytes_ratio"),
+}
+SHARES = (50, 75, 90, 95)
+
+
+def sparsity(rows: Rows) -> Figure:
+    """What a share of removed weights, units or inputs buys in bytes, and what it costs in accuracy.
+
+    Args:
+        rows: from `book.lab.compare("fnd-sparsity")`.
+    """
+    settings = {float(share): f"{share} % removed" for share in SHARES}
+    with style_context():
+        fig, (left, right) = figure(2, height=3.3)
+        looks = line_styles(list(FORMS))
+        known = False
+        for name, (method, metric) in FORMS.items():
+            place, ours, _, _ = series(rows, settings, method, metric).T
+            known |= bool(np.isfinite(ours).any())
+            left.plot(place, ours, **looks[name])
+            if metric == "bytes_ratio":
+                _, ours, error, _ = series(rows, settings, method, "accuracy").T
+                right.errorbar(place, ours, 2 * error, **looks[name] | {"label": "_"}, capsize=3)
+        whole = lab.stored_mean(rows, "0 % removed", "Nothing", "accuracy")
+        if known:
+            left.set(xlabel="removed (%)", ylabel="file, times smaller", yscale="log")
+            right.axhline(whole, color=INK, lw=1, ls=":", label="whole network")
+            right.set(xlabel="removed (%)", ylabel="accuracy (%)")
+            right.legend(fontsize="small", loc="lower left")
+            fig.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=2, fontsize="small")
+        else:
+            missing(left)
+            missing(right)
+        panel_letters((left, right))
     return fig

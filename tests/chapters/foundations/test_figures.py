@@ -10,8 +10,8 @@ import torch
 from matplotlib.figure import Figure
 
 from book.display.picture import Bars, Line, Points
-from chapters.foundations import example, figures
-from chapters.foundations.figures import explorers, method
+from chapters.foundations import example, figures, numbers
+from chapters.foundations.figures import explorers, method, results
 
 RNG = np.random.default_rng(0)
 
@@ -92,3 +92,54 @@ def test_pictures_of_the_method():
     step = {"formula": (np.ones(2), np.ones(2)), "measured": (np.ones(2), np.ones(2))}
     assert len(figures.chains(step, np.ones((3, 4)), {"a": np.ones(5)}, np.ones((3, 4))).axes) == 4
     assert len(figures.scores(0.7, {"NLL": np.ones(3)}, np.linspace(0, 1, 3)).axes[0].lines) == 2
+
+
+def test_stored_probabilities_are_told_apart_by_design(monkeypatch):
+    scores = np.arange(60 * 10, dtype=float).reshape(60, 10)
+    stored = {("all designs", name, 0, "scores"): scores + shift for name, shift in (("Enumeration", 0), ("SVBNN", 1))}
+    monkeypatch.setattr(results.lab, "stored_arrays", lambda name: stored)
+    found = results.stored_probabilities()
+    assert set(found) == {(design, "SVBNN") for design in results.ORDER}
+    exact, said = found["rho=0.9", "SVBNN"]
+    assert exact.tolist() == scores[40:].ravel().tolist() and (said - exact == 1).all()
+
+
+def test_what_was_not_run_is_said():
+    for fig in (figures.inclusion({}), figures.sparsity([])):
+        assert all("not run" in {text.get_text() for text in panel.texts} for panel in fig.axes)
+
+
+def test_a_method_that_was_run_has_its_points():
+    fig = figures.inclusion({("rho=0.9", "Mean field"): (np.linspace(0, 1, 7), np.zeros(7))})
+    assert [len(line.get_xdata()) for line in fig.axes[1].lines] == [2, 7]
+
+
+def test_sparsity_has_a_line_for_each_form():
+    rows = [
+        {
+            "setting": f"{share} % removed", "method": kind, "metric": metric, "profile": "book", "values": [1.0, 3.0],
+            "mean": 2.0, "se": 1.0, "published": None,
+        }
+        for share in results.SHARES
+        for kind in ("Weights", "Units", "Inputs")
+        for metric in ("bytes_ratio", "bytes_ratio_csr", "accuracy")
+    ]  # fmt: skip
+    rows.append(rows[0] | {"setting": "0 % removed", "method": "Nothing", "metric": "accuracy"})
+    left, right = figures.sparsity(rows).axes
+    assert len(left.lines) == 4 and len(right.containers) == 3
+
+
+def test_numbers_say_not_run_of_what_is_not_stored():
+    names = ("linear", "inclusion", "gate", "sparsity", "calibration")
+    said = numbers.numbers(dict.fromkeys(names, []))
+    assert set(said.values()) == {"(not run)"}
+
+
+def test_an_order_of_methods_needs_a_paired_difference():
+    def row(method, values):
+        return {"setting": "a", "method": method, "metric": "error", "profile": "book", "values": values}
+
+    apart = [row("one", [1.0, 2.0, 3.1]), row("other", [0.5, 1.4, 2.6])]
+    assert numbers.excess(apart, "a", "error", "one", "other")[0] == pytest.approx(1.6 / 3)
+    assert numbers.above(apart, "a", "error", "one", "other") and not numbers.above(apart, "a", "error", "other", "one")
+    assert numbers.above([], "a", "error", "one", "other")
