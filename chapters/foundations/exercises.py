@@ -91,6 +91,9 @@ EXERCISES = [
             lambda covariance: 2 * _gap()(covariance): "the half is missing.",
             lambda covariance: 0.5 * (covariance.diagonal().log().sum() - torch.logdet(covariance)): "this is "
             "the divergence the other way, from the posterior to independent normals.",
+            lambda covariance: (
+                0.5 * (torch.linalg.inv(covariance).diagonal() * covariance.diagonal()).log().sum()
+            ): "log det is not the sum of the logs of the diagonal: the weights depend on each other.",
         },
         cases=_covariances,
         stress={_known_well: "the determinant of hundreds of small numbers is 0 in a computer: use torch.logdet."},

@@ -59,7 +59,8 @@ def _inclusion(rows: Rows) -> dict[str, str]:
     for design in ("orthogonal", CORRELATED):
         for method in SAID:
             value = lab.stored_mean(rows, design, method, "inclusion_error")
-            said[f"error-{design}-{method}"] = lab.number(value, "{:.3f}")
+            if (design, method) != ("orthogonal", "Mean field"):
+                said[f"error-{design}-{method}"] = lab.number(value, "{:.3f}")
     # with orthogonal inputs mean field is exact, and the relaxed gate is not
     assert (lab.stored_mean(rows, "orthogonal", "Mean field", "inclusion_error") or 0.0) < 0.001
     assert above(rows, "orthogonal", "inclusion_error", "SVBNN", "Mean field")

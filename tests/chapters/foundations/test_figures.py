@@ -131,7 +131,7 @@ def test_sparsity_has_a_line_for_each_form():
 
 def test_numbers_say_not_run_of_what_is_not_stored():
     names = ("linear", "inclusion", "gate", "sparsity", "calibration")
-    said = numbers.numbers(dict.fromkeys(names, []))
+    said = numbers.numbers({name: [] for name in names})
     assert set(said.values()) == {"(not run)"}
 
 
