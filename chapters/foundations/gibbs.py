@@ -40,7 +40,7 @@ class GibbsAnswer(NamedTuple):
 def conditional_inclusion(
     problem: SpikeSlabRegression, left: Tensor, own: Tensor, laplace_scale: float | None = None
 ) -> Tensor:
-    """Log-odds that a weight is in given all others, equation (fnd-gibbs), in nats.
+    """Log-odds that a weight is in given all others, in nats: (fnd-model-posterior) for this weight alone.
 
     Args:
         problem: its priors are used.

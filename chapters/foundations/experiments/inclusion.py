@@ -90,7 +90,7 @@ def run_cell(
     for under_own_spike in products:
         values["inclusion_error_own"] = (selection.score - under_own_spike["inclusion"]).abs().mean(dim=-1)
     return CellResult(
-        rows_of(cell, values), {"scores": selection.score.float().numpy()}, {"inclusion": selection.score}
+        rows_of(cell, values, designs), {"scores": selection.score.float().numpy()}, {"inclusion": selection.score}
     )
 
 
@@ -134,7 +134,7 @@ def _cells(designs: Sequence[str], count: int, changes: dict[str, Any]) -> list[
 
 
 def _smoke() -> list[Cell]:
-    return _cells(["rho=0.5"], 2, {"steps": 40, "chains": 4, "sweeps": 20, "burn_in": 5, "starts": 1})
+    return _cells(["orthogonal", "rho=0.9"], 2, {"steps": 40, "chains": 4, "sweeps": 20, "burn_in": 5, "starts": 1})
 
 
 def _book() -> list[Cell]:
