@@ -13,7 +13,7 @@ BANDS = ("Mean field", "MC dropout", "HMC")
 SAID = ("Mean field", "SVBNN", "sBNN", "SGHMC-SA")
 CORRELATED = "rho=0.9"
 REMOVED = "90 % removed"
-NETWORKS = ("Truth", "Deterministic", "Ensemble", "Mean field", "SGHMC")
+NETWORKS = ("Truth", "Deterministic", "MAP", "Ensemble", "Mean field", "SGHMC")
 
 
 def numbers(rows: Mapping[str, Rows]) -> dict[str, str]:
@@ -61,6 +61,9 @@ def _inclusion(rows: Rows) -> dict[str, str]:
             value = lab.stored_mean(rows, design, method, "inclusion_error")
             if (design, method) != ("orthogonal", "Mean field"):
                 said[f"error-{design}-{method}"] = lab.number(value, "{:.3f}")
+    for method in ("Prior", "Gibbs"):
+        value = lab.stored_mean(rows, CORRELATED, method, "inclusion_error")
+        said[f"error-{CORRELATED}-{method}"] = lab.number(value, "{:.3f}")
     # with orthogonal inputs mean field is exact, and the relaxed gate is not
     assert (lab.stored_mean(rows, "orthogonal", "Mean field", "inclusion_error") or 0.0) < 0.001
     assert above(rows, "orthogonal", "inclusion_error", "SVBNN", "Mean field")

@@ -12,6 +12,7 @@ from book.display.panels import missing
 from book.display.style import INK, PALETTE, figure, line_styles, panel_letters, style_context
 from book.lab.queries import Rows, series
 from chapters.foundations.experiments.inclusion import DESIGNS as ORDER
+from chapters.foundations.experiments.sparsity import SHARES
 
 DESIGNS = {"orthogonal": "orthogonal", "rho=0.9": "correlated"}
 METHODS = {
@@ -68,7 +69,6 @@ FORMS = {
     "units": ("Units", "bytes_ratio"),
     "inputs": ("Inputs", "bytes_ratio"),
 }
-SHARES = (50, 75, 90, 95)
 
 
 def sparsity(rows: Rows) -> Figure:
