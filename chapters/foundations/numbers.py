@@ -79,6 +79,9 @@ def _gate(rows: Rows) -> dict[str, str]:
         "gate-cold": ("tau=0.05", "Straight-through"),
         "gate-exact": ("no relaxation", "Exact expectation"),
     }
+    for tau in ("tau=0.5", "tau=0.05"):
+        pair = [lab.stored_mean(rows, tau, method, "inclusion") for method in ("Straight-through", "Limit")]
+        assert None in pair or abs(pair[0] - pair[1]) < 0.03  # "trained gates do what the formula says"
     return {key: lab.number(lab.stored_mean(rows, *cell, "inclusion"), "{:.3f}") for key, cell in asked.items()}
 
 
