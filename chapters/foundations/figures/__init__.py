@@ -1,17 +1,17 @@
-"""Pictures of the chapter on Foundations."""
+"""Pictures of the chapter on foundations."""
 
-from __future__ import annotations
+from chapters.foundations.figures.explorers import growing_explorer
+from chapters.foundations.figures.method import bands, chains, gradient_spread, idea, scores, weight_space
+from chapters.foundations.figures.results import inclusion, sparsity
 
-import numpy as np
-from matplotlib.figure import Figure
-
-from book.display.style import figure
-
-
-def idea() -> Figure:
-    """The variance of a mean of n draws."""
-    shown, axes = figure()
-    number = np.arange(1, 51)
-    axes.plot(number, 1 / number)
-    axes.set(xlabel="number of draws n", ylabel="variance of their mean", ylim=(0, 1))
-    return shown
+__all__ = [
+    "bands",
+    "chains",
+    "gradient_spread",
+    "growing_explorer",
+    "idea",
+    "inclusion",
+    "scores",
+    "sparsity",
+    "weight_space",
+]
