@@ -61,6 +61,9 @@ def _inclusion(rows: Rows) -> dict[str, str]:
             value = lab.stored_mean(rows, design, method, "inclusion_error")
             if (design, method) != ("orthogonal", "Mean field"):
                 said[f"error-{design}-{method}"] = lab.number(value, "{:.3f}")
+    for method in ("sBNN", "SGHMC-SA"):
+        value = lab.stored_mean(rows, "orthogonal", method, "inclusion_error_own")
+        said[f"own-orthogonal-{method}"] = lab.number(value, "{:.3f}")
     for method in ("Prior", "Gibbs"):
         value = lab.stored_mean(rows, CORRELATED, method, "inclusion_error")
         said[f"error-{CORRELATED}-{method}"] = lab.number(value, "{:.3f}")
