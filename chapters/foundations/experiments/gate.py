@@ -23,7 +23,7 @@ from chapters.foundations.selectors import relaxed_gate, train
 
 EXACT, ROWS = 0.935, 100
 TEMPERATURES = (1.0, 0.5, 0.2, 0.1, 0.05, 0.01)
-TRAINED = (0.5, 0.1)
+TRAINED = (0.5, 0.05)
 METHODS = ("Straight-through", "Limit", "Exact expectation")
 
 

@@ -1,7 +1,7 @@
 """What zeros buy: the same share of weights, of hidden units or of inputs taken out of one network.
 
 A 64-300-100-10 network learns the 8 x 8 digits, loses a share of one kind of part by size, learns on with the rest held
-at 0, and is stored and counted in every form: the dense file, CSR, and the smaller network of
+at 0, and is stored and counted in every form: the file with its zeros, CSR, and the smaller network of
 `bnnlib.pruning.compress`. Bytes are those of files; operations are a forward pass's FLOPs, and for CSR the products
 with weights that are not 0, whatever they cost. Times are the matter of `python -m benchmarks.csr` and
 `python -m benchmarks.compression`. "Nothing" is the whole network after as many epochs.
@@ -10,6 +10,7 @@ with weights that are not 0, whatever they cost. Times are the matter of `python
 from __future__ import annotations
 
 import copy
+import io
 from itertools import pairwise, product
 from typing import Any
 
@@ -49,7 +50,8 @@ def run_cell(cell: Cell, device: torch.device, checkpoint: Checkpoint | None = N
         own = torch.Generator().manual_seed(41_000 + replicate)
         _fit(model, train, params, params["epochs_after"], own, masks)
         accuracy = metrics.accuracy(model.eval()(test[0]).detach(), test[1])
-        rows += rows_of(cell, {"accuracy": accuracy, **costs(model, test[0][:16])}, f"{share} % removed", kind)
+        values = {"accuracy": accuracy, "bytes_ratio_zeros": _bytes(whole) / _bytes(model)}
+        rows += rows_of(cell, values | costs(model, test[0][:16]), f"{share} % removed", kind)
     return CellResult(rows)
 
 
@@ -104,6 +106,13 @@ def _whole(model: nn.Module) -> dict[str, Tensor]:
 
 def _named(masks: dict[str, Tensor]) -> dict[str, Tensor]:
     return {f"{name}.weight": mask for name, mask in masks.items()}
+
+
+def _bytes(model: nn.Module) -> int:
+    """Of the file of all weights, zeros included."""
+    file = io.BytesIO()
+    torch.save(model.state_dict(), file)
+    return file.tell()
 
 
 def costs(model: nn.Module, example: Tensor) -> dict[str, float]:

@@ -111,6 +111,7 @@ def test_units_make_a_file_and_the_work_smaller_and_weights_do_not():
     assert found["Nothing", "flops_ratio"] == found["Nothing", "products_ratio"] == 1.0
     # 75 % of the units of both hidden layers: 64 x 75 + 75 x 25 + 25 x 10 products of 50,200
     assert found["Units", "flops_ratio"] == pytest.approx(50_200 / 6_925)
+    assert all(found[kind, "bytes_ratio_zeros"] == 1.0 for kind in (*sparsity.KINDS, "Nothing"))
     assert found["Weights", "flops_ratio"] == 1.0 and found["Weights", "products_ratio"] > 3
     assert found["Weights", "bytes_ratio_csr"] < found["Units", "bytes_ratio"]
 
