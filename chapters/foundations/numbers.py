@@ -90,7 +90,7 @@ def _gate(rows: Rows) -> dict[str, str]:
 
 def _sparsity(rows: Rows) -> dict[str, str]:
     asked = {
-        "bytes-zeros": ("Weights", "bytes_ratio"),
+        "bytes-zeros": ("Weights", "bytes_ratio_zeros"),
         "bytes-csr": ("Weights", "bytes_ratio_csr"),
         "bytes-units": ("Units", "bytes_ratio"),
         "bytes-inputs": ("Inputs", "bytes_ratio"),
