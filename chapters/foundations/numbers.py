@@ -9,7 +9,7 @@ import numpy as np
 from book import lab
 from book.lab.queries import Rows, replicates
 
-BANDS = ("Mean field", "MC dropout", "HMC")
+BANDS = ("Exact", "Mean field", "MC dropout", "HMC")
 SAID = ("Mean field", "SVBNN", "sBNN", "SGHMC-SA")
 CORRELATED = "rho=0.9"
 REMOVED = "90 % removed"
@@ -50,8 +50,14 @@ def _linear(rows: Rows) -> dict[str, str]:
         for method in BANDS:
             value = lab.stored_mean(rows, f"{CORRELATED}, {place}", method, "band_coverage")
             said[f"{place}-{method}"] = lab.number(value, "{:.0f}")
-    value = lab.stored_mean(rows, CORRELATED, "Mean field", "weight_sd_ratio")
-    return said | {"sd-field": lab.number(value, "{:.2f}")}
+    asked = {
+        "widest-field": ("Mean field", "sd_ratio_widest"),
+        "narrowest-field": ("Mean field", "sd_ratio_narrowest"),
+        "sgld-all": ("SGLD, all rows", "sd_ratio_narrowest"),
+        "sgld-batch": ("SGLD", "sd_ratio_narrowest"),
+    }
+    assert above(rows, CORRELATED, "sd_ratio_narrowest", "SGLD", "SGLD, all rows")
+    return said | {k: lab.number(lab.stored_mean(rows, CORRELATED, *cell), "{:.2f}") for k, cell in asked.items()}
 
 
 def _inclusion(rows: Rows) -> dict[str, str]:
