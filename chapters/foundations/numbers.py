@@ -25,8 +25,10 @@ def numbers(rows: Mapping[str, Rows]) -> dict[str, str]:
     Raises:
         AssertionError: a stored result no longer says what the lesson's sentences say of it.
     """
-    said = _linear(rows["linear"]) | _inclusion(rows["inclusion"]) | _gate(rows["gate"])
-    return said | _sparsity(rows["sparsity"]) | _calibration(rows["calibration"])
+    parts = [part(rows[name]) for name, part in PARTS.items()]
+    said = {key: text for part in parts for key, text in part.items()}
+    assert len(said) == sum(map(len, parts)), "two experiments say the same key"
+    return said
 
 
 def excess(rows: Rows, setting: str, metric: str, method: str, other: str) -> tuple[float, float] | None:
@@ -118,5 +120,14 @@ def _calibration(rows: Rows) -> dict[str, str]:
             value = lab.stored_mean(rows, "plane", method, metric)
             said[f"{metric}-{method}"] = lab.number(value, f"{{:.{digits}f}}")
         value = lab.stored_mean(rows, "plane, away", method, "epistemic")
-        said[f"away-{method}"] = lab.number(value, "{:.2f}")
+        said[f"far-{method}"] = lab.number(value, "{:.2f}")
     return said
+
+
+PARTS = {
+    "linear": _linear,
+    "inclusion": _inclusion,
+    "gate": _gate,
+    "sparsity": _sparsity,
+    "calibration": _calibration,
+}
