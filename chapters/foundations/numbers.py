@@ -9,7 +9,7 @@ import numpy as np
 from book import lab
 from book.lab.queries import Rows, replicates
 
-BANDS = ("Mean field", "MC dropout", "HMC")
+BANDS = ("Exact", "Mean field", "MC dropout", "HMC")
 SAID = ("Mean field", "SVBNN", "sBNN", "SGHMC-SA")
 CORRELATED = "rho=0.9"
 REMOVED = "90 % removed"
@@ -25,8 +25,10 @@ def numbers(rows: Mapping[str, Rows]) -> dict[str, str]:
     Raises:
         AssertionError: a stored result no longer says what the lesson's sentences say of it.
     """
-    said = _linear(rows["linear"]) | _inclusion(rows["inclusion"]) | _gate(rows["gate"])
-    return said | _sparsity(rows["sparsity"]) | _calibration(rows["calibration"])
+    parts = [part(rows[name]) for name, part in PARTS.items()]
+    said = {key: text for part in parts for key, text in part.items()}
+    assert len(said) == sum(map(len, parts)), "two experiments say the same key"
+    return said
 
 
 def excess(rows: Rows, setting: str, metric: str, method: str, other: str) -> tuple[float, float] | None:
@@ -50,8 +52,14 @@ def _linear(rows: Rows) -> dict[str, str]:
         for method in BANDS:
             value = lab.stored_mean(rows, f"{CORRELATED}, {place}", method, "band_coverage")
             said[f"{place}-{method}"] = lab.number(value, "{:.0f}")
-    value = lab.stored_mean(rows, CORRELATED, "Mean field", "weight_sd_ratio")
-    return said | {"sd-field": lab.number(value, "{:.2f}")}
+    asked = {
+        "widest-field": ("Mean field", "sd_ratio_widest"),
+        "narrowest-field": ("Mean field", "sd_ratio_narrowest"),
+        "sgld-all": ("SGLD, all rows", "sd_ratio_narrowest"),
+        "sgld-batch": ("SGLD", "sd_ratio_narrowest"),
+    }
+    assert above(rows, CORRELATED, "sd_ratio_narrowest", "SGLD", "SGLD, all rows")
+    return said | {k: lab.number(lab.stored_mean(rows, CORRELATED, *cell), "{:.2f}") for k, cell in asked.items()}
 
 
 def _inclusion(rows: Rows) -> dict[str, str]:
@@ -61,6 +69,9 @@ def _inclusion(rows: Rows) -> dict[str, str]:
             value = lab.stored_mean(rows, design, method, "inclusion_error")
             if (design, method) != ("orthogonal", "Mean field"):
                 said[f"error-{design}-{method}"] = lab.number(value, "{:.3f}")
+    for method in ("sBNN", "SGHMC-SA"):
+        value = lab.stored_mean(rows, "orthogonal", method, "inclusion_error_own")
+        said[f"own-orthogonal-{method}"] = lab.number(value, "{:.3f}")
     for method in ("Prior", "Gibbs"):
         value = lab.stored_mean(rows, CORRELATED, method, "inclusion_error")
         said[f"error-{CORRELATED}-{method}"] = lab.number(value, "{:.3f}")
@@ -87,7 +98,7 @@ def _gate(rows: Rows) -> dict[str, str]:
 
 def _sparsity(rows: Rows) -> dict[str, str]:
     asked = {
-        "bytes-zeros": ("Weights", "bytes_ratio"),
+        "bytes-zeros": ("Weights", "bytes_ratio_zeros"),
         "bytes-csr": ("Weights", "bytes_ratio_csr"),
         "bytes-units": ("Units", "bytes_ratio"),
         "bytes-inputs": ("Inputs", "bytes_ratio"),
@@ -109,5 +120,14 @@ def _calibration(rows: Rows) -> dict[str, str]:
             value = lab.stored_mean(rows, "plane", method, metric)
             said[f"{metric}-{method}"] = lab.number(value, f"{{:.{digits}f}}")
         value = lab.stored_mean(rows, "plane, away", method, "epistemic")
-        said[f"away-{method}"] = lab.number(value, "{:.2f}")
+        said[f"far-{method}"] = lab.number(value, "{:.2f}")
     return said
+
+
+PARTS = {
+    "linear": _linear,
+    "inclusion": _inclusion,
+    "gate": _gate,
+    "sparsity": _sparsity,
+    "calibration": _calibration,
+}

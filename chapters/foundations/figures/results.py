@@ -64,7 +64,7 @@ def inclusion(found: Mapping[tuple[str, str], tuple[np.ndarray, np.ndarray]] | N
 
 
 FORMS = {
-    "weights, zeros in place": ("Weights", "bytes_ratio"),
+    "weights, zeros in place": ("Weights", "bytes_ratio_zeros"),
     "weights, CSR": ("Weights", "bytes_ratio_csr"),
     "units": ("Units", "bytes_ratio"),
     "inputs": ("Inputs", "bytes_ratio"),
@@ -86,7 +86,7 @@ def sparsity(rows: Rows) -> Figure:
             place, ours, _, _ = series(rows, settings, method, metric).T
             known |= bool(np.isfinite(ours).any())
             left.plot(place, ours, **looks[name])
-            if metric == "bytes_ratio":
+            if metric != "bytes_ratio_csr":  # one line of accuracy a kind
                 _, ours, error, _ = series(rows, settings, method, "accuracy").T
                 right.errorbar(place, ours, 2 * error, **looks[name] | {"label": "_"}, capsize=3)
         whole = lab.stored_mean(rows, "0 % removed", "Nothing", "accuracy")

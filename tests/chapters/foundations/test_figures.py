@@ -122,7 +122,7 @@ def test_sparsity_has_a_line_for_each_form():
         }
         for share in results.SHARES
         for kind in ("Weights", "Units", "Inputs")
-        for metric in ("bytes_ratio", "bytes_ratio_csr", "accuracy")
+        for metric in ("bytes_ratio", "bytes_ratio_csr", "bytes_ratio_zeros", "accuracy")
     ]  # fmt: skip
     rows.append(rows[0] | {"setting": "0 % removed", "method": "Nothing", "metric": "accuracy"})
     left, right = figures.sparsity(rows).axes
