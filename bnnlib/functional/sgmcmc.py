@@ -14,6 +14,8 @@ from torch import Tensor
 def sgld_step(position: Tensor, gradient: Tensor, noise: Tensor, lr: float, temperature: float = 1.0) -> Tensor:
     """theta - lr * grad + sqrt(2 lr T) * xi, equation (aeb-sgld), (2) of Deng et al. (2019), Welling and Teh (2011).
 
+    At T = 1 it is equation (fnd-sgld).
+
     Args:
         position, gradient, noise: of one shape; noise is standard normal.
         lr: step size epsilon.

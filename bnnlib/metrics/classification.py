@@ -23,7 +23,7 @@ def accuracy(scores: Tensor, labels: Tensor) -> float:
 
 
 def nll(probabilities: Tensor, labels: Tensor) -> float:
-    """Mean negative log-likelihood of the labels, in nats.
+    """Mean negative log-likelihood of the labels, in nats: a proper score, equation (fnd-proper).
 
     Args:
         probabilities: shape (n, classes), rows sum to 1; for a Bayesian network the average over its draws.
@@ -42,6 +42,8 @@ def nll(probabilities: Tensor, labels: Tensor) -> float:
 def brier(probabilities: Tensor, labels: Tensor) -> float:
     """Mean squared distance of the probabilities to the one-hot labels, summed over classes: 0 is perfect, 2 the worst.
 
+    A proper score, equation (fnd-proper).
+
     Args:
         probabilities: shape (n, classes), rows sum to 1.
         labels: class numbers, shape (n,).
@@ -56,6 +58,8 @@ def brier(probabilities: Tensor, labels: Tensor) -> float:
 
 def ece(probabilities: Tensor, labels: Tensor, num_bins: int = 15) -> float:
     """Expected calibration error: mean |accuracy - confidence| over equal bins of confidence, by rows, in percent.
+
+    Equation (fnd-ece).
 
     Args:
         probabilities: shape (n, classes), rows sum to 1.

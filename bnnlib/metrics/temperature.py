@@ -58,7 +58,7 @@ def fit_temperature(scores: Tensor, labels: Tensor, *, given: str = "logits") ->
 
 
 def apply_temperature(scores: Tensor, temperature: float, *, given: str = "logits") -> Tensor:
-    """Probabilities softmax(logits / T), or p^(1/T) / sum p^(1/T), equation (sbn-temperature).
+    """Probabilities softmax(logits / T), or p^(1/T) / sum p^(1/T), equations (sbn-temperature) and (fnd-temperature).
 
     The most probable class stays the same, and so does the accuracy.
 

@@ -19,7 +19,8 @@ def kl_divergence(model: nn.Module) -> Tensor:
     """Exact KL divergence of the posterior to the prior: the sum over all Bayesian layers of `model`, in nats, a
     scalar.
 
-    It is differentiable in closed form. A layer that appears twice in the model counts once, as its weights do.
+    Divided by the number of data and added to the mean loss it makes the variational objective, equation (fnd-elbo). It
+    is differentiable in closed form. A layer that appears twice in the model counts once, as its weights do.
 
     Raises:
         ValueError: the model has no Bayesian layers.

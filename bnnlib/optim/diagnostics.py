@@ -14,7 +14,7 @@ _CUTOFF = 0.05  # of the autocorrelation, in ESS by threshold
 
 
 def split_r_hat(draws: Tensor, *, rank_normalized: bool = False) -> Tensor:
-    """Split R-hat, equation (aeb-rhat), Gelman et al., Bayesian Data Analysis, 3rd edition, (11.4).
+    """Split R-hat, equations (aeb-rhat) and (fnd-rhat), Gelman et al., Bayesian Data Analysis, 3rd edition, (11.4).
 
     Every chain is cut into halves; R-hat is the square root of the pooled variance over the mean variance within the
     halves. Values above 1.01 say that the chains, or the halves of one chain, are not yet in the same place.
@@ -38,7 +38,7 @@ def split_r_hat(draws: Tensor, *, rank_normalized: bool = False) -> Tensor:
 
 
 def effective_sample_size(draws: Tensor, *, rank_normalized: bool = False, rule: str = "geyer") -> Tensor:
-    """Number of independent draws with the same standard error of the mean, equation (mh-ess).
+    """Number of independent draws with the same standard error of the mean, equations (mh-ess) and (fnd-ess).
 
     The rules differ in where they stop to sum the autocorrelation: "geyer" takes his initial monotone sequence, as Stan
     and ArviZ do (Vehtari et al., 2021, section 3.2); "threshold" the lags up to the first that is not above 0.05, as

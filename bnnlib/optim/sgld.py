@@ -18,7 +18,7 @@ class SGLD(Sampler):
         sampler.zero_grad(); energy.backward(); sampler.step()
 
     The stationary variance exceeds the target's by the factor 1 / (1 - lr lambda / 2) in a direction of curvature
-    lambda; the noise of mini-batches adds to it. `SGHMC` has no such bias on Gaussian targets.
+    lambda, equation (fnd-step); the noise of mini-batches adds to it. `SGHMC` has no such bias on Gaussian targets.
 
     Args:
         params: parameters or groups.

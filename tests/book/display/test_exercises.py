@@ -180,7 +180,7 @@ def test_at_the_crossover_spike_and_slab_are_equally_probable():
 
 
 @pytest.mark.parametrize(
-    ("given", "said"), [("svbnn-11", "did you mean svbnn-1"), ("svb1", "did you mean"), ("xyz", "there are: aeb-1")]
+    ("given", "said"), [("svbnn-11", "did you mean svbnn-1"), ("svb1", "did you mean"), ("xyz", "there are: fnd-1")]
 )
 def test_an_unknown_id_names_the_nearest(given, said):
     with pytest.raises(LookupError, match=said):

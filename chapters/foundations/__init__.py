@@ -1,0 +1,1 @@
+"""The study of the chapter on Foundations; its card is card.toml."""

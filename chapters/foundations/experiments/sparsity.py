@@ -1,0 +1,160 @@
+"""What zeros buy: the same share of weights, of hidden units or of inputs taken out of one network.
+
+A 64-300-100-10 network learns the 8 x 8 digits, loses a share of one kind of part by size, learns on with the rest held
+at 0, and is stored and counted in every form: the file with its zeros, CSR, and the smaller network of
+`bnnlib.pruning.compress`. Bytes are those of files; operations are a forward pass's FLOPs, and for CSR the products
+with weights that are not 0, whatever they cost. Times are the matter of `python -m benchmarks.csr` and
+`python -m benchmarks.compression`. "Nothing" is the whole network after as many epochs.
+"""
+
+from __future__ import annotations
+
+import copy
+import io
+from itertools import pairwise, product
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from bnnlib import metrics
+from bnnlib.models import mlp
+from bnnlib.pruning import Masks, compress, compression_report, csr_report
+from bnnlib.pruning.ranking import rank_mask
+from bnnlib.train.checkpoint import Checkpoint
+from bnnlib.train.fit import fit
+from book.lab.cells import Cell, CellResult, Experiment, rows_of
+from book.lab.probes import first
+from chapters.shared.images import held_out_parts
+
+KINDS = ("Weights", "Units", "Inputs")
+SHARES = (50, 75, 90)
+SIZES = (64, 300, 100, 10)
+
+
+def run_cell(cell: Cell, device: torch.device, checkpoint: Checkpoint | None = None) -> CellResult:
+    """Train one network; from there remove each share of each kind, train on, store in three forms."""
+    (replicate,), params = cell.replicates, cell.params
+    parts = held_out_parts("digits", 0)
+    train, test = ((x.flatten(1).float() / 16.0, y) for x, y in (parts["train"], parts["test"]))
+    generator = torch.Generator().manual_seed(40_000 + replicate)
+    whole = mlp(SIZES, generator=generator)
+    _fit(whole, train, params, params["epochs"], generator)
+    rows = []
+    for share, kind in [(0, "Nothing"), *product(params["shares"], KINDS)]:
+        model = copy.deepcopy(whole)
+        masks = Masks(model)
+        if share:
+            masks.load_state_dict(KEEP[kind](model, share / 100.0))
+        # the same batches for all of them
+        own = torch.Generator().manual_seed(41_000 + replicate)
+        _fit(model, train, params, params["epochs_after"], own, masks)
+        accuracy = metrics.accuracy(model.eval()(test[0]).detach(), test[1])
+        values = {"accuracy": accuracy, "bytes_ratio_zeros": _bytes(whole) / _bytes(model)}
+        rows += rows_of(cell, values | costs(model, test[0][:16]), f"{share} % removed", kind)
+    return CellResult(rows)
+
+
+def _fit(model: nn.Module, train, params: dict[str, Any], epochs: int, generator, *callbacks: Masks) -> None:
+    optimizer = torch.optim.Adam(model.parameters(), lr=params["learning_rate"])
+    fit(
+        model,
+        train,
+        epochs=epochs,
+        batch_size=params["batch_size"],
+        optimizer=optimizer,
+        generator=generator,
+        callbacks=callbacks,
+    )
+
+
+def _layers(model: nn.Module) -> dict[str, nn.Linear]:
+    return {name: layer for name, layer in model.named_modules() if isinstance(layer, nn.Linear)}
+
+
+@torch.no_grad()
+def keep_weights(model: nn.Module, share: float) -> dict[str, Tensor]:
+    """Masks that take the share of smallest weights out of every layer but the last."""
+    masks = _whole(model)
+    for name in list(masks)[:-1]:
+        masks[name] = rank_mask(_layers(model)[name].weight.abs(), share)
+    return _named(masks)
+
+
+@torch.no_grad()
+def keep_units(model: nn.Module, share: float) -> dict[str, Tensor]:
+    """Masks that take a share of the units out of each hidden layer: those with the smallest product of norms."""
+    masks, layers = _whole(model), list(_layers(model).items())
+    for (name, layer), (after, reads) in pairwise(layers):
+        kept = rank_mask(layer.weight.norm(dim=1) * reads.weight.norm(dim=0), share)
+        masks[name] &= kept[:, None]
+        masks[after] &= kept
+    return _named(masks)
+
+
+@torch.no_grad()
+def keep_inputs(model: nn.Module, share: float) -> dict[str, Tensor]:
+    """Masks that take a share of the inputs out of the first layer: those with the smallest columns."""
+    masks, (name, layer) = _whole(model), next(iter(_layers(model).items()))
+    masks[name] &= rank_mask(layer.weight.norm(dim=0), share)
+    return _named(masks)
+
+
+def _whole(model: nn.Module) -> dict[str, Tensor]:
+    return {name: torch.ones_like(layer.weight, dtype=torch.bool) for name, layer in _layers(model).items()}
+
+
+def _named(masks: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {f"{name}.weight": mask for name, mask in masks.items()}
+
+
+def _bytes(model: nn.Module) -> int:
+    """Of the file of all weights, zeros included."""
+    file = io.BytesIO()
+    torch.save(model.state_dict(), file)
+    return file.tell()
+
+
+def costs(model: nn.Module, example: Tensor) -> dict[str, float]:
+    """Share of weights left in percent, and how many times smaller files and operations are than those of all."""
+    small = compress(model, example)
+    report = compression_report(model, small, example, batches=(1,), repeats=1, runtimes=("eager",))
+    sparse = csr_report(model, example, batches=(1,), repeats=1)
+    return {
+        "weights_left": 100.0 * sparse["nonzeros"] / sparse["weights"],
+        "bytes_ratio_csr": sparse["bytes_ratio"],
+        "bytes_ratio": report["bytes"]["ratio"],
+        "products_ratio": sparse["weights"] / sparse["nonzeros"],
+        "flops_ratio": report["flops"]["ratio"],
+    }
+
+
+KEEP = {"Weights": keep_weights, "Units": keep_units, "Inputs": keep_inputs}
+
+
+def _cells(shares: tuple[int, ...], count: int, **sizes: int) -> list[Cell]:
+    params = {"shares": list(shares), "batch_size": 128, "learning_rate": 3e-3, **sizes}
+    return [Cell("digits", "all kinds", (number,), params) for number in range(count)]
+
+
+def _smoke() -> list[Cell]:
+    return _cells((75,), 1, epochs=1, epochs_after=1)
+
+
+def _book() -> list[Cell]:
+    return _cells(SHARES, 3, epochs=20, epochs_after=5)
+
+
+EXPERIMENTS = [
+    Experiment(
+        name="fnd-sparsity",
+        paper="all",
+        summary="The same share of weights, units or inputs removed: bytes, operations and accuracy",
+        profiles={"smoke": _smoke, "book": _book},
+        run_cell=run_cell,
+        data=("digits",),
+        tiny={"epochs": 1, "epochs_after": 1, "shares": first(1), "batch_size": 512},
+        sources=dict.fromkeys((*KINDS, "Nothing"), "all kinds"),
+        unavailable={"paper": "not run: no paper has this experiment, and the book profile is whole"},
+    )
+]

@@ -1,0 +1,133 @@
+"""Numbers from the store that the chapter on foundations says in its text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from book import lab
+from book.lab.queries import Rows, replicates
+
+BANDS = ("Exact", "Mean field", "MC dropout", "HMC")
+SAID = ("Mean field", "SVBNN", "sBNN", "SGHMC-SA")
+CORRELATED = "rho=0.9"
+REMOVED = "90 % removed"
+NETWORKS = ("Truth", "Deterministic", "MAP", "Ensemble", "Mean field", "SGHMC")
+
+
+def numbers(rows: Mapping[str, Rows]) -> dict[str, str]:
+    """The texts by key.
+
+    Args:
+        rows: {name: what `lab.compare("fnd-name")` returns}, for linear, inclusion, gate, sparsity and calibration.
+
+    Raises:
+        AssertionError: a stored result no longer says what the lesson's sentences say of it.
+    """
+    parts = [part(rows[name]) for name, part in PARTS.items()]
+    said = {key: text for part in parts for key, text in part.items()}
+    assert len(said) == sum(map(len, parts)), "two experiments say the same key"
+    return said
+
+
+def excess(rows: Rows, setting: str, metric: str, method: str, other: str) -> tuple[float, float] | None:
+    """Mean paired difference of two methods over the replicates and its standard error; None if one was not run."""
+    pair = [replicates(rows, setting, name, metric) for name in (method, other)]
+    if min(map(len, pair)) < 2:
+        return None
+    difference = pair[0] - pair[1]
+    return float(difference.mean()), float(difference.std(ddof=1) / np.sqrt(len(difference)))
+
+
+def above(rows: Rows, setting: str, metric: str, method: str, other: str) -> bool:
+    """Whether the first method's value is larger by more than two standard errors; True where nothing is stored."""
+    found = excess(rows, setting, metric, method, other)
+    return found is None or found[0] > 2 * found[1]
+
+
+def _linear(rows: Rows) -> dict[str, str]:
+    said = {}
+    for place in ("inside", "away"):
+        for method in BANDS:
+            value = lab.stored_mean(rows, f"{CORRELATED}, {place}", method, "band_coverage")
+            said[f"{place}-{method}"] = lab.number(value, "{:.0f}")
+    asked = {
+        "widest-field": ("Mean field", "sd_ratio_widest"),
+        "narrowest-field": ("Mean field", "sd_ratio_narrowest"),
+        "sgld-all": ("SGLD, all rows", "sd_ratio_narrowest"),
+        "sgld-batch": ("SGLD", "sd_ratio_narrowest"),
+    }
+    assert above(rows, CORRELATED, "sd_ratio_narrowest", "SGLD", "SGLD, all rows")
+    return said | {k: lab.number(lab.stored_mean(rows, CORRELATED, *cell), "{:.2f}") for k, cell in asked.items()}
+
+
+def _inclusion(rows: Rows) -> dict[str, str]:
+    said = {}
+    for design in ("orthogonal", CORRELATED):
+        for method in SAID:
+            value = lab.stored_mean(rows, design, method, "inclusion_error")
+            if (design, method) != ("orthogonal", "Mean field"):
+                said[f"error-{design}-{method}"] = lab.number(value, "{:.3f}")
+    for method in ("sBNN", "SGHMC-SA"):
+        value = lab.stored_mean(rows, "orthogonal", method, "inclusion_error_own")
+        said[f"own-orthogonal-{method}"] = lab.number(value, "{:.3f}")
+    for method in ("Prior", "Gibbs"):
+        value = lab.stored_mean(rows, CORRELATED, method, "inclusion_error")
+        said[f"error-{CORRELATED}-{method}"] = lab.number(value, "{:.3f}")
+    # with orthogonal inputs mean field is exact, and the relaxed gate is not
+    assert (lab.stored_mean(rows, "orthogonal", "Mean field", "inclusion_error") or 0.0) < 0.001
+    assert above(rows, "orthogonal", "inclusion_error", "SVBNN", "Mean field")
+    for method in ("SBP", "|mean| / sd"):
+        value = lab.stored_mean(rows, CORRELATED, method, "rank_agreement")
+        said[f"rank-{method}"] = lab.number(value, "{:.2f}")
+    return said
+
+
+def _gate(rows: Rows) -> dict[str, str]:
+    asked = {
+        "gate-relaxed": ("tau=0.5", "Straight-through"),
+        "gate-cold": ("tau=0.05", "Straight-through"),
+        "gate-exact": ("no relaxation", "Exact expectation"),
+    }
+    for tau in ("tau=0.5", "tau=0.05"):
+        pair = [lab.stored_mean(rows, tau, method, "inclusion") for method in ("Straight-through", "Limit")]
+        assert None in pair or abs(pair[0] - pair[1]) < 0.03  # "trained gates do what the formula says"
+    return {key: lab.number(lab.stored_mean(rows, *cell, "inclusion"), "{:.3f}") for key, cell in asked.items()}
+
+
+def _sparsity(rows: Rows) -> dict[str, str]:
+    asked = {
+        "bytes-zeros": ("Weights", "bytes_ratio_zeros"),
+        "bytes-csr": ("Weights", "bytes_ratio_csr"),
+        "bytes-units": ("Units", "bytes_ratio"),
+        "bytes-inputs": ("Inputs", "bytes_ratio"),
+    }
+    assert abs((lab.stored_mean(rows, REMOVED, *asked["bytes-zeros"]) or 1.0) - 1.0) < 0.05  # "no smaller at all"
+    said = {key: lab.number(lab.stored_mean(rows, REMOVED, *cell), "{:.1f}") for key, cell in asked.items()}
+    for kind in ("Weights", "Units", "Inputs"):
+        said[f"accuracy-{kind}"] = lab.number(lab.stored_mean(rows, REMOVED, kind, "accuracy"), "{:.1f}")
+    return said | {
+        "left-units": lab.number(lab.stored_mean(rows, REMOVED, "Units", "weights_left"), "{:.1f}"),
+        "accuracy-whole": lab.number(lab.stored_mean(rows, "0 % removed", "Nothing", "accuracy"), "{:.1f}"),
+    }
+
+
+def _calibration(rows: Rows) -> dict[str, str]:
+    said = {}
+    for method in NETWORKS:
+        for metric, digits in (("nll", 3), ("ece", 1), ("nll_scaled", 3)):
+            value = lab.stored_mean(rows, "plane", method, metric)
+            said[f"{metric}-{method}"] = lab.number(value, f"{{:.{digits}f}}")
+        value = lab.stored_mean(rows, "plane, away", method, "epistemic")
+        said[f"far-{method}"] = lab.number(value, "{:.2f}")
+    return said
+
+
+PARTS = {
+    "linear": _linear,
+    "inclusion": _inclusion,
+    "gate": _gate,
+    "sparsity": _sparsity,
+    "calibration": _calibration,
+}

@@ -1,0 +1,145 @@
+"""Pictures of the chapter on foundations: what they show, and that every stop of the explorer is exact."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import torch
+from matplotlib.figure import Figure
+
+from book.display.picture import Bars, Line, Points
+from chapters.foundations import example, figures, numbers
+from chapters.foundations.figures import explorers, method, results
+
+RNG = np.random.default_rng(0)
+
+
+def item(picture, panel, kind, name):
+    return next(one for one in picture.panels[panel].items if isinstance(one, kind) and one.name == name)
+
+
+def test_an_ellipse_has_the_axes_of_its_covariance():
+    covariance = np.array([[2.0, 0.6], [0.6, 0.5]])
+    away = method.ellipse(np.array([1.0, -1.0]), covariance, 2.0) - np.array([[1.0], [-1.0]])
+    distance = np.sqrt(np.einsum("ik,ij,jk->k", away, np.linalg.inv(covariance), away))
+    assert distance == pytest.approx(2.0)
+    flat = method.ellipse(np.zeros(2), np.array([[1.0, 0.0], [0.0, 0.0]]))
+    assert np.isfinite(flat).all() and np.abs(flat[1]).max() < 1e-12
+
+
+def test_before_any_data_all_is_the_prior():
+    now = explorers.known(0, 0.9)
+    assert now.mean == pytest.approx(0.0) and now.scale == pytest.approx(1.0) and now.alone == pytest.approx(1.0)
+    assert now.phi == pytest.approx(0.5) and now.field == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize("correlation", explorers.CORRELATIONS)
+def test_mean_field_is_never_wider_and_no_observation_widens(correlation):
+    along = [explorers.known(k, correlation) for k in explorers.COUNTS]
+    assert all((one.alone <= one.scale + 1e-12).all() for one in along)
+    assert all((later.scale <= one.scale + 1e-12).all() for one, later in pairwise(along))
+
+
+def test_a_stop_shows_what_it_says():
+    picture, now = explorers.growing(7, 0.9), explorers.known(7, 0.9)
+    assert item(picture, 2, Bars, "exact").height == pytest.approx(now.phi)
+    assert item(picture, 2, Points, "mean field").y == pytest.approx(now.field)
+    assert len(item(picture, 1, Points, "").x) == 7
+    assert item(picture, 3, Line, "exact").y[7] == pytest.approx(now.scale[0])
+    assert f"{now.scale[0]:.2f}" in picture.heading and f"{now.scale[0]:.2f}" in explorers.growing_in_words(7, 0.9)
+
+
+def test_the_explorer_has_many_stops_and_the_page_fits():
+    made = explorers.growing_explorer(static=True)
+    assert len(made.controls["count"].static_values) >= 12 and made.gzip_bytes < 80_000
+
+
+def test_the_example_has_the_correlation_that_it_says():
+    x, _ = example.example_data(100_000, 0.9, torch.Generator().manual_seed(2))
+    found = torch.corrcoef(x.T)
+    assert found[0, 1].item() == pytest.approx(0.9, abs=0.005)  # (1 - 0.81) / sqrt(100,000) is 0.0006
+    assert found[0, 2].item() == pytest.approx(0.0, abs=0.02)
+    assert x.var(0).numpy() == pytest.approx(1.0, abs=0.03)
+
+
+def test_every_word_of_the_verdicts_has_its_example():
+    said = {
+        "agrees": example.judged(10.1, 0.1),
+        "better": example.judged(9.2, 0.2),
+        "worse": example.judged(10.8, 0.2),
+        "differs": example.judged(10.8, 0.2, direction="none"),
+        "undecided": example.judged(10.2, 1.0),
+        "not comparable": example.judged(12.0, 0.1, epochs=(100, 300)),
+        "by design": example.judged(10.0, 0.0, by_design="chosen beforehand"),
+        "diverged": example.judged(10.0, 0.1, n=3, failed=2),
+        "not run": example.judged(None, 0.0),
+    }
+    assert {word: found.word for word, found in said.items()} == {word: word for word in said}
+    assert example.judged(10.1, 0.1, n=1).word == "undecided"
+
+
+def test_pictures_of_the_method():
+    draws = {"one": RNG.normal(size=(30, 3)), "atoms": np.repeat(np.eye(3), 10, axis=0)}
+    assert len(figures.weight_space(np.zeros(3), np.eye(3), draws).axes) == 2
+    assert len(figures.bands(draws, np.eye(3)).axes[0].lines) == 3
+    line = figures.bands(draws, np.eye(3)).axes[0].lines[0]
+    assert line.get_ydata()[-1] == pytest.approx(method.GRID[-1] * 2**0.5)
+    assert isinstance(figures.idea(np.ones(3), np.ones(3), np.ones(2), np.ones(2)), Figure)
+    fig = figures.gradient_spread((1, 2), {"mean": {"a": [1.0, 0.5]}, "sd": {"a": [1.0, 0.7]}})
+    assert len(fig.axes) == 2
+    step = {"formula": (np.ones(2), np.ones(2)), "measured": (np.ones(2), np.ones(2))}
+    assert len(figures.chains(step, np.ones((3, 4)), {"a": np.ones(5)}, np.ones((3, 4))).axes) == 4
+    assert len(figures.scores(0.7, {"NLL": np.ones(3)}, np.linspace(0, 1, 3)).axes[0].lines) == 2
+
+
+def test_stored_probabilities_are_told_apart_by_design(monkeypatch):
+    scores = np.arange(60 * 10, dtype=float).reshape(60, 10)
+    stored = {("all designs", name, 0, "scores"): scores + shift for name, shift in (("Enumeration", 0), ("SVBNN", 1))}
+    monkeypatch.setattr(results.lab, "stored_arrays", lambda name: stored)
+    found = results.stored_probabilities()
+    assert set(found) == {(design, "SVBNN") for design in results.ORDER}
+    exact, said = found["rho=0.9", "SVBNN"]
+    assert exact.tolist() == scores[40:].ravel().tolist() and (said - exact == 1).all()
+
+
+def test_what_was_not_run_is_said():
+    for fig in (figures.inclusion({}), figures.sparsity([])):
+        assert all("not run" in {text.get_text() for text in panel.texts} for panel in fig.axes)
+
+
+def test_a_method_that_was_run_has_its_points():
+    fig = figures.inclusion({("rho=0.9", "Mean field"): (np.linspace(0, 1, 7), np.zeros(7))})
+    assert [len(line.get_xdata()) for line in fig.axes[1].lines] == [2, 7]
+
+
+def test_sparsity_has_a_line_for_each_form():
+    rows = [
+        {
+            "setting": f"{share} % removed", "method": kind, "metric": metric, "profile": "book", "values": [1.0, 3.0],
+            "mean": 2.0, "se": 1.0, "published": None,
+        }
+        for share in results.SHARES
+        for kind in ("Weights", "Units", "Inputs")
+        for metric in ("bytes_ratio", "bytes_ratio_csr", "bytes_ratio_zeros", "accuracy")
+    ]  # fmt: skip
+    rows.append(rows[0] | {"setting": "0 % removed", "method": "Nothing", "metric": "accuracy"})
+    left, right = figures.sparsity(rows).axes
+    assert len(left.lines) == 4 and len(right.containers) == 3
+
+
+def test_numbers_say_not_run_of_what_is_not_stored():
+    names = ("linear", "inclusion", "gate", "sparsity", "calibration")
+    said = numbers.numbers({name: [] for name in names})
+    assert set(said.values()) == {"(not run)"}
+
+
+def test_an_order_of_methods_needs_a_paired_difference():
+    def row(method, values):
+        return {"setting": "a", "method": method, "metric": "error", "profile": "book", "values": values}
+
+    apart = [row("one", [1.0, 2.0, 3.1]), row("other", [0.5, 1.4, 2.6])]
+    assert numbers.excess(apart, "a", "error", "one", "other")[0] == pytest.approx(1.6 / 3)
+    assert numbers.above(apart, "a", "error", "one", "other") and not numbers.above(apart, "a", "error", "other", "one")
+    assert numbers.above([], "a", "error", "one", "other")

@@ -1,0 +1,88 @@
+"""The closed forms of linear regression, each against a number computed another way."""
+
+import pytest
+import torch
+
+from chapters.foundations import regression as R
+
+
+def problem(n=12, p=3, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    x = R.correlated_inputs((n, p), 0.7, generator)
+    return x, torch.randn(n, generator=generator, dtype=torch.float64)
+
+
+def test_the_posterior_and_the_evidence_are_those_of_the_joint_gaussian():
+    x, y = problem()
+    noise, prior = 0.7, 1.3
+    # the joint law of (w, y), conditioned on y
+    joint = prior**2 * x @ x.T + noise**2 * torch.eye(12, dtype=torch.float64)
+    gain = prior**2 * x.T @ torch.linalg.inv(joint)
+    posterior = R.linear_posterior(x, y, noise, prior)
+    assert torch.allclose(posterior.mean, gain @ y)
+    assert torch.allclose(posterior.covariance, prior**2 * torch.eye(3, dtype=torch.float64) - prior**2 * gain @ x)
+    assert torch.allclose(posterior.scale, posterior.covariance.diagonal().sqrt())
+    law = torch.distributions.MultivariateNormal(torch.zeros(12, dtype=torch.float64), joint)
+    assert R.linear_log_evidence(x, y, noise, prior).item() == pytest.approx(law.log_prob(y).item(), rel=1e-12)
+
+
+def test_the_band_is_that_of_the_weights_and_adds_the_noise():
+    x, y = problem()
+    posterior = R.linear_posterior(x, y)
+    line, outcome = R.linear_predictive(posterior, x[:4]), R.linear_predictive(posterior, x[:4], 0.5)
+    assert torch.allclose(line.mean, x[:4] @ posterior.mean)
+    assert torch.allclose(line.scale, (x[:4] @ posterior.covariance @ x[:4].T).diagonal().sqrt())
+    assert torch.allclose(outcome.scale.square() - line.scale.square(), torch.full((4,), 0.25, dtype=torch.float64))
+
+
+def test_mean_field_keeps_the_means_and_takes_the_least_divergence():
+    posterior = R.linear_posterior(*problem())
+    nearest = R.mean_field_gaussian(posterior)
+    law = torch.distributions.MultivariateNormal(*posterior)
+
+    def divergence(scale):
+        return torch.distributions.kl_divergence(
+            torch.distributions.MultivariateNormal(posterior.mean, torch.diag_embed(scale**2)), law
+        ).item()
+
+    assert torch.equal(nearest.mean, posterior.mean)
+    least = divergence(nearest.scale)
+    for index in range(3):
+        for factor in (0.98, 1.02):
+            other = nearest.scale.clone()
+            other[index] *= factor
+            assert divergence(other) > least
+    assert (nearest.scale < posterior.scale).all()
+
+
+def test_stacks_give_what_the_problems_give_alone():
+    problems = [problem(seed=seed) for seed in range(3)]
+    x, y = (torch.stack(part) for part in zip(*problems, strict=True))
+    together = R.linear_posterior(x, y, 0.5)
+    for index, one in enumerate(problems):
+        alone = R.linear_posterior(*one, 0.5)
+        assert torch.allclose(together.mean[index], alone.mean)
+        assert torch.allclose(together.covariance[index], alone.covariance)
+        assert torch.allclose(R.linear_log_evidence(x, y)[index], R.linear_log_evidence(*one))
+
+
+def test_inputs_are_as_correlated_as_they_should_be():
+    x = R.correlated_inputs((20_000, 3), 0.9, torch.Generator().manual_seed(1))
+    gram = x.T @ x / len(x)
+    assert torch.allclose(gram.diagonal(), torch.ones(3, dtype=torch.float64))
+    # the sd of a sample correlation is (1 - 0.9^2) / sqrt(20000) = 0.0013
+    assert (gram[0, 1:] - 0.9).abs().max() < 6 * 0.0013
+    x = R.correlated_inputs((50, 4), 0.0, torch.Generator().manual_seed(1), orthogonal=True)
+    assert torch.allclose(x.T @ x, 50.0 * torch.eye(4, dtype=torch.float64), atol=1e-12)
+
+
+def test_what_is_not_allowed_is_said():
+    x, y = problem()
+    with pytest.raises(ValueError, match="noise_scale"):
+        R.linear_posterior(x, y, 0.0)
+    with pytest.raises(ValueError, match="shape"):
+        R.linear_posterior(x, y[1:])
+    with pytest.raises(ValueError, match="correlation"):
+        R.correlated_inputs((5, 2), 1.0)
+    with pytest.raises(ValueError, match="orthogonal"):
+        R.correlated_inputs((5, 2), 0.5, orthogonal=True)
