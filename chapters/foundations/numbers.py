@@ -122,6 +122,7 @@ def _calibration(rows: Rows) -> dict[str, str]:
             said[f"{metric}-{method}"] = lab.number(value, f"{{:.{digits}f}}")
         value = lab.stored_mean(rows, "plane, away", method, "epistemic")
         said[f"far-{method}"] = lab.number(value, "{:.2f}")
+    assert above(rows, "plane", "nll", "Ensemble", "MAP")
     return said
 
 
