@@ -40,7 +40,7 @@ SIZES = {
     "exercises": (6, 10),
 }
 # Chapters from before the limit of 4,000 words, until their second edition.
-LONGER = {"aeb": 4500, "sbnn": 4500, "sbp": 4500, "sbn": 4500}
+LONGER = {"aeb": 4500, "sbp": 4500, "sbn": 4500}
 LONGEST_CELL, MEDIAN_CELL = 35, 8
 LONGEST_LINE = 88  # what stands side by side in the column of a page (book.css)
 FORBIDDEN = {
