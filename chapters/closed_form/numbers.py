@@ -8,7 +8,7 @@ import numpy as np
 
 from book import lab
 from book.lab.queries import Rows
-from chapters.closed_form.experiments.orders import INSIDE, LONG, SHORT
+from chapters.closed_form.experiments.orders import LONG, SHORT
 from chapters.closed_form.experiments.simulation_nets import ONE_HOME_PRIOR, PUBLISHED_PRIORS, READ_PRIOR
 from chapters.closed_form.experiments.simulations import prior_name
 
@@ -122,7 +122,7 @@ def _orders(rows: Mapping[str, Rows]) -> dict[str, str]:
     texts = {"orders-runs": lab.number(len(runs) or None)}
     for key, method in (("p", first), ("snr", "by |m| / sigma"), ("m", "by |m|")):
         texts[f"orders-{key}"] = lab.number(_mean(orders, LONG, "rmse_test_at_80", method), "{:.2f}")
-    for key, setting in (("short", SHORT), ("long", LONG), ("inside", INSIDE)):
+    for key, setting in (("short", SHORT), ("long", LONG)):
         share = _mean(orders, setting, "undetermined", first)
         texts[f"orders-noise-{key}"] = lab.number(share, "{:.0f}")
         texts[f"orders-gap-{key}"], t = _gap("orders", setting, (first, "by |m|"), "rmse_test_at_80", 2)
