@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import numpy as np
@@ -51,7 +52,8 @@ def _gap(name: str, setting: str, pair: tuple[str, str], metric: str, digits: in
     mean, error, n = lab.paired_difference(f"sbnn-{name}", setting, *pair, metric)
     if n < 2:
         return lab.number(None), None
-    return f"{mean:+.{digits}f} ± {error:.{digits}f}".replace("-", "−"), mean / error if error else 0.0
+    text = f"{mean:+.{digits}f} ± {error:.{digits}f}".replace("-", "−")
+    return text, mean / error if error else math.copysign(math.inf, mean)
 
 
 def _choice(rows: Mapping[str, Rows]) -> dict[str, str]:
@@ -78,10 +80,10 @@ def _importance(rows: Mapping[str, Rows]) -> dict[str, str]:
     for kind in ("linear", "nonlinear"):
         sizes = {}
         for size in (10, 100):
-            found = [_mean(rows["importance"], f"{kind}, D={size}, alpha={a}", "correlation") for a in range(1, 11)]
-            sizes[size] = None if None in found else float(np.mean(found))
+            setting = f"importance, {kind}, D={size}, {prior_name(READ_PRIOR)}"
+            sizes[size] = _mean(rows["priors"], setting, "correlation")
             texts[f"correlation-{kind}-{size}"] = lab.number(sizes[size], "{:.2f}")
-        other = [_mean(rows["importance"], f"{kind}, D=100, alpha={a}{_OTHER}", "correlation") for a in range(1, 11)]
+        other = [_mean(rows["importance"], f"{kind}, D=100, alpha={a}", "correlation") for a in range(1, 11)]
         other = None if None in other else float(np.mean(other))
         texts[f"correlation-{kind}-one"] = lab.number(other, "{:.2f}")
         assert None in (other, sizes[100]) or other > sizes[100] + 0.1

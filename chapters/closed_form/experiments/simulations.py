@@ -89,7 +89,7 @@ def run_importance(cell: Cell, device: torch.device, checkpoint: Checkpoint | No
     training = nets.Trainings(checkpoint, device, 42)
     model, _ = training.fit(partial(nets.sbnn, prior=params["prior"]), data.x, data.y, params)
     phi = scaled_importance(nets.importance(model)).cpu()
-    suffix = prior_suffix(params["prior"])
+    suffix = importance_suffix(params["prior"])
     settings = [f"{function}, D={size}, alpha={alpha}{suffix}" for alpha in ALPHAS_2]
     effects = data.effects.cpu()
     rows = rows_of(cell, agreement(phi, effects), settings)
@@ -128,6 +128,11 @@ def prior_name(prior: tuple[float, float]) -> str:
 def prior_suffix(prior: tuple[float, float]) -> str:
     """What settings with another prior than that of Experiments 1 and 2 have at their end."""
     return "" if tuple(prior) == nets.READ_PRIOR else f", {prior_name(prior)}"
+
+
+def importance_suffix(prior: tuple[float, float]) -> str:
+    """The same in Experiment 2, whose settings without a suffix are those of the pair with one home."""
+    return "" if tuple(prior) == nets.ONE_HOME_PRIOR else f", {prior_name(prior)}"
 
 
 def _choice_data(problem: str, replicates: tuple[int, ...], n: int, size: int | None) -> nets.Data:
@@ -212,10 +217,11 @@ def _importance_cells(scale: dict) -> list[Cell]:
         more = {"num_inputs": size, "function": function, "keep_phi": keep}
         return Cell(name, "sBNN", tuple(range(scale["replicates"])), _params(scale, prior, **more))
 
-    cells = [cell(f, d, nets.READ_PRIOR, f"{f}, D={d}") for f in FUNCTIONS for d in scale["sizes"]]
+    cells = [cell(f, d, nets.ONE_HOME_PRIOR, f"{f}, D={d}") for f in FUNCTIONS for d in scale["sizes"]]
     middle = scale["sizes"][-1]
-    others = [("linear", nets.PAPER_PRIOR), *((f, nets.ONE_HOME_PRIOR) for f in FUNCTIONS)]
-    return cells + [cell(f, middle, prior, f"{f}, D={middle}{prior_suffix(prior)}") for f, prior in others]
+    others = [("linear", middle, nets.PAPER_PRIOR)]
+    others += [(f, d, nets.READ_PRIOR) for f in FUNCTIONS for d in scale["sizes"]]
+    return cells + [cell(f, d, prior, f"{f}, D={d}{importance_suffix(prior)}") for f, d, prior in others]
 
 
 def _prior_cells(scale: dict) -> list[Cell]:

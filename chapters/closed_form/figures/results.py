@@ -29,7 +29,8 @@ TRIVIAL = {
 }
 ONE_HOME = "log tau1=-1, log tau0=-1.5"
 UCI_PRIOR = "log tau1=1, log tau0=-6"
-PRIOR_NAMES = {"": "log τ −1, −3", ONE_HOME: "log τ −1, −1.5", UCI_PRIOR: "log τ 1, −6"}
+READ_PRIOR = "log tau1=-1, log tau0=-3"
+PRIOR_NAMES = {"": "log τ −1, −3", ONE_HOME: "log τ −1, −1.5", UCI_PRIOR: "log τ 1, −6", READ_PRIOR: "log τ −1, −3"}
 Settings = Mapping[float, str]
 
 
@@ -68,7 +69,7 @@ def _published_range() -> tuple[float, float] | None:
 def _shares(panel: Axes, rows: Rows) -> None:
     """Figure 1: the share of input 2 in the importance of both against its influence, from 0 to 100 %."""
     drawn = False
-    looks = line_styles(list(PRIOR_NAMES.values()))
+    looks = line_styles([PRIOR_NAMES[""], PRIOR_NAMES[ONE_HOME]])
     for prior in ("", ONE_HOME):
         settings = settings_over(rows, "alpha=([0-9.]+)" + (f", {re.escape(prior)}" if prior else ""))
         columns = series(rows, settings, "sBNN", "share_2")
@@ -89,10 +90,10 @@ def _shares(panel: Axes, rows: Rows) -> None:
 
 
 def _correlations(panel: Axes, rows: Rows, kind: str, band: tuple[float, float] | None) -> None:
-    """Figure 2: correlation of phi with the coefficients, from 0."""
+    """Figure 2: correlation of phi with the coefficients, from 0; the sizes with the pair of one home."""
     sizes = sorted({int(match[1]) for row in rows if (match := re.search(r"D=(\d+)", row["setting"]))})
     patterns = {f"{size} inputs": f"D={size}, alpha=([0-9.]+)" for size in sizes}
-    for prior in (ONE_HOME, UCI_PRIOR) if sizes else ():
+    for prior in (READ_PRIOR, UCI_PRIOR) if sizes else ():
         patterns[f"{sizes[-1]}, {PRIOR_NAMES[prior]}"] = f"D={sizes[-1]}, alpha=([0-9.]+), {re.escape(prior)}"
     looks, drawn = line_styles(list(patterns)), False
     for label, pattern in patterns.items():
