@@ -140,11 +140,10 @@ def _pruning(rows: Mapping[str, Rows]) -> dict[str, str]:
     ninety = None if any(None in pair for pair in shrunk) else 100 * max(a / b - 1 for a, b in shrunk)
     assert ninety is None or ninety < 15
     texts = {"removed-ninety": lab.number(ninety, "{:.0f}")}
-    for key, method in (("p", "sBNN"), ("snr", "signal-to-noise"), ("m", "magnitude")):
+    for key, method in (("p", "sBNN"), ("snr", "signal-to-noise")):
         texts[f"removed-{key}"] = lab.number(_mean(pruning, "pi=0.9", "mse_test_at_95", method), "{:.2f}")
-    for key, method in (("snr", "signal-to-noise"), ("m", "magnitude")):
-        texts[f"removed-less-{key}"], t = _gap("pruning", "pi=0.9", ("sBNN", method), "mse_test_at_95", 2)
-        assert t is None or t > 2, "p* removes weights that are needed"
+    texts["removed-less-snr"], t = _gap("pruning", "pi=0.9", ("sBNN", "signal-to-noise"), "mse_test_at_95", 2)
+    assert t is None or t > 2, "p* removes weights that are needed"
     return texts
 
 
