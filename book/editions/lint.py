@@ -39,8 +39,6 @@ SIZES = {
     "labeled equations": (8, 25),
     "exercises": (6, 10),
 }
-# Chapters from before the limit of 4,000 words, until their second edition.
-LONGER = {"sbnn": 4500}
 LONGEST_CELL, MEDIAN_CELL = 35, 8
 LONGEST_LINE = 88  # what stands side by side in the column of a page (book.css)
 FORBIDDEN = {
@@ -276,7 +274,6 @@ def sizes(chapter):
     }
     for what, count in counts.items():
         low, high = SIZES[what]
-        high = LONGER.get(chapter.prefix, high) if what == "words" else high
         if not low <= count <= high:
             yield "", f"{count} {what}; a chapter has {low:,} to {high:,}"
 

@@ -11,6 +11,8 @@ from book.display.exercises.registry import Exercise
 
 _SET_TWO = {"slab_scale": math.exp(-1.0), "spike_scale": math.exp(-3.0)}  # of LeNet-5
 _SPIKE, _MEAN, _SCALE = math.exp(-5.0), 0.03, 0.005  # Lindley: tau_0 of LeNet-5's set 1, and one weight
+_SLAB_HERE, _SPIKE_HERE, _WIDE_START = 1.0, 0.05, 0.3  # of the lesson's example, and a start beyond the border
+_FOUR = ((1.0, 0.07), (0.035, 0.042), (0.0, 1.02), (0.3, 0.07))  # (m, sigma) of the example's weights, and a fourth
 _NETWORK = (((0.6, 0.1), (0.9, 0.3), (0.2, 0.7)), ((0.5, 0.8, 0.3),))  # P of a 2-3-1 network, inputs first
 
 
@@ -157,33 +159,37 @@ def _count(number: int) -> torch.Tensor:
     return torch.arange(1, number + 1, dtype=torch.float64)
 
 
-def _ranked():
-    from bnnlib.pruning import rank_mask
-
-    return lambda first, second, share: rank_mask(torch.cat([first.flatten(), second.flatten()]), share)
-
-
-def _scores(generator: torch.Generator, *shape: int, center: float = 0.0) -> torch.Tensor:
-    return center + 5 * torch.randn(shape, generator=generator, dtype=torch.float64)
+def _left(score: Callable) -> list[int]:
+    """Numbers, from 1, of the two weights of the exercise with the highest scores."""
+    scores = [score(mean, scale) for mean, scale in _FOUR]
+    return sorted(sorted(range(1, 5), key=lambda k: scores[k - 1])[2:])
 
 
-def _ranked_cases() -> list[tuple]:
-    generator = torch.Generator().manual_seed(41)
-    return [
-        (_scores(generator, 3, 4), _scores(generator, 8), 0.25),
-        (_scores(generator, 5, 6, center=4.0), _scores(generator, 10, center=-4.0), 0.95),
-    ]
+def _orders() -> torch.Tensor:
+    from bnnlib.functional import inclusion_log_odds, mixture_prior
+
+    prior = mixture_prior(_SLAB_HERE, _SPIKE_HERE, 0.5)
+    scores = (
+        lambda mean, scale: float(inclusion_log_odds(_tensor(mean**2 + scale**2), prior)),
+        lambda mean, scale: abs(mean) / scale,
+        lambda mean, scale: abs(mean),
+    )
+    return _tensor(*(_left(score) for score in scores))
 
 
-def _tied_cases() -> list[tuple]:
-    # p* is 1 in float64 for nearly all
-    generator = torch.Generator().manual_seed(42)
-    return [(_scores(generator, 4, 5, center=60.0), _scores(generator, 5, 4, center=50.0), 0.5)]
+def _settled(rows: int, scale: float = _WIDE_START) -> float:
+    """Where a weight's scale settles when so many rows of precision one say that it is zero."""
+    from bnnlib.functional import expected_precision, mixture_prior
+
+    prior, scale = mixture_prior(_SLAB_HERE, _SPIKE_HERE, 0.5), _tensor(scale)
+    for _ in range(2_000):
+        scale = (rows + expected_precision(scale.square(), prior)).rsqrt()
+    return float(scale)
 
 
-def _layer_by_layer(first: torch.Tensor, second: torch.Tensor, share: float) -> torch.Tensor:
-    empty = first.new_zeros(0)
-    return torch.cat([_ranked()(first, empty, share), _ranked()(second, empty, share)])
+def _rows_needed(edge: float = 2 * _SPIKE_HERE) -> int:
+    """The least number of rows after which the weight is found in the spike."""
+    return next(rows for rows in range(1_000) if _settled(rows) < edge)
 
 
 EXERCISES = [
@@ -311,26 +317,40 @@ EXERCISES = [
         },
         cases=lambda: [(1,), (5,), (469,)],
         stress={lambda: [(1030,)]: "2^M overflows: divide numerator and denominator by it on paper."},
-        stub="def answer(num_batches):\n    ...  # r_1, ..., r_M of Blundell et al. (2015) in float64, for any M",
+        stub="def answer(num_batches):\n    ...  # the shares of Blundell et al. (2015) in float64, for any M",
     ),
     Exercise(
         id="sbnn-8",
-        kind="function",
-        reference=_ranked,
-        hint="One ranking over both layers, by logit p* itself: p* ties at 1 for most large weights.",
+        kind="array",
+        reference=_orders,
         digits=math.inf,
+        hint="Write r, |m| / sigma and |m| of each weight beside it; the two largest of each column are left.",
         mistakes={
-            lambda first, second, share: ~_ranked()(first, second, share): "True marks what is kept, False the lowest.",
-            _layer_by_layer: "each layer was ranked for itself: one threshold holds for both.",
-            lambda first, second, share: _ranked()(first, second, 1 - share): "the share is removed, not kept.",
-            lambda first, second, share: ~_ranked()(first, second, 1 - share): "the largest were removed.",
-            lambda first, second, share: _ranked()(
-                first.abs(), second.abs(), share
-            ): "a log-odds of -9 is lower than one of 2: rank the values, not their sizes.",
+            lambda: _tensor([1, 4], [1, 4], [1, 4]): "two of the orders do agree, but p* ranks by m^2 + sigma^2.",
+            lambda: _tensor([1, 3], [1, 3], [1, 3]): "a large sigma helps a weight under p* alone.",
+            lambda: _tensor([2, 4], [2, 3], [2, 3]): "these are the weights that go; those that are left are asked.",
+            lambda: _tensor([1, 4], [1, 3], [1, 3]): "under the ratio a large sigma lowers the rank.",
         },
-        cases=_ranked_cases,
-        stress={_tied_cases: "p* ties at 1 for most large weights: rank the log-odds themselves."},
-        stub="def answer(first, second, share):\n"
-        "    ...  # logit p* of two layers -> flat mask over both, False for the lowest share",
+        stub="mean = [1.0, 0.035, 0.0, 0.3]\n"
+        "scale = [0.07, 0.042, 1.02, 0.07]\n"
+        "# numbers (1 to 4) of the two weights that are left, in rising order:\n"
+        "answer = ...  # [[by p*], [by |m| / sigma], [by |m|]]",
+    ),
+    Exercise(
+        id="sbnn-9",
+        kind="number",
+        digits=math.inf,
+        reference=_rows_needed,
+        hint="Iterate sigma^2 = 1 / (rows + kappa) from 0.3, with one row more each time, until it ends in the spike.",
+        mistakes={
+            lambda: _rows_needed() - 1: "this is the last number that leaves it in the slab.",
+            lambda: math.ceil(1 / _threshold(0.5, slab_scale=_SLAB_HERE, spike_scale=_SPIKE_HERE) ** 2): "in the slab "
+            "sigma is about 1 / sqrt(rows), but it tips over before it reaches the threshold: kappa rises on the way.",
+            lambda: 1 / _SPIKE_HERE**2: "it need not become as narrow as the spike: the border is far above that.",
+            lambda: 1: "one row halves the variance, but the weight is still far beyond the border.",
+        },
+        stub="slab, spike, prior = 1.0, 0.05, 0.5\n"
+        "start = 0.3  # sigma; the mean is zero\n"
+        "answer = ...  # the least number of rows after which it settles in the spike",
     ),
 ]

@@ -2,111 +2,177 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import numpy as np
-from scipy import stats
 
 from book import lab
 from book.lab.queries import Rows
+from chapters.closed_form.experiments.orders import LONG, SHORT
+from chapters.closed_form.experiments.simulation_nets import ONE_HOME_PRIOR, PUBLISHED_PRIORS, READ_PRIOR
+from chapters.closed_form.experiments.simulations import prior_name
+
+EXPERIMENTS = (
+    "priors",
+    "influence",
+    "importance",
+    "selection",
+    "pruning",
+    "orders",
+    "uci",
+    "mnist",
+    "lenet",
+)
+RULES = ("BNN-VS-CV", "keep all", "keep none")
+CHOSEN = ("cv, pi=0.2", "cv, pi=0.5", "cv, pi=0.9")
+UCI_SETS = ("boston", "concrete", "energy", "kin8nm", "naval", "power", "protein", "wine", "yacht")
+_OTHER = f", {prior_name(ONE_HOME_PRIOR)}"
 
 
 def numbers(rows: Mapping[str, Rows]) -> dict[str, str]:
     """The texts by key.
 
     Args:
-        rows: {name: what `lab.compare("sbnn-name")` returns}, for all experiments of the chapter.
+        rows: {name: what `lab.compare("sbnn-name")` returns}, for all of `EXPERIMENTS`.
 
     Raises:
         AssertionError: what is stored no longer says what the text says; nothing is asked of what is not stored.
     """
-    runs = {f"run-{name}-{key}": text for name in rows for key, text in lab.run_in_words(f"sbnn-{name}").items()}
-    return runs | _simulations(rows) | _removal(rows) | _data_sets(rows) | _images(rows) | _convolutions(rows)
+    parts = (_choice, _importance, _selection, _orders, _pruning, _data_sets, _images, _convolutions)
+    return {key: text for part in parts for key, text in part(rows).items()}
 
 
 def _mean(rows: Rows, setting: str, metric: str, method: str = "sBNN") -> float | None:
     return lab.stored_mean(rows, setting, method, metric)
 
 
-def _swept(rows: Rows, metric: str, start: str = "", method: str = "sBNN", prior: bool = False) -> list[float]:
-    """Our means of one metric over the settings, with the UCI prior or ours; [] while none is stored."""
-    settings = [setting for setting in dict.fromkeys(row["setting"] for row in rows) if setting.startswith(start)]
-    means = [_mean(rows, setting, metric, method) for setting in settings if ("log tau" in setting) == prior]
-    return [mean for mean in means if mean is not None]
+def _gap(name: str, setting: str, pair: tuple[str, str], metric: str, digits: int) -> tuple[str, float | None]:
+    """The paired difference of two methods as a text, and in standard errors."""
+    mean, error, n = lab.paired_difference(f"sbnn-{name}", setting, *pair, metric)
+    if n < 2:
+        return lab.number(None), None
+    text = f"{mean:+.{digits}f} ± {error:.{digits}f}".replace("-", "−")
+    return text, mean / error if error else math.copysign(math.inf, mean)
 
 
-def _simulations(rows: Mapping[str, Rows]) -> dict[str, str]:
-    one, two, influence = (_swept(rows["influence"], metric) for metric in ("psi_1", "psi_2", "influence"))
-    rank = [stats.spearmanr(psi, influence)[0] if psi else None for psi in (one, two)]
-    swept = lambda *which, **how: _swept(rows["importance"], "correlation", *which, **how)  # noqa: E731
+def _choice(rows: Mapping[str, Rows]) -> dict[str, str]:
+    """Which of the paper's pairs has the highest ELBO on data sets of their own."""
+    problems = sorted({row["setting"].partition(", log")[0] for row in rows["priors"]})
+    problems = [one for one in problems if one.startswith("choice, ")]
+    for problem in problems:
+        names = {prior: f"{problem}, {prior_name(prior)}" for prior in PUBLISHED_PRIORS}
+        bound = {prior: _mean(rows["priors"], name, "elbo", "published pairs") for prior, name in names.items()}
+        known = None not in bound.values()
+        assert not known or max(bound, key=bound.get) == READ_PRIOR, "the prior is the one with the highest ELBO"
+    return {}
+
+
+def _importance(rows: Mapping[str, Rows]) -> dict[str, str]:
+    texts = {}
+    for key, suffix in (("two", ""), ("one", _OTHER)):
+        for end, alpha in (("none", 0), ("all", 1)):
+            share = _mean(rows["influence"], f"alpha={alpha}{suffix}", "share_2")
+            texts[f"share-{key}-{end}"] = lab.number(share, "{:.0f}")
+        for measure in ("pearson_2", "spearman_2"):
+            found = _mean(rows["influence"], f"all alpha{suffix}", measure)
+            texts[f"{measure.removesuffix('_2')}-{key}"] = lab.number(found, "{:.2f}")
+    for kind in ("linear", "nonlinear"):
+        sizes = {}
+        for size in (10, 100):
+            setting = f"importance, {kind}, D={size}, {prior_name(READ_PRIOR)}"
+            sizes[size] = _mean(rows["priors"], setting, "correlation")
+            texts[f"correlation-{kind}-{size}"] = lab.number(sizes[size], "{:.2f}")
+        other = [_mean(rows["importance"], f"{kind}, D=100, alpha={a}", "correlation") for a in range(1, 11)]
+        other = None if None in other else float(np.mean(other))
+        texts[f"correlation-{kind}-one"] = lab.number(other, "{:.2f}")
+        assert None in (other, sizes[100]) or other > sizes[100] + 0.1
+    linear = [_mean(rows["importance"], f"nonlinear, D=100, alpha={a}", "correlation", "LM") for a in range(1, 11)]
+    texts["correlation-lm"] = lab.number(None if None in linear else float(np.mean(linear)), "{:.2f}")
+    return texts
+
+
+def _selection(rows: Mapping[str, Rows]) -> dict[str, str]:
     selection, base = rows["selection"], "D=100, alpha=2, pi=0.2"
-    folds = dict.fromkeys(row["setting"] for row in selection if row["setting"].startswith("cv,"))
-    folds = [_mean(selection, name, "selection_accuracy", "BNN-VS-CV") for name in folds]
-    return {
-        "influence-one": lab.number(rank[0], "{:.2f}"),
-        "influence-two": lab.number(rank[1], "{:.2f}"),
-        "importance-linear": lab.number(min(swept("linear,"), default=None), "{:.2f}"),
-        "importance-nonlinear": lab.number(min(swept("nonlinear,"), default=None), "{:.2f}"),
-        "importance-lm": lab.number(min(swept("nonlinear,", "LM"), default=None), "{:.2f}"),
-        "importance-uci": lab.number(max(swept("linear,", prior=True), default=None), "{:.2f}"),
-        "selection-accuracy": lab.number(_mean(selection, base, "selection_accuracy", "BNN-VS"), "{:.0f}"),
-        "selection-ceiling": lab.number(_mean(selection, base, "selection_ceiling", "BNN-VS"), "{:.0f}"),
-        "selection-lm": lab.number(_mean(selection, base, "selection_accuracy", "LM"), "{:.0f}"),
-        "selection-cv": lab.number(min((fold for fold in folds if fold is not None), default=None), "{:.0f}"),
-        "selection-small": lab.number(_mean(selection, base, "mse_test", "BNN-VS"), "{:.2f}"),
-        "selection-full": lab.number(_mean(selection, base, "mse_test", "BNN"), "{:.2f}"),
+    measured = {
+        "accuracy": ("selection_accuracy", "BNN-VS", 0),
+        "ceiling": ("selection_ceiling", "BNN-VS", 0),
+        "lm": ("selection_accuracy", "LM", 0),
+        "none": ("selection_accuracy", "keep none", 0),
+        "small": ("mse_test", "BNN-VS", 2),
+        "full": ("mse_test", "BNN", 2),
     }
+    texts = {
+        f"selection-{key}": lab.number(_mean(selection, base, metric, method), f"{{:.{digits}f}}")
+        for key, (metric, method, digits) in measured.items()
+    }
+    text, t = _gap("selection", base, ("BNN-VS", "BNN"), "mse_test", 2)
+    assert t is None or t < -2, "the smaller network predicts better"
+    texts["selection-gain"] = text
+    text, t = _gap("selection", base, ("BNN-VS", "LM"), "selection_accuracy", 1)
+    assert t is None or abs(t) < 2, "the choice of the linear model is not worse"
+    texts["selection-less-lm"] = text
+    for key, setting, rule in (("few", CHOSEN[0], "keep none"), ("many", CHOSEN[2], "keep all")):
+        texts[f"cv-{key}"], t = _gap("selection", setting, ("BNN-VS-CV", rule), "selection_accuracy", 0)
+        assert t is None or (t > 2 if key == "few" else t < 0)
+    return texts
 
 
-def _removal(rows: Mapping[str, Rows]) -> dict[str, str]:
-    shrunk = [[_mean(rows["pruning"], f"pi={p}", f"mse_test_at_{k}") for k in (90, 0)] for p in (0.2, 0.5, 0.9)]
+def _orders(rows: Mapping[str, Rows]) -> dict[str, str]:
+    orders, first = rows["orders"], "by p*"
+    runs = lab.stored_values("sbnn-orders", LONG, first, "rmse_test_at_80")
+    texts = {"orders-runs": lab.number(len(runs) or None)}
+    for key, method in (("p", first), ("snr", "by |m| / sigma"), ("m", "by |m|")):
+        texts[f"orders-{key}"] = lab.number(_mean(orders, LONG, "rmse_test_at_80", method), "{:.2f}")
+    for key, setting in (("short", SHORT), ("long", LONG)):
+        share = _mean(orders, setting, "undetermined", first)
+        texts[f"orders-noise-{key}"] = lab.number(share, "{:.0f}")
+        texts[f"orders-gap-{key}"], t = _gap("orders", setting, (first, "by |m|"), "rmse_test_at_80", 2)
+        assert t is None or key != "long" or t > 2, "after long training p* is the worse order"
+    texts["orders-gap-snr"], t = _gap("orders", LONG, (first, "by |m| / sigma"), "rmse_test_at_80", 2)
+    assert t is None or t > 2
+    return texts
+
+
+def _pruning(rows: Mapping[str, Rows]) -> dict[str, str]:
+    pruning = rows["pruning"]
+    shrunk = [[_mean(pruning, f"pi={p}", f"mse_test_at_{k}") for k in (90, 0)] for p in (0.2, 0.5, 0.9)]
     ninety = None if any(None in pair for pair in shrunk) else 100 * max(a / b - 1 for a, b in shrunk)
-    at_95 = [_mean(rows["pruning"], "pi=0.9", "mse_test_at_95", method) for method in ("sBNN", "signal-to-noise")]
     assert ninety is None or ninety < 15
-    assert None in at_95 or at_95[0] > 2 * at_95[1]
-    return {
-        "removed-ninety": lab.number(ninety, "{:.0f}"),
-        "removed-p": lab.number(at_95[0], "{:.2f}"),
-        "removed-snr": lab.number(at_95[1], "{:.2f}"),
-    }
+    texts = {"removed-ninety": lab.number(ninety, "{:.0f}")}
+    for key, method in (("p", "sBNN"), ("snr", "signal-to-noise")):
+        texts[f"removed-{key}"] = lab.number(_mean(pruning, "pi=0.9", "mse_test_at_95", method), "{:.2f}")
+    texts["removed-less-snr"], t = _gap("pruning", "pi=0.9", ("sBNN", "signal-to-noise"), "mse_test_at_95", 2)
+    assert t is None or t > 2, "p* removes weights that are needed"
+    return texts
 
 
 def _data_sets(rows: Mapping[str, Rows]) -> dict[str, str]:
     ours = [row for row in rows["uci"] if (row["method"], row["metric"]) == ("sBNN", "rmse_test")]
-    ours = [row for row in ours if row["setting"] != "year" and row["published"] is not None]
-    near = [  # within the margin and two standard errors of both sides, or better
-        row["difference"] <= row["margin"] + 2 * row["error"]
-        for row in ours
-        if _mean(ours, row["setting"], "rmse_test") is not None
-    ]
-    good = sum(near) if ours and len(near) == len(ours) else None
-    pbp = [
-        row["verdict"] == "agrees"
-        for row in rows["uci"]
-        if (row["method"], row["metric"]) == ("PBP", "rmse_test") and row["mean"] is not None
-    ]
-    texts = {
-        "uci-good": lab.number(good),
-        "uci-pbp": lab.number(sum(pbp) if len(pbp) == 9 else None),
-    }
+    ours = [row for row in ours if row["setting"] in UCI_SETS and _mean(ours, row["setting"], "rmse_test") is not None]
+    near = [row["difference"] <= row["margin"] + 2 * row["error"] for row in ours]
+    complete = len(near) == len(UCI_SETS)
+    texts = {"uci-good": lab.number(sum(near) if complete else None)}
+    ahead = [_gap("uci", name, ("sBNN", "Dropout"), "rmse_test", 3)[1] for name in UCI_SETS]
+    complete &= None not in ahead
+    texts["uci-wins"] = lab.number(sum(t < -2 for t in ahead) if complete else None)
+    texts["uci-yacht"] = _gap("uci", "yacht", ("sBNN", "Dropout"), "rmse_test", 2)[0]
+    behind = [name for name, t in zip(UCI_SETS, ahead, strict=True) if complete and t > 2]
+    assert not complete or behind == ["yacht"], "beyond two standard errors, dropout is better on Yacht alone"
     stored = lab.load_result("sbnn-uci")["rows"] if near else []
     for key, method in (("whole", "sBNN"), ("half", "sBNN-50")):
-        pairs = [
-            [_mean(rows["uci"], row["setting"], k, method) for k in ("rmse_test_at_50", "rmse_test")] for row in ours
-        ]
-        complete = good is not None and not any(None in pair for pair in pairs)
-        texts[f"uci-worse-{key}"] = lab.number(sum(a > 1.5 * b for a, b in pairs) if complete else None)
+        pairs = [[_mean(rows["uci"], name, k, method) for k in ("rmse_test_at_50", "rmse_test")] for name in UCI_SETS]
+        known = complete and not any(None in pair for pair in pairs)
+        texts[f"uci-worse-{key}"] = lab.number(sum(a > 1.5 * b for a, b in pairs) if known else None)
         plain, active = (
             np.array([row["value"] for row in stored if (row["method"], row["metric"]) == (method, metric)])
             for metric in ("kl_scale", "active")
         )
         texts[f"uci-plain-{key}"] = lab.number(100 * np.mean(plain == 1) if len(plain) else None, "{:.0f}")
         texts[f"uci-active-{key}"] = lab.number(active.mean() if len(active) else None, "{:.0f}")
-        if complete and method == "sBNN":
-            ratio = {row["setting"]: a / b for row, (a, b) in zip(ours, pairs, strict=True)}
+        if known and method == "sBNN":
+            ratio = {name: a / b for name, (a, b) in zip(UCI_SETS, pairs, strict=True)}
             assert min(ratio[name] for name in ("boston", "concrete", "energy", "yacht")) > 1.5
-            for name, printed in (("kin8nm", 0.33), ("power", 8.77)):
-                assert abs(_mean(rows["uci"], name, "rmse_test_at_50") / printed - 1) < 0.1
     return texts
 
 
@@ -114,9 +180,8 @@ def _images(rows: Mapping[str, Rows]) -> dict[str, str]:
     mnist = rows["mnist"]
     texts = {}
     for method, prefix in (("sBNN", "mnist"), ("BbB", "mnist-bbb")):
-        for key, metric in (("full", "error_test"), ("pruned", "error_at_95"), ("98", "error_at_98")):
+        for key, metric in (("full", "error_test"), ("98", "error_at_98")):
             texts[f"{prefix}-{key}"] = lab.number(_mean(mnist, "1200", metric, method), "{:.2f}")
-        texts[f"{prefix}-small-98"] = lab.number(_mean(mnist, "400", "error_at_98", method), "{:.1f}")
     orders = [_mean(mnist, "1200", "error_at_95", method) for method in ("sBNN", "sBNN by SNR", "sBNN by |m|")]
     apart = None if None in orders else max(orders) - min(orders)
     assert apart is None or apart < 0.05
@@ -128,7 +193,6 @@ def _images(rows: Mapping[str, Rows]) -> dict[str, str]:
     return texts | {
         "mnist-orders": lab.number(apart, "{:.2f}"),
         "mnist-low": lab.number(low, "{:.0f}"),
-        "cifar-full": lab.number(_mean(rows["cifar10-mlp"], "1200", "error_test"), "{:.1f}"),
     }
 
 
@@ -136,13 +200,8 @@ def _convolutions(rows: Mapping[str, Rows]) -> dict[str, str]:
     below = [_mean(rows["lenet"], f"LeNet-5, set {k}", "share_below_quarter") for k in (1, 2)]
     errors = [_mean(rows["lenet"], f"LeNet-5, set {k}", "error_at_99") for k in (1, 2)]
     assert None in errors or (below[0] < below[1] and errors[0] > 5 * errors[1] and errors[1] > 1.03)
-    lenet = [row for row in rows["lenet"] if row["setting"].startswith("LeNet-5") and row["profile"] != "smoke"]
-    lenet = [row for row in lenet if row["metric"].startswith("error_at_") and row["mean"] is not None]
-    most = max((float(row["metric"][9:]) for row in lenet if row["mean"] <= 1.2), default=None)
-    texts = {"lenet-sparsity": lab.number(most, "{:g}")}
+    texts = {}
     for key, share, error in zip(("one", "two"), below, errors, strict=True):
         texts[f"lenet-used-{key}"] = lab.number(None if share is None else 100 - share, "{:.1f}")
         texts[f"lenet-{key}"] = lab.number(error, "{:.1f}")
-    for key, metric in (("full", "error_test"), ("half", "error_at_50"), ("most", "error_at_95")):
-        texts[f"vgg-{key}"] = lab.number(_mean(rows["vgg"], "VGG-like", metric), "{:.1f}")
     return texts

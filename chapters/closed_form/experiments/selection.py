@@ -6,7 +6,8 @@ on other data sets (`sbnn-priors`). BNN is the sBNN with all inputs, BNN-VS Algo
 the highest phi and fit again. BNN-VS-CV chooses the kept share by cross-validation inside the training rows: in every
 fold a network of its own ranks the inputs, so that the rows that judge a share had no part in the ranking. The fit
 with all inputs stands for the share 1. LM keeps the 20 % highest absolute coefficients for its selection accuracy; its
-errors are those of the model with all inputs. `selection_ceiling` is the accuracy of keeping the 20 % largest effects.
+errors are those of the model with all inputs. `selection_ceiling` is the accuracy of keeping the 20 % largest effects;
+"keep all" and "keep none" look at nothing: the first is right about every active input, the second about every other.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ PIS = tuple(round(0.05 * k, 2) for k in range(20))
 ALPHAS = tuple(range(1, 11))
 SHARES = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 1.0)
 DROP_RATES = tuple(range(0, 100, 5))  # percent
+TRIVIAL = ("keep all", "keep none")
 
 
 def setting_name(size: int, alpha: float, pi: float) -> str:
@@ -163,10 +165,20 @@ def run_cross_validation(cell: Cell, device: torch.device, checkpoint: Checkpoin
     return CellResult(rows, {f"curve/{cell.setting}": curve.float().cpu().numpy()})
 
 
+def run_trivial(cell: Cell, device: torch.device, checkpoint: Checkpoint | None) -> CellResult:
+    """Accuracy of the rules that keep every input, or none, on the same data sets."""
+    active = 100.0 * (_data(cell, device).effects != 0).double().mean(dim=1)
+    accuracy = {"selection_accuracy": active if cell.method == "keep all" else 100.0 - active}
+    if cell.setting.startswith("cv,"):
+        return CellResult(rows_of(cell, accuracy))
+    return CellResult(_rows(cell, cell.method, accuracy))
+
+
 def run_pruning(cell: Cell, device: torch.device, checkpoint: Checkpoint | None) -> CellResult:
     """Experiment 4: test error of the mean weights when the lowest-ranked ones of the whole network are 0.
 
-    Rows "sBNN" rank by p*, as the paper; "signal-to-noise" ranks the same weights by |mean| / scale.
+    Rows "sBNN" rank by p*, as the paper; "signal-to-noise" ranks the same weights by |mean| / scale, "magnitude" by
+    |mean|.
     """
     data, params = _data(cell, device), cell.params
     build = partial(nets.sbnn, prior=params["prior"])
@@ -174,7 +186,9 @@ def run_pruning(cell: Cell, device: torch.device, checkpoint: Checkpoint | None)
     posterior = model.posterior
     mean, scale = posterior.mean(), torch.nn.functional.softplus(posterior.weight_rho.detach())
     rows = []
-    for method, score in (("sBNN", posterior.inclusion_log_odds()), ("signal-to-noise", mean.abs() / scale)):
+    size = mean.abs()
+    scores = {"sBNN": posterior.inclusion_log_odds(), "signal-to-noise": size / scale, "magnitude": size}
+    for method, score in scores.items():
         metrics = {}
         for percent in DROP_RATES:
             kept = rank_mask(score, percent / 100.0, batch_dims=1)
@@ -202,11 +216,13 @@ def _selection_cells(scale: dict) -> list[Cell]:
             Cell(name, "NN", replicates, params | {"dropout": None}),
             Cell(name, "NN-Dr", replicates, params | {"dropout": list(nets.DROPOUT)}),
             Cell(name, "LM", replicates, params),
+            *(Cell(name, rule, replicates, params) for rule in TRIVIAL),
         ]
     few, options = tuple(range(scale["cv_replicates"])), {"folds": scale["folds"], "shares": list(SHARES)}
     for pi in scale["cv_pis"]:
         params = _params(scale, [(2, pi)], size) | options | prior
         cells.append(Cell(f"cv, pi={pi:g}", "BNN-VS-CV", few, params))
+        cells += [Cell(f"cv, pi={pi:g}", rule, few, _params(scale, [(2, pi)], size)) for rule in TRIVIAL]
     return cells
 
 
@@ -234,7 +250,8 @@ EXPERIMENTS = [
         profiles=profiles(_selection_cells, smoke=_SMOKE, book=_BOOK, paper=_PAPER),
         run_cell=run_selection,
         tiny=nets.TINY,
-        methods={"NN": run_plain, "NN-Dr": run_plain, "LM": run_linear, "BNN-VS-CV": run_cross_validation},
+        methods={"NN": run_plain, "NN-Dr": run_plain, "LM": run_linear, "BNN-VS-CV": run_cross_validation}
+        | dict.fromkeys(TRIVIAL, run_trivial),
         unavailable={
             "paper": "not run: the book profile has the paper's sizes, but 5 folds, fewer replicates and epochs"
         },
@@ -244,6 +261,8 @@ EXPERIMENTS = [
         name="sbnn-pruning",
         paper="003",
         summary="Experiment 4: test error against the share of pruned weights for three pi (Figure 9)",
+        version=2,
+        sources={"signal-to-noise": "sBNN", "magnitude": "sBNN"},
         profiles=profiles(_pruning_cells, smoke=_SMOKE, book=_BOOK, paper=_PAPER),
         run_cell=run_pruning,
         tiny=nets.TINY,

@@ -21,6 +21,7 @@ from bnnlib.replicates import GaussianLikelihood, Layout, StackedGaussianSpikeSl
 from bnnlib.train.checkpoint import Checkpoint
 from bnnlib.train.stages import Stages
 from book.lab.cells import Cell, CellResult, Experiment, epochs_of, rows_of
+from chapters.closed_form.experiments import uci_rivals
 from chapters.closed_form.experiments.uci_baselines import run_dropout, run_pbp
 from chapters.closed_form.experiments.uci_data import SIMULATED, Splits, fit_splits, gaussian_scores, load_splits
 
@@ -119,11 +120,13 @@ def _cells(name: str, splits: int, hidden: int = 50, epochs: int | None = None, 
     search = {"mean_scales": list(MEAN_SCALES), "kl_scales": list(KL_SCALES), "held_out": 0.2}
     train = {"epochs": epochs or default, "batch_size": batch, "learning_rate": 0.01}
     dropout = {"probabilities": [0.005, 0.01, 0.05, 0.1], "weight_decays": [1e-6, 1e-4], "held_out": 0.2}
+    rivals = {"kl_scales": list(uci_rivals.KL_SCALES), "held_out": 0.2}
     replicates = tuple(range(splits))
     return [
         Cell(name, "sBNN", replicates, size | train | search | {"initial_scale": 0.002}),
         Cell(name, "Dropout", replicates, size | train | dropout),
         Cell(name, "PBP", replicates, size | {"epochs": 40} | others),
+        *(Cell(name, method, replicates, size | train | rivals) for method in uci_rivals.METHODS),
     ]
 
 
@@ -148,11 +151,11 @@ EXPERIMENTS = [
     Experiment(
         name="sbnn-uci",
         paper="003",
-        summary="UCI regression, nine sets and Year: closed-form inclusion pruned at 0-95 %, PBP and MC dropout",
+        summary="UCI regression, nine sets and Year: closed-form inclusion pruned at 0-95 %, and four rivals",
         profiles={"smoke": _smoke, "book": _book, "paper": _paper},
         run_cell=run_sbnn,
         tiny={"replicates": 2, "data": SIMULATED, "hidden": 5, "epochs": 2, "batch_size": 64},
-        methods={"Dropout": run_dropout, "PBP": run_pbp},
+        methods={"Dropout": run_dropout, "PBP": run_pbp} | dict.fromkeys(uci_rivals.METHODS, uci_rivals.run_rival),
         data={
             "book": tuple(name for name in TRAINING if name != "year"),
             "paper": tuple(TRAINING),

@@ -1,17 +1,20 @@
-"""Explorers of the closed-form inclusion probability: Remarks 1 and 2 in one, Lindley's paradox in the other.
+"""The explorers of the chapter: what p* says of a weight, and where a weight ends that nobody needs.
 
-Scales are given by their natural logarithms, as in the paper's experiments.
+p* of a weight with root second moment r depends on r / tau_0, tau_1 / tau_0 and pi alone, so the first explorer
+measures everything in spikes. Scales are given by natural logarithms, as in the paper's experiments.
 """
 
 from __future__ import annotations
 
 import math
+from functools import cache
 
 import numpy as np
 import torch
 
 from bnnlib import functional as bF
 from book.display.control import Control
+from book.display.explorer import Explorer, curves
 from book.display.picture import Line, Panel, Picture, Points, Rule, Text
 from book.display.style import PALETTE
 
@@ -26,24 +29,14 @@ PUBLISHED = {
     "LeNet-5 set 1 and VGG": (0.0, -5.0, 0.5),
     "LeNet-5 set 2": (-1.0, -3.0, 0.5),
 }
-# The spike at -1.1 is nearly as wide as the narrowest slab: Remark 2.
-INCLUSION_CONTROLS = {
-    "log_slab": Control("log τ₁ (slab)", (-1.0, -0.98, -0.8, -0.6, -0.4, -0.2, 0.0, 0.2, 0.4, 0.5, 0.8, 1.0), 0.0),
-    "log_spike": Control(
-        "log τ₀ (spike)", (-6.5, -6.0, -5.5, -5.02, -5.0, -4.5, -4.0, -3.5, -3.0, -2.5, -2.0, -1.5, -1.1), -5.0
-    ),
-    "inclusion": Control("π (prior)", (0.01, 0.1, 0.25, 0.5, 0.75, 0.9), 0.5, (0.1, 0.5, 0.9), choice=True),
-}
-LINDLEY_CONTROLS = {
-    "log_slab": Control(
-        "log τ₁ (slab)", (-1.0, 0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.5, 8.0, 10.0, 12.0, 16.0, 20.0, 30.0), 0.0
-    ),
-    "log_spike": Control(
-        "log τ₀ (spike)", (-7.0, -6.5, -6.0, -5.75, -5.5, -5.25, -5.0, -4.75, -4.5, -4.0, -3.5, -3.0), -5.0
-    ),
-}
-LINDLEY_WEIGHTS = (0.01, 0.02, 0.03, 0.05)
-_REACH = (1e-4, 10.0)  # of the root second moment in the first explorer
+# log(tau_1 / tau_0): from nearly alike (Remark 2) over the published pairs to absurdly wide slabs (Remark 3)
+RATIOS = (0.1, 0.25, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 7.0, 9.0, 12.0, 16.0, 20.0, 25.0, 30.0)
+PRIORS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
+CLOSE_RATIOS = (0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 1.75, 2.0, 2.25, 2.5, 3.0, 3.5, 4.0, 5.0)
+ROWS = (0, 1, 2, 5, 10, 15, 20, 22, 24, 26, 28, 30, 40, 60, 100)
+EXAMPLE_SPIKE = 0.05  # tau_0 of the lesson's example, in which an unseen weight and its data are measured
+_REACH = (0.1, 100.0)  # of r in spikes
+_SIGMA = (0.005, 20.0)
 
 
 def _prior(log_slab: float, log_spike: float, inclusion: float) -> bF.MixturePrior:
@@ -71,144 +64,164 @@ def threshold(log_slab: float, log_spike: float, inclusion: float = 0.5) -> floa
     return where if where > 0 else None
 
 
-def published_name(log_slab: float, log_spike: float, inclusion: float = 0.5) -> str | None:
-    """Name of the experiment of the paper with this prior, if there is one."""
-    given = (log_slab, log_spike, inclusion)
-    return next((name for name, prior in PUBLISHED.items() if np.allclose(prior, given)), None)
+def published_names(ratio: float) -> list[str]:
+    """The experiments of the paper with this log(tau_1 / tau_0), to the two digits of its table."""
+    return [name for name, (slab, spike, _) in PUBLISHED.items() if abs(slab - spike - ratio) < 0.05]
 
 
-def inclusion_in_words(log_slab: float, log_spike: float, inclusion: float = 0.5) -> str:
-    """The alternative text of `inclusion`."""
-    where, name = threshold(log_slab, log_spike, inclusion), published_name(log_slab, log_spike, inclusion)
-    at_zero = float(inclusion_curve(np.zeros(()), log_slab, log_spike, inclusion))
-    cross = "is above one half everywhere" if where is None else f"crosses one half at r = {where:.2g}"
-    return (
-        f"{f'Published setting {name}. ' if name else ''}With log tau_1 = {log_slab:g}, log tau_0 = {log_spike:g} and "
-        f"pi = {inclusion:g}, p* is {at_zero:.2g} at r = 0 and {cross}. The penalty follows the spike's parabola below "
-        "that and the slab's beyond it."
-    )
+@cache
+def _thresholds(inclusion: float) -> np.ndarray:
+    """r_1/2 in spikes over a grid of log(tau_1 / tau_0), NaN where there is none; shape (2, points)."""
+    grid = np.linspace(0.05, RATIOS[-1] + 1, 120)
+    return np.array([grid, [threshold(ratio, 0.0, inclusion) or np.nan for ratio in grid]])
 
 
-def penalty_curves(r: np.ndarray, log_slab: float, log_spike: float, inclusion: float = 0.5) -> dict[str, np.ndarray]:
-    """What of the penalty depends on r, in nats: R + log sigma at p = p* (sbnn-profile), and at p = 1 and p = 0.
+def inclusion(ratio: float, inclusion: float = 0.5) -> Picture:
+    """p* against the size of a weight in spikes, and the threshold against the width of the slab: Remarks 1 to 3.
 
     Args:
-        r: root second moments, positive.
-        log_slab, log_spike, inclusion: log tau_1, log tau_0 and pi.
-
-    Returns:
-        {"at p*", "slab only (p = 1)", "spike only (p = 0)"}: arrays in r's shape.
+        ratio: log(tau_1 / tau_0), positive.
+        inclusion: pi.
     """
-    half = torch.as_tensor(np.asarray(r, dtype=float)) / math.sqrt(2.0)  # mean = scale = half: a second moment of r^2
-    prior = _prior(log_slab, log_spike, inclusion)
-    one = torch.ones_like(half)
-    curves = {
-        "at p*": bF.spike_slab_profile_penalty(half, half, prior),
-        "slab only (p = 1)": bF.spike_slab_penalty(half, half, one, prior),
-        "spike only (p = 0)": bF.spike_slab_penalty(half, half, one - 1.0, prior),
-    }
-    return {name: (curve + half.log()).numpy() for name, curve in curves.items()}
-
-
-def inclusion(log_slab: float, log_spike: float, inclusion: float = 0.5) -> Picture:
-    """p* and the profile penalty against the root second moment of a weight: Remarks 1 and 2.
-
-    Args:
-        log_slab, log_spike, inclusion: log tau_1, log tau_0 and pi; the spike must be the narrower one.
-
-    Returns:
-        Two panels with the same axes at every setting. The second shows the part of R* that depends on r, below the
-        two penalties of a weight that is only slab or only spike.
-    """
-    r = np.geomspace(*_REACH, 131)
-    where, name = threshold(log_slab, log_spike, inclusion), published_name(log_slab, log_spike, inclusion)
-    first = f"τ₁ = {math.exp(log_slab):.2g}, τ₀ = {math.exp(log_spike):.2g}: "
-    first += "p* > 1/2 for every weight" if where is None else f"p* = 1/2 at r = {where:.2g}"
-    cross = Rule(x=where)
+    r = np.geomspace(*_REACH, 101)
+    where, at_zero = threshold(ratio, 0.0, inclusion), float(inclusion_curve(0.0, ratio, 0.0, inclusion))
     share = [
         Rule(y=inclusion, dash=1),
-        cross,
-        Line(r, inclusion_curve(r, log_slab, log_spike, inclusion), look="ink"),
-        Text(7.0, inclusion + 0.05, "π", "end"),
+        Text(85.0, inclusion + 0.05 if inclusion < 0.9 else inclusion - 0.09, "π", "end"),
+        Rule(x=where) if where else Rule(x=_REACH[0]),
+        Line(r, inclusion_curve(r, ratio, 0.0, inclusion), look="ink"),
     ]
-    looks = (("ink", 0), (0, 1), (1, 2))
+    printed = sorted({round(slab - spike, 2) for slab, spike, _ in PUBLISHED.values()})
     height = [
-        cross,
-        *(
-            Line(r, curve, label, look, dash)
-            for (label, curve), (look, dash) in zip(
-                penalty_curves(r, log_slab, log_spike, inclusion).items(), looks, strict=True
-            )
-        ),
+        Line(*_thresholds(inclusion), "p* = 1/2", 0),
+        Points(printed, [threshold(one, 0.0) for one in printed], "published pairs", 1, hollow=True),
+        Points([ratio] if where else [], [where] if where else [], "here", "ink", size=12),
     ]
-    across = {"xlabel": "r = √(m² + σ²)", "xlim": _REACH, "xlog": True}
+    found = f"p* = 1/2 at {where:.2g} spikes" if where else "p* > 1/2 for every weight"
+    name = ", ".join(published_names(ratio)) if inclusion == 0.5 else ""
     return Picture(
         [
-            Panel("inclusion probability p*", share, ylim=(0, 1.03), yticks=(0, 0.5, 1), **across),
-            Panel("penalty R* + log σ", height, ylabel="nats", ylim=(-6.5, 6.5), **across),
+            Panel("p* of a weight", share, "r / τ₀", "", _REACH, (0, 1.03), xlog=True, yticks=(0, 0.5, 1)),
+            Panel("where the slab begins", height, "log(τ₁ / τ₀)", "r / τ₀", (0, RATIOS[-1] + 1), (0, 9)),
         ],
-        f"{first}\n{f'published setting: {name}' if name else 'not a published setting'}",
+        f"{found}; p* of a weight of size 0: {at_zero:.2g}\n{f'published: {name}' if name else 'not published'}",
     )
 
 
-def widest_slab(r: float, log_spike: float, inclusion: float = 0.5) -> float | None:
-    """log tau_1 beyond which p* of a weight falls below 1/2: Lindley's paradox, Remark 3; None if it is below already.
-
-    Args:
-        r: root second moment of the weight.
-        log_spike, inclusion: log tau_0 and pi.
-    """
-    second = torch.tensor(float(r) ** 2, dtype=torch.float64)
-
-    def log_odds(log_slab: float) -> float:
-        return float(bF.inclusion_log_odds(second, _prior(log_slab, log_spike, inclusion)))
-
-    # p* rises with the slab until tau_1 = r and falls from there on, without bound
-    low = max(math.log(r), log_spike + 1e-9)
-    if log_odds(low) <= 0:
-        return None
-    step = 1.0
-    while log_odds(low + step) > 0:
-        low, step = low + step, 2 * step
-    high = low + step
-    for _ in range(80):
-        middle = 0.5 * (low + high)
-        low, high = (middle, high) if log_odds(middle) > 0 else (low, middle)
-    return high
-
-
-def lindley_in_words(log_slab: float, log_spike: float) -> str:
-    """The alternative text of `lindley`."""
-    values = inclusion_curve(np.array(LINDLEY_WEIGHTS), log_slab, log_spike)
-    said = ", ".join(
-        f"{value:.2g} for a weight of {weight:g}" for weight, value in zip(LINDLEY_WEIGHTS, values, strict=True)
+def inclusion_in_words(ratio: float, inclusion: float = 0.5) -> str:
+    """The alternative text of `inclusion`."""
+    where = threshold(ratio, 0.0, inclusion)
+    at_zero = float(inclusion_curve(0.0, ratio, 0.0, inclusion))
+    cross = "is above one half everywhere" if where is None else f"crosses one half at {where:.2g} spike widths"
+    return (
+        f"With log(tau_1 / tau_0) = {ratio:g} and pi = {inclusion:g}, p* rises from {at_zero:.2g} at r = 0 to one and "
+        f"{cross}. The second panel shows that place against the width of the slab: nearly a square root."
     )
-    return f"With log tau_1 = {log_slab:g} and log tau_0 = {log_spike:g}, p* is {said}."
 
 
-def lindley(log_slab: float, log_spike: float) -> Picture:
-    """Remark 3: the same weights under ever wider slabs, with pi = 1/2.
+def inclusion_explorer(static: bool | None = None) -> Explorer:
+    """Knobs for the width of the slab and the prior probability.
 
     Args:
-        log_slab, log_spike: log tau_1 and log tau_0; the spike must be the narrower one.
-
-    Returns:
-        Two panels with the same axes at every setting: p* against the weight, and p* of four weights against the slab.
+        static: as for `book.display.curves`.
     """
-    r, slabs, weights = np.linspace(0, 0.08, 97), np.linspace(-1, 30, 94), np.array(LINDLEY_WEIGHTS)
-    curves = np.stack([inclusion_curve(weights, slab, log_spike) for slab in slabs], axis=1)
-    here = inclusion_curve(weights, log_slab, log_spike)
-    left = [Line(r, inclusion_curve(r, log_slab, log_spike), look="ink")]
-    right: list = [Rule(x=log_slab)]
-    for look, (weight, value, curve) in enumerate(zip(weights, here, curves, strict=True)):
-        left.append(Points([weight], [value], f"r = {weight:g}", look, size=11))
-        right += [Line(slabs, curve, f"r = {weight:g}", look), Points([log_slab], [value], "", look, size=11)]
-    height = {"ylim": (-0.03, 1.03), "yticks": (0, 0.5, 1)}
+    controls = {
+        "ratio": Control("log(τ₁ / τ₀)", RATIOS, 5.0, format="g"),
+        "inclusion": Control("π", PRIORS, 0.5, format="g"),
+    }
+    return curves(inclusion, controls, title="When is a weight included?", alt=inclusion_in_words, static=static)
+
+
+def bowl(sigma: np.ndarray, ratio: float, rows: float, spike: float = EXAMPLE_SPIKE) -> np.ndarray:
+    """What a weight with mean 0 pays for its scale, in nats: R* (sbnn-profile) and half of rows times sigma^2.
+
+    Args:
+        sigma: posterior scales, positive.
+        ratio: log(tau_1 / tau_0); pi is 1/2.
+        rows: how many rows of data see the weight, each with precision 1; all of them say 0.
+        spike: tau_0.
+    """
+    s = torch.as_tensor(np.asarray(sigma, dtype=float))
+    prior = _prior(ratio + math.log(spike), math.log(spike), 0.5)
+    return (bF.spike_slab_profile_penalty(torch.zeros_like(s), s, prior) + 0.5 * rows * s.square()).numpy()
+
+
+@cache
+def homes(ratio: float, rows: float, spike: float = EXAMPLE_SPIKE) -> tuple[list[float], list[float]]:
+    """Scales at which `bowl` has a minimum, and at which it has a maximum between two of them.
+
+    Args:
+        ratio, rows, spike: as for `bowl`.
+    """
+    sigma = np.geomspace(_SIGMA[0], 2 * _SIGMA[1], 4001)
+    slope = np.sign(np.diff(bowl(sigma, ratio, rows, spike)))
+    turns = np.flatnonzero(slope[1:] != slope[:-1])
+    low = [float(sigma[k + 1]) for k in turns if slope[k] < 0]
+    return low, [float(sigma[k + 1]) for k in turns if slope[k] > 0]
+
+
+def unseen(ratio: float, rows: int) -> Picture:
+    """The price of a weight's scale when the data do not need it, and where gradient descent ends from every start.
+
+    Args:
+        ratio: log(tau_1 / tau_0) with tau_0 = 0.05.
+        rows: of data that see the weight and say that it is 0.
+    """
+    sigma = np.geomspace(*_SIGMA, 101)
+    low, high = homes(ratio, rows)
+    least = min(bowl(np.array(low), ratio, rows))
+    price = [
+        Line(sigma, bowl(sigma, ratio, rows) - least, look="ink"),
+        Points(low, bowl(np.array(low), ratio, rows) - least, "home", 0, size=11),
+        Points(high, bowl(np.array(high), ratio, rows) - least if high else [], "border", 1, size=9, hollow=True),
+    ]
+    edges = [_SIGMA[0], *high, _SIGMA[1]]
+    ends = [
+        value
+        for left, right, home in zip(edges[:-1], edges[1:], low, strict=True)
+        for value in ((left, home), (right, home), (np.nan, np.nan))
+    ]
+    log_spike = math.log(EXAMPLE_SPIKE)
+    shares = ", ".join(f"{float(inclusion_curve(s, ratio + log_spike, log_spike)):.2g}" for s in low)
+    count = "two homes" if len(low) == 2 else "one home"
+    scales = ", ".join(f"{s:.2g}" for s in low)
+    across = {"xlim": _SIGMA, "xlog": True}
     return Picture(
         [
-            Panel("p* of a weight", left, "r = √(m² + σ²)", xlim=(0, 0.08), xticks=(0, 0.02, 0.04, 0.06), **height),
-            Panel("p* as the slab widens", right, "log τ₁", xlim=(-1.5, 31), **height),
+            Panel("price of a scale", price, "σ", "nats above the least", ylim=(0, 6), **across),
+            Panel(
+                "where it ends",
+                [Line(*np.array(ends).T, look="ink")],
+                "σ at the start",
+                "σ at the end",
+                ylim=(0.01, 10.0),
+                ylog=True,
+                **across,
+            ),
         ],
-        f"τ₁ = {math.exp(log_slab):.2g}, τ₀ = {math.exp(log_spike):.2g}: "
-        f"{sum(here > 0.5)} of {len(weights)} weights are included",
+        f"{count}: σ = {scales}\np* there: {shares}",
     )
+
+
+def unseen_in_words(ratio: float, rows: int) -> str:
+    """The alternative text of `unseen`."""
+    low, high = homes(ratio, rows)
+    if len(low) == 1:
+        return f"With log(tau_1 / tau_0) = {ratio:g} and {rows} rows every start ends at sigma = {low[0]:.2g}."
+    return (
+        f"With log(tau_1 / tau_0) = {ratio:g} and {rows} rows the price has two minima, at sigma = {low[0]:.2g} and "
+        f"{low[1]:.2g}; a start above {high[0]:.2g} ends at the second."
+    )
+
+
+def unseen_explorer(static: bool | None = None) -> Explorer:
+    """Knobs for the width of the slab and for the rows that say that the weight is zero.
+
+    Args:
+        static: as for `book.display.curves`.
+    """
+    controls = {
+        "ratio": Control("log(τ₁ / τ₀)", CLOSE_RATIOS, 3.0, format="g"),
+        "rows": Control("Rows", ROWS, 0),
+    }
+    return curves(unseen, controls, title="Where does an unneeded weight end?", alt=unseen_in_words, static=static)

@@ -1,7 +1,6 @@
-"""Pictures of the chapter on closed-form inclusion probabilities: the idea and the steps of its derivation.
+"""Pictures of the chapter on closed-form inclusion probabilities: the idea, gradients, and two orders of weights.
 
-Those that show a network are in `networks` and named here too; the explorers are in `explorers`, the pictures
-of results in `results`.
+The explorers are in `explorers`, the pictures of results in `results` and `pruned`.
 """
 
 from __future__ import annotations
@@ -15,22 +14,8 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from bnnlib import functional as bF
-from book.display.style import INK, PALETTE, annotate, figure, line_styles, panel_letters, sparse_markers, style_context
+from book.display.style import INK, PALETTE, annotate, figure, line_styles, panel_letters, style_context
 from chapters.closed_form.figures.explorers import SLAB, SPIKE, inclusion_curve, threshold
-from chapters.closed_form.figures.networks import minibatches, paths, ranking
-
-__all__ = [
-    "LOG_SLAB",
-    "LOG_SPIKE",
-    "envelope",
-    "gradient_statistics",
-    "gradient_variance",
-    "idea",
-    "minibatches",
-    "optimal_inclusion",
-    "paths",
-    "ranking",
-]
 
 CLOSED, SAMPLED = PALETTE[0], PALETTE[1]
 LOG_SLAB, LOG_SPIKE = -1.0, -3.0  # LeNet-5, set 2: the published scales that are closest, so both show in one picture
@@ -65,7 +50,7 @@ def idea(
         for name, density in (("slab", slab), ("spike", both - slab), ("prior", both)):
             left.semilogy(w, density, **looks[name] | {"color": colors[name]})
         bottom = 0.3 * slab.min()
-        names = dict(zip("AB", posteriors, strict=False))
+        names = dict(zip(("small", "large"), posteriors, strict=False))
         for (name, (mean, scale)), y in zip(names.items(), (0.16, 0.06), strict=False):
             height = bottom * (both.max() / bottom) ** y
             left.errorbar([mean], [height], xerr=2 * scale, color=INK, marker="o", ls="none", capsize=3)
@@ -148,66 +133,35 @@ def gradient_variance(
     return fig
 
 
-def optimal_inclusion(
-    posteriors: Sequence[tuple[float, float]] = ((0.02, 0.05), (0.09, 0.05), (0.15, 0.05)),
-    log_slab: float = LOG_SLAB,
-    log_spike: float = LOG_SPIKE,
-    inclusion: float = 0.5,
-) -> Figure:
-    """The penalty R as a function of p for a few weights, with its minimum at p*: the proposition in one picture.
+def ranking(mean: np.ndarray, scale: np.ndarray, share: float = 0.5) -> Figure:
+    """Which weights two rules remove: the smallest second moment (p*), or the smallest ratio |m| / sigma.
 
     Args:
-        posteriors: (mean, scale) of up to seven weights.
-        log_slab, log_spike, inclusion: log tau_1, log tau_0 and pi.
+        mean, scale: of the weights' posteriors, shape (n,). The axes are logarithmic: removed and kept weights differ
+            by orders of magnitude.
+        share: of the weights that are removed.
     """
-    prior = _prior(log_slab, log_spike, inclusion)
-    p = torch.linspace(0, 1, 401, dtype=torch.float64)
+    mean, scale = np.abs(np.asarray(mean, dtype=float)), np.asarray(scale, dtype=float)
+    mean = np.maximum(mean, 1e-3 * np.median(scale))  # zero has no place on a logarithmic axis
+    scores = {"by p*": np.hypot(mean, scale), "by |m| / σ": mean / scale}
+    (left, right), (low, high) = ((0.7 * values.min(), 1.5 * values.max()) for values in (mean, scale))
     with style_context():
-        fig, axes = figure(1, height=3.6)
-        names = [f"m = {mean:g}, σ = {scale:g}" for mean, scale in posteriors]
-        for (mean, scale), look in zip(posteriors, line_styles(names).values(), strict=True):
-            m, s = (torch.tensor(float(value), dtype=torch.float64) for value in (mean, scale))
-            axes.plot(p, bF.spike_slab_penalty(m, s, p, prior), **look | {"marker": "none", "label": "_curve"})
-            best = bF.closed_form_inclusion(m, s, prior)
-            axes.plot([best], [bF.spike_slab_penalty(m, s, best, prior)], **look | {"ms": 9, "zorder": 3})
-        axes.set(xlabel="inclusion probability p", ylabel="penalty R (nats)", xlim=(-0.02, 1.02))
-        axes.legend(title="marker: at p*", title_fontsize="small", fontsize="small")
-    return fig
-
-
-def envelope(
-    probabilities: Sequence[float] = (0.0, 0.2, 0.8, 1.0),
-    scale: float = 0.05,
-    log_slab: float = LOG_SLAB,
-    log_spike: float = LOG_SPIKE,
-    inclusion: float = 0.5,
-    largest: float = 0.3,
-) -> Figure:
-    """R at fixed p against the mean: parabolas above R*, each of which touches it where p = p*.
-
-    Args:
-        probabilities: the fixed p, at most six.
-        scale: sigma of the posterior.
-        log_slab, log_spike, inclusion: log tau_1, log tau_0 and pi.
-        largest: right end of the axis of m.
-    """
-    prior = _prior(log_slab, log_spike, inclusion)
-    m = torch.linspace(0, largest, 301, dtype=torch.float64)
-    s = torch.full_like(m, scale)
-    profile = bF.spike_slab_profile_penalty(m, s, prior)
-    best = bF.closed_form_inclusion(m, s, prior).numpy()
-    with style_context():
-        fig, axes = figure(1, height=4.0)
-        axes.plot(m, profile, color=INK, ls="-", lw=3, marker="none", label="R* (p = p*)")
-        looks = line_styles(["R*", *[f"p = {value:g}" for value in probabilities]])
-        for value, look in zip(probabilities, list(looks.values())[1:], strict=True):
-            axes.plot(m, bF.spike_slab_penalty(m, s, torch.tensor(value).double(), prior), **look | {"lw": 1.5})
-            if best[0] < value < best[-1]:
-                touch = float(np.interp(value, best, m))
-                axes.plot([touch], [float(np.interp(touch, m, profile))], marker="o", ms=8, mfc="none", color=INK)
-        sparse_markers(axes)
-        low, high = float(profile.min()), float(profile.max())
-        axes.set(xlabel="posterior mean m", ylabel="penalty R (nats)", xlim=(0, largest))
-        axes.set_ylim(low - 0.08 * (high - low), high + 0.9 * (high - low))
-        fig.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=3, fontsize="small")
+        fig, panels = figure(2, height=3.9, sharey=True)
+        for panel, (name, score) in zip(panels, scores.items(), strict=True):
+            order = np.argsort(score, kind="stable")
+            count = round(share * len(score))
+            gone, kept = order[:count], order[count:]
+            panel.loglog(mean[kept], scale[kept], marker="o", ls="none", ms=4, color=PALETTE[0], label="kept")
+            panel.loglog(mean[gone], scale[gone], marker="x", ls="none", ms=4, color=PALETTE[1], label="removed")
+            cut = 0.5 * (score[order[count - 1]] + score[order[min(count, len(order) - 1)]])
+            if name == "by p*":
+                angle = np.arctan(np.geomspace(1e-6, 1e6, 401))  # dense towards both axes
+                border = (cut * np.cos(angle), cut * np.sin(angle))
+            else:
+                border = (cut * np.array([low, high]), [low, high])
+            panel.loglog(*border, color=INK, ls="--", lw=1.2, marker="none")
+            panel.set(title=name, xlabel="|m|", xlim=(left, right), ylim=(low, high))
+        panels[0].set_ylabel("σ")
+        fig.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
+        panel_letters(panels)
     return fig

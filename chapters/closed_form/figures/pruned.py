@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from book.display.panels import draw, log_axis, missing
-from book.display.style import INK, figure, line_styles, panel_letters, style_context
+from book.display.style import INK, PALETTE, figure, line_styles, panel_letters, style_context
 from book.lab.queries import Rows, cell, compared, stored_arrays
+from chapters.closed_form.experiments.orders import LONG
 
 UCI_SETS = {
     "boston": "Boston",
@@ -25,7 +26,15 @@ UCI_SETS = {
     "yacht": "Yacht",
     "year": "Year",
 }
-LENET_SETS = {"LeNet-5, set 1": "set 1: log τ₁ = 0, log τ₀ = −5", "LeNet-5, set 2": "set 2: log τ₁ = −1, log τ₀ = −3"}
+LENET_SETS = {"LeNet-5, set 1": "set 1: log τ 0, −5", "LeNet-5, set 2": "set 2: log τ −1, −3"}
+IMAGE_METHODS = {
+    "by p*": "sBNN",
+    "by |m| / σ": "sBNN by SNR",
+    "by |m|": "sBNN by |m|",
+    "Bayes by Backprop by |m| / σ": "BbB",
+}
+ORDERS = {"by p*": "by p*", "by |m| / σ": "by |m| / sigma", "by |m|": "by |m|"}  # label: method of "sbnn-orders"
+LOOKS = line_styles(list(IMAGE_METHODS))
 
 
 def removal_curve(rows: Rows, setting: str, method: str, prefix: str, whole: tuple[str, ...] = ()) -> np.ndarray:
@@ -61,37 +70,6 @@ def _relative(columns: np.ndarray) -> np.ndarray:
         return np.empty((0, 4))
     _, ours, _, published = whole[0]
     return columns[columns[:, 0] > 0] / np.array([1.0, ours, np.nan, published])
-
-
-def pruning(rows: Rows | None = None) -> Figure:
-    """Figure 9 of the paper: test error of a trained network as its weights are removed, ranked in two ways.
-
-    Args:
-        rows: of "sbnn-pruning", with settings "pi=0.2", "pi=0.5" and "pi=0.9", the share of active inputs, and methods
-            "sBNN" (by p*) and "signal-to-noise".
-    """
-    rows = compared("sbnn-pruning", rows)
-    settings = ("pi=0.2", "pi=0.5", "pi=0.9")
-    with style_context():
-        fig, panels = figure(2, height=3.9, sharey=True)
-        looks = line_styles([f"{100 * float(setting.removeprefix('pi=')):.0f} %" for setting in settings])
-        drawn = {}
-        for panel, method in zip(panels, ("sBNN", "signal-to-noise"), strict=True):
-            columns = [_relative(removal_curve(rows, setting, method, "mse_test")) for setting in settings]
-            drawn[panel] = any([draw(panel, *pair) for pair in zip(columns, looks.values(), strict=True)])
-            panel.set(xlabel="weights removed (%)", title="by p*" if method == "sBNN" else "by |m| / σ")
-        for panel, any_ours in drawn.items():
-            if any_ours:
-                panel.axhline(1, color=INK, lw=1, ls=":", marker="none")
-                log_axis(panel)
-            else:
-                missing(panel)
-        panels[0].set_ylabel("test MSE over that of all weights")
-        handles = [panels[0].plot([], [], **look)[0] for look in looks.values()]
-        title = "active inputs"
-        fig.legend(handles, looks, loc="outside lower center", ncols=3, title=title, title_fontsize="small")
-        panel_letters(panels)
-    return fig
 
 
 def uci(rows: Rows | None = None, names: Mapping[str, str] = UCI_SETS) -> Figure:
@@ -135,57 +113,98 @@ def uci(rows: Rows | None = None, names: Mapping[str, str] = UCI_SETS) -> Figure
     return fig
 
 
-def _image_panel(panel: Axes, rows: Rows, curves: Mapping[str, tuple[str, str]]) -> bool:
-    drawn = False
-    for label, look in line_styles(list(curves)).items():
-        drawn |= draw(panel, removal_curve(rows, *curves[label], "error", ("error_test",)), look)
+def removed(rows: Mapping[str, Rows] | None = None, arrays: Mapping | None = None) -> Figure:
+    """Figures 9, 11 and 12 of the paper with Tables 5, 6, 8 and 9, as eight panels: what removing weights costs.
+
+    Args:
+        rows: {"pruning", "orders", "mnist", "cifar10-mlp", "lenet", "vgg": rows of the experiments}; those omitted are
+            asked for.
+        arrays: of "sbnn-mnist"; "inclusion_cdf" has columns (p, share of weights with p* <= p).
+    """
+    given = rows or {}
+    names = ("pruning", "orders", "mnist", "cifar10-mlp", "lenet", "vgg")
+    rows = {name: compared(f"sbnn-{name}", given.get(name)) for name in names}
+    with style_context():
+        fig, axes = figure(2, nrows=4, height=2.6)
+        flat = list(axes.flat)
+        _lesson(flat[0], rows["orders"])
+        _simulated(flat[1], rows["pruning"])
+        _cdf(flat[2], stored_arrays("sbnn-mnist") if arrays is None else arrays)
+        _orders(flat[3], rows["mnist"], "1200", "MNIST, 1200 units")
+        _orders(flat[4], rows["cifar10-mlp"], "1200", "CIFAR-10, fully connected")
+        _orders(flat[5], rows["vgg"], "VGG-like", "CIFAR-10, VGG-like")
+        _lenet(flat[6], rows["lenet"])
+        flat[7].set_axis_off()
+        handles = [flat[7].plot([], [], **look)[0] for look in LOOKS.values()]
+        handles += flat[7].plot([], [], ls="none", marker="o", mfc="white", ms=8, color=INK)
+        flat[7].legend(handles, [*LOOKS, "published (open)"], loc="center", fontsize="small")
+        panel_letters(flat[:7])
+    return fig
+
+
+def _finish(panel: Axes, drawn: bool, **settings) -> None:
     if not drawn:
         missing(panel, empty=not panel.get_lines())
-    panel.set(xlabel="weights removed (%)", xlim=(-3, 102))
-    return drawn
+    panel.set(**{"xlabel": "weights removed (%)", "xlim": (-3, 102)} | settings)
 
 
-def _image_legend(fig: Figure, panel: Axes, labels: Sequence[str], ncols: int) -> None:
-    handles = [panel.plot([], [], **look)[0] for look in line_styles(labels).values()]
-    handles += panel.plot([], [], ls="none", marker="o", mfc="white", ms=8, color=INK)
-    fig.legend(handles, [*labels, "published (open)"], loc="outside lower center", ncols=ncols)
+def _lesson(panel: Axes, rows: Rows) -> None:
+    """The lesson's own network after long training, in three orders."""
+    drawn = False
+    for label, look in LOOKS.items():
+        if label in ORDERS:
+            columns = removal_curve(rows, LONG, ORDERS[label], "rmse_test")
+            drawn |= draw(panel, columns, look | {"ms": 4})
+    _finish(panel, drawn, title="the lesson's network: RMSE")
 
 
-def mnist_pruning(rows: Rows | None = None, setting: str = "1200") -> Figure:
-    """Table 5 of the paper: test error on MNIST as weights are removed, for both methods and three rankings of weights.
-
-    Args:
-        rows: of "sbnn-mnist", with methods "sBNN" and "BbB", each ranked as its paper does, and the other rankings as
-            "sBNN by SNR", "sBNN by |m|", "BbB by p*" and "BbB by |m|".
-        setting: units a layer: "400", "800" or "1200".
-    """
-    return _both_methods(compared("sbnn-mnist", rows), setting)
-
-
-def cifar10_pruning(rows: Rows | None = None, setting: str = "1200") -> Figure:
-    """Table 6 of the paper: the same on CIFAR-10 with two layers of 1,200 units.
-
-    Args:
-        rows: of "sbnn-cifar10-mlp", with methods as for `mnist_pruning`.
-        setting: units a layer.
-    """
-    return _both_methods(compared("sbnn-cifar10-mlp", rows), setting)
+def _simulated(panel: Axes, rows: Rows) -> None:
+    """Figure 9: error of three shares of active inputs over that of the whole network, by p*."""
+    settings = ("pi=0.2", "pi=0.5", "pi=0.9")
+    looks = line_styles([f"π = {setting.removeprefix('pi=')}" for setting in settings])
+    drawn = False
+    for setting, look in zip(settings, looks.values(), strict=True):
+        drawn |= draw(panel, _relative(removal_curve(rows, setting, "sBNN", "mse_test")), look | {"ms": 4})
+    if drawn:
+        panel.axhline(1, color=INK, lw=1, ls=":", marker="none")
+        panel.legend(loc="upper left", fontsize="small")
+    _finish(panel, drawn, title="Figure 9, by p*: MSE over that of all")
 
 
-def _both_methods(rows: Rows, setting: str) -> Figure:
-    panels = {"sBNN": "p*", "BbB": "SNR"}  # title: the ranking of the paper, which the rows do not name
-    rankings = {"by p*": "p*", "by |m| / σ": "SNR", "by |m|": "|m|"}
-    with style_context():
-        fig, axes = figure(2, height=3.9, sharey=True)
-        for panel, (method, own) in zip(axes, panels.items(), strict=True):
-            names = {label: method if rank == own else f"{method} by {rank}" for label, rank in rankings.items()}
-            _image_panel(panel, rows, {label: (setting, name) for label, name in names.items()})
-            panel.set_title("sBNN" if method == "sBNN" else "Bayes by Backprop")
-        axes[0].set_ylabel("test error (%)")
-        _wide_range(axes[0])
-        _image_legend(fig, axes[0], list(rankings), 4)
-        panel_letters(axes)
-    return fig
+def _orders(panel: Axes, rows: Rows, setting: str, title: str) -> None:
+    """Test error of one network in three orders, and of Bayes by Backprop by its own where it was run."""
+    drawn = False
+    for label, look in LOOKS.items():
+        columns = removal_curve(rows, setting, IMAGE_METHODS[label], "error", ("error_test",))
+        drawn |= draw(panel, columns, look | {"ms": 4})
+    _finish(panel, drawn, title=f"{title}: error (%)")
+    _wide_range(panel)
+
+
+def _lenet(panel: Axes, rows: Rows) -> None:
+    """Table 8 and Figure 12: two priors of LeNet-5, nearly all weights removed by p*."""
+    looks, drawn = line_styles(list(LENET_SETS.values())), False
+    for setting, label in LENET_SETS.items():
+        columns = removal_curve(rows, setting, "sBNN", "error", ("error_test",))
+        drawn |= draw(panel, columns[columns[:, 0] > 0], looks[label] | {"ms": 4})
+    _finish(panel, drawn, title="LeNet-5, two priors: error (%)", xlim=(95.7, 100.1))
+    if panel.get_lines():
+        log_axis(panel)
+    if drawn:
+        panel.legend(loc="upper left", fontsize="small")
+
+
+def _cdf(panel: Axes, arrays: Mapping, setting: str = "1200", cut: float = 95.0) -> None:
+    """Figure 11: the share of weights whose inclusion probability is at most p."""
+    kept = {key[1]: value for key, value in arrays.items() if (key[0], key[3]) == (setting, "inclusion_cdf")}
+    if "sBNN" in kept:
+        p, share = np.asarray(kept["sBNN"], dtype=float).T
+        panel.plot(p, 100 * share, color=PALETTE[0], ls="-", marker="none")
+        panel.axhline(cut, color=INK, lw=1, ls=":", marker="none")
+        panel.set(xlim=(-0.01, 1.01), ylim=(0, 103))
+    else:
+        missing(panel)
+    panel.set(xlabel="inclusion probability p*", title="MNIST: weights below p* (%)")
 
 
 def _wide_range(panel: Axes) -> None:
@@ -194,71 +213,3 @@ def _wide_range(panel: Axes) -> None:
     values = values[np.isfinite(values) & (values > 0)]
     if len(values) and values.max() > 6 * values.min():
         log_axis(panel)
-
-
-def vgg(rows: Rows | None = None) -> Figure:
-    """Table 9 of the paper as a curve: test error of the VGG-like network on CIFAR-10 as weights are removed.
-
-    Args:
-        rows: of "sbnn-vgg", with methods "sBNN", "sBNN by SNR" and "sBNN by |m|".
-    """
-    rows = compared("sbnn-vgg", rows)
-    names = {"by p*": "sBNN", "by |m| / σ": "sBNN by SNR", "by |m|": "sBNN by |m|"}
-    with style_context():
-        fig, axes = figure(1, height=3.9)
-        _image_panel(axes, rows, {label: ("VGG-like", name) for label, name in names.items()})
-        axes.set_ylabel("test error (%)")
-        _wide_range(axes)
-        _image_legend(fig, axes, list(names), 2)
-    return fig
-
-
-def lenet(rows: Rows | None = None) -> Figure:
-    """Table 8 and Figure 12 of the paper: two priors of LeNet-5, test error as nearly all weights are removed.
-
-    Args:
-        rows: of "sbnn-lenet", with settings "LeNet-5, set 1" and "LeNet-5, set 2".
-    """
-    rows = compared("sbnn-lenet", rows)
-    curves = {label: (setting, "sBNN") for setting, label in LENET_SETS.items()}
-    with style_context():
-        fig, (left, right) = figure(2, height=3.9)
-        _image_panel(left, rows, curves)
-        drawn = False
-        for label, look in line_styles(list(curves)).items():
-            drawn |= draw(right, _relative(removal_curve(rows, *curves[label], "error", ("error_test",))), look)
-        if not drawn:
-            missing(right, empty=not right.get_lines())
-        for panel, title in ((left, "test error (%)"), (right, "relative to 0 %")):
-            panel.set(title=title, xlabel="weights removed (%)", xlim=(95.7, 100.1))
-            if panel.get_lines():
-                log_axis(panel)
-        _image_legend(fig, left, list(curves), 2)
-        panel_letters([left, right])
-    return fig
-
-
-def inclusion_cdf(arrays: Mapping | None = None, setting: str = "1200", cut: float = 0.95) -> Figure:
-    """Figure 11 of the paper: the share of weights whose inclusion probability is at most p.
-
-    Args:
-        arrays: with the keys of `book.lab.load_arrays`; those stored for "sbnn-mnist" when omitted. The array
-            "inclusion_cdf" has columns (p, share of weights with p* <= p), for "sBNN" and, if stored, "BbB".
-        setting: units a layer.
-        cut: share of weights that is marked by a line.
-    """
-    arrays = stored_arrays("sbnn-mnist") if arrays is None else arrays
-    kept = {key[1]: value for key, value in arrays.items() if (key[0], key[3]) == (setting, "inclusion_cdf")}
-    with style_context():
-        fig, axes = figure(1, height=3.6)
-        looks = line_styles(["sBNN", "BbB"], markers=False)
-        for method in [name for name in looks if name in kept]:
-            axes.plot(*np.asarray(kept[method], dtype=float).T, **looks[method])
-        if "sBNN" in kept:
-            axes.axhline(cut, color=INK, lw=1, ls=":", marker="none", label=f"{100 * cut:g} % of weights")
-            axes.set(xlim=(-0.01, 1.01), ylim=(0, 1.03))
-            axes.legend(loc="lower right")
-        else:
-            missing(axes)
-        axes.set(xlabel="inclusion probability p*", ylabel="share of weights")
-    return fig

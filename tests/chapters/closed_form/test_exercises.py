@@ -11,8 +11,8 @@ from book.display import exercises
 from book.display.exercises.judge import judge
 
 
-def test_the_chapter_has_eight_exercises_of_four_kinds():
-    assert exercises.ids("sbnn") == [f"sbnn-{k}" for k in range(1, 9)]
+def test_the_chapter_has_nine_answers_of_three_kinds():
+    assert exercises.ids("sbnn") == [f"sbnn-{k}" for k in range(1, 10)]
     assert {exercises.get(name).kind for name in exercises.ids("sbnn")} == {"function", "number", "array"}
 
 
@@ -73,12 +73,16 @@ def test_the_weights_of_the_minibatches_add_up_and_halve():
     assert (r[:-1] / r[1:]).tolist() == pytest.approx([2.0] * 19, rel=1e-9)
 
 
-def test_ranking_by_p_fails_only_where_p_ties():
-    right = exercises.get("sbnn-8").reference()
-    verdict = judge(
-        exercises.get("sbnn-8"), lambda first, second, share: right(first.sigmoid(), second.sigmoid(), share)
-    )
-    assert not verdict.right and "right on the ordinary tests" in verdict.message and "ties at 1" in verdict.message
+def test_what_is_left_by_each_order():
+    # r = 1.002, 0.055, 1.02, 0.308; |m| / sigma = 14, 0.8, 0, 4.3; |m| = 1, 0.035, 0, 0.3
+    assert exercises.get("sbnn-8").reference().tolist() == [[1, 3], [1, 4], [1, 4]]
+
+
+def test_the_rows_that_evict_a_weight_are_where_the_explorer_s_second_home_closes():
+    from chapters.closed_form.figures import explorers
+
+    needed, ratio = exercises.get("sbnn-9").reference(), math.log(20)
+    assert len(explorers.homes(ratio, needed - 1)[0]) == 2 and len(explorers.homes(ratio, needed)[0]) == 1
 
 
 def test_a_copy_of_the_third_unit_lowers_the_first_importance_and_raises_the_second():

@@ -10,7 +10,7 @@ import torch
 from matplotlib.figure import Figure
 
 from bnnlib import functional as bF
-from book.display.picture import Line, Points
+from book.display.picture import Line, Points, Rule
 from chapters.closed_form.figures import explorers
 from chapters.closed_form.figures import method as cfi
 
@@ -93,35 +93,7 @@ def test_the_same_generator_gives_the_same_picture():
     assert (drawn[0] == drawn[1]).all() and (drawn[0] != drawn[2]).any()
 
 
-def test_every_curve_over_p_has_its_minimum_at_the_marker():
-    figure = cfi.optimal_inclusion(posteriors=((0.02, 0.05), (0.15, 0.05)))
-    drawn = figure.axes[0].get_lines()
-    for curve, marker in zip(drawn[::2], drawn[1::2], strict=True):
-        p, height = curve.get_xydata().T
-        assert p[height.argmin()] == pytest.approx(marker.get_xdata()[0], abs=2 / 400)  # of the grid of 401
-        assert height.min() >= marker.get_ydata()[0] - 1e-12
-
-
-def test_penalties_at_fixed_p_stay_above_the_profile_and_touch_it():
-    figure = cfi.envelope(probabilities=(0.0, 0.2, 0.8))
-    profile = line(figure, 0, "R* (p = p*)")[:, 1]
-    for label, touches in (("p = 0", False), ("p = 0.2", True), ("p = 0.8", True)):
-        gap = line(figure, 0, label)[:, 1] - profile
-        # between two points of the grid p* moves by about 1e-2, which costs 1e-4 nats
-        assert gap.min() > -1e-12 and bool(gap.min() < 1e-3) is touches
-    assert sum(one.get_markerfacecolor() == "none" for one in figure.axes[0].get_lines()) == 2
-
-
 # --- networks ---
-
-
-def test_a_small_network_shows_every_probability_and_the_importance_by_hand():
-    figure = cfi.paths([[[0.9, 0.2], [0.5, 0.1]], [[0.8, 0.4]]])
-    shown = texts(figure)
-    assert all(f"{p:g}" in shown.split() for p in (0.9, 0.2, 0.5, 0.1, 0.8, 0.4))
-    assert "ψ = 0.46" in shown and "ψ = 0.1" in shown
-    widths = sorted(one.get_linewidth() for one in figure.axes[0].get_lines() if len(one.get_xdata()) == 2)
-    assert len(widths) == 6 and widths[0] < widths[-1]
 
 
 def test_two_rankings_remove_as_many_weights_but_not_the_same():
@@ -141,55 +113,54 @@ def test_the_border_separates_kept_from_removed_weights():
     assert np.hypot(*line(figure, 0, "kept").T).min() > radius.max()
 
 
-def test_minibatch_weights_are_drawn_with_their_sums():
-    r = 0.5 ** np.arange(1, 101) / (1 - 0.5**100)
-    figure = cfi.minibatches({"uniform": np.full(100, 0.01), "halving": r})
-    assert line(figure, 0, "halving")[:, 1] == pytest.approx(r)
-    assert line(figure, 1, "uniform")[-1, 1] == pytest.approx(1.0)
-    assert line(figure, 1, "halving")[4, 1] == pytest.approx(31 / 32)
-
-
 # --- explorers ---
 
 
-@pytest.mark.parametrize("name", explorers.PUBLISHED)
-def test_at_the_threshold_p_is_one_half(name):
-    setting = explorers.PUBLISHED[name]
-    where = explorers.threshold(*setting)
-    assert float(explorers.inclusion_curve(np.array(where), *setting)) == pytest.approx(0.5, abs=1e-9)
-    assert explorers.published_name(*setting) == name
-    assert f"published setting: {name}" in explorers.inclusion(*setting).heading
-    assert f"r = {where:.2g}" in explorers.inclusion_in_words(*setting)
+def items(picture, panel: int, kind):
+    return [one for one in picture.panels[panel].items if isinstance(one, kind)]
 
 
 def test_the_published_thresholds_are_those_of_the_formula():
     # r^2 = 2 log(tau_1 / tau_0) / (1 / tau_0^2 - 1 / tau_1^2)
-    for name, (log_slab, log_spike, _) in explorers.PUBLISHED.items():
+    for setting in explorers.PUBLISHED.values():
+        log_slab, log_spike, _ = setting
         by_hand = math.sqrt(2 * (log_slab - log_spike) / (math.exp(-2 * log_spike) - math.exp(-2 * log_slab)))
-        assert explorers.threshold(*explorers.PUBLISHED[name]) == pytest.approx(by_hand, rel=1e-9)
+        assert explorers.threshold(*setting) == pytest.approx(by_hand, rel=1e-9)
+        assert float(explorers.inclusion_curve(np.array(by_hand), *setting)) == pytest.approx(0.5, abs=1e-9)
+
+
+@pytest.mark.parametrize("name", explorers.PUBLISHED)
+def test_measured_in_spikes_only_the_ratio_of_the_scales_counts(name):
+    log_slab, log_spike, inclusion = explorers.PUBLISHED[name]
+    r = np.geomspace(0.1, 100, 20)
+    here = explorers.inclusion_curve(r, log_slab - log_spike, 0.0, inclusion)
+    assert here == pytest.approx(explorers.inclusion_curve(r * math.exp(log_spike), log_slab, log_spike, inclusion))
+    assert name in explorers.published_names(log_slab - log_spike)
+
+
+def test_the_explorer_marks_the_threshold_in_both_panels():
+    picture = explorers.inclusion(5.0, 0.5)
+    where = math.sqrt(2 * 5 / (1 - math.exp(-10)))
+    assert [one.x for one in items(picture, 0, Rule) if one.x is not None] == pytest.approx([where])
+    here = next(one for one in items(picture, 1, Points) if one.name == "here")
+    assert (here.x[0], here.y[0]) == pytest.approx((5.0, where))
+    assert "LeNet-5 set 1 and VGG" in picture.heading and f"{where:.2g} spikes" in picture.heading
+    assert f"{where:.2g}" in explorers.inclusion_in_words(5.0, 0.5)
+    (curve,) = items(picture, 1, Line)
+    assert np.interp(5.0, curve.x, curve.y) == pytest.approx(where, rel=1e-3)
 
 
 def test_a_large_prior_probability_leaves_no_threshold():
-    assert explorers.threshold(-1.0, -1.1, 0.9) is None
-    assert "p* > 1/2 for every weight" in explorers.inclusion(-1.0, -1.1, 0.9).heading
-    assert "above one half everywhere" in explorers.inclusion_in_words(-1.0, -1.1, 0.9)
+    picture = explorers.inclusion(0.1, 0.9)
+    assert "p* > 1/2 for every weight" in picture.heading
+    assert not len(next(one for one in items(picture, 1, Points) if one.name == "here").x)
+    assert "above one half everywhere" in explorers.inclusion_in_words(0.1, 0.9)
 
 
 def test_scales_that_agree_leave_the_prior_probability_for_small_weights():
     near = explorers.inclusion_curve(np.geomspace(1e-4, 0.1, 20), -1.0, -1.0001, 0.25)
     # Remark 2: the log-odds change by at most the difference of the logarithms of the scales
     assert near == pytest.approx(np.full(20, 0.25), abs=1e-4)
-
-
-def test_the_profile_lies_below_both_bounds_and_at_most_log_two_below_the_lower():
-    found = explorers.penalty_curves(np.geomspace(1e-4, 5, 4000), 0.0, -5.0, 0.3)
-    lower = np.minimum(found["slab only (p = 1)"], found["spike only (p = 0)"])
-    gap = lower - found["at p*"]
-    assert (gap > -1e-12).all()
-    # log 2 where A = B, with a cusp there: a step of the grid moves A - B by 0.03
-    assert gap.max() == pytest.approx(math.log(2), abs=0.016)
-    assert found["slab only (p = 1)"][0] == pytest.approx(math.log(1 / 0.3), abs=1e-6)
-    assert found["spike only (p = 0)"][0] == pytest.approx(-5 - math.log(0.7), abs=2e-4)  # r^2 / (2 tau_0^2)
 
 
 def test_a_wide_slab_loses_every_weight_and_a_narrow_spike_finds_it():
@@ -199,49 +170,36 @@ def test_a_wide_slab_loses_every_weight_and_a_narrow_spike_finds_it():
     assert float(explorers.inclusion_curve(r, 16.0, -7.0)[0]) > 0.99
 
 
-@pytest.mark.parametrize("r", [0.02, 0.03, 0.05])
-def test_the_widest_slab_is_where_p_falls_through_one_half(r):
-    where = explorers.widest_slab(r, -5.0)
-    assert float(explorers.inclusion_curve(np.array(r), where, -5.0)) == pytest.approx(0.5, abs=1e-9)
-    assert float(explorers.inclusion_curve(np.array(r), where + 1, -5.0)) < 0.5
+@pytest.mark.parametrize(("ratio", "rows"), [(0.5, 0), (2.0, 0), (3.0, 0), (3.0, 20), (3.0, 60)])
+def test_homes_solve_the_equation_of_the_scale(ratio, rows):
+    """kappa sigma^2 + rows sigma^2 = 1 at minima and at the border; the grid of scales is 0.2 % wide."""
+    low, high = explorers.homes(ratio, rows)
+    assert len(low) == len(high) + 1 == (2 if (ratio, rows) in ((2.0, 0), (3.0, 0), (3.0, 20)) else 1)
+    settings = prior(ratio + math.log(0.05), math.log(0.05))
+    for sigma in map(torch.tensor, low + high):
+        kappa = bF.expected_precision(sigma.double() ** 2, settings)
+        assert float((kappa + rows) * sigma**2) == pytest.approx(1.0, abs=0.02)
+    assert low == sorted(low) and all(a < b < c for a, b, c in zip(low, high, low[1:], strict=False))
 
 
-def test_a_weight_inside_the_spike_has_no_widest_slab():
-    assert explorers.widest_slab(0.001, -5.0) is None
+def test_the_closest_published_pair_has_two_homes_and_the_earlier_choice_one():
+    assert len(explorers.homes(-1.0 - -3.0, 0)[0]) == 2
+    assert len(explorers.homes(-1.0 - -1.5, 0)[0]) == 1
 
 
-def test_lindley_marks_the_same_probabilities_in_both_panels():
-    picture = explorers.lindley(3.0, -5.0)
-    values = explorers.inclusion_curve(np.array(explorers.LINDLEY_WEIGHTS), 3.0, -5.0)
-    for panel, expected in zip(picture.panels, (list(explorers.LINDLEY_WEIGHTS), [3.0] * 4), strict=True):
-        points = [one for one in panel.items if isinstance(one, Points)]
-        assert [one.y[0] for one in points] == pytest.approx(values)
-        assert [one.x[0] for one in points] == pytest.approx(expected)
-    assert "2 of 4 weights are included" in picture.heading
+def test_a_start_ends_in_the_home_on_its_side_of_the_border():
+    picture = explorers.unseen(3.0, 0)
+    (ends,) = items(picture, 1, Line)
+    low, high = explorers.homes(3.0, 0)
+    for start, end in zip(ends.x, ends.y, strict=True):
+        if np.isfinite(start) and start not in high:
+            assert end == pytest.approx(low[0] if start < high[0] else low[1])
+    assert picture.heading.startswith("two homes") and "a start above" in explorers.unseen_in_words(3.0, 0)
+    assert explorers.unseen(3.0, 60).heading.startswith("one home")
+    assert "every start ends" in explorers.unseen_in_words(3.0, 60)
 
 
-def test_controls_reach_the_published_settings():
-    live = [explorers.INCLUSION_CONTROLS[name].values for name in ("log_slab", "log_spike", "inclusion")]
-    still = [explorers.INCLUSION_CONTROLS[name].static_values for name in ("log_slab", "log_spike", "inclusion")]
-    within = {
-        name: [all(value in grid for value, grid in zip(setting, grids, strict=True)) for grids in (live, still)]
-        for name, setting in explorers.PUBLISHED.items()
-    }
-    assert all(reached[0] for reached in within.values())
-    shown = {name for name, reached in within.items() if reached[1]}
-    assert shown == set(explorers.PUBLISHED)
-
-
-def test_every_setting_of_the_controls_can_be_drawn():
-    for log_slab in explorers.INCLUSION_CONTROLS["log_slab"].values:
-        for log_spike in explorers.INCLUSION_CONTROLS["log_spike"].values:
-            assert explorers.inclusion_in_words(log_slab, log_spike, 0.5)  # the spike is the narrower one
-    for log_slab in explorers.LINDLEY_CONTROLS["log_slab"].values:
-        for log_spike in explorers.LINDLEY_CONTROLS["log_spike"].values:
-            assert explorers.lindley_in_words(log_slab, log_spike)
-
-
-def test_the_axes_of_the_inclusion_panels_stay_where_they_are():
-    pictures = [explorers.inclusion(*setting) for setting in ((1.0, -6.0, 0.5), (-1.0, -1.1, 0.9))]
-    assert len({str([(panel.xlim, panel.ylim) for panel in picture.panels]) for picture in pictures}) == 1
-    assert sum(isinstance(one, Line) for one in pictures[0].panels[1].items) == 3
+def test_every_stop_of_the_knobs_can_be_drawn_and_fits_a_page():
+    both = explorers.inclusion_explorer(static=True), explorers.unseen_explorer(static=True)
+    assert sum(one.gzip_bytes for one in both) < 100_000
+    assert all(len(control.static_values) >= 12 for one in both for control in one.controls.values())

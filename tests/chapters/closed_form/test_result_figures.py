@@ -8,7 +8,8 @@ from matplotlib.figure import Figure
 
 from book import lab
 from book.lab import queries
-from chapters.closed_form.figures import results
+from chapters.closed_form.experiments.orders import LONG
+from chapters.closed_form.figures import pruned, results
 from chapters.closed_form.figures.pruned import removal_curve
 
 
@@ -70,33 +71,50 @@ def test_the_whole_network_at_zero_percent_wins_over_the_averaged_predictions():
 # --- simulated data ---
 
 
-def test_influence_is_drawn_against_the_measured_influence():
+def influence_rows(suffix: str = "", slope: float = 50.0) -> list[dict]:
     rows = []
     for alpha, measured in ((1, 0.5), (0, 0.0), (0.5, 0.2)):
-        for metric, value in (("psi_1", 1 - alpha), ("psi_2", alpha), ("influence", measured)):
-            rows.append(row(f"alpha={alpha:g}", "sBNN", metric, value))
-    figure = results.influence(rows)
-    assert curve(figure, 0, "ψ₁") == [[0.0, 1.0], [0.2, 0.5], [0.5, 0.0]]
-    assert curve(figure, 0, "ψ₂") == [[0.0, 0.0], [0.2, 0.5], [0.5, 1.0]]
+        setting = f"alpha={alpha:g}{suffix}"
+        rows += [row(setting, "sBNN", "share_2", 25 + slope * alpha), row(setting, "sBNN", "influence", measured)]
+    return rows
+
+
+def importance_rows() -> list[dict]:
+    rows = [row(f"linear, D={d}, alpha={a}", "sBNN", "correlation", d / 100 + a) for d in (10, 20) for a in (2, 1)]
+    return [*rows, row(f"linear, D=20, alpha=1, {results.UCI_PRIOR}", "sBNN", "correlation", 0.3)]
+
+
+def simulated(**more) -> Figure:
+    given = {"influence": influence_rows() + influence_rows(f", {results.ONE_HOME}", 5.0)}
+    options = {"rows": given | {"importance": importance_rows()}, "arrays": {}, "band": (0.9, 0.95)}
+    return results.simulated(**options | more)
+
+
+def test_the_share_of_an_input_is_drawn_from_zero_against_the_measured_influence():
+    figure = simulated()
+    names = results.PRIOR_NAMES
+    assert curve(figure, 0, names[""]) == [[0.0, 25.0], [0.2, 50.0], [0.5, 75.0]]
+    assert curve(figure, 0, names[results.ONE_HOME]) == [[0.0, 25.0], [0.2, 27.5], [0.5, 30.0]]
+    low, high = figure.axes[0].get_ylim()
+    assert low <= 0 and high >= 100
+    truth = next(one for one in figure.axes[0].get_lines() if one.get_label() == "of what both explain")
+    assert truth.get_ydata()[[0, 50, -1]] == pytest.approx([0, 50, 100])
 
 
 def test_importance_has_a_curve_for_each_size_and_one_for_another_prior():
-    rows = [row(f"linear, D={d}, alpha={a}", "sBNN", "correlation", d / 100 + a) for d in (10, 20) for a in (2, 1)]
-    rows += [row("linear, D=20, alpha=1, log tau1=1, log tau0=-6", "sBNN", "correlation", 0.3)]
-    figure = results.importance(rows, band=(0.9, 0.95))
-    for label in ("D = 10", "D = 20"):
-        shown = curve(figure, 0, label)
-        assert [y for _, y in shown] == pytest.approx([int(label[4:]) / 100 + 1, int(label[4:]) / 100 + 2])
-        assert [x for x, _ in shown] == pytest.approx([1, 2], abs=0.2)  # moved aside, so that error bars do not cover
-    assert [y for _, y in curve(figure, 0, "D = 20, log τ₁ = 1, log τ₀ = −6")] == [0.3]
-    assert texts(figure).count("not run") == 1  # the nonlinear panel
-    assert figure.axes[0].get_yticklabels()[0].get_visible()
+    figure = simulated()
+    for size in (10, 20):
+        shown = curve(figure, 1, f"{size} inputs")
+        assert shown == [[1, pytest.approx(size / 100 + 1)], [2, pytest.approx(size / 100 + 2)]]
+    assert curve(figure, 1, f"20, {results.PRIOR_NAMES[results.UCI_PRIOR]}") == [[1.0, 0.3]]
+    assert texts(figure).count("not run") == 2  # the nonlinear panel, and the densities
+    assert figure.axes[1].get_ylim()[0] <= 0
 
 
 def test_the_published_range_is_the_listed_one():
     value = lab.paper_values("sbnn-importance")[0][0]
-    figure = results.importance([row("linear, D=10, alpha=1", "sBNN", "correlation", 0.5)])
-    band = next(one for one in figure.axes[0].patches if one.get_label() == "published range")
+    figure = simulated(band=None)
+    band = next(one for one in figure.axes[1].patches if one.get_label() == "published range")
     assert band.get_y() == pytest.approx(value.mean - value.tolerance)
     assert band.get_height() == pytest.approx(2 * value.tolerance)
 
@@ -106,79 +124,110 @@ def test_densities_of_phi_are_those_of_the_strongest_and_the_weakest_signal():
     arrays = {
         ("nonlinear, D=100", "sBNN", 0, f"phi/nonlinear, D=100, alpha={a}"): phi ** (1 + a) for a in (10, 1, 5)
     } | {("nonlinear, D=10", "sBNN", 0, "phi/nonlinear, D=10, alpha=20"): phi}
-    figure = results.importance_densities(arrays)
-    assert [panel._left_title.get_text().split("  ")[-1] for panel in figure.axes] == [
-        "nonlinear, D = 100, α = 1",
-        "nonlinear, D = 100, α = 10",
-    ]
-    bars = figure.axes[0].patches[0].get_data()
+    panel = simulated(arrays=arrays).axes[3]
+    assert [patch.get_label() for patch in panel.patches] == ["α = 1", "α = 10"]
+    bars = panel.patches[0].get_data()
     assert np.sum(bars.values * np.diff(bars.edges)) == pytest.approx(1.0)
-    assert [line.get_xdata()[0] for panel in figure.axes for line in panel.get_lines()] == pytest.approx(
-        [0.5**2, 0.5**11]
-    )
-
-
-def test_one_density_is_one_panel_and_unknown_settings_say_so():
-    arrays = {("linear, D=5", "sBNN", 0, "phi/linear, D=5, alpha=1"): np.linspace(0, 1, 10)}
-    assert len(results.importance_densities(arrays, kind="linear").axes) == 1
-    assert texts(results.importance_densities(arrays, ["linear, D=5, alpha=9"])).count("not run") == 1
+    assert bars.values == pytest.approx(np.histogram(phi**2, bins=bars.edges, density=True)[0])
 
 
 def selection_rows() -> list[dict]:
     rows = []
     for size, alpha, pi in ((100, 2, 0.2), (50, 2, 0.2), (100, 5, 0.2), (100, 2, 0.5)):
         setting = f"D={size}, alpha={alpha}, pi={pi:g}"
-        for k, method in enumerate(("BNN-VS", "BNN", "NN", "NN-Dr", "LM")):
-            rows += [row(setting, method, "mse_test", 10.0 * size + k), row(setting, method, "mse_train", 1.0 * size)]
+        rows += [row(setting, m, "mse_test", 10.0 * size + k) for k, m in enumerate(results.METHODS[:5])]
         rows += [row(setting, "BNN-VS", "selection_accuracy", 100 - size / 10, 90.0 if alpha == 2 else None)]
         rows += [row(setting, "BNN-VS", "selection_ceiling", 100.0)]
+        rows += [row(setting, rule, "selection_accuracy", 100 * pi) for rule in results.TRIVIAL]
     for pi in (0.2, 0.5):
         values = {"mse_test": 5.0, "selection_accuracy": 80.0, "detected_share": 30.0, "active_share": 100 * pi + 1}
-        rows += [row(f"cv, pi={pi}", "BNN-VS-CV", metric, value) for metric, value in values.items()]
+        rows += [row(f"cv, pi={pi}", "BNN-VS-CV", metric, value, 90.0) for metric, value in values.items()]
     return rows
 
 
-@pytest.mark.parametrize(("vary", "places"), [("D", [50, 100]), ("alpha", [2, 5]), ("pi", [0.2, 0.5])])
-def test_selection_varies_one_thing_and_holds_the_others(vary, places):
-    figure = results.selection(selection_rows(), vary)
-    assert [x for x, _ in curve(figure, 0, "BNN-VS")] == places
-    for panel in (1, 2):
-        assert [x for x, _ in curve(figure, panel, "NN-Dr")] == places
-        assert figure.axes[panel].get_yscale() == "log"
-    assert {y for _, y in points(figure, 0, filled=False)} == {90.0}  # published
-    shown = [text.get_text() for text in figure.axes[3].get_legend().get_texts()]
-    assert shown[:5] == ["BNN-VS", "BNN", "NN", "NN-Dr", "LM"] and shown[5].startswith("the right 20 %")
+def test_selection_varies_one_thing_and_holds_the_others():
+    figure = results.selection(selection_rows())
+    for k, places in enumerate(([50, 100], [2, 5], [0.2, 0.5])):
+        left, right = 2 * k, 2 * k + 1
+        assert [x for x, _ in curve(figure, left, "BNN-VS")] == places
+        assert [x for x, _ in curve(figure, right, "NN-Dr")] == places
+        assert figure.axes[right].get_yscale() == "log" and figure.axes[left].get_ylim()[0] == 0
+        assert {y for _, y in points(figure, left, filled=False)} == {90.0}  # published
+        rules = [one for one in figure.axes[left].get_lines() if one.get_label() in results.TRIVIAL]
+        assert [len(one.get_xdata()) for one in rules] == [2, 2]
+    shown = [text.get_text() for text in figure.axes[7].get_legend().get_texts()]
+    assert shown[:6] == list(results.METHODS) and shown[6:] == ["the right 20 %", "keep all", "keep none"]
 
 
-def test_only_three_things_can_be_varied():
-    with pytest.raises(ValueError, match="vary='f' is not possible: use one of D, alpha, pi"):
-        results.selection([], "f")
-
-
-def test_cross_validation_stands_beside_the_fixed_share_and_the_other_methods():
-    figure = results.cross_validation(selection_rows())
-    assert curve(figure, 0, "BNN-VS-CV") == [[21.0, 30.0], [51.0, 30.0]]  # against the share that was really active
-    assert curve(figure, 1, "BNN-VS") == [[0.2, 90.0], [0.5, 90.0]]
-    assert curve(figure, 1, "BNN-VS-CV") == [[0.2, 80.0], [0.5, 80.0]]
-    assert curve(figure, 2, "NN") == [[0.2, 1002.0], [0.5, 1002.0]]
-    assert curve(figure, 2, "BNN-VS-CV") == [[0.2, 5.0], [0.5, 5.0]]
+def test_cross_validation_stands_beside_the_fixed_share():
+    figure = results.selection(selection_rows())
+    assert curve(figure, 4, "BNN-VS-CV") == [[0.2, 80.0], [0.5, 80.0]]
+    assert curve(figure, 5, "BNN-VS-CV") == [[0.2, 5.0], [0.5, 5.0]]
+    assert curve(figure, 6, "BNN-VS-CV") == [[21.0, 30.0], [51.0, 30.0]]  # against the share that was really active
 
 
 # --- pruned networks ---
 
 
+def removed(**given) -> Figure:
+    names = ("pruning", "orders", "mnist", "cifar10-mlp", "lenet", "vgg")
+    return pruned.removed({name: given.get(name.replace("-", "_"), []) for name in names}, given.get("arrays", {}))
+
+
 def test_pruning_is_relative_to_the_whole_network():
-    rows = [row("pi=0.2", "sBNN", f"mse_test_at_{share}", 4.0 + share) for share in (0, 4, 12)]
-    figure = results.pruning(rows)
-    assert curve(figure, 0, "20 %") == [[4.0, 2.0], [12.0, 4.0]]
-    bars = next(one for one in figure.axes[0].containers if one.get_label() == "20 %").lines[2][0].get_segments()
+    figure = removed(pruning=[row("pi=0.2", "sBNN", f"mse_test_at_{share}", 4.0 + share) for share in (0, 4, 12)])
+    assert curve(figure, 1, "π = 0.2") == [[4.0, 2.0], [12.0, 4.0]]
+    bars = next(one for one in figure.axes[1].containers if one.get_label() == "π = 0.2").lines[2][0].get_segments()
     assert all(np.ptp(bar[:, 1]) == 0 for bar in bars)  # the levels' errors are not those of the ratio
-    assert texts(figure).count("not run") == 1  # by signal-to-noise
 
 
-def test_a_pruning_curve_without_the_whole_network_is_left_out():
-    rows = [row("pi=0.2", "sBNN", f"mse_test_at_{share}", 4.0) for share in (10, 20)]
-    assert texts(results.pruning(rows)).count("not run") == 2
+def test_the_lesson_s_network_is_pruned_in_three_orders():
+    rows = [
+        row(LONG, method, f"rmse_test_at_{share}", k + share)
+        for k, method in enumerate(pruned.ORDERS.values())
+        for share in (0, 80)
+    ]
+    figure = removed(orders=rows)
+    assert [curve(figure, 0, name)[1] for name in pruned.ORDERS] == [[80.0, 80.0], [80.0, 81.0], [80.0, 82.0]]
+
+
+def test_images_show_three_orders_the_rival_and_published_values():
+    own = {"sBNN": 1.5, "BbB": 1.2}
+    rows = [row("1200", m, f"error_at_{s}", e + s / 100, e) for m, e in own.items() for s in (50, 98)]
+    rows += [row("1200", "sBNN by SNR", "error_at_50", 3.0), row("400", "sBNN", "error_at_50", 9.0)]
+    for place, name in ((3, "mnist"), (4, "cifar10_mlp")):
+        figure = removed(**{name: rows})
+        assert curve(figure, place, "by p*") == [[50.0, 2.0], [98.0, 2.48]]
+        assert curve(figure, place, "by |m| / σ") == [[50.0, 3.0]]
+        assert [y for _, y in curve(figure, place, "Bayes by Backprop by |m| / σ")] == pytest.approx([1.7, 2.18])
+        assert {y for _, y in points(figure, place, filled=False)} == {1.5, 1.2}
+
+
+def test_errors_that_differ_much_get_a_logarithmic_axis():
+    rows = [row("VGG-like", "sBNN", f"error_at_{s}", e) for s, e in ((0, 9.0), (99, 80.0))]
+    assert removed(vgg=rows).axes[5].get_yscale() == "log"
+    assert removed(vgg=rows[:1]).axes[5].get_yscale() == "linear"
+
+
+def test_lenet_has_two_priors_and_published_values():
+    rows = [row("LeNet-5, set 2", "sBNN", f"error_at_{s}", e, 2 * e) for s, e in ((0, 1.0), (96, 2.0), (99.9, 8.0))]
+    figure = removed(lenet=rows)
+    assert curve(figure, 6, pruned.LENET_SETS["LeNet-5, set 2"]) == [[96.0, 2.0], [99.9, 8.0]]
+    assert sorted(points(figure, 6, filled=False)) == [[96.0, 4.0], [99.9, 16.0]]
+
+
+def test_the_distribution_of_p_is_drawn_with_its_cut():
+    table = np.array([[0.0, 0.5], [0.25, 0.96], [1.0, 1.0]])
+    arrays = {("1200", "sBNN", 0, "inclusion_cdf"): table, ("400", "sBNN", 0, "inclusion_cdf"): table**3}
+    drawn, level = removed(arrays=arrays).axes[2].get_lines()
+    assert drawn.get_xydata() == pytest.approx(table * [1, 100]) and set(level.get_ydata()) == {95.0}
+
+
+def test_published_values_stay_when_ours_are_missing():
+    figure = removed(mnist=[row("1200", "sBNN", "error_at_50", None, 1.57)])
+    assert "ours: not run" in texts(figure) and points(figure, 3, filled=False) == [[50.0, 1.57]]
+    smoke = [row("1200", "sBNN", "error_at_50", 88.0, 1.57, profile="smoke")]
+    assert "ours: not run" in texts(removed(mnist=smoke))
 
 
 def test_uci_panels_show_both_choices_published_values_and_what_is_not_pruned():
@@ -188,7 +237,7 @@ def test_uci_panels_show_both_choices_published_values_and_what_is_not_pruned():
         row("boston", "sBNN-50", "rmse_test_at_50", 3.05, 9.0),
     ]
     rows += [row("boston", "PBP", "rmse_test", 3.4)]
-    figure = results.uci(rows, {"boston": "Boston", "wine": "Wine"})
+    figure = pruned.uci(rows, {"boston": "Boston", "wine": "Wine"})
     assert curve(figure, 0, "sBNN") == [[0.0, 3.1], [50.0, 3.2]]
     assert curve(figure, 0, "sBNN-50") == [[50.0, 3.05]]
     assert sorted(points(figure, 0, filled=False)) == [[0.0, 3.07], [50.0, 3.07]]
@@ -198,92 +247,21 @@ def test_uci_panels_show_both_choices_published_values_and_what_is_not_pruned():
 
 
 def test_all_ten_data_sets_have_a_panel():
-    figure = results.uci([])
+    figure = pruned.uci([])
     assert len(figure.axes) == 10 and texts(figure).count("not run") == 10
 
 
-def test_images_show_both_methods_with_three_rankings_and_published_values():
-    own = {"sBNN": 1.5, "BbB": 1.2}
-    rows = [row("1200", m, f"error_at_{s}", e + s / 100, e) for m, e in own.items() for s in (50, 98)]
-    rows += [row("1200", "sBNN by SNR", "error_at_50", 3.0), row("1200", "BbB by p*", "error_at_50", 4.0)]
-    rows += [row("400", "sBNN", "error_at_50", 9.0)]
-    for picture in (results.mnist_pruning, results.cifar10_pruning):
-        figure = picture(rows)
-        assert curve(figure, 0, "by p*") == [[50.0, 2.0], [98.0, 2.48]]
-        assert curve(figure, 0, "by |m| / σ") == [[50.0, 3.0]] and curve(figure, 1, "by p*") == [[50.0, 4.0]]
-        assert [y for _, y in curve(figure, 1, "by |m| / σ")] == pytest.approx([1.7, 2.18])
-        assert [{y for _, y in points(figure, panel, filled=False)} for panel in (0, 1)] == [{1.5}, {1.2}]
-
-
-def test_errors_that_differ_much_get_a_logarithmic_axis():
-    rows = [row("VGG-like", "sBNN", f"error_at_{s}", e) for s, e in ((0, 9.0), (99, 80.0))]
-    assert results.vgg(rows).axes[0].get_yscale() == "log"
-    assert results.vgg(rows[:1]).axes[0].get_yscale() == "linear"
-
-
-def test_lenet_is_drawn_as_error_and_as_ratio():
-    rows = [row("LeNet-5, set 2", "sBNN", f"error_at_{s}", e, 2 * e) for s, e in ((0, 1.0), (96, 2.0), (99.9, 8.0))]
-    figure = results.lenet(rows)
-    label = "set 2: log τ₁ = −1, log τ₀ = −3"
-    assert curve(figure, 0, label) == [[0.0, 1.0], [96.0, 2.0], [99.9, 8.0]]
-    assert curve(figure, 1, label) == [[96.0, 2.0], [99.9, 8.0]]
-    assert sorted(points(figure, 1, filled=False)) == [[96.0, 2.0], [99.9, 8.0]]
-
-
-def test_published_values_stay_when_ours_are_missing():
-    rows = [row("1200", "sBNN", "error_at_50", None, 1.57)]
-    figure = results.mnist_pruning(rows)
-    assert "ours: not run" in texts(figure) and points(figure, 0, filled=False) == [[50.0, 1.57]]
-    smoke = [row("1200", "sBNN", "error_at_50", 88.0, 1.57, profile="smoke")]
-    assert "ours: not run" in texts(results.mnist_pruning(smoke))
-
-
-def test_the_distribution_of_p_is_drawn_with_its_cut():
-    table = np.array([[0.0, 0.5], [0.25, 0.96], [1.0, 1.0]])
-    arrays = {("1200", method, 0, "inclusion_cdf"): table**k for method, k in (("BbB", 2), ("sBNN", 1))}
-    figure = results.inclusion_cdf(arrays | {("400", "sBNN", 0, "inclusion_cdf"): table**3})
-    drawn = {one.get_label(): one.get_xydata().tolist() for one in figure.axes[0].get_lines()}
-    assert drawn["sBNN"] == table.tolist() and drawn["BbB"] == (table**2).tolist()
-    level = next(one for one in figure.axes[0].get_lines() if one.get_label() == "95 % of weights")
-    assert set(level.get_ydata()) == {0.95}
-
-
-def test_what_was_not_run_says_so(tmp_path, monkeypatch):
-    monkeypatch.setenv("BNNLIB_HOME", str(tmp_path))
-    counts = {
-        "influence": 1,
-        "selection": 3,
-        "cross_validation": 3,
-        "pruning": 2,
-        "mnist_pruning": 2,
-        "cifar10_pruning": 2,
-        "lenet": 2,
-        "vgg": 1,
-    }
-    for name, number in counts.items():
-        assert texts(getattr(results, name)([])).count("not run") == number, name
-    assert texts(results.importance([], band=(0.9, 0.95))).count("not run") == 2
-    assert texts(results.importance_densities()).count("not run") == 2
-    assert texts(results.inclusion_cdf()).count("not run") == 1
+def test_what_was_not_run_says_so():
+    assert texts(results.simulated({"influence": [], "importance": []}, {}, (0.9, 0.95))).count("not run") == 4
+    assert texts(results.selection([])).count("not run") == 7
+    assert texts(removed()).count("not run") == 7
 
 
 def test_rows_come_from_the_store_when_they_are_omitted(monkeypatch):
     asked = []
     monkeypatch.setattr(queries, "compare", lambda name: asked.append(name) or [])
     monkeypatch.setattr(lab, "paper_values", lambda name: ([], {}))
-    names = ("influence", "importance", "selection", "cross_validation", "pruning", "uci", "mnist_pruning")
-    for name in (*names, "cifar10_pruning", "lenet", "vgg"):
-        getattr(results, name)()
-    short = (
-        "influence",
-        "importance",
-        "selection",
-        "selection",
-        "pruning",
-        "uci",
-        "mnist",
-        "cifar10-mlp",
-        "lenet",
-        "vgg",
-    )
-    assert asked == [f"sbnn-{name}" for name in short]
+    for picture in (results.simulated, results.selection, pruned.uci, pruned.removed):
+        picture()
+    names = ("influence", "importance", "selection", "uci", "pruning", "orders", "mnist", "cifar10-mlp", "lenet", "vgg")
+    assert asked == [f"sbnn-{name}" for name in names]

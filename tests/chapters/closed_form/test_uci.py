@@ -11,6 +11,7 @@ from book import lab
 from book.lab import Cell
 from chapters.closed_form.experiments import uci as sbnn_uci
 from chapters.closed_form.experiments import uci_baselines as sbnn_uci_baselines
+from chapters.closed_form.experiments import uci_rivals as sbnn_uci_rivals
 from chapters.closed_form.experiments.uci_data import SIMULATED, gaussian_scores, load_splits
 
 CPU = torch.device("cpu")
@@ -24,7 +25,9 @@ def compute(cell: Cell, checkpoint=None):
     return lab.get("sbnn-uci").function(cell)(cell, CPU, checkpoint)
 
 
-@pytest.mark.parametrize(("method", "saves"), [("sBNN", 1), ("sBNN", 4), ("Dropout", 4), ("PBP", 1)])
+@pytest.mark.parametrize(
+    ("method", "saves"), [("sBNN", 1), ("sBNN", 4), ("Dropout", 4), ("PBP", 1), ("SVBNN", 4), ("HS-BNN", 7)]
+)
 def test_a_killed_cell_resumes_bit_for_bit(method, saves, tmp_path, dies):
     """A save an epoch and one after the search: the kill falls into the search, and into the final training."""
     cell = smoke(method)
@@ -34,7 +37,10 @@ def test_a_killed_cell_resumes_bit_for_bit(method, saves, tmp_path, dies):
     assert compute(cell, Checkpoint(tmp_path / "cell.pt")).rows == whole.rows
 
 
-@pytest.mark.parametrize(("module", "method"), [(sbnn_uci, "sBNN"), (sbnn_uci_baselines, "Dropout")])
+@pytest.mark.parametrize(
+    ("module", "method"),
+    [(sbnn_uci, "sBNN"), (sbnn_uci_baselines, "Dropout"), (sbnn_uci_rivals, "SVBNN"), (sbnn_uci_rivals, "HS-BNN")],
+)
 def test_settings_are_chosen_without_the_test_rows(module, method, monkeypatch):
     """Other test targets change the errors, and not the settings."""
     cell, load = smoke(method), module.load_splits
