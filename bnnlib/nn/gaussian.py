@@ -102,8 +102,8 @@ class GaussianLinear(_GaussianLayer, BayesianLinear):
         prior_scale: prior standard deviation.
         initial_scale: initial posterior standard deviation.
         estimator: how a pass samples. "weight": one draw for the whole batch. "local": local reparameterisation (Kingma
-            et al., 2015), every example's outputs from their own Gaussian law, equation (fnd-local): twice the products,
-            less variance.
+            et al., 2015), every example's outputs from their own Gaussian law, equation (fnd-local): twice the
+            products, less variance.
             "flipout" (Wen et al., 2018): one draw whose signs are flipped for each example: twice the products too.
 
     Shapes:
