@@ -11,6 +11,7 @@ from chapters.implicit_acceptance.figures.results import DATA, GENERATORS, INDEP
 
 EXPERIMENTS = ("toy", "mnist", "fmnist")  # in the store with the chapter's prefix
 LAST, FEW = "bridges/1600", "30 points/1600"
+FAILED = ("imh-fmnist", "WGAN-GP")  # the one of four where the chain makes images worse
 
 
 def numbers(rows: Mapping[str, list]) -> dict[str, str]:
@@ -49,6 +50,7 @@ def numbers(rows: Mapping[str, list]) -> dict[str, str]:
         f"images-recall-{generator}": difference("imh-mnist", generator, INDEPENDENT, RAW, "recall", 1)
         for generator in GENERATORS
     }
+    said["images-recall-failed"] = difference(*FAILED, INDEPENDENT, RAW, "recall", 1)
     return said | {"images": images()}
 
 
@@ -96,14 +98,17 @@ def images() -> str:
 def _claims() -> None:
     for name, title, generator in _cells():
         raw = lab.stored_values(name, generator, RAW, "feature_fid")
-        fall, error, n = lab.paired_difference(name, generator, INDEPENDENT, RAW, "feature_fid")
+        change, error, n = lab.paired_difference(name, generator, INDEPENDENT, RAW, "feature_fid")
         if n < 3:
             continue
-        assert fall < -2.0 * error and fall < -0.05 * raw.mean(), f"{title}, {generator}: the chain improves images"
-        rise, error, n = lab.paired_difference(name, generator, INDEPENDENT, RAW, "classifier_score")
-        assert rise > 2.0 * error, f"{title}, {generator}: a second measure agrees"
+        if (name, generator) == FAILED:
+            assert change > 2.0 * error, f"{title}, {generator}: the chain makes images worse"
+        else:
+            assert change < -2.0 * error and change < -0.05 * raw.mean(), f"{title}, {generator}: the chain helps"
+            rise, error, n = lab.paired_difference(name, generator, INDEPENDENT, RAW, "classifier_score")
+            assert rise > 2.0 * error, f"{title}, {generator}: a second measure agrees"
         worse, error, n = lab.paired_difference(name, generator, RANDOM, RAW, "feature_fid")
-        assert n < 3 or worse > 2.0 * error, f"{title}, {generator}: an untrained discriminator makes images worse"
+        assert n < 3 or worse > 0.0, f"{title}, {generator}: an untrained discriminator does not help"
     for method in TOY_METHODS:
         found = lab.stored_values("imh-toy", LAST, method, "chain_tv")
         raw = lab.stored_values("imh-toy", LAST, method, "proposal_tv")
