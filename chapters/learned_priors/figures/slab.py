@@ -115,9 +115,9 @@ def steps(first: float, exponent: float) -> Picture:
         delta.append(Line(k, np.maximum(trace[TRACED.index("inclusion")], FLOOR), look=0))
         weight.append(Line(k, trace[TRACED.index("beta1")], look=0))
         table = np.stack([errors[number][:, column] for number in sorted(errors)])
-        number, each = table.shape
-        places = np.repeat(FIRST, number) * np.tile(np.linspace(0.93, 1.07, number), each)
-        scatter.append(Points(places, table.T.ravel(), look="gray", marker=0, size=4, alpha=0.5))
+        number = len(table)
+        places = first * np.linspace(0.9, 1.1, number)
+        scatter.append(Points(places, table[:, row], look="gray", marker=0, size=4, alpha=0.5))
         scatter.append(Line(FIRST, np.median(table, axis=0), "median", 1))
         scatter.append(Rule(x=first))
         kept = int(sum(share[row, column] > 0 for share in shares.values()))
