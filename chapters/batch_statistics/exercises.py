@@ -361,6 +361,6 @@ EXERCISES = [
             lambda: float(_BATCH - 1): "this is the square: divide by the standard deviation.",
             lambda: (_BATCH - 1) / _BATCH: "this is the distance to the mean in units of d: divide by the deviation.",
         },
-        stub="m = 16\nanswer = ...  # largest normalized value that any object of a batch of m can have in training",
+        stub="m = 16\nanswer = ...  # largest normalized value in a batch of m, in training",
     ),
 ]
