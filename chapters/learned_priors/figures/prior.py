@@ -32,7 +32,7 @@ CONTROLS = {
     ),
     "sigma": Control("σ", (0.25, 0.35, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.25, 1.5, 2.0, 3.0), 1.0),
 }
-POINTS = 81  # on a curve
+POINTS = 61  # on a curve
 
 
 def components(
