@@ -97,6 +97,9 @@ def _errors(panel: Axes) -> None:
     panel.grid(axis="y", visible=False)
 
 
+THIN = 4  # of the points of a trace, one in the explorer: its 48 stops have two each, and a page has 100 kB
+
+
 def steps(first: float, exponent: float) -> Picture:
     """Weights, delta and the first weight of one data set, and the test errors of all, at one point of the grid.
 
@@ -105,13 +108,14 @@ def steps(first: float, exponent: float) -> Picture:
         exponent: alpha, how fast the weights fall.
     """
     row, column = FIRST.index(first), EXPONENTS.index(exponent)
-    k, scale = traced_steps(STEPS), first * (1.0 + OFFSET) ** exponent
+    k, scale = traced_steps(STEPS)[::THIN], first * (1.0 + OFFSET) ** exponent
+    smooth = np.geomspace(1, STEPS, 9)
     across = {"xlabel": "step", "xlim": (1, STEPS), "xlog": True, "xticks": (1, 10, 100, 1000)}
-    weights = [Line(k, scale / (OFFSET + k) ** exponent, look=0)]
+    weights = [Line(smooth, scale / (OFFSET + smooth) ** exponent, look=0)]
     shares, traces, errors = _stored("grid kept"), _stored("grid traces"), _stored("grid mse")
     delta, weight, scatter, heading = [Rule(y=1.0)], [Rule(y=3.0)], [Rule(y=3.0)], "not run"
     if errors:
-        trace = traces[0][:, row, column]
+        trace = traces[0][:, row, column, ::THIN]
         delta.append(Line(k, np.maximum(trace[TRACED.index("inclusion")], FLOOR), look=0))
         weight.append(Line(k, trace[TRACED.index("beta1")], look=0))
         table = np.stack([errors[number][:, column] for number in sorted(errors)])
