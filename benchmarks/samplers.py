@@ -34,6 +34,7 @@ class Ours(Timed):
         self.model, self.num_data = model, num_data
         self.sampler = sampler(model.parameters(), lr=LEARNING_RATE / num_data)
         settings = {"spike_scale": 1.0, "slab_variance": 0.1, "step_size": polynomial(1, 1000, 0.75)}
+        self.recordable = not learned  # the prior's step size follows a count of steps
         self.prior = (
             SpikeSlabGaussianLaplacePrior(model, sparse=["0.weight"], weight_decay=1.0, **settings) if learned else None
         )
@@ -53,6 +54,8 @@ class Ours(Timed):
 
 class Posteriors(Timed):
     """One step of a sampler of posteriors."""
+
+    recordable = False
 
     def __init__(self, model: nn.Module, num_data: int, name: str) -> None:
         with warnings.catch_warnings():
@@ -98,6 +101,8 @@ class Adaptive(Timed):
 
 class Ivon(Timed):
     """One step of IVON (Shen et al., 2024), the nearest peer of the natural form, as its documentation has it."""
+
+    recordable = False
 
     def __init__(self, model: nn.Module, num_data: int) -> None:
         import ivon

@@ -10,6 +10,8 @@ bayesian-torch`). The samplers ("sgld", "sghmc", with the learned prior "sghmc-s
 deterministic network; posteriors is measured beside them (`pip install posteriors`). So does the adaptive variational
 optimizer ("avo", and "avo-natural" with IVON beside it, `pip install ivon-opt`). Noise on units ("sbp-...") and
 stochastic batch norm ("sbn-...") are measured on networks of their papers, each against the same network without.
+
+With `--graphs` every step is recorded as a CUDA graph, the deterministic ones too; what cannot be recorded is left out.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from benchmarks.samplers import Adaptive, Ivon, Ours, Posteriors
-from benchmarks.timing import Timed
+from benchmarks.timing import Graphed, Timed, adam
 from benchmarks.unit_noise import NETWORKS, pairs
 from bnnlib import nn as bnn
 from bnnlib.functional import inclusion_probability_for
@@ -133,7 +135,7 @@ class Step(Timed):
         torch.manual_seed(0)
         self.model, self.loss = build()
         self.model.to(device)
-        self.optimizer = torch.optim.Adam(self.model.parameters(), lr=1e-3, fused=True)
+        self.optimizer = adam(self.model, device)
 
     def step(self, x: Tensor, y: Tensor) -> None:
         self.optimizer.zero_grad()
@@ -160,13 +162,17 @@ def _sampler(build: Callable[[nn.Module, int], Timed], device: torch.device) -> 
     return build(deterministic()[0].to(device), num_data=NUM_DATA)
 
 
-def measure(batch: int, device: torch.device, layers: list[str], rounds: int, steps: int) -> list[dict]:
+def measure(
+    batch: int, device: torch.device, layers: list[str], rounds: int, steps: int, graphs: bool = False
+) -> list[dict]:
     """Rows {library, layer, batch, device, ratio} and, for the reader, the milliseconds of both steps."""
     x = torch.rand(batch, SIZES[0], device=device)
     y = torch.randint(0, SIZES[-1], (batch,), device=device)
     base = Step(deterministic, device)
     compared = {key: (base, step, x, y) for key, step in build_steps(device, layers).items()}
     compared |= {("bnnlib", n): pairs(n, batch, device) for n in NETWORKS if not layers or n in layers}
+    if graphs:
+        compared = _recorded(compared)
     times: dict[tuple[str, str], list[tuple[float, float]]] = {key: [] for key in compared}
     for base, step, x, y in compared.values():
         base.seconds(x, y, 3)
@@ -193,6 +199,19 @@ def measure(batch: int, device: torch.device, layers: list[str], rounds: int, st
     ]
 
 
+def _recorded(compared: dict) -> dict:
+    """The same pairs as CUDA graphs, without those that cannot be recorded."""
+    found, bases = {}, {}
+    for key, (base, step, x, y) in compared.items():
+        try:
+            bases[base] = bases[base] if base in bases else Graphed(base, x, y)
+            found[key] = (bases[base], Graphed(step, x, y), x, y)
+        except (RuntimeError, ValueError) as error:
+            print(f"{key[0]} {key[1]} is not recorded: {str(error).splitlines()[0]}", file=sys.stderr)
+            torch.cuda.synchronize(x.device)
+    return found
+
+
 def main(arguments: list[str] | None = None) -> list[dict]:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.step_time", description=__doc__.splitlines()[0])
     parser.add_argument("--json", action="store_true", help="print one JSON list and nothing else on stdout")
@@ -203,13 +222,16 @@ def main(arguments: list[str] | None = None) -> list[dict]:
     parser.add_argument("--rounds", type=int, default=25, help="pairs of measurements for each ratio")
     parser.add_argument("--steps", type=int, default=4, help="training steps in one measurement")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--graphs", action="store_true", help="record every step as a CUDA graph")
     options = parser.parse_args(arguments)
     device = torch.device(options.device)
+    if options.graphs and device.type != "cuda":
+        parser.error(f"--graphs records CUDA graphs, but the device is {options.device}; leave it out")
     say = sys.stderr if options.json else sys.stdout
     print(f"torch {torch.__version__}, {device}, {torch.get_num_threads()} threads, Adam(fused=True)", file=say)
     rows = []
     for batch in options.batch:
-        found = measure(batch, device, options.layers, options.rounds, options.steps)
+        found = measure(batch, device, options.layers, options.rounds, options.steps, options.graphs)
         for row in found:
             name = f"{row['library']} {row['layer']}"
             ms, base_ms = row.pop("ms"), row.pop("base_ms")

@@ -5,7 +5,9 @@ from __future__ import annotations
 import time
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+
+from bnnlib.train import GraphedStep
 
 
 def synchronize(device: torch.device) -> None:
@@ -14,8 +16,15 @@ def synchronize(device: torch.device) -> None:
         torch.cuda.synchronize(device)
 
 
+def adam(model: nn.Module, device: torch.device) -> torch.optim.Optimizer:
+    """Fused Adam, whose step a CUDA graph may record where there is CUDA."""
+    return torch.optim.Adam(model.parameters(), lr=1e-3, fused=True, capturable=device.type == "cuda")
+
+
 class Timed:
-    """A training step that can be timed; `step` does one."""
+    """A training step that can be timed; `step` does one. Not `recordable` is one that computes numbers in Python."""
+
+    recordable = True
 
     def step(self, x: Tensor, y: Tensor) -> None:
         raise NotImplementedError
@@ -28,3 +37,24 @@ class Timed:
             self.step(x, y)
         synchronize(x.device)
         return (time.perf_counter() - start) / steps
+
+
+class Graphed(Timed):
+    """Another step as a CUDA graph.
+
+    Raises:
+        ValueError: a replay would repeat the numbers that the step has computed in Python.
+    """
+
+    def __init__(self, timed: Timed, x: Tensor, y: Tensor) -> None:
+        if not timed.recordable:
+            raise ValueError("it computes step sizes in Python, which a replay would repeat")
+
+        def step(x: Tensor, y: Tensor) -> Tensor:
+            timed.step(x, y)
+            return x
+
+        self.recorded = GraphedStep(step, (x, y))
+
+    def step(self, x: Tensor, y: Tensor) -> None:
+        self.recorded(x, y)

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from benchmarks.timing import Timed
+from benchmarks.timing import Timed, adam
 from bnnlib import nn as bnn
 from bnnlib.models import lenet5_batch_norm, lenet5_caffe, mlp, vgg11
 
@@ -44,7 +44,7 @@ class UnitNoiseStep(Timed):
     def __init__(self, build: Build, device: torch.device):
         torch.manual_seed(0)
         self.model = build().to(device)
-        self.optimizer = torch.optim.Adam(self.model.parameters(), lr=1e-3, fused=True)
+        self.optimizer = adam(self.model, device)
         self.noisy = any(isinstance(module, bnn.StructuredBayesianPruning) for module in self.model.modules())
 
     def _forward(self) -> AbstractContextManager:
