@@ -168,3 +168,29 @@ class StepLoop:
 
 def _own(device: torch.device) -> torch.Generator:
     return torch.default_generator if device.type == "cpu" else torch.cuda.default_generators[device.index or 0]
+
+
+def check_average(factor: float) -> float:
+    """Refuse a factor of `average_weights` outside of [0, 1)."""
+    if not 0.0 <= factor < 1.0:
+        raise ValueError(
+            f"average is {factor}, but it must be in [0, 1): 0 for the last weights, or close to 1, such as 0.99, for "
+            "the mean of about 1 / (1 - average) steps."
+        )
+    return factor
+
+
+@torch.no_grad()
+def average_weights(mean: nn.Module, module: nn.Module, factor: float, number: int) -> None:
+    """Let `mean` be the average of the weights after steps 0 to `number`, each with `factor` times the next one's part.
+
+    Args:
+        mean: as this function left it after step `number` - 1; what it holds before step 0 does not matter.
+        module: after step `number`. Its buffers are copied, not averaged.
+        factor: in (0, 1).
+        number: of the step, from 0.
+    """
+    share = (1.0 - factor) / (1.0 - factor ** (number + 1))  # of the last term in a geometric series
+    torch._foreach_lerp_(list(mean.parameters()), list(module.parameters()), share)
+    for old, new in zip(mean.buffers(), module.buffers(), strict=True):
+        old.copy_(new)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from copy import deepcopy
 from typing import Protocol
 
 import torch
@@ -16,7 +17,7 @@ from torch import Tensor, nn
 
 from bnnlib._callbacks import CheckpointLike
 from bnnlib._checks import check_count, check_non_negative
-from bnnlib._steps import StepLoop, Training
+from bnnlib._steps import StepLoop, Training, average_weights, check_average
 from bnnlib.functional.metropolis_hastings import (
     bounded_logit,
     conditional_cross_entropy,
@@ -184,6 +185,8 @@ def train_discriminator(
     latents: Tensor | None = None,
     optimizer: torch.optim.Optimizer | None = None,
     logit_penalty: float = 1e-3,
+    schedule: Callable[[int], float] | None = None,
+    average: float = 0.0,
     augment: Callable[..., Tensor] | None = None,
     generator: torch.Generator | None = None,
     checkpoint: CheckpointLike | None = None,
@@ -204,6 +207,11 @@ def train_discriminator(
             DCGAN.
         logit_penalty: see `discriminator_loss`. An addition: beyond the bound the loss has no gradient, and a network
             that shot there would not come back.
+        schedule: function of the step (from 0) that multiplies the optimizer's learning rates, for the time of the
+            training.
+        average: in [0, 1). With 0 the discriminator ends as the last step leaves it. Otherwise it ends, and the
+            snapshots are taken, at the mean of the weights after each step so far, where a step counts this factor less
+            than the next one: the noise of single steps is averaged out.
         augment: called as augment(points, generator=...) on data and on proposals alike; see `bnnlib.augmentation`.
         generator: of batches and proposals, on the device of the data; by default PyTorch's own.
         checkpoint, progress: as for `bnnlib.train.fit`.
@@ -219,21 +227,29 @@ def train_discriminator(
     """
     check_count("batch_size", batch_size)
     check_non_negative("logit_penalty", logit_penalty)
+    check_average(average)
     check_rows("data", data)
     states = states_of(proposal, data, latents, "data")
     parameters = discriminator.parameters()
     optimizer = optimizer or torch.optim.Adam(parameters, lr=2e-4, betas=(0.5, 0.999))
+    rates = [group["lr"] for group in optimizer.param_groups]
+    mean = deepcopy(discriminator) if average else discriminator
     loop = StepLoop(
-        {"discriminator": discriminator},
+        ({"average": mean} if average else {}) | {"discriminator": discriminator},
         {"discriminator": optimizer},
         generator,
         names=("loss",),
-        identity={"rows": len(data), "batch_size": batch_size, "loss": loss},
+        identity={"rows": len(data), "batch_size": batch_size, "loss": loss}
+        | ({"average": average} if average else {}),
         checkpoint=checkpoint,
         snapshots=snapshots,
     )
 
-    def step(_: int) -> list[Tensor]:
+    def step(number: int) -> list[Tensor]:
+        if schedule is not None:
+            factor = check_non_negative("schedule(step)", schedule(number))
+            for group, rate in zip(optimizer.param_groups, rates, strict=True):
+                group["lr"] = rate * factor
         rows = torch.randint(len(data), (batch_size,), generator=loop.generator, device=data.device)
         x = data[rows]
         with torch.no_grad():
@@ -242,9 +258,20 @@ def train_discriminator(
         check_same_rows(y, x)
         if augment is not None:
             x, y = (augment(points, generator=loop.generator) for points in (x, y))
-        return [loop.descend("discriminator", discriminator_loss(discriminator, x, y, loss, logit_penalty))]
+        value = loop.descend("discriminator", discriminator_loss(discriminator, x, y, loss, logit_penalty))
+        if average:
+            average_weights(mean, discriminator, average, number)
+        return [value]
 
-    return loop.go(step, steps, progress)
+    try:
+        training = loop.go(step, steps, progress)
+    finally:
+        if schedule is not None:
+            for group, rate in zip(optimizer.param_groups, rates, strict=True):
+                group["lr"] = rate
+    if average:
+        discriminator.load_state_dict(mean.state_dict())
+    return training
 
 
 def states_of(proposal: GenerativeProposal, points: Tensor, latents: Tensor | None, name: str) -> Tensor | None:

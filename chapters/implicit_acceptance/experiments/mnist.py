@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from book.lab.cells import Cell
-from chapters.implicit_acceptance.experiments.images import CCE, MCE, RANDOM, RAW, TINY, UB, experiment, grid
+from chapters.implicit_acceptance.experiments.images import CCE, MCE, PICKED, RANDOM, RAW, TINY, UB, experiment, grid
 
 NAME = "imh-mnist"
 GAN = {"width": 16, "steps": 1000, "batch_size": 64, "learning_rate": 1e-3, "critic_steps": 2}
@@ -46,18 +46,18 @@ def models(images: dict[str, Any]) -> dict[str, dict[str, Any]]:
 def smoke(name: str, shape: list[int]) -> list[Cell]:
     """One replicate of everything, in seconds, on the digits of scikit-learn."""
     tiny = {"gan": TINY["generator"], "vae": TINY["generator"], "filter": TINY["discriminator"]}
-    counts = dict.fromkeys((RAW, RANDOM, CCE, UB, MCE), 1)
+    counts = dict.fromkeys((RAW, RANDOM, CCE, PICKED, UB, MCE), 1)
     return grid(name, SMOKE | {"shape": shape}, models(tiny), dict.fromkeys(MODELS, counts))
 
 
-def book(name: str, data: str, shape: Sequence[int] = (1, 28), **own: Any) -> list[Cell]:
-    """Five replicates; Markov proposals of WGAN-GP alone, two of MCE."""
+def book(name: str, data: str, shape: Sequence[int] = (1, 28), picked: int = 0, **own: Any) -> list[Cell]:
+    """Five replicates; Markov proposals of WGAN-GP alone, two of MCE; of it too so many with a picked discriminator."""
     counts = dict.fromkeys((RAW, RANDOM, CCE), 5)
     return grid(
         name,
         BOOK | {"data": data, "shape": list(shape)},
         models(own),
-        {"WGAN-GP": counts | {UB: 5, MCE: 2}, "VAE": counts},
+        {"WGAN-GP": counts | {PICKED: picked, UB: 5, MCE: 2}, "VAE": counts},
     )
 
 

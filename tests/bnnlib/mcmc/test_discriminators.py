@@ -107,6 +107,80 @@ def test_a_killed_training_resumes_bit_for_bit(tmp_path, dies):
     assert all(torch.equal(a, b) for a, b in zip(whole.parameters(), longer.parameters(), strict=True))
 
 
+def test_averaged_weights_are_the_mean_with_geometric_parts(tmp_path, dies):
+    """Snapshots of a run without averages, weighted by hand; resumed in the middle as well, and the same batches."""
+    factor, steps = 0.8, 6
+    data, proposal = torch.randn(200, 1, generator=generator(3)), PointProposal(draw=draw)
+
+    def run(average, checkpoint=None):
+        discriminator = IndependentDiscriminator(nn.Sequential(nn.BatchNorm1d(1), network()), 0.01)
+        return discriminator, train_discriminator(
+            discriminator, data, proposal, steps=steps, loss="cce", batch_size=16, average=average,
+            generator=generator(4), checkpoint=checkpoint, snapshots=range(steps + 1),
+        )  # fmt: skip
+
+    (plain, first), (averaged, second) = run(0.0), run(factor)
+    assert torch.equal(first.history, second.history)  # the averages have no part in the descent
+    trained = [name for name, _ in plain.named_parameters()]
+    for count in range(1, steps + 1):
+        parts = torch.tensor([factor ** (count - step) for step in range(1, count + 1)])
+        for name, found in second.snapshots[count].items():
+            path = torch.stack([first.snapshots[step][name] for step in range(1, count + 1)])
+            if name in trained:
+                assert torch.allclose(found, torch.tensordot(parts / parts.sum(), path, 1), atol=1e-6)
+            else:
+                assert torch.equal(found, path[-1])  # of the normalization: copied
+    assert all(torch.equal(first.snapshots[0][name], value) for name, value in second.snapshots[0].items())
+    assert all(torch.equal(second.snapshots[steps][name], value) for name, value in averaged.state_dict().items())
+    path = tmp_path / "one.pt"
+    with pytest.raises(dies.Killed):
+        run(factor, dies(path, 3))
+    resumed, third = run(factor, Checkpoint(path))
+    assert all(torch.equal(value, averaged.state_dict()[name]) for name, value in resumed.state_dict().items())
+    assert torch.equal(second.history, third.history)
+    with pytest.raises(ValueError, match="cannot go on from there"):
+        run(0.0, Checkpoint(path))
+
+
+def test_averages_bring_the_ratio_nearer():
+    """With small batches and a large rate the last weights are noisy; their mean is nearer to the exact log p / q."""
+    data, grid = torch.randn(20_000, 1, generator=generator(3)), torch.linspace(-2, 2, 41)[:, None]
+    exact, errors = -0.5 * grid[:, 0].square() * (1 - 1 / 2.25), {}
+    for average in (0.0, 0.99):
+        found = []
+        for seed in range(5):
+            discriminator = IndependentDiscriminator(network(), 1e-4)
+            train_discriminator(
+                discriminator, data, PointProposal(draw=draw), steps=600, loss="cce", batch_size=16, average=average,
+                optimizer=torch.optim.Adam(discriminator.parameters(), lr=1e-2), generator=generator(seed),
+            )  # fmt: skip
+            with torch.no_grad():
+                ratio = discriminator.log_ratio(grid, torch.zeros_like(grid))
+            found.append(float((ratio - exact).square().mean().sqrt()))
+        errors[average] = sum(found) / 5
+    assert errors[0.99] < 0.75 * errors[0.0], errors
+
+
+def test_a_schedule_multiplies_the_rates_and_gives_them_back():
+    data, proposal, rates = torch.randn(50, 1, generator=generator(3)), PointProposal(draw=draw), []
+
+    class Watched(torch.optim.SGD):
+        def step(self, closure=None):
+            rates.append([group["lr"] for group in self.param_groups])
+            return super().step(closure)
+
+    discriminator = IndependentDiscriminator(network(), 0.1)
+    first, *rest = discriminator.parameters()
+    optimizer = Watched([{"params": [first], "lr": 0.5}, {"params": rest, "lr": 0.25}])
+    options = {"loss": "cce", "optimizer": optimizer, "generator": generator(4)}
+    train_discriminator(discriminator, data, proposal, steps=4, schedule=lambda step: 1 - step / 4, **options)
+    assert rates == [[0.5, 0.25], [0.375, 0.1875], [0.25, 0.125], [0.125, 0.0625]]
+    assert [group["lr"] for group in optimizer.param_groups] == [0.5, 0.25]
+    with pytest.raises(ValueError, match="schedule"):
+        train_discriminator(discriminator, data, proposal, steps=1, schedule=lambda step: -1.0, **options)
+    assert [group["lr"] for group in optimizer.param_groups] == [0.5, 0.25]
+
+
 def test_a_checkpoint_of_another_run_is_refused(tmp_path):
     path = tmp_path / "one.pt"
 
@@ -134,6 +208,9 @@ def test_bad_input_is_named():
         train_discriminator(markov, data, proposal, steps=1, loss="cce")
     with pytest.raises(ValueError, match="MarkovDiscriminator"):
         train_discriminator(independent, data, proposal, steps=1, loss="mce")
+    for average in (-0.1, 1.0, math.nan):
+        with pytest.raises(ValueError, match="average"):
+            train_discriminator(independent, data, proposal, steps=1, loss="cce", average=average)
     with pytest.raises(ValueError, match="came without them"):
         train_discriminator(markov, data, LatentProposal(nn.Linear(2, 1), 2, 0.5), steps=1)
     with pytest.raises(ValueError, match=r"\(64, 3\).*\(64, 1\)"):

@@ -10,18 +10,9 @@ import torch
 from bnnlib import datasets
 from bnnlib.train import Checkpoint
 from book import lab
-from chapters.implicit_acceptance.experiments import images
-from chapters.implicit_acceptance.experiments.images import (
-    CCE,
-    CLASSIFIER,
-    CURVES,
-    INVERSION,
-    LOSSES,
-    MCE,
-    RANDOM,
-    RAW,
-    UB,
-)
+from chapters.implicit_acceptance.experiments import filtered
+from chapters.implicit_acceptance.experiments.filtered import CCE, CURVES, LOSSES, MCE, PICKED, RANDOM, RAW, UB
+from chapters.implicit_acceptance.experiments.images import CANDIDATES, CLASSIFIER, INVERSION
 from chapters.implicit_acceptance.experiments.judge import MEASURES
 
 CPU = torch.device("cpu")
@@ -53,7 +44,8 @@ def values(result, setting: str, method: str) -> dict[str, float]:
 @pytest.mark.parametrize(
     ("setting", "method", "saves"),
     [("Images", CLASSIFIER, 5), ("WGAN-GP", RAW, 2), ("VAE", RAW, 2), ("VAE", INVERSION, 1), ("WGAN-GP", RANDOM, 1),
-     ("WGAN-GP", CCE, 2), ("WGAN-GP", CCE, 6), ("WGAN-GP", UB, 3)],
+     ("WGAN-GP", CCE, 2), ("WGAN-GP", CCE, 6), ("WGAN-GP", UB, 3), ("WGAN-GP", PICKED, 2), ("WGAN-GP", PICKED, 9),
+     ("WGAN-GP", PICKED, 12)],
 )  # fmt: skip
 def test_a_killed_cell_resumes_bit_for_bit(setting, method, saves, tmp_path, dies):
     cell = smoke("imh-mnist", setting, method)
@@ -65,18 +57,19 @@ def test_a_killed_cell_resumes_bit_for_bit(setting, method, saves, tmp_path, die
     assert all(np.array_equal(resumed.arrays[name], array) for name, array in whole.arrays.items())
 
 
-@pytest.mark.parametrize("method", [RANDOM, CCE, UB, MCE])
+@pytest.mark.parametrize("method", [RANDOM, CCE, PICKED, UB, MCE])
 def test_no_image_that_is_judged_is_a_real_one(method, monkeypatch):
     """Whatever the chains start from, what is judged was generated: also of chains that refuse every proposal."""
     seen = []
-    judged = images.Judge.values
+    judged = filtered.Judge.values
     cell = smoke("imh-mnist", "WGAN-GP", method)
     for need in cell.needs:  # they are judged as well
         product("imh-mnist", need.cell.setting, need.cell.method)
-    monkeypatch.setattr(images.Judge, "values", lambda self, made: seen.append(made) or judged(self, made))
+    monkeypatch.setattr(filtered.Judge, "values", lambda self, made: seen.append(made) or judged(self, made))
     compute("imh-mnist", cell)
-    real = images.load_images(cell.params, CPU)["validation"][0][: cell.params["samples"]]
-    assert len(seen) == (1 if method == RANDOM else len(cell.params["discriminator"]["iterations"]))
+    real = filtered.load_images(cell.params, CPU)["validation"][0][: cell.params["samples"]]
+    count = {RANDOM: 1}.get(method, len(cell.params["discriminator"]["iterations"]))
+    assert len(seen) == count + (len(CANDIDATES) if method == PICKED else 0)  # the others, and the generator as it is
     for made in seen:
         assert made.shape == real.shape
         assert torch.cdist(made.flatten(1), real.flatten(1)).min() > 1e-3
@@ -84,22 +77,25 @@ def test_no_image_that_is_judged_is_a_real_one(method, monkeypatch):
 
 def test_test_images_decide_nothing(monkeypatch):
     """Other test images change what is measured, but no chain and no network."""
-    cells = {method: smoke("imh-mnist", "WGAN-GP", method) for method in (RAW, CCE)}
+    cells = {method: smoke("imh-mnist", "WGAN-GP", method) for method in (RAW, CCE, PICKED)}
     honest = {method: compute("imh-mnist", cell) for method, cell in cells.items()}
-    load = images.load_images
+    load = filtered.load_images
 
     def scrambled(params, device):
         data = load(params, device)
         x, y = data["test"]
         return {**data, "test": (torch.rand(x.shape, generator=torch.Generator().manual_seed(0)), y)}
 
-    monkeypatch.setattr(images, "load_images", scrambled)
+    monkeypatch.setattr(filtered, "load_images", scrambled)
     blind = {method: compute("imh-mnist", cell) for method, cell in cells.items()}
     pairs = zip(honest[RAW].product["decoder"].values(), blind[RAW].product["decoder"].values(), strict=True)
     assert all(torch.equal(a, b) for a, b in pairs)
     assert np.array_equal(honest[CCE].arrays["sheet"], blind[CCE].arrays["sheet"])
-    first, second = (values(one[CCE], "WGAN-GP", CCE) for one in (honest, blind))
-    assert first["acceptance_rate"] == second["acceptance_rate"] and first["feature_fid"] != second["feature_fid"]
+    for method in (CCE, PICKED):
+        first, second = (values(one[method], "WGAN-GP", method) for one in (honest, blind))
+        assert first["acceptance_rate"] == second["acceptance_rate"] and first["feature_fid"] != second["feature_fid"]
+    first, second = (values(one[PICKED], "WGAN-GP, averaged", PICKED) for one in (honest, blind))
+    assert all(first[name] == second[name] for name in ("held_out_loss", "picked"))
 
 
 def test_rows_and_curves_agree():
@@ -124,6 +120,49 @@ def test_a_random_discriminator_refuses_as_much_as_it_is_told():
         result = compute("imh-mnist", replace(cell, params=cell.params | {"discriminator": options}))
         rates.append(values(result, "WGAN-GP", RANDOM)["acceptance_rate"])
     assert rates[1] < 0.7 * rates[0]
+
+
+def test_the_pick_is_the_least_held_out_loss_and_every_candidate_is_reported():
+    """The candidate without options is what the method without a choice trains."""
+    cell = smoke("imh-mnist", "WGAN-GP", PICKED)
+    result = compute("imh-mnist", cell)
+    found = {name: values(result, f"WGAN-GP, {name}", PICKED) for name in CANDIDATES}
+    assert len({one["held_out_loss"] for one in found.values()}) == len(CANDIDATES)
+    (pick,) = [name for name, one in found.items() if one["picked"]]
+    assert found[pick]["held_out_loss"] == min(one["held_out_loss"] for one in found.values())
+    steps = cell.params["discriminator"]["iterations"][-1]
+    for setting in ("WGAN-GP", f"WGAN-GP, {steps} iterations"):
+        chosen = values(result, setting, PICKED)
+        assert all(found[pick][name] == value for name, value in chosen.items())
+    plain = values(compute("imh-mnist", smoke("imh-mnist", "WGAN-GP", CCE)), "WGAN-GP", CCE)
+    assert all(found["last weights"][name] == value for name, value in plain.items())
+    raw = values(compute("imh-mnist", smoke("imh-mnist", "WGAN-GP", RAW)), "WGAN-GP", RAW)
+    assert all(raw[name] == value for name, value in values(result, "WGAN-GP, raw", PICKED).items())
+
+
+def test_the_pick_follows_the_held_out_loss_alone(monkeypatch):
+    cell = smoke("imh-mnist", "WGAN-GP", PICKED)
+    for wanted in CANDIDATES:
+        looks = len(cell.params["discriminator"]["iterations"])
+        losses = iter([float(name != wanted) for name in sorted(CANDIDATES) for _ in range(looks)])
+        monkeypatch.setattr(filtered, "_held_out", lambda *args, losses=losses: next(losses))
+        result = compute("imh-mnist", cell)
+        assert [name for name in CANDIDATES if values(result, f"WGAN-GP, {name}", PICKED)["picked"]] == [wanted]
+
+
+def test_the_held_out_loss_sees_held_out_images_and_fresh_ones():
+    """It is the cross-entropy of a discriminator that answers 1/2 everywhere: 2 log 2; a sharper one says otherwise."""
+    cell = smoke("imh-mnist", "WGAN-GP", PICKED)
+    data = filtered.load_images(cell.params, CPU)
+    decoder = filtered.load_decoder(cell.params, product("imh-mnist", "WGAN-GP", RAW), CPU)
+    proposal = filtered.latent_proposal(decoder, cell.params, CPU)
+    discriminator = filtered._discriminator(cell, CPU)
+    state = {name: value.clone() for name, value in discriminator.state_dict().items()}
+    real = data["validation"][0]
+    start = filtered._held_out(cell, discriminator, state, proposal, real)
+    blind = {name: torch.zeros_like(value) for name, value in state.items()}
+    assert filtered._held_out(cell, discriminator, blind, proposal, real) == pytest.approx(2 * np.log(2), rel=1e-6)
+    assert start != filtered._held_out(cell, discriminator, state, proposal, data["test"][0][: len(real)])
 
 
 @pytest.mark.parametrize("name", NAMES)
