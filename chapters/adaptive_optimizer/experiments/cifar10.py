@@ -7,10 +7,11 @@ then loses as large a share of all convolutions' weights as AVO has lost, the sm
 trained on: no method has more epochs than another.
 
 Step size, momentum, temperature 1 / N, cycles and the ensemble of twelve snapshots are those of the scripts: three at
-the end of each of four cycles; their clock of snapshots drifts against the cycles, ours does not. The book profile is
-made for a CPU: ResNet20 and 12 epochs in place of ResNet-18 and 200, in bfloat16. A training this short has a sixteenth
+the end of each of four cycles; their clock of snapshots drifts against the cycles, ours does not. The book profile has
+ResNet20 (and one ResNet-18), 20 epochs in place of 200, batches of 128 and bfloat16. A training this short has a tenth
 of the published decay, which removes nothing; so its spike is stronger, its threshold that of the E-step, and a channel
-goes when its range is below a tenth of a first weight's standard deviation. None of this was chosen on test images.
+goes at one of three ranges, all above the published 0.01: in trials of ten epochs that removed nothing either, and 0.03
+a few percent. No test image was looked at for it.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ from chapters.adaptive_optimizer.problems import cyclic_lr
 from chapters.shared.images import Split, load_images
 
 NAME = "avo-cifar10"
+HARD = (0.03, 0.06, 0.1)  # ranges below which a channel goes, in the book profile
 CYCLES, KEPT = 4, (0.9, 0.95, 1.0)  # of a training, and when in a cycle snapshots are taken
 
 
@@ -170,14 +172,14 @@ def _prior(weights: dict[str, nn.Parameter], params: dict[str, Any], count: int)
     return GroupSpikeSlab(weights, params["spike"], params["slab"], count, kind="channel", **settings)
 
 
-def _cells(params: dict[str, Any], replicates: int, setting: str) -> list[Cell]:
+def _cells(params: dict[str, Any], replicates: int, setting: str, with_dense: bool = True) -> list[Cell]:
     cells = []
     for replicate in range(replicates):
         first = Cell(setting, "AVO", (replicate,), params)
         dense = {key: value for key, value in params.items() if key not in ("spike", "soft", "hard", "warm_up")}
         pruned = Cell(setting, "magnitude", (replicate,), dense, (Need(NAME, first),))
         cells += [first, Cell(setting, "AVO, dense", (replicate,), dense), pruned]
-    return cells
+    return [cell for cell in cells if with_dense or cell.method != "AVO, dense"]
 
 
 _COMMON = {"scaling": "cifar10", "batch_size": 64, "lr": 1.0, "slab": 5e-4, "held_out": 0}
@@ -190,9 +192,14 @@ def _smoke() -> list[Cell]:
 
 
 def _book() -> list[Cell]:
-    data = {"data": "cifar10", "augment": True, "bfloat16": True}
-    network = {"depth": 20, "width": 16, "epochs": 12, "warm_up": 3, "spike": 1e-2, "soft": "exact", "hard": 0.01}
-    return _cells(_COMMON | data | network, 3, "ResNet20")
+    data = {"data": "cifar10", "augment": True, "bfloat16": True, "batch_size": 128}
+    network = {"epochs": 20, "warm_up": 5, "spike": 1e-2, "soft": "exact"}
+    small, large = {"depth": 20, "width": 16}, {"depth": 18, "width": 64}
+    cells = []
+    for hard in HARD:
+        params = _COMMON | data | network | small | {"hard": hard}
+        cells += _cells(params, 3, f"ResNet20 at {hard:g}", with_dense=hard == HARD[0])
+    return cells + _cells(_COMMON | data | network | large | {"hard": HARD[0]}, 1, f"ResNet-18 at {HARD[0]:g}")
 
 
 def _paper() -> list[Cell]:
