@@ -88,7 +88,7 @@ class BayesianLayer(StochasticLayer):
     @torch.no_grad()
     def _reset_posterior(self) -> None:
         """Set what `_init_posterior` added to its initial values."""
-        rho = float(softplus_inverse(torch.tensor(self.initial_scale, dtype=torch.float64)))
+        rho = float(softplus_inverse(torch.tensor(self.initial_scale, dtype=torch.float64, device="cpu")))
         for _, rhos, *_ in self._groups():
             rhos.fill_(rho)
 

@@ -202,7 +202,7 @@ class _StochasticBatchNorm(StochasticLayer):
 
     def get_extra_state(self) -> Tensor:
         """The count of batches. Not a buffer: reading it in every step would wait for a GPU."""
-        return torch.tensor(self._moment_count)
+        return torch.tensor(self._moment_count, device="cpu")
 
     def set_extra_state(self, state: Tensor) -> None:
         """Take over what `get_extra_state` gave."""

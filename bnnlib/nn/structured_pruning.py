@@ -15,13 +15,14 @@ from bnnlib.functional._autograd import closed_form_sum
 from bnnlib.functional.truncated_log_normal import (
     LOWER,
     UPPER,
+    _checked,
     _interval,
     _kl,
     _kl_grad,
+    _moment,
+    _snr,
     sample_forward,
     sample_grad,
-    truncated_log_normal_mean,
-    truncated_log_normal_snr,
 )
 from bnnlib.nn.base import StochasticLayer
 from bnnlib.nn.draws import remember
@@ -211,7 +212,10 @@ class StructuredBayesianPruning(StochasticLayer, nn.Module):
             _interval(**bounds)
 
     def _posterior(self) -> tuple[Tensor, Tensor, float, float]:
-        return (*_inside(self.location, self.log_scale, self.lower), self.lower, self.upper)
+        posterior = (*_inside(self.location, self.log_scale, self.lower), self.lower, self.upper)
+        if self.location.is_cpu:  # a look for NaN, which would wait for a GPU
+            _checked(*posterior)
+        return posterior
 
     def draw(self, generator: torch.Generator | None = None) -> Tensor:
         """One theta per unit, shape (num_units,), equation (sbp-sample)."""
@@ -219,12 +223,13 @@ class StructuredBayesianPruning(StochasticLayer, nn.Module):
 
     def mean(self) -> Tensor:
         """E theta of every unit, shape (num_units,), equation (sbp-mean)."""
-        return truncated_log_normal_mean(*self._posterior()).to(self.location.dtype)
+        location, scale, *interval = self._posterior()
+        return _moment(location, scale, 1, *interval).to(self.location.dtype)
 
     @torch.no_grad()
     def signal_to_noise(self) -> Tensor:
         """E theta / sqrt(Var theta) of every unit, shape (num_units,), equation (sbp-snr)."""
-        return truncated_log_normal_snr(*self._posterior()).to(self.location.dtype)
+        return _snr(*self._posterior()).to(self.location.dtype)
 
     def active(self) -> Tensor:
         """Mask of the units whose signal-to-noise ratio exceeds the threshold, shape (num_units,)."""

@@ -121,8 +121,11 @@ def predict_naive_batches(
 
 
 def _choose(rows: int, number: int, generator: torch.Generator | None, device: torch.device) -> Tensor:
-    """Distinct row numbers; for few of many rows without a permutation of all of them."""
-    if number * number > rows:
+    """Distinct row numbers; on a CPU, for few of many rows, without a permutation of all of them.
+
+    Elsewhere a look whether the numbers are distinct would wait for the device.
+    """
+    if number * number > rows or device.type != "cpu":
         return torch.randperm(rows, generator=generator, device=device)[:number]
     while True:
         chosen = torch.randint(rows, (number,), generator=generator, device=device)
