@@ -24,7 +24,11 @@ class DivergedError(ArithmeticError):
 def _holds(value: float | Tensor, test) -> bool:
     if isinstance(value, Tensor):
         return bool(test(value).all())
-    return not math.isnan(float(value)) and bool(test(torch.tensor(float(value), dtype=torch.float64)))
+    return bool(test(float(value)))
+
+
+def _finite(value: float | Tensor) -> bool | Tensor:
+    return torch.isfinite(value) if isinstance(value, Tensor) else math.isfinite(value)
 
 
 def _shown(value: float | Tensor) -> str:
@@ -61,7 +65,7 @@ def check_positive(name: str, value: float | Tensor) -> float | Tensor:
     Raises:
         ValueError: some value is zero, negative, infinite or NaN.
     """
-    if not _holds(value, lambda v: (v > 0) & torch.isfinite(v)):
+    if not _holds(value, lambda v: (v > 0) & _finite(v)):
         raise ValueError(
             f"{name} is {_shown(value)}, but it must be finite and above 0. "
             "Scales are standard deviations, not variances or logarithms: apply softplus or exp first."
@@ -75,7 +79,7 @@ def check_non_negative(name: str, value: float | Tensor) -> float | Tensor:
     Raises:
         ValueError: some value is negative, infinite or NaN.
     """
-    if not _holds(value, lambda v: (v >= 0) & torch.isfinite(v)):
+    if not _holds(value, lambda v: (v >= 0) & _finite(v)):
         raise ValueError(f"{name} is {_shown(value)}, but it must be finite and not negative. Pass 0 to switch it off.")
     return value
 

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from bnnlib._callbacks import CheckpointLike
 from bnnlib._checks import DivergedError, check_count
+from bnnlib._devices import default_generator
 from bnnlib._terminal import deferred_interrupt, progress_bar
 
 _CHECK_EVERY = 50  # steps between looks at the losses on a GPU, where each look waits for the device
@@ -59,7 +60,7 @@ class StepLoop:
     ) -> None:
         self.modules, self.optimizers, self.names = modules, optimizers, tuple(names)
         self.device = next(next(iter(modules.values())).parameters()).device
-        self.generator = _own(self.device) if generator is None else generator
+        self.generator = default_generator(self.device) if generator is None else generator
         self.identity, self.checkpoint = identity, checkpoint
         self.snapshots = {check_count("snapshots", step, 0) for step in snapshots}
         self.training = Training(names=self.names)
@@ -164,10 +165,6 @@ class StepLoop:
         self.generator.set_state(state["generator"])
         snapshots = {one["step"]: one["state"] for one in state["snapshots"]}
         self.training = Training(state["steps"], state["history"], self.names, snapshots)
-
-
-def _own(device: torch.device) -> torch.Generator:
-    return torch.default_generator if device.type == "cpu" else torch.cuda.default_generators[device.index or 0]
 
 
 def check_average(factor: float) -> float:

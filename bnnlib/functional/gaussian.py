@@ -20,7 +20,7 @@ def softplus_inverse(scale: float | Tensor) -> Tensor:
         ValueError: a scale is not positive.
     """
     check_positive("scale", scale)
-    value = torch.as_tensor(scale)
+    value = scale if isinstance(scale, Tensor) else torch.as_tensor(scale)
     value = value if value.is_floating_point() else value.to(torch.get_default_dtype())
     return value + torch.log(-torch.expm1(-value))
 
@@ -43,6 +43,13 @@ def gaussian_kl(mean: Tensor, scale: Tensor, prior_scale: float | Tensor, prior_
         ValueError: a prior scale is not positive.
     """
     check_positive("prior_scale", prior_scale)
+    return unchecked_gaussian_kl(mean, scale, prior_scale, prior_mean)
+
+
+def unchecked_gaussian_kl(
+    mean: Tensor, scale: Tensor, prior_scale: float | Tensor, prior_mean: float | Tensor = 0.0
+) -> Tensor:
+    """`gaussian_kl` without a look at a prior scale that is a tensor, which would wait for a GPU."""
     ratio = scale / prior_scale
     shift = (mean - prior_mean) / prior_scale
     return 0.5 * (ratio.square() + shift.square() - 1.0) - torch.log(ratio)

@@ -49,12 +49,12 @@ def mixture_prior(slab_scale: Number, spike_scale: Number, prior_inclusion_proba
     check_positive("slab_scale", slab_scale)
     check_positive("spike_scale", spike_scale)
     check_probability("prior_inclusion_probability", prior_inclusion_probability, open_interval=True)
-    if not bool(torch.as_tensor(spike_scale < slab_scale).all()):
+    if not _all(spike_scale < slab_scale):
         raise ValueError(
             f"spike_scale is {_range(spike_scale)} and slab_scale {_range(slab_scale)}, but the spike must be narrower "
             "than the slab, or inclusion would mean a small weight. Exchange the two, or move them apart."
         )
-    if not bool(torch.as_tensor(spike_scale > NARROWEST_SPIKE).all()):
+    if not _all(spike_scale > NARROWEST_SPIKE):
         raise ValueError(
             f"spike_scale is {_range(spike_scale)}, but below {NARROWEST_SPIKE:g} its precision 1 / spike_scale^2 "
             "leaves the range of float32. For so narrow a spike use the Dirac spike of bnnlib.nn.SpikeSlabLinear."
@@ -62,6 +62,10 @@ def mixture_prior(slab_scale: Number, spike_scale: Number, prior_inclusion_proba
     slab, spike, probability = (_double(v) for v in (slab_scale, spike_scale, prior_inclusion_probability))
     slab_cost, spike_cost = _log(slab) - _log(probability), _log(spike) - _log1p(-probability)
     return MixturePrior(slab**-2, spike**-2, slab_cost, spike_cost)
+
+
+def _all(holds: bool | Tensor) -> bool:
+    return bool(holds.all()) if isinstance(holds, Tensor) else holds
 
 
 def _double(value: Number) -> Number:

@@ -26,6 +26,6 @@ def half_cauchy_kl(location: Tensor, log_scale: Tensor, prior_scale: float) -> T
     """
     check_positive("prior_scale", prior_scale)
     spread = 2.0 * torch.exp(2.0 * log_scale)
-    log_rate = torch.logaddexp(spread - 2.0 * location, location.new_tensor(-2.0 * math.log(prior_scale)))
+    log_rate = torch.logaddexp(spread - 2.0 * location, location.new_full((), -2.0 * math.log(prior_scale)))
     constant = math.log(math.pi * prior_scale) - 0.5 * math.log(2.0 * math.pi * math.e) - math.log(2.0)
     return log_rate + location - log_scale + constant

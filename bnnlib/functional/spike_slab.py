@@ -14,7 +14,7 @@ from torch import Tensor
 
 from bnnlib._checks import check_positive, check_probability
 from bnnlib.functional._autograd import closed_form_sum
-from bnnlib.functional.gaussian import gaussian_kl, gaussian_kl_grad
+from bnnlib.functional.gaussian import gaussian_kl_grad, unchecked_gaussian_kl
 
 
 def log_odds(probability: float | Tensor) -> float | Tensor:
@@ -55,8 +55,11 @@ class _GatedKL(torch.autograd.Function):
 
 
 def _gated_kl(logit: Tensor, prior_inclusion_probability: float | Tensor, slab: Tensor) -> Tensor:
-    check_probability("prior_inclusion_probability", prior_inclusion_probability, open_interval=True)
-    prior = torch.as_tensor(prior_inclusion_probability, dtype=torch.float64, device=logit.device)
+    prior = prior_inclusion_probability
+    if isinstance(prior, Tensor):
+        prior = prior.to(logit.device, torch.float64)
+    else:  # filled in on the device: a number copied to a GPU would wait for it
+        prior = torch.full((), prior, dtype=torch.float64, device=logit.device)
     return _GatedKL.apply(logit, slab, prior.log().to(logit.dtype), torch.log1p(-prior).to(logit.dtype))
 
 
@@ -69,6 +72,7 @@ def bernoulli_kl(logit: Tensor, prior_inclusion_probability: float | Tensor) -> 
     Raises:
         ValueError: the prior probability is not strictly between 0 and 1.
     """
+    check_probability("prior_inclusion_probability", prior_inclusion_probability, open_interval=True)
     return _gated_kl(logit, prior_inclusion_probability, torch.zeros_like(logit))
 
 
@@ -92,7 +96,16 @@ def spike_slab_kl(
     Raises:
         ValueError: lambda is not strictly between 0 and 1, or prior_scale is not positive.
     """
-    return _gated_kl(logit, prior_inclusion_probability, gaussian_kl(mean, scale, prior_scale))
+    check_probability("prior_inclusion_probability", prior_inclusion_probability, open_interval=True)
+    check_positive("prior_scale", prior_scale)
+    return unchecked_spike_slab_kl(mean, scale, logit, prior_inclusion_probability, prior_scale)
+
+
+def unchecked_spike_slab_kl(
+    mean: Tensor, scale: Tensor, logit: Tensor, prior_inclusion_probability: float | Tensor, prior_scale: float | Tensor
+) -> Tensor:
+    """`spike_slab_kl` without a look at priors that are tensors, which would wait for a GPU."""
+    return _gated_kl(logit, prior_inclusion_probability, unchecked_gaussian_kl(mean, scale, prior_scale))
 
 
 def spike_slab_kl_grad(

@@ -142,7 +142,7 @@ def truncated_log_normal_mean(mean: Tensor, scale: Tensor, lower: float = LOWER,
     Returns:
         Tensor in the arguments' shape, between exp(lower) and exp(upper).
     """
-    return _moment(mean, scale, 1, lower, upper).to(mean.dtype)
+    return _moment(*_checked(mean, scale, lower, upper), 1, lower, upper).to(mean.dtype)
 
 
 def truncated_log_normal_second_moment(
@@ -155,11 +155,11 @@ def truncated_log_normal_second_moment(
     Returns:
         Tensor in the arguments' shape.
     """
-    return _moment(mean, scale, 2, lower, upper).to(mean.dtype)
+    return _moment(*_checked(mean, scale, lower, upper), 2, lower, upper).to(mean.dtype)
 
 
 def _moment(mean: Tensor, scale: Tensor, order: int, lower: float, upper: float) -> Tensor:
-    return _Moment.apply(*_checked(mean, scale, lower, upper), order, lower, upper)
+    return _Moment.apply(mean, scale, order, lower, upper)
 
 
 class _Moment(torch.autograd.Function):
@@ -193,9 +193,11 @@ def truncated_log_normal_snr(mean: Tensor, scale: Tensor, lower: float = LOWER, 
         Tensor in the arguments' shape, positive; 1/3 (to nine digits) where the noise is the log-uniform prior on
         [-20, 0].
     """
-    dtype = mean.dtype
-    mean, scale = _checked(mean, scale, lower, upper)
-    return torch.rsqrt(torch.expm1(_log_relative_second_moment(mean, scale, lower, upper))).to(dtype)
+    return _snr(*_checked(mean, scale, lower, upper), lower, upper).to(mean.dtype)
+
+
+def _snr(mean: Tensor, scale: Tensor, lower: float, upper: float) -> Tensor:
+    return torch.rsqrt(torch.expm1(_log_relative_second_moment(mean, scale, lower, upper)))
 
 
 def _log_relative_second_moment(mean: Tensor, scale: Tensor, lower: float, upper: float) -> Tensor:

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from bnnlib._checks import check_positive
+from bnnlib._steering import steered, steering
 from bnnlib.functional import softplus_inverse
 from bnnlib.nn.draws import take_token
 from bnnlib.nn.settings import setting
@@ -30,7 +31,6 @@ class StochasticLayer:
     training_pass: ClassVar[Callable[[nn.Module], AbstractContextManager] | None] = None
 
     _weight_mode = "sample"
-    _held: Any = None
 
     def _check_setting(self, name: str, value: float) -> None:
         """Raise if `value` does not go with the other settings."""
@@ -55,11 +55,15 @@ class StochasticLayer:
     @property
     def weight_mode(self) -> str:
         """What `forward` uses: draws ("sample"), means ("mean") or the means of what is active ("selected")."""
-        return self._weight_mode
+        return steering(self).get("weight_mode", self._weight_mode)
 
     @weight_mode.setter
     def weight_mode(self, mode: str) -> None:
         self._weight_mode = check_choice("weight_mode", mode, WEIGHT_MODES)
+
+    @property
+    def _held(self) -> Any:
+        return steering(self).get("held")
 
 
 class BayesianLayer(StochasticLayer):
@@ -72,7 +76,6 @@ class BayesianLayer(StochasticLayer):
 
     weight: Tensor
     bias: Tensor | None
-    _held: Parameters | None = None
     _spread: tuple[str, ...] = ("rho",)
     initial_scale = setting("initial_scale", check_positive)
 
@@ -88,7 +91,7 @@ class BayesianLayer(StochasticLayer):
     @torch.no_grad()
     def _reset_posterior(self) -> None:
         """Set what `_init_posterior` added to its initial values."""
-        rho = float(softplus_inverse(torch.tensor(self.initial_scale, dtype=torch.float64)))
+        rho = float(softplus_inverse(torch.tensor(self.initial_scale, dtype=torch.float64, device="cpu")))
         for _, rhos, *_ in self._groups():
             rhos.fill_(rho)
 
@@ -134,11 +137,12 @@ class BayesianLayer(StochasticLayer):
         Raises:
             ValueError: the generator is on another kind of device than the weights.
         """
-        if self._held is not None:
-            return self._affine(input, *self._held)
-        if self._weight_mode == "sample":
+        held, mode = self._held, self.weight_mode
+        if held is not None:
+            return self._affine(input, *held)
+        if mode == "sample":
             return self._sample_forward(input, generator)
-        return self._affine(input, *(self.mean() if self._weight_mode == "mean" else self.selected()))
+        return self._affine(input, *(self.mean() if mode == "mean" else self.selected()))
 
     def _sample_forward(self, input: Tensor, generator: torch.Generator | None) -> Tensor:
         return self._affine(input, *self.draw(generator))
@@ -225,21 +229,21 @@ def bayesian_layers(model: nn.Module) -> list[StochasticLayer]:
     return layers
 
 
+def sampling_layers(model: nn.Module) -> list[StochasticLayer]:
+    """The layers of a model that draw at this point, outside of any mode that says otherwise."""
+    return [m for m in model.modules() if isinstance(m, StochasticLayer) and m.weight_mode == "sample"]
+
+
 @contextmanager
 def _mode(model: nn.Module, mode: str) -> Iterator[nn.Module]:
-    layers = bayesian_layers(model)
-    before = [layer.weight_mode for layer in layers]
-    try:
-        for layer in layers:
-            layer.weight_mode = mode
+    with steered({layer: {"weight_mode": mode} for layer in bayesian_layers(model)}):
         yield model
-    finally:
-        for layer, old in zip(layers, before, strict=True):
-            layer.weight_mode = old
 
 
 def mean_weights(model: nn.Module):
     """Context in which every Bayesian layer uses its posterior mean weights.
+
+    As all contexts of `bnnlib.nn` it holds in this thread or asyncio task, and in no other.
 
     Raises:
         ValueError: the model has no Bayesian layers.
@@ -278,12 +282,12 @@ def held_weights(model: nn.Module, generator: torch.Generator | None = None) -> 
     Raises:
         ValueError: the model has no Bayesian layers.
     """
-    layers = bayesian_layers(model)
-    before = [layer._held for layer in layers]
-    try:
-        for layer in layers:
-            layer._held = layer.draw(generator)
+    with steered({layer: {"held": layer.draw(generator)} for layer in bayesian_layers(model)}):
         yield model
-    finally:
-        for layer, old in zip(layers, before, strict=True):
-            layer._held = old
+
+
+@contextmanager
+def one_draw(model: nn.Module, generator: torch.Generator | None = None) -> Iterator[nn.Module]:
+    """`held_weights` for the layers that sample; those in mean or selected mode stay as they are."""
+    with steered({layer: {"held": layer.draw(generator)} for layer in sampling_layers(model)}):
+        yield model

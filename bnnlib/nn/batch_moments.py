@@ -9,6 +9,7 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
+from bnnlib._steering import evaluating
 from bnnlib.functional.stochastic_batch_norm import batch_statistics
 from bnnlib.nn.noise import use_generator
 from bnnlib.nn.stochastic_batch_norm import StochasticBatchNorm1d, StochasticBatchNorm2d, _StochasticBatchNorm
@@ -92,17 +93,6 @@ def dropout_layers(model: nn.Module) -> list[nn.Module]:
     return [module for module in model.modules() if "Dropout" in type(module).__name__]
 
 
-@contextmanager
-def restored_modes(model: nn.Module) -> Iterator[None]:
-    """Context at whose end every module is in train() or eval() as it was."""
-    before = {module: module.training for module in model.modules()}
-    try:
-        yield
-    finally:
-        for module, training in before.items():
-            module.training = training
-
-
 def match_moments(
     model: nn.Module, batches: Batches, *, dropout: bool = False, generator: torch.Generator | None = None
 ) -> int:
@@ -145,14 +135,11 @@ def match_moments(
 @torch.no_grad()
 def _run(model: nn.Module, layers: list[_StochasticBatchNorm], batches: Batches, dropout: bool) -> int:
     count = 0
-    with restored_modes(model):
-        model.eval()
-        for layer in dropout_layers(model) if dropout else ():
-            layer.train()
+    dropping = [part for layer in dropout_layers(model) for part in layer.modules()] if dropout else []
+    with evaluating(model, training=[*dropping, *layers]):
         for layer in layers:
             layer.reset_running_stats()
             layer.momentum = None
-            layer.training = True
         for batch in batches:
             model(batch if isinstance(batch, Tensor) else batch[0])
             count += 1
@@ -172,11 +159,10 @@ def training_statistics(model: nn.Module) -> Iterator[nn.Module]:
     if not layers:
         raise ValueError(f"{type(model).__name__} has no batch norm, so its outputs do not depend on the batch.")
     tracking = [layer.track_running_stats for layer in layers]
-    with restored_modes(model):
-        model.eval()
+    with evaluating(model, training=layers):
         try:
             for layer in layers:
-                layer.training, layer.track_running_stats = True, False
+                layer.track_running_stats = False
             yield model
         finally:
             for layer, old in zip(layers, tracking, strict=True):

@@ -7,6 +7,7 @@ settings have changed) is dropped and the closed form is evaluated on its own: t
 
 from __future__ import annotations
 
+import threading
 import weakref
 from collections.abc import Callable, Sequence
 from functools import reduce
@@ -29,14 +30,19 @@ class _State:
 
 
 # outside the modules, so that copies, pickles and state_dicts never see a token
-_STATES: weakref.WeakKeyDictionary[nn.Module, _State] = weakref.WeakKeyDictionary()
+class _Kept(threading.local):
+    def __init__(self) -> None:  # in each thread, whose passes are not those of the others
+        self.states: weakref.WeakKeyDictionary[nn.Module, _State] = weakref.WeakKeyDictionary()
+
+
+_KEPT = _Kept()
 
 
 def remember(layer: nn.Module, tokens: list[Tensor], parameters: Sequence[Tensor]) -> None:
     """Keep the tokens of a draw from `parameters` in place of those of the layer's draw before."""
     forget(layer)
     if all(token.requires_grad for token in tokens):
-        _STATES[layer] = _State(tokens, parameters)
+        _KEPT.states[layer] = _State(tokens, parameters)
 
 
 def remembered(layer: nn.Module, function: Callable[..., tuple], draws: list[tuple], **settings) -> list[Tensor]:
@@ -50,10 +56,10 @@ def remembered(layer: nn.Module, function: Callable[..., tuple], draws: list[tup
 
 def forget(layer: nn.Module) -> None:
     """Drop the tokens of the layer's last draw."""
-    _STATES.pop(layer, None)
+    _KEPT.states.pop(layer, None)
 
 
 def take_token(layer: nn.Module) -> Tensor | None:
     """The token of the layer's last draw, if it is fresh; it can be taken once."""
-    state = _STATES.pop(layer, None)
+    state = _KEPT.states.pop(layer, None)
     return reduce(torch.add, state.tokens) if state is not None and state.fresh() else None

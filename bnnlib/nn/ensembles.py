@@ -2,35 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Sequence
+from contextlib import ExitStack
 
 import torch
 from torch import Tensor, nn
 
 from bnnlib._checks import check_count
-from bnnlib.nn.base import StochasticLayer
-from bnnlib.nn.batch_moments import dropout_layers, restored_modes
+from bnnlib._steering import evaluating
+from bnnlib.nn.base import one_draw, sampling_layers
+from bnnlib.nn.batch_moments import dropout_layers
 from bnnlib.nn.noise import use_generator
 from bnnlib.nn.predict import _check_rows
-
-
-@contextmanager
-def _one_draw(model: nn.Module, generator: torch.Generator | None) -> Iterator[None]:
-    """Context in which the layers that sample keep one draw; those in mean or selected mode stay as they are."""
-    layers = [m for m in model.modules() if isinstance(m, StochasticLayer) and m.weight_mode == "sample"]
-    before = [layer._held for layer in layers]
-    try:
-        for layer in layers:
-            layer._held = layer.draw(generator)
-        yield
-    finally:
-        for layer, held in zip(layers, before, strict=True):
-            layer._held = held
-
-
-def _samples(model: nn.Module) -> bool:
-    return any(isinstance(m, StochasticLayer) and m.weight_mode == "sample" for m in model.modules())
 
 
 def _outputs(model: nn.Module, x: Tensor, chunk_size: int) -> Tensor:
@@ -83,13 +66,13 @@ def predict_ensemble(
     _check_counts(x, num_samples, chunk_size)
     outputs = []
     for model in models:
-        with restored_modes(model):
-            model.eval()
-            for _ in range(num_samples if _samples(model) else 1):
-                with _one_draw(model, generator):
+        sampling = bool(sampling_layers(model))
+        with evaluating(model):
+            for _ in range(num_samples if sampling else 1):
+                with one_draw(model, generator):
                     outputs.append(_outputs(model, x, chunk_size))
-            if not _samples(model):
-                outputs += outputs[-1:] * (num_samples - 1)
+        if not sampling:
+            outputs += outputs[-1:] * (num_samples - 1)
     return torch.stack(outputs)
 
 
@@ -129,14 +112,11 @@ def predict_dropout(
             "or use bnnlib.nn.predict for a network with Bayesian layers."
         )
     outputs = []
-    with restored_modes(model), use_generator(generator), ExitStack() as stack:
+    with evaluating(model, training=layers), use_generator(generator), ExitStack() as stack:
         if generator is not None:
             stack.enter_context(torch.random.fork_rng([x.device] if x.is_cuda else []))
             torch.manual_seed(int(torch.randint(2**62, (), generator=generator, device=generator.device)))
-        model.eval()
-        for layer in layers:
-            layer.train()
         for _ in range(num_samples):
-            with _one_draw(model, generator):
+            with one_draw(model, generator):
                 outputs.append(_outputs(model, x, chunk_size))
     return torch.stack(outputs)

@@ -63,8 +63,8 @@ def minibatch_weights(num_batches: int, scheme: str = "uniform") -> Tensor:
     """
     check_count("num_batches", num_batches)
     if check_choice("scheme", scheme, MINIBATCH_SCHEMES) == "uniform":
-        return torch.full((num_batches,), 1.0 / num_batches, dtype=torch.float64)
-    index = torch.arange(1, num_batches + 1, dtype=torch.float64)
+        return torch.full((num_batches,), 1.0 / num_batches, dtype=torch.float64, device="cpu")
+    index = torch.arange(1, num_batches + 1, dtype=torch.float64, device="cpu")
     log_two = math.log(2.0)
     # 2^(M-i) / (2^M - 1) = 2^-i / (1 - 2^-M)
     return torch.exp(-index * log_two - math.log(-math.expm1(-num_batches * log_two)))

@@ -6,7 +6,8 @@ import torch
 from torch import Tensor, nn
 
 from bnnlib._checks import check_count
-from bnnlib.nn.base import held_weights
+from bnnlib._steering import evaluating
+from bnnlib.nn.base import bayesian_layers, one_draw, sampling_layers
 
 
 @torch.no_grad()
@@ -21,7 +22,8 @@ def predict(
 
     Each draw is one set of weights for all rows, so a sample is one function of the posterior, also across chunks,
     and also for layers that train by local reparameterisation or flipout. The model runs in `eval()` and returns to
-    its mode afterwards; it must map rows independently and return one tensor.
+    its mode afterwards; it must map rows independently and return one tensor. Layers in mean or selected mode, within
+    `mean_weights` for example, stay in it; where no layer samples, all S outputs are the same.
 
     Args:
         model: with Bayesian layers.
@@ -42,12 +44,12 @@ def predict(
     check_count("chunk_size", chunk_size)
     if x.dim() == 0 or len(x) == 0:
         raise ValueError(f"x has shape {tuple(x.shape)}, but it must have at least one row: (batch, ...).")
-    was_training = {module: module.training for module in model.modules()}
-    model.eval()
-    try:
-        draws: Tensor | None = None
-        for sample in range(num_samples):
-            with held_weights(model, generator):
+    bayesian_layers(model)  # there must be some
+    draws: Tensor | None = None
+    with evaluating(model):
+        passes = num_samples if sampling_layers(model) else 1
+        for sample in range(passes):
+            with one_draw(model, generator):
                 start = 0
                 for rows in x.split(chunk_size):
                     output = model(rows)
@@ -56,10 +58,8 @@ def predict(
                         draws = output.new_empty(num_samples, len(x), *output.shape[1:])
                     draws[sample, start : start + len(rows)] = output
                     start += len(rows)
-        return draws
-    finally:
-        for module, training in was_training.items():
-            module.training = training
+    draws[passes:] = draws[0]
+    return draws
 
 
 def _check_rows(output: object, rows: int) -> None:

@@ -10,6 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from bnnlib._steering import steering
 from bnnlib.functional.stochastic_batch_norm import (
     StatisticMoments,
     batch_norm,
@@ -33,7 +34,6 @@ class _StochasticBatchNorm(StochasticLayer):
 
     running_mean_variance: Tensor
     running_log_scale_variance: Tensor
-    _held: Statistics | None = None
 
     def __init__(
         self,
@@ -156,14 +156,15 @@ class _StochasticBatchNorm(StochasticLayer):
             raise ValueError(f"input has {input.shape[1]} features, but the layer normalizes {self.num_features}.")
         if self.training:
             return self._train_forward(input)
-        if self._held is None and self._weight_mode != "sample":
+        held = self._held
+        if held is None and self.weight_mode != "sample":
             statistics = self.running_mean, self.running_var
             return F.batch_norm(input, *statistics, self.weight, self.bias, False, 0.0, self.eps)
-        if self._held is None and self.draws == "object":
+        if held is None and steering(self).get("draws", self.draws) == "object":
             mean, scale = self._draw((len(input),), generator)
             scale = scale if self.statistic == "scale" else (scale.square_().add_(self.eps)).sqrt_()
             return batch_norm(input, mean, scale, self.weight, self.bias)
-        mean, scale = self._held if self._held is not None else self.draw(generator)
+        mean, scale = held if held is not None else self.draw(generator)
         return F.batch_norm(input, mean, scale.square(), self.weight, self.bias, False, 0.0, self._after)
 
     def _train_forward(self, input: Tensor) -> Tensor:
@@ -202,7 +203,7 @@ class _StochasticBatchNorm(StochasticLayer):
 
     def get_extra_state(self) -> Tensor:
         """The count of batches. Not a buffer: reading it in every step would wait for a GPU."""
-        return torch.tensor(self._moment_count)
+        return torch.tensor(self._moment_count, device="cpu")
 
     def set_extra_state(self, state: Tensor) -> None:
         """Take over what `get_extra_state` gave."""

@@ -11,17 +11,19 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from bnnlib._checks import check_count, check_non_negative
+from bnnlib._steering import steered
 from bnnlib.functional._autograd import closed_form_sum
 from bnnlib.functional.truncated_log_normal import (
     LOWER,
     UPPER,
+    _checked,
     _interval,
     _kl,
     _kl_grad,
+    _moment,
+    _snr,
     sample_forward,
     sample_grad,
-    truncated_log_normal_mean,
-    truncated_log_normal_snr,
 )
 from bnnlib.nn.base import StochasticLayer
 from bnnlib.nn.draws import remember
@@ -110,18 +112,16 @@ def drawn_together(model: nn.Module) -> Iterator[nn.Module]:
     """
     groups: dict[tuple, list[StructuredBayesianPruning]] = {}
     for layer in model.modules():
-        if isinstance(layer, StructuredBayesianPruning) and layer._held is None and layer._weight_mode == "sample":
+        if isinstance(layer, StructuredBayesianPruning) and layer._held is None and layer.weight_mode == "sample":
             key = (layer.lower, layer.upper, layer.location.device, layer.location.dtype)
             groups.setdefault(key, []).append(layer)
-    layers = [layer for group in groups.values() for layer in group]
-    try:
-        for group in groups.values():
-            for layer, theta in zip(group, _draw_noise(group), strict=True):
-                layer._held = theta
+    drawn = {
+        layer: {"held": theta}
+        for group in groups.values()
+        for layer, theta in zip(group, _draw_noise(group), strict=True)
+    }
+    with steered(drawn):
         yield model
-    finally:
-        for layer in layers:
-            layer._held = None
 
 
 def _bound(name: str, value: float) -> float:
@@ -211,7 +211,10 @@ class StructuredBayesianPruning(StochasticLayer, nn.Module):
             _interval(**bounds)
 
     def _posterior(self) -> tuple[Tensor, Tensor, float, float]:
-        return (*_inside(self.location, self.log_scale, self.lower), self.lower, self.upper)
+        posterior = (*_inside(self.location, self.log_scale, self.lower), self.lower, self.upper)
+        if self.location.is_cpu:  # a look for NaN, which would wait for a GPU
+            _checked(*posterior)
+        return posterior
 
     def draw(self, generator: torch.Generator | None = None) -> Tensor:
         """One theta per unit, shape (num_units,), equation (sbp-sample)."""
@@ -219,12 +222,13 @@ class StructuredBayesianPruning(StochasticLayer, nn.Module):
 
     def mean(self) -> Tensor:
         """E theta of every unit, shape (num_units,), equation (sbp-mean)."""
-        return truncated_log_normal_mean(*self._posterior()).to(self.location.dtype)
+        location, scale, *interval = self._posterior()
+        return _moment(location, scale, 1, *interval).to(self.location.dtype)
 
     @torch.no_grad()
     def signal_to_noise(self) -> Tensor:
         """E theta / sqrt(Var theta) of every unit, shape (num_units,), equation (sbp-snr)."""
-        return truncated_log_normal_snr(*self._posterior()).to(self.location.dtype)
+        return _snr(*self._posterior()).to(self.location.dtype)
 
     def active(self) -> Tensor:
         """Mask of the units whose signal-to-noise ratio exceeds the threshold, shape (num_units,)."""
@@ -268,12 +272,11 @@ class StructuredBayesianPruning(StochasticLayer, nn.Module):
                 f"input has shape {tuple(input.shape)}, but dimension {self.dim} must have {self.num_units} units. "
                 "Give StructuredBayesianPruning the width of what it multiplies, and its dimension."
             )
-        if self._held is not None:
-            theta = self._held
-        elif self._weight_mode == "sample":
+        theta, mode = self._held, self.weight_mode
+        if theta is None and mode == "sample":
             theta = self.draw(generator)
-        else:
-            theta = self.mean() if self._weight_mode == "mean" else self.selected()
+        elif theta is None:
+            theta = self.mean() if mode == "mean" else self.selected()
         return input * theta.to(input.dtype).view(-1, *[1] * (input.dim() - dim - 1))
 
     def extra_repr(self) -> str:

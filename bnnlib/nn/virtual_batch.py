@@ -9,7 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from bnnlib._checks import check_count
-from bnnlib.nn.batch_moments import restored_modes, stochastic_batch_norms, training_statistics
+from bnnlib._steering import evaluating, steered
+from bnnlib.nn.batch_moments import stochastic_batch_norms, training_statistics
 from bnnlib.nn.noise import use_generator
 from bnnlib.nn.predict import _check_rows
 
@@ -21,15 +22,9 @@ def object_draws(model: nn.Module) -> Iterator[nn.Module]:
     Raises:
         ValueError: the model has no stochastic batch norm.
     """
-    layers = list(stochastic_batch_norms(model).values())
-    before = [(layer.draws, layer.weight_mode, layer._held) for layer in layers]
-    try:
-        for layer in layers:
-            layer.draws, layer.weight_mode, layer._held = "object", "sample", None
+    independent = {"draws": "object", "weight_mode": "sample", "held": None}
+    with steered(dict.fromkeys(stochastic_batch_norms(model).values(), independent)):
         yield model
-    finally:
-        for layer, (draws, mode, held) in zip(layers, before, strict=True):
-            layer.draws, layer.weight_mode, layer._held = draws, mode, held
 
 
 @torch.no_grad()
@@ -63,8 +58,7 @@ def predict_virtual_batch(
     # rows by draws, so that an object's copies are neighbors and a chunk reads few objects
     numbers = torch.arange(len(x) * num_samples, device=x.device)
     outputs: list[Tensor] = []
-    with restored_modes(model), object_draws(model), use_generator(generator):
-        model.eval()
+    with evaluating(model), object_draws(model), use_generator(generator):
         for chunk in numbers.split(chunk_size):
             outputs.append(_check_rows_of(model(x[chunk // num_samples]), len(chunk)))
     whole = torch.cat(outputs)
@@ -121,8 +115,11 @@ def predict_naive_batches(
 
 
 def _choose(rows: int, number: int, generator: torch.Generator | None, device: torch.device) -> Tensor:
-    """Distinct row numbers; for few of many rows without a permutation of all of them."""
-    if number * number > rows:
+    """Distinct row numbers; on a CPU, for few of many rows, without a permutation of all of them.
+
+    Elsewhere a look whether the numbers are distinct would wait for the device.
+    """
+    if number * number > rows or device.type != "cpu":
         return torch.randperm(rows, generator=generator, device=device)[:number]
     while True:
         chosen = torch.randint(rows, (number,), generator=generator, device=device)

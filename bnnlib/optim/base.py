@@ -50,7 +50,7 @@ class Sampler(torch.optim.Optimizer):
         device = self.param_groups[0]["params"][0].device
         if generator is None:
             generator = torch.Generator(device)
-            generator.manual_seed(int(torch.randint(2**62, ())))
+            generator.manual_seed(int(torch.randint(2**62, (), device="cpu")))
         if generator.device.type != device.type:
             raise ValueError(
                 f"the generator is on {generator.device} and the parameters are on {device}, but the noise is drawn "

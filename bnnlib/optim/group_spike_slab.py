@@ -126,23 +126,33 @@ class GroupSpikeSlab:
             ValueError: a weight is NaN or infinite, or would lose all of its groups (of one network of the stack);
                 nothing has been changed then.
         """
-        decay, masks = {}, {}
+        decay, masks, finite, left = {}, {}, {}, {}
         for name, weight in self.weights.items():
             square = self._mean_square(weight)
-            if not bool(square.isfinite().all()):
-                raise ValueError(f"{name} has weights that are NaN or infinite, so its groups cannot be judged.")
+            finite[name] = square.isfinite().all()
             decay[name] = torch.where(square >= self.threshold(name), self.slab, self.spike).to(square.dtype)
             masks[name] = self.masks[name]
             if self.hard_threshold is not None:
                 masks[name] = masks[name] * self._large(weight)
-                left = masks[name].flatten(self.batch_dims).any(dim=-1)
-                if self.when_empty == "raise" and not bool(left.all()):
-                    raise ValueError(
-                        f"all groups of {name} would be removed{_where(left)}: they are below hard_threshold = "
-                        f"{self.hard_threshold:g}. Lower it, or warm up for longer, until some groups have grown."
-                    )
+                left[name] = masks[name].flatten(self.batch_dims).any(dim=-1)
+        self._check(finite, left if self.when_empty == "raise" else {})
         self.decay, self.masks = decay, masks
         self.hold_()
+
+    def _check(self, finite: dict[str, Tensor], left: dict[str, Tensor]) -> None:
+        # one look at all of them, for which a GPU is waited for once an update
+        device = next(iter(finite.values())).device
+        good = torch.stack([flags.all().to(device) for flags in (*finite.values(), *left.values())])
+        if bool(good.all()):
+            return
+        for name in finite:
+            if not bool(finite[name]):
+                raise ValueError(f"{name} has weights that are NaN or infinite, so its groups cannot be judged.")
+            if name in left and not bool(left[name].all()):
+                raise ValueError(
+                    f"all groups of {name} would be removed{_where(left[name])}: they are below hard_threshold = "
+                    f"{self.hard_threshold:g}. Lower it, or warm up for longer, until some groups have grown."
+                )
 
     def _large(self, weight: Tensor) -> Tensor:
         if self.kind != "channel":

@@ -13,6 +13,7 @@ from torch.func import functional_call
 
 from bnnlib._callbacks import Callback
 from bnnlib._checks import check_count
+from bnnlib._steering import evaluating
 
 
 class SampleStore(Callback):
@@ -175,17 +176,12 @@ class SampleStore(Callback):
         check_count("batch_size", batch_size)
         self._require_draws()
         own = model.state_dict()
-        modes = {module: module.training for module in model.modules()}
-        model.eval()
-        try:
+        with evaluating(model):
             for draw in self._draws:
                 state = {n: v.to(device=own[n].device, dtype=own[n].dtype) for n, v in draw.items()}
                 device = next(iter(state.values())).device
                 chunks = [functional_call(model, state, (rows.to(device),)) for rows in x.split(batch_size)]
                 yield torch.cat(chunks)
-        finally:
-            for module, training in modes.items():
-                module.training = training
 
     def predict(self, model: nn.Module, x: Tensor, batch_size: int = 1024) -> Tensor:
         """Posterior predictive probabilities: the arithmetic mean of the draws' softmax.

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
 from bnnlib._checks import check_count
@@ -70,7 +69,7 @@ class MagnitudePruner(Masks):
                     "carry the signal. Give a smaller sparsity, or leave that parameter out of `names`."
                 )
         if not self.persistent:
-            self.masks = {name: torch.ones_like(mask) for name, mask in self.masks.items()}
+            self._open()
         self.update(sparsity)
 
     def on_step(self, run: Any) -> None:

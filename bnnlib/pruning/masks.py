@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from bnnlib._checks import check_probability
-from bnnlib.pruning.magnitude import magnitude_mask
+from bnnlib.pruning.ranking import step_mask
 
 SCOPES = ("layer", "global")
 
@@ -50,7 +50,11 @@ class Masks:
             raise ValueError(f"scope is {scope!r}, but it must be one of {', '.join(map(repr, SCOPES))}.")
         self.scope = scope
         self.weights = dict(model) if isinstance(model, Mapping) else prunable_weights(model)
+        self._open()
+
+    def _open(self) -> None:
         self.masks = {name: torch.ones_like(w, dtype=torch.bool) for name, w in self.weights.items()}
+        self._pruned: int | None = 0
 
     @torch.no_grad()
     def update(self, sparsity: float) -> None:
@@ -69,9 +73,11 @@ class Masks:
         # the floor ranks a live weight that happens to be 0 above the pruned ones
         ranks = {n: torch.where(mask, self.weights[n].abs().clamp_min(1e-30), 0.0) for n, mask in self.masks.items()}
         if self.scope == "layer":
-            self.masks = {name: magnitude_mask(rank, sparsity) for name, rank in ranks.items()}
+            self.masks = {name: step_mask(rank, sparsity) for name, rank in ranks.items()}
+            self._pruned = sum(round(sparsity * rank.numel()) for rank in ranks.values())
         else:
-            flat = magnitude_mask(torch.cat([rank.flatten() for rank in ranks.values()]), sparsity)
+            flat = step_mask(torch.cat([rank.flatten() for rank in ranks.values()]), sparsity)
+            self._pruned = round(sparsity * total)
             parts = flat.split([rank.numel() for rank in ranks.values()])
             self.masks = {n: part.view_as(ranks[n]) for n, part in zip(ranks, parts, strict=True)}
         self.apply()
@@ -85,8 +91,9 @@ class Masks:
     @property
     def sparsity(self) -> float:
         """Share of the weights that are pruned, from 0 to 1."""
-        pruned = sum(int((~mask).sum()) for mask in self.masks.values())
-        return pruned / sum(mask.numel() for mask in self.masks.values())
+        if self._pruned is None:
+            self._pruned = sum(int((~mask).sum()) for mask in self.masks.values())
+        return self._pruned / sum(mask.numel() for mask in self.masks.values())
 
     def on_step(self, run: Any) -> None:
         """Hold the masks after an optimizer step."""
@@ -109,4 +116,5 @@ class Masks:
         if {name: tuple(mask.shape) for name, mask in state.items()} != shapes:
             raise ValueError(f"these masks are of another network: the weights here are {shapes}.")
         self.masks = {name: mask.to(self.weights[name].device) for name, mask in state.items()}
+        self._pruned = None  # to be counted once: known in advance of `update` alone, which never waits for a GPU
         self.apply()

@@ -31,8 +31,20 @@ def rank_mask(score: Tensor, sparsity: float, batch_dims: int = 0) -> Tensor:
     Raises:
         ValueError: sparsity is outside [0, 1], or score is empty or has NaN.
     """
-    _check_share(sparsity)
     _check_score("score", score)
+    return _lowest_out(score, sparsity, batch_dims)
+
+
+def step_mask(score: Tensor, sparsity: float, batch_dims: int = 0) -> Tensor:
+    """`rank_mask` for a step of training: on a GPU it does not look for NaN, which would wait for the device.
+
+    There NaN ranks highest, and the loop that trains finds it in its losses.
+    """
+    return rank_mask(score, sparsity, batch_dims) if score.is_cpu else _lowest_out(score, sparsity, batch_dims)
+
+
+def _lowest_out(score: Tensor, sparsity: float, batch_dims: int) -> Tensor:
+    _check_share(sparsity)
     flat = score.detach().reshape(*score.shape[:batch_dims], -1)
     remove = round(sparsity * flat.shape[-1])
     if remove == 0:

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from bnnlib import functional as bF
 from bnnlib._checks import check_positive
 from bnnlib.functional._autograd import total
+from bnnlib.functional.gaussian import unchecked_gaussian_kl
 from bnnlib.nn.settings import setting
 from bnnlib.replicates.layout import Layout
 from bnnlib.replicates.posteriors import StackedPosterior
@@ -25,7 +26,7 @@ class StackedSparseVD(StackedPosterior):
         super().__init__(layout, weight)
         self.threshold = threshold
         self.weight_log_variance = nn.Parameter(torch.full_like(weight, initial_log_variance))
-        self.register_buffer("is_weight", layout.weight_mask())
+        self.register_buffer("is_weight", layout.weight_mask(weight.device))
 
     def log_alpha(self) -> Tensor:
         """log(sigma^2 / mean^2), shape (replicates, parameters)."""
@@ -61,7 +62,8 @@ class StackedSparseVD(StackedPosterior):
         return (self.log_alpha().detach() < self.threshold) | ~self.is_weight
 
     def sparsity(self):
-        return 100.0 * self.active()[:, self.is_weight].double().mean(dim=1)
+        kept = self.active() & self.is_weight
+        return 100.0 * (kept.sum(dim=1, dtype=torch.float64) / sum(self.layout.splits[::2]))
 
 
 class StackedHorseshoe(StackedPosterior):
@@ -97,16 +99,18 @@ class StackedHorseshoe(StackedPosterior):
         self.unit_log_scale = nn.Parameter(weight.new_full((stack, rows), -3.0))
         self.layer_location = nn.Parameter(weight.new_zeros(stack, len(hidden)))
         self.layer_log_scale = nn.Parameter(weight.new_full((stack, len(hidden)), -3.0))
-        self.register_buffer("layer_of_row", torch.repeat_interleave(torch.arange(len(hidden)), torch.tensor(hidden)))
+        layers = torch.repeat_interleave(torch.arange(len(hidden), device="cpu"), torch.tensor(hidden, device="cpu"))
+        self.register_buffer("layer_of_row", layers.to(weight.device))
         # which unit scale multiplies each flat weight; the output layer reads the extra last column, which is 1
         starts = [sum(layout.sizes[1 : layer + 1]) for layer in range(layout.num_layers)]
         owners = [self._owners(layer, start) for layer, start in enumerate(starts)]
-        self.register_buffer("owner", torch.cat(owners))
+        self.register_buffer("owner", torch.cat(owners).to(weight.device))
 
     def _owners(self, layer: int, start: int) -> Tensor:
         fan_in, fan_out = self.layout.pairs[layer]
         last = layer == self.layout.num_layers - 1
-        units = torch.full((fan_out,), start) if last else torch.arange(start, start + fan_out)
+        units = torch.arange(start, start + fan_out, device="cpu")
+        units = torch.full_like(units, start) if last else units
         return torch.cat([units.repeat_interleave(fan_in), units])
 
     def _rows(self, noise: bool, generator: torch.Generator | None) -> Tensor:
@@ -130,7 +134,7 @@ class StackedHorseshoe(StackedPosterior):
     def kl_divergence(self):
         outputs = self.owner == self.unit_location.shape[1]
         prior_scale = self.weight.new_ones(len(outputs)).masked_fill_(outputs, self.output_scale)
-        beta = total(bF.gaussian_kl(self.weight, F.softplus(self.weight_rho), prior_scale), dim=1)
+        beta = total(unchecked_gaussian_kl(self.weight, F.softplus(self.weight_rho), prior_scale), dim=1)
         unit = total(bF.half_cauchy_kl(self.unit_location, self.unit_log_scale, self.unit_scale), dim=1)
         layer = total(bF.half_cauchy_kl(self.layer_location, self.layer_log_scale, self.layer_scale), dim=1)
         return beta + unit + layer

@@ -33,7 +33,7 @@ class StackedDropout(StackedDeterministic):
         if not bool((keep > 0).all()):
             raise ValueError("probability is 1, which drops everything; it must be below 1.")
         self.inputs = inputs
-        self.register_buffer("keep", keep)
+        self.register_buffer("keep", keep.to(weight.device))
 
     def _dropped(self, values: Tensor, generator: torch.Generator | None) -> Tensor:
         kept = torch.empty_like(values, requires_grad=False).uniform_(generator=generator) < self.keep

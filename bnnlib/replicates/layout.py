@@ -69,17 +69,28 @@ class Layout:
             )
         return column
 
-    def weight_mask(self) -> Tensor:
+    def weight_mask(self, device=None) -> Tensor:
         """Boolean (parameters,): True for weights, False for biases."""
-        return torch.cat([torch.full((n,), k % 2 == 0) for k, n in enumerate(self.splits)])
+        return torch.cat([torch.full((n,), k % 2 == 0, device=device) for k, n in enumerate(self.splits)])
 
-    def uniform(self, low: float, high: float, generator: torch.Generator | None, dtype=torch.float32) -> Tensor:
-        """Initial values U(low, high) for all weights and biases, shape (replicates, parameters)."""
-        values = torch.empty(self.replicates, self.num_parameters, dtype=dtype)
+    def uniform(
+        self, low: float, high: float, generator: torch.Generator | None, dtype=torch.float32, device=None
+    ) -> Tensor:
+        """Initial values U(low, high) for all weights and biases, shape (replicates, parameters).
+
+        Args:
+            generator: of the values; they lie on its device.
+            device: where they lie without a generator; by default PyTorch's default device.
+        """
+        device = device if generator is None else generator.device
+        values = torch.empty(self.replicates, self.num_parameters, dtype=dtype, device=device)
         return values.uniform_(low, high, generator=generator)
 
-    def kaiming_uniform(self, generator: torch.Generator | None, dtype=torch.float32) -> Tensor:
-        """Initial values as torch.nn.Linear draws them: U(-1/sqrt(fan_in), 1/sqrt(fan_in)) for weights and biases."""
-        flat = self.uniform(-1.0, 1.0, generator, dtype)
+    def kaiming_uniform(self, generator: torch.Generator | None, dtype=torch.float32, device=None) -> Tensor:
+        """Initial values as torch.nn.Linear draws them: U(-1/sqrt(fan_in), 1/sqrt(fan_in)) for weights and biases.
+
+        Args: as for `uniform`.
+        """
+        flat = self.uniform(-1.0, 1.0, generator, dtype, device)
         bounds = [1.0 / math.sqrt(fan_in) for fan_in, fan_out in self.pairs for _ in range((fan_in + 1) * fan_out)]
-        return flat * torch.tensor(bounds, dtype=dtype)
+        return flat * torch.tensor(bounds, dtype=dtype, device=flat.device)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
+from bnnlib._steering import evaluating
 from bnnlib.replicates.posteriors import StackedPosterior
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": torch.relu, "tanh": torch.tanh, "sigmoid": torch.sigmoid}
@@ -61,13 +62,9 @@ class StackedMLP(nn.Module):
 
         Memory beyond the result is bounded by `chunk_size` inputs at a time.
         """
-        was_training = self.training
-        self.eval()
-        try:
-            draws = []
+        draws = []
+        with evaluating(self):
             for _ in range(num_samples):
                 layers = self.posterior.draw_layers(generator)
                 draws.append(torch.cat([self.propagate(layers, part) for part in x.split(chunk_size, dim=-2)], dim=1))
-            return torch.stack(draws)
-        finally:
-            self.train(was_training)
+        return torch.stack(draws)

@@ -100,7 +100,8 @@ class StackedPBP(nn.Module):
     Args:
         sizes: layer widths, inputs first; the last is 1.
         replicates: R.
-        generator: of the initial means, N(0, 1 / (fan_in + 1)); the initial variances are the prior's, 6 / 5.
+        generator: of the initial means, N(0, 1 / (fan_in + 1)), on its device; the initial variances are the prior's,
+            6 / 5.
 
     Raises:
         ValueError: fewer than two sizes, one below 1, more than one output, or no replicate.
@@ -115,18 +116,19 @@ class StackedPBP(nn.Module):
             )
         self.sizes = tuple(check_count("a layer width", size) for size in sizes)
         self.replicates = check_count("replicates", replicates)
+        place = {"dtype": torch.float64, "device": None if generator is None else generator.device}
         for k, (fan_in, fan_out) in enumerate(pairwise(self.sizes)):
-            mean = torch.empty(self.replicates, fan_out, fan_in + 1, dtype=torch.float64)
+            mean = torch.empty(self.replicates, fan_out, fan_in + 1, **place)
             mean.normal_(generator=generator).mul_((fan_in + 1) ** -0.5)
             self.register_buffer(f"mean_{k}", mean)  # the bias is the last input of each unit
             self.register_buffer(f"variance_{k}", torch.full_like(mean, RATE / (SHAPE - 1.0)))
         # the prior's factor of each weight: precision of its Gaussian in w, shape and rate of what it adds to lambda's
         weights = sum((a + 1) * b for a, b in pairwise(self.sizes))
-        self.register_buffer("site", torch.zeros(3, weights, self.replicates, dtype=torch.float64))
+        self.register_buffer("site", torch.zeros(3, weights, self.replicates, **place))
         self.site[0] = (SHAPE - 1.0) / RATE
         for name in ("noise", "prior"):
-            self.register_buffer(f"{name}_shape", torch.full((self.replicates,), SHAPE, dtype=torch.float64))
-            self.register_buffer(f"{name}_rate", torch.full((self.replicates,), RATE, dtype=torch.float64))
+            self.register_buffer(f"{name}_shape", torch.full((self.replicates,), SHAPE, **place))
+            self.register_buffer(f"{name}_rate", torch.full((self.replicates,), RATE, **place))
 
     def layers(self) -> list[tuple[Tensor, Tensor]]:
         """Means and variances of each layer's weights, each (R, fan_out, fan_in + 1); the last input is the bias."""

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from bnnlib import functional as bF
 from bnnlib._checks import check_positive, check_probability
 from bnnlib.functional._autograd import total
+from bnnlib.functional.spike_slab import unchecked_spike_slab_kl
 from bnnlib.nn.draws import forget, remembered, take_token
 from bnnlib.nn.settings import setting
 from bnnlib.replicates.layout import Layout, PerReplicate
@@ -104,7 +105,9 @@ class StackedDeterministic(StackedPosterior):
 
     def sparsity(self):
         """Share of kept weights in percent; magnitude pruning leaves the biases alone and does not count them."""
-        return 100.0 * self.mask[:, self.layout.weight_mask()].double().mean(dim=1)
+        # a product, not an index: a mask as an index has a size that a GPU would be waited for
+        weights = self.layout.weight_mask(self.mask.device)
+        return 100.0 * ((self.mask & weights).sum(dim=1, dtype=torch.float64) / sum(self.layout.splits[::2]))
 
 
 class StackedGaussian(StackedPosterior):
@@ -193,7 +196,7 @@ class StackedSpikeSlab(StackedPosterior):
 
     def kl_divergence(self):
         scale, prior = F.softplus(self.weight_rho), (self.prior_inclusion_probability, self.prior_scale)
-        return total(bF.spike_slab_kl(self.weight, scale, self.weight_logit, *prior), dim=1)
+        return total(unchecked_spike_slab_kl(self.weight, scale, self.weight_logit, *prior), dim=1)
 
     def active(self):
         return self.weight_logit.detach() > 0

@@ -5,7 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from bnnlib.pruning import agp_sparsity, lottery_ticket_sparsities, magnitude_mask
+from bnnlib.pruning import agp_sparsity, lottery_ticket_sparsities
+from bnnlib.pruning.ranking import step_mask
 from bnnlib.replicates.fit import fit_stacked
 from bnnlib.replicates.network import StackedMLP
 from bnnlib.replicates.posteriors import StackedDeterministic
@@ -21,7 +22,7 @@ def prune_stacked(posterior: StackedDeterministic, sparsity: float) -> None:
     weights = posterior.layout.layers(posterior.weight * posterior.mask)
     masks = posterior.layout.layers(posterior.mask)
     for (weight, _), (mask, _) in zip(weights, masks, strict=True):
-        mask.copy_(magnitude_mask(weight, sparsity, batch_dims=1))
+        mask.copy_(step_mask(weight.abs(), sparsity, batch_dims=1))
     posterior.weight.mul_(posterior.mask)
 
 

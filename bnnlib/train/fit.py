@@ -29,7 +29,12 @@ def cosine(epochs: int, floor: float = 0.0) -> EpochFunction:
     """
     check_count("epochs", epochs)
     check_non_negative("floor", floor)
-    return lambda epoch: floor + (1.0 - floor) * 0.5 * (1.0 + float(torch.cos(torch.tensor(torch.pi * epoch / epochs))))
+
+    def factor(epoch: int) -> float:
+        angle = torch.tensor(torch.pi * epoch / epochs, device="cpu")
+        return floor + (1.0 - floor) * 0.5 * (1.0 + float(torch.cos(angle)))
+
+    return factor
 
 
 def fit(

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from bnnlib._callbacks import Callback, CheckpointLike, Run
 from bnnlib._checks import DivergedError, check_count
+from bnnlib._devices import default_generator
 from bnnlib._terminal import deferred_interrupt, progress_bar
 from bnnlib.nn.base import StochasticLayer
 from bnnlib.nn.noise import use_generator
@@ -53,7 +54,7 @@ class Loop:
         self.x, self.y = (part.to(device) for part in _checked(*data))
         self.run, self.loss, self.augment, self.autocast = Run(model, optimizer), loss, augment, autocast
         self.channels_last = channels_last and self.x.dim() == 4
-        self.generator = _default_generator(device) if generator is None else generator
+        self.generator = default_generator(device) if generator is None else generator
         self.checkpoint, self.callbacks = checkpoint, tuple(callbacks)
         self.initial_rates = [group["lr"] for group in optimizer.param_groups]
         self.order: Tensor | None = None  # of the epoch under way
@@ -216,10 +217,6 @@ class Loop:
         self.done, self.losses = state["done"], state["losses"].to(self.x.device)
         for callback, memory in zip(self.callbacks, state["callbacks"], strict=True):
             callback.load_state_dict(memory)
-
-
-def _default_generator(device: torch.device) -> torch.Generator:
-    return torch.default_generator if device.type == "cpu" else torch.cuda.default_generators[device.index or 0]
 
 
 def _checked(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:

