@@ -22,6 +22,11 @@ def cells(profile: str) -> list:
     return lab.get("aeb-resnet20").profiles[profile]()
 
 
+def first_sparse(profile: str) -> dict:
+    """The parameters of the first sparse stage."""
+    return next(cell.params["sparse"] for cell in cells(profile) if "sparse" in cell.params)
+
+
 def smoke(method: str = "A-SGHMC-SA") -> dict:
     """The parameters of the sparse stage, one epoch long."""
     (cell,) = [cell for cell in cells("smoke") if cell.method == method]
@@ -53,7 +58,7 @@ def test_the_published_narrow_component_is_the_gaussian():
 
 def test_published_clocks():
     """Step sizes, temperatures and learning rates of the published code, 50 steps an epoch for 1000 epochs."""
-    params = cells("paper")[1].params["sparse"]
+    params = first_sparse("paper")
     assert (params["speed"], params["learning_rate"], params["rate"]) == (1.0, pytest.approx(1e-4), 0.917)
     step_size = stage.make_prior(resnet20(), params).step_size
     assert step_size(1) == pytest.approx(0.02 * 1001**-0.75)
@@ -67,7 +72,7 @@ def test_published_clocks():
 
 def test_a_short_chain_makes_the_published_way_in_fewer_steps():
     """Sums over the whole chain, which say how far it can move, agree with those of the 50,000 published steps."""
-    published, short = cells("paper")[1].params["sparse"], cells("book")[1].params["sparse"]
+    published, short = first_sparse("paper"), first_sparse("book")
     steps = round(50_000 / short["speed"])
     assert steps == short["epochs"] * 50_000 / short["batch_size"]
     totals = []
