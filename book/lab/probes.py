@@ -32,13 +32,13 @@ def shrink(experiment: Experiment, cell: Cell) -> Cell:
 
     A value of ``tiny`` is the new value, a function of the old one, or a dict for a dict of parameters.
     ``"replicates"`` is how many are kept, by default the first; ``"kind"`` a function of the cell, for kinds that only
-    the setting tells apart.
+    the setting tells apart; ``"added"`` parameters that the cell has not, such as the shape that digits are given.
     """
     tiny = dict(experiment.tiny)
-    kept = tiny.pop("replicates", 1)
+    kept, added = tiny.pop("replicates", 1), tiny.pop("added", {})
     tiny.pop("kind", None)
     needs = tuple(Need(one.experiment, shrink(catalog.get(one.experiment), one.cell)) for one in cell.needs)
-    return replace(cell, replicates=cell.replicates[:kept], params=_smaller(cell.params, tiny), needs=needs)
+    return replace(cell, replicates=cell.replicates[:kept], params=_smaller(cell.params, tiny) | added, needs=needs)
 
 
 def _smaller(params: dict[str, Any], tiny: dict[str, Any]) -> dict[str, Any]:

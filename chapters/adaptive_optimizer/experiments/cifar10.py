@@ -215,8 +215,8 @@ EXPERIMENTS = [
         summary="CIFAR-10 with a residual network: channels removed on the way, dense, and pruned by magnitude",
         profiles={"smoke": _smoke, "book": _book, "paper": _paper},
         run_cell=run_cell,
-        tiny={"data": "digits", "shape": [3, 16], "depth": 8, "width": 4, "epochs": 4, "warm_up": 1, "hard": 0.48}
-        | {"bfloat16": False, "batch_size": 128},
+        tiny={"data": "digits", "depth": 8, "width": 4, "epochs": 4, "warm_up": 1, "hard": 0.48}
+        | {"bfloat16": False, "batch_size": 128, "added": {"shape": [3, 16]}},
         data={"smoke": ("digits",), "book": ("cifar10",), "paper": ("cifar10",)},
         unavailable={"book": "not run yet", "paper": "not run: no GPU"},
         measured=("minutes",),
