@@ -29,6 +29,12 @@ _VARIANCE_FLOOR = 1e-6  # the published code takes the logarithm of the variance
 _OWN_KEYS = ("running_mean_variance", "running_log_scale_variance", "_extra_state")
 
 
+def _normalized(layer: nn.Module, input: Tensor, mean: Tensor, variance: Tensor, eps: float) -> Tensor:
+    """`F.batch_norm` with given statistics, which in some versions of PyTorch refuses an `eps` of 0."""
+    cudnn = torch.backends.cudnn.enabled
+    return torch.batch_norm(input, layer.weight, layer.bias, mean, variance, False, 0.0, eps, cudnn)
+
+
 class _StochasticBatchNorm(StochasticLayer):
     """What the layers for vectors and for images share; the other base is `nn.BatchNorm1d` or `nn.BatchNorm2d`."""
 
@@ -158,14 +164,13 @@ class _StochasticBatchNorm(StochasticLayer):
             return self._train_forward(input)
         held = self._held
         if held is None and self.weight_mode != "sample":
-            statistics = self.running_mean, self.running_var
-            return F.batch_norm(input, *statistics, self.weight, self.bias, False, 0.0, self.eps)
+            return _normalized(self, input, self.running_mean, self.running_var, self.eps)
         if held is None and steering(self).get("draws", self.draws) == "object":
             mean, scale = self._draw((len(input),), generator)
             scale = scale if self.statistic == "scale" else (scale.square_().add_(self.eps)).sqrt_()
             return batch_norm(input, mean, scale, self.weight, self.bias)
         mean, scale = held if held is not None else self.draw(generator)
-        return F.batch_norm(input, mean, scale.square(), self.weight, self.bias, False, 0.0, self._after)
+        return _normalized(self, input, mean, scale.square(), self._after)
 
     def _train_forward(self, input: Tensor) -> Tensor:
         values = check_values(input)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+from collections.abc import Iterator
 
 import torch
 from torch import Tensor, nn
@@ -220,9 +221,24 @@ def masked_output(model: nn.Module, example: Tensor) -> Tensor:
             module.training = mode
 
 
+@contextlib.contextmanager
+def full_precision() -> Iterator[None]:
+    """Without the ten-bit mantissas of TF32, by which convolutions of two sizes differ on a GPU."""
+    cudnn, before = torch.backends.cudnn, torch.backends.cudnn.allow_tf32
+    precision = torch.get_float32_matmul_precision()
+    try:
+        cudnn.allow_tf32 = False
+        torch.set_float32_matmul_precision("highest")
+        yield
+    finally:
+        cudnn.allow_tf32 = before
+        torch.set_float32_matmul_precision(precision)
+
+
 def _check_equal(model: nn.Module, small: nn.Module, example: Tensor) -> None:
-    expected = masked_output(model, example)
-    difference = float((small(example) - expected).abs().max())
+    with full_precision():
+        expected = masked_output(model, example)
+        difference = float((small(example) - expected).abs().max())
     # far above rounding, which sums in another order change, and far below what a unit too many or too few does
     allowed = 1e3 * torch.finfo(expected.dtype).eps * float(expected.abs().max().clamp_min(1.0))
     if not difference <= allowed:

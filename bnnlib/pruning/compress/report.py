@@ -15,7 +15,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from bnnlib._checks import check_count
 from bnnlib.nn.base import check_choice
 from bnnlib.pruning.compress.file import save_compressed
-from bnnlib.pruning.compress.network import masked_output, plain_network
+from bnnlib.pruning.compress.network import full_precision, masked_output, plain_network
 from bnnlib.pruning.compress.onnx_export import export_onnx, onnx_missing, onnx_runner
 from bnnlib.pruning.compress.timing import paired_medians, rows_for_batch
 
@@ -69,7 +69,8 @@ def compression_report(
     runtimes = [check_choice("runtimes", r, RUNTIMES) for r in runtimes or (RUNTIMES[:1] if missing else RUNTIMES)]
     dense = plain_network(model, example[:2])
     layers = _layers(dense, compressed)
-    expected, given = masked_output(model, example), masked_output(compressed, example)
+    with full_precision():
+        expected, given = masked_output(model, example), masked_output(compressed, example)
     pair = dense, compressed
     latency = []
     if example.is_cuda:

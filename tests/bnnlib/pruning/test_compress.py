@@ -11,6 +11,7 @@ from torch import nn
 from bnnlib import nn as bnn
 from bnnlib.models import lenet5_caffe, mlp, resnet, resnet20, vgg_like
 from bnnlib.pruning import SelectedLinear, compress, to_deterministic
+from bnnlib.pruning.compress import network
 
 
 def seeded(seed=0):
@@ -298,3 +299,20 @@ def test_a_missing_torch_pruning_is_explained(monkeypatch):
     model = prune_noise(bnn.insert_unit_noise(mlp((6, 8, 3), generator=seeded()), before=["2"]), 0.5)
     with pytest.raises(ImportError, match=r"torch-pruning, which is not installed.*bnnlib\[compress\]"):
         compress(model, torch.ones(2, 6))
+
+
+def test_both_networks_are_compared_without_tf32(monkeypatch):
+    """Sums of ten-bit products differ by a thousandth between a whole and a smaller convolution on a GPU."""
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", True)
+    monkeypatch.setattr(network, "masked_output", seen := _Seen(network.masked_output))
+    compress(nn.Sequential(nn.Linear(4, 3), nn.ReLU(), nn.Linear(3, 2)), torch.rand(2, 4))
+    assert seen.flags == [False] and torch.backends.cudnn.allow_tf32
+
+
+class _Seen:
+    def __init__(self, function) -> None:
+        self.function, self.flags = function, []
+
+    def __call__(self, *arguments):
+        self.flags.append(torch.backends.cudnn.allow_tf32)
+        return self.function(*arguments)
