@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import statistics
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -91,6 +91,15 @@ class Plan:
             if known is None or known["failed"]:
                 known = matching(stored, task) or known
             self.entries[task.key] = known
+        needs = {task.key: [self._entry(need) for need in task.needs] for task in self.tasks}
+        self._stale = {task.key for task in self.tasks if stale(self.entries[task.key], needs[task.key])}
+        self.entries |= dict.fromkeys(self._stale)
+
+    def _entry(self, need: Task) -> Entry | None:
+        """What is known of a needed cell, of this experiment or of another."""
+        if need.experiment == self.experiment.name:
+            return self.entries.get(need.key)
+        return stored_entries(need.experiment, self.profile).get(need.about["id"])
 
     def task(self, experiment: Experiment, cell: Cell) -> Task:
         """A cell of any experiment as a task, what it needs included."""
@@ -134,6 +143,8 @@ class Plan:
         ready: dict[tuple[str, str], bool] = {}
         for task in self.chosen(only):
             entry = self.entries[task.key]
+            if task.key in self._stale:
+                drop_entry(Path(task.folder), task.key)  # a worker would take it for the work of another run
             if entry is None or entry["failed"]:
                 for one in _with_needs(task, ready):
                     found.setdefault(one.name, one)
@@ -171,6 +182,18 @@ def stored_entries(name: str, profile: str) -> dict[str, Entry]:
         start += about["rows"]
         found[about["id"]] = about | {"rows": rows}
     return found
+
+
+def stale(entry: Entry | None, needs: Sequence[Entry | None]) -> bool:
+    """Whether a cell has started from another product than the one that its needed cell, run again, has left since.
+
+    Args:
+        entry: of the cell.
+        needs: the entries of the cells that it needs, as far as they are known.
+    """
+    starts = (entry or {}).get("starts", ())
+    left = [(need or {}).get("product", {}).get("sha256") for need in needs]
+    return any(now and now != then for then, now in zip(starts, left, strict=False))
 
 
 def matching(stored: dict[str, Entry], task: Task) -> Entry | None:

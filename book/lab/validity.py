@@ -62,16 +62,32 @@ def states_of(experiment: Experiment, result: dict[str, Any]) -> list[State]:
     if not result.get("cells"):
         return []
     wanted = {keys.identity(experiment, cell): cell for cell in plan.cells_of(experiment, result["profile"])}
-    codes, old, groups = plan.Codes(), {}, {}
+    codes, old, groups, stale = plan.Codes(), {}, {}, {}
+    stored = {about["id"]: about for about in result["cells"]}
     for about in result["cells"]:
         method = about["cell"]["method"]
-        if about["id"] in wanted:
+        if about["id"] in wanted and _stale(about, wanted[about["id"]], stored, result["profile"]):
+            stale.setdefault(method, []).append(cell_of(about["cell"]).label)
+        elif about["id"] in wanted:
             groups.setdefault((method, codes.of(experiment, wanted[about["id"]])), []).append(about)
         else:
             old.setdefault(method, []).append(cell_of(about["cell"]).label)
     why = "their parameters or the declared version have changed since"
     outdated = [State(method, OUTDATED, why, labels) for method, labels in old.items()]
+    why = "the network that they started from has been computed again and is another one"
+    outdated += [State(method, OUTDATED, why, labels) for method, labels in stale.items()]
     return outdated + [_state(result, method, today, abouts) for (method, today), abouts in groups.items()]
+
+
+def _stale(about: dict[str, Any], cell: Cell, stored: dict[str, dict], profile: str) -> bool:
+    if not about.get("starts"):
+        return False
+    needs = []
+    for need in cell.needs:
+        experiment = catalog.get(need.experiment)
+        name = keys.identity(experiment, need.cell)
+        needs.append(stored.get(name) or plan.stored_entries(need.experiment, profile).get(name))
+    return plan.stale(about, needs)
 
 
 def _state(result: dict[str, Any], method: str, today: str, abouts: list[dict]) -> State:

@@ -135,7 +135,9 @@ def _compute(task: Task) -> tuple[dict[str, Any], bytes | None]:
     try:
         more: dict[str, Any] = {"devices": task.devices} if task.devices > 1 else {}
         if task.needs:
-            more["products"] = [_product(one.on(task.device)) for one in task.needs]
+            data = [_product(one.on(task.device)) for one in task.needs]
+            more["products"] = [_unpack(one) for one in data]
+            about["starts"] = [hashlib.sha256(one).hexdigest() for one in data]
         started = time.perf_counter()  # what it needed is not its own time
         checkpoint = _Timed(folder / f"{task.key}.checkpoint.pt") if folder.is_dir() else None
         result = _call(experiment.function(cell), task, checkpoint, more)
@@ -225,20 +227,20 @@ def whole(task: Task, entry: dict[str, Any]) -> bool:
     return path.exists() and hashlib.sha256(path.read_bytes()).hexdigest() == entry["product"]["sha256"]
 
 
-def _product(task: Task) -> dict[str, Any]:
+def _product(task: Task) -> bytes:
     """What a needed cell left, computed now where it cannot be found.
 
     Raises:
         ExperimentError: the needed cell failed, or leaves no product.
     """
     if task.data is not None:
-        return _unpack(task.data)
+        return task.data
     entry = execute(task)
     if entry["failed"]:
         raise ExperimentError(failed_need(task, entry))
     if "product" not in entry:
         raise ExperimentError(f"{task.cell.label} of {task.experiment} leaves no product; a cell cannot need it")
-    return _unpack(entry["sent"] if "sent" in entry else task.product.read_bytes())
+    return entry["sent"] if "sent" in entry else task.product.read_bytes()
 
 
 @contextlib.contextmanager

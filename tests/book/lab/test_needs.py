@@ -12,6 +12,7 @@ from book import lab
 from book.lab import pools, worker
 from book.lab.cells import Cell, CellResult, Need
 from book.lab.plan import Plan
+from book.lab.validity import states
 
 SUM = torch.randn(3, generator=torch.Generator().manual_seed(0)).sum().item()
 ONCE = {"network:begins": 1, "network:ends": 1, "first": 1, "second": 1}
@@ -98,6 +99,20 @@ def test_good_rows_stay_when_their_cell_fails_for_its_product(tiny, monkeypatch)
     monkeypatch.setenv("TINY_FAILS", "network")
     result = lab.run("tiny-needs", only="first")
     assert [(row["setting"], row["metric"]) for row in result["rows"]] == [("first", "error"), ("network", "rmse_test")]
+
+
+@pytest.mark.parametrize("name", ["tiny-needs", "tiny-elsewhere"])
+def test_cells_are_outdated_when_what_they_started_from_has_become_another(tiny, monkeypatch, name):
+    lab.run("tiny-needs", only="network")
+    lab.run(name)
+    assert {state.word for state in states(name, "smoke")} == {"current"}
+    monkeypatch.setenv("TINY_OTHER", "network")
+    lab.run("tiny-needs", only="network", again=True)
+    old = [state for state in states(name, "smoke") if state.word == "outdated"]
+    assert [label for state in old for label in state.cells] == ["first VBNN [0]", "second VBNN [0]"]
+    assert "computed again and is another one" in old[0].detail
+    assert _values(lab.run(name))["second"] != SUM
+    assert {state.word for state in states(name, "smoke")} == {"current"}
 
 
 def test_a_need_of_another_experiment_is_shared_with_it(tiny):
