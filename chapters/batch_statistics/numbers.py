@@ -39,10 +39,8 @@ def _values(place: str, method: str, metric: str) -> np.ndarray:
 
 def _difference(place: str, method: str, other: str, metric: str) -> str:
     """Mean ± standard error over the networks that both methods have."""
-    mean, error, n = lab.paired_difference(PLACES[NETWORKS[place]], NETWORKS[place], method, other, metric)
     digits = 4 if metric == "nll" else 2
-    text = f"{mean:+.{digits}f} ± {error:.{digits}f}".replace("-", "−")
-    return lab.number(text if n > 1 else None)
+    return lab.difference(PLACES[NETWORKS[place]], NETWORKS[place], method, other, metric, digits)
 
 
 def _widths(rows: Mapping[str, Rows]) -> dict[str, str]:
@@ -86,8 +84,8 @@ def _means() -> dict[str, str]:
     kinds = [(place, method, "auroc") for place in ("lenet", "vgg") for method in ("BN", "SBN")]
     for place, method, metric in [*kinds, ("lenet", "BN", "auroc_scaled"), ("vgg", "BN", "auroc_scaled")]:
         key = f"{metric.replace('_scaled', 't')}-{place}-{method.lower()}"
-        texts[key] = lab.number(_mean(place, method, metric), "{:.2f}")
-    texts["nll-sbn"] = lab.number(_mean("lenet", "SBN", "nll"), "{:.4f}")
+        texts[key] = lab.number(_mean(place, method, metric), "{:.2f}", len(_values(place, method, metric)))
+    texts["nll-sbn"] = lab.number(_mean("lenet", "SBN", "nll"), "{:.4f}", len(_values("lenet", "SBN", "nll")))
     for metric in ("ks_mean", "ks_scale"):
         texts[metric.replace("_", "-")] = lab.number(_mean("lenet", "SBN", metric), "{:.3f}")
     return texts
