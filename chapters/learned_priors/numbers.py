@@ -95,6 +95,8 @@ def _intervals() -> dict[str, str]:
     misses = [int((column == 0).sum()) for column in inside] if len(inside[0]) else None
     spike = lab.stored_values(name, where, coverage.METHODS[0], "rho_beta3") < 0.5
     worst = [lab.stored_values(name, where, coverage.METHODS[place], "r_hat") for place in (1, 3)]
+    mean, error, _ = lab.paired_difference(name, where, coverage.METHODS[1], coverage.METHODS[0], "covered_three")
+    assert not mean > 2 * error, "holding sigma at the truth is no cure for the intervals"
     return found | {
         "cover-sets": lab.number(len(spike) or None),
         "cover-gain": lab.difference(name, where, coverage.METHODS[2], coverage.METHODS[0], "covered_three", 0),
