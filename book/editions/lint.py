@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
 
-from book.editions import prose
+from book.editions import claims, prose
 from book.editions.equations import equation_labels
 from book.editions.numbers import placeholders
 from book.editions.project import EVAL, expressions_of, source_of, tags_of
@@ -224,6 +224,23 @@ def no_typed_results(chapter):
     for cell in chapter.markdown:
         for line in prose.typed_results(source_of(cell)):
             yield cell["id"], f"a typed result? Use {{eval}}, or end the line with <!-- published -->: {line[:70]}"
+
+
+@rule
+def orders_shown(chapter):
+    """No order of methods without a paired difference beyond two standard errors; see `claims.unproved_orders`."""
+    asserted = claims.asserted_names(chapter.code)
+    for cell in chapter.markdown:
+        for message in claims.unproved_orders(cell, chapter.spoken, asserted):
+            yield cell["id"], message
+
+
+@rule
+def few_runs_said(chapter):
+    """Beside a stored mean of fewer than three runs stands how many there are."""
+    for cell in chapter.markdown:
+        for message in claims.few_runs(cell, chapter.spoken):
+            yield cell["id"], message
 
 
 @rule

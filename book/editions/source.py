@@ -6,7 +6,9 @@ import json
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from book import studies
 from book.display import exercises
+from book.editions.claims import Spoken, of_study
 from book.editions.equations import equation_labels, equation_tests
 from book.editions.numbers import placeholders
 from book.editions.project import code_cells, source_of
@@ -23,13 +25,17 @@ NOTEBOOK_METADATA = {
 
 @dataclass
 class Chapter:
-    """A notebook as the rules see it; `known` are equation labels of other chapters, `exercises` the registry's ids."""
+    """A notebook as the rules see it; `known` are equation labels of other chapters, `exercises` the registry's ids.
+
+    `spoken` are the study's stored numbers.
+    """
 
     text: str
     tested: set[str] = field(default_factory=set)
     excused: dict[str, str] = field(default_factory=dict)
     known: set[str] = field(default_factory=set)
     exercises: list[str] = field(default_factory=list)
+    spoken: Spoken = field(default_factory=Spoken)
 
     def __post_init__(self) -> None:
         self.notebook = json.loads(self.text)
@@ -72,4 +78,7 @@ def load(path: Path) -> Chapter:
     }
     chapter = Chapter(path.read_text(encoding="utf-8"), tested, excused, known)
     chapter.exercises = [name for name in exercises.ids() if name.startswith(f"{chapter.prefix}-")]
+    for study in studies.all(ROOT / "chapters"):
+        if path.resolve() == ROOT / "chapters" / study.notebook:
+            chapter.spoken = of_study(study)
     return chapter

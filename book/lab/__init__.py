@@ -14,7 +14,6 @@ _MODULES = {
     "book.lab.published": ["paper_values"],
     "book.lab.queries": [
         "best_method",
-        "number",
         "paired_difference",
         "run_in_words",
         "stored_arrays",
@@ -22,6 +21,7 @@ _MODULES = {
         "stored_values",
     ],
     "book.lab.runner": ["run"],
+    "book.lab.spoken": ["Said", "beyond", "difference", "number", "with_error"],
     "book.lab.store": ["home", "load_arrays", "load_result", "result_path", "save_result"],
     "book.lab.tables": ["Table", "table", "table_html"],
     "book.lab.verdicts": ["counts", "distinct", "verdict"],

@@ -48,7 +48,7 @@ class Pivot:
         signs = ", ".join(f'<span aria-hidden="true">{symbol(word)}</span> {word}' for word in WORDS if word in said)
         return (
             f"<p>{html.escape(self.caption)}. <small>Ours: mean ± standard error; in parentheses as published, "
-            f"± a standard deviation where there is one. {signs}</small></p>"
+            f"± a standard deviation where there is one{html.escape(self._few())}. {signs}</small></p>"
             f'<div class="bnn-table bnn-pivot" role="region" tabindex="0" aria-label="{label}" '
             f'style="overflow-x: auto">{STYLE}<table aria-label="{label}">'
             f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
@@ -65,7 +65,15 @@ class Pivot:
             rows = [self._found.get((*line, one)) for one in self.measures]
             cells = [self._named(line[place]) for _, place in self._heads] + [_plain(row) for row in rows]
             lines.append([markdown_cell(text) for text in cells])
-        return f"{self.caption}\n\n{markdown_table(columns, lines)}\n"
+        return f"{self.caption}{self._few()}\n\n{markdown_table(columns, lines)}\n"
+
+    def _few(self) -> str:
+        """Which means are of one run or two, as far as the caption does not say it."""
+        runs = {line: max(row["n"] for row in self.rows if _line(row) == line) for line in self.lines}
+        names = {line: " on ".join(self._named(line[place]) for _, place in reversed(self._heads)) for line in runs}
+        two = [names[line] for line in self.lines if runs[line] == 2]
+        one = any(row["n"] == 1 and _run(row) for row in self.rows) and "one run" not in self.caption
+        return ("; where ours has no ±, one run" if one else "") + (f"; two runs: {', '.join(two)}" if two else "")
 
     def _named(self, name: str) -> str:
         return self._names.get(name, name)
@@ -131,6 +139,10 @@ def _chosen(field: str, wanted: Sequence[str], rows: list[Row]) -> list[Row]:
 def _label(metric: str) -> str:
     known = metrics()[metric]
     return known.label + (f" ({known.unit})" if known.unit else "")
+
+
+def _line(row: Row) -> tuple[str, str]:
+    return row["setting"], row["method"]
 
 
 def _run(row: Row) -> bool:

@@ -56,7 +56,13 @@ def stored_arrays(name: str) -> dict[tuple[str, str, int, str], np.ndarray]:
     return {} if profile == "smoke" else load_arrays(name, profile)
 
 
-def stored_mean(rows: Sequence[Mapping], setting: str, method: str, metric: str) -> float | None:
+class Mean(float):
+    """A mean that knows over how many runs it was taken."""
+
+    runs: int | None = None
+
+
+def stored_mean(rows: Sequence[Mapping], setting: str, method: str, metric: str) -> Mean | None:
     """Our mean in one cell of a comparison; None when it was not run, or only at the smoke profile's sizes.
 
     Args:
@@ -65,13 +71,12 @@ def stored_mean(rows: Sequence[Mapping], setting: str, method: str, metric: str)
     """
     for row in rows:
         if (row["setting"], row["method"], row["metric"]) == (setting, method, metric):
-            return None if row["profile"] == "smoke" else row["mean"]
+            if row["profile"] == "smoke" or row["mean"] is None:
+                return None
+            mean = Mean(row["mean"])
+            mean.runs = row.get("n")
+            return mean
     return None
-
-
-def number(value: float | str | None, form: str = "{}") -> str:
-    """The number as a text says it, formatted; "(not run)" for None."""
-    return "(not run)" if value is None else form.format(value)
 
 
 def run_in_words(name: str) -> dict[str, str]:

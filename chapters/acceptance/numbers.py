@@ -33,9 +33,9 @@ def numbers(rows: Mapping[str, Rows]) -> dict[str, str]:
 def spread(values: np.ndarray, form: str = "{:.1f}") -> str:
     """ "mean ± standard error" of replicates."""
     if len(values) < 2:
-        return lab.number(form.format(values[0]) if len(values) else None)
+        return lab.number(form.format(values[0]) if len(values) else None, runs=1)
     error = values.std(ddof=1) / np.sqrt(len(values))
-    return f"{form.format(values.mean())} ± {form.format(error)}"
+    return lab.Said(f"{form.format(values.mean())} ± {form.format(error)}", len(values))
 
 
 def _six(rows: Rows) -> dict[str, str]:
@@ -51,7 +51,7 @@ def _six(rows: Rows) -> dict[str, str]:
     modes = replicates(rows, WIDE, "VI", "modes_found")
     said["six-modes-VI"] = lab.number(f"{modes.mean():.1f}" if len(modes) else None)
     mean, error, n = lab.paired_difference("mh-six-gaussians", WIDE, RATE, "VI", "acceptance")
-    said["six-gap"] = lab.number(f"{mean:+.1f} ± {error:.1f}" if n > 1 else None)
+    said["six-gap"] = lab.difference("mh-six-gaussians", WIDE, RATE, "VI", "acceptance", 1)
     assert n < 2 or mean > 2 * error, "six Gaussians: learned by it, the acceptance rate is higher than by VI"
     return said
 
@@ -59,8 +59,7 @@ def _six(rows: Rows) -> dict[str, str]:
 def _logistic(rows: Rows) -> dict[str, str]:
     said = {}
     for name in SETS:
-        mean, error, n = lab.paired_difference("mh-logistic", name, RATE, "VI", "acceptance")
-        said[f"{name}-gap-{RATE}"] = lab.number(f"{mean:+.2f} ± {error:.2f}" if n > 1 else None)
+        said[f"{name}-gap-{RATE}"] = lab.difference("mh-logistic", name, RATE, "VI", "acceptance")
         known = lab.stored_mean(rows, name, RATE, "ess_per_second") is not None
         for method in (RATE, "VI"):
             draws = crossing(rows, name, method)
@@ -96,7 +95,6 @@ def _lenet(rows: Rows) -> dict[str, str]:
             said[f"lenet-weight_sd-{method}"] = spread(replicates(rows, LENET, method, "weight_sd"), "{:.4f}")
     for other in ("VI", "No entropy"):
         for metric, digits in (("accuracy", 2), ("nll", 4)):
-            mean, error, n = lab.paired_difference("mh-lenet", LENET, "Symmetric KL", other, metric)
-            text = f"{mean:+.{digits}f} ± {error:.{digits}f}".replace("-", "−")
-            said[f"lenet-{metric}-less-{other}"] = lab.number(text if n > 1 else None)
+            gap = lab.difference("mh-lenet", LENET, "Symmetric KL", other, metric, digits)
+            said[f"lenet-{metric}-less-{other}"] = gap
     return said

@@ -43,10 +43,8 @@ def _examples(rows: Mapping[str, Rows]) -> dict[str, str]:
         ("magnitude", "magnitude"),
         ("prior", "AVO, no group prior"),
     ):
-        mean, error, n = lab.paired_difference("avo-example-1", "example 1", AVO, other, "mse_test")
         sign = -1.0 if key == "prior" else 1.0  # said the other way round
-        text = f"{sign * mean:+.3f} ± {error:.3f}".replace("-", "−")
-        said[f"{key}-1"] = lab.number(text if n > 1 else None)
+        said[f"{key}-1"] = lab.difference("avo-example-1", "example 1", AVO, other, "mse_test", 3, sign)
     kept = replicates(rows["example-1"], "example 1", "AVO, no group prior", "false_positives")
     said["kept-1"] = lab.number(f"{kept.mean():.0f}" if len(kept) else None)
     return said
@@ -63,9 +61,7 @@ def _images(rows: Rows) -> dict[str, str]:
     for method in (AVO, "AVO, dense", "magnitude"):
         said[f"cifar-accuracy-{method}"] = spread(replicates(rows, setting, method, "accuracy"), "{:.2f}")
         if method != AVO:
-            mean, error, n = lab.paired_difference("avo-cifar10", setting, AVO, method, "accuracy")
-            text = f"{mean:+.2f} ± {error:.2f}".replace("-", "−")
-            said[f"cifar-less-{method}"] = lab.number(text if n > 1 else None)
+            said[f"cifar-less-{method}"] = lab.difference("avo-cifar10", setting, AVO, method, "accuracy")
     said[f"cifar-zeros-{AVO}"] = spread(replicates(rows, setting, AVO, "zeros"), "{:.1f}")
     return said
 
@@ -73,6 +69,6 @@ def _images(rows: Rows) -> dict[str, str]:
 def spread(values: np.ndarray, form: str) -> str:
     """ "mean ± standard error" of replicates."""
     if len(values) < 2:
-        return lab.number(form.format(values[0]) if len(values) else None)
+        return lab.number(form.format(values[0]) if len(values) else None, runs=1)
     error = values.std(ddof=1) / np.sqrt(len(values))
-    return f"{form.format(values.mean())} ± {form.format(error)}"
+    return lab.Said(f"{form.format(values.mean())} ± {form.format(error)}", len(values))

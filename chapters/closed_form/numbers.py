@@ -50,10 +50,8 @@ def _mean(rows: Rows, setting: str, metric: str, method: str = "sBNN") -> float 
 def _gap(name: str, setting: str, pair: tuple[str, str], metric: str, digits: int) -> tuple[str, float | None]:
     """The paired difference of two methods as a text, and in standard errors."""
     mean, error, n = lab.paired_difference(f"sbnn-{name}", setting, *pair, metric)
-    if n < 2:
-        return lab.number(None), None
-    text = f"{mean:+.{digits}f} ± {error:.{digits}f}".replace("-", "−")
-    return text, mean / error if error else math.copysign(math.inf, mean)
+    text = lab.difference(f"sbnn-{name}", setting, *pair, metric, digits)
+    return text, None if n < 2 else mean / error if error else math.copysign(math.inf, mean)
 
 
 def _choice(rows: Mapping[str, Rows]) -> dict[str, str]:
@@ -152,10 +150,10 @@ def _data_sets(rows: Mapping[str, Rows]) -> dict[str, str]:
     ours = [row for row in ours if row["setting"] in UCI_SETS and _mean(ours, row["setting"], "rmse_test") is not None]
     near = [row["difference"] <= row["margin"] + 2 * row["error"] for row in ours]
     complete = len(near) == len(UCI_SETS)
-    texts = {"uci-good": lab.number(sum(near) if complete else None)}
+    texts = {"uci-good": lab.number(sum(near) if complete else None, ordered=True)}
     ahead = [_gap("uci", name, ("sBNN", "Dropout"), "rmse_test", 3)[1] for name in UCI_SETS]
     complete &= None not in ahead
-    texts["uci-wins"] = lab.number(sum(t < -2 for t in ahead) if complete else None)
+    texts["uci-wins"] = lab.number(sum(t < -2 for t in ahead) if complete else None, ordered=True)
     texts["uci-yacht"] = _gap("uci", "yacht", ("sBNN", "Dropout"), "rmse_test", 2)[0]
     behind = [name for name, t in zip(UCI_SETS, ahead, strict=True) if complete and t > 2]
     assert not complete or behind == ["yacht"], "beyond two standard errors, dropout is better on Yacht alone"
@@ -169,7 +167,7 @@ def _data_sets(rows: Mapping[str, Rows]) -> dict[str, str]:
             for metric in ("kl_scale", "active")
         )
         texts[f"uci-plain-{key}"] = lab.number(100 * np.mean(plain == 1) if len(plain) else None, "{:.0f}")
-        texts[f"uci-active-{key}"] = lab.number(active.mean() if len(active) else None, "{:.0f}")
+        texts[f"uci-active-{key}"] = lab.number(active.mean() if len(active) else None, "{:.0f}", len(active))
         if known and method == "sBNN":
             ratio = {name: a / b for name, (a, b) in zip(UCI_SETS, pairs, strict=True)}
             assert min(ratio[name] for name in ("boston", "concrete", "energy", "yacht")) > 1.5

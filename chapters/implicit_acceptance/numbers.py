@@ -40,17 +40,17 @@ def numbers(rows: Mapping[str, list]) -> dict[str, str]:
         "toy-direct": mean("direct_bound", "{:.2f}"),
         "toy-memorized": mean("chain_tv", setting=FEW),
         "toy-memorized-acceptance": mean("acceptance_rate", "{:.0f}", setting=FEW),
-        "toy-memorized-worse": lab.number((memorized() > 0).sum() if memorized().size else None),
+        "toy-memorized-worse": lab.number((memorized() > 0).sum() if memorized().size else None, ordered=True),
         "toy-missing": mean("chain_tv", setting="five modes/1600"),
-        "toy-ub": difference("imh-toy", LAST, "UB", "CCE", "chain_tv", 4),
-        "toy-mce": difference("imh-toy", LAST, "MCE, Markov", "CCE", "chain_tv", 4),
-        "toy-markov": difference("imh-toy", LAST, "UB, Markov", "CCE", "chain_tv", 4),
+        "toy-ub": lab.difference("imh-toy", LAST, "UB", "CCE", "chain_tv", 4),
+        "toy-mce": lab.difference("imh-toy", LAST, "MCE, Markov", "CCE", "chain_tv", 4),
+        "toy-markov": lab.difference("imh-toy", LAST, "UB, Markov", "CCE", "chain_tv", 4),
     }
     said |= {
-        f"images-recall-{generator}": difference("imh-mnist", generator, INDEPENDENT, RAW, "recall", 1)
+        f"images-recall-{generator}": lab.difference("imh-mnist", generator, INDEPENDENT, RAW, "recall", 1)
         for generator in GENERATORS
     }
-    said["images-recall-failed"] = difference(*FAILED, INDEPENDENT, RAW, "recall", 1)
+    said["images-recall-failed"] = lab.difference(*FAILED, INDEPENDENT, RAW, "recall", 1)
     return said | {"images": images()}
 
 
@@ -58,12 +58,6 @@ def memorized() -> np.ndarray:
     """Distance of the chain from the target less that of its generator, with a discriminator that knows 30 points."""
     chain, raw = (lab.stored_values("imh-toy", FEW, "CCE", metric) for metric in ("chain_tv", "proposal_tv"))
     return chain - raw
-
-
-def difference(name: str, setting: str, method: str, other: str, metric: str, digits: int) -> str:
-    """ "d ± s.e." of a method less another on the same data."""
-    mean, error, n = lab.paired_difference(name, setting, method, other, metric)
-    return lab.number(f"{mean:+.{digits}f} ± {error:.{digits}f}".replace("-", "−") if n > 1 else None)
 
 
 def _cells() -> list[tuple[str, str, str]]:
@@ -83,7 +77,8 @@ def images() -> str:
         if not runs:
             missing.append(f"{title} with {generator}")
             continue
-        paired = f" ({difference(name, generator, INDEPENDENT, RAW, 'feature_fid', 1)})" if runs > 1 else ""
+        gap = lab.difference(name, generator, INDEPENDENT, RAW, "feature_fid", 1)
+        paired = f" ({gap})" if runs > 1 else ""
         control = f", {random['feature_fid'].mean():.1f} by an untrained discriminator" if random["recall"].size else ""
         clauses.append(
             f"{title}, {generator}, {'one run' if runs == 1 else f'{runs} runs'}: feature-FID "

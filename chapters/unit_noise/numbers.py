@@ -31,7 +31,7 @@ def gap(name: str, setting: str, method: str, other: str, metric: str, digits: i
     mean, error, n = lab.paired_difference(name, setting, method, other, metric)
     if n < 3:
         return lab.number(None), np.nan
-    return f"{mean:+.{digits}f} ± {error:.{digits}f}".replace("-", "−"), mean / error
+    return lab.difference(name, setting, method, other, metric, digits), mean / error
 
 
 def _digits(rows: Rows) -> dict[str, str]:
@@ -56,7 +56,7 @@ def _digits(rows: Rows) -> dict[str, str]:
         known = row and row["mean"] is not None and row["profile"] != "smoke"
         digits = 2 if metric == "error_test" else 1
         text = f"{row['mean']:.{digits}f} ± {row['se']:.{digits}f}" if known else None
-        texts[f"lenet5-{metric.split('_')[0]}"] = lab.number(text)
+        texts[f"lenet5-{metric.split('_')[0]}"] = lab.number(text, runs=row["n"] if known else None)
     for key, setting in (("five", FIVE), ("three", THREE)):
         texts[f"{key}-less-original"], size = gap("sbp-mnist", setting, WEIGHTED, "Original", "error_test")
         # the text: LeNet-5 pays with errors; on LeNet-500-300 no difference is seen
@@ -116,4 +116,5 @@ def _random_labels(rows: Rows) -> dict[str, str]:
     gaps = slow - fast  # the replicates share their labels
     error = gaps.std(ddof=1) / len(gaps) ** 0.5
     assert gaps.mean() > 1_000 + 2 * error
-    return texts | {"random-bound-gap": f"{gaps.mean():,.0f} ± {error:.0f}"}
+    text = f"{gaps.mean():,.0f} ± {error:.0f}"
+    return texts | {"random-bound-gap": lab.Said(text, len(gaps), lab.beyond(gaps.mean(), error, len(gaps)))}

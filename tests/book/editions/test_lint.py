@@ -9,7 +9,9 @@ from functools import cache
 import nbformat
 import pytest
 
+from book import lab
 from book.editions import lint
+from book.editions.claims import Spoken
 from book.editions.numbers import placeholders
 from book.editions.source import CHAPTERS, NOTEBOOK_METADATA, Chapter, canonical, load, mended
 
@@ -80,7 +82,15 @@ def good() -> dict:
     }
 
 
-CONTEXT = {"tested": {"svbnn-prior"}, "exercises": ["svbnn-1", "svbnn-2", "svbnn-3"]}
+SAID = {
+    "error": lab.Said("1.20", runs=10),
+    "gap": lab.Said("−0.10 ± 0.02", 10, ordered=True),
+    "noise": lab.Said("−0.10 ± 0.09", 10, ordered=False),
+    "once": lab.Said("1.31", runs=1),
+    "later": lab.number(None),
+}
+SPOKEN = Spoken(lambda: (SAID, ["SVBNN", "Dropout"]))
+CONTEXT = {"tested": {"svbnn-prior"}, "exercises": ["svbnn-1", "svbnn-2", "svbnn-3"], "spoken": SPOKEN}
 
 
 def chapter(notebook: dict, **context) -> Chapter:
@@ -186,6 +196,13 @@ FAULTS = [
     ("no_typed_results", add("The error falls by 12 %."), "a typed result?"),
     ("no_typed_results", add("The RMSE is $1.21 \\pm 0.05$."), "a typed result?"),
     ("no_typed_results", add("- It is 3 times faster."), "a typed result?"),
+    ("orders_shown", add('Ours is better, at {eval}`said["error"]`.'), "order without a paired difference"),
+    ("orders_shown", add('Its error is lower by {eval}`said["noise"]`.'), "order without a paired difference"),
+    ("orders_shown", add('It beats dropout by {eval}`said["gap"]` and VD by {eval}`said["noise"]`.'), "order without"),
+    ("orders_shown", add("SVBNN outperforms the others."), "order of methods without"),
+    ("orders_shown", add("On most sets dropout wins."), "order of methods without"),
+    ("orders_shown", add("The right one is higher by {eval}`f'{gain:.2f}'`."), "no assertion looks at"),
+    ("few_runs_said", add('The error is {eval}`said["once"]`.'), "once: of one or two runs"),
     ("nothing_forbidden", add("%pip install torch", code), "installs"),
     ("nothing_forbidden", add("open('/home/me/x')", code), "absolute path"),
     ("nothing_forbidden", add("x = MNIST(root, download=True)", code), "downloads by itself"),
@@ -235,6 +252,30 @@ def test_a_fault_is_caught(name, fault, said):
 
 def test_every_rule_has_a_fault():
     assert {name for name, _, _ in FAULTS} == set(lint.RULES)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'It beats dropout by {eval}`said["gap"]`.',
+        'By {eval}`said["gap"]` the error falls.\nSVBNN is better than dropout.',
+        'It is better, at {eval}`said["later"]`.',
+        "The paper's SVBNN is best. <!-- published -->",
+        'SVBNN less dropout is {eval}`said["noise"]`, no difference.',
+        'It is {eval}`said["error"]` times faster, and more than a fifth is gone.',
+        "The best coin is a formula.",
+        'In one run the error is {eval}`said["once"]`.',
+    ],
+)
+def test_what_is_shown_or_no_order_passes(text):
+    found = chapter(add(text)(good()))
+    assert [*lint.problems(found, "orders_shown"), *lint.problems(found, "few_runs_said")] == []
+
+
+def test_a_number_of_the_chapter_that_an_assertion_looks_at_shows_an_order():
+    notebook = add("The right one is higher by {eval}`f'{gain:.2f}'`.")(good())
+    notebook["cells"].insert(4, code("svbnn-claims", "assert gain > 2", tags=["remove-cell"]))
+    assert lint.problems(chapter(notebook), "orders_shown") == []
 
 
 def test_the_median_counts_and_single_long_cells_do_not():

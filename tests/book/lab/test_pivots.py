@@ -49,6 +49,14 @@ def test_the_smoke_profile_counts_as_not_run():
     assert "| not run (1.1)" in text and "1.10 ±" not in text
 
 
+def test_means_of_one_run_and_of_two_are_called_that():
+    rows = [row("x", "A", values=RUNS), row("x", "B", values=(1.0,)), row("y", "B", values=(1.0, 1.2))]
+    note = "; where ours has no ±, one run; two runs: B on y"
+    assert table(rows).markdown().startswith(f"A caption{note}\n") and note in table(rows)._repr_html_()
+    assert "run" not in table(rows[:1]).markdown()
+    assert "where" not in lab.pivot(rows, ["rmse_test"], caption="B, one run").markdown()
+
+
 def test_more_than_ten_rows_are_refused_with_what_to_do():
     rows = [row(f"s{k}", values=RUNS) for k in range(11)]
     with pytest.raises(ValueError, match=r"11 rows.*at most 10.*settings="):

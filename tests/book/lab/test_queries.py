@@ -7,7 +7,7 @@ import math
 import pytest
 
 from book import lab
-from book.lab import queries
+from book.lab import queries, spoken
 
 
 @pytest.mark.parametrize(
@@ -54,3 +54,23 @@ def test_smoke_and_missing_results_have_no_difference(monkeypatch):
 
     monkeypatch.setattr(queries, "load_result", nothing)
     assert queries.paired_difference("any", "s", "a", "b", "error")[2] == 0
+
+
+@pytest.mark.parametrize(
+    ("other", "ordered"),
+    [([0.5, 1.5, 3.6], True), ([0.5, 2.6, 3.5], False), ([0.5, 1.5], False), ([0.5], None)],
+)
+def test_an_order_is_read_from_three_paired_runs_and_beyond_two_errors(monkeypatch, other, ordered):
+    monkeypatch.setattr(queries, "load_result", lambda name: stored(a=[1.0, 2.0, 4.0], b=other))
+    said = lab.difference("any", "s", "a", "b", "error")
+    assert said.ordered is ordered
+    assert said == {3: said, 2: "+0.50 ± 0.00", 1: "(not run)"}[len(other)]
+    assert lab.difference("any", "s", "a", "b", "error", 1, sign=-1.0)[0] in "−+("
+
+
+def test_a_text_knows_the_runs_behind_it():
+    row = {"setting": "s", "method": "a", "metric": "error", "profile": "book", "mean": 0.25, "n": 2}
+    mean = lab.stored_mean([row], "s", "a", "error")
+    assert lab.number(mean, "{:.1f}").runs == 2 and lab.number(mean, runs=7).runs == 7
+    assert lab.number(0.25).runs is None and lab.number(None).runs is None
+    assert lab.number(3, ordered=True).ordered and spoken.Said("3") == "3"

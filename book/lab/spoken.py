@@ -1,0 +1,68 @@
+"""Stored numbers as a text says them, with what stands behind each: how many runs, and whether it shows an order."""
+
+from __future__ import annotations
+
+import math
+
+from book.lab.queries import paired_difference
+
+FEWEST = 3
+"""Runs from which on a mean may be said without a word on their number, and an order may be read."""
+
+
+class Said(str):
+    """A text that knows what it says.
+
+    Args:
+        text: as the sentence shows it.
+        runs: over how many runs it is a mean, None where it is none or nobody said.
+        ordered: whether the paired differences that it says, or counts, are beyond two standard errors; None for what
+            is no comparison.
+    """
+
+    runs: int | None
+    ordered: bool | None
+
+    def __new__(cls, text: str, runs: int | None = None, ordered: bool | None = None) -> Said:
+        said = super().__new__(cls, text)
+        said.runs, said.ordered = runs, ordered
+        return said
+
+
+def number(value: float | str | None, form: str = "{}", runs: int | None = None, ordered: bool | None = None) -> Said:
+    """The number as a text says it, formatted; "(not run)" for None.
+
+    Args:
+        value: what is said; a mean of `stored_mean` brings its number of runs.
+        form: its format.
+        runs, ordered: as of `Said`.
+    """
+    if value is None:
+        return Said("(not run)")
+    return Said(form.format(value), getattr(value, "runs", None) if runs is None else runs, ordered)
+
+
+def beyond(mean: float, error: float, n: int) -> bool:
+    """Whether a paired difference shows an order: three replicates or more, and more than two standard errors."""
+    return bool(n >= FEWEST and math.isfinite(error) and abs(mean) > 2 * error)
+
+
+def with_error(mean: float, error: float, digits: int) -> str:
+    """ "+0.10 ± 0.02", with a proper minus sign."""
+    return f"{mean:+.{digits}f} ± {error:.{digits}f}".replace("-", "−")
+
+
+def difference(
+    name: str, setting: str, method: str, other: str, metric: str, digits: int = 2, sign: float = 1.0
+) -> Said:
+    """A method less another over the replicates that both have, with its standard error; "(not run)" below two.
+
+    Args:
+        name, setting, method, other, metric: as for `paired_difference`.
+        digits: behind the point.
+        sign: -1 for what the text says the other way round.
+    """
+    mean, error, n = paired_difference(name, setting, method, other, metric)
+    if n < 2:
+        return number(None)
+    return Said(with_error(sign * mean, error, digits), n, beyond(mean, error, n))
