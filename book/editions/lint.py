@@ -281,11 +281,14 @@ def short_lines(chapter):
 
 @rule
 def sizes(chapter):
-    """A chapter's measure: words, code cells that the reader sees, figures, labeled equations, exercises."""
+    """A chapter's measure: words, code cells that the reader sees, figures, labeled equations, exercises.
+
+    Explorers are no figures here: a page that shows one has a knob more, not a picture more to read.
+    """
     counts = {
         "words": sum(prose.words(source_of(cell)) for cell in chapter.markdown),
         "code cells": sum("remove-cell" not in tags_of(cell) for cell in chapter.code),
-        "figures": len(figure_cells(chapter)),
+        "figures": sum("explorer(" not in source_of(cell) for cell in figure_cells(chapter)),
         "labeled equations": len(equation_labels(chapter.notebook)),
         "exercises": len(re.findall(r"^(?:`{3,}|:{3,})\{exercise(?:-start)?\}", chapter.prose, re.MULTILINE)),
     }

@@ -86,8 +86,13 @@ def _rule(reduce) -> object:
 
 
 def _weight_cases() -> list[tuple[Tensor, float, float, int]]:
-    scale = torch.tensor([0.005, 0.03, 0.07, 0.15, 0.25, 1.0], dtype=torch.float64)
-    return [(_draws(6, 6) * scale, 1.0, 1e-3, 500), (_draws(6, 6) * scale, 0.5, 1e-4, 2_000)]
+    """Columns and rows of all sizes and of both signs, so that no other rule than that of columns keeps the same."""
+    columns = torch.tensor([0.005, 0.03, 0.4, 0.07, 1.0, 0.15], dtype=torch.float64)
+    rows = torch.tensor([1.0, 0.05, 0.8, 0.7, 0.02, 0.6], dtype=torch.float64)[:, None]
+    signs = torch.tensor([1.0, 1.0, -1.0, -1.0, 1.0, 1.0], dtype=torch.float64)[:, None]
+    weight = (1.0 + 0.1 * _draws(6, 6)) * rows * columns
+    weight[:, 2:3] *= signs  # only this column cancels
+    return [(weight, 1.0, 1e-3, 500), (weight.flip(1), 0.5, 1e-4, 2_000)]
 
 
 EXERCISES = [

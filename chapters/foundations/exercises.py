@@ -96,7 +96,10 @@ EXERCISES = [
             ): "log det is not the sum of the logs of the diagonal: the weights depend on each other.",
         },
         cases=_covariances,
-        stress={_known_well: "the determinant of hundreds of small numbers is 0 in a computer: use torch.logdet."},
+        stress={
+            _known_well: "the determinant of hundreds of small numbers is 0 "
+            "in a computer, and that of large ones infinite: use torch.logdet."
+        },
         stub="def answer(covariance):\n"
         "    # covariance (p, p) of a normal posterior\n"
         "    ...  # least KL(q || posterior) over independent normals q, in nats",
@@ -105,7 +108,7 @@ EXERCISES = [
         id="fnd-4",
         kind="number",
         reference=_probability,
-        hint="mu = 30 / 101, sigma^2 = 1 / 101; then the log-odds of the second formula.",
+        hint="mu = 30 / 101, sigma^2 = 1 / 101; the formula for logit phi gives the log-odds.",
         mistakes={
             lambda: _probability(prior=0.5): "the coin is missing: heads were rare beforehand.",
             lambda: _probability(width=False): "log(sigma / sigma_0) is missing: the slab pays for its width.",

@@ -10,7 +10,7 @@ from book import lab
 from book.lab.queries import Rows, replicates
 
 BANDS = ("Exact", "Mean field", "MC dropout", "HMC")
-SAID = ("Mean field", "SVBNN", "sBNN", "SGHMC-SA")
+SAID = ("Mean field", "SVBNN", "sBNN", "SGHMC-SA", "AVO")
 CORRELATED = "rho=0.9"
 REMOVED = "90 % removed"
 NETWORKS = ("Truth", "Deterministic", "MAP", "Ensemble", "Mean field", "SGHMC")
@@ -69,7 +69,7 @@ def _inclusion(rows: Rows) -> dict[str, str]:
             value = lab.stored_mean(rows, design, method, "inclusion_error")
             if (design, method) != ("orthogonal", "Mean field"):
                 said[f"error-{design}-{method}"] = lab.number(value, "{:.3f}")
-    for method in ("sBNN", "SGHMC-SA"):
+    for method in ("sBNN", "SGHMC-SA", "AVO"):
         value = lab.stored_mean(rows, "orthogonal", method, "inclusion_error_own")
         said[f"own-orthogonal-{method}"] = lab.number(value, "{:.3f}")
     for method in ("Prior", "Gibbs"):

@@ -115,6 +115,8 @@ EXERCISES = [
         mistakes={
             lambda x, y: (torch.sigmoid(x) / torch.sigmoid(y)).clamp_max(1.0): "this is d(x) / d(y): the factor "
             "(1 - d(y)) / (1 - d(x)) is missing.",
+            lambda x, y: torch.sigmoid(x) / torch.sigmoid(y): "this is d(x) / d(y): the factor (1 - d(y)) / (1 - d(x)) "
+            "is missing, and a probability is at most 1.",
             lambda x, y: torch.exp(y - x).clamp_max(1.0): "proposed and present point are exchanged.",
             lambda x, y: torch.exp(x - y): "a probability is at most 1.",
             lambda x, y: torch.sigmoid(

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from book import lab
+from chapters.implicit_acceptance.experiments.filtered import PICKED
 from chapters.implicit_acceptance.figures.results import DATA, GENERATORS, INDEPENDENT, RANDOM, RAW, TOY_METHODS
 
 EXPERIMENTS = ("toy", "mnist", "fmnist")  # in the store with the chapter's prefix
@@ -51,7 +52,7 @@ def numbers(rows: Mapping[str, list]) -> dict[str, str]:
         for generator in GENERATORS
     }
     said["images-recall-failed"] = lab.difference(*FAILED, INDEPENDENT, RAW, "recall", 1)
-    return said | {"images": images()}
+    return said | {"images": images(), "images-picked": picked()}
 
 
 def memorized() -> np.ndarray:
@@ -88,6 +89,26 @@ def images() -> str:
     if not clauses:
         return lab.number(None)
     return ". ".join([*clauses, f"Not run yet: {', '.join(missing)}"] if missing else clauses)
+
+
+def picked() -> str:
+    """What a discriminator that was picked by held-out loss does in the case that fails, beside the same unpicked.
+
+    All numbers are of the cells that picked, whose generators are the same; see `experiments.filtered.picked_cell`.
+    """
+    name, generator = FAILED
+    settings = {"raw": f"{generator}, raw", "last": f"{generator}, last weights", "picked": generator}
+    fid = {key: lab.stored_values(name, setting, PICKED, "feature_fid") for key, setting in settings.items()}
+    if not fid["picked"].size:
+        return lab.number(None)
+    runs = len(fid["picked"])
+    words = f"{fid['raw'].mean():.1f} raw, {fid['last'].mean():.1f} unpicked, {fid['picked'].mean():.1f} picked"
+    if runs < 2:
+        return f"{words} (one run)"
+    gap = fid["picked"] - fid["raw"]
+    change, error = gap.mean(), gap.std(ddof=1) / runs**0.5
+    verdict = "mended" if change < -2 * error else "still worse" if change > 2 * error else "neither better nor worse"
+    return f"{words} ({change:+.1f} ± {error:.1f} against raw: {verdict}; {runs} runs)".replace("-", "−")
 
 
 def _claims() -> None:

@@ -238,7 +238,8 @@ def _function(exercise: Exercise, answer: Any) -> Verdict:
         if raised or not any(_agree(given, right(form, hard), exercise.digits) for form in forms):
             return Verdict(False, f"right on the ordinary tests, but not yet on a hard one: {message} {raised}".strip())
         count += len(hard)
-    return Verdict(True, f"right {exercise.accuracy} on all {count} tests.")
+    tests = f"all {count} tests" if count > 1 else "its one test"
+    return Verdict(True, f"right {exercise.accuracy} on {tests}.")
 
 
 def _choice(exercise: Exercise, answer: Any) -> Verdict:

@@ -98,6 +98,7 @@ def image_curves(rows: Mapping[str, Rows]) -> Figure:
     """
     with style_context():
         fig, axes = figure(2, nrows=2, height=2.9, sharex=True, sharey="row")
+        top = 1.25
         for column, (name, title) in enumerate(DATA.items()):
             found = rows.get(name, [])
             for panel, metric in zip(axes[:, column], ("feature_fid", "classifier_score"), strict=True):
@@ -107,6 +108,7 @@ def image_curves(rows: Mapping[str, Rows]) -> Figure:
                     level = lab.stored_mean(found, generator, RAW, metric)
                     if relative and level is not None:
                         table, level = table / [1.0, level, level], 1.0
+                        top = max(top, *np.nansum(table[:, 1:], axis=1)) if len(table) else top
                     drawn |= _draw(panel, table, look)
                     if level is not None:
                         panel.axhline(level, color="0.5" if relative else look["color"], lw=1, ls=":", marker="none")
@@ -115,7 +117,7 @@ def image_curves(rows: Mapping[str, Rows]) -> Figure:
                     continue
                 _iterations(panel)
                 if relative:
-                    panel.set_ylim(0.0, 1.3)
+                    panel.set_ylim(0.0, 1.05 * top)
             axes[0, column].set_title(title)
             axes[0, column].set_xlabel("")
         axes[0, 0].set_ylabel("feature-FID / raw")

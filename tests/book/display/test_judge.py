@@ -181,6 +181,11 @@ def test_another_form_is_right_but_a_mixture_of_forms_is_not():
     assert not judge(exercise, lambda x: -2 * x.flip(0)).right
 
 
+def test_a_single_test_is_no_plural():
+    exercise = make("function", lambda: double, cases=lambda: [(torch.ones(3),)])
+    assert judge(exercise, double).message == "right to 5 significant digits on its one test."
+
+
 def test_what_fails_only_on_a_hard_case_is_told_why():
     hard = {lambda: [(torch.tensor([1e30]),)]: "it overflows."}
     exercise = make("function", lambda: double, cases=lambda: [(torch.ones(3),)], stress=hard)

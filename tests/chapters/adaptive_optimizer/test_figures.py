@@ -109,20 +109,64 @@ def test_references_are_those_worked_out_by_hand():
 
 def test_numbers_count_exact_selections(rows, monkeypatch, tmp_path):
     monkeypatch.setenv("BNNLIB_HOME", str(tmp_path))
+    monkeypatch.setattr(numbers, "PUBLISHED_3", 3.5)
+    monkeypatch.setattr(numbers, "STUCK", 4.5)
     said = numbers.numbers(rows)
-    assert said["exact-1"] == "2" and said["runs-3"] == "3" and said["kept-1"] == "10"
+    assert said["exact-1"] == said["exact-3"] == "2 of 3" and said["kept-1"] == "10"
     assert said["error-3"] == "4.0 ± 0.6"
-    assert [said[f"{key}-3"] for key in ("stuck", "lossy", "median")] == ["0", "1", "4.0"]
+    assert [said[f"{key}-3"] for key in ("stuck", "lossy", "median")] == ["1 of 3", "1 of 3", "4.0"]
+    assert said["lost-2-AVO, long warm-up"] == "1 of 3" and said["2-lasso"] == "(not run); 2 of 3"
     assert set(numbers.numbers(EMPTY).values()) == {"(not run)"}
 
 
-def test_numbers_of_images_name_the_network_that_is_stored(rows):
-    more = {"n": 3, "budget": 12, "published_budget": None, "budget_unit": "epochs"}
-    images = [
-        row("ResNet20", method, metric, [90.0, 91.0, 92.0]) | more
-        for method in ("AVO", "AVO, dense", "magnitude")
-        for metric in ("accuracy", "zeros")
+def test_sentences_that_a_result_contradicts_are_refused(rows):
+    for table in rows["example-3"]:
+        if table["metric"] == "accuracy":
+            table["values"] = [95.0, 96.0, 97.0]  # none below 80 %
+    with pytest.raises(AssertionError, match="data sets part"):
+        numbers.numbers(rows)
+
+
+def stored(values: dict[tuple[str, str, str], dict[int, float]]) -> dict:
+    found = [
+        {"setting": setting, "method": method, "replicate": replicate, "metric": metric, "value": value}
+        for (setting, method, metric), by_replicate in values.items()
+        for replicate, value in by_replicate.items()
     ]
-    said = numbers.numbers(rows | {"cifar10": images})
-    assert said["cifar-stored"] == "ResNet20, 3 replicates, 12 epochs"
-    assert said["cifar-accuracy-magnitude"] == "91.00 ± 0.58" and said["cifar-zeros-AVO"] == "91.0 ± 0.6"
+    return {"profile": "paper", "rows": found}
+
+
+def test_parts_are_paired_over_the_data_sets_and_missing_ones_said(monkeypatch):
+    """By hand: the differences of data sets 0 and 1 are -1 and -3; errors of example 3 are 100 less the accuracy."""
+    values = {
+        ("example 1", "AVO", "mse_test"): {0: 1.0, 1: 2.0, 2: 9.0},
+        ("example 1", "lasso", "mse_test"): {1: 5.0, 0: 2.0},
+        ("example 3", "AVO", "accuracy"): {0: 60.0, 1: 70.0, 2: 95.0},
+        ("example 3", "AVO, long warm-up", "accuracy"): {2: 90.0, 0: 90.0, 1: 75.0},
+        ("example 3", "lasso", "accuracy"): {0: 61.0},
+    }
+    for module in ("book.lab.queries", "chapters.adaptive_optimizer.numbers"):
+        monkeypatch.setattr(f"{module}.load_result", lambda name, profile=None: stored(values))
+    said = numbers.numbers(EMPTY)
+    assert said["1-lasso"] == "−2.000 ± 1.000"
+    assert said["3-AVO, long warm-up"] == "+10.0 ± 10.4" and said["3-lasso"] == "+1.0 (one run)"
+    assert said["freed-AVO, long warm-up"] == "1 of 2" and said["freed-AVO, no group prior"] == "(not run)"
+    assert said["1-SVBNN"] == "(not run)"
+
+
+def test_numbers_of_images_have_a_clause_for_each_network_that_is_stored(monkeypatch):
+    def network(setting, accuracies):
+        values = {(setting, method, "accuracy"): dict(enumerate(found)) for method, found in accuracies.items()}
+        return stored(values | {(setting, "AVO", "zeros"): dict.fromkeys(range(len(accuracies["AVO"])), 70.0)})
+
+    profiles = {
+        "book": network("ResNet20", {"AVO": [90.0, 91.0, 92.0], "AVO, dense": [91.0, 92.0, 95.0]}),
+        "paper": network("ResNet-18", {"AVO": [95.0], "AVO, dense": [95.5], "magnitude": [94.5]}),
+    }
+    monkeypatch.setattr(numbers, "load_result", lambda name, profile: profiles[profile])
+    small, large = numbers._images().split(". ResNet-18, ")
+    assert small.startswith("ResNet20, 3 runs: 91.00 ± 0.58 % at 70.0 ± 0.0 % zeros")
+    assert "92.67 ± 1.20 % dense, (not run) by magnitude" in small
+    assert "less dense −1.67 ± 0.67, less magnitude (not run)" in small
+    assert large.startswith("one run: 95.00 % at 70.0 % zeros")
+    assert "less dense −0.50 (one run), less magnitude +0.50 (one run)" in large

@@ -73,6 +73,22 @@ def test_stochastic_approximation_stands_at_its_own_conditions():
     assert bF.slab_probability(found.mean[0, largest], 0.5, 1.0, 0.05, 1.0) > 0.99
 
 
+def test_group_em_of_chapter_2_stands_where_em_by_hand_does():
+    """The chain stays around the ridge regression under its own decays, each by the E-step."""
+    stack, _ = problems("orthogonal", [0, 1])
+    found = select("AVO", stack, steps=400)
+    spike, slab, rows = 1.0, 1e-2, 100  # decays of N(0, 0.1^2) and N(0, 1) over 100 rows
+    estimate = stack.cross / rows  # orthogonal inputs of mean square one
+    decay = torch.full_like(estimate, slab)
+    for _ in range(20):
+        weight = estimate / (1.0 + decay)
+        decay = torch.where(weight.square() >= bF.group_threshold(spike, slab, rows), slab, spike)
+    sure = (weight.abs() < 0.1) | (weight.abs() > 0.35)  # the threshold is 0.22, and the chain's noise at most 0.1
+    assert sure.double().mean() > 0.5 and (found.score > 0.5)[sure].equal((decay == slab)[sure])
+    assert ((found.mean - weight)[sure].abs() < 0.06).all()  # means of 200 draws, each resembling the one before
+    assert (found.scale < 0.15).all() and (found.scale > 0.02).all()
+
+
 def test_measures_worked_out_by_hand():
     stack, _ = problems("rho=0.5", [0])
     exact = enumerate_models(stack)

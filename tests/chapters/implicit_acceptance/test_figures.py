@@ -124,6 +124,14 @@ def test_a_part_that_is_stored_is_drawn_and_the_rest_is_not_run():
     assert found["feature-FID"][1].tolist() == [1.0, 0.6] and found["recall"][1].tolist() == [1.0, 0.5]
 
 
+def test_no_image_curve_is_cut_off():
+    """A chain that makes images twice as bad stays in the picture, with its error bar."""
+    rows = [stored("WGAN-GP", results.RAW, "feature_fid", 10.0)]
+    for step, mean in ((0, 10.0), (200, 20.0)):
+        rows.append(stored(f"WGAN-GP, {step} iterations", results.INDEPENDENT, "feature_fid", mean) | {"se": 5.0})
+    assert figures.image_curves({"mnist": rows}).axes[0].get_ylim()[1] > 2.5
+
+
 def test_the_table_of_equations_names_where_they_are_computed():
     found = equation_sources("imh")
     assert any("finite" in name for name, _ in found["imh-kernel"])

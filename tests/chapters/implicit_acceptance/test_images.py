@@ -10,6 +10,7 @@ import torch
 from bnnlib import datasets
 from bnnlib.train import Checkpoint
 from book import lab
+from chapters.implicit_acceptance import numbers
 from chapters.implicit_acceptance.experiments import filtered
 from chapters.implicit_acceptance.experiments.filtered import CCE, CURVES, LOSSES, MCE, PICKED, RANDOM, RAW, UB
 from chapters.implicit_acceptance.experiments.images import CANDIDATES, CLASSIFIER, INVERSION
@@ -189,3 +190,17 @@ def test_color_images_take_the_same_path():
     for method in (RAW, CCE):
         result = compute("imh-cifar10", smoke("imh-cifar10", "WGAN-GP", method))
         assert result.arrays["sheet"].shape[1:] == (3, 32, 32)
+
+
+@pytest.mark.parametrize(
+    ("gains", "words"), [((-9.0, -11.0), "mended"), ((9.0, 11.0), "still worse"), ((-9.0, 9.0), "neither better")]
+)
+def test_what_is_said_of_the_pick_is_paired_over_the_generators(gains, words, monkeypatch):
+    """By hand: against raw values of 50 and 60 the mean change is that of the gains."""
+    found = {"WGAN-GP, raw": (50.0, 60.0), "WGAN-GP, last weights": (70.0, 80.0)}
+    found["WGAN-GP"] = tuple(raw + gain for raw, gain in zip((50.0, 60.0), gains, strict=True))
+    monkeypatch.setattr(numbers.lab, "stored_values", lambda name, setting, method, metric: np.array(found[setting]))
+    change = f"{sum(gains) / 2:+.1f}".replace("-", "−")
+    said = numbers.picked()
+    assert said.startswith("55.0 raw, 75.0 unpicked") and f"({change} ± " in said and words in said
+    assert said.endswith("2 runs)")
