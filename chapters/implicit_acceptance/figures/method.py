@@ -10,6 +10,7 @@ from collections.abc import Mapping
 import numpy as np
 from matplotlib.colors import LogNorm, TwoSlopeNorm
 from matplotlib.figure import Figure
+from matplotlib.legend import Legend
 
 from book.display.style import INK, PALETTE, figure, line_styles, panel_letters, style_context
 from chapters.implicit_acceptance.ring import CELLS, REACH
@@ -92,9 +93,11 @@ def bound_ladder(
         left.set(xlabel="‖t₁ − p‖ / joint distance", ylabel="share of chains", xlim=(0, 2.1), title="the factor")
         left.text(1.03, 0.05, "ours", size="small")
         left.text(1.97, 0.05, "(22)", size="small", ha="right")
-        left.legend(fontsize="small", loc="center right")
         right.axis("off")
-        right.legend(*axes[0, 0].get_legend_handles_labels(), loc="center", fontsize="small")
+        small = {"fontsize": "small", "title_fontsize": "small", "labelspacing": 0.3, "columnspacing": 1.0}
+        for panel, place, words, columns in ((axes[0, 0], "upper center", "a, b", 2), (left, "lower center", "c", 1)):
+            handles, labels = panel.get_legend_handles_labels()
+            right.add_artist(Legend(right, handles, labels, loc=place, title=words, ncols=columns, **small))
         panel_letters([*axes[0], left])
     return fig
 
