@@ -28,7 +28,7 @@ from bnnlib.replicates.network import ACTIVATIONS
 
 METHODS = ("spike_slab", "gaussian_spike_slab", "horseshoe", "gaussian", "sghmc")
 _STEPS = 6000  # of the optimizer in all, where `epochs` is None
-_LEARNING_RATE = {"sghmc": 1e-3}
+_LEARNING_RATE = {"sghmc": 3e-3}
 _USUAL_RATE = 1e-2
 _ROWS = 2048  # in one forward pass of all draws
 
@@ -76,11 +76,11 @@ class SparseEstimator(Saved, BaseEstimator):
         self.verbose = verbose
 
     # what the two do differently
-    def _read_targets(self, y: Any, classes: Any = None) -> Tensor:
+    def _read_targets(self, y: np.ndarray) -> Tensor:
         """Targets (n, 1) for the network, by the scaling or classes of the fit."""
         raise NotImplementedError
 
-    def _start_targets(self, y: Any, classes: Any) -> int:
+    def _start_targets(self, y: np.ndarray, classes: Any) -> int:
         """Learn scaling or classes; returns the number of the network's outputs."""
         raise NotImplementedError
 

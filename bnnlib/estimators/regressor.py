@@ -30,7 +30,7 @@ class SparseRegressor(RegressorMixin, SparseEstimator):
         activation: "relu", "tanh" or "sigmoid".
         epochs: passes over the data; None for as many as make 6,000 steps.
         batch_size: rows in a step.
-        learning_rate: of Adam, by default 0.01; for "sghmc" of SGD on the mean loss, by default 0.001.
+        learning_rate: of Adam, by default 0.01; for "sghmc" of SGD on the mean loss, by default 0.003.
         prior_inclusion_probability: lambda of every weight; None for the theoretical choice. With "sghmc" the share
             that the learned prior starts from, by default a half.
         prior_scale: standard deviation of the slab, for scaled data.
