@@ -7,7 +7,8 @@ their standard splits, the others a tenth of the rows by seed. A regression's co
 new targets, in percent: the lasso's is normal with the scale of its training residuals, the forest's takes the
 quantiles of its out-of-bag residuals, the Gaussian process and Laplace have their own. For classes `nll` is the mean
 negative log-likelihood in nats. Selected are inputs with path probability above a half, or a coefficient that is not 0.
-The process has a length scale for every input, above 1,000 rows one for all, where they would take minutes a split.
+The process has a length scale for every input; for labels, and above 1,000 rows, one for all, since learning them
+would take minutes a split.
 Laplace (`pip install laplace-torch`, where it is installed; "not installed" otherwise) is a network of the same size,
 all weights, full Hessian, prior and noise by the marginal likelihood.
 """
@@ -114,7 +115,7 @@ def forest(split: Split) -> Answer:
 def gaussian_process(split: Split) -> Answer:
     x, test_x = split.scaled()
     scale = np.sqrt(x.shape[1])
-    kernel = ConstantKernel() * RBF(scale if len(x) > 1000 else np.full(x.shape[1], scale), (1e-1, 1e4))
+    kernel = ConstantKernel() * RBF(scale if split.labels or len(x) > 1000 else np.full(x.shape[1], scale), (1e-1, 1e4))
     if split.labels:
         model = GaussianProcessClassifier(kernel, random_state=SEED).fit(x, split.y)
         return Answer(model.predict_proba(test_x))
