@@ -28,8 +28,15 @@ import importlib, pkgutil
 sys.modules |= dict.fromkeys(["scipy", "sklearn", "matplotlib", "joblib", "tqdm", "dask", "lightning_fabric", "onnx"])
 import bnnlib
 names = [one.name for one in pkgutil.walk_packages(bnnlib.__path__, "bnnlib.") if one.name != "bnnlib.__main__"]
+names.remove("bnnlib.estimators")  # the one part that is made for an extra
 for name in names:
     importlib.import_module(name)
+try:
+    import bnnlib.estimators
+except ImportError as error:
+    assert "pip install 'bnnlib[estimators]'" in str(error)
+else:
+    raise AssertionError("bnnlib.estimators was imported without scikit-learn")
 print(len(names))
 """
 LIBRARY = """

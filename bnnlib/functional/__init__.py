@@ -45,7 +45,7 @@ from bnnlib.functional.group_spike_slab import (
     group_threshold,
 )
 from bnnlib.functional.horseshoe import half_cauchy_kl
-from bnnlib.functional.importance import path_importance, scaled_importance
+from bnnlib.functional.importance import input_inclusion, path_importance, path_inclusion, scaled_importance
 from bnnlib.functional.metropolis_hastings import (
     acceptance_lower_bound,
     acceptance_probability,
@@ -60,6 +60,7 @@ from bnnlib.functional.metropolis_hastings import (
     total_variation,
     upper_bound_loss,
 )
+from bnnlib.functional.predictive import mixture_quantile
 from bnnlib.functional.sgmcmc import sghmc_baoab_step, sghmc_euler_step, sgld_step
 from bnnlib.functional.spike_slab import (
     bernoulli_kl,
@@ -159,6 +160,7 @@ __all__ = [
     "inclusion_probability_for",
     "inclusion_threshold",
     "injected_scale",
+    "input_inclusion",
     "log_acceptance_ratio",
     "log_alpha",
     "log_odds",
@@ -167,12 +169,14 @@ __all__ = [
     "matched_moments",
     "mean_step",
     "mixture_prior",
+    "mixture_quantile",
     "moment_weights",
     "momentum_step",
     "num_network_parameters",
     "optimal_inclusion",
     "optimal_sigma",
     "path_importance",
+    "path_inclusion",
     "pinsker_bound",
     "positive_precision_step",
     "posterior_scale",

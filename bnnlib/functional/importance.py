@@ -1,4 +1,4 @@
-"""Importance of a network's inputs from inclusion probabilities along paths, Saha et al. (2024), section 3.5."""
+"""What inclusion probabilities of weights say of a network's inputs: along paths (Saha et al., 2024, 3.5), or whole."""
 
 from __future__ import annotations
 
@@ -62,3 +62,46 @@ def scaled_importance(psi: Tensor) -> Tensor:
     low, high = psi.amin(dim=-1, keepdim=True), psi.amax(dim=-1, keepdim=True)
     spread = high - low
     return torch.where(spread > 0, (psi - low) / torch.where(spread > 0, spread, 1.0), torch.zeros_like(psi))
+
+
+def input_inclusion(inclusion: Tensor) -> Tensor:
+    """1 - prod_k (1 - phi_kj): the probability that at least one weight that leaves input j is in.
+
+    The indicators of a variational posterior are independent, so this is exact.
+
+    Args:
+        inclusion: phi of the first layer, shape (..., units, inputs).
+
+    Returns:
+        Tensor (..., inputs) of float64; through logarithms, so that 200 small probabilities keep their digits.
+
+    Raises:
+        ValueError: there are fewer than two dimensions.
+    """
+    if inclusion.dim() < 2:
+        raise ValueError(f"inclusion has shape {tuple(inclusion.shape)}, but a layer needs (..., units, inputs).")
+    return -torch.expm1(torch.log1p(-inclusion.double()).sum(dim=-2))
+
+
+def path_inclusion(inclusion: Sequence[Tensor]) -> Tensor:
+    """Probability that a path of weights that are in joins an input to an output.
+
+    From the outputs back, a unit is joined where one of its weights to a joined unit is in:
+    r_j = 1 - prod_k (1 - phi_kj r_k), with r = 1 at the outputs. Exact for one hidden layer and one output; with more,
+    units share the paths behind them, and by Harris's inequality the product is an upper bound.
+
+    Args:
+        inclusion: phi of each layer, inputs first, shapes (..., n_l, n_(l-1)): rows are units, columns what they read.
+
+    Returns:
+        Tensor (..., n_0) of float64, nowhere above `input_inclusion` of the first layer.
+
+    Raises:
+        ValueError: there is no layer, or two neighbors do not fit.
+    """
+    path_importance(inclusion)  # the same conditions
+    joined = None
+    for layer in reversed(inclusion):
+        layer = layer.double()
+        joined = input_inclusion(layer if joined is None else layer * joined.unsqueeze(-1))
+    return joined

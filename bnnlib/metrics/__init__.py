@@ -15,7 +15,7 @@ from bnnlib.metrics.generation import (
 from bnnlib.metrics.regression import coverage, rmse
 from bnnlib.metrics.selection import false_negative_rate, false_positive_rate, sparsity
 from bnnlib.metrics.temperature import apply_temperature, fit_temperature
-from bnnlib.metrics.uncertainty import auroc, entropy_cdf, predictive_entropy
+from bnnlib.metrics.uncertainty import auroc, entropy_cdf, entropy_split, predictive_entropy
 
 __all__ = [
     "Estimate",
@@ -29,6 +29,7 @@ __all__ = [
     "density_coverage",
     "ece",
     "entropy_cdf",
+    "entropy_split",
     "false_negative_rate",
     "false_positive_rate",
     "fit_temperature",

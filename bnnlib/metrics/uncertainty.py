@@ -27,6 +27,31 @@ def predictive_entropy(probabilities: Tensor) -> Tensor:
     return torch.special.entr(probabilities.double()).sum(dim=1)
 
 
+def entropy_split(probabilities: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Entropy of the averaged prediction, its mean over the draws, and their difference: the mutual information.
+
+    The mean is what remains where the weights are known (aleatoric); the mutual information of label and weights is
+    what more data would take away (epistemic).
+
+    Args:
+        probabilities: shape (draws, n, classes), rows sum to 1.
+
+    Returns:
+        (total, aleatoric, epistemic), each (n,) of float64 in nats; the third is never below 0.
+
+    Raises:
+        ValueError: the shape is not (draws, n, classes), or a row is not a distribution.
+    """
+    if probabilities.dim() != 3:
+        raise ValueError(
+            f"probabilities has shape {tuple(probabilities.shape)}, but it must be (draws, n, classes): do not average "
+            "over the draws first."
+        )
+    total = predictive_entropy(probabilities.mean(dim=0))
+    aleatoric = predictive_entropy(probabilities.flatten(0, 1)).unflatten(0, probabilities.shape[:2]).mean(dim=0)
+    return total, aleatoric, (total - aleatoric).clamp_min(0.0)
+
+
 def entropy_cdf(entropy: Tensor, grid: Tensor) -> Tensor:
     """Empirical distribution function on a grid: the share of values at or below each point (Figure 1 of the paper).
 

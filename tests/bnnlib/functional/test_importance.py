@@ -5,7 +5,7 @@ import itertools
 import pytest
 import torch
 
-from bnnlib.functional import path_importance, scaled_importance
+from bnnlib.functional import input_inclusion, path_importance, path_inclusion, scaled_importance
 
 
 def layers(sizes, seed=0, batch=(), dtype=torch.float64):
@@ -125,3 +125,42 @@ def test_bad_layers_are_explained():
         ValueError, match=r"inclusion\[1\] reads 3 units, but the layer before has 4.*inputs to the out"
     ):
         path_importance([torch.ones(4, 2), torch.ones(1, 3)])
+
+
+def _joined(layers):
+    """P(a path of open gates joins an input to an output), by all states of the gates."""
+    flat = torch.cat([layer.flatten() for layer in layers]).double()
+    total = torch.zeros(layers[0].shape[1], dtype=torch.float64)
+    for state in itertools.product((0.0, 1.0), repeat=len(flat)):
+        gates = torch.tensor(state, dtype=torch.float64)
+        probability = torch.where(gates > 0, flat, 1 - flat).prod()
+        parts = iter(gates.split([layer.numel() for layer in layers]))
+        reach = None
+        for layer in layers:
+            gate = next(parts).view_as(layer)
+            reach = gate if reach is None else gate @ reach
+        total += probability * (reach.sum(dim=0) > 0)
+    return total
+
+
+def test_inclusion_of_inputs_is_exact_where_gates_are_enumerated():
+    generator = torch.Generator().manual_seed(0)
+    first, last = torch.rand(3, 2, generator=generator), torch.rand(1, 3, generator=generator)
+    torch.testing.assert_close(input_inclusion(first), _joined([first]))
+    torch.testing.assert_close(path_inclusion([first, last]), _joined([first, last]))
+
+
+def test_path_inclusion_is_a_bound_where_paths_are_shared():
+    generator = torch.Generator().manual_seed(1)
+    layers = [torch.rand(*shape, generator=generator) for shape in ((2, 2), (2, 2), (1, 2))]
+    exact, bound = _joined(layers), path_inclusion(layers)
+    assert (bound >= exact).all() and (bound <= input_inclusion(layers[0])).all()
+    assert (bound - exact).max() < 0.1  # shared gates are few: the bound is near
+
+
+def test_small_probabilities_of_many_weights_keep_their_digits():
+    one = torch.full((1000, 1), 1e-12, dtype=torch.float64)
+    assert input_inclusion(one).item() == pytest.approx(1e-9, rel=1e-9)
+    assert input_inclusion(torch.ones(2, 3)).tolist() == [1.0] * 3
+    with pytest.raises(ValueError, match="a layer needs"):
+        input_inclusion(torch.ones(3))

@@ -117,3 +117,16 @@ def test_roc_area_of_two_normals_is_its_closed_form():
 def test_bad_input_is_refused(function, arguments, message):
     with pytest.raises(ValueError, match=message):
         function(*arguments)
+
+
+def test_entropy_splits_into_what_stays_and_what_the_draws_disagree_about():
+    sure_but_split = torch.tensor([[[1.0, 0.0]], [[0.0, 1.0]]])
+    total, aleatoric, epistemic = metrics.entropy_split(sure_but_split)
+    assert total.item() == pytest.approx(math.log(2)) and aleatoric.item() == 0.0
+    assert epistemic.item() == pytest.approx(math.log(2))
+    agreed = torch.full((5, 3, 4), 0.25)
+    total, aleatoric, epistemic = metrics.entropy_split(agreed)
+    torch.testing.assert_close(total, aleatoric)
+    assert total.shape == (3,) and (epistemic == 0).all()
+    with pytest.raises(ValueError, match="do not average"):
+        metrics.entropy_split(agreed[0])

@@ -1,0 +1,21 @@
+"""Sparse Bayesian networks as estimators of scikit-learn: raw units in, raw units out.
+
+from bnnlib.estimators import SparseRegressor
+model = SparseRegressor(random_state=0).fit(X, y)
+mean, interval = model.predict(X_new, return_interval=True)
+"""
+
+try:
+    import sklearn  # noqa: F401
+except ImportError as error:
+    raise ImportError(
+        "bnnlib.estimators follows the conventions of scikit-learn, which is not installed. Install the extra: "
+        "`pip install 'bnnlib[estimators]'`, or scikit-learn itself. The rest of bnnlib works without it."
+    ) from error
+
+from bnnlib.estimators.base import METHODS, ConvergenceWarning, Uncertainty
+from bnnlib.estimators.classifier import SparseClassifier
+from bnnlib.estimators.files import DamagedFileError
+from bnnlib.estimators.regressor import SparseRegressor
+
+__all__ = ["METHODS", "ConvergenceWarning", "DamagedFileError", "SparseClassifier", "SparseRegressor", "Uncertainty"]

@@ -1,0 +1,88 @@
+"""A sparse Bayesian network for a label: probabilities, what is not known, and the inputs that matter."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from sklearn.base import ClassifierMixin
+from sklearn.utils.multiclass import check_classification_targets
+from torch import Tensor
+
+from bnnlib._checks import check_count
+from bnnlib.estimators.base import SparseEstimator, Uncertainty
+from bnnlib.estimators.likelihoods import Categorical, logits
+from bnnlib.metrics import entropy_split
+
+
+class SparseClassifier(ClassifierMixin, SparseEstimator):
+    """Classification with a sparse Bayesian network, of two classes or more; labels are numbers or texts.
+
+    Args:
+        method, hidden, activation, epochs, batch_size, learning_rate, prior_inclusion_probability, prior_scale,
+        n_replicates, n_draws, n_jobs, random_state, verbose: as for `SparseRegressor`.
+
+    Attributes:
+        classes_: the labels, sorted.
+        inclusion_probability_, path_inclusion_probability_, selected_features_, support_, sparsity_,
+        prior_inclusion_probability_, n_epochs_, n_features_in_, feature_names_in_: as for `SparseRegressor`.
+    """
+
+    def _start_targets(self, y: np.ndarray, classes: Any) -> int:
+        check_classification_targets(y)
+        self.classes_ = np.unique(y if classes is None else np.asarray(classes))
+        if len(self.classes_) < 2:
+            raise ValueError(
+                f"y has only one class, {self.classes_[0]!r}, but there must be two or more to tell apart. Give rows "
+                "of another class, or name all in partial_fit(..., classes=...)."
+            )
+        return 1 if len(self.classes_) == 2 else len(self.classes_)
+
+    def _read_targets(self, y: np.ndarray) -> Tensor:
+        labels = np.searchsorted(self.classes_, y).clip(0, len(self.classes_) - 1)
+        if (unknown := self.classes_[labels] != y).any():
+            raise ValueError(
+                f"y has the label {y[unknown][0]!r}, but the classes are {list(self.classes_)}. Name all labels in the "
+                "first partial_fit(..., classes=...), or fit anew."
+            )
+        return torch.from_numpy(labels[:, None])
+
+    def _likelihood(self) -> Categorical:
+        return Categorical()
+
+    def _probabilities(self, X: np.ndarray, count: int, seed: int) -> list[Tensor]:
+        return [torch.softmax(logits(outputs), dim=-1) for outputs, _ in self._outputs(X, count, seed)]
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Probabilities of the classes at new inputs, averaged over the posterior, shape (rows, classes).
+
+        Raises:
+            ValueError: X has other columns than in `fit`.
+            NotFittedError: before `fit`.
+        """
+        chunks = self._probabilities(self._new_rows(X), self.n_draws, self.seed_)
+        return torch.cat([chunk.mean(dim=0) for chunk in chunks]).numpy()
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The most probable label of each row."""
+        chosen = self.predict_proba(X).argmax(axis=1)
+        return self.classes_[chosen]
+
+    def uncertainty(self, X: Any) -> Uncertainty:
+        """Entropy in nats, (total, aleatoric, epistemic): the third is the mutual information of label and weights."""
+        chunks = self._probabilities(self._new_rows(X), self.n_draws, self.seed_)
+        parts = zip(*(entropy_split(chunk) for chunk in chunks), strict=True)
+        return Uncertainty(*(torch.cat(part).numpy() for part in parts))
+
+    def sample_posterior(self, X: Any, n_draws: int = 100, *, random_state: int | None = None) -> np.ndarray:
+        """Draws of the probabilities at new inputs, each of one network: (n_draws * n_replicates, rows, classes).
+
+        Args:
+            X: shape (rows, inputs).
+            n_draws: of each replicate; a chain gives at most those that it has kept.
+            random_state: seed; by default that of the fit.
+        """
+        check_count("n_draws", n_draws)
+        seed = self.seed_ if random_state is None else random_state
+        return torch.cat(self._probabilities(self._new_rows(X), n_draws, seed), dim=1).numpy()

@@ -1,0 +1,107 @@
+"""Saving and loading: one file with a checksum, that runs no code when it is read."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import torch
+from torch import nn
+
+from bnnlib._files import write_atomic
+from bnnlib.train.checkpoint import _require_plain
+
+_HEAD = b"bnnlib estimator 1\n"
+_DIGEST = hashlib.sha256().digest_size
+
+
+class DamagedFileError(ValueError):
+    """A file is not a saved estimator, or not as it was written."""
+
+
+class Saved:
+    """`save` and `load` of an estimator with its scaling, prior, network and optimizer."""
+
+    def save(self, path: str | os.PathLike) -> Path:
+        """Write the estimator, fitted or not, so that `load` gives one that predicts and goes on as this one.
+
+        Args:
+            path: the file, replaced whole or not at all.
+
+        Returns:
+            The path.
+
+        Raises:
+            TypeError: a setting is no plain value; `random_state` must be a number or None.
+            StoreError: the file cannot be written.
+        """
+        network = getattr(self, "network_", None)
+        fitted = {name: value for name, value in vars(self).items() if name.endswith("_") and name != "network_"}
+        content = {
+            "class": type(self).__name__,
+            "settings": {name: _plain(value) for name, value in self.get_params(deep=False).items()},
+            "fitted": {name: _plain(value) for name, value in fitted.items()},
+        }
+        if isinstance(network, nn.Module):
+            sizes = list(network.stack.posterior.layout.sizes)
+            content["network"] = {"sizes": sizes, "state": network.state_dict(), "memory": network.memory()}
+        _require_plain({name: content[name] for name in ("settings", "fitted")}, type(self).__name__)
+        buffer = io.BytesIO()
+        torch.save(content, buffer)
+        body = buffer.getvalue()
+        write_atomic(Path(path), _HEAD + hashlib.sha256(body).digest() + body)
+        return Path(path)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike) -> Self:
+        """Read what `save` wrote. Only numbers, texts and tensors are read, never code.
+
+        Raises:
+            FileNotFoundError: there is no such file.
+            DamagedFileError: it is not a saved estimator, was cut or altered, or holds another class.
+        """
+        raw, name = Path(path).read_bytes(), Path(path).name
+        if not raw.startswith(_HEAD):
+            raise DamagedFileError(
+                f"{name} does not begin as an estimator that bnnlib has saved. Give a file written by "
+                f"{cls.__name__}.save, or fit again."
+            )
+        digest, body = raw[len(_HEAD) :][:_DIGEST], raw[len(_HEAD) + _DIGEST :]
+        if hashlib.sha256(body).digest() != digest:
+            raise DamagedFileError(
+                f"{name} is not as it was written: its checksum does not fit its {len(body):,} bytes. Copy it again, "
+                "or fit again."
+            )
+        content = torch.load(io.BytesIO(body), map_location="cpu", weights_only=True)
+        if content["class"] != cls.__name__:
+            raise DamagedFileError(
+                f"{name} holds a {content['class']}, not a {cls.__name__}. Load it with {content['class']}.load."
+            )
+        estimator = cls(**{key: _back(value) for key, value in content["settings"].items()})
+        for key, value in content["fitted"].items():
+            setattr(estimator, key, _back(value))
+        if "network" in content:
+            kept = content["network"]
+            estimator.network_ = estimator._build(kept["sizes"])
+            estimator.network_.load_state_dict(kept["state"])
+            estimator.network_.remember(kept["memory"])
+        return estimator
+
+
+def _plain(value: Any) -> Any:
+    """A NumPy value as what can be read back safely."""
+    if isinstance(value, np.ndarray) and value.dtype.kind in "OUS":
+        return {"texts": value.tolist(), "object": value.dtype.kind == "O"}
+    if isinstance(value, np.ndarray):
+        return {"array": torch.from_numpy(value.copy())}
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _back(value: Any) -> Any:
+    if isinstance(value, dict) and "texts" in value:
+        return np.asarray(value["texts"], dtype=object if value["object"] else None)
+    return value["array"].numpy() if isinstance(value, dict) else value

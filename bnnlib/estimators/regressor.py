@@ -1,0 +1,143 @@
+"""A sparse Bayesian network for a number: mean, noise, intervals and the inputs that matter."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from sklearn.base import RegressorMixin
+from torch import Tensor
+
+from bnnlib._checks import check_count
+from bnnlib.estimators.base import SparseEstimator, Uncertainty, moments, quantile_levels
+from bnnlib.estimators.likelihoods import SharedGaussian
+from bnnlib.functional import mixture_quantile
+
+
+class SparseRegressor(RegressorMixin, SparseEstimator):
+    """Regression with a sparse Bayesian network: raw units in, raw units out.
+
+    Inputs and targets are scaled inside, the standard deviation of the noise is learned, and the prior inclusion
+    probability comes from theory (`bnnlib.functional.inclusion_probability_for`). Every prediction is of y, with its
+    noise.
+
+    Args:
+        method: "spike_slab" (Dirac spike and slab, exact zeros; Bai, Song and Cheng, 2020), "gaussian_spike_slab"
+            (Saha, Liu and Liang, 2024), "horseshoe" (switches units off, not inputs), "gaussian" (dense), or "sghmc"
+            (draws of a chain whose spike-and-slab prior is learned; Deng, Zhang, Liang and Lin, 2019).
+        hidden: widths of the hidden layers.
+        activation: "relu", "tanh" or "sigmoid".
+        epochs: passes over the data; None for as many as make 6,000 steps.
+        batch_size: rows in a step.
+        learning_rate: of Adam, by default 0.01; for "sghmc" of SGD on the mean loss, by default 0.003.
+        prior_inclusion_probability: lambda of every weight; None for the theoretical choice. With "sghmc" the share
+            that the learned prior starts from, by default a half.
+        prior_scale: standard deviation of the slab, for scaled data.
+        n_replicates: networks from different first weights, trained as one stack; predictions and probabilities are
+            averages over them.
+        n_draws: posterior draws of each behind a prediction.
+        n_jobs: threads of PyTorch during fit and predict, -1 for all cores; None leaves them alone.
+        random_state: seed of weights, batches and draws.
+        verbose: a progress bar.
+
+    Attributes:
+        inclusion_probability_: of each input, 1 - prod (1 - phi) over its outgoing weights.
+        path_inclusion_probability_: of each input, that a path of weights that are in joins it to the output.
+        selected_features_: names (of a DataFrame) or numbers of the inputs with path probability above a half.
+        support_: the same as a Boolean mask.
+        sparsity_: share of weights that are in, in percent.
+        noise_scale_: standard deviation of the noise, in the units of y.
+        prior_inclusion_probability_, n_epochs_, n_features_in_, feature_names_in_: as they were used.
+    """
+
+    def _start_targets(self, y: np.ndarray, classes: Any) -> int:
+        if classes is not None:
+            raise ValueError(
+                "classes are given to a regressor, which has none. Leave them out or use SparseClassifier."
+            )
+        mean, scale = moments(y[:, None])
+        self.target_mean_, self.target_scale_ = float(mean[0]), float(scale[0])
+        return 1
+
+    def _read_targets(self, y: np.ndarray) -> Tensor:
+        return torch.from_numpy((y[:, None] - self.target_mean_) / self.target_scale_).float()
+
+    def _likelihood(self) -> SharedGaussian:
+        return SharedGaussian(self.n_replicates)
+
+    def _look(self) -> None:
+        super()._look()
+        scales = [scale for _, scale in self.network_.draws(self.n_draws, torch.Generator().manual_seed(self.seed_))]
+        self.noise_scale_ = self.target_scale_ * float(torch.cat(scales).square().mean().sqrt())
+
+    def predict(
+        self, X: Any, return_std: bool = False, return_interval: bool = False, *, level: float = 0.95
+    ) -> np.ndarray | tuple[np.ndarray, ...]:
+        """Mean of y at new inputs, and how far it may lie from it, the noise included.
+
+        Args:
+            X: shape (rows, inputs), in their own units.
+            return_std: also the standard deviation of y.
+            return_interval: also the central interval of y, the quantiles of the mixture over all draws.
+            level: share that the interval holds.
+
+        Returns:
+            mean (rows,), or a tuple of mean, std (rows,) where asked for, and interval (rows, 2) where asked for.
+
+        Raises:
+            ValueError: X has other columns than in `fit`, or `level` is out of range.
+            NotFittedError: before `fit`.
+        """
+        X = self._new_rows(X)
+        low, high = quantile_levels(level)
+        means, stds, intervals = [], [], []
+        for outputs, scale in self._outputs(X, self.n_draws, self.seed_):
+            draws = outputs.squeeze(-1)
+            means.append(draws.mean(dim=0))
+            if return_std:
+                stds.append((draws.var(dim=0, correction=0) + scale.square().mean()).sqrt())
+            if return_interval:
+                intervals.append(torch.stack([mixture_quantile(draws, scale, q) for q in (low, high)], dim=1))
+        answers = [self._raw(torch.cat(means))]
+        if return_std:
+            answers.append(self.target_scale_ * torch.cat(stds).numpy())
+        if return_interval:
+            answers.append(self._raw(torch.cat(intervals)))
+        return answers[0] if len(answers) == 1 else tuple(answers)
+
+    def uncertainty(self, X: Any) -> Uncertainty:
+        """Variance of y, in squared units: (total, aleatoric, epistemic), the noise's and that of E[y | x, weights]."""
+        X, parts = self._new_rows(X), []
+        for outputs, scale in self._outputs(X, self.n_draws, self.seed_):
+            epistemic = outputs.squeeze(-1).var(dim=0, correction=0)
+            parts.append((scale.square().mean().expand_as(epistemic), epistemic))
+        aleatoric, epistemic = (self.target_scale_**2 * torch.cat(part).numpy() for part in zip(*parts, strict=True))
+        return Uncertainty(aleatoric + epistemic, aleatoric, epistemic)
+
+    def sample_posterior(
+        self, X: Any, n_draws: int = 100, *, noise: bool = False, random_state: int | None = None
+    ) -> np.ndarray:
+        """Draws of the regression function at new inputs, each one network of the posterior.
+
+        Args:
+            X: shape (rows, inputs).
+            n_draws: of each replicate; a chain gives at most those that it has kept.
+            noise: draws of y in place of its mean.
+            random_state: seed; by default that of the fit.
+
+        Returns:
+            (n_draws * n_replicates, rows), in the units of y.
+        """
+        X = self._new_rows(X)
+        seed = self.seed_ if random_state is None else random_state
+        check_count("n_draws", n_draws)
+        chunks, scale = zip(*((o.squeeze(-1), s) for o, s in self._outputs(X, n_draws, seed)), strict=True)
+        draws = torch.cat(chunks, dim=1)
+        if noise:
+            generator = torch.Generator().manual_seed(seed + 1)
+            draws = draws + scale[0] * torch.empty_like(draws).normal_(generator=generator)
+        return self._raw(draws)
+
+    def _raw(self, values: Tensor) -> np.ndarray:
+        return self.target_mean_ + self.target_scale_ * values.numpy()

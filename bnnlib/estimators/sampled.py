@@ -1,0 +1,162 @@
+"""Chains of SGHMC with the spike-and-slab prior that they learn, as one stack: the estimators' method "sghmc"."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from bnnlib.optim import SGHMC, SpikeSlabGaussianLaplacePrior, polynomial
+from bnnlib.optim.samples import SampleStore
+from bnnlib.replicates import Layout, StackedMLP, StackedPosterior
+from bnnlib.train import sample
+
+_BURN_IN = 0.5  # share of the steps before the first kept draw
+# Of the Laplace spike's scale to the slab's standard deviation; with the Beta(1, p) prior of a layer's share it tells
+# inputs apart. Both chosen on simulated training data (Friedman's function, products).
+_SPIKE_SHARE = 0.04
+_MAX_DRAWS = 100
+
+
+class _Chains(StackedPosterior):
+    """One state of every chain, layer by layer: the sampler moves it, and the prior is on the weights alone."""
+
+    def __init__(self, layout: Layout, weight: Tensor) -> None:
+        nn.Module.__init__(self)
+        self.layout = layout
+        layers = layout.layers(weight)
+        self.weights = nn.ParameterList(nn.Parameter(part.contiguous()) for part, _ in layers)
+        self.biases = nn.ParameterList(nn.Parameter(part.contiguous()) for _, part in layers)
+
+    def draw_layers(self, generator: torch.Generator | None) -> list[tuple[Tensor, ...]]:
+        return list(zip(self.weights, self.biases, strict=True))
+
+
+class _Network(nn.Module):
+    """The stack and its likelihood, so that a draw holds both; called, it is the stack."""
+
+    def __init__(self, stack: StackedMLP, likelihood: nn.Module) -> None:
+        super().__init__()
+        self.stack, self.likelihood = stack, likelihood
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.stack(x)
+
+
+class Sampled(_Network):
+    """SGHMC chains with the learned prior of Deng, Zhang, Liang and Lin (2019), Algorithm 1, one a replicate.
+
+    Weights, biases and the log of the noise scale are sampled; the prior of the weights is learned beside, sigma stays,
+    as the authors advise for networks.
+
+    Args:
+        layout, likelihood, activation, generator: as for `Variational`.
+        learning_rate: of SGD on the mean loss; the sampler's step size is its n-th part.
+        prior_inclusion_probability: initial delta of every layer.
+        prior_scale: standard deviation of the slab.
+    """
+
+    def __init__(
+        self,
+        layout: Layout,
+        likelihood: nn.Module,
+        activation: str,
+        learning_rate: float,
+        prior_inclusion_probability: float,
+        prior_scale: float,
+        generator: torch.Generator,
+    ) -> None:
+        super().__init__(StackedMLP(_Chains(layout, layout.kaiming_uniform(generator)), activation), likelihood)
+        self.learning_rate, self.inclusion_start, self.prior_scale = (
+            learning_rate,
+            prior_inclusion_probability,
+            prior_scale,
+        )
+        self.random = generator.get_state()
+        self.sampler: dict[str, Any] | None = None
+        self.prior = self._new_prior().state_dict()
+        self.kept: list[dict[str, Tensor]] = []
+
+    def _new_prior(self) -> SpikeSlabGaussianLaplacePrior:
+        weights = {str(layer): weight for layer, weight in enumerate(self.stack.posterior.weights)}
+        return SpikeSlabGaussianLaplacePrior(
+            weights,
+            spike_scale=_SPIKE_SHARE * self.prior_scale,
+            slab_variance=self.prior_scale**2,
+            inclusion=self.inclusion_start,
+            a=1.0,
+            b="p",
+            step_size=polynomial(1.0, 1000.0, 0.75),
+            update=("rho", "kappa", "inclusion"),
+            batch_dims=1,
+        )
+
+    def train_on(
+        self, x: Tensor, y: Tensor, epochs: int, batch_size: int, num_data: int, progress: bool, warm_up: bool
+    ) -> None:
+        """As of `Variational`; half of the steps of a fit are burn-in, none of those that go on."""
+        generator = torch.Generator()
+        generator.set_state(self.random)
+        prior = self._new_prior()
+        prior.load_state_dict(self.prior)
+        sampler = SGHMC(self.parameters(), lr=self.learning_rate / num_data, generator=torch.Generator())
+        if self.sampler is None:
+            sampler.generator.manual_seed(generator.initial_seed() ^ int(self.random.sum()))
+        else:
+            sampler.load_state_dict(self.sampler)
+        steps = epochs * -(-len(x) // batch_size)
+        burn_in = int(_BURN_IN * steps) if warm_up else 0
+        store = SampleStore(max_samples=_MAX_DRAWS)
+        sample(
+            self,
+            (x, y),
+            sampler=sampler,
+            epochs=epochs,
+            batch_size=batch_size,
+            prior=prior,
+            num_data=num_data,
+            loss=self.likelihood,
+            store=store,
+            burn_in=burn_in,
+            thin=max(1, (steps - burn_in) // _MAX_DRAWS),
+            generator=generator,
+            progress=progress,
+        )
+        self.kept = [dict(draw) for draw in store]
+        self.random, self.sampler, self.prior = generator.get_state(), sampler.state_dict(), prior.state_dict()
+
+    def unsettled(self) -> str | None:
+        """In words, what has not converged; None when nothing is known to be wrong."""
+        if len(self.kept) < 10:
+            return f"the chain is so short that {len(self.kept)} draws are kept"
+        return None
+
+    def draws(self, count: int, generator: torch.Generator) -> Iterator[tuple[list[tuple[Tensor, ...]], Tensor | None]]:
+        """Layers of `count` draws in float64, evenly spread over those kept, and their noise scales (R,) or None."""
+        for index in torch.linspace(0, len(self.kept) - 1, min(count, len(self.kept))).round().long().tolist():
+            draw = {name: value.double() for name, value in self.kept[index].items()}
+            layers = [
+                tuple(draw[f"stack.posterior.{kind}.{layer}"] for kind in ("weights", "biases"))
+                for layer in range(self.stack.posterior.layout.num_layers)
+            ]
+            scale = draw.get("likelihood.log_scale")
+            yield layers, None if scale is None else scale.exp().clamp_min(self.likelihood.minimum)[:, 0]
+
+    def inclusion(self) -> list[Tensor]:
+        """rho of every layer's weights, the probability of the slab, (R, units, inputs), float64."""
+        return [rho.double() for rho in self.prior["rho"].values()]
+
+    def sparsity(self) -> float:
+        """Expected share of weights in the slab, in percent."""
+        return 100.0 * float(torch.cat([rho.flatten() for rho in self.prior["rho"].values()]).double().mean())
+
+    def memory(self) -> dict[str, Any]:
+        """Beside the modules' state, what a saved estimator needs to go on."""
+        return {"random": self.random, "sampler": self.sampler, "prior": self.prior, "kept": self.kept}
+
+    def remember(self, memory: dict[str, Any]) -> None:
+        """Take over what `memory` gave."""
+        for name, value in memory.items():
+            setattr(self, name, value)

@@ -1,0 +1,161 @@
+"""Stacks with a variational posterior, trained by `fit_stacked`: what the estimators run for every method but SGHMC."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from bnnlib._terminal import progress_bar
+from bnnlib.estimators.likelihoods import SharedGaussian
+from bnnlib.replicates import (
+    Layout,
+    StackedGaussian,
+    StackedGaussianSpikeSlab,
+    StackedHorseshoe,
+    StackedMLP,
+    StackedPosterior,
+    StackedSpikeSlab,
+    fit_stacked,
+)
+
+_SPIKE_SHARE = 0.01  # of the Gaussian spike's scale to the slab's
+# A fit begins with a weak prior: with the whole one from the start, inputs that only interact or whose effect is even
+# leave before the network has found them. Chosen on simulated training data (Friedman's function, products, |x|).
+_WARM_UP = 0.2  # share of the epochs with the weak prior
+_WEAK = 0.1  # factor of the divergence in them
+_STEADY = 0.7  # share of the other epochs before the learning rate falls
+_FLOOR = 0.02  # share of the learning rate in the last epoch
+_NEAR = 1.0  # a log-odds within it of its start has not moved: phi from 0.973 to 0.996 around 0.99
+_SETTLING = 0.1  # share of the weights that are in at the end that may leave in the last tenth
+
+
+def _posterior(method: str, layout: Layout, weight: Tensor, probability: float, scale: float) -> StackedPosterior:
+    if method == "spike_slab":
+        return StackedSpikeSlab(layout, weight, probability, scale)
+    if method == "gaussian_spike_slab":
+        return StackedGaussianSpikeSlab(layout, weight, scale, _SPIKE_SHARE * scale, probability)
+    if method == "horseshoe":
+        return StackedHorseshoe(layout, weight, output_scale=scale)
+    return StackedGaussian(layout, weight, scale)
+
+
+class Variational(nn.Module):
+    """Replicates of one network as a stack, with what it takes to train them, to go on, and to draw from them.
+
+    Args:
+        method: "spike_slab", "gaussian_spike_slab", "horseshoe" or "gaussian".
+        layout: sizes and number of the networks.
+        likelihood: the loss, whose parameters are trained too.
+        activation: of the hidden units.
+        learning_rate: of Adam.
+        prior_inclusion_probability, prior_scale: of the prior.
+        generator: of the first weights, the batches and the noise.
+    """
+
+    def __init__(
+        self,
+        method: str,
+        layout: Layout,
+        likelihood: nn.Module,
+        activation: str,
+        learning_rate: float,
+        prior_inclusion_probability: float,
+        prior_scale: float,
+        generator: torch.Generator,
+    ) -> None:
+        super().__init__()
+        weight = layout.kaiming_uniform(generator)
+        posterior = _posterior(method, layout, weight, prior_inclusion_probability, prior_scale)
+        self.stack, self.likelihood = StackedMLP(posterior, activation), likelihood
+        self.learning_rate = learning_rate
+        self.random = generator.get_state()
+        self.optimizer: dict[str, Any] | None = None
+        self._start = (
+            float(posterior.weight_logit.detach()[0, 0]) if method == "spike_slab" else 0.0
+        )  # of every log-odds
+        self._expected: list[float] = []  # weights that are in, by epoch of the last training
+
+    def train_on(
+        self, x: Tensor, y: Tensor, epochs: int, batch_size: int, num_data: int, progress: bool, warm_up: bool
+    ) -> None:
+        """`epochs` more epochs on rows x (n, inputs), y (n, outputs) that stand for `num_data` rows."""
+        replicates, generator = self.stack.replicates, torch.Generator()
+        generator.set_state(self.random)
+        optimizer = torch.optim.Adam(self.parameters(), lr=self.learning_rate, fused=True)
+        if self.optimizer is not None:
+            optimizer.load_state_dict(self.optimizer)
+        selecting, self._expected = hasattr(self.stack.posterior, "inclusion_probability"), []
+        weak = int(_WARM_UP * epochs) if warm_up else 0
+        rest = epochs - weak
+        stages = [(weak, _WEAK, None)] if weak else []
+        stages += [(rest, 1.0, lambda epoch: max(_FLOOR, min(1.0, (rest - epoch) / ((1.0 - _STEADY) * rest))))]
+        with progress_bar(progress, epochs) as bar:
+
+            def after(model: StackedMLP, epoch: int, _) -> None:
+                if selecting:
+                    self._expected.append(float(model.posterior.inclusion_probability().sum()))
+                bar.update(1)
+
+            for count, prior_share, schedule in stages:
+                fit_stacked(
+                    self.stack,
+                    x.unsqueeze(1).expand(-1, replicates, -1),
+                    y.unsqueeze(1).expand(-1, replicates, -1),
+                    epochs=count,
+                    batch_size=batch_size,
+                    learning_rate=self.learning_rate,
+                    generator=generator,
+                    kl_scale=prior_share * len(x) / num_data,
+                    loss=self.likelihood,
+                    schedule=schedule,
+                    after_epoch=after,
+                    optimizer=optimizer,
+                )
+        self.random, self.optimizer = generator.get_state(), optimizer.state_dict()
+
+    def unsettled(self) -> str | None:
+        """In words, what has not converged; None when nothing is known to be wrong."""
+        posterior = self.stack.posterior
+        if isinstance(posterior, StackedSpikeSlab):
+            near = ((posterior.weight_logit - self._start).abs() < _NEAR).double().mean().item()
+            if near > 0.5:
+                return (
+                    f"{100 * near:.0f} % of the inclusion probabilities still sit near their start, "
+                    f"{1.0 / (1.0 + math.exp(-self._start)):.2f}, so that nothing has been selected yet"
+                )
+        if self._expected:
+            before, now = self._expected[-max(1, len(self._expected) // 10) - 1 :][0], self._expected[-1]
+            if before - now > _SETTLING * now and before - now > self.stack.replicates:
+                return f"weights still leave: {before:.0f} were in before the last tenth of the epochs, now {now:.0f}"
+        return None
+
+    def draws(self, count: int, generator: torch.Generator) -> Iterator[tuple[list[tuple[Tensor, ...]], Tensor | None]]:
+        """Layers of `count` posterior draws in float64, and the noise scales (R,), None without."""
+        scale = self.likelihood.scale().double() if isinstance(self.likelihood, SharedGaussian) else None
+        with torch.no_grad():
+            for _ in range(count):
+                layers = self.stack.posterior.draw_layers(generator)
+                yield [tuple(part.double() for part in layer) for layer in layers], scale
+
+    def inclusion(self) -> list[Tensor]:
+        """phi of every layer's weights, (R, units, inputs), float64; 0 or 1 where the method has no probabilities."""
+        posterior = self.stack.posterior
+        selecting = hasattr(posterior, "inclusion_probability")
+        flat = posterior.inclusion_probability() if selecting else posterior.active()
+        return [weight for weight, _ in posterior.layout.layers(flat.double())]
+
+    def sparsity(self) -> float:
+        """Share of weights that are in, in percent."""
+        return float(self.stack.posterior.sparsity().mean())
+
+    def memory(self) -> dict[str, Any]:
+        """Beside the modules' state, what a saved estimator needs to go on."""
+        return {"random": self.random, "optimizer": self.optimizer}
+
+    def remember(self, memory: dict[str, Any]) -> None:
+        """Take over what `memory` gave."""
+        self.random, self.optimizer = memory["random"], memory["optimizer"]

@@ -1,0 +1,50 @@
+"""The classifier: labels of any kind, probabilities, and the two kinds of not knowing."""
+
+import numpy as np
+import pytest
+
+from bnnlib.estimators import SparseClassifier
+from tests.bnnlib.estimators.tables import QUICK, classes
+
+
+def test_finds_the_inputs_and_tells_the_classes(classifier):
+    x, labels = classes(seed=3)
+    assert classifier.classes_.tolist() == ["no", "yes"]
+    assert classifier.selected_features_.tolist() == [1, 4]
+    probabilities = classifier.predict_proba(x)
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1.0)
+    # the labels are random: the best rule is right in nine cases of ten
+    assert classifier.score(x, labels) > 0.8
+    assert np.array_equal(classifier.predict(x), classifier.classes_[probabilities.argmax(axis=1)])
+
+
+def test_entropy_splits(classifier):
+    x, _ = classes(seed=3)
+    total, aleatoric, epistemic = classifier.uncertainty(x)
+    np.testing.assert_allclose(total, aleatoric + epistemic, atol=1e-12)
+    assert (epistemic >= 0).all() and (total <= np.log(2) + 1e-12).all() and epistemic.max() > 1e-4
+
+
+def test_draws_average_to_the_probabilities(classifier):
+    x, _ = classes(rows=10, seed=3)
+    draws = classifier.sample_posterior(x, classifier.n_draws)
+    assert draws.shape == (100, 10, 2)
+    np.testing.assert_allclose(draws.mean(axis=0), classifier.predict_proba(x))
+
+
+def test_three_classes_of_numbers():
+    x, labels = classes(names=(10, 20, 30))
+    model = SparseClassifier(**QUICK).fit(x, labels)
+    assert model.predict_proba(x).shape == (300, 3) and model.classes_.tolist() == [10, 20, 30]
+    # chance is a third
+    assert model.score(*classes(seed=3, names=(10, 20, 30))) > 0.7
+
+
+def test_partial_fit_knows_classes_that_come_later():
+    x, labels = classes()
+    one = labels == "no"
+    model = SparseClassifier(**QUICK).partial_fit(x[one], labels[one], classes=["yes", "no"])
+    model.partial_fit(x, labels, epochs=2)
+    assert model.classes_.tolist() == ["no", "yes"] and model.predict_proba(x).shape == (300, 2)
+    with pytest.raises(ValueError, match=r"y has the label .*perhaps.*, but the classes are"):
+        model.partial_fit(x[:2], ["no", "perhaps"])

@@ -1,0 +1,89 @@
+"""Every wrong input has its own words: what was given, what is allowed, what to do."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+from sklearn.exceptions import NotFittedError
+
+from bnnlib.estimators import SparseClassifier, SparseRegressor
+from tests.bnnlib.estimators.tables import classes, table
+
+
+@pytest.mark.parametrize(
+    ("setting", "words"),
+    [
+        ({"method": "lasso"}, r"method is 'lasso', but it must be one of 'spike_slab'"),
+        ({"activation": "swish"}, r"activation is 'swish', but it must be one of 'relu'"),
+        ({"hidden": ()}, r"hidden is \(\), but it must list the widths"),
+        ({"hidden": 16}, r"hidden is 16, but it must list the widths .* hidden=\(16,\)"),
+        ({"hidden": (4, 0)}, r"each width in hidden is 0, but it must be an integer of at least 1"),
+        ({"epochs": 0}, r"epochs is 0"),
+        ({"batch_size": 1.5}, r"batch_size is 1.5"),
+        ({"n_replicates": 0}, r"n_replicates is 0"),
+        ({"n_draws": -1}, r"n_draws is -1"),
+        ({"learning_rate": 0.0}, r"learning_rate is 0, but it must be finite and above 0"),
+        ({"prior_scale": -1.0}, r"prior_scale is -1"),
+        (
+            {"prior_inclusion_probability": 1.0},
+            r"prior_inclusion_probability is 1, but a probability must",
+        ),
+    ],
+)
+def test_settings(setting, words):
+    with pytest.raises(ValueError, match=words):
+        SparseRegressor(**setting).fit(*table(rows=20))
+
+
+def test_data():
+    x, y = table(rows=20)
+    model = SparseRegressor()
+    with pytest.raises(ValueError, match="contains NaN"):
+        model.fit(np.where(x == x[3, 3], np.nan, x), y)
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        model.fit(x, y[:-1])
+    with pytest.raises(TypeError, match=r"X is a DataLoader, but it must be an array .* partial_fit"):
+        model.fit(torch.utils.data.DataLoader([1, 2]), y)
+    with pytest.raises(ValueError, match="classes are given to a regressor"):
+        model.partial_fit(x, y, classes=[0, 1])
+    with pytest.raises(ValueError, match=r"y has only one class"):
+        SparseClassifier().fit(x, np.zeros(20))
+    with pytest.raises(ValueError, match=r"num_data is 3, but it must be an integer of at least 20"):
+        model.partial_fit(x, y, num_data=3)
+
+
+def test_prediction(regressor):
+    x, _ = table(rows=5)
+    with pytest.raises(NotFittedError):
+        SparseRegressor().predict(x)
+    with pytest.raises(ValueError, match=r"X has 7 features, but SparseRegressor is expecting 8"):
+        regressor.predict(x[:, :7])
+    with pytest.raises(ValueError, match=r"level is 95, but it must be a share strictly between 0 and 1"):
+        regressor.predict(x, return_interval=True, level=95)
+    with pytest.raises(ValueError, match="n_draws is 0"):
+        regressor.sample_posterior(x, 0)
+
+
+def test_tensors_are_arrays():
+    x, labels = classes(rows=20, names=(0, 1))
+    settings = {"hidden": (2,), "epochs": 1, "method": "gaussian", "random_state": 0}
+    of_tensors = SparseClassifier(**settings).fit(torch.from_numpy(x), torch.from_numpy(labels))
+    assert np.array_equal(
+        of_tensors.predict(torch.from_numpy(x)), SparseClassifier(**settings).fit(x, labels).predict(x)
+    )
+
+
+@pytest.mark.slow  # starts PyTorch afresh
+def test_the_library_does_without_scikit_learn():
+    code = (
+        "import sys; sys.modules['sklearn'] = None\n"
+        "import bnnlib, bnnlib.nn\n"
+        "try:\n    import bnnlib.estimators\n"
+        "except ImportError as error:\n    print(error)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "pip install 'bnnlib[estimators]'" in done.stdout
+    loaded = "import sys, bnnlib, bnnlib.nn; print('sklearn' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", loaded], capture_output=True, text=True).stdout == "False\n"

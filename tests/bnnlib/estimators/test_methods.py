@@ -1,0 +1,59 @@
+"""Every method behind the same face: noise in predictions, selection where there is any, going on, saving."""
+
+import numpy as np
+import pytest
+
+from bnnlib.estimators import METHODS, ConvergenceWarning, SparseClassifier, SparseRegressor
+from tests.bnnlib.estimators.tables import QUICK, classes, table
+
+# a tenth of the rate of the others: SGHMC's is of the mean loss and multiplies no moments
+SETTINGS = {method: QUICK | {"method": method} for method in METHODS}
+SETTINGS["sghmc"] |= {"learning_rate": 0.003, "epochs": 1500}
+
+
+@pytest.fixture(scope="module", params=METHODS)
+def fitted(request) -> SparseRegressor:
+    return SparseRegressor(**SETTINGS[request.param]).fit(*table())
+
+
+def test_predictions_hold_the_noise(fitted):
+    x, y = table(rows=1000, seed=1)
+    assert fitted.score(x, y) > 0.8
+    mean, std, interval = fitted.predict(x, return_std=True, return_interval=True)
+    inside = np.mean((interval[:, 0] <= y) & (y <= interval[:, 1]))
+    # three standard errors are 0.02. Variational intervals are somewhat wide: the spread of the posterior stands in the
+    # draws, and once more in the noise that was learned under it
+    assert 0.92 < inside < 0.999, inside
+    assert (std > 0.9 * 2.0).all() and np.isfinite(mean).all()
+
+
+def test_selection(fitted):
+    assert ((fitted.inclusion_probability_ >= 0) & (fitted.inclusion_probability_ <= 1)).all()
+    if fitted.method in ("spike_slab", "gaussian_spike_slab", "sghmc"):
+        assert fitted.selected_features_.tolist() == [1, 4, 6]
+    else:  # neither says no to an input: one is dense, the other sparse by unit
+        assert {1, 4, 6} <= set(fitted.selected_features_.tolist())
+
+
+def test_saving_keeps_predictions_and_training(fitted, tmp_path):
+    x, _ = table(rows=50, seed=1)
+    again = SparseRegressor.load(fitted.save(tmp_path / "model.bnn"))
+    assert np.array_equal(again.predict(x), fitted.predict(x))
+    assert again.get_params() == fitted.get_params()
+    for name in ("inclusion_probability_", "support_", "selected_features_", "noise_scale_", "n_features_in_"):
+        assert np.array_equal(getattr(again, name), getattr(fitted, name)), name
+    # both go on with the same optimizer, chain and random state
+    third = SparseRegressor.load(fitted.save(tmp_path / "model.bnn"))
+    a, b = (model.partial_fit(*table(), epochs=2).predict(x) for model in (again, third))
+    assert np.array_equal(a, b) and not np.array_equal(a, fitted.predict(x))
+
+
+@pytest.mark.filterwarnings(f"ignore::{ConvergenceWarning.__module__}.ConvergenceWarning")
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_classifies(method):
+    x, labels = classes()
+    settings = SETTINGS[method] | ({"learning_rate": 0.01} if method == "sghmc" else {})
+    model = SparseClassifier(**settings).fit(x, labels)
+    # the best rule is right in nine cases of ten
+    assert model.score(*classes(seed=3)) > 0.75
+    assert np.isfinite(model.predict_proba(x)).all()

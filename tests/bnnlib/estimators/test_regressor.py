@@ -1,0 +1,134 @@
+"""The regressor: raw units, noise in every prediction, the inputs that matter, the conventions around them."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import PolynomialFeatures
+
+from bnnlib.estimators import ConvergenceWarning, SparseRegressor
+from tests.bnnlib.estimators.tables import QUICK, table
+
+
+def test_finds_the_inputs_the_noise_and_the_function_in_raw_units(regressor):
+    x, y = table(seed=1)
+    assert regressor.selected_features_.tolist() == [1, 4, 6]
+    assert (regressor.inclusion_probability_[[1, 4, 6]] > 0.95).all()
+    assert regressor.support_.sum() == 3 and 0 < regressor.sparsity_ < 100
+    # the noise is 2; the scale that is learned also holds the spread of the posterior and what six units cannot draw
+    assert 1.7 < regressor.noise_scale_ < 3.0
+    assert regressor.score(x, y) > 0.9
+
+
+def test_an_input_is_as_likely_by_paths_as_by_weights_or_less(regressor):
+    assert (regressor.path_inclusion_probability_ <= regressor.inclusion_probability_ + 1e-12).all()
+
+
+def test_intervals_hold_new_targets_noise_included(regressor):
+    x, y = table(rows=1000, seed=1)
+    mean, std, interval = regressor.predict(x, return_std=True, return_interval=True)
+    assert (interval[:, 0] < mean).all() and (mean < interval[:, 1]).all()
+    assert (std >= regressor.noise_scale_ * (1 - 1e-9)).all()
+    # 1,000 rows: three standard errors of a share of 0.95 are 0.02; the noise is learned too large, see above
+    assert 0.92 < np.mean((interval[:, 0] <= y) & (y <= interval[:, 1])) < 0.999
+    wide = regressor.predict(x, return_interval=True, level=0.99)[1]
+    assert (wide[:, 0] < interval[:, 0]).all() and (wide[:, 1] > interval[:, 1]).all()
+
+
+def test_variance_splits_into_noise_and_what_is_not_known(regressor):
+    x, _ = table(seed=1)
+    total, aleatoric, epistemic = regressor.uncertainty(x)
+    np.testing.assert_allclose(total, aleatoric + epistemic)
+    np.testing.assert_allclose(aleatoric, regressor.noise_scale_**2)
+    np.testing.assert_allclose(total, regressor.predict(x, return_std=True)[1] ** 2)
+    far = regressor.uncertainty(50.0 + 20.0 * (x - 50.0)).epistemic
+    assert far.mean() > 10 * epistemic.mean()
+
+
+def test_draws_of_the_posterior_are_those_behind_the_prediction(regressor):
+    x, _ = table(rows=20, seed=1)
+    draws = regressor.sample_posterior(x, regressor.n_draws)
+    assert draws.shape == (100, 20)
+    np.testing.assert_allclose(draws.mean(axis=0), regressor.predict(x))
+    noisy = regressor.sample_posterior(x, 500, noise=True)
+    # 10,000 draws of the noise: one percent of a standard error in their scale
+    spread = (noisy - regressor.sample_posterior(x, 500)).std()
+    assert spread == pytest.approx(regressor.noise_scale_, rel=0.03)
+    assert not np.array_equal(regressor.sample_posterior(x, random_state=1), draws)
+
+
+def test_rows_do_not_depend_on_the_chunk_they_come_in(regressor, monkeypatch):
+    x, _ = table(rows=30, seed=1)
+    whole = regressor.predict(x, return_interval=True)
+    monkeypatch.setattr("bnnlib.estimators.base._ROWS", 7)
+    for a, b in zip(whole, regressor.predict(x, return_interval=True), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-12)
+
+
+def test_names_of_a_data_frame():
+    x, y = table()
+    frame = pd.DataFrame(x, columns=[f"col{j}" for j in range(8)])
+    model = SparseRegressor(**QUICK).fit(frame, pd.Series(y))
+    assert model.selected_features_.tolist() == ["col1", "col4", "col6"]
+    assert model.feature_names_in_.tolist() == list(frame.columns)
+    with pytest.raises(ValueError, match="feature names should match"):
+        model.predict(frame[frame.columns[::-1]])
+
+
+def test_the_seed_decides_everything(regressor):
+    x, y = table()
+    assert np.array_equal(clone(regressor).fit(x, y).predict(x), regressor.predict(x))
+    other = clone(regressor).set_params(random_state=1).fit(x, y)
+    assert not np.array_equal(other.predict(x), regressor.predict(x))
+
+
+def test_replicates_are_one_stack_and_average():
+    x, y = table()
+    model = SparseRegressor(**QUICK, n_replicates=3).fit(x, y)
+    assert model.network_.stack.replicates == 3
+    assert model.sample_posterior(x[:5], 10).shape == (30, 5)
+    assert model.selected_features_.tolist() == [1, 4, 6]
+
+
+def test_pickle_pipeline_and_grid_search(regressor):
+    x, y = table(rows=60)
+    assert np.array_equal(pickle.loads(pickle.dumps(regressor)).predict(x), regressor.predict(x))
+    short = QUICK | {"epochs": 3}
+    grid = {"sparseregressor__hidden": [(2,), (3, 2)], "sparseregressor__method": ["gaussian"]}
+    search = GridSearchCV(make_pipeline(PolynomialFeatures(1), SparseRegressor(**short)), grid, cv=2).fit(x, y)
+    assert search.best_params_["sparseregressor__hidden"] in [(2,), (3, 2)]
+
+
+def test_partial_fit_goes_on_where_the_training_stands():
+    x, y = table()
+    model = SparseRegressor(**QUICK)
+    with pytest.warns(ConvergenceWarning):
+        model.set_params(epochs=20).fit(x, y)
+    before, scale = model.score(x, y), model.input_scale_
+    model.partial_fit(x, y, epochs=300)
+    assert model.score(x, y) > before and model.n_epochs_ == 320
+    assert model.input_scale_ is scale
+    # one chunk for half of the data counts the prior half as much: it is another training
+    again = SparseRegressor(**QUICK).partial_fit(x[:150], y[:150], epochs=2, num_data=300)
+    other = SparseRegressor(**QUICK).partial_fit(x[:150], y[:150], epochs=2)
+    assert again.n_epochs_ == 2 and not np.array_equal(again.predict(x), other.predict(x))
+
+
+def test_a_training_that_is_too_short_says_so():
+    x, y = table()
+    with pytest.warns(ConvergenceWarning, match="still sit near their start, 0.99") as caught:
+        SparseRegressor(**QUICK | {"epochs": 3}).fit(x, y)
+    assert "Raise epochs" in str(caught[0].message) and caught[0].filename == __file__
+
+
+def test_one_thread_or_two_give_threads_back(regressor):
+    import torch
+
+    before = torch.get_num_threads()
+    x, y = table(rows=30)
+    SparseRegressor(**QUICK | {"epochs": 2, "method": "gaussian", "n_jobs": -1}).fit(x, y).predict(x)
+    assert torch.get_num_threads() == before

@@ -1,0 +1,37 @@
+"""The code of README.md and of the page "From your data to an answer" runs, and prints what stands below it."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+BLOCK = re.compile(r"^```(python|text)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+# What README trains or draws at its own size, at one that a test can afford: exact lines, so that a change is seen.
+SMALLER = {
+    "README.md": {"for _ in range(200):": "for _ in range(2):", "epochs=40,": "epochs=25,"},
+    "book/from_your_data.md": {},
+}
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.mark.parametrize("name", SMALLER)
+def test_blocks_run_in_their_order(name, root, capsys, monkeypatch, tmp_path):
+    for extra in ("sklearn", "torch_pruning"):
+        pytest.importorskip(extra)
+    monkeypatch.chdir(tmp_path)
+    text = (root / name).read_text(encoding="utf-8")
+    for line, shorter in SMALLER[name].items():
+        assert text.count(line) == 1, line
+        text = text.replace(line, shorter)
+    blocks = [(kind, body) for kind, body in BLOCK.findall(text)]
+    assert [kind for kind, _ in blocks].count("python") >= 4
+    scope: dict = {"__name__": name}
+    printed = ""
+    for kind, body in blocks:
+        if kind == "python":
+            exec(compile(body, name, "exec"), scope)  # the documents' own code
+            printed = capsys.readouterr().out
+        else:
+            assert printed == body
