@@ -22,7 +22,7 @@ from bnnlib.nn.gaussian_spike_slab import (
 from bnnlib.nn.horseshoe import HorseshoeLinear
 from bnnlib.nn.importance import feature_importance
 from bnnlib.nn.noise import use_generator
-from bnnlib.nn.objective import elbo_loss, kl_divergence, kl_gradient, minibatch_weights, sparsity
+from bnnlib.nn.objective import elbo_loss, kl_divergence, kl_gradient, minibatch_weights, parameter_groups, sparsity
 from bnnlib.nn.predict import predict
 from bnnlib.nn.sparse_vd import SparseVDConv2d, SparseVDLinear
 from bnnlib.nn.spike_slab import SpikeSlabConv2d, SpikeSlabLinear
@@ -60,6 +60,7 @@ __all__ = [
     "match_moments",
     "mean_weights",
     "minibatch_weights",
+    "parameter_groups",
     "predict",
     "predict_dropout",
     "predict_ensemble",

@@ -14,13 +14,13 @@ from bnnlib._checks import check_positive
 from bnnlib._steering import steered, steering
 from bnnlib.functional import softplus_inverse
 from bnnlib.nn.draws import take_token
-from bnnlib.nn.settings import setting
+from bnnlib.nn.settings import Travelling, setting
 
 WEIGHT_MODES = ("sample", "mean", "selected")
 Parameters = tuple[Tensor, Tensor | None]
 
 
-class StochasticLayer:
+class StochasticLayer(Travelling):
     """Mixin of modules with random parts that have a distribution of their own: weights, noise on units, statistics.
 
     The layer draws in `train()` and in `eval()`; `weight_mode` ("sample", "mean" or "selected") says otherwise,

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from bnnlib._checks import check_positive
 from bnnlib.functional import MixturePrior, gaussian_draw, gaussian_kl_sum
+from bnnlib.functional._autograd import transformed
 from bnnlib.nn.base import BayesianLayer, Parameters, check_choice, in_parameters
 from bnnlib.nn.draws import remembered
 from bnnlib.nn.noise import draw_normal, draw_signs
@@ -42,7 +43,7 @@ class _GaussianPosterior(BayesianLayer):
 
     def _quantities(self, output: str, generator: torch.Generator | None) -> Parameters:
         noisy = output != "variance"
-        prior = None if torch.compiler.is_compiling() else self._prior
+        prior = None if transformed() else self._prior
         draws = [(mean, rho, draw_normal(mean, generator) if noisy else None, prior) for mean, rho in self._groups()]
         return in_parameters(remembered(self, gaussian_draw, draws, output=output, sampled=self._sampled))
 

@@ -7,6 +7,7 @@ from torch import Tensor
 
 from bnnlib._checks import check_positive
 from bnnlib.functional import log_odds, logistic_noise, spike_slab_draw, spike_slab_kl_sum
+from bnnlib.functional._autograd import transformed
 from bnnlib.nn.base import Parameters, in_parameters
 from bnnlib.nn.draws import remembered
 from bnnlib.nn.noise import draw_normal, draw_uniform
@@ -50,8 +51,11 @@ class _SpikeSlabLayer(SelectingLayer):
 
     def draw(self, generator: torch.Generator | None = None) -> Parameters:
         """One posterior draw of (weight, bias), exactly 0 where the gate is closed."""
-        compiling = torch.compiler.is_compiling()  # where there is no token
-        constants = self.temperature, 0.0 if compiling else log_odds(self.prior_inclusion_probability), self.prior_scale
+        constants = (
+            self.temperature,
+            0.0 if transformed() else log_odds(self.prior_inclusion_probability),
+            self.prior_scale,
+        )
         draws = [
             (*group, draw_normal(group[0], generator), logistic_noise(draw_uniform(group[0], generator)), *constants)
             for group in self._groups()
