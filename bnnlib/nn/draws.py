@@ -47,11 +47,22 @@ def remember(layer: nn.Module, tokens: list[Tensor], parameters: Sequence[Tensor
         _KEPT.states[layer] = _State(tokens, parameters)
 
 
-def remembered(layer: nn.Module, function: Callable[..., tuple], draws: list[tuple], **settings) -> list[Tensor]:
-    """The weights function(*arguments, **settings)[0] of some draws, remembering their tokens [1] for the layer."""
+def remembered(
+    layer: nn.Module,
+    function: Callable[..., tuple],
+    draws: list[tuple],
+    parameters: Sequence[Tensor] | None = None,
+    **settings,
+) -> list[Tensor]:
+    """The weights function(*arguments, **settings)[0] of some draws, remembering their tokens [1] for the layer.
+
+    Args:
+        parameters: that the draws depend on; by default the parameters among their arguments.
+    """
     results = [function(*arguments, **settings) for arguments in draws]
     if not transformed():
-        parameters = [p for arguments in draws for p in arguments if isinstance(p, nn.Parameter)]
+        if parameters is None:
+            parameters = [p for arguments in draws for p in arguments if isinstance(p, nn.Parameter)]
         remember(layer, [token for _, token in results], parameters)
     return [weight for weight, _ in results]
 

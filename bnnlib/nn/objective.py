@@ -142,5 +142,5 @@ def sparsity(model: nn.Module) -> float:
             f"{type(model).__name__} has no layer with random weights to count. Noise on units is counted by "
             "bnnlib.nn.unit_sparsity(model)."
         )
-    total = sum(p.numel() for layer in layers for p in (layer.weight, layer.bias) if p is not None)
+    total = sum(layer.num_weights() for layer in layers)
     return 100.0 * sum(float(layer.num_active()) for layer in layers) / total
