@@ -43,7 +43,7 @@ _KEPT = _Kept()
 def remember(layer: nn.Module, tokens: list[Tensor], parameters: Sequence[Tensor]) -> None:
     """Keep the tokens of a draw from `parameters` in place of those of the layer's draw before."""
     forget(layer)
-    if all(token.requires_grad for token in tokens):
+    if tokens and all(token.requires_grad for token in tokens):
         _KEPT.states[layer] = _State(tokens, parameters)
 
 

@@ -89,6 +89,12 @@ class ParameterPosterior(BayesianLayer):
         """
         return {name: torch.sigmoid(odds) for name, odds in self.inclusion_log_odds().items()}
 
+    def kl_divergence(self, with_value: bool = True) -> Tensor:
+        """Divergence to the prior over all random parameters in nats; one shared with another module counts there."""
+        if not self._random:
+            return next(iter(self._parameters.values())).new_zeros(())
+        return super().kl_divergence(with_value)
+
     def reset_parameters(self, generator: torch.Generator | None = None) -> None:
         """Draw the means as the module does, from PyTorch's own generator, and reset the posterior."""
         own = {name: self._parameters.pop(name) for name in self._posterior_keys}
