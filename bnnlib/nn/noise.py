@@ -58,15 +58,11 @@ _LIBRARY.impl("noise", lambda *a: _fill(_empty(*a[:2]), a[2], _source(a[0], None
 torch.library.register_fake("bnnlib::noise", lambda like, shape, kind: _empty(like, shape), lib=_LIBRARY)
 
 
-@torch.compiler.disable  # the compiler knows no generators
-def _explicit(like: Tensor, shape: tuple[int, ...] | None, kind: str, generator: torch.Generator) -> Tensor:
-    return _fill(_empty(like, shape), kind, _source(like, generator))
-
-
 def _draw(like: Tensor, shape: tuple[int, ...] | None, kind: str, generator: torch.Generator | None) -> Tensor:
     if torch.compiler.is_compiling():
-        if generator is not None:
-            return _explicit(like, shape, kind, generator)
+        if generator is not None:  # which no graph takes: it is left here
+            with use_generator(generator):
+                return torch.ops.bnnlib.noise(like.detach(), shape, kind)
         return torch.ops.bnnlib.noise(like.detach(), shape, kind)
     if torch._C._are_functorch_transforms_active():  # which ask for new tensors: vmap may draw each entry its own
         shape = like.shape if shape is None else shape
