@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from bnnlib import datasets
+from bnnlib import __version__, datasets
 from bnnlib.datasets import registry
 
 
@@ -25,10 +25,30 @@ def main(arguments: list[str] | None = None) -> int:
     commands = parser.add_subparsers(required=True, metavar="COMMAND", parser_class=argparse.ArgumentParser)
     one = commands.add_parser("data", help="fetch data sets; without names, say which are here")
     one.add_argument("names", nargs="*", metavar="NAME", help="data sets")
-    return _data(parser.parse_args(arguments).names)
+    one.add_argument("--verify", action="store_true", help="read those that are here again, down to their checksums")
+    parser.add_argument("--version", action="version", version=f"bnnlib {__version__}")
+    options = parser.parse_args(arguments)
+    return _data(options.names, options.verify)
 
 
-def _data(names: list[str]) -> int:
+def _verify(names: list[str]) -> int:
+    damaged = False
+    for name in names or [name for name in datasets.names() if datasets.available(name)]:
+        try:
+            datasets.fingerprint(name)
+            print(f"{name:<16} verified")
+        except datasets.UnknownDatasetError as error:
+            print(f"bnnlib: {error}", file=sys.stderr)
+            return 2
+        except (OSError, RuntimeError, ValueError) as error:
+            print(f"bnnlib: {error}", file=sys.stderr)
+            damaged = True
+    return 1 if damaged else 0
+
+
+def _data(names: list[str], verify: bool = False) -> int:
+    if verify:
+        return _verify(names)
     if not names:
         for name in datasets.names():
             print(f"{name:<16} {'here' if datasets.available(name) else 'not fetched'}")

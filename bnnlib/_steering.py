@@ -15,7 +15,6 @@ from contextvars import ContextVar
 from typing import Any
 from weakref import WeakKeyDictionary
 
-import torch
 from torch import nn
 
 Changes = Mapping[nn.Module, Mapping[str, Any]]
@@ -52,7 +51,8 @@ def steering(layer: nn.Module) -> Mapping[str, Any]:
     return _look(layer) if _ANY_OPEN else {}
 
 
-@torch.compiler.disable  # the compiler knows no context variables
+# The compiler knows no context variables and leaves its graph here. (`torch.compiler.disable` would say so, but costs
+# everybody the import of the compiler, which takes as long as that of PyTorch.)
 def _look(layer: nn.Module) -> Mapping[str, Any]:
     return _CHANGES.get().get(layer, {})
 

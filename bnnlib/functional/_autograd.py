@@ -2,11 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
+
+
+def transformed() -> bool:
+    """Whether a compiler or a transformation of `torch.func` is at work: both follow plain operations alone."""
+    return torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active()
+
+
+def again(
+    function: Callable[..., tuple[Tensor | None, ...]], inputs: Sequence[Tensor], grads: Sequence[Tensor | None]
+) -> tuple[Tensor | None, ...]:
+    """Gradients of `function`, made of plain operations, as a graph: for backward passes to be differentiated again.
+
+    Args:
+        function: of `inputs`, returns as many tensors as there are `grads`.
+        grads: of the outputs; None for one that nothing depends on.
+    """
+    with torch.enable_grad():
+        own = [tensor.view_as(tensor) for tensor in inputs]  # partial derivatives, also where one depends on another
+        pairs = [(out, grad) for out, grad in zip(function(*own), grads, strict=True) if grad is not None]
+        outputs, given = zip(*pairs, strict=True)
+        return torch.autograd.grad(outputs, own, given, create_graph=True, allow_unused=True)
 
 
 def sum_dtype(like: Tensor) -> torch.dtype:
@@ -23,14 +43,21 @@ class _ClosedFormSum(torch.autograd.Function):
     @staticmethod
     def forward(ctx, value, gradient, with_value, *parameters):
         ctx.save_for_backward(*parameters)
-        ctx.gradient = gradient
+        ctx.value, ctx.gradient = value, gradient
+        parameters = _wide(parameters)
         dtype = sum_dtype(parameters[0])
         return total(value(*parameters)).to(dtype) if with_value else parameters[0].new_zeros((), dtype=dtype)
 
     @staticmethod
-    @once_differentiable
     def backward(ctx, grad):
-        return None, None, None, *ctx.gradient(grad, *ctx.saved_tensors)
+        if torch.is_grad_enabled():  # create_graph=True
+            return None, None, None, *again(lambda *p: (total(ctx.value(*_wide(p))),), ctx.saved_tensors, [grad])
+        found = ctx.gradient(grad, *_wide(ctx.saved_tensors))
+        return None, None, None, *(g.to(p.dtype) for g, p in zip(found, ctx.saved_tensors, strict=True))
+
+
+def _wide(parameters: Sequence[Tensor]) -> list[Tensor]:
+    return [parameter.to(sum_dtype(parameter)) for parameter in parameters]
 
 
 def closed_form_sum(
@@ -41,4 +68,7 @@ def closed_form_sum(
     Args:
         with_value: with False the value is 0 and is not computed.
     """
+    if transformed():
+        plain = total(value(*_wide(parameters))).to(sum_dtype(parameters[0]))
+        return plain if with_value else plain - plain.detach()
     return _ClosedFormSum.apply(value, gradient, with_value, *parameters)

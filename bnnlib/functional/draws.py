@@ -10,12 +10,17 @@ from __future__ import annotations
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
-from bnnlib.functional._autograd import sum_dtype
-from bnnlib.functional.gaussian import gaussian_kl_grad
-from bnnlib.functional.gaussian_spike_slab import MixturePrior, scale_mixture_grad_sample, spike_slab_profile_grad
-from bnnlib.functional.spike_slab import spike_slab_kl_grad
+from bnnlib.functional._autograd import again, sum_dtype, total, transformed
+from bnnlib.functional.gaussian import gaussian_kl_grad, unchecked_gaussian_kl
+from bnnlib.functional.gaussian_spike_slab import (
+    MixturePrior,
+    scale_mixture_grad_sample,
+    scale_mixture_kl_sample,
+    spike_slab_profile_grad,
+    spike_slab_profile_penalty,
+)
+from bnnlib.functional.spike_slab import prior_log_odds_kl, spike_slab_kl_grad
 
 
 def _plus(gradient: Tensor | None, kl: Tensor, factor: Tensor) -> Tensor:
@@ -42,6 +47,14 @@ def _kl_grad(mean: Tensor, scale: Tensor, noise: Tensor | None, prior, sampled: 
     )
 
 
+def _kl(mean: Tensor, scale: Tensor, noise: Tensor | None, prior, sampled: bool) -> Tensor:
+    if not isinstance(prior, MixturePrior):
+        return unchecked_gaussian_kl(mean, scale, prior)
+    if sampled:
+        return scale_mixture_kl_sample(mean, scale, noise, prior)
+    return spike_slab_profile_penalty(mean, scale, prior)
+
+
 class _GaussianDraw(torch.autograd.Function):
     @staticmethod
     def forward(ctx, mean, rho, noise, prior, output, sampled, by_value):
@@ -54,10 +67,19 @@ class _GaussianDraw(torch.autograd.Function):
         return _quantity(mean, scale, noise, output), token
 
     @staticmethod
-    @once_differentiable
     def backward(ctx, grad, token):
         mean, rho, scale, noise = ctx.saved_tensors
         prior, output, sampled, by_value = ctx.constants
+        if torch.is_grad_enabled():  # create_graph=True
+
+            def plain(mean: Tensor, rho: Tensor) -> tuple[Tensor, Tensor | None]:
+                weight, scale = _quantity(mean, F.softplus(rho), noise, output), F.softplus(rho)
+                if token is None:
+                    return weight, None
+                divergence = _kl(mean, scale, noise, prior, sampled)
+                return weight, total(divergence, 1).unsqueeze(1) if token.dim() else total(divergence)
+
+            return *again(plain, (mean, rho), (grad, token)), None, None, None, None, None
         d_mean = d_scale = None
         if grad is not None:
             d_mean = grad if output == "weight" else None
@@ -112,7 +134,7 @@ def gaussian_draw(
         (weight, token): the token is a scalar; (rows, 1) for a `MixturePrior` of tensors, one for each row of weights;
         None while a graph is compiled.
     """
-    if torch.compiler.is_compiling():  # which fuses plain operations itself and could not follow a token
+    if transformed():  # which could not follow a token
         return _quantity(mean, F.softplus(rho), noise, output), None
     return _GaussianDraw.apply(mean, rho, noise, prior, output, sampled, by_value)
 
@@ -137,8 +159,9 @@ class _SpikeSlabDraw(torch.autograd.Function):
         return slab * gate, mean.new_zeros((), dtype=sum_dtype(mean))
 
     @staticmethod
-    @once_differentiable
     def backward(ctx, grad, token):
+        if torch.is_grad_enabled():  # create_graph=True
+            return _SpikeSlabDraw._again(ctx, grad, token)
         mean, rho, scale, logit, noise, eta, gate, slab = ctx.saved_tensors
         temperature, prior_logit, prior_scale, by_value = ctx.constants
         d_mean = d_scale = d_logit = None
@@ -154,6 +177,28 @@ class _SpikeSlabDraw(torch.autograd.Function):
             )
         d_rho = None if d_scale is None else _slope(rho, scale, by_value).mul_(d_scale)
         return d_mean, d_rho, d_logit, None, None, None, None, None, None
+
+    @staticmethod
+    def _again(ctx, grad, token):
+        mean, rho, _, logit, noise, eta, *_ = ctx.saved_tensors
+        temperature, prior_logit, prior_scale, _ = ctx.constants
+        logistic = (eta - logit).detach()
+
+        def plain(mean: Tensor, rho: Tensor, logit: Tensor) -> tuple[Tensor, Tensor | None]:
+            weight = _relaxed(mean, rho, logit, noise, logistic, temperature)
+            if token is None:
+                return weight, None
+            return weight, total(prior_log_odds_kl(mean, F.softplus(rho), logit, prior_logit, prior_scale))
+
+        return *again(plain, (mean, rho, logit), (grad, token)), None, None, None, None, None, None
+
+
+def _relaxed(mean: Tensor, rho: Tensor, logit: Tensor, noise: Tensor, logistic: Tensor, temperature: float) -> Tensor:
+    """The hard gate in value and the soft one in gradient, in plain operations."""
+    eta = logit + logistic
+    soft = torch.sigmoid(eta / temperature)
+    gate = (eta > 0).to(eta.dtype) + (soft - soft.detach())
+    return torch.addcmul(mean, F.softplus(rho), noise) * gate
 
 
 def spike_slab_draw(
@@ -183,11 +228,8 @@ def spike_slab_draw(
         (weight, token): the weight is exactly 0 where the gate is closed; the token is a scalar, None while a graph is
         compiled.
     """
-    if torch.compiler.is_compiling():
-        eta = logit + logistic
-        soft = torch.sigmoid(eta / temperature)
-        gate = (eta > 0).to(eta.dtype) + (soft - soft.detach())
-        return torch.addcmul(mean, F.softplus(rho), noise) * gate, None
+    if transformed():
+        return _relaxed(mean, rho, logit, noise, logistic, temperature), None
     constants = temperature, prior_logit, prior_scale, by_value
     return _SpikeSlabDraw.apply(mean, rho, logit, noise, logistic, *constants)
 

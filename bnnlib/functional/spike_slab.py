@@ -36,9 +36,14 @@ class _GatedKL(torch.autograd.Function):
     Autograd through these terms would subtract numbers near 1 where phi is near 0 or 1, and take 1 - phi from phi.
     """
 
+    generate_vmap_rule = True
+
     @staticmethod
-    def forward(ctx, logit, slab, log_prior, log_not_prior):
-        ctx.save_for_backward(logit, slab, log_prior, log_not_prior)
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(*inputs)
+
+    @staticmethod
+    def forward(logit, slab, log_prior, log_not_prior):
         on, off = torch.sigmoid(logit), torch.sigmoid(-logit)
         gates = on * (F.logsigmoid(logit) - log_prior) + off * (F.logsigmoid(-logit) - log_not_prior)
         return gates + on * slab
@@ -106,6 +111,16 @@ def unchecked_spike_slab_kl(
 ) -> Tensor:
     """`spike_slab_kl` without a look at priors that are tensors, which would wait for a GPU."""
     return _gated_kl(logit, prior_inclusion_probability, unchecked_gaussian_kl(mean, scale, prior_scale))
+
+
+def prior_log_odds_kl(
+    mean: Tensor, scale: Tensor, logit: Tensor, prior_logit: float | Tensor, prior_scale: float | Tensor
+) -> Tensor:
+    """`spike_slab_kl` with the prior's inclusion probability given by its log-odds, unchecked."""
+    if not isinstance(prior_logit, Tensor):
+        prior_logit = torch.full((), prior_logit, dtype=torch.float64, device=logit.device)
+    log_prior, log_not_prior = (F.logsigmoid(one.double()).to(logit.dtype) for one in (prior_logit, -prior_logit))
+    return _GatedKL.apply(logit, unchecked_gaussian_kl(mean, scale, prior_scale), log_prior, log_not_prior)
 
 
 def spike_slab_kl_grad(

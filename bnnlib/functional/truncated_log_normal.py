@@ -11,10 +11,10 @@ import math
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from bnnlib._checks import check_positive
 from bnnlib.functional import truncated_normal as tn
+from bnnlib.functional._autograd import again
 
 LOWER, UPPER = -20.0, 0.0
 _SMALL = 0.05  # below this scale the variance of theta comes from a series: differences of moments have lost it
@@ -62,14 +62,18 @@ def _kl_grad(mean: Tensor, scale: Tensor, lower: float, upper: float) -> tuple[T
 
 
 class _KL(torch.autograd.Function):
+    generate_vmap_rule = True
+
     @staticmethod
-    def forward(ctx, mean, scale, lower, upper):
-        ctx.save_for_backward(mean, scale)
-        ctx.interval = lower, upper
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(*inputs[:2])
+        ctx.interval = inputs[2:]
+
+    @staticmethod
+    def forward(mean, scale, lower, upper):
         return _kl(mean, scale, lower, upper)
 
     @staticmethod
-    @once_differentiable
     def backward(ctx, grad):
         mean, scale = ctx.saved_tensors
         d_mean, d_log_scale = _kl_grad(mean, scale, *ctx.interval)
@@ -163,19 +167,22 @@ def _moment(mean: Tensor, scale: Tensor, order: int, lower: float, upper: float)
 
 
 class _Moment(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, mean, scale, order, lower, upper):
-        x, w, end = _standard(mean, scale, lower, upper)
-        moment = torch.exp(order * upper + tn.log_tilt(x, w, end, order * scale))
-        ctx.save_for_backward(scale, x, w, end, moment)
-        ctx.order = order
-        return moment
+    generate_vmap_rule = True
 
     @staticmethod
-    @once_differentiable
+    def setup_context(ctx, inputs, output):
+        mean, scale, *ctx.constants = inputs
+        ctx.save_for_backward(mean, scale, output)
+
+    @staticmethod
+    def forward(mean, scale, order, lower, upper):
+        return torch.exp(order * upper + tn.log_tilt(*_standard(mean, scale, lower, upper), order * scale))
+
+    @staticmethod
     def backward(ctx, grad):
-        scale, x, w, end, moment = ctx.saved_tensors
-        d_x, d_log_scale = tn.log_tilt_grad(x, w, end, ctx.order * scale)
+        mean, scale, moment = ctx.saved_tensors
+        order, *interval = ctx.constants
+        d_x, d_log_scale = tn.log_tilt_grad(*_standard(mean, scale, *interval), order * scale)
         grad = grad * moment / scale
         return grad * d_x, grad * d_log_scale, None, None, None
 
@@ -219,15 +226,48 @@ class _Sample(torch.autograd.Function):
     @staticmethod
     def forward(ctx, mean, scale, uniform, lower, upper):
         theta, saved = sample_forward(mean, scale, uniform, lower, upper)
-        ctx.save_for_backward(theta, *saved)
+        ctx.save_for_backward(mean, theta, *saved)
+        ctx.interval = lower, upper
         return theta
 
     @staticmethod
-    @once_differentiable
     def backward(ctx, grad):
-        theta, *saved = ctx.saved_tensors
+        mean, theta, *saved = ctx.saved_tensors
+        if torch.is_grad_enabled():  # create_graph=True
+            level, interval = saved[-1], ctx.interval
+            given = again(lambda *at: (PlainSample.apply(*at, level, *interval),), (mean, saved[0]), [grad])
+            return *given, None, None, None
         d_mean, d_log_scale = sample_grad(theta * grad, *saved)
         return d_mean, d_log_scale / saved[0], None, None, None
+
+
+class PlainSample(torch.autograd.Function):
+    """The draw with a gradient of plain operations, for transformations and for derivatives of derivatives.
+
+    It finds the level from theta, which costs digits where the noise is next to none.
+    """
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        mean, scale, uniform, *ctx.interval = inputs
+        ctx.save_for_backward(mean, scale, uniform, output)
+
+    @staticmethod
+    def forward(mean, scale, uniform, lower, upper):
+        return sample_forward(mean, scale, uniform, lower, upper)[0]
+
+    @staticmethod
+    def backward(ctx, grad):
+        mean, scale, uniform, theta = ctx.saved_tensors
+        x, _, end = _standard(mean, scale, *ctx.interval)
+        y = (ctx.interval[1] - theta.log()) / scale
+        v = x + y
+        near = torch.exp(y * (0.5 * y + x)) * (1.0 - uniform)
+        far = torch.exp(-0.5 * (end - v) * (end + v)) * uniform
+        grad = grad * theta
+        return grad * (1.0 - near - far), grad * (x * near + end * far - v), None, None, None
 
 
 def sample_forward(mean: Tensor, scale: Tensor, uniform: Tensor, lower: float, upper: float):

@@ -16,6 +16,8 @@ import math
 import torch
 from torch import Tensor
 
+from bnnlib.functional._autograd import transformed
+
 LOG_ROOT_TWO_PI = 0.5 * math.log(2.0 * math.pi)
 FAR = 30.0  # from here on the asymptotic series has more digits than 1 / M(x) - x
 # log M(x) = -log x - u + 5/2 u^2 - 37/3 u^3 + 353/4 u^4 - 4081/5 u^5 ..., u = 1 / x^2
@@ -58,8 +60,8 @@ def shortfall(x: Tensor) -> Tensor:
 
 
 def any_far(x: Tensor) -> bool:
-    """Whether the asymptotic forms are needed; on a GPU always, since looking would wait for the device."""
-    return not x.is_cpu or bool((x > FAR).any())
+    """Whether the asymptotic forms are needed; always where looking would wait for a GPU, or is not possible."""
+    return transformed() or not x.is_cpu or bool((x > FAR).any())
 
 
 def log_remainder(x: Tensor, w: Tensor) -> Tensor:

@@ -10,7 +10,7 @@ from bnnlib.nn.base import (
     selected_weights,
 )
 from bnnlib.nn.batch_moments import collect_statistics, match_moments, to_stochastic_batch_norm
-from bnnlib.nn.convert import to_bayesian
+from bnnlib.nn.convert import bayesian_share, to_bayesian
 from bnnlib.nn.ensembles import predict_dropout, predict_ensemble
 from bnnlib.nn.gaussian import GaussianConv2d, GaussianLinear
 from bnnlib.nn.gaussian_spike_slab import (
@@ -22,7 +22,8 @@ from bnnlib.nn.gaussian_spike_slab import (
 from bnnlib.nn.horseshoe import HorseshoeLinear
 from bnnlib.nn.importance import feature_importance
 from bnnlib.nn.noise import use_generator
-from bnnlib.nn.objective import elbo_loss, kl_divergence, kl_gradient, minibatch_weights, sparsity
+from bnnlib.nn.objective import elbo_loss, kl_divergence, kl_gradient, minibatch_weights, parameter_groups, sparsity
+from bnnlib.nn.parameters import ParameterPosterior
 from bnnlib.nn.predict import predict
 from bnnlib.nn.sparse_vd import SparseVDConv2d, SparseVDLinear
 from bnnlib.nn.spike_slab import SpikeSlabConv2d, SpikeSlabLinear
@@ -38,6 +39,7 @@ __all__ = [
     "GaussianSpikeSlabConv2d",
     "GaussianSpikeSlabLinear",
     "HorseshoeLinear",
+    "ParameterPosterior",
     "ScaleMixtureConv2d",
     "ScaleMixtureLinear",
     "SparseVDConv2d",
@@ -49,6 +51,7 @@ __all__ = [
     "StochasticLayer",
     "StructuredBayesianPruning",
     "bayesian_layers",
+    "bayesian_share",
     "collect_statistics",
     "drawn_together",
     "elbo_loss",
@@ -60,6 +63,7 @@ __all__ = [
     "match_moments",
     "mean_weights",
     "minibatch_weights",
+    "parameter_groups",
     "predict",
     "predict_dropout",
     "predict_ensemble",

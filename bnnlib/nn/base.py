@@ -14,13 +14,13 @@ from bnnlib._checks import check_positive
 from bnnlib._steering import steered, steering
 from bnnlib.functional import softplus_inverse
 from bnnlib.nn.draws import take_token
-from bnnlib.nn.settings import setting
+from bnnlib.nn.settings import Travelling, setting
 
 WEIGHT_MODES = ("sample", "mean", "selected")
 Parameters = tuple[Tensor, Tensor | None]
 
 
-class StochasticLayer:
+class StochasticLayer(Travelling):
     """Mixin of modules with random parts that have a distribution of their own: weights, noise on units, statistics.
 
     The layer draws in `train()` and in `eval()`; `weight_mode` ("sample", "mean" or "selected") says otherwise,
@@ -84,9 +84,16 @@ class BayesianLayer(StochasticLayer):
         raise NotImplementedError
 
     def _add_spread(self) -> None:
-        for mean, like in (("weight", self.weight), ("bias", self.bias)):
+        for mean in self._means():
             for name in self._spread:
-                self._add_parameter(f"{mean}_{name}", like)
+                self._add_parameter(f"{mean}_{name}", self._parameters[mean])
+
+    def _means(self) -> list[str]:
+        return ["weight", "bias"]
+
+    def _parts(self, values: Sequence[Tensor]) -> Parameters:
+        """(weight, bias) of what `_groups` gives."""
+        return in_parameters(values)
 
     @torch.no_grad()
     def _reset_posterior(self) -> None:
@@ -124,8 +131,11 @@ class BayesianLayer(StochasticLayer):
 
     def sparsity(self) -> float:
         """Share of the layer's weights and biases that are active, in percent."""
-        total = self.weight.numel() + (0 if self.bias is None else self.bias.numel())
-        return 100.0 * float(self.num_active()) / total
+        return 100.0 * float(self.num_active()) / self.num_weights()
+
+    def num_weights(self) -> int:
+        """Number of weights and biases."""
+        return self.weight.numel() + (0 if self.bias is None else self.bias.numel())
 
     def forward(self, input: Tensor, generator: torch.Generator | None = None) -> Tensor:
         """Output for `input`, with weights as `weight_mode` says.
@@ -165,6 +175,10 @@ class BayesianLayer(StochasticLayer):
     def _add_parameter(self, name: str, like: Tensor | None) -> None:
         self.register_parameter(name, None if like is None else nn.Parameter(torch.empty_like(like)))
         self.__dict__.setdefault("_posterior_keys", []).append(name)
+        # PyTorch's fused transformer layer reads weights without calling the layers, which would then never sample; it
+        # leaves alone a layer with a hook
+        if _fence not in self._forward_pre_hooks.values():
+            self.register_forward_pre_hook(_fence)
 
     def _load_from_state_dict(self, state_dict, prefix, metadata, strict, missing_keys, *rest) -> None:
         missing: list[str] = []
@@ -196,6 +210,10 @@ class BayesianLayer(StochasticLayer):
         new.__dict__.update({k: v.copy() if isinstance(v, dict) else v for k, v in layer.__dict__.items()})
         new._init_posterior(**settings)
         return new
+
+
+def _fence(module: nn.Module, inputs: tuple) -> None:
+    """A hook that does nothing."""
 
 
 def in_parameters(values: Sequence[Tensor]) -> Parameters:

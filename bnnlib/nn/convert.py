@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+import warnings
+from collections import Counter
+from collections.abc import Callable, Sequence
+from fnmatch import fnmatchcase
 
 from torch import nn
 
-from bnnlib.nn.base import BayesianLayer, check_choice
+from bnnlib.nn.base import BayesianLayer, StochasticLayer, check_choice
 from bnnlib.nn.gaussian import GaussianConv2d, GaussianLinear
 from bnnlib.nn.gaussian_spike_slab import (
     GaussianSpikeSlabConv2d,
@@ -16,6 +19,7 @@ from bnnlib.nn.gaussian_spike_slab import (
     ScaleMixtureLinear,
 )
 from bnnlib.nn.horseshoe import HorseshoeLinear
+from bnnlib.nn.parameters import POSTERIORS, tie, with_posterior
 from bnnlib.nn.sparse_vd import SparseVDConv2d, SparseVDLinear
 from bnnlib.nn.spike_slab import SpikeSlabConv2d, SpikeSlabLinear
 
@@ -29,60 +33,156 @@ LAYERS: dict[str, dict[type[nn.Module], type[BayesianLayer]]] = {
 }
 
 
+# kinds whose parameters all get a posterior of their own, read by read
+BY_PARAMETER = (
+    nn.modules.conv._ConvNd,
+    nn.Bilinear,
+    nn.Embedding,
+    nn.EmbeddingBag,
+    nn.RNNBase,
+    nn.RNNCellBase,
+    nn.MultiheadAttention,
+    nn.modules.linear.NonDynamicallyQuantizableLinear,
+)
+NORMALIZATION = (nn.modules.batchnorm._NormBase, nn.LayerNorm, nn.GroupNorm, nn.RMSNorm)
+UNSUPPORTED = ("warn", "keep", "error")
+
+
 def to_bayesian(
     model: nn.Module,
     layer: str = "gaussian",
     *,
     where: Callable[[str, nn.Module], bool] | None = None,
-    unsupported: str = "keep",
+    parameters: Sequence[str] | None = None,
+    unsupported: str = "warn",
+    moped: float | None = None,
     **settings,
 ) -> nn.Module:
-    """A copy of `model` in which every `nn.Linear` and `nn.Conv2d` is a Bayesian layer around the same weights.
+    """A copy of `model` whose weights have posteriors around their present values.
+
+    Every `nn.Linear` and `nn.Conv2d` becomes the Bayesian layer of that kind. Other convolutions, embeddings, recurrent
+    layers and attention keep their own forward pass and read a draw where they read a parameter (for "gaussian",
+    "gaussian_spike_slab" and "spike_slab"). Normalization stays deterministic.
 
     The weights of the network become posterior means, and their names in the state_dict stay, so a checkpoint of the
     deterministic network still loads. Layers that are Bayesian already, and layers that are used twice, are respected.
+    A parameter that several modules share keeps one posterior, one draw a pass of the model, and one divergence.
 
     Args:
         model: any module; it is not changed.
         layer: "gaussian", "gaussian_spike_slab", "scale_mixture", "spike_slab", "sparse_vd" or "horseshoe".
-        where: called as where(name, module) on each layer that could be converted; return False to leave it
+        where: called as where(name, module) on each module that could be converted; return False to leave it
             deterministic.
-        unsupported: what to do with other modules that own parameters (normalization, embeddings, recurrent layers,
-            subclasses): "keep" leaves them deterministic, "error" refuses and names them.
-        settings: keyword arguments of the new layers, such as prior_scale or prior_inclusion_probability.
+        parameters: names or patterns (``"encoder.*.weight"``) of the only parameters that get a posterior, of modules
+            of any class, normalization and your own too.
+        unsupported: what to do about other modules that own parameters: "warn" leaves them deterministic and names
+            them in a warning (normalization apart), "keep" leaves them in silence, "error" refuses and names them all.
+        moped: with "gaussian" the prior's mean is the trained weight, and the posterior's scale starts at
+            moped * |weight| (Krishnan, Subedar and Tickoo, 2020); a number such as 0.1.
+        settings: keyword arguments of the new layers, such as prior_scale or prior_inclusion_probability. The
+            estimators "local" and "flipout" are those of linear layers and 2-d convolutions; the rest draws weights.
 
     Raises:
-        ValueError: unknown layer or setting value, nothing to convert, or something unsupported with
-            unsupported="error".
+        ValueError: unknown layer or setting value, nothing to convert, a pattern that fits nothing, moped of another
+            layer, or something unsupported with unsupported="error".
         TypeError: a setting that these layers do not have, or one that they need is missing.
     """
     kinds = LAYERS[check_choice("layer", layer, tuple(LAYERS))]
-    check_choice("unsupported", unsupported, ("keep", "error"))
+    check_choice("unsupported", unsupported, UNSUPPORTED)
+    if moped is not None and layer != "gaussian":
+        raise ValueError(f"moped is for layer='gaussian', whose prior has a mean, not for {layer!r}.")
     model = copy.deepcopy(model)
+    chosen = _chosen(model, parameters)
+    shared = _shared(model)
     new: dict[nn.Module, nn.Module] = {}
-    left: list[str] = []
+    left: dict[str, nn.Module] = {}
     for name, module in model.named_modules():
-        if isinstance(module, BayesianLayer):
+        own = {key: p for key, p in module._parameters.items() if p is not None}
+        if isinstance(module, BayesianLayer) or not own:
             continue
-        if type(module) in kinds and module._parameters.get("weight") is not None:
-            if where is None or where(name, module):
+        names = [key for key in own if chosen is None or (f"{name}.{key}" if name else key) in chosen]
+        tied = layer in POSTERIORS and any(id(p) in shared for p in own.values())
+        fused = type(module) in kinds and len(names) == len(own) and not tied
+        if type(module) in kinds and "weight" not in own:
+            fused, names = False, []
+        if not fused and (layer not in POSTERIORS or (chosen is None and not _by_parameter(module))):
+            names = []
+        if not names:
+            left[name] = module
+        elif where is None or where(name, module):
+            if fused:
                 new[module] = kinds[type(module)].from_deterministic(module, **settings)
-        elif next(module.parameters(recurse=False), None) is not None:
-            left.append(f"{name or 'the model itself'} ({type(module).__name__})")
-    if left and unsupported == "error":
-        raise ValueError(
-            f"layer={layer!r} has no Bayesian form of {', '.join(left)}. With unsupported='keep' they stay as they are."
-        )
+            else:
+                rest = {key: value for key, value in settings.items() if key != "estimator"}
+                new[module] = with_posterior(module, layer, names, **rest)
+    _report(layer, {n: m for n, m in left.items() if chosen is None}, unsupported)
     if not new:
         raise ValueError(
             f"{type(model).__name__} has no layer to convert: layer={layer!r} replaces plain "
             f"{' and '.join('nn.' + kind.__name__ for kind in kinds)} modules that `where` accepts."
         )
-    for module in list(model.modules()):
+    for module in [*model.modules(), *new.values()]:
         for name, child in module._modules.items():
             if child in new:
                 module._modules[name] = new[child]
-        if isinstance(module, nn.TransformerEncoderLayer):
-            # PyTorch's fused path in eval() reads the weights without calling the layers, which would then never sample
-            module.activation_relu_or_gelu = 0
-    return new.get(model, model)
+        if isinstance(module, nn.TransformerEncoder):
+            module.use_nested_tensor = False  # what only the fused layers take
+    model = new.get(model, model)
+    tie(model)
+    for converted in new.values() if moped is not None else ():
+        converted.center_prior(moped)
+    return model
+
+
+def _by_parameter(module: nn.Module) -> bool:
+    # the linear layer of Hugging Face's GPT-2 is known by its name, since that library is not needed here
+    return isinstance(module, BY_PARAMETER) or type(module) is nn.Linear or type(module).__name__ == "Conv1D"
+
+
+def _chosen(model: nn.Module, patterns: Sequence[str] | None) -> set[str] | None:
+    if patterns is None:
+        return None
+    known = [name for name, _ in model.named_parameters(remove_duplicate=False)]
+    patterns = [patterns] if isinstance(patterns, str) else list(patterns)
+    for pattern in patterns:
+        if not any(fnmatchcase(name, pattern) for name in known):
+            raise ValueError(f"parameters has {pattern!r}, which no parameter fits. There are {', '.join(known)}.")
+    return {name for name in known if any(fnmatchcase(name, pattern) for pattern in patterns)}
+
+
+def _shared(model: nn.Module) -> set[int]:
+    """Parameters that more than one module owns, by id."""
+    owners = Counter(id(p) for module in model.modules() for p in module._parameters.values() if p is not None)
+    return {key for key, count in owners.items() if count > 1}
+
+
+def _report(layer: str, left: dict[str, nn.Module], unsupported: str) -> None:
+    if unsupported == "warn":
+        left = {name: module for name, module in left.items() if not isinstance(module, NORMALIZATION)}
+    if not left or unsupported == "keep":
+        return
+    count = sum(p.numel() for module in left.values() for p in module.parameters(recurse=False))
+    named = ", ".join(f"{name or 'the model itself'} ({type(module).__name__})" for name, module in left.items())
+    words = f"layer={layer!r} has no Bayesian form of {named}"
+    if unsupported == "error":
+        raise ValueError(f"{words}. With unsupported='keep' they stay as they are.")
+    warnings.warn(
+        f"{words}: their {count:,} parameters stay deterministic. Name them in parameters=[...] to give them "
+        "posteriors, or say unsupported='keep'.",
+        stacklevel=3,
+    )
+
+
+def bayesian_share(model: nn.Module) -> float:
+    """Share of a model's parameters that are means of a posterior, in percent; spreads do not count."""
+    means = {}
+    spreads = set()
+    for module in model.modules():
+        if isinstance(module, StochasticLayer):
+            keys = set(getattr(module, "_posterior_keys", module._parameters))
+            spreads |= {id(p) for key, p in module._parameters.items() if key in keys}
+        if isinstance(module, BayesianLayer):
+            random = module._means()
+            means |= {id(module._parameters[name]): module._parameters[name] for name in random}
+    total = sum(p.numel() for p in model.parameters() if id(p) not in spreads)
+    return 100.0 * sum(p.numel() for p in means.values() if p is not None) / max(total, 1)

@@ -15,6 +15,8 @@ from functools import reduce
 import torch
 from torch import Tensor, nn
 
+from bnnlib.functional._autograd import transformed
+
 
 class _State:
     """What decides whether the tokens of one forward pass of a layer are still fresh."""
@@ -41,15 +43,26 @@ _KEPT = _Kept()
 def remember(layer: nn.Module, tokens: list[Tensor], parameters: Sequence[Tensor]) -> None:
     """Keep the tokens of a draw from `parameters` in place of those of the layer's draw before."""
     forget(layer)
-    if all(token.requires_grad for token in tokens):
+    if tokens and all(token.requires_grad for token in tokens):
         _KEPT.states[layer] = _State(tokens, parameters)
 
 
-def remembered(layer: nn.Module, function: Callable[..., tuple], draws: list[tuple], **settings) -> list[Tensor]:
-    """The weights function(*arguments, **settings)[0] of some draws, remembering their tokens [1] for the layer."""
+def remembered(
+    layer: nn.Module,
+    function: Callable[..., tuple],
+    draws: list[tuple],
+    parameters: Sequence[Tensor] | None = None,
+    **settings,
+) -> list[Tensor]:
+    """The weights function(*arguments, **settings)[0] of some draws, remembering their tokens [1] for the layer.
+
+    Args:
+        parameters: that the draws depend on; by default the parameters among their arguments.
+    """
     results = [function(*arguments, **settings) for arguments in draws]
-    if not torch.compiler.is_compiling():
-        parameters = [p for arguments in draws for p in arguments if isinstance(p, nn.Parameter)]
+    if not transformed():
+        if parameters is None:
+            parameters = [p for arguments in draws for p in arguments if isinstance(p, nn.Parameter)]
         remember(layer, [token for _, token in results], parameters)
     return [weight for weight, _ in results]
 
@@ -61,5 +74,7 @@ def forget(layer: nn.Module) -> None:
 
 def take_token(layer: nn.Module) -> Tensor | None:
     """The token of the layer's last draw, if it is fresh; it can be taken once."""
+    if transformed():
+        return None
     state = _KEPT.states.pop(layer, None)
     return reduce(torch.add, state.tokens) if state is not None and state.fresh() else None

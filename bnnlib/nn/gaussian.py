@@ -7,14 +7,19 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from bnnlib._checks import check_positive
-from bnnlib.functional import MixturePrior, gaussian_draw, gaussian_kl_sum
-from bnnlib.nn.base import BayesianLayer, Parameters, check_choice, in_parameters
-from bnnlib.nn.draws import remembered
+from bnnlib.functional import MixturePrior, gaussian_draw, gaussian_kl_sum, softplus_inverse
+from bnnlib.functional._autograd import transformed
+from bnnlib.nn.base import BayesianLayer, Parameters, check_choice
+from bnnlib.nn.draws import forget, remembered
 from bnnlib.nn.noise import draw_normal, draw_signs
 from bnnlib.nn.settings import setting
 from bnnlib.nn.shapes import BayesianConv2d, BayesianLinear
 
 ESTIMATORS = ("weight", "local", "flipout")
+
+
+def _from(mean: Tensor, center: Tensor | None) -> Tensor:
+    return mean if center is None else mean - center
 
 
 class _GaussianPosterior(BayesianLayer):
@@ -42,9 +47,23 @@ class _GaussianPosterior(BayesianLayer):
 
     def _quantities(self, output: str, generator: torch.Generator | None) -> Parameters:
         noisy = output != "variance"
-        prior = None if torch.compiler.is_compiling() else self._prior
-        draws = [(mean, rho, draw_normal(mean, generator) if noisy else None, prior) for mean, rho in self._groups()]
-        return in_parameters(remembered(self, gaussian_draw, draws, output=output, sampled=self._sampled))
+        prior = None if transformed() else self._prior
+        groups, centers = self._groups(), self._centers()
+        draws = [
+            (_from(mean, center), rho, draw_normal(mean, generator) if noisy else None, prior)
+            for (mean, rho), center in zip(groups, centers, strict=True)
+        ]
+        parameters = [parameter for group in groups for parameter in group]
+        values = remembered(self, gaussian_draw, draws, parameters, output=output, sampled=self._sampled)
+        if output == "weight":
+            values = [
+                value if center is None else value + center for value, center in zip(values, centers, strict=True)
+            ]
+        return self._parts(values)
+
+    def _centers(self) -> list[Tensor | None]:
+        """Means of the prior, in the order of `_groups`; None for 0."""
+        return [None] * len(self._groups())
 
     def _sample_forward(self, input: Tensor, generator: torch.Generator | None) -> Tensor:
         if self.estimator == "weight":
@@ -86,7 +105,43 @@ class _GaussianLayer(_GaussianPosterior):
 
     def kl_divergence(self, with_value: bool = True) -> Tensor:
         """Exact KL to the prior N(0, prior_scale^2) of every weight and bias in nats, equation (svbnn-gaussian-kl)."""
-        return sum(gaussian_kl_sum(mean, rho, self.prior_scale, with_value) for mean, rho in self._groups())
+        pairs = zip(self._groups(), self._centers(), strict=True)
+        prior = self.prior_scale, with_value
+        return sum(gaussian_kl_sum(_from(mean, center), rho, *prior) for (mean, rho), center in pairs)
+
+    def _centers(self) -> list[Tensor | None]:
+        return [self._buffers.get(f"{name}_prior_mean") for name in self._means() if self._parameters[name] is not None]
+
+    @torch.no_grad()
+    def center_prior(self, relative_scale: float | None = None) -> None:
+        """Center the prior on the present means: MOPED of Krishnan, Subedar and Tickoo (2020).
+
+        The centers are buffers "weight_prior_mean" and "bias_prior_mean", which travel in the state_dict.
+
+        Args:
+            relative_scale: set the posterior's scales to this share of |mean|, but not below 1e-6; None leaves them.
+
+        Raises:
+            ValueError: the share is not positive.
+        """
+        forget(self)
+        names = [name for name in self._means() if self._parameters[name] is not None]
+        for name, (mean, rho) in zip(names, self._groups(), strict=True):
+            self._add_center(name, mean.detach().clone())
+            if relative_scale is not None:
+                share = check_positive("relative_scale", relative_scale)
+                rho.copy_(softplus_inverse((share * mean.abs()).clamp_min(1e-6)))
+
+    def _add_center(self, name: str, center: Tensor) -> None:
+        self.register_buffer(f"{name}_prior_mean", center)
+        if f"{name}_prior_mean" not in self._posterior_keys:
+            self._posterior_keys.append(f"{name}_prior_mean")
+
+    def _load_from_state_dict(self, state_dict, prefix, *rest) -> None:
+        for name in self._means():  # a prior that has been centered travels
+            if (key := f"{name}_prior_mean") not in self._buffers and prefix + key in state_dict:
+                self._add_center(name, torch.zeros_like(self._parameters[name]))
+        super()._load_from_state_dict(state_dict, prefix, *rest)
 
     def extra_repr(self) -> str:
         return f"{super().extra_repr()}, prior_scale={self.prior_scale:g}, estimator={self.estimator!r}"

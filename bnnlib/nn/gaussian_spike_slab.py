@@ -17,7 +17,7 @@ from bnnlib.functional import (
     spike_slab_profile_kl_sum,
 )
 from bnnlib.functional._autograd import total
-from bnnlib.nn.base import Parameters, in_parameters
+from bnnlib.nn.base import Parameters
 from bnnlib.nn.gaussian import _GaussianPosterior
 from bnnlib.nn.noise import draw_normal
 from bnnlib.nn.selection import SelectingLayer
@@ -63,7 +63,7 @@ class _MixtureLayer(SelectingLayer, _GaussianPosterior):
         odds = [
             inclusion_log_odds(mean.square() + F.softplus(rho).square(), self._prior) for mean, rho in self._groups()
         ]
-        return in_parameters(odds)
+        return self._parts(odds)
 
     def extra_repr(self) -> str:
         return (

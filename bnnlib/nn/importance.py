@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from bnnlib.functional import path_importance, scaled_importance
-from bnnlib.nn.base import BayesianLayer
+from bnnlib.nn.selection import SelectingLayer
 
 _ACTIVATIONS = (
     nn.CELU, nn.ELU, nn.GELU, nn.Hardshrink, nn.Hardsigmoid, nn.Hardswish, nn.Hardtanh, nn.LeakyReLU, nn.LogSigmoid,
@@ -44,14 +44,14 @@ def feature_importance(model: nn.Module, scaled: bool = False, *, passes: tuple[
 
     Raises:
         ValueError: the stack has no layer with probabilities, or two neighbors do not fit.
-        TypeError: paths cannot be followed through a module, which the message names.
+        TypeError: paths cannot be followed through a module, which the message names; one of `passes` with parameters.
     """
     inclusion: list[Tensor] = []
     nodes, grid, flattened = 0, False, False  # of the last layer; whether it has positions; whether they were flattened
     for name, module in _stack("", model):
         if isinstance(module, nn.Flatten):
             flattened, grid = flattened or grid, False
-        elif isinstance(module, BayesianLayer) and hasattr(module, "inclusion_probability"):
+        elif isinstance(module, (nn.Linear, nn.Conv2d)) and isinstance(module, SelectingLayer):
             probability = module.inclusion_probability.double()
             if isinstance(module, nn.Conv2d):
                 probability = _channels(module, probability)
@@ -65,8 +65,9 @@ def feature_importance(model: nn.Module, scaled: bool = False, *, passes: tuple[
                 )
             inclusion.append(probability)
             nodes, grid, flattened = len(probability), isinstance(module, nn.Conv2d), False
-        elif not isinstance(module, (*PASSES, *passes)):
-            raise TypeError(_fault(name, module))
+        elif not isinstance(module, PASSES):
+            if not isinstance(module, passes) or next(module.parameters(), None) is not None:
+                raise TypeError(_fault(name, module))
     if not inclusion:
         raise ValueError(
             f"{type(model).__name__} has no layer with inclusion probabilities, so its inputs have no importance. "
@@ -96,6 +97,11 @@ def _fault(name: str, module: nn.Module) -> str:
         return (
             f"{name} is a {kind}, which has no inclusion probabilities, so the paths through it have no importance. "
             "Use GaussianSpikeSlabLinear or GaussianSpikeSlabConv2d, or bnnlib.nn.to_bayesian."
+        )
+    if next(module.parameters(), None) is not None:
+        return (
+            f"{name} is a {kind}, whose parameters join inputs in a way that is not known, so that it cannot be passed "
+            "over. Write it as an nn.Sequential of linear and convolutional layers, or rank its inputs otherwise."
         )
     return (
         f"{name} is a {kind}, and how its outputs depend on its inputs is not known. If each depends on one node of "

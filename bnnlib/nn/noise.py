@@ -36,22 +36,53 @@ def _source(like: Tensor, generator: torch.Generator | None) -> torch.Generator 
     return generator
 
 
-# Disabled for the compiler: inductor's own random kernels are about eleven times slower on a CPU, know no generator,
-# and a graph with the noise inside may replay the same draw.
-@torch.compiler.disable
+def _fill(values: Tensor, kind: str, generator: torch.Generator | None) -> Tensor:
+    if kind == "normal":
+        return values.normal_(generator=generator)
+    if kind == "uniform":
+        return values.uniform_(generator=generator)
+    return values.random_(0, 2, generator=generator).mul_(2.0).sub_(1.0)
+
+
+# An operator that the compiler does not look into: inductor's own random kernels are about eleven times slower on a
+# CPU, know no generator, and a graph with the noise inside may replay the same draw.
+_LIBRARY = torch.library.Library("bnnlib", "DEF")
+_LIBRARY.define("noise(Tensor like, SymInt[]? shape, str kind) -> Tensor", tags=[torch.Tag.nondeterministic_seeded])
+
+
+def _empty(like: Tensor, shape: tuple[int, ...] | None) -> Tensor:
+    return torch.empty_like(like, requires_grad=False) if shape is None else like.new_empty(shape)
+
+
+_LIBRARY.impl("noise", lambda *a: _fill(_empty(*a[:2]), a[2], _source(a[0], None)), "CompositeExplicitAutograd")
+torch.library.register_fake("bnnlib::noise", lambda like, shape, kind: _empty(like, shape), lib=_LIBRARY)
+
+
+def _draw(like: Tensor, shape: tuple[int, ...] | None, kind: str, generator: torch.Generator | None) -> Tensor:
+    if torch.compiler.is_compiling():
+        if generator is not None:  # which no graph takes: it is left here
+            with use_generator(generator):
+                return torch.ops.bnnlib.noise(like.detach(), shape, kind)
+        return torch.ops.bnnlib.noise(like.detach(), shape, kind)
+    if torch._C._are_functorch_transforms_active():  # which ask for new tensors: vmap may draw each entry its own
+        shape = like.shape if shape is None else shape
+        place = {"dtype": like.dtype, "device": like.device, "generator": _source(like, generator)}
+        if kind == "signs":
+            return torch.randint(0, 2, tuple(shape), **place).mul(2.0).sub(1.0)
+        return (torch.randn if kind == "normal" else torch.rand)(tuple(shape), **place)
+    return _fill(_empty(like, shape), kind, _source(like, generator))
+
+
 def draw_normal(like: Tensor, generator: torch.Generator | None = None) -> Tensor:
     """Standard normal noise in the shape, dtype and device of `like`, drawn outside compiled regions."""
-    return torch.empty_like(like, requires_grad=False).normal_(generator=_source(like, generator))
+    return _draw(like, None, "normal", generator)
 
 
-@torch.compiler.disable
 def draw_uniform(like: Tensor, generator: torch.Generator | None = None) -> Tensor:
     """U(0, 1) noise in the shape, dtype and device of `like`, drawn outside compiled regions."""
-    return torch.empty_like(like, requires_grad=False).uniform_(generator=_source(like, generator))
+    return _draw(like, None, "uniform", generator)
 
 
-@torch.compiler.disable
 def draw_signs(shape: tuple[int, ...], like: Tensor, generator: torch.Generator | None = None) -> Tensor:
     """Independent signs -1 or +1 with probability 1/2 each, in `shape`, drawn outside compiled regions."""
-    bits = torch.empty(shape, dtype=like.dtype, device=like.device).random_(0, 2, generator=_source(like, generator))
-    return bits.mul_(2.0).sub_(1.0)
+    return _draw(like, shape, "signs", generator)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from bnnlib._checks import check_count, check_non_negative
-from bnnlib.nn.base import BayesianLayer, bayesian_layers, check_choice
+from bnnlib.nn.base import BayesianLayer, StochasticLayer, bayesian_layers, check_choice
 
 
 def _total(terms: list[Tensor]) -> Tensor:
@@ -98,6 +99,35 @@ def elbo_loss(
     return nll_mean + divergence * (kl_scale / num_data)
 
 
+def parameter_groups(model: nn.Module, weight_decay: float) -> list[dict[str, Any]]:
+    """Groups for an optimizer with weight decay, which leaves alone what a posterior is made of.
+
+        optimizer = torch.optim.AdamW(parameter_groups(model, 0.01), lr=1e-3)
+
+    The means have their prior in the KL divergence already. Decay of a `rho` or of a `logit` has no prior at all
+    behind it: it draws the scale towards softplus(0) = 0.69 and the inclusion probability towards 1/2, whatever the
+    data say. So Bayesian layers, noise on units and random statistics are not decayed, nor are biases and
+    normalization of deterministic layers, as is usual.
+
+    Args:
+        model: with any layers.
+        weight_decay: of the weights of two and more dimensions in deterministic layers.
+
+    Returns:
+        Two groups, decayed and not; a parameter that is shared is in the second if one of its owners is Bayesian.
+
+    Raises:
+        ValueError: weight_decay is negative.
+    """
+    check_non_negative("weight_decay", weight_decay)
+    layers = [module for module in model.modules() if isinstance(module, StochasticLayer)]
+    spared = {id(parameter) for layer in layers for parameter in layer.parameters()}
+    groups = ({"params": [], "weight_decay": float(weight_decay)}, {"params": [], "weight_decay": 0.0})
+    for parameter in model.parameters():
+        groups[id(parameter) in spared or parameter.dim() < 2]["params"].append(parameter)
+    return [group for group in groups if group["params"]]
+
+
 @torch.no_grad()
 def sparsity(model: nn.Module) -> float:
     """Share of active weights and biases over all Bayesian layers in percent; for spike-and-slab layers the sum of
@@ -112,5 +142,5 @@ def sparsity(model: nn.Module) -> float:
             f"{type(model).__name__} has no layer with random weights to count. Noise on units is counted by "
             "bnnlib.nn.unit_sparsity(model)."
         )
-    total = sum(p.numel() for layer in layers for p in (layer.weight, layer.bias) if p is not None)
+    total = sum(layer.num_weights() for layer in layers)
     return 100.0 * sum(float(layer.num_active()) for layer in layers) / total

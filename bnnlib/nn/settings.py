@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+
+import torch
+from torch import Tensor
 
 from bnnlib._checks import check_probability
 from bnnlib.nn.draws import forget
@@ -23,7 +27,61 @@ def setting(name: str, check: Callable[[str, float], float]) -> property:
         setattr(layer, f"_{name}", value)
         forget(layer)
 
-    return property(get, put)
+    return _Setting(get, put)
+
+
+class _Setting(property):
+    """What `Travelling` looks for."""
+
+
+class Travelling:
+    """Mixin of modules whose settings travel in the state_dict, above all those of their priors.
+
+    They are JSON in a tensor of bytes under "_extra_state": exact, for 1e-200 as well, whatever the module is cast to,
+    and loaded with weights_only=True. A state_dict without them, of a deterministic network or of an older version,
+    leaves the settings as they are.
+    """
+
+    def _settings_names(self) -> list[str]:
+        kinds = type(self).__mro__
+        return sorted({name for kind in kinds for name, one in vars(kind).items() if isinstance(one, _Setting)})
+
+    def get_extra_state(self) -> Tensor:
+        """The settings, as JSON in a tensor of uint8."""
+        text = json.dumps({name: getattr(self, name) for name in self._settings_names()})
+        return torch.tensor(list(text.encode()), dtype=torch.uint8, device="cpu")
+
+    def set_extra_state(self, state: Tensor) -> None:
+        """Take over what `get_extra_state` gave.
+
+        Raises:
+            ValueError: a setting is unknown or out of its range; then none is changed.
+        """
+        try:
+            given = json.loads(bytes(state.tolist()))
+        except (ValueError, TypeError, AttributeError) as error:
+            raise ValueError(
+                f"the settings of {type(self).__name__} in this state_dict cannot be read ({error}): it is damaged."
+            ) from None
+        if unknown := set(given) - set(self._settings_names()):
+            raise ValueError(
+                f"this state_dict has the settings {', '.join(sorted(unknown))}, which {type(self).__name__} does not "
+                "have: it is of another kind of layer."
+            )
+        before = {name: getattr(self, name) for name in given}
+        # all before the checks: those that go together would not fit the ones from before
+        self.__dict__.update({f"_{name}": float(value) for name, value in given.items()})
+        try:
+            for name, value in given.items():
+                setattr(self, name, value)
+        except ValueError:
+            self.__dict__.update({f"_{name}": value for name, value in before.items()})
+            raise
+
+    def _load_from_state_dict(self, state_dict, prefix, metadata, strict, missing_keys, *rest) -> None:
+        missing: list[str] = []
+        super()._load_from_state_dict(state_dict, prefix, metadata, strict, missing, *rest)
+        missing_keys.extend(key for key in missing if key != f"{prefix}_extra_state")
 
 
 def check_open(name: str, value: float) -> float:

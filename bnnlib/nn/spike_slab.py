@@ -7,7 +7,8 @@ from torch import Tensor
 
 from bnnlib._checks import check_positive
 from bnnlib.functional import log_odds, logistic_noise, spike_slab_draw, spike_slab_kl_sum
-from bnnlib.nn.base import Parameters, in_parameters
+from bnnlib.functional._autograd import transformed
+from bnnlib.nn.base import Parameters
 from bnnlib.nn.draws import remembered
 from bnnlib.nn.noise import draw_normal, draw_uniform
 from bnnlib.nn.selection import SelectingLayer
@@ -46,22 +47,25 @@ class _SpikeSlabLayer(SelectingLayer):
 
     def inclusion_log_odds(self) -> Parameters:
         """logit phi of (weight, bias), without gradient."""
-        return in_parameters([logit.detach() for _, _, logit in self._groups()])
+        return self._parts([logit.detach() for _, _, logit in self._groups()])
 
     def draw(self, generator: torch.Generator | None = None) -> Parameters:
         """One posterior draw of (weight, bias), exactly 0 where the gate is closed."""
-        compiling = torch.compiler.is_compiling()  # where there is no token
-        constants = self.temperature, 0.0 if compiling else log_odds(self.prior_inclusion_probability), self.prior_scale
+        constants = (
+            self.temperature,
+            0.0 if transformed() else log_odds(self.prior_inclusion_probability),
+            self.prior_scale,
+        )
         draws = [
             (*group, draw_normal(group[0], generator), logistic_noise(draw_uniform(group[0], generator)), *constants)
             for group in self._groups()
         ]
-        return in_parameters(remembered(self, spike_slab_draw, draws))
+        return self._parts(remembered(self, spike_slab_draw, draws))
 
     def mean(self) -> Parameters:
         """Posterior means phi * mean of (weight, bias)."""
         means = [mean * torch.sigmoid(logit) for mean, _, logit in self._groups()]
-        return in_parameters(means)
+        return self._parts(means)
 
     def kl_divergence(self, with_value: bool = True) -> Tensor:
         """Exact KL to the spike-and-slab prior over all weights and biases in nats, equation (svbnn-kl)."""

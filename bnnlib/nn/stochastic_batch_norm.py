@@ -6,6 +6,8 @@ mean and scale from the fitted r(mu) r(sigma), equation (sbn-factorized).
 
 from __future__ import annotations
 
+from weakref import WeakValueDictionary
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -27,6 +29,23 @@ DRAWS = ("batch", "object")
 Statistics = tuple[Tensor, Tensor]
 _VARIANCE_FLOOR = 1e-6  # the published code takes the logarithm of the variance plus this
 _OWN_KEYS = ("running_mean_variance", "running_log_scale_variance", "_extra_state")
+
+
+_BUFFERS = (
+    "running_mean",
+    "running_mean_variance",
+    "running_var",
+    "running_log_scale_variance",
+    "num_batches_tracked",
+)
+_LAYERS: WeakValueDictionary[int, _StochasticBatchNorm] = WeakValueDictionary()  # by id, for compiled graphs
+_LIBRARY = torch.library.Library("bnnlib", "FRAGMENT")
+_LIBRARY.define(
+    "track(int layer, Tensor mean, Tensor variance, Tensor(a!) running_mean, Tensor(b!) mean_variance, "
+    "Tensor(c!) running_var, Tensor(d!) log_scale_variance, Tensor(e!) batches) -> ()"
+)
+_LIBRARY.impl("track", lambda layer, *tensors: _LAYERS[layer]._take(*tensors), "CompositeExplicitAutograd")
+torch.library.register_fake("bnnlib::track", lambda *arguments: None, lib=_LIBRARY)
 
 
 def _normalized(layer: nn.Module, input: Tensor, mean: Tensor, variance: Tensor, eps: float) -> Tensor:
@@ -60,6 +79,7 @@ class _StochasticBatchNorm(StochasticLayer):
         self.statistic = check_choice("statistic", statistic, STATISTICS)
         self.draws = check_choice("draws", draws, DRAWS)
         self._moment_count = 0
+        _LAYERS[id(self)] = self
         for name in ("running_mean_variance", "running_log_scale_variance"):
             self.register_buffer(name, torch.zeros_like(self.running_mean))
 
@@ -98,11 +118,12 @@ class _StochasticBatchNorm(StochasticLayer):
         """What is added to sigma^2 before its root divides the input: eps is part of sigma for statistic="scale"."""
         return 0.0 if self.statistic == "scale" else self.eps
 
-    def _log_scale(self) -> Tensor:
+    def _log_scale(self, running_var: Tensor | None = None) -> Tensor:
         """m_sigma; kept as running_var, so that the running statistics are those of a plain layer."""
+        variance = self.running_var if running_var is None else running_var
         if self.statistic == "scale":
-            return self.running_var.add(self.eps).log_().mul_(0.5)
-        return self.running_var.clamp_min(_VARIANCE_FLOOR).log_().mul_(0.5)
+            return variance.add(self.eps).log_().mul_(0.5)
+        return variance.clamp_min(_VARIANCE_FLOOR).log_().mul_(0.5)
 
     def moments(self) -> StatisticMoments:
         """m_mu, s_mu, m_sigma, s_sigma of equation (sbn-factorized), each of shape (C,).
@@ -182,21 +203,30 @@ class _StochasticBatchNorm(StochasticLayer):
         self._track(mean, variance * ((values - 1) / values))  # not in place: autograd has kept both
         return output
 
-    @torch.compiler.disable  # the count is a Python number, which a graph would freeze
     @torch.no_grad()
     def _track(self, mean: Tensor, variance: Tensor) -> None:
-        """Take the statistics of a batch into the moments, equation (sbn-welford)."""
-        self.num_batches_tracked.add_(1)
+        if torch.compiler.is_compiling():  # the count is a Python number, which a graph would freeze
+            torch.ops.bnnlib.track(id(self), mean, variance, *(getattr(self, name) for name in _BUFFERS))
+        else:
+            self._take(mean, variance, *(getattr(self, name) for name in _BUFFERS))
+
+    def _take(self, mean, variance, running_mean, mean_variance, running_var, log_scale_variance, batches) -> None:
+        """Take the statistics of a batch into the moments, equation (sbn-welford); the buffers may be copies."""
+        batches.add_(1)
         self._moment_count += 1
         weights = moment_weights(self._moment_count, self.momentum)
-        welford_update_(self.running_mean, self.running_mean_variance, mean, weights)
-        log_scale = self._log_scale()
+        welford_update_(running_mean, mean_variance, mean, weights)
+        log_scale = self._log_scale(running_var)
         floor = self.eps if self.statistic == "scale" else _VARIANCE_FLOOR
-        value = variance.add_(floor).log_().mul_(0.5)
-        welford_update_(log_scale, self.running_log_scale_variance, value, weights)
-        torch.exp(log_scale.mul_(2.0), out=self.running_var)
+        value = variance.add(floor).log_().mul_(0.5)
+        welford_update_(log_scale, log_scale_variance, value, weights)
+        torch.exp(log_scale.mul_(2.0), out=running_var)
         if self.statistic == "scale":
-            self.running_var.sub_(self.eps).clamp_min_(0.0)  # below 0 by rounding alone
+            running_var.sub_(self.eps).clamp_min_(0.0)  # below 0 by rounding alone
+
+    def __setstate__(self, state: dict) -> None:
+        super().__setstate__(state)
+        _LAYERS[id(self)] = self
 
     def reset_running_stats(self) -> None:
         """Forget running statistics and moments."""

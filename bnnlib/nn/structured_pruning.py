@@ -8,14 +8,14 @@ from contextlib import contextmanager
 
 import torch
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
 
 from bnnlib._checks import check_count, check_non_negative
 from bnnlib._steering import steered
-from bnnlib.functional._autograd import closed_form_sum
+from bnnlib.functional._autograd import again, closed_form_sum, transformed
 from bnnlib.functional.truncated_log_normal import (
     LOWER,
     UPPER,
+    PlainSample,
     _checked,
     _interval,
     _kl,
@@ -56,16 +56,28 @@ class _UnitNoiseDraw(torch.autograd.Function):
         location, log_scale = torch.cat(parameters[:half]), torch.cat(parameters[half:])
         mean, scale = _inside(location, log_scale, interval[0])
         theta, saved = sample_forward(mean, scale, uniform, *interval)
-        ctx.save_for_backward(location, log_scale, mean, theta, *saved)
+        ctx.save_for_backward(*parameters, location, log_scale, mean, theta, *saved)
         ctx.constants = interval, kl_weights, sizes
         return *theta.to(location.dtype).split(sizes), *location.new_zeros(half).unbind()
 
     @staticmethod
-    @once_differentiable
     def backward(ctx, *grads):
-        location, log_scale, mean, theta, *saved = ctx.saved_tensors
         interval, kl_weights, sizes = ctx.constants
         half = len(sizes)
+        parameters, (location, log_scale, mean, theta, *saved) = (
+            ctx.saved_tensors[: 2 * half],
+            ctx.saved_tensors[2 * half :],
+        )
+        if torch.is_grad_enabled():  # create_graph=True
+            levels = saved[-1].split(sizes)
+
+            def plain(*parameters: Tensor) -> list[Tensor]:
+                each = list(zip(parameters[:half], parameters[half:], levels, kl_weights, strict=True))
+                draws = [_plain_draw(*own, level, interval) for *own, level, _ in each]
+                tokens = [weight * _kl(*_inside(*own, interval[0]), *interval).sum() for *own, _, weight in each]
+                return draws + [token.to(like.dtype) for token, like in zip(tokens, parameters, strict=False)]
+
+            return None, None, None, None, *again(plain, parameters, grads)
         d_mean = d_scale = None
         if any(grad is not None for grad in grads[:half]):
             d_mean, d_scale = sample_grad(_joined(grads[:half], sizes, theta) * theta, *saved)
@@ -83,15 +95,25 @@ class _UnitNoiseDraw(torch.autograd.Function):
         return None, None, None, None, *first, *_masked(d_scale, log_scale, -20.0).split(sizes)
 
 
+def _plain_draw(location: Tensor, log_scale: Tensor, uniform: Tensor, interval: tuple[float, float]) -> Tensor:
+    return PlainSample.apply(*_inside(location, log_scale, interval[0]), uniform, *interval).to(location.dtype)
+
+
 def _joined(parts: Sequence[Tensor | None], sizes: list[int], like: Tensor) -> Tensor:
     return torch.cat([like.new_zeros(n) if part is None else part for n, part in zip(sizes, parts, strict=True)])
 
 
+def _levels(like: Tensor, generator: torch.Generator | None) -> Tensor:
+    return draw_uniform(like, generator).clamp(1e-12, 1.0 - 1e-12)
+
+
 def _draw_noise(layers: list[StructuredBayesianPruning], generator: torch.Generator | None = None) -> list[Tensor]:
     """One theta per unit for each of some layers on one interval, in one operation."""
+    if transformed():
+        return [layer._plain_draw(generator) for layer in layers]
     sizes = [layer.num_units for layer in layers]
     like = layers[0].location.new_empty(sum(sizes), dtype=torch.float64)
-    uniform = draw_uniform(like, generator).clamp_(1e-12, 1.0 - 1e-12)
+    uniform = _levels(like, generator)
     constants = uniform, (layers[0].lower, layers[0].upper), [layer.kl_weight for layer in layers], sizes
     parameters = [(layer.location, layer.log_scale) for layer in layers]
     results = _UnitNoiseDraw.apply(*constants, *(p for kind in zip(*parameters, strict=True) for p in kind))
@@ -212,13 +234,17 @@ class StructuredBayesianPruning(StochasticLayer, nn.Module):
 
     def _posterior(self) -> tuple[Tensor, Tensor, float, float]:
         posterior = (*_inside(self.location, self.log_scale, self.lower), self.lower, self.upper)
-        if self.location.is_cpu:  # a look for NaN, which would wait for a GPU
+        if self.location.is_cpu and not transformed():  # a look for NaN, which would wait for a GPU
             _checked(*posterior)
         return posterior
 
     def draw(self, generator: torch.Generator | None = None) -> Tensor:
         """One theta per unit, shape (num_units,), equation (sbp-sample)."""
         return _draw_noise([self], generator)[0]
+
+    def _plain_draw(self, generator: torch.Generator | None) -> Tensor:
+        uniform = _levels(self.location.double(), generator)
+        return _plain_draw(self.location, self.log_scale, uniform, (self.lower, self.upper))
 
     def mean(self) -> Tensor:
         """E theta of every unit, shape (num_units,), equation (sbp-mean)."""

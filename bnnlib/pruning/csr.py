@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from bnnlib._checks import check_probability
 from bnnlib.nn.base import BayesianLayer
+from bnnlib.pruning.stored import check_digest, digest, read_tensors
 
 FORMAT = "bnnlib-csr-1"
 _BUFFERS = ("row_start", "column", "value")
@@ -213,7 +214,8 @@ def save_csr(model: nn.Module, path: str | os.PathLike) -> None:
     """
     if not any(isinstance(module, _CSRLayer) for module in model.modules()):
         raise ValueError(f"{type(model).__name__} has no CSR layer. Save to_csr(model).")
-    torch.save({"format": FORMAT, "state": model.state_dict()}, Path(path))
+    state = {name: values.detach().cpu() for name, values in model.state_dict().items()}
+    torch.save({"format": FORMAT, "state": state, "digest": digest([], state)}, Path(path))
 
 
 def load_csr(path: str | os.PathLike, model: nn.Module) -> nn.Module:
@@ -222,7 +224,7 @@ def load_csr(path: str | os.PathLike, model: nn.Module) -> nn.Module:
         small = load_csr("lenet.csr.pt", lenet_300_100())
 
     Args:
-        path: of the file; nothing in it is executed (weights_only=True), and the indices are checked before use.
+        path: of the file; nothing in it is executed (weights_only=True), and its checksum and indices are checked.
         model: the architecture, made as for training; its weights do not matter and it is not changed. For a Bayesian
             one pass `to_deterministic(model)`.
 
@@ -230,11 +232,13 @@ def load_csr(path: str | os.PathLike, model: nn.Module) -> nn.Module:
         The sparse model on the CPU in eval mode.
 
     Raises:
+        FileNotFoundError: there is no such file.
         ValueError: the file is of another format, damaged, or of another architecture.
     """
-    stored = torch.load(Path(path), map_location="cpu", weights_only=True)
+    stored = read_tensors(Path(path), "save_csr")
     if not isinstance(stored, dict) or stored.get("format") != FORMAT:
         raise ValueError(f"{path} is not a file of save_csr ({FORMAT}). A dense state_dict loads with load_state_dict.")
+    check_digest(Path(path), [], stored)
     state, model = dict(stored["state"]), copy.deepcopy(model).cpu()
     new: dict[nn.Module, nn.Module] = {}
     for name, layer in exportable(model).items():
@@ -243,7 +247,7 @@ def load_csr(path: str | os.PathLike, model: nn.Module) -> nn.Module:
             try:
                 new[layer] = _KINDS[type(layer)](layer, tuple(state[prefix + part] for part in _BUFFERS))
                 new[layer]._matrix(check=True)
-            except (KeyError, RuntimeError) as error:
+            except (KeyError, RuntimeError, ValueError, TypeError, AttributeError) as error:
                 raise ValueError(
                     f"{path} does not fit {name or 'the model'}, a {layer}: {str(error).splitlines()[0]} The file is "
                     "damaged or of another network."

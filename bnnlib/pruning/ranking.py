@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from bnnlib.nn.base import BayesianLayer, check_choice
+from bnnlib.nn.parameters import ParameterPosterior
 
 SCORES = ("inclusion", "signal_to_noise", "magnitude")
 _NEEDS = {
@@ -88,6 +89,11 @@ def weight_scores(model: nn.Module, by: str = "inclusion", biases: bool = True) 
     check_choice("by", by, SCORES)
     scores: dict[str, Tensor] = {}
     for name, module in model.named_modules():
+        if isinstance(module, ParameterPosterior):
+            raise ValueError(
+                f"{name or 'the model'} is a {type(module).__name__}, and only linear layers and 2-d convolutions can "
+                "be ranked. Leave it deterministic with to_bayesian(..., where=...)."
+            )
         if isinstance(module, (nn.Linear, nn.modules.conv._ConvNd)):
             if by != "magnitude" and not isinstance(module, BayesianLayer):
                 continue

@@ -11,11 +11,11 @@ from bnnlib._checks import check_positive, check_probability
 from bnnlib.functional._autograd import total
 from bnnlib.functional.spike_slab import unchecked_spike_slab_kl
 from bnnlib.nn.draws import forget, remembered, take_token
-from bnnlib.nn.settings import setting
+from bnnlib.nn.settings import Travelling, setting
 from bnnlib.replicates.layout import Layout, PerReplicate
 
 
-class StackedPosterior(nn.Module):
+class StackedPosterior(Travelling, nn.Module):
     """What the distributions share: draws of all weights at once, split into the layers of the network."""
 
     def __init__(self, layout: Layout, weight: Tensor, initial_scale: float | None = None):

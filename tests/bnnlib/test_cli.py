@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+import bnnlib
 from bnnlib import datasets
 from bnnlib.__main__ import main
 
@@ -36,3 +39,29 @@ def test_wrong_usage_is_exit_code_2_and_says_what_is_allowed(capsys):
         main(["run", "svbnn-mnist"])
     err = capsys.readouterr().err
     assert stop.value.code == 2 and "invalid choice: 'run'" in err and "from a checkout" in err
+
+
+def test_the_version_is_that_of_the_package(capsys):
+    with pytest.raises(SystemExit) as stop:
+        main(["--version"])
+    assert stop.value.code == 0 and capsys.readouterr().out == f"bnnlib {bnnlib.__version__}\n"
+
+
+def test_data_is_verified_and_damage_is_named(monkeypatch, capsys):
+    def look(name):
+        if name == "mnist":
+            raise datasets.IntegrityError("mnist is damaged: the sha256 differs")
+        return "0" * 64
+
+    monkeypatch.setattr(datasets, "available", lambda name: name in ("digits", "mnist"))
+    monkeypatch.setattr(datasets, "fingerprint", look)
+    assert main(["data", "--verify", "digits"]) == 0 and "digits" in capsys.readouterr().out
+    assert main(["data", "--verify"]) == 1
+    out, err = capsys.readouterr()
+    assert "verified" in out and "mnist is damaged" in err
+    monkeypatch.undo()
+    assert main(["data", "--verify", "mnits"]) == 2
+
+
+def test_types_are_said_to_be_there():
+    assert (Path(bnnlib.__file__).parent / "py.typed").is_file()

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import copy
-import hashlib
 import os
-import pickle
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -17,6 +15,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from bnnlib.nn.structured_pruning import StructuredBayesianPruning
 from bnnlib.pruning.compress.layers import SelectedLinear, replace_module
 from bnnlib.pruning.compress.network import deterministic_layers
+from bnnlib.pruning.stored import check_digest, digest, read_tensors
 
 FORMAT = "bnnlib-compressed-1"
 _NORMS = {"BatchNorm1d": nn.BatchNorm1d, "BatchNorm2d": nn.BatchNorm2d}
@@ -42,7 +41,7 @@ def save_compressed(model: nn.Module, path: str | os.PathLike) -> None:
                 "network that compress(model, example) returns, or this one's state_dict."
             )
     state = {name: values.detach().cpu() for name, values in model.state_dict().items()}
-    torch.save({"format": FORMAT, "plan": plan, "state": state, "digest": _digest(plan, state)}, Path(path))
+    torch.save({"format": FORMAT, "plan": plan, "state": state, "digest": digest(plan, state)}, Path(path))
 
 
 def _entry(module: nn.Module) -> dict[str, Any] | None:
@@ -58,14 +57,6 @@ def _entry(module: nn.Module) -> dict[str, Any] | None:
     else:
         return None
     return {"type": kind, "sizes": sizes, "bias": module.bias is not None}
-
-
-def _digest(plan: list[dict[str, Any]], state: Mapping[str, Tensor]) -> str:
-    checksum = hashlib.sha256(repr(plan).encode())
-    for name, values in state.items():
-        checksum.update(f"{name} {values.dtype} {tuple(values.shape)}".encode())
-        checksum.update(values.contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
-    return checksum.hexdigest()
 
 
 def load_compressed(path: str | os.PathLike, template: nn.Module) -> nn.Module:
@@ -115,20 +106,12 @@ def load_compressed(path: str | os.PathLike, template: nn.Module) -> nn.Module:
 
 
 def _read(path: Path) -> tuple[dict[str, dict[str, Any]], dict[str, Tensor]]:
-    try:
-        stored = torch.load(path, map_location="cpu", weights_only=True)
-    except FileNotFoundError:
-        raise
-    except (RuntimeError, pickle.UnpicklingError, EOFError, OSError, ValueError, KeyError) as error:
-        raise ValueError(
-            f"{path} cannot be read: it is damaged, cut off, or no file of save_compressed. Copy or save it again."
-        ) from error
+    stored = read_tensors(path, "save_compressed")
     if not isinstance(stored, dict) or stored.get("format") != FORMAT:
         raise ValueError(
             f"{path} is not a file of save_compressed ({FORMAT}). A plain state_dict loads with load_state_dict."
         )
-    if stored.get("digest") != _digest(stored.get("plan", []), stored.get("state", {})):
-        raise ValueError(f"{path} is damaged: its contents do not fit its checksum. Copy or save it again.")
+    check_digest(path, stored.get("plan", []), stored)
     return {entry["name"]: entry for entry in stored["plan"]}, stored["state"]
 
 

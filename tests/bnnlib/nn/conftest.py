@@ -77,6 +77,31 @@ def exact_network(request) -> nn.Sequential:
     return small_network(LINEAR[request.param])
 
 
+def unit_noise() -> nn.Sequential:
+    """A network with noise on units, away from its initial values."""
+    torch.manual_seed(0)
+    noise = bnn.StructuredBayesianPruning(4, -1, initial_location=-0.3, initial_scale=0.4, kl_weight=2.0)
+    return nn.Sequential(nn.Linear(5, 4), noise, nn.Linear(4, 2)).double()
+
+
+def statistics() -> nn.Sequential:
+    """A network with random batch statistics, in `eval()`."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(5, 4), bnn.StochasticBatchNorm1d(4), nn.Linear(4, 2)).double()
+    for _ in range(3):
+        model(torch.randn(7, 5, dtype=torch.float64))
+    return model.eval()
+
+
+OTHERS = {"unit-noise": unit_noise, "statistics": statistics}
+
+
+@pytest.fixture(params=[*LINEAR, *OTHERS])
+def any_network(request) -> nn.Sequential:
+    """The small network of each linear layer, and one of each other kind of randomness."""
+    return OTHERS[request.param]() if request.param in OTHERS else small_network(LINEAR[request.param])
+
+
 @pytest.fixture
 def x() -> torch.Tensor:
     """Seven inputs of five features."""

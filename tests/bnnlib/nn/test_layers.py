@@ -149,7 +149,8 @@ def test_selected_weights_are_zero_where_not_active(linear):
 
 def test_state_dict_is_the_parameters_and_a_round_trip_is_exact(network, x):
     state = network.state_dict()
-    assert set(state) == {name for name, _ in network.named_parameters()}
+    settings = {f"{name}._extra_state" for name, m in network.named_modules() if isinstance(m, bnn.StochasticLayer)}
+    assert set(state) == {name for name, _ in network.named_parameters()} | settings
     other = copy.deepcopy(network)
     with torch.no_grad():
         for p in other.parameters():

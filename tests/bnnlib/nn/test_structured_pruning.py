@@ -139,7 +139,7 @@ def network(**settings) -> nn.Sequential:
 
 def test_state_and_copies_are_exact_even_between_forward_and_backward():
     model, x = network(), torch.randn(7, 6, dtype=torch.float64)
-    assert set(model[0].state_dict()) == {"location", "log_scale"}
+    assert set(model[0].state_dict()) == {"location", "log_scale", "_extra_state"}
     loss = model(x).square().mean()  # a pass is open: its graph must not hinder the copies
     copies = [copy.deepcopy(model), pickle.loads(pickle.dumps(model)), network(threshold=2.0)]
     buffer = io.BytesIO()

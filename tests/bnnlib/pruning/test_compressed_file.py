@@ -141,11 +141,11 @@ def test_damaged_files_are_refused(saved, tmp_path):
 
 
 def test_indices_beyond_the_features_are_refused(saved):
-    from bnnlib.pruning.compress.file import _digest
+    from bnnlib.pruning.stored import digest
 
     stored = torch.load(saved, weights_only=True)
     stored["state"]["0.index"] += 4
-    stored["digest"] = _digest(stored["plan"], stored["state"])  # as someone who means harm would
+    stored["digest"] = digest(stored["plan"], stored["state"])  # as someone who means harm would
     torch.save(stored, saved)
     with pytest.raises(ValueError, match="0 picks inputs outside its 6 features"):
         load_compressed(saved, mlp((6, 8, 3)))

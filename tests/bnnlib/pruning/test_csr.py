@@ -1,6 +1,7 @@
 """CSR export: equal outputs, smaller files, safe loading, an honest report."""
 
 import json
+import random
 
 import pytest
 import torch
@@ -21,6 +22,7 @@ from bnnlib.pruning import (
     to_csr,
     to_deterministic,
 )
+from bnnlib.pruning.stored import digest
 
 
 def seeded(seed=0):
@@ -183,9 +185,14 @@ def test_damaged_and_foreign_files_are_refused(tmp_path):
     good = torch.load(path, weights_only=True)
     bad = {**good, "state": {**good["state"], "0.column": good["state"]["0.column"] + 3}}
     torch.save(bad, path)
+    with pytest.raises(ValueError, match="do not fit its checksum"):
+        load_csr(path, model)
+    bad["digest"] = digest([], bad["state"])
+    torch.save(bad, path)
     with pytest.raises(ValueError, match=r"does not fit 0, a Linear.*damaged"):
         load_csr(path, model)  # indices beyond the matrix would read foreign memory
     del bad["state"]["0.column"]
+    bad["digest"] = digest([], bad["state"])
     torch.save(bad, path)
     with pytest.raises(ValueError, match=r"does not fit 0, a Linear.*damaged"):
         load_csr(path, model)
@@ -194,6 +201,34 @@ def test_damaged_and_foreign_files_are_refused(tmp_path):
         load_csr(path, model)
     with pytest.raises(ValueError, match="has no CSR layer"):
         save_csr(model, path)
+
+
+def test_of_a_thousand_damaged_files_none_loads_in_silence(tmp_path):
+    model = mlp((6, 8, 3), generator=seeded())
+    path, noise = tmp_path / "csr.pt", random.Random(0)
+    save_csr(to_csr(prune_ranked(model, 0.5, by="magnitude")), path)
+    good, expected = path.read_bytes(), load_csr(path, model).state_dict()
+    refused = 0
+    for number in range(1000):
+        damaged = bytearray(good)
+        if number % 4 == 0:
+            del damaged[noise.randrange(len(damaged)) :]
+        elif number % 4 == 1:
+            start = noise.randrange(len(damaged))
+            damaged[start : start + 64] = bytes(64)
+        else:
+            damaged[noise.randrange(len(damaged))] ^= 1 << noise.randrange(8)
+        path.write_bytes(damaged)
+        try:
+            found = load_csr(path, model).state_dict()
+        except ValueError as error:
+            assert str(path) in str(error)
+            refused += 1
+        else:  # what was hit is no part of the tensors: the archive's own padding and dates
+            assert all(torch.equal(found[name], values) for name, values in expected.items())
+    assert refused > 400
+    with pytest.raises(FileNotFoundError):
+        load_csr(tmp_path / "none.pt", model)
 
 
 class Own(nn.Module):
