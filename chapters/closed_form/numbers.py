@@ -78,16 +78,20 @@ def _importance(rows: Mapping[str, Rows]) -> dict[str, str]:
     for kind in ("linear", "nonlinear"):
         sizes = {}
         for size in (10, 100):
-            setting = f"importance, {kind}, D={size}, {prior_name(READ_PRIOR)}"
-            sizes[size] = _mean(rows["priors"], setting, "correlation")
+            sizes[size] = _correlation(rows, f"{kind}, D={size}", f", {prior_name(READ_PRIOR)}")
             texts[f"correlation-{kind}-{size}"] = lab.number(sizes[size], "{:.2f}")
-        other = [_mean(rows["importance"], f"{kind}, D=100, alpha={a}", "correlation") for a in range(1, 11)]
-        other = None if None in other else float(np.mean(other))
+        other = _correlation(rows, f"{kind}, D=100")
         texts[f"correlation-{kind}-one"] = lab.number(other, "{:.2f}")
         assert None in (other, sizes[100]) or other > sizes[100] + 0.1
     linear = [_mean(rows["importance"], f"nonlinear, D=100, alpha={a}", "correlation", "LM") for a in range(1, 11)]
     texts["correlation-lm"] = lab.number(None if None in linear else float(np.mean(linear)), "{:.2f}")
     return texts
+
+
+def _correlation(rows: Mapping[str, Rows], where: str, prior: str = "") -> float | None:
+    """The mean over the ten alphas, of five data sets each; None unless all are stored."""
+    found = [_mean(rows["importance"], f"{where}, alpha={alpha}{prior}", "correlation") for alpha in range(1, 11)]
+    return None if None in found else float(np.mean(found))
 
 
 def _selection(rows: Mapping[str, Rows]) -> dict[str, str]:

@@ -28,7 +28,7 @@ def numbers(rows: Mapping[str, Rows]) -> dict[str, str]:
     Raises:
         AssertionError: a stored result no longer says what the lesson's sentences say of it.
     """
-    return _slab() | _regression() | _intervals() | _data_sets() | _images(rows)
+    return _slab() | _regression() | _intervals() | _data_sets() | _images(rows) | _residual()
 
 
 def _average(*cell: str, form: str, scale: float = 1.0) -> str:
@@ -144,4 +144,15 @@ def _images(rows: Mapping[str, Rows]) -> dict[str, str]:
     found["fgsm-raw"] = _average(*attack, "SGHMC-SA", "accuracy_max_log", form="{:.0f}")
     for key, method in (("dropout", "Dropout"), ("sa", "SGHMC-SA")):
         found[f"fgsm-fashion-{key}"] = _average("aeb-fgsm", "Fashion-MNIST zeta=0.1", method, "accuracy", form="{:.0f}")
+    return found
+
+
+def _residual() -> dict[str, str]:
+    name, learned = "aeb-resnet20", "A-SGHMC-SA"
+    found = {"resnet-dense": _average(name, "S=0", "SGHMC", "accuracy", form="{:.1f}")}
+    for percent, other in ((90, "A-SGHMC"), (90, "A-SGHMC-EM"), (90, "SGHMC-SA"), (50, "A-SGHMC")):
+        gap = lab.paired_difference(name, f"S={percent}", learned, other, "accuracy")
+        shown = percent == 90
+        assert gap[2] < 3 or lab.beyond(*gap) == shown, f"{percent} %: {learned} and {other} differ where the text says"
+        found[f"resnet-{percent}-{other}"] = lab.difference(name, f"S={percent}", learned, other, "accuracy")
     return found

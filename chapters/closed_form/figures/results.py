@@ -90,11 +90,12 @@ def _shares(panel: Axes, rows: Rows) -> None:
 
 
 def _correlations(panel: Axes, rows: Rows, kind: str, band: tuple[float, float] | None) -> None:
-    """Figure 2: correlation of phi with the coefficients, from 0; the sizes with the pair of one home."""
+    """Figure 2: correlation of phi with the coefficients, from 0; the largest size with other priors too."""
     sizes = sorted({int(match[1]) for row in rows if (match := re.search(r"D=(\d+)", row["setting"]))})
-    patterns = {f"{size} inputs": f"D={size}, alpha=([0-9.]+)" for size in sizes}
-    for prior in (READ_PRIOR, UCI_PRIOR) if sizes else ():
-        patterns[f"{sizes[-1]}, {PRIOR_NAMES[prior]}"] = f"D={sizes[-1]}, alpha=([0-9.]+), {re.escape(prior)}"
+    read = f", {re.escape(READ_PRIOR)}"
+    patterns = {f"{size} inputs": f"D={size}, alpha=([0-9.]+){read}" for size in sizes}
+    for prior, suffix in ((ONE_HOME, ""), (UCI_PRIOR, f", {re.escape(UCI_PRIOR)}")) if sizes else ():
+        patterns[f"{sizes[-1]}, {PRIOR_NAMES[prior]}"] = f"D={sizes[-1]}, alpha=([0-9.]+){suffix}"
     looks, drawn = line_styles(list(patterns)), False
     for label, pattern in patterns.items():
         columns = series(rows, settings_over(rows, f"{kind}, {pattern}"), "sBNN", "correlation")
@@ -115,7 +116,7 @@ def _densities(panel: Axes, arrays: Mapping) -> None:
     """Figure 3: how phi is distributed over the inputs for the strongest and the weakest signal."""
     found = {}
     for (_, method, _, name), values in arrays.items():
-        match = re.fullmatch(r"phi/nonlinear, D=(\d+), alpha=([0-9.]+)", name)
+        match = re.fullmatch(rf"phi/nonlinear, D=(\d+), alpha=([0-9.]+), {re.escape(READ_PRIOR)}", name)
         if method == "sBNN" and match:
             found[int(match[1]), float(match[2])] = np.asarray(values, dtype=float).ravel()
     panel.set(xlabel="importance φ", title="density of φ over the inputs", xlim=(0, 1))

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from book import lab
 from book.display.panels import missing, replicate_points
 from book.display.style import INK, figure, line_styles, panel_letters, style_context
-from book.lab.queries import stored_mean, stored_values
+from book.lab.queries import replicates, stored_mean, stored_values
 from chapters.learned_priors.experiments.coverage import METHODS as HELD
 from chapters.learned_priors.experiments.coverage import SETTING as COVERED
 
@@ -162,8 +162,7 @@ def resnet20(rows: Sequence[Mapping], metric: str = "accuracy") -> Figure:
         for panel, lines in drawn.items():
             for method, values in lines.items():
                 known = np.isfinite(values)
-                joined = {} if panel is left else {"linestyle": "none"}  # nothing is read into ours
-                panel.plot(np.array(sparsity)[known], values[known], **looks[method] | joined)
+                panel.plot(np.array(sparsity)[known], values[known], **looks[method])
             if not np.isfinite(list(lines.values())).any():
                 missing(panel)
             panel.set(xlabel="weights set to zero (%)", xticks=sparsity, xlim=(27, 97), ylabel="test accuracy (%)")
@@ -171,7 +170,11 @@ def resnet20(rows: Sequence[Mapping], metric: str = "accuracy") -> Figure:
             spot = float(setting.removeprefix("S=")), _published(rows, setting, method, "accuracy")
             left.plot(*spot, marker=marker, ms=9, ls="none", mfc="white", color=INK, label=f"published: {method}")
         left.set_title("published, best epoch")
-        right.set_title("ours: not comparable")
+        for method, look in looks.items():
+            for value, setting in zip(sparsity, settings, strict=True):
+                runs = replicates(rows, setting, method, metric)
+                right.plot(np.full(len(runs), value + 1.0), runs, ".", color=look["color"], ms=5)
+        right.set_title("ours, last epoch")
         fig.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=2, columnspacing=1.0)
         panel_letters([left, right])
     return fig
