@@ -145,8 +145,7 @@ def test_parts_are_paired_over_the_data_sets_and_missing_ones_said(monkeypatch):
         ("example 3", "AVO, long warm-up", "accuracy"): {2: 90.0, 0: 90.0, 1: 75.0},
         ("example 3", "lasso", "accuracy"): {0: 61.0},
     }
-    for module in ("book.lab.queries", "chapters.adaptive_optimizer.numbers"):
-        monkeypatch.setattr(f"{module}.load_result", lambda name, profile=None: stored(values))
+    monkeypatch.setattr("book.lab.queries.load_result", lambda name, profile=None: stored(values))
     said = numbers.numbers(EMPTY)
     assert said["1-lasso"] == "−2.000 ± 1.000"
     assert said["3-AVO, long warm-up"] == "+10.0 ± 10.4" and said["3-lasso"] == "+1.0 (one run)"
@@ -154,19 +153,31 @@ def test_parts_are_paired_over_the_data_sets_and_missing_ones_said(monkeypatch):
     assert said["1-SVBNN"] == "(not run)"
 
 
-def test_numbers_of_images_have_a_clause_for_each_network_that_is_stored(monkeypatch):
-    def network(setting, accuracies):
-        values = {(setting, method, "accuracy"): dict(enumerate(found)) for method, found in accuracies.items()}
-        return stored(values | {(setting, "AVO", "zeros"): dict.fromkeys(range(len(accuracies["AVO"])), 70.0)})
+def images(gaps: dict[float, list[float]]) -> dict:
+    """Dense networks at 90, 92 and 94 %, magnitude pruning at the same, and the method below them by `gaps`."""
+    values = {}
+    for hard, less in gaps.items():
+        setting = f"ResNet20 at {hard:g}"
+        for method, shift in (("AVO", less), ("magnitude", [0.0] * 3), ("AVO, dense", [0.0] * 3)):
+            if method != "AVO, dense" or hard == 0.03:
+                found = [level - one for level, one in zip((90.0, 92.0, 94.0), shift, strict=True)]
+                values[setting, method, "accuracy"] = dict(enumerate(found))
+                values[setting, method, "zeros"] = dict.fromkeys(range(3), 1000.0 * hard)
+    return stored(values)
 
-    profiles = {
-        "book": network("ResNet20", {"AVO": [90.0, 91.0, 92.0], "AVO, dense": [91.0, 92.0, 95.0]}),
-        "paper": network("ResNet-18", {"AVO": [95.0], "AVO, dense": [95.5], "magnitude": [94.5]}),
-    }
-    monkeypatch.setattr(numbers, "load_result", lambda name, profile: profiles[profile])
-    small, large = numbers._images().split(". ResNet-18, ")
-    assert small.startswith("ResNet20, 3 runs: 91.00 ± 0.58 % at 70.0 ± 0.0 % zeros")
-    assert "92.67 ± 1.20 % dense, (not run) by magnitude" in small
-    assert "less dense −1.67 ± 0.67, less magnitude (not run)" in small
-    assert large.startswith("one run: 95.00 % at 70.0 % zeros")
-    assert "less dense −0.50 (one run), less magnitude +0.50 (one run)" in large
+
+def test_numbers_of_images_are_paired_within_and_over_the_settings(monkeypatch):
+    table = images({0.03: [4.0, 5.0, 6.0], 0.06: [5.0, 5.0, 5.0], 0.1: [6.0, 7.0, 8.0]})
+    monkeypatch.setattr("book.lab.queries.load_result", lambda name, profile=None: table)
+    said = numbers._images()
+    assert said["cifar-zeros-2"] == "60.0 ± 0.0" and said["cifar-less-magnitude-1"] == "−5.0 ± 0.6"
+    assert said["cifar-dense"] == "92.0 ± 1.2" and said["cifar-least-dense"] == "−7.0 ± 0.6"
+    assert said["cifar-magnitude-dense"] == "+0.0 ± 0.0"
+    assert said["cifar-large-AVO"] == said["cifar-aligned"] == "(not run)"
+
+
+def test_a_method_that_loses_no_more_than_magnitude_contradicts_the_text(monkeypatch):
+    table = images({0.03: [-1.0, 1.0, 0.0], 0.06: [5.0, 5.0, 5.0], 0.1: [6.0, 7.0, 8.0]})
+    monkeypatch.setattr("book.lab.queries.load_result", lambda name, profile=None: table)
+    with pytest.raises(AssertionError, match="at 0.03: magnitude loses less"):
+        numbers._images()
