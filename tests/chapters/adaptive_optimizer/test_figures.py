@@ -179,5 +179,5 @@ def test_numbers_of_images_are_paired_within_and_over_the_settings(monkeypatch):
 def test_a_method_that_loses_no_more_than_magnitude_contradicts_the_text(monkeypatch):
     table = images({0.03: [-1.0, 1.0, 0.0], 0.06: [5.0, 5.0, 5.0], 0.1: [6.0, 7.0, 8.0]})
     monkeypatch.setattr("book.lab.queries.load_result", lambda name, profile=None: table)
-    with pytest.raises(AssertionError, match="at 0.03: magnitude loses less"):
+    with pytest.raises(AssertionError, match=r"at 0\.03: magnitude loses less"):
         numbers._images()
