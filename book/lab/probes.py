@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -51,19 +51,27 @@ def _smaller(params: dict[str, Any], tiny: dict[str, Any]) -> dict[str, Any]:
     return out
 
 
-def cells(experiment: Experiment, profile: str) -> list[Cell]:
+def cells(experiment: Experiment, profile: str, ids: Container[str] | None = None) -> list[Cell]:
     """One small cell for each kind of cell in the profile: a kind is what is left when sizes and seeds are gone.
 
     None without ``experiment.tiny``: the cells themselves are no probes.
+
+    Args:
+        experiment, profile: whose cells.
+        ids: only kinds of cells with these identities, those that are stored for example.
     """
     if not experiment.tiny:
         return []
     found: dict[str, Cell] = {}
+    asked: set[str] = set()
     for cell in experiment.profiles[profile]():
         small = shrink(experiment, cell)
-        kind = experiment.tiny["kind"](cell) if "kind" in experiment.tiny else ""
-        found.setdefault(json.dumps([small.method, kind, small.params], sort_keys=True), small)
-    return list(found.values())
+        named = experiment.tiny["kind"](cell) if "kind" in experiment.tiny else ""
+        kind = json.dumps([small.method, named, small.params], sort_keys=True)
+        found.setdefault(kind, small)
+        if ids is None or keys.identity(experiment, cell) in ids:
+            asked.add(kind)
+    return [small for kind, small in found.items() if kind in asked]
 
 
 def kind_of(cell: dict[str, Any]) -> str:

@@ -115,7 +115,8 @@ class _Evidence:
         self.renewed = False
         codes = Codes()
         self._cells: dict[tuple[str, str], list[Cell]] = {}
-        for cell in probes.cells(self.experiment, profile):
+        stored = {about["id"] for about in self.result["cells"]}
+        for cell in probes.cells(self.experiment, profile, stored):
             self._cells.setdefault((cell.method, codes.of(self.experiment, cell)), []).append(cell)
 
     def cells(self, state: State) -> list[Cell]:

@@ -234,6 +234,14 @@ def test_a_result_without_probes_says_so(pack):
     assert [one["cell"]["method"] for one in _result()["probes"]] == ["VD"]  # of the cells that are current
 
 
+def test_kinds_of_which_nothing_is_stored_are_not_asked_for(pack):
+    pack.run()
+    pack.edit('Cell("c", "VD"', 'Cell("d", "SVBNN", (0,), params | {"wide": True}), Cell("c", "VD"')
+    pack.edit("RATE = 2.0", "RATE = 4.0 / 2")
+    verify.verify("probed", "book")
+    assert pack.words() == {"SVBNN": "certified", "VD": "current"}
+
+
 def test_new_cells_of_other_code_beside_old_ones_are_told_and_judged_apart(pack, capsys):
     pack.run(only="a")
     pack.edit("RATE = 2.0", "RATE = 2.5")
