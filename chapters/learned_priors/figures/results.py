@@ -160,20 +160,21 @@ def resnet20(rows: Sequence[Mapping], metric: str = "accuracy") -> Figure:
             right: {m: _ours(rows, settings, m, metric) for m in looks},
         }
         for panel, lines in drawn.items():
-            for method, values in lines.items():
+            for place, (method, values) in enumerate(lines.items()):
                 known = np.isfinite(values)
-                panel.plot(np.array(sparsity)[known], values[known], **looks[method])
+                aside, look = (0.0, {}) if panel is left else (3.0 * (place - 1.5), {"linestyle": "none"})
+                panel.plot(np.array(sparsity)[known] + aside, values[known], **looks[method] | look)
             if not np.isfinite(list(lines.values())).any():
                 missing(panel)
-            panel.set(xlabel="weights set to zero (%)", xticks=sparsity, xlim=(27, 97), ylabel="test accuracy (%)")
+            panel.set(xlabel="weights set to zero (%)", xticks=sparsity, xlim=(24, 98), ylabel="test accuracy (%)")
         for (setting, method), marker in zip(RIVALS, "*P", strict=True):
             spot = float(setting.removeprefix("S=")), _published(rows, setting, method, "accuracy")
             left.plot(*spot, marker=marker, ms=9, ls="none", mfc="white", color=INK, label=f"published: {method}")
         left.set_title("published, best epoch")
-        for method, look in looks.items():
+        for place, (method, look) in enumerate(looks.items()):
             for value, setting in zip(sparsity, settings, strict=True):
                 runs = replicates(rows, setting, method, metric)
-                right.plot(np.full(len(runs), value + 1.0), runs, ".", color=look["color"], ms=5)
+                right.plot(np.full(len(runs), value + 3.0 * (place - 1.5) + 1.5), runs, ".", color=look["color"], ms=5)
         right.set_title("ours, last epoch")
         fig.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=2, columnspacing=1.0)
         panel_letters([left, right])
