@@ -12,6 +12,12 @@ from bnnlib.mcmc import DiagonalGaussian, FullGaussian, RealNVP
 DOUBLE = torch.float64
 
 
+@pytest.fixture(autouse=True)
+def _first_weights():
+    """Those of a flow come from PyTorch's own generator, which other tests have moved on."""
+    torch.manual_seed(0)
+
+
 def bent(density, seed=0, couplings=0.3):
     """The density with every parameter moved, and a flow with clear couplings."""
     generator = torch.Generator().manual_seed(seed)

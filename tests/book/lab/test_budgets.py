@@ -49,7 +49,7 @@ def test_stages_are_added_where_the_paper_counts_them():
         cells = experiment.profiles[profile]()
         return experiment.budget(next(c for c in cells if (c.setting, c.method) == (setting, method)))
 
-    assert budget("aeb-resnet20", "book", "S=90", "A-SGHMC") == (7, "epochs")
+    assert budget("aeb-resnet20", "book", "S=90", "A-SGHMC") == (120, "epochs")
     assert budget("aeb-resnet20", "paper", "S=90", "A-SGHMC") == (2000, "epochs")
     assert budget("sbp-vgg", "paper", "k=1.0", "Original") == (200, "epochs")
     assert budget("sbp-vgg", "paper", "k=1.0", "SBPa") == (500, "epochs")

@@ -80,7 +80,11 @@ def influence_rows(suffix: str = "", slope: float = 50.0) -> list[dict]:
 
 
 def importance_rows() -> list[dict]:
-    rows = [row(f"linear, D={d}, alpha={a}", "sBNN", "correlation", d / 100 + a) for d in (10, 20) for a in (2, 1)]
+    read = results.READ_PRIOR
+    rows = [
+        row(f"linear, D={d}, alpha={a}, {read}", "sBNN", "correlation", d / 100 + a) for d in (10, 20) for a in (2, 1)
+    ]
+    rows += [row("linear, D=20, alpha=1", "sBNN", "correlation", 0.4)]
     return [*rows, row(f"linear, D=20, alpha=1, {results.UCI_PRIOR}", "sBNN", "correlation", 0.3)]
 
 
@@ -101,12 +105,13 @@ def test_the_share_of_an_input_is_drawn_from_zero_against_the_measured_influence
     assert truth.get_ydata()[[0, 50, -1]] == pytest.approx([0, 50, 100])
 
 
-def test_importance_has_a_curve_for_each_size_and_one_for_another_prior():
+def test_importance_has_a_curve_for_each_size_and_one_for_each_other_prior():
     figure = simulated()
     for size in (10, 20):
         shown = curve(figure, 1, f"{size} inputs")
         assert shown == [[1, pytest.approx(size / 100 + 1)], [2, pytest.approx(size / 100 + 2)]]
-    assert curve(figure, 1, f"20, {results.PRIOR_NAMES[results.UCI_PRIOR]}") == [[1.0, 0.3]]
+    for prior, value in ((results.UCI_PRIOR, 0.3), (results.ONE_HOME, 0.4)):
+        assert curve(figure, 1, f"20, {results.PRIOR_NAMES[prior]}") == [[1.0, value]]
     assert texts(figure).count("not run") == 2  # the nonlinear panel, and the densities
     assert figure.axes[1].get_ylim()[0] <= 0
 
@@ -121,9 +126,10 @@ def test_the_published_range_is_the_listed_one():
 
 def test_densities_of_phi_are_those_of_the_strongest_and_the_weakest_signal():
     phi = np.linspace(0, 1, 41).reshape(1, 41)
+    read = results.READ_PRIOR
     arrays = {
-        ("nonlinear, D=100", "sBNN", 0, f"phi/nonlinear, D=100, alpha={a}"): phi ** (1 + a) for a in (10, 1, 5)
-    } | {("nonlinear, D=10", "sBNN", 0, "phi/nonlinear, D=10, alpha=20"): phi}
+        ("nonlinear, D=100", "sBNN", 0, f"phi/nonlinear, D=100, alpha={a}, {read}"): phi ** (1 + a) for a in (10, 1, 5)
+    } | {("nonlinear, D=10", "sBNN", 0, f"phi/nonlinear, D=10, alpha=20, {read}"): phi}
     panel = simulated(arrays=arrays).axes[3]
     assert [patch.get_label() for patch in panel.patches] == ["α = 1", "α = 10"]
     bars = panel.patches[0].get_data()
