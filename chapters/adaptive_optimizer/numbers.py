@@ -79,8 +79,7 @@ def _parts(rows: Mapping[str, Rows]) -> dict[str, str]:
         if number == 1:
             for method in ("AVO, no noise", "AVO, exact E-step"):
                 assert not lab.beyond(*_less(name, method)), f"example 1: {method} makes no difference"
-            exact = _found(rows, name, "SVBNN", "exact_selection")
-            assert (exact > 0).all(), "example 1: SVBNN selects exactly the true inputs"
+            said["exact-SVBNN"] = counted(_found(rows, name, "SVBNN", "exact_selection") > 0)
         for method in (AVO, *WARM_UPS):
             said[f"lost-{number}-{method}"] = counted(_found(rows, name, method, "false_negatives") > 0)
         kept = _found(rows, name, WARM_UPS[1], "false_positives")
