@@ -80,9 +80,17 @@ def run_all(
     command = f"python -m book run --all --profile {profile}"
     todo = [tasks[row["name"]] for row in rows if row["state"] == "to do"]
     outcomes: dict[str, Any] = {}
+
+    def heard(task: Task, entry: dict[str, Any]) -> None:
+        outcomes[task.name] = entry
+        if _is_spent(budget, started):  # an alarm that rings inside a destructor goes unheard
+            raise _BudgetSpent
+
+    if _is_spent(budget, started):
+        todo = []
     with contextlib.suppress(_BudgetSpent), _deadline(budget, started):
         results = [Result(plan, command) for plan in plans]
-        compute(plans, todo, results, jobs, backend, scheduler, command, outcomes)
+        compute(plans, todo, results, jobs, backend, scheduler, command, heard)
     for row in rows:
         if row["state"] == "to do":
             # a worker may have finished it after the last one that the runner heard of
@@ -119,6 +127,10 @@ def _fetch_for(plan: Plan, tried: set[str]) -> bool:
 
 class _BudgetSpent(KeyboardInterrupt):
     """The time is up."""
+
+
+def _is_spent(budget: float | None, started: float) -> bool:
+    return budget is not None and time.monotonic() - started >= budget
 
 
 @contextlib.contextmanager

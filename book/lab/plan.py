@@ -95,6 +95,12 @@ class Plan:
         self._stale = {task.key for task in self.tasks if stale(self.entries[task.key], needs[task.key])}
         self.entries |= dict.fromkeys(self._stale)
 
+    def has_timed(self, entry: Entry) -> bool:
+        """Whether its seconds tell about a device of this plan's kind."""
+        device = entry.get("device")
+        like = device is None or device.startswith("cpu") == (self._where["device"] == "cpu")
+        return like and bool(entry["seconds"])
+
     def _entry(self, need: Task) -> Entry | None:
         """What is known of a needed cell, of this experiment or of another."""
         if need.experiment == self.experiment.name:
@@ -212,7 +218,7 @@ def minutes(plan: Plan, task: Task, others: dict[str, dict[str, Entry]]) -> floa
         task: to estimate.
         others: profile to the stored entries of the same experiment there, for a guess by the ratio of budgets.
     """
-    done = [entry for entry in plan.entries.values() if entry and not entry["failed"] and entry["seconds"]]
+    done = [entry for entry in plan.entries.values() if entry and not entry["failed"] and plan.has_timed(entry)]
     size = len(task.cell.replicates)
     for like in (lambda one: one["cell"]["method"] == task.cell.method, lambda one: True):
         found = [one["seconds"] / len(one["cell"]["replicates"]) for one in done if like(one)]
@@ -225,7 +231,7 @@ def minutes(plan: Plan, task: Task, others: dict[str, dict[str, Entry]]) -> floa
         rates = []
         for one in entries.values():
             cell = one["cell"]
-            if cell["method"] != task.cell.method or not one["seconds"]:
+            if cell["method"] != task.cell.method or not plan.has_timed(one):
                 continue
             with contextlib.suppress(KeyError, TypeError, ZeroDivisionError):  # its parameters had other names then
                 spent, _ = budget(Cell(cell["setting"], cell["method"], tuple(cell["replicates"]), cell["params"]))

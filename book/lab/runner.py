@@ -85,12 +85,11 @@ def run(
     return result
 
 
-def compute(plans, todo, results, jobs, backend, scheduler, command, outcomes=None) -> list[dict[str, Any]]:
+def compute(plans, todo, results, jobs, backend, scheduler, command, heard=None) -> list[dict[str, Any]]:
     """Run the tasks and store every finished cell in the results of its plans at once.
 
-    The entries go into ``outcomes`` by the tasks' names as well.
+    ``heard(task, entry)`` is told of each; what it raises ends the run as Ctrl-C would.
     """
-    outcomes = {} if outcomes is None else outcomes
     owners: dict[tuple[str, str], int] = {}
     touched = set() if len(plans) > 1 else {0}
     for number, plan in enumerate(plans):
@@ -99,7 +98,8 @@ def compute(plans, todo, results, jobs, backend, scheduler, command, outcomes=No
         with contextlib.closing(_pool(todo, jobs, backend, scheduler)) as finished:
             for task, entry in _progress(finished, len(todo)):
                 _keep(task, entry)
-                outcomes[task.name] = entry
+                if heard is not None:
+                    heard(task, entry)
                 number = owners.get(task.name)
                 if number is None:
                     continue  # of another experiment, which needs it only as a beginning
