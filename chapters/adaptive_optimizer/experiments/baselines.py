@@ -1,8 +1,8 @@
 """Other methods on the examples of Ke and Fan (2023), on the same data sets and for the same number of epochs.
 
-group lasso   on the input columns of the network, by a proximal step behind each step of the chain for half of the
-              epochs; the columns that are 0 by then stay removed, and the others are trained on without the penalty.
-              The noise of batches and chain lifts columns off 0 again, so that this rule removes little
+group lasso   on the input columns of the network, by a proximal step behind each step at temperature 0 (a chain's noise
+              lifts columns off 0 again) for half of the epochs; the columns that are 0 by then stay removed, and the
+              others are trained on without the penalty
 SVBNN         the spike-and-slab network of chapter 03, with its prior probability and step size
 SA-EM         the adaptive prior of chapter 01 on the first layer under SGHMC, which cools down in the second half
 lasso         of scikit-learn, linear; its strength by five-fold cross-validation, or on a fifth of the training rows

@@ -39,7 +39,7 @@ ABLATIONS: dict[str, dict[str, Any]] = {
 
 
 OTHERS: dict[str, dict[str, Any]] = {
-    "group lasso": {"rule": "lasso", "grid": [0.003, 0.01, 0.03, 0.1]},
+    "group lasso": {"rule": "lasso", "temperature": 0.0, "grid": [0.02, 0.04, 0.06, 0.09, 0.13]},
     "SVBNN": {"learning_rate": 5e-3, "prior_scale": 1.3, "draws": 30},  # as in chapter 03
     "SA-EM": {"rule": "none", "grid": [0.001, 0.003, 0.01, 0.03]},
     "lasso": {"alphas": 100, "strengths": [0.001, 0.002, 0.005, 0.01, 0.02, 0.05]},
