@@ -65,6 +65,8 @@ def test_images_and_one_dimensional_outputs():
 def test_bad_arguments_are_explained(network, x):
     with pytest.raises(ValueError, match="num_samples is 0"):
         bnn.predict(network, x, 0)
+    with pytest.raises(ValueError, match="draws_at_once is 0"):
+        bnn.predict(network, x, draws_at_once=0)
     with pytest.raises(ValueError, match="chunk_size is -1"):
         bnn.predict(network, x, 3, chunk_size=-1)
     with pytest.raises(ValueError, match=r"x has shape \(0, 5\)"):
@@ -78,3 +80,25 @@ def test_bad_arguments_are_explained(network, x):
 
     with pytest.raises(TypeError, match="tuple for 7 rows"):
         bnn.predict(Two(*network), x, 2)
+
+
+def test_draws_at_once_are_draws_of_the_same_functions(any_network, x):
+    n, some = 800, generator(1)
+    # twice the rows, in chunks that part them: a draw is one function of all rows
+    draws = bnn.predict(any_network, torch.cat([x, x]), n, 5, some, draws_at_once=300)
+    assert draws.shape == (n, 14, 2) and not draws.requires_grad
+    torch.testing.assert_close(draws[:, :7], draws[:, 7:], rtol=1e-12, atol=1e-12)
+    assert torch.equal(draws, bnn.predict(any_network, torch.cat([x, x]), n, 5, generator(1), draws_at_once=300))
+    assert not torch.allclose(draws[0], draws[1]) and not torch.allclose(draws[0], draws[300])
+    one_by_one = bnn.predict(any_network, x, n, generator=generator(2))
+    # the share above the other median, which heavy tails do not move; five standard errors of it
+    above = (draws[:, :7] > one_by_one.median(dim=0).values).double().mean(dim=0)
+    assert ((above - 0.5).abs() < 5 * (0.5 / n) ** 0.5).all()
+
+
+def test_draws_at_once_stay_in_the_modes_around_them(network, x):
+    with bnn.mean_weights(network), torch.no_grad():
+        assert torch.equal(bnn.predict(network, x, 4, draws_at_once=4), network(x).expand(4, 7, 2))
+    network[0].weight_mode = "mean"
+    draws = bnn.predict(network, x, 4, draws_at_once=3, generator=generator(1))
+    assert not torch.allclose(draws[0], draws[3])
