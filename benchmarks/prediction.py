@@ -22,6 +22,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 from itertools import pairwise, product
+from pathlib import Path
 
 import torch
 from torch import Tensor, nn
@@ -156,17 +157,20 @@ def measure(network: str, batch: int, samples: int, rounds: int, device: torch.d
 
 
 def _peak(network: str, batch: int, samples: int, key: tuple[str, str, str], out) -> None:
-    """Send the bytes that the draws needed beyond what was there before them."""
-    import resource
-
+    """Send the KiB that the draws needed beyond what was there before them."""
     torch.set_num_threads(1)
     draws = contenders(network, torch.device("cpu"))[key]
     x = torch.rand(batch, *NETWORKS[network][1])
     draws(x[:1], 1)
-    with open("/proc/self/statm") as file:
-        before = int(file.read().split()[1]) * resource.getpagesize()
+    Path("/proc/self/clear_refs").write_text("5")  # the peak starts anew from what is there
+    before = _kib("VmHWM")
     draws(x, samples)
-    out.send(1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+    out.send(_kib("VmHWM") - before)
+
+
+def _kib(field: str) -> int:
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith(f"{field}:"))
 
 
 def peak(row: dict) -> dict:
@@ -180,7 +184,7 @@ def peak(row: dict) -> dict:
     needed = receive.recv()
     process.join()
     means = sum(p.numel() for p in NETWORKS[row["network"]][0](nn.Linear, nn.Conv2d).parameters())
-    return row | {"peak_mb": round(needed / 2**20, 2), "copies_mb": round(row["samples"] * 4 * means / 2**20, 2)}
+    return row | {"peak_mb": round(needed / 2**10, 2), "copies_mb": round(row["samples"] * 4 * means / 2**20, 2)}
 
 
 def main(arguments: list[str] | None = None) -> list[dict]:

@@ -132,9 +132,10 @@ def gaussian_draw(
 
     Returns:
         (weight, token): the token is a scalar; (rows, 1) for a `MixturePrior` of tensors, one for each row of weights;
-        None while a graph is compiled.
+        None while a graph is compiled, and without gradients.
     """
-    if transformed():  # which could not follow a token
+    # a transformation could not follow a token, and without gradients nobody asks for one
+    if transformed() or not torch.is_grad_enabled():
         return _quantity(mean, F.softplus(rho), noise, output), None
     return _GaussianDraw.apply(mean, rho, noise, prior, output, sampled, by_value)
 
@@ -226,12 +227,19 @@ def spike_slab_draw(
 
     Returns:
         (weight, token): the weight is exactly 0 where the gate is closed; the token is a scalar, None while a graph is
-        compiled.
+        compiled, and without gradients.
     """
+    if not torch.is_grad_enabled():
+        return spike_slab_value(mean, F.softplus(rho), logit, noise, logistic), None
     if transformed():
         return _relaxed(mean, rho, logit, noise, logistic, temperature), None
     constants = temperature, prior_logit, prior_scale, by_value
     return _SpikeSlabDraw.apply(mean, rho, logit, noise, logistic, *constants)
+
+
+def spike_slab_value(mean: Tensor, scale: Tensor, logit: Tensor, noise: Tensor, logistic: Tensor) -> Tensor:
+    """The weight of `spike_slab_draw` with the slab's standard deviation at hand, without gradients."""
+    return torch.addcmul(mean, scale, noise).mul_((logit + logistic > 0).to(mean.dtype))
 
 
 def spike_slab_weight(

@@ -39,6 +39,10 @@ class StochasticLayer(Travelling):
         """One draw of what is random in the layer; `held_weights` keeps it for every forward pass of its block."""
         raise NotImplementedError
 
+    def _drawer(self) -> Callable[[torch.Generator | None], Any]:
+        """`draw` for many draws of parameters that stay as they are: what does not change is computed once."""
+        return self.draw
+
     def kl_divergence(self, with_value: bool = True) -> Tensor:
         """Exact divergence of the layer's posterior to its prior in nats, a scalar.
 
@@ -304,8 +308,13 @@ def held_weights(model: nn.Module, generator: torch.Generator | None = None) -> 
         yield model
 
 
+def drawers(model: nn.Module) -> dict[StochasticLayer, Callable[[torch.Generator | None], Any]]:
+    """How the layers that sample draw; those in mean or selected mode stay as they are."""
+    return {layer: layer._drawer() for layer in sampling_layers(model)}
+
+
 @contextmanager
-def one_draw(model: nn.Module, generator: torch.Generator | None = None) -> Iterator[nn.Module]:
-    """`held_weights` for the layers that sample; those in mean or selected mode stay as they are."""
-    with steered({layer: {"held": layer.draw(generator)} for layer in sampling_layers(model)}):
-        yield model
+def one_draw(draws: dict, generator: torch.Generator | None = None) -> Iterator[None]:
+    """`held_weights` for the layers of `drawers`."""
+    with steered({layer: {"held": draw(generator)} for layer, draw in draws.items()}):
+        yield

@@ -40,10 +40,10 @@ class _Kept(threading.local):
 _KEPT = _Kept()
 
 
-def remember(layer: nn.Module, tokens: list[Tensor], parameters: Sequence[Tensor]) -> None:
+def remember(layer: nn.Module, tokens: list[Tensor | None], parameters: Sequence[Tensor]) -> None:
     """Keep the tokens of a draw from `parameters` in place of those of the layer's draw before."""
     forget(layer)
-    if tokens and all(token.requires_grad for token in tokens):
+    if tokens and all(token is not None and token.requires_grad for token in tokens):
         _KEPT.states[layer] = _State(tokens, parameters)
 
 

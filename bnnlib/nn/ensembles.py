@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from bnnlib._checks import check_count
 from bnnlib._steering import evaluating
-from bnnlib.nn.base import one_draw, sampling_layers
+from bnnlib.nn.base import drawers, one_draw
 from bnnlib.nn.batch_moments import dropout_layers
 from bnnlib.nn.noise import use_generator
 from bnnlib.nn.predict import _check_rows
@@ -66,12 +66,12 @@ def predict_ensemble(
     _check_counts(x, num_samples, chunk_size)
     outputs = []
     for model in models:
-        sampling = bool(sampling_layers(model))
         with evaluating(model):
-            for _ in range(num_samples if sampling else 1):
-                with one_draw(model, generator):
+            draws = drawers(model)
+            for _ in range(num_samples if draws else 1):
+                with one_draw(draws, generator):
                     outputs.append(_outputs(model, x, chunk_size))
-        if not sampling:
+        if not draws:
             outputs += outputs[-1:] * (num_samples - 1)
     return torch.stack(outputs)
 
@@ -116,7 +116,8 @@ def predict_dropout(
         if generator is not None:
             stack.enter_context(torch.random.fork_rng([x.device] if x.is_cuda else []))
             torch.manual_seed(int(torch.randint(2**62, (), generator=generator, device=generator.device)))
+        draws = drawers(model)
         for _ in range(num_samples):
-            with one_draw(model, generator):
+            with one_draw(draws, generator):
                 outputs.append(_outputs(model, x, chunk_size))
     return torch.stack(outputs)

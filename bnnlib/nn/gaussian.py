@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -44,6 +46,23 @@ class _GaussianPosterior(BayesianLayer):
     def draw(self, generator: torch.Generator | None = None) -> Parameters:
         """One posterior draw of (weight, bias)."""
         return self._quantities("weight", generator)
+
+    def _drawer(self) -> Callable[[torch.Generator | None], Parameters]:
+        """`draw` with the standard deviations computed once."""
+        if type(self).draw is not _GaussianPosterior.draw:
+            return self.draw
+        groups = [
+            (_from(mean, center), F.softplus(rho), center)
+            for (mean, rho), center in zip(self._groups(), self._centers(), strict=True)
+        ]
+
+        def draw(generator: torch.Generator | None) -> Parameters:
+            values = [torch.addcmul(mean, scale, draw_normal(mean, generator)) for mean, scale, _ in groups]
+            return self._parts(
+                [v if center is None else v + center for v, (*_, center) in zip(values, groups, strict=True)]
+            )
+
+        return draw
 
     def _quantities(self, output: str, generator: torch.Generator | None) -> Parameters:
         noisy = output != "variance"

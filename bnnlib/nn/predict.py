@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import torch
 from torch import Tensor, nn
 
 from bnnlib._checks import check_count
 from bnnlib._steering import evaluating
-from bnnlib.nn.base import bayesian_layers, one_draw, sampling_layers
+from bnnlib.nn.base import bayesian_layers, drawers, one_draw
 
 
 @torch.no_grad()
@@ -52,39 +54,30 @@ def predict(
         raise ValueError(f"x has shape {tuple(x.shape)}, but it must have at least one row: (batch, ...).")
     bayesian_layers(model)  # there must be some
     with evaluating(model):
-        passes = num_samples if sampling_layers(model) else 1
+        layers = drawers(model)
+        passes = num_samples if layers else 1
+
+        def one_sample() -> Iterator[Tensor]:  # the outputs of one draw, a chunk of rows after another
+            with one_draw(layers, generator):
+                for rows in x.split(chunk_size):
+                    output = model(rows)
+                    _check_rows(output, len(rows))
+                    yield output
+
         if draws_at_once > 1 and passes > 1:
-            return _side_by_side(model, x, passes, chunk_size, generator, draws_at_once)
+            # the numbers of the draws say how many there are; nothing reads them
+            numbers, sample = torch.empty(passes, device=x.device), lambda _: torch.cat(list(one_sample()))
+            return torch.func.vmap(sample, randomness="different", chunk_size=draws_at_once)(numbers)
         draws: Tensor | None = None
         for sample in range(passes):
             start = 0
-            for output in _one_draw(model, x, chunk_size, generator):
+            for output in one_sample():
                 if draws is None:
                     draws = output.new_empty(num_samples, len(x), *output.shape[1:])
                 draws[sample, start : start + len(output)] = output
                 start += len(output)
     draws[passes:] = draws[0]
     return draws
-
-
-def _one_draw(model: nn.Module, x: Tensor, chunk_size: int, generator: torch.Generator | None):
-    """The outputs of one draw, a chunk of rows after another."""
-    with one_draw(model, generator):
-        for rows in x.split(chunk_size):
-            output = model(rows)
-            _check_rows(output, len(rows))
-            yield output
-
-
-def _side_by_side(model, x, passes: int, chunk_size: int, generator, draws_at_once: int) -> Tensor:
-    """As `predict` for layers that sample, so many draws in one pass."""
-
-    def one(_: Tensor) -> Tensor:
-        return torch.cat(list(_one_draw(model, x, chunk_size, generator)))
-
-    # the numbers of the draws say how many there are; nothing reads them
-    numbers = torch.empty(passes, device=x.device)
-    return torch.func.vmap(one, randomness="different", chunk_size=draws_at_once)(numbers)
 
 
 def _check_rows(output: object, rows: int) -> None:

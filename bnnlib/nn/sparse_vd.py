@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
@@ -44,6 +45,15 @@ class _SparseVDLayer(BayesianLayer):
             self.weight, torch.exp(0.5 * self.weight_log_variance), draw_normal(self.weight, generator)
         )
         return weight if self.training else weight * self.active()[0], self.bias
+
+    def _drawer(self) -> Callable[[torch.Generator | None], Parameters]:
+        """`draw` with standard deviations and mask computed once."""
+        if type(self).draw is not _SparseVDLayer.draw:
+            return self.draw
+        mean, scale = self.weight, torch.exp(0.5 * self.weight_log_variance)
+        if not self.training:
+            mean, scale = mean * self.active()[0], scale * self.active()[0]
+        return lambda generator: (torch.addcmul(mean, scale, draw_normal(mean, generator)), self.bias)
 
     def _sample_forward(self, input: Tensor, generator: torch.Generator | None) -> Tensor:
         weight, variance = self.weight, self.weight_log_variance.exp()

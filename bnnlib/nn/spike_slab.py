@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from bnnlib._checks import check_positive
 from bnnlib.functional import log_odds, logistic_noise, spike_slab_draw, spike_slab_kl_sum
 from bnnlib.functional._autograd import transformed
+from bnnlib.functional.draws import spike_slab_value
 from bnnlib.nn.base import Parameters
 from bnnlib.nn.draws import remembered
 from bnnlib.nn.noise import draw_normal, draw_uniform
@@ -61,6 +65,20 @@ class _SpikeSlabLayer(SelectingLayer):
             for group in self._groups()
         ]
         return self._parts(remembered(self, spike_slab_draw, draws))
+
+    def _drawer(self) -> Callable[[torch.Generator | None], Parameters]:
+        """`draw` with the standard deviations of the slab computed once."""
+        if type(self).draw is not _SpikeSlabLayer.draw:
+            return self.draw
+        groups = [(mean, F.softplus(rho), logit) for mean, rho, logit in self._groups()]
+
+        def draw(generator: torch.Generator | None) -> Parameters:
+            noises = [(draw_normal(mean, generator), draw_uniform(mean, generator)) for mean, *_ in groups]
+            return self._parts(
+                [spike_slab_value(*g, n, logistic_noise(u)) for g, (n, u) in zip(groups, noises, strict=True)]
+            )
+
+        return draw
 
     def mean(self) -> Parameters:
         """Posterior means phi * mean of (weight, bias)."""

@@ -102,3 +102,24 @@ def test_draws_at_once_stay_in_the_modes_around_them(network, x):
     network[0].weight_mode = "mean"
     draws = bnn.predict(network, x, 4, draws_at_once=3, generator=generator(1))
     assert not torch.allclose(draws[0], draws[3])
+
+
+def test_a_prediction_draws_as_one_layer_after_another_does(any_network, x):
+    """What it computes once for all draws changes no bit of them."""
+    found, noise = bnn.predict(any_network, x, 3, generator=generator(1)), generator(1)
+    any_network.eval()
+    for outputs in found:
+        with torch.no_grad(), bnn.held_weights(any_network, noise):
+            assert torch.equal(outputs, any_network(x))
+
+
+def test_a_layer_of_one_s_own_draws_as_it_says(x):
+    class Doubled(bnn.GaussianLinear):
+        def draw(self, generator=None):
+            weight, bias = super().draw(generator)
+            return 2.0 * weight, bias
+
+    network = Doubled(5, 2, dtype=torch.float64)
+    with torch.no_grad(), bnn.held_weights(network, generator(1)):
+        expected = network(x)
+    assert torch.equal(bnn.predict(network, x, 1, generator=generator(1))[0], expected)
