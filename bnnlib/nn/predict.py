@@ -35,7 +35,7 @@ def predict(
         chunk_size: rows in one forward pass; it bounds the memory beyond the result and does not change the draws.
         generator: of the weights, on the model's device.
         draws_at_once: draws in one forward pass, by `torch.func.vmap`; they take the memory of so many sets of weights.
-            A network whose pass is over before Python is back, such as one for a table, is 10 to 100 times faster with
+            A network whose pass is over before Python is back, such as one for a table, is several times faster with
             all at once; a large one on a processor is not. The draws are others than one after another.
 
     Returns:
