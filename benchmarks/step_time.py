@@ -11,6 +11,9 @@ deterministic network; posteriors is measured beside them (`pip install posterio
 optimizer ("avo", and "avo-natural" with IVON beside it, `pip install ivon-opt`). Noise on units ("sbp-...") and
 stochastic batch norm ("sbn-...") are measured on networks of their papers, each against the same network without.
 
+Beside the median stand the quartiles over the rounds. On a machine with other work `--processor` takes the
+processor's time in place of the clock's: with one thread on a CPU it counts what the step itself has used.
+
 With `--graphs` every step is recorded as a CUDA graph, the deterministic ones too; what cannot be recorded is left out.
 """
 
@@ -21,6 +24,7 @@ import json
 import math
 import statistics
 import sys
+import time
 from collections.abc import Callable
 from functools import partial
 from itertools import pairwise
@@ -185,13 +189,15 @@ def measure(
             else:
                 pair = (base.seconds(x, y, steps), step.seconds(x, y, steps))[::-1]
             times[key].append(pair)
+    ratios = {key: [ours / theirs for ours, theirs in pairs] for key, pairs in times.items()}
     return [
         {
             "library": library,
             "layer": layer,
             "batch": batch,
             "device": str(device),
-            "ratio": round(statistics.median(ours / theirs for ours, theirs in times[library, layer]), 3),
+            "ratio": round(statistics.median(ratios[library, layer]), 3),
+            "quartiles": statistics.quantiles(ratios[library, layer] * 2, method="inclusive")[::2],
             "ms": 1e3 * statistics.median(ours for ours, _ in times[library, layer]),
             "base_ms": 1e3 * statistics.median(theirs for _, theirs in times[library, layer]),
         }
@@ -222,11 +228,15 @@ def main(arguments: list[str] | None = None) -> list[dict]:
     parser.add_argument("--rounds", type=int, default=25, help="pairs of measurements for each ratio")
     parser.add_argument("--steps", type=int, default=4, help="training steps in one measurement")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--processor", action="store_true", help="take the processor's time, not the clock's")
     parser.add_argument("--graphs", action="store_true", help="record every step as a CUDA graph")
     options = parser.parse_args(arguments)
     device = torch.device(options.device)
     if options.graphs and device.type != "cuda":
         parser.error(f"--graphs records CUDA graphs, but the device is {options.device}; leave it out")
+    if options.processor and device.type != "cpu":
+        parser.error(f"--processor takes the CPU's time, but the device is {options.device}; leave it out")
+    Timed.clock = staticmethod(time.process_time if options.processor else time.perf_counter)
     say = sys.stderr if options.json else sys.stdout
     print(f"torch {torch.__version__}, {device}, {torch.get_num_threads()} threads, Adam(fused=True)", file=say)
     rows = []
@@ -234,9 +244,11 @@ def main(arguments: list[str] | None = None) -> list[dict]:
         found = measure(batch, device, options.layers, options.rounds, options.steps, options.graphs)
         for row in found:
             name = f"{row['library']} {row['layer']}"
-            ms, base_ms = row.pop("ms"), row.pop("base_ms")
+            ms, base_ms, (low, high) = row.pop("ms"), row.pop("base_ms"), row.pop("quartiles")
             print(
-                f"batch {batch:5d}  {name:32s} {row['ratio']:6.2f}   ({ms:.2f} ms against {base_ms:.2f} ms)", file=say
+                f"batch {batch:5d}  {name:32s} {row['ratio']:6.2f} [{low:.2f}, {high:.2f}]   "
+                f"({ms:.2f} ms against {base_ms:.2f} ms)",
+                file=say,
             )
         rows += found
     if options.json:

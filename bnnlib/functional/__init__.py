@@ -118,7 +118,13 @@ from bnnlib.functional.truncated_log_uniform import (
     truncated_log_uniform_sample,
     truncated_log_uniform_snr,
 )
-from bnnlib.functional.variational_dropout import log_alpha, sparse_vd_kl, sparse_vd_kl_grad, sparse_vd_kl_sum
+from bnnlib.functional.variational_dropout import (
+    log_alpha,
+    sparse_vd_kl,
+    sparse_vd_kl_grad,
+    sparse_vd_kl_sum,
+    sparse_vd_variance,
+)
 
 __all__ = [
     "MixturePrior",
@@ -198,6 +204,7 @@ __all__ = [
     "sparse_vd_kl",
     "sparse_vd_kl_grad",
     "sparse_vd_kl_sum",
+    "sparse_vd_variance",
     "spike_slab_draw",
     "spike_slab_inverse_cdf",
     "spike_slab_kl",

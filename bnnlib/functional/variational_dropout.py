@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from bnnlib.functional._autograd import closed_form_sum
+from bnnlib.functional._autograd import again, closed_form_sum, sum_dtype, total, transformed
 
 # Molchanov, Ashukha and Vetrov (2017), equation (14): a fit of the divergence, which has no closed form
 _K1, _K2, _K3 = 0.63576, 1.87320, 1.48695
@@ -38,17 +38,64 @@ def sparse_vd_kl_grad(log_alpha: Tensor) -> Tensor:
     return -_K1 * _K3 * gate * (1.0 - gate) - 0.5 * torch.sigmoid(-log_alpha)
 
 
+def _gradient(factor: Tensor, mean: Tensor, log_variance: Tensor) -> tuple[Tensor, Tensor]:
+    """factor times the derivatives of `sparse_vd_kl` in (mean, log_variance), in float32 or better; four buffers."""
+    mean, log_variance = (p.to(sum_dtype(p)) for p in (mean, log_variance))
+    number = factor.item() if factor.is_cpu else factor  # reading it on a GPU would wait
+    square = mean.square().add_(_EPS)
+    alpha = torch.log(square)
+    torch.sub(log_variance, alpha, out=alpha)
+    d_alpha = torch.mul(alpha, _K3).add_(_K2).sigmoid_()
+    d_alpha.addcmul_(d_alpha, d_alpha, value=-1.0).mul_(-_K1 * _K3)
+    d_alpha.add_(alpha.neg_().sigmoid_(), alpha=-0.5).mul_(number)
+    return torch.div(mean, square, out=square).mul_(d_alpha).mul_(-2.0), d_alpha
+
+
 def sparse_vd_kl_sum(mean: Tensor, log_variance: Tensor, with_value: bool = True) -> Tensor:
     """Sum of `sparse_vd_kl` over all weights, with its gradient in (mean, log_variance) in closed form.
 
     Args:
         with_value: with False the value is 0 and only the gradient is exact.
     """
-
-    def gradient(grad: Tensor, mean: Tensor, log_variance: Tensor) -> tuple[Tensor, Tensor]:
-        d_alpha = sparse_vd_kl_grad(log_alpha(mean, log_variance)).mul_(grad)
-        return d_alpha * mean / mean.square().add_(_EPS) * -2.0, d_alpha
-
     return closed_form_sum(
-        lambda m, v: sparse_vd_kl(log_alpha(m, v)), gradient, mean, log_variance, with_value=with_value
+        lambda m, v: sparse_vd_kl(log_alpha(m, v)), _gradient, mean, log_variance, with_value=with_value
     )
+
+
+class _Variance(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, mean, log_variance):
+        ctx.set_materialize_grads(False)
+        variance = torch.exp(log_variance)
+        ctx.save_for_backward(mean, log_variance, variance)
+        return variance, mean.new_zeros((), dtype=sum_dtype(mean))
+
+    @staticmethod
+    def backward(ctx, grad, token):
+        mean, log_variance, variance = ctx.saved_tensors
+        if torch.is_grad_enabled():  # create_graph=True
+
+            def plain(mean: Tensor, log_variance: Tensor) -> tuple[Tensor, Tensor | None]:
+                wide = (p.to(sum_dtype(p)) for p in (mean, log_variance))
+                return log_variance.exp(), None if token is None else total(sparse_vd_kl(log_alpha(*wide)))
+
+            return again(plain, (mean, log_variance), (grad, token))
+        if token is None:
+            return None, None if grad is None else grad * variance
+        d_mean, d_log_variance = (d.to(mean.dtype) for d in _gradient(token, mean, log_variance))
+        return d_mean, d_log_variance if grad is None else d_log_variance.addcmul_(grad, variance)
+
+
+def sparse_vd_variance(mean: Tensor, log_variance: Tensor) -> tuple[Tensor, Tensor | None]:
+    """exp(log_variance) and the token of `sparse_vd_kl_sum`, whose gradient then comes with that of the variance.
+
+    Args:
+        mean, log_variance: parameters of one shape.
+
+    Returns:
+        (variance, token): the token is a scalar as `bnnlib.functional.gaussian_draw` gives it, None while a graph is
+        compiled.
+    """
+    if transformed():  # which could not follow a token
+        return torch.exp(log_variance), None
+    return _Variance.apply(mean, log_variance)

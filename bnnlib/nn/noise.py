@@ -9,6 +9,8 @@ from contextvars import ContextVar
 import torch
 from torch import Tensor
 
+from bnnlib._memory import keep_pages
+
 _GENERATOR: ContextVar[torch.Generator | None] = ContextVar("bnnlib_generator", default=None)
 
 
@@ -37,6 +39,7 @@ def _source(like: Tensor, generator: torch.Generator | None) -> torch.Generator 
 
 
 def _fill(values: Tensor, kind: str, generator: torch.Generator | None) -> Tensor:
+    keep_pages()
     if kind == "normal":
         return values.normal_(generator=generator)
     if kind == "uniform":

@@ -8,8 +8,9 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from bnnlib.functional import log_alpha, sparse_vd_kl_sum
+from bnnlib.functional import log_alpha, sparse_vd_kl_sum, sparse_vd_variance
 from bnnlib.nn.base import BayesianLayer, Parameters
+from bnnlib.nn.draws import remembered
 from bnnlib.nn.noise import draw_normal
 from bnnlib.nn.settings import setting
 from bnnlib.nn.shapes import BayesianConv2d, BayesianLinear
@@ -56,7 +57,8 @@ class _SparseVDLayer(BayesianLayer):
         return lambda generator: (torch.addcmul(mean, scale, draw_normal(mean, generator)), self.bias)
 
     def _sample_forward(self, input: Tensor, generator: torch.Generator | None) -> Tensor:
-        weight, variance = self.weight, self.weight_log_variance.exp()
+        weight = self.weight
+        (variance,) = remembered(self, sparse_vd_variance, [(weight, self.weight_log_variance)])
         if not self.training:
             kept = self.active()[0]
             weight, variance = weight * kept, variance * kept

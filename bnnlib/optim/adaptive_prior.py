@@ -163,11 +163,12 @@ class SpikeSlabGaussianLaplacePrior:
         for name, weight in self.weights.items():
             if weight.grad is None:
                 raise ValueError(f"{name!r} has no gradient to add to. Call energy.backward() first.")
-            absolute, square = self.kappa0[name] * torch.sign(weight), self.kappa1[name] * weight
             if single:
                 factor = one.item()
-                weight.grad.add_(absolute, alpha=factor).add_(square, alpha=factor * factor)
+                weight.grad.addcmul_(self.kappa0[name], torch.sign(weight), value=factor)
+                weight.grad.addcmul_(self.kappa1[name], weight, value=factor * factor)
             else:
+                absolute, square = self.kappa0[name] * torch.sign(weight), self.kappa1[name] * weight
                 factor = self._spread(one, weight)
                 weight.grad.addcmul_(absolute, factor).addcmul_(square, factor * factor)
         if self.weight_decay:
@@ -193,12 +194,17 @@ class SpikeSlabGaussianLaplacePrior:
         if self.likelihood == "regression" and "sigma" in self.learned and squared_error is None:
             raise ValueError("update() needs squared_error in regression: the sum of squared residuals over all data.")
         linear = quadratic = 0.0
+        single = not self.batch_dims and self.sigma.is_cpu
         for name, weight in self.weights.items():
             absolute, square, w = weight.abs(), weight.square(), self._spread(step, weight)
-            self._update_layer(name, weight, absolute, square, w)
+            buffer = torch.empty_like(absolute)
+            if single:
+                self._update_in(buffer, name, absolute, square, float(step))
+            else:
+                self._update_layer(name, weight, absolute, square, w)
             if "sigma" in self.learned:
-                linear = linear + self._sum(self.kappa0[name] * absolute)
-                quadratic = quadratic + self._sum(self.kappa1[name] * square)
+                linear = linear + self._sum(torch.mul(self.kappa0[name], absolute, out=buffer))
+                quadratic = quadratic + self._sum(torch.mul(self.kappa1[name], square, out=buffer))
         if "sigma" in self.learned:
             count = sum(self._counts.values()) + self.nu
             count = count + self.num_data if self.likelihood == "regression" else count + 2.0
@@ -213,6 +219,20 @@ class SpikeSlabGaussianLaplacePrior:
                 # no floor: with all weights in the spike 0 is a fixed point, which EM reaches geometrically, and
                 # whatever kept delta away from it would let EM out of a state that holds it for good
                 self.inclusion[name].lerp_(best, step)
+
+    def _update_in(self, buffer: Tensor, name: str, absolute: Tensor, square: Tensor, step: float) -> None:
+        """`_update_layer` for one chain on a CPU: with numbers, which are read there for nothing, in one buffer."""
+        rho = self.rho[name]
+        if "rho" in self.learned:
+            given = self.inclusion[name], self.sigma, self.spike_scale, self.slab_variance
+            coefficients = slab_log_odds_coefficients(*given, scaled=self.scaled_densities)
+            constant, linear, quadratic = (c.item() for c in coefficients)
+            odds = torch.mul(absolute, linear, out=buffer).add_(constant).add_(square, alpha=quadratic)
+            rho.lerp_(odds.sigmoid_(), step)
+        if "kappa" in self.learned:
+            self.kappa1[name].lerp_(torch.div(rho, self.slab_variance, out=buffer), step)
+            closed = torch.sub(torch.ones_like(self.sigma), rho, out=buffer)
+            self.kappa0[name].lerp_(closed.div_(self.spike_scale), step)
 
     def _update_layer(self, name: str, weight: Tensor, absolute: Tensor, square: Tensor, step) -> None:
         if "rho" in self.learned:

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from bnnlib._checks import DivergedError, check_non_negative, check_positive
+from bnnlib._memory import keep_pages
 
 Preconditioner = Callable[[Tensor, dict[str, Any]], Tensor]
 
@@ -44,6 +45,7 @@ class Sampler(torch.optim.Optimizer):
         preconditioner: Preconditioner | None = None,
         generator: torch.Generator | None = None,
     ) -> None:
+        keep_pages()
         self.preconditioner = preconditioner
         self.steps = 0
         super().__init__(params, defaults)

@@ -191,6 +191,60 @@ def test_the_token_has_exactly_the_gradient_of_the_divergence(by_value):
         torch.testing.assert_close(mine, theirs, rtol=1e-11, atol=1e-13)
 
 
+def plain_gradients(point, normal, logistic, downstream, temperature, prior, prior_scale, factor):
+    """Weight and gradients by autograd, through the soft gate and the divergence."""
+    mean, rho, logit = point = [p.detach().requires_grad_() for p in point]
+    soft = torch.sigmoid((logit + logistic) / temperature)
+    gate = (logit + logistic > 0).to(soft.dtype) + soft - soft.detach()
+    weight = gate * (mean + torch.nn.functional.softplus(rho) * normal)
+    divergence = spike_slab_kl(mean, torch.nn.functional.softplus(rho), logit, prior, prior_scale).sum()
+    return weight, torch.autograd.grad((weight * downstream).sum() + factor * divergence, point)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, DOUBLE])
+@pytest.mark.parametrize(
+    ("prior", "prior_scale", "temperature"), [(1e-4, 1.0, 0.5), (1e-200, 0.3, 0.7), (0.9, 2.0, 3.0)]
+)
+def test_the_fused_gradient_is_the_plain_one_also_of_large_logits(dtype, prior, prior_scale, temperature):
+    point = [p.detach().to(dtype) for p in parameters(4000, logits=8.0)]
+    normal, logistic, downstream = (
+        z.to(dtype)
+        for z in (*noises(4000), torch.randn(4000, dtype=DOUBLE, generator=torch.Generator().manual_seed(6)))
+    )
+    tracked = [p.clone().requires_grad_() for p in point]
+    constants = temperature, log_odds(prior), prior_scale
+    weight, token = spike_slab_draw(*tracked, normal, logistic, *constants)
+    loss = (weight * downstream).sum() + 0.01 * token
+    ours = torch.autograd.grad(loss, tracked, retain_graph=True)
+    again = torch.autograd.grad(loss, tracked)
+    assert all(torch.equal(a, b) for a, b in zip(ours, again, strict=True))  # nothing that is kept is overwritten
+    wide = [z.double() for z in (normal, logistic, downstream)]
+    value, expected = plain_gradients([p.double() for p in point], *wide, temperature, prior, prior_scale, 0.01)
+    eps = torch.finfo(dtype).eps
+    # roundings of eta = logit + logistic, which the relaxation divides by the temperature, and of up to 12 operations
+    torch.testing.assert_close(weight.double(), value, rtol=8 * eps, atol=8 * eps)
+    for mine, theirs in zip(ours, expected, strict=True):
+        torch.testing.assert_close(mine.double(), theirs, rtol=200 * eps, atol=100 * eps)
+    # without the weight's part the digits of phi (1 - phi) remain
+    idle = spike_slab_draw(*tracked, normal, logistic, *constants)
+    bare = torch.autograd.grad((idle[0] * 0.0).sum() + 0.01 * idle[1], tracked)
+    none = [z.double() for z in (normal, logistic, downstream * 0.0)]
+    _, expected = plain_gradients([p.double() for p in point], *none, temperature, prior, prior_scale, 0.01)
+    mean, rho, logit = (p.double() for p in point)
+    slab = gaussian_kl(mean, torch.nn.functional.softplus(rho), prior_scale)
+    size = 0.01 * torch.sigmoid(logit) * torch.sigmoid(-logit) * (logit.abs() + slab.abs() + abs(log_odds(prior)) + 10)
+    assert ((bare[2].double() - expected[2]).abs() <= 16 * eps * size + 1e-40).all()
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, DOUBLE])
+def test_the_gate_is_a_step_at_0_and_lets_nan_through(dtype):
+    small = torch.finfo(dtype).smallest_normal
+    eta = torch.tensor([-math.inf, -2.0, -small, 0.0, small, small / 4, 1e-3, 5.0, math.inf, math.nan], dtype=dtype)
+    zero, one = torch.zeros_like(eta), torch.ones_like(eta)
+    weight = spike_slab_weight(one, one, eta, zero, zero)
+    assert torch.equal(weight[:-1], torch.tensor([0, 0, 0, 0, 1, 1, 1, 1, 1], dtype=dtype)) and weight[-1].isnan()
+
+
 def test_inverse_cdf_draws_the_same_law_as_gate_times_slab():
     uniform = torch.rand(50_000, generator=torch.Generator().manual_seed(7), dtype=DOUBLE)
     theta = spike_slab_inverse_cdf(uniform, double(0.4), double(0.5), double(0.7))
