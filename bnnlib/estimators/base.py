@@ -55,6 +55,7 @@ class SparseEstimator(Saved, BaseEstimator):
         learning_rate: float | None = None,
         prior_inclusion_probability: float | None = None,
         prior_scale: float = 1.0,
+        refit: bool = True,
         n_replicates: int = 1,
         n_draws: int = 100,
         n_jobs: int | None = None,
@@ -69,6 +70,7 @@ class SparseEstimator(Saved, BaseEstimator):
         self.learning_rate = learning_rate
         self.prior_inclusion_probability = prior_inclusion_probability
         self.prior_scale = prior_scale
+        self.refit = refit
         self.n_replicates = n_replicates
         self.n_draws = n_draws
         self.n_jobs = n_jobs
@@ -128,7 +130,22 @@ class SparseEstimator(Saved, BaseEstimator):
         self._start(X, y, None)
         steps = -(-len(X) // self.batch_size)
         epochs = -(-_STEPS // steps) if self.epochs is None else self.epochs
-        return self._train(X, y, epochs, len(X), warm_up=True)
+        self._train(X, y, epochs, len(X), warm_up=True)
+        if self.refit and 0 < (chosen := int(self.support_.sum())) < X.shape[1]:
+            self._refit(X, y, epochs, chosen)
+        return self
+
+    def _refit(self, X: np.ndarray, y: np.ndarray, epochs: int, chosen: int) -> None:
+        """A second network, of the selected inputs alone, predicts; what has been selected stays as it was found.
+
+        Among many inputs a weight costs log(1 / lambda) nats, ten for two hundred inputs: more than the last ones that
+        the function needs would gain, so that the noise takes their share. Among the selected ones lambda is larger.
+        """
+        sizes = (chosen, *self.network_.stack.posterior.layout.sizes[1:])
+        self.used_ = np.flatnonzero(self.support_)
+        self.network_ = self._build(sizes, self._probability(sizes, len(X)))
+        self._learn(X, y, epochs, len(X), warm_up=True)
+        self._look()
 
     def partial_fit(
         self, X: Any, y: Any, classes: Any = None, *, epochs: int = 1, num_data: int | None = None
@@ -171,27 +188,29 @@ class SparseEstimator(Saved, BaseEstimator):
         self.input_mean_, self.input_scale_ = moments(X)
         outputs = self._start_targets(y, classes)
         sizes = (X.shape[1], *(int(width) for width in self.hidden), outputs)
-        given = self.prior_inclusion_probability
-        theory = inclusion_probability_for(sizes, len(X))
-        default = 0.5 if self.method == "sghmc" else theory
-        self.prior_inclusion_probability_ = float(default if given is None else given)
-        self.network_ = self._build(sizes)
+        self.used_ = np.arange(X.shape[1])
+        self.prior_inclusion_probability_ = self._probability(sizes, len(X))
+        self.network_ = self._build(sizes, self.prior_inclusion_probability_)
         self.n_epochs_ = 0
 
-    def _build(self, sizes: Sequence[int]) -> Variational | Sampled:
+    def _probability(self, sizes: Sequence[int], rows: int) -> float:
+        """lambda as given, or by theory; the learned prior of "sghmc" starts from a half."""
+        if self.prior_inclusion_probability is not None:
+            return float(self.prior_inclusion_probability)
+        return 0.5 if self.method == "sghmc" else float(inclusion_probability_for(sizes, rows))
+
+    def _build(self, sizes: Sequence[int], probability: float) -> Variational | Sampled:
         rate = self.learning_rate or _LEARNING_RATE.get(self.method, _USUAL_RATE)
         layout = Layout(sizes, self.n_replicates)
         shared = (layout, self._likelihood(), self.activation, rate)
-        shared += (self.prior_inclusion_probability_, self.prior_scale, torch.Generator().manual_seed(self.seed_))
+        shared += (probability, self.prior_scale, torch.Generator().manual_seed(self.seed_))
         return Sampled(*shared) if self.method == "sghmc" else Variational(self.method, *shared)
 
     def _scaled(self, X: np.ndarray) -> np.ndarray:
-        return (X - self.input_mean_) / self.input_scale_
+        return ((X - self.input_mean_) / self.input_scale_)[:, self.used_]
 
     def _train(self, X: np.ndarray, y: np.ndarray, epochs: int, num_data: int, warm_up: bool) -> SparseEstimator:
-        x, target = torch.from_numpy(self._scaled(X)).float(), self._read_targets(y)
-        with threads(self.n_jobs):
-            self.network_.train_on(x, target, epochs, self.batch_size, num_data, bool(self.verbose), warm_up)
+        self._learn(X, y, epochs, num_data, warm_up)
         self.n_epochs_ += epochs
         self._look()
         if warm_up and (words := self.network_.unsettled()):
@@ -203,8 +222,19 @@ class SparseEstimator(Saved, BaseEstimator):
             )
         return self
 
+    def _learn(self, X: np.ndarray, y: np.ndarray, epochs: int, num_data: int, warm_up: bool) -> None:
+        x, target = torch.from_numpy(self._scaled(X)).float(), self._read_targets(y)
+        with threads(self.n_jobs):
+            self.network_.train_on(x, target, epochs, self.batch_size, num_data, bool(self.verbose), warm_up)
+
     def _look(self) -> None:
-        """What has been selected, from the probabilities of the weights."""
+        """What has been selected, from the probabilities of the weights; a second network selects nothing."""
+        layout = self.network_.stack.posterior.layout
+        sizes = (self.n_features_in_, *layout.sizes[1:])
+        share = self.network_.counted(layout) / self.network_.counted(Layout(sizes, 1))
+        self.sparsity_ = share * self.network_.sparsity()
+        if len(self.used_) < self.n_features_in_:
+            return
         inclusion = self.network_.inclusion()
         self.inclusion_probability_ = input_inclusion(inclusion[0]).mean(dim=0).numpy()
         self.path_inclusion_probability_ = path_inclusion(inclusion).mean(dim=0).numpy()
@@ -212,7 +242,6 @@ class SparseEstimator(Saved, BaseEstimator):
         chosen = np.flatnonzero(self.support_)
         names = getattr(self, "feature_names_in_", None)
         self.selected_features_ = chosen if names is None else names[chosen]
-        self.sparsity_ = self.network_.sparsity()
 
     def _new_rows(self, X: Any) -> np.ndarray:
         check_is_fitted(self, "network_")

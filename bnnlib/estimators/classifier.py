@@ -21,12 +21,12 @@ class SparseClassifier(ClassifierMixin, SparseEstimator):
 
     Args:
         method, hidden, activation, epochs, batch_size, learning_rate, prior_inclusion_probability, prior_scale,
-        n_replicates, n_draws, n_jobs, random_state, verbose: as for `SparseRegressor`.
+        refit, n_replicates, n_draws, n_jobs, random_state, verbose: as for `SparseRegressor`.
 
     Attributes:
         classes_: the labels, sorted.
-        inclusion_probability_, path_inclusion_probability_, selected_features_, support_, sparsity_,
-        prior_inclusion_probability_, n_epochs_, n_features_in_, feature_names_in_: as for `SparseRegressor`.
+        inclusion_probability_, path_inclusion_probability_, selected_features_, support_, used_,
+        sparsity_, prior_inclusion_probability_, n_epochs_, n_features_in_, feature_names_in_: as for `SparseRegressor`.
     """
 
     def _start_targets(self, y: np.ndarray, classes: Any) -> int:

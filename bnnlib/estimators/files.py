@@ -86,7 +86,7 @@ class Saved:
             setattr(estimator, key, _back(value))
         if "network" in content:
             kept = content["network"]
-            estimator.network_ = estimator._build(kept["sizes"])
+            estimator.network_ = estimator._build(kept["sizes"], estimator.prior_inclusion_probability_)
             estimator.network_.load_state_dict(kept["state"])
             estimator.network_.remember(kept["memory"])
         return estimator

@@ -34,6 +34,8 @@ class SparseRegressor(RegressorMixin, SparseEstimator):
         prior_inclusion_probability: lambda of every weight; None for the theoretical choice. With "sghmc" the share
             that the learned prior starts from, by default a half.
         prior_scale: standard deviation of the slab, for scaled data.
+        refit: after inputs have been selected, train a second network of these alone, which predicts. Without it the
+            noise also holds what the few weights that many inputs leave in cannot draw, and intervals are wider.
         n_replicates: networks from different first weights, trained as one stack; predictions and probabilities are
             averages over them.
         n_draws: posterior draws of each behind a prediction.
@@ -46,7 +48,8 @@ class SparseRegressor(RegressorMixin, SparseEstimator):
         path_inclusion_probability_: of each input, that a path of weights that are in joins it to the output.
         selected_features_: names (of a DataFrame) or numbers of the inputs with path probability above a half.
         support_: the same as a Boolean mask.
-        sparsity_: share of weights that are in, in percent.
+        used_: numbers of the inputs that the predicting network reads.
+        sparsity_: share of weights that are in, in percent of those of a network that reads every input.
         noise_scale_: standard deviation of the noise, in the units of y.
         prior_inclusion_probability_, n_epochs_, n_features_in_, feature_names_in_: as they were used.
     """

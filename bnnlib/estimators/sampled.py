@@ -148,6 +148,10 @@ class Sampled(_Network):
         """rho of every layer's weights, the probability of the slab, (R, units, inputs), float64."""
         return [rho.double() for rho in self.prior["rho"].values()]
 
+    def counted(self, layout: Layout) -> int:
+        """Weights of a network without its biases, of which `sparsity` is the share."""
+        return sum(layout.splits[::2])
+
     def sparsity(self) -> float:
         """Expected share of weights in the slab, in percent."""
         return 100.0 * float(torch.cat([rho.flatten() for rho in self.prior["rho"].values()]).double().mean())

@@ -148,6 +148,10 @@ class Variational(nn.Module):
         flat = posterior.inclusion_probability() if selecting else posterior.active()
         return [weight for weight, _ in posterior.layout.layers(flat.double())]
 
+    def counted(self, layout: Layout) -> int:
+        """Weights and biases of a network, of which `sparsity` is the share."""
+        return layout.num_parameters
+
     def sparsity(self) -> float:
         """Share of weights that are in, in percent."""
         return float(self.stack.posterior.sparsity().mean())

@@ -24,6 +24,21 @@ def test_finds_the_inputs_the_noise_and_the_function_in_raw_units(regressor):
     assert regressor.score(x, y) > 0.9
 
 
+def test_the_second_network_reads_the_selected_inputs_alone(regressor, tmp_path):
+    x, y = table()
+    first = SparseRegressor(**QUICK, refit=False).fit(x, y)
+    assert regressor.used_.tolist() == [1, 4, 6] and first.used_.tolist() == list(range(8))
+    # what has been selected is the first one's answer
+    np.testing.assert_array_equal(regressor.inclusion_probability_, first.inclusion_probability_)
+    np.testing.assert_array_equal(regressor.support_, first.support_)
+    other = x.copy()
+    other[:, [0, 2, 3, 5, 7]] = 0.0
+    np.testing.assert_array_equal(regressor.predict(other), regressor.predict(x))
+    assert 0 < regressor.sparsity_ < 100 * (3 * 6 + 6 + 6 + 1) / (8 * 6 + 6 + 6 + 1)
+    again = SparseRegressor.load(regressor.save(tmp_path / "model.bnn")).partial_fit(x, y)
+    assert again.used_.tolist() == [1, 4, 6] and again.selected_features_.tolist() == [1, 4, 6]
+
+
 def test_an_input_is_as_likely_by_paths_as_by_weights_or_less(regressor):
     assert (regressor.path_inclusion_probability_ <= regressor.inclusion_probability_ + 1e-12).all()
 
