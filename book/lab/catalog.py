@@ -21,6 +21,11 @@ def register(module: str) -> None:
         _OTHERS.append(module)
 
 
+def registered() -> list[str]:
+    """The modules outside ``chapters/``."""
+    return list(_OTHERS)
+
+
 def modules() -> list[str]:
     """Names of the modules that may hold experiments."""
     return [name for study in studies.all() for name in study.modules("experiments")] + _OTHERS

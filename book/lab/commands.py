@@ -91,24 +91,41 @@ def _parser(others: dict[str, str]) -> argparse.ArgumentParser:
 
 
 def _list(options: argparse.Namespace) -> int:
-    from book.lab import catalog
+    from book.lab import listing
+
+    # experiments that a caller has registered come from no file that is known
+    catalog = sys.modules.get("book.lab.catalog")
+    rows = None if catalog and catalog.registered() else listing.kept()
+    if rows is None:
+        rows = _listed()
+    damaged = any(counts == DAMAGED for row in rows for counts in row["cells"].values())
+    if options.json:
+        _print_json([{key: row[key] for key in ("name", "paper", "profiles", "done")} for row in rows])
+    else:
+        for row in rows:
+            text = ", ".join(
+                " ".join(filter(None, (profile, _count(counts), row["words"].get(profile))))
+                for profile, counts in row["cells"].items()
+            )
+            print(f"{row['name']:<22} paper {row['paper']}  {text:<50} {row['summary']}")
+    return FAILED if damaged else 0
+
+
+def _listed() -> list[dict]:
+    """What `list` says of every experiment; kept for the next time where all of it could be read."""
+    from book.lab import catalog, listing
     from book.lab.cells import PROFILES
 
-    rows, damaged = [], False
+    seen, rows = listing.state(), []
     for name, (_, experiment) in catalog.table().items():
-        profiles = [one for one in PROFILES if one in experiment.profiles]
-        found = {profile: _stored(name, profile) for profile in profiles}
-        damaged |= DAMAGED in found.values()
-        done = [profile for profile, counts in found.items() if _complete(counts)]
-        rows.append({"name": name, "paper": experiment.paper, "profiles": profiles, "done": done})
-        if not options.json:
-            text = ", ".join(
-                f"{profile} {_count(counts)}{_word(name, profile, counts)}" for profile, counts in found.items()
-            )
-            print(f"{name:<22} paper {experiment.paper}  {text:<50} {experiment.summary}")
-    if options.json:
-        _print_json(rows)
-    return FAILED if damaged else 0
+        cells = {profile: _stored(name, profile) for profile in PROFILES if profile in experiment.profiles}
+        about = {"name": name, "paper": experiment.paper, "summary": experiment.summary, "profiles": list(cells)}
+        done = [profile for profile, counts in cells.items() if _complete(counts)]
+        words = {profile: _word(name, profile, counts) for profile, counts in cells.items()}
+        rows.append(about | {"done": done, "cells": cells, "words": words})
+    if not catalog.registered() and not any(DAMAGED in row["cells"].values() for row in rows):
+        listing.keep(rows, seen)
+    return rows
 
 
 def _stored(name: str, profile: str) -> dict[str, int]:
@@ -125,11 +142,11 @@ def _stored(name: str, profile: str) -> dict[str, int]:
 
 
 def _complete(counts: dict[str, int]) -> bool:
-    return bool(counts) and counts is not DAMAGED and counts["done"] + counts["failed"] == counts["total"]
+    return bool(counts) and counts != DAMAGED and counts["done"] + counts["failed"] == counts["total"]
 
 
 def _count(counts: dict[str, int]) -> str:
-    if counts is DAMAGED:
+    if counts == DAMAGED:
         return "damaged"
     return f"{counts['done']}/{counts['total']}" if counts else "-"
 
@@ -138,7 +155,7 @@ def _word(name: str, profile: str, counts: dict[str, int]) -> str:
     """What is known of the validity of a stored result."""
     from book.lab import validity
 
-    return f" {validity.worst(validity.states(name, profile))}" if counts and counts is not DAMAGED else ""
+    return validity.worst(validity.states(name, profile)) if counts and counts != DAMAGED else ""
 
 
 def _print_json(rows: list[dict]) -> None:
