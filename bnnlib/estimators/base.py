@@ -26,6 +26,7 @@ from bnnlib.nn.settings import check_open
 from bnnlib.replicates import Layout
 from bnnlib.replicates.network import ACTIVATIONS
 
+#: What `method=` of the estimators can be.
 METHODS = ("spike_slab", "gaussian_spike_slab", "horseshoe", "gaussian", "sghmc")
 _STEPS = 6000  # of the optimizer in all, where `epochs` is None
 _LEARNING_RATE = {"sghmc": 3e-3}

@@ -11,6 +11,7 @@ from torch import nn
 
 from bnnlib._checks import check_count
 
+#: The activations that networks can be asked for, by name.
 ACTIVATIONS: dict[str, type[nn.Module]] = {
     "relu": nn.ReLU,
     "tanh": nn.Tanh,

@@ -202,8 +202,10 @@ def contents(whole: Whole, project: Project, pages: dict[str, int]) -> str:
 def parts(project: Project) -> list[tuple[str, list[str]]]:
     """Captions of the parts and the documents in each, without the landing page."""
     if "parts" not in project.toc:
-        return [("", project.documents[1:])]
-    return [(part.get("caption", ""), documents(part)) for part in project.toc["parts"]]
+        return [("", project.printed[1:])]
+    named = [(part.get("caption", ""), documents(part)) for part in project.toc["parts"]]
+    printed = [(caption, [name for name in names if name in project.printed]) for caption, names in named]
+    return [(caption, names) for caption, names in printed if names]
 
 
 def documents(part: dict) -> list[str]:
@@ -216,7 +218,7 @@ def documents(part: dict) -> list[str]:
 
 def assemble(whole: Whole, project: Project, pages: dict[str, int]) -> str:
     """The whole book as one page; ``pages`` are the numbers for its contents, as far as they are known."""
-    first, *others = project.documents
+    first, *others = project.printed
     title = text_of(whole.articles[first].find("h1"))
     body = [f'<div id="{whole.renamed[first][""]}">{whole.articles[first].decode_contents()}</div>']
     body.append(contents(whole, project, pages))
@@ -267,9 +269,9 @@ def places(pdf: PdfReader) -> dict[str, tuple[int, float | None]]:
 def add_bookmarks(whole: Whole, project: Project, draft: Path, pdf: Path) -> None:
     """Write the printed draft with bookmarks, which viewers show beside it when they open it."""
     writer, known = PdfWriter(clone_from=draft), places(PdfReader(draft))
-    known[whole.renamed[project.documents[0]][""]] = (1, None)  # nothing links to the landing page
+    known[whole.renamed[project.printed[0]][""]] = (1, None)  # nothing links to the landing page
     above = None
-    for level, anchor, words in (line for name in project.documents for line in whole.outline(name)):
+    for level, anchor, words in (line for name in project.printed for line in whole.outline(name)):
         if anchor not in known:
             continue  # the landing page's own sections, which the contents leave out
         page, top = known[anchor]
@@ -291,7 +293,7 @@ def make_pdf(project: Project) -> Path:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     page, draft = folder / "book.html", folder / "draft.pdf"
-    whole, pages = Whole(project.html, project.documents), {}
+    whole, pages = Whole(project.html, project.printed), {}
     with printer() as print_page:
         for _ in range(2):
             page.write_text(assemble(whole, project, pages), encoding="utf-8")

@@ -19,6 +19,8 @@ from book import studies
 PROFILES = ("smoke", "book", "paper")
 EVAL = re.compile(r"\{eval\}`([^`\n]+)`")
 GENERATED = ("book/status",)  # pages that the build writes itself, without a source in book/
+REFERENCE = "book/reference"  # folder of the library's reference, which is not printed
+WORDS = (".md", ".rst")  # documents without code to run
 REPORTS = "book/reports"  # folder of the chapters' reports, which it writes as well
 
 
@@ -132,6 +134,11 @@ class Project:
         reports = {f"chapters/{Path(name).name}": name for name in self.reports}
         return [one for name in self.listed for one in (name, reports.get(name)) if one]
 
+    @property
+    def printed(self) -> list[str]:
+        """The documents of the book on paper: a reference is for looking up."""
+        return [name for name in self.documents if not name.startswith(f"{REFERENCE}/")]
+
     @cached_property
     def notebooks(self) -> list[str]:
         """Paths of the chapters relative to the root, in reading order.
@@ -143,11 +150,11 @@ class Project:
         for name in self.listed:
             if (self.root / f"{name}.ipynb").exists():
                 listed.append(f"{name}.ipynb")
-            elif not (self.root / f"{name}.md").exists() and name not in GENERATED:
+            elif name not in GENERATED and not any((self.root / f"{name}{one}").exists() for one in WORDS):
                 missing.append(name)
         if missing:
             raise BookError(
-                f"_toc.yml names {', '.join(missing)}, but there is no such .md or .ipynb: add it or drop the line."
+                f"_toc.yml names {', '.join(missing)}, but there is no such document: add it or drop the line."
             )
         present = {path.relative_to(self.root).as_posix() for path in (self.root / "chapters").glob("*.ipynb")}
         if extra := sorted(present - set(listed)):

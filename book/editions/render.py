@@ -20,7 +20,7 @@ from pathlib import Path
 
 from book import studies
 from book.editions.learner.write import editions, publish
-from book.editions.project import BookError, Project, digest, files_below, installed
+from book.editions.project import WORDS, BookError, Project, digest, files_below, installed
 
 RENDERING = "rendering-"  # begins the name of a folder in which pages are being made
 NUMBERS = "chapter_numbers.json"  # what _ext/chapter_numbers.py reads
@@ -80,7 +80,7 @@ def render_key(project: Project) -> str:
     """Hash of everything that the rendered pages are made from."""
     parts: list[str | bytes] = []
     makers = project.root / "book" / "editions"
-    for folder in (project.staging, makers / "_ext", makers / "learner"):
+    for folder in (project.staging, makers / "_ext", makers / "learner", project.root / "bnnlib"):
         for path in files_below(folder):
             parts += [path.relative_to(folder).as_posix(), path.read_bytes()]
     parts += [(project.root / name).read_bytes() for name in ("_config.yml", "requirements.txt")]
@@ -89,12 +89,14 @@ def render_key(project: Project) -> str:
 
 def surroundings_key(project: Project) -> str:
     """Hash of everything that pages are made from, apart from the text of the documents itself."""
-    documents = {f"{name}{suffix}" for name in project.documents for suffix in (".md", ".ipynb")}
+    documents = {f"{name}{suffix}" for name in project.documents for suffix in (*WORDS, ".ipynb")}
     parts: list[str | bytes] = [installed(), *project.documents]
     for folder in (project.staging, project.root / "book" / "editions" / "_ext"):
         for path in files_below(folder):
             name = path.relative_to(folder).as_posix()
             parts += [name] if folder == project.staging and name in documents else [name, path.read_bytes()]
+    for path in files_below(project.root / "bnnlib"):  # whose docstrings are the reference
+        parts += [path.relative_to(project.root).as_posix(), path.read_bytes()]
     parts += [(project.root / name).read_bytes() for name in ("_config.yml", "requirements.txt")]
     return digest(*parts)
 

@@ -62,7 +62,7 @@ def test_it_has_contents_bookmarks_and_page_numbers(pdf):
 def test_hints_and_solutions_come_after_the_exercises(pdf, small_project):
     order = ["What is", "Compute", "Hints and solutions", "Hint for Exercise 1.1", "Every factor is zero."]
     order += ["Solution to Exercise 1.1", "Zero, whatever the degree.", "Solution to Exercise 1.2"]
-    whole = printing.Whole(small_project.html, small_project.documents)
+    whole = printing.Whole(small_project.html, small_project.printed)
     text = " ".join(whole.articles["chapters/01_fixture"].get_text().split())
     places = [text.rindex(part) for part in order]
     assert places == sorted(places)
@@ -78,7 +78,7 @@ def test_nothing_is_wider_than_the_paper(request, open_page, tmp_path, book):
     # Beside the pages, whose pictures it shows.
     page = html.parent / "print" / "measured.html"
     page.parent.mkdir(exist_ok=True)
-    page.write_text(printing.assemble(printing.Whole(html, project.documents), project, {}), encoding="utf-8")
+    page.write_text(printing.assemble(printing.Whole(html, project.printed), project, {}), encoding="utf-8")
     shown = open_page(page)
     shown.wait_for_selector("html[data-typeset]", state="attached")
     shown.set_viewport_size({"width": WIDTH, "height": 1000})

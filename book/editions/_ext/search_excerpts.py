@@ -14,6 +14,7 @@ import unicodedata
 from pathlib import Path
 
 from docutils import nodes
+from sphinx import addnodes
 from sphinx_exercise.nodes import is_exercise_node
 
 KEPT = "search.json"  # beside what Sphinx keeps: texts and index entries of all pages
@@ -37,7 +38,7 @@ def plain(tex: str) -> str:
 
 
 def entries(doctree: nodes.document, title: str, exercise: dict[str, tuple[int, ...]]) -> list[list[str]]:
-    """Anchor, title and text of each section and exercise of a page, in the page's order.
+    """Anchor, title and text of each section, exercise and name of the library on a page, in the page's order.
 
     Args:
         title: of the page; its first entry has no anchor.
@@ -58,6 +59,9 @@ def entries(doctree: nodes.document, title: str, exercise: dict[str, tuple[int, 
                 number = ".".join(map(str, exercise.get(child["ids"][0], ())))
                 found.append([child["ids"][0], f"Exercise {number}{child.children[0].astext()}", ""])
                 walk(child, found[-1])
+            elif isinstance(child, addnodes.desc):
+                found.append([child[0]["ids"][0], child[0]["fullname"], ""])
+                walk(child[-1], found[-1])
             elif isinstance(child, nodes.title) or isinstance(child, NOT_QUOTED):
                 continue
             elif isinstance(child, nodes.math):
