@@ -44,7 +44,7 @@ from bnnlib.functional.group_spike_slab import (
     group_slab_probability,
     group_threshold,
 )
-from bnnlib.functional.horseshoe import half_cauchy_kl
+from bnnlib.functional.horseshoe import half_cauchy_kl, half_cauchy_kl_sum
 from bnnlib.functional.importance import input_inclusion, path_importance, path_inclusion, scaled_importance
 from bnnlib.functional.metropolis_hastings import (
     acceptance_lower_bound,
@@ -161,6 +161,7 @@ __all__ = [
     "group_threshold",
     "gumbel_softmax_gate",
     "half_cauchy_kl",
+    "half_cauchy_kl_sum",
     "implicit_bound_constant",
     "inclusion_log_odds",
     "inclusion_probability_for",

@@ -166,8 +166,8 @@ def _spike_slab_grad(
     prior_logit: float,
     prior_scale: float,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Gradients of weight and divergence together, in as few passes over memory as there are and few new buffers."""
-    mean, rho, scale, logit, noise, eta, gate, slab = saved
+    """Gradients of weight and divergence together, in few passes over memory and, what costs more, few new buffers."""
+    mean, rho, scale, logit, noise, eta, gate = saved
     precision = 1.0 / prior_scale**2
     phi = torch.sigmoid(logit).mul_(token.item() if token.is_cpu else token)  # reading it on a GPU would wait
     d_mean = grad * gate
@@ -180,8 +180,10 @@ def _spike_slab_grad(
     buffer.addcmul_(mean, mean, value=0.5 * precision).add_(math.log(prior_scale) - 0.5 - prior_logit)
     # sigmoid(-logit) keeps the digits that 1 - phi loses
     phi.mul_(buffer).mul_(torch.neg(logit, out=buffer).sigmoid_())
-    soft = torch.div(eta, temperature, out=buffer).sigmoid_()
-    return d_mean, d_rho, phi.addcmul_(torch.ops.aten.sigmoid_backward(grad, soft), slab, value=1.0 / temperature)
+    torch.div(eta, temperature, out=buffer).sigmoid_()
+    torch.ops.aten.sigmoid_backward.grad_input(grad, buffer, grad_input=buffer)
+    phi.addcmul_(buffer, mean, value=1.0 / temperature)
+    return d_mean, d_rho, phi.addcmul_(buffer.mul_(scale), noise, value=1.0 / temperature)
 
 
 class _SpikeSlabDraw(torch.autograd.Function):
@@ -193,16 +195,15 @@ class _SpikeSlabDraw(torch.autograd.Function):
         scale = F.softplus(rho)
         eta = logit + logistic
         gate = _open(eta)
-        slab = torch.addcmul(mean, scale, noise)
-        ctx.save_for_backward(mean, rho, scale, logit, noise, eta, gate, slab)
+        ctx.save_for_backward(mean, rho, scale, logit, noise, eta, gate)
         ctx.constants = temperature, prior_logit, prior_scale, by_value
-        return slab * gate, mean.new_zeros((), dtype=sum_dtype(mean))
+        return torch.addcmul(mean, scale, noise).mul_(gate), mean.new_zeros((), dtype=sum_dtype(mean))
 
     @staticmethod
     def backward(ctx, grad, token):
         if torch.is_grad_enabled():  # create_graph=True
             return _SpikeSlabDraw._again(ctx, grad, token)
-        mean, rho, scale, logit, noise, eta, gate, slab = ctx.saved_tensors
+        mean, rho, scale, logit, noise, eta, gate = ctx.saved_tensors
         temperature, prior_logit, prior_scale, by_value = ctx.constants
         numbers = not isinstance(prior_logit, Tensor) and not isinstance(prior_scale, Tensor)
         if grad is not None and token is not None and numbers and not by_value and mean.dtype in _FULL:
@@ -210,6 +211,7 @@ class _SpikeSlabDraw(torch.autograd.Function):
         d_mean = d_scale = d_logit = None
         if grad is not None:
             soft = torch.sigmoid(eta / temperature)
+            slab = torch.addcmul(mean, scale, noise)
             d_logit = torch.addcmul(soft, soft, soft, value=-1.0).mul_(slab).mul_(grad).mul_(1.0 / temperature)
             d_mean = grad * gate
             d_scale = d_mean * noise

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from bnnlib._checks import check_positive
+from bnnlib.functional._autograd import closed_form_sum
 
 
 def half_cauchy_kl(location: Tensor, log_scale: Tensor, prior_scale: float) -> Tensor:
@@ -29,3 +30,21 @@ def half_cauchy_kl(location: Tensor, log_scale: Tensor, prior_scale: float) -> T
     log_rate = torch.logaddexp(spread - 2.0 * location, location.new_full((), -2.0 * math.log(prior_scale)))
     constant = math.log(math.pi * prior_scale) - 0.5 * math.log(2.0 * math.pi * math.e) - math.log(2.0)
     return log_rate + location - log_scale + constant
+
+
+def half_cauchy_kl_sum(location: Tensor, log_scale: Tensor, prior_scale: float, with_value: bool = True) -> Tensor:
+    """Sum of `half_cauchy_kl` over all scales, with its gradient in (location, log_scale) in closed form.
+
+    Args:
+        location, log_scale, prior_scale: as for `half_cauchy_kl`.
+        with_value: with False the value is 0 and only the gradient is exact.
+    """
+
+    def gradient(grad: Tensor, location: Tensor, log_scale: Tensor) -> tuple[Tensor, Tensor]:
+        spread = torch.exp(2.0 * log_scale).mul_(2.0)
+        share = torch.sub(spread, location, alpha=2.0).add_(2.0 * math.log(prior_scale)).sigmoid_()
+        return (1.0 - 2.0 * share).mul_(grad), share.mul_(spread).mul_(2.0).sub_(1.0).mul_(grad)
+
+    return closed_form_sum(
+        lambda m, s: half_cauchy_kl(m, s, prior_scale), gradient, location, log_scale, with_value=with_value
+    )

@@ -6,8 +6,7 @@ import torch
 from torch import Tensor
 
 from bnnlib._checks import check_positive
-from bnnlib.functional import gaussian_draw, gaussian_kl_sum, half_cauchy_kl
-from bnnlib.functional._autograd import total
+from bnnlib.functional import gaussian_draw, gaussian_kl_sum, half_cauchy_kl_sum
 from bnnlib.nn.base import Parameters, in_parameters
 from bnnlib.nn.draws import remembered, take_token
 from bnnlib.nn.noise import draw_normal
@@ -113,8 +112,8 @@ class HorseshoeLinear(BayesianLinear):
 
     def _scale_divergence(self, with_value: bool) -> Tensor:
         unit, layer = self._scales()
-        value = total(half_cauchy_kl(*unit, self.unit_scale)) + half_cauchy_kl(*layer, self.layer_scale)
-        return value if with_value else value - value.detach()
+        units = half_cauchy_kl_sum(*unit, self.unit_scale, with_value)
+        return units + half_cauchy_kl_sum(*layer, self.layer_scale, with_value)
 
     def extra_repr(self) -> str:
         return f"{super().extra_repr()}, unit_scale={self.unit_scale:g}, layer_scale={self.layer_scale:g}"
