@@ -169,7 +169,7 @@ def _sampler(build: Callable[[nn.Module, int], Timed], device: torch.device) -> 
 def measure(
     batch: int, device: torch.device, layers: list[str], rounds: int, steps: int, graphs: bool = False
 ) -> list[dict]:
-    """Rows {library, layer, batch, device, ratio} and, for the reader, the milliseconds of both steps."""
+    """Rows {library, layer, batch, device, ratio, quartiles, ms, base_ms}: the ratio's, and medians of both steps."""
     x = torch.rand(batch, SIZES[0], device=device)
     y = torch.randint(0, SIZES[-1], (batch,), device=device)
     base = Step(deterministic, device)
@@ -197,12 +197,17 @@ def measure(
             "batch": batch,
             "device": str(device),
             "ratio": round(statistics.median(ratios[library, layer]), 3),
-            "quartiles": statistics.quantiles(ratios[library, layer] * 2, method="inclusive")[::2],
-            "ms": 1e3 * statistics.median(ours for ours, _ in times[library, layer]),
-            "base_ms": 1e3 * statistics.median(theirs for _, theirs in times[library, layer]),
+            "quartiles": _quartiles(ratios[library, layer]),
+            "ms": round(1e3 * statistics.median(ours for ours, _ in times[library, layer]), 3),
+            "base_ms": round(1e3 * statistics.median(theirs for _, theirs in times[library, layer]), 3),
         }
         for library, layer in compared
     ]
+
+
+def _quartiles(values: list[float]) -> list[float]:
+    low, _, high = statistics.quantiles(values * 2, method="inclusive")
+    return [round(low, 3), round(high, 3)]
 
 
 def _recorded(compared: dict) -> dict:
@@ -244,10 +249,10 @@ def main(arguments: list[str] | None = None) -> list[dict]:
         found = measure(batch, device, options.layers, options.rounds, options.steps, options.graphs)
         for row in found:
             name = f"{row['library']} {row['layer']}"
-            ms, base_ms, (low, high) = row.pop("ms"), row.pop("base_ms"), row.pop("quartiles")
+            low, high = row["quartiles"]
             print(
                 f"batch {batch:5d}  {name:32s} {row['ratio']:6.2f} [{low:.2f}, {high:.2f}]   "
-                f"({ms:.2f} ms against {base_ms:.2f} ms)",
+                f"({row['ms']:.2f} ms against {row['base_ms']:.2f} ms)",
                 file=say,
             )
         rows += found

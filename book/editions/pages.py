@@ -1,15 +1,15 @@
-"""The pages that a build writes itself: reports, the status page, the examples of the page of verdicts."""
+"""The pages that a build writes itself: reports, the status page, the numbers of the pages on verdicts and on cost."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
 
-from book.editions import reports, status
+from book.editions import costs, reports, status
 from book.editions.compared import compared, stored_results
 from book.editions.project import Project, digest, files_below
 
-MADE_BY = ("pages", "compared", "reports", "status")
+MADE_BY = ("pages", "compared", "reports", "status", "costs")
 
 
 def written_pages(project: Project, chapters: dict[str, dict], profile: str) -> dict[str, str]:
@@ -17,10 +17,12 @@ def written_pages(project: Project, chapters: dict[str, dict], profile: str) -> 
     changed for them.
     """
     told = [json.dumps(notebook, sort_keys=True) for notebook in chapters.values()]
-    template = project.root / "book" / "verdicts.md"
+    template, cost = project.root / "book" / "verdicts.md", project.root / "book" / "step_cost.md"
     sources = [
         *(Path(__file__).with_name(f"{name}.py") for name in MADE_BY),
         template,
+        cost,
+        *sorted((project.root / "benchmarks" / "stored").glob("step_*.json")),
         project.root / "_toc.yml",
         project.root / reports.DIFFERENCES,
         *files_below(project.root / "tests" / "equations"),
@@ -37,6 +39,10 @@ def written_pages(project: Project, chapters: dict[str, dict], profile: str) -> 
     if template.exists():
         cells = [row for one in found.values() for row in one["cells"]]
         made["book/verdicts.md"] = status.examples(template.read_text(encoding="utf-8"), cells)
+    if cost.exists():
+        measured = costs.stored(project.root)
+        made["book/step_cost.md"] = costs.fill(cost.read_text(encoding="utf-8"), measured)
+        made[costs.PICTURE] = costs.picture(measured)
     if project.reports:
         made |= reports.pages(project, found) | {"_toc.yml": reports.contents(project)}
     kept.write_text(json.dumps({"key": key, "pages": list(made)}))
@@ -45,7 +51,7 @@ def written_pages(project: Project, chapters: dict[str, dict], profile: str) -> 
 
 def _evidence(project: Project, profile: str, sources: list[Path]) -> dict[str, dict]:
     """What `compared` says, or said at the last build if all that it goes by is the same: pages' texts are no part."""
-    parts = [path.read_bytes() for path in sources if path.exists() and path.suffix != ".md"]
+    parts = [path.read_bytes() for path in sources if path.exists() and path.suffix not in {".md", ".json"}]
     parts += [project.study_key(name) for name in project.notebooks]
     key = digest(project.shared_key(profile), *parts)
     kept = project.build / "evidence.json"

@@ -13,7 +13,8 @@ from bnnlib import nn as bnn
 def test_step_time_rows(capsys):
     step_time.main(["--json", "--batch", "8", "--rounds", "1", "--steps", "1", "--device", "cpu"])
     rows = json.loads(capsys.readouterr().out)
-    assert all(set(row) == {"library", "layer", "batch", "device", "ratio"} for row in rows)
+    fields = {"library", "layer", "batch", "device", "ratio", "quartiles", "ms", "base_ms"}
+    assert all(set(row) == fields for row in rows)
     ours = {row["layer"] for row in rows if row["library"] == "bnnlib"}
     samplers = {"sgld", "sghmc", "sghmc-euler", "sghmc-sa", "avo", "avo-natural"}
     mixtures = {"gaussian-spike-slab", "scale-mixture"}
