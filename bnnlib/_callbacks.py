@@ -24,6 +24,16 @@ class Callback:
 
     A callback with memory returns it from `state_dict` (tensors, numbers, strings, lists and dicts), so that a resumed
     run goes on as if it had never stopped.
+
+    Example:
+        >>> class Count(Callback):
+        ...     epochs = 0
+        ...     def on_epoch(self, run):
+        ...         self.epochs += 1
+        >>> count, data = Count(), (torch.randn(8, 3), torch.randint(2, (8,)))
+        >>> run = fit(torch.nn.Linear(3, 2), data, epochs=4, batch_size=4, callbacks=[count])
+        >>> count.epochs
+        4
     """
 
     def on_step(self, run: Run) -> None:
@@ -49,6 +59,11 @@ class Run:
         epoch, step: epochs and steps completed so far.
         history: one row an epoch {"epoch", "nll", "kl", "kl_scale", "learning_rate"}: the mean loss over the epoch's
             batches, and the divergence in nats after it (0 for deterministic networks).
+
+    Example:
+        >>> run = fit(torch.nn.Linear(3, 2), (torch.randn(8, 3), torch.randint(2, (8,))), epochs=2, batch_size=4)
+        >>> run.epoch, run.step, len(run.history)
+        (2, 4, 2)
     """
 
     model: nn.Module

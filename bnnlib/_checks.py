@@ -14,6 +14,13 @@ class DivergedError(ArithmeticError):
     Attributes:
         where: "epoch 3, step 17" or "step 1700"; empty where no single place is meant.
         value: what was found there, NaN or infinite.
+
+    Example:
+        >>> try:
+        ...     raise DivergedError("the loss is nan", where="loss")
+        ... except DivergedError as error:
+        ...     print(error.where)
+        loss
     """
 
     def __init__(self, message: str, where: str = "", value: float = math.nan) -> None:

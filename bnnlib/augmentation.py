@@ -56,6 +56,12 @@ def crop(x: Tensor, top: Tensor, left: Tensor, padding: int) -> Tensor:
 
     Returns:
         Tensor, shape (n, c, h, w).
+
+    Example:
+        >>> image = torch.arange(4.0).reshape(1, 1, 2, 2)
+        >>> crop(image, top=torch.tensor([0]), left=torch.tensor([1]), padding=1)[0, 0]
+        tensor([[0., 0.],
+                [0., 1.]])
     """
     height, width = x.shape[2:]
     windows = F.pad(x, (padding,) * 4).unfold(2, height, 1).unfold(3, width, 1)  # a view of all windows
@@ -72,6 +78,12 @@ def rotate(x: Tensor, degrees: Tensor, interpolation: str = "nearest") -> Tensor
 
     Returns:
         Tensor, shape (n, c, h, w).
+
+    Example:
+        >>> image = torch.arange(4.0).reshape(1, 1, 2, 2)
+        >>> rotate(image, torch.tensor([90.0]))[0, 0]
+        tensor([[1., 3.],
+                [0., 2.]])
     """
     height, width = x.shape[2:]
     radians = torch.deg2rad(degrees)[:, None, None]
@@ -95,6 +107,13 @@ def erase(x: Tensor, top: Tensor, left: Tensor, height: Tensor, width: Tensor, v
 
     Returns:
         Tensor, shape (n, c, h, w).
+
+    Example:
+        >>> one, two = torch.tensor([1]), torch.tensor([2])
+        >>> erase(torch.ones(1, 1, 3, 3), top=one, left=one, height=one, width=two, value=0.0)[0, 0]
+        tensor([[1., 1., 1.],
+                [1., 0., 0.],
+                [1., 1., 1.]])
     """
     rows, columns = (torch.arange(side, device=x.device) for side in x.shape[2:])
     inside_rows = (rows >= top[:, None]) & (rows < (top + height)[:, None])
@@ -111,6 +130,10 @@ class RandomCrop:
 
     Raises:
         ValueError: padding is no count; when called, x is not (n, c, h, w) or the generator is elsewhere.
+
+    Example:
+        >>> RandomCrop(2)(torch.rand(8, 1, 28, 28), generator=torch.Generator().manual_seed(0)).shape
+        torch.Size([8, 1, 28, 28])
     """
 
     def __init__(self, padding: int) -> None:
@@ -128,6 +151,11 @@ class RandomHorizontalFlip:
 
     Raises:
         ValueError: p is no probability; when called, x is not (n, c, h, w) or the generator is elsewhere.
+
+    Example:
+        >>> RandomHorizontalFlip(p=1.0)(torch.arange(4.0).reshape(1, 1, 2, 2), generator=torch.Generator())[0, 0]
+        tensor([[1., 0.],
+                [3., 2.]])
     """
 
     def __init__(self, p: float = 0.5) -> None:
@@ -150,6 +178,10 @@ class RandomRotation:
     Raises:
         ValueError: degrees is negative or the interpolation unknown; when called, x is not real (n, c, h, w) or the
             generator is elsewhere.
+
+    Example:
+        >>> RandomRotation(15.0)(torch.rand(8, 1, 28, 28), generator=torch.Generator().manual_seed(0)).shape
+        torch.Size([8, 1, 28, 28])
     """
 
     def __init__(self, degrees: float, interpolation: str = "nearest") -> None:
@@ -180,6 +212,11 @@ class RandomErasing:
     Raises:
         ValueError: p is no probability or a range is not two increasing numbers; when called, x is not real
             (n, c, h, w), the values do not fit the channels, or the generator is elsewhere.
+
+    Example:
+        >>> erased = RandomErasing(p=1.0)(torch.ones(8, 1, 28, 28), generator=torch.Generator().manual_seed(0))
+        >>> bool((erased == 0).flatten(1).any(dim=1).all())
+        True
     """
 
     def __init__(
@@ -231,6 +268,10 @@ class Normalize:
 
     Raises:
         ValueError: a std is not above 0; when called, x is not real (n, c, h, w) or has other channels.
+
+    Example:
+        >>> Normalize(0.5, 0.25)(torch.ones(1, 1, 1, 2))
+        tensor([[[[2., 2.]]]])
     """
 
     def __init__(self, mean: float | Sequence[float], std: float | Sequence[float]) -> None:
@@ -245,11 +286,13 @@ class Normalize:
 class Compose:
     """One augmentation after the other, all from the same generator.
 
-        augment = Compose([RandomCrop(4), RandomHorizontalFlip(), Normalize(0.1307, 0.3081)])
-        augment(x, generator=generator)
-
     Args:
         steps: called in this order as step(x, generator=generator).
+
+    Example:
+        >>> augment = Compose([RandomCrop(2), RandomHorizontalFlip(), Normalize(0.1307, 0.3081)])
+        >>> augment(torch.rand(8, 1, 28, 28), generator=torch.Generator().manual_seed(0)).shape
+        torch.Size([8, 1, 28, 28])
     """
 
     def __init__(self, steps: Sequence[Callable[..., Tensor]]) -> None:

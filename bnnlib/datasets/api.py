@@ -35,7 +35,12 @@ _MISSING = {
 
 
 def names() -> list[str]:
-    """Every name that `load` accepts."""
+    """Every name that `load` accepts.
+
+    Example:
+        >>> "digits" in names(), "mnist" in names()
+        (True, True)
+    """
     return registry.names()
 
 
@@ -44,6 +49,10 @@ def available(name: str, root: str | os.PathLike | None = None) -> bool:
 
     Raises:
         UnknownDatasetError: there is no data set of this name.
+
+    Example:
+        >>> available("digits")
+        True
     """
     entry = registry.entry(name)
     if entry.reader == "bundled":
@@ -65,6 +74,10 @@ def fetch(name: str, root: str | os.PathLike | None = None, *, progress: bool = 
     Raises:
         UnknownDatasetError: there is no data set of this name.
         DownloadError: no source could deliver, or the folder cannot be written.
+
+    Example:
+        >>> fetch("digits") is None  # there is nothing to download
+        True
     """
     entry = registry.entry(name)
     if entry.reader == "bundled":
@@ -137,6 +150,11 @@ def load(
         DownloadError: it is not here and no source could deliver it.
         IntegrityError: a file is here but it is neither the published one nor a known variant.
         ValueError: the split does not exist.
+
+    Example:
+        >>> digits = load("digits")  # comes with scikit-learn
+        >>> digits.train_x.shape, digits.test_x.shape, digits.task
+        (torch.Size([1438, 1, 8, 8]), torch.Size([359, 1, 8, 8]), 'classification')
     """
     entry = registry.entry(name)
     content = _content(entry, root, download, split)
@@ -166,6 +184,10 @@ def fingerprint(name: str, root: str | os.PathLike | None = None) -> str:
 
     Raises:
         As `load` with `download=False`.
+
+    Example:
+        >>> len(fingerprint("digits"))
+        64
     """
     entry = registry.entry(name)
     content = _content(entry, root, download=False, split=None)

@@ -14,6 +14,11 @@ class Scaling:
     """What `standardize` subtracted and divided by, so that errors can be reported in the units of the data.
 
     Shapes: `x_mean` and `x_scale` are one row of x; `y_mean` and `y_scale` one row of y, or None for class labels.
+
+    Example:
+        >>> scaling = standardize(load("diabetes")).scaling
+        >>> scaling.x_mean.shape, scaling.unscale_y(torch.zeros(1, 1)).shape
+        (torch.Size([10]), torch.Size([1, 1]))
     """
 
     x_mean: Tensor
@@ -42,6 +47,11 @@ class Dataset:
 
     Raises:
         ValueError: inputs and targets differ in their number of rows, or the task is neither of the two.
+
+    Example:
+        >>> data = load("diabetes")
+        >>> data.train_x.shape, data.train_y.shape, data.task
+        (torch.Size([354, 10]), torch.Size([354, 1]), 'regression')
     """
 
     name: str
@@ -131,6 +141,11 @@ def standardize(dataset: Dataset) -> Dataset:
 
     Raises:
         ValueError: the data are standardized already, or have no training rows.
+
+    Example:
+        >>> data = standardize(load("diabetes"))
+        >>> bool(data.train_x.mean(dim=0).abs().max() < 1e-5)
+        True
     """
     if dataset.scaling is not None:
         raise ValueError(f"{dataset.name} is standardized already; use it as it is.")

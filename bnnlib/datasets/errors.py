@@ -4,15 +4,38 @@ from __future__ import annotations
 
 
 class DatasetError(RuntimeError):
-    """Base of every error about data sets; raised itself when the set-up is at fault (no registry, missing extra)."""
+    """Base of every error about data sets; raised itself when the set-up is at fault (no registry, missing extra).
+
+    Example:
+        >>> issubclass(IntegrityError, DatasetError), issubclass(DatasetError, Exception)
+        (True, True)
+    """
 
 
 class UnknownDatasetError(DatasetError, ValueError):
-    """The name is not in the registry; the message lists the names and the nearest one."""
+    """The name is not in the registry; the message lists the names and the nearest one.
+
+    Example:
+        >>> try:
+        ...     load("digit")
+        ... except UnknownDatasetError as error:
+        ...     print("digits" in str(error))
+        True
+    """
 
 
 class NotAvailableError(DatasetError):
-    """The files are not on this machine and downloading was not allowed."""
+    """The files are not on this machine and downloading was not allowed.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     try:
+        ...         load("mnist", root=folder, download=False)
+        ...     except NotAvailableError as error:
+        ...         print("mnist" in str(error))
+        True
+    """
 
 
 class DownloadError(DatasetError):

@@ -27,6 +27,15 @@ class SparseClassifier(ClassifierMixin, SparseEstimator):
         classes_: the labels, sorted.
         inclusion_probability_, path_inclusion_probability_, selected_features_, support_, used_,
         sparsity_, prior_inclusion_probability_, n_epochs_, n_features_in_, feature_names_in_: as for `SparseRegressor`.
+
+    Example:
+        >>> import numpy as np
+        >>> rng = np.random.default_rng(0)
+        >>> X = rng.normal(size=(300, 10))
+        >>> y = np.where(X[:, 0] > X[:, 1], "left", "right")
+        >>> model = SparseClassifier(hidden=(8,), random_state=0).fit(X, y)
+        >>> model.predict_proba(X[:5]).shape, bool(model.score(X, y) > 0.9)
+        ((5, 2), True)
     """
 
     def _start_targets(self, y: np.ndarray, classes: Any) -> int:

@@ -20,7 +20,17 @@ _DIGEST = hashlib.sha256().digest_size
 
 
 class DamagedFileError(ValueError):
-    """A file is not a saved estimator, or not as it was written."""
+    """A file is not a saved estimator, or not as it was written.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.NamedTemporaryFile() as file:
+        ...     try:
+        ...         SparseRegressor.load(file.name)
+        ...     except DamagedFileError:
+        ...         print("nothing was read")
+        nothing was read
+    """
 
 
 class Saved:

@@ -52,6 +52,18 @@ class SparseRegressor(RegressorMixin, SparseEstimator):
         sparsity_: share of weights that are in, in percent of those of a network that reads every input.
         noise_scale_: standard deviation of the noise, in the units of y.
         prior_inclusion_probability_, n_epochs_, n_features_in_, feature_names_in_: as they were used.
+
+    Example:
+        >>> import numpy as np
+        >>> rng = np.random.default_rng(0)
+        >>> X = rng.normal(size=(300, 10))
+        >>> y = 3 * X[:, 0] - 2 * X[:, 1] + 0.1 * rng.normal(size=300)
+        >>> model = SparseRegressor(hidden=(8,), random_state=0).fit(X, y)
+        >>> model.selected_features_
+        array([0, 1])
+        >>> mean, interval = model.predict(X[:5], return_interval=True)
+        >>> mean.shape, interval.shape
+        ((5,), (5, 2))
     """
 
     def _start_targets(self, y: np.ndarray, classes: Any) -> int:

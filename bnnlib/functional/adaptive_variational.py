@@ -44,6 +44,11 @@ def elbo_mean_gradient(gradients: Tensor, mean: Tensor, prior_precision: Number)
 
     Returns:
         -(1 / S) sum g_i - delta mu, to be climbed, shape (...).
+
+    Example:
+        >>> gradients = torch.tensor([[1.0], [3.0]])  # two draws of one weight
+        >>> elbo_mean_gradient(gradients, torch.tensor([0.5]), prior_precision=2.0)
+        tensor([-3.])
     """
     return -gradients.mean(dim=0) - prior_precision * mean
 
@@ -63,6 +68,10 @@ def expected_curvature(
 
     Raises:
         ValueError: unknown estimator, or "stein" without noise and scale.
+
+    Example:
+        >>> expected_curvature(torch.tensor([[1.0], [3.0]]))
+        tensor([5.])
     """
     _one_of("estimator", estimator, ESTIMATORS)
     if estimator == "squared":
@@ -82,6 +91,10 @@ def elbo_variance_gradient(curvature: Tensor, variance: Tensor, prior_precision:
 
     Returns:
         -curvature / 2 + 1 / (2 sigma^2) - delta / 2, to be climbed; 0 at 1 / sigma^2 = curvature + delta.
+
+    Example:
+        >>> elbo_variance_gradient(torch.tensor([4.0]), torch.tensor([0.2]), prior_precision=1.0)
+        tensor([0.])
     """
     return 0.5 * (variance.reciprocal() - curvature - prior_precision)
 
@@ -90,6 +103,10 @@ def elbo_mean_hessian(curvature: Tensor, prior_precision: Number) -> Tensor:
     """Diagonal of the Hessian of the ELBO in mu, -curvature - delta, equation (avo-hessian).
 
     The paper prints it without the minus, which is the Hessian of -ELBO.
+
+    Example:
+        >>> elbo_mean_hessian(torch.tensor([4.0]), prior_precision=1.0)
+        tensor([-5.])
     """
     return -curvature - prior_precision
 
@@ -107,6 +124,10 @@ def mean_step(mean: Tensor, variance: Tensor, gradient: Tensor, lr: Number, alph
 
     Raises:
         ValueError: alpha is outside the family.
+
+    Example:
+        >>> mean_step(torch.tensor([1.0]), torch.tensor([0.04]), torch.tensor([2.0]), lr=0.1)
+        tensor([0.9600])
     """
     return mean - lr * variance ** _power(alpha) * gradient
 
@@ -130,6 +151,10 @@ def precision_step(
         prior_precision: delta, and num_data: N.
         rate: gamma, between 0 and 1.
         forgetting: lambda.
+
+    Example:
+        >>> precision_step(torch.tensor(1.0), torch.tensor(3.0), 1.0, num_data=100, rate=0.5)
+        tensor(2.0050)
     """
     return (1.0 - forgetting * rate) * precision + rate * (curvature + prior_precision / num_data)
 
@@ -142,13 +167,22 @@ def positive_precision_step(
     For curvatures of either sign, as "stein" gives them: with r = (curvature + delta / N) / precision - 1 the new
     precision is precision (1 + gamma r + (gamma r)^2 / 2), which is at least half the old one (Lin, Schmidt and Khan,
     2020).
+
+    Example:
+        >>> positive_precision_step(torch.tensor(1.0), torch.tensor(-3.0), 1.0, num_data=100, rate=0.5) > 0
+        tensor(True)
     """
     moved = rate * (curvature + prior_precision / num_data - precision)
     return precision + moved + 0.5 * moved.square() / precision
 
 
 def posterior_scale(tau: Tensor, lr: Number, temperature: float) -> Tensor:
-    """sigma = tau T l^(3/4), the standard deviation that the code's noise stands for, equation (avo-scale)."""
+    """sigma = tau T l^(3/4), the standard deviation that the code's noise stands for, equation (avo-scale).
+
+    Example:
+        >>> posterior_scale(torch.tensor(0.5), lr=0.01, temperature=1.0)
+        tensor(0.0158)
+    """
     return tau * (temperature * lr**0.75)
 
 
@@ -157,6 +191,10 @@ def injected_scale(lr: float, momentum: float, temperature: float) -> float:
 
     Two draws of scale sigma, the new and the old, make 2 sigma^2; the momentum's share of the last difference, which
     must be taken out again, makes 2 beta^2 sigma^2. In units of tau, as the momentum is.
+
+    Example:
+        >>> round(injected_scale(lr=0.01, momentum=0.9, temperature=1.0), 4)
+        0.0602
     """
     return math.sqrt(2.0 + 2.0 * momentum**2) * lr**0.75 * temperature
 
@@ -181,6 +219,11 @@ def scale_gradient(
         noise: standard normal, with which they were drawn.
         lr: l; the code's C is its square root.
         temperature: T; weight_decay: wd = delta / N; num_data: N.
+
+    Example:
+        >>> tau = torch.tensor(0.5)
+        >>> scale_gradient(tau, tau, tau, lr=0.01, temperature=1.0, weight_decay=5e-4, num_data=1000).shape
+        torch.Size([])
     """
     spread = temperature * lr**0.75
     return spread**2 * weight_decay * tau + spread * noise * gradient - 1.0 / (num_data * tau)
@@ -193,6 +236,11 @@ def scale_step(dual: Tensor, gradient: Tensor, rate: float) -> tuple[Tensor, Ten
 
     Returns:
         The new rho and tau.
+
+    Example:
+        >>> dual, tau = scale_step(torch.tensor(0.0), torch.tensor(1.0), rate=0.1)
+        >>> tau
+        tensor(0.4750)
     """
     dual = dual - rate * gradient
     return dual, torch.sigmoid(dual)
@@ -217,6 +265,11 @@ def momentum_step(
         gradient: of the mean loss at `weight`.
         noise: standard normal.
         lr: l; decay: beta; weight_decay: wd; temperature: T.
+
+    Example:
+        >>> zero, one = torch.tensor(0.0), torch.tensor(1.0)
+        >>> momentum_step(zero, one, one, zero, lr=0.1, decay=0.9, weight_decay=0.5, temperature=1.0)
+        tensor(-0.1500)
     """
     force = gradient + weight_decay * weight
     return decay * momentum - lr * force + injected_scale(lr, decay, temperature) * noise

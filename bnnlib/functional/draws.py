@@ -137,6 +137,12 @@ def gaussian_draw(
     Returns:
         (weight, token): the token is a scalar; (rows, 1) for a `MixturePrior` of tensors, one for each row of weights;
         None while a graph is compiled, and without gradients.
+
+    Example:
+        >>> mean, rho = torch.zeros(2, 3, requires_grad=True), torch.zeros(2, 3, requires_grad=True)
+        >>> weight, token = gaussian_draw(mean, rho, torch.randn(2, 3), 1.0)
+        >>> weight.shape, token.shape
+        (torch.Size([2, 3]), torch.Size([]))
     """
     # a transformation could not follow a token, and without gradients nobody asks for one
     if transformed() or not torch.is_grad_enabled():
@@ -145,7 +151,12 @@ def gaussian_draw(
 
 
 def gaussian_weight(mean: Tensor, rho: Tensor, noise: Tensor) -> Tensor:
-    """Reparameterised Gaussian weight mean + softplus(rho) * noise, equation (svbnn-gaussian-sample); one shape."""
+    """Reparameterised Gaussian weight mean + softplus(rho) * noise, equation (svbnn-gaussian-sample); one shape.
+
+    Example:
+        >>> gaussian_weight(torch.tensor([1.0]), softplus_inverse(torch.tensor([0.5])), torch.tensor([2.0]))
+        tensor([2.])
+    """
     return gaussian_draw(mean, rho, noise, None, by_value=True)[0]
 
 
@@ -272,6 +283,13 @@ def spike_slab_draw(
     Returns:
         (weight, token): the weight is exactly 0 where the gate is closed; the token is a scalar, None while a graph is
         compiled, and without gradients.
+
+    Example:
+        >>> mean, rho, logit = (torch.zeros(2, 3, requires_grad=True) for _ in range(3))
+        >>> noise, logistic = torch.randn(2, 3), logistic_noise(torch.rand(2, 3))
+        >>> weight, token = spike_slab_draw(mean, rho, logit, noise, logistic, 0.5, prior_logit=-4.0, prior_scale=1.0)
+        >>> weight.shape, bool((weight == 0).any())
+        (torch.Size([2, 3]), True)
     """
     if not torch.is_grad_enabled():
         return spike_slab_value(mean, F.softplus(rho), logit, noise, logistic), None
@@ -289,5 +307,11 @@ def spike_slab_value(mean: Tensor, scale: Tensor, logit: Tensor, noise: Tensor, 
 def spike_slab_weight(
     mean: Tensor, rho: Tensor, logit: Tensor, noise: Tensor, logistic: Tensor, temperature: float = 0.5
 ) -> Tensor:
-    """The weight of `spike_slab_draw` alone, equation (svbnn-straight-through)."""
+    """The weight of `spike_slab_draw` alone, equation (svbnn-straight-through).
+
+    Example:
+        >>> mean, rho, logit = torch.ones(2), torch.zeros(2), torch.tensor([-9.0, 9.0])
+        >>> spike_slab_weight(mean, rho, logit, torch.zeros(2), torch.zeros(2))
+        tensor([0., 1.])
+    """
     return spike_slab_draw(mean, rho, logit, noise, logistic, temperature, 0.0, 1.0, by_value=True)[0]

@@ -18,6 +18,10 @@ def softplus_inverse(scale: float | Tensor) -> Tensor:
 
     Raises:
         ValueError: a scale is not positive.
+
+    Example:
+        >>> torch.nn.functional.softplus(softplus_inverse(torch.tensor([1e-3, 1.0])))
+        tensor([0.0010, 1.0000])
     """
     check_positive("scale", scale)
     value = scale if isinstance(scale, Tensor) else torch.as_tensor(scale)
@@ -41,6 +45,10 @@ def gaussian_kl(mean: Tensor, scale: Tensor, prior_scale: float | Tensor, prior_
 
     Raises:
         ValueError: a prior scale is not positive.
+
+    Example:
+        >>> gaussian_kl(torch.tensor([0.0, 1.0]), torch.tensor([1.0, 0.5]), prior_scale=1.0)
+        tensor([0.0000, 0.8181])
     """
     check_positive("prior_scale", prior_scale)
     return unchecked_gaussian_kl(mean, scale, prior_scale, prior_mean)
@@ -59,6 +67,10 @@ def gaussian_kl_grad(mean: Tensor, scale: Tensor, prior_scale: float | Tensor) -
     """Gradient of `gaussian_kl` (prior mean 0) in (mean, scale), in closed form.
 
     Equation (svbnn-kl-gradient). Two elementwise operations each, where autograd through the logarithm needs about ten.
+
+    Example:
+        >>> gaussian_kl_grad(torch.tensor([1.0]), torch.tensor([0.5]), prior_scale=1.0)
+        (tensor([1.]), tensor([-1.5000]))
     """
     precision = 1.0 / prior_scale**2
     return mean * precision, scale * precision - scale.reciprocal()
@@ -74,6 +86,11 @@ def gaussian_kl_sum(mean: Tensor, rho: Tensor, prior_scale: float, with_value: b
         prior_scale: prior standard deviation.
         with_value: with False the result's value is 0 and only its gradient is exact: half the cost in a training step
             that logs the value now and then.
+
+    Example:
+        >>> mean, rho = torch.zeros(10, requires_grad=True), softplus_inverse(torch.full((10,), 0.5)).requires_grad_()
+        >>> round(gaussian_kl_sum(mean, rho, prior_scale=1.0).item(), 4)
+        3.1815
     """
 
     def value(mean: Tensor, rho: Tensor) -> Tensor:

@@ -26,6 +26,11 @@ class MixturePrior(NamedTuple):
     """What the closed forms need of a Gaussian spike-and-slab prior; made by `mixture_prior`.
 
     Numbers, or tensors that broadcast against the weights.
+
+    Example:
+        >>> prior = mixture_prior(slab_scale=1.0, spike_scale=0.1, prior_inclusion_probability=0.5)
+        >>> round(prior.slab_precision, 6), round(prior.spike_precision, 6)
+        (1.0, 100.0)
     """
 
     slab_precision: Number  # 1 / tau_1^2
@@ -45,6 +50,11 @@ def mixture_prior(slab_scale: Number, spike_scale: Number, prior_inclusion_proba
     Raises:
         ValueError: a scale is not positive, the spike is not narrower than the slab or narrower than float32 can
             tell from 0, or pi is not inside (0, 1).
+
+    Example:
+        >>> prior = mixture_prior(slab_scale=1.0, spike_scale=0.1, prior_inclusion_probability=0.5)
+        >>> round(prior.spike_precision, 6)
+        100.0
     """
     check_positive("slab_scale", slab_scale)
     check_positive("spike_scale", spike_scale)
@@ -94,6 +104,11 @@ def inclusion_log_odds(second_moment: Tensor, prior: MixturePrior) -> Tensor:
 
     Returns:
         Tensor of the broadcast shape. Rank weights by this and not by p*, which rounds to 1 for most large weights.
+
+    Example:
+        >>> prior = mixture_prior(slab_scale=1.0, spike_scale=0.1, prior_inclusion_probability=0.5)
+        >>> inclusion_log_odds(torch.tensor([0.0, 0.1]), prior)
+        tensor([-2.3026,  2.6474])
     """
     slope = 0.5 * (prior.spike_precision - prior.slab_precision)
     return slope * second_moment + (prior.spike_cost - prior.slab_cost)
@@ -108,6 +123,11 @@ def inclusion_threshold(prior: MixturePrior) -> Number:
     Returns:
         A number, or a tensor for a prior of tensors; 0 where p* is above 1/2 for every weight, which a large prior
         probability can bring about.
+
+    Example:
+        >>> prior = mixture_prior(slab_scale=1.0, spike_scale=0.1, prior_inclusion_probability=0.5)
+        >>> round(inclusion_threshold(prior), 4)
+        0.2157
     """
     square = 2.0 * (prior.slab_cost - prior.spike_cost) / (prior.spike_precision - prior.slab_precision)
     return square.clamp_min(0.0).sqrt() if isinstance(square, Tensor) else math.sqrt(max(square, 0.0))
@@ -119,6 +139,11 @@ def closed_form_inclusion(mean: Tensor, scale: Number, prior: MixturePrior) -> T
     Args:
         mean, scale: of the Gaussian posterior, broadcastable; scale 0 gives E[Z | weight = mean] under the prior.
         prior: from `mixture_prior`.
+
+    Example:
+        >>> prior = mixture_prior(slab_scale=1.0, spike_scale=0.1, prior_inclusion_probability=0.5)
+        >>> closed_form_inclusion(torch.tensor([0.0, 0.2, 1.0]), 0.01, prior)
+        tensor([0.0913, 0.4213, 1.0000])
     """
     return torch.sigmoid(inclusion_log_odds(mean.square() + scale**2, prior))
 
@@ -128,6 +153,11 @@ def expected_precision(second_moment: Tensor, prior: MixturePrior) -> Tensor:
 
     At mean^2 + scale^2 it belongs to the closed form; at a drawn weight's square it is the score of the mixture
     density divided by the weight, which Bayes by Backprop uses, equation (sbnn-bbb-mean).
+
+    Example:
+        >>> prior = mixture_prior(slab_scale=1.0, spike_scale=0.1, prior_inclusion_probability=0.5)
+        >>> expected_precision(torch.tensor([0.0, 1.0]), prior)
+        tensor([91.,  1.])
     """
     # from the spike's side: 1 - p* = sigmoid(-log-odds) stays exact where p* rounds to 1 and the spike is narrow
     spike_share = torch.sigmoid(-inclusion_log_odds(second_moment, prior))
@@ -141,6 +171,12 @@ def spike_slab_penalty(mean: Tensor, scale: Tensor, inclusion: Tensor, prior: Mi
         mean, scale: of the Gaussian posterior.
         inclusion: p, anywhere in [0, 1].
         prior: from `mixture_prior`.
+
+    Example:
+        >>> prior = mixture_prior(slab_scale=1.0, spike_scale=0.1, prior_inclusion_probability=0.5)
+        >>> mean, scale, inclusion = torch.tensor([0.0, 1.0]), torch.tensor([0.1, 0.1]), torch.tensor([0.1, 0.9])
+        >>> spike_slab_penalty(mean, scale, inclusion, prior)
+        tensor([1.0488, 7.9449])
     """
     cost_slab, cost_spike = _costs(mean.square() + scale.square(), prior)
     other = 1.0 - inclusion
@@ -162,6 +198,11 @@ def spike_slab_profile_penalty(mean: Tensor, scale: Tensor, prior: MixturePrior)
     Args:
         mean, scale: of the Gaussian posterior.
         prior: from `mixture_prior`.
+
+    Example:
+        >>> prior = mixture_prior(slab_scale=1.0, spike_scale=0.1, prior_inclusion_probability=0.5)
+        >>> spike_slab_profile_penalty(torch.tensor([0.0, 1.0]), torch.tensor([0.1, 0.1]), prior)
+        tensor([1.0412, 3.5007])
     """
     cost_slab, cost_spike = _costs(mean.square() + scale.square(), prior)
     return -torch.logaddexp(-cost_slab, -cost_spike) - torch.log(scale)
@@ -171,6 +212,11 @@ def spike_slab_profile_grad(mean: Tensor, scale: Tensor, prior: MixturePrior) ->
     """Gradient of `spike_slab_profile_penalty` in (mean, scale), equation (sbnn-gradient), (3.14)-(3.15) of the paper.
 
     The paper differentiates in sigma^2; this is the derivative in sigma, 2 sigma times that.
+
+    Example:
+        >>> prior = mixture_prior(slab_scale=1.0, spike_scale=0.1, prior_inclusion_probability=0.5)
+        >>> spike_slab_profile_grad(torch.tensor([0.0]), torch.tensor([0.1]), prior)
+        (tensor([0.]), tensor([-1.3952]))
     """
     precision = expected_precision(mean.square() + scale.square(), prior)
     return mean * precision, scale * precision - scale.reciprocal()
@@ -184,6 +230,11 @@ def scale_mixture_log_density(weight: Tensor, prior: MixturePrior) -> Tensor:
     Args:
         weight: w, any shape.
         prior: from `mixture_prior`.
+
+    Example:
+        >>> prior = mixture_prior(slab_scale=1.0, spike_scale=0.1, prior_inclusion_probability=0.5)
+        >>> scale_mixture_log_density(torch.tensor([0.0, 1.0]), prior)
+        tensor([ 0.7858, -2.1121])
     """
     cost_slab, cost_spike = _costs(weight.square(), prior)
     return torch.logaddexp(-cost_slab, -cost_spike) - 0.5 * math.log(2.0 * math.pi)
@@ -198,6 +249,11 @@ def scale_mixture_kl_sample(mean: Tensor, scale: Tensor, noise: Tensor, prior: M
         mean, scale: of the Gaussian posterior.
         noise: standard normal draws.
         prior: from `mixture_prior`.
+
+    Example:
+        >>> prior = mixture_prior(slab_scale=1.0, spike_scale=0.1, prior_inclusion_probability=0.5)
+        >>> scale_mixture_kl_sample(torch.tensor(0.0), torch.tensor(0.1), torch.tensor(0.0), prior)
+        tensor(0.5978)
     """
     entropy = 0.5 * noise.square() + torch.log(scale) + 0.5 * math.log(2.0 * math.pi)
     return -entropy - scale_mixture_log_density(torch.addcmul(mean, scale, noise), prior)
@@ -207,6 +263,12 @@ def scale_mixture_grad_sample(mean: Tensor, scale: Tensor, noise: Tensor, prior:
     """Gradient of `scale_mixture_kl_sample` in (mean, scale), equations (sbnn-bbb-mean) and (sbnn-bbb-scale).
 
     (3.13) and (3.16) of the paper; (3.16) is in sigma^2, this in sigma, 2 sigma times that.
+
+    Example:
+        >>> prior = mixture_prior(slab_scale=1.0, spike_scale=0.1, prior_inclusion_probability=0.5)
+        >>> mean, scale = torch.tensor([0.0, 1.0]), torch.tensor([0.1, 0.1])
+        >>> [one.shape for one in scale_mixture_grad_sample(mean, scale, torch.randn(2), prior)]
+        [torch.Size([2]), torch.Size([2])]
     """
     weight = torch.addcmul(mean, scale, noise)
     score = weight * expected_precision(weight.square(), prior)
@@ -222,6 +284,12 @@ def spike_slab_profile_kl_sum(mean: Tensor, rho: Tensor, prior: MixturePrior, wi
         mean, rho: parameters of one shape; the posterior's scale is softplus(rho).
         prior: from `mixture_prior`.
         with_value: with False the value is 0 and only the gradient is exact.
+
+    Example:
+        >>> prior = mixture_prior(slab_scale=1.0, spike_scale=0.1, prior_inclusion_probability=0.5)
+        >>> mean, rho = torch.zeros(10, requires_grad=True), torch.zeros(10, requires_grad=True)
+        >>> bool(spike_slab_profile_kl_sum(mean, rho, prior) > 0)
+        True
     """
 
     def value(mean: Tensor, rho: Tensor) -> Tensor:

@@ -49,6 +49,10 @@ def group_slab_log_odds(
 
     Raises:
         ValueError: the spike is not the stronger decay, or a value is out of its range.
+
+    Example:
+        >>> group_slab_log_odds(torch.tensor([0.0, 0.1]), spike=1e-2, slab=5e-4, num_data=1000, size=4)
+        tensor([-5.9915, -4.0915])
     """
     _checked(spike, slab, num_data, size, prior_slab_probability)
     prior = math.log(prior_slab_probability) - math.log1p(-prior_slab_probability)
@@ -64,7 +68,12 @@ def group_slab_probability(
     size: int = 1,
     prior_slab_probability: float = 0.5,
 ) -> Tensor:
-    """P(slab | group), equation (avo-slab-probability); arguments and errors as for `group_slab_log_odds`."""
+    """P(slab | group), equation (avo-slab-probability); arguments and errors as for `group_slab_log_odds`.
+
+    Example:
+        >>> group_slab_probability(torch.tensor([0.0, 1.0]), spike=1e-2, slab=5e-4, num_data=1000, size=4)
+        tensor([0.0025, 1.0000])
+    """
     return torch.sigmoid(group_slab_log_odds(mean_square, spike, slab, num_data, size, prior_slab_probability))
 
 
@@ -77,6 +86,10 @@ def group_threshold(
     code has 0.01 where this is 0.039.
 
     Args and errors: as for `group_slab_log_odds`.
+
+    Example:
+        >>> round(group_threshold(spike=1e-2, slab=5e-4, num_data=1000), 4)
+        0.3153
     """
     _checked(spike, slab, num_data, size, prior_slab_probability)
     prior = math.log(prior_slab_probability) - math.log1p(-prior_slab_probability)
@@ -99,7 +112,12 @@ def _dims(weight: Tensor, kind: str, batch_dims: int) -> tuple[int, ...]:
 
 
 def group_size(weight: Tensor, kind: str, batch_dims: int = 0) -> int:
-    """Weights in one group; arguments and errors as for `group_mean_square`."""
+    """Weights in one group; arguments and errors as for `group_mean_square`.
+
+    Example:
+        >>> group_size(torch.zeros(20, 3, 5, 5), "input")
+        500
+    """
     return math.prod(weight.shape[dim] for dim in _dims(weight, kind, batch_dims))
 
 
@@ -117,6 +135,10 @@ def group_mean_square(weight: Tensor, kind: str, batch_dims: int = 0) -> Tensor:
 
     Raises:
         ValueError: unknown kind, or the weight has too few dimensions for it.
+
+    Example:
+        >>> group_mean_square(torch.tensor([[1.0, 0.0], [3.0, 0.0]]), "input")
+        tensor([[5., 0.]])
     """
     return weight.square().mean(dim=_dims(weight, kind, batch_dims), keepdim=True)
 
@@ -126,6 +148,10 @@ def group_range(weight: Tensor, kind: str, batch_dims: int = 0) -> Tensor:
 
     It is 0 for a group of equal weights however large they are. Arguments, shape and errors as for
     `group_mean_square`.
+
+    Example:
+        >>> group_range(torch.tensor([[1.0, 5.0], [3.0, 5.0]]), "input")
+        tensor([[2., 0.]])
     """
     dims = _dims(weight, kind, batch_dims)
     return weight.amax(dim=dims, keepdim=True) - weight.amin(dim=dims, keepdim=True)

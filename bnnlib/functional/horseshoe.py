@@ -24,6 +24,10 @@ def half_cauchy_kl(location: Tensor, log_scale: Tensor, prior_scale: float) -> T
 
     Raises:
         ValueError: prior_scale is not positive.
+
+    Example:
+        >>> half_cauchy_kl(torch.tensor(0.0), torch.tensor(-1.0), prior_scale=1.0)
+        tensor(0.8703)
     """
     check_positive("prior_scale", prior_scale)
     spread = 2.0 * torch.exp(2.0 * log_scale)

@@ -22,6 +22,10 @@ def path_importance(inclusion: Sequence[Tensor]) -> Tensor:
 
     Raises:
         ValueError: there is no layer, one is empty, or two neighbors do not fit.
+
+    Example:
+        >>> path_importance([torch.tensor([[0.5, 1.0]]), torch.tensor([[0.5]])])
+        tensor([0.2500, 0.5000], dtype=torch.float64)
     """
     if not inclusion:
         raise ValueError("inclusion is empty, but importance needs the probabilities of at least one layer.")
@@ -53,6 +57,10 @@ def scaled_importance(psi: Tensor) -> Tensor:
 
     Returns:
         Tensor in psi's shape; 0 for all inputs where they are equally important, since their order then says nothing.
+
+    Example:
+        >>> scaled_importance(torch.tensor([0.1, 0.2, 0.3]))
+        tensor([0.0000, 0.5000, 1.0000])
     """
     if psi.numel() == 0 or psi.isnan().any():
         raise ValueError(
@@ -77,6 +85,10 @@ def input_inclusion(inclusion: Tensor) -> Tensor:
 
     Raises:
         ValueError: there are fewer than two dimensions.
+
+    Example:
+        >>> input_inclusion(torch.tensor([[0.5, 0.0], [0.5, 1.0]]))
+        tensor([0.7500, 1.0000], dtype=torch.float64)
     """
     if inclusion.dim() < 2:
         raise ValueError(f"inclusion has shape {tuple(inclusion.shape)}, but a layer needs (..., units, inputs).")
@@ -98,6 +110,10 @@ def path_inclusion(inclusion: Sequence[Tensor]) -> Tensor:
 
     Raises:
         ValueError: there is no layer, or two neighbors do not fit.
+
+    Example:
+        >>> path_inclusion([torch.tensor([[0.5, 1.0]]), torch.tensor([[0.5]])])
+        tensor([0.2500, 0.5000], dtype=torch.float64)
     """
     path_importance(inclusion)  # the same conditions
     joined = None

@@ -25,12 +25,21 @@ def log_acceptance_ratio(log_p: Tensor, log_p_proposed: Tensor, log_forward: Ten
 
     Returns:
         The shape of the arguments, in nats.
+
+    Example:
+        >>> log_acceptance_ratio(*torch.tensor([-1.0, -2.0, 0.0, 0.5]))
+        tensor(-0.5000)
     """
     return log_p_proposed - log_p + log_backward - log_forward
 
 
 def acceptance_probability(log_ratio: Tensor) -> Tensor:
-    """min{1, xi}, equation (mh-accept), without overflow."""
+    """min{1, xi}, equation (mh-accept), without overflow.
+
+    Example:
+        >>> acceptance_probability(torch.tensor([-1.0, 0.0, 1000.0]))
+        tensor([0.3679, 1.0000, 1.0000])
+    """
     return log_ratio.clamp_max(0.0).exp()
 
 
@@ -38,12 +47,21 @@ def acceptance_rate_loss(log_ratio: Tensor) -> Tensor:
     """-E min{1, xi}, equation (mh-loss-ar), (13): minus the acceptance rate of pairs x ~ p, x' ~ q.
 
     Its gradient is that of xi where xi < 1 and zero elsewhere: a proposal far from its target hardly learns from it.
+
+    Example:
+        >>> acceptance_rate_loss(torch.tensor([0.0, 2.0]))
+        tensor(-1.)
     """
     return -acceptance_probability(log_ratio).mean()
 
 
 def symmetric_kl_loss(log_ratio: Tensor) -> Tensor:
-    """-E log xi = KL(q || p) + KL(p || q), equation (mh-loss-kl), (14)-(15), of pairs x ~ p, x' ~ q, in nats."""
+    """-E log xi = KL(q || p) + KL(p || q), equation (mh-loss-kl), (14)-(15), of pairs x ~ p, x' ~ q, in nats.
+
+    Example:
+        >>> symmetric_kl_loss(torch.tensor([-1.0, 0.5]))
+        tensor(0.2500)
+    """
     return -log_ratio.mean()
 
 
@@ -54,6 +72,10 @@ def acceptance_lower_bound(divergence: float | Tensor) -> float | Tensor:
 
     Raises:
         ValueError: the divergence is negative, infinite or NaN.
+
+    Example:
+        >>> acceptance_lower_bound(0.5)
+        0.5
     """
     check_non_negative("divergence", divergence)
     root = torch.sqrt(divergence / 2) if isinstance(divergence, Tensor) else math.sqrt(divergence / 2)
@@ -64,6 +86,10 @@ def total_variation(first: Tensor, second: Tensor, dims: int = 1) -> Tensor:
     """Half the sum of |first - second| over the last `dims` dimensions, equation (imh-tv), (18).
 
     On a finite space; neither needs to sum to 1, as in (22) and (24).
+
+    Example:
+        >>> total_variation(torch.tensor([0.5, 0.5]), torch.tensor([1.0, 0.0]))
+        tensor(0.5000)
     """
     return 0.5 * (first - second).abs().flatten(-dims).sum(dim=-1)
 
@@ -74,6 +100,10 @@ def pinsker_bound(divergence: Tensor, mass: Tensor) -> Tensor:
     Args:
         divergence: the formal KL of a distribution and a positive function, (25), in nats; it may be negative.
         mass: C, the function's integral. With C = 1 this is Pinsker's inequality.
+
+    Example:
+        >>> pinsker_bound(torch.tensor(0.1), torch.tensor(1.0))
+        tensor(0.0500)
     """
     return (2.0 * mass + 1.0) / 6.0 * (divergence + mass - 1.0)
 
@@ -87,6 +117,10 @@ def implicit_bound_constant(lower: float, minorization: float = 1.0) -> float:
 
     Raises:
         ValueError: one of the two is outside of (0, 1].
+
+    Example:
+        >>> round(implicit_bound_constant(0.5), 4)
+        13.3333
     """
     for name, value in (("lower", lower), ("minorization", minorization)):
         check_positive(name, value)
@@ -99,6 +133,10 @@ def upper_bound_loss(log_ratio: Tensor) -> Tensor:
     """E[-D + exp(-D)], equation (imh-loss-ub), (28), where D = log d(x, y) - log d(y, x), x ~ p and y ~ q(y | x).
 
     Least, pair by pair, where D is log p(x) q(y | x) - log p(y) q(x | y), with the value 1 - KL of (28).
+
+    Example:
+        >>> upper_bound_loss(torch.tensor([0.0, 0.0]))
+        tensor(1.)
     """
     return (torch.exp(-log_ratio) - log_ratio).mean()
 
@@ -111,6 +149,11 @@ def markov_cross_entropy(log_forward: Tensor, log_complement: Tensor) -> Tensor:
     Args:
         log_forward: log d(x, y).
         log_complement: log(1 - d(y, x)). If d(y, x) = 1 - d(x, y), it equals `log_forward`.
+
+    Example:
+        >>> half = torch.full((4,), 0.5).log()
+        >>> markov_cross_entropy(half, half)  # 2 log 2
+        tensor(1.3863)
     """
     return -(log_forward + log_complement).mean()
 
@@ -123,6 +166,10 @@ def conditional_cross_entropy(data_logit: Tensor, proposed_logit: Tensor) -> Ten
     Args:
         data_logit: logit of d at data, any shape.
         proposed_logit: logit of d at proposed points, any shape.
+
+    Example:
+        >>> conditional_cross_entropy(torch.zeros(4), torch.zeros(4))  # 2 log 2
+        tensor(1.3863)
     """
     return torch.nn.functional.softplus(-data_logit).mean() + torch.nn.functional.softplus(proposed_logit).mean()
 
@@ -134,6 +181,10 @@ def bounded_logit(logit: Tensor, lower: float) -> Tensor:
 
     Raises:
         ValueError: `lower` is outside of (0, 1/2).
+
+    Example:
+        >>> torch.sigmoid(bounded_logit(torch.tensor([-1e3, 0.0, 1e3]), lower=0.1))
+        tensor([0.1000, 0.5000, 0.9000])
     """
     if not 0.0 < lower < 0.5:
         raise ValueError(f"lower is {lower}, but it must be in (0, 1/2): d and 1 - d are both >= b.")

@@ -25,6 +25,11 @@ def mixture_quantile(mean: Tensor, scale: Tensor, probability: float) -> Tensor:
 
     Raises:
         ValueError: there is no component, a scale is not positive, or the probability is out of range.
+
+    Example:
+        >>> mean, scale = torch.tensor([[-1.0], [1.0]]), torch.tensor([[0.1], [0.1]])
+        >>> mixture_quantile(mean, scale, 0.25)
+        tensor([-1.], dtype=torch.float64)
     """
     check_probability("probability", probability, open_interval=True)
     check_positive("scale", scale)

@@ -23,6 +23,10 @@ def sgld_step(position: Tensor, gradient: Tensor, noise: Tensor, lr: float, temp
 
     Returns:
         The new position.
+
+    Example:
+        >>> sgld_step(torch.tensor([1.0]), gradient=torch.tensor([2.0]), noise=torch.tensor([0.0]), lr=0.1)
+        tensor([0.8000])
     """
     return position - lr * gradient + math.sqrt(2.0 * lr * temperature) * noise
 
@@ -45,6 +49,11 @@ def sghmc_euler_step(
 
     Returns:
         The new position and velocity.
+
+    Example:
+        >>> zero, one = torch.zeros(1), torch.ones(1)
+        >>> sghmc_euler_step(zero, zero, gradient=one, noise=zero, lr=0.1, momentum=0.9)
+        (tensor([-0.1000]), tensor([-0.1000]))
     """
     scale = euler_noise_scale(lr, momentum, temperature, gradient_variance)
     velocity = momentum * velocity - lr * gradient + scale * noise
@@ -76,6 +85,11 @@ def sghmc_baoab_step(
 
     Returns:
         The new position and velocity; the velocity is the one after the refreshment.
+
+    Example:
+        >>> zero, one = torch.zeros(1), torch.ones(1)
+        >>> sghmc_baoab_step(zero, zero, gradient=one, noise=zero, lr=0.1, momentum=0.9)
+        (tensor([-0.1000]), tensor([-0.0947]))
     """
     kick, drift, scale = baoab_coefficients(lr, momentum, temperature)
     kicked = velocity - kick * gradient

@@ -22,6 +22,10 @@ def log_odds(probability: float | Tensor) -> float | Tensor:
 
     Raises:
         ValueError: a probability is not strictly between 0 and 1.
+
+    Example:
+        >>> log_odds(0.5), round(log_odds(1e-200), 3)
+        (0.0, -460.517)
     """
     check_probability("probability", probability, open_interval=True)
     if isinstance(probability, Tensor):
@@ -76,6 +80,10 @@ def bernoulli_kl(logit: Tensor, prior_inclusion_probability: float | Tensor) -> 
 
     Raises:
         ValueError: the prior probability is not strictly between 0 and 1.
+
+    Example:
+        >>> bernoulli_kl(torch.tensor([0.0, 100.0]), 0.5)
+        tensor([0.0000, 0.6931])
     """
     check_probability("prior_inclusion_probability", prior_inclusion_probability, open_interval=True)
     return _gated_kl(logit, prior_inclusion_probability, torch.zeros_like(logit))
@@ -100,6 +108,10 @@ def spike_slab_kl(
 
     Raises:
         ValueError: lambda is not strictly between 0 and 1, or prior_scale is not positive.
+
+    Example:
+        >>> spike_slab_kl(torch.tensor(1.0), torch.tensor(0.5), torch.tensor(2.0), 0.5, prior_scale=1.0)
+        tensor(1.0484)
     """
     check_probability("prior_inclusion_probability", prior_inclusion_probability, open_interval=True)
     check_positive("prior_scale", prior_scale)
@@ -130,6 +142,11 @@ def spike_slab_kl_grad(
 
     Args:
         prior_logit: log_odds(lambda), so that priors below the smallest single-precision number work in float32.
+
+    Example:
+        >>> one = torch.tensor(1.0)
+        >>> spike_slab_kl_grad(one, one, one, prior_logit=1.0, prior_scale=1.0)
+        (tensor(0.7311), tensor(0.), tensor(0.0983))
     """
     inclusion = torch.sigmoid(logit)
     d_mean, d_scale = gaussian_kl_grad(mean, scale, prior_scale)
@@ -141,7 +158,12 @@ def spike_slab_kl_grad(
 
 
 def logistic_noise(uniform: Tensor) -> Tensor:
-    """log(u) - log(1 - u) for u ~ U(0, 1): the noise of the Gumbel-softmax gate, finite also where u was drawn as 0."""
+    """log(u) - log(1 - u) for u ~ U(0, 1): the noise of the Gumbel-softmax gate, finite also where u was drawn as 0.
+
+    Example:
+        >>> logistic_noise(torch.tensor([0.5, 0.9]))
+        tensor([0.0000, 2.1972])
+    """
     tiny = torch.finfo(uniform.dtype).eps / 2
     return torch.logit(uniform, eps=tiny)
 
@@ -159,6 +181,11 @@ def gumbel_softmax_gate(logit: Tensor, logistic: Tensor, temperature: float = 0.
 
     Raises:
         ValueError: the temperature is not positive.
+
+    Example:
+        >>> hard, soft = gumbel_softmax_gate(torch.tensor([-2.0, 2.0]), torch.zeros(2))
+        >>> hard, soft
+        (tensor([0., 1.]), tensor([0.0180, 0.9820]))
     """
     check_positive("temperature", temperature)
     eta = logit + logistic
@@ -177,6 +204,12 @@ def spike_slab_kl_sum(
 
     Args:
         with_value: with False the result's value is 0 and only its gradient is exact.
+
+    Example:
+        >>> mean, rho, logit = (torch.zeros(10, requires_grad=True) for _ in range(3))
+        >>> kl = spike_slab_kl_sum(mean, rho, logit, prior_inclusion_probability=0.5, prior_scale=1.0)
+        >>> kl.shape, bool(kl > 0)
+        (torch.Size([]), True)
     """
 
     def value(mean: Tensor, rho: Tensor, logit: Tensor) -> Tensor:
@@ -198,6 +231,11 @@ def spike_slab_inverse_cdf(uniform: Tensor, mean: Tensor, scale: Tensor, inclusi
 
     Raises:
         ValueError: an inclusion probability is outside [0, 1] or a scale is not positive.
+
+    Example:
+        >>> uniform = torch.tensor([0.01, 0.5, 0.99])
+        >>> spike_slab_inverse_cdf(uniform, torch.zeros(3), torch.ones(3), torch.full((3,), 0.5))
+        tensor([-2.0537,  0.0000,  2.0537])
     """
     check_probability("inclusion_probability", inclusion_probability)
     check_positive("scale", scale)

@@ -47,6 +47,11 @@ def slab_log_odds_coefficients(
 
     Raises:
         ValueError: a number is out of its range.
+
+    Example:
+        >>> constant, linear, quadratic = slab_log_odds_coefficients(0.5, 1.0, spike_scale=0.01, slab_variance=1.0)
+        >>> round(linear, 4), round(quadratic, 4)
+        (100.0, -0.5)
     """
     _numbers_positive(sigma=sigma, spike_scale=spike_scale, slab_variance=slab_variance)
     if not isinstance(inclusion, Tensor):
@@ -79,6 +84,10 @@ def slab_log_odds(
 
     Raises:
         ValueError: a number is out of its range.
+
+    Example:
+        >>> slab_log_odds(torch.tensor([0.0, 0.5]), inclusion=0.5, sigma=1.0, spike_scale=0.01, slab_variance=1.0)
+        tensor([-4.8310, 45.0440])
     """
     constant, linear, quadratic = slab_log_odds_coefficients(
         inclusion, sigma, spike_scale, slab_variance, scaled=scaled
@@ -98,6 +107,10 @@ def slab_probability(
     """Probability rho~ that the Gaussian component made the weight, equation (aeb-slab-probability), (12) of the paper.
 
     Arguments, result's shape and errors as for `slab_log_odds`.
+
+    Example:
+        >>> slab_probability(torch.tensor([0.0, 0.5]), inclusion=0.5, sigma=1.0, spike_scale=0.01, slab_variance=1.0)
+        tensor([0.0079, 1.0000])
     """
     return torch.sigmoid(slab_log_odds(weight, inclusion, sigma, spike_scale, slab_variance, scaled=scaled))
 
@@ -110,6 +123,10 @@ def expected_precisions(rho: Tensor, spike_scale: Number, slab_variance: Number)
 
     Raises:
         ValueError: a number is not positive.
+
+    Example:
+        >>> expected_precisions(torch.tensor([0.0, 1.0]), spike_scale=0.1, slab_variance=2.0)
+        (tensor([10.,  0.]), tensor([0.0000, 0.5000]))
     """
     _numbers_positive(spike_scale=spike_scale, slab_variance=slab_variance)
     return (1.0 - rho) / spike_scale, rho / slab_variance
@@ -125,6 +142,10 @@ def optimal_sigma(linear: Tensor, quadratic: Tensor, count: Number) -> Tensor:
 
     Returns:
         Tensor in the arguments' common shape.
+
+    Example:
+        >>> optimal_sigma(torch.tensor(0.0), torch.tensor(4.0), count=1)
+        tensor(2.)
     """
     return (linear + (linear.square() + 4.0 * count * quadratic).sqrt()) / (2.0 * count)
 
@@ -136,6 +157,10 @@ def optimal_inclusion(rho_sum: Tensor, count: Number, a: Number, b: Number) -> T
         rho_sum: sum of rho over a layer's p weights.
         count: p.
         a, b: of the Beta(a, b) prior; a + b + p > 2.
+
+    Example:
+        >>> optimal_inclusion(torch.tensor(30.0), count=100, a=1, b=1)
+        tensor(0.3000)
     """
     return (rho_sum + (a - 1.0)) / (a + b + count - 2.0)
 
@@ -146,12 +171,21 @@ def ssgl_penalty(weight: Tensor, kappa0: Tensor, kappa1: Tensor, sigma: Number) 
     Args:
         weight, kappa0, kappa1: of one shape.
         sigma: broadcasts against them.
+
+    Example:
+        >>> ssgl_penalty(torch.tensor([2.0]), torch.tensor([1.0]), torch.tensor([0.5]), sigma=1.0)
+        tensor([3.])
     """
     return kappa0 * weight.abs() / sigma + kappa1 * weight.square() / (2.0 * sigma**2)
 
 
 def ssgl_penalty_gradient(weight: Tensor, kappa0: Tensor, kappa1: Tensor, sigma: Number) -> Tensor:
-    """Derivative kappa0 sign(w) / sigma + kappa1 w / sigma^2 of `ssgl_penalty`, with the subgradient 0 at w = 0."""
+    """Derivative kappa0 sign(w) / sigma + kappa1 w / sigma^2 of `ssgl_penalty`, with the subgradient 0 at w = 0.
+
+    Example:
+        >>> ssgl_penalty_gradient(torch.tensor([-2.0, 0.0]), torch.ones(2), torch.ones(2), sigma=1.0)
+        tensor([-3.,  0.])
+    """
     return kappa0 * torch.sign(weight) / sigma + kappa1 * weight / sigma**2
 
 
@@ -162,6 +196,10 @@ def ssgl_log_density(
 
     Arguments, result's shape and errors as for `slab_log_odds`. Its negative is the effective penalty, equation
     (aeb-penalty); its derivative is minus `ssgl_penalty_gradient` at the kappas that belong to rho~.
+
+    Example:
+        >>> ssgl_log_density(torch.tensor([0.0, 1.0]), inclusion=0.5, sigma=1.0, spike_scale=0.1, slab_variance=1.0)
+        tensor([ 0.9931, -2.1111])
     """
     odds = slab_log_odds(weight, inclusion, sigma, spike_scale, slab_variance)
     not_included = torch.log1p(-inclusion) if isinstance(inclusion, Tensor) else math.log1p(-inclusion)

@@ -17,7 +17,13 @@ from bnnlib._checks import check_count, check_non_negative
 
 
 class StatisticMoments(NamedTuple):
-    """Parameters of r(mu) r(sigma), equation (sbn-factorized), (8) of the paper, one value a feature."""
+    """Parameters of r(mu) r(sigma), equation (sbn-factorized), (8) of the paper, one value a feature.
+
+    Example:
+        >>> means, log_scales = torch.zeros(100, 3), torch.zeros(100, 3)
+        >>> [tuple(one.shape) for one in matched_moments(means, log_scales)]
+        [(3,), (3,), (3,), (3,)]
+    """
 
     mean: Tensor  # m_mu, in units of the input
     mean_spread: Tensor  # s_mu, likewise
@@ -37,6 +43,12 @@ def batch_norm(
 
     Returns:
         Tensor (n, C, ...), in the type of x.
+
+    Example:
+        >>> x = torch.tensor([[1.0], [3.0]])
+        >>> batch_norm(x, mean=torch.tensor([2.0]), scale=torch.tensor([1.0]))
+        tensor([[-1.],
+                [ 1.]])
     """
     gain = scale.reciprocal() if weight is None else weight / scale
     shift = -mean * gain if bias is None else bias - mean * gain
@@ -57,6 +69,11 @@ def batch_statistics(x: Tensor, eps: float = 1e-5) -> tuple[Tensor, Tensor]:
 
     Raises:
         ValueError: eps is negative, or there is only one value a feature, which has no spread.
+
+    Example:
+        >>> mean, log_scale = batch_statistics(torch.tensor([[1.0], [3.0]]), eps=0.0)
+        >>> mean, log_scale
+        (tensor([2.]), tensor([0.]))
     """
     check_non_negative("eps", eps)
     check_values(x)
@@ -95,6 +112,10 @@ def moment_weights(count: int, momentum: float | None = None) -> tuple[float, fl
 
     Raises:
         ValueError: count is below 1 or momentum outside (0, 1].
+
+    Example:
+        >>> moment_weights(1), moment_weights(2)
+        ((1.0, 0.0, 0.0), (0.5, 0.0, 0.5))
     """
     check_count("count", count)
     if momentum is None:
@@ -127,6 +148,13 @@ def welford_update_(mean: Tensor, variance: Tensor, value: Tensor, weights: tupl
         mean, variance: of one shape; changed.
         value: of that shape.
         weights: from `moment_weights`.
+
+    Example:
+        >>> mean, variance = torch.zeros(1), torch.zeros(1)
+        >>> for count, value in enumerate([1.0, 3.0], start=1):
+        ...     welford_update_(mean, variance, torch.tensor([value]), moment_weights(count))
+        >>> mean, variance
+        (tensor([2.]), tensor([2.]))
     """
     step, keep, add = weights
     delta = value - mean
@@ -144,6 +172,11 @@ def matched_moments(means: Tensor, log_scales: Tensor, *, unbiased: bool = True)
 
     Raises:
         ValueError: shapes differ or there are fewer than two batches.
+
+    Example:
+        >>> moments = matched_moments(torch.tensor([[0.0], [2.0]]), torch.tensor([[1.0], [1.0]]), unbiased=False)
+        >>> moments.mean, moments.mean_spread
+        (tensor([1.]), tensor([1.]))
     """
     if means.shape != log_scales.shape or means.dim() == 0 or len(means) < 2:
         raise ValueError(
@@ -165,6 +198,12 @@ def sample_statistics(moments: StatisticMoments, noise: Tensor) -> tuple[Tensor,
 
     Returns:
         mu and sigma, shape (C,) or (n, C); sigma > 0.
+
+    Example:
+        >>> moments = StatisticMoments(*torch.tensor([[0.0], [1.0], [0.0], [0.5]]))
+        >>> mean, scale = sample_statistics(moments, torch.randn(2, 10, 1))
+        >>> mean.shape, bool((scale > 0).all())
+        (torch.Size([10, 1]), True)
     """
     mean = torch.addcmul(moments.mean, moments.mean_spread, noise[0])
     return mean, torch.addcmul(moments.log_scale, moments.log_scale_spread, noise[1]).exp_()
@@ -177,6 +216,11 @@ def factorized_log_density(mean: Tensor, scale: Tensor, moments: StatisticMoment
     Args:
         mean, scale: mu and sigma > 0, broadcastable to the moments.
         moments: with spreads above 0.
+
+    Example:
+        >>> moments = StatisticMoments(*torch.tensor([0.0, 1.0, 0.0, 1.0]))
+        >>> factorized_log_density(torch.tensor(0.0), torch.tensor(1.0), moments)  # -log(2 pi)
+        tensor(-1.8379)
     """
     log_scale = torch.log(scale)
     first = (mean - moments.mean) / moments.mean_spread
@@ -198,6 +242,12 @@ def factorized_kl(location: Tensor, covariance: Tensor, moments: StatisticMoment
 
     Returns:
         Tensor (...).
+
+    Example:
+        >>> covariance = torch.tensor([[1.0, 0.5], [0.5, 1.0]])
+        >>> moments = StatisticMoments(*torch.tensor([0.0, 1.0, 0.0, 1.0]))
+        >>> factorized_kl(torch.zeros(2), covariance, moments)  # -log(1 - 0.5^2) / 2
+        tensor(0.1438)
     """
     center = torch.stack((moments.mean, moments.log_scale), dim=-1)
     variance = torch.stack((moments.mean_spread, moments.log_scale_spread), dim=-1).square()

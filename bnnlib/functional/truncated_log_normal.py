@@ -95,6 +95,10 @@ def truncated_log_normal_kl(mean: Tensor, scale: Tensor, lower: float = LOWER, u
 
     Raises:
         ValueError: a scale is not positive, a mean lies below the interval, or the interval is shorter than 1.
+
+    Example:
+        >>> truncated_log_normal_kl(torch.tensor(-2.0), torch.tensor(0.01))
+        tensor(6.1820)
     """
     wide = _checked(mean, scale, lower, upper)
     return _KL.apply(*wide, lower, upper).to(mean.dtype)
@@ -109,6 +113,10 @@ def truncated_log_normal_kl_grad(
 
     Returns:
         Two tensors in the arguments' shape.
+
+    Example:
+        >>> [one.shape for one in truncated_log_normal_kl_grad(torch.zeros(3), torch.ones(3))]
+        [torch.Size([3]), torch.Size([3])]
     """
     d_mean, d_log_scale = _kl_grad(*_checked(mean, scale, lower, upper), lower, upper)
     return d_mean.to(mean.dtype), d_log_scale.to(mean.dtype)
@@ -125,6 +133,10 @@ def truncated_log_normal_log_density(
 
     Raises:
         ValueError: as `truncated_log_normal_kl`.
+
+    Example:
+        >>> truncated_log_normal_log_density(torch.tensor([0.5, 2.0]), torch.zeros(2), torch.ones(2))
+        tensor([0.2271,   -inf])
     """
     wide_mean, wide_scale = _checked(mean, scale, lower, upper)
     log_theta = theta.double().log()
@@ -145,6 +157,10 @@ def truncated_log_normal_mean(mean: Tensor, scale: Tensor, lower: float = LOWER,
 
     Returns:
         Tensor in the arguments' shape, between exp(lower) and exp(upper).
+
+    Example:
+        >>> truncated_log_normal_mean(torch.tensor([-2.0]), torch.tensor([0.01]))  # near exp(-2)
+        tensor([0.1353])
     """
     return _moment(*_checked(mean, scale, lower, upper), 1, lower, upper).to(mean.dtype)
 
@@ -158,6 +174,10 @@ def truncated_log_normal_second_moment(
 
     Returns:
         Tensor in the arguments' shape.
+
+    Example:
+        >>> truncated_log_normal_second_moment(torch.tensor([-2.0]), torch.tensor([0.01]))  # near exp(-4)
+        tensor([0.0183])
     """
     return _moment(*_checked(mean, scale, lower, upper), 2, lower, upper).to(mean.dtype)
 
@@ -199,6 +219,10 @@ def truncated_log_normal_snr(mean: Tensor, scale: Tensor, lower: float = LOWER, 
     Returns:
         Tensor in the arguments' shape, positive; 1/3 (to nine digits) where the noise is the log-uniform prior on
         [-20, 0].
+
+    Example:
+        >>> truncated_log_normal_snr(torch.tensor([-1.0, -1.0]), torch.tensor([0.1, 5.0])) > 1
+        tensor([ True, False])
     """
     return _snr(*_checked(mean, scale, lower, upper), lower, upper).to(mean.dtype)
 
@@ -318,6 +342,11 @@ def truncated_log_normal_sample(
 
     Raises:
         ValueError: as `truncated_log_normal_kl`.
+
+    Example:
+        >>> theta = truncated_log_normal_sample(torch.zeros(5), torch.ones(5), torch.rand(5))
+        >>> bool(((theta > 0) & (theta <= 1)).all())
+        True
     """
     wide = _checked(mean, scale, lower, upper)
     tiny = torch.finfo(uniform.dtype).eps / 2.0

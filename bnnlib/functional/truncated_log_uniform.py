@@ -20,6 +20,10 @@ def truncated_log_uniform_log_density(theta: Tensor, lower: float = LOWER, upper
 
     Raises:
         ValueError: the interval is shorter than 1 or not finite.
+
+    Example:
+        >>> truncated_log_uniform_log_density(torch.tensor([1.0, 2.0]))
+        tensor([-2.9957,    -inf])
     """
     _interval(lower, upper)
     log_theta = theta.log()
@@ -36,6 +40,10 @@ def truncated_log_uniform_sample(uniform: Tensor, lower: float = LOWER, upper: f
 
     Raises:
         ValueError: the interval is shorter than 1 or not finite.
+
+    Example:
+        >>> truncated_log_uniform_sample(torch.tensor([0.0, 0.5, 1.0]), lower=-2.0)
+        tensor([0.1353, 0.3679, 1.0000])
     """
     _interval(lower, upper)
     return torch.exp(lower + (upper - lower) * uniform)
@@ -46,6 +54,10 @@ def truncated_log_uniform_moment(order: int = 1, lower: float = LOWER, upper: fl
 
     Raises:
         ValueError: the order is not a positive integer, or the interval is shorter than 1 or not finite.
+
+    Example:
+        >>> round(truncated_log_uniform_moment(1), 6), round(truncated_log_uniform_moment(2), 6)
+        (0.05, 0.025)
     """
     check_count("order", order)
     _interval(lower, upper)
@@ -57,6 +69,10 @@ def truncated_log_uniform_snr(lower: float = LOWER, upper: float = UPPER) -> flo
 
     Raises:
         ValueError: the interval is shorter than 1 or not finite.
+
+    Example:
+        >>> round(truncated_log_uniform_snr(), 6)
+        0.333333
     """
     first = truncated_log_uniform_moment(1, lower, upper)
     return first / math.sqrt(truncated_log_uniform_moment(2, lower, upper) - first**2)

@@ -19,6 +19,10 @@ def log_alpha(mean: Tensor, log_variance: Tensor, eps: float = _EPS) -> Tensor:
     Args:
         mean, log_variance: tensors of one shape.
         eps: added to mean^2, so that a weight at 0 has a large but finite alpha.
+
+    Example:
+        >>> log_alpha(torch.tensor([1.0, 0.1]), torch.tensor([0.0, 0.0]))
+        tensor([0.0000, 4.6052])
     """
     return log_variance - torch.log(mean.square() + eps)
 
@@ -28,12 +32,21 @@ def sparse_vd_kl(log_alpha: Tensor) -> Tensor:
 
     Equation (svbnn-vd-kl): k1 - k1 sigmoid(k2 + k3 log alpha) + log(1 + 1/alpha)/2, the approximation of Molchanov
     et al. (2017) with the constant chosen so that it falls to 0 as alpha grows.
+
+    Example:
+        >>> sparse_vd_kl(torch.tensor([-3.0, 0.0, 3.0]))
+        tensor([2.1156, 0.4312, 0.0254])
     """
     return _K1 * torch.sigmoid(-(_K2 + _K3 * log_alpha)) + 0.5 * F.softplus(-log_alpha)
 
 
 def sparse_vd_kl_grad(log_alpha: Tensor) -> Tensor:
-    """Derivative of `sparse_vd_kl` in log alpha, in closed form."""
+    """Derivative of `sparse_vd_kl` in log alpha, in closed form.
+
+    Example:
+        >>> sparse_vd_kl_grad(torch.tensor([-3.0, 0.0]))
+        tensor([-0.5378, -0.3591])
+    """
     gate = torch.sigmoid(_K2 + _K3 * log_alpha)
     return -_K1 * _K3 * gate * (1.0 - gate) - 0.5 * torch.sigmoid(-log_alpha)
 
@@ -56,6 +69,11 @@ def sparse_vd_kl_sum(mean: Tensor, log_variance: Tensor, with_value: bool = True
 
     Args:
         with_value: with False the value is 0 and only the gradient is exact.
+
+    Example:
+        >>> mean, log_variance = torch.ones(10, requires_grad=True), torch.zeros(10, requires_grad=True)
+        >>> torch.allclose(sparse_vd_kl_sum(mean, log_variance), 10 * sparse_vd_kl(torch.tensor(0.0)))
+        True
     """
     return closed_form_sum(
         lambda m, v: sparse_vd_kl(log_alpha(m, v)), _gradient, mean, log_variance, with_value=with_value

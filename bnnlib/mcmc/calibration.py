@@ -19,6 +19,10 @@ def isotonic_regression(values: Tensor, weights: Tensor | None = None) -> Tensor
     Args:
         values: shape (n,).
         weights: positive, shape (n,); by default all 1.
+
+    Example:
+        >>> isotonic_regression(torch.tensor([1.0, 3.0, 2.0, 4.0]))
+        tensor([1.0000, 2.5000, 2.5000, 4.0000])
     """
     means, masses, lengths = [], [], []
     weights = torch.ones_like(values) if weights is None else weights
@@ -41,6 +45,12 @@ class CalibratedDiscriminator(IndependentDiscriminator):
     Args:
         discriminator: whose scores are calibrated.
         knots, logits: the function: linear between the knots, constant beyond; both (m,).
+
+    Example:
+        >>> discriminator = IndependentDiscriminator(torch.nn.Sequential(torch.nn.Linear(2, 1), torch.nn.Flatten(0)))
+        >>> calibrated = calibrate(discriminator, torch.randn(50, 2), torch.randn(50, 2) + 1.0)
+        >>> isinstance(calibrated, CalibratedDiscriminator)
+        True
     """
 
     def __init__(self, discriminator: IndependentDiscriminator, knots: Tensor, logits: Tensor) -> None:
@@ -71,6 +81,12 @@ def calibrate(
 
     Raises:
         ValueError: there is no such method, no rows, or a score is NaN.
+
+    Example:
+        >>> discriminator = IndependentDiscriminator(torch.nn.Sequential(torch.nn.Linear(2, 1), torch.nn.Flatten(0)))
+        >>> calibrated = calibrate(discriminator, torch.randn(50, 2), torch.randn(50, 2) + 1.0)
+        >>> calibrated(torch.randn(5, 2)).shape
+        torch.Size([5])
     """
     if method not in METHODS:
         raise ValueError(f"method is {method!r}, but it must be one of {', '.join(METHODS)}.")

@@ -70,6 +70,12 @@ class DiagonalGaussian(Density):
     Args:
         dim: number of coordinates.
         scale: standard deviation to start from.
+
+    Example:
+        >>> density = DiagonalGaussian(2)
+        >>> point = density.rsample(5)
+        >>> point.shape, density.log_prob(point).shape
+        (torch.Size([5, 2]), torch.Size([5]))
     """
 
     def __init__(self, dim: int, scale: float = 1.0) -> None:
@@ -94,6 +100,12 @@ class FullGaussian(Density):
 
     Args:
         dim, scale: see `DiagonalGaussian`.
+
+    Example:
+        >>> covariance = torch.tensor([[1.0, 0.5], [0.5, 1.0]])
+        >>> density = FullGaussian(2).match(torch.zeros(2), covariance)
+        >>> density.rsample(5).shape, bool(torch.allclose(density.factor @ density.factor.T, covariance))
+        (torch.Size([5, 2]), True)
     """
 
     def __init__(self, dim: int, scale: float = 1.0) -> None:
@@ -148,6 +160,12 @@ class RealNVP(Density):
         hidden: units in the two hidden layers of each network.
         scale: standard deviation to start from.
         bound: of a layer's log scale.
+
+    Example:
+        >>> density = RealNVP(2, num_layers=4)
+        >>> point, log_prob = density.rsample_with_log_prob(5)
+        >>> bool(torch.allclose(density.log_prob(point), log_prob, atol=1e-4))
+        True
     """
 
     def __init__(self, dim: int, num_layers: int = 8, hidden: int = 64, scale: float = 1.0, bound: float = 2.0) -> None:

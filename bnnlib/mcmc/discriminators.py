@@ -32,6 +32,11 @@ class GenerativeProposal(Protocol):
     """What a chain needs of a proposal; `LatentProposal` and `PointProposal` are two.
 
     A state is what the proposal moves: latents of a generator, or the points themselves.
+
+    Example:
+        >>> proposal = LatentProposal(torch.nn.Linear(3, 2), latent_dim=3)
+        >>> all(hasattr(proposal, name) for name in ("draw", "move", "decode"))
+        True
     """
 
     independent: bool
@@ -52,6 +57,11 @@ class PairDiscriminator(nn.Module):
 
     Raises:
         ValueError: `lower` is outside of (0, 1/2).
+
+    Example:
+        >>> network = torch.nn.Sequential(torch.nn.Linear(2, 1), torch.nn.Flatten(0))
+        >>> isinstance(IndependentDiscriminator(network), PairDiscriminator)
+        True
     """
 
     def __init__(self, network: nn.Module, lower: float = 0.01) -> None:
@@ -99,6 +109,13 @@ class IndependentDiscriminator(PairDiscriminator):
     """d(x, y) = d(x) (1 - d(y)) with d(x) in [b, 1 - b], for proposals that do not depend on where the chain is.
 
     The values of pairs are in [b^2, 1], so that the b of the bound (28) is `pair_lower`.
+
+    Example:
+        >>> network = torch.nn.Sequential(torch.nn.Linear(2, 1), torch.nn.Flatten(0))
+        >>> discriminator = IndependentDiscriminator(network, lower=0.01)
+        >>> value = discriminator(torch.randn(5, 2))
+        >>> value.shape, bool(((value >= 0.01) & (value <= 0.99)).all())
+        (torch.Size([5]), True)
     """
 
     @property
@@ -124,7 +141,14 @@ class IndependentDiscriminator(PairDiscriminator):
 
 
 class MarkovDiscriminator(PairDiscriminator):
-    """d(x, y) = sigmoid(s(x) - s(y)), its logit bounded, so that d(y, x) = 1 - d(x, y) and both are in [b, 1 - b]."""
+    """d(x, y) = sigmoid(s(x) - s(y)), its logit bounded, so that d(y, x) = 1 - d(x, y) and both are in [b, 1 - b].
+
+    Example:
+        >>> discriminator = MarkovDiscriminator(torch.nn.Sequential(torch.nn.Linear(2, 1), torch.nn.Flatten(0)))
+        >>> x, y = torch.randn(5, 2), torch.randn(5, 2)
+        >>> bool(torch.allclose(discriminator(x, y), 1 - discriminator(y, x)))
+        True
+    """
 
     @property
     def pair_lower(self) -> float:
@@ -155,6 +179,11 @@ def discriminator_loss(
 
     Raises:
         ValueError: there is no such loss, or it is not one of this discriminator.
+
+    Example:
+        >>> discriminator = IndependentDiscriminator(torch.nn.Sequential(torch.nn.Linear(2, 1), torch.nn.Flatten(0)))
+        >>> discriminator_loss(discriminator, torch.randn(8, 2), torch.randn(8, 2), "ub").shape
+        torch.Size([])
     """
     if loss not in LOSSES:
         raise ValueError(f"loss is {loss!r}, but it must be one of {', '.join(LOSSES)}.")
@@ -224,6 +253,14 @@ def train_discriminator(
         ValueError: a count, the loss, the data, the latents, or the shape of what the proposal gives do not fit.
         DivergedError: the loss is NaN or infinite.
         KeyboardInterrupt: on Ctrl-C, once the step under way is complete and the checkpoint written.
+
+    Example:
+        >>> data = torch.randn(100, 2)
+        >>> discriminator = IndependentDiscriminator(torch.nn.Sequential(torch.nn.Linear(2, 1), torch.nn.Flatten(0)))
+        >>> proposal = PointProposal(draw=lambda count, generator: 2 * torch.randn(count, 2, generator=generator))
+        >>> training = train_discriminator(discriminator, data, proposal, steps=10)
+        >>> training.steps
+        10
     """
     check_count("batch_size", batch_size)
     check_non_negative("logit_penalty", logit_penalty)

@@ -15,7 +15,12 @@ from bnnlib.mcmc.proposals import Proposal
 
 
 class Estimate(NamedTuple):
-    """A mean and its standard error."""
+    """A mean and its standard error.
+
+    Example:
+        >>> Estimate(mean=0.5, standard_error=0.01)
+        Estimate(mean=0.5, standard_error=0.01)
+    """
 
     mean: float
     standard_error: float
@@ -26,6 +31,11 @@ def mean_of(values: Tensor) -> Estimate:
 
     Raises:
         ValueError: there are no values, or one is NaN.
+
+    Example:
+        >>> estimate = mean_of(torch.tensor([1.0, 2.0, 3.0, 2.0]))
+        >>> estimate.mean, round(estimate.standard_error, 4)
+        (2.0, 0.4082)
     """
     count = check_count("the number of values", values.numel())
     if values.isnan().any():
@@ -51,6 +61,11 @@ def acceptance_rate_of(
 
     Raises:
         ValueError: there are no samples, a shape does not fit, or a density is NaN.
+
+    Example:
+        >>> rate = acceptance_rate_of(lambda x: -x.square().sum(dim=-1) / 2, RandomWalk(0.1), torch.randn(1000, 1))
+        >>> 0.9 < rate.mean < 1.0
+        True
     """
     log_p = check_log_density("log_prob", log_prob(samples), samples)
     ratio = weigh(log_prob, proposal, samples, log_p, generator)[2]
@@ -66,5 +81,10 @@ def total_variation_of(log_first: Tensor, log_second: Tensor) -> Estimate:
 
     Raises:
         ValueError: there are no draws, or a density is NaN.
+
+    Example:
+        >>> distance = total_variation_of(torch.tensor([0.0, 0.0]), torch.tensor([0.0, -100.0]))
+        >>> distance.mean
+        0.5
     """
     return mean_of((1.0 - (log_second - log_first).exp()).clamp_min(0.0))

@@ -37,6 +37,12 @@ class HamiltonianMonteCarlo(Kernel):
     Raises:
         ValueError: a number is out of its range, or the covariance is no positive (dim,) or positive definite
             (dim, dim).
+
+    Example:
+        >>> kernel = HamiltonianMonteCarlo(lambda x: -x.square().sum(dim=-1) / 2, step_size=0.3, num_leapfrog=5)
+        >>> trace = sample(kernel, torch.zeros(100, 2), 50, burn_in=20, generator=torch.Generator().manual_seed(0))
+        >>> trace.acceptance.mean().item() > 0.9
+        True
     """
 
     def __init__(
@@ -121,7 +127,13 @@ class HamiltonianMonteCarlo(Kernel):
 
 @dataclass(frozen=True)
 class WarmUp:
-    """What a warm-up found: a kernel with its step size and covariance, and the state in which it ended."""
+    """What a warm-up found: a kernel with its step size and covariance, and the state in which it ended.
+
+    Example:
+        >>> found = warm_up(lambda x: -x.square().sum(dim=-1) / 2, torch.randn(50, 2), num_steps=100)
+        >>> type(found.kernel).__name__
+        'HamiltonianMonteCarlo'
+    """
 
     kernel: HamiltonianMonteCarlo
     state: State
@@ -174,6 +186,12 @@ def warm_up(
 
     Raises:
         ValueError: a count is too small, or the density is not finite at the start.
+
+    Example:
+        >>> found = warm_up(lambda x: -x.square().sum(dim=-1) / 2, torch.randn(50, 2), num_steps=100)
+        >>> trace = sample(found.kernel, found.state, 20)
+        >>> trace.draws.shape
+        torch.Size([50, 20, 2])
     """
     check_count("num_steps", num_steps, 20)
     check_count("the number of chains", len(start), 2)

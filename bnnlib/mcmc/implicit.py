@@ -31,6 +31,11 @@ class ScoredChains(NamedTuple):
         last: for each chain, the step whose proposal it holds at the end; -1 where it never moved.
         accepted: which proposals were taken, shape (steps, chains).
         scores: at the end, shape (chains,).
+
+    Example:
+        >>> chains = accept_scored(start=torch.zeros(100), proposed=torch.randn(10, 100))
+        >>> chains.scores.shape
+        torch.Size([100])
     """
 
     last: Tensor
@@ -52,6 +57,13 @@ class ImplicitChains:
         acceptance_rate: share of proposals that were taken, restarts left out.
         acceptance_error: its standard error over the chains.
         trace: all states of the chains, (steps, chains, ...), as points; None unless asked for.
+
+    Example:
+        >>> discriminator = IndependentDiscriminator(torch.nn.Sequential(torch.nn.Linear(2, 1), torch.nn.Flatten(0)))
+        >>> proposal = PointProposal(draw=lambda count, generator: torch.randn(count, 2, generator=generator))
+        >>> chains = implicit_metropolis_hastings(discriminator, proposal, torch.randn(100, 2), num_steps=10)
+        >>> chains.moves.shape
+        torch.Size([100])
     """
 
     samples: Tensor
@@ -74,6 +86,11 @@ def accept_scored(
         proposed: scores of the proposals, shape (steps, chains).
         generator: of the uniform numbers.
         log_ratio: of two scores, log d(x, y) - log d(y, x); by default their difference.
+
+    Example:
+        >>> chains = accept_scored(start=torch.zeros(100), proposed=torch.randn(10, 100))
+        >>> chains.last.shape, chains.accepted.shape
+        (torch.Size([100]), torch.Size([10, 100]))
     """
     log_ratio = torch.sub if log_ratio is None else log_ratio
     steps, chains = proposed.shape
@@ -121,6 +138,13 @@ def implicit_metropolis_hastings(
     Raises:
         ValueError: a count, the start, its latents, the proposal's shape, or a value of d(x, y) outside of [lower, 1].
         DivergedError: a score or a value of the discriminator is NaN.
+
+    Example:
+        >>> discriminator = IndependentDiscriminator(torch.nn.Sequential(torch.nn.Linear(2, 1), torch.nn.Flatten(0)))
+        >>> proposal = PointProposal(draw=lambda count, generator: torch.randn(count, 2, generator=generator))
+        >>> chains = implicit_metropolis_hastings(discriminator, proposal, torch.randn(100, 2), num_steps=10)
+        >>> chains.samples.shape, 0.0 < chains.acceptance_rate <= 1.0
+        (torch.Size([100, 2]), True)
     """
     check_count("num_steps", num_steps)
     check_count("block", block)

@@ -48,6 +48,11 @@ class Kernel:
     Args:
         log_prob: maps points (chains, ...) to log densities (chains,), in nats, up to a constant; -inf outside of the
             support.
+
+    Example:
+        >>> kernel = HamiltonianMonteCarlo(lambda x: -x.square().sum(dim=-1) / 2, step_size=0.5)
+        >>> isinstance(kernel, Kernel)
+        True
     """
 
     def __init__(self, log_prob: LogProb) -> None:
@@ -86,7 +91,13 @@ class Kernel:
 
 
 class MetropolisHastings(Kernel):
-    """See `metropolis_hastings`."""
+    """See `metropolis_hastings`.
+
+    Example:
+        >>> kernel = metropolis_hastings(lambda x: -x.square().sum(dim=-1) / 2, RandomWalk(1.0))
+        >>> isinstance(kernel, MetropolisHastings), isinstance(kernel, Kernel)
+        (True, True)
+    """
 
     def __init__(self, log_prob: LogProb, proposal: Proposal) -> None:
         super().__init__(log_prob)
@@ -135,9 +146,6 @@ class MetropolisHastings(Kernel):
 def metropolis_hastings(log_prob: LogProb, proposal: Proposal) -> MetropolisHastings:
     """The Metropolis-Hastings kernel, equation (mh-kernel): propose x' ~ q(. | x), take it with min{1, xi}.
 
-        kernel = metropolis_hastings(log_prob, RandomWalk(0.5))
-        trace = sample(kernel, torch.zeros(1000, 2), 500, burn_in=100, generator=generator)
-
     Args:
         log_prob: see `Kernel`.
         proposal: `RandomWalk`, `Markov`, or `Independent`; the last takes anything with ``rsample`` and ``log_prob``.
@@ -145,6 +153,14 @@ def metropolis_hastings(log_prob: LogProb, proposal: Proposal) -> MetropolisHast
     Raises:
         TypeError: the proposal has no density. What only draws, such as the generator of a GAN, needs
             `implicit_metropolis_hastings`.
+
+    Example:
+        >>> def log_prob(x):  # N(0, 1), up to its constant
+        ...     return -x.square().sum(dim=-1) / 2
+        >>> kernel = metropolis_hastings(log_prob, RandomWalk(2.0))
+        >>> trace = sample(kernel, torch.zeros(100, 1), 200, burn_in=50, generator=torch.Generator().manual_seed(0))
+        >>> trace.draws.shape, 0.9 < trace.draws.std().item() < 1.1
+        (torch.Size([100, 200, 1]), True)
     """
     if not isinstance(proposal, Proposal):
         raise TypeError(
@@ -215,6 +231,12 @@ class Trace:
         acceptance: (chains,), mean of min{1, xi} over all steps after burn-in.
         moves: (chains,), number of steps that moved, after burn-in.
         state: of the last step; `sample` goes on from it.
+
+    Example:
+        >>> kernel = metropolis_hastings(lambda x: -x.square().sum(dim=-1) / 2, RandomWalk(1.0))
+        >>> trace = sample(kernel, torch.zeros(4, 2), num_draws=100)
+        >>> trace.draws.shape, trace.acceptance.shape, bool(trace.never_moved.any())
+        (torch.Size([4, 100, 2]), torch.Size([4]), False)
     """
 
     draws: Tensor
@@ -260,6 +282,15 @@ def sample(
 
     Warns:
         UserWarning: some chains never moved.
+
+    Example:
+        >>> kernel = metropolis_hastings(lambda x: -x.square().sum(dim=-1) / 2, RandomWalk(1.0))
+        >>> trace = sample(kernel, torch.zeros(4, 2), num_draws=100, thin=2)
+        >>> trace.draws.shape
+        torch.Size([4, 100, 2])
+        >>> longer = sample(kernel, trace.state, num_draws=50)
+        >>> longer.log_prob.shape
+        torch.Size([4, 50])
     """
     check_count("num_draws", num_draws)
     check_count("burn_in", burn_in, 0)

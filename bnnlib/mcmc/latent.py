@@ -28,6 +28,12 @@ class LatentProposal:
 
     Raises:
         ValueError: the angle is outside of (0, pi/2], or a count below 1.
+
+    Example:
+        >>> proposal = LatentProposal(torch.nn.Linear(3, 2), latent_dim=3)
+        >>> latents = proposal.draw(5)
+        >>> proposal.decode(proposal.move(latents)).shape
+        torch.Size([5, 2])
     """
 
     latent = True
@@ -91,6 +97,11 @@ class PointProposal:
 
     Raises:
         ValueError: both are missing.
+
+    Example:
+        >>> proposal = PointProposal(draw=lambda count, generator: torch.randn(count, 2, generator=generator))
+        >>> proposal.draw(5).shape
+        torch.Size([5, 2])
     """
 
     latent = False
@@ -129,7 +140,14 @@ class PointProposal:
 
 
 class Inversion(NamedTuple):
-    """Latents (n, k) of images, and the mean squared error of a pixel of each reconstruction, (n,)."""
+    """Latents (n, k) of images, and the mean squared error of a pixel of each reconstruction, (n,).
+
+    Example:
+        >>> decoder = torch.nn.Linear(3, 8)
+        >>> found = invert(decoder, torch.randn(4, 8), latent_dim=3, steps=5)
+        >>> found.latents.shape, found.errors.shape
+        (torch.Size([4, 3]), torch.Size([4]))
+    """
 
     latents: Tensor
     errors: Tensor
@@ -162,6 +180,12 @@ def invert(
 
     Raises:
         ValueError: no images, a start of another shape, or a decoder that gives images of another shape.
+
+    Example:
+        >>> decoder = torch.nn.Linear(3, 8)
+        >>> found = invert(decoder, decoder(torch.randn(4, 3)).detach(), latent_dim=3, steps=200)
+        >>> bool(found.errors.max() < 0.01)
+        True
     """
     check_count("steps", steps)
     check_count("batch_size", batch_size)

@@ -26,6 +26,11 @@ class Learned:
         loss: (steps,), of the objective, in nats ("acceptance": minus a rate).
         acceptance: (steps,), the batch's acceptance rate; of all pairs of the chain's points and the proposed ones.
         state: of the chain that gave the points; None where they were given or not needed.
+
+    Example:
+        >>> learned = learn_proposal(lambda x: -x.square().sum(dim=-1) / 2, DiagonalGaussian(2), "vi", num_steps=10)
+        >>> learned.loss.shape, learned.acceptance.shape
+        (torch.Size([10]), torch.Size([10]))
     """
 
     loss: Tensor
@@ -72,6 +77,12 @@ def learn_proposal(
         ValueError: an unknown objective, a number out of range, samples or a state of another shape, or a log_prob that
             is not finite at the density's first draws.
         DivergedError: the loss is NaN or infinite.
+
+    Example:
+        >>> density = DiagonalGaussian(2)
+        >>> learned = learn_proposal(lambda x: -(x - 1.0).square().sum(dim=-1) / 2, density, "vi", num_steps=10)
+        >>> learned.loss.shape
+        torch.Size([10])
     """
     if objective not in OBJECTIVES:
         raise ValueError(f"objective is {objective!r}, but it must be one of {', '.join(OBJECTIVES)}.")

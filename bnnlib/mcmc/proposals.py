@@ -16,6 +16,10 @@ class Proposal:
 
     Attributes:
         symmetric: q(x' | x) = q(x | x'), so that it leaves the ratio.
+
+    Example:
+        >>> isinstance(RandomWalk(1.0), Proposal)
+        True
     """
 
     symmetric = False
@@ -37,6 +41,12 @@ class RandomWalk(Proposal):
 
     Raises:
         ValueError: the scale is not positive and finite.
+
+    Example:
+        >>> proposal, x = RandomWalk(0.5), torch.zeros(4, 2)
+        >>> moved = proposal.draw(x, torch.Generator().manual_seed(0))
+        >>> moved.shape
+        torch.Size([4, 2])
     """
 
     symmetric = True
@@ -56,6 +66,14 @@ class Markov(Proposal):
         draw: called as draw(given, generator).
         log_density: called as log_density(point, given); must be normalized, or at least have one constant for all
             `given`.
+
+    Example:
+        >>> half = Markov(
+        ...     lambda x, generator: x / 2 + torch.randn(x.shape, generator=generator),
+        ...     lambda point, given: -(point - given / 2).square().sum(dim=-1) / 2,
+        ... )
+        >>> half.draw(torch.zeros(4, 2)).shape
+        torch.Size([4, 2])
     """
 
     def __init__(
@@ -92,6 +110,11 @@ class Independent(Proposal):
 
     Raises:
         TypeError: it lacks one of the two, or is of torch.distributions.
+
+    Example:
+        >>> proposal = Independent(DiagonalGaussian(2))
+        >>> proposal.draw(torch.zeros(4, 2)).shape
+        torch.Size([4, 2])
     """
 
     def __init__(self, distribution: Distribution) -> None:

@@ -17,6 +17,10 @@ def accuracy(scores: Tensor, labels: Tensor) -> float:
 
     Raises:
         ValueError: shapes do not fit, a label is no class, or a score is NaN or infinite.
+
+    Example:
+        >>> accuracy(torch.tensor([[0.9, 0.1], [0.8, 0.2]]), torch.tensor([0, 1]))
+        50.0
     """
     check_labels(labels, scores, "scores")
     return 100.0 * float((scores.argmax(dim=1) == labels).double().mean())
@@ -34,6 +38,10 @@ def nll(probabilities: Tensor, labels: Tensor) -> float:
 
     Raises:
         ValueError: shapes do not fit, a label is no class, or a row is not a distribution.
+
+    Example:
+        >>> round(nll(torch.tensor([[0.5, 0.5], [1.0, 0.0]]), torch.tensor([0, 0])), 4)
+        0.3466
     """
     check_distributions(probabilities, labels)
     return -float(probabilities.double().gather(1, labels[:, None]).log().mean())
@@ -50,6 +58,10 @@ def brier(probabilities: Tensor, labels: Tensor) -> float:
 
     Raises:
         ValueError: shapes do not fit, a label is no class, or a row is not a distribution.
+
+    Example:
+        >>> brier(torch.tensor([[0.5, 0.5], [1.0, 0.0]]), torch.tensor([0, 0]))
+        0.25
     """
     check_distributions(probabilities, labels)
     wide = probabilities.double()
@@ -68,6 +80,10 @@ def ece(probabilities: Tensor, labels: Tensor, num_bins: int = 15) -> float:
 
     Raises:
         ValueError: shapes do not fit, a label is no class, a row is not a distribution, or num_bins is below 1.
+
+    Example:
+        >>> round(ece(torch.tensor([[0.8, 0.2], [0.8, 0.2]]), torch.tensor([0, 1])), 4)
+        30.0
     """
     check_count("num_bins", num_bins)
     check_distributions(probabilities, labels)

@@ -17,6 +17,10 @@ def rmse(prediction: Tensor, target: Tensor) -> float:
 
     Raises:
         ValueError: shapes differ, or there is nothing, a NaN or an infinity in one of them.
+
+    Example:
+        >>> rmse(torch.tensor([0.0, 0.0]), torch.tensor([3.0, 3.0]))
+        3.0
     """
     check_same_shape("prediction", prediction, "target", target)
     check_finite("prediction", prediction)
@@ -46,6 +50,11 @@ def coverage(
 
     Raises:
         ValueError: shapes do not fit, `level` or `noise_scale` is out of range, or a value is NaN or infinite.
+
+    Example:
+        >>> draws = torch.linspace(0, 1, 101)[:, None].expand(101, 2)
+        >>> coverage(draws, torch.tensor([0.5, 2.0]), level=0.9)
+        50.0
     """
     check_probability("level", level, open_interval=True)
     check_non_negative("noise_scale", noise_scale)

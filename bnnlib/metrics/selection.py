@@ -28,6 +28,10 @@ def false_positive_rate(selected: Tensor, relevant: Tensor) -> float:
 
     Raises:
         ValueError: shapes or types do not fit, or every input is relevant, so that the rate does not exist.
+
+    Example:
+        >>> false_positive_rate(torch.tensor([True, False, True]), torch.tensor([True, True, False]))
+        100.0
     """
     _check_selection(selected, relevant)
     if relevant.all():
@@ -43,6 +47,10 @@ def false_negative_rate(selected: Tensor, relevant: Tensor) -> float:
 
     Raises:
         ValueError: shapes or types do not fit, or no input is relevant, so that the rate does not exist.
+
+    Example:
+        >>> false_negative_rate(torch.tensor([True, False, True]), torch.tensor([True, True, False]))
+        50.0
     """
     _check_selection(selected, relevant)
     if not relevant.any():
@@ -59,6 +67,10 @@ def sparsity(inclusion: Tensor | Iterable[Tensor]) -> float:
 
     Raises:
         ValueError: there is nothing, or a value outside [0, 1].
+
+    Example:
+        >>> sparsity(torch.tensor([0.5, 0.0, 1.0, 0.5]))
+        50.0
     """
     tensors = [inclusion] if isinstance(inclusion, Tensor) else list(inclusion)
     total = sum(tensor.numel() for tensor in tensors)

@@ -25,6 +25,11 @@ class Dropout(nn.Module):
 
     Raises:
         ValueError: probability is outside [0, 1).
+
+    Example:
+        >>> layer = Dropout(0.5)
+        >>> torch.equal(layer.eval()(torch.ones(8)), torch.ones(8))
+        True
     """
 
     def __init__(self, probability: float) -> None:
@@ -84,6 +89,11 @@ def cnn_two_conv(dropout: float = 0.0, *, generator: torch.Generator | None = No
 
     Raises:
         ValueError: dropout is outside [0, 1).
+
+    Example:
+        >>> model = cnn_two_conv()
+        >>> model(torch.rand(2, 1, 28, 28)).shape, sum(one.numel() for one in model.parameters())
+        (torch.Size([2, 10]), 681506)
     """
     layers: list[tuple[str, nn.Module]] = [
         ("conv1", nn.Conv2d(1, 32, 5, padding=2)),
@@ -117,6 +127,11 @@ def cnn_batch_norm(dropout: Sequence[float] = (0.1, 0.3), *, generator: torch.Ge
 
     Raises:
         ValueError: dropout is not two probabilities below 1.
+
+    Example:
+        >>> model = cnn_batch_norm()
+        >>> model(torch.rand(2, 1, 28, 28)).shape, sum(one.numel() for one in model.parameters())
+        (torch.Size([2, 10]), 493772)
     """
     if len(dropout) != 2:
         raise ValueError(f"dropout is {tuple(dropout)}, but it must hold two probabilities, one for each pooling.")

@@ -17,8 +17,6 @@ def lenet_300_100(
 ) -> nn.Sequential:
     """Fully connected 784-300-100-10 network with ReLU, 266,610 weights and biases.
 
-        lenet_300_100(GaussianSpikeSlabLinear, slab_scale=1.0, spike_scale=0.0067)
-
     Args:
         layer: `nn.Linear` or a linear layer of `bnnlib.nn`.
         generator: of the initial weights, on the CPU; None means PyTorch's global one.
@@ -26,6 +24,10 @@ def lenet_300_100(
 
     Shapes:
         input (n, 1, 28, 28) or (n, 784); output logits (n, 10).
+
+    Example:
+        >>> lenet_300_100()(torch.rand(8, 1, 28, 28)).shape
+        torch.Size([8, 10])
     """
     return mlp((784, 300, 100, 10), "relu", layer, flatten=True, generator=generator, **options)
 
@@ -52,6 +54,11 @@ def lenet5_caffe(
 
     Shapes:
         input (n, 1, 28, 28); output logits (n, 10).
+
+    Example:
+        >>> model = lenet5_caffe()
+        >>> model(torch.rand(2, 1, 28, 28)).shape, sum(one.numel() for one in model.parameters())
+        (torch.Size([2, 10]), 431080)
     """
     layers: list[tuple[str, nn.Module]] = [
         ("conv1", conv(1, 20, 5, **options)),
@@ -87,6 +94,11 @@ def lenet5_batch_norm(dropout: float = 0.0, *, generator: torch.Generator | None
 
     Raises:
         ValueError: dropout is outside [0, 1).
+
+    Example:
+        >>> model = lenet5_batch_norm()
+        >>> model(torch.rand(2, 1, 28, 28)).shape, sum(one.numel() for one in model.parameters())
+        (torch.Size([2, 10]), 431650)
     """
     layers: list[tuple[str, nn.Module]] = [
         ("conv1", nn.Conv2d(1, 20, 5, bias=False)),

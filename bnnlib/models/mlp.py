@@ -32,8 +32,6 @@ def mlp(
 ) -> nn.Sequential:
     """Fully connected network, with the activation between its layers and none at the end.
 
-        mlp((784, 512, 512, 10), layer=SpikeSlabLinear, flatten=True, prior_inclusion_probability=6.81e-8)
-
     Args:
         sizes: widths, inputs first and outputs last, at least two.
         activation: one of `ACTIVATIONS`.
@@ -48,6 +46,12 @@ def mlp(
 
     Raises:
         ValueError: fewer than two sizes, one below 1, or an unknown activation.
+
+    Example:
+        >>> from bnnlib.nn import SpikeSlabLinear
+        >>> model = mlp((784, 32, 10), layer=SpikeSlabLinear, flatten=True, prior_inclusion_probability=0.01)
+        >>> model(torch.rand(8, 1, 28, 28)).shape
+        torch.Size([8, 10])
     """
     sizes = [check_count("sizes", size) for size in sizes]
     if len(sizes) < 2:

@@ -44,6 +44,10 @@ class ResNet(nn.Module):
     """What `resnet` makes: a convolution, three or four stages of basic blocks, a mean over positions, a linear layer.
 
     Parameters are named conv1, bn1, layer1.0.conv1, layer1.0.bn1, ..., layer2.0.downsample.0, ..., fc.
+
+    Example:
+        >>> isinstance(resnet(depth=8, width=4), ResNet)
+        True
     """
 
     def __init__(self, blocks: int, width: int, classes: int, stages: int = 3) -> None:
@@ -88,6 +92,11 @@ def resnet(depth: int = 20, width: int = 16, classes: int = 10, *, generator: to
 
     Raises:
         ValueError: the depth is not 6 n + 2, or a count is below 1.
+
+    Example:
+        >>> model = resnet(depth=8, width=4)
+        >>> model(torch.rand(2, 3, 32, 32)).shape
+        torch.Size([2, 10])
     """
     check_count("depth", depth, 8)
     if (depth - 2) % 6:
@@ -113,6 +122,10 @@ def resnet20(*, generator: torch.Generator | None = None) -> ResNet:
 
     Args:
         generator: of the initial weights, on the CPU; None means PyTorch's global one.
+
+    Example:
+        >>> sum(one.numel() for one in resnet20().parameters())
+        272474
     """
     return resnet(20, generator=generator)
 
@@ -130,5 +143,10 @@ def resnet18(width: int = 64, classes: int = 10, *, generator: torch.Generator |
 
     Raises:
         ValueError: a count is below 1.
+
+    Example:
+        >>> model = resnet18(width=4)
+        >>> model(torch.rand(2, 3, 32, 32)).shape
+        torch.Size([2, 10])
     """
     return _drawn(ResNet(2, check_count("width", width), check_count("classes", classes), stages=4), generator)

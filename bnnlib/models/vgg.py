@@ -48,6 +48,11 @@ def vgg_like(
 
     Raises:
         ValueError: width is not positive, or classes is below 1.
+
+    Example:
+        >>> model = vgg_like(width=0.125)
+        >>> model(torch.rand(2, 3, 32, 32)).shape
+        torch.Size([2, 10])
     """
     check_positive("width", width)
     check_count("classes", classes)
@@ -107,6 +112,11 @@ def vgg11(
 
     Raises:
         ValueError: width is not positive, classes is below 1, or dropout is not two probabilities below 1.
+
+    Example:
+        >>> model = vgg11(width=0.125)
+        >>> model(torch.rand(2, 3, 32, 32)).shape
+        torch.Size([2, 10])
     """
     check_positive("width", width)
     check_count("classes", classes)

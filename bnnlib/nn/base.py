@@ -25,6 +25,11 @@ class StochasticLayer(Travelling):
 
     The layer draws in `train()` and in `eval()`; `weight_mode` ("sample", "mean" or "selected") says otherwise,
     usually through the contexts `mean_weights`, `selected_weights`, `sample_weights` and `held_weights`.
+
+    Example:
+        >>> layer = GaussianLinear(3, 2)
+        >>> isinstance(layer, StochasticLayer), isinstance(StochasticBatchNorm1d(3), StochasticLayer)
+        (True, True)
     """
 
     # context of a forward pass in training, called with the model, that serves all its layers of the class at once
@@ -76,6 +81,10 @@ class BayesianLayer(StochasticLayer):
 
     A kind of layer states its own settings, as keyword arguments of `_init_posterior`, and in `_spread` the
     parameters that each mean has beside it.
+
+    Example:
+        >>> isinstance(SpikeSlabLinear(3, 2, prior_inclusion_probability=0.1), BayesianLayer)
+        True
     """
 
     weight: Tensor
@@ -241,6 +250,11 @@ def bayesian_layers(model: nn.Module) -> list[StochasticLayer]:
 
     Raises:
         ValueError: there are none.
+
+    Example:
+        >>> model = torch.nn.Sequential(GaussianLinear(3, 4), torch.nn.ReLU(), GaussianLinear(4, 1))
+        >>> len(bayesian_layers(model))
+        2
     """
     layers = [module for module in model.modules() if isinstance(module, StochasticLayer)]
     if not layers:
@@ -269,6 +283,12 @@ def mean_weights(model: nn.Module):
 
     Raises:
         ValueError: the model has no Bayesian layers.
+
+    Example:
+        >>> layer, x = GaussianLinear(3, 2), torch.ones(1, 3)
+        >>> with mean_weights(layer):
+        ...     print(torch.equal(layer(x), layer(x)))
+        True
     """
     return _mode(model, "mean")
 
@@ -278,6 +298,12 @@ def sample_weights(model: nn.Module):
 
     Raises:
         ValueError: the model has no Bayesian layers.
+
+    Example:
+        >>> layer, x = GaussianLinear(3, 2, initial_scale=0.1).eval(), torch.ones(1, 3)
+        >>> with sample_weights(layer):
+        ...     print(torch.equal(layer(x), layer(x)))
+        False
     """
     return _mode(model, "sample")
 
@@ -290,6 +316,12 @@ def selected_weights(model: nn.Module):
 
     Raises:
         ValueError: the model has no Bayesian layers.
+
+    Example:
+        >>> layer = SpikeSlabLinear(3, 2, prior_inclusion_probability=0.1, initial_inclusion_probability=0.4)
+        >>> with torch.no_grad(), selected_weights(layer):
+        ...     print(layer(torch.ones(1, 3)))  # nothing is more likely in than out
+        tensor([[0., 0.]])
     """
     return _mode(model, "selected")
 
@@ -303,6 +335,12 @@ def held_weights(model: nn.Module, generator: torch.Generator | None = None) -> 
 
     Raises:
         ValueError: the model has no Bayesian layers.
+
+    Example:
+        >>> layer, x = GaussianLinear(3, 2), torch.ones(1, 3)
+        >>> with held_weights(layer):
+        ...     print(torch.equal(layer(x), layer(x)))
+        True
     """
     with steered({layer: {"held": layer.draw(generator)} for layer in bayesian_layers(model)}):
         yield model

@@ -28,10 +28,6 @@ def to_stochastic_batch_norm(
 ) -> nn.Module:
     """A copy of `model` in which every batch norm layer is a stochastic one around the same parameters and statistics.
 
-        sbn = to_stochastic_batch_norm(model)
-        match_moments(sbn, x.split(32))
-        probabilities = predict(sbn, x_test, 50).softmax(-1).mean(0)
-
     In mean mode the copy computes what the model computes. Drawing needs `match_moments`, or training, first.
 
     Args:
@@ -42,6 +38,11 @@ def to_stochastic_batch_norm(
     Raises:
         ValueError: there is nothing to convert, or a layer has no stochastic form (BatchNorm3d, SyncBatchNorm, a
             subclass) or no running statistics; it is named.
+
+    Example:
+        >>> model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.BatchNorm1d(4))
+        >>> type(to_stochastic_batch_norm(model)[1]).__name__
+        'StochasticBatchNorm1d'
     """
     model = copy.deepcopy(model)
     new: dict[nn.Module, nn.Module] = {}
@@ -114,6 +115,11 @@ def match_moments(
     Raises:
         ValueError: there are no stochastic layers, or fewer than two batches. The moments are then, and after any
             other error, as before.
+
+    Example:
+        >>> model = torch.nn.Sequential(torch.nn.Linear(3, 4), StochasticBatchNorm1d(4))
+        >>> match_moments(model, torch.randn(20, 16, 3))  # 20 batches of 16 rows
+        20
     """
     layers = list(stochastic_batch_norms(model).values())
     kept = [(layer.momentum, copy.deepcopy(layer.state_dict())) for layer in layers]
@@ -186,6 +192,11 @@ def collect_statistics(model: nn.Module, batches: Batches) -> dict[str, tuple[Te
 
     Raises:
         ValueError: the model has no batch norm, or there are no batches.
+
+    Example:
+        >>> model = torch.nn.Sequential(torch.nn.Linear(3, 4), StochasticBatchNorm1d(4))
+        >>> {name: mean.shape for name, (mean, log_scale) in collect_statistics(model, torch.randn(20, 16, 3)).items()}
+        {'1': torch.Size([20, 4])}
     """
     found: dict[str, list[tuple[Tensor, Tensor]]] = {}
 

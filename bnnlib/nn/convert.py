@@ -86,6 +86,12 @@ def to_bayesian(
         ValueError: unknown layer or setting value, nothing to convert, a pattern that fits nothing, moped of another
             layer, or something unsupported with unsupported="error".
         TypeError: a setting that these layers do not have, or one that they need is missing.
+
+    Example:
+        >>> network = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU(), torch.nn.Linear(4, 1))
+        >>> model = to_bayesian(network, "spike_slab", prior_inclusion_probability=0.1)
+        >>> type(model[0]).__name__, torch.equal(model[0].weight, network[0].weight)
+        ('SpikeSlabLinear', True)
     """
     kinds = LAYERS[check_choice("layer", layer, tuple(LAYERS))]
     check_choice("unsupported", unsupported, UNSUPPORTED)
@@ -174,7 +180,12 @@ def _report(layer: str, left: dict[str, nn.Module], unsupported: str) -> None:
 
 
 def bayesian_share(model: nn.Module) -> float:
-    """Share of a model's parameters that are means of a posterior, in percent; spreads do not count."""
+    """Share of a model's parameters that are means of a posterior, in percent; spreads do not count.
+
+    Example:
+        >>> round(bayesian_share(torch.nn.Sequential(GaussianLinear(3, 4), torch.nn.Linear(4, 1))), 1)
+        76.2
+    """
     means = {}
     spreads = set()
     for module in model.modules():

@@ -59,6 +59,11 @@ def predict_ensemble(
     Raises:
         ValueError: there are no models, a count is below 1, or x has no rows.
         TypeError: a model does not return one tensor with a row for each input.
+
+    Example:
+        >>> members = [torch.nn.Linear(3, 1) for _ in range(5)]
+        >>> predict_ensemble(members, torch.randn(8, 3)).shape
+        torch.Size([5, 8, 1])
     """
     models = list(models)
     if not models:
@@ -103,6 +108,11 @@ def predict_dropout(
     Raises:
         ValueError: a count is below 1, x has no rows, or the model has no dropout.
         TypeError: the model does not return one tensor with a row for each input.
+
+    Example:
+        >>> model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Dropout(0.5), torch.nn.Linear(4, 1))
+        >>> predict_dropout(model, torch.randn(8, 3), num_samples=20).shape
+        torch.Size([20, 8, 1])
     """
     _check_counts(x, num_samples, chunk_size)
     layers = dropout_layers(model)

@@ -185,6 +185,11 @@ class GaussianLinear(_GaussianLayer, BayesianLinear):
 
     Raises:
         ValueError: a scale is not positive, or the estimator is unknown.
+
+    Example:
+        >>> layer = GaussianLinear(3, 2, prior_scale=0.5)
+        >>> layer(torch.randn(8, 3)).shape, bool(layer.kl_divergence() > 0)
+        (torch.Size([8, 2]), True)
     """
 
 
@@ -205,4 +210,9 @@ class GaussianConv2d(_GaussianLayer, BayesianConv2d):
 
     Raises:
         ValueError: a scale is not positive, or the estimator is unknown.
+
+    Example:
+        >>> layer = GaussianConv2d(1, 4, 3, estimator="local")
+        >>> layer(torch.randn(8, 1, 5, 5)).shape
+        torch.Size([8, 4, 3, 3])
     """

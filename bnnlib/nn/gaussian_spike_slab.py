@@ -131,6 +131,12 @@ class GaussianSpikeSlabLinear(_GaussianSpikeSlabLayer, BayesianLinear):
     Raises:
         ValueError: a scale is not positive, spike_scale is not below slab_scale, the probability is not strictly
             between 0 and 1, or the estimator is unknown.
+
+    Example:
+        >>> layer = GaussianSpikeSlabLinear(3, 2, slab_scale=1.0, spike_scale=0.01)
+        >>> weight, bias = layer.inclusion_probability
+        >>> layer(torch.randn(8, 3)).shape, weight.shape
+        (torch.Size([8, 2]), torch.Size([3]))
     """
 
 
@@ -149,6 +155,11 @@ class GaussianSpikeSlabConv2d(_GaussianSpikeSlabLayer, BayesianConv2d):
     Raises:
         ValueError: a scale is not positive, spike_scale is not below slab_scale, the probability is not strictly
             between 0 and 1, or the estimator is unknown.
+
+    Example:
+        >>> layer = GaussianSpikeSlabConv2d(1, 4, 3, slab_scale=1.0, spike_scale=0.01)
+        >>> layer(torch.randn(8, 1, 5, 5)).shape
+        torch.Size([8, 4, 3, 3])
     """
 
 
@@ -173,6 +184,11 @@ class ScaleMixtureLinear(_ScaleMixtureLayer, BayesianLinear):
     Raises:
         ValueError: a scale is not positive, spike_scale is not below slab_scale, or the probability is not strictly
             between 0 and 1.
+
+    Example:
+        >>> layer = ScaleMixtureLinear(3, 2, slab_scale=1.0, spike_scale=0.01)
+        >>> layer(torch.randn(8, 3)).shape
+        torch.Size([8, 2])
     """
 
 
@@ -190,4 +206,9 @@ class ScaleMixtureConv2d(_ScaleMixtureLayer, BayesianConv2d):
     Raises:
         ValueError: a scale is not positive, spike_scale is not below slab_scale, or the probability is not strictly
             between 0 and 1.
+
+    Example:
+        >>> layer = ScaleMixtureConv2d(1, 4, 3, slab_scale=1.0, spike_scale=0.01)
+        >>> layer(torch.randn(8, 1, 5, 5)).shape
+        torch.Size([8, 4, 3, 3])
     """

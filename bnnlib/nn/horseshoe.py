@@ -34,6 +34,11 @@ class HorseshoeLinear(BayesianLinear):
 
     Raises:
         ValueError: a scale or the threshold is not positive.
+
+    Example:
+        >>> layer = HorseshoeLinear(3, 2)
+        >>> layer(torch.randn(8, 3)).shape
+        torch.Size([8, 2])
     """
 
     unit_scale = setting("unit_scale", check_positive)

@@ -45,6 +45,12 @@ def feature_importance(model: nn.Module, scaled: bool = False, *, passes: tuple[
     Raises:
         ValueError: the stack has no layer with probabilities, or two neighbors do not fit.
         TypeError: paths cannot be followed through a module, which the message names; one of `passes` with parameters.
+
+    Example:
+        >>> network = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Linear(4, 1))
+        >>> model = to_bayesian(network, "gaussian_spike_slab", slab_scale=1.0, spike_scale=0.01)
+        >>> feature_importance(model).shape
+        torch.Size([3])
     """
     inclusion: list[Tensor] = []
     nodes, grid, flattened = 0, False, False  # of the last layer; whether it has positions; whether they were flattened

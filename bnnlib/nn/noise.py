@@ -20,6 +20,14 @@ def use_generator(generator: torch.Generator | None) -> Iterator[torch.Generator
 
     This is how layers inside `nn.Sequential`, which passes on nothing but the input, get explicit randomness. A
     generator given to a layer's `forward` wins over the context; None means PyTorch's global generator.
+
+    Example:
+        >>> layer, x, outputs = GaussianLinear(3, 2, initial_scale=0.1), torch.ones(1, 3), []
+        >>> for _ in range(2):
+        ...     with use_generator(torch.Generator().manual_seed(0)):
+        ...         outputs.append(layer(x))
+        >>> torch.equal(*outputs)
+        True
     """
     token = _GENERATOR.set(generator)
     try:

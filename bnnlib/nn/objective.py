@@ -25,6 +25,11 @@ def kl_divergence(model: nn.Module) -> Tensor:
 
     Raises:
         ValueError: the model has no Bayesian layers.
+
+    Example:
+        >>> model = torch.nn.Sequential(GaussianLinear(3, 4), torch.nn.ReLU(), GaussianLinear(4, 1))
+        >>> kl_divergence(model).shape, torch.equal(kl_divergence(model), kl_divergence(model))
+        (torch.Size([]), True)
     """
     return _total([layer.kl_divergence() for layer in bayesian_layers(model)])
 
@@ -38,6 +43,11 @@ def kl_gradient(model: nn.Module) -> Tensor:
 
     Raises:
         ValueError: the model has no Bayesian layers.
+
+    Example:
+        >>> model = GaussianLinear(3, 4)
+        >>> kl_gradient(model).item()
+        0.0
     """
     return _total([layer.kl_gradient() for layer in bayesian_layers(model)])
 
@@ -61,6 +71,10 @@ def minibatch_weights(num_batches: int, scheme: str = "uniform") -> Tensor:
 
     Raises:
         ValueError: num_batches is not a positive integer, or the scheme is unknown.
+
+    Example:
+        >>> minibatch_weights(4)
+        tensor([0.2500, 0.2500, 0.2500, 0.2500], dtype=torch.float64)
     """
     check_count("num_batches", num_batches)
     if check_choice("scheme", scheme, MINIBATCH_SCHEMES) == "uniform":
@@ -87,6 +101,13 @@ def elbo_loss(
     Raises:
         ValueError: nll_mean is not a scalar, num_data is not a positive integer, kl_scale is negative, or there are no
             Bayesian layers.
+
+    Example:
+        >>> model, x, y = GaussianLinear(3, 1), torch.randn(8, 3), torch.randn(8, 1)
+        >>> loss = elbo_loss(torch.nn.functional.mse_loss(model(x), y) / 2, model, num_data=8)
+        >>> loss.backward()
+        >>> model.weight_rho.grad.shape
+        torch.Size([1, 3])
     """
     if not isinstance(nll_mean, Tensor) or nll_mean.numel() != 1:
         given = f"of shape {tuple(nll_mean.shape)}" if isinstance(nll_mean, Tensor) else f"a {type(nll_mean).__name__}"
@@ -102,8 +123,6 @@ def elbo_loss(
 def parameter_groups(model: nn.Module, weight_decay: float) -> list[dict[str, Any]]:
     """Groups for an optimizer with weight decay, which leaves alone what a posterior is made of.
 
-        optimizer = torch.optim.AdamW(parameter_groups(model, 0.01), lr=1e-3)
-
     The means have their prior in the KL divergence already. Decay of a `rho` or of a `logit` has no prior at all
     behind it: it draws the scale towards softplus(0) = 0.69 and the inclusion probability towards 1/2, whatever the
     data say. So Bayesian layers, noise on units and random statistics are not decayed, nor are biases and
@@ -118,6 +137,12 @@ def parameter_groups(model: nn.Module, weight_decay: float) -> list[dict[str, An
 
     Raises:
         ValueError: weight_decay is negative.
+
+    Example:
+        >>> model = torch.nn.Sequential(GaussianLinear(3, 4), torch.nn.Linear(4, 1))
+        >>> optimizer = torch.optim.AdamW(parameter_groups(model, 0.01), lr=1e-3)
+        >>> [(group["weight_decay"], len(group["params"])) for group in optimizer.param_groups]
+        [(0.01, 1), (0.0, 5)]
     """
     check_non_negative("weight_decay", weight_decay)
     layers = [module for module in model.modules() if isinstance(module, StochasticLayer)]
@@ -135,6 +160,11 @@ def sparsity(model: nn.Module) -> float:
 
     Raises:
         ValueError: the model has no Bayesian layers.
+
+    Example:
+        >>> model = SpikeSlabLinear(3, 4, prior_inclusion_probability=0.1, initial_inclusion_probability=0.5)
+        >>> round(sparsity(model), 2)
+        50.0
     """
     layers = [layer for layer in bayesian_layers(model) if isinstance(layer, BayesianLayer)]
     if not layers:

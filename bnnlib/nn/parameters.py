@@ -36,6 +36,11 @@ class ParameterPosterior(BayesianLayer):
 
     Each pass draws every random parameter once, however often the module reads it. Outside of a pass a parameter is
     its mean. What the layers of `bnnlib.nn` give as (weight, bias) is here a dict by the parameters' names.
+
+    Example:
+        >>> model = to_bayesian(torch.nn.LSTM(3, 4))
+        >>> isinstance(model, ParameterPosterior), model(torch.randn(7, 1, 3))[0].shape
+        (True, torch.Size([7, 1, 4]))
     """
 
     _base: type[nn.Module]

@@ -46,6 +46,12 @@ def predict(
         ValueError: a count is below 1, x has no rows, or the model has no Bayesian layers.
         TypeError: the model does not return one tensor with a row for each input.
         RuntimeError: draws_at_once is above 1, and the model does what `torch.func.vmap` cannot.
+
+    Example:
+        >>> model = torch.nn.Sequential(GaussianLinear(3, 4), torch.nn.ReLU(), GaussianLinear(4, 1))
+        >>> draws = predict(model, torch.randn(8, 3), num_samples=20)
+        >>> draws.shape, draws.mean(dim=0).shape
+        (torch.Size([20, 8, 1]), torch.Size([8, 1]))
     """
     check_count("num_samples", num_samples)
     check_count("chunk_size", chunk_size)

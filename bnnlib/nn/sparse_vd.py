@@ -101,6 +101,11 @@ class SparseVDLinear(_SparseVDLayer, BayesianLinear):
 
     Raises:
         ValueError: initial_scale is not positive, or the threshold is not finite.
+
+    Example:
+        >>> layer = SparseVDLinear(3, 2)
+        >>> layer(torch.randn(8, 3)).shape
+        torch.Size([8, 2])
     """
 
 
@@ -119,4 +124,9 @@ class SparseVDConv2d(_SparseVDLayer, BayesianConv2d):
 
     Raises:
         ValueError: initial_scale is not positive, or the threshold is not finite.
+
+    Example:
+        >>> layer = SparseVDConv2d(1, 4, 3)
+        >>> layer(torch.randn(8, 1, 5, 5)).shape
+        torch.Size([8, 4, 3, 3])
     """

@@ -118,6 +118,14 @@ class SpikeSlabLinear(_SpikeSlabLayer, BayesianLinear):
 
     Raises:
         ValueError: a probability is not strictly between 0 and 1, or a scale or the temperature is not positive.
+
+    Example:
+        >>> layer = SpikeSlabLinear(100, 100, prior_inclusion_probability=0.01, initial_inclusion_probability=0.1)
+        >>> layer(torch.randn(8, 100)).shape
+        torch.Size([8, 100])
+        >>> weight, bias = layer.draw(torch.Generator().manual_seed(0))
+        >>> bool((weight == 0).float().mean() > 0.8)  # exact zeros
+        True
     """
 
 
@@ -135,4 +143,9 @@ class SpikeSlabConv2d(_SpikeSlabLayer, BayesianConv2d):
 
     Raises:
         ValueError: a probability is not strictly between 0 and 1, or a scale or the temperature is not positive.
+
+    Example:
+        >>> layer = SpikeSlabConv2d(1, 4, 3, prior_inclusion_probability=0.01)
+        >>> layer(torch.randn(8, 1, 5, 5)).shape
+        torch.Size([8, 4, 3, 3])
     """

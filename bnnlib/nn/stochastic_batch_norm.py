@@ -282,6 +282,11 @@ class StochasticBatchNorm1d(_StochasticBatchNorm, nn.BatchNorm1d):
 
     Raises:
         ValueError: statistic or draws is unknown.
+
+    Example:
+        >>> layer = StochasticBatchNorm1d(3)
+        >>> layer(torch.randn(8, 3)).shape
+        torch.Size([8, 3])
     """
 
 
@@ -297,4 +302,9 @@ class StochasticBatchNorm2d(_StochasticBatchNorm, nn.BatchNorm2d):
 
     Raises:
         ValueError: statistic or draws is unknown.
+
+    Example:
+        >>> layer = StochasticBatchNorm2d(3)
+        >>> layer(torch.randn(8, 3, 5, 5)).shape
+        torch.Size([8, 3, 5, 5])
     """

@@ -131,6 +131,13 @@ def drawn_together(model: nn.Module) -> Iterator[nn.Module]:
 
     Args:
         model: any module; layers that do not sample, or hold a draw already, are left alone.
+
+    Example:
+        >>> model = insert_unit_noise(torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Linear(4, 1)), after=["0"])
+        >>> with drawn_together(model):
+        ...     output = model(torch.randn(8, 3))
+        >>> output.shape
+        torch.Size([8, 1])
     """
     groups: dict[tuple, list[StructuredBayesianPruning]] = {}
     for layer in model.modules():
@@ -178,6 +185,11 @@ class StructuredBayesianPruning(StochasticLayer, nn.Module):
 
     Raises:
         ValueError: a setting is out of range.
+
+    Example:
+        >>> model = torch.nn.Sequential(torch.nn.Linear(3, 4), StructuredBayesianPruning(4), torch.nn.Linear(4, 1))
+        >>> model(torch.randn(8, 3)).shape, unit_counts(model)
+        (torch.Size([8, 1]), {'1': (4, 4)})
     """
 
     training_pass = staticmethod(drawn_together)

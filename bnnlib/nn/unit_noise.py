@@ -20,8 +20,6 @@ _INPUTS[nn.BatchNorm2d] = "num_features"
 def insert_unit_noise(model: nn.Module, after: Iterable[str] = (), before: Iterable[str] = (), **settings) -> nn.Module:
     """A copy of `model` with `StructuredBayesianPruning` behind or in front of the named layers, equation (sbp-noise).
 
-        noisy = insert_unit_noise(lenet5_caffe(), after=["conv2"], before=["conv2", "fc1", "fc2"])
-
     Inside an `nn.Sequential` the noise of layer NAME becomes its neighbor NAME_noise (behind) or NAME_input_noise (in
     front), so that the state_dict of `model` still loads with strict=False; elsewhere the layer is wrapped as
     nn.Sequential(input_noise=..., layer=..., noise=...). Convolutions get noise on channels, linear layers on features.
@@ -37,6 +35,11 @@ def insert_unit_noise(model: nn.Module, after: Iterable[str] = (), before: Itera
     Raises:
         ValueError: no name is given, a name is unknown or named twice, its layer has no width to read, is used at
             several places, is read by a fused kernel, or has noise on that side already.
+
+    Example:
+        >>> network = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU(), torch.nn.Linear(4, 1))
+        >>> unit_counts(insert_unit_noise(network, after=["0"]))
+        {'0_noise': (4, 4)}
     """
     model = copy.deepcopy(model)
     after, before = list(after), list(before)
@@ -117,6 +120,11 @@ def unit_counts(model: nn.Module) -> dict[str, tuple[int, int]]:
 
     Raises:
         ValueError: the model has none.
+
+    Example:
+        >>> model = torch.nn.Sequential(torch.nn.Linear(3, 4), StructuredBayesianPruning(4))
+        >>> unit_counts(model)
+        {'1': (4, 4)}
     """
     return {name: (layer.num_active(), layer.num_units) for name, layer in _noises(model).items()}
 
@@ -126,6 +134,10 @@ def unit_sparsity(model: nn.Module) -> float:
 
     Raises:
         ValueError: the model has none.
+
+    Example:
+        >>> unit_sparsity(torch.nn.Sequential(torch.nn.Linear(3, 4), StructuredBayesianPruning(4)))
+        100.0
     """
     counts = unit_counts(model).values()
     return 100.0 * sum(kept for kept, _ in counts) / sum(total for _, total in counts)

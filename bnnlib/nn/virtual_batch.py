@@ -52,6 +52,12 @@ def predict_virtual_batch(
     Raises:
         ValueError: a count is below 1, x has no rows, there is no stochastic batch norm, or its moments are not fitted.
         TypeError: the model does not return one tensor with a row for each input.
+
+    Example:
+        >>> model = torch.nn.Sequential(torch.nn.Linear(3, 4), StochasticBatchNorm1d(4))
+        >>> steps = match_moments(model, torch.randn(20, 16, 3))
+        >>> predict_virtual_batch(model, torch.randn(8, 3), num_samples=10).shape
+        torch.Size([10, 8, 4])
     """
     _check(num_samples, x)
     check_count("chunk_size", chunk_size)
@@ -95,6 +101,11 @@ def predict_naive_batches(
     Raises:
         ValueError: a count is too small, x has no rows, shapes differ, or the model has no batch norm.
         TypeError: the model does not return one tensor with a row for each input.
+
+    Example:
+        >>> model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.BatchNorm1d(4))
+        >>> predict_naive_batches(model, torch.randn(8, 3), torch.randn(64, 3), num_samples=10, batch_size=16).shape
+        torch.Size([10, 8, 4])
     """
     _check(num_samples, x)
     check_count("batch_size", batch_size, minimum=2)

@@ -58,6 +58,17 @@ class SpikeSlabGaussianLaplacePrior:
 
     Raises:
         ValueError: no weight is selected, a name is unknown, or a setting is out of its range.
+
+    Example:
+        >>> model = torch.nn.Linear(10, 1)
+        >>> prior = SpikeSlabGaussianLaplacePrior(
+        ...     model, sparse=["weight"], spike_scale=0.1, slab_variance=1.0, step_size=polynomial(1.0, 1.0, 0.75)
+        ... )
+        >>> model(torch.randn(8, 10)).square().sum().backward()
+        >>> prior.add_gradient_()
+        >>> prior.update()
+        >>> prior.energy().shape
+        torch.Size([])
     """
 
     def __init__(

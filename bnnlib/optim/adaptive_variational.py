@@ -61,6 +61,15 @@ class AdaptiveVariational(Sampler):
 
     Raises:
         ValueError: a setting is out of its range, or one of the natural form is given to the other.
+
+    Example:
+        >>> model, x, y = torch.nn.Linear(3, 1), torch.randn(16, 3), torch.randn(16, 1)
+        >>> optimizer = AdaptiveVariational(model.parameters(), lr=0.01, num_data=16, weight_decay=5e-4)
+        >>> loss = torch.nn.functional.mse_loss(model(x), y)
+        >>> loss.backward()
+        >>> optimizer.step()
+        >>> bool(torch.nn.functional.mse_loss(model(x), y) != loss)
+        True
     """
 
     def __init__(

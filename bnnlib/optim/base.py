@@ -34,6 +34,10 @@ class Sampler(torch.optim.Optimizer):
 
     Raises:
         ValueError: a step size or temperature is out of range.
+
+    Example:
+        >>> issubclass(SGHMC, Sampler), issubclass(Sampler, torch.optim.Optimizer)
+        (True, True)
     """
 
     check_every = 100  # steps between looks for NaN, each of which waits for a GPU; 0 never looks (stacks of chains)
@@ -187,6 +191,14 @@ class rms_preconditioner:
 
     Raises:
         ValueError: decay or eps is out of range.
+
+    Example:
+        >>> theta = torch.nn.Parameter(torch.ones(3))
+        >>> sampler = SGLD([theta], lr=1e-4, preconditioner=rms_preconditioner(decay=0.99))
+        >>> (theta**2 / 2).sum().backward()
+        >>> sampler.step()
+        >>> theta.shape
+        torch.Size([3])
     """
 
     def __init__(self, decay: float = 0.99, eps: float = 1e-5) -> None:

@@ -30,6 +30,12 @@ class Chains:
 
     Raises:
         ValueError: there is no model.
+
+    Example:
+        >>> chains = Chains([torch.nn.Linear(3, 1) for _ in range(4)])
+        >>> sampler = SGHMC(chains.parameters(), lr=1e-3)
+        >>> chains(torch.randn(8, 3)).shape
+        torch.Size([4, 8, 1])
     """
 
     def __init__(self, models: Sequence[nn.Module]) -> None:

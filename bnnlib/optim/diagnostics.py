@@ -29,6 +29,11 @@ def split_r_hat(draws: Tensor, *, rank_normalized: bool = False) -> Tensor:
 
     Raises:
         ValueError: fewer than 4 draws.
+
+    Example:
+        >>> draws = torch.randn(4, 1000, generator=torch.Generator().manual_seed(0))  # 4 chains
+        >>> 0.99 < split_r_hat(draws).item() < 1.01
+        True
     """
     halves = _halves(_checked(draws))
     if not rank_normalized:
@@ -57,6 +62,11 @@ def effective_sample_size(draws: Tensor, *, rank_normalized: bool = False, rule:
 
     Raises:
         ValueError: fewer than 4 draws, or an unknown rule.
+
+    Example:
+        >>> draws = torch.randn(4, 1000, generator=torch.Generator().manual_seed(0))  # 4 chains
+        >>> 3000 < effective_sample_size(draws).item() < 5000
+        True
     """
     if rule not in _RULES:
         raise ValueError(f"rule is {rule!r}, but it must be one of {', '.join(_RULES)}.")

@@ -52,6 +52,13 @@ class GroupSpikeSlab:
 
     Raises:
         ValueError: the decays are in the wrong order, no weight is selected, or a setting is out of its range.
+
+    Example:
+        >>> model = torch.nn.Linear(10, 4)
+        >>> prior = GroupSpikeSlab(model, spike=1e-2, slab=5e-4, num_data=1000, names=["weight"])
+        >>> prior.update()
+        >>> {name: one.shape for name, one in prior.slab_probability().items()}
+        {'weight': torch.Size([1, 10])}
     """
 
     def __init__(

@@ -38,6 +38,18 @@ class SampleStore(Callback):
 
     Raises:
         ValueError: no bound is given, or one is below 1.
+
+    Example:
+        >>> model, store = torch.nn.Linear(3, 1), SampleStore(max_samples=100)
+        >>> for _ in range(5):
+        ...     store.offer(model)
+        True
+        True
+        True
+        True
+        True
+        >>> len(store), store.predict(model, torch.randn(8, 3)).shape
+        (5, torch.Size([8, 1]))
     """
 
     def __init__(

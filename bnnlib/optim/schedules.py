@@ -15,6 +15,10 @@ class constant:
 
     Raises:
         ValueError: the value is negative or not finite.
+
+    Example:
+        >>> constant(0.1)(7)
+        0.1
     """
 
     def __init__(self, value: float) -> None:
@@ -36,6 +40,10 @@ class polynomial:
 
     Raises:
         ValueError: an argument is out of range.
+
+    Example:
+        >>> [polynomial(1.0, 0.0, 1.0)(k) for k in (1, 2, 4)]
+        [1.0, 0.5, 0.25]
     """
 
     def __init__(self, scale: float, offset: float, exponent: float, ceiling: float = 1.0) -> None:
@@ -60,6 +68,11 @@ class cyclical:
 
     Raises:
         ValueError: an argument is out of range.
+
+    Example:
+        >>> steps = cyclical(0.1, steps=100, cycles=2)
+        >>> steps(1) == steps(51), steps(50) < 0.001
+        (True, True)
     """
 
     def __init__(self, initial: float, steps: int, cycles: int, exploration: float = 0.8) -> None:
@@ -91,6 +104,10 @@ class annealed:
 
     Raises:
         ValueError: the initial value is not positive or the factor is below 1.
+
+    Example:
+        >>> [round(annealed(8.0, 2.0)(k), 6) for k in (1, 2, 3)]
+        [4.0, 2.0, 1.0]
     """
 
     def __init__(self, initial: float, factor: float) -> None:

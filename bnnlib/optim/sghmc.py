@@ -32,6 +32,16 @@ class SGHMC(Sampler):
 
     Raises:
         ValueError: a setting is out of its range.
+
+    Example:
+        >>> theta = torch.nn.Parameter(torch.zeros(1000))
+        >>> sampler = SGHMC([theta], lr=0.1, momentum=0.5, generator=torch.Generator().manual_seed(0))
+        >>> for _ in range(100):
+        ...     sampler.zero_grad()
+        ...     (theta**2 / 2).sum().backward()  # the energy of N(0, 1)
+        ...     sampler.step()
+        >>> 0.9 < theta.std().item() < 1.1
+        True
     """
 
     def __init__(

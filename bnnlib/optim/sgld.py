@@ -13,10 +13,6 @@ from bnnlib.optim.base import Preconditioner, Sampler
 class SGLD(Sampler):
     """theta <- theta - lr grad U + sqrt(2 lr T) xi, equation (aeb-sgld), (2) of Deng et al. (2019).
 
-        sampler = SGLD(model.parameters(), lr=1e-6)
-        energy = len(data) * F.cross_entropy(model(x), y) + prior.energy()
-        sampler.zero_grad(); energy.backward(); sampler.step()
-
     The stationary variance exceeds the target's by the factor 1 / (1 - lr lambda / 2) in a direction of curvature
     lambda, equation (fnd-step); the noise of mini-batches adds to it. `SGHMC` has no such bias on Gaussian targets.
 
@@ -28,6 +24,16 @@ class SGLD(Sampler):
 
     Raises:
         ValueError: lr is not positive or the temperature negative.
+
+    Example:
+        >>> theta = torch.nn.Parameter(torch.zeros(1000))
+        >>> sampler = SGLD([theta], lr=0.1, generator=torch.Generator().manual_seed(0))
+        >>> for _ in range(100):
+        ...     sampler.zero_grad()
+        ...     (theta**2 / 2).sum().backward()  # the energy of N(0, 1)
+        ...     sampler.step()
+        >>> 0.9 < theta.std().item() < 1.2
+        True
     """
 
     def __init__(

@@ -28,6 +28,14 @@ class AGPPruner(Masks):
 
     Raises:
         ValueError: a share is outside [0, 1], a count below 1, or end_step not after begin_step.
+
+    Example:
+        >>> from bnnlib.train import fit
+        >>> model, data = torch.nn.Linear(10, 4), (torch.randn(64, 10), torch.randint(4, (64,)))
+        >>> pruner = AGPPruner(model, final_sparsity=0.5, begin_step=1, end_step=8, frequency=1)
+        >>> run = fit(model, data, epochs=5, batch_size=32, callbacks=[pruner])
+        >>> float((model.weight == 0).float().mean())
+        0.5
     """
 
     def __init__(

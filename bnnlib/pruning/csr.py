@@ -87,6 +87,11 @@ class CSRLinear(_CSRLayer):
 
     Shapes:
         input (*, in_features), output (*, out_features).
+
+    Example:
+        >>> layer, x = torch.nn.Linear(3, 2).eval(), torch.randn(8, 3)
+        >>> torch.allclose(CSRLinear(layer)(x), layer(x), atol=1e-6)
+        True
     """
 
     def __init__(self, layer: nn.Linear, matrix: tuple[Tensor, Tensor, Tensor] | None = None) -> None:
@@ -106,6 +111,11 @@ class CSRConv2d(_CSRLayer):
 
     Shapes:
         input (N, C_in, H, W) or (C_in, H, W), output likewise.
+
+    Example:
+        >>> layer, x = torch.nn.Conv2d(1, 2, 3).eval(), torch.randn(8, 1, 5, 5)
+        >>> torch.allclose(CSRConv2d(layer)(x), layer(x), atol=1e-6)
+        True
     """
 
     def __init__(self, layer: nn.Conv2d, matrix: tuple[Tensor, Tensor, Tensor] | None = None) -> None:
@@ -138,8 +148,6 @@ _KINDS: dict[type[nn.Module], type[_CSRLayer]] = {nn.Linear: CSRLinear, nn.Conv2
 def to_csr(model: nn.Module, min_sparsity: float = 0.0) -> nn.Module:
     """A copy for inference whose linear and convolutional layers hold CSR weights; the outputs are the same.
 
-        small = to_csr(prune_ranked(model, 0.98), min_sparsity=0.9)
-
     Normalization stays as it is, and modules without weights too.
 
     Args:
@@ -151,6 +159,14 @@ def to_csr(model: nn.Module, min_sparsity: float = 0.0) -> nn.Module:
         ValueError: min_sparsity is outside [0, 1] or above the share of zeros of every layer, there is no layer to
             convert, or weights are not of float32 or float64.
         TypeError: the model has a layer that cannot be exported, which the message names.
+
+    Example:
+        >>> network = torch.nn.Sequential(torch.nn.Linear(100, 100))
+        >>> with torch.no_grad():
+        ...     network[0].weight[:, 5:] = 0.0
+        >>> sparse, x = to_csr(network), torch.randn(2, 100)
+        >>> type(sparse[0]).__name__, torch.allclose(sparse(x), network(x), atol=1e-6)
+        ('CSRLinear', True)
     """
     check_probability("min_sparsity", min_sparsity)
     model = copy.deepcopy(model)
@@ -211,6 +227,13 @@ def save_csr(model: nn.Module, path: str | os.PathLike) -> None:
 
     Raises:
         ValueError: the model has no CSR layer.
+
+    Example:
+        >>> import os, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     save_csr(to_csr(torch.nn.Sequential(torch.nn.Linear(3, 2))), f"{folder}/network.pt")
+        ...     print(os.listdir(folder))
+        ['network.pt']
     """
     if not any(isinstance(module, _CSRLayer) for module in model.modules()):
         raise ValueError(f"{type(model).__name__} has no CSR layer. Save to_csr(model).")
@@ -220,8 +243,6 @@ def save_csr(model: nn.Module, path: str | os.PathLike) -> None:
 
 def load_csr(path: str | os.PathLike, model: nn.Module) -> nn.Module:
     """Read a file of `save_csr` into a copy of the dense network.
-
-        small = load_csr("lenet.csr.pt", lenet_300_100())
 
     Args:
         path: of the file; nothing in it is executed (weights_only=True), and its checksum and indices are checked.
@@ -234,6 +255,16 @@ def load_csr(path: str | os.PathLike, model: nn.Module) -> nn.Module:
     Raises:
         FileNotFoundError: there is no such file.
         ValueError: the file is of another format, damaged, or of another architecture.
+
+    Example:
+        >>> import tempfile
+        >>> network = torch.nn.Sequential(torch.nn.Linear(3, 2))
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     save_csr(to_csr(network), f"{folder}/network.pt")
+        ...     sparse = load_csr(f"{folder}/network.pt", network)
+        >>> x = torch.randn(2, 3)
+        >>> torch.allclose(sparse(x), network(x), atol=1e-6)
+        True
     """
     stored = read_tensors(Path(path), "save_csr")
     if not isinstance(stored, dict) or stored.get("format") != FORMAT:

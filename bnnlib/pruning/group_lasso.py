@@ -47,6 +47,12 @@ def group_lasso_penalty(model: nn.Module) -> Tensor:
 
     Raises:
         ValueError: there is no such layer.
+
+    Example:
+        >>> model = torch.nn.Linear(2, 2)
+        >>> _ = torch.nn.init.eye_(model.weight), torch.nn.init.zeros_(model.bias)
+        >>> round(group_lasso_penalty(model).item(), 4)
+        2.8284
     """
     terms = [
         math.sqrt(weight.numel() // weight.shape[dim]) * _norms(weight, dim).sum() for weight, dim in _groups(model)
@@ -74,6 +80,15 @@ class GroupLasso(Callback):
 
     Raises:
         ValueError: strength is negative, last_step below 1, or the model has no linear or convolutional layer.
+
+    Example:
+        >>> from bnnlib.train import fit
+        >>> model, data = torch.nn.Linear(10, 4), (torch.randn(64, 10), torch.randint(4, (64,)))
+        >>> sgd, lasso = torch.optim.SGD(model.parameters(), lr=0.1), GroupLasso(model, strength=0.3)
+        >>> before = group_lasso_penalty(model)
+        >>> run = fit(model, data, epochs=2, batch_size=32, optimizer=sgd, callbacks=[lasso])
+        >>> bool(group_lasso_penalty(model) < before)
+        True
     """
 
     def __init__(self, model: nn.Module, strength: float, last_step: int | None = None) -> None:

@@ -74,6 +74,15 @@ def lottery_ticket(
 
     Raises:
         ValueError: a setting is out of range, or the first round has fewer than rewind_step steps.
+
+    Example:
+        >>> from bnnlib.train import fit
+        >>> model, data = torch.nn.Linear(10, 4), (torch.randn(64, 10), torch.randint(4, (64,)))
+        >>> def train(model, masks):
+        ...     fit(model, data, epochs=2, batch_size=32, callbacks=[masks])
+        >>> masks = lottery_ticket(model, train, final_sparsity=0.75, rounds=2)
+        >>> float((model.weight == 0).float().mean())
+        0.75
     """
     check_non_negative("rewind_step", rewind_step)
     ticket = _Ticket(model, scope, rewind_step)

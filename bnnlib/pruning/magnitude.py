@@ -20,5 +20,9 @@ def magnitude_mask(weight: Tensor, sparsity: float, batch_dims: int = 0) -> Tens
 
     Raises:
         ValueError: sparsity is outside [0, 1], or weight is empty or has NaN.
+
+    Example:
+        >>> magnitude_mask(torch.tensor([3.0, -1.0, 2.0, 0.5]), sparsity=0.5)
+        tensor([ True, False,  True, False])
     """
     return rank_mask(weight.detach().abs(), sparsity, batch_dims)

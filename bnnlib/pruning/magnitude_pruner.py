@@ -36,6 +36,12 @@ class MagnitudePruner(Masks):
     Raises:
         ValueError: no parameter is selected, a name or pattern fits none, or a setting is out of range; while running,
             the schedule would remove all weights of a parameter, or with `persistent` fewer than are pruned already.
+
+    Example:
+        >>> weights = {"weight": torch.nn.Parameter(torch.tensor([3.0, -1.0, 2.0, 0.5]))}
+        >>> MagnitudePruner(weights).prune(0.5)
+        >>> (weights["weight"] == 0).tolist()
+        [False, True, False, True]
     """
 
     def __init__(

@@ -19,6 +19,10 @@ def prunable_weights(model: nn.Module) -> dict[str, nn.Parameter]:
 
     Raises:
         ValueError: there are none.
+
+    Example:
+        >>> list(prunable_weights(torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU(), torch.nn.Linear(4, 1))))
+        ['0.weight', '2.weight']
     """
     kinds = (nn.Linear, nn.modules.conv._ConvNd)
     weights = {
@@ -43,6 +47,11 @@ class Masks:
 
     Raises:
         ValueError: the model has no prunable weights, or the scope is unknown.
+
+    Example:
+        >>> masks = Masks(torch.nn.Linear(10, 4))
+        >>> masks.sparsity
+        0.0
     """
 
     def __init__(self, model: nn.Module | Mapping[str, nn.Parameter], scope: str = "layer") -> None:

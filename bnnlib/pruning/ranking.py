@@ -31,6 +31,10 @@ def rank_mask(score: Tensor, sparsity: float, batch_dims: int = 0) -> Tensor:
 
     Raises:
         ValueError: sparsity is outside [0, 1], or score is empty or has NaN.
+
+    Example:
+        >>> rank_mask(torch.tensor([0.9, 0.1, 0.8, 0.2]), sparsity=0.5)
+        tensor([ True, False,  True, False])
     """
     _check_score("score", score)
     return _lowest_out(score, sparsity, batch_dims)
@@ -85,6 +89,12 @@ def weight_scores(model: nn.Module, by: str = "inclusion", biases: bool = True) 
     Raises:
         ValueError: `by` is unknown, no layer can be scored, a Bayesian layer has no p* or scale, a layer is empty, or
             scores are NaN.
+
+    Example:
+        >>> from bnnlib.nn import SpikeSlabLinear
+        >>> scores = weight_scores(torch.nn.Sequential(SpikeSlabLinear(3, 2, prior_inclusion_probability=0.1)))
+        >>> {name: score.shape for name, score in scores.items()}
+        {'0.weight': torch.Size([2, 3]), '0.bias': torch.Size([2])}
     """
     check_choice("by", by, SCORES)
     scores: dict[str, Tensor] = {}
@@ -155,6 +165,10 @@ def global_masks(scores: Mapping[str, Tensor], sparsity: float) -> dict[str, Ten
 
     Raises:
         ValueError: there are no scores, one is empty or NaN, the share is outside [0, 1), or it rounds to all weights.
+
+    Example:
+        >>> global_masks({"a": torch.tensor([0.9, 0.8]), "b": torch.tensor([0.1, 0.7])}, sparsity=0.25)
+        {'a': tensor([True, True]), 'b': tensor([False,  True])}
     """
     if not scores:
         raise ValueError("scores is empty, so there is nothing to rank. Take those of weight_scores(model).")
@@ -187,6 +201,13 @@ def to_deterministic(model: nn.Module, masks: Mapping[str, Tensor] | None = None
     Raises:
         ValueError: a mask is not of bool, names no weight or bias of a linear or convolutional layer of the model, or
             has another shape.
+
+    Example:
+        >>> from bnnlib.nn import GaussianLinear
+        >>> to_deterministic(torch.nn.Sequential(GaussianLinear(3, 2)))
+        Sequential(
+          (0): Linear(in_features=3, out_features=2, bias=True)
+        )
     """
     model = copy.deepcopy(model)
     left = dict(masks or {})
@@ -239,8 +260,6 @@ def _mask_parameter(name: str, parameter: Tensor | None, mask: Tensor) -> None:
 def prune_ranked(model: nn.Module, sparsity: float, by: str = "inclusion", biases: bool = True) -> nn.Module:
     """A deterministic copy at the posterior means without the lowest-ranked weights of the whole network.
 
-        pruned = prune_ranked(model, 0.95)  # the paper's drop rate of 95 %
-
     Args:
         model: as for `weight_scores`; it is not changed.
         sparsity: share of the ranked weights to set to 0, in [0, 1).
@@ -249,5 +268,12 @@ def prune_ranked(model: nn.Module, sparsity: float, by: str = "inclusion", biase
 
     Raises:
         ValueError: the share is outside [0, 1) or leaves nothing, or the model cannot be ranked.
+
+    Example:
+        >>> from bnnlib.nn import SpikeSlabLinear
+        >>> model = torch.nn.Sequential(SpikeSlabLinear(10, 4, prior_inclusion_probability=0.1))
+        >>> pruned = prune_ranked(model, 0.75)
+        >>> type(pruned[0]).__name__, round(float((pruned[0].weight == 0).float().mean()), 3)
+        ('Linear', 0.825)
     """
     return to_deterministic(model, global_masks(weight_scores(model, by, biases), sparsity))

@@ -44,6 +44,12 @@ def csr_report(
     Raises:
         ValueError: a count is below 1, example has no rows, or the model cannot be exported.
         TypeError: the model has a layer that cannot be exported.
+
+    Example:
+        >>> network = torch.nn.Sequential(torch.nn.Linear(100, 100))
+        >>> report = csr_report(network, torch.randn(2, 100), batches=[2], repeats=1)
+        >>> report["csr_layers"], report["weights"]
+        (['0'], 10000)
     """
     check_count("repeats", repeats)
     batches = [check_count("batches", batch) for batch in batches]

@@ -16,6 +16,10 @@ def agp_sparsity(
 
     Raises:
         ValueError: a sparsity is outside [0, 1] or end_step is not after begin_step.
+
+    Example:
+        >>> [round(agp_sparsity(step, final_sparsity=0.8, begin_step=0, end_step=100), 3) for step in (0, 50, 100)]
+        [0.0, 0.7, 0.8]
     """
     check_probability("final_sparsity", final_sparsity)
     check_probability("initial_sparsity", initial_sparsity)
@@ -32,6 +36,10 @@ def lottery_ticket_sparsities(final_sparsity: float, rounds: int) -> list[float]
 
     Raises:
         ValueError: final_sparsity is not strictly between 0 and 1, or rounds is below 1.
+
+    Example:
+        >>> [round(share, 3) for share in lottery_ticket_sparsities(0.875, rounds=3)]
+        [0.5, 0.75, 0.875]
     """
     check_probability("final_sparsity", final_sparsity, open_interval=True)
     check_count("rounds", rounds)
@@ -51,6 +59,10 @@ def smooth_sparsity(step: float, final_sparsity: float, base: float = 0.99, step
 
     Raises:
         ValueError: a value is outside its range.
+
+    Example:
+        >>> round(smooth_sparsity(10_000, final_sparsity=0.9), 2)
+        0.78
     """
     check_non_negative("step", step)
     check_probability("final_sparsity", final_sparsity)
@@ -72,6 +84,10 @@ def overall_to_prunable(overall_sparsity: float, total: int, prunable: int) -> f
 
     Raises:
         ValueError: a value is outside its range, or the prunable weights are too few.
+
+    Example:
+        >>> overall_to_prunable(0.45, total=1000, prunable=900)
+        0.5
     """
     check_probability("overall_sparsity", overall_sparsity)
     check_count("prunable", prunable)

@@ -20,6 +20,11 @@ class StackedSparseVD(StackedPosterior):
 
     Weights with log alpha above `threshold` (3 in the paper: a dropout rate over 0.95) are not active. Biases are
     deterministic, as published, and do not count.
+
+    Example:
+        >>> layout = Layout((5, 8, 1), replicates=10)
+        >>> StackedSparseVD(layout, layout.kaiming_uniform(None)).sparsity().shape
+        torch.Size([10])
     """
 
     def __init__(self, layout: Layout, weight: Tensor, initial_log_variance: float = -10.0, threshold: float = 3.0):
@@ -73,6 +78,11 @@ class StackedHorseshoe(StackedPosterior):
     tau_k ~ C+(0, unit_scale), upsilon_l ~ C+(0, layer_scale); the output layer has a Gaussian prior. Posteriors:
     log-normal for the scales, Gaussian for beta. Sparsity is by unit: a hidden unit is off when the median of its
     scale tau_k * upsilon_l is below `threshold`.
+
+    Example:
+        >>> layout = Layout((5, 8, 1), replicates=10)
+        >>> StackedHorseshoe(layout, layout.kaiming_uniform(None)).kl_divergence().shape
+        torch.Size([10])
     """
 
     unit_scale = setting("unit_scale", check_positive)

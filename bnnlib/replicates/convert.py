@@ -29,6 +29,16 @@ def unstack(model: StackedMLP, replicate: int) -> nn.Sequential:
     Raises:
         ValueError: there is no such replicate.
         TypeError: the stack's posterior has no layers in `bnnlib.nn`.
+
+    Example:
+        >>> layout = Layout((5, 8, 1), replicates=10)
+        >>> model = StackedMLP(StackedGaussian(layout, layout.kaiming_uniform(None)))
+        >>> unstack(model, replicate=3)
+        Sequential(
+          (0): GaussianLinear(in_features=5, out_features=8, bias=True, prior_scale=1, estimator='weight')
+          (1): ReLU()
+          (2): GaussianLinear(in_features=8, out_features=1, bias=True, prior_scale=1, estimator='weight')
+        )
     """
     if not 0 <= replicate < model.replicates:
         raise ValueError(

@@ -24,6 +24,12 @@ class StackedDropout(StackedDeterministic):
 
     Raises:
         ValueError: a probability is outside [0, 1), or there is neither one nor one for each replicate.
+
+    Example:
+        >>> layout = Layout((5, 8, 1), replicates=10)
+        >>> model = StackedMLP(StackedDropout(layout, layout.kaiming_uniform(None), 0.1))
+        >>> model(torch.randn(32, 5)).shape
+        torch.Size([10, 32, 1])
     """
 
     def __init__(self, layout: Layout, weight: Tensor, probability: PerReplicate, inputs: bool = False):

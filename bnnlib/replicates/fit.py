@@ -18,7 +18,12 @@ EpochHook = Callable[[StackedMLP, int, torch.optim.Optimizer], None]
 
 
 def gaussian_nll(output: Tensor, target: Tensor) -> Tensor:
-    """-log N(target; output, 1) averaged over the batch and summed over replicates, without its constant."""
+    """-log N(target; output, 1) averaged over the batch and summed over replicates, without its constant.
+
+    Example:
+        >>> gaussian_nll(torch.zeros(2, 8, 1), torch.ones(2, 8, 1))  # half a squared error, two networks
+        tensor(1.)
+    """
     return 0.5 * (output - target).square().sum() / target.shape[1]
 
 
@@ -35,6 +40,11 @@ class GaussianLikelihood(nn.Module):
 
     Raises:
         ValueError: a scale is not positive.
+
+    Example:
+        >>> likelihood = GaussianLikelihood(10)
+        >>> likelihood.scale().shape
+        torch.Size([10])
     """
 
     def __init__(self, replicates: int, initial_scale: float = 0.5, minimum: float = 1e-3):
@@ -113,6 +123,14 @@ def fit_stacked(
         ValueError: shapes do not fit, a count or rate is not positive, `kl_scale` is a tensor that the posterior does
             not take, or there is a checkpoint without a generator.
         DivergedError: a replicate's parameters stopped being finite.
+
+    Example:
+        >>> layout, x = Layout((5, 1), replicates=10), torch.randn(64, 10, 5)
+        >>> y, model = x[..., :1].clone(), StackedMLP(StackedDeterministic(layout, layout.kaiming_uniform(None)))
+        >>> before = gaussian_nll(model(x.transpose(0, 1)), y.transpose(0, 1))
+        >>> fit_stacked(model, x, y, epochs=20, batch_size=16, learning_rate=0.05)
+        >>> bool(gaussian_nll(model(x.transpose(0, 1)), y.transpose(0, 1)) < before / 10)
+        True
     """
     check_count("epochs", epochs)
     check_count("batch_size", batch_size)

@@ -25,6 +25,11 @@ class Layout:
 
     Raises:
         ValueError: fewer than two sizes, or a size below 1.
+
+    Example:
+        >>> layout = Layout((5, 8, 1), replicates=10)
+        >>> layout.num_layers, layout.kaiming_uniform(None).shape
+        (2, torch.Size([10, 57]))
     """
 
     def __init__(self, sizes: Sequence[int], replicates: int):

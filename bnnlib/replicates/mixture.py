@@ -37,6 +37,12 @@ class StackedGaussianSpikeSlab(StackedPosterior):
 
     Raises:
         ValueError: a setting is out of its range, or has neither one value nor one for each replicate.
+
+    Example:
+        >>> layout = Layout((5, 8, 1), replicates=10)
+        >>> posterior = StackedGaussianSpikeSlab(layout, layout.kaiming_uniform(None), slab_scale=1.0, spike_scale=0.01)
+        >>> posterior.inclusion_probability().shape
+        torch.Size([10, 57])
     """
 
     _sampled = False
@@ -109,6 +115,12 @@ class StackedScaleMixture(StackedGaussianSpikeSlab):
     """Bayes by Backprop (Blundell et al., 2015): the same prior with the indicators summed out.
 
     The KL has no closed form: training uses its estimate at the drawn weights; `kl_divergence` is one such estimate.
+
+    Example:
+        >>> layout = Layout((5, 8, 1), replicates=10)
+        >>> posterior = StackedScaleMixture(layout, layout.kaiming_uniform(None), slab_scale=1.0, spike_scale=0.01)
+        >>> posterior.kl_divergence().shape
+        torch.Size([10])
     """
 
     _sampled = True

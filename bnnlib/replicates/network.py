@@ -25,6 +25,12 @@ class StackedMLP(nn.Module):
 
     Raises:
         ValueError: unknown activation.
+
+    Example:
+        >>> layout = Layout((5, 8, 1), replicates=10)
+        >>> model = StackedMLP(StackedGaussian(layout, layout.kaiming_uniform(None)))
+        >>> model(torch.randn(32, 5)).shape  # the same rows for all ten networks
+        torch.Size([10, 32, 1])
     """
 
     def __init__(self, posterior: StackedPosterior, activation: str = "relu"):

@@ -16,7 +16,13 @@ from bnnlib.replicates.layout import Layout, PerReplicate
 
 
 class StackedPosterior(Travelling, nn.Module):
-    """What the distributions share: draws of all weights at once, split into the layers of the network."""
+    """What the distributions share: draws of all weights at once, split into the layers of the network.
+
+    Example:
+        >>> layout = Layout((5, 8, 1), replicates=10)
+        >>> isinstance(StackedGaussian(layout, layout.kaiming_uniform(None)), StackedPosterior)
+        True
+    """
 
     def __init__(self, layout: Layout, weight: Tensor, initial_scale: float | None = None):
         super().__init__()
@@ -85,7 +91,14 @@ class StackedPosterior(Travelling, nn.Module):
 
 
 class StackedDeterministic(StackedPosterior):
-    """Point estimates with an optional persistent mask: the substrate of magnitude pruning."""
+    """Point estimates with an optional persistent mask: the substrate of magnitude pruning.
+
+    Example:
+        >>> layout = Layout((5, 8, 1), replicates=10)
+        >>> posterior = StackedDeterministic(layout, layout.kaiming_uniform(None))
+        >>> posterior.sparsity().shape
+        torch.Size([10])
+    """
 
     def __init__(self, layout: Layout, weight: Tensor):
         super().__init__(layout, weight)
@@ -111,7 +124,14 @@ class StackedDeterministic(StackedPosterior):
 
 
 class StackedGaussian(StackedPosterior):
-    """Independent Gaussian posterior under N(0, prior_scale^2): dense variational network (Blundell et al., 2015)."""
+    """Independent Gaussian posterior under N(0, prior_scale^2): dense variational network (Blundell et al., 2015).
+
+    Example:
+        >>> layout = Layout((5, 8, 1), replicates=10)
+        >>> posterior = StackedGaussian(layout, layout.kaiming_uniform(None))
+        >>> posterior.kl_divergence().shape  # one for each network
+        torch.Size([10])
+    """
 
     prior_scale = setting("prior_scale", check_positive)
 
@@ -146,6 +166,12 @@ class StackedSpikeSlab(StackedPosterior):
     Raises:
         ValueError: a probability is not strictly between 0 and 1, a scale or the temperature is not positive, or the
             number of prior probabilities is not the number of replicates.
+
+    Example:
+        >>> layout = Layout((5, 8, 1), replicates=10)
+        >>> posterior = StackedSpikeSlab(layout, layout.kaiming_uniform(None), prior_inclusion_probability=0.01)
+        >>> posterior.inclusion_probability().shape
+        torch.Size([10, 57])
     """
 
     prior_scale = setting("prior_scale", check_positive)

@@ -19,6 +19,14 @@ class Checkpoint:
 
     Args:
         path: the file; it exists only while the cell is unfinished.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     checkpoint = Checkpoint(f"{folder}/work.pt")
+        ...     checkpoint.save({"epoch": 3})
+        ...     print(checkpoint.load())
+        {'epoch': 3}
     """
 
     def __init__(self, path: Path) -> None:

@@ -26,6 +26,11 @@ def cosine(epochs: int, floor: float = 0.0) -> EpochFunction:
 
     Raises:
         ValueError: epochs is below 1 or floor negative.
+
+    Example:
+        >>> factor = cosine(10)
+        >>> factor(0), round(factor(5), 6)
+        (1.0, 0.5)
     """
     check_count("epochs", epochs)
     check_non_negative("floor", floor)
@@ -88,6 +93,16 @@ def fit(
             checkpoint is not written.
         KeyboardInterrupt: on Ctrl-C, once the step under way is complete and the checkpoint written. The model's
             parameters are its posterior means and scales throughout, never a draw.
+
+    Example:
+        >>> from bnnlib.nn import SpikeSlabLinear
+        >>> x, y = torch.randn(256, 5), torch.zeros(256, 1)
+        >>> y = x[:, :1] + 0.1 * torch.randn(256, 1)
+        >>> model = torch.nn.Sequential(SpikeSlabLinear(5, 1, prior_inclusion_probability=0.01))
+        >>> adam = torch.optim.Adam(model.parameters(), lr=0.05)
+        >>> run = fit(model, (x, y), epochs=20, batch_size=64, loss=torch.nn.functional.mse_loss, optimizer=adam)
+        >>> run.epoch, run.history[-1]["nll"] < run.history[0]["nll"]
+        (20, True)
     """
     loop = _Descent(
         model,

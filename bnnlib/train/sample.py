@@ -85,6 +85,17 @@ def sample(
         DivergedError: the loss is NaN or infinite; it names the step size. On a CPU the step that would have used it
             is not taken; the checkpoint is not written.
         KeyboardInterrupt: on Ctrl-C, once the step under way is complete and the checkpoint written.
+
+    Example:
+        >>> from bnnlib.optim import SGHMC, SampleStore
+        >>> x = torch.randn(256, 5)
+        >>> y, model, store = x[:, :1].clone(), torch.nn.Linear(5, 1), SampleStore(max_samples=50)
+        >>> sampler = SGHMC(model.parameters(), lr=1e-4)
+        >>> run = sample(
+        ...     model, (x, y), sampler=sampler, epochs=5, batch_size=64, loss=torch.nn.functional.mse_loss, store=store
+        ... )
+        >>> run.step, len(store)
+        (20, 20)
     """
     check_count("burn_in", burn_in, minimum=0)
     check_count("thin", thin)

@@ -19,6 +19,13 @@ class Stages:
 
     Args:
         checkpoint: of the cell; None keeps nothing.
+
+    Example:
+        >>> stages = Stages(None)
+        >>> stages.finish({"rate": 0.1})
+        {'rate': 0.1}
+        >>> len(stages.finished)
+        1
     """
 
     def __init__(self, checkpoint: Checkpoint | None) -> None:

@@ -30,6 +30,14 @@ def save_compressed(model: nn.Module, path: str | os.PathLike) -> None:
 
     Raises:
         TypeError: the model has a layer that `compress` does not make, or other parameters and buffers.
+
+    Example:
+        >>> import os, tempfile
+        >>> network = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU(), torch.nn.Linear(4, 1)).eval()
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     save_compressed(compress(network, torch.randn(2, 3)), f"{folder}/network.pt")
+        ...     print(os.listdir(folder))
+        ['network.pt']
     """
     plan = []
     for name, module in model.named_modules():
@@ -62,8 +70,6 @@ def _entry(module: nn.Module) -> dict[str, Any] | None:
 def load_compressed(path: str | os.PathLike, template: nn.Module) -> nn.Module:
     """Read a file of `save_compressed` into a smaller copy of the network of full size.
 
-        small = load_compressed("lenet.pt", lenet5_caffe())
-
     Args:
         path: of the file; nothing in it is executed (weights_only=True), and its checksum and sizes are checked.
         template: the architecture before compression, with or without noise on units, deterministic or Bayesian; its
@@ -76,6 +82,16 @@ def load_compressed(path: str | os.PathLike, template: nn.Module) -> nn.Module:
         FileNotFoundError: there is no such file.
         ValueError: the file is of another format, damaged, or of another architecture.
         TypeError: the template has a layer that cannot be compressed.
+
+    Example:
+        >>> import tempfile
+        >>> network = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU(), torch.nn.Linear(4, 1)).eval()
+        >>> small, x = compress(network, torch.randn(2, 3)), torch.randn(2, 3)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     save_compressed(small, f"{folder}/network.pt")
+        ...     again = load_compressed(f"{folder}/network.pt", network)
+        >>> torch.equal(again(x), small(x))
+        True
     """
     plan, state = _read(Path(path))
     model = deterministic_layers(copy.deepcopy(template).cpu())

@@ -18,6 +18,11 @@ class SelectedLinear(nn.Linear):
 
     Shapes:
         input (*, features); output (*, out_features). The weight is (out_features, k).
+
+    Example:
+        >>> layer = SelectedLinear(torch.nn.Linear(5, 1), torch.tensor([0, 4]))  # reads features 0 and 4
+        >>> layer(torch.randn(8, 5)).shape
+        torch.Size([8, 1])
     """
 
     index: Tensor

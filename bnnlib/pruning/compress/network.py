@@ -33,8 +33,6 @@ _SUPPORTED = (
 def compress(model: nn.Module, example: Tensor, *, select_below: float = 0.9) -> nn.Module:
     """A physically smaller copy for inference, equal to the network of the active weights and units.
 
-        small = compress(model, images[:2])
-
     Bayesian layers take the means of their active weights, as under `selected_weights`; noise on units moves into a
     neighboring layer; stochastic batch norm takes its running statistics. Then all units go that are 0 for every input
     or that no weight reads, in sums of residual networks those whose every term is; constant units go into the biases
@@ -61,6 +59,14 @@ def compress(model: nn.Module, example: Tensor, *, select_below: float = 0.9) ->
         ValueError: example has no rows, or weights are computed by a hook or parametrization.
         ImportError: torch-pruning is not installed.
         RuntimeError: the compressed network computes something else, which is a defect.
+
+    Example:
+        >>> network = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU(), torch.nn.Linear(4, 1)).eval()
+        >>> with torch.no_grad():
+        ...     network[2].weight[:, :3] = 0.0  # nobody reads three of the four units
+        >>> small = compress(network, torch.randn(2, 3))
+        >>> small[0].out_features
+        1
     """
     check_probability("select_below", select_below)
     if example.dim() < 2 or len(example) == 0:

@@ -60,6 +60,16 @@ def compression_report(
     Raises:
         ValueError: a count is below 1, example has no rows, a runtime is unknown, or the two are not one network.
         ImportError: a runtime that was asked for is not installed.
+
+    Example:
+        >>> network = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU(), torch.nn.Linear(4, 1)).eval()
+        >>> with torch.no_grad():
+        ...     network[2].weight[:, :3] = 0.0
+        >>> example = torch.randn(2, 3)
+        >>> small = compress(network, example)
+        >>> report = compression_report(network, small, example, batches=[2], repeats=1, runtimes=[])
+        >>> report["parameters"]
+        {'before': 21, 'after': 6, 'ratio': 3.5}
     """
     check_count("repeats", repeats)
     batches = [check_count("batches", batch) for batch in batches]

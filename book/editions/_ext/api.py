@@ -27,7 +27,7 @@ from sphinx.pycode import ModuleAnalyzer
 LIBRARY = "bnnlib"
 CODE = re.compile(r"(``[^`]+``|`[^`]+`)")
 NAME = re.compile(r"[A-Za-z_][\w.]*")
-LABEL = re.compile(r"\(([a-z]{3,5}-[a-z0-9-]+)\)")
+LABEL = re.compile(r"\(([a-z]{2,5}-[a-z0-9-]+)\)")
 SIGNS = re.compile(r"[\\*|]|(?<=\w)_(?!\w)")  # what reStructuredText would take for markup
 SECTION = re.compile(r"[A-Z]\w+:$")
 
@@ -97,6 +97,18 @@ def first_home(package: ModuleType, name: str) -> str:
     return package.__name__
 
 
+def public_bases(kind: type) -> list[type]:
+    """Base classes, where those that the library keeps to itself stand for their own bases."""
+
+    def shown(one: type) -> list[type]:
+        package = sys.modules.get(".".join(one.__module__.split(".")[:2]))
+        if one.__module__.startswith(LIBRARY) and one.__name__ not in public_names(package):
+            return [base for above in one.__bases__ for base in shown(above)]
+        return [one]
+
+    return list(dict.fromkeys(base for one in kind.__bases__ for base in shown(one) if base is not object))
+
+
 def entry(package: ModuleType, name: str) -> list[str]:
     """The directive for one public name."""
     value, full_name, home = getattr(package, name), f"{package.__name__}.{name}", first_home(package, name)
@@ -104,7 +116,7 @@ def entry(package: ModuleType, name: str) -> list[str]:
         what = "exception" if issubclass(value, BaseException) else "class"
         if home != package.__name__:
             return [f".. py:{what}:: {full_name}", "", f"   The same as :py:obj:`{home}.{name}`.", ""]
-        options = ["   :show-inheritance:"]
+        options = ["   :show-inheritance:"] if public_bases(value) else []
         if members := own_members(value):
             options += [f"   :members: {', '.join(members)}", "   :member-order: bysource"]
         return [f".. auto{what}:: {full_name}", *options, ""]
@@ -194,7 +206,7 @@ class Api(Directive):
 
 
 def described(module: ModuleType) -> list[str]:
-    return marked_up(inspect.cleandoc(module.__doc__ or "").split("\n"))
+    return marked_up((module.__doc__ or "").strip().split("\n"))
 
 
 def comment_on(name: str) -> list[str]:
@@ -217,15 +229,7 @@ def mark_up(app, what: str, name: str, value: object, options, lines: list[str])
 
 
 def show_public_bases(app, name: str, value: type, options, bases: list) -> None:
-    """Base classes that the library keeps to itself stand for their own bases."""
-
-    def shown(kind: type) -> list[type]:
-        package = sys.modules.get(".".join(kind.__module__.split(".")[:2]))
-        if kind.__module__.startswith(LIBRARY) and kind.__name__ not in public_names(package):
-            return [one for base in kind.__bases__ for one in shown(base)]
-        return [kind]
-
-    bases[:] = dict.fromkeys(one for kind in value.__bases__ for one in shown(kind) if one is not object)
+    bases[:] = public_bases(value)
 
 
 def finish(app, doctree: nodes.document) -> None:

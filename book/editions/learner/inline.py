@@ -71,6 +71,8 @@ def _role(name: str, content: str, names: Names) -> str:
         return names.link(target, text or "")
     if name in ("term", "abbr"):
         return text or content.partition(" (")[0]
+    if name.startswith("py:"):  # a name of the library, where it stands alone
+        return text or f"`{content}`"
     if name == "math":
         return f"${content}$"
     if name in ("sub", "sup"):

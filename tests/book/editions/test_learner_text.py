@@ -51,6 +51,7 @@ def convert():
         ("{cite}`second,first`", "[A and B, 1999, [C et al., 2020](https://arxiv.org/abs/1)]"),
         ("{cite:t}`second` say", "C et al. [[2020](https://arxiv.org/abs/1)] say"),
         ("{term}`words <Entry>`", "words"),
+        ("{py:func}`bnnlib.nn.predict`, {py:mod}`the library <bnnlib.nn>`", "`bnnlib.nn.predict`, the library"),
         ("{math}`x^2`", "$x^2$"),
         ("[the next](04_there.ipynb)", "[the next](04_there.ipynb)"),
         ("([what they mean](../book/verdicts.md))", "(what they mean [book page *Verdicts*])"),
