@@ -31,7 +31,7 @@ pdf: book ## print the whole book into _build/book.pdf (needs Chromium)
 	@$(PY) -m book pdf
 
 test: $(STAMP) ## unit, equation, book and notebook tests (browser tests where Chromium is found)
-	@OMP_NUM_THREADS=1 $(PY) -m pytest -q -n $(NTEST) --dist loadfile $(TESTFLAGS)
+	@OMP_NUM_THREADS=1 $(PY) -m pytest -q -n $(NTEST) --dist loadfile --no-loadscope-reorder $(TESTFLAGS)
 
 check: $(STAMP) ## look through the rendered book: links, alt texts, external requests, cells, sizes
 	@$(PY) -m book check

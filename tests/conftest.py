@@ -15,12 +15,38 @@ import pytest
 from bnnlib.train import Checkpoint
 
 ROOT = Path(__file__).resolve().parents[1]
+# What takes longest, from the longest on. With `--dist loadfile --no-loadscope-reorder` (make test) files are given to
+# the workers in this order, so that no worker stands alone at the end before a file of minutes.
+LONGEST = (
+    "book/editions/test_learner_chapters.py",
+    "e2e/test_every_page.py",
+    "e2e/test_explorer_page.py",
+    "e2e/test_learner.py",
+    "book/editions/test_build.py",
+    "book/lab/test_everything.py",
+    "book/lab/test_backends.py",
+    "chapters/unit_noise/test_experiments.py",
+    "book/editions/test_new_chapter.py",
+    "chapters/batch_statistics/test_experiments.py",
+    "e2e/test_numbers.py",
+    "book/editions/test_kept.py",
+    "e2e/test_print.py",
+    "chapters/learned_priors/test_mnist.py",
+    "chapters/learned_priors/test_resnet20.py",
+    "book/display/test_explorer_exact.py",
+)
 
 
 def pytest_configure():
     """Undo an ignored Ctrl-C, which a background job of a shell inherits and passes on: several tests send one."""
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_modifyitems(items):
+    """Begin with the files that take longest; the others, and the tests of a file, stay in their order."""
+    place = {ROOT / "tests" / name: at for at, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: place.get(item.path, len(LONGEST)))
 
 
 @pytest.fixture(autouse=True)

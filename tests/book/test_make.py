@@ -8,6 +8,8 @@ import subprocess
 
 import pytest
 
+from tests.conftest import LONGEST
+
 pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
 
 
@@ -32,6 +34,13 @@ def test_help_lists_every_target(root):
     for name in phony:
         assert re.search(rf"^  {name}\s+\w", listed, re.MULTILINE), name
     assert make(root).stdout == listed  # plain `make` explains itself instead of starting something long
+
+
+def test_tests_begin_with_the_files_that_take_longest(root, tree):
+    said = make(tree, "-n", "test").stdout
+    assert "--dist loadfile" in said and "--no-loadscope-reorder" in said  # else xdist begins with the most tests
+    assert len(set(LONGEST)) == len(LONGEST)
+    assert [name for name in LONGEST if not (root / "tests" / name).is_file()] == []
 
 
 def test_profile_and_jobs_reach_the_builder(tree):

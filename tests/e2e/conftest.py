@@ -10,8 +10,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from filelock import FileLock  # PyTorch needs it, so it is there
 
 from tests.e2e.jupyter import Lab, serving
+from tests.e2e.pages import watch
 
 HERE = Path(__file__).resolve().parent
 
@@ -43,19 +45,32 @@ def browser(chromium, playwright):
 
 @pytest.fixture(scope="session")
 def small_book(root, tmp_path_factory) -> Path:
-    """Rendered pages of the book in fixtures/, made with this tree's builder, library and configuration."""
-    tree = tmp_path_factory.mktemp("small-book")
+    """Rendered pages of the book in fixtures/, made with this tree's builder, library and configuration.
+
+    It is built once for all workers.
+    """
+    base = tmp_path_factory.getbasetemp()
+    tree = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "small-book"
+    html = tree / "_build" / "html"
+    with FileLock(f"{tree}.lock"):
+        if not (html / "index.html").exists():
+            build_small(root, tree)
+    return html
+
+
+def build_small(root: Path, tree: Path) -> None:
+    tree.mkdir(exist_ok=True)
     for name in ("_config.yml", "requirements.txt"):
         shutil.copyfile(root / name, tree / name)
     for name in ("book", "bnnlib"):
         # The real pages refer to the real chapters.
-        shutil.copytree(root / name, tree / name, ignore=shutil.ignore_patterns("__pycache__", "*.md"))
+        ignored = shutil.ignore_patterns("__pycache__", "*.md")
+        shutil.copytree(root / name, tree / name, ignore=ignored, dirs_exist_ok=True)
     shutil.copytree(HERE / "fixtures", tree, dirs_exist_ok=True)
     command = [sys.executable, "-m", "book", "build"]
     done = subprocess.run(command, cwd=tree, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
     if done.returncode:
         pytest.fail(f"the small book could not be built:\n{done.stdout}", pytrace=False)
-    return tree / "_build" / "html"
 
 
 @pytest.fixture
@@ -92,18 +107,3 @@ def open_in_lab(lab, browser):
     context.set_default_timeout(0)
     yield lambda notebook, name=None: lab.open(notebook, context, name)
     context.close()
-
-
-def watch(page) -> list[str]:
-    """What a page should never do: ask another host, miss a file, write an error to the console."""
-    faults: list[str] = []
-
-    def request(asked):
-        if not asked.url.startswith(("file:", "data:", "blob:", "about:")):
-            faults.append(f"request to {asked.url[:200]}")
-
-    page.on("request", request)
-    page.on("requestfailed", lambda asked: faults.append(f"not loaded: {asked.url[:200]} ({asked.failure})"))
-    page.on("console", lambda line: faults.append(f"console: {line.text}") if line.type == "error" else None)
-    page.on("pageerror", lambda error: faults.append(f"script error: {error}"))
-    return faults

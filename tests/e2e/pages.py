@@ -17,6 +17,17 @@ OPEN = """async () => {
   for (const button of document.querySelectorAll(".toggle-button-hidden")) button.click();
 }"""
 
+# Formulas that were left as TeX, or that MathJax could not read.
+FORMULAS = """async () => {
+  if (window.MathJax && MathJax.startup) await MathJax.startup.promise;
+  const untouched = [...document.querySelectorAll(".math")].filter((e) => !e.querySelector("mjx-container"));
+  return {
+    errors: [...document.querySelectorAll("mjx-merror")].map((e) => e.dataset.mjxError || e.textContent),
+    untouched: untouched.map((e) => e.textContent.slice(0, 80)),
+    set: document.querySelectorAll("mjx-container").length,
+  };
+}"""
+
 
 def pages_of(html: Path) -> list[Path]:
     """All pages but the first, which only sends the browser on to the landing page."""
@@ -30,3 +41,18 @@ def opened_up(page) -> None:
     page.evaluate(OPEN)
     page.wait_for_function("[...document.images].every((image) => image.complete)")
     page.evaluate(SETTLED)
+
+
+def watch(page) -> list[str]:
+    """What a page should never do: ask another host, miss a file, write an error to the console."""
+    faults: list[str] = []
+
+    def request(asked):
+        if not asked.url.startswith(("file:", "data:", "blob:", "about:")):
+            faults.append(f"request to {asked.url[:200]}")
+
+    page.on("request", request)
+    page.on("requestfailed", lambda asked: faults.append(f"not loaded: {asked.url[:200]} ({asked.failure})"))
+    page.on("console", lambda line: faults.append(f"console: {line.text}") if line.type == "error" else None)
+    page.on("pageerror", lambda error: faults.append(f"script error: {error}"))
+    return faults

@@ -1,79 +1,9 @@
-"""Every rendered page, opened from the disk without a network: nothing is missing and every formula is set."""
+"""Single pages, opened from the disk: faults are seen, colors are dark or on paper, and solutions open by keyboard."""
 
 from __future__ import annotations
 
-import pytest
-
-from tests.e2e.pages import pages_of
-
-# Formulas that were left as TeX, or that MathJax could not read.
-FORMULAS = """async () => {
-  if (window.MathJax && MathJax.startup) await MathJax.startup.promise;
-  const untouched = [...document.querySelectorAll(".math")].filter((e) => !e.querySelector("mjx-container"));
-  return {
-    errors: [...document.querySelectorAll("mjx-merror")].map((e) => e.dataset.mjxError || e.textContent),
-    untouched: untouched.map((e) => e.textContent.slice(0, 80)),
-    set: document.querySelectorAll("mjx-container").length,
-  };
-}"""
-# How far the page can be pushed sideways, and what pushes it.
-TOO_WIDE = """() => {
-  const width = document.documentElement.clientWidth;
-  if (document.documentElement.scrollWidth <= width) return [];
-  const clipped = (e) => { for (let p = e.parentElement; p; p = p.parentElement)
-    if (getComputedStyle(p).overflowX !== "visible") return true; return false; };
-  return [...document.querySelectorAll("main *")]
-    .filter((e) => e.getBoundingClientRect().right > width + 1 && !clipped(e))
-    .map((e) => e.outerHTML.slice(0, 120));
-}"""
-
-
-# Pictures that a narrow page has squeezed on one side only (half a pixel of rounding on the short side is none).
-DISTORTED = """() => {
-  const shape = (i) => {
-    const style = getComputedStyle(i), size = (name) => parseFloat(style[name]);
-    const width = i.clientWidth - size("paddingLeft") - size("paddingRight");
-    return width / (i.clientHeight - size("paddingTop") - size("paddingBottom"));
-  };
-  return [...document.querySelectorAll("main img")]
-    .filter((i) => i.src && i.complete && i.clientWidth > 20)
-    .filter((i) => Math.abs(shape(i) * i.naturalHeight / i.naturalWidth - 1) > 0.02)
-    .map((i) => i.alt.slice(0, 60));
-}"""
-
-
-@pytest.mark.parametrize("book", ["built_book", "small_book"])
-def test_all_pages_work_from_the_disk_alone(request, open_page, book):
-    html = request.getfixturevalue(book)
-    faults, formulas = [], 0
-    for path in pages_of(html):
-        page = open_page(path, offline=True)
-        page.wait_for_load_state("load")
-        found = page.evaluate(FORMULAS)
-        formulas += found["set"]
-        # Lazily loaded pictures would be asked for when they come into view.
-        page.evaluate("for (const image of document.images) image.loading = 'eager'")
-        page.wait_for_function("[...document.images].every((image) => image.complete)")
-        told = page.faults + [f"MathJax: {e}" for e in found["errors"]] + [f"raw TeX: {e}" for e in found["untouched"]]
-        broken = page.evaluate(
-            "[...document.images].filter((i) => i.src && i.complete && !i.naturalWidth).map((i) => i.src)"
-        )
-        told += [f"broken picture: {source[:200]}" for source in broken]
-        faults += [f"{path.relative_to(html)}: {fault}" for fault in told]
-        page.context.close()
-    assert faults == []
-    assert formulas > 20  # otherwise the check for raw TeX has seen nothing
-
-
-@pytest.mark.parametrize("book", ["built_book", "small_book"])
-def test_every_page_fits_a_phone(request, open_page, book):
-    html = request.getfixturevalue(book)
-    for path in pages_of(html):
-        page = open_page(path, width=390)
-        page.evaluate(FORMULAS)
-        assert page.evaluate(TOO_WIDE) == [], path.relative_to(html)
-        assert page.evaluate(DISTORTED) == [], path.relative_to(html)
-        page.context.close()
+from tests.e2e.fits import DISTORTED, TOO_WIDE
+from tests.e2e.pages import FORMULAS
 
 
 def test_faults_would_be_seen(open_page, tmp_path):

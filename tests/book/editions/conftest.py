@@ -88,7 +88,13 @@ def scratch(tmp_path, root, monkeypatch) -> Scratch:
     return Scratch(tmp_path, root)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
+def lasting_scratch(tmp_path_factory, root) -> Scratch:
+    """One for all tests of a file, which only read what is made in it."""
+    return Scratch(tmp_path_factory.mktemp("scratch"), root)
+
+
+@pytest.fixture(scope="session")
 def make_notebook():
     return notebook
 

@@ -48,10 +48,10 @@ PIVOT = {"data": {"text/html": '<p>Beside each other.</p><div class="bnn-table b
 LIST = {"data": {"text/html": '<div class="bnn-table"><table></table></div>'}}
 
 
-@pytest.fixture
-def pages(scratch, make_notebook):
+@pytest.fixture(scope="module")
+def pages(lasting_scratch, make_notebook):
     """Text of the rendered pages of three chapters: 7 with the prefix g, then 0 with a, then one without a card."""
-    chapters = {}
+    scratch, chapters = lasting_scratch, {}
     for name, prefix, other in (("07_g", "g", "a"), ("00_a", "a", "g"), ("99_x", "x", "g")):
         figure = {"mystnb": {"figure": {"name": f"{prefix}-figure", "caption": "Drawn."}, "image": {"alt": "Nothing."}}}
         named = {"mystnb": {"table": {"name": f"{prefix}-printed"}}}

@@ -1,0 +1,94 @@
+"""Every page of the book, opened once, from the disk and without a network, and looked at in every way.
+
+To open a chapter sets a thousand formulas, which costs as much as a look at it, so all looks share one visit. It begins
+with the page as a phone shows it; then everything is unfolded, and wide screens, paper and colors follow.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.fits import DISTORTED, TOO_WIDE, on_paper, on_screens
+from tests.e2e.pages import FORMULAS, opened_up, pages_of, watch
+
+try:
+    from tests.e2e import axe
+except pytest.skip.Exception:  # its package is not installed
+    axe = None
+
+PHONE = {"width": 390, "height": 850}
+BROKEN = "[...document.images].filter((i) => i.src && i.complete && !i.naturalWidth).map((i) => i.src)"
+
+
+@dataclass
+class Seen:
+    """What the visits to all pages of a book have found, in lines that begin with the page's name."""
+
+    offline: list[str] = field(default_factory=list)
+    phone: list[str] = field(default_factory=list)
+    screens: list[str] = field(default_factory=list)
+    paper: list[str] = field(default_factory=list)
+    violations: list[str] = field(default_factory=list)
+    formulas: int = 0
+    kinds: set[str] = field(default_factory=set)
+
+
+@pytest.fixture(scope="module", params=["built_book", "small_book"])
+def seen(request, browser) -> Seen:
+    """Of the book, and of the small one, in which axe looks at every element, also at those of one make."""
+    html = request.getfixturevalue(request.param)
+    found = Seen()
+    for path in pages_of(html):
+        context = browser.new_context(viewport=PHONE, color_scheme="light", reduced_motion="reduce", offline=True)
+        context.set_default_timeout(0)
+        visit(context.new_page(), path, path.relative_to(html), found, every=request.param == "small_book")
+        context.close()
+    return found
+
+
+def visit(page, path: Path, name: Path, found: Seen, every: bool) -> None:
+    """Open one page and add what is wrong with it."""
+    faults = watch(page)
+    page.goto(path.as_uri())
+    page.wait_for_load_state("load")
+    formulas = page.evaluate(FORMULAS)
+    found.formulas += formulas["set"]
+    found.phone += [f"{name} is pushed out by {text}" for text in page.evaluate(TOO_WIDE)]
+    found.phone += [f"{name} has distorted {text}" for text in page.evaluate(DISTORTED)]
+    opened_up(page)  # and all pictures are loaded, also those far below
+    told = [f"MathJax: {one}" for one in formulas["errors"]] + [f"raw TeX: {one}" for one in formulas["untouched"]]
+    told += [f"broken picture: {source[:200]}" for source in page.evaluate(BROKEN)]
+    screens, kinds = on_screens(page)
+    found.screens += [f"{name} {fault}" for fault in screens]
+    found.kinds |= kinds
+    found.paper += [f"{name}: {fault}" for fault in on_paper(page)]
+    found.offline += [f"{name}: {fault}" for fault in faults + told]  # what axe does to the page is no fault of its own
+    page.emulate_media(media="screen")
+    found.violations += [f"{name}, {fault}" for fault in axe.in_all_looks(page, every)] if axe else []
+
+
+def test_all_pages_work_from_the_disk_alone(seen):
+    assert seen.offline == []
+    assert seen.formulas > 20  # otherwise the check for raw TeX has seen nothing
+
+
+def test_every_page_fits_a_phone(seen):
+    assert seen.phone == []
+
+
+def test_no_page_has_a_serious_violation(seen):
+    if axe is None:
+        pytest.skip("axe-playwright-python is not installed")
+    assert seen.violations == []
+
+
+def test_nothing_is_cut_and_wide_things_say_so(seen):
+    assert not seen.screens, "\n".join(seen.screens)
+    assert {"formula", "formula in a line", "table", "code", "figure"} <= seen.kinds
+
+
+def test_nothing_is_cut_on_paper(seen):
+    assert not seen.paper, "\n".join(seen.paper)
