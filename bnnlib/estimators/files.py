@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Self
 
@@ -26,6 +27,12 @@ class DamagedFileError(ValueError):
 class Saved:
     """`save` and `load` of an estimator with its scaling, prior, network and optimizer."""
 
+    # of the estimator that this is a part of
+    network_: Any
+    prior_inclusion_probability_: float
+    get_params: Callable[..., dict[str, Any]]
+    _build: Callable[..., nn.Module]
+
     def save(self, path: str | os.PathLike) -> Path:
         """Write the estimator, fitted or not, so that `load` gives one that predicts and goes on as this one.
 
@@ -39,14 +46,14 @@ class Saved:
             TypeError: a setting is no plain value; `random_state` must be a number or None.
             StoreError: the file cannot be written.
         """
-        network = getattr(self, "network_", None)
+        network: Any = getattr(self, "network_", None)
         fitted = {name: value for name, value in vars(self).items() if name.endswith("_") and name != "network_"}
         content = {
             "class": type(self).__name__,
             "settings": {name: _plain(value) for name, value in self.get_params(deep=False).items()},
             "fitted": {name: _plain(value) for name, value in fitted.items()},
         }
-        if isinstance(network, nn.Module):
+        if network is not None:
             sizes = list(network.stack.posterior.layout.sizes)
             content["network"] = {"sizes": sizes, "state": network.state_dict(), "memory": network.memory()}
         _require_plain({name: content[name] for name in ("settings", "fitted")}, type(self).__name__)

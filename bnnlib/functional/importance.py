@@ -100,8 +100,7 @@ def path_inclusion(inclusion: Sequence[Tensor]) -> Tensor:
         ValueError: there is no layer, or two neighbors do not fit.
     """
     path_importance(inclusion)  # the same conditions
-    joined = None
-    for layer in reversed(inclusion):
-        layer = layer.double()
-        joined = input_inclusion(layer if joined is None else layer * joined.unsqueeze(-1))
+    joined = input_inclusion(inclusion[-1].double())
+    for layer in reversed(inclusion[:-1]):
+        joined = input_inclusion(layer.double() * joined.unsqueeze(-1))
     return joined

@@ -20,7 +20,9 @@ def isotonic_regression(values: Tensor, weights: Tensor | None = None) -> Tensor
         values: shape (n,).
         weights: positive, shape (n,); by default all 1.
     """
-    means, masses, lengths = [], [], []
+    means: list[float] = []
+    masses: list[float] = []
+    lengths: list[int] = []
     weights = torch.ones_like(values) if weights is None else weights
     for mean, mass in zip(values.double().tolist(), weights.double().tolist(), strict=True):
         length = 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Sequence
 
 import torch
 import torch.nn.functional as F
@@ -49,7 +50,7 @@ class PreActResNet(nn.Module):
     Parameters are named conv1, bn1, layer1.0.bn1, layer1.0.conv1, ..., layer2.0.shortcut, ..., fc.
     """
 
-    def __init__(self, channels: tuple[int, int, int, int], classes: int, dropout: float) -> None:
+    def __init__(self, channels: Sequence[int], classes: int, dropout: float) -> None:
         super().__init__()
         first, second, third, last = channels
         self.conv1 = nn.Conv2d(3, first, 3, padding=1, bias=False)
@@ -94,7 +95,7 @@ def preact_resnet18(
     """
     check_positive("width", width)
     check_count("classes", classes)
-    channels = tuple(max(1, round(width * count)) for count in (64, 128, 256, 512))
+    channels = [max(1, round(width * count)) for count in (64, 128, 256, 512)]
     model = PreActResNet(channels, classes, dropout)
     draw_initial(model, generator)
     return model

@@ -175,7 +175,7 @@ def _report(layer: str, left: dict[str, nn.Module], unsupported: str) -> None:
 
 def bayesian_share(model: nn.Module) -> float:
     """Share of a model's parameters that are means of a posterior, in percent; spreads do not count."""
-    means = {}
+    means: dict[int, nn.Parameter | None] = {}
     spreads = set()
     for module in model.modules():
         if isinstance(module, StochasticLayer):
