@@ -46,9 +46,9 @@ author: $(STAMP) ## open the sources of the chapters in JupyterLab; saving leave
 	@$(VENV)/bin/jupyter lab --config=book/editions/author_config.py --LabApp.default_url=/lab/tree/chapters \
 		--LabApp.news_url=None $(if $(filter 0,$(shell id -u)),--allow-root)
 
-lint: $(STAMP) ## ruff over the code and the notebooks, then the rules for chapters
+lint: $(STAMP) ## ruff over the code and the notebooks, mypy over the library, then the rules for chapters
 	@$(VENV)/bin/ruff check . && $(VENV)/bin/ruff format --check --exclude '*.ipynb' . && \
-		$(VENV)/bin/ruff format --check --line-length 88 chapters/*.ipynb && $(PY) -m book lint
+		$(VENV)/bin/ruff format --check --line-length 88 chapters/*.ipynb && $(VENV)/bin/mypy && $(PY) -m book lint
 
 venv: $(STAMP) ## only create .venv with the pinned requirements
 
@@ -65,7 +65,7 @@ $(STAMP): requirements.txt pyproject.toml
 	@touch $@
 
 clean: ## remove the rendered book and the executed copies (keeps .venv and data)
-	rm -rf _build .pytest_cache .ruff_cache
+	rm -rf _build .pytest_cache .ruff_cache .mypy_cache
 	find bnnlib book chapters tests benchmarks -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
 
 distclean: clean ## also remove .venv

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 
 
@@ -14,7 +16,7 @@ def default_generator(device: torch.device | str) -> torch.Generator:
     device = torch.device(device)
     if device.type == "cpu":
         return torch.default_generator
-    backend = getattr(torch, device.type, None)
+    backend: Any = getattr(torch, device.type, None)
     generators = getattr(backend, "default_generators", None)
     if generators is not None:
         backend.init()  # before it there are none

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import hashlib
 import os
 import platform
 import re
@@ -13,6 +14,7 @@ from pathlib import Path
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _MACHINE = re.sub("[^0-9A-Za-z]+", "-", platform.node())  # without what parts a temporary file's name
+_DIGEST = hashlib.sha256().digest_size
 _LONGEST = 3600.0  # seconds: longer than any file takes to write
 
 
@@ -55,6 +57,50 @@ def write_atomic(path: Path, content: bytes) -> None:
             "What was stored before is untouched. Free some space (or set BNNLIB_HOME to a folder with space) "
             "and give the same command again: finished cells are not computed again."
         ) from error
+
+
+class DamagedFileError(ValueError):
+    """A file is not what it should be, or not as it was written.
+
+    Example:
+        >>> import tempfile
+        >>> from bnnlib.estimators import SparseRegressor
+        >>> with tempfile.NamedTemporaryFile() as file:
+        ...     try:
+        ...         SparseRegressor.load(file.name)
+        ...     except DamagedFileError:
+        ...         print("nothing was read")
+        nothing was read
+    """
+
+
+def sealed(head: bytes, body: bytes) -> bytes:
+    """A file's content: a line that says what it is, a checksum of the rest, the rest."""
+    return head + hashlib.sha256(body).digest() + body
+
+
+def unsealed(path: Path, head: bytes, what: str, remedy: str) -> bytes:
+    """The body of what `sealed` gave.
+
+    Args:
+        path: of the file.
+        head: its first line.
+        what: what it should be, for the message.
+        remedy: what to do, for the message.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        DamagedFileError: it begins otherwise, or the checksum does not fit.
+    """
+    raw, name = path.read_bytes(), path.name
+    if not raw.startswith(head):
+        raise DamagedFileError(f"{name} does not begin as {what} that bnnlib has saved. {remedy}")
+    digest, body = raw[len(head) :][:_DIGEST], raw[len(head) + _DIGEST :]
+    if hashlib.sha256(body).digest() != digest:
+        raise DamagedFileError(
+            f"{name} is not as it was written: its checksum does not fit its {len(body):,} bytes. {remedy}"
+        )
+    return body
 
 
 def remove_unfinished(path: Path) -> None:

@@ -153,7 +153,7 @@ class _Attack:
         return gradient.sign()
 
     def _scores(self, x: Tensor) -> Tensor:
-        scores = []
+        each = []
         for model in self.models:
             out = model(x)
             if out.dim() != 2 or len(out) != len(x) or out.shape[1] < 2:
@@ -161,8 +161,8 @@ class _Attack:
                     f"the model gave shape {tuple(out.shape)} for {len(x)} inputs, but it must be (n, classes) with at "
                     "least two classes."
                 )
-            scores.append(out.detach().double())
-        scores = torch.stack(scores)
+            each.append(out.detach().double())
+        scores = torch.stack(each)
         if self.outputs == "probabilities" and ((scores < 0).any() or ((scores.sum(-1) - 1).abs() > 0.01).any()):
             raise ValueError(
                 'outputs is "probabilities", but the model gave rows that are no distributions. If they are logits or '

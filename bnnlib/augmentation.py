@@ -40,10 +40,10 @@ def _uniform(x: Tensor, shape: tuple[int, ...], generator: torch.Generator | Non
 
 
 def _channels(name: str, values: float | Sequence[float], x: Tensor) -> Tensor:
-    values = torch.as_tensor(values, dtype=x.dtype, device=x.device).reshape(-1)
-    if len(values) not in (1, x.shape[1]):
-        raise ValueError(f"{name} has {len(values)} values, but the images have {x.shape[1]} channels; give 1 or that.")
-    return values[:, None, None]
+    found = torch.as_tensor(values, dtype=x.dtype, device=x.device).reshape(-1)
+    if len(found) not in (1, x.shape[1]):
+        raise ValueError(f"{name} has {len(found)} values, but the images have {x.shape[1]} channels; give 1 or that.")
+    return found[:, None, None]
 
 
 def crop(x: Tensor, top: Tensor, left: Tensor, padding: int) -> Tensor:

@@ -68,7 +68,9 @@ def unpack(entry: Entry, archive: Path, folder: Path) -> None:
         if absent := set(entry.members) - set(found):
             raise IntegrityError(f"{archive} holds no {', '.join(sorted(absent))}; delete it and download it again.")
         for member in entry.members:
-            (Path(scratch) / member).write_bytes(tar.extractfile(found[member]).read())
+            stream = tar.extractfile(found[member])
+            assert stream is not None  # only of what is no file
+            (Path(scratch) / member).write_bytes(stream.read())
         for member in entry.members:
             os.replace(Path(scratch) / member, folder / member)
     archive.unlink()
@@ -76,7 +78,9 @@ def unpack(entry: Entry, archive: Path, folder: Path) -> None:
 
 def read(entry: Entry, folder: Path, split: int | None) -> Content:
     """Images uint8 (N, 3, 32, 32) and labels: every batch but `test_batch` is for training."""
-    parts, faults, train, test = {}, [], [], None
+    parts, faults = {}, []
+    train: list[tuple[np.ndarray, np.ndarray]] = []
+    tests: list[tuple[np.ndarray, np.ndarray]] = []
     for member, md5 in entry.members.items():
         path = folder / member
         if file_digest(path, "md5") != md5:
@@ -86,9 +90,7 @@ def read(entry: Entry, folder: Path, split: int | None) -> Content:
         images, labels = read_batch(path)
         # The content, not the pickle: the same arrays are pickled differently by each version of NumPy.
         parts[member] = sha256(images.tobytes() + labels.tobytes())
-        if member == "test_batch":
-            test = images, labels
-        else:
-            train.append((images, labels))
+        (tests if member == "test_batch" else train).append((images, labels))
     train_x, train_y = (np.concatenate(arrays) for arrays in zip(*train, strict=True))
-    return Content(train_x, train_y, *test, parts, faults)
+    test_x, test_y = tests[0]
+    return Content(train_x, train_y, test_x, test_y, parts, faults)

@@ -28,7 +28,7 @@ class Scaling:
 
     def unscale_y(self, y: Tensor) -> Tensor:
         """Targets or predictions of shape (..., 1) back in the units of the data."""
-        if self.y_mean is None:
+        if self.y_mean is None or self.y_scale is None:
             raise ValueError("The targets are class labels and were not scaled: use them as they are.")
         return y * self.y_scale.to(y) + self.y_mean.to(y)
 

@@ -20,6 +20,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 from bnnlib.datasets.errors import DownloadError
@@ -154,12 +155,12 @@ def _open(url: str, have: int, timeout: float):
             raise _Retry(reason, wait=float(after) if after.isdigit() else 0.0) from None
         raise _SourceError(reason) from None
     except urllib.error.URLError as error:
-        reason = error.reason
-        if isinstance(reason, ssl.SSLCertVerificationError):
-            raise _SourceError(f"its certificate is not trusted: {reason.verify_message}") from None
+        cause = error.reason
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            raise _SourceError(f"its certificate is not trusted: {cause.verify_message}") from None
         # Without a name or a route a long wait rarely helps: the user is most likely offline.
-        offline = isinstance(reason, socket.gaierror | ConnectionRefusedError)
-        raise _Retry(f"no connection: {reason}", attempts=2 if offline else None) from None
+        offline = isinstance(cause, socket.gaierror | ConnectionRefusedError)
+        raise _Retry(f"no connection: {cause}", attempts=2 if offline else None) from None
     except (OSError, http.client.HTTPException) as error:
         raise _Retry(f"no answer: {error or type(error).__name__}") from None
 
@@ -260,7 +261,9 @@ def _try_lock(stream) -> bool:
     try:
         import fcntl
     except ImportError:  # Windows
-        import msvcrt
+        import msvcrt as windows
+
+        msvcrt: Any = windows  # which a checker on another system does not know
 
         try:
             msvcrt.locking(stream.fileno(), msvcrt.LK_NBLCK, 1)

@@ -53,7 +53,9 @@ def missing(entry: Entry, folder: Path) -> list[FileSpec]:
 
 def read(entry: Entry, folder: Path, split: int | None) -> Content:
     """Images uint8 (N, 1, 28, 28) and labels from the four files of the registry entry."""
-    parts, faults, arrays = {}, [], []
+    parts: dict[str, str] = {}
+    faults: list[str] = []
+    arrays = []
     for spec in entry.files:
         data = _content(folder, spec, faults)
         name = Path(spec.path).stem

@@ -13,9 +13,9 @@ except ImportError as error:
         "`pip install 'bnnlib[estimators]'`, or scikit-learn itself. The rest of bnnlib works without it."
     ) from error
 
+from bnnlib._files import DamagedFileError
 from bnnlib.estimators.base import METHODS, ConvergenceWarning, Uncertainty
 from bnnlib.estimators.classifier import SparseClassifier
-from bnnlib.estimators.files import DamagedFileError
 from bnnlib.estimators.regressor import SparseRegressor
 
 __all__ = ["METHODS", "ConvergenceWarning", "DamagedFileError", "SparseClassifier", "SparseRegressor", "Uncertainty"]

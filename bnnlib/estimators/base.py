@@ -6,6 +6,7 @@ import math
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -54,6 +55,13 @@ class Uncertainty(NamedTuple):
 
 class SparseEstimator(Saved, BaseEstimator):
     """Settings and work of both estimators; see `SparseRegressor`."""
+
+    # as scikit-learn has it, attributes of a fit appear with the fit
+    network_: Variational | Sampled
+    input_mean_: np.ndarray
+    input_scale_: np.ndarray
+    support_: np.ndarray
+    used_: np.ndarray
 
     def __init__(
         self,
@@ -212,10 +220,9 @@ class SparseEstimator(Saved, BaseEstimator):
 
     def _build(self, sizes: Sequence[int], probability: float) -> Variational | Sampled:
         rate = self.learning_rate or _LEARNING_RATE.get(self.method, _USUAL_RATE)
-        layout = Layout(sizes, self.n_replicates)
-        shared = (layout, self._likelihood(), self.activation, rate)
-        shared += (probability, self.prior_scale, torch.Generator().manual_seed(self.seed_))
-        return Sampled(*shared) if self.method == "sghmc" else Variational(self.method, *shared)
+        layout, generator = Layout(sizes, self.n_replicates), torch.Generator().manual_seed(self.seed_)
+        kind = Sampled if self.method == "sghmc" else partial(Variational, self.method)
+        return kind(layout, self._likelihood(), self.activation, rate, probability, self.prior_scale, generator)
 
     def _scaled(self, X: np.ndarray) -> np.ndarray:
         return ((X - self.input_mean_) / self.input_scale_)[:, self.used_]
@@ -271,7 +278,7 @@ class SparseEstimator(Saved, BaseEstimator):
                 for layers, scale in self.network_.draws(count, generator):
                     outputs.append(stack.propagate(layers, rows))
                     scales.append(scale)
-                known = None if scales[0] is None else torch.cat(scales)[:, None]
+                known = None if scales[0] is None else torch.cat([one for one in scales if one is not None])[:, None]
                 yield torch.cat(outputs), known
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 import io
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Self
 
@@ -12,29 +12,20 @@ import numpy as np
 import torch
 from torch import nn
 
-from bnnlib._files import write_atomic
+from bnnlib._files import DamagedFileError, sealed, unsealed, write_atomic
 from bnnlib.train.checkpoint import _require_plain
 
 _HEAD = b"bnnlib estimator 1\n"
-_DIGEST = hashlib.sha256().digest_size
-
-
-class DamagedFileError(ValueError):
-    """A file is not a saved estimator, or not as it was written.
-
-    Example:
-        >>> import tempfile
-        >>> with tempfile.NamedTemporaryFile() as file:
-        ...     try:
-        ...         SparseRegressor.load(file.name)
-        ...     except DamagedFileError:
-        ...         print("nothing was read")
-        nothing was read
-    """
 
 
 class Saved:
     """`save` and `load` of an estimator with its scaling, prior, network and optimizer."""
+
+    # of the estimator that this is a part of
+    network_: Any
+    prior_inclusion_probability_: float
+    get_params: Callable[..., dict[str, Any]]
+    _build: Callable[..., nn.Module]
 
     def save(self, path: str | os.PathLike) -> Path:
         """Write the estimator, fitted or not, so that `load` gives one that predicts and goes on as this one.
@@ -49,21 +40,20 @@ class Saved:
             TypeError: a setting is no plain value; `random_state` must be a number or None.
             StoreError: the file cannot be written.
         """
-        network = getattr(self, "network_", None)
+        network: Any = getattr(self, "network_", None)
         fitted = {name: value for name, value in vars(self).items() if name.endswith("_") and name != "network_"}
         content = {
             "class": type(self).__name__,
             "settings": {name: _plain(value) for name, value in self.get_params(deep=False).items()},
             "fitted": {name: _plain(value) for name, value in fitted.items()},
         }
-        if isinstance(network, nn.Module):
+        if network is not None:
             sizes = list(network.stack.posterior.layout.sizes)
             content["network"] = {"sizes": sizes, "state": network.state_dict(), "memory": network.memory()}
         _require_plain({name: content[name] for name in ("settings", "fitted")}, type(self).__name__)
         buffer = io.BytesIO()
         torch.save(content, buffer)
-        body = buffer.getvalue()
-        write_atomic(Path(path), _HEAD + hashlib.sha256(body).digest() + body)
+        write_atomic(Path(path), sealed(_HEAD, buffer.getvalue()))
         return Path(path)
 
     @classmethod
@@ -74,18 +64,9 @@ class Saved:
             FileNotFoundError: there is no such file.
             DamagedFileError: it is not a saved estimator, was cut or altered, or holds another class.
         """
-        raw, name = Path(path).read_bytes(), Path(path).name
-        if not raw.startswith(_HEAD):
-            raise DamagedFileError(
-                f"{name} does not begin as an estimator that bnnlib has saved. Give a file written by "
-                f"{cls.__name__}.save, or fit again."
-            )
-        digest, body = raw[len(_HEAD) :][:_DIGEST], raw[len(_HEAD) + _DIGEST :]
-        if hashlib.sha256(body).digest() != digest:
-            raise DamagedFileError(
-                f"{name} is not as it was written: its checksum does not fit its {len(body):,} bytes. Copy it again, "
-                "or fit again."
-            )
+        name = Path(path).name
+        remedy = f"Give a file written by {cls.__name__}.save: copy it again, or fit again."
+        body = unsealed(Path(path), _HEAD, "an estimator", remedy)
         content = torch.load(io.BytesIO(body), map_location="cpu", weights_only=True)
         if content["class"] != cls.__name__:
             raise DamagedFileError(

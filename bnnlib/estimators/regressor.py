@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -83,7 +84,8 @@ class SparseRegressor(RegressorMixin, SparseEstimator):
 
     def _look(self) -> None:
         super()._look()
-        scales = [scale for _, scale in self.network_.draws(self.n_draws, torch.Generator().manual_seed(self.seed_))]
+        draws = self.network_.draws(self.n_draws, torch.Generator().manual_seed(self.seed_))
+        scales = [scale for _, scale in draws if scale is not None]
         self.noise_scale_ = self.target_scale_ * float(torch.cat(scales).square().mean().sqrt())
 
     def predict(
@@ -107,8 +109,7 @@ class SparseRegressor(RegressorMixin, SparseEstimator):
         X = self._new_rows(X)
         low, high = quantile_levels(level)
         means, stds, intervals = [], [], []
-        for outputs, scale in self._outputs(X, self.n_draws, self.seed_):
-            draws = outputs.squeeze(-1)
+        for draws, scale in self._functions(X, self.n_draws, self.seed_):
             means.append(draws.mean(dim=0))
             if return_std:
                 stds.append((draws.var(dim=0, correction=0) + scale.square().mean()).sqrt())
@@ -124,11 +125,17 @@ class SparseRegressor(RegressorMixin, SparseEstimator):
     def uncertainty(self, X: Any) -> Uncertainty:
         """Variance of y, in squared units: (total, aleatoric, epistemic), the noise's and that of E[y | x, weights]."""
         X, parts = self._new_rows(X), []
-        for outputs, scale in self._outputs(X, self.n_draws, self.seed_):
-            epistemic = outputs.squeeze(-1).var(dim=0, correction=0)
-            parts.append((scale.square().mean().expand_as(epistemic), epistemic))
+        for draws, scale in self._functions(X, self.n_draws, self.seed_):
+            spread = draws.var(dim=0, correction=0)
+            parts.append((scale.square().mean().expand_as(spread), spread))
         aleatoric, epistemic = (self.target_scale_**2 * torch.cat(part).numpy() for part in zip(*parts, strict=True))
         return Uncertainty(aleatoric + epistemic, aleatoric, epistemic)
+
+    def _functions(self, X: np.ndarray, count: int, seed: int) -> Iterator[tuple[Tensor, Tensor]]:
+        """Chunk by chunk of rows: scaled regression functions (draws, rows) and noise scales (draws, 1)."""
+        for outputs, scale in self._outputs(X, count, seed):
+            assert scale is not None  # as for labels
+            yield outputs.squeeze(-1), scale
 
     def sample_posterior(
         self, X: Any, n_draws: int = 100, *, noise: bool = False, random_state: int | None = None
@@ -147,7 +154,7 @@ class SparseRegressor(RegressorMixin, SparseEstimator):
         X = self._new_rows(X)
         seed = self.seed_ if random_state is None else random_state
         check_count("n_draws", n_draws)
-        chunks, scale = zip(*((o.squeeze(-1), s) for o, s in self._outputs(X, n_draws, seed)), strict=True)
+        chunks, scale = zip(*self._functions(X, n_draws, seed), strict=True)
         draws = torch.cat(chunks, dim=1)
         if noise:
             generator = torch.Generator().manual_seed(seed + 1)

@@ -39,6 +39,7 @@ class _Network(nn.Module):
 
     def __init__(self, stack: StackedMLP, likelihood: nn.Module) -> None:
         super().__init__()
+        self.likelihood: Any
         self.stack, self.likelihood = stack, likelihood
 
     def forward(self, x: Tensor) -> Tensor:
@@ -80,7 +81,8 @@ class Sampled(_Network):
         self.kept: list[dict[str, Tensor]] = []
 
     def _new_prior(self) -> SpikeSlabGaussianLaplacePrior:
-        weights = {str(layer): weight for layer, weight in enumerate(self.stack.posterior.weights)}
+        chains: Any = self.stack.posterior
+        weights = {str(layer): weight for layer, weight in enumerate(chains.weights)}
         return SpikeSlabGaussianLaplacePrior(
             weights,
             spike_scale=_SPIKE_SHARE * self.prior_scale,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -69,8 +69,9 @@ class Variational(nn.Module):
     ) -> None:
         super().__init__()
         weight = layout.kaiming_uniform(generator)
-        posterior = _posterior(method, layout, weight, prior_inclusion_probability, prior_scale)
-        self.stack, self.likelihood = StackedMLP(posterior, activation), likelihood
+        posterior: Any = _posterior(method, layout, weight, prior_inclusion_probability, prior_scale)
+        self.stack: Any = StackedMLP(posterior, activation)  # each posterior has methods of its own
+        self.likelihood = likelihood
         self.learning_rate = learning_rate
         self.random = generator.get_state()
         self.optimizer: dict[str, Any] | None = None
@@ -91,13 +92,13 @@ class Variational(nn.Module):
         selecting, self._expected = hasattr(self.stack.posterior, "inclusion_probability"), []
         weak = int(_WARM_UP * epochs) if warm_up else 0
         rest = epochs - weak
-        stages = [(weak, _WEAK, None)] if weak else []
+        stages: list[tuple[int, float, Callable[[int], float] | None]] = [(weak, _WEAK, None)] if weak else []
         stages += [(rest, 1.0, lambda epoch: max(_FLOOR, min(1.0, (rest - epoch) / ((1.0 - _STEADY) * rest))))]
         with progress_bar(progress, epochs) as bar:
 
             def after(model: StackedMLP, epoch: int, _) -> None:
                 if selecting:
-                    self._expected.append(float(model.posterior.inclusion_probability().sum()))
+                    self._expected.append(float(self.stack.posterior.inclusion_probability().sum()))
                 bar.update(1)
 
             for count, prior_share, schedule in stages:

@@ -46,17 +46,19 @@ def _slope(rho: Tensor, scale: Tensor, by_value: bool) -> Tensor:
 def _kl_grad(mean: Tensor, scale: Tensor, noise: Tensor | None, prior, sampled: bool) -> tuple[Tensor, Tensor]:
     if not isinstance(prior, MixturePrior):
         return gaussian_kl_grad(mean, scale, prior)
-    return (
-        scale_mixture_grad_sample(mean, scale, noise, prior) if sampled else spike_slab_profile_grad(mean, scale, prior)
-    )
+    if not sampled:
+        return spike_slab_profile_grad(mean, scale, prior)
+    assert noise is not None  # the estimate is one at a drawn weight
+    return scale_mixture_grad_sample(mean, scale, noise, prior)
 
 
 def _kl(mean: Tensor, scale: Tensor, noise: Tensor | None, prior, sampled: bool) -> Tensor:
     if not isinstance(prior, MixturePrior):
         return unchecked_gaussian_kl(mean, scale, prior)
-    if sampled:
-        return scale_mixture_kl_sample(mean, scale, noise, prior)
-    return spike_slab_profile_penalty(mean, scale, prior)
+    if not sampled:
+        return spike_slab_profile_penalty(mean, scale, prior)
+    assert noise is not None
+    return scale_mixture_kl_sample(mean, scale, noise, prior)
 
 
 class _GaussianDraw(torch.autograd.Function):
@@ -107,6 +109,7 @@ class _GaussianDraw(torch.autograd.Function):
 def _quantity(mean: Tensor, scale: Tensor, noise: Tensor | None, output: str) -> Tensor:
     if output == "variance":
         return scale.square()
+    assert noise is not None  # what is drawn needs it
     return torch.addcmul(mean, scale, noise) if output == "weight" else scale * noise
 
 

@@ -116,8 +116,7 @@ def path_inclusion(inclusion: Sequence[Tensor]) -> Tensor:
         tensor([0.2500, 0.5000], dtype=torch.float64)
     """
     path_importance(inclusion)  # the same conditions
-    joined = None
-    for layer in reversed(inclusion):
-        layer = layer.double()
-        joined = input_inclusion(layer if joined is None else layer * joined.unsqueeze(-1))
+    joined = input_inclusion(inclusion[-1].double())
+    for layer in reversed(inclusion[:-1]):
+        joined = input_inclusion(layer.double() * joined.unsqueeze(-1))
     return joined

@@ -56,7 +56,7 @@ def slab_log_odds_coefficients(
     _numbers_positive(sigma=sigma, spike_scale=spike_scale, slab_variance=slab_variance)
     if not isinstance(inclusion, Tensor):
         check_probability("inclusion", inclusion, open_interval=True)
-        prior = math.log(inclusion) - math.log1p(-inclusion)
+        prior: float | Tensor = math.log(inclusion) - math.log1p(-inclusion)
     else:
         prior = torch.logit(inclusion)
     s = sigma if scaled else 1.0

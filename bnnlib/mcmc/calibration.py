@@ -24,7 +24,9 @@ def isotonic_regression(values: Tensor, weights: Tensor | None = None) -> Tensor
         >>> isotonic_regression(torch.tensor([1.0, 3.0, 2.0, 4.0]))
         tensor([1.0000, 2.5000, 2.5000, 4.0000])
     """
-    means, masses, lengths = [], [], []
+    means: list[float] = []
+    masses: list[float] = []
+    lengths: list[int] = []
     weights = torch.ones_like(values) if weights is None else weights
     for mean, mass in zip(values.double().tolist(), weights.double().tolist(), strict=True):
         length = 1

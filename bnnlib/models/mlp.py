@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from itertools import pairwise
+from typing import Any
 
 import torch
 from torch import nn
@@ -67,7 +68,7 @@ def mlp(
     return nn.Sequential(*modules)
 
 
-def _initialize(linear: nn.Module, generator: torch.Generator) -> None:
+def _initialize(linear: Any, generator: torch.Generator) -> None:
     bound = 1.0 / math.sqrt(linear.weight.shape[1])
     with torch.no_grad():
         for mean in (linear.weight, linear.bias):

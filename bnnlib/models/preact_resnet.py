@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Sequence
 
 import torch
 import torch.nn.functional as F
@@ -53,7 +54,7 @@ class PreActResNet(nn.Module):
         True
     """
 
-    def __init__(self, channels: tuple[int, int, int, int], classes: int, dropout: float) -> None:
+    def __init__(self, channels: Sequence[int], classes: int, dropout: float) -> None:
         super().__init__()
         first, second, third, last = channels
         self.conv1 = nn.Conv2d(3, first, 3, padding=1, bias=False)
@@ -103,7 +104,7 @@ def preact_resnet18(
     """
     check_positive("width", width)
     check_count("classes", classes)
-    channels = tuple(max(1, round(width * count)) for count in (64, 128, 256, 512))
+    channels = [max(1, round(width * count)) for count in (64, 128, 256, 512)]
     model = PreActResNet(channels, classes, dropout)
     draw_initial(model, generator)
     return model

@@ -186,7 +186,7 @@ def bayesian_share(model: nn.Module) -> float:
         >>> round(bayesian_share(torch.nn.Sequential(GaussianLinear(3, 4), torch.nn.Linear(4, 1))), 1)
         76.2
     """
-    means = {}
+    means: dict[int, nn.Parameter | None] = {}
     spreads = set()
     for module in model.modules():
         if isinstance(module, StochasticLayer):

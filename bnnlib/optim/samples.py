@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import io
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from fnmatch import fnmatchcase
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -13,7 +16,10 @@ from torch.func import functional_call
 
 from bnnlib._callbacks import Callback
 from bnnlib._checks import check_count
+from bnnlib._files import sealed, unsealed, write_atomic
 from bnnlib._steering import evaluating
+
+_HEAD = b"bnnlib draws 1\n"
 
 
 class SampleStore(Callback):
@@ -217,6 +223,27 @@ class SampleStore(Callback):
         """
         total = sum(torch.log_softmax(logits.float(), dim=-1) for logits in self.outputs(model, x, batch_size))
         return torch.log_softmax(total / len(self), dim=-1)
+
+    def save(self, path: str | os.PathLike) -> Path:
+        """Write draws and counters to one file with a checksum, replaced whole or not at all; returns its path.
+
+        Raises:
+            StoreError: the file cannot be written.
+        """
+        buffer = io.BytesIO()
+        torch.save(self.state_dict(), buffer)
+        write_atomic(Path(path), sealed(_HEAD, buffer.getvalue()))
+        return Path(path)
+
+    def load(self, path: str | os.PathLike) -> None:
+        """Take over what `save` wrote; only numbers, texts and tensors are read, never code.
+
+        Raises:
+            FileNotFoundError: there is no such file.
+            DamagedFileError: it is no saved store, or was cut or altered; the store stays as it was.
+        """
+        body = unsealed(Path(path), _HEAD, "a store of draws", "Copy it again, or sample again.")
+        self.load_state_dict(torch.load(io.BytesIO(body), map_location="cpu", weights_only=True))
 
     def state_dict(self) -> dict[str, Any]:
         """Draws and counters: tensors, numbers and dicts of them, as a `Checkpoint` takes them."""

@@ -11,7 +11,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from bnnlib._files import StoreError, remove_unfinished, write_atomic
+from bnnlib._files import StoreError, remove_unfinished, sealed, unsealed, write_atomic
+
+_HEAD, _ZIP = b"bnnlib checkpoint 1\n", b"PK\x03\x04"
 
 
 class Checkpoint:
@@ -40,7 +42,10 @@ class Checkpoint:
         if not self.path.exists():
             return None
         try:
-            return torch.load(self.path, map_location="cpu", weights_only=True)
+            if self.path.read_bytes()[:4] == _ZIP:  # of a version without a checksum
+                return torch.load(self.path, map_location="cpu", weights_only=True)
+            body = unsealed(self.path, _HEAD, "a checkpoint", "It is of no use.")
+            return torch.load(io.BytesIO(body), map_location="cpu", weights_only=True)
         except Exception as error:  # torch raises many types for a damaged file; starting over is always right
             warnings.warn(f"checkpoint {self.path.name} cannot be read ({error}); the cell starts over", stacklevel=2)
             return None
@@ -63,7 +68,7 @@ class Checkpoint:
         buffer = io.BytesIO()
         torch.save(state, buffer)
         try:
-            write_atomic(self.path, buffer.getvalue())
+            write_atomic(self.path, sealed(_HEAD, buffer.getvalue()))
         except StoreError as error:
             if not self._warned:
                 warnings.warn(f"no checkpoint could be saved, the cell goes on without one: {error}", stacklevel=2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import math
@@ -75,11 +76,36 @@ def dump_result(result: dict[str, Any]) -> str:
     for part in _LISTS:
         lines = ",\n".join("  " + to_json(one) for one in result[part])
         lists.append(f' "{part}": [\n{lines}\n ]' if lines else f' "{part}": []')
-    return (
+    text = (
         f'{{\n "experiment": {name},\n "profile": {profile},\n "provenance": {{\n{about}\n }},\n'
         + ",\n".join(lists)
         + "\n}\n"
     )
+    return text[:2] + _DIGEST.format(_digest(text)) + text[2:]
+
+
+_DIGEST = ' "sha256": "{}",\n'  # of the file without this line, the second
+_PARTS = {"sha256", "experiment", "profile", "provenance", *_LISTS}
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _checked(text: str) -> dict[str, Any]:
+    """What a file says, when it is as it was written; files from before there was a checksum have none.
+
+    Raises:
+        ValueError: it is not.
+    """
+    result = json.loads(text)
+    if unknown := set(result) - _PARTS:
+        raise ValueError(f"it has the unknown part {sorted(unknown)[0]!r}")
+    found = result.pop("sha256", None)
+    line, _, rest = text[2:].partition("\n")
+    if found is not None and f"{line}\n" != _DIGEST.format(_digest(text[:2] + rest)):
+        raise ValueError("its checksum does not fit")
+    return result
 
 
 def save_result(result: dict[str, Any], arrays: dict[str, np.ndarray] | None = None) -> Path:
@@ -123,7 +149,7 @@ def read_result(path: Path) -> dict[str, Any]:
         StoreError: the file is not a result (damaged by hand or by another program).
     """
     try:
-        result = {part: [] for part in _LISTS} | json.loads(path.read_text())
+        result = {part: [] for part in _LISTS} | _checked(path.read_text())
         result["rows"] = decode_rows(result["rows"])
         result["provenance"]["cells"]["total"]
         if result["cells"] and sum(cell["rows"] for cell in result["cells"]) != len(result["rows"]):

@@ -1,6 +1,7 @@
 """The page's table of features by layers is what the layers do."""
 
 import copy
+import json
 import pickle
 import warnings
 from pathlib import Path
@@ -10,6 +11,7 @@ import torch
 from torch import nn
 from torch.func import functional_call, grad, vmap
 
+from benchmarks import peers
 from bnnlib import nn as bnn
 from bnnlib.pruning import compress
 
@@ -158,3 +160,26 @@ def table():
 @pytest.mark.slow
 def test_the_table_says_what_the_layers_do():
     assert table() in PAGE.read_text(encoding="utf-8")
+
+
+def test_the_table_of_libraries_is_the_stored_one():
+    rows = json.loads(peers.STORED.read_text())["rows"]
+    assert peers.table(rows) in PAGE.read_text(encoding="utf-8")
+    assert [(r["network"], r["library"]) for r in rows] == [
+        (network, library.title) for network in peers.NETWORKS for library in peers.LIBRARIES
+    ]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("network", peers.NETWORKS)
+def test_the_row_of_this_library_is_what_it_does(network):
+    stored = next(r for r in json.loads(peers.STORED.read_text())["rows"] if r["network"] == network)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = peers.measure(peers.Ours, network)
+    assert {f: peers.brief(found[f]) for f in peers.FEATURES} == {f: peers.brief(stored[f]) for f in peers.FEATURES}
+
+
+def test_a_package_that_is_not_there_is_named_so(monkeypatch):
+    monkeypatch.setattr(peers.Torchbnn, "package", "no_such_package_anywhere")
+    assert peers.measure(peers.Torchbnn, "LSTM")["note"] == "not installed"
