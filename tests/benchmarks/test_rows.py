@@ -5,7 +5,7 @@ import json
 import pytest
 import torch
 
-from benchmarks import replicates, step_time
+from benchmarks import memory, replicates, step_time
 from benchmarks.unit_noise import NETWORKS, pairs
 from bnnlib import nn as bnn
 
@@ -45,6 +45,19 @@ def test_a_sampler_moves_every_parameter():
         state = state if library != "posteriors" else step.state.params
         assert all(not torch.equal(state[name], value) for name, value in before.items()), (library, layer)
         assert all(torch.isfinite(state[name]).all() for name in before), (library, layer)
+
+
+def test_memory_rows(capsys):
+    memory.main(["--json", "--batch", "8", "--device", "cpu", "--layers", "gaussian", "sghmc-sa"])
+    rows = {(row["library"], row["layer"]): row for row in json.loads(capsys.readouterr().out)}
+    fields = {"library", "layer", "batch", "device", "standing", "peak"}
+    assert all(set(row) == fields and row["peak"] >= row["standing"] for row in rows.values())
+    # parameters, gradients and two moments of 4 bytes; two of each under a posterior; Adam's counts are next to nothing
+    assert rows["torch", "deterministic"]["standing"] == pytest.approx(16.0, abs=0.1)
+    assert rows["bnnlib", "gaussian"]["standing"] == pytest.approx(32.0, abs=0.1)
+    # weights, gradients, velocities, noise, and three latent variables for each of the first layer's
+    expected = 16.0 + 12.0 * 784 * 400 / 478_410
+    assert rows["bnnlib", "sghmc-sa"]["standing"] == pytest.approx(expected, abs=0.1)
 
 
 def test_replicate_rows(capsys):
