@@ -94,8 +94,10 @@ class _Variance(torch.autograd.Function):
         if torch.is_grad_enabled():  # create_graph=True
 
             def plain(mean: Tensor, log_variance: Tensor) -> tuple[Tensor, Tensor | None]:
-                wide = (p.to(sum_dtype(p)) for p in (mean, log_variance))
-                return log_variance.exp(), None if token is None else total(sparse_vd_kl(log_alpha(*wide)))
+                if token is None:
+                    return log_variance.exp(), None
+                dtype = sum_dtype(mean)
+                return log_variance.exp(), total(sparse_vd_kl(log_alpha(mean.to(dtype), log_variance.to(dtype))))
 
             return again(plain, (mean, log_variance), (grad, token))
         if token is None:
