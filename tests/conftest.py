@@ -18,22 +18,27 @@ ROOT = Path(__file__).resolve().parents[1]
 # What takes longest, from the longest on. With `--dist loadfile --no-loadscope-reorder` (make test) files are given to
 # the workers in this order, so that no worker stands alone at the end before a file of minutes.
 LONGEST = (
-    "book/editions/test_learner_chapters.py",
     "e2e/test_every_page.py",
+    "book/editions/test_learner_chapters.py",
     "e2e/test_explorer_page.py",
+    "chapters/unit_noise/test_experiments.py",
     "e2e/test_learner.py",
     "book/editions/test_build.py",
     "book/lab/test_everything.py",
     "book/lab/test_backends.py",
-    "chapters/unit_noise/test_experiments.py",
-    "book/editions/test_new_chapter.py",
     "chapters/batch_statistics/test_experiments.py",
+    "book/editions/test_new_chapter.py",
     "e2e/test_numbers.py",
     "book/editions/test_kept.py",
     "e2e/test_print.py",
     "chapters/learned_priors/test_mnist.py",
-    "chapters/learned_priors/test_resnet20.py",
+    "bnnlib/nn/test_transforms.py",
+    "bnnlib/train/test_distributed.py",
+    "bnnlib/estimators/test_checks.py",
+    "bnnlib/estimators/test_selection_of_five.py",
+    "bnnlib/mcmc/test_stationarity.py",
     "book/display/test_explorer_exact.py",
+    "chapters/learned_priors/test_resnet20.py",
 )
 
 
