@@ -1,9 +1,14 @@
-"""Networks with noise on their units or statistics beside the same networks without, for `benchmarks.step_time`."""
+"""Networks with noise on units or statistics, and convolutional ones with posteriors, for `benchmarks.step_time`.
+
+Each stands beside the same network without.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 
 import torch
 import torch.nn.functional as F
@@ -11,7 +16,7 @@ from torch import Tensor, nn
 
 from benchmarks.timing import Timed, adam
 from bnnlib import nn as bnn
-from bnnlib.models import lenet5_batch_norm, lenet5_caffe, mlp, vgg11
+from bnnlib.models import lenet5_batch_norm, lenet5_caffe, mlp, resnet20, vgg11
 
 NUM_DATA = 60_000
 
@@ -29,6 +34,22 @@ def _noisy_lenet() -> nn.Module:
 
 
 Build = Callable[[], nn.Module]
+
+_MIXTURE = {"slab_scale": 1.0, "spike_scale": math.exp(-6.0), "prior_inclusion_probability": 0.1}
+_KINDS: dict[str, dict] = {
+    "gaussian": {"layer": "gaussian"},
+    "gaussian-local": {"layer": "gaussian", "estimator": "local"},
+    "gaussian-flipout": {"layer": "gaussian", "estimator": "flipout"},
+    "gaussian-spike-slab": {"layer": "gaussian_spike_slab", **_MIXTURE},
+    "spike-slab": {"layer": "spike_slab", "prior_inclusion_probability": 1e-4},
+    "sparse-vd": {"layer": "sparse_vd"},
+}
+
+
+def _converted(build: Build, kind: str) -> nn.Module:
+    return bnn.to_bayesian(build(), **_KINDS[kind])
+
+
 # name: shape of a row, the network without, the network with
 NETWORKS: dict[str, tuple[tuple[int, ...], Build, Build]] = {
     "sbp-lenet5": ((1, 28, 28), lenet5_caffe, _noisy_lenet),
@@ -36,6 +57,10 @@ NETWORKS: dict[str, tuple[tuple[int, ...], Build, Build]] = {
     "sbn-lenet5": ((1, 28, 28), lenet5_batch_norm, lambda: bnn.to_stochastic_batch_norm(lenet5_batch_norm())),
     "sbn-vgg11": ((3, 32, 32), _vgg, lambda: bnn.to_stochastic_batch_norm(_vgg())),
 }
+
+for _name, _shape, _plain in (("lenet5", (1, 28, 28), lenet5_caffe), ("resnet20", (3, 32, 32), resnet20)):
+    for _kind in _KINDS:
+        NETWORKS[f"{_name}-{_kind}"] = _shape, _plain, partial(_converted, _plain, _kind)
 
 
 class UnitNoiseStep(Timed):
@@ -45,7 +70,9 @@ class UnitNoiseStep(Timed):
         torch.manual_seed(0)
         self.model = build().to(device)
         self.optimizer = adam(self.model, device)
-        self.noisy = any(isinstance(module, bnn.StructuredBayesianPruning) for module in self.model.modules())
+        modules = list(self.model.modules())
+        self.noisy = any(isinstance(module, bnn.StructuredBayesianPruning) for module in modules)
+        self.random = self.noisy or any(isinstance(module, bnn.BayesianLayer) for module in modules)
 
     def _forward(self) -> AbstractContextManager:
         return bnn.drawn_together(self.model) if self.noisy else nullcontext()
@@ -54,7 +81,7 @@ class UnitNoiseStep(Timed):
         self.optimizer.zero_grad()
         with self._forward():
             loss = F.cross_entropy(self.model(x), y)
-        if self.noisy:
+        if self.random:
             loss = loss + bnn.kl_gradient(self.model) / NUM_DATA
         loss.backward()
         self.optimizer.step()
