@@ -16,6 +16,9 @@ document.addEventListener("DOMContentLoaded", () => {
   // "Show code cell source" is the visible text of a <summary>; a second name beside it only disagrees.
   document.querySelectorAll("details.hide > summary[aria-label]").forEach((summary) => summary.removeAttribute("aria-label"));
 
+  // A signature on several lines is written as definitions without terms.
+  document.querySelectorAll("dt.sig dl, dt.sig dl > dd").forEach((part) => part.setAttribute("role", "presentation"));
+
   // The arrow that unfolds a part of the sidebar has no words.
   document.querySelectorAll(".has-children > details > summary").forEach((summary) => {
     const above = summary.closest(".has-children").querySelector(":scope > a");

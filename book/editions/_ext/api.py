@@ -115,7 +115,7 @@ def entry(package: ModuleType, name: str) -> list[str]:
     if inspect.isclass(value):
         what = "exception" if issubclass(value, BaseException) else "class"
         if home != package.__name__:
-            return [f".. py:{what}:: {full_name}", "", f"   The same as :py:obj:`{home}.{name}`.", ""]
+            return [f".. py:{what}:: {name}", "", f"   The same as :py:obj:`{home}.{name}`.", ""]
         options = ["   :show-inheritance:"] if public_bases(value) else []
         if members := own_members(value):
             options += [f"   :members: {', '.join(members)}", "   :member-order: bysource"]
