@@ -35,8 +35,9 @@ class SparseRegressor(RegressorMixin, SparseEstimator):
         prior_inclusion_probability: lambda of every weight; None for the theoretical choice. With "sghmc" the share
             that the learned prior starts from, by default a half.
         prior_scale: standard deviation of the slab, for scaled data.
-        refit: after inputs have been selected, train a second network of these alone, which predicts. Without it the
-            noise also holds what the few weights that many inputs leave in cannot draw, and intervals are wider.
+        refit: after inputs have been selected, train a second network of these alone, which predicts; not for
+            "sghmc". Without it the noise also holds what the few weights that many inputs leave in cannot draw, and
+            intervals are wider.
         n_replicates: networks from different first weights, trained as one stack; predictions and probabilities are
             averages over them.
         n_draws: posterior draws of each behind a prediction.

@@ -201,6 +201,7 @@ def to_deterministic(model: nn.Module, masks: Mapping[str, Tensor] | None = None
     Raises:
         ValueError: a mask is not of bool, names no weight or bias of a linear or convolutional layer of the model, or
             has another shape.
+        TypeError: a layer has been converted parameter by parameter.
 
     Example:
         >>> from bnnlib.nn import GaussianLinear
@@ -214,6 +215,11 @@ def to_deterministic(model: nn.Module, masks: Mapping[str, Tensor] | None = None
     new: dict[nn.Module, nn.Module] = {}
     for name, module in model.named_modules():
         if isinstance(module, (nn.Linear, nn.modules.conv._ConvNd)):
+            if isinstance(module, ParameterPosterior):
+                raise TypeError(
+                    f"{name or 'the model'} is a {type(module).__name__}, converted parameter by parameter, and only "
+                    "nn.Linear and nn.Conv2d have a plain copy. Leave it out of to_bayesian."
+                )
             plain = new[module] = _plain(module) if isinstance(module, BayesianLayer) else module
             for kind in ("weight", "bias"):
                 mask = left.pop(f"{name}.{kind}" if name else kind, None)

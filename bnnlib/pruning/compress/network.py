@@ -16,6 +16,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from bnnlib._checks import check_probability
 from bnnlib.nn.base import BayesianLayer, StochasticLayer, selected_weights
+from bnnlib.nn.parameters import ParameterPosterior
 from bnnlib.nn.structured_pruning import StructuredBayesianPruning
 from bnnlib.pruning.compress.fold import fold_noise
 from bnnlib.pruning.compress.graph import LAYERS
@@ -95,6 +96,12 @@ def deterministic_layers(model: nn.Module) -> nn.Module:
     """
     _check_weights(model)
     selected = {name: layer.selected() for name, layer in model.named_modules() if isinstance(layer, BayesianLayer)}
+    for name, module in model.named_modules():
+        if isinstance(module, ParameterPosterior):
+            raise TypeError(
+                f"{name or 'the model'} is a {type(module).__name__}, converted parameter by parameter, whose units "
+                "cannot be taken out. Leave it out of to_bayesian."
+            )
     model = to_deterministic(model)
     for name, values in selected.items():
         layer = model.get_submodule(name)
