@@ -150,7 +150,7 @@ def picture(found: dict[str, dict[str, Any]]) -> str:
         )
         axes.set(xlabel="bytes read and written in a step (MB)", ylabel="time of a step (ms)", ylim=(0, None))
         axes.set_xlim(0, None)
-        axes.legend(loc="upper left")
+        axes.legend(loc="lower right")
         out = io.StringIO()
         figure.savefig(out, format="svg", metadata={"Date": None})
     return out.getvalue()
