@@ -57,7 +57,7 @@ class Training:
     """A stack under training.
 
     Args:
-        params: of the cell. "rule" is one of the above.
+        params: of the cell. "rule" is one of the above; "spare" epochs at the end are not trained.
         data: from `data_of`.
         device: where to train.
         seed: of the first weights, of the order of the rows and of the noise.
@@ -117,11 +117,12 @@ class Training:
         begun, measured = time.perf_counter() - self.seconds, set(trace_epochs(self.params["epochs"]))
         if not self.trace:
             self._measure()
-        while self.epoch < self.params["epochs"]:
+        last = self.params["epochs"] - self.params.get("spare", 0)
+        while self.epoch < last:
             self._start_epoch()
             self._epoch()
             self.epoch += 1
-            if self.epoch in measured:
+            if self.epoch in measured or self.epoch == last:
                 self._measure()
             if checkpoint and self.epoch % SAVE_EVERY == 0 and checkpoint.due():
                 self.seconds = time.perf_counter() - begun

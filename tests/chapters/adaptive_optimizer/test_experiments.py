@@ -174,3 +174,17 @@ def test_the_group_lasso_removes_for_good_what_is_zero_at_half_time():
     assert 0.0 < early < 100.0
     assert float(trained.zeros()[0]) == pytest.approx(early, rel=1e-6)  # the trace is in single precision
     assert not trained.model.weights[0].detach()[~trained.kept().unsqueeze(1).expand_as(trained.model.weights[0])].any()
+
+
+def test_an_epoch_that_begins_a_new_cycle_can_be_spared():
+    cell = smoke("AVO", "avo-example-2")
+    assert cell.params["spare"] == 1 and "spare" not in smoke("AVO").params
+    epochs = cell.params["epochs"]
+    data = training.data_of(cell.params, (0,))
+    trained = training.Training(cell.params, data, CPU, 0).run()
+    assert trained.epoch == epochs - 1 == int(trained.trace[-1][0, 0])
+    whole = training.Training(cell.params | {"spare": 0}, data, CPU, 0).run()
+    assert int(whole.trace[-1][0, 0]) == epochs
+    # the clock of the code: the last epoch is the first of a cycle
+    rates = [problems.cyclic_lr(1.0, epoch, 0, epochs, 2) for epoch in (epochs - 2, epochs - 1)]
+    assert rates[0] < rates[1] == 1.0
