@@ -17,6 +17,7 @@ AVO, DENSE, MAGNITUDE = "AVO", "AVO, dense", "magnitude"
 OTHERS = METHODS[1:]
 LATER = ("AVO, long warm-up", "AVO, no group prior")  # methods that select later than the published one, or not at all
 WARM_UPS = ("AVO, no warm-up", "AVO, long warm-up")
+DEAD = 20.0  # an error near the variance of the outputs, example 2: a constant
 STUCK = 20.0  # percent of the classes wrong, example 3
 PUBLISHED_3 = 3.9  # percent wrong of the published run
 
@@ -56,6 +57,9 @@ def _examples(rows: Mapping[str, Rows]) -> dict[str, str]:
     for number, name in enumerate(EXAMPLES, start=1):
         said[f"exact-{number}"] = counted(_found(rows, name, AVO, "exact_selection") > 0)
         said[f"error-{number}"] = spread(errors(rows, name, AVO), _form(name))
+    squared = errors(rows, EXAMPLES[1], AVO)
+    said["median-2"] = lab.number(float(np.median(squared)) if len(squared) else None, "{:.2f}")
+    said["dead-2"] = counted(squared > DEAD)
     wrong = errors(rows, EXAMPLES[2], AVO)
     said["stuck-3"] = counted(wrong > STUCK)
     said["lossy-3"] = counted(_found(rows, EXAMPLES[2], AVO, "false_negatives") > 0)
