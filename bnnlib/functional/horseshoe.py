@@ -42,6 +42,10 @@ def half_cauchy_kl_sum(location: Tensor, log_scale: Tensor, prior_scale: float, 
     Args:
         location, log_scale, prior_scale: as for `half_cauchy_kl`.
         with_value: with False the value is 0 and only the gradient is exact.
+
+    Example:
+        >>> half_cauchy_kl_sum(torch.zeros(2), torch.full((2,), -1.0), prior_scale=1.0)
+        tensor(1.7405)
     """
 
     def gradient(grad: Tensor, location: Tensor, log_scale: Tensor) -> tuple[Tensor, Tensor]:

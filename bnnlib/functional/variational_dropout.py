@@ -115,6 +115,12 @@ def sparse_vd_variance(mean: Tensor, log_variance: Tensor) -> tuple[Tensor, Tens
     Returns:
         (variance, token): the token is a scalar as `bnnlib.functional.gaussian_draw` gives it, None while a graph is
         compiled.
+
+    Example:
+        >>> mean, log_variance = torch.zeros(2, 3, requires_grad=True), torch.zeros(2, 3, requires_grad=True)
+        >>> variance, token = sparse_vd_variance(mean, log_variance)
+        >>> variance.shape, token.shape
+        (torch.Size([2, 3]), torch.Size([]))
     """
     if transformed():  # which could not follow a token
         return torch.exp(log_variance), None

@@ -193,6 +193,7 @@ def test_every_report_stands_below_its_chapter_in_the_contents(project):
     toc = yaml.safe_load(reports.contents(project))
     chapters = [one for part in toc["parts"] for one in part["chapters"]]
     below = {one["file"]: [child["file"] for child in one["sections"]] for one in chapters if "sections" in one}
+    below.pop("book/reference/index", None)  # the library's
     assert below == {f"chapters/{Path(name).name}": [name] for name in project.reports}
     for name in project.reports:
         assert project.documents[project.documents.index(name) - 1] == f"chapters/{Path(name).name}"

@@ -192,7 +192,7 @@ def test_two_processes_go_on_with_what_one_has_begun(tmp_path, dies):
     one = launch(stage.run_stage, params, None, None)
     with pytest.raises(dies.Killed):
         stage.run_stage(Team(CPU), params, None, dies(tmp_path / "cell.pt", saves=2))
-    half = torch.load(tmp_path / "cell.pt", weights_only=True)["model"]
+    half = Checkpoint(tmp_path / "cell.pt").load()["model"]
     two = launch(stage.run_stage, params, None, Checkpoint(tmp_path / "cell.pt"), devices=2)
     for name, value in one["model"].items():
         torch.testing.assert_close(two["model"][name], value, rtol=1e-5, atol=1e-5)
