@@ -1,9 +1,8 @@
 """The three examples of Ke and Fan (2023): the published optimizer, what it is without its parts, and other methods.
 
 Settings are those of the published code, in `chapters.adaptive_optimizer.problems`; every method has the code's number
-of epochs. Ten data sets are one stack. Errors are of the last epoch, on rows that nothing was chosen by. The code
-prints its last line before its last epoch, whose steps are the first and longest of a new cycle; where that epoch
-matters (`SPARED`) it is left out.
+of epochs. Ten data sets are one stack. Errors are on rows that nothing was chosen by, and of the last epoch but one
+(`SPARE`): the code prints its last line there, before an epoch whose steps are the first and longest of a new cycle.
 
 AVO                  the published method
 AVO, exact E-step    with the threshold (avo-threshold) in place of the code's
@@ -46,7 +45,7 @@ OTHERS: dict[str, dict[str, Any]] = {
     "SA-EM": {"rule": "none", "grid": [0.001, 0.003, 0.01, 0.03]},
     "lasso": {"alphas": 100, "strengths": [0.001, 0.002, 0.005, 0.01, 0.02, 0.05]},
 }
-SPARED = {"example 2": 1}  # epochs at the end that the last published line does not know
+SPARE = {"spare": 1}  # epochs at the end that the last published line does not know
 METHODS = {"group lasso": baselines.run_tuned, "SVBNN": baselines.run_svbnn, "SA-EM": baselines.run_tuned}
 METHODS["lasso"] = baselines.run_lasso
 
@@ -97,15 +96,15 @@ def _params(name: str, scale: dict[str, Any], **more: Any) -> dict[str, Any]:
 def cells(name: str, scale: dict[str, Any]) -> list[Cell]:
     """All methods on one example; the ten data sets are one stack."""
     replicates = tuple(range(scale["replicates"]))
-    made, spared = [], {"spare": SPARED[name]} if name in SPARED else {}
+    made = []
     for method, more in ABLATIONS.items():
-        params = _params(name, scale, **spared, **more)
+        params = _params(name, scale, **SPARE, **more)
         if isinstance(params["warm_up"], float):
             params["warm_up"] = round(params["warm_up"] * params["epochs"])
         made.append(Cell(name, method, replicates, params))
     common = {key: value for key, value in _params(name, scale).items() if key not in _PUBLISHED_ONLY}
     for method, more in OTHERS.items():
-        tuned = {"tuning_epochs": max(CYCLES, common["epochs"] // 10)} | spared if "grid" in more else {}
+        tuned = {"tuning_epochs": max(CYCLES, common["epochs"] // 10)} | SPARE if "grid" in more else {}
         made.append(Cell(name, method, replicates, common | tuned | more))
     return made
 

@@ -129,7 +129,7 @@ def _smoke() -> list[Cell]:
 
 
 def _book() -> list[Cell]:
-    return _cells("book", 1)
+    return _cells("book", 3)
 
 
 def _paper() -> list[Cell]:

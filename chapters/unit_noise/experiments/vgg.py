@@ -5,11 +5,9 @@ of the pretraining and trains scale and shift; "SBPa" multiplies the divergence 
 for the third and fourth. units_1 to units_13 are the channels that the convolutions make, as the next layer reads them,
 and units_14 the features of the hidden layer, the 14 columns of the table.
 
-The book profile is made for one CPU: a quarter of the channels in a setting of its own, 6 and 5 epochs in place of
-200 and 300, a learning rate of the noise that is 100 times (published: 10 times) that of the weights, convolutions in
-bfloat16, one network each, and no SparseVD, whose steps take several times as long. None of it was tuned. Such a
-network is far from fitting its training images: the data outweigh the divergence, and next to nothing is removed, by
-SBPa neither. The numbers do not estimate those of the table.
+The book profile has the published network, 60 epochs in place of 200 and of 300, the learning rate of the pruning five
+times the published one, so that it can move as far in a fifth of the steps, convolutions in bfloat16, and one network
+each. None of it was tuned. It shared its machine with other work, so that it measures no latencies.
 """
 
 from __future__ import annotations
@@ -45,9 +43,9 @@ def _smoke() -> list[Cell]:
 
 
 def _book() -> list[Cell]:
-    epochs = {"dense": 6, "SBP": 5}
-    adam = {"learning_rate": 5e-4, "noise_factor": 100.0}
-    return _cells("width 0.25", _CIFAR | {"width": 0.25, "bfloat16": True}, epochs, adam)
+    epochs = {"dense": 60, "SBP": 60, "SparseVD": 60}
+    adam = {"learning_rate": 5e-5, "noise_factor": 10.0}
+    return _cells("k=1.0", _CIFAR | {"width": 1.0, "bfloat16": True, "timed": False}, epochs, adam)
 
 
 def _paper() -> list[Cell]:
