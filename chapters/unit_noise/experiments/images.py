@@ -78,7 +78,7 @@ def run_cell(
     found = stages.finished
     reference = error_percent(dense, data, "validation")
     best = found[choose([(one["error"], one["flops"]) for one in found], reference)]
-    model = _build(cell, candidates[found.index(best)], dense)
+    model = _build(cell, candidates[found.index(best)], dense).to(device)
     model.load_state_dict(best["model"])
     rows = _measured(cell, model, data)
     for candidate, one in zip(candidates, found, strict=True):
