@@ -33,6 +33,7 @@ class Ours(Timed):
     ) -> None:
         self.model, self.num_data = model, num_data
         self.sampler = sampler(model.parameters(), lr=LEARNING_RATE / num_data)
+        self.generators = (self.sampler.generator,)
         settings = {"spike_scale": 1.0, "slab_variance": 0.1, "step_size": polynomial(1, 1000, 0.75)}
         self.recordable = not learned  # the prior's step size follows a count of steps
         self.prior = (
@@ -88,6 +89,7 @@ class Adaptive(Timed):
         self.optimizer = AdaptiveVariational(
             model.parameters(), LEARNING_RATE, num_data, weight_decay=1.0 / num_data, **settings
         )
+        self.generators = (self.optimizer.generator,)
 
     def step(self, x: Tensor, y: Tensor) -> None:
         def closure() -> Tensor:

@@ -25,6 +25,7 @@ class Timed:
     """A training step that can be timed; `step` does one. Not `recordable` is one that computes numbers in Python."""
 
     recordable = True
+    generators: tuple[torch.Generator, ...] = ()  # that the step draws from, beside PyTorch's own
     clock = staticmethod(time.perf_counter)  # or time.process_time, which leaves out what else the machine does
 
     def step(self, x: Tensor, y: Tensor) -> None:
@@ -55,7 +56,7 @@ class Graphed(Timed):
             timed.step(x, y)
             return x
 
-        self.recorded = GraphedStep(step, (x, y))
+        self.recorded = GraphedStep(step, (x, y), generators=timed.generators)
 
     def step(self, x: Tensor, y: Tensor) -> None:
         self.recorded(x, y)

@@ -126,6 +126,9 @@ def _scale_columns(layer: nn.Module, factor: Tensor) -> None:
 
 
 def _scaling(factor: Tensor, rank: int) -> nn.Module:
-    norm = (nn.BatchNorm2d if rank == 4 else nn.BatchNorm1d)(len(factor), eps=0.0).to(factor)
+    # eps must be positive since PyTorch 2.11; a power of 2 and what is missing to 1 add up to 1 without rounding
+    eps = 2.0**-7
+    norm = (nn.BatchNorm2d if rank == 4 else nn.BatchNorm1d)(len(factor), eps=eps).to(factor)
+    norm.running_var.fill_(1.0 - eps)
     norm.weight.copy_(factor)
     return norm.eval()
