@@ -280,7 +280,8 @@ class PlainSample(torch.autograd.Function):
 
     @staticmethod
     def forward(mean, scale, uniform, lower, upper):
-        return sample_forward(mean, scale, uniform, lower, upper)[0]
+        # a copy: compiled by PyTorch 2.11, a tensor that was changed in place comes out without a gradient
+        return sample_forward(mean, scale, uniform, lower, upper)[0].clone()
 
     @staticmethod
     def backward(ctx, grad):

@@ -15,7 +15,6 @@ from chapters.adaptive_optimizer.figures.results import ERROR, EXAMPLES, METHODS
 
 AVO, DENSE, MAGNITUDE = "AVO", "AVO, dense", "magnitude"
 OTHERS = METHODS[1:]
-LATER = ("AVO, long warm-up", "AVO, no group prior")  # methods that select later than the published one, or not at all
 WARM_UPS = ("AVO, no warm-up", "AVO, long warm-up")
 DEAD = 20.0  # an error near the variance of the outputs, example 2: a constant
 STUCK = 20.0  # percent of the classes wrong, example 3
@@ -88,11 +87,14 @@ def _parts(rows: Mapping[str, Rows]) -> dict[str, str]:
             said[f"lost-{number}-{method}"] = counted(_found(rows, name, method, "false_negatives") > 0)
         kept = _found(rows, name, WARM_UPS[1], "false_positives")
         said[f"kept-{number}"] = lab.number(float(kept.mean()) if len(kept) else None, "{:.0f}")
-    for method in LATER:
-        ours, theirs = (100.0 - lab.stored_values(_stored(EXAMPLES[2]), EXAMPLES[2], one, "accuracy")
-                        for one in (AVO, method))  # fmt: skip
-        both = len(theirs) == len(ours) > 0
-        said[f"freed-{method}"] = counted(theirs[ours > STUCK] <= STUCK) if both else lab.number(None)
+    ours, later = (errors(rows, EXAMPLES[2], method) for method in (AVO, WARM_UPS[1]))
+    both = len(later) == len(ours) > 0
+    said[f"freed-{WARM_UPS[1]}"] = counted(later[ours > STUCK] <= STUCK) if both else lab.number(None)
+    assert not both or (later <= STUCK).all(), "example 3: a long warm-up is stuck on none"
+    said["exact-magnitude"] = counted(_found(rows, EXAMPLES[2], MAGNITUDE, "exact_selection") > 0)
+    said["error-no-prior"] = spread(errors(rows, EXAMPLES[2], "AVO, no group prior"), _form(EXAMPLES[2]))
+    lasso = [_found(rows, name, "group lasso", "exact_selection") for name in EXAMPLES]
+    assert not any(len(one) and one.any() for one in lasso), "the group lasso finds the true inputs in no data set"
     return said
 
 
@@ -142,6 +144,19 @@ def _images() -> dict[str, str]:
         said[f"large-{key}"] = spread(lab.stored_values(CIFAR, large, method, metric), "{:.1f}")
     said["large-dense"] = spread(lab.stored_values(CIFAR, large, DENSE, "accuracy"), "{:.1f}")
     said["aligned"] = spread(lab.stored_values(CIFAR, ALIGNED, DENSE, "accuracy"), "{:.1f}")
+    said["aligned-zeros"] = spread(lab.stored_values(CIFAR, ALIGNED, AVO, "zeros"), "{:.1f}")
+    gaps = {}
+    for key, pair in (
+        ("less-dense", (AVO, DENSE)),
+        ("less-magnitude", (AVO, MAGNITUDE)),
+        ("magnitude-dense", (MAGNITUDE, DENSE)),
+    ):
+        gaps[key] = lab.paired_difference(CIFAR, ALIGNED, *pair, "accuracy")
+        said[f"aligned-{key}"] = difference(*gaps[key], "{:.1f}")
+    if gaps["less-dense"][2] >= 3:
+        assert gaps["less-magnitude"][0] < 0 and lab.beyond(*gaps["less-magnitude"]), "with a clock from 0 too"
+        ahead = _gap(lab.stored_values(CIFAR, settings("ResNet20")[1], AVO, "accuracy"), dense)
+        assert gaps["less-dense"][0] > ahead[0] / 2, "more than half of the loss came from the clock"
     return {f"cifar-{key}": text for key, text in said.items()}
 
 

@@ -11,6 +11,7 @@ from chapters.implicit_acceptance.experiments.filtered import PICKED
 from chapters.implicit_acceptance.figures.results import DATA, GENERATORS, INDEPENDENT, RANDOM, RAW, TOY_METHODS
 
 EXPERIMENTS = ("toy", "mnist", "fmnist")  # in the store with the chapter's prefix
+CIFAR = "imh-cifar10"
 LAST, FEW = "bridges/1600", "30 points/1600"
 FAILED = ("imh-fmnist", "WGAN-GP")  # the one of four where the chain makes images worse
 
@@ -52,6 +53,10 @@ def numbers(rows: Mapping[str, list]) -> dict[str, str]:
         for generator in GENERATORS
     }
     said["images-recall-failed"] = lab.difference(*FAILED, INDEPENDENT, RAW, "recall", 1)
+    error = lab.stored_values(CIFAR, "Images", "Classifier", "error_test")
+    said["images-cifar-error"] = lab.number(error.mean() if error.size else None, "{:.0f}")
+    for generator in GENERATORS:
+        said[f"images-cifar-{generator}"] = lab.difference(CIFAR, generator, INDEPENDENT, RAW, "feature_fid", 1)
     return said | {"images": images(), "images-picked": picked()}
 
 
@@ -112,6 +117,9 @@ def picked() -> str:
 
 
 def _claims() -> None:
+    gan, vae = (lab.paired_difference(CIFAR, one, INDEPENDENT, RAW, "feature_fid") for one in ("WGAN-GP", "VAE"))
+    if min(gan[2], vae[2]) >= 3:
+        assert vae[0] < -2.0 * vae[1] and not gan[0] < -2.0 * gan[1], "on CIFAR-10 the chain helps the VAE alone"
     for name, title, generator in _cells():
         raw = lab.stored_values(name, generator, RAW, "feature_fid")
         change, error, n = lab.paired_difference(name, generator, INDEPENDENT, RAW, "feature_fid")
