@@ -85,15 +85,35 @@ def _ratio(row: dict[str, Any] | None) -> str:
 
 
 def _graphs(rows: Rows, _: dict[str, dict[str, Any]]) -> str:
-    """Milliseconds of a step on a GPU, as it is and as a graph."""
-    by = {(row["mode"], row["layer"]): row for row in rows if row["batch"] == 128 and row["library"] == "bnnlib"}
+    """Milliseconds of a step on a GPU, as it is and as a graph; and the ratio of whole networks' steps as graphs."""
+    by = {(row["library"], row["mode"], row["layer"], row["batch"]): row for row in rows}
     lines = []
     for kind, name in KINDS.items():
-        eager, graph = by.get(("eager", kind)), by.get(("graphs", kind)) or by.get(("graph", kind))
+        eager, graph = (by.get(("bnnlib", mode, kind, 128)) for mode in ("eager", "graphs"))
         if eager:
             recorded = [f"{graph['ms']:.2f}", f"{graph['ratio']:.2f}"] if graph else ["–", "–"]
-            lines.append([name, f"{eager['ms']:.2f}", f"{eager['ratio']:.2f}", *recorded])
-    return markdown(["Layer or sampler", "ms", "ratio", "ms, recorded", "ratio, recorded"], lines)
+            peers = [_peer(by, peer, kind) for peer in PEERS if (peer, "eager", kind, 128) in by]
+            lines.append([name, f"{eager['ms']:.2f}", f"{eager['ratio']:.2f}", *recorded, "; ".join(peers) or "–"])
+    head = ["Layer or sampler", "ms", "ratio", "ms, recorded", "ratio, recorded", "Others: ratio, and recorded"]
+    return "\n\n".join(filter(None, [markdown(head, lines), _convolutions(by)]))
+
+
+def _peer(by: dict[tuple, dict[str, Any]], peer: str, kind: str) -> str:
+    graph = by.get((peer, "graphs", kind, 128))
+    recorded = f"{graph['ratio']:.2f}" if graph else "cannot be recorded"
+    return f"{peer} {by[peer, 'eager', kind, 128]['ratio']:.2f}, {recorded}"
+
+
+def _convolutions(by: dict[tuple, dict[str, Any]]) -> str:
+    """The ratio of recorded steps of two convolutional networks, by kind, or nothing where none is stored."""
+    columns = [(network, batch) for network in ("lenet5", "resnet20") for batch in (128, 1024)]
+    lines = []
+    for kind, name in KINDS.items():
+        found = [by.get(("bnnlib", "graphs", f"{network}-{kind}", batch)) for network, batch in columns]
+        if any(found):
+            lines.append([name, *(f"{row['ratio']:.2f}" if row else "–" for row in found)])
+    heads = ["LeNet-5, 128 rows", "LeNet-5, 1,024 rows", "ResNet20, 128 rows", "ResNet20, 1,024 rows"]
+    return markdown(["Layer, ratio recorded", *heads], lines) if lines else ""
 
 
 def _predictions(rows: Rows, _: dict[str, dict[str, Any]]) -> str:
