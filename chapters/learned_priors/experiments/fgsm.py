@@ -28,7 +28,7 @@ from chapters.learned_priors.experiments.mnist import NAME, POINT, TINY, cells, 
 from chapters.learned_priors.experiments.mnist_train import TEST_BATCH, Network, State, load_images
 
 SIZES = (0.1, 0.2, 0.3, 0.4, 0.5)
-NUM_DRAWS = 4  # that are averaged; all of them would cost more than the training
+NUM_DRAWS = 4  # that are averaged and attacked together, of all that were kept
 
 
 def logits_of(model: Network, state: State, x: Tensor) -> Tensor:
@@ -149,7 +149,7 @@ EXPERIMENTS = [
         run_cell=run_cell,
         tiny={"network": TINY},
         data={"book": ("mnist", "fashion_mnist"), "paper": ("mnist", "fashion_mnist")},
-        unavailable={"paper": "not run: no GPU"},
+        unavailable={"paper": "not run: needs the networks of the paper profiles"},
         budget=_budget,
         value=6.5,
     )

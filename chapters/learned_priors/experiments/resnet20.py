@@ -6,9 +6,10 @@ optimum at once (A-SGHMC-EM) or by stochastic approximation (SGHMC-SA, A-SGHMC-S
 (A-). Settings are those of the published code, the published spike and slab included: the Gaussian is the narrow one.
 
 The paper reports the best epoch on the test images. Here no test image chooses anything: "accuracy" is that of the last
-network; "accuracy_best_epoch" repeats the paper's rule for comparison.
+network. "accuracy_best_epoch" is the best of all epochs, where the published code looks only at those within half a
+percent of the final sparsity: at 70 and 90 % ours is the first epoch, in which most weights are not yet zero.
 
-The book profile is made for half an hour of one GPU that other experiments share: 100 epochs that rise to a learning
+The book profile is made for an hour of one GPU that other experiments share: 100 epochs that rise to a learning
 rate of 0.4 and fall to 0, in batches of 500, then 20 sparse ones, in bfloat16. None of this was tuned.
 
 A shorter chain runs all clocks of the published one faster by the same factor: the learning rate, the stochastic
@@ -141,7 +142,7 @@ EXPERIMENTS = [
         run_cell=run_cell,
         tiny=_TINY,
         data={"book": ("cifar10",), "paper": ("cifar10",)},
-        unavailable={"paper": "not run: no GPU"},
+        unavailable={"paper": "not run: 17,000 epochs in all, where the book profile has 940"},
         several_devices=True,
         budget=_budget,
         value=10.0,

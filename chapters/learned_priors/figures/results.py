@@ -166,7 +166,7 @@ def resnet20(rows: Sequence[Mapping], metric: str = "accuracy") -> Figure:
                 panel.plot(np.array(sparsity)[known] + aside, values[known], **looks[method] | look)
             if not np.isfinite(list(lines.values())).any():
                 missing(panel)
-            panel.set(xlabel="weights set to zero (%)", xticks=sparsity, xlim=(24, 98), ylabel="test accuracy (%)")
+            panel.set(xlabel="weights set to zero (%)", xticks=sparsity, xlim=(22, 98), ylabel="test accuracy (%)")
         for (setting, method), marker in zip(RIVALS, "*P", strict=True):
             spot = float(setting.removeprefix("S=")), _published(rows, setting, method, "accuracy")
             left.plot(*spot, marker=marker, ms=9, ls="none", mfc="white", color=INK, label=f"published: {method}")

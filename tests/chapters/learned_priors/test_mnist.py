@@ -79,6 +79,17 @@ def test_the_table_has_every_row(experiment):
         assert result.arrays["curve"].shape == ((2 if method in POINT else 3), 3)
 
 
+@pytest.mark.parametrize("name", ["aeb-mnist", "aeb-fmnist", "aeb-resnet20"])
+def test_the_paper_profile_that_was_not_run_says_how_long_it_is(name):
+    experiment, epochs = lab.get(name), {}
+    for profile in ("book", "paper"):
+        params = [cell.params for cell in experiment.profiles[profile]()]
+        stages = [one.get("sparse") or one.get("pretraining") or one for one in params]
+        epochs[profile] = sum(stage["epochs"] for stage in stages)
+    said = f"{epochs['paper']:,} epochs in all, where the book profile has {epochs['book']:,}"
+    assert experiment.unavailable["paper"] == f"not run: {said}"
+
+
 def test_published_settings():
     for data, tau in (("mnist", 1000.0), ("fashion_mnist", 2500.0)):
         params = aeb_mnist.settings(data, False, "paper")
