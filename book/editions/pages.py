@@ -1,15 +1,15 @@
-"""The pages that a build writes itself: reports, the status page, the numbers of the pages on verdicts and on cost."""
+"""The pages that a build writes itself: reports, status, and what those on verdicts, cost and budgets are filled with."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
 
-from book.editions import costs, reports, status
+from book.editions import costs, reports, status, took
 from book.editions.compared import compared, stored_results
 from book.editions.project import Project, digest, files_below
 
-MADE_BY = ("pages", "compared", "reports", "status", "costs")
+MADE_BY = ("pages", "compared", "reports", "status", "costs", "took")
 
 
 def written_pages(project: Project, chapters: dict[str, dict], profile: str) -> dict[str, str]:
@@ -17,11 +17,12 @@ def written_pages(project: Project, chapters: dict[str, dict], profile: str) -> 
     changed for them.
     """
     told = [json.dumps(notebook, sort_keys=True) for notebook in chapters.values()]
-    template, cost = project.root / "book" / "verdicts.md", project.root / "book" / "step_cost.md"
+    template, cost, hours = (project.root / "book" / f"{name}.md" for name in ("verdicts", "step_cost", "what_it_took"))
     sources = [
         *(Path(__file__).with_name(f"{name}.py") for name in MADE_BY),
         template,
         cost,
+        hours,
         *sorted((project.root / "benchmarks" / "stored").glob("step_*.json")),
         project.root / "_toc.yml",
         project.root / reports.DIFFERENCES,
@@ -43,6 +44,9 @@ def written_pages(project: Project, chapters: dict[str, dict], profile: str) -> 
         measured = costs.stored(project.root)
         made["book/step_cost.md"] = costs.fill(cost.read_text(encoding="utf-8"), measured)
         made[costs.PICTURE] = costs.picture(measured)
+    if hours.exists():
+        made["book/what_it_took.md"] = took.fill(hours.read_text(encoding="utf-8"), project, found)
+        made[took.PICTURE] = took.picture(found)
     if project.reports:
         made |= reports.pages(project, found) | {"_toc.yml": reports.contents(project)}
     kept.write_text(json.dumps({"key": key, "pages": list(made)}))

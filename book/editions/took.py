@@ -1,0 +1,145 @@
+"""The tables and the picture of the page on what the published tables took here, from the evidence of all results."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+from book.editions.compared import DECIDED, WORDS, markdown
+from book.editions.project import Project
+
+TABLE = re.compile(r"^% table: (\w+)$", re.MULTILINE)  # a MyST comment, invisible where nothing fills it
+PICTURE = "book/what_it_took.svg"
+EDGE = 4.0  # ratio of the picture's upper edge, and of its lower one the other way round
+# what is drawn, with its place in the palette
+SHOWN = {"agrees": 0, "better": 2, "worse": 1, "differs": 3, "undecided": 4, "by design": 5, "not comparable": 6}
+Found = dict[str, dict[str, Any]]
+
+
+def fill(template: str, project: Project, found: Found) -> str:
+    """The page with a table in the place of each comment that asks for one."""
+    tables = {"hours": _hours, "budgets": _budgets, "counts": _counts}
+    return TABLE.sub(lambda match: tables[match[1]](project, found), template)
+
+
+def _chapters(project: Project, found: Found) -> Iterable[tuple[str, dict[str, dict[str, Any]]]]:
+    """Link to a chapter's report, and the chapter's experiments with a result."""
+    for document, study in project.reports.items():
+        own = {name: one for name, one in found.items() if name.startswith(f"{study.prefix}-") and one["runs"]}
+        yield f"[{study.number:02}](reports/{document.rpartition('/')[2]}.md)", own
+
+
+def _is_gpu(run: dict[str, Any]) -> bool:
+    return not run["device"].startswith("cpu")
+
+
+def _hours(project: Project, found: Found) -> str:
+    """Hours of one processor core and of a GPU, by experiment."""
+    lines, total = [], [0.0, 0.0]
+    for chapter, own in _chapters(project, found):
+        for name, one in own.items():
+            hours = [sum(run["minutes"] for run in one["runs"] if _is_gpu(run) is kind) / 60 for kind in (False, True)]
+            total = [before + more for before, more in zip(total, hours, strict=True)]
+            lines.append([chapter, f"`{name}`", one["profile"], str(len(one["runs"])), *map(_hour, hours)])
+    lines.append(["all", "", "", str(sum(int(line[3]) for line in lines)), *map(_hour, total)])
+    return markdown(["Chapter", "Experiment", "Profile", "Runs", "Processor, h", "GPU, h"], lines)
+
+
+def _hour(hours: float) -> str:
+    return f"{hours:.2f}" if hours else "–"
+
+
+def _budgets(project: Project, found: Found) -> str:
+    """Epochs or iterations, ours and the published ones, where both are known."""
+    lines = []
+    for chapter, own in _chapters(project, found):
+        for name, one in own.items():
+            known = {
+                (row["budget"], row["published_budget"], row["budget_unit"])
+                for row in one["cells"]
+                if row["mean"] is not None and row["budget"] and row["published_budget"]
+            }
+            for unit in sorted({unit for *_, unit in known}):
+                pairs = [(ours, theirs) for ours, theirs, of in known if of == unit]
+                ours, theirs = (_range(side) for side in zip(*pairs, strict=True))
+                share = _range([100.0 * mine / other for mine, other in pairs])
+                lines.append([chapter, f"`{name}`", unit, ours, theirs, f"{share} %"])
+    return markdown(["Chapter", "Experiment", "Unit", "Ours", "Published", "Share"], lines)
+
+
+def _range(values: Iterable[float]) -> str:
+    values = list(values)
+    ends = [f"{end:,.0f}" if end >= 10 else f"{end:.2g}" for end in (min(values), max(values))]
+    return ends[0] if ends[0] == ends[1] else f"{ends[0]} to {ends[1]}"
+
+
+def _counts(_: Project, found: Found) -> str:
+    """How all published cells fare, in one sentence each."""
+    said = sum((Counter(one["counts"]) for one in found.values()), Counter())
+    decided, good = sum(said[word] for word in DECIDED), said["agrees"] + said["better"]
+    lines = [[word, f"{said[word]:,}", _share(said[word], said["cells"])] for word in WORDS if said[word]]
+    lines.append(["cells", f"{said['cells']:,}", ""])
+    lines.append(["agrees or better, of those decided", f"{good} of {decided}", _share(good, decided)])
+    return markdown(["Verdict", "Published cells", "Share"], lines)
+
+
+def _share(part: int, whole: int) -> str:
+    return f"{100.0 * part / whole:.0f} %" if whole else "–"
+
+
+def points(found: Found) -> dict[str, list[tuple[float, float, float]]]:
+    """(place, ratio of ours to the published value, two standard errors of it) of every published cell, by verdict.
+
+    Places count the cells of an experiment from 0 to below 1 and the experiments from 0. Cells without a value of ours,
+    and pairs that have no ratio since one of them is not positive, are left out.
+    """
+    some: dict[str, list[tuple[float, float, float]]] = {word: [] for word in SHOWN}
+    for place, one in enumerate(_compared(found).values()):
+        for k, row in enumerate(one):
+            word = row["verdict"].partition(":")[0]
+            if word in some:
+                error = 2.0 * (row["error"] or 0.0) / row["published"]
+                some[word].append((place + k / len(one), row["mean"] / row["published"], error))
+    return some
+
+
+def _compared(found: Found) -> dict[str, list[dict[str, Any]]]:
+    rows = {
+        name: [row for row in one["cells"] if row["mean"] is not None and min(row["mean"], row["published"]) > 0]
+        for name, one in found.items()
+    }
+    return {name: some for name, some in rows.items() if some}
+
+
+def picture(found: Found) -> str:
+    """All of our values over the published ones, colored by verdict, as SVG; the same text for the same numbers."""
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
+    from book.display.style import MARKERS, PALETTE, RC
+
+    names = list(_compared(found))
+    with mpl.rc_context(RC | {"svg.hashsalt": "what it took", "svg.fonttype": "path"}):
+        figure = Figure(figsize=(7.2, 5.2), layout="constrained")
+        axes = figure.add_subplot()
+        axes.axhline(1.0, color=PALETTE[3], linewidth=0.8)
+        for word, some in points(found).items():
+            color, marker = PALETTE[SHOWN[word]], MARKERS[SHOWN[word]]
+            x, y, error = ([one[k] for one in some] for k in range(3))
+            inside = [min(max(value, 1.0 / EDGE), EDGE) for value in y]
+            look = {"color": color, "markersize": 2.5, "linestyle": "none", "elinewidth": 0.5, "alpha": 0.8}
+            look["zorder"] = 2.0 if word == "not comparable" else 3.0
+            axes.errorbar(x, inside, yerr=error, fmt=marker, label=f"{word} ({len(some)})", **look)
+        axes.set_yscale("log", base=2)
+        axes.set(ylim=(0.94 / EDGE, 1.06 * EDGE), xlim=(-0.5, len(names)), ylabel="ours over published")
+        ticks = [1 / 4, 1 / 2, 1.0, 2.0, 4.0]
+        axes.set_yticks(ticks, ["≤ 1/4", "1/2", "1", "2", "≥ 4"])
+        axes.set_xticks([place + 0.4 for place in range(len(names))], names, rotation=90)
+        axes.tick_params(axis="x", length=0)
+        figure.legend(loc="outside upper center", ncols=4, fontsize="small", columnspacing=1.0, markerscale=2.0)
+        out = io.StringIO()
+        figure.savefig(out, format="svg", metadata={"Date": None})
+    return out.getvalue()

@@ -1,0 +1,53 @@
+"""The page on what it took counts what the evidence says."""
+
+from pathlib import Path
+from types import SimpleNamespace
+
+from book.editions import took
+
+ROOT = Path(__file__).resolve().parents[3]
+WORDS = {word: 0 for word in (*took.WORDS, "cells")}
+
+
+def row(verdict="agrees", mean=2.0, published=1.0, **more):
+    given = {"verdict": verdict, "mean": mean, "published": published, "error": 0.1, "budget": 40}
+    return given | {"published_budget": 200.0, "budget_unit": "epochs"} | more
+
+
+def found():
+    runs = [{"minutes": 30.0, "device": "cpu (some)"}, {"minutes": 90.0, "device": "NVIDIA of some kind"}]
+    cells = [row(), row("worse: why", 9.0), row("agrees", None), row("agrees", -1.0), row("not run", None)]
+    some = {"profile": "book", "runs": runs, "cells": cells, "counts": WORDS | {"agrees": 3, "worse": 1, "cells": 5}}
+    return {"abc-x": some, "abc-none": {"profile": "", "runs": [], "cells": [], "counts": WORDS}}
+
+
+def project():
+    return SimpleNamespace(reports={"chapters/01_abc": SimpleNamespace(number=1, prefix="abc")})
+
+
+def test_tables_count_hours_budgets_and_verdicts():
+    text = took.fill("before\n\n% table: hours\n\n% table: budgets\n\n% table: counts\n", project(), found())
+    assert "| [01](reports/01_abc.md) | `abc-x` | book | 2 | 0.50 | 1.50 |" in text and "abc-none" not in text
+    assert "| all |  |  | 2 | 0.50 | 1.50 |" in text
+    assert "| [01](reports/01_abc.md) | `abc-x` | epochs | 40 | 200 | 20 % |" in text
+    assert "| agrees | 3 | 60 % |" in text and "| agrees or better, of those decided | 3 of 4 | 75 % |" in text
+
+
+def test_points_are_ratios_by_verdict():
+    points = took.points(found())
+    assert points["agrees"] == [(0.0, 2.0, 0.2)] and points["worse"] == [(0.5, 9.0, 0.2)]
+    assert not points["undecided"] and "not run" not in points
+
+
+def test_the_picture_is_the_same_text_for_the_same_numbers():
+    first, again = took.picture(found()), took.picture(found())
+    assert first == again and "<svg" in first
+    other = found()
+    other["abc-x"]["cells"][0]["mean"] = 1.5
+    assert took.picture(other) != first
+
+
+def test_the_page_asks_for_tables_that_there_are():
+    template = (ROOT / "book" / "what_it_took.md").read_text(encoding="utf-8")
+    assert len(took.TABLE.findall(template)) == 3
+    assert "% table" not in took.fill(template, project(), found())
