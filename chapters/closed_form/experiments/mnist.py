@@ -89,7 +89,7 @@ def _cifar_paper() -> list[Cell]:
     return [_cell("cifar10", 1200, method, _published_grid(), _PAPER, 3072) for method in METHODS]
 
 
-_TOO_LONG = {"paper": "not run: 45 candidates of 300 epochs for each network"}
+_TOO_LONG = {"paper": "not run: 45 candidates of 300 epochs for every network"}
 EXPERIMENTS = [
     Experiment(
         name="sbnn-mnist",
