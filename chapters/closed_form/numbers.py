@@ -12,6 +12,7 @@ from book.lab.queries import Rows
 from chapters.closed_form.experiments.orders import LONG, SHORT
 from chapters.closed_form.experiments.simulation_nets import ONE_HOME_PRIOR, PUBLISHED_PRIORS, READ_PRIOR
 from chapters.closed_form.experiments.simulations import prior_name
+from chapters.closed_form.scales import drift
 
 EXPERIMENTS = (
     "priors",
@@ -22,8 +23,15 @@ EXPERIMENTS = (
     "orders",
     "uci",
     "mnist",
+    "cifar10-mlp",
+    "vgg",
     "lenet",
 )
+ORDERED = {
+    "mnist": "1200",
+    "cifar10-mlp": "1200",
+    "vgg": "VGG-like",
+}  # networks on images that are pruned in three orders
 RULES = ("BNN-VS-CV", "keep all", "keep none")
 CHOSEN = ("cv, pi=0.2", "cv, pi=0.5", "cv, pi=0.9")
 UCI_SETS = ("boston", "concrete", "energy", "kin8nm", "naval", "power", "protein", "wine", "yacht")
@@ -39,7 +47,8 @@ def numbers(rows: Mapping[str, Rows]) -> dict[str, str]:
     Raises:
         AssertionError: what is stored no longer says what the text says; nothing is asked of what is not stored.
     """
-    parts = (_choice, _importance, _selection, _orders, _pruning, _data_sets, _images, _convolutions)
+    parts = (_choice, _importance, _selection, _orders, _pruning, _data_sets)
+    parts += (_images, _flattened, _pretrained, _alike, _convolutions)
     return {key: text for part in parts for key, text in part(rows).items()}
 
 
@@ -184,18 +193,72 @@ def _images(rows: Mapping[str, Rows]) -> dict[str, str]:
     for method, prefix in (("sBNN", "mnist"), ("BbB", "mnist-bbb")):
         for key, metric in (("full", "error_test"), ("98", "error_at_98")):
             texts[f"{prefix}-{key}"] = lab.number(_mean(mnist, "1200", metric, method), "{:.2f}")
-    orders = [_mean(mnist, "1200", "error_at_95", method) for method in ("sBNN", "sBNN by SNR", "sBNN by |m|")]
-    apart = None if None in orders else max(orders) - min(orders)
-    assert apart is None or apart < 0.05
     errors = [_mean(mnist, "1200", "error_at_98", method) for method in ("sBNN", "BbB")]
     assert None in errors or abs(errors[0] - errors[1]) < 0.25  # two binomial standard errors
     curves = lab.stored_arrays("sbnn-mnist").items()
     cdf = next((v for k, v in curves if (k[0], k[1], k[3]) == ("1200", "sBNN", "inclusion_cdf")), None)
     low = None if cdf is None else 100 * float(np.interp(0.25, *np.asarray(cdf, dtype=float).T))
+    return texts | {"mnist-low": lab.number(low, "{:.0f}")}
+
+
+def _flattened(rows: Mapping[str, Rows]) -> dict[str, str]:
+    """Fully connected on CIFAR-10: the level, and what removing 98 % costs."""
+    mlp, texts = rows["cifar10-mlp"], {}
+    for method, prefix in (("sBNN", "mlp"), ("BbB", "mlp-bbb")):
+        whole, few = (_mean(mlp, "1200", metric, method) for metric in ("error_test", "error_at_98"))
+        texts |= {f"{prefix}-full": lab.number(whole, "{:.1f}"), f"{prefix}-98": lab.number(few, "{:.1f}")}
+        assert None in (whole, few) or (abs(few - whole) < 0.5 and whole > 45), "nothing is lost, far above the paper"
+    texts["mlp-gap"], t = _gap("cifar10-mlp", "1200", ("sBNN", "BbB"), "error_at_98", 1)
+    assert t is None or abs(t) < 2, "the two methods are not told apart"
+    runs = lab.stored_values("sbnn-cifar10-mlp", "1200", "sBNN", "error_test")
     return texts | {
-        "mnist-orders": lab.number(apart, "{:.2f}"),
-        "mnist-low": lab.number(low, "{:.0f}"),
+        "mlp-runs": lab.number(len(runs) or None),
+        "mlp-active": lab.number(_active("cifar10-mlp", "1200"), "{:.1f}"),
     }
+
+
+def _mean_of(name: str, setting: str, metric: str) -> float | None:
+    """Of a metric that no published number asks for."""
+    values = lab.stored_values(f"sbnn-{name}", setting, "sBNN", metric)
+    return float(values.mean()) if len(values) else None
+
+
+def _active(name: str, setting: str) -> float | None:
+    """The share of weights in the slab, in percent."""
+    return _mean_of(name, setting, "active")
+
+
+def _pretrained(rows: Mapping[str, Rows]) -> dict[str, str]:
+    """The VGG-like network: where its error begins to rise, and how many weights are in the slab."""
+    whole = _mean(rows["vgg"], "VGG-like", "error_test")
+    found = {key: _mean(rows["vgg"], "VGG-like", f"error_at_{key}") for key in ("75", "90", "95", "98.5")}
+    active = _active("vgg", "VGG-like")
+    if None not in (whole, active, *found.values()):
+        assert abs(found["75"] - whole) < 0.1 < found["90"] - whole and found["98.5"] > 85
+        assert 10 < active < 25, "removing 75 % takes from the spike alone, removing 90 % from the slab"
+    texts = {f"vgg-{key}": lab.number(found[key], "{:.1f}") for key in ("90", "95", "98.5")}
+    for key, candidate in {"one": (0, -5, 0.1), "two": (-1, -3, 1)}.items():
+        names = "log_tau1={:g}, log_tau0={:g}, pi=0.5, kl_scale={:g}, initial_scale=0.002".format(*candidate)
+        error = _mean_of("vgg", f"VGG-like, candidate {names}", "validation_error_at_95")
+        texts[f"vgg-held-{key}"] = lab.number(error, "{:.0f}", runs=1)
+    return texts | {"vgg-full": lab.number(whole, "{:.1f}"), "vgg-active": lab.number(active, "{:.0f}")}
+
+
+def _alike(rows: Mapping[str, Rows]) -> dict[str, str]:
+    """How far apart three orders of one network end, and how far its scales moved, which is why."""
+    apart = []
+    for name, setting in ORDERED.items():
+        methods = ("sBNN", "sBNN by SNR", "sBNN by |m|")
+        errors = [lab.stored_values(f"sbnn-{name}", setting, one, "error_at_95") for one in methods]
+        apart += [max(run) - min(run) for run in zip(*errors, strict=True)]
+    assert not apart or max(apart) < 0.05
+    texts = {"orders-apart": lab.number(max(apart) if len(apart) == 5 else None, "{:.2f}")}
+    for name, setting in ORDERED.items():
+        pushed, moved = drift(f"sbnn-{name}", setting) or (None, None)
+        assert moved is None or abs(pushed - moved) < 0.02, "nothing but the penalty has moved the scale"
+        if name == "vgg":
+            texts |= {"drift-pushed": lab.number(pushed, "{:.2f}"), "drift-moved": lab.number(moved, "{:.2f}")}
+    return texts
 
 
 def _convolutions(rows: Mapping[str, Rows]) -> dict[str, str]:

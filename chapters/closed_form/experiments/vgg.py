@@ -63,7 +63,7 @@ EXPERIMENTS = [
         run_cell=run_cell,
         tiny=TINY | {"epochs": 1},
         data={"smoke": ("digits",), "book": ("cifar10",), "paper": ("cifar10",)},
-        unavailable={"paper": "not run: no GPU"},
+        unavailable={"paper": "not run: 27 candidates of 200 epochs"},
         budget=_budget,
         value=9.0,
     )

@@ -172,10 +172,15 @@ def _simulated(panel: Axes, rows: Rows) -> None:
 
 
 def _orders(panel: Axes, rows: Rows, setting: str, title: str) -> None:
-    """Test error of one network in three orders, and of Bayes by Backprop by its own where it was run."""
+    """Test error of one network in three orders, and of Bayes by Backprop by its own where it was run.
+
+    A sparsity that is published beside its error is a point of the published curve.
+    """
     drawn = False
     for label, look in LOOKS.items():
         columns = removal_curve(rows, setting, IMAGE_METHODS[label], "error", ("error_test",))
+        share, error = (cell(rows, setting, IMAGE_METHODS[label], metric)[2] for metric in ("removed", "error_pruned"))
+        columns = np.vstack([columns, [share, np.nan, np.nan, error]])
         drawn |= draw(panel, columns, look | {"ms": 4})
     _finish(panel, drawn, title=f"{title}: error (%)")
     _wide_range(panel)

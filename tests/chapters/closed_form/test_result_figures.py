@@ -209,6 +209,14 @@ def test_images_show_three_orders_the_rival_and_published_values():
         assert {y for _, y in points(figure, place, filled=False)} == {1.5, 1.2}
 
 
+def test_a_published_sparsity_stands_at_its_error():
+    rows = [row("VGG-like", "sBNN", f"error_at_{s}", e) for s, e in ((0, 9.0), (98.5, 80.0))]
+    rows += [row("VGG-like", "sBNN", "removed", 75.0, 98.5), row("VGG-like", "sBNN", "error_pruned", 9.0, 8.7)]
+    figure = removed(vgg=rows)
+    assert points(figure, 5, filled=False) == [[98.5, 8.7]]
+    assert curve(figure, 5, "by p*") == [[0.0, 9.0], [98.5, 80.0]]
+
+
 def test_errors_that_differ_much_get_a_logarithmic_axis():
     rows = [row("VGG-like", "sBNN", f"error_at_{s}", e) for s, e in ((0, 9.0), (99, 80.0))]
     assert removed(vgg=rows).axes[5].get_yscale() == "log"
