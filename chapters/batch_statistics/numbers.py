@@ -9,11 +9,13 @@ import numpy as np
 
 from book import lab
 from book.lab.queries import Rows
+from book.lab.spoken import with_error
+from chapters.batch_statistics.experiments.cifar5 import DRAWN
 from chapters.batch_statistics.figures.results import CONTROL, PLACES
 
 NETWORKS = {"lenet": "LeNet-5", "vgg": "VGG-11", "resnet": "ResNet-18"}
-CONTROLLED = ("lenet", "resnet")  # where the control was run
-IMAGES = 10_000  # test images of MNIST
+DEEP = ("vgg", "resnet")
+SETTINGS = NETWORKS | {"drawn": DRAWN}  # VGG-11 with other known classes
 
 
 def numbers(rows: Mapping[str, Rows]) -> dict[str, str]:
@@ -23,7 +25,7 @@ def numbers(rows: Mapping[str, Rows]) -> dict[str, str]:
         rows: {name: what `lab.compare("sbn-name")` returns}, for both experiments of the chapter.
     """
     _claims()
-    return _widths(rows) | _gains() | _controls() | _noise() | _means()
+    return _epochs(rows) | _gains() | _controls() | _temperatures() | _dropout() | _fits()
 
 
 def spread(values: np.ndarray, form: str = "{:.2f}") -> str:
@@ -32,62 +34,89 @@ def spread(values: np.ndarray, form: str = "{:.2f}") -> str:
     return f"{form.format(values.mean())} ± {form.format(error).lstrip('+')}"
 
 
+def _where(place: str) -> tuple[str, str]:
+    """(experiment, setting) of a place."""
+    return PLACES.get(SETTINGS[place], "sbn-cifar5"), SETTINGS[place]
+
+
 def _values(place: str, method: str, metric: str) -> np.ndarray:
     """Our values over networks; empty while nothing beyond the smoke profile is stored."""
-    return lab.stored_values(PLACES[NETWORKS[place]], NETWORKS[place], method, metric)
+    return lab.stored_values(*_where(place), method, metric)
+
+
+def _digits(metric: str) -> int:
+    return 4 if metric.startswith("nll") else 2
 
 
 def _difference(place: str, method: str, other: str, metric: str) -> str:
     """Mean ± standard error over the networks that both methods have."""
-    digits = 4 if metric == "nll" else 2
-    return lab.difference(PLACES[NETWORKS[place]], NETWORKS[place], method, other, metric, digits)
+    return lab.difference(*_where(place), method, other, metric, _digits(metric))
 
 
-def _widths(rows: Mapping[str, Rows]) -> dict[str, str]:
+def _across(place: str, method: str, metric: str, other: str, other_metric: str) -> tuple[float, float, int]:
+    """(mean, standard error, networks) of one metric less another one, of methods on the same networks."""
+    ours, theirs = _values(place, method, metric), _values(place, other, other_metric)
+    if not 1 < len(ours) == len(theirs):
+        return np.nan, np.nan, 0
+    gaps = ours - theirs
+    return gaps.mean(), gaps.std(ddof=1) / np.sqrt(len(gaps)), len(gaps)
+
+
+def _said(gap: tuple[float, float, int], digits: int) -> str:
+    return lab.Said(with_error(*gap[:2], digits), gap[2], lab.beyond(*gap)) if gap[2] else lab.number(None)
+
+
+def _epochs(rows: Mapping[str, Rows]) -> dict[str, str]:
     profile = rows["cifar5"][0]["profile"] or "book"
     cells = lab.get("sbn-cifar5").profiles[profile]()
-    widths = {cell.setting: cell.params["width"] for cell in cells if cell.method == "BN"}
-    return {f"{place}-width": f"{100 * widths[NETWORKS[place]]:.3g}" for place in ("vgg", "resnet")}
+    return {"cifar-epochs": f"{cells[0].params['epochs']}"}
 
 
 def _gains() -> dict[str, str]:
-    """What random statistics change, for how many networks the AUROC rises, and the few images of LeNet-5."""
+    """What random statistics change."""
     texts = {}
-    for place in NETWORKS:
+    for place in SETTINGS:
         for metric in ("nll", "auroc"):
             texts[f"gain-{place}-{metric}"] = _difference(place, "SBN", "BN", metric)
-        values = _values(place, "SBN", "auroc_gain")
-        texts[f"wins-{place}"] = lab.number(f"{sum(values > 0)} of {len(values)}" if len(values) else None)
-    images = np.abs(np.round(_values("lenet", "SBN", "error_gain") * IMAGES / 100)).astype(int)
-    texts["lenet-images"] = lab.number(f"{images.min()} to {images.max()}" if len(images) else None)
     return texts
 
 
 def _controls() -> dict[str, str]:
     """From the running averages to those that are matched, and from there to draws: the same networks for all three."""
     texts = {}
-    for place in CONTROLLED:
-        texts[f"control-{place}-number"] = lab.number(len(_values(place, CONTROL, "auroc")) or None)
-        for metric in ("auroc",) if place == "lenet" else ("auroc", "error_test"):
+    for place in NETWORKS:
+        for metric in ("auroc", "error_test", "nll"):
             name = f"control-{place}-{metric.removesuffix('_test')}"
             texts |= {f"{name}-averages": _difference(place, CONTROL, "BN", metric)}
             texts |= {f"{name}-noise": _difference(place, "SBN", CONTROL, metric)}
+    for place in DEEP:  # the draws of an image, and the same with the deviations of another image
+        texts[f"exchanged-{place}"] = _said(_across(place, CONTROL, "auroc_exchanged", CONTROL, "auroc_own"), 2)
     return texts
 
 
-def _noise() -> dict[str, str]:
-    return {}
-
-
-def _means() -> dict[str, str]:
+def _temperatures() -> dict[str, str]:
+    """SBN less the plain network at its temperature, and what draws add when all have temperatures."""
     texts = {}
-    kinds = [(place, method, "auroc") for place in ("lenet", "vgg") for method in ("BN", "SBN")]
-    for place, method, metric in [*kinds, ("lenet", "BN", "auroc_scaled"), ("vgg", "BN", "auroc_scaled")]:
-        key = f"{metric.replace('_scaled', 't')}-{place}-{method.lower()}"
-        texts[key] = lab.number(_mean(place, method, metric), "{:.2f}", len(_values(place, method, metric)))
-    for metric in ("ks_mean", "ks_scale"):
-        texts[metric.replace("_", "-")] = lab.number(_mean("lenet", "SBN", metric), "{:.3f}")
+    for place in SETTINGS:
+        texts[f"temperature-{place}-auroc"] = _said(_across(place, "SBN", "auroc", "BN", "auroc_scaled"), 2)
+    for place in DEEP:
+        texts[f"temperature-{place}-nll"] = _said(_across(place, "SBN", "nll", "BN", "nll_scaled"), 4)
+        texts[f"scaled-{place}-nll"] = _difference(place, "SBN", CONTROL, "nll_scaled")
     return texts
+
+
+def _dropout() -> dict[str, str]:
+    texts = {}
+    for metric in ("error_test", "auroc", "nll"):
+        texts[f"dropout-{metric.removesuffix('_test')}"] = _difference("vgg", "DO", "BN", metric)
+    for metric in ("auroc", "nll"):
+        texts[f"dropout-sbn-{metric}"] = _difference("vgg", "DO+SBN", "DO", metric)
+    return texts
+
+
+def _fits() -> dict[str, str]:
+    metrics = ("ks_mean", "ks_scale")
+    return {one.replace("_", "-"): lab.number(_mean("lenet", "SBN", one), "{:.3f}") for one in metrics}
 
 
 def _mean(place: str, method: str, metric: str) -> float | None:
@@ -102,23 +131,43 @@ def _claims() -> None:
         if not holds:
             warnings.warn(f"the stored results no longer say: {words}", stacklevel=4)
 
-    def clear(values: np.ndarray) -> bool:
-        return abs(values.mean()) > 2 * values.std(ddof=1) / len(values) ** 0.5
+    def says(gap: tuple[float, float, int], sign: int, words: str) -> None:
+        """A sign beyond two standard errors, or 0 for none; nothing is asked of fewer than three networks."""
+        if gap[2] >= 3:
+            claim(lab.beyond(*gap) == (sign != 0) and gap[0] * sign >= 0, words)
 
-    for other, moves in (("BN", True), ("SBN", False)):
-        gap = lab.paired_difference(PLACES[NETWORKS["lenet"]], NETWORKS["lenet"], CONTROL, other, "auroc")
-        claim(gap[2] < 3 or lab.beyond(*gap) == moves, "on LeNet-5 fresh averages give the gain, and draws nothing")
+    def paired(place: str, method: str, other: str, metric: str) -> tuple[float, float, int]:
+        return lab.paired_difference(*_where(place), method, other, metric)
+
     for place in NETWORKS:
-        gain, nll = (_values(place, "SBN", f"{metric}_gain") for metric in ("auroc", "nll"))
-        if len(gain) > 1:
-            claim(clear(gain) == (place != "resnet"), f"AUROC, {place}: a gain, ResNet-18: within the error")
-            claim(0 < gain.mean() < 1, f"AUROC, {place}: less than a point")
-            claim(clear(nll) and nll.mean() < 0, f"NLL, {place}: it falls")
+        gain = paired(place, "SBN", "BN", "auroc")
+        says(gain, 1, f"AUROC, {place}: a gain")
+        claim(gain[2] < 3 or gain[0] < 1, f"AUROC, {place}: less than a point")
+        says(paired(place, "SBN", "BN", "nll"), -1, f"NLL, {place}: it falls")
+        noise = paired(place, "SBN", CONTROL, "auroc")
+        claim(noise[2] < 3 or abs(noise[0]) < 0.1, f"AUROC, {place}: draws add less than a tenth of a point")
+        says(_across(place, "SBN", "auroc", "BN", "auroc_scaled"), 0, f"{place}: a temperature gives as much AUROC")
+        for metric, sign in (("auroc", 1), ("nll", -1)):
+            both = _across(place, CONTROL, f"{metric}_scaled", "SBN", metric)
+            says(both, sign, f"{place}: fresh averages and a temperature give more")
+    for place in SETTINGS:
         plain, ensemble = _mean(place, "BN", "auroc"), _mean(place, "DE", "auroc")
-        if ensemble is not None:
-            claim(ensemble - plain > gain.mean(), f"AUROC, {place}: an ensemble gains more")
+        gain = paired(place, "SBN", "BN", "auroc")
+        claim(ensemble is None or ensemble - plain > gain[0], f"AUROC, {place}: an ensemble gains more")
+    for metric in ("auroc", "nll"):
+        says(paired("drawn", "SBN", "BN", metric), 0, f"{metric}, drawn classes: no difference")
+        says(paired("vgg", "DO+SBN", "DO", metric), 0, f"{metric}, dropout: SBN adds nothing clear")
+    says(_across("drawn", "SBN", "auroc", "BN", "auroc_scaled"), -1, "drawn classes: a temperature gives more AUROC")
+    says(paired("vgg", "DO", "BN", "error_test"), 1, "dropout: a larger error")
+    says(paired("vgg", "DO", "BN", "auroc"), -1, "dropout: a smaller AUROC")
+    says(paired("lenet", CONTROL, "BN", "auroc"), 1, "on LeNet-5 fresh averages give the gain")
+    says(paired("lenet", "SBN", CONTROL, "auroc"), 0, "on LeNet-5 draws give nothing")
+    for place in DEEP:
+        for metric, averages, noise in (("error_test", -1, 0), ("nll", 0, -1)):
+            says(paired(place, CONTROL, "BN", metric), averages, f"{metric}, {place}: what averages do")
+            says(paired(place, "SBN", CONTROL, metric), noise, f"{metric}, {place}: what draws do")
+        says(paired(place, "SBN", CONTROL, "auroc"), 1, f"AUROC, {place}: draws add")
+        says(_across(place, CONTROL, "auroc_exchanged", CONTROL, "auroc_own"), -1, f"{place}: own deviations matter")
+        says(_across(place, "SBN", "nll", "BN", "nll_scaled"), 1, f"NLL, {place}: a temperature gives more")
     fit = _mean("lenet", "SBN", "ks_mean")
     claim(fit is None or fit < 0.05, "the normal fit of μ is within chance")
-    noisy, scaled = _values("vgg", "SBN", "auroc"), _values("vgg", "BN", "auroc_scaled")
-    paired = len(noisy) == len(scaled) > 1
-    claim(not paired or clear(noisy - scaled), "VGG-11: SBN does what a temperature does not")

@@ -8,10 +8,12 @@ import numpy as np
 
 from book import lab
 from book.lab.queries import Rows
+from chapters.unit_noise import prices
 
 FIVE, THREE = "LeNet-5", "LeNet-500-300"
 WEIGHTED = "SBP"  # as the store calls what tables call SBPa
 LABELS = "MNIST, MLP"
+VGG = "k=1.0"
 
 
 def numbers(rows: Mapping[str, Rows]) -> dict[str, str]:
@@ -77,20 +79,51 @@ def _exact(rows: Rows, setting: str, layers: int) -> str:
 
 
 def _vgg(rows: Rows) -> dict[str, str]:
+    def found(method: str, metric: str) -> float | None:
+        return lab.stored_mean(rows, VGG, method, metric)
+
     def units(method: str) -> float | None:
-        layers = [lab.stored_mean(rows, "width 0.25", method, f"units_{k}") for k in range(1, 15)]
+        layers = [found(method, f"units_{k}") for k in range(1, 15)]
         return None if None in layers else sum(layers)
 
     whole, left = units("Original"), {method: units(method) for method in ("SBP", "SBPa")}
     gone = {method: None if None in (whole, one) else whole - one for method, one in left.items()}
     assert all(one is None or one < 0.05 * whole for one in gone.values())
-    errors = {method: lab.stored_mean(rows, "width 0.25", method, "error_test") for method in ("Original", "SBP")}
+    profiles = lab.get("sbp-vgg").profiles
+    ours, paper = (next(cell.params for cell in profiles[one]() if cell.method == "SBP") for one in ("book", "paper"))
     return {
-        "vgg-original": lab.number(errors["Original"], "{:.1f}"),
-        "vgg-error": lab.number(errors["SBP"], "{:.1f}"),
+        "vgg-epochs": f"{ours['epochs']}",
+        "vgg-rate": f"{ours['learning_rate'] / paper['learning_rate']:.3g}",
+        "vgg-original": lab.number(found("Original", "error_test"), "{:.1f}"),
+        "vgg-error": lab.number(found("SBP", "error_test"), "{:.1f}"),
+        "vgg-a-error": lab.number(found("SBPa", "error_test"), "{:.1f}"),
         "vgg-all": lab.number(whole, "{:.0f}"),
         "vgg-gone": lab.number(gone["SBP"], "{:.0f}"),
         "vgg-a-gone": lab.number(gone["SBPa"], "{:.0f}"),
+    } | _vgg_curves()
+
+
+def _vgg_curves() -> dict[str, str]:
+    """How far the noise of the VGG-like network has come: divergence a unit, the first pruned unit, the data's part."""
+    stored = lab.stored_arrays("sbp-vgg")
+    curves = {name: stored.get((VGG, "SBP", 0, name)) for name in ("nll", "kl", "units")}
+    if any(one is None for one in curves.values()):
+        return {
+            f"vgg-{key}": lab.number(None) for key in ("kl-first", "kl-last", "price", "first", "late", "data", "sum")
+        }
+    units = curves["units"].sum(1)
+    each = curves["kl"] / units[0]
+    first = int(np.argmax(units < units[0])) + 1
+    price = prices.cheapest(np.ones(1))[0].item()
+    assert each[-1] > price and first > len(units) / 2  # the text: no unit goes in the first half
+    return {
+        "vgg-kl-first": lab.number(each[0], "{:.1f}", 1),
+        "vgg-kl-last": lab.number(each[-1], "{:.1f}", 1),
+        "vgg-price": lab.number(price, "{:.1f}"),
+        "vgg-first": lab.number(first, "{:.0f}", 1),
+        "vgg-late": lab.number(units[-6] - units[-1], "{:.0f}", 1),
+        "vgg-data": lab.number(curves["nll"][-1], "{:.0f}", 1),
+        "vgg-sum": lab.number(curves["nll"][-1] + curves["kl"][-1], "{:,.0f}", 1),
     }
 
 

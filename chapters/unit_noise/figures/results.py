@@ -103,25 +103,25 @@ def lenet(rows: Rows | None = None) -> Figure:
     return fig
 
 
-def vgg(rows: Rows | None = None, setting: str = "width 0.25", width: float = 0.25) -> Figure:
+def vgg(rows: Rows | None = None, setting: str = "k=1.0") -> Figure:
     """Table 1 of the paper: the share of units that each layer of the VGG-like network keeps, a panel a method.
 
     Args:
-        rows: of "sbp-vgg", with the published settings "k=1.0" and "k=1.5" and one of our own.
-        setting: of our own.
-        width: its factor of the channels.
+        rows: of "sbp-vgg", with the published settings "k=1.0" and "k=1.5".
+        setting: of ours, one at k = 1.
     """
     rows = compared("sbp-vgg", rows)
-    names = ("k = 1, published", "k = 1.5, published", f"width {width:g}, ours")
+    names = ("k = 1, published", "k = 1.5, published", "k = 1, ours")
     looks = dict(zip(names, line_styles(names).values(), strict=True))
-    own = tuple(round(width * units) for units in VGG)
     with style_context():
         fig, axes = figure(1, nrows=3, height=2.0, sharex=True)
         for panel, method in zip(axes, ("SparseVD", "SBP", "SBPa"), strict=True):
             for name, k in zip(names, (1.0, 1.5), strict=False):
                 printed = kept_share(rows, f"k={k}", method, VGG, k)[:, [0, 3]]
                 panel.plot(*printed.T, **looks[name] | {"mfc": "white", "ms": 7, "lw": 1.2})
-            if not draw(panel, kept_share(rows, setting, method, own), looks[names[2]]):
+            own = kept_share(rows, setting, method, VGG)
+            own[:, 3] = np.nan  # the published ones are drawn above
+            if not draw(panel, own, looks[names[2]]):
                 missing(panel, empty=not np.isfinite(panel.get_lines()[0].get_ydata()).any())
             panel.set(title=method, ylim=(-5, 108), yticks=[0, 50, 100], ylabel="left (%)")
         axes[-1].set(xlabel="layer: 13 convolutions, one linear", xticks=range(1, 15))
