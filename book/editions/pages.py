@@ -1,4 +1,4 @@
-"""The pages that a build writes itself: reports, status, and what those on verdicts, cost and budgets are filled with."""
+"""The pages that a build writes: reports, status, and what fills those on verdicts, cost and budgets."""
 
 from __future__ import annotations
 
