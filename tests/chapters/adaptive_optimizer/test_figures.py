@@ -142,15 +142,21 @@ def test_parts_are_paired_over_the_data_sets_and_missing_ones_said(monkeypatch):
         ("example 1", "AVO", "mse_test"): {0: 1.0, 1: 2.0, 2: 9.0},
         ("example 1", "lasso", "mse_test"): {1: 5.0, 0: 2.0},
         ("example 3", "AVO", "accuracy"): {0: 60.0, 1: 70.0, 2: 95.0},
-        ("example 3", "AVO, long warm-up", "accuracy"): {2: 90.0, 0: 90.0, 1: 75.0},
+        ("example 3", "AVO, long warm-up", "accuracy"): {2: 90.0, 0: 90.0, 1: 85.0},
         ("example 3", "lasso", "accuracy"): {0: 61.0},
     }
     monkeypatch.setattr("book.lab.queries.load_result", lambda name, profile=None: stored(values))
     said = numbers.numbers(EMPTY)
     assert said["1-lasso"] == "−2.000 ± 1.000"
-    assert said["3-AVO, long warm-up"] == "+10.0 ± 10.4" and said["3-lasso"] == "+1.0 (one run)"
-    assert said["freed-AVO, long warm-up"] == "1 of 2" and said["freed-AVO, no group prior"] == "(not run)"
-    assert said["1-SVBNN"] == "(not run)"
+    assert said["3-AVO, long warm-up"] == "+13.3 ± 10.1" and said["3-lasso"] == "+1.0 (one run)"
+    assert said["freed-AVO, long warm-up"] == "2 of 2" and said["1-SVBNN"] == "(not run)"
+    values["example 3", "AVO, long warm-up", "accuracy"][1] = 75.0
+    with pytest.raises(AssertionError, match="stuck on none"):
+        numbers.numbers(EMPTY)
+    values["example 3", "AVO, long warm-up", "accuracy"][1] = 85.0
+    values["example 2", "group lasso", "exact_selection"] = {0: 100.0}
+    with pytest.raises(AssertionError, match="in no data set"):
+        numbers.numbers(EMPTY)
 
 
 def images(gaps: dict[float, list[float]]) -> dict:
