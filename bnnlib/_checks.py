@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
+from typing import TypeVar
 
 import torch
 from torch import Tensor
+
+Number = TypeVar("Number", bound=float | Tensor)
 
 
 class DivergedError(ArithmeticError):
@@ -44,7 +47,7 @@ def _shown(value: float | Tensor) -> str:
     return f"{float(value):g}"
 
 
-def check_probability(name: str, value: float | Tensor, *, open_interval: bool = False) -> float | Tensor:
+def check_probability(name: str, value: Number, *, open_interval: bool = False) -> Number:
     """Return `value` if it is a probability.
 
     Args:
@@ -66,7 +69,7 @@ def check_probability(name: str, value: float | Tensor, *, open_interval: bool =
     return value
 
 
-def check_positive(name: str, value: float | Tensor) -> float | Tensor:
+def check_positive(name: str, value: Number) -> Number:
     """Return `value` if every entry is finite and above zero.
 
     Raises:
@@ -80,7 +83,7 @@ def check_positive(name: str, value: float | Tensor) -> float | Tensor:
     return value
 
 
-def check_non_negative(name: str, value: float | Tensor) -> float | Tensor:
+def check_non_negative(name: str, value: Number) -> Number:
     """Return `value` if every entry is finite and not negative.
 
     Raises:

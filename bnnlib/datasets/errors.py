@@ -39,8 +39,32 @@ class NotAvailableError(DatasetError):
 
 
 class DownloadError(DatasetError):
-    """No source gave the file; the message lists every source tried and why it failed."""
+    """No source gave the file; the message lists every source tried and why it failed.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.NamedTemporaryFile() as file:
+        ...     try:
+        ...         fetch("mnist", root=file.name)  # a file, not a folder: there is no place for a download
+        ...     except DownloadError as error:
+        ...         print("BNNLIB_DATA" in str(error))
+        True
+    """
 
 
 class IntegrityError(DatasetError):
-    """A file is here but is not the published one: truncated, corrupted or altered."""
+    """A file is here but is not the published one: truncated, corrupted or altered.
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     for name in ("train-images-idx3", "train-labels-idx1", "t10k-images-idx3", "t10k-labels-idx1"):
+        ...         path = pathlib.Path(folder, "MNIST", "raw", f"{name}-ubyte.gz")
+        ...         path.parent.mkdir(parents=True, exist_ok=True)
+        ...         _ = path.write_bytes(b"half of it")
+        ...     try:
+        ...         load("mnist", root=folder)
+        ...     except IntegrityError as error:
+        ...         print("Delete it" in str(error))
+        True
+    """

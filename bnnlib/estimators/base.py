@@ -12,13 +12,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from sklearn.base import BaseEstimator, is_regressor
-from sklearn.exceptions import ConvergenceWarning
+from sklearn.exceptions import ConvergenceWarning as SklearnWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor, nn
 
 from bnnlib._checks import check_count, check_positive
 from bnnlib.estimators.files import Saved
+from bnnlib.estimators.likelihoods import Categorical
 from bnnlib.estimators.sampled import Sampled
 from bnnlib.estimators.variational import Variational
 from bnnlib.functional import inclusion_probability_for, input_inclusion, path_inclusion
@@ -32,7 +33,24 @@ METHODS = ("spike_slab", "gaussian_spike_slab", "horseshoe", "gaussian", "sghmc"
 _STEPS = 6000  # of the optimizer in all, where `epochs` is None
 _LEARNING_RATE = {"sghmc": 3e-3}
 _USUAL_RATE = 1e-2
+_ROUNDS = 3  # networks of selected inputs at most, after the first of all
 _ROWS = 2048  # in one forward pass of all draws
+
+
+class ConvergenceWarning(SklearnWarning):
+    """A fit ended before its probabilities settled; the message says what to raise. It is one of scikit-learn's too.
+
+    Example:
+        >>> import numpy as np, warnings
+        >>> X = np.random.default_rng(0).normal(size=(100, 3))
+        >>> with warnings.catch_warnings():
+        ...     warnings.simplefilter("error", ConvergenceWarning)
+        ...     try:
+        ...         SparseRegressor(epochs=1).fit(X, X[:, 0])
+        ...     except ConvergenceWarning as warning:
+        ...         print("Raise epochs" in str(warning))
+        True
+    """
 
 
 class Uncertainty(NamedTuple):
@@ -150,20 +168,42 @@ class SparseEstimator(Saved, BaseEstimator):
         steps = -(-len(X) // self.batch_size)
         epochs = -(-_STEPS // steps) if self.epochs is None else self.epochs
         self._train(X, y, epochs, len(X), warm_up=True)
-        # not for chains: on held-out training rows of diabetes, Boston, Wine and breast cancer, two splits each, a
-        # second one erred more in all eight
-        if self.refit and self.method != "sghmc" and 0 < (chosen := int(self.support_.sum())) < X.shape[1]:
-            self._refit(X, y, epochs, chosen)
+        for _ in range(_ROUNDS if self.refit else 0):
+            if not 0 < self.support_.sum() < len(self.used_):
+                break
+            before = self.used_, self.network_
+            misfit = self._misfit(X, y) if self.method == "sghmc" else math.inf
+            self._refit(X, y, epochs)
+            # a chain of few rows and inputs drops some that it needs: without them its draws leave more unexplained
+            if self.method == "sghmc" and self._misfit(X, y) > misfit:
+                self.used_, self.network_ = before
+                self._look()
+                break
         return self
 
-    def _refit(self, X: np.ndarray, y: np.ndarray, epochs: int, chosen: int) -> None:
-        """A second network, of the selected inputs alone, predicts; what has been selected stays as it was found.
+    def _misfit(self, X: np.ndarray, y: np.ndarray) -> float:
+        """Negative log-likelihood of the training rows, the mean over rows and draws, in nats."""
+        found = 0.0
+        for (outputs, scale), target in zip(
+            self._outputs(X, self.n_draws, self.seed_), self._read_targets(y).split(_ROWS), strict=True
+        ):
+            if scale is None:
+                found += float(Categorical()(outputs, target)) / len(outputs) * len(target)
+            else:
+                each = 0.5 * ((outputs - target).squeeze(-1) / scale).square() + scale.log()
+                found += float(each.mean(dim=0).sum())
+        return found / len(X)
+
+    def _refit(self, X: np.ndarray, y: np.ndarray, epochs: int) -> None:
+        """Another network, of the selected inputs alone, predicts, and may select fewer.
 
         Among many inputs a weight costs log(1 / lambda) nats, ten for two hundred inputs: more than the last ones that
         the function needs would gain, so that the noise takes their share. Among the selected ones lambda is larger.
+        A spike that is not at zero and a chain keep weights of other inputs too, which draw noise as if it were
+        function.
         """
-        sizes = (chosen, *self.network_.stack.posterior.layout.sizes[1:])
         self.used_ = np.flatnonzero(self.support_)
+        sizes = (len(self.used_), *self.network_.stack.posterior.layout.sizes[1:])
         self.network_ = self._build(sizes, self._probability(sizes, len(X)))
         self._learn(X, y, epochs, len(X), warm_up=True)
         self._look()
@@ -248,16 +288,16 @@ class SparseEstimator(Saved, BaseEstimator):
             self.network_.train_on(x, target, epochs, self.batch_size, num_data, bool(self.verbose), warm_up)
 
     def _look(self) -> None:
-        """What has been selected, from the probabilities of the weights; a second network selects nothing."""
+        """What has been selected, from the probabilities of the weights; an input keeps those of its last network."""
         layout = self.network_.stack.posterior.layout
         sizes = (self.n_features_in_, *layout.sizes[1:])
         share = self.network_.counted(layout) / self.network_.counted(Layout(sizes, 1))
         self.sparsity_ = share * self.network_.sparsity()
-        if len(self.used_) < self.n_features_in_:
-            return
         inclusion = self.network_.inclusion()
-        self.inclusion_probability_ = input_inclusion(inclusion[0]).mean(dim=0).numpy()
-        self.path_inclusion_probability_ = path_inclusion(inclusion).mean(dim=0).numpy()
+        if len(self.used_) == self.n_features_in_:
+            self.inclusion_probability_, self.path_inclusion_probability_ = np.empty((2, self.n_features_in_))
+        self.inclusion_probability_[self.used_] = input_inclusion(inclusion[0]).mean(dim=0).numpy()
+        self.path_inclusion_probability_[self.used_] = path_inclusion(inclusion).mean(dim=0).numpy()
         self.support_ = self.path_inclusion_probability_ > 0.5
         chosen = np.flatnonzero(self.support_)
         names = getattr(self, "feature_names_in_", None)

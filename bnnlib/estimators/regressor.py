@@ -25,7 +25,7 @@ class SparseRegressor(RegressorMixin, SparseEstimator):
 
     Args:
         method: "spike_slab" (Dirac spike and slab, exact zeros; Bai, Song and Cheng, 2020), "gaussian_spike_slab"
-            (Saha, Liu and Liang, 2024), "horseshoe" (switches units off, not inputs), "gaussian" (dense), or "sghmc"
+            (Saha, Liu and Liang, 2024), "horseshoe" (a scale for every input and unit), "gaussian" (dense), or "sghmc"
             (draws of a chain whose spike-and-slab prior is learned; Deng, Zhang, Liang and Lin, 2019).
         hidden: widths of the hidden layers.
         activation: "relu", "tanh" or "sigmoid".
@@ -35,9 +35,9 @@ class SparseRegressor(RegressorMixin, SparseEstimator):
         prior_inclusion_probability: lambda of every weight; None for the theoretical choice. With "sghmc" the share
             that the learned prior starts from, by default a half.
         prior_scale: standard deviation of the slab, for scaled data.
-        refit: after inputs have been selected, train a second network of these alone, which predicts; not for
-            "sghmc". Without it the noise also holds what the few weights that many inputs leave in cannot draw, and
-            intervals are wider.
+        refit: after inputs have been selected, train a second network of these alone, which predicts, and up to two
+            more while the selection shrinks; for "sghmc" where it explains the rows better. Without it the noise also
+            holds what the few weights that many inputs leave in cannot draw, and intervals are wider.
         n_replicates: networks from different first weights, trained as one stack; predictions and probabilities are
             averages over them.
         n_draws: posterior draws of each behind a prediction.

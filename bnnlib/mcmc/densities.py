@@ -81,7 +81,7 @@ class DiagonalGaussian(Density):
     def __init__(self, dim: int, scale: float = 1.0) -> None:
         super().__init__(dim)
         self.mean = nn.Parameter(torch.zeros(dim))
-        self.rho = nn.Parameter(torch.full((dim,), softplus_inverse(scale)))
+        self.rho = nn.Parameter(torch.full((dim,), float(softplus_inverse(scale))))
 
     @property
     def scale(self) -> Tensor:
@@ -111,7 +111,7 @@ class FullGaussian(Density):
     def __init__(self, dim: int, scale: float = 1.0) -> None:
         super().__init__(dim)
         self.mean = nn.Parameter(torch.zeros(dim))
-        self.rho = nn.Parameter(torch.full((dim,), softplus_inverse(scale)))
+        self.rho = nn.Parameter(torch.full((dim,), float(softplus_inverse(scale))))
         self.below = nn.Parameter(torch.zeros(dim, dim))
 
     @property

@@ -102,10 +102,10 @@ def learn_proposal(
             "chain for each proposed point."
         )
     optimizer = torch.optim.Adam(density.parameters(), lr=learning_rate)
-    known = None
+    known: State | None = None
     if samples is not None and objective != "vi":
-        known = [Kernel(log_prob).start(part) for part in samples.split(batch_size)]
-        known = State(*(torch.cat(parts) for parts in zip(*known, strict=True)))
+        starts = [Kernel(log_prob).start(part) for part in samples.split(batch_size)]
+        known = State(*(torch.cat(parts) for parts in zip(*starts, strict=True)))
     elif objective != "vi" and state is None:
         state = Kernel(log_prob).start(density.rsample(batch_size, generator).detach())
     losses, rates = [], []

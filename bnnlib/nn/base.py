@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self, cast
 
 import torch
 from torch import Tensor, nn
@@ -33,7 +33,7 @@ class StochasticLayer(Travelling):
     """
 
     # context of a forward pass in training, called with the model, that serves all its layers of the class at once
-    training_pass: ClassVar[Callable[[nn.Module], AbstractContextManager] | None] = None
+    training_pass: ClassVar[staticmethod[[nn.Module], AbstractContextManager] | None] = None
 
     _weight_mode = "sample"
 
@@ -92,7 +92,7 @@ class BayesianLayer(StochasticLayer):
     _spread: tuple[str, ...] = ("rho",)
     initial_scale = setting("initial_scale", check_positive)
 
-    def _init_posterior(self, **settings) -> None:
+    def _init_posterior(self, *arguments: Any, **settings: Any) -> None:
         """Check the settings and add the parameters that the deterministic layer does not have."""
         raise NotImplementedError
 
@@ -140,7 +140,7 @@ class BayesianLayer(StochasticLayer):
 
     def num_active(self) -> Tensor:
         """Number of active weights and biases, a float64 scalar (an expected number where gates are random)."""
-        return sum(mask.sum(dtype=torch.float64) for mask in self.active() if mask is not None)
+        return cast(Tensor, sum(mask.sum(dtype=torch.float64) for mask in self.active() if mask is not None))
 
     def sparsity(self) -> float:
         """Share of the layer's weights and biases that are active, in percent."""
@@ -202,7 +202,7 @@ class BayesianLayer(StochasticLayer):
         missing_keys.extend(key for key in missing if key not in spared)
 
     @classmethod
-    def from_deterministic(cls, layer: nn.Module, **settings) -> nn.Module:
+    def from_deterministic(cls, layer: nn.Module, **settings) -> Self:
         """This kind of layer around the parameters of a deterministic one, which become the posterior means.
 
         Args:
@@ -256,7 +256,7 @@ def bayesian_layers(model: nn.Module) -> list[StochasticLayer]:
         >>> len(bayesian_layers(model))
         2
     """
-    layers = [module for module in model.modules() if isinstance(module, StochasticLayer)]
+    layers: list[StochasticLayer] = [module for module in model.modules() if isinstance(module, StochasticLayer)]
     if not layers:
         raise ValueError(
             f"{type(model).__name__} has no Bayesian layers, so there is no posterior to use. Build it from the "

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -59,7 +60,8 @@ def to_stochastic_batch_norm(
                 "as BatchNorm2d on one device)."
             )
         try:
-            new[module] = _LAYERS[type(module)].from_deterministic(module, statistic=statistic, draws=draws)
+            layer = _LAYERS[type(module)].from_deterministic(module, statistic=statistic, draws=draws)
+            new[module] = cast(nn.Module, layer)
         except ValueError as error:
             raise ValueError(f"{label} cannot be converted: {error}") from None
     if not new:

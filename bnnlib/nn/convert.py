@@ -7,6 +7,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
 from fnmatch import fnmatchcase
+from typing import cast
 
 from torch import nn
 
@@ -117,7 +118,7 @@ def to_bayesian(
             left[name] = module
         elif where is None or where(name, module):
             if fused:
-                new[module] = kinds[type(module)].from_deterministic(module, **settings)
+                new[module] = cast(nn.Module, kinds[type(module)].from_deterministic(module, **settings))
             else:
                 rest = {key: value for key, value in settings.items() if key != "estimator"}
                 new[module] = with_posterior(module, layer, names, **rest)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import cast
 
 import torch
 import torch.nn.functional as F
@@ -126,7 +127,7 @@ class _GaussianLayer(_GaussianPosterior):
         """Exact KL to the prior N(0, prior_scale^2) of every weight and bias in nats, equation (svbnn-gaussian-kl)."""
         pairs = zip(self._groups(), self._centers(), strict=True)
         prior = self.prior_scale, with_value
-        return sum(gaussian_kl_sum(_from(mean, center), rho, *prior) for (mean, rho), center in pairs)
+        return cast(Tensor, sum(gaussian_kl_sum(_from(mean, center), rho, *prior) for (mean, rho), center in pairs))
 
     def _centers(self) -> list[Tensor | None]:
         return [self._buffers.get(f"{name}_prior_mean") for name in self._means() if self._parameters[name] is not None]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import cast
 
 import torch
 import torch.nn.functional as F
@@ -76,13 +77,14 @@ class _MixtureLayer(SelectingLayer, _GaussianPosterior):
 class _GaussianSpikeSlabLayer(_MixtureLayer):
     def kl_divergence(self, with_value: bool = True) -> Tensor:
         """Exact KL of the posterior over weights and indicators, at p*, to the prior in nats, (sbnn-profile)."""
-        return sum(spike_slab_profile_kl_sum(mean, rho, self._prior, with_value) for mean, rho in self._groups())
+        terms = [spike_slab_profile_kl_sum(mean, rho, self._prior, with_value) for mean, rho in self._groups()]
+        return cast(Tensor, sum(terms))
 
 
 class _ScaleMixtureLayer(_MixtureLayer):
     _sampled = True
 
-    def _init_posterior(
+    def _init_posterior(  # type: ignore[override]  # has no choice of estimator
         self,
         *,
         slab_scale: float,
@@ -101,10 +103,11 @@ class _ScaleMixtureLayer(_MixtureLayer):
     def kl_divergence(self, with_value: bool = True) -> Tensor:
         """Unbiased estimate from one fresh draw of the KL to the scale mixture in nats, (sbnn-bbb): it has no closed
         form, and the noise comes from `use_generator`."""
-        estimate = sum(
+        terms = [
             total(scale_mixture_kl_sample(mean, F.softplus(rho), draw_normal(mean), self._prior))
             for mean, rho in self._groups()
-        )
+        ]
+        estimate = cast(Tensor, sum(terms))
         return estimate if with_value else estimate - estimate.detach()
 
 

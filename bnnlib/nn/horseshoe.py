@@ -44,6 +44,10 @@ class HorseshoeLinear(BayesianLinear):
     unit_scale = setting("unit_scale", check_positive)
     layer_scale = setting("layer_scale", check_positive)
     threshold = setting("threshold", check_positive)
+    unit_location: Tensor
+    unit_log_scale: Tensor
+    layer_location: Tensor
+    layer_log_scale: Tensor
 
     def _init_posterior(
         self,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -77,7 +78,7 @@ def _draw(like: Tensor, shape: tuple[int, ...] | None, kind: str, generator: tor
         return torch.ops.bnnlib.noise(like.detach(), shape, kind)
     if torch._C._are_functorch_transforms_active():  # which ask for new tensors: vmap may draw each entry its own
         shape = like.shape if shape is None else shape
-        place = {"dtype": like.dtype, "device": like.device, "generator": _source(like, generator)}
+        place: dict[str, Any] = {"dtype": like.dtype, "device": like.device, "generator": _source(like, generator)}
         if kind == "signs":
             return torch.randint(0, 2, tuple(shape), **place).mul(2.0).sub(1.0)
         return (torch.randn if kind == "normal" else torch.rand)(tuple(shape), **place)

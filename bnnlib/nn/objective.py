@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -13,7 +13,7 @@ from bnnlib.nn.base import BayesianLayer, StochasticLayer, bayesian_layers, chec
 
 
 def _total(terms: list[Tensor]) -> Tensor:
-    return sum(term.to(terms[0].device) for term in terms)
+    return cast(Tensor, sum(term.to(terms[0].device) for term in terms))
 
 
 def kl_divergence(model: nn.Module) -> Tensor:

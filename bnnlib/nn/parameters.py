@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from functools import lru_cache
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -53,24 +53,24 @@ class ParameterPosterior(BayesianLayer):
         spread = [[getattr(self, f"{name}_{one}") for one in self._spread] for name in self._random]
         return [(self._parameters[name], *own) for name, own in zip(self._random, spread, strict=True)]
 
-    def _parts(self, values: Sequence[Tensor]) -> Values:
+    def _parts(self, values: Sequence[Tensor]) -> Values:  # type: ignore[override]  # by names, where a layer has weight and bias
         return dict(zip(self._random, values, strict=True))
 
     def _means(self) -> list[str]:
         return list(self._random)
 
-    def mean(self) -> Values:
+    def mean(self) -> Values:  # type: ignore[override]  # by names, where a layer has weight and bias
         """Posterior means by name."""
         found = super().mean() if isinstance(self, _SpikeSlabLayer) else [group[0] for group in self._groups()]
         return found if isinstance(found, dict) else self._parts(found)
 
-    def active(self) -> Values:
+    def active(self) -> Values:  # type: ignore[override]  # by names, where a layer has weight and bias
         """Boolean masks by name."""
         if isinstance(self, SelectingLayer):
             return {name: odds > 0 for name, odds in self.inclusion_log_odds().items()}
         return self._parts([torch.ones_like(group[0], dtype=torch.bool) for group in self._groups()])
 
-    def selected(self) -> Values:
+    def selected(self) -> Values:  # type: ignore[override]  # by names, where a layer has weight and bias
         """Means of what is active, 0 elsewhere, by name."""
         masks = self.active()
         return {name: self._parameters[name] * mask for name, mask in masks.items()}
@@ -78,8 +78,9 @@ class ParameterPosterior(BayesianLayer):
     def num_active(self) -> Tensor:
         """Number of active entries, an expected number where gates are random; float64."""
         if isinstance(self, SelectingLayer):
-            return sum(torch.sigmoid(o).sum(dtype=torch.float64) for o in self.inclusion_log_odds().values())
-        return sum(mask.sum(dtype=torch.float64) for mask in self.active().values())
+            odds = self.inclusion_log_odds().values()
+            return cast(Tensor, sum(torch.sigmoid(o).sum(dtype=torch.float64) for o in odds))
+        return cast(Tensor, sum(mask.sum(dtype=torch.float64) for mask in self.active().values()))
 
     def num_weights(self) -> int:
         """Number of entries that have a posterior."""
@@ -117,9 +118,18 @@ class ParameterPosterior(BayesianLayer):
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """What the module computes, with its random parameters as `weight_mode` says."""
-        if steering(self).get("values") is not None:  # an attention module has drawn for its projection
+        if _passing(self) is not None:  # an attention module has drawn for its projection
             return self._base.forward(self, *args, **kwargs)
         readers = [self, *(child for child in self.children() if isinstance(child, ParameterPosterior))]
+        if torch.compiler.is_compiling():
+            # a graph cannot hold a context variable; what is traced is set and taken back by one thread
+            for reader in readers:
+                reader.__dict__["_traced"] = reader._values()
+            try:
+                return self._base.forward(self, *args, **kwargs)
+            finally:
+                for reader in readers:
+                    reader.__dict__["_traced"] = None
         with steered({reader: {"values": reader._values()} for reader in readers}):
             return self._base.forward(self, *args, **kwargs)
 
@@ -132,9 +142,14 @@ class ParameterPosterior(BayesianLayer):
         return _blank, (self._base, kind, type(self)._random), self.__getstate__()
 
 
+def _passing(module: ParameterPosterior) -> Values | None:
+    """What the pass under way has drawn."""
+    return module.__dict__.get("_traced") if torch.compiler.is_compiling() else steering(module).get("values")
+
+
 def _reader(name: str) -> property:
     def read(module: ParameterPosterior) -> Tensor:
-        values = steering(module).get("values")
+        values = _passing(module)
         return module._parameters[name] if values is None else values[name]
 
     return property(read)
@@ -164,15 +179,14 @@ def tie(model: nn.Module) -> None:
     A pass of the model draws it once for all of its owners.
     """
     first: dict[int, tuple[ParameterPosterior, str]] = {}
-    for module in model.modules():
-        for name in module._random if isinstance(module, ParameterPosterior) else ():
+    for module in [m for m in model.modules() if isinstance(m, ParameterPosterior)]:
+        for name in module._random:
             key = id(module._parameters[name])
             if key not in first:
                 first[key] = module, name
                 continue
-            module.__dict__.setdefault("_owners", {})[name] = first[
-                key
-            ]  # not a submodule, which it would be by setattr
+            # not a submodule, which it would be by setattr
+            module.__dict__.setdefault("_owners", {})[name] = first[key]
             module._random = tuple(one for one in module._random if one != name)
             for spread in module._spread:
                 del module._parameters[f"{name}_{spread}"]

@@ -72,8 +72,8 @@ def predict(
 
         if draws_at_once > 1 and passes > 1:
             # the numbers of the draws say how many there are; nothing reads them
-            numbers, sample = torch.empty(passes, device=x.device), lambda _: torch.cat(list(one_sample()))
-            return torch.func.vmap(sample, randomness="different", chunk_size=draws_at_once)(numbers)
+            numbers, whole = torch.empty(passes, device=x.device), lambda _: torch.cat(list(one_sample()))
+            return torch.func.vmap(whole, randomness="different", chunk_size=draws_at_once)(numbers)
         draws: Tensor | None = None
         for sample in range(passes):
             start = 0
@@ -82,6 +82,7 @@ def predict(
                     draws = output.new_empty(num_samples, len(x), *output.shape[1:])
                 draws[sample, start : start + len(output)] = output
                 start += len(output)
+    assert draws is not None  # there is a row, and a sample
     draws[passes:] = draws[0]
     return draws
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import torch
 from torch import Tensor
 
@@ -38,4 +40,5 @@ class SelectingLayer(BayesianLayer):
 
     def num_active(self) -> Tensor:
         """Expected number of weights and biases that are in: the sum of the probabilities, s_hat; float64."""
-        return sum(torch.sigmoid(o).sum(dtype=torch.float64) for o in self.inclusion_log_odds() if o is not None)
+        odds = [o for o in self.inclusion_log_odds() if o is not None]
+        return cast(Tensor, sum(torch.sigmoid(o).sum(dtype=torch.float64) for o in odds))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import cast
 
 import torch
 import torch.nn.functional as F
@@ -87,8 +88,9 @@ class _SpikeSlabLayer(SelectingLayer):
 
     def kl_divergence(self, with_value: bool = True) -> Tensor:
         """Exact KL to the spike-and-slab prior over all weights and biases in nats, equation (svbnn-kl)."""
-        prior = (self.prior_inclusion_probability, self.prior_scale)
-        return sum(spike_slab_kl_sum(*group, *prior, with_value) for group in self._groups())
+        prior = (self.prior_inclusion_probability, self.prior_scale, with_value)
+        terms = [spike_slab_kl_sum(mean, rho, logit, *prior) for mean, rho, logit in self._groups()]
+        return cast(Tensor, sum(terms))
 
     def extra_repr(self) -> str:
         return (

@@ -6,6 +6,7 @@ mean and scale from the fitted r(mu) r(sigma), equation (sbn-factorized).
 
 from __future__ import annotations
 
+from typing import Self
 from weakref import WeakValueDictionary
 
 import torch
@@ -72,7 +73,8 @@ class _StochasticBatchNorm(StochasticLayer):
         device=None,
         dtype=None,
     ):
-        super().__init__(num_features, eps, momentum, affine, device=device, dtype=dtype)
+        # the base that a checker cannot see here is PyTorch's layer
+        super().__init__(num_features, eps, momentum, affine, device=device, dtype=dtype)  # type: ignore[call-arg]
         self._init_statistics(statistic=statistic, draws=draws)
 
     def _init_statistics(self, *, statistic: str = "scale", draws: str = "batch") -> None:
@@ -84,7 +86,7 @@ class _StochasticBatchNorm(StochasticLayer):
             self.register_buffer(name, torch.zeros_like(self.running_mean))
 
     @classmethod
-    def from_deterministic(cls, layer: nn.Module, **settings) -> nn.Module:
+    def from_deterministic(cls, layer: nn.Module, **settings) -> Self:
         """This layer around the parameters and running statistics of a plain one, without moments yet.
 
         Args:

@@ -73,8 +73,11 @@ class _UnitNoiseDraw(torch.autograd.Function):
 
             def plain(*parameters: Tensor) -> list[Tensor]:
                 each = list(zip(parameters[:half], parameters[half:], levels, kl_weights, strict=True))
-                draws = [_plain_draw(*own, level, interval) for *own, level, _ in each]
-                tokens = [weight * _kl(*_inside(*own, interval[0]), *interval).sum() for *own, _, weight in each]
+                draws = [_plain_draw(mean, log_scale, level, interval) for mean, log_scale, level, _ in each]
+                tokens = [
+                    weight * _kl(*_inside(mean, log_scale, interval[0]), *interval).sum()
+                    for mean, log_scale, _, weight in each
+                ]
                 return draws + [token.to(like.dtype) for token, like in zip(tokens, parameters, strict=False)]
 
             return None, None, None, None, *again(plain, parameters, grads)

@@ -118,7 +118,8 @@ class SpikeSlabGaussianLaplacePrior:
         self.steps = 0
         self._counts = {n: w[(0,) * batch_dims].numel() for n, w in self.weights.items()}
         self._beta = {
-            n: tuple(c if v == "p" else check_positive("a, b", v) for v in (a, b)) for n, c in self._counts.items()
+            n: tuple(c if v == "p" else check_positive("a, b", float(v)) for v in (a, b))
+            for n, c in self._counts.items()
         }
         first = next(iter(self.weights.values()))
         self._batch = first.shape[:batch_dims]
@@ -131,9 +132,9 @@ class SpikeSlabGaussianLaplacePrior:
         for name, weight in self.weights.items():
             pair = [torch.full_like(weight, check_non_negative("kappa", k), requires_grad=False) for k in kappa or ()]
             shape = (-1,) + (1,) * (weight.dim() - batch_dims) if batch_dims else ()
-            pair = pair or expected_precisions(
-                self.rho[name], *(v.reshape(shape) for v in (self.spike_scale, self.slab_variance))
-            )
+            if not pair:
+                spike, slab = (v.reshape(shape) for v in (self.spike_scale, self.slab_variance))
+                pair = list(expected_precisions(self.rho[name], spike, slab))
             self.kappa0[name], self.kappa1[name] = pair
 
     def _per_replicate(self, value: float | Tensor, like: Tensor) -> Tensor:
@@ -175,9 +176,9 @@ class SpikeSlabGaussianLaplacePrior:
             if weight.grad is None:
                 raise ValueError(f"{name!r} has no gradient to add to. Call energy.backward() first.")
             if single:
-                factor = one.item()
-                weight.grad.addcmul_(self.kappa0[name], torch.sign(weight), value=factor)
-                weight.grad.addcmul_(self.kappa1[name], weight, value=factor * factor)
+                number = one.item()
+                weight.grad.addcmul_(self.kappa0[name], torch.sign(weight), value=number)
+                weight.grad.addcmul_(self.kappa1[name], weight, value=number * number)
             else:
                 absolute, square = self.kappa0[name] * torch.sign(weight), self.kappa1[name] * weight
                 factor = self._spread(one, weight)
@@ -204,7 +205,8 @@ class SpikeSlabGaussianLaplacePrior:
             return
         if self.likelihood == "regression" and "sigma" in self.learned and squared_error is None:
             raise ValueError("update() needs squared_error in regression: the sum of squared residuals over all data.")
-        linear = quadratic = 0.0
+        linear: Tensor | float = 0.0
+        quadratic: Tensor | float = 0.0
         single = not self.batch_dims and self.sigma.is_cpu
         for name, weight in self.weights.items():
             absolute, square, w = weight.abs(), weight.square(), self._spread(step, weight)
@@ -294,7 +296,7 @@ def _select(
     if isinstance(parameters, nn.Module):
         if isinstance(sparse, str):
             sparse = [sparse]
-        named = dict(parameters.named_parameters())
+        named: dict[str, Tensor] = dict(parameters.named_parameters())
         for pattern in sparse or ():
             if not any(fnmatchcase(name, pattern) for name in named):
                 raise ValueError(

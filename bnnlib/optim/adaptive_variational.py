@@ -129,7 +129,7 @@ class AdaptiveVariational(Sampler):
         if self.form == "sghmc" and self.initial_scale == 1.0 and group["scale_lr"]:
             raise ValueError("initial_scale is 1, from where tau = sigmoid(rho) cannot move: give less, or scale_lr=0.")
 
-    def step(self, closure: Callable[[], Tensor] | None = None) -> Tensor | None:
+    def step(self, closure: Callable[[], Tensor] | None = None) -> Tensor | None:  # type: ignore[override]  # a tensor, not a number
         """Move every parameter that has a gradient, and hold what the prior has pruned at 0.
 
         Args:
@@ -291,5 +291,5 @@ def _full(parameter: Tensor, value: float) -> Tensor:
 def _decayed(tensors: list[Tensor], decays: list[float | Tensor]) -> list[Tensor]:
     """Every tensor times its weight decay, in one call where the decays are one number."""
     if not any(isinstance(decay, Tensor) for decay in decays):
-        return torch._foreach_mul(tensors, decays[0])
+        return list(torch._foreach_mul(tensors, decays[0]))
     return [tensor * decay for tensor, decay in zip(tensors, decays, strict=True)]

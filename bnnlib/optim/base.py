@@ -79,7 +79,7 @@ class Sampler(torch.optim.Optimizer):
         check_non_negative("temperature", group["temperature"])
 
     @torch.no_grad()
-    def step(self, closure: Callable[[], Tensor] | None = None) -> Tensor | None:
+    def step(self, closure: Callable[[], Tensor] | None = None) -> Tensor | None:  # type: ignore[override]  # a tensor, not a number
         """Move every parameter that has a gradient.
 
         Args:
@@ -130,8 +130,8 @@ class Sampler(torch.optim.Optimizer):
             return gradients, noise
         scales = [self.preconditioner(g, self.state[p]) for p, g in zip(parameters, gradients, strict=True)]
         if noise is not None:
-            noise = torch._foreach_mul(noise, torch._foreach_sqrt(scales))
-        return torch._foreach_mul(gradients, scales), noise
+            noise = list(torch._foreach_mul(noise, torch._foreach_sqrt(scales)))
+        return list(torch._foreach_mul(gradients, scales)), noise
 
     def check_finite(self) -> None:
         """Raise if a parameter is NaN or infinite.

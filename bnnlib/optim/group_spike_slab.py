@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -84,7 +84,7 @@ class GroupSpikeSlab:
         self.num_data = check_count("num_data", num_data)
         group_threshold(spike, slab, self.num_data, 1, prior_slab_probability)  # checks them
         if soft_threshold != "exact":
-            check_non_negative("soft_threshold", soft_threshold)
+            check_non_negative("soft_threshold", float(soft_threshold))
         if hard_threshold is not None:
             check_positive("hard_threshold", hard_threshold)
         self.spike, self.slab, self.prior_slab_probability = float(spike), float(slab), prior_slab_probability
@@ -201,7 +201,8 @@ class GroupSpikeSlab:
         kept = sum(
             mask.expand_as(self.weights[n]).reshape(*stack, -1).double().sum(-1) for n, mask in self.masks.items()
         )
-        return 1.0 - kept / sum(weight[(0,) * self.batch_dims].numel() for weight in self.weights.values())
+        count = sum(weight[(0,) * self.batch_dims].numel() for weight in self.weights.values())
+        return 1.0 - cast(Tensor, kept) / count
 
     def on_step(self, run: Any) -> None:
         """Hold what has been removed after an optimizer step."""

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -117,7 +117,7 @@ class SampleStore(Callback):
 
     def _capacity(self, state: Mapping[str, Tensor]) -> int:
         if self.max_bytes is None:
-            return self.max_samples
+            return cast(int, self.max_samples)  # one of the two is given
         size = sum(value.numel() * self._kept_dtype(value).itemsize for value in state.values())
         fits = self.max_bytes // max(size, 1)
         if not fits:
@@ -214,7 +214,7 @@ class SampleStore(Callback):
             ValueError: the store is empty.
         """
         total = sum(torch.softmax(logits.float(), dim=-1) for logits in self.outputs(model, x, batch_size))
-        return total / len(self)
+        return cast(Tensor, total) / len(self)
 
     def log_predict(self, model: nn.Module, x: Tensor, batch_size: int = 1024) -> Tensor:
         """Log of the normalized geometric mean of the draws' softmax, as the published code averages under attack.

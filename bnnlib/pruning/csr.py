@@ -142,7 +142,7 @@ class CSRConv2d(_CSRLayer):
         return output if input.dim() == 4 else output[0]
 
 
-_KINDS: dict[type[nn.Module], type[_CSRLayer]] = {nn.Linear: CSRLinear, nn.Conv2d: CSRConv2d}
+_KINDS: dict[type[nn.Module], type[CSRLinear] | type[CSRConv2d]] = {nn.Linear: CSRLinear, nn.Conv2d: CSRConv2d}
 
 
 def to_csr(model: nn.Module, min_sparsity: float = 0.0) -> nn.Module:

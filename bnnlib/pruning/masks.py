@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -32,7 +32,7 @@ def prunable_weights(model: nn.Module) -> dict[str, nn.Parameter]:
     }
     if not weights:
         raise ValueError(f"{type(model).__name__} has no linear or convolutional layer, so there is nothing to prune.")
-    return weights
+    return cast("dict[str, nn.Parameter]", weights)
 
 
 class Masks:

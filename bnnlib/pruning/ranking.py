@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -126,7 +127,7 @@ def _layer_scores(name: str, layer: nn.Module, by: str) -> tuple[Tensor, Tensor 
         weight, bias = layer.mean() if isinstance(layer, BayesianLayer) else (layer.weight, layer.bias)
         return weight.abs(), None if bias is None else bias.abs()
     if by == "inclusion" and hasattr(layer, "weight_logit"):  # the Dirac spike and slab, where phi is a parameter
-        return layer.weight_logit, layer.bias_logit
+        return cast(Tensor, layer.weight_logit), cast("Tensor | None", layer.bias_logit)
     method, what, _ = _NEEDS[by]
     if not hasattr(layer, method):
         raise ValueError(

@@ -1,6 +1,6 @@
 """Many small networks trained as one stacked batch: replicates of a simulation, or the settings of a grid."""
 
-from bnnlib.replicates.baselines import StackedHorseshoe, StackedSparseVD
+from bnnlib.replicates.baselines import StackedHorseshoe, StackedInputHorseshoe, StackedSparseVD
 from bnnlib.replicates.convert import unstack
 from bnnlib.replicates.dropout import StackedDropout
 from bnnlib.replicates.fit import GaussianLikelihood, fit_stacked, gaussian_nll
@@ -24,6 +24,7 @@ __all__ = [
     "StackedGaussian",
     "StackedGaussianSpikeSlab",
     "StackedHorseshoe",
+    "StackedInputHorseshoe",
     "StackedMLP",
     "StackedPBP",
     "StackedPosterior",

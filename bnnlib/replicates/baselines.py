@@ -1,4 +1,4 @@
-"""The two Bayesian baselines whose weights are not drawn as one flat product: variational dropout and the horseshoe."""
+"""The Bayesian baselines whose weights are not drawn as one flat product: variational dropout and the horseshoes."""
 
 from __future__ import annotations
 
@@ -125,7 +125,8 @@ class StackedHorseshoe(StackedPosterior):
 
     def _rows(self, noise: bool, generator: torch.Generator | None) -> Tensor:
         """Scale of every hidden unit and a final 1 for the outputs, shape (replicates, hidden units + 1)."""
-        unit, layer = self.unit_location, self.layer_location
+        unit: Tensor = self.unit_location
+        layer: Tensor = self.layer_location
         if noise:
             unit = unit + self.unit_log_scale.exp() * torch.empty_like(unit).normal_(generator=generator)
             layer = layer + self.layer_log_scale.exp() * torch.empty_like(layer).normal_(generator=generator)
@@ -155,3 +156,63 @@ class StackedHorseshoe(StackedPosterior):
 
     def active(self):
         return F.pad(self.active_units(), (0, 1), value=True)[:, self.owner]
+
+
+class StackedInputHorseshoe(StackedHorseshoe):
+    """A horseshoe network that switches inputs off too, as the group horseshoe of Louizos, Ullrich and Welling (2017).
+
+    The weights that leave input j have a scale of their own beside those of `StackedHorseshoe`, s_j ~ C+(0,
+    input_scale), log-normal in the posterior. With many inputs the scale of the first layer becomes small and that of
+    the few that matter large, where the units alone would have to keep or drop all inputs together. A weight of the
+    first layer is in when the median of the product of its scales is at or above `threshold`.
+
+    Example:
+        >>> layout = Layout((5, 8, 1), replicates=10)
+        >>> StackedInputHorseshoe(layout, layout.kaiming_uniform(None)).active_inputs().shape
+        torch.Size([10, 5])
+    """
+
+    input_scale = setting("input_scale", check_positive)
+
+    def __init__(self, layout: Layout, weight: Tensor, *args: float, input_scale: float = 1.0, **settings: float):
+        super().__init__(layout, weight, *args, **settings)
+        self.input_scale = input_scale
+        inputs, first = layout.sizes[0], layout.splits[0]
+        self.input_location = nn.Parameter(weight.new_zeros(layout.replicates, inputs))
+        self.input_log_scale = nn.Parameter(weight.new_full((layout.replicates, inputs), -3.0))
+        # which input's scale multiplies each flat weight; all but the first layer's read the extra last column
+        owner = torch.full((layout.num_parameters,), inputs, device="cpu")
+        owner[:first] = torch.arange(inputs, device="cpu").repeat(layout.sizes[1])
+        self.register_buffer("input_of", owner.to(weight.device))
+
+    def _inputs(self, logs: Tensor) -> Tensor:
+        return F.pad(logs, (0, 1)).exp()[:, self.input_of]
+
+    def draw(self, generator=None):
+        noise = torch.empty_like(self.input_location).normal_(generator=generator)
+        return super().draw(generator) * self._inputs(self.input_location + self.input_log_scale.exp() * noise)
+
+    def mean(self):
+        return super().mean() * self._inputs(self.input_location + 0.5 * torch.exp(2 * self.input_log_scale)).detach()
+
+    def kl_divergence(self):
+        inputs = bF.half_cauchy_kl(self.input_location, self.input_log_scale, self.input_scale)
+        return super().kl_divergence() + total(inputs, dim=1)
+
+    def _first(self) -> Tensor:
+        """Median of the scale of every weight of the first layer, shape (replicates, units, inputs)."""
+        units = self._rows(False, None)[:, : self.layout.sizes[1]]
+        return (units.unsqueeze(2) * self.input_location.exp().unsqueeze(1)).detach()
+
+    def active_inputs(self) -> Tensor:
+        """Boolean (replicates, inputs): a weight that leaves the input is in."""
+        return self._first().amax(dim=1) >= self.threshold
+
+    def active_units(self):
+        """Boolean (replicates, hidden units): in the first layer one of the weights is in, as for the others."""
+        first = self._first().amax(dim=2) >= self.threshold
+        return torch.cat([first, super().active_units()[:, first.shape[1] :]], dim=1)
+
+    def active(self):
+        first = (self._first() >= self.threshold).flatten(1)
+        return torch.cat([first, super().active()[:, first.shape[1] :]], dim=1)

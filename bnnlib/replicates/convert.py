@@ -7,7 +7,7 @@ from torch import nn
 
 from bnnlib import nn as bnn
 from bnnlib.nn.base import BayesianLayer
-from bnnlib.replicates.baselines import StackedHorseshoe, StackedSparseVD
+from bnnlib.replicates.baselines import StackedHorseshoe, StackedInputHorseshoe, StackedSparseVD
 from bnnlib.replicates.dropout import StackedDropout
 from bnnlib.replicates.mixture import StackedGaussianSpikeSlab, StackedScaleMixture
 from bnnlib.replicates.network import StackedMLP
@@ -97,7 +97,7 @@ def _empty_layer(posterior: StackedPosterior, replicate: int, index: int, fan_in
         return bnn.GaussianLinear(*size, prior_scale=posterior.prior_scale, **factory)
     if isinstance(posterior, StackedSparseVD):
         return bnn.SparseVDLinear(*size, threshold=posterior.threshold, **factory)
-    if isinstance(posterior, StackedHorseshoe):
+    if isinstance(posterior, StackedHorseshoe) and not isinstance(posterior, StackedInputHorseshoe):
         if index == posterior.layout.num_layers - 1:
             return bnn.GaussianLinear(*size, prior_scale=posterior.output_scale, **factory)
         scales = {"unit_scale": posterior.unit_scale, "layer_scale": posterior.layer_scale}

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from bnnlib._callbacks import CheckpointLike
 from bnnlib._checks import DivergedError, check_count, check_positive
+from bnnlib._memory import keep_pages
 from bnnlib.replicates.network import StackedMLP
 
 StepHook = Callable[[StackedMLP, int], None]
@@ -132,6 +133,7 @@ def fit_stacked(
         >>> bool(gaussian_nll(model(x.transpose(0, 1)), y.transpose(0, 1)) < before / 10)
         True
     """
+    keep_pages()
     check_count("epochs", epochs)
     check_count("batch_size", batch_size)
     check_positive("learning_rate", learning_rate)

@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import torch
 import torch.nn.functional as F
@@ -142,7 +142,7 @@ class StackedPBP(nn.Module):
 
     def noise_variance(self) -> Tensor:
         """Expected variance of the noise, in squared units of the target, shape (R,)."""
-        return self.noise_rate / (self.noise_shape - 1.0)
+        return cast(Tensor, self.noise_rate) / (cast(Tensor, self.noise_shape) - 1.0)
 
     @torch.no_grad()
     def fit(

@@ -40,7 +40,7 @@ class StackedPosterior(Travelling, nn.Module):
 
     def draw_layers(self, generator: torch.Generator | None) -> list[tuple[Tensor, ...]]:
         """The draw of each layer, in the form that `linear` takes."""
-        return self.layout.layers(self.draw(generator))
+        return list(self.layout.layers(self.draw(generator)))
 
     def linear(self, layer: tuple[Tensor, ...], h: Tensor, generator: torch.Generator | None) -> Tensor:
         """Pre-activations (replicates, fan_out, batch) for inputs h of shape (replicates, fan_in, batch).

@@ -81,7 +81,7 @@ class _Divided(nn.Module):
     def forward(self, batch: Tensor) -> Tensor:
         return self.divided(self.team.share(batch))
 
-    def state_dict(self, *arguments: Any, **options: Any) -> dict[str, Any]:
+    def state_dict(self, *arguments: Any, **options: Any) -> Any:
         # of the model alone: what several devices saved goes on with one, and the other way round
         return self.model.state_dict(*arguments, **options)
 
@@ -165,7 +165,7 @@ class _CommonBatchNorm(nn.modules.batchnorm._BatchNorm):
         variance = _Sum.apply(centered.square().sum(dims)) / count
         if self.track_running_stats:
             with torch.no_grad():
-                self.num_batches_tracked += 1
+                self.num_batches_tracked.add_(1)
                 rate = 1.0 / float(self.num_batches_tracked) if self.momentum is None else self.momentum
                 self.running_mean.lerp_(mean, rate)
                 self.running_var.lerp_(variance * (count / (count - 1.0)), rate)

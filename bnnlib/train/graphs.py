@@ -13,17 +13,6 @@ from bnnlib._checks import check_count
 class GraphedStep:
     """Record a step on its first call's shapes, then replay it; where there is no CUDA it just calls the step.
 
-        optimizer = torch.optim.Adam(model.parameters(), capturable=True)
-        def step(x, y):
-            optimizer.zero_grad()
-            loss = F.cross_entropy(model(x), y) + bnn.kl_gradient(model) / num_data
-            loss.backward()
-            optimizer.step()
-            return loss
-        step = GraphedStep(step, (x, y))
-        for x, y in batches:
-            loss = step(x, y)
-
     A small Bayesian network spends most of its time on a GPU launching kernels; a replay launches them all at once.
     The noise is new in every replay, of PyTorch's generator of the device and of `generators`. What Python computes is
     recorded as it was: a learning rate must be a tensor (`capturable=True` and `lr=torch.tensor(...)`), and a step may
@@ -39,6 +28,22 @@ class GraphedStep:
 
     Raises:
         ValueError: there is no example, or a later call gives other shapes or types.
+
+    Example:
+        >>> device = "cuda" if torch.cuda.is_available() else "cpu"
+        >>> x, model = torch.randn(8, 3, device=device), torch.nn.Linear(3, 1, device=device)
+        >>> lr = torch.tensor(0.01, device=device)
+        >>> optimizer = torch.optim.Adam(model.parameters(), lr=lr, capturable=device == "cuda")
+        >>> def step(x):
+        ...     optimizer.zero_grad()
+        ...     loss = model(x).square().mean()
+        ...     loss.backward()
+        ...     optimizer.step()
+        ...     return loss
+        >>> graphed = GraphedStep(step, (x,))
+        >>> before = graphed(x).item()
+        >>> graphed(x).item() < before
+        True
     """
 
     def __init__(
@@ -53,9 +58,10 @@ class GraphedStep:
             raise ValueError(
                 "example is empty, but the step is recorded for given shapes. Give the tensors of a batch."
             )
-        self.step, self.graph = step, None
+        self.step = step
+        self.graph: torch.cuda.CUDAGraph | None = None
         self.inputs = tuple(tensor.clone() for tensor in example)
-        self.outputs: Tensor | tuple[Tensor, ...] | None = None
+        self.outputs: Tensor | tuple[Tensor, ...] = ()
         check_count("warm_up", warm_up)
         if example[0].device.type == "cuda":
             self._record(warm_up, generators)

@@ -109,7 +109,7 @@ class Loop:
         check_count("epochs", epochs)
         run = self.run
         if self.channels_last:
-            run.model.to(memory_format=torch.channels_last)
+            run.model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # PyTorch's stub has it not
         self._resume()
         was_training = run.model.training
         run.model.train()

@@ -119,7 +119,7 @@ def _flattens(before: tuple[int, ...], after: tuple[int, ...]) -> bool:
 
 def _open_end(node: fx.Node) -> bool:
     size = node.args[1] if isinstance(node.args[1], (tuple, list)) else node.args[1:]
-    return len(size) == 2 and size[1] == -1  # a size that is typed in would not fit a smaller network
+    return bool(len(size) == 2 and size[1] == -1)  # a size that is typed in would not fit a smaller network
 
 
 def _keeps_channels(node: fx.Node) -> bool:

@@ -29,8 +29,6 @@ def onnx_missing() -> list[str]:
 def export_onnx(model: nn.Module, example: Tensor, path: str | os.PathLike, *, tolerance: float = 1e-5) -> float:
     """Write a deterministic network to one ONNX file with a free batch size, and check it with ONNX Runtime.
 
-        export_onnx(compress(model, images), images, "lenet.onnx")
-
     Args:
         model: without random layers, such as from `compress`; exported in eval mode on the CPU, and not changed.
         example: inputs (n, ...), on which PyTorch and ONNX Runtime are compared, together and one row alone.
@@ -45,6 +43,13 @@ def export_onnx(model: nn.Module, example: Tensor, path: str | os.PathLike, *, t
         ValueError: example has no rows.
         TypeError: the model has layers that draw at random.
         RuntimeError: ONNX Runtime computes something else; the file is removed.
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> network = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU(), torch.nn.Linear(4, 1))
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     export_onnx(network, torch.randn(5, 3), pathlib.Path(folder, "network.onnx")) < 1e-5
+        True
     """
     _check(model, example)
     model, example = copy.deepcopy(model).cpu().eval(), example.detach().cpu()

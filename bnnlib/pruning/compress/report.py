@@ -85,7 +85,7 @@ def compression_report(
     latency = []
     if example.is_cuda:
         latency += [_eager(pair, rows_for_batch(example, batch), repeats) for batch in batches]
-        pair, example = tuple(copy.deepcopy(network).cpu() for network in pair), example.cpu()
+        pair, example = (copy.deepcopy(dense).cpu(), copy.deepcopy(compressed).cpu()), example.cpu()
     with tempfile.TemporaryDirectory() as folder:
         sizes = _sizes(pair, Path(folder))
         if "eager" in runtimes:
@@ -130,7 +130,7 @@ def _layers(dense: nn.Module, compressed: nn.Module) -> list[dict[str, Any]]:
     ]
 
 
-def _inputs(layer: nn.Module) -> int:
+def _inputs(layer: nn.Linear | nn.Conv2d) -> int:
     return layer.in_features if isinstance(layer, nn.Linear) else layer.in_channels
 
 
@@ -148,7 +148,7 @@ def _sizes(pair: tuple[nn.Module, nn.Module], folder: Path) -> tuple[int, int]:
     paths = folder / "dense.pt", folder / "compressed.pt"
     for network, path in zip(pair, paths, strict=True):
         save_compressed(network, path)
-    return tuple(path.stat().st_size for path in paths)
+    return paths[0].stat().st_size, paths[1].stat().st_size
 
 
 def _sessions(pair: tuple[nn.Module, nn.Module], example: Tensor, folder: Path) -> list[Callable]:
@@ -164,7 +164,8 @@ def _eager(pair: tuple[nn.Module, nn.Module], x: Tensor, repeats: int) -> dict[s
 
 
 def _onnx(calls: list[Callable], x: Tensor, repeats: int) -> dict[str, Any]:
-    return _row("onnxruntime", "cpu", len(x), *paired_medians(*calls, x.numpy(), repeats))
+    dense, compressed = calls
+    return _row("onnxruntime", "cpu", len(x), *paired_medians(dense, compressed, x.numpy(), repeats))
 
 
 def _row(runtime: str, device: str, batch: int, dense: float, compressed: float) -> dict[str, Any]:

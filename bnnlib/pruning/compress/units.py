@@ -192,7 +192,7 @@ def _pads(layer: nn.Module) -> bool:
     )
 
 
-def _bias(layer: nn.Module) -> Tensor:
+def _bias(layer: nn.Linear | nn.Conv2d) -> Tensor:
     return layer.weight.new_zeros(len(layer.weight)) if layer.bias is None else layer.bias
 
 

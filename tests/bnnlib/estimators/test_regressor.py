@@ -28,9 +28,11 @@ def test_the_second_network_reads_the_selected_inputs_alone(regressor, tmp_path)
     x, y = table()
     first = SparseRegressor(**QUICK, refit=False).fit(x, y)
     assert regressor.used_.tolist() == [1, 4, 6] and first.used_.tolist() == list(range(8))
-    # what has been selected is the first one's answer
-    np.testing.assert_array_equal(regressor.inclusion_probability_, first.inclusion_probability_)
+    # an input keeps the probabilities of the last network that read it
+    out = ~regressor.support_
     np.testing.assert_array_equal(regressor.support_, first.support_)
+    np.testing.assert_array_equal(regressor.inclusion_probability_[out], first.inclusion_probability_[out])
+    assert not np.array_equal(regressor.inclusion_probability_[~out], first.inclusion_probability_[~out])
     other = x.copy()
     other[:, [0, 2, 3, 5, 7]] = 0.0
     np.testing.assert_array_equal(regressor.predict(other), regressor.predict(x))

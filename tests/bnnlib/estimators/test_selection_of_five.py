@@ -3,15 +3,8 @@
 import numpy as np
 import pytest
 
+from benchmarks.estimators import friedman
 from bnnlib.estimators import SparseRegressor
-
-
-def friedman(rows: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Friedman's function of the first five of 200 inputs, each in units of its own."""
-    rng = np.random.default_rng(seed)
-    u = rng.uniform(size=(rows, 200))
-    f = 10 * np.sin(np.pi * u[:, 0] * u[:, 1]) + 20 * (u[:, 2] - 0.5) ** 2 + 10 * u[:, 3] + 5 * u[:, 4]
-    return rng.uniform(-100, 100, 200) + u * 10.0 ** rng.uniform(-3, 3, 200), 5000 + 100 * (f + rng.normal(size=rows))
 
 
 @pytest.mark.slow
@@ -28,3 +21,15 @@ def test_exactly_the_five(seed):
     # 50 would be half of the noise; the first network alone, with thirty weights for five inputs, errs by 140
     assert np.square(mean - y[1000:]).mean() < 100**2 + 60**2
     assert 0.93 < np.mean((interval[:, 0] <= y[1000:]) & (y[1000:] <= interval[:, 1])) < 0.99
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["gaussian_spike_slab", "horseshoe", "sghmc"])
+def test_the_other_methods_that_select_find_the_five_and_the_noise(method):
+    x, y = friedman(3000, 0)
+    model = SparseRegressor(method, random_state=0).fit(x[:1000], y[:1000])
+    assert model.selected_features_.tolist() == model.used_.tolist() == [0, 1, 2, 3, 4]
+    assert 80 < model.noise_scale_ < 120
+    mean, interval = model.predict(x[1000:], return_interval=True)
+    assert np.square(mean - y[1000:]).mean() < 100**2 + 60**2
+    assert 0.90 < np.mean((interval[:, 0] <= y[1000:]) & (y[1000:] <= interval[:, 1])) < 0.98

@@ -22,6 +22,9 @@ POSTERIORS = {
     "dropout": lambda layout, weight: replicates.StackedDropout(layout, weight, torch.tensor([0.0, 0.2, 0.5]), True),
     "sparse-vd": replicates.StackedSparseVD,
     "horseshoe": lambda layout, weight: replicates.StackedHorseshoe(layout, weight, 0.7, 0.2, 1.1),
+    "input-horseshoe": lambda layout, weight: replicates.StackedInputHorseshoe(
+        layout, weight, 0.7, 0.2, 1.1, input_scale=0.6
+    ),
 }
 
 
@@ -42,7 +45,8 @@ def stack(request) -> replicates.StackedMLP:
     return build(request.param)
 
 
-BAYESIAN = [kind for kind in POSTERIORS if kind not in ("deterministic", "dropout")]
+# those with layers in bnnlib.nn, which has none with scales of inputs
+BAYESIAN = [kind for kind in POSTERIORS if kind not in ("deterministic", "dropout", "input-horseshoe")]
 
 
 @pytest.fixture(params=BAYESIAN)

@@ -4,7 +4,15 @@ import pytest
 import torch
 
 from bnnlib import functional as bF
-from bnnlib.replicates import Layout, StackedHorseshoe, StackedSparseVD, StackedSpikeSlab
+from bnnlib.replicates import (
+    Layout,
+    StackedHorseshoe,
+    StackedInputHorseshoe,
+    StackedMLP,
+    StackedSparseVD,
+    StackedSpikeSlab,
+    unstack,
+)
 
 
 def generator(seed=0):
@@ -71,3 +79,28 @@ def test_horseshoe_units_below_the_threshold_are_off():
     assert posterior.active_units().tolist() == [[False, True, False]]
     # two of three hidden units are off with their 3 weights and biases each: 6 of 13 parameters
     assert posterior.sparsity().item() == pytest.approx(100 * 7 / 13)
+
+
+def test_scales_of_inputs_reach_the_weights_that_leave_them_and_switch_them_off():
+    layout = Layout((3, 2, 1), 1)
+    posterior = StackedInputHorseshoe(layout, torch.ones(1, layout.num_parameters, dtype=torch.float64))
+    with torch.no_grad():
+        posterior.unit_location.copy_(torch.tensor([[0.0, -1.0]]))
+        posterior.input_location.copy_(torch.tensor([[0.0, 1.0, -2.5]]))
+        for name in ("unit_log_scale", "layer_log_scale", "input_log_scale", "weight_rho"):
+            getattr(posterior, name).fill_(-40.0)
+    (weight, bias), (output, _) = layout.layers(posterior.mean())
+    expected = torch.tensor([[0.0, 1.0, -2.5], [-1.0, 0.0, -3.5]], dtype=torch.float64)
+    torch.testing.assert_close(weight[0].log(), expected, atol=1e-9, rtol=0)
+    torch.testing.assert_close(bias[0, :, 0].log(), expected[:, 0], atol=1e-9, rtol=0)
+    assert (output == 1.0).all()
+    # the threshold of 0.05 lies at -3.0
+    (weight, bias), _ = layout.layers(posterior.active())
+    assert weight[0].tolist() == [[True, True, True], [True, True, False]] and bias.all()
+    assert posterior.active_inputs().tolist() == [[True, True, True]]
+    with torch.no_grad():
+        posterior.input_location[:, 2] = -3.5
+    assert posterior.active_inputs().tolist() == [[True, True, False]]
+    assert posterior.active_units().all()
+    with pytest.raises(TypeError, match="StackedInputHorseshoe has no layers"):
+        unstack(StackedMLP(posterior), 0)

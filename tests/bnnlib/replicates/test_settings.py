@@ -22,6 +22,7 @@ CASES = [
     (R.StackedHorseshoe, {}, "unit_scale", 0.1),
     (R.StackedHorseshoe, {}, "layer_scale", 0.1),
     (R.StackedHorseshoe, {}, "output_scale", 0.1),
+    (R.StackedInputHorseshoe, {}, "input_scale", 0.1),
 ]
 cases = pytest.mark.parametrize(
     ("kind", "start", "name", "value"), CASES, ids=[f"{kind.__name__}-{name}" for kind, _, name, _ in CASES]
@@ -65,7 +66,8 @@ def test_an_assigned_posterior_is_a_freshly_built_one(kind, start, name, value):
     ]
     for ours, theirs in zip(gradients(posterior, draws[0]), gradients(fresh, draws[1]), strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-11, atol=1e-12)
-    if kind is not R.StackedScaleMixture:  # whose estimate follows the shapes of its draws
+    # the estimate of the one follows the shapes of its draws, and the other has no layers
+    if kind not in (R.StackedScaleMixture, R.StackedInputHorseshoe):
         for r, part in enumerate(divergence(posterior)):
             total = sum(layer.kl_divergence() for layer in unstack(R.StackedMLP(posterior, "tanh"), r)[::2])
             torch.testing.assert_close(total, part, rtol=1e-10, atol=0)

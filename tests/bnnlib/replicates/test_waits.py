@@ -16,6 +16,7 @@ POSTERIORS = {
     "dropout": lambda *a: replicates.StackedDropout(*a, COLUMN, True),
     "sparse-vd": replicates.StackedSparseVD,
     "horseshoe": lambda *a: replicates.StackedHorseshoe(*a, output_scale=1.3),
+    "input-horseshoe": replicates.StackedInputHorseshoe,
 }
 
 
