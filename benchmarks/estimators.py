@@ -1,16 +1,24 @@
 """Error, intervals, selected inputs and time of the estimators beside scikit-learn's and Laplace, in one run.
 
-`python -m benchmarks.estimators [--json] [--sets diabetes boston wine breast_cancer] [--splits 10]`
+`python -m benchmarks.estimators [--json] [--sets diabetes boston wine breast_cancer five_of_200] [--splits 10]
+[--keep FILE] [--minutes 30]`
 
 Every estimator has its defaults, with one network, and gets raw data; the peers get scaled inputs. Boston and Wine have
-their standard splits, the others a tenth of the rows by seed. A regression's coverage is of central 95 % intervals of
-new targets, in percent: the lasso's is normal with the scale of its training residuals, the forest's takes the
-quantiles of its out-of-bag residuals, the Gaussian process and Laplace have their own. For classes `nll` is the mean
-negative log-likelihood in nats. Selected are inputs with path probability above a half, or a coefficient that is not 0.
-The process has a length scale for every input; for labels, and above 1,000 rows, one for all, since learning them
-would take minutes a split.
+their standard splits, the others a tenth of the rows by seed; "five_of_200" is Friedman's function of five of 200
+inputs with 1,000 rows, 2,000 for the test, and a new draw of all by split. A regression's coverage is of central 95 %
+intervals of new targets, in percent: the lasso's is normal with the scale of its training residuals, the forest's takes
+the quantiles of its out-of-bag residuals, the Gaussian process and Laplace have their own. For classes `nll` is the
+mean negative log-likelihood in nats. The noise is the standard deviation that a method learns, over the true one where
+that is known, else in the target's units. Selected are inputs with path probability above a half, or a coefficient that
+is not 0.
+The process has a length scale for every input; for labels, above 1,000 rows and above 100 inputs, one for all, since
+learning them would take minutes a split.
 Laplace (`pip install laplace-torch`, where it is installed; "not installed" otherwise) is a network of the same size,
 all weights, full Hessian, prior and noise by the marginal likelihood.
+
+The first split of everything comes first, then the second. `--keep` appends each answer's scores to a file and reads
+those that are there, so that a run goes on where one stopped; `--minutes` starts nothing after that time. A mean is
+over the splits that its row names.
 """
 
 from __future__ import annotations
@@ -23,6 +31,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.util import find_spec
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -36,7 +45,7 @@ from sklearn.preprocessing import StandardScaler
 from bnnlib import datasets
 from bnnlib.estimators import METHODS, SparseClassifier, SparseRegressor
 
-SETS = ("diabetes", "boston", "wine", "breast_cancer")
+SETS = ("diabetes", "boston", "wine", "breast_cancer", "five_of_200")
 PEERS = ("lasso", "random forest", "Gaussian process", "Laplace")
 STANDARD = ("boston", "wine")
 SEED = 0
@@ -46,13 +55,14 @@ FOREST, PEER_EPOCHS = 500, 300
 
 @dataclass
 class Split:
-    """One division of a set: raw inputs and targets, and whether these are labels."""
+    """One division of a set: raw inputs and targets, whether these are labels, and the noise where it is known."""
 
     x: np.ndarray
     y: np.ndarray
     test_x: np.ndarray
     test_y: np.ndarray
     labels: bool
+    noise: float = 1.0
 
     def scaled(self) -> tuple[np.ndarray, np.ndarray]:
         scaler = StandardScaler().fit(self.x)
@@ -61,15 +71,27 @@ class Split:
 
 @dataclass
 class Answer:
-    """What a method says of the test rows: means and intervals (rows, 2), or probabilities; the number of inputs."""
+    """What a method says of the test rows: means and intervals (rows, 2), or probabilities; number of inputs, noise."""
 
     mean: np.ndarray
     interval: np.ndarray | None = None
     selected: int | None = None
+    noise: float | None = None
+
+
+def friedman(rows: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Friedman's function of the first five of 200 inputs, each in units of its own; the noise's scale is 100."""
+    rng = np.random.default_rng(seed)
+    u = rng.uniform(size=(rows, 200))
+    f = 10 * np.sin(np.pi * u[:, 0] * u[:, 1]) + 20 * (u[:, 2] - 0.5) ** 2 + 10 * u[:, 3] + 5 * u[:, 4]
+    return rng.uniform(-100, 100, 200) + u * 10.0 ** rng.uniform(-3, 3, 200), 5000 + 100 * (f + rng.normal(size=rows))
 
 
 def load(name: str, number: int) -> Split:
     """Split `number` of a set."""
+    if name == "five_of_200":
+        x, y = friedman(3000, number)
+        return Split(x[:1000], y[:1000], x[1000:], y[1000:], labels=False, noise=100.0)
     standard = name in STANDARD
     data = datasets.load(name, download=False, split=number if standard else None)
     x, y, test_x, test_y = (t.numpy() for t in (data.train_x, data.train_y, data.test_x, data.test_y))
@@ -87,7 +109,7 @@ def ours(method: str, split: Split) -> Answer:
     selected = len(model.selected_features_)
     if split.labels:
         return Answer(model.predict_proba(split.test_x), selected=selected)
-    return Answer(*model.predict(split.test_x, return_interval=True), selected)
+    return Answer(*model.predict(split.test_x, return_interval=True), selected, model.noise_scale_)
 
 
 def lasso(split: Split) -> Answer:
@@ -100,7 +122,7 @@ def lasso(split: Split) -> Answer:
     free = max(1, len(x) - selected - 1)
     scale = np.sqrt(np.square(split.y - model.predict(x)).sum() / free)
     mean = model.predict(test_x)
-    return Answer(mean, _normal(mean, scale), selected)
+    return Answer(mean, _normal(mean, scale), selected, float(scale))
 
 
 def forest(split: Split) -> Answer:
@@ -115,13 +137,15 @@ def forest(split: Split) -> Answer:
 def gaussian_process(split: Split) -> Answer:
     x, test_x = split.scaled()
     scale = np.sqrt(x.shape[1])
-    kernel = ConstantKernel() * RBF(scale if split.labels or len(x) > 1000 else np.full(x.shape[1], scale), (1e-1, 1e4))
+    shared = split.labels or len(x) > 1000 or x.shape[1] > 100
+    kernel = ConstantKernel() * RBF(scale if shared else np.full(x.shape[1], scale), (1e-1, 1e4))
     if split.labels:
         model = GaussianProcessClassifier(kernel, random_state=SEED).fit(x, split.y)
         return Answer(model.predict_proba(test_x))
     model = GaussianProcessRegressor(kernel + WhiteKernel(), normalize_y=True, random_state=SEED).fit(x, split.y)
     mean, std = model.predict(test_x, return_std=True)  # the white kernel's share is in it
-    return Answer(mean, _normal(mean, std))
+    noise = split.y.std() * np.sqrt(model.kernel_.k2.noise_level)
+    return Answer(mean, _normal(mean, std), noise=float(noise))
 
 
 def laplace(split: Split) -> Answer:
@@ -156,7 +180,7 @@ def laplace(split: Split) -> Answer:
     mean, variance = model(test_x)
     std = (variance.detach().flatten() + noise.detach().exp().square()).sqrt().numpy()
     mean = center + spread * mean.detach().flatten().numpy()
-    return Answer(mean, _normal(mean, spread * std))
+    return Answer(mean, _normal(mean, spread * std), noise=float(spread * noise.exp()))
 
 
 def _normal(mean: np.ndarray, std: np.ndarray | float) -> np.ndarray:
@@ -172,7 +196,7 @@ def methods(names: list[str]) -> dict[str, Callable[[Split], Answer]]:
 
 
 def score(split: Split, answer: Answer) -> dict[str, float]:
-    """error (RMSE in the target's units, or wrong labels in percent), coverage or nll, selected."""
+    """error (RMSE in the target's units, or wrong labels in percent), coverage or nll, selected, noise."""
     y, found = split.test_y, {}
     if split.labels:
         found["error"] = 100.0 * float(np.mean(answer.mean.argmax(axis=1) != y))
@@ -181,29 +205,35 @@ def score(split: Split, answer: Answer) -> dict[str, float]:
         found["error"] = float(np.sqrt(np.mean((answer.mean - y) ** 2)))
         inside = (answer.interval[:, 0] <= y) & (y <= answer.interval[:, 1])
         found["coverage"] = 100.0 * float(inside.mean())
+        if answer.noise is not None:
+            found["noise"] = answer.noise / split.noise
     return found | ({} if answer.selected is None else {"selected": answer.selected})
 
 
-def measure(name: str, method: str, work: Callable[[Split], Answer], splits: int) -> dict:
-    """One row {set, method, splits, rows, inputs, error, error_se, coverage or nll, selected, fit_s, cpu_s}.
+def measure(name: str, number: int, method: str) -> dict:
+    """The scores of one split: {set, split, method, rows, inputs, error, coverage or nll, ..., fit_s, cpu_s}.
 
-    Seconds are the mean of a fit with its predictions, by the clock and of the processor.
+    Seconds are of a fit with its predictions, by the clock and of the processor.
     """
-    if method == "Laplace" and find_spec("laplace") is None:
-        return {"set": name, "method": method, "note": "not installed"}
-    scores, seconds, processor = [], [], []
-    for number in range(splits):
-        split = load(name, number)
-        start, began = time.perf_counter(), time.process_time()
-        answer = work(split)
-        seconds.append(time.perf_counter() - start)
-        processor.append(time.process_time() - began)
-        scores.append(score(split, answer))
-    row = {"set": name, "method": method, "splits": splits, "rows": len(split.x), "inputs": split.x.shape[1]}
-    row |= {key: round(float(np.mean([one[key] for one in scores])), 3) for key in scores[0]}
-    if splits > 1:
-        row["error_se"] = round(float(np.std([one["error"] for one in scores], ddof=1) / np.sqrt(splits)), 3)
-    return row | {"fit_s": round(float(np.mean(seconds)), 2), "cpu_s": round(float(np.mean(processor)), 2)}
+    split = load(name, number)
+    start, began = time.perf_counter(), time.process_time()
+    answer = methods([method])[method](split)
+    seconds = {"fit_s": time.perf_counter() - start, "cpu_s": time.process_time() - began}
+    about = {"set": name, "split": number, "method": method, "rows": len(split.x), "inputs": split.x.shape[1]}
+    return about | score(split, answer) | seconds
+
+
+def summary(found: list[dict]) -> dict:
+    """One row of the scores of a method's splits of a set: means, and standard errors NAME_se from two splits on."""
+    first, number = found[0], len(found)
+    row = {"set": first["set"], "method": first["method"], "splits": number}
+    row |= {key: first[key] for key in ("rows", "inputs")}
+    for key in [key for key in first if key not in ("split", *row)]:
+        values = [one[key] for one in found]
+        row[key] = round(float(np.mean(values)), 3)
+        if number > 1 and not key.endswith("_s"):
+            row[f"{key}_se"] = round(float(np.std(values, ddof=1) / np.sqrt(number)), 3)
+    return row
 
 
 def text(row: dict) -> str:
@@ -213,6 +243,7 @@ def text(row: dict) -> str:
         return line + row["note"]
     line += f"error {row['error']:8.3f} +- {row.get('error_se', float('nan')):6.3f}  "
     line += f"coverage {row['coverage']:5.1f} %  " if "coverage" in row else f"nll {row['nll']:6.3f}       "
+    line += f"noise {row['noise']:8.3f}  " if "noise" in row else " " * 16
     chosen = f"{row['selected']:.1f} of {row['inputs']}" if "selected" in row else "-"
     return line + f"selected {chosen:12s} fit {row['fit_s']:6.1f} s ({row['cpu_s']:.1f} s of a core)"
 
@@ -223,20 +254,50 @@ def main(arguments: list[str] | None = None) -> list[dict]:
     parser.add_argument("--sets", nargs="+", default=list(SETS), choices=SETS)
     parser.add_argument("--methods", nargs="+", default=[*METHODS, *PEERS], choices=[*METHODS, *PEERS])
     parser.add_argument("--splits", type=int, default=10)
+    parser.add_argument("--keep", type=Path, help="file of the scores, one JSON object a line, to go on from")
+    parser.add_argument("--minutes", type=float, default=float("inf"), help="start nothing after them")
     options = parser.parse_args(arguments)
-    say, rows = sys.stderr if options.json else sys.stdout, []
+    say, end = sys.stderr if options.json else sys.stdout, time.monotonic() + 60 * options.minutes
     print(f"torch {torch.__version__}, {torch.get_num_threads()} threads, {options.splits} splits", file=say)
+    found = kept(options.keep)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # of peers at their defaults, and of a shortened test
         for kind in (UserWarning, FutureWarning):
             warnings.simplefilter("ignore", kind)
-        for name in options.sets:
-            for method, work in methods(options.methods).items():
-                rows.append(measure(name, method, work, options.splits))
-                print(text(rows[-1]), file=say, flush=True)
+        for number in range(options.splits):
+            for name in options.sets:
+                for method in options.methods:
+                    absent = method == "Laplace" and find_spec("laplace") is None
+                    if absent or (name, number, method) in found or time.monotonic() > end:
+                        continue
+                    one = found[name, number, method] = measure(name, number, method)
+                    if options.keep:
+                        with options.keep.open("a", encoding="utf-8") as file:
+                            file.write(json.dumps(one) + "\n")
+    rows = []
+    for name in options.sets:
+        for method in options.methods:
+            some = [
+                one for key, one in found.items() if key[0] == name and key[2] == method and key[1] < options.splits
+            ]
+            rows.append(summary(some) if some else {"set": name, "method": method, "note": _reason(method)})
+            print(text(rows[-1]), file=say, flush=True)
     if options.json:
         print(json.dumps(rows, indent=1))
     return rows
+
+
+def _reason(method: str) -> str:
+    return "not installed" if method == "Laplace" and find_spec("laplace") is None else "not run"
+
+
+def kept(path: Path | None) -> dict[tuple[str, int, str], dict]:
+    """The scores in a file, by set, split and method; a line that a stopped run has cut is taken off."""
+    lines = path.read_text(encoding="utf-8").splitlines(keepends=True) if path and path.exists() else []
+    if lines and not lines[-1].endswith("\n"):
+        path.write_text("".join(lines[:-1]), encoding="utf-8")
+    found = [json.loads(line) for line in lines if line.endswith("\n")]
+    return {(one["set"], one["split"], one["method"]): one for one in found}
 
 
 if __name__ == "__main__":

@@ -1,11 +1,11 @@
 """What libraries make of a transformer encoder, an LSTM and a residual network: each cell is a call.
 
-`python -m benchmarks.peers [--json] [--store]`
+`python -m benchmarks.peers [--json] [--store] [--libraries bnnlib]`
 
 Each package converts or wraps the same three networks by its own means and its own defaults, then eight things are
 tried, each on a fresh copy: the result is "yes", a share in percent, or the error of the call that fails. A package
 that is not installed reads "not installed". `--store` keeps the rows in `benchmarks/stored/peers.json`, which the page
-"What layers can" shows.
+"What layers can" shows; of libraries that `--libraries` does not name it keeps those that are there.
 
 - converted: parameters of the network that got a posterior, in percent.
 - training: a step on its own objective gives finite gradients, and moves the outputs. laplace-torch comes after the
@@ -493,12 +493,19 @@ def main(arguments: list[str] | None = None) -> list[dict[str, str]]:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.peers", description=__doc__.splitlines()[0])
     parser.add_argument("--json", action="store_true", help="print one JSON list and nothing else on stdout")
     parser.add_argument("--store", action="store_true", help=f"keep the rows in {STORED.name}")
+    titles = [library.title for library in LIBRARIES]
+    parser.add_argument("--libraries", nargs="+", default=titles, choices=titles)
     options = parser.parse_args(arguments)
     say, rows = sys.stderr if options.json else sys.stdout, []
+    stored = json.loads(STORED.read_text(encoding="utf-8"))["rows"] if set(options.libraries) < set(titles) else []
+    kept = {(row["network"], row["library"]): row for row in stored}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for network in NETWORKS:
             for library in LIBRARIES:
+                if library.title not in options.libraries:
+                    rows.append(kept[network, library.title])
+                    continue
                 rows.append(measure(library, network))
                 found = rows[-1].get("note") or ", ".join(f"{f}: {rows[-1][f]}" for f in FEATURES)
                 print(f"{network:20s} {library.title:15s} {found}", file=say, flush=True)

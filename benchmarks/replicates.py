@@ -28,15 +28,15 @@ from bnnlib.replicates import Layout, StackedMLP, StackedSpikeSlab, fit_stacked,
 SIZES, ROWS, BATCH, LEARNING_RATE = (200, 7, 7, 7, 1), 3000, 512, 5e-3
 
 
-def problem(replicates: int, device: torch.device) -> tuple[StackedMLP, Tensor, Tensor]:
+def problem(replicates: int, device: torch.device, sizes: tuple[int, ...] = SIZES) -> tuple[StackedMLP, Tensor, Tensor]:
     """The stack and its data, x of shape (rows, replicates, inputs)."""
     generator = torch.Generator().manual_seed(0)
     x = torch.empty(ROWS, replicates, SIZES[0]).uniform_(-1, 1, generator=generator)
     f = 7 * x[..., 1] / (1 + x[..., 0] ** 2) + 5 * torch.sin(x[..., 2] * x[..., 3]) + 2 * x[..., 4]
     y = (f + torch.empty_like(f).normal_(generator=generator))[..., None]
-    layout = Layout(SIZES, replicates)
+    layout = Layout(sizes, replicates)
     posterior = StackedSpikeSlab(
-        layout, layout.uniform(-0.6, 0.6, generator), inclusion_probability_for(SIZES, ROWS), prior_scale=1.3
+        layout, layout.uniform(-0.6, 0.6, generator), inclusion_probability_for(sizes, ROWS), prior_scale=1.3
     )
     return StackedMLP(posterior).to(device), x.to(device), y.to(device)
 

@@ -1,11 +1,12 @@
 """The benchmarks' contract: the rows' fields, JSON alone on stdout, every layer of the library in the table."""
 
 import json
+import os
 
 import pytest
 import torch
 
-from benchmarks import memory, replicates, step_time
+from benchmarks import memory, replicates, stacks, step_time, workers
 from benchmarks.unit_noise import NETWORKS, pairs
 from bnnlib import nn as bnn
 
@@ -65,6 +66,37 @@ def test_replicate_rows(capsys):
     (row,) = json.loads(capsys.readouterr().out)
     assert set(row) == {"work", "replicates", "stacked_s", "loop_s", "speedup"}
     assert row["replicates"] == 2 and row["stacked_s"] > 0 and row["loop_s"] > 0
+
+
+def test_stack_rows(capsys):
+    options = ["--widths", "7", "--replicates", "1", "2", "3", "--rounds", "2", "--largest", "4000", "--device", "cpu"]
+    stacks.main(["--json", *options])
+    rows = json.loads(capsys.readouterr().out)
+    assert [(row["width"], row["replicates"], row["weights"]) for row in rows] == [(7, 1, 1_527), (7, 2, 1_527)]
+    assert all(row["ms"] > 0 and len(row["quartiles"]) == 2 for row in rows)
+
+
+def test_worker_rows_compare_one_process_with_two(capsys, monkeypatch):
+    monkeypatch.setattr(workers, "seconds", lambda experiment, only, backend, jobs: {1: 100.0, 2: 62.5}[jobs])
+    workers.main(["--json", "--only", "cell"])
+    rows = json.loads(capsys.readouterr().out)
+    assert [(row["backend"], row["efficiency"]) for row in rows] == [("loky", 0.8), ("dask", 0.8)]
+
+
+def test_a_worker_run_computes_its_cells_in_an_empty_home(monkeypatch):
+    seen = {}
+
+    def run(command, env, check, **_):
+        seen.update(command=command, home=os.listdir(env["BNNLIB_HOME"]), check=check)
+
+    monkeypatch.setattr(workers.subprocess, "run", run)
+    assert workers.seconds("mh-lenet", "HMC", "dask", 2) > 0
+    assert (
+        seen["home"] == []
+        and seen["check"]
+        and seen["command"][2:]
+        == [*("book", "run", "mh-lenet", "--profile", "book", "--jobs", "2", "--backend", "dask", "--only", "HMC")]
+    )
 
 
 def test_loop_and_stack_do_the_same_work():
