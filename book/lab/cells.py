@@ -133,10 +133,13 @@ class Experiment:
         methods: optional; method name to the function that computes the cells of that method in place of ``run_cell``.
             Editing one method's code then leaves the finished cells of the other methods valid.
         several_devices: a cell can be computed on several devices; its function then takes a keyword ``devices``.
+        derived: optional; what follows from the arrays beside a result without running anything: a function from them,
+            keyed as by `book.lab.load_arrays`, to more rows, which `book.lab.compare` puts after the stored ones.
         budget: optional; a cell's epochs or iterations with their unit, all stages together where the paper counts
             them; laid beside the published budget.
         sources: method in the rows to that of the cell it comes from, where they differ.
-        renamed: profile name to ``{method: name}``: what tables call a method that this profile trains in another way.
+        renamed: profile name to ``{method: name}``: what tables call a method that this profile trains in another way,
+            or whose own name is a common word.
         version: of the code that decides the rows, for all methods or by method. Raise it when you change what a cell
             computes on purpose: the cells of the older version are computed again.
         tiny: parameters that make a cell take seconds while it takes the same branches, see `book.lab.probes`.
@@ -153,6 +156,7 @@ class Experiment:
     unavailable: dict[str, str] = field(default_factory=dict)
     methods: dict[str, Callable[[Cell, torch.device, Checkpoint | None], CellResult]] = field(default_factory=dict)
     several_devices: bool = False
+    derived: Callable[[Mapping[tuple[str, str, int, str], np.ndarray]], list[dict[str, Any]]] | None = None
     budget: Callable[[Cell], tuple[float, str]] | None = None
     sources: dict[str, str] = field(default_factory=dict)
     renamed: dict[str, dict[str, str]] = field(default_factory=dict)

@@ -10,9 +10,19 @@ from typing import Any
 from bnnlib.datasets.registry import entry
 from book.lab import catalog
 from book.lab.published import PaperValue, for_setting, metrics, paper_values
-from book.lab.store import NotStoredError, load_result
+from book.lab.store import NotStoredError, load_arrays, load_result
 from book.lab.validity import cell_of, state_of_rows
-from book.lab.verdicts import DIVERGED, NOT_PUBLISHED, NOT_RUN, Verdict, beside_error, budget_obstacle, verdict
+from book.lab.verdicts import (
+    DIFFERS,
+    DIVERGED,
+    NOT_PUBLISHED,
+    NOT_RUN,
+    WORSE,
+    Verdict,
+    beside_error,
+    budget_obstacle,
+    verdict,
+)
 
 Row = dict[str, Any]
 Key = tuple[str, str, str]  # setting, method, metric
@@ -32,11 +42,11 @@ def compare(name: str, profile: str | None = None) -> list[Row]:
 
     Returns:
         Rows with experiment, setting, method, metric, unit, paper, cell, published, published_sd, published_se (over
-        replicates and of the test set), printed, mean, se, sd, n, values (of the single replicates), profile;
-        difference, error (its standard error s) and margin; budget, published_budget and budget_unit; data,
-        the title of the data set; verdict, note; state, what a reader must know of the row's validity, "" if it is
-        good. Numbers that do not exist are None: the sd and se of one
-        replicate, the mean of what was not run.
+        replicates, of the test set, and of one draw), printed, mean, se, sd, n, values (of the single replicates),
+        profile; difference, error (its standard error s) and margin; budget, published_budget and budget_unit; data,
+        the title of the data set; verdict, note; cause, of a worse or different number as a run has shown it; state,
+        what a reader must know of the row's validity, "" if it is good. Numbers that do not exist are None: the sd and
+        se of one replicate, the mean of what was not run.
 
     Raises:
         ExperimentError: there is no experiment of that name, or it has no such profile.
@@ -50,11 +60,13 @@ def compare(name: str, profile: str | None = None) -> list[Row]:
     except NotStoredError:
         result = {"profile": profile, "rows": []}
         missing = _why_not(experiment, profile)
+    if experiment.derived and not missing:
+        result["rows"] += experiment.derived(load_arrays(name, result["profile"]))
     if result["profile"] == "smoke":
         missing = "only the smoke profile, too small for a verdict"
     ours = _Ours(experiment, result)
     known = metrics()
-    published = _expand(name, ours.values)
+    published = [_with_spread(value, ours) for value in _expand(name, ours.values)]
     judged = [_judge(value, ours, missing) for value in published]
     by_key = {_key(value): found for value, found in zip(published, judged, strict=True)}
     rows = []
@@ -154,6 +166,12 @@ def _judge(value: PaperValue, ours: _Ours, missing: str) -> Verdict:
     return verdict(value, mean, se, len(numbers), failed=len(failed), obstacles=obstacles)
 
 
+def _with_spread(value: PaperValue, ours: _Ours) -> PaperValue:
+    """A number of one draw without a printed spread varies as one of our replicates does."""
+    _, _, sd = _moments(ours.values.get(_key(value), []))
+    return replace(value, se=math.hypot(value.se, sd)) if value.one_draw and sd else value
+
+
 def _all_failed(failed: list[str]) -> Verdict:
     return Verdict(DIVERGED, f"{len(failed)} of {len(failed)} replicates failed")
 
@@ -161,6 +179,8 @@ def _all_failed(failed: list[str]) -> Verdict:
 def _gap(value: PaperValue, ours: _Ours) -> str:
     """Why the profile has no number beside a published one."""
     where = (value.setting, value.method)
+    if value.not_run and where not in ours.planned:
+        return value.not_run
     if value.method in ours.names:
         return f"the {ours.profile} profile trains {ours.names[value.method]} in its place"
     finished = {key[:2] for key in ours.values}
@@ -212,6 +232,10 @@ def _row(key: Key, value: PaperValue | None, ours: _Ours, found: Verdict, missin
         notes.append(f"{n} of the paper's {value.replicates} replicates")
     if failed:
         notes.append(f"{len(failed)} of {n + len(failed)} replicates failed ({failed[0]})")
+    if "nll" in key[2] and (infinite := sum(map(math.isinf, numbers))):
+        notes.append(f"infinite in {infinite} of {n} replicates: a label's probability was rounded to zero")
+    cause = value.cause if value and found.word in (WORSE, DIFFERS, DIVERGED) else ""
+    notes += [f"cause: {cause}"] if cause else []
     budget, data = ours.facts(*key[:2]) if n else (None, "")
     return {
         "setting": key[0],
@@ -236,5 +260,6 @@ def _row(key: Key, value: PaperValue | None, ours: _Ours, found: Verdict, missin
         "data": data,
         "verdict": str(found),
         "note": "; ".join(notes),
+        "cause": cause,
         "cell": value.where if value else "",
     }

@@ -19,6 +19,7 @@ from book.lab.tables import said
 from book.lab.verdicts import counts, distinct
 
 Run = dict[str, Any]
+DERIVED = ""  # in the place of a metric: of every run, which measures that follow from its arrays come from
 
 
 def evidence(name: str) -> dict[str, Any]:
@@ -50,7 +51,8 @@ def evidence(name: str) -> dict[str, Any]:
     ]
     where = _runs_of(result, experiment.renamed.get(result["profile"], {}))
     for row in rows:
-        some = sorted(where.get((row["setting"], row["method"], row["metric"]), ()))
+        own = (row["setting"], row["method"])
+        some = sorted(where.get((*own, row["metric"])) or where.get((*own, DERIVED), ()))
         row["texts"], row["runs"] = said(row), some
         row["minutes"] = round(sum(runs[k]["minutes"] for k in some), 3) if some else None
         row["command"] = again([cells[k] for k in some])
@@ -105,13 +107,14 @@ def _run(cell: Cell, about: dict[str, Any], known: list[validity.State]) -> Run:
 
 
 def _runs_of(result: dict[str, Any], names: dict[str, str]) -> dict[tuple[str, str, str], set[int]]:
-    """The places of the cells behind each setting, method and metric; an error stands for all metrics of its own."""
+    """The places of the cells behind each setting, method and metric, or all of its metrics."""
     found: dict[tuple[str, str, str], set[int]] = {}
     start = 0
     for place, about in enumerate(result["cells"]):
         for row in result["rows"][start : start + about["rows"]]:
-            key = (row["setting"], names.get(row["method"], row["method"]), row["metric"])
-            found.setdefault(key, set()).add(place)
+            own = (row["setting"], names.get(row["method"], row["method"]))
+            for metric in (row["metric"], DERIVED):
+                found.setdefault((*own, metric), set()).add(place)
         start += about["rows"]
     return found
 

@@ -23,8 +23,8 @@ _SAMPLING = {
 }
 _VALUE_KEYS = {"setting", "method", "metric", "cell", "mean", "sd", "se", "reading", "tolerance", "by_design"}
 _BOTH_KEYS = {"replicates", "note", "test_set", "interesting", "budget", "direction"}
-_BOTH_KEYS |= {"not_comparable", "not_comparable_in", "other_data"}
-_SOURCE_KEYS = {"paper", "table", "experiment", "values", "also"}
+_BOTH_KEYS |= {"not_comparable", "not_comparable_in", "other_data", "one_draw"}
+_SOURCE_KEYS = {"paper", "table", "experiment", "values", "also", "not_run", "cause"}
 
 
 @dataclass(frozen=True)
@@ -65,6 +65,9 @@ class PaperValue:
         tolerance: what it may differ by without a meaning, as declared.
         interesting: the smallest difference that would matter, at least one unit of the last printed digit.
         replicates: number of the paper's replicates behind the mean.
+        one_draw: it comes from one data set or one network and has no printed spread, so that ours stands in for it.
+        not_run: why no profile of ours has this cell; "" where one could.
+        cause: why ours is worse or differs, where a run has shown it; names that run's experiment.
         budget: epochs or iterations behind it, None where they are not known.
         by_design: why the method or its user fixes this number; "" where nothing does.
         not_comparable: why nothing follows from a difference; "" where there is no such reason.
@@ -100,6 +103,9 @@ class PaperValue:
     not_comparable_in: dict[str, str] = field(default_factory=dict)
     other_data: dict[str, str] = field(default_factory=dict)
     note: str = ""
+    one_draw: bool = False
+    cause: str = ""
+    not_run: str = ""
 
     @property
     def margin(self) -> float:
@@ -195,7 +201,18 @@ def _value(path: Path, source: dict[str, Any], entry: dict[str, Any], known: dic
         not_comparable_in=source.get("not_comparable_in", {}) | entry.get("not_comparable_in", {}),
         other_data=source.get("other_data", {}) | entry.get("other_data", {}),
         note=entry.get("note", source.get("note", "")),
+        one_draw=bool(entry.get("one_draw", source.get("one_draw", False))),
+        cause=_reason(source.get("cause", {}), entry),
+        not_run=_reason(source.get("not_run", {}), entry),
     )
+
+
+def _reason(reasons: dict[str, str], entry: dict) -> str:
+    """The reason for the setting: a key holds what settings begin with, "boston | yacht"; "*" is for all."""
+    for key, text in reasons.items():
+        if key == "*" or entry["setting"].startswith(tuple(key.split(" | "))):
+            return text
+    return ""
 
 
 def _interesting(where: str, source: dict, entry: dict, metric: Metric, mean: float) -> float:

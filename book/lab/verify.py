@@ -229,7 +229,9 @@ def _reference(result: dict[str, Any], method: str, stored: dict[str, dict]) -> 
     Raises:
         ExperimentError: there is none.
     """
-    certificates = [one for one in reversed(result["certificates"]) if method in one["codes"]]
+    # of these cells: a certificate of cells that have been computed again since speaks of others
+    codes = {one["code"] for one in result["cells"] if one["cell"]["method"] == method}
+    certificates = [one for one in reversed(result["certificates"]) if codes <= set(one["since"].get(method, ()))]
     for one in (*certificates, *stored.values()):
         if one.get("commit") and not one.get("dirty"):
             return one["commit"]

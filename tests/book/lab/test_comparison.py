@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from book import lab
@@ -70,6 +71,39 @@ def test_means_errors_and_verdicts(home):
     assert other["verdict"] == "not run: the book profile leaves this cell out"
     assert (other["difference"], other["error"], other["margin"], other["data"]) == (None, None, None, "")
     assert _find(lab.compare(NAME), "SVBNN", "fnr")["verdict"].endswith("profile does not compute this measure")
+
+
+def test_one_draw_without_a_printed_spread_varies_as_ours_do(home, monkeypatch):
+    _save([("U(-1,1)", "VD", i, "rmse_test", value) for i, value in enumerate((1.0, 2.0, 3.0))])
+    values, also = comparison.paper_values(NAME)
+    (value,) = [one for one in values if (one.method, one.metric) == ("VD", "rmse_test")]
+    alone = replace(value, mean=1.5, se=0.1, one_draw=True)
+    monkeypatch.setattr(comparison, "paper_values", lambda name: ([alone], also))
+    row = _find(lab.compare(NAME), "VD", "rmse_test")
+    assert row["published_se"] == pytest.approx(math.hypot(0.1, 1.0))
+    assert row["error"] == pytest.approx(math.sqrt(0.01 + 1.0 + 1.0 / 3.0))
+    monkeypatch.setattr(comparison, "paper_values", lambda name: ([replace(alone, one_draw=False)], also))
+    assert _find(lab.compare(NAME), "VD", "rmse_test")["published_se"] == pytest.approx(0.1)
+
+
+def test_a_cell_that_no_profile_can_have_says_why(home, monkeypatch):
+    _save([("U(-1,1)", "SVBNN", 0, "rmse_test", 1.2)])
+    values, also = comparison.paper_values(NAME)
+    known = [replace(one, not_run="the file is not at hand") for one in values]
+    monkeypatch.setattr(comparison, "paper_values", lambda name: (known, also))
+    rows = lab.compare(NAME)
+    assert _find(rows, "VD", "rmse_test")["verdict"] == "not run: the file is not at hand"
+    assert _find(rows, "SVBNN", "rmse_train")["verdict"] == "not run: the book profile does not compute this measure"
+
+
+@pytest.mark.parametrize(("ours", "said"), [(9.0, "shown by a run"), (1.43, "")])
+def test_a_cause_is_told_of_what_is_worse_only(home, monkeypatch, ours, said):
+    _save([("U(-1,1)", "VD", i, "rmse_test", ours) for i in range(3)])
+    values, also = comparison.paper_values(NAME)
+    known = [replace(one, cause="shown by a run") for one in values]
+    monkeypatch.setattr(comparison, "paper_values", lambda name: (known, also))
+    row = _find(lab.compare(NAME), "VD", "rmse_test")
+    assert row["cause"] == said and ("cause: shown by a run" in row["note"]) is bool(said)
 
 
 def test_a_cell_that_is_still_to_come_is_not_finished(home):
@@ -213,3 +247,26 @@ def test_a_row_says_what_is_wrong_with_its_validity(home, monkeypatch):
     rows = lab.compare(NAME)
     assert _find(rows, "SVBNN", "rmse_test")["state"] == "SVBNN changed"
     assert _find(rows, "VD", "rmse_test")["state"] == ""
+
+
+def test_measures_that_follow_from_stored_arrays_stand_beside_the_stored_ones(home, monkeypatch):
+    def derived(arrays):
+        row = {"setting": "U(-1,1)", "method": "SVBNN", "metric": "mse_test"}
+        return [row | {"replicate": key[2], "value": float(value[-1])} for key, value in sorted(arrays.items())]
+
+    experiment = replace(catalog.get(NAME), derived=derived)
+    monkeypatch.setattr(catalog, "table", lambda: {NAME: (__name__, experiment)})
+    assert all(row["n"] == 0 for row in lab.compare(NAME)), "nothing follows from what is not stored"
+    rows = [{"setting": "U(-1,1)", "method": "SVBNN", "replicate": 0, "metric": "rmse_test", "value": 1.2}]
+    about = {"cells": {"total": 1, "done": 1, "failed": 0}}
+    arrays = {f"U(-1,1)|SVBNN|{k}|curve": np.array([9.0, 2.0 + k]) for k in range(3)}
+    lab.save_result({"experiment": NAME, "profile": "book", "provenance": about, "rows": rows}, arrays)
+    row = _find(lab.compare(NAME), "SVBNN", "mse_test")
+    assert (row["values"], row["verdict"]) == ([2.0, 3.0, 4.0], "not published")
+
+
+def test_an_infinite_likelihood_says_why(home):
+    _save([("U(-1,1)", "SVBNN", 0, "nll", math.inf), ("U(-1,1)", "SVBNN", 1, "nll", 2.0)])
+    row = _find(lab.compare(NAME), "SVBNN", "nll")
+    assert row["mean"] == math.inf and row["se"] is None
+    assert row["note"] == "infinite in 1 of 2 replicates: a label's probability was rounded to zero"

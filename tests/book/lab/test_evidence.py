@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from book import lab
-from book.lab import evidence, store
+from book.lab import catalog, evidence, store
 from book.lab.cells import Cell
 from book.lab.evidence import command
 
@@ -54,6 +55,17 @@ def test_rows_know_their_runs_and_runs_their_minutes(tiny, capsys):
         assert run["label"].startswith(f"{row['setting']} {row['method']} [")
         assert (row["command"], row["minutes"]) == (run["command"], run["minutes"])
         assert row["texts"]["Method"] == row["method"]
+
+
+def test_what_follows_from_the_arrays_has_all_runs_of_its_setting_and_method(tiny, monkeypatch):
+    lab.run("tiny-good", "book")
+    stored = store.load_result("tiny-good", "book")["rows"][0] | {"metric": "mse_test", "value": 1.0}
+    experiment = replace(lab.get("tiny-good"), derived=lambda _: [stored])
+    monkeypatch.setattr(catalog, "table", lambda: {"tiny-good": (__name__, experiment)})
+    found = evidence.evidence("tiny-good")
+    (row,) = [row for row in found["rows"] if row["metric"] == "mse_test"]
+    begin = f"{stored['setting']} {stored['method']} ["
+    assert row["runs"] == [k for k, run in enumerate(found["runs"]) if run["label"].startswith(begin)] != []
 
 
 def test_an_experiment_without_a_result_has_no_runs(tiny):

@@ -245,3 +245,8 @@ def test_reasons_and_overrides_of_a_source_and_its_value_come_together(tree):
     ((value,), _) = paper_values("one")
     assert (value.not_comparable, value.budget, value.interesting) == ("other data; other hardware", 7.0, 0.3)
     assert value.se == pytest.approx(math.hypot(0.3, 0.1))
+
+
+@pytest.mark.parametrize(("key", "said"), [("*", "why"), ("U(", "why"), ("N( | U(", "why"), ("N(", "")])
+def test_a_reason_goes_by_the_setting(key, said):
+    assert published._reason({key: "why"}, {"setting": "U(-1,1)"}) == said

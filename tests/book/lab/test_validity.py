@@ -310,6 +310,23 @@ def test_on_another_machine_the_probe_runs_at_the_last_good_commit_too(pack, mon
     assert asked == [("c0ffee00", "probed", "book", "SVBNN"), ("beef", "probed", "book", "SVBNN")]
 
 
+def test_a_certificate_of_cells_that_were_computed_again_tells_nothing_of_the_new_ones(pack, monkeypatch):
+    pack.run()
+    _elsewhere()
+    result = _result()
+    old = {"commit": "01d", "dirty": False, "codes": {"SVBNN": "later"}, "since": {"SVBNN": ["earlier"]}}
+    save_result(result | {"certificates": [*result["certificates"], old]})
+    pack.edit("RATE = 2.0", "RATE = 4.0 / 2")
+    asked = []
+
+    def at(commit, *_):
+        asked.append(commit)
+        return {verify.kind_of(one["cell"]): [["a", "SVBNN", 0, "rmse_test", 1.0]] for one in _result()["probes"]}
+
+    monkeypatch.setattr(verify, "_at", at)
+    assert pack.words(verify.verify("probed", "book"))["SVBNN"] == "certified" and asked == ["c0ffee00"]
+
+
 def test_a_commit_that_is_not_at_hand_leaves_the_question_open(pack):
     pack.run()
     _elsewhere()
