@@ -1,0 +1,78 @@
+"""What the page says of the papers' conclusions is held by stored numbers, or the build stops."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from book.editions import conclusions
+from book.editions.project import BookError
+
+ROOT = Path(__file__).resolve().parents[3]
+ENTRY = {"survives": False, "paper": "000", "claim": "From {second} to {first}.", "found": "No.", "experiment": "abc-x"}
+ENTRY |= {"setting": "s", "method": "new", "other": "old", "metric": "error", "says": "below"}
+
+
+def found(new=(1.0, 2.0, 3.0), old=(3.0, 4.5, 5.0)):
+    rows = [
+        {"setting": "s", "method": method, "metric": "error", "values": list(values), "published": published}
+        for method, values, published in (("new", new, 1.5), ("old", old, None))
+    ]
+    return {"abc-x": {"runs": [{}], "rows": rows}}
+
+
+def test_a_difference_is_taken_in_pairs():
+    assert conclusions.measured(ENTRY, found()) == "−2.17 ± 0.17, n = 3"  # of -2, -2.5, -2
+
+
+@pytest.mark.parametrize(("says", "new", "old"), [("above", (1, 2, 3), (3, 4, 5)), ("no gain", (1, 2, 3), (3, 4, 5.5))])
+def test_numbers_that_say_something_else_stop_the_build(says, new, old):
+    with pytest.raises(BookError, match=f"is not '{says}'"):
+        conclusions.measured(ENTRY | {"says": says}, found(new, old))
+
+
+def test_two_standard_errors_are_the_limit():
+    noisy = found((1.0, 5.0, 3.0), (3.0, 4.0, 5.5))
+    assert conclusions.measured(ENTRY | {"says": "no gain"}, noisy) == "−1.2 ± 1.1, n = 3"
+    with pytest.raises(BookError, match="is not 'below'"):
+        conclusions.measured(ENTRY, noisy)
+
+
+def test_a_mean_is_laid_beside_a_number():
+    entry = {key: value for key, value in ENTRY.items() if key != "other"} | {"than": 4.0}
+    assert conclusions.measured(entry, found()) == "2.00 ± 0.58, n = 3"
+    with pytest.raises(BookError, match="is not 'below'"):
+        conclusions.measured(entry | {"than": 2.5}, found())
+
+
+def test_few_replicates_and_broken_pairs_decide_nothing():
+    with pytest.raises(BookError, match="rests on 2 replicates"):
+        conclusions.measured(ENTRY, found((1, 2), (5, 6)))
+    with pytest.raises(BookError, match="no pairs"):
+        conclusions.measured(ENTRY, found((1, 2, 3), (5, 6)))
+
+
+def test_a_tree_without_the_experiment_says_so():
+    assert conclusions.measured(ENTRY, {}) == "(not run)"
+
+
+@pytest.mark.parametrize("change", [{"says": "maybe"}, {"than": 1.0}, {"colour": "red"}])
+def test_entries_are_checked(tmp_path, change):
+    (tmp_path / "book").mkdir()
+    lines = [
+        f"{key} = {str(value).lower() if value is False else repr(value)}" for key, value in (ENTRY | change).items()
+    ]
+    (tmp_path / conclusions.FILE).write_text("\n".join(["[[conclusion]]", *lines]), encoding="utf-8")
+    with pytest.raises(BookError, match="From"):
+        conclusions.listed(tmp_path)
+
+
+def test_three_fell_three_stand_and_their_lists_name_the_reports():
+    listed = conclusions.listed(ROOT)
+    assert sorted(one["survives"] for one in listed) == [False] * 3 + [True] * 3
+    studies = {"chapters/01_abc": SimpleNamespace(number=1, prefix="aeb")}
+    project = SimpleNamespace(root=ROOT, reports=studies)
+    text = conclusions.told(project, {"aeb-fgsm": {"runs": [], "rows": []}}, False)
+    assert "[01](reports/01_abc.md), `aeb-fgsm`" in text and "(not run)" in text and "{" not in text
