@@ -51,8 +51,11 @@ def equation_sources(prefix: str, tree: Path = ROOT) -> dict[str, list[tuple[str
         for path in paths:
             if {"figures", "exercises.py"} & set(path.relative_to(tree).parts):
                 continue
+            content = path.read_text(encoding="utf-8")
+            if f"({prefix}-" not in content:  # most have nothing of a chapter, and to parse them all takes a second
+                continue
             module = ".".join(path.relative_to(tree).with_suffix("").parts)
-            for name, text in _definitions(ast.parse(path.read_text(encoding="utf-8"))):
+            for name, text in _definitions(ast.parse(content)):
                 # a method's docstring is not part of its class's, so no label is counted twice
                 for label in dict.fromkeys(re.findall(rf"\(({re.escape(prefix)}-[a-z0-9-]+)\)", text)):
                     found.setdefault(label, []).append((f"{module}.{name}", text.split("\n")[0]))

@@ -1,4 +1,4 @@
-"""The numbers and the picture of the page on what a step costs, from `benchmarks/stored`."""
+"""Tables and the picture of pages from `benchmarks/stored`: what a step costs, and the estimators beside others."""
 
 from __future__ import annotations
 
@@ -35,17 +35,20 @@ Rows = list[dict[str, Any]]
 
 def stored(root: Path) -> dict[str, dict[str, Any]]:
     """What the benchmarks have stored, by name."""
-    files = sorted((root / "benchmarks" / "stored").glob("step_*.json"))
+    folder = root / "benchmarks" / "stored"
+    files = [*sorted(folder.glob("step_*.json")), *folder.glob("estimators.json")]
     return {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in files}
 
 
 def fill(template: str, found: dict[str, dict[str, Any]]) -> str:
     """The page with a table in the place of each comment that asks for one."""
     tables = {"step_time_cpu": _times, "step_time_h100": _graphs, "prediction": _predictions}
+    tables |= {"stacks": _stacks, "workers": _workers, "convolutions": _processor_convolutions}
+    tables["estimators"] = _estimators
 
     def table(match: re.Match) -> str:
         name = match[1]
-        source = found.get(f"step_{name}" if name == "prediction" else name)
+        source = found.get(name, found.get(f"step_{name}"))
         if source is None:
             return f"*Not measured: `benchmarks/stored` has no result for {name.replace('_', ' ')}.*"
         about = source["about"]
@@ -104,16 +107,29 @@ def _peer(by: dict[tuple, dict[str, Any]], peer: str, kind: str) -> str:
     return f"{peer} {by[peer, 'eager', kind, 128]['ratio']:.2f}, {recorded}"
 
 
-def _convolutions(by: dict[tuple, dict[str, Any]]) -> str:
-    """The ratio of recorded steps of two convolutional networks, by kind, or nothing where none is stored."""
-    columns = [(network, batch) for network in ("lenet5", "resnet20") for batch in (128, 1024)]
+def _processor_convolutions(rows: Rows, _: dict[str, dict[str, Any]]) -> str:
+    """The same two networks on a processor, and noise on units and statistics on the networks of their papers."""
+    noise = {"sbp-lenet-500-300": "SBP, LeNet-500-300", "sbp-lenet5": "SBP, LeNet-5", "sbn-lenet5": "SBN, LeNet-5"}
+    by = {(row["layer"], row["batch"]): row for row in rows if row["library"] == "bnnlib"}
+    batches = sorted({batch for _, batch in by})
+    lines = [[name, *(_ratio(by.get((key, batch))) for batch in batches)] for key, name in noise.items()]
+    layers = {("bnnlib", "graphs", *key): row for key, row in by.items()}
+    heads = [f"{batch:,} rows" for batch in batches]
+    return "\n\n".join([_convolutions(layers, "ratio"), markdown(["Noise, network", *heads], lines)])
+
+
+def _convolutions(by: dict[tuple, dict[str, Any]], said: str = "ratio recorded") -> str:
+    """The ratio of steps of two convolutional networks, by kind, or nothing where none is stored."""
+    names = {"lenet5": "LeNet-5", "resnet20": "ResNet20"}
+    measured = {(layer.partition("-")[0], batch) for *_, layer, batch in by}
+    columns = [(network, batch) for network in names for batch in (128, 1024) if (network, batch) in measured]
     lines = []
     for kind, name in KINDS.items():
         found = [by.get(("bnnlib", "graphs", f"{network}-{kind}", batch)) for network, batch in columns]
         if any(found):
             lines.append([name, *(f"{row['ratio']:.2f}" if row else "–" for row in found)])
-    heads = ["LeNet-5, 128 rows", "LeNet-5, 1,024 rows", "ResNet20, 128 rows", "ResNet20, 1,024 rows"]
-    return markdown(["Layer, ratio recorded", *heads], lines) if lines else ""
+    heads = [f"{names[network]}, {batch:,} rows" for network, batch in columns]
+    return markdown([f"Layer, {said}", *heads], lines) if lines else ""
 
 
 def _predictions(rows: Rows, _: dict[str, dict[str, Any]]) -> str:
@@ -128,6 +144,54 @@ def _predictions(rows: Rows, _: dict[str, dict[str, Any]]) -> str:
         for library, layer, way in dict.fromkeys((row["library"], row["layer"], row["way"]) for row in rows)
     ]
     return markdown(["Draws", *(f"{network}, {batch} row{'s' * (batch > 1)}" for network, batch in columns)], lines)
+
+
+def _stacks(rows: Rows, _: dict[str, dict[str, Any]]) -> str:
+    """Milliseconds an epoch and network, by width and number of networks; bold where more networks gain under 10 %."""
+    numbers = sorted({row["replicates"] for row in rows})
+    lines = []
+    for width in dict.fromkeys(row["width"] for row in rows):
+        own = {row["replicates"]: row for row in rows if row["width"] == width}
+        least = min(row["ms"] for row in own.values())
+        full = next(number for number in sorted(own) if own[number]["ms"] <= 1.1 * least)
+        texts = {number: f"{row['ms']:.{2 if row['ms'] < 10 else 1}f}" for number, row in own.items()}
+        texts[full] = f"**{texts[full]}**"
+        weights = f"{next(iter(own.values()))['weights']:,}"
+        lines.append([str(width), weights, *(texts.get(number, "–") for number in numbers)])
+    heads = [f"{number} network{'s' * (number > 1)}" for number in numbers]
+    return markdown(["Width", "Weights each", *heads], lines)
+
+
+def _workers(rows: Rows, _: dict[str, dict[str, Any]]) -> str:
+    lines = [[row["backend"], f"{row['one_s']:.0f}", f"{row['two_s']:.0f}", f"{row['efficiency']:.2f}"] for row in rows]
+    return markdown(["Processes by", "One worker, s", "Two workers, s", "Efficiency"], lines)
+
+
+def _estimators(rows: Rows, _: dict[str, dict[str, Any]]) -> str:
+    """Error, intervals, noise, selected inputs and time by set and method; means and standard errors over splits."""
+    lines = []
+    for name in dict.fromkeys(row["set"] for row in rows):
+        some = [row for row in rows if row["set"] == name]
+        measured = [row for row in some if "note" not in row]
+        size = f", {measured[0]['rows']:,} rows of {measured[0]['inputs']} inputs" if measured else ""
+        lines.append([f"**{name.replace('_', ' ')}**{size}", *[""] * 6])
+        for row in some:
+            if "note" in row:
+                lines.append([row["method"], row["note"], *["–"] * 5])
+                continue
+            judged = "coverage" if "coverage" in row else "nll"
+            cells = [_spread(row, "error", 1 if row["error"] >= 10 else 2)]
+            cells.append(f"{_spread(row, judged, 1 if judged == 'coverage' else 3)}{'' if judged == 'nll' else ' %'}")
+            cells += [_spread(row, "noise", 1 if row.get("noise", 0) >= 10 else 2), _spread(row, "selected", 1)]
+            lines.append([row["method"], *cells, f"{row['cpu_s']:.1f}", str(row["splits"])])
+    return markdown(["", "error", "coverage, or nats", "noise", "selected", "s", "splits"], lines)
+
+
+def _spread(row: dict[str, Any], key: str, digits: int) -> str:
+    if key not in row:
+        return "–"
+    error = f" ± {row[f'{key}_se']:.{digits}f}" if f"{key}_se" in row else ""
+    return f"{row[key]:.{digits}f}{error}"
 
 
 def _moved(found: dict[str, dict[str, Any]]) -> dict[tuple[str, str, int], int]:

@@ -41,6 +41,8 @@ def _run(root: str, name: str, profile: str, threads: int) -> dict:
     """Execute one chapter into ``_build/running``; runs in a worker process and returns only plain data."""
     import logging
 
+    # Optional to jsonschema, which then leaves one format unchecked: it compiles grammars for a second on import.
+    sys.modules["rfc3987_syntax"] = None
     import papermill
     from papermill.exceptions import PapermillExecutionError
     from traitlets.config import Config

@@ -5,25 +5,28 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from book.editions import costs, reports, status, took
+from book.editions import conclusions, costs, reports, status, took
 from book.editions.compared import compared, stored_results
 from book.editions.project import Project, digest, files_below
 
-MADE_BY = ("pages", "compared", "reports", "status", "costs", "took")
+MADE_BY = ("pages", "compared", "reports", "status", "costs", "took", "conclusions")
 
 
 def written_pages(project: Project, chapters: dict[str, dict], profile: str) -> dict[str, str]:
     """Their texts by path, the table of contents with the reports among them; those of the last build when nothing
     changed for them.
     """
-    told = [json.dumps(notebook, sort_keys=True) for notebook in chapters.values()]
-    template, cost, hours = (project.root / "book" / f"{name}.md" for name in ("verdicts", "step_cost", "what_it_took"))
+    told = [json.dumps(status.read_of(name, notebook), sort_keys=True) for name, notebook in chapters.items()]
+    names = ("verdicts", "step_cost", "what_it_took", "from_your_data")
+    template, cost, hours, guide = (project.root / "book" / f"{name}.md" for name in names)
     sources = [
         *(Path(__file__).with_name(f"{name}.py") for name in MADE_BY),
         template,
         cost,
         hours,
-        *sorted((project.root / "benchmarks" / "stored").glob("step_*.json")),
+        guide,
+        project.root / conclusions.FILE,
+        *sorted((project.root / "benchmarks" / "stored").glob("*.json")),
         project.root / "_toc.yml",
         project.root / reports.DIFFERENCES,
         *files_below(project.root / "tests" / "equations"),
@@ -31,7 +34,7 @@ def written_pages(project: Project, chapters: dict[str, dict], profile: str) -> 
         project.root / "bnnlib" / "datasets" / "registry.toml",
     ]
     told += [path.read_text(encoding="utf-8") for path in sources if path.exists()]
-    key = digest(project.shared_key(profile), *chapters, *told)
+    key = digest(project.shared_key(profile), *told)
     kept = project.build / "status.key"
     if before := _kept(kept, key, project.staging):
         return before
@@ -44,6 +47,8 @@ def written_pages(project: Project, chapters: dict[str, dict], profile: str) -> 
         measured = costs.stored(project.root)
         made["book/step_cost.md"] = costs.fill(cost.read_text(encoding="utf-8"), measured)
         made[costs.PICTURE] = costs.picture(measured)
+    if guide.exists():
+        made["book/from_your_data.md"] = costs.fill(guide.read_text(encoding="utf-8"), costs.stored(project.root))
     if hours.exists():
         made["book/what_it_took.md"] = took.fill(hours.read_text(encoding="utf-8"), project, found)
         made[took.PICTURE] = took.picture(found)

@@ -132,7 +132,8 @@ def jupyter_book(project: Project, folder: Path, inherited: list[int]) -> None:
         raise BookError(
             f"jupyter-book is not installed for {sys.executable}. Run `make venv`, or pip install -r requirements.txt."
         )
-    command = [str(Path(sys.executable).with_name("jupyter-book")), "build", str(project.staging)]
+    # -P: the folder of the script has modules with names of the standard library.
+    command = [sys.executable, "-P", str(Path(__file__).with_name("quick_sphinx.py")), "build", str(project.staging)]
     command += ["--config", str(project.root / "_config.yml"), "--path-output", str(folder)]
     command += ["-W", "--keep-going"]
     log = project.build / "render.log"

@@ -71,6 +71,12 @@ def installed(package: str) -> str:
         return "not installed"
 
 
+def read_of(name: str, notebook: dict) -> list:
+    """All that `page` goes by of a chapter: another sentence in its text changes nothing of it."""
+    code = [source_of(cell) for cell in code_cells(notebook)]
+    return [name, title_of(notebook, name), equation_labels(notebook), notebook["metadata"]["bnn_book"], code]
+
+
 def page(project: Project, chapters: dict[str, dict], profile: str, results: dict, found: dict[str, dict]) -> str:
     """The page's text."""
     named, _ = equation_tests(project.root)

@@ -6,13 +6,16 @@ import io
 import re
 from collections import Counter
 from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
+from book.editions import conclusions
 from book.editions.compared import DECIDED, WORDS, markdown
 from book.editions.project import Project
 
 TABLE = re.compile(r"^% table: (\w+)$", re.MULTILINE)  # a MyST comment, invisible where nothing fills it
 PICTURE = "book/what_it_took.svg"
+UNLIKE = ("worse", "differs", "diverged")
 EDGE = 4.0  # ratio of the picture's upper edge, and of its lower one the other way round
 # what is drawn, with its place in the palette
 SHOWN = {"agrees": 0, "better": 2, "worse": 1, "differs": 3, "undecided": 4, "by design": 5, "not comparable": 6}
@@ -22,6 +25,10 @@ Found = dict[str, dict[str, Any]]
 def fill(template: str, project: Project, found: Found) -> str:
     """The page with a table in the place of each comment that asks for one."""
     tables = {"hours": _hours, "budgets": _budgets, "counts": _counts}
+    tables |= {
+        "fallen": partial(conclusions.told, survives=False),
+        "stronger": partial(conclusions.told, survives=True),
+    }
     return TABLE.sub(lambda match: tables[match[1]](project, found), template)
 
 
@@ -80,10 +87,25 @@ def _counts(_: Project, found: Found) -> str:
     """How all published cells fare, in one sentence each."""
     said = sum((Counter(one["counts"]) for one in found.values()), Counter())
     decided, good = sum(said[word] for word in DECIDED), said["agrees"] + said["better"]
-    lines = [[word, f"{said[word]:,}", _share(said[word], said["cells"])] for word in WORDS if said[word]]
+    reasons = Counter(reason for one in found.values() for row in one["cells"] if (reason := _not_run(row)))
+    lines = []
+    for word in WORDS:
+        if said[word]:
+            lines.append([word, f"{said[word]:,}", _share(said[word], said["cells"])])
+        if word == "not run":
+            lines += [[f"– {reason}", f"{count:,}", ""] for reason, count in reasons.most_common()]
     lines.append(["cells", f"{said['cells']:,}", ""])
     lines.append(["agrees or better, of those decided", f"{good} of {decided}", _share(good, decided)])
+    rest = [row for one in found.values() for row in one["cells"] if row["verdict"].partition(":")[0] in UNLIKE]
+    shown = sum(bool(row["cause"]) for row in rest)
+    told = "worse, differs or diverged, with a cause that a run shows"
+    lines.append([told, f"{shown} of {len(rest)}", _share(shown, len(rest))])
     return markdown(["Verdict", "Published cells", "Share"], lines)
+
+
+def _not_run(row: dict[str, Any]) -> str:
+    word, _, reason = row["verdict"].partition(": ")
+    return reason if word == "not run" else ""
 
 
 def _share(part: int, whole: int) -> str:

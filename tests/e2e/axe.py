@@ -15,9 +15,9 @@ NARROW = OPTIONS | {"rules": {"color-contrast": {"enabled": False}}}
 COLORS = OPTIONS | {"runOnly": {"type": "rule", "values": ["color-contrast", "link-in-text-block"]}}
 LOOKS = ((1440, "light", OPTIONS), (1440, "dark", COLORS), (390, "light", NARROW))
 
-# Marks the words of code, cells of tables and parts of formulas that are drawn as an earlier one of the page is: all
-# that decides contrast is equal, for the element and for everything around it. A chapter has ten thousand of them in a
-# few hundred looks.
+# Marks the words of code and of entries of the reference, cells of tables and parts of formulas that are drawn as an
+# earlier one of the page is: all that decides contrast is equal, for the element and for everything around it. A
+# chapter has ten thousand of them in a few hundred looks.
 ALIKE = """() => {
   const numbers = new Map(), looks = new Map(), seen = new Set();
   const kinds = ["color", "webkitTextFillColor", "backgroundColor", "backgroundImage", "opacity", "fontSize",
@@ -29,7 +29,7 @@ ALIKE = """() => {
     if (!numbers.has(look)) numbers.set(look, numbers.size);
     looks.set(element, numbers.get(look));
     delete element.dataset.alike;
-    if (element.children.length || !element.matches("pre *, table *, mjx-container *")) continue;
+    if (element.children.length || !element.matches("pre *, dl.py *, table *, mjx-container *")) continue;
     if (element.matches("a, button, input")) continue;
     if (seen.has(looks.get(element))) element.dataset.alike = "";
     else seen.add(looks.get(element));

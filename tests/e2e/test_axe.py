@@ -29,17 +29,18 @@ def test_what_is_drawn_alike_is_looked_at_once_and_what_differs_is_seen(open_pag
         f'<pre>{words}<i style="color: #bbb">own</i><b style="color: #ccc">one</b><b style="color: #ccc">two</b></pre>'
         f'<pre style="background: #111; color: #000">{words}</pre>'
         f'<table style="opacity: 0.3"><tr><td>faint</td></tr></table><pre>{words}</pre>'
+        f'<dl class="py"><dt>{words}<i style="color: #bbb">argument</i><i style="color: #bbb">type</i></dt></dl>'
     )
     page = open_page(path)
     every = axe.violations(page, axe.COLORS)
-    assert len(every) == 9
+    assert len(every) == 11
     told = axe.violations(page, axe.COLORS, every=False)
-    assert set(told) < set(every) and len(told) == 4
-    for part in ("own", "one", "good", "faint"):
+    assert set(told) < set(every) and len(told) == 5
+    for part in ("own", "one", "good", "faint", "argument"):
         assert sum(f">{part}<" in line for line in told) == 1
     # marks are made anew: a color that changes later is seen
     page.evaluate("document.querySelectorAll('pre')[2].querySelector('i:last-child').style.color = '#ddd'")
-    assert len(axe.violations(page, axe.COLORS, every=False)) == 5
+    assert len(axe.violations(page, axe.COLORS, every=False)) == 6
 
 
 def test_of_a_formula_the_outside_is_looked_at(open_page, small_book):

@@ -75,10 +75,18 @@ def test_the_fixture_chapter(small_book, open_in_lab, open_page):
         assert html.locator(name).inner_text().strip() in told
     for number in html.locator(".eqno").all_inner_texts():
         assert number.strip("#") in told
-    solution = page.locator(".jp-MarkdownCell summary", has_text="Solution")
-    assert not solution.is_visible()  # folded with its section
+    text = page.locator(".jp-MarkdownCell summary", has_text="Solution")
+    titles = page.locator(".jp-MarkdownCell h3")
+    assert not titles.first.is_visible()  # folded with its section
     page.get_by_role("button", name="cells hidden").click()
-    solution.wait_for()
+    titles.first.wait_for()
+    assert titles.all_inner_texts() == ["Exercise 1.1 (Zero)", "Exercise 1.2 (One)"]
+    folded = page.locator(".jp-MarkdownCell:has(h3) .jp-collapseHeadingButton.jp-mod-collapsed")
+    assert folded.count() == 2 and not text.is_visible()  # the list is open, no solution is
+    titles.first.hover()
+    folded.first.click()
+    text.wait_for()
+    assert folded.count() == 1  # and the other one stays folded
     assert page.faults == []
 
 

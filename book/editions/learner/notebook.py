@@ -104,15 +104,18 @@ def _answers(exercise: Exercise, known: set[str]) -> list[dict]:
 
 
 def _solutions(parts: Parts) -> list[dict]:
-    """The last section, folded: each solution's code hidden, its text behind a click."""
+    """The last section, folded, and in it each solution by itself: to open one shows no other.
+
+    Code and texts are hidden besides, for Colab and VS Code, which open all headings.
+    """
     solved = [exercise for exercise in parts.exercises.values() if exercise.solution]
     if not solved:
         return []
     prefix = solved[0].label.partition("-")[0]
-    cells = [_markdown(f"{prefix}-solutions", "## Solutions\n\nTry each exercise first; the arrow opens them.", FOLDED)]
+    told = "## Solutions\n\nTry each exercise first; the arrow opens the list, where each solution has its own."
+    cells = [_markdown(f"{prefix}-solutions", told, FOLDED)]
     for exercise in solved:
-        title = f"### {exercise.title}"
-        cells.append(_markdown(f"{exercise.label}-solved", title))
+        cells.append(_markdown(f"{exercise.label}-solved", f"### {exercise.title}", FOLDED))
         texts = 0
         for piece in exercise.solution:
             if isinstance(piece, dict):

@@ -52,6 +52,29 @@ def test_tables_hold_the_stored_numbers():
     assert "no result for step time h100" in text and "% table" not in text
 
 
+def test_estimators_stand_by_set_with_their_standard_errors():
+    scores = {
+        "splits": 2,
+        "rows": 1000,
+        "inputs": 200,
+        "error": 107.26,
+        "error_se": 1.04,
+        "coverage": 95.0,
+        "cpu_s": 20.04,
+    }
+    labels = {"splits": 1, "rows": 513, "inputs": 30, "error": 3.514, "nll": 0.0812, "selected": 12, "cpu_s": 3.0}
+    rows = [
+        {"set": "five_of_200", "method": "sghmc", "noise": 1.0823, "noise_se": 0.0321, "cpu_s": 20.04, **scores},
+        {"set": "five_of_200", "method": "Laplace", "note": "not installed"},
+        {"set": "labels", "method": "lasso", **labels},
+    ]
+    text = costs.fill("% table: estimators\n", {"estimators": {"about": ABOUT, "rows": rows}})
+    assert "| **five of 200**, 1,000 rows of 200 inputs |" in text
+    assert "| sghmc | 107.3 ± 1.0 | 95.0 % | 1.08 ± 0.03 | – | 20.0 | 2 |" in text
+    assert "| Laplace | not installed | – |" in text
+    assert "| lasso | 3.51 | 0.081 | – | 12.0 | 3.0 | 1 |" in text
+
+
 def test_the_picture_is_the_same_text_for_the_same_numbers():
     first, again = costs.picture(found()), costs.picture(found())
     assert first == again and first.lstrip().startswith("<?xml") and "<svg" in first
@@ -62,8 +85,34 @@ def test_the_picture_is_the_same_text_for_the_same_numbers():
 
 def test_everything_that_the_page_asks_for_is_stored():
     template = (ROOT / "book" / "step_cost.md").read_text(encoding="utf-8")
-    assert len(costs.TABLE.findall(template)) == 3
+    assert len(costs.TABLE.findall(template)) == 6
     text = costs.fill(template, costs.stored(ROOT))
     assert "Not measured" not in text
     rows = re.findall(r"^\| .* \|$", text, re.MULTILINE)
     assert len(rows) > 25 and "nan" not in text
+
+
+def test_everything_that_the_guide_asks_for_is_stored():
+    guide = (ROOT / "book" / "from_your_data.md").read_text(encoding="utf-8")
+    text = costs.fill(guide, costs.stored(ROOT))
+    assert costs.TABLE.findall(guide) == ["estimators"] and "Not measured" not in text and "nan" not in text
+
+
+def test_stacks_are_full_where_more_networks_gain_little():
+    times = {1: 12.34, 10: 2.0, 30: 1.0, 100: 0.95}
+    rows = [{"width": 7, "replicates": n, "weights": 1_527, "ms": ms} for n, ms in times.items()]
+    workers = [{"backend": "dask", "one_s": 120.4, "two_s": 64.0, "efficiency": 0.941}]
+    measured = {"step_stacks": {"about": ABOUT, "rows": rows}, "step_workers": {"about": ABOUT, "rows": workers}}
+    text = costs.fill("% table: stacks\n\n% table: workers\n", measured)
+    assert "| 7 | 1,527 | 12.3 | 2.00 | **1.00** | 0.95 |" in text and "| dask | 120 | 64 | 0.94 |" in text
+
+
+def test_convolutions_on_a_processor_and_noise_on_units():
+    rows = [
+        row(layer="lenet5-gaussian", ratio=1.5),
+        row(layer="resnet20-gaussian", batch=1024, ratio=1.01),
+        row(layer="sbp-lenet5", ratio=1.3, quartiles=[1.2, 1.4]),
+    ]
+    text = costs.fill("% table: convolutions\n", {"step_convolutions": {"about": ABOUT, "rows": rows}})
+    assert "| Layer, ratio | LeNet-5, 128 rows | ResNet20, 1,024 rows |" in text
+    assert "| Gaussian | 1.50 | 1.01 |" in text and "| SBP, LeNet-5 | 1.30 (1.20 to 1.40) | – |" in text

@@ -12,9 +12,10 @@ import pytest
 from book.display import exercises
 from book.editions.equations import equation_labels
 from book.editions.learner import answers
+from book.editions.learner.bookkeeping import without_idle
 from book.editions.learner.names import FILE
 from book.editions.learner.write import as_json, editions
-from book.editions.project import Project, code_cells, source_of
+from book.editions.project import Project, code_cells, read_notebook, source_of
 
 RAW = re.compile(r"\{[\w:.+-]+\}`|^\s*(?:`{3,}|:{3,})\{|^\([\w:.-]+\)=|<!--", re.MULTILINE)
 
@@ -55,6 +56,17 @@ def test_all_equations_of_the_source_have_their_numbers(made, root):
         source = json.loads((Project(root).staging / name).read_text())
         wanted = [labels[label]["text"].strip("()") for label in equation_labels(source)]
         assert re.findall(r"\\tag\{([^}]+)\}", markdown(notebook)) == wanted, name
+
+
+def test_what_an_edition_leaves_out_takes_no_noise_from_what_it_keeps(root):
+    """Otherwise all later draws of the notebook would be others than those that its text tells of."""
+    for name in Project(root).notebooks:
+        cells = code_cells(read_notebook(root / name))
+        kept = without_idle(cells)
+        lines = re.findall(r"^\s*(.+?) = .*torch\.Generator\(", "\n".join(map(source_of, kept)), re.MULTILINE)
+        shared = {word for line in lines for word in re.findall(r"\w+", line)}
+        for cell in cells:
+            assert cell in kept or not answers.used(source_of(cell)) & shared, (name, cell["id"])
 
 
 def test_every_checked_exercise_has_its_answer_cell_before_the_solutions(made):

@@ -126,6 +126,7 @@ def test_an_exercise_has_its_answer_cell_and_its_solution_comes_last_and_folded(
     assert cells["here-solutions"]["metadata"] == {"jp-MarkdownHeadingCollapsed": True}
     assert cells["here-solution"]["metadata"]["jupyter"] == {"outputs_hidden": True, "source_hidden": True}
     assert cells["here-ex-half-solved"]["source"] == "### Exercise 3.1 (Half)"
+    assert cells["here-ex-half-solved"]["metadata"] == {"jp-MarkdownHeadingCollapsed": True}
     assert "<details>" in cells["here-ex-half-solved-1"]["source"]
     assert "Divide." in cells["here-ex-half-solved-1"]["source"]
     assert cells["03-references"]["source"] == "## References\n\n- A. Book. 1999."

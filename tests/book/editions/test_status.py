@@ -88,9 +88,15 @@ def test_an_unchanged_page_is_not_made_again(scratch, chapter, monkeypatch):
         return pages.written_pages(project, {"chapters/x.ipynb": chapter}, profile)["book/status.md"]
 
     assert status_now("smoke") == made["book/status.md"]
+    prose = chapter["cells"][0]
+    prose["source"] += "\n\nOne more sentence."
+    assert status_now("smoke") == made["book/status.md"]
     assert status_now("book") == "made again"
     scratch.write("tests/equations/test_x.py", "# equation: x-one\ndef test_x(): ...\n")
     assert status_now("smoke") == "made again"
+    for cell in (prose, chapter["cells"][1]):  # a label or a data set may be in it
+        cell["source"] = cell["source"].replace("x-one", "x-four").replace("boston", "diabetes")
+        assert status_now("smoke") == "made again"
     scratch.write("book/verdicts.md", "# Other words\n")
     assert pages.written_pages(project, {}, "smoke")["book/verdicts.md"] == "# Other words\n"
 

@@ -10,19 +10,30 @@ WORDS = {word: 0 for word in (*took.WORDS, "cells")}
 
 
 def row(verdict="agrees", mean=2.0, published=1.0, **more):
-    given = {"verdict": verdict, "mean": mean, "published": published, "error": 0.1, "budget": 40}
+    given = {"verdict": verdict, "mean": mean, "published": published, "error": 0.1, "budget": 40, "cause": ""}
     return given | {"published_budget": 200.0, "budget_unit": "epochs"} | more
 
 
 def found():
     runs = [{"minutes": 30.0, "device": "cpu (some)"}, {"minutes": 90.0, "device": "NVIDIA of some kind"}]
-    cells = [row(), row("worse: why", 9.0), row("agrees", None), row("agrees", -1.0), row("not run", None)]
-    some = {"profile": "book", "runs": runs, "cells": cells, "counts": WORDS | {"agrees": 3, "worse": 1, "cells": 5}}
+    cells = [
+        row(),
+        row("worse: why", 9.0, cause="shown by abc-y"),
+        row("agrees", None),
+        row("agrees", -1.0),
+        row("not run: no file", None),
+    ]
+    some = {
+        "profile": "book",
+        "runs": runs,
+        "cells": cells,
+        "counts": WORDS | {"agrees": 3, "worse": 1, "not run": 1, "cells": 5},
+    }
     return {"abc-x": some, "abc-none": {"profile": "", "runs": [], "cells": [], "counts": WORDS}}
 
 
 def project():
-    return SimpleNamespace(reports={"chapters/01_abc": SimpleNamespace(number=1, prefix="abc")})
+    return SimpleNamespace(root=ROOT, reports={"chapters/01_abc": SimpleNamespace(number=1, prefix="abc")})
 
 
 def test_tables_count_hours_budgets_and_verdicts():
@@ -31,6 +42,8 @@ def test_tables_count_hours_budgets_and_verdicts():
     assert "| all |  |  | 2 | 0.50 | 1.50 |" in text
     assert "| [01](reports/01_abc.md) | `abc-x` | epochs | 40 | 200 | 20 % |" in text
     assert "| agrees | 3 | 60 % |" in text and "| agrees or better, of those decided | 3 of 4 | 75 % |" in text
+    assert "| not run | 1 | 20 % |\n| – no file | 1 |  |" in text
+    assert "with a cause that a run shows | 1 of 1 | 100 % |" in text
 
 
 def test_points_are_ratios_by_verdict():
@@ -49,5 +62,5 @@ def test_the_picture_is_the_same_text_for_the_same_numbers():
 
 def test_the_page_asks_for_tables_that_there_are():
     template = (ROOT / "book" / "what_it_took.md").read_text(encoding="utf-8")
-    assert len(took.TABLE.findall(template)) == 3
+    assert len(took.TABLE.findall(template)) == 5
     assert "% table" not in took.fill(template, project(), found())
