@@ -22,10 +22,10 @@ def numbers(rows: Mapping[str, Rows]) -> dict[str, str]:
     """The texts by key; warns where what is stored no longer says what the text says.
 
     Args:
-        rows: {name: what `lab.compare("sbn-name")` returns}, for both experiments of the chapter.
+        rows: as every chapter gives them; these texts are of paired networks, which the store has and rows have not.
     """
     _claims()
-    return _epochs(rows) | _gains() | _controls() | _temperatures() | _dropout() | _fits()
+    return _gains() | _controls() | _temperatures() | _dropout() | _fits()
 
 
 def spread(values: np.ndarray, form: str = "{:.2f}") -> str:
@@ -66,12 +66,6 @@ def _said(gap: tuple[float, float, int], digits: int) -> str:
     return lab.Said(with_error(*gap[:2], digits), gap[2], lab.beyond(*gap)) if gap[2] else lab.number(None)
 
 
-def _epochs(rows: Mapping[str, Rows]) -> dict[str, str]:
-    profile = rows["cifar5"][0]["profile"] or "book"
-    cells = lab.get("sbn-cifar5").profiles[profile]()
-    return {"cifar-epochs": f"{cells[0].params['epochs']}"}
-
-
 def _gains() -> dict[str, str]:
     """What random statistics change."""
     texts = {}
@@ -89,8 +83,15 @@ def _controls() -> dict[str, str]:
             name = f"control-{place}-{metric.removesuffix('_test')}"
             texts |= {f"{name}-averages": _difference(place, CONTROL, "BN", metric)}
             texts |= {f"{name}-noise": _difference(place, "SBN", CONTROL, metric)}
-    for place in DEEP:  # the draws of an image, and the same with the deviations of another image
+    for place in NETWORKS:
+        # the draws of an image, and the same with the deviations of another image
         texts[f"exchanged-{place}"] = _said(_across(place, CONTROL, "auroc_exchanged", CONTROL, "auroc_own"), 2)
+        for what in ("margin", "spread"):
+            for kind in ("known", "unknown"):
+                value = _mean(place, CONTROL, f"{what}_{kind}")
+                texts[f"{what}-{place}-{kind}"] = lab.number(value, "{:.1f}" if what == "margin" else "{:.2f}")
+    ranks = [value for place in NETWORKS for value in _values(place, CONTROL, "entropy_rank")]
+    texts["entropy-rank"] = lab.number(min(ranks) if ranks else None, "{:.3f}")
     return texts
 
 
@@ -150,6 +151,15 @@ def _claims() -> None:
         for metric, sign in (("auroc", 1), ("nll", -1)):
             both = _across(place, CONTROL, f"{metric}_scaled", "SBN", metric)
             says(both, sign, f"{place}: fresh averages and a temperature give more")
+        exchanged = _across(place, CONTROL, "auroc_exchanged", CONTROL, "auroc_own")
+        says(exchanged, -1 if place in DEEP else 1, f"{place}: what deviations of other images do")
+        margin, away = (
+            _values(place, CONTROL, f"{what}_unknown") / _values(place, CONTROL, f"{what}_known")
+            for what in ("margin", "spread")
+        )
+        claim((margin < 0.5).all(), f"{place}: unknown images have less than half of the margin")
+        claim((abs(np.log(away)) < 0.15).all(), f"{place}: known and unknown images have nearly the same spread")
+        claim((_values(place, CONTROL, "entropy_rank") > 0.995).all(), f"{place}: draws leave the order nearly alone")
     for place in SETTINGS:
         plain, ensemble = _mean(place, "BN", "auroc"), _mean(place, "DE", "auroc")
         gain = paired(place, "SBN", "BN", "auroc")
@@ -167,7 +177,6 @@ def _claims() -> None:
             says(paired(place, CONTROL, "BN", metric), averages, f"{metric}, {place}: what averages do")
             says(paired(place, "SBN", CONTROL, metric), noise, f"{metric}, {place}: what draws do")
         says(paired(place, "SBN", CONTROL, "auroc"), 1, f"AUROC, {place}: draws add")
-        says(_across(place, CONTROL, "auroc_exchanged", CONTROL, "auroc_own"), -1, f"{place}: own deviations matter")
         says(_across(place, "SBN", "nll", "BN", "nll_scaled"), 1, f"NLL, {place}: a temperature gives more")
     fit = _mean("lenet", "SBN", "ks_mean")
     claim(fit is None or fit < 0.05, "the normal fit of μ is within chance")

@@ -326,6 +326,7 @@ EXERCISES = [
         digits=math.inf,
         hint="Write r, |m| / sigma and |m| of each weight beside it; the two largest of each column are left.",
         mistakes={
+            lambda: _orders().flip(1): "these are the right weights: write each pair in rising order.",
             lambda: _tensor([1, 4], [1, 4], [1, 4]): "two of the orders do agree, but p* ranks by m^2 + sigma^2.",
             lambda: _tensor([1, 3], [1, 3], [1, 3]): "a large sigma helps a weight under p* alone.",
             lambda: _tensor([2, 4], [2, 3], [2, 3]): "these are the weights that go; those that are left are asked.",

@@ -9,10 +9,12 @@ import numpy as np
 
 from book import lab
 from book.lab.queries import Rows
+from book.lab.spoken import FEWEST
+from chapters.closed_form.experiments import uci_causes
 from chapters.closed_form.experiments.orders import LONG, SHORT
 from chapters.closed_form.experiments.simulation_nets import ONE_HOME_PRIOR, PUBLISHED_PRIORS, READ_PRIOR
 from chapters.closed_form.experiments.simulations import prior_name
-from chapters.closed_form.scales import drift
+from chapters.closed_form.scales import drift, left_by_penalty
 
 EXPERIMENTS = (
     "priors",
@@ -26,6 +28,7 @@ EXPERIMENTS = (
     "cifar10-mlp",
     "vgg",
     "lenet",
+    "start",
 )
 ORDERED = {
     "mnist": "1200",
@@ -47,8 +50,8 @@ def numbers(rows: Mapping[str, Rows]) -> dict[str, str]:
     Raises:
         AssertionError: what is stored no longer says what the text says; nothing is asked of what is not stored.
     """
-    parts = (_choice, _importance, _selection, _orders, _pruning, _data_sets)
-    parts += (_images, _flattened, _pretrained, _alike, _convolutions)
+    parts = (_choice, _importance, _selection, _orders, _pruning, _data_sets, _uci_causes)
+    parts += (_images, _flattened, _pretrained, _start, _alike, _convolutions)
     return {key: text for part in parts for key, text in part(rows).items()}
 
 
@@ -170,21 +173,82 @@ def _data_sets(rows: Mapping[str, Rows]) -> dict[str, str]:
     texts["uci-yacht"] = _gap("uci", "yacht", ("sBNN", "Dropout"), "rmse_test", 2)[0]
     behind = [name for name, t in zip(UCI_SETS, ahead, strict=True) if complete and t > 2]
     assert not complete or behind == ["yacht"], "beyond two standard errors, dropout is better on Yacht alone"
+    texts |= _uci_slab(complete)
     stored = lab.load_result("sbnn-uci")["rows"] if near else []
     for key, method in (("whole", "sBNN"), ("half", "sBNN-50")):
         pairs = [[_mean(rows["uci"], name, k, method) for k in ("rmse_test_at_50", "rmse_test")] for name in UCI_SETS]
         known = complete and not any(None in pair for pair in pairs)
         texts[f"uci-worse-{key}"] = lab.number(sum(a > 1.5 * b for a, b in pairs) if known else None)
-        plain, active = (
-            np.array([row["value"] for row in stored if (row["method"], row["metric"]) == (method, metric)])
-            for metric in ("kl_scale", "active")
-        )
+        plain = np.array([row["value"] for row in stored if (row["method"], row["metric"]) == (method, "kl_scale")])
         texts[f"uci-plain-{key}"] = lab.number(100 * np.mean(plain == 1) if len(plain) else None, "{:.0f}")
-        texts[f"uci-active-{key}"] = lab.number(active.mean() if len(active) else None, "{:.0f}", len(active))
         if known and method == "sBNN":
             ratio = {name: a / b for name, (a, b) in zip(UCI_SETS, pairs, strict=True)}
             assert min(ratio[name] for name in ("boston", "concrete", "energy", "yacht")) > 1.5
     return texts
+
+
+def _uci_causes(rows: Mapping[str, Rows]) -> dict[str, str]:
+    """With three quarters removed, on how many of four sets a change lowers the error beyond two standard errors."""
+    base, metric = "chosen at the share", "rmse_test_at_75"
+
+    def less(setting: str, method: str, setting_2: str, method_2: str) -> float | None:
+        one, other = (
+            lab.stored_values("sbnn-uci-causes", *where, metric) for where in ((setting, method), (setting_2, method_2))
+        )
+        gaps = np.array([]) if len(one) != len(other) else np.asarray(one) - np.asarray(other)
+        return gaps.mean() / (gaps.std(ddof=1) / math.sqrt(len(gaps))) if len(gaps) > 2 else None
+
+    changes = {
+        "choice": [less(name, base, name, uci_causes.WHOLE) for name in uci_causes.SETS],
+        "order": [less(name, "by |m| / sigma", name, base) for name in uci_causes.SETS],
+        "longer": [less(f"{name}, 3 x epochs", base, name, base) for name in uci_causes.SETS],
+        "wider": [less(f"{name}, 2 x width", base, name, base) for name in uci_causes.SETS],
+    }
+    known = {key: None not in found for key, found in changes.items()}
+    texts = {
+        f"causes-{key}": lab.number(sum(t < -2 for t in found) if known[key] else None)
+        for key, found in changes.items()
+    }
+    reached = {"p": base, "snr": "by |m| / sigma"}
+    for key, method in reached.items():
+        near = [_reached(rows["uci"], name, method, metric) for name in uci_causes.SETS]
+        texts[f"causes-{key}"] = lab.number(None if None in near else sum(near))
+    if all(known.values()):
+        assert all(t < -2 for key in ("choice", "order") for t in changes[key])
+        assert not any(t < -2 for key in ("longer", "wider") for t in changes[key])
+    return texts
+
+
+def _reached(uci: Rows, name: str, method: str, metric: str) -> bool | None:
+    """Whether the published error is reached within two standard errors."""
+    ours = np.asarray(lab.stored_values("sbnn-uci-causes", name, method, metric))
+    published = next(
+        (row for row in uci if (row["setting"], row["method"], row["metric"]) == (name, "sBNN", metric)), None
+    )
+    if len(ours) < 3 or published is None:
+        return None
+    error = math.hypot(ours.std(ddof=1) / math.sqrt(len(ours)), published["published_se"] or 0.0)
+    return bool(ours.mean() - published["published"] <= 2 * error)
+
+
+def _uci_slab(complete: bool) -> dict[str, str]:
+    """Of the networks by their share of weights in the slab: how many lose more than a half when half are removed."""
+    shares, losses = [], []
+    for name in UCI_SETS if complete else ():
+        for method in ("sBNN", "sBNN-50"):
+            half, whole, share = (
+                lab.stored_values("sbnn-uci", name, method, metric)
+                for metric in ("rmse_test_at_50", "rmse_test", "active")
+            )
+            shares.extend(share)
+            losses.extend(half > 1.5 * whole)
+    share, lost = np.array(shares), np.array(losses, dtype=float)
+    few, many = share < 50, share > 70
+    assert not lost[few].any(), "a network with less than half of its weights in the slab never loses so much"
+    return {
+        "uci-few": lab.number(int(few.sum()) if few.any() else None),
+        "uci-many-worse": lab.number(100 * lost[many].mean() if many.any() else None, "{:.0f}", int(many.sum())),
+    }
 
 
 def _images(rows: Mapping[str, Rows]) -> dict[str, str]:
@@ -213,35 +277,43 @@ def _flattened(rows: Mapping[str, Rows]) -> dict[str, str]:
     runs = lab.stored_values("sbnn-cifar10-mlp", "1200", "sBNN", "error_test")
     return texts | {
         "mlp-runs": lab.number(len(runs) or None),
-        "mlp-active": lab.number(_active("cifar10-mlp", "1200"), "{:.1f}"),
+        "mlp-active": lab.number(_above_quarter("cifar10-mlp", "1200"), "{:.1f}"),
     }
 
 
-def _mean_of(name: str, setting: str, metric: str) -> float | None:
-    """Of a metric that no published number asks for."""
-    values = lab.stored_values(f"sbnn-{name}", setting, "sBNN", metric)
-    return float(values.mean()) if len(values) else None
-
-
-def _active(name: str, setting: str) -> float | None:
-    """The share of weights in the slab, in percent."""
-    return _mean_of(name, setting, "active")
+def _above_quarter(name: str, setting: str) -> float | None:
+    """The percentage of weights with p* above 1/4; the mean of p* would count what every weight of the spike has."""
+    values = lab.stored_values(f"sbnn-{name}", setting, "sBNN", "share_below_quarter")
+    return 100 - float(values.mean()) if len(values) else None
 
 
 def _pretrained(rows: Mapping[str, Rows]) -> dict[str, str]:
     """The VGG-like network: where its error begins to rise, and how many weights are in the slab."""
     whole = _mean(rows["vgg"], "VGG-like", "error_test")
     found = {key: _mean(rows["vgg"], "VGG-like", f"error_at_{key}") for key in ("75", "90", "95", "98.5")}
-    active = _active("vgg", "VGG-like")
+    active = _above_quarter("vgg", "VGG-like")
     if None not in (whole, active, *found.values()):
         assert abs(found["75"] - whole) < 0.1 < found["90"] - whole and found["98.5"] > 85
         assert 10 < active < 25, "removing 75 % takes from the spike alone, removing 90 % from the slab"
     texts = {f"vgg-{key}": lab.number(found[key], "{:.1f}") for key in ("90", "95", "98.5")}
-    for key, candidate in {"one": (0, -5, 0.1), "two": (-1, -3, 1)}.items():
-        names = "log_tau1={:g}, log_tau0={:g}, pi=0.5, kl_scale={:g}, initial_scale=0.002".format(*candidate)
-        error = _mean_of("vgg", f"VGG-like, candidate {names}", "validation_error_at_95")
-        texts[f"vgg-held-{key}"] = lab.number(error, "{:.0f}", runs=1)
+    for key, share in zip(("begun", "left"), left_by_penalty("sbnn-vgg", "VGG-like") or (None, None), strict=True):
+        texts[f"vgg-{key}"] = lab.number(share, "{:.0f}")
     return texts | {"vgg-full": lab.number(whole, "{:.1f}"), "vgg-active": lab.number(active, "{:.0f}")}
+
+
+def _start(rows: Mapping[str, Rows]) -> dict[str, str]:
+    """The same pretrained function begun at two sizes: what ends in the slab, and the error with 95 % removed."""
+    texts = {}
+    for key, setting in (("whole", "as pretrained"), ("half", "half"), ("fifth", "a fifth")):
+        texts[f"start-{key}"] = lab.number(_mean(rows["start"], setting, "slab_share"), "{:.0f}")
+    for metric in ("slab_share", "error_at_95"):
+        first, other = (lab.stored_values("sbnn-start", one, "sBNN", metric) for one in ("as pretrained", "half"))
+        gaps = first - other
+        if n := len(gaps):
+            mean, error = gaps.mean(), gaps.std(ddof=1) / n**0.5
+            assert n < FEWEST or (lab.beyond(mean, error, n) and mean > 0), "begun at half, fewer end in the slab"
+            texts["start-gap"] = lab.number(lab.with_error(mean, error, 1), runs=n, ordered=True)
+    return {"start-gap": lab.number(None)} | texts
 
 
 def _alike(rows: Mapping[str, Rows]) -> dict[str, str]:

@@ -162,7 +162,7 @@ EXERCISES = [
         id="aeb-2",
         kind="number",
         reference=_crossover,
-        hint="The logarithms of the two densities differ by c + |w| / v0 - w^2 / (2 v1): a quadratic equation in |w|.",
+        hint="The logarithms of the densities differ by c + |beta| / v0 - beta^2 / (2 v1): a quadratic in |beta|.",
         mistakes={
             lambda: _crossover(
                 50.0, 500.0
@@ -171,20 +171,20 @@ EXERCISES = [
             lambda: _crossover(slab_variance=math.sqrt(10)): "the root of v1 was taken for the variance.",
             lambda: _crossover(**_MNIST): "these are the settings of MNIST.",
         },
-        stub="v0, v1, sigma, delta = 0.1, 10.0, 1.0, 0.5\nanswer = ...  # the smallest |w| > 0 with rho = 1/2",
+        stub="v0, v1, sigma, delta = 0.1, 10.0, 1.0, 0.5\nanswer = ...  # the smallest |beta| > 0 with rho = 1/2",
     ),
     Exercise(
         id="aeb-3",
         kind="number",
         reference=_chain_variance,
-        hint="On this energy the step is (1 - h) w plus noise of variance 2 h; equate the variances before and after.",
+        hint="A step gives (1 - epsilon) beta plus noise of variance 2 epsilon; equate the variances before and after.",
         mistakes={
             lambda: 1.0: "this is the variance of the target; a chain with a finite step does not reach it.",
-            lambda: 1 / (1 - _STEP): "the factor 1 - h enters the variance with its square.",
-            lambda: 1 + _STEP / 2: "this is the first order in h; the exact value has a closed form.",
+            lambda: 1 / (1 - _STEP): "the factor 1 - epsilon enters the variance with its square.",
+            lambda: 1 + _STEP / 2: "this is the first order in epsilon; the exact value has a closed form.",
             lambda: 2 * _STEP: "this is the variance of one step's noise alone.",
         },
-        stub="h = 0.4  # SGLD on N(0, 1) at temperature 1\nanswer = ...  # variance of the chain",
+        stub="epsilon = 0.4  # the step of SGLD on N(0, 1) at temperature 1\nanswer = ...  # variance of the chain",
     ),
     Exercise(
         id="aeb-4",

@@ -10,10 +10,10 @@ import torch
 
 from bnnlib.optim import effective_sample_size, split_r_hat
 from book import lab
-from book.lab.queries import Rows
+from book.lab.queries import Rows, replicates
 from book.lab.spoken import FEWEST
 from chapters.learned_priors.experiments import coverage, slab
-from chapters.learned_priors.figures.slab import em_chains
+from chapters.learned_priors.figures.slab import em_chains, em_gone_by, kept_on_grid
 
 TABLE_ONE = {"hard-2": "v0=0.01, sigma=2", "hard-1": "v0=0.01, sigma=1"}
 TABLE_ONE |= {"easy-2": "v0=0.1, sigma=2", "easy-1": "v0=0.1, sigma=1"}
@@ -30,7 +30,7 @@ def numbers(rows: Mapping[str, Rows]) -> dict[str, str]:
     Raises:
         AssertionError: a stored result no longer says what the lesson's sentences say of it.
     """
-    return _slab() | _regression() | _intervals() | _data_sets() | _images(rows) | _residual()
+    return _slab() | _regression() | _intervals() | _data_sets() | _images(rows) | _residual(rows["resnet20"])
 
 
 def _average(*cell: str, form: str, scale: float = 1.0) -> str:
@@ -44,10 +44,12 @@ def _slab() -> dict[str, str]:
     reference = lab.stored_values(name, where, "SGLD-SA", "mse_test")
     lost = sum(not kept for *_, kept in chains)
     gaps = np.array([error - reference[number] for number, error, kept in chains if kept])
+    errors = [error for _, error, kept in chains if not kept]
     found = {f"slab-mse-{m}": _average(name, where, m, "mse_test", form="{:.1f}") for m in ("SGLD-SA", slab.ZERO)}
     found |= {
         "em-chains": lab.number(len(chains) or None),
         "em-lost": lab.number(lost if chains else None),
+        "em-lost-mse": lab.number(float(np.mean(errors)) if errors else None, "{:.1f}", len(errors)),
         "em-kept": lab.number(len(gaps) if chains else None),
         "em-kept-less": lab.number(None),
         "slab-r-hat": _average(name, where, "SGLD-SA", "r_hat", form="{:.1f}"),
@@ -61,6 +63,12 @@ def _slab() -> dict[str, str]:
         found[f"slab-kept-{method}"] = _average(name, where, method, "kept", form="{:.0f}")
     kept = lab.stored_values(name, where, "SGLD-SA", "kept")
     assert not len(kept) or kept.min() == 100, "stochastic approximation keeps the slab on every data set"
+    early = em_gone_by(10)
+    assert early is None or early > 0.9, "EM that loses its slab mostly does so within ten steps"
+    shares = kept_on_grid()
+    if shares:
+        safe = [share for first, share in shares.items() if first <= 0.2]
+        assert min(map(min, safe)) == 1 > max(shares[0.3]) and max(shares[1.0]) < 0.5, "up to 0.2 the slab is kept"
     return found
 
 
@@ -72,7 +80,9 @@ def _regression() -> dict[str, str]:
     for setting in TABLE_ONE.values():
         included = lab.stored_values(name, setting, "SGLD-EM", "included")
         assert not included.any(), "EM ends with no weight in the slab in all runs of Table 1"
+    caught = lab.stored_values(name, TABLE_ONE["hard-2"], "SGLD-SA", "included") == 0
     found |= {
+        "table-caught": lab.number(int(caught.sum()) if len(caught) else None),
         "table-covered": _average(name, shown, "SGLD-SA", "covered", form="{:.0f}", scale=100 / 3),
         "table-sigma": _average(name, shown, "SGLD-SA", "sigma", form="{:.2f}"),
         "frozen-exact": _average(name, shown, "SGLD, no L1", "mse_test_exact", form="{:.0f}"),
@@ -171,7 +181,7 @@ def _attacks() -> dict[str, str]:
     return found
 
 
-def _residual() -> dict[str, str]:
+def _residual(rows: Rows) -> dict[str, str]:
     name, order = "aeb-resnet20", ("A-SGHMC-SA", "SGHMC-SA", "A-SGHMC-EM", "A-SGHMC")
     found = {"resnet-dense": _average(name, "S=0", "SGHMC", "accuracy", form="{:.1f}")}
     for one, other in pairwise(order):
@@ -180,6 +190,17 @@ def _residual() -> dict[str, str]:
     found["resnet-90-whole"] = lab.difference(name, "S=90", order[0], order[-1], "accuracy")
     found["resnet-50"] = lab.difference(name, "S=50", order[0], order[-1], "accuracy")
     _holds(name, "S=50", order[0], order[-1], "accuracy", 0)
+    levels = [f"S={percent}" for percent in (30, 50, 70, 90)]
+    gains = [
+        np.asarray(replicates(rows, level, one, "accuracy_best_sparse")) - replicates(rows, level, one, "accuracy")
+        for level in levels
+        for one in order
+    ]
+    second = replicates(rows, "S=90", order[1], "accuracy_best_sparse")
+    second = second - replicates(rows, "S=90", order[2], "accuracy_best_sparse")
+    found["resnet-rule"] = lab.number(max(map(max, gains)) if all(map(len, gains)) else None, "{:.2f}")
+    found["resnet-rule-second"] = _mean_gap(list(second))
+    assert not found["resnet-rule-second"].ordered, "by the paper's rule the text calls this difference undecided"
     return found
 
 

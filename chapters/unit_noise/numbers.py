@@ -104,23 +104,27 @@ def _vgg(rows: Rows) -> dict[str, str]:
 
 
 def _vgg_curves() -> dict[str, str]:
-    """How far the noise of the VGG-like network has come: divergence a unit, the first pruned unit, the data's part."""
+    """How far SBP of the VGG-like network has come: divergence a unit, what is pruned and when, the data's part."""
     stored = lab.stored_arrays("sbp-vgg")
     curves = {name: stored.get((VGG, "SBP", 0, name)) for name in ("nll", "kl", "units")}
     if any(one is None for one in curves.values()):
         return {
-            f"vgg-{key}": lab.number(None) for key in ("kl-first", "kl-last", "price", "first", "late", "data", "sum")
+            f"vgg-{key}": lab.number(None)
+            for key in ("kl-first", "kl-last", "price", "first", "late", "from", "data", "sum")
         }
     units = curves["units"].sum(1)
+    layers = np.flatnonzero(curves["units"][-1] < curves["units"][0]) + 1
     each = curves["kl"] / units[0]
     first = int(np.argmax(units < units[0])) + 1
     price = prices.cheapest(np.ones(1))[0].item()
-    assert each[-1] > price and first > len(units) / 2  # the text: no unit goes in the first half
+    # the text: the run ended on the way; no early layer has lost a unit
+    assert each[-1] > price and units[-6] > units[-1] and layers[0] > 7
     return {
         "vgg-kl-first": lab.number(each[0], "{:.1f}", 1),
         "vgg-kl-last": lab.number(each[-1], "{:.1f}", 1),
         "vgg-price": lab.number(price, "{:.1f}"),
         "vgg-first": lab.number(first, "{:.0f}", 1),
+        "vgg-from": lab.number(layers[0], "{:.0f}", 1),
         "vgg-late": lab.number(units[-6] - units[-1], "{:.0f}", 1),
         "vgg-data": lab.number(curves["nll"][-1], "{:.0f}", 1),
         "vgg-sum": lab.number(curves["nll"][-1] + curves["kl"][-1], "{:,.0f}", 1),

@@ -40,10 +40,15 @@ ABLATIONS: dict[str, dict[str, Any]] = {
 
 
 OTHERS: dict[str, dict[str, Any]] = {
-    "group lasso": {"rule": "lasso", "temperature": 0.0, "grid": [0.02, 0.04, 0.06, 0.09, 0.13]},
+    "group lasso": {"rule": "lasso", "temperature": 0.0},
     "SVBNN": {"learning_rate": 5e-3, "prior_scale": 1.3, "draws": 30},  # as in chapter 03
     "SA-EM": {"rule": "none", "grid": [0.001, 0.003, 0.01, 0.03]},
     "lasso": {"alphas": 100, "strengths": [0.001, 0.002, 0.005, 0.01, 0.02, 0.05]},
+}
+STRENGTHS = {  # of the group lasso: around those that change between all inputs and none
+    "example 1": [0.005, 0.01, 0.02, 0.03, 0.04, 0.06],
+    "example 2": [0.02, 0.04, 0.06, 0.09, 0.13],
+    "example 3": [0.0005, 0.001, 0.002, 0.005, 0.01, 0.02],
 }
 SPARE = {"spare": 1}  # epochs at the end that the last published line does not know
 METHODS = {"group lasso": baselines.run_tuned, "SVBNN": baselines.run_svbnn, "SA-EM": baselines.run_tuned}
@@ -103,7 +108,8 @@ def cells(name: str, scale: dict[str, Any]) -> list[Cell]:
             params["warm_up"] = round(params["warm_up"] * params["epochs"])
         made.append(Cell(name, method, replicates, params))
     common = {key: value for key, value in _params(name, scale).items() if key not in _PUBLISHED_ONLY}
-    for method, more in OTHERS.items():
+    for method, settings in OTHERS.items():
+        more = settings | ({"grid": STRENGTHS[name]} if method == "group lasso" else {})
         tuned = {"tuning_epochs": max(CYCLES, common["epochs"] // 10)} | SPARE if "grid" in more else {}
         made.append(Cell(name, method, replicates, common | tuned | more))
     return made

@@ -46,7 +46,7 @@ KL_SCALES = (1.0, 0.3, 0.1, 0.03)
 CHOICES = {"sBNN": 0, "sBNN-50": 50}  # method: drop rate in percent at which the held-out error is compared
 
 
-def _network(
+def network(
     data: Splits, settings: list[tuple[float, float]], params: dict, device: torch.device
 ) -> tuple[StackedMLP, GaussianLikelihood, Tensor]:
     """Untrained networks, one for each (mean scale, KL weight), their noise, and the KL weights (networks, 1)."""
@@ -59,20 +59,21 @@ def _network(
 
 def _fit(data: Splits, copies: int, settings, params: dict, device, seed: int, checkpoint):
     """Train `copies` networks a split, whose settings run over the splits first."""
-    model, noise, kl_scale = _network(data, settings, params, device)
+    model, noise, kl_scale = network(data, settings, params, device)
     fit_splits(model, noise, data, copies, params, torch.Generator(device).manual_seed(seed), checkpoint, kl_scale)
     return model, noise
 
 
 @torch.no_grad()
-def _pruned(model: StackedMLP, percent: int, x: Tensor) -> Tensor:
+def pruned(model: StackedMLP, percent: int, x: Tensor) -> Tensor:
     """Outputs of the mean weights without the `percent` with the lowest p* of each network, biases included."""
     posterior = model.posterior
     weights = posterior.mean() * rank_mask(posterior.inclusion_log_odds(), percent / 100.0, batch_dims=1)
     return model.propagate(posterior.layout.layers(weights), x)
 
 
-def _rmse(prediction: Tensor, target: Tensor) -> Tensor:
+def standardized_rmse(prediction: Tensor, target: Tensor) -> Tensor:
+    """Root mean squared error of each network, (R,), in units of the training targets' standard deviation."""
     return (prediction - target).square().mean(dim=(1, 2)).sqrt()
 
 
@@ -86,7 +87,9 @@ def run_sbnn(cell: Cell, device: torch.device, checkpoint: Checkpoint | None) ->
         settings = [one for one in candidates for _ in range(replicates)]
         model, _ = _fit(data, len(candidates), settings, params, device, 71_000, stages)
         x, y = (part.repeat(len(candidates), 1, 1) for part in (data.test_x, data.test_y))
-        errors = [_rmse(_pruned(model, rate, x), y).view(len(candidates), replicates) for rate in CHOICES.values()]
+        errors = [
+            standardized_rmse(pruned(model, rate, x), y).view(len(candidates), replicates) for rate in CHOICES.values()
+        ]
         stages.finish({"validation": torch.stack(errors).cpu()})
     errors = stages.finished[0]["validation"]  # (choices, candidates, splits), in standardized units
     chosen = errors.argmin(dim=1)
@@ -108,9 +111,9 @@ def _scores(model: StackedMLP, noise: GaussianLikelihood, data: Splits, part: sl
     x = data.test_x.repeat(copies, 1, 1)
     draws = model.predict(x, NUM_DRAWS, torch.Generator(device).manual_seed(73_000))[:, part]
     found = gaussian_scores(draws, noise.scale()[part], data)
-    found["rmse_test_mean_weights"] = data.rmse(_pruned(model, 0, x)[part])
+    found["rmse_test_mean_weights"] = data.rmse(pruned(model, 0, x)[part])
     for percent in DROP_RATES:
-        found[f"rmse_test_at_{percent}"] = data.rmse(_pruned(model, percent, x)[part])
+        found[f"rmse_test_at_{percent}"] = data.rmse(pruned(model, percent, x)[part])
     return found | {"active": model.posterior.sparsity()[part]}
 
 

@@ -5,9 +5,10 @@ magnitude pruning removes weights. They differ in how the prior's latent variabl
 optimum at once (A-SGHMC-EM) or by stochastic approximation (SGHMC-SA, A-SGHMC-SA), and in whether the temperature falls
 (A-). Settings are those of the published code, the published spike and slab included: the Gaussian is the narrow one.
 
-The paper reports the best epoch on the test images. Here no test image chooses anything: "accuracy" is that of the last
-network. "accuracy_best_epoch" is the best of all epochs, where the published code looks only at those within half a
-percent of the final sparsity: at 70 and 90 % ours is the first epoch, in which most weights are not yet zero.
+The paper reports the best epoch on the test images, of those within half a percent of the final sparsity. Here no test
+image chooses anything: "accuracy" is that of the last network. The paper's choice, "accuracy_best_sparse", follows from
+the stored curves. "accuracy_best_epoch" is the best of all epochs: at 70 and 90 % the first one, in which most weights
+are not yet zero.
 
 The book profile is made for an hour of one GPU that other experiments share: 100 epochs that rise to a learning
 rate of 0.4 and fall to 0, in batches of 500, then 20 sparse ones, in bfloat16. None of this was tuned.
@@ -19,7 +20,7 @@ approximation, the cooling and the sparsity all do in a step what they did in as
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -58,6 +59,23 @@ def run_cell(
     rows[0]["note"] = _note(cell, result["data"])
     product = None if products else {"model": result["model"]}
     return CellResult(rows, {"curve": np.asarray(result["curve"], dtype=np.float32)}, product)
+
+
+def best_when_sparse(arrays: Mapping[tuple[str, str, int, str], np.ndarray]) -> list[dict[str, Any]]:
+    """Rows with the paper's choice: the best test accuracy of the epochs within half a percent of the final sparsity.
+
+    Args:
+        arrays: curves of `run_cell`, by (setting, method, replicate, "curve").
+    """
+    rows = []
+    for (setting, method, replicate, _), curve in sorted(arrays.items()):
+        active = curve[:, 3]
+        if active[-1] == 100.0:
+            continue  # the pre-training, which prunes nothing
+        best = float(curve[active <= active[-1] + 0.5, 2].max())
+        row = {"setting": setting, "method": method, "replicate": replicate, "metric": "accuracy_best_sparse"}
+        rows.append(row | {"value": round(best, 4)})  # as the accuracies of 10,000 images that float32 has rounded
+    return rows
 
 
 def _note(cell: Cell, title: str) -> str:
@@ -144,6 +162,7 @@ EXPERIMENTS = [
         data={"book": ("cifar10",), "paper": ("cifar10",)},
         unavailable={"paper": "not run: 17,000 epochs in all, where the book profile has 940"},
         several_devices=True,
+        derived=best_when_sparse,
         budget=_budget,
         value=10.0,
     )

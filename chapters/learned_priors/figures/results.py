@@ -148,7 +148,7 @@ def resnet20(rows: Sequence[Mapping], metric: str = "accuracy") -> Figure:
 
     Args:
         rows: from `book.lab.compare("aeb-resnet20")`, with settings "S=30" to "S=94.5".
-        metric: "accuracy" of the last epoch, or "accuracy_best_epoch".
+        metric: "accuracy" of the last epoch, or "accuracy_best_sparse".
     """
     sparsity = (30, 50, 70, 90)
     settings = [f"S={value}" for value in sparsity]

@@ -50,6 +50,22 @@ def em_chains() -> list[tuple[int, float, bool]]:
     return chains + [(number, float(error), bool(share > 0)) for number, (error, share) in enumerate(first)]
 
 
+def em_gone_by(step: int) -> float | None:
+    """Of the traced chains of EM that lose the slab, the share whose delta is below `FLOOR` by a step."""
+    traces, place = _stored("trace SGLD-EM"), TRACED.index("inclusion")
+    ends = [
+        trace[place][np.searchsorted(traced_steps(STEPS), step)] for trace in traces.values() if not trace[place][-1]
+    ]
+    return float(np.mean(np.array(ends) < FLOOR)) if ends else None
+
+
+def kept_on_grid() -> dict[float, list[float]]:
+    """{w_1: share of the data sets that keep their slab, by exponent} of the explorer's grid; {} without a store."""
+    found = _stored("grid kept")
+    table = np.stack(list(found.values())) > 0 if found else np.empty((0, 0, 0))
+    return {first: table[:, row].mean(axis=0).tolist() for row, first in enumerate(FIRST) if found}
+
+
 def slab_traces() -> Figure:
     """Share of slabs, scale, first weight and its rho, a thin line for each data set; the errors of all runs."""
     arrays = {method: _stored(f"trace {method}") for method in TRACES}
@@ -97,7 +113,8 @@ def _errors(panel: Axes) -> None:
     panel.grid(axis="y", visible=False)
 
 
-THIN = 4  # of the points of a trace, one in the explorer: its 48 stops have two each, and a page has 100 kB
+# Of the points of a trace, about one in four, both ends among them: the explorer's 48 stops have two traces each.
+SHOWN = np.linspace(0, len(traced_steps(STEPS)) - 1, 12).round().astype(int)
 
 
 def steps(first: float, exponent: float) -> Picture:
@@ -108,14 +125,14 @@ def steps(first: float, exponent: float) -> Picture:
         exponent: alpha, how fast the weights fall.
     """
     row, column = FIRST.index(first), EXPONENTS.index(exponent)
-    k, scale = traced_steps(STEPS)[::THIN], first * (1.0 + OFFSET) ** exponent
+    k, scale = traced_steps(STEPS)[SHOWN], first * (1.0 + OFFSET) ** exponent
     smooth = np.geomspace(1, STEPS, 9)
     across = {"xlabel": "step", "xlim": (1, STEPS), "xlog": True, "xticks": (1, 10, 100, 1000)}
     weights = [Line(smooth, scale / (OFFSET + smooth) ** exponent, look=0)]
     shares, traces, errors = _stored("grid kept"), _stored("grid traces"), _stored("grid mse")
     delta, weight, scatter, heading = [Rule(y=1.0)], [Rule(y=3.0)], [Rule(y=3.0)], "not run"
     if errors:
-        trace = traces[0][:, row, column, ::THIN]
+        trace = traces[0][:, row, column, SHOWN]
         delta.append(Line(k, np.maximum(trace[TRACED.index("inclusion")], FLOOR), look=0))
         weight.append(Line(k, trace[TRACED.index("beta1")], look=0))
         table = np.stack([errors[number][:, column] for number in sorted(errors)])

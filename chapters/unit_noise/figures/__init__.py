@@ -30,6 +30,7 @@ from chapters.unit_noise.figures.results import (
     lenet,
     random_labels,
     vgg,
+    vgg_curves,
 )
 
 __all__ = [
@@ -58,4 +59,5 @@ __all__ = [
     "trade",
     "trade_explorer",
     "vgg",
+    "vgg_curves",
 ]

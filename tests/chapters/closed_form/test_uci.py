@@ -81,7 +81,7 @@ def test_scores_are_in_the_units_of_the_data():
 def test_a_pruned_stack_loses_exactly_its_lowest_ranked_weights():
     cell = smoke("sBNN")
     data = load_splits(SIMULATED, (0, 1))
-    model, _, _ = sbnn_uci._network(data, [(1.0, 1.0), (0.2, 0.1)], cell.params, CPU)
+    model, _, _ = sbnn_uci.network(data, [(1.0, 1.0), (0.2, 0.1)], cell.params, CPU)
     kept = {}
     original = model.propagate
 
@@ -90,7 +90,7 @@ def test_a_pruned_stack_loses_exactly_its_lowest_ranked_weights():
         return original(layers, x)
 
     model.propagate = spy
-    sbnn_uci._pruned(model, 50, data.test_x)
+    sbnn_uci.pruned(model, 50, data.test_x)
     odds = model.posterior.inclusion_log_odds()
     for weights, rank in zip(kept["weights"], odds, strict=True):
         removed = weights == 0

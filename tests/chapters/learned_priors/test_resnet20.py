@@ -4,10 +4,12 @@ import math
 from collections import Counter
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 
 from bnnlib.models import resnet20
+from bnnlib.pruning import smooth_sparsity
 from bnnlib.train.checkpoint import Checkpoint
 from bnnlib.train.distributed import Team, launch
 from book import lab
@@ -178,6 +180,25 @@ def test_the_test_images_choose_nothing(monkeypatch):
     monkeypatch.setattr(aeb_resnet, "launch", lambda *_, **__: result)
     found = {row["metric"]: row["value"] for row in aeb_resnet.run_cell(cell, CPU, None, products=[result]).rows}
     assert (found["accuracy"], found["accuracy_best_epoch"], found["sparsity"]) == (70.0, 80.0, 10.0)
+
+
+@pytest.mark.parametrize("percent", aeb_resnet.PRIORS)
+def test_the_rule_of_the_paper_takes_the_epochs_of_the_published_code(percent):
+    """It compares the pruned share of a layer with the target, less half a percent."""
+    rate, epochs = aeb_resnet.layer_rate(percent), 20
+    speed = stage.PUBLISHED_STEPS / (100 * epochs)
+    shares = [smooth_sparsity(100 * k * speed, rate, base=0.99, steps=50) for k in range(1, epochs + 1)]
+    near = [share >= rate - 0.005 for share in shares]
+    assert 0 < sum(near) < epochs
+    active = [100 - 100 * share * aeb_resnet.PRUNABLE / aeb_resnet.TOTAL for share in shares]
+    for best in range(epochs):
+        accuracy = np.where(np.arange(epochs) == best, 92.0, 90.0)
+        curve = np.stack([np.arange(epochs), np.zeros(epochs), accuracy, active], axis=1)
+        (row,) = aeb_resnet.best_when_sparse({(f"S={percent}", "SGHMC-SA", 2, "curve"): curve})
+        assert row["value"] == (92.0 if near[best] else 90.0)
+    assert (row["metric"], row["replicate"]) == ("accuracy_best_sparse", 2)
+    dense = np.array([[1, 0.5, 90.0, 100.0]])
+    assert not aeb_resnet.best_when_sparse({("S=0", "SGHMC", 0, "curve"): dense}), "the pre-training prunes nothing"
 
 
 @pytest.mark.slow

@@ -11,6 +11,7 @@ from torch import nn
 from bnnlib import datasets
 from bnnlib.nn import StructuredBayesianPruning, mean_weights, selected_weights, unit_counts
 from bnnlib.pruning import compress
+from bnnlib.pruning.compress import report
 from bnnlib.train.checkpoint import Checkpoint
 from bnnlib.train.fit import fit
 from book import lab
@@ -30,6 +31,12 @@ def smoke(name: str, setting: str, method: str, **params) -> Cell:
     cells = lab.get(name).profiles["smoke"]()
     cell = next(cell for cell in cells if (cell.setting, cell.method) == (setting, method))
     return replace(cell, params={**cell.params, **params})
+
+
+@pytest.fixture
+def without_onnx(monkeypatch):
+    """As where ONNX is not installed: to export a network takes longer than to train it, and adds latencies alone."""
+    monkeypatch.setattr(report, "onnx_missing", lambda: True)
 
 
 @cache
@@ -62,6 +69,7 @@ def values(result, setting: str) -> dict[str, float]:
         ("sbp-vgg", "width 0.05", "SparseVD", 3),
     ],
 )
+@pytest.mark.usefixtures("without_onnx")
 def test_a_killed_cell_resumes_bit_for_bit(name, setting, method, saves, tmp_path, dies):
     cell = smoke(name, setting, method)
     whole = compute(name, cell)
@@ -89,6 +97,7 @@ def test_random_labels_resume_bit_for_bit(method, tmp_path, dies):
 
 @needs_digits
 @pytest.mark.slow
+@pytest.mark.usefixtures("without_onnx")
 def test_test_images_decide_nothing(monkeypatch):
     """Random test labels change the test error and nothing else: not the strength that is chosen, nor the network."""
     cell = smoke("sbp-mnist", "LeNet-500-300", "SSL")
@@ -127,6 +136,7 @@ def test_the_smallest_network_that_costs_little_is_chosen():
 
 @needs_digits
 @pytest.mark.slow
+@pytest.mark.usefixtures("without_onnx")
 def test_a_method_alone_computes_the_dense_network_and_the_next_one_takes_it(tmp_path, monkeypatch):
     """One Original for each architecture, also where another architecture's was trained before."""
     monkeypatch.setenv("BNNLIB_HOME", str(tmp_path))

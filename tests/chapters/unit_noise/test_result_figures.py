@@ -118,6 +118,17 @@ def test_the_listed_table_is_drawn_whole():
     assert max(published(figure, 1)) <= 100
 
 
+def test_vgg_curves_show_one_divergence_and_both_counts():
+    units = np.array([[3, 5], [3, 4], [2, 4]])
+    arrays = {("k=1.0", method, 0, "units"): units - k for k, method in enumerate(("SBP", "SBPa"))}
+    arrays |= {("k=1.0", method, 0, "kl"): np.array([16.0, 12.0, 8.0]) for method in ("SBP", "SBPa")}
+    figure = results.vgg_curves(arrays)
+    left, right = ([one for one in panel.get_lines() if len(one.get_xdata()) == 3] for panel in figure.axes)
+    assert [one.get_ydata().tolist() for one in left] == [[2.0, 1.5, 1.0]]  # of SBP alone: the other's is weighted
+    assert [(one.get_label(), one.get_ydata().tolist()) for one in right] == [("SBP", [0, 1, 2]), ("SBPa", [0, 1, 2])]
+    assert texts(results.vgg_curves({})).count("not run") == 2
+
+
 # --- curves over epochs ---
 
 

@@ -1,0 +1,49 @@
+"""The start of the means and the slab: what the factor leaves as it was, and what it moves."""
+
+from __future__ import annotations
+
+import copy
+import math
+
+import pytest
+import torch
+
+from bnnlib.nn import to_bayesian
+from bnnlib.train.checkpoint import Checkpoint
+from book import lab
+from chapters.closed_form.experiments import start
+from chapters.closed_form.experiments.networks import prior_of
+
+CPU = torch.device("cpu")
+
+
+def smoke():
+    return lab.get("sbnn-start").profiles["smoke"]()[0]
+
+
+def test_a_smaller_start_computes_the_same_with_fewer_weights_beyond_the_threshold():
+    network = start.network(784, 16, 0)
+    assert sum(p.numel() for p in network.parameters()) == 784 * 16 + 16 * 16 + 16 * 10 + 10 + 4 * 16
+    smaller, x = copy.deepcopy(network), torch.rand(64, 1, 28, 28, generator=torch.Generator().manual_seed(0))
+    start.shrink(smaller, 0.5)
+    torch.testing.assert_close(smaller(x), network(x), rtol=0, atol=5e-3)  # the epsilon of batch norm, 1e-5
+    assert torch.equal(smaller[1].weight, 0.5 * network[1].weight) and torch.equal(
+        smaller[-1].weight, network[-1].weight
+    )
+    begun = [
+        start.in_slab(to_bayesian(one, "gaussian_spike_slab", unsupported="keep", **prior_of(start.PRIOR)))
+        for one in (network, smaller)
+    ]
+    threshold = math.sqrt(2 * 5 / (math.exp(10) - 1))
+    expected = (network[1].weight.square() + 0.002**2).sqrt() > threshold
+    assert torch.equal(begun[0][: expected.numel()], expected.flatten())
+    assert begun[0].float().mean() > begun[1].float().mean()
+
+
+def test_rows_are_finite_and_a_killed_cell_resumes_bit_for_bit(tmp_path, dies):
+    whole = start.run_start(smoke(), CPU, None).rows
+    assert all(math.isfinite(row["value"]) for row in whole)
+    assert [row["setting"] for row in whole if row["metric"] == "begun_share"] == list(start.FACTORS)
+    with pytest.raises(dies.Killed):
+        start.run_start(smoke(), CPU, dies(tmp_path / "cell.pt", saves=6))
+    assert start.run_start(smoke(), CPU, Checkpoint(tmp_path / "cell.pt")).rows == whole
