@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-# All formulas set, and two frames drawn after whatever was changed: size observers have had their say.
+# All formulas set, three frames drawn after whatever was changed (size observers have had their say), and no animation
+# left: a cell that is unfolded fades in, and is pale until then.
 SETTLED = """async () => {
   if (window.MathJax && MathJax.startup) await MathJax.startup.promise;
   await document.fonts.ready;
   const frame = () => new Promise(requestAnimationFrame);
   for (let i = 0; i < 3; i++) await frame();
+  const ends = document.getAnimations().filter((one) => one.effect.getComputedTiming().endTime < Infinity);
+  await Promise.all(ends.map((one) => one.finished.catch(() => {})));
 }"""
 OPEN = """async () => {
   for (const image of document.images) image.loading = "eager";

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.e2e.pages import opened_up
+from tests.e2e.pages import SETTLED, opened_up
 
 axe = pytest.importorskip("tests.e2e.axe", reason="axe-playwright-python is not installed")
 
@@ -55,3 +55,21 @@ def test_of_a_formula_the_outside_is_looked_at(open_page, small_book):
     assert axe.violations(page) == []
     page.evaluate("document.querySelector('mjx-container').setAttribute('role', 'nothing')")
     assert "aria-roles (critical)" in "\n".join(axe.violations(page))
+
+
+def test_a_page_is_settled_when_nothing_fades_in_any_more(open_page, tmp_path, small_book):
+    """What is unfolded fades in and is pale until then; where less motion is wished, nothing moves at all."""
+    path = tmp_path / "fading.html"
+    path.write_text(
+        "<style>@keyframes in {from {opacity: 0}} @keyframes round {to {rotate: 1turn}}"
+        "p {animation: in 1s} i {animation: round 1s infinite}</style><p>text <i>busy</i>"
+    )
+    page = open_page(path)
+    page.evaluate(SETTLED)
+    assert page.evaluate("getComputedStyle(document.querySelector('p')).opacity") == "1"
+    moving = (
+        "document.querySelectorAll('details').forEach((box) => { box.open = true }), document.getAnimations().length"
+    )
+    chapter = small_book / "chapters/01_fixture.html"
+    assert open_page(chapter).evaluate(moving) > 0
+    assert open_page(chapter, reduced_motion="reduce").evaluate(moving) == 0
