@@ -154,5 +154,5 @@ def cell_of(about: dict[str, Any]) -> Cell:
     return Cell(about["setting"], about["method"], tuple(about["replicates"]), about["params"])
 
 
-if __name__ == "__main__":  # how `book.lab.verify` asks for the probes of another commit: NAME PROFILE METHOD
+if __name__ == "__main__":  # how `book.lab.history` asks for the probes of another commit: NAME PROFILE METHOD
     print(json.dumps(probes.rows_of(*sys.argv[1:])))

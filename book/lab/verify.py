@@ -2,28 +2,22 @@
 
 On the processor that the stored probe ran on, rows are equal up to 1e-9. Elsewhere they are not comparable: another
 order of additions moves a loss by 1e-7, and three steps of training later a test image. There the probe also runs at
-the commit of the last certificate (or of the probe), taken from the history, and both runs are of this machine.
+the commit of the last certificate (or of the probe), taken from the history (`book.lab.history`), and both runs are of
+this machine.
 """
 
 from __future__ import annotations
 
-import json
 import math
-import os
-import subprocess
-import sys
-import tempfile
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import torch
 
-from bnnlib.datasets.registry import data_root
-from book.lab import catalog, probes, provenance, store
+from book.lab import catalog, history, probes, provenance, store
 from book.lab.cells import Cell, Experiment, ExperimentError
 from book.lab.plan import Codes
-from book.lab.probes import ProbeRows, kind_of
+from book.lab.probes import kind_of
 from book.lab.validity import (
     ACCEPTED,
     CERTIFIED,
@@ -38,7 +32,6 @@ from book.lab.validity import (
 )
 
 TOLERANCE = 1e-9  # relative, between two runs on one machine
-TREE = Path(__file__).resolve().parents[2]
 
 
 def machine() -> dict[str, str]:
@@ -201,7 +194,7 @@ def _compare(
     """The largest relative difference between today's probe rows and the stored ones, and where it is."""
     before = {kind: probe["rows"] for kind, probe in stored.items()}
     if any(probe.get("machine") != machine() for probe in stored.values()):
-        before = _at(_reference(result, method, stored), experiment.name, result["profile"], method)
+        before = history.reference_rows(result, method, stored)
     far, where = 0.0, ""
     for cell in cells:
         rows = {tuple(row[:4]): row[4] for row in probes.run(experiment, cell)}
@@ -221,47 +214,3 @@ def _apart(one: float, other: float) -> float:
         return 0.0
     apart = abs(one - other) / max(abs(one), abs(other))
     return math.inf if math.isnan(apart) else apart
-
-
-def _reference(result: dict[str, Any], method: str, stored: dict[str, dict]) -> str:
-    """The last commit whose code is known to agree with the cells.
-
-    Raises:
-        ExperimentError: there is none.
-    """
-    # of these cells: a certificate of cells that have been computed again since speaks of others
-    codes = {one["code"] for one in result["cells"] if one["cell"]["method"] == method}
-    certificates = [one for one in reversed(result["certificates"]) if codes <= set(one["since"].get(method, ()))]
-    for one in (*certificates, *stored.values()):
-        if one.get("commit") and not one.get("dirty"):
-            return one["commit"]
-    raise ExperimentError("the stored probe ran on another processor, and no commit is known that could tell")
-
-
-def _at(commit: str, name: str, profile: str, method: str) -> dict[str, ProbeRows]:
-    """Rows of the probes of one method at another commit, on this machine.
-
-    Raises:
-        ExperimentError: the commit is not in the history, or its code does not run here.
-    """
-    with tempfile.TemporaryDirectory() as folder:
-        tree = Path(folder) / "tree"
-        made = subprocess.run(
-            ["git", "-C", str(TREE), "worktree", "add", "--detach", str(tree), commit], capture_output=True, text=True
-        )
-        try:
-            if made.returncode:
-                raise ExperimentError(
-                    f"the stored probes of {name} ran on another processor, and commit {commit[:8]}, which could tell, "
-                    "is not in this clone's history; fetch it (git fetch --unshallow)"
-                )
-            command = [sys.executable, "-m", "book.lab.validity", name, profile, method]
-            # the data of this tree: the other one has none, and must not fetch them again
-            environment = {**os.environ, "PYTHONPATH": str(tree), "BNNLIB_DATA": str(data_root())}
-            done = subprocess.run(command, cwd=tree, env=environment, capture_output=True, text=True)
-            if done.returncode:
-                raise ExperimentError(f"the probes of {name} do not run at {commit[:8]}:\n{done.stderr[-2000:]}")
-            return json.loads(done.stdout.splitlines()[-1])
-        finally:
-            remove = ["git", "-C", str(TREE), "worktree", "remove", "--force", str(tree)]
-            subprocess.run(remove, capture_output=True)

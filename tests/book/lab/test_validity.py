@@ -6,14 +6,12 @@ import importlib
 import itertools
 import json
 import os
-import subprocess
 import sys
 
 import pytest
 
 from book.__main__ import main
-from book.lab import catalog, fingerprint, load_result, provenance, runner, validity, verify
-from book.lab.cells import ExperimentError
+from book.lab import catalog, fingerprint, history, load_result, provenance, runner, validity, verify
 from book.lab.store import result_path, save_result
 
 _JOB = '''"""An experiment."""
@@ -302,7 +300,8 @@ def test_on_another_machine_the_probe_runs_at_the_last_good_commit_too(pack, mon
         asked.append((commit, name, profile, method))
         return {verify.kind_of(one["cell"]): [["a", "SVBNN", 0, "rmse_test", 1.0]] for one in _result()["probes"]}
 
-    monkeypatch.setattr(verify, "_at", at)
+    monkeypatch.setattr(history, "rows_at", at)
+    monkeypatch.setattr(history, "_git", lambda *_: "")
     monkeypatch.setattr(provenance, "commit", lambda: {"commit": "beef", "dirty": False})
     assert pack.words(verify.verify("probed", "book"))["SVBNN"] == "certified"
     pack.edit("RATE = 4.0 / 2", "RATE = 8.0 / 4")
@@ -323,7 +322,8 @@ def test_a_certificate_of_cells_that_were_computed_again_tells_nothing_of_the_ne
         asked.append(commit)
         return {verify.kind_of(one["cell"]): [["a", "SVBNN", 0, "rmse_test", 1.0]] for one in _result()["probes"]}
 
-    monkeypatch.setattr(verify, "_at", at)
+    monkeypatch.setattr(history, "rows_at", at)
+    monkeypatch.setattr(history, "_git", lambda *_: "")
     assert pack.words(verify.verify("probed", "book"))["SVBNN"] == "certified" and asked == ["c0ffee00"]
 
 
@@ -333,35 +333,6 @@ def test_a_commit_that_is_not_at_hand_leaves_the_question_open(pack):
     pack.edit("RATE = 2.0", "RATE = 4.0 / 2")
     moved, _ = verify.verify("probed", "book")
     assert moved.word == "moved" and "commit c0ffee00, which could tell, is not in this clone's history" in moved.detail
-
-
-def test_the_probes_of_another_commit_come_from_its_own_tree(tmp_path, monkeypatch):
-    """A scratch repository whose module says what it was asked, at two commits."""
-
-    def git(*arguments):
-        identity = ["-c", "user.name=a", "-c", "user.email=a@b"]
-        done = subprocess.run(["git", *identity, *arguments], cwd=tmp_path, check=True, capture_output=True, text=True)
-        return done.stdout.strip()
-
-    module = tmp_path / "book" / "lab" / "validity.py"
-    module.parent.mkdir(parents=True)
-    for folder in (module.parent, module.parent.parent):
-        (folder / "__init__.py").touch()
-    git("init", "-q")
-    commits = []
-    for number in (1, 2):
-        module.write_text(f"import json, sys; print(json.dumps({{'/'.join(sys.argv[1:]): [{number}]}}))")
-        git("add", "book")
-        git("commit", "-qm", "x")
-        commits.append(git("rev-parse", "HEAD"))
-    monkeypatch.setattr(verify, "TREE", tmp_path)
-    assert verify._at(commits[0], "name", "book", "VD") == {"name/book/VD": [1]}
-    assert verify._at(commits[1], "name", "book", "VD") == {"name/book/VD": [2]}
-    assert len(git("worktree", "list").splitlines()) == 1
-    module.write_text("raise SystemExit('no such thing')")
-    git("commit", "-qam", "x")
-    with pytest.raises(ExperimentError, match=r"do not run at (?s:.*)no such thing"):
-        verify._at(git("rev-parse", "HEAD"), "name", "book", "VD")
 
 
 def test_the_command_line_verifies_all(pack, capsys, monkeypatch):

@@ -1,0 +1,116 @@
+"""The probes of a stored result as an earlier commit computes them, on this machine.
+
+A certificate names the commit that it was made at. Where commits have been squashed on their way, or a clone is
+shallow, that one is not at hand; the commit that brought the certificate has the same code, and says so itself: there
+the stored cells are good.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from bnnlib.datasets.registry import data_root
+from book.lab import store
+from book.lab.cells import ExperimentError
+from book.lab.probes import ProbeRows
+
+TREE = Path(__file__).resolve().parents[2]
+_IS_GOOD = """
+import sys
+from book.lab import validity
+name, profile, method = sys.argv[1:]
+print("good" if all(s.word in validity.GOOD for s in validity.states(name, profile) if s.method == method) else "moved")
+"""
+
+
+def reference_rows(result: dict[str, Any], method: str, stored: dict[str, dict]) -> dict[str, ProbeRows]:
+    """Rows of a method's probes at the last commit whose code is known to agree with the cells.
+
+    Args:
+        result: stored, with its certificates.
+        method: of the cells.
+        stored: its probes by kind.
+
+    Raises:
+        ExperimentError: no such commit is known or in the history, or its code does not run here.
+    """
+    name, profile = result["experiment"], result["profile"]
+    commits = list(_commits(result, method, stored))
+    if not commits:
+        raise ExperimentError("the stored probe ran on another processor, and no commit is known that could tell")
+    for commit in commits:
+        if _git("cat-file", "-e", f"{commit}^{{commit}}") is not None:
+            return rows_at(commit, name, profile, method)
+        if brought := _brought(commit, name, profile):
+            with _tree_of(brought) as tree:
+                if _ask(tree, "-c", _IS_GOOD, name, profile, method).stdout.split()[-1:] == ["good"]:
+                    return _rows(tree, brought, name, profile, method)
+    raise ExperimentError(
+        f"the stored probes of {name} ran on another processor, and commit {commits[0][:8]}, which could tell, is not "
+        "in this clone's history; fetch it (git fetch --unshallow)"
+    )
+
+
+def rows_at(commit: str, name: str, profile: str, method: str) -> dict[str, ProbeRows]:
+    """Rows of the probes of one method at a commit of the history.
+
+    Raises:
+        ExperimentError: its code does not run here.
+    """
+    with _tree_of(commit) as tree:
+        return _rows(tree, commit, name, profile, method)
+
+
+def _commits(result: dict[str, Any], method: str, stored: dict[str, dict]) -> Iterator[str]:
+    # of these cells: a certificate of cells that have been computed again since speaks of others
+    codes = {one["code"] for one in result["cells"] if one["cell"]["method"] == method}
+    certificates = [one for one in reversed(result["certificates"]) if codes <= set(one["since"].get(method, ()))]
+    for one in (*certificates, *stored.values()):
+        if one.get("commit") and not one.get("dirty"):
+            yield one["commit"]
+
+
+def _brought(commit: str, name: str, profile: str) -> str:
+    """The commit of the history that wrote down what another one computed, "" if there is none."""
+    path = store.result_path(name, profile).name
+    found = _git("log", "--format=%H", f"-S{commit}", "--", f":(glob)**/{path}")
+    return found.split()[-1] if found else ""
+
+
+def _rows(tree: Path, commit: str, name: str, profile: str, method: str) -> dict[str, ProbeRows]:
+    done = _ask(tree, "-m", "book.lab.validity", name, profile, method)
+    if done.returncode:
+        raise ExperimentError(f"the probes of {name} do not run at {commit[:8]}:\n{done.stderr[-2000:]}")
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def _ask(tree: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    # the data of this tree: the other one has none, and must not fetch them again
+    environment = {**os.environ, "PYTHONPATH": str(tree), "BNNLIB_DATA": str(data_root())}
+    return subprocess.run([sys.executable, *arguments], cwd=tree, env=environment, capture_output=True, text=True)
+
+
+@contextmanager
+def _tree_of(commit: str) -> Iterator[Path]:
+    with tempfile.TemporaryDirectory() as folder:
+        tree = Path(folder) / "tree"
+        if _git("worktree", "add", "--detach", str(tree), commit) is None:
+            raise ExperimentError(f"commit {commit[:8]} could not be laid out in a folder of its own")
+        try:
+            yield tree
+        finally:
+            _git("worktree", "remove", "--force", str(tree))
+
+
+def _git(*arguments: str) -> str | None:
+    """What git prints; None if it refuses."""
+    done = subprocess.run(["git", "-C", str(TREE), *arguments], capture_output=True, text=True)
+    return done.stdout if done.returncode == 0 else None

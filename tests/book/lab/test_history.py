@@ -1,0 +1,88 @@
+"""The probes of another commit, in scratch repositories whose modules say what they were asked."""
+
+from __future__ import annotations
+
+import subprocess
+
+import pytest
+
+from book.lab import history
+from book.lab.cells import ExperimentError
+
+_VALIDITY = """import json, sys
+from collections import namedtuple
+GOOD = ("certified",)
+State = namedtuple("State", "method word")
+def states(name, profile):
+    return [State("VD", {word!r}), State("AGP", "moved")]
+if __name__ == "__main__":
+    print(json.dumps({{"/".join(sys.argv[1:]): [{number}]}}))
+"""
+
+
+@pytest.fixture
+def scratch(tmp_path, monkeypatch):
+    """``scratch(number, word, result)`` commits a tree, ``scratch.git(...)`` asks git."""
+
+    def git(*arguments):
+        identity = ["-c", "user.name=a", "-c", "user.email=a@b"]
+        done = subprocess.run(["git", *identity, *arguments], cwd=tmp_path, check=True, capture_output=True, text=True)
+        return done.stdout.strip()
+
+    def commit(number, word="certified", result=""):
+        (lab / "validity.py").write_text(_VALIDITY.format(number=number, word=word))
+        (results / "name.book.json").write_text(result)
+        git("add", ".")
+        git("commit", "-qm", "x")
+        return git("rev-parse", "HEAD")
+
+    lab, results = tmp_path / "book" / "lab", tmp_path / "data" / "results"
+    for folder in (lab, results):
+        folder.mkdir(parents=True)
+    for folder in (lab, lab.parent):
+        (folder / "__init__.py").touch()
+    git("init", "-q")
+    monkeypatch.setattr(history, "TREE", tmp_path)
+    commit.git = git
+    return commit
+
+
+def _result(*commits):
+    certificates = [{"commit": one, "dirty": False, "since": {"VD": ["c0de"]}} for one in commits]
+    cells = [{"code": "c0de", "cell": {"method": "VD"}}]
+    return {"experiment": "name", "profile": "book", "cells": cells, "certificates": certificates}
+
+
+def test_the_probes_come_from_the_commit_s_own_tree(scratch):
+    commits = [scratch(1), scratch(2)]
+    assert history.rows_at(commits[0], "name", "book", "VD") == {"name/book/VD": [1]}
+    assert history.rows_at(commits[1], "name", "book", "VD") == {"name/book/VD": [2]}
+    assert history.reference_rows(_result(commits[1], commits[0]), "VD", {}) == {"name/book/VD": [1]}  # the last one
+    assert len(scratch.git("worktree", "list").splitlines()) == 1
+
+
+def test_code_that_does_not_run_is_told(scratch):
+    commit = scratch("no_such_name")
+    with pytest.raises(ExperimentError, match=r"do not run at (?s:.*)no_such_name"):
+        history.rows_at(commit, "name", "book", "VD")
+    assert len(scratch.git("worktree", "list").splitlines()) == 1
+
+
+def test_where_commits_were_squashed_the_one_that_brought_the_certificate_tells(scratch):
+    lost = "0123456789" * 4
+    scratch(1)
+    scratch(2, result=f'"commit": "{lost}"')
+    scratch(3, result=f'"commit": "{lost}", and more')
+    assert history.reference_rows(_result(lost), "VD", {}) == {"name/book/VD": [2]}
+
+
+def test_a_commit_where_the_cells_are_not_good_cannot_tell(scratch):
+    """Nor one that is nowhere; then an earlier certificate is asked."""
+    lost = "0123456789" * 4
+    first = scratch(1)
+    scratch(2, word="moved", result=f'"commit": "{lost}"')
+    assert history.reference_rows(_result(first, lost), "VD", {}) == {"name/book/VD": [1]}
+    with pytest.raises(ExperimentError, match="commit 01234567, which could tell, is not in this clone's history"):
+        history.reference_rows(_result(lost), "VD", {})
+    with pytest.raises(ExperimentError, match="no commit is known that could tell"):
+        history.reference_rows(_result(), "VD", {})
