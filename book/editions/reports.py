@@ -26,7 +26,8 @@ DIFFERENCES = "book/papers_and_code.md"
 FIELDS = (
     *("experiment", "setting", "method", "metric", "unit", "paper", "cell", "published", "published_sd"),
     *("published_se", "printed", "mean", "se", "sd", "n", "values", "profile", "difference", "error", "margin"),
-    *("budget", "published_budget", "budget_unit", "data", "verdict", "note", "cause", "state", "minutes", "command"),
+    *("budget", "published_budget", "budget_unit", "data", "verdict", "note", "cause", "part", "state", "minutes"),
+    "command",
 )
 HOW_TO_READ = (
     "A cell of the tables has our mean ± its standard error over n replicates; in parentheses the number as published, "

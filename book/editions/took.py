@@ -97,9 +97,9 @@ def _counts(_: Project, found: Found) -> str:
     lines.append(["cells", f"{said['cells']:,}", ""])
     lines.append(["agrees or better, of those decided", f"{good} of {decided}", _share(good, decided)])
     rest = [row for one in found.values() for row in one["cells"] if row["verdict"].partition(":")[0] in UNLIKE]
-    shown = sum(bool(row["cause"]) for row in rest)
-    told = "worse, differs or diverged, with a cause that a run shows"
-    lines.append([told, f"{shown} of {len(rest)}", _share(shown, len(rest))])
+    for key, told in (("cause", "with a cause that a run shows"), ("part", "with a part of the cause shown")):
+        shown = sum(bool(row[key]) for row in rest)
+        lines.append([f"worse, differs or diverged, {told}", f"{shown} of {len(rest)}", _share(shown, len(rest))])
     return markdown(["Verdict", "Published cells", "Share"], lines)
 
 

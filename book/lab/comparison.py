@@ -9,15 +9,14 @@ from typing import Any
 
 from bnnlib.datasets.registry import entry
 from book.lab import catalog
+from book.lab.causes import Runs, Shown
 from book.lab.published import PaperValue, for_setting, metrics, paper_values
 from book.lab.store import NotStoredError, load_arrays, load_result
 from book.lab.validity import cell_of, state_of_rows
 from book.lab.verdicts import (
-    DIFFERS,
     DIVERGED,
     NOT_PUBLISHED,
     NOT_RUN,
-    WORSE,
     Verdict,
     beside_error,
     budget_obstacle,
@@ -44,9 +43,9 @@ def compare(name: str, profile: str | None = None) -> list[Row]:
         Rows with experiment, setting, method, metric, unit, paper, cell, published, published_sd, published_se (over
         replicates, of the test set, and of one draw), printed, mean, se, sd, n, values (of the single replicates),
         profile; difference, error (its standard error s) and margin; budget, published_budget and budget_unit; data,
-        the title of the data set; verdict, note; cause, of a worse or different number as a run has shown it; state,
-        what a reader must know of the row's validity, "" if it is good. Numbers that do not exist are None: the sd and
-        se of one replicate, the mean of what was not run.
+        the title of the data set; verdict, note; cause and part, of a worse or different number, see
+        `book.lab.causes.Shown`; state, what a reader must know of the row's validity, "" if it is good. Numbers that do
+        not exist are None: the sd and se of one replicate, the mean of what was not run.
 
     Raises:
         ExperimentError: there is no experiment of that name, or it has no such profile.
@@ -65,7 +64,7 @@ def compare(name: str, profile: str | None = None) -> list[Row]:
     if result["profile"] == "smoke":
         missing = "only the smoke profile, too small for a verdict"
     ours = _Ours(experiment, result)
-    known = metrics()
+    known, runs = metrics(), Runs()
     published = [_with_spread(value, ours) for value in _expand(name, ours.values)]
     judged = [_judge(value, ours, missing) for value in published]
     by_key = {_key(value): found for value, found in zip(published, judged, strict=True)}
@@ -75,16 +74,16 @@ def compare(name: str, profile: str | None = None) -> list[Row]:
         if value.with_error:
             label = known[beside].label if beside else ""
             found = beside_error(found, label, by_key.get((value.setting, value.method, beside)))
-        rows.append(_row(_key(value), value, ours, found, missing))
+        rows.append(_row(_key(value), value, ours, found, missing, runs))
     order, seen = list(known), set(by_key)
     extra = [key for key in ours.values if key not in seen and key[2] in known]
     for key in sorted(extra, key=lambda key: (_position(key, ours.values), order.index(key[2]))):
         found = Verdict(NOT_RUN, missing) if missing else Verdict(NOT_PUBLISHED)
-        rows.append(_row(key, None, ours, found, missing))
+        rows.append(_row(key, None, ours, found, missing, runs))
     for where in ours.failures:
         if not any((row["setting"], row["method"]) == where for row in rows):
             key = (*where, "error")
-            rows.append(_row(key, None, ours, _all_failed(ours.failed(key)), missing))
+            rows.append(_row(key, None, ours, _all_failed(ours.failed(key)), missing, runs))
     state = state_of_rows(experiment, result)
     for row in rows:
         row |= {"experiment": name, "unit": known[row["metric"]].unit, "paper": experiment.paper}
@@ -223,7 +222,7 @@ def _moments(numbers: list[float]) -> tuple[float | None, float | None, float | 
     return mean, None if sd is None else sd / math.sqrt(n), sd
 
 
-def _row(key: Key, value: PaperValue | None, ours: _Ours, found: Verdict, missing: str) -> Row:
+def _row(key: Key, value: PaperValue | None, ours: _Ours, found: Verdict, missing: str, runs: Runs) -> Row:
     numbers, failed = ours.values.get(key, []), ours.failed(key)
     n = len(numbers)
     mean, se, sd = _moments(numbers)
@@ -234,8 +233,8 @@ def _row(key: Key, value: PaperValue | None, ours: _Ours, found: Verdict, missin
         notes.append(f"{len(failed)} of {n + len(failed)} replicates failed ({failed[0]})")
     if "nll" in key[2] and (infinite := sum(map(math.isinf, numbers))):
         notes.append(f"infinite in {infinite} of {n} replicates: a label's probability was rounded to zero")
-    cause = value.cause if value and found.word in (WORSE, DIFFERS, DIVERGED) else ""
-    notes += [f"cause: {cause}"] if cause else []
+    shown = runs.shown(value, numbers, found) if value else Shown()
+    notes += [shown.note] if shown.note else []
     budget, data = ours.facts(*key[:2]) if n else (None, "")
     return {
         "setting": key[0],
@@ -260,6 +259,7 @@ def _row(key: Key, value: PaperValue | None, ours: _Ours, found: Verdict, missin
         "data": data,
         "verdict": str(found),
         "note": "; ".join(notes),
-        "cause": cause,
+        "cause": shown.whole,
+        "part": shown.part,
         "cell": value.where if value else "",
     }

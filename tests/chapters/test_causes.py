@@ -1,4 +1,4 @@
-"""Why a number of ours is worse than the published one: what `cause` says of it is what its run has stored."""
+"""Why a number of ours is worse than the published one: every declared cause is one that a stored run shows."""
 
 from __future__ import annotations
 
@@ -6,34 +6,29 @@ import numpy as np
 import pytest
 
 from book import lab
-from chapters.closed_form.experiments import uci_causes
+from book.lab.published import Cause
 
-UCI, _ = lab.paper_values("sbnn-uci")
-CAUSES = {value.setting for value in UCI if value.cause}
-
-
-@pytest.mark.parametrize(("method", "published"), [("Vanilla", 10.0), ("Dropout", 12.5)])
-def test_attacks_by_the_raw_gradient_are_as_published(method, published):
-    weak, strong = (
-        [lab.stored_values("aeb-fgsm", f"MNIST zeta={size}", method, name) for name in ("accuracy", "accuracy_max_log")]
-        for size in ("0.2", "0.5")
-    )
-    error = np.std(strong[1], ddof=1) / np.sqrt(len(strong[1]))
-    assert len(strong[1]) >= 3 and abs(np.mean(strong[1]) - published) < 1.0 + 2 * error  # read to about a point
-    way = {"Vanilla": 65.0, "Dropout": 75.0}[method] - np.mean(weak[0])
-    assert 0.4 < np.mean(weak[1] - weak[0]) / way < 0.65  # "half of the way"
+DECLARED = {
+    (name, value.cause) for name in lab.names() for value in lab.paper_values(name)[0] if value.cause is not None
+}
 
 
-def test_a_share_of_the_divergence_is_as_accurate_as_published():
-    accuracy, kept = (lab.stored_values("svbnn-mnist", "tempered", "SVBNN", one) for one in ("accuracy", "sparsity"))
-    assert len(accuracy) >= 3 and np.mean(accuracy) > 98.0 - 0.5 and 4.0 < np.mean(kept) < 5.6
+@pytest.mark.parametrize(("name", "cause"), sorted(DECLARED, key=str))
+def test_a_declared_cause_is_shown_by_its_run(name: str, cause: Cause):
+    """Of one published number at least, wholly or in part; otherwise it is a suspicion, and has no place there."""
+    told = [row["cause"] + row["part"] for row in lab.compare(name)]
+    assert any(cause.text in one and cause.run in one for one in told)
 
 
-@pytest.mark.parametrize("name", sorted(CAUSES))
-@pytest.mark.parametrize("share", uci_causes.SHARES)
-def test_the_choice_and_the_order_bring_the_published_errors(name, share):
-    metric = f"rmse_test_at_{share}"
-    ours = lab.stored_values("sbnn-uci-causes", name, "by |m| / sigma", metric)
-    (published,) = [v for v in UCI if (v.setting, v.method, v.metric) == (name, "sBNN", metric)]
-    error = np.hypot(np.std(ours, ddof=1) / np.sqrt(len(ours)), published.se)
-    assert len(ours) >= 3 and np.mean(ours) < published.mean + published.margin + 2 * error
+def test_on_uci_the_order_is_the_cause_at_three_quarters():
+    told = {row["setting"]: row for row in lab.compare("sbnn-uci") if row["metric"] == "rmse_test_at_75"}
+    assert told["energy"]["cause"] and told["yacht"]["cause"]
+
+
+@pytest.mark.parametrize("method", ["Vanilla", "Dropout"])
+def test_attacks_by_the_raw_gradient_are_weaker(method):
+    sizes = [f"MNIST zeta={size}" for size in ("0.2", "0.5")]
+    for size in sizes:
+        own, raw = (lab.stored_values("aeb-fgsm", size, method, one) for one in ("accuracy", "accuracy_max_log"))
+        gaps = raw - own
+        assert len(gaps) >= 3 and gaps.mean() > 2 * gaps.std(ddof=1) / np.sqrt(len(gaps))

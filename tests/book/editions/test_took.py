@@ -10,7 +10,15 @@ WORDS = {word: 0 for word in (*took.WORDS, "cells")}
 
 
 def row(verdict="agrees", mean=2.0, published=1.0, **more):
-    given = {"verdict": verdict, "mean": mean, "published": published, "error": 0.1, "budget": 40, "cause": ""}
+    given = {
+        "verdict": verdict,
+        "mean": mean,
+        "published": published,
+        "error": 0.1,
+        "budget": 40,
+        "cause": "",
+        "part": "",
+    }
     return given | {"published_budget": 200.0, "budget_unit": "epochs"} | more
 
 
@@ -44,6 +52,7 @@ def test_tables_count_hours_budgets_and_verdicts():
     assert "| agrees | 3 | 60 % |" in text and "| agrees or better, of those decided | 3 of 4 | 75 % |" in text
     assert "| not run | 1 | 20 % |\n| – no file | 1 |  |" in text
     assert "with a cause that a run shows | 1 of 1 | 100 % |" in text
+    assert "with a part of the cause shown | 0 of 1 | 0 % |" in text
 
 
 def test_points_are_ratios_by_verdict():

@@ -10,6 +10,7 @@ import pytest
 
 from book import lab
 from book.lab import Cell, CellResult, Experiment, ExperimentError, catalog, comparison
+from book.lab.causes import Shown
 
 NAME = "svbnn-simulation-2"
 
@@ -96,14 +97,12 @@ def test_a_cell_that_no_profile_can_have_says_why(home, monkeypatch):
     assert _find(rows, "SVBNN", "rmse_train")["verdict"] == "not run: the book profile does not compute this measure"
 
 
-@pytest.mark.parametrize(("ours", "said"), [(9.0, "shown by a run"), (1.43, "")])
-def test_a_cause_is_told_of_what_is_worse_only(home, monkeypatch, ours, said):
+@pytest.mark.parametrize("ours", [9.0, 1.43])
+def test_what_a_run_shows_of_a_cause_stands_in_the_row(home, monkeypatch, ours):
     _save([("U(-1,1)", "VD", i, "rmse_test", ours) for i in range(3)])
-    values, also = comparison.paper_values(NAME)
-    known = [replace(one, cause="shown by a run") for one in values]
-    monkeypatch.setattr(comparison, "paper_values", lambda name: (known, also))
+    monkeypatch.setattr(comparison.Runs, "shown", lambda self, value, numbers, found: Shown(f"why {numbers[:1]}"))
     row = _find(lab.compare(NAME), "VD", "rmse_test")
-    assert row["cause"] == said and ("cause: shown by a run" in row["note"]) is bool(said)
+    assert row["cause"] == f"why [{ours}]" and row["part"] == "" and row["note"].endswith(f"cause: why [{ours}]")
 
 
 def test_a_cell_that_is_still_to_come_is_not_finished(home):
