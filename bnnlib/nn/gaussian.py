@@ -159,8 +159,9 @@ class _GaussianLayer(_GaussianPosterior):
 
     def _load_from_state_dict(self, state_dict, prefix, *rest) -> None:
         for name in self._means():  # a prior that has been centered travels
-            if (key := f"{name}_prior_mean") not in self._buffers and prefix + key in state_dict:
-                self._add_center(name, torch.zeros_like(self._parameters[name]))
+            mean, key = self._parameters[name], f"{name}_prior_mean"
+            if mean is not None and key not in self._buffers and prefix + key in state_dict:
+                self._add_center(name, torch.zeros_like(mean))
         super()._load_from_state_dict(state_dict, prefix, *rest)
 
     def extra_repr(self) -> str:
