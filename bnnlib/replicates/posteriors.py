@@ -15,7 +15,7 @@ from bnnlib.nn.settings import Travelling, setting
 from bnnlib.replicates.layout import Layout, PerReplicate
 
 
-class StackedPosterior(Travelling, nn.Module):
+class StackedPosterior(Travelling):
     """What the distributions share: draws of all weights at once, split into the layers of the network.
 
     Example:
