@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -49,8 +49,8 @@ class StepLoop:
 
     def __init__(
         self,
-        modules: dict[str, nn.Module],
-        optimizers: dict[str, torch.optim.Optimizer],
+        modules: Mapping[str, nn.Module],
+        optimizers: Mapping[str, torch.optim.Optimizer],
         generator: torch.Generator | None,
         *,
         names: Sequence[str],

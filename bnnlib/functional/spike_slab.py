@@ -7,6 +7,7 @@ gamma ~ Bernoulli(phi), stored as mean, rho (scale = softplus(rho)) and logit (p
 from __future__ import annotations
 
 import math
+from typing import TypeVar
 
 import torch
 import torch.nn.functional as F
@@ -16,8 +17,10 @@ from bnnlib._checks import check_positive, check_probability
 from bnnlib.functional._autograd import closed_form_sum
 from bnnlib.functional.gaussian import gaussian_kl_grad, unchecked_gaussian_kl
 
+_Number = TypeVar("_Number", float, Tensor)
 
-def log_odds(probability: float | Tensor) -> float | Tensor:
+
+def log_odds(probability: _Number) -> _Number:
     """log(p / (1 - p)), exact for probabilities as small as a double can hold (1e-200 gives -460.517).
 
     Raises:

@@ -55,6 +55,9 @@ class CalibratedDiscriminator(IndependentDiscriminator):
         True
     """
 
+    knots: Tensor
+    logits: Tensor
+
     def __init__(self, discriminator: IndependentDiscriminator, knots: Tensor, logits: Tensor) -> None:
         super().__init__(discriminator.network, discriminator.lower)
         self.register_buffer("knots", knots)

@@ -168,6 +168,8 @@ class RealNVP(Density):
         True
     """
 
+    masks: Tensor
+
     def __init__(self, dim: int, num_layers: int = 8, hidden: int = 64, scale: float = 1.0, bound: float = 2.0) -> None:
         check_count("dim", dim, 2)
         super().__init__(dim)

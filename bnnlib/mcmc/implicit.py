@@ -177,9 +177,9 @@ class _Run:
         self.points, self.state, self.lower, self.block = points, state, lower, block
         self.worst = torch.zeros(3, device=points.device)  # NaN seen; most below the range, most above it
         self.scored = isinstance(discriminator, PairDiscriminator)
-        self.scores = self._score(points) if self.scored else None
+        self.scores = self._score(points) if self.scored else points.new_empty(0)
         self.moves = torch.zeros(len(points), dtype=torch.long, device=points.device)
-        self.kept: list[Tensor] | None = [] if trace else None
+        self.tracing, self.kept = trace, list[Tensor]()
 
     def go(self, steps: int) -> None:
         in_blocks = self.proposal.independent and self.scored
@@ -201,7 +201,7 @@ class _Run:
         scores = self._score(made).view(count, chains)
         out = accept_scored(self.scores, scores, self.generator, self.discriminator.log_ratio_of_scores)
         made = made.view(count, *self.points.shape)
-        if self.kept is not None:
+        if self.tracing:
             self._trace(made, out.accepted)
         moved, column = out.last >= 0, torch.arange(chains, device=out.last.device)
         rows = out.last.clamp_min(0)
@@ -226,7 +226,7 @@ class _Run:
         if self.scored:
             self.scores = torch.where(taken, scores, self.scores)
         self.moves = self.moves + taken
-        if self.kept is not None:
+        if self.tracing:
             self.kept.append(self.points)
 
     def _score(self, points: Tensor) -> Tensor:
@@ -276,7 +276,7 @@ class _Run:
         self.moves = self.moves.index_copy(0, rows, other.moves)
         if self.state is not None:
             self.state = self.state.index_copy(0, rows, other.state)
-        if self.kept is not None:
+        if self.tracing:
             self.kept = list(self.traced().index_copy(1, rows, other.traced()))
 
 

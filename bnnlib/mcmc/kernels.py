@@ -111,7 +111,7 @@ class MetropolisHastings(Kernel):
     @torch.no_grad()
     def step(self, state: State, generator: torch.Generator | None = None) -> Move:
         if isinstance(self.proposal, Independent):
-            return next(self._independent(state, 1, generator))
+            return next(self._independent(self.proposal, state, 1, generator))
         proposed, log_p, log_ratio = weigh(self.log_prob, self.proposal, state.position, state.log_prob, generator)
         return decide(state, State(proposed, log_p, state.cache), log_ratio, generator)
 
@@ -122,15 +122,17 @@ class MetropolisHastings(Kernel):
             return
         block = max(1, _BLOCK // len(state.position))
         while count > 0:
-            for move in self._independent(state, min(block, count), generator):
+            for move in self._independent(self.proposal, state, min(block, count), generator):
                 state = move.state
                 yield move
             count -= block
 
-    def _independent(self, state: State, count: int, generator: torch.Generator | None) -> Iterator[Move]:
+    def _independent(
+        self, proposal: Independent, state: State, count: int, generator: torch.Generator | None
+    ) -> Iterator[Move]:
         """Points that do not depend on the chain are drawn, and their densities taken, for many steps at once."""
         chains = len(state.position)
-        proposed, log_q = self.proposal.draw_with_log_prob(count * chains, generator)
+        proposed, log_q = proposal.draw_with_log_prob(count * chains, generator)
         _check_proposed(proposed, (count * chains, *state.position.shape[1:]))
         check_log_density("the proposal's log density", log_q, proposed)
         log_p = check_log_density("log_prob", self.log_prob(proposed), proposed)

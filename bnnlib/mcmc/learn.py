@@ -117,8 +117,10 @@ def learn_proposal(
                 loss, rate = (log_q - log_p).mean(), log_q.new_tensor(math.nan)
             else:
                 if known is not None:
-                    rows = torch.randint(len(samples), (batch_size,), generator=generator, device=samples.device)
-                    state = State(known.position[rows], known.log_prob[rows], known.cache)
+                    points = known.position
+                    rows = torch.randint(len(points), (batch_size,), generator=generator, device=points.device)
+                    state = State(points[rows], known.log_prob[rows], known.cache)
+                assert state is not None  # given, started or made of the samples
                 there = density.log_prob(state.position)
                 pairs = log_acceptance_ratio(state.log_prob[:, None], log_p, log_q, there[:, None])
                 own = pairs.diagonal()

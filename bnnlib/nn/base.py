@@ -89,6 +89,7 @@ class BayesianLayer(StochasticLayer):
 
     weight: Tensor
     bias: Tensor | None
+    _posterior_keys: list[str]
     _spread: tuple[str, ...] = ("rho",)
     initial_scale = setting("initial_scale", check_positive)
 
@@ -171,9 +172,7 @@ class BayesianLayer(StochasticLayer):
         return self._affine(input, *self.draw(generator))
 
     def _affine(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-        if isinstance(self, nn.Linear):
-            return nn.functional.linear(input, weight, bias)
-        return self._conv_forward(input, weight, bias)
+        raise NotImplementedError
 
     def reset_parameters(self, generator: torch.Generator | None = None) -> None:
         """Draw the means as PyTorch's layer does, U(-1/sqrt(fan_in), 1/sqrt(fan_in)), and reset the posterior."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -61,7 +60,7 @@ def to_stochastic_batch_norm(
             )
         try:
             layer = _LAYERS[type(module)].from_deterministic(module, statistic=statistic, draws=draws)
-            new[module] = cast(nn.Module, layer)
+            new[module] = layer
         except ValueError as error:
             raise ValueError(f"{label} cannot be converted: {error}") from None
     if not new:
@@ -203,7 +202,7 @@ def collect_statistics(model: nn.Module, batches: Batches) -> dict[str, tuple[Te
     found: dict[str, list[tuple[Tensor, Tensor]]] = {}
 
     def keep(name: str):
-        def hook(layer: nn.Module, inputs: tuple[Tensor, ...]) -> None:
+        def hook(layer: _BatchNorm, inputs: tuple[Tensor, ...]) -> None:
             found.setdefault(name, []).append(batch_statistics(_wide(inputs[0]), layer.eps))
 
         return hook
@@ -222,4 +221,5 @@ def collect_statistics(model: nn.Module, batches: Batches) -> dict[str, tuple[Te
             handle.remove()
     if not found:
         raise ValueError("batches is empty, so there are no statistics. Pass x.split(batch_size).")
-    return {name: tuple(torch.stack(part) for part in zip(*values, strict=True)) for name, values in found.items()}
+    parts = {name: zip(*values, strict=True) for name, values in found.items()}
+    return {name: (torch.stack(means), torch.stack(scales)) for name, (means, scales) in parts.items()}

@@ -7,12 +7,11 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
 from fnmatch import fnmatchcase
-from typing import cast
 
 from torch import nn
 
 from bnnlib.nn.base import BayesianLayer, StochasticLayer, check_choice
-from bnnlib.nn.gaussian import GaussianConv2d, GaussianLinear
+from bnnlib.nn.gaussian import GaussianConv2d, GaussianLinear, _GaussianLayer
 from bnnlib.nn.gaussian_spike_slab import (
     GaussianSpikeSlabConv2d,
     GaussianSpikeSlabLinear,
@@ -118,7 +117,7 @@ def to_bayesian(
             left[name] = module
         elif where is None or where(name, module):
             if fused:
-                new[module] = cast(nn.Module, kinds[type(module)].from_deterministic(module, **settings))
+                new[module] = kinds[type(module)].from_deterministic(module, **settings)
             else:
                 rest = {key: value for key, value in settings.items() if key != "estimator"}
                 new[module] = with_posterior(module, layer, names, **rest)
@@ -136,8 +135,9 @@ def to_bayesian(
             module.use_nested_tensor = False  # what only the fused layers take
     model = new.get(model, model)
     tie(model)
-    for converted in new.values() if moped is not None else ():
-        converted.center_prior(moped)
+    for converted in new.values():
+        if moped is not None and isinstance(converted, _GaussianLayer):
+            converted.center_prior(moped)
     return model
 
 

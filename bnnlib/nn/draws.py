@@ -24,7 +24,7 @@ class _State:
     def __init__(self, tokens: list[Tensor], parameters: Sequence[Tensor]):
         self.tokens, self.parameters, self.versions = tokens, parameters, [p._version for p in parameters]
         self.spent: list[bool] = []  # the graph holds this list alone, so that it never holds its own tokens
-        for node in {token.grad_fn for token in tokens}:
+        for node in {token.grad_fn for token in tokens if token.grad_fn is not None}:
             node.register_prehook(lambda *_, spent=self.spent: spent.append(True))
 
     def fresh(self) -> bool:
@@ -43,8 +43,9 @@ _KEPT = _Kept()
 def remember(layer: nn.Module, tokens: list[Tensor | None], parameters: Sequence[Tensor]) -> None:
     """Keep the tokens of a draw from `parameters` in place of those of the layer's draw before."""
     forget(layer)
-    if tokens and all(token is not None and token.requires_grad for token in tokens):
-        _KEPT.states[layer] = _State(tokens, parameters)
+    differentiable = [token for token in tokens if token is not None and token.requires_grad]
+    if tokens and len(differentiable) == len(tokens):
+        _KEPT.states[layer] = _State(differentiable, parameters)
 
 
 def remembered(

@@ -28,6 +28,8 @@ def _from(mean: Tensor, center: Tensor | None) -> Tensor:
 class _GaussianPosterior(BayesianLayer):
     """N(weight, softplus(weight_rho)^2) for every weight and bias; a subclass has a prior and the divergence to it."""
 
+    weight_rho: Tensor
+    bias_rho: Tensor | None
     _sampled = False  # the KL's gradient is that of an estimate at the drawn weight
 
     def _init_gaussian(self, initial_scale: float, estimator: str) -> None:
@@ -42,7 +44,7 @@ class _GaussianPosterior(BayesianLayer):
 
     def scale(self) -> Parameters:
         """Posterior standard deviations of (weight, bias)."""
-        return F.softplus(self.weight_rho), None if self.bias is None else F.softplus(self.bias_rho)
+        return F.softplus(self.weight_rho), None if self.bias_rho is None else F.softplus(self.bias_rho)
 
     def draw(self, generator: torch.Generator | None = None) -> Parameters:
         """One posterior draw of (weight, bias)."""
@@ -103,7 +105,7 @@ class _GaussianPosterior(BayesianLayer):
         return -1 if isinstance(self, nn.Linear) else -3
 
     def _fan_in(self) -> int:
-        return self.in_features if isinstance(self, nn.Linear) else self.in_channels
+        return self.in_features if isinstance(self, nn.Linear) else cast(nn.Conv2d, self).in_channels
 
     def _signs(self, like: Tensor, channels: int, generator: torch.Generator | None) -> Tensor:
         leading = tuple(like.shape[: like.dim() + self._channel])
@@ -159,8 +161,9 @@ class _GaussianLayer(_GaussianPosterior):
 
     def _load_from_state_dict(self, state_dict, prefix, *rest) -> None:
         for name in self._means():  # a prior that has been centered travels
-            if (key := f"{name}_prior_mean") not in self._buffers and prefix + key in state_dict:
-                self._add_center(name, torch.zeros_like(self._parameters[name]))
+            mean, key = self._parameters[name], f"{name}_prior_mean"
+            if mean is not None and key not in self._buffers and prefix + key in state_dict:
+                self._add_center(name, torch.zeros_like(mean))
         super()._load_from_state_dict(state_dict, prefix, *rest)
 
     def extra_repr(self) -> str:

@@ -50,9 +50,9 @@ class _MixtureLayer(SelectingLayer, _GaussianPosterior):
         self._init_gaussian(initial_scale, estimator)
 
     def _check_setting(self, name: str, value: float) -> None:
-        settings = {key: getattr(self, f"_{key}", None) for key in _SETTINGS} | {name: value}
-        if name in _SETTINGS and None not in settings.values():
-            mixture_prior(**settings)
+        given = {key: self.__dict__[f"_{key}"] for key in _SETTINGS if f"_{key}" in self.__dict__} | {name: value}
+        if name in _SETTINGS and len(given) == len(_SETTINGS):
+            mixture_prior(**given)
 
     @property
     def _prior(self) -> MixturePrior:

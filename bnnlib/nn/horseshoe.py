@@ -107,7 +107,7 @@ class HorseshoeLinear(BayesianLinear):
         """Posterior means of the units that are on, 0 elsewhere."""
         weight, bias = self.mean()
         on, bias_on = self.active()
-        return weight * on, None if bias is None else bias * bias_on
+        return weight * on, None if bias is None or bias_on is None else bias * bias_on
 
     def kl_divergence(self, with_value: bool = True) -> Tensor:
         """Divergence to the prior in nats: exact for beta, the bound (svbnn-half-cauchy) for the scales."""

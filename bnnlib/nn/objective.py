@@ -147,10 +147,11 @@ def parameter_groups(model: nn.Module, weight_decay: float) -> list[dict[str, An
     check_non_negative("weight_decay", weight_decay)
     layers = [module for module in model.modules() if isinstance(module, StochasticLayer)]
     spared = {id(parameter) for layer in layers for parameter in layer.parameters()}
-    groups = ({"params": [], "weight_decay": float(weight_decay)}, {"params": [], "weight_decay": 0.0})
+    parameters: tuple[list[nn.Parameter], list[nn.Parameter]] = [], []
     for parameter in model.parameters():
-        groups[id(parameter) in spared or parameter.dim() < 2]["params"].append(parameter)
-    return [group for group in groups if group["params"]]
+        parameters[id(parameter) in spared or parameter.dim() < 2].append(parameter)
+    decays = float(weight_decay), 0.0
+    return [{"params": own, "weight_decay": d} for own, d in zip(parameters, decays, strict=True) if own]
 
 
 @torch.no_grad()

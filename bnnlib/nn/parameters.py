@@ -7,10 +7,9 @@ posterior has. `torch.nn.utils.parametrize` would rename the parameters, and dra
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
-from functools import lru_cache
 from typing import Any, cast
 
 import torch
@@ -46,12 +45,17 @@ class ParameterPosterior(BayesianLayer):
     _base: type[nn.Module]
     _random: tuple[str, ...]
 
+    inclusion_log_odds: Callable[[], Values]  # of the kinds that select
+
     # names whose posterior is that of a parameter of another module, with that module and its name there
     _owners: dict[str, tuple[ParameterPosterior, str]]
 
+    def _own(self, name: str) -> Tensor:
+        return cast(Tensor, self._parameters[name])  # never None where it is random
+
     def _groups(self) -> list[tuple[Tensor, ...]]:
         spread = [[getattr(self, f"{name}_{one}") for one in self._spread] for name in self._random]
-        return [(self._parameters[name], *own) for name, own in zip(self._random, spread, strict=True)]
+        return [(self._own(name), *own) for name, own in zip(self._random, spread, strict=True)]
 
     def _parts(self, values: Sequence[Tensor]) -> Values:  # type: ignore[override]  # by names, where a layer has weight and bias
         return dict(zip(self._random, values, strict=True))
@@ -73,7 +77,7 @@ class ParameterPosterior(BayesianLayer):
     def selected(self) -> Values:  # type: ignore[override]  # by names, where a layer has weight and bias
         """Means of what is active, 0 elsewhere, by name."""
         masks = self.active()
-        return {name: self._parameters[name] * mask for name, mask in masks.items()}
+        return {name: self._own(name) * mask for name, mask in masks.items()}
 
     def num_active(self) -> Tensor:
         """Number of active entries, an expected number where gates are random; float64."""
@@ -84,7 +88,7 @@ class ParameterPosterior(BayesianLayer):
 
     def num_weights(self) -> int:
         """Number of entries that have a posterior."""
-        return sum(self._parameters[name].numel() for name in self._random)
+        return sum(self._own(name).numel() for name in self._random)
 
     @property
     def inclusion_probability(self) -> Values:
@@ -98,14 +102,15 @@ class ParameterPosterior(BayesianLayer):
     def kl_divergence(self, with_value: bool = True) -> Tensor:
         """Divergence to the prior over all random parameters in nats; one shared with another module counts there."""
         if not self._random:
-            return next(iter(self._parameters.values())).new_zeros(())
+            return next(p for p in self._parameters.values() if p is not None).new_zeros(())
         return super().kl_divergence(with_value)
 
     def reset_parameters(self, generator: torch.Generator | None = None) -> None:
         """Draw the means as the module does, from PyTorch's own generator, and reset the posterior."""
         own = {name: self._parameters.pop(name) for name in self._posterior_keys}
         try:
-            self._base.reset_parameters(self)
+            base: Any = self._base  # not every module has it
+            base.reset_parameters(self)
         finally:
             self._parameters.update(own)
         self._reset_posterior()
@@ -150,7 +155,7 @@ def _passing(module: ParameterPosterior) -> Values | None:
 def _reader(name: str) -> property:
     def read(module: ParameterPosterior) -> Tensor:
         values = _passing(module)
-        return module._parameters[name] if values is None else values[name]
+        return module._own(name) if values is None else values[name]
 
     return property(read)
 
@@ -165,12 +170,16 @@ _RECURRENT = {
 }
 
 
-@lru_cache(None)
-def _class(base: type[nn.Module], kind: type[BayesianLayer], names: tuple[str, ...]) -> type[nn.Module]:
+_CLASSES: dict[tuple, type[ParameterPosterior]] = {}
+
+
+def _class(base: type[nn.Module], kind: type[BayesianLayer], names: tuple[str, ...]) -> type[ParameterPosterior]:
+    if (key := (base, kind, names)) in _CLASSES:
+        return _CLASSES[key]
     body = {"_base": base, "_random": names, "__module__": __name__, "__doc__": ParameterPosterior.__doc__}
     body |= _RECURRENT if issubclass(base, nn.RNNBase) else {}
     body |= {name: _reader(name) for name in names}
-    return type(f"Bayesian{base.__name__}", (ParameterPosterior, kind, base), body)
+    return _CLASSES.setdefault(key, type(f"Bayesian{base.__name__}", (ParameterPosterior, kind, base), body))
 
 
 def tie(model: nn.Module) -> None:
@@ -213,12 +222,12 @@ def _let_go(model: nn.Module, inputs: tuple, output: Any) -> None:
     holding.__exit__(None, None, None)
 
 
-def _blank(base: type[nn.Module], kind: type[BayesianLayer], names: tuple[str, ...]) -> nn.Module:
+def _blank(base: type[nn.Module], kind: type[BayesianLayer], names: tuple[str, ...]) -> ParameterPosterior:
     own = _class(base, kind, names)
     return own.__new__(own)
 
 
-def with_posterior(module: nn.Module, layer: str, names: Sequence[str], **settings) -> nn.Module:
+def with_posterior(module: nn.Module, layer: str, names: Sequence[str], **settings) -> ParameterPosterior:
     """The module with a posterior on its parameters `names`, which are shared with it, not copied.
 
     Args:

@@ -36,7 +36,7 @@ class SelectingLayer(BayesianLayer):
     def selected(self) -> Parameters:
         """Means, of the slab if there is one, where the probability exceeds 1/2, exactly 0 elsewhere."""
         weight, bias = self.active()
-        return self.weight * weight, None if bias is None else self.bias * bias
+        return self.weight * weight, None if bias is None or self.bias is None else self.bias * bias
 
     def num_active(self) -> Tensor:
         """Expected number of weights and biases that are in: the sum of the probabilities, s_hat; float64."""

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from bnnlib._checks import check_probability
 from bnnlib.nn.draws import forget
@@ -34,8 +34,8 @@ class _Setting(property):
     """What `Travelling` looks for."""
 
 
-class Travelling:
-    """Mixin of modules whose settings travel in the state_dict, above all those of their priors.
+class Travelling(nn.Module):
+    """Modules whose settings travel in the state_dict, above all those of their priors.
 
     They are JSON in a tensor of bytes under "_extra_state": exact, for 1e-200 as well, whatever the module is cast to,
     and loaded with weights_only=True. A state_dict without them, of a deterministic network or of an older version,

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import inspect
+from typing import ClassVar, Literal
 
-from torch import nn
+from torch import Tensor, nn
 
 from bnnlib.nn.base import BayesianLayer
 
+PaddingMode = Literal["zeros", "reflect", "replicate", "circular"]
+
 
 class _Shape(BayesianLayer):
+    __signature__: ClassVar[inspect.Signature]
+
     def __init_subclass__(cls, **kwargs) -> None:
         super().__init_subclass__(**kwargs)
         parameters = list(inspect.signature(cls.__init__).parameters.values())[1:]
@@ -24,9 +29,14 @@ class _Shape(BayesianLayer):
 class BayesianLinear(_Shape, nn.Linear):
     """The shape of `nn.Linear`, to which a subclass adds a posterior; `settings` are those of its `_init_posterior`."""
 
+    bias: Tensor | None  # type: ignore[assignment]  # the stub of nn.Linear leaves out that it can be None
+
     def __init__(self, in_features: int, out_features: int, bias: bool = True, *, device=None, dtype=None, **settings):
         super().__init__(in_features, out_features, bias, device=device, dtype=dtype)
         self._init_posterior(**settings)
+
+    def _affine(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        return nn.functional.linear(input, weight, bias)
 
 
 class BayesianConv2d(_Shape, nn.Conv2d):
@@ -42,7 +52,7 @@ class BayesianConv2d(_Shape, nn.Conv2d):
         dilation=1,
         groups: int = 1,
         bias: bool = True,
-        padding_mode: str = "zeros",
+        padding_mode: PaddingMode = "zeros",
         *,
         device=None,
         dtype=None,
@@ -51,3 +61,6 @@ class BayesianConv2d(_Shape, nn.Conv2d):
         geometry = (stride, padding, dilation, groups, bias, padding_mode)
         super().__init__(in_channels, out_channels, kernel_size, *geometry, device=device, dtype=dtype)
         self._init_posterior(**settings)
+
+    def _affine(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        return self._conv_forward(input, weight, bias)

@@ -26,6 +26,7 @@ def _check_threshold(name: str, value: float) -> float:
 
 class _SparseVDLayer(BayesianLayer):
     threshold = setting("threshold", _check_threshold)
+    weight_log_variance: Tensor
 
     def _init_posterior(self, *, initial_scale: float = math.exp(-5.0), threshold: float = 3.0) -> None:
         self.initial_scale, self.threshold = initial_scale, threshold

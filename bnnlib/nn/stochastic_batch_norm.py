@@ -49,15 +49,17 @@ _LIBRARY.impl("track", lambda layer, *tensors: _LAYERS[layer]._take(*tensors), "
 torch.library.register_fake("bnnlib::track", lambda *arguments: None, lib=_LIBRARY)
 
 
-def _normalized(layer: nn.Module, input: Tensor, mean: Tensor, variance: Tensor, eps: float) -> Tensor:
+def _normalized(layer: _StochasticBatchNorm, input: Tensor, mean: Tensor, variance: Tensor, eps: float) -> Tensor:
     """`F.batch_norm` with given statistics, which in some versions of PyTorch refuses an `eps` of 0."""
     cudnn = torch.backends.cudnn.enabled
     return torch.batch_norm(input, layer.weight, layer.bias, mean, variance, False, 0.0, eps, cudnn)
 
 
-class _StochasticBatchNorm(StochasticLayer):
+class _StochasticBatchNorm(StochasticLayer, nn.modules.batchnorm._BatchNorm):
     """What the layers for vectors and for images share; the other base is `nn.BatchNorm1d` or `nn.BatchNorm2d`."""
 
+    running_mean: Tensor
+    running_var: Tensor
     running_mean_variance: Tensor
     running_log_scale_variance: Tensor
 
@@ -73,8 +75,7 @@ class _StochasticBatchNorm(StochasticLayer):
         device=None,
         dtype=None,
     ):
-        # the base that a checker cannot see here is PyTorch's layer
-        super().__init__(num_features, eps, momentum, affine, device=device, dtype=dtype)  # type: ignore[call-arg]
+        super().__init__(num_features, eps, momentum, affine, device=device, dtype=dtype)
         self._init_statistics(statistic=statistic, draws=draws)
 
     def _init_statistics(self, *, statistic: str = "scale", draws: str = "batch") -> None:

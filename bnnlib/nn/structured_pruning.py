@@ -147,13 +147,16 @@ def drawn_together(model: nn.Module) -> Iterator[nn.Module]:
         if isinstance(layer, StructuredBayesianPruning) and layer._held is None and layer.weight_mode == "sample":
             key = (layer.lower, layer.upper, layer.location.device, layer.location.dtype)
             groups.setdefault(key, []).append(layer)
-    drawn = {
+    drawn: dict[nn.Module, dict[str, Tensor]] = {
         layer: {"held": theta}
         for group in groups.values()
         for layer, theta in zip(group, _draw_noise(group), strict=True)
     }
     with steered(drawn):
         yield model
+
+
+_BOUNDS = ("lower", "upper")
 
 
 def _bound(name: str, value: float) -> float:
@@ -243,9 +246,9 @@ class StructuredBayesianPruning(StochasticLayer, nn.Module):
         self.log_scale.fill_(math.log(self.initial_scale))
 
     def _check_setting(self, name: str, value: float) -> None:
-        bounds = {key: getattr(self, f"_{key}", None) for key in ("lower", "upper")} | {name: value}
-        if name in ("lower", "upper") and None not in bounds.values():
-            _interval(**bounds)
+        given = {key: self.__dict__[f"_{key}"] for key in _BOUNDS if f"_{key}" in self.__dict__} | {name: value}
+        if name in _BOUNDS and len(given) == len(_BOUNDS):
+            _interval(**given)
 
     def _posterior(self) -> tuple[Tensor, Tensor, float, float]:
         posterior = (*_inside(self.location, self.log_scale, self.lower), self.lower, self.upper)

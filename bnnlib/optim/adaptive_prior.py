@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import Any, cast, overload
 
 import torch
 from torch import Tensor, nn
@@ -140,6 +140,10 @@ class SpikeSlabGaussianLaplacePrior:
     def _per_replicate(self, value: float | Tensor, like: Tensor) -> Tensor:
         return torch.as_tensor(value, dtype=like.dtype, device=like.device).expand(self._batch).clone()
 
+    @overload
+    def _spread(self, value: Tensor, weight: Tensor) -> Tensor: ...
+    @overload
+    def _spread(self, value: Tensor | float, weight: Tensor) -> Tensor | float: ...
     def _spread(self, value: Tensor | float, weight: Tensor) -> Tensor | float:
         """A value per replicate, shaped to broadcast against the weight."""
         if not isinstance(value, Tensor) or value.dim() == 0:
@@ -220,11 +224,12 @@ class SpikeSlabGaussianLaplacePrior:
                 quadratic = quadratic + self._sum(torch.mul(self.kappa1[name], square, out=buffer))
         if "sigma" in self.learned:
             count = sum(self._counts.values()) + self.nu
-            count = count + self.num_data if self.likelihood == "regression" else count + 2.0
             quadratic = quadratic + self.nu * self.lam
-            if self.likelihood == "regression":
-                quadratic = quadratic + squared_error
-            self.sigma.lerp_(optimal_sigma(linear, quadratic, count), step)
+            if self.num_data is not None and squared_error is not None:  # in regression
+                count, quadratic = count + self.num_data, quadratic + squared_error
+            else:
+                count = count + 2.0
+            self.sigma.lerp_(optimal_sigma(cast(Tensor, linear), cast(Tensor, quadratic), count), step)
         if "inclusion" in self.learned:
             for name in self.weights:
                 a, b = self._beta[name]
@@ -233,13 +238,15 @@ class SpikeSlabGaussianLaplacePrior:
                 # whatever kept delta away from it would let EM out of a state that holds it for good
                 self.inclusion[name].lerp_(best, step)
 
+    def _coefficients(self, name: str) -> tuple[Tensor, Tensor, Tensor]:
+        given = self.inclusion[name], self.sigma, self.spike_scale, self.slab_variance
+        return cast(tuple[Tensor, Tensor, Tensor], slab_log_odds_coefficients(*given, scaled=self.scaled_densities))
+
     def _update_in(self, buffer: Tensor, name: str, absolute: Tensor, square: Tensor, step: float) -> None:
         """`_update_layer` for one chain on a CPU: with numbers, which are read there for nothing, in one buffer."""
         rho = self.rho[name]
         if "rho" in self.learned:
-            given = self.inclusion[name], self.sigma, self.spike_scale, self.slab_variance
-            coefficients = slab_log_odds_coefficients(*given, scaled=self.scaled_densities)
-            constant, linear, quadratic = (c.item() for c in coefficients)
+            constant, linear, quadratic = (c.item() for c in self._coefficients(name))
             odds = torch.mul(absolute, linear, out=buffer).add_(constant).add_(square, alpha=quadratic)
             rho.lerp_(odds.sigmoid_(), step)
         if "kappa" in self.learned:
@@ -249,16 +256,7 @@ class SpikeSlabGaussianLaplacePrior:
 
     def _update_layer(self, name: str, weight: Tensor, absolute: Tensor, square: Tensor, step) -> None:
         if "rho" in self.learned:
-            constant, linear, quadratic = (
-                self._spread(c, weight)
-                for c in slab_log_odds_coefficients(
-                    self.inclusion[name],
-                    self.sigma,
-                    self.spike_scale,
-                    self.slab_variance,
-                    scaled=self.scaled_densities,
-                )
-            )
+            constant, linear, quadratic = (self._spread(c, weight) for c in self._coefficients(name))
             odds = torch.addcmul(constant, absolute, linear).addcmul_(square, quadratic)
             self.rho[name].lerp_(odds.sigmoid_(), step)
         if "kappa" in self.learned:

@@ -167,10 +167,10 @@ class AdaptiveVariational(Sampler):
                 for group in self.param_groups:
                     parameters = group["params"]
                     noise = self._draw(parameters, group["temperature"])
-                    for index, parameter in enumerate(parameters if noise is not None else ()):
+                    for parameter, own in zip(parameters, noise, strict=True) if noise is not None else ():
                         state = self._natural_state(parameter)
                         means.append((parameter, parameter.clone()))
-                        state["noise"] = noise[index].clone()
+                        state["noise"] = own.clone()
                         parameter.addcdiv_(state["noise"], state["precision"].sqrt(), value=group["temperature"])
             if self.prior is not None:
                 self.prior.hold_()

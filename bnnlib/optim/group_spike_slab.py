@@ -140,7 +140,7 @@ class GroupSpikeSlab:
             decay[name] = torch.where(square >= self.threshold(name), self.slab, self.spike).to(square.dtype)
             masks[name] = self.masks[name]
             if self.hard_threshold is not None:
-                masks[name] = masks[name] * self._large(weight)
+                masks[name] = masks[name] * self._large(weight, self.hard_threshold)
                 left[name] = masks[name].flatten(self.batch_dims).any(dim=-1)
         self._check(finite, left if self.when_empty == "raise" else {})
         self.decay, self.masks = decay, masks
@@ -161,10 +161,10 @@ class GroupSpikeSlab:
                     f"{self.hard_threshold:g}. Lower it, or warm up for longer, until some groups have grown."
                 )
 
-    def _large(self, weight: Tensor) -> Tensor:
+    def _large(self, weight: Tensor, threshold: float) -> Tensor:
         if self.kind != "channel":
-            return self._mean_square(weight) >= self.hard_threshold
-        sides = (group_range(weight, side, self.batch_dims) >= self.hard_threshold for side in ("input", "output"))
+            return self._mean_square(weight) >= threshold
+        sides = (group_range(weight, side, self.batch_dims) >= threshold for side in ("input", "output"))
         return next(sides) & next(sides)
 
     def decay_of(self, parameter: Tensor) -> Tensor | None:

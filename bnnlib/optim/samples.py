@@ -222,7 +222,7 @@ class SampleStore(Callback):
         Arguments, errors and shape of the result as for `predict`, whose arithmetic mean is the posterior predictive.
         """
         total = sum(torch.log_softmax(logits.float(), dim=-1) for logits in self.outputs(model, x, batch_size))
-        return torch.log_softmax(total / len(self), dim=-1)
+        return torch.log_softmax(cast(Tensor, total) / len(self), dim=-1)
 
     def save(self, path: str | os.PathLike) -> Path:
         """Write draws and counters to one file with a checksum, replaced whole or not at all; returns its path.

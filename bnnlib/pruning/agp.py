@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypedDict
 
 from torch import nn
 
 from bnnlib._checks import check_count
 from bnnlib.pruning.masks import Masks
 from bnnlib.pruning.schedules import agp_sparsity
+
+
+class _Ramp(TypedDict):
+    final_sparsity: float
+    initial_sparsity: float
+    begin_step: int
+    end_step: int
 
 
 class AGPPruner(Masks):
@@ -50,8 +57,9 @@ class AGPPruner(Masks):
         scope: str = "layer",
     ) -> None:
         super().__init__(model, scope)
-        ramp = {"final_sparsity": final_sparsity, "initial_sparsity": initial_sparsity}
-        self.ramp = {**ramp, "begin_step": begin_step, "end_step": end_step}
+        self.ramp = _Ramp(
+            final_sparsity=final_sparsity, initial_sparsity=initial_sparsity, begin_step=begin_step, end_step=end_step
+        )
         agp_sparsity(0, **self.ramp)  # complains now rather than after the first hundred steps
         self.frequency = check_count("frequency", frequency)
 

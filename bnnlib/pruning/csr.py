@@ -26,11 +26,19 @@ _DENSE = (nn.modules.batchnorm._BatchNorm, nn.GroupNorm, nn.modules.instancenorm
 # entries of the patches at once: 1 MiB in float32 stays in a processor's cache, while a GPU wants few large products
 _CHUNK = {"cpu": 2**18, "cuda": 2**26}
 
+_Dense = nn.Linear | nn.Conv2d
+_Matrix = tuple[Tensor, Tensor, Tensor]  # as in _BUFFERS
+
 
 class _CSRLayer(nn.Module):
     """A weight matrix as buffers: row_start (rows + 1,), column and value (nonzeros,), bias (rows,) or None."""
 
-    def __init__(self, layer: nn.Module, matrix: tuple[Tensor, Tensor, Tensor] | None, size: tuple[int, int]) -> None:
+    row_start: Tensor
+    column: Tensor
+    value: Tensor
+    bias: Tensor | None
+
+    def __init__(self, layer: _Dense, matrix: _Matrix | None, size: tuple[int, int]) -> None:
         super().__init__()
         self.size, self.num_weights = size, layer.weight.numel()
         with warnings.catch_warnings():  # PyTorch says once that its CSR tensors are in beta
@@ -43,8 +51,8 @@ class _CSRLayer(nn.Module):
         self.train(layer.training)
 
     def _matrix(self, check: bool = False) -> Tensor:
-        parts = [getattr(self, name) for name in _BUFFERS]
-        return torch.sparse_csr_tensor(*parts, size=self.size, check_invariants=check)
+        parts = self.row_start, self.column, self.value
+        return torch.sparse_csr_tensor(*parts, self.size, check_invariants=check)
 
     def _times(self, dense: Tensor) -> Tensor:
         """matrix @ dense + bias for dense (columns, n), shape (rows, n)."""
@@ -68,7 +76,7 @@ class _CSRLayer(nn.Module):
         return f"{self.size[0]}, {self.size[1]}, nonzeros={self.nonzeros}, bias={self.bias is not None}"
 
 
-def _compressed(layer: nn.Module) -> tuple[Tensor, Tensor, Tensor]:
+def _compressed(layer: _Dense) -> _Matrix:
     weight = layer.weight.detach().flatten(1)
     matrix = weight.to_sparse_csr()
     start, column = matrix.crow_indices(), matrix.col_indices()
@@ -94,7 +102,7 @@ class CSRLinear(_CSRLayer):
         True
     """
 
-    def __init__(self, layer: nn.Linear, matrix: tuple[Tensor, Tensor, Tensor] | None = None) -> None:
+    def __init__(self, layer: nn.Linear, matrix: _Matrix | None = None) -> None:
         super().__init__(layer, matrix, (layer.out_features, layer.in_features))
 
     def forward(self, input: Tensor) -> Tensor:
@@ -118,7 +126,7 @@ class CSRConv2d(_CSRLayer):
         True
     """
 
-    def __init__(self, layer: nn.Conv2d, matrix: tuple[Tensor, Tensor, Tensor] | None = None) -> None:
+    def __init__(self, layer: nn.Conv2d, matrix: _Matrix | None = None) -> None:
         super().__init__(layer, matrix, (layer.out_channels, layer.in_channels * layer.weight[0, 0].numel()))
         self.kernel_size, self.stride, self.dilation = layer.kernel_size, layer.stride, layer.dilation
         self.padding = tuple(layer._reversed_padding_repeated_twice)  # as F.pad wants it, also for "same"
@@ -142,7 +150,8 @@ class CSRConv2d(_CSRLayer):
         return output if input.dim() == 4 else output[0]
 
 
-_KINDS: dict[type[nn.Module], type[CSRLinear] | type[CSRConv2d]] = {nn.Linear: CSRLinear, nn.Conv2d: CSRConv2d}
+def _sparse(layer: _Dense, matrix: _Matrix | None = None) -> CSRLinear | CSRConv2d:
+    return CSRLinear(layer, matrix) if isinstance(layer, nn.Linear) else CSRConv2d(layer, matrix)
 
 
 def to_csr(model: nn.Module, min_sparsity: float = 0.0) -> nn.Module:
@@ -172,25 +181,26 @@ def to_csr(model: nn.Module, min_sparsity: float = 0.0) -> nn.Module:
     model = copy.deepcopy(model)
     layers = exportable(model)
     zeros = {name: 1.0 - int(m.weight.count_nonzero()) / max(m.weight.numel(), 1) for name, m in layers.items()}
-    new = {m: _KINDS[type(m)](m) for name, m in layers.items() if zeros[name] >= min_sparsity}
+    new: dict[nn.Module, nn.Module] = {m: _sparse(m) for name, m in layers.items() if zeros[name] >= min_sparsity}
     if not new:
+        sparsest = max(zeros, key=zeros.__getitem__)
         raise ValueError(
-            f"min_sparsity is {min_sparsity:g}, but the sparsest layer, {max(zeros, key=zeros.get) or 'the model'}, "
-            f"has a share of {max(zeros.values()):.4g} zeros, so nothing would be converted. Prune more, or lower it."
+            f"min_sparsity is {min_sparsity:g}, but the sparsest layer, {sparsest or 'the model'}, "
+            f"has a share of {zeros[sparsest]:.4g} zeros, so nothing would be converted. Prune more, or lower it."
         )
     return _replaced(model, new)
 
 
-def exportable(model: nn.Module) -> dict[str, nn.Module]:
+def exportable(model: nn.Module) -> dict[str, _Dense]:
     """The layers of a deterministic model that `to_csr` can convert, by their names.
 
     Raises:
         ValueError: there are none, or weights are not of float32 or float64.
         TypeError: the model has a layer that cannot be exported.
     """
-    layers: dict[str, nn.Module] = {}
+    layers: dict[str, _Dense] = {}
     for name, module in model.named_modules():
-        if type(module) in _KINDS and module._parameters.get("weight") is not None:
+        if (type(module) is nn.Linear or type(module) is nn.Conv2d) and module._parameters.get("weight") is not None:
             layers[name] = module
             if module.weight.dtype not in (torch.float32, torch.float64):
                 raise ValueError(
@@ -276,8 +286,9 @@ def load_csr(path: str | os.PathLike, model: nn.Module) -> nn.Module:
         prefix = f"{name}." if name else ""
         if f"{prefix}value" in state:
             try:
-                new[layer] = _KINDS[type(layer)](layer, tuple(state[prefix + part] for part in _BUFFERS))
-                new[layer]._matrix(check=True)
+                start, column, value = (state[prefix + part] for part in _BUFFERS)
+                sparse = new[layer] = _sparse(layer, (start, column, value))
+                sparse._matrix(check=True)
             except (KeyError, RuntimeError, ValueError, TypeError, AttributeError) as error:
                 raise ValueError(
                     f"{path} does not fit {name or 'the model'}, a {layer}: {str(error).splitlines()[0]} The file is "

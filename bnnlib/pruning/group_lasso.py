@@ -13,7 +13,7 @@ from bnnlib._callbacks import Callback
 from bnnlib._checks import check_count, check_non_negative
 
 
-def _groups(model: nn.Module) -> Iterator[tuple[nn.Parameter, int]]:
+def _groups(model: nn.Module) -> Iterator[tuple[Tensor, int]]:
     """Weights and the dimension whose indices are groups: all but the last layer's outputs and single inputs."""
     layers = [module for module in model.modules() if isinstance(module, (nn.Linear, nn.Conv2d))]
     if not layers:

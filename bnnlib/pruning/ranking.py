@@ -9,7 +9,7 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-from bnnlib.nn.base import BayesianLayer, check_choice
+from bnnlib.nn.base import BayesianLayer, Parameters, check_choice
 from bnnlib.nn.parameters import ParameterPosterior
 
 SCORES = ("inclusion", "signal_to_noise", "magnitude")
@@ -122,7 +122,7 @@ def weight_scores(model: nn.Module, by: str = "inclusion", biases: bool = True) 
 
 
 @torch.no_grad()
-def _layer_scores(name: str, layer: nn.Module, by: str) -> tuple[Tensor, Tensor | None]:
+def _layer_scores(name: str, layer: nn.Linear | nn.modules.conv._ConvNd, by: str) -> tuple[Tensor, Tensor | None]:
     if by == "magnitude":
         weight, bias = layer.mean() if isinstance(layer, BayesianLayer) else (layer.weight, layer.bias)
         return weight.abs(), None if bias is None else bias.abs()
@@ -134,10 +134,12 @@ def _layer_scores(name: str, layer: nn.Module, by: str) -> tuple[Tensor, Tensor 
             f"{name or 'the model'} is a {type(layer).__name__}, which has no {what.split(' ', 1)[1]}, so by={by!r} "
             "cannot rank its weights. Rank by='magnitude', or use a layer that has it, as GaussianSpikeSlabLinear does."
         )
+    found: Parameters = getattr(layer, method)()
     if by == "inclusion":
-        return layer.inclusion_log_odds()
-    (weight, bias), (scale, bias_scale) = (layer.weight, layer.bias), layer.scale()
-    return weight.abs() / scale, None if bias is None else bias.abs() / bias_scale
+        return found
+    scale, bias_scale = found
+    weight, bias = layer.weight, layer.bias
+    return weight.abs() / scale, None if bias is None or bias_scale is None else bias.abs() / bias_scale
 
 
 def _check_score(name: str, score: Tensor) -> None:
@@ -254,7 +256,7 @@ def _plain(layer: BayesianLayer) -> nn.Module:
 
 def _mask_parameter(name: str, parameter: Tensor | None, mask: Tensor) -> None:
     shape = None if parameter is None else tuple(parameter.shape)
-    if shape != tuple(mask.shape) or mask.dtype != torch.bool:
+    if parameter is None or shape != tuple(mask.shape) or mask.dtype != torch.bool:
         raise ValueError(
             f"the mask of {name} is {mask.dtype} of shape {tuple(mask.shape)}, but it must be torch.bool of shape "
             f"{shape}, True where the weight stays."

@@ -66,7 +66,7 @@ def csr_report(
         torch.save(dense.state_dict(), paths[0])
         save_csr(sparse, paths[1])
         sizes = [path.stat().st_size for path in paths]
-    rows = []
+    rows: list[dict[str, Any]] = []
     for batch in batches:
         x = rows_for_batch(example, batch)
         seen = _layer_inputs(dense, layers, x)

@@ -89,6 +89,8 @@ class StackedHorseshoe(StackedPosterior):
     layer_scale = setting("layer_scale", check_positive)
     output_scale = setting("output_scale", check_positive)
     threshold = setting("threshold", check_positive)
+    layer_of_row: Tensor
+    owner: Tensor
 
     def __init__(
         self,
@@ -173,6 +175,7 @@ class StackedInputHorseshoe(StackedHorseshoe):
     """
 
     input_scale = setting("input_scale", check_positive)
+    input_of: Tensor
 
     def __init__(self, layout: Layout, weight: Tensor, *args: float, input_scale: float = 1.0, **settings: float):
         super().__init__(layout, weight, *args, **settings)

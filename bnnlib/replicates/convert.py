@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TypedDict
+
 import torch
 from torch import nn
 
@@ -14,6 +16,11 @@ from bnnlib.replicates.network import StackedMLP
 from bnnlib.replicates.posteriors import StackedDeterministic, StackedGaussian, StackedPosterior, StackedSpikeSlab
 
 _ACTIVATIONS = {"relu": nn.ReLU, "tanh": nn.Tanh, "sigmoid": nn.Sigmoid}
+
+
+class _Factory(TypedDict):
+    device: torch.device
+    dtype: torch.dtype
 
 
 def unstack(model: StackedMLP, replicate: int) -> nn.Sequential:
@@ -79,7 +86,7 @@ def _of(setting: torch.Tensor, replicate: int) -> float:
 
 
 def _empty_layer(posterior: StackedPosterior, replicate: int, index: int, fan_in: int, fan_out: int) -> nn.Module:
-    factory = {"device": posterior.weight.device, "dtype": posterior.weight.dtype}
+    factory = _Factory(device=posterior.weight.device, dtype=posterior.weight.dtype)
     size = (fan_in, fan_out)
     if isinstance(posterior, StackedSpikeSlab):
         return bnn.SpikeSlabLinear(
@@ -91,8 +98,8 @@ def _empty_layer(posterior: StackedPosterior, replicate: int, index: int, fan_in
         )
     if isinstance(posterior, StackedGaussianSpikeSlab):
         kind = bnn.ScaleMixtureLinear if isinstance(posterior, StackedScaleMixture) else bnn.GaussianSpikeSlabLinear
-        settings = {name: _of(value, replicate) for name, value in posterior._settings().items()}
-        return kind(*size, **settings, **factory)
+        slab, spike, inclusion = (_of(value, replicate) for value in posterior._settings().values())
+        return kind(*size, slab_scale=slab, spike_scale=spike, prior_inclusion_probability=inclusion, **factory)
     if isinstance(posterior, StackedGaussian):
         return bnn.GaussianLinear(*size, prior_scale=posterior.prior_scale, **factory)
     if isinstance(posterior, StackedSparseVD):
@@ -100,8 +107,13 @@ def _empty_layer(posterior: StackedPosterior, replicate: int, index: int, fan_in
     if isinstance(posterior, StackedHorseshoe) and not isinstance(posterior, StackedInputHorseshoe):
         if index == posterior.layout.num_layers - 1:
             return bnn.GaussianLinear(*size, prior_scale=posterior.output_scale, **factory)
-        scales = {"unit_scale": posterior.unit_scale, "layer_scale": posterior.layer_scale}
-        return bnn.HorseshoeLinear(*size, **scales, threshold=posterior.threshold, **factory)
+        return bnn.HorseshoeLinear(
+            *size,
+            unit_scale=posterior.unit_scale,
+            layer_scale=posterior.layer_scale,
+            threshold=posterior.threshold,
+            **factory,
+        )
     if isinstance(posterior, StackedDeterministic):
         return nn.Linear(*size, **factory)
     raise TypeError(

@@ -32,6 +32,8 @@ class StackedDropout(StackedDeterministic):
         torch.Size([10, 32, 1])
     """
 
+    keep: Tensor
+
     def __init__(self, layout: Layout, weight: Tensor, probability: PerReplicate, inputs: bool = False):
         super().__init__(layout, weight)
         dropped = check_probability("probability", layout.column("probability", probability))

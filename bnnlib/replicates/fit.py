@@ -151,7 +151,7 @@ def fit_stacked(
         [parameter for part in trained.values() for parameter in part.parameters()], lr=learning_rate, fused=True
     )
     parts, first_epoch = trained | {"optimizer": optimizer}, 0
-    if checkpoint and (state := checkpoint.load()):
+    if checkpoint and generator and (state := checkpoint.load()):
         for name, part in parts.items():
             part.load_state_dict(state[name])
         generator.set_state(state["generator"])
@@ -179,7 +179,7 @@ def fit_stacked(
             check_finite(model, epoch, learning_rate)
         if after_epoch:
             after_epoch(model, epoch, optimizer)
-        if checkpoint and checkpoint.due():
+        if checkpoint and generator and checkpoint.due():
             saved = {name: part.state_dict() for name, part in parts.items()}
             checkpoint.save(saved | {"generator": generator.get_state(), "epoch": epoch})
     model.eval()

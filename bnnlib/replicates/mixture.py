@@ -45,6 +45,10 @@ class StackedGaussianSpikeSlab(StackedPosterior):
         torch.Size([10, 57])
     """
 
+    slab_precision: Tensor
+    spike_precision: Tensor
+    slab_cost: Tensor
+    spike_cost: Tensor
     _sampled = False
 
     def __init__(

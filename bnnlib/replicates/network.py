@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -51,7 +51,7 @@ class StackedMLP(nn.Module):
         return self.propagate(self.posterior.layout.layers(self.posterior.mean()), x)
 
     def propagate(
-        self, layers: list[tuple[Tensor, ...]], x: Tensor, generator: torch.Generator | None = None
+        self, layers: Sequence[tuple[Tensor, ...]], x: Tensor, generator: torch.Generator | None = None
     ) -> Tensor:
         """Outputs for given layers (from `posterior.draw_layers` or `layout.layers`)."""
         h = (x.expand(self.replicates, *x.shape) if x.dim() == 2 else x).transpose(1, 2)

@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -113,6 +113,12 @@ class StackedPBP(nn.Module):
         (torch.Size([10, 32, 1]), True)
     """
 
+    site: Tensor
+    noise_shape: Tensor
+    noise_rate: Tensor
+    prior_shape: Tensor
+    prior_rate: Tensor
+
     def __init__(self, sizes: Sequence[int], replicates: int, generator: torch.Generator | None = None):
         super().__init__()
         if len(sizes) < 2 or sizes[-1] != 1:
@@ -122,19 +128,19 @@ class StackedPBP(nn.Module):
             )
         self.sizes = tuple(check_count("a layer width", size) for size in sizes)
         self.replicates = check_count("replicates", replicates)
-        place = {"dtype": torch.float64, "device": None if generator is None else generator.device}
+        device = None if generator is None else generator.device
         for k, (fan_in, fan_out) in enumerate(pairwise(self.sizes)):
-            mean = torch.empty(self.replicates, fan_out, fan_in + 1, **place)
+            mean = torch.empty(self.replicates, fan_out, fan_in + 1, dtype=torch.float64, device=device)
             mean.normal_(generator=generator).mul_((fan_in + 1) ** -0.5)
             self.register_buffer(f"mean_{k}", mean)  # the bias is the last input of each unit
             self.register_buffer(f"variance_{k}", torch.full_like(mean, RATE / (SHAPE - 1.0)))
         # the prior's factor of each weight: precision of its Gaussian in w, shape and rate of what it adds to lambda's
         weights = sum((a + 1) * b for a, b in pairwise(self.sizes))
-        self.register_buffer("site", torch.zeros(3, weights, self.replicates, **place))
+        self.register_buffer("site", mean.new_zeros(3, weights, self.replicates))
         self.site[0] = (SHAPE - 1.0) / RATE
         for name in ("noise", "prior"):
-            self.register_buffer(f"{name}_shape", torch.full((self.replicates,), SHAPE, **place))
-            self.register_buffer(f"{name}_rate", torch.full((self.replicates,), RATE, **place))
+            self.register_buffer(f"{name}_shape", mean.new_full((self.replicates,), SHAPE))
+            self.register_buffer(f"{name}_rate", mean.new_full((self.replicates,), RATE))
 
     def layers(self) -> list[tuple[Tensor, Tensor]]:
         """Means and variances of each layer's weights, each (R, fan_out, fan_in + 1); the last input is the bias."""
@@ -142,7 +148,7 @@ class StackedPBP(nn.Module):
 
     def noise_variance(self) -> Tensor:
         """Expected variance of the noise, in squared units of the target, shape (R,)."""
-        return cast(Tensor, self.noise_rate) / (cast(Tensor, self.noise_shape) - 1.0)
+        return self.noise_rate / (self.noise_shape - 1.0)
 
     @torch.no_grad()
     def fit(
@@ -231,7 +237,8 @@ class StackedPBP(nn.Module):
 
     def _forward(self, layers, z: Tensor) -> tuple[tuple[Tensor, Tensor], list]:
         """Moments (R, m, 1) of the output for scaled inputs (R, m, inputs + 1), and what the way back needs."""
-        tape, spread = [], None
+        tape: list[tuple] = []
+        spread: Tensor | None = None
         for k, (mean, variance) in enumerate(layers):
             power = z.square() if spread is None else z.square().add_(spread)
             a_mean, a_variance = z @ mean.mT, power @ variance.mT

@@ -15,7 +15,7 @@ from bnnlib.nn.settings import Travelling, setting
 from bnnlib.replicates.layout import Layout, PerReplicate
 
 
-class StackedPosterior(Travelling, nn.Module):
+class StackedPosterior(Travelling):
     """What the distributions share: draws of all weights at once, split into the layers of the network.
 
     Example:
@@ -100,6 +100,8 @@ class StackedDeterministic(StackedPosterior):
         torch.Size([10])
     """
 
+    mask: Tensor
+
     def __init__(self, layout: Layout, weight: Tensor):
         super().__init__(layout, weight)
         self.register_buffer("mask", torch.ones_like(weight, dtype=torch.bool))
@@ -176,6 +178,7 @@ class StackedSpikeSlab(StackedPosterior):
 
     prior_scale = setting("prior_scale", check_positive)
     temperature = setting("temperature", check_positive)
+    prior_logit: Tensor
 
     def __init__(
         self,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import torch
 from torch import Tensor
 
@@ -68,7 +70,7 @@ def fit_agp(
     def prune(model: StackedMLP, step: int) -> None:
         if begin_step <= step <= end_step and (step % frequency == 0 or step == end_step):
             ramp = agp_sparsity(step, final_sparsity=final_sparsity, begin_step=begin_step, end_step=end_step)
-            prune_stacked(model.posterior, ramp)
+            prune_stacked(cast(StackedDeterministic, model.posterior), ramp)
 
     fit_stacked(model, x, y, epochs=epochs, batch_size=batch_size, after_step=prune, **options)
 
@@ -91,10 +93,11 @@ def fit_lottery_ticket(
         >>> [round(share, 1) for share in model.posterior.sparsity().tolist()]
         [50.0, 50.0, 50.0]
     """
-    initial = model.posterior.weight.detach().clone()
+    posterior = cast(StackedDeterministic, model.posterior)
+    initial = posterior.weight.detach().clone()
     for sparsity in lottery_ticket_sparsities(final_sparsity, rounds):
         fit_stacked(model, x, y, **options)
-        prune_stacked(model.posterior, sparsity)
+        prune_stacked(posterior, sparsity)
         with torch.no_grad():
-            model.posterior.weight.copy_(initial * model.posterior.mask)
+            posterior.weight.copy_(initial * posterior.mask)
     fit_stacked(model, x, y, **options)

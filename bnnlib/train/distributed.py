@@ -119,7 +119,8 @@ def launch(function: Callable[..., Any], *arguments: Any, devices: int = 1, devi
     with tempfile.TemporaryDirectory() as folder:
         # through a file: the pipe that Fabric returns results by fills up and blocks beyond some kilobytes
         path = Path(folder) / "result.pt"
-        fabric.launch(_member, function, arguments, str(path), torch.get_num_threads())
+        member: Callable[..., None] = _member  # the annotation of launch knows no arguments behind the first
+        fabric.launch(member, function, arguments, str(path), torch.get_num_threads())
         return torch.load(path, weights_only=True)
 
 
@@ -143,6 +144,11 @@ def _with_common_statistics(model: nn.Module, kind: str) -> nn.Module:
 
 class _CommonBatchNorm(nn.modules.batchnorm._BatchNorm):
     """Batch norm over the shares of all processes, for CPUs, where `nn.SyncBatchNorm` does not work."""
+
+    # None, and not read, without track_running_stats
+    running_mean: Tensor
+    running_var: Tensor
+    num_batches_tracked: Tensor
 
     @classmethod
     def of(cls, layer: nn.modules.batchnorm._BatchNorm) -> _CommonBatchNorm:

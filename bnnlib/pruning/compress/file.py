@@ -135,7 +135,8 @@ def _layer(entry: Mapping[str, Any], full: nn.Module) -> nn.Module:
     """A layer of a plan, with the geometry of the one of full size."""
     kind, sizes, bias = entry["type"], entry["sizes"], entry["bias"]
     if kind in _NORMS and isinstance(full, _BatchNorm):
-        return _NORMS[kind](*sizes, entry["eps"], affine=bias)
+        (width,) = sizes
+        return _NORMS[kind](width, entry["eps"], affine=bias)
     if kind == "Conv2d" and isinstance(full, nn.Conv2d):
         widths, inputs = (full.in_channels, full.out_channels, full.groups), sizes
         geometry = {name: getattr(full, name) for name in _GEOMETRY}

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from typing import cast
 
 import torch
 from torch import Tensor, fx, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from bnnlib.nn.structured_pruning import StructuredBayesianPruning
-from bnnlib.pruning.compress.graph import kind, shape, trace
-from bnnlib.pruning.compress.layers import SelectedLinear, replace_module
-
-Modules = Mapping[str, nn.Module]
+from bnnlib.pruning.compress.graph import Layer, Modules, kind, layer_of, module_of, tensor_shape, trace
+from bnnlib.pruning.compress.layers import SelectedLinear, replace_module, running_statistics
 
 
 @torch.no_grad()
@@ -43,7 +41,7 @@ def fold_noise(model: nn.Module, example: Tensor) -> nn.Module:
 
 def _fold(node: fx.Node, modules: Modules) -> nn.Module | None:
     """Move the factors of a noise layer; what has to stand in its place, if anything."""
-    noise, size = modules[node.target], shape(node)
+    noise, size = cast(StructuredBayesianPruning, module_of(node, modules)), tensor_shape(node)
     factor, axis = noise.selected().detach(), noise.dim % len(size)
     if axis not in (1, len(size) - 1) or (len(size) == 4 and axis != 1):
         raise ValueError(
@@ -81,42 +79,43 @@ def _fits(layer: nn.Module, axis: int, rank: int) -> bool:
     return axis == (rank - 1 if isinstance(layer, nn.Linear) else 1)
 
 
-def _readers(node: fx.Node, axis: int, modules: Modules) -> list[tuple[nn.Module, int]] | None:
+def _readers(node: fx.Node, axis: int, modules: Modules) -> list[tuple[Layer, int]] | None:
     """The layers that read the units, each with the places that a unit takes there; None if anything else does."""
-    found: list[tuple[nn.Module, int]] = []
+    found: list[tuple[Layer, int]] = []
     for user, what in _users(node, modules):
-        if what == "layer" and _fits(modules[user.target], axis, len(shape(node))):
-            found.append((modules[user.target], 1))
+        if what == "layer" and _fits(layer_of(user, modules), axis, len(tensor_shape(node))):
+            found.append((layer_of(user, modules), 1))
         elif _passes(what, axis) and (further := _readers(user, axis, modules)) is not None:
-            places = math.prod(shape(node)[2:]) if what == "flatten" else 1
+            places = math.prod(tensor_shape(node)[2:]) if what == "flatten" else 1
             found += [(layer, places * repeat) for layer, repeat in further]
         else:
             return None
     return found or None
 
 
-def _maker(node: fx.Node, axis: int, modules: Modules) -> nn.Module | None:
+def _maker(node: fx.Node, axis: int, modules: Modules) -> Layer | None:
     """The layer whose outputs the units are; None if something else makes them, or reads them too."""
-    source = node.args[0]
+    source = cast(fx.Node, node.args[0])
     if len(_users(source, modules)) != 1 or source.op == "placeholder":
         return None
     what = kind(source, modules)
     if what == "layer":
-        layer = modules[source.target]
-        return layer if layer.weight is not None and _fits(layer, axis, len(shape(source))) else None
-    if not _passes(what, axis) or (what == "flatten" and shape(source)[1] != shape(source.args[0])[1]):
+        layer = layer_of(source, modules)
+        return layer if layer.weight is not None and _fits(layer, axis, len(tensor_shape(source))) else None
+    if not _passes(what, axis) or (what == "flatten" and tensor_shape(source)[1] != tensor_shape(source.args[0])[1]):
         return None
     return _maker(source, axis, modules)
 
 
-def _scale_columns(layer: nn.Module, factor: Tensor) -> None:
+def _scale_columns(layer: Layer, factor: Tensor) -> None:
     if isinstance(layer, _BatchNorm):
         # weight (s x - mean) / root + bias = (s weight) x / root + (bias - weight mean / root)
-        weight = torch.ones_like(layer.running_mean) if layer.weight is None else layer.weight
-        bias = torch.zeros_like(layer.running_mean) if layer.bias is None else layer.bias
-        shift = weight * layer.running_mean * (layer.running_var + layer.eps).rsqrt()
+        mean, variance = running_statistics(layer)
+        weight = torch.ones_like(mean) if layer.weight is None else layer.weight
+        bias = torch.zeros_like(mean) if layer.bias is None else layer.bias
+        shift = weight * mean * (variance + layer.eps).rsqrt()
         layer.weight, layer.bias = nn.Parameter(weight * factor), nn.Parameter(bias - shift)
-        layer.running_mean.zero_()
+        mean.zero_()
         layer.affine = True
     elif isinstance(layer, nn.Conv2d):
         groups = factor.view(layer.groups, 1, -1, 1, 1)
@@ -129,6 +128,6 @@ def _scaling(factor: Tensor, rank: int) -> nn.Module:
     # eps must be positive since PyTorch 2.11; a power of 2 and what is missing to 1 add up to 1 without rounding
     eps = 2.0**-7
     norm = (nn.BatchNorm2d if rank == 4 else nn.BatchNorm1d)(len(factor), eps=eps).to(factor)
-    norm.running_var.fill_(1.0 - eps)
+    running_statistics(norm)[1].fill_(1.0 - eps)
     norm.weight.copy_(factor)
     return norm.eval()

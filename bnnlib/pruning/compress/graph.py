@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, cast
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, fx, nn
 from torch.fx.passes.shape_prop import ShapeProp
+from torch.nn.modules.batchnorm import _BatchNorm
 
 from bnnlib.nn.structured_pruning import StructuredBayesianPruning
 from bnnlib.pruning.compress.layers import SelectedLinear
 
+Modules = Mapping[str, nn.Module]
+Layer = nn.Linear | nn.Conv2d | _BatchNorm  # LAYERS but for the noise
 LAYERS = (nn.Linear, nn.Conv2d, nn.BatchNorm1d, nn.BatchNorm2d, StructuredBayesianPruning, SelectedLinear)
 _SAME = (nn.Identity, nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout, nn.FeatureAlphaDropout)
 _POOLS = (nn.MaxPool2d, nn.AvgPool2d, nn.AdaptiveMaxPool2d, nn.AdaptiveAvgPool2d)
@@ -66,22 +69,39 @@ def trace(model: nn.Module, example: Tensor) -> tuple[fx.Graph, dict[str, nn.Mod
 def shape(node: Any) -> tuple[int, ...] | None:
     """The shape of a node's result; None if it is not one tensor."""
     meta = node.meta.get("tensor_meta") if isinstance(node, fx.Node) else None
-    return tuple(meta.shape) if hasattr(meta, "shape") else None
+    size = getattr(meta, "shape", None)
+    return None if size is None else tuple(size)
 
 
-def kind(node: fx.Node, modules: dict[str, nn.Module]) -> str:
+def tensor_shape(node: Any) -> tuple[int, ...]:
+    """The shape of a node's result that is one tensor."""
+    return cast(tuple[int, ...], shape(node))
+
+
+def module_of(node: fx.Node, modules: Modules) -> nn.Module:
+    """The module that a "call_module" node calls."""
+    return modules[str(node.target)]
+
+
+def layer_of(node: fx.Node, modules: Modules) -> Layer:
+    """The module that a node of kind "layer" calls."""
+    return cast(Layer, module_of(node, modules))
+
+
+def kind(node: fx.Node, modules: Modules) -> str:
     """What a node does to channels.
 
     "layer", "noise", "same" (nothing), "homogeneous" or "elementwise" (a function of each entry), "pool", "flatten",
     "binary" (two tensors), "plain" (no tensor comes out) or "other".
     """
-    if shape(node) is None:
+    after, target = shape(node), node.target
+    if after is None:
         return "plain"
     if node.op == "call_module":
-        return _module_kind(modules[node.target], node)
-    if node.op not in ("call_function", "call_method") or not node.args or shape(node.args[0]) is None:
+        return _module_kind(module_of(node, modules), node)
+    before = shape(node.args[0]) if node.args else None
+    if node.op not in ("call_function", "call_method") or before is None:
         return "other"
-    before, after, target = shape(node.args[0]), shape(node), node.target
     tensors = [arg for arg in node.all_input_nodes if shape(arg) is not None]
     if target in _BINARY and not node.kwargs and len(node.args) == 2:
         if len(tensors) == 2:
@@ -109,7 +129,7 @@ def _module_kind(module: nn.Module, node: fx.Node) -> str:
     for types, name in names:
         if type(module) in types:
             return name
-    flat = type(module) is nn.Flatten and _flattens(shape(node.args[0]), shape(node))
+    flat = type(module) is nn.Flatten and _flattens(tensor_shape(node.args[0]), tensor_shape(node))
     return "flatten" if flat else "other"
 
 
@@ -124,7 +144,7 @@ def _open_end(node: fx.Node) -> bool:
 
 def _keeps_channels(node: fx.Node) -> bool:
     dims = _argument(node, 1, "dim", None)
-    rank = len(shape(node.args[0]))
+    rank = len(tensor_shape(node.args[0]))
     dims = (dims,) if isinstance(dims, int) else dims
     return dims is not None and all(dim % rank >= 2 for dim in dims)
 
@@ -133,24 +153,24 @@ def _argument(node: fx.Node, position: int, name: str, default: Any) -> Any:
     return node.args[position] if len(node.args) > position else node.kwargs.get(name, default)
 
 
-def pads_with_zeros(node: fx.Node, modules: dict[str, nn.Module]) -> bool:
+def pads_with_zeros(node: fx.Node, modules: Modules) -> bool:
     """Whether an average over the border counts zeros."""
     if node.op == "call_module":
-        module = modules[node.target]
+        module = module_of(node, modules)
         return type(module) is nn.AvgPool2d and module.count_include_pad and module.padding not in (0, (0, 0))
     return node.target is F.avg_pool2d and _argument(node, 3, "padding", 0) not in (0, (0, 0))
 
 
-def evaluate(node: fx.Node, modules: dict[str, nn.Module]) -> Callable[..., Tensor]:
+def evaluate(node: fx.Node, modules: Modules) -> Callable[..., Tensor]:
     """The function of the entries that a node of kind "elementwise", "homogeneous" or "binary" is."""
     if node.op == "call_module":
-        return modules[node.target]
+        return module_of(node, modules)
 
     def call(*values: Tensor) -> Tensor:
         given = iter(values)
         args = [next(given) if isinstance(arg, fx.Node) else arg for arg in node.args]
-        return (
-            getattr(args[0], node.target)(*args[1:]) if node.op == "call_method" else node.target(*args, **node.kwargs)
-        )
+        if isinstance(node.target, str):  # the name of a method
+            return getattr(args[0], node.target)(*args[1:])
+        return node.target(*args, **node.kwargs)
 
     return call

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
 
 
 class SelectedLinear(nn.Linear):
@@ -42,6 +45,11 @@ class SelectedLinear(nn.Linear):
 
     def extra_repr(self) -> str:
         return f"{super().extra_repr()}, features={self.features}"
+
+
+def running_statistics(layer: _BatchNorm) -> tuple[Tensor, Tensor]:
+    """Running mean and variance of batch norm that tracks them, as all has that can be compressed."""
+    return cast(Tensor, layer.running_mean), cast(Tensor, layer.running_var)
 
 
 def replace_module(model: nn.Module, name: str, new: nn.Module | None) -> nn.Module:

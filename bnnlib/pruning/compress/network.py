@@ -105,9 +105,9 @@ def deterministic_layers(model: nn.Module) -> nn.Module:
     model = to_deterministic(model)
     for name, values in selected.items():
         layer = model.get_submodule(name)
-        for own, value in zip((layer.weight, layer.bias), values, strict=True):
+        for own, value in zip(("weight", "bias"), values, strict=True):
             if value is not None:
-                own.copy_(value)
+                layer.get_parameter(own).copy_(value)
     for name, module in list(model.named_modules()):
         if isinstance(module, StochasticLayer) and isinstance(module, _BatchNorm):
             model = replace_module(model, name, _plain_norm(module))
@@ -163,8 +163,8 @@ def _check_layers(model: nn.Module) -> None:
 
 def _remove(model: nn.Module, units: Units, example: Tensor) -> None:
     """Take the units that nobody reads out of the model, in place."""
-    planned: dict[nn.Module, int] = {}
-    removals: list[tuple[nn.Module, list[int]]] = []
+    planned: dict[nn.Linear | nn.Conv2d, int] = {}
+    removals: list[tuple[nn.Linear | nn.Conv2d, list[int]]] = []
     for channels in units.channel_sets():
         if not channels.producers:
             continue

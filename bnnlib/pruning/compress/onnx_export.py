@@ -55,9 +55,17 @@ def export_onnx(model: nn.Module, example: Tensor, path: str | os.PathLike, *, t
     model, example = copy.deepcopy(model).cpu().eval(), example.detach().cpu()
     rows = rows_for_batch(example, max(2, len(example)))  # a batch of 1 would be taken for a constant
     with _quiet(), torch.no_grad():
-        shapes = ({0: torch.export.Dim("batch")},)
-        options = {"dynamo": True, "dynamic_shapes": shapes, "external_data": False, "verbose": False}
-        torch.onnx.export(model, (rows[:2],), str(path), input_names=["input"], output_names=["output"], **options)
+        torch.onnx.export(
+            model,
+            (rows[:2],),
+            str(path),
+            input_names=["input"],
+            output_names=["output"],
+            dynamo=True,
+            dynamic_shapes=({0: torch.export.Dim("batch")},),
+            external_data=False,
+            verbose=False,
+        )
         run = onnx_runner(path)
         pairs = [(model(x), torch.from_numpy(run(x.numpy()))) for x in (rows, rows[:1])]
     difference = max(float((a - b).abs().max() / a.abs().max().clamp_min(1.0)) for a, b in pairs)

@@ -95,7 +95,7 @@ def compression_report(
             latency += [_onnx(calls, rows_for_batch(example, batch), repeats) for batch in batches]
     return {
         "layers": layers,
-        "cut": [row["layer"] for row in layers if not bool(compressed.get_submodule(row["layer"]).weight.any())],
+        "cut": [row["layer"] for row in layers if not bool(compressed.get_parameter(f"{row['layer']}.weight").any())],
         "parameters": _ratio(*(sum(p.numel() for p in network.parameters()) for network in pair)),
         "flops": _ratio(*(_flops(network, example[:1]) for network in pair)),
         "bytes": _ratio(*sizes),

@@ -11,9 +11,10 @@ import dataclasses
 
 import torch
 from torch import Tensor, fx, nn
+from torch.nn.modules.batchnorm import _BatchNorm
 
-from bnnlib.pruning.compress.graph import evaluate, kind, pads_with_zeros, shape, trace
-from bnnlib.pruning.compress.layers import SelectedLinear
+from bnnlib.pruning.compress.graph import evaluate, kind, layer_of, pads_with_zeros, shape, tensor_shape, trace
+from bnnlib.pruning.compress.layers import SelectedLinear, running_statistics
 
 
 class Channels:
@@ -21,7 +22,7 @@ class Channels:
 
     def __init__(self, size: int, fixed: bool = False) -> None:
         self.read = torch.full((size,), fixed)
-        self.producers: list[nn.Module] = []
+        self.producers: list[nn.Linear | nn.Conv2d] = []
         self._parent: Channels | None = None
 
     def root(self) -> Channels:
@@ -59,7 +60,7 @@ class Reader:
     """A linear or convolutional layer: its units are `outputs`, its columns are the places of `inputs`."""
 
     name: str
-    layer: nn.Module
+    layer: nn.Linear | nn.Conv2d
     inputs: Value
     outputs: Channels
 
@@ -121,11 +122,12 @@ class Units:
         if value.axis == axis:
             return value
         value.fix()
-        return self._new(shape(node)[axis], axis, fixed=True)
+        return self._new(tensor_shape(node)[axis], axis, fixed=True)
 
     def _forward(self, node: fx.Node) -> Value:
         what, sources = kind(node, self._modules), [n for n in node.all_input_nodes if n in self._values]
-        axis = min(1, len(shape(node)) - 1)
+        size = tensor_shape(node)
+        axis = min(1, len(size) - 1)
         if what == "layer":
             return self._layer(node, sources[0])
         if what in ("same", "homogeneous", "elementwise", "binary"):
@@ -137,13 +139,13 @@ class Units:
             return dataclasses.replace(value, constant=exact)
         if what == "flatten":
             value = self._along(sources[0], axis)
-            repeat = shape(node)[1] // len(value.constant)
+            repeat = size[1] // len(value.constant)
             return dataclasses.replace(
                 value, constant=value.constant.repeat_interleave(repeat), repeat=value.repeat * repeat
             )
         for source in sources:
             self._values[source].fix()
-        return self._new(shape(node)[axis] if shape(node) else 1, axis, fixed=True)
+        return self._new(size[axis] if size else 1, axis, fixed=True)
 
     def _entries(self, node: fx.Node, what: str, values: list[Value]) -> Value:
         first = values[0]
@@ -152,7 +154,7 @@ class Units:
         if any((value.axis, value.repeat) != (first.axis, first.repeat) for value in values):
             for value in values:
                 value.fix()
-            return self._new(shape(node)[1], 1, fixed=True)
+            return self._new(tensor_shape(node)[1], 1, fixed=True)
         for value in values[1:]:
             first.channels.merge(value.channels)
         unknown = torch.stack([value.constant for value in values]).isnan().any(0)
@@ -160,24 +162,22 @@ class Units:
         return dataclasses.replace(first, constant=constant.masked_fill(unknown, torch.nan))
 
     def _layer(self, node: fx.Node, source: fx.Node) -> Value:
-        layer, rank = self._modules[node.target], len(shape(source))
-        linear = isinstance(layer, nn.Linear)
-        value = self._along(source, rank - 1 if linear else 1)
-        if isinstance(layer, nn.modules.batchnorm._BatchNorm):
+        layer, rank = layer_of(node, self._modules), len(tensor_shape(source))
+        value = self._along(source, rank - 1 if isinstance(layer, nn.Linear) else 1)
+        if isinstance(layer, _BatchNorm):
             return dataclasses.replace(value, constant=_normalized(layer, value.constant))
         if isinstance(layer, SelectedLinear):
             value.fix()
             index = layer.index.cpu()
             value = self._new(len(index), rank - 1, value.constant[index], fixed=True)
-        groups = 1 if linear else layer.groups
-        if groups > 1 and groups == layer.in_channels == layer.out_channels and value.repeat == 1:
-            return dataclasses.replace(value, constant=_depthwise(layer, value.constant))
-        if groups > 1:  # its groups must stay of one size: nothing before or after it is removed
-            value.fix()
+        if isinstance(layer, nn.Conv2d) and layer.groups > 1:
+            if layer.groups == layer.in_channels == layer.out_channels and value.repeat == 1:
+                return dataclasses.replace(value, constant=_depthwise(layer, value.constant))
+            value.fix()  # its groups must stay of one size: nothing before or after it is removed
             return self._new(layer.out_channels, 1, fixed=True)
         outputs = self._new(len(layer.weight), value.axis, _absorb(layer, value.constant))
         outputs.channels.producers.append(layer)
-        self.readers.append(Reader(node.target, layer, value, outputs.channels))
+        self.readers.append(Reader(str(node.target), layer, value, outputs.channels))
         return outputs
 
 
@@ -196,7 +196,7 @@ def _bias(layer: nn.Linear | nn.Conv2d) -> Tensor:
     return layer.weight.new_zeros(len(layer.weight)) if layer.bias is None else layer.bias
 
 
-def _absorb(layer: nn.Module, constant: Tensor) -> Tensor:
+def _absorb(layer: nn.Linear | nn.Conv2d, constant: Tensor) -> Tensor:
     """Take the constant inputs of a layer into its bias where that is exact; the constants among its outputs."""
     weight = layer.weight
     known = _only_zero(constant) if _pads(layer) else constant
@@ -218,8 +218,8 @@ def _depthwise(layer: nn.Conv2d, constant: Tensor) -> Tensor:
     return torch.where(reads, outputs, _bias(layer).double().cpu())
 
 
-def _normalized(layer: nn.Module, constant: Tensor) -> Tensor:
-    mean, variance = layer.running_mean.double().cpu(), layer.running_var.double().cpu()
+def _normalized(layer: _BatchNorm, constant: Tensor) -> Tensor:
+    mean, variance = (value.double().cpu() for value in running_statistics(layer))
     standard = (constant - mean) / (variance + layer.eps).sqrt()
     if not layer.affine:
         return standard

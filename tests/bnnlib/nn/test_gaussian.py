@@ -103,3 +103,10 @@ def test_bad_arguments_are_refused(kind):
             kind(2, 2, **{name: -1.0})
     with pytest.raises(ValueError, match="estimator is 'lrt', but it must be one of 'weight', 'local', 'flipout'"):
         kind(2, 2, estimator="lrt")
+
+
+def test_a_centered_prior_of_biases_is_named_where_there_are_none():
+    centered = bnn.GaussianLinear(3, 2)
+    centered.center_prior()
+    with pytest.raises(RuntimeError, match=r'Unexpected key.*"bias_prior_mean"'):
+        bnn.GaussianLinear(3, 2, bias=False).load_state_dict(centered.state_dict())
