@@ -14,6 +14,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +24,23 @@ from book.lab.cells import ExperimentError
 from book.lab.probes import ProbeRows
 
 TREE = Path(__file__).resolve().parents[2]
-_IS_GOOD = """
-import sys
-from book.lab import validity
-name, profile, method = sys.argv[1:]
-print("good" if all(s.word in validity.GOOD for s in validity.states(name, profile) if s.method == method) else "moved")
+# of all methods at once, since to begin costs more than most probes: {method: [is it good there, rows or why not]}
+_ASK = """
+import json, sys
+from book.lab import probes, validity
+name, profile, *methods = sys.argv[1:]
+try:
+    bad = {one.method for one in validity.states(name, profile) if one.word not in validity.GOOD}
+except Exception:
+    bad = set(methods)
+found = {}
+for method in methods:
+    good = method not in bad
+    try:
+        found[method] = [good, probes.rows_of(name, profile, method)]
+    except Exception as error:
+        found[method] = [good, f"{type(error).__name__}: {error}"]
+print(json.dumps(found))
 """
 
 
@@ -46,27 +59,19 @@ def reference_rows(result: dict[str, Any], method: str, stored: dict[str, dict])
     commits = list(_commits(result, method, stored))
     if not commits:
         raise ExperimentError("the stored probe ran on another processor, and no commit is known that could tell")
+    methods = tuple(dict.fromkeys(one["cell"]["method"] for one in result["cells"]))
     for commit in commits:
-        if _git("cat-file", "-e", f"{commit}^{{commit}}") is not None:
-            return rows_at(commit, name, profile, method)
-        if brought := _brought(commit, name, profile):
-            with _tree_of(brought) as tree:
-                if _ask(tree, "-c", _IS_GOOD, name, profile, method).stdout.split()[-1:] == ["good"]:
-                    return _rows(tree, brought, name, profile, method)
+        there = _git("cat-file", "-e", f"{commit}^{{commit}}") is not None
+        if brought := commit if there else _brought(commit, name, profile):
+            good, rows = _answers(brought, name, profile, methods)[method]
+            if isinstance(rows, str):
+                raise ExperimentError(f"the probes of {name} do not run at {brought[:8]}:\n{rows}")
+            if good or there:
+                return rows
     raise ExperimentError(
         f"the stored probes of {name} ran on another processor, and commit {commits[0][:8]}, which could tell, is not "
         "in this clone's history; fetch it (git fetch --unshallow)"
     )
-
-
-def rows_at(commit: str, name: str, profile: str, method: str) -> dict[str, ProbeRows]:
-    """Rows of the probes of one method at a commit of the history.
-
-    Raises:
-        ExperimentError: its code does not run here.
-    """
-    with _tree_of(commit) as tree:
-        return _rows(tree, commit, name, profile, method)
 
 
 def _commits(result: dict[str, Any], method: str, stored: dict[str, dict]) -> Iterator[str]:
@@ -85,17 +90,16 @@ def _brought(commit: str, name: str, profile: str) -> str:
     return found.split()[-1] if found else ""
 
 
-def _rows(tree: Path, commit: str, name: str, profile: str, method: str) -> dict[str, ProbeRows]:
-    done = _ask(tree, "-m", "book.lab.validity", name, profile, method)
+@cache
+def _answers(commit: str, name: str, profile: str, methods: tuple[str, ...]) -> dict[str, tuple[bool, ProbeRows | str]]:
+    with _tree_of(commit) as tree:
+        # the data of this tree: the other one has none, and must not fetch them again
+        environment = {**os.environ, "PYTHONPATH": str(tree), "BNNLIB_DATA": str(data_root())}
+        command = [sys.executable, "-c", _ASK, name, profile, *methods]
+        done = subprocess.run(command, cwd=tree, env=environment, capture_output=True, text=True)
     if done.returncode:
         raise ExperimentError(f"the probes of {name} do not run at {commit[:8]}:\n{done.stderr[-2000:]}")
     return json.loads(done.stdout.splitlines()[-1])
-
-
-def _ask(tree: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    # the data of this tree: the other one has none, and must not fetch them again
-    environment = {**os.environ, "PYTHONPATH": str(tree), "BNNLIB_DATA": str(data_root())}
-    return subprocess.run([sys.executable, *arguments], cwd=tree, env=environment, capture_output=True, text=True)
 
 
 @contextmanager

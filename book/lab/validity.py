@@ -8,13 +8,11 @@ something else: the author raises ``Experiment.version`` (the cells are then run
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from book.lab import catalog, keys, plan, probes, store
+from book.lab import catalog, keys, plan, store
 from book.lab.cells import Cell, Experiment
 
 CURRENT, CERTIFIED, ACCEPTED = "current", "certified", "accepted"
@@ -152,7 +150,3 @@ def state_of_rows(experiment: Experiment, result: dict[str, Any]) -> Callable[[d
 def cell_of(about: dict[str, Any]) -> Cell:
     """A cell from what a result keeps of it."""
     return Cell(about["setting"], about["method"], tuple(about["replicates"]), about["params"])
-
-
-if __name__ == "__main__":  # how `book.lab.history` asks for the probes of another commit: NAME PROFILE METHOD
-    print(json.dumps(probes.rows_of(*sys.argv[1:])))

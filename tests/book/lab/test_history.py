@@ -9,14 +9,14 @@ import pytest
 from book.lab import history
 from book.lab.cells import ExperimentError
 
-_VALIDITY = """import json, sys
-from collections import namedtuple
+_VALIDITY = """from collections import namedtuple
 GOOD = ("certified",)
 State = namedtuple("State", "method word")
 def states(name, profile):
     return [State("VD", {word!r}), State("AGP", "moved")]
-if __name__ == "__main__":
-    print(json.dumps({{"/".join(sys.argv[1:]): [{number}]}}))
+"""
+_PROBES = """def rows_of(name, profile, method):
+    return {{f"{{name}}/{{profile}}/{{method}}": [{number}]}}
 """
 
 
@@ -30,7 +30,8 @@ def scratch(tmp_path, monkeypatch):
         return done.stdout.strip()
 
     def commit(number, word="certified", result=""):
-        (lab / "validity.py").write_text(_VALIDITY.format(number=number, word=word))
+        (lab / "validity.py").write_text(_VALIDITY.format(word=word))
+        (lab / "probes.py").write_text(_PROBES.format(number=number))
         (results / "name.book.json").write_text(result)
         git("add", ".")
         git("commit", "-qm", "x")
@@ -49,23 +50,37 @@ def scratch(tmp_path, monkeypatch):
 
 def _result(*commits):
     certificates = [{"commit": one, "dirty": False, "since": {"VD": ["c0de"]}} for one in commits]
-    cells = [{"code": "c0de", "cell": {"method": "VD"}}]
+    cells = [{"code": "c0de", "cell": {"method": one}} for one in ("VD", "AGP")]
     return {"experiment": "name", "profile": "book", "cells": cells, "certificates": certificates}
 
 
 def test_the_probes_come_from_the_commit_s_own_tree(scratch):
-    commits = [scratch(1), scratch(2)]
-    assert history.rows_at(commits[0], "name", "book", "VD") == {"name/book/VD": [1]}
-    assert history.rows_at(commits[1], "name", "book", "VD") == {"name/book/VD": [2]}
-    assert history.reference_rows(_result(commits[1], commits[0]), "VD", {}) == {"name/book/VD": [1]}  # the last one
+    """Those of the last certificate's."""
+    commits = [scratch(1, word="moved"), scratch(2)]  # what stands in the history is believed
+    assert history.reference_rows(_result(commits[0]), "VD", {}) == {"name/book/VD": [1]}
+    assert history.reference_rows(_result(*commits), "VD", {}) == {"name/book/VD": [2]}
     assert len(scratch.git("worktree", "list").splitlines()) == 1
+
+
+def test_one_process_answers_for_all_methods(scratch, monkeypatch):
+    commit = scratch(1)
+    assert history.reference_rows(_result(commit), "VD", {}) == {"name/book/VD": [1]}
+    monkeypatch.setattr(history, "_tree_of", None)
+    probe = {"kind": {"commit": commit}}
+    assert history.reference_rows(_result(commit), "AGP", probe) == {"name/book/AGP": [1]}
 
 
 def test_code_that_does_not_run_is_told(scratch):
     commit = scratch("no_such_name")
     with pytest.raises(ExperimentError, match=r"do not run at (?s:.*)no_such_name"):
-        history.rows_at(commit, "name", "book", "VD")
+        history.reference_rows(_result(commit), "VD", {})
     assert len(scratch.git("worktree", "list").splitlines()) == 1
+
+
+def test_a_tree_that_does_not_even_load_is_told(scratch):
+    commit = scratch("(")
+    with pytest.raises(ExperimentError, match=r"do not run at (?s:.*)SyntaxError"):
+        history.reference_rows(_result(commit), "VD", {})
 
 
 def test_where_commits_were_squashed_the_one_that_brought_the_certificate_tells(scratch):

@@ -290,23 +290,30 @@ def _elsewhere():
     save_result(result)
 
 
+def _answered(monkeypatch, asked):
+    """Every commit is in the history, and its probes give what the cells have."""
+
+    def answers(commit, name, profile, methods):
+        asked.append((commit, name, profile))
+        rows = {verify.kind_of(one["cell"]): [["a", "SVBNN", 0, "rmse_test", 1.0]] for one in _result()["probes"]}
+        return {method: (True, rows) for method in methods}
+
+    monkeypatch.setattr(history, "_answers", answers)
+    monkeypatch.setattr(history, "_git", lambda *_: "")
+
+
 def test_on_another_machine_the_probe_runs_at_the_last_good_commit_too(pack, monkeypatch):
     pack.run()
     _elsewhere()
     pack.edit("RATE = 2.0", "RATE = 4.0 / 2")
     asked = []
 
-    def at(commit, name, profile, method):
-        asked.append((commit, name, profile, method))
-        return {verify.kind_of(one["cell"]): [["a", "SVBNN", 0, "rmse_test", 1.0]] for one in _result()["probes"]}
-
-    monkeypatch.setattr(history, "rows_at", at)
-    monkeypatch.setattr(history, "_git", lambda *_: "")
+    _answered(monkeypatch, asked)
     monkeypatch.setattr(provenance, "commit", lambda: {"commit": "beef", "dirty": False})
     assert pack.words(verify.verify("probed", "book"))["SVBNN"] == "certified"
     pack.edit("RATE = 4.0 / 2", "RATE = 8.0 / 4")
     assert pack.words(verify.verify("probed", "book"))["SVBNN"] == "certified"
-    assert asked == [("c0ffee00", "probed", "book", "SVBNN"), ("beef", "probed", "book", "SVBNN")]
+    assert asked == [("c0ffee00", "probed", "book"), ("beef", "probed", "book")]
 
 
 def test_a_certificate_of_cells_that_were_computed_again_tells_nothing_of_the_new_ones(pack, monkeypatch):
@@ -318,13 +325,8 @@ def test_a_certificate_of_cells_that_were_computed_again_tells_nothing_of_the_ne
     pack.edit("RATE = 2.0", "RATE = 4.0 / 2")
     asked = []
 
-    def at(commit, *_):
-        asked.append(commit)
-        return {verify.kind_of(one["cell"]): [["a", "SVBNN", 0, "rmse_test", 1.0]] for one in _result()["probes"]}
-
-    monkeypatch.setattr(history, "rows_at", at)
-    monkeypatch.setattr(history, "_git", lambda *_: "")
-    assert pack.words(verify.verify("probed", "book"))["SVBNN"] == "certified" and asked == ["c0ffee00"]
+    _answered(monkeypatch, asked)
+    assert pack.words(verify.verify("probed", "book"))["SVBNN"] == "certified" and asked[0][0] == "c0ffee00"
 
 
 def test_a_commit_that_is_not_at_hand_leaves_the_question_open(pack):
