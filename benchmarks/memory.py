@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
@@ -48,8 +49,13 @@ def needed(step: Timed, x: Tensor, y: Tensor) -> int:
         step.step(x, y)
         torch.cuda.synchronize(x.device)
         return torch.cuda.max_memory_allocated(x.device) - before
+    return peak(lambda: step.step(x, y))
+
+
+def peak(work: Callable[[], object]) -> int:
+    """Bytes at the worst moment of some work on the CPU beyond those at its start; a mapped file counts as its size."""
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
-        step.step(x, y)
+        work()
     events = [event for event in profiler.profiler.kineto_results.events() if event.name() == "[memory]"]
     now = worst = 0
     for event in sorted(events, key=lambda event: event.start_ns()):

@@ -10,7 +10,9 @@ import platform
 import re
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import IO
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _MACHINE = re.sub("[^0-9A-Za-z]+", "-", platform.node())  # without what parts a temporary file's name
@@ -22,8 +24,8 @@ class StoreError(RuntimeError):
     """A result could not be read or written; the message says what is still intact and what to do."""
 
 
-def write_atomic(path: Path, content: bytes) -> None:
-    """Replace a file by new content, or leave it exactly as it was.
+def write_atomic(path: Path, content: bytes | Callable[[IO[bytes]], object]) -> None:
+    """Replace a file by new content, or by what a function writes to it, or leave it exactly as it was.
 
     The content goes to a temporary file in the same folder, is forced to the disk, and only then takes the name. Those
     that killed processes left beside it are removed.
@@ -40,7 +42,7 @@ def write_atomic(path: Path, content: bytes) -> None:
         handle, temporary = tempfile.mkstemp(prefix=prefix, suffix=".tmp", dir=path.parent)
         try:
             with os.fdopen(handle, "wb") as file:
-                file.write(content)
+                file.write(content) if isinstance(content, bytes) else content(file)
                 file.flush()
                 os.fsync(file.fileno())
             os.chmod(temporary, 0o644)  # mkstemp makes 0600, which a committed or shared file should not have
@@ -51,9 +53,10 @@ def write_atomic(path: Path, content: bytes) -> None:
                 with contextlib.suppress(OSError):
                     os.unlink(temporary)
     except OSError as error:
+        size = f" ({len(content):,} bytes)" if isinstance(content, bytes) else ""
         reason = "the disk is full" if error.errno in _FULL else (error.strerror or str(error))
         raise StoreError(
-            f"{path.name} ({len(content):,} bytes) could not be written to the folder '{path.parent.name}': {reason}. "
+            f"{path.name}{size} could not be written to the folder '{path.parent.name}': {reason}. "
             "What was stored before is untouched. Free some space (or set BNNLIB_HOME to a folder with space) "
             "and give the same command again: finished cells are not computed again."
         ) from error

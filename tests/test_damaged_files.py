@@ -49,6 +49,14 @@ def draws(path: Path):
     return lambda: SampleStore(max_samples=4).load(path), DamagedFileError
 
 
+def draw_in_a_folder(path: Path):
+    store = SampleStore(max_samples=4, folder=path.parent)
+    store.offer(network())
+    (file,) = path.parent.glob("draw-*.pt")
+    path.symlink_to(file)  # its name has the checksum
+    return lambda: list(store), DamagedFileError
+
+
 def checkpoint(path: Path):
     Checkpoint(path).save({"model": network().state_dict(), "epoch": 3})
 
@@ -100,7 +108,7 @@ def damaged(whole: bytes, rng: np.random.Generator) -> bytes:
     return whole[:start] + whole[stop:] if kind == 3 else whole[:stop] + whole[start:]
 
 
-@pytest.mark.parametrize("make", [estimator, draws, checkpoint, rows, result])
+@pytest.mark.parametrize("make", [estimator, draws, draw_in_a_folder, checkpoint, rows, result])
 def test_no_damaged_file_is_read_in_silence(make, tmp_path):
     path = tmp_path / "file"
     load, error = make(path)

@@ -1,4 +1,4 @@
-"""Draws of a posterior in bounded memory: kept while the chain runs, averaged over afterwards."""
+"""Draws of a posterior in bounded room: kept while the chain runs, averaged over afterwards."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from bnnlib._callbacks import Callback
 from bnnlib._checks import check_count
 from bnnlib._files import sealed, unsealed, write_atomic
 from bnnlib._steering import evaluating
+from bnnlib.optim.draws import DrawsInFolder, DrawsInMemory
 
 _HEAD = b"bnnlib draws 1\n"
 
@@ -35,15 +36,18 @@ class SampleStore(Callback):
 
     Args:
         max_samples: number of draws that fit; at least one of the two bounds must be given.
-        max_bytes: memory that the draws may take.
+        max_bytes: room that the draws may take.
         names: names or patterns (``"fc*.weight"``) of the parameters and buffers to keep; None keeps all. With a part,
             the rest is what the model holds when a draw is used.
         dtype: of floating-point tensors in the store, for example torch.bfloat16; None keeps theirs. A draw is cast
             back when it is used.
-        device: where the draws are kept; None where the model is.
+        device: where the draws are kept; None where the model is. Not with a folder.
+        folder: keeps each draw in a file of its own there, so that memory never holds more than the one in use;
+            `save`, `load` and the state for a `Checkpoint` then hold the files' names alone. Each is a state_dict that
+            `torch.load` reads. None keeps them in memory.
 
     Raises:
-        ValueError: no bound is given, or one is below 1.
+        ValueError: no bound is given, one is below 1, or both a device and a folder are given.
 
     Example:
         >>> model, store = torch.nn.Linear(3, 1), SampleStore(max_samples=100)
@@ -66,17 +70,22 @@ class SampleStore(Callback):
         names: Sequence[str] | None = None,
         dtype: torch.dtype | None = None,
         device: torch.device | str | None = None,
+        folder: str | os.PathLike | None = None,
     ) -> None:
         if max_samples is None and max_bytes is None:
             raise ValueError(
                 "a store needs a bound: give max_samples, max_bytes or both, or a long chain would fill the memory."
+            )
+        if folder is not None and device is not None:
+            raise ValueError(
+                f"the draws go to the folder {str(folder)!r}, not to the device {str(device)!r}: give one."
             )
         self.max_samples = None if max_samples is None else check_count("max_samples", max_samples)
         self.max_bytes = None if max_bytes is None else check_count("max_bytes", max_bytes)
         self.names = [names] if isinstance(names, str) else names
         self.dtype, self.device = dtype, device
         self.thin, self.offered = 1, 0
-        self._draws: list[dict[str, Tensor]] = []
+        self._draws: DrawsInMemory | DrawsInFolder = DrawsInMemory() if folder is None else DrawsInFolder(folder)
 
     @torch.no_grad()
     def offer(self, model: nn.Module) -> bool:
@@ -86,7 +95,9 @@ class SampleStore(Callback):
             True if it was kept.
 
         Raises:
-            ValueError: a name matches nothing in the model, or one draw alone exceeds `max_bytes`.
+            ValueError: a name matches nothing in the model, one draw alone exceeds `max_bytes`, or the folder holds
+                draws of another chain.
+            StoreError: the draw cannot be written to the folder.
         """
         self.offered += 1
         if self.offered % self.thin:
@@ -94,10 +105,10 @@ class SampleStore(Callback):
         state = self._select(model)
         while len(self._draws) >= self._capacity(state):
             self.thin *= 2
-            self._draws = self._draws[1::2]
+            self._draws.halve()
         if self.offered % self.thin:
             return False
-        self._draws.append({name: self._copy(value) for name, value in state.items()})
+        self._draws.add({name: self._kept(value) for name, value in state.items()}, self.offered)
         return True
 
     def _select(self, model: nn.Module) -> dict[str, Tensor]:
@@ -112,8 +123,9 @@ class SampleStore(Callback):
     def _kept_dtype(self, value: Tensor) -> torch.dtype:
         return self.dtype if self.dtype is not None and value.is_floating_point() else value.dtype
 
-    def _copy(self, value: Tensor) -> Tensor:
-        return value.to(device=self.device or value.device, dtype=self._kept_dtype(value), copy=True)
+    def _kept(self, value: Tensor) -> Tensor:
+        copy = isinstance(self._draws, DrawsInMemory)
+        return value.to(device=self.device or value.device, dtype=self._kept_dtype(value), copy=copy)
 
     def _capacity(self, state: Mapping[str, Tensor]) -> int:
         if self.max_bytes is None:
@@ -129,8 +141,8 @@ class SampleStore(Callback):
 
     @property
     def nbytes(self) -> int:
-        """Memory that the draws take, in bytes."""
-        return sum(value.numel() * value.element_size() for draw in self._draws for value in draw.values())
+        """Room that the draws take, in memory or in their folder, in bytes."""
+        return self._draws.nbytes
 
     @property
     def offers(self) -> list[int]:
@@ -246,12 +258,26 @@ class SampleStore(Callback):
         self.load_state_dict(torch.load(io.BytesIO(body), map_location="cpu", weights_only=True))
 
     def state_dict(self) -> dict[str, Any]:
-        """Draws and counters: tensors, numbers and dicts of them, as a `Checkpoint` takes them."""
-        return {"thin": self.thin, "offered": self.offered, "draws": [dict(draw) for draw in self._draws]}
+        """Draws, or names of their files, and counters: what a `Checkpoint` takes."""
+        counters = {"thin": self.thin, "offered": self.offered}
+        if isinstance(self._draws, DrawsInFolder):
+            return counters | {"files": list(self._draws.names)}
+        return counters | {"draws": [dict(draw) for draw in self._draws]}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take over what `state_dict` gave; the store goes on as if it had never stopped."""
-        self.thin, self.offered = state["thin"], state["offered"]
-        self._draws = [
-            {name: value.to(self.device or value.device) for name, value in d.items()} for d in state["draws"]
-        ]
+        """Take over what `state_dict` gave; the store goes on as if it had never stopped.
+
+        Raises:
+            ValueError: one of the two stores keeps its draws in a folder and the other one in memory.
+            DamagedFileError: a file of a draw is missing.
+        """
+        if ("files" in state) != isinstance(self._draws, DrawsInFolder):
+            there = "a folder: give this one that folder" if "files" in state else "memory: give this one no folder"
+            raise ValueError(f"the saved store kept its draws in {there}.")
+        thin = state["thin"]
+        if isinstance(self._draws, DrawsInFolder):
+            thin *= self._draws.restore(state["files"], state["offered"])
+        else:
+            draws = ({name: value.to(self.device or value.device) for name, value in d.items()} for d in state["draws"])
+            self._draws = DrawsInMemory(draws)
+        self.thin, self.offered = thin, state["offered"]

@@ -44,6 +44,7 @@ def fill(template: str, found: dict[str, dict[str, Any]]) -> str:
     """The page with a table in the place of each comment that asks for one."""
     tables = {"step_time_cpu": _times, "step_time_h100": _graphs, "prediction": _predictions}
     tables |= {"stacks": _stacks, "workers": _workers, "convolutions": _processor_convolutions}
+    tables["draws"] = _draws
     tables["estimators"] = _estimators
 
     def table(match: re.Match) -> str:
@@ -165,6 +166,17 @@ def _stacks(rows: Rows, _: dict[str, dict[str, Any]]) -> str:
 def _workers(rows: Rows, _: dict[str, dict[str, Any]]) -> str:
     lines = [[row["backend"], f"{row['one_s']:.0f}", f"{row['two_s']:.0f}", f"{row['efficiency']:.2f}"] for row in rows]
     return markdown(["Processes by", "One worker, s", "Two workers, s", "Efficiency"], lines)
+
+
+def _draws(rows: Rows, _: dict[str, dict[str, Any]]) -> str:
+    """Memory in draws of one size, and milliseconds a draw, by where a store keeps them."""
+    lines = []
+    for row in rows:
+        held = [f"{row[name] / row['draw_mb']:.1f}" for name in ("kept_mb", "used_mb")]
+        times = [f"{row[name]:.0f}" for name in ("offer_ms", "predict_ms")]
+        lines.append([f"{row['draws']} in {row['place'].replace('folder', 'a folder')}", *held, *times])
+    heads = ["Memory while kept, draws", "while they predict, draws", "To keep one, ms", "to predict by one, ms"]
+    return markdown(["Draws of ResNet20", *heads], lines)
 
 
 def _estimators(rows: Rows, _: dict[str, dict[str, Any]]) -> str:

@@ -6,7 +6,7 @@ import os
 import pytest
 import torch
 
-from benchmarks import memory, replicates, stacks, step_time, workers
+from benchmarks import draws, memory, replicates, stacks, step_time, workers
 from benchmarks.unit_noise import NETWORKS, pairs
 from bnnlib import nn as bnn
 
@@ -66,6 +66,14 @@ def test_replicate_rows(capsys):
     (row,) = json.loads(capsys.readouterr().out)
     assert set(row) == {"work", "replicates", "stacked_s", "loop_s", "speedup"}
     assert row["replicates"] == 2 and row["stacked_s"] > 0 and row["loop_s"] > 0
+
+
+def test_a_store_in_a_folder_holds_one_draw_at_most(capsys):
+    draws.main(["--json", "--draws", "3", "--batch", "2"])
+    memory_row, folder = json.loads(capsys.readouterr().out)
+    assert memory_row["kept_mb"] == pytest.approx(3 * memory_row["draw_mb"], rel=0.01)
+    assert folder["kept_mb"] < 0.01 and folder["used_mb"] < 1.2 * folder["draw_mb"]
+    assert folder["offer_ms"] > 0 and folder["predict_ms"] > 0
 
 
 def test_stack_rows(capsys):

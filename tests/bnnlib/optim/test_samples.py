@@ -3,7 +3,9 @@
 import pytest
 import torch
 from torch import nn
+from torch.profiler import ProfilerActivity, profile
 
+from bnnlib._files import DamagedFileError
 from bnnlib.models import mlp
 from bnnlib.optim.samples import SampleStore
 from bnnlib.train.checkpoint import Checkpoint
@@ -126,3 +128,85 @@ def test_bad_input_is_refused():
         SampleStore(0)
     with pytest.raises(ValueError, match="empty: 0 states were offered"):
         SampleStore(3).predict(mlp((2, 3, 2)), torch.randn(1, 2))
+
+
+@pytest.mark.parametrize("capacity", [1, 2, 3, 7])
+@pytest.mark.parametrize("dtype", [None, torch.bfloat16])
+def test_a_folder_holds_the_same_draws(capacity, dtype, tmp_path):
+    memory, folder = SampleStore(capacity, dtype=dtype), SampleStore(capacity, dtype=dtype, folder=tmp_path / "draws")
+    model = mlp((2, 3, 2))
+    for store in (memory, folder):
+        offer(store, model, 23)
+    assert folder.offers == memory.offers and folder.thin == memory.thin and len(folder) == len(memory)
+    for one, other in zip(folder, memory, strict=True):
+        assert one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
+    assert torch.equal(folder.predict(model, torch.ones(4, 2)), memory.predict(model, torch.ones(4, 2)))
+    files = sorted((tmp_path / "draws").iterdir())
+    assert len(files) == len(folder) and folder.nbytes == sum(path.stat().st_size for path in files)
+    assert torch.load(files[0], weights_only=True)["0.bias"].dtype == (dtype or torch.float32)
+
+
+def test_a_draw_in_a_folder_is_never_copied_in_memory(tmp_path):
+    """Neither written nor read; to predict, the activations of two rows are all that is needed."""
+    model, store = nn.Linear(1000, 50), SampleStore(50, folder=tmp_path)
+    x = torch.randn(2, 1000)
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
+        for _ in range(5):
+            store.offer(model)
+        store.predict(model, x)
+    sizes = {event.nbytes() for event in profiler.profiler.kineto_results.events() if event.name() == "[memory]"}
+    mapped = {path.stat().st_size for path in tmp_path.iterdir()}  # pages of the disk, which no draw has to itself
+    assert max(sizes - mapped) < 50 * 1000 * 4 / 10
+
+
+def test_of_a_view_its_part_alone_is_written(tmp_path):
+    whole = torch.randn(1000, 100)
+    model, store = nn.Linear(100, 2, bias=False), SampleStore(2, folder=tmp_path)
+    model.weight = nn.Parameter(whole[:2])
+    store.offer(model)
+    assert store.nbytes < 5000 and torch.equal(store[0]["weight"], whole[:2])
+
+
+def test_a_folder_goes_on_from_its_checkpoint(tmp_path):
+    """Also where the chain had thinned its draws, or written more, before it was killed."""
+    model = mlp((2, 3, 2))
+    whole = SampleStore(4, folder=tmp_path / "whole")
+    offer(whole, model, 30)
+    for stop in range(1, 30):
+        place = tmp_path / str(stop)
+        first, second = SampleStore(4, folder=place), SampleStore(4, folder=place)
+        offer(first, model, stop)
+        checkpoint = Checkpoint(tmp_path / f"{stop}.pt")
+        checkpoint.save(first.state_dict())
+        offer(first, model, 29 - stop)  # lost: no checkpoint is saved any more
+        second.load_state_dict(checkpoint.load())
+        offer(second, model, 30 - second.offered)
+        assert second.offers == whole.offers and torch.equal(second.stacked("0.bias"), whole.stacked("0.bias"))
+        assert len(list(place.iterdir())) == len(second)
+
+
+def test_a_store_that_saved_names_of_files_loads_them(tmp_path):
+    model, first, second = mlp((2, 3, 2)), *(SampleStore(4, folder=tmp_path / "draws") for _ in range(2))
+    offer(first, model, 3)
+    second.load(first.save(tmp_path / "store"))
+    assert [float(draw["0.bias"][0]) for draw in second] == [1.0, 2.0, 3.0]
+    with pytest.raises(ValueError, match="in a folder: give this one that folder"):
+        SampleStore(4).load(tmp_path / "store")
+    with pytest.raises(ValueError, match="in memory: give this one no folder"):
+        second.load_state_dict(SampleStore(4).state_dict())
+
+
+def test_a_folder_is_refused_where_its_draws_are_of_another_chain_or_gone(tmp_path):
+    model, store = mlp((2, 3, 2)), SampleStore(4, folder=tmp_path)
+    offer(store, model, 2)
+    with pytest.raises(ValueError, match="has 2 draws of an earlier chain"):
+        SampleStore(4, folder=tmp_path).offer(model)
+    state = store.state_dict()
+    for path in tmp_path.iterdir():
+        path.unlink()
+    with pytest.raises(DamagedFileError, match=r"draw-0000000.* is missing"):
+        store.load_state_dict(state)
+    with pytest.raises(DamagedFileError, match=r"'\.\./other' is no name of a draw"):
+        store.load_state_dict(state | {"files": ["../other"]})
+    with pytest.raises(ValueError, match="not to the device 'cpu': give one"):
+        SampleStore(4, folder=tmp_path, device="cpu")

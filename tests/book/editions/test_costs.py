@@ -85,7 +85,7 @@ def test_the_picture_is_the_same_text_for_the_same_numbers():
 
 def test_everything_that_the_page_asks_for_is_stored():
     template = (ROOT / "book" / "step_cost.md").read_text(encoding="utf-8")
-    assert len(costs.TABLE.findall(template)) == 6
+    assert len(costs.TABLE.findall(template)) == 7
     text = costs.fill(template, costs.stored(ROOT))
     assert "Not measured" not in text
     rows = re.findall(r"^\| .* \|$", text, re.MULTILINE)
@@ -105,6 +105,13 @@ def test_stacks_are_full_where_more_networks_gain_little():
     measured = {"step_stacks": {"about": ABOUT, "rows": rows}, "step_workers": {"about": ABOUT, "rows": workers}}
     text = costs.fill("% table: stacks\n\n% table: workers\n", measured)
     assert "| 7 | 1,527 | 12.3 | 2.00 | **1.00** | 0.95 |" in text and "| dask | 120 | 64 | 0.94 |" in text
+
+
+def test_draws_are_counted_in_draws():
+    row = {"place": "folder", "draws": 50, "draw_mb": 2.0, "kept_mb": 0.1, "used_mb": 2.2}
+    rows = [row | {"offer_ms": 8.6, "predict_ms": 281.4}]
+    text = costs.fill("% table: draws\n", {"step_draws": {"about": ABOUT, "rows": rows}})
+    assert "| 50 in a folder | 0.1 | 1.1 | 9 | 281 |" in text
 
 
 def test_convolutions_on_a_processor_and_noise_on_units():

@@ -1,0 +1,77 @@
+"""Memory and time of 50 draws of ResNet20, kept in memory and in a folder.
+
+`python -m benchmarks.draws [--json] [--draws 50] [--batch 256]`
+
+Memory is what PyTorch holds at the worst moment beyond that at the beginning: while the draws are kept, and while they
+predict a batch, there less what one pass of the network takes without a store. A draw that is read from its file counts
+as one while it is mapped. Times are of one draw; the folder's have the way to the disk in them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+
+import torch
+
+from benchmarks.memory import peak
+from bnnlib.models import resnet20
+from bnnlib.optim import SampleStore
+
+PLACES = ("memory", "folder")
+
+
+def measure(place: str, draws: int, batch: int) -> dict:
+    """Memory and milliseconds of keeping and of using the draws."""
+    torch.manual_seed(0)
+    model, x = resnet20(), torch.randn(batch, 3, 32, 32)
+    with tempfile.TemporaryDirectory() as folder, torch.no_grad():
+
+        def store() -> SampleStore:
+            place_of = tempfile.mkdtemp(dir=folder) if place == "folder" else None
+            return SampleStore(draws, folder=place_of)
+
+        def keep(store: SampleStore) -> None:
+            for _ in range(draws):
+                store.offer(model)
+
+        def use(store: SampleStore) -> None:
+            store.predict(model, x, batch_size=batch)
+
+        def milliseconds(work: Callable[[SampleStore], None], store: SampleStore) -> float:
+            start = time.perf_counter()
+            work(store)
+            return 1e3 * (time.perf_counter() - start) / draws
+
+        first, second = store(), store()
+        passes = peak(lambda: model.eval()(x))
+        kept, used = peak(lambda: keep(first)), peak(lambda: use(first)) - passes
+        size = sum(value.numel() * value.element_size() for value in model.state_dict().values())
+        row = {"place": place, "draws": draws, "batch": batch, "draw_mb": size / 1e6}
+        row |= {"kept_mb": kept / 1e6, "used_mb": used / 1e6}
+        return row | {"offer_ms": milliseconds(keep, second), "predict_ms": milliseconds(use, second)}
+
+
+def main(arguments: list[str] | None = None) -> list[dict]:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.draws", description=__doc__.splitlines()[0])
+    parser.add_argument("--json", action="store_true", help="print one JSON list and nothing else on stdout")
+    parser.add_argument("--draws", type=int, default=50)
+    parser.add_argument("--batch", type=int, default=256)
+    options = parser.parse_args(arguments)
+    say = sys.stderr if options.json else sys.stdout
+    rows = []
+    for place in PLACES:
+        row = measure(place, options.draws, options.batch)
+        rows.append({name: round(value, 3) if isinstance(value, float) else value for name, value in row.items()})
+        print(f"{place}: {row['kept_mb']:.1f} MB while kept, {row['used_mb']:.1f} while used", file=say)
+    if options.json:
+        print(json.dumps(rows, indent=1))
+    return rows
+
+
+if __name__ == "__main__":
+    main()
