@@ -69,7 +69,7 @@ def test_replicate_rows(capsys):
 
 
 def test_a_store_in_a_folder_holds_one_draw_at_most(capsys):
-    draws.main(["--json", "--draws", "3", "--batch", "2"])
+    draws.main(["--json", "--draws", "3", "--batch", "16"])
     memory_row, folder = json.loads(capsys.readouterr().out)
     assert memory_row["kept_mb"] == pytest.approx(3 * memory_row["draw_mb"], rel=0.01)
     assert folder["kept_mb"] < 0.01
