@@ -9,13 +9,10 @@ network is not trained, since its time depends on how many units are left and no
 
 from __future__ import annotations
 
-import argparse
-import json
-import sys
-
 import torch
 from torch import nn
 
+from benchmarks import command
 from bnnlib.models import lenet5_caffe
 from bnnlib.nn import insert_unit_noise
 from bnnlib.pruning import compress, compression_report
@@ -49,22 +46,19 @@ def measure(batches: list[int], rounds: int, device: torch.device) -> list[dict]
 
 
 def main(arguments: list[str] | None = None) -> list[dict]:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.compression", description=__doc__.splitlines()[0])
-    parser.add_argument("--json", action="store_true", help="print one JSON list and nothing else on stdout")
+    parser = command.parser("compression", __doc__)
     parser.add_argument("--batch", type=int, nargs="+", default=[1, 256], help="batch sizes")
     parser.add_argument("--rounds", type=int, default=41, help="pairs of passes for each ratio")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     options = parser.parse_args(arguments)
     rows = measure(options.batch, options.rounds, torch.device(options.device))
-    say = sys.stderr if options.json else sys.stdout
+    say = command.progress(options)
     print(f"torch {torch.__version__}, {options.device}, {torch.get_num_threads()} threads", file=say)
     for row in rows:
         ms = f"{row['compressed_ms']:.3f} ms against {row['dense_ms']:.3f}"
         told = f"{row['ratio']:5.2f} times faster ({ms}), file {row['bytes_ratio']:.1f} times smaller"
         print(f"{row['runtime']:12s} batch {row['batch']:4d}  {told}", file=say)
-    if options.json:
-        print(json.dumps(rows, indent=1))
-    return rows
+    return command.done(rows, options)
 
 
 if __name__ == "__main__":

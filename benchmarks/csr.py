@@ -9,12 +9,9 @@ passes take turns, so that whatever else the machine does hits both; times are m
 
 from __future__ import annotations
 
-import argparse
-import json
-import sys
-
 import torch
 
+from benchmarks import command
 from bnnlib.models import mlp
 from bnnlib.pruning import Masks, csr_report
 
@@ -44,14 +41,13 @@ def measure(sparsity: float, batches: list[int], rounds: int, device: torch.devi
 
 
 def main(arguments: list[str] | None = None) -> list[dict]:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.csr", description=__doc__.splitlines()[0])
-    parser.add_argument("--json", action="store_true", help="print one JSON list and nothing else on stdout")
+    parser = command.parser("csr", __doc__)
     parser.add_argument("--sparsity", type=float, nargs="+", default=list(SPARSITIES), help="shares of zeros")
     parser.add_argument("--batch", type=int, nargs="+", default=[1, 256], help="batch sizes")
     parser.add_argument("--rounds", type=int, default=51, help="pairs of passes for each ratio")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     options = parser.parse_args(arguments)
-    device, say = torch.device(options.device), sys.stderr if options.json else sys.stdout
+    device, say = torch.device(options.device), command.progress(options)
     print(
         f"torch {torch.__version__}, {device}, {torch.get_num_threads()} threads, {'-'.join(map(str, SIZES))}", file=say
     )
@@ -70,9 +66,7 @@ def main(arguments: list[str] | None = None) -> list[dict]:
                 file=say,
             )
         rows += found
-    if options.json:
-        print(json.dumps(rows, indent=1))
-    return rows
+    return command.done(rows, options)
 
 
 if __name__ == "__main__":

@@ -9,15 +9,13 @@ as one while it is mapped. Times are of one draw; the folder's have the way to t
 
 from __future__ import annotations
 
-import argparse
-import json
-import sys
 import tempfile
 import time
 from collections.abc import Callable
 
 import torch
 
+from benchmarks import command
 from benchmarks.memory import peak
 from bnnlib.models import resnet20
 from bnnlib.optim import SampleStore
@@ -57,20 +55,17 @@ def measure(place: str, draws: int, batch: int) -> dict:
 
 
 def main(arguments: list[str] | None = None) -> list[dict]:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.draws", description=__doc__.splitlines()[0])
-    parser.add_argument("--json", action="store_true", help="print one JSON list and nothing else on stdout")
+    parser = command.parser("draws", __doc__)
     parser.add_argument("--draws", type=int, default=50)
     parser.add_argument("--batch", type=int, default=256)
     options = parser.parse_args(arguments)
-    say = sys.stderr if options.json else sys.stdout
+    say = command.progress(options)
     rows = []
     for place in PLACES:
         row = measure(place, options.draws, options.batch)
         rows.append({name: round(value, 3) if isinstance(value, float) else value for name, value in row.items()})
         print(f"{place}: {row['kept_mb']:.1f} MB while kept, {row['used_mb']:.1f} while used", file=say)
-    if options.json:
-        print(json.dumps(rows, indent=1))
-    return rows
+    return command.done(rows, options)
 
 
 if __name__ == "__main__":

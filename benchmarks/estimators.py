@@ -23,9 +23,7 @@ over the splits that its row names.
 
 from __future__ import annotations
 
-import argparse
 import json
-import sys
 import time
 import warnings
 from collections.abc import Callable
@@ -42,6 +40,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 from sklearn.linear_model import LassoCV, LogisticRegressionCV
 from sklearn.preprocessing import StandardScaler
 
+from benchmarks import command
 from bnnlib import datasets
 from bnnlib.estimators import METHODS, SparseClassifier, SparseRegressor
 
@@ -249,15 +248,14 @@ def text(row: dict) -> str:
 
 
 def main(arguments: list[str] | None = None) -> list[dict]:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.estimators", description=__doc__.splitlines()[0])
-    parser.add_argument("--json", action="store_true", help="print one JSON list and nothing else on stdout")
+    parser = command.parser("estimators", __doc__)
     parser.add_argument("--sets", nargs="+", default=list(SETS), choices=SETS)
     parser.add_argument("--methods", nargs="+", default=[*METHODS, *PEERS], choices=[*METHODS, *PEERS])
     parser.add_argument("--splits", type=int, default=10)
     parser.add_argument("--keep", type=Path, help="file of the scores, one JSON object a line, to go on from")
     parser.add_argument("--minutes", type=float, default=float("inf"), help="start nothing after them")
     options = parser.parse_args(arguments)
-    say, end = sys.stderr if options.json else sys.stdout, time.monotonic() + 60 * options.minutes
+    say, end = command.progress(options), time.monotonic() + 60 * options.minutes
     print(f"torch {torch.__version__}, {torch.get_num_threads()} threads, {options.splits} splits", file=say)
     found = kept(options.keep)
     with warnings.catch_warnings():
@@ -282,9 +280,7 @@ def main(arguments: list[str] | None = None) -> list[dict]:
             ]
             rows.append(summary(some) if some else {"set": name, "method": method, "note": _reason(method)})
             print(text(rows[-1]), file=say, flush=True)
-    if options.json:
-        print(json.dumps(rows, indent=1))
-    return rows
+    return command.done(rows, options)
 
 
 def _reason(method: str) -> str:

@@ -12,9 +12,6 @@ coefficients after the run's first half, is.
 
 from __future__ import annotations
 
-import argparse
-import json
-import sys
 import time
 import warnings
 from collections.abc import Callable
@@ -23,6 +20,7 @@ from importlib.util import find_spec
 import torch
 from torch import Tensor
 
+from benchmarks import command
 from benchmarks.timing import synchronize
 from bnnlib.mcmc import (
     FullGaussian,
@@ -170,14 +168,13 @@ def _emcee(target: Posterior, start: Tensor, draws: int, device: torch.device) -
 
 
 def main(arguments: list[str] | None = None) -> list[dict]:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.mcmc", description=__doc__.splitlines()[0])
-    parser.add_argument("--json", action="store_true", help="print one JSON list and nothing else on stdout")
+    parser = command.parser("mcmc", __doc__)
     parser.add_argument("--chains", type=int, default=1000)
     parser.add_argument("--draws", type=int, default=100)
     parser.add_argument("--loop-chains", type=int, default=10, help="chains of the loop, scaled to all")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     options = parser.parse_args(arguments)
-    device, say = torch.device(options.device), sys.stderr if options.json else sys.stdout
+    device, say = torch.device(options.device), command.progress(options)
     print(f"torch {torch.__version__}, {device}, {torch.get_num_threads()} threads, {DIM} dimensions", file=say)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*chains never moved")  # of short runs
@@ -194,9 +191,7 @@ def main(arguments: list[str] | None = None) -> list[dict]:
             )
             text += f", learned in {row['learn_s']:.1f} s" if row["learn_s"] else ""
         print(text, file=say)
-    if options.json:
-        print(json.dumps(rows, indent=1))
-    return rows
+    return command.done(rows, options)
 
 
 if __name__ == "__main__":

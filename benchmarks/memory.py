@@ -11,15 +11,13 @@ three.
 
 from __future__ import annotations
 
-import argparse
-import json
-import sys
 from collections.abc import Callable
 
 import torch
 from torch import Tensor
 from torch.profiler import ProfilerActivity, profile
 
+from benchmarks import command
 from benchmarks.step_time import SIZES, Step, build_steps, contenders, deterministic, samplers
 from benchmarks.timing import Timed
 
@@ -82,8 +80,7 @@ def measure(batch: int, device: torch.device, layers: list[str]) -> list[dict]:
 
 
 def main(arguments: list[str] | None = None) -> list[dict]:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.memory", description=__doc__.splitlines()[0])
-    parser.add_argument("--json", action="store_true", help="print one JSON list and nothing else on stdout")
+    parser = command.parser("memory", __doc__)
     parser.add_argument("--batch", type=int, default=128, help="batch size")
     parser.add_argument(
         "--layers", nargs="+", default=[], choices=sorted({key[1] for key in contenders() | samplers()})
@@ -91,13 +88,11 @@ def main(arguments: list[str] | None = None) -> list[dict]:
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     options = parser.parse_args(arguments)
     rows = measure(options.batch, torch.device(options.device), options.layers)
-    say = sys.stderr if options.json else sys.stdout
+    say = command.progress(options)
     for row in rows:
         name = f"{row['library']} {row['layer']}"
         print(f"{name:36s} {row['peak']:6.1f} bytes a weight, {row['standing']:.1f} between steps", file=say)
-    if options.json:
-        print(json.dumps(rows, indent=1))
-    return rows
+    return command.done(rows, options)
 
 
 if __name__ == "__main__":

@@ -20,12 +20,10 @@ that is not installed reads "not installed". `--store` keeps the rows in `benchm
 
 from __future__ import annotations
 
-import argparse
 import copy
 import importlib
 import importlib.metadata
 import json
-import sys
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -33,6 +31,8 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+
+from benchmarks import command
 
 STORED = Path(__file__).parent / "stored" / "peers.json"
 SEED = 0
@@ -490,13 +490,12 @@ def table(rows: list[dict[str, str]]) -> str:
 
 
 def main(arguments: list[str] | None = None) -> list[dict[str, str]]:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.peers", description=__doc__.splitlines()[0])
-    parser.add_argument("--json", action="store_true", help="print one JSON list and nothing else on stdout")
+    parser = command.parser("peers", __doc__)
     parser.add_argument("--store", action="store_true", help=f"keep the rows in {STORED.name}")
     titles = [library.title for library in LIBRARIES]
     parser.add_argument("--libraries", nargs="+", default=titles, choices=titles)
     options = parser.parse_args(arguments)
-    say, rows = sys.stderr if options.json else sys.stdout, []
+    say, rows = command.progress(options), []
     stored = json.loads(STORED.read_text(encoding="utf-8"))["rows"] if set(options.libraries) < set(titles) else []
     kept = {(row["network"], row["library"]): row for row in stored}
     with warnings.catch_warnings():
@@ -511,9 +510,7 @@ def main(arguments: list[str] | None = None) -> list[dict[str, str]]:
                 print(f"{network:20s} {library.title:15s} {found}", file=say, flush=True)
     if options.store:
         STORED.write_text(json.dumps({"torch": torch.__version__.split("+")[0], "rows": rows}, indent=1) + "\n")
-    if options.json:
-        print(json.dumps(rows, indent=1))
-    return rows
+    return command.done(rows, options)
 
 
 if __name__ == "__main__":

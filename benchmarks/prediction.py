@@ -13,8 +13,6 @@ copies of the means would take. The virtual batch of stochastic batch norm is th
 
 from __future__ import annotations
 
-import argparse
-import json
 import multiprocessing
 import statistics
 import sys
@@ -27,6 +25,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
+from benchmarks import command
 from benchmarks.timing import synchronize
 from bnnlib import nn as bnn
 from bnnlib.models import lenet5_caffe
@@ -188,8 +187,7 @@ def peak(row: dict) -> dict:
 
 
 def main(arguments: list[str] | None = None) -> list[dict]:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.prediction", description=__doc__.splitlines()[0])
-    parser.add_argument("--json", action="store_true", help="print one JSON list and nothing else on stdout")
+    parser = command.parser("prediction", __doc__)
     parser.add_argument("--samples", type=int, default=100, help="posterior draws")
     parser.add_argument("--batch", type=int, nargs="+", default=[1, 128], help="rows")
     parser.add_argument("--networks", nargs="+", default=list(NETWORKS), choices=list(NETWORKS))
@@ -197,7 +195,7 @@ def main(arguments: list[str] | None = None) -> list[dict]:
     parser.add_argument("--memory", action="store_true", help="measure the peak too, each in a process of its own")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     options = parser.parse_args(arguments)
-    device, say = torch.device(options.device), sys.stderr if options.json else sys.stdout
+    device, say = torch.device(options.device), command.progress(options)
     if options.memory and device.type != "cpu":
         parser.error(f"--memory reads the peak of a process, but the device is {device}; leave it out")
     print(f"torch {torch.__version__}, {device}, {torch.get_num_threads()} threads", file=say)
@@ -211,9 +209,7 @@ def main(arguments: list[str] | None = None) -> list[dict]:
             head = f"{network:15s} batch {batch:4d}  {name:34s}"
             print(f"{head} {1e3 * row['seconds']:9.1f} ms  {row['ratio']:7.3f}{memory}", file=say)
         rows += found
-    if options.json:
-        print(json.dumps(rows, indent=1))
-    return rows
+    return command.done(rows, options)
 
 
 if __name__ == "__main__":

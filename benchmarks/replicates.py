@@ -10,16 +10,14 @@ and of the loop take turns, so that whatever else the machine does hits both.
 
 from __future__ import annotations
 
-import argparse
 import copy
-import json
 import statistics
-import sys
 import time
 
 import torch
 from torch import Tensor
 
+from benchmarks import command
 from benchmarks.timing import synchronize
 from bnnlib import nn as bnn
 from bnnlib.functional import inclusion_probability_for
@@ -102,13 +100,12 @@ def measure(replicates: int, epochs: int, device: torch.device) -> dict:
 
 
 def main(arguments: list[str] | None = None) -> list[dict]:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.replicates", description=__doc__.splitlines()[0])
-    parser.add_argument("--json", action="store_true", help="print one JSON list and nothing else on stdout")
+    parser = command.parser("replicates", __doc__)
     parser.add_argument("--replicates", type=int, nargs="+", default=[30])
     parser.add_argument("--epochs", type=int, default=3, help="measured epochs of the loop")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     options = parser.parse_args(arguments)
-    device, say = torch.device(options.device), sys.stderr if options.json else sys.stdout
+    device, say = torch.device(options.device), command.progress(options)
     print(f"torch {torch.__version__}, {device}, {torch.get_num_threads()} threads, Adam(fused=True)", file=say)
     rows = []
     for replicates in options.replicates:
@@ -118,9 +115,7 @@ def main(arguments: list[str] | None = None) -> list[dict]:
             f"{1e3 * row['loop_s']:.0f} ms one after another, {row['speedup']:.1f} times faster",
             file=say,
         )
-    if options.json:
-        print(json.dumps(rows, indent=1))
-    return rows
+    return command.done(rows, options)
 
 
 if __name__ == "__main__":

@@ -10,14 +10,12 @@ of them; a row holds the median and the quartiles over rounds. `--processor` cou
 
 from __future__ import annotations
 
-import argparse
-import json
 import statistics
-import sys
 import time
 
 import torch
 
+from benchmarks import command
 from benchmarks.replicates import Stack, problem
 from benchmarks.timing import synchronize
 
@@ -55,8 +53,7 @@ def measure(width: int, replicates: list[int], rounds: int, device: torch.device
 
 
 def main(arguments: list[str] | None = None) -> list[dict]:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.stacks", description=__doc__.splitlines()[0])
-    parser.add_argument("--json", action="store_true", help="print one JSON list and nothing else on stdout")
+    parser = command.parser("stacks", __doc__)
     parser.add_argument("--widths", type=int, nargs="+", default=WIDTHS)
     parser.add_argument("--replicates", type=int, nargs="+", default=REPLICATES)
     parser.add_argument("--rounds", type=int, default=5)
@@ -72,10 +69,8 @@ def main(arguments: list[str] | None = None) -> list[dict]:
         rows += (some := measure(width, numbers, options.rounds, torch.device(options.device), clock))
         for row in some:
             line = f"width {width}, {row['replicates']} networks: {row['ms']:.2f} ms an epoch and network"
-            print(line, file=sys.stderr if options.json else sys.stdout)
-    if options.json:
-        print(json.dumps(rows, indent=1))
-    return rows
+            print(line, file=command.progress(options))
+    return command.done(rows, options)
 
 
 if __name__ == "__main__":

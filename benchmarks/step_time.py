@@ -20,8 +20,6 @@ With `--graphs` every step is recorded as a CUDA graph, the deterministic ones t
 
 from __future__ import annotations
 
-import argparse
-import json
 import math
 import statistics
 import sys
@@ -34,6 +32,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from benchmarks import command
 from benchmarks.samplers import Adaptive, Ivon, Ours, Posteriors
 from benchmarks.timing import Graphed, Timed, adam
 from benchmarks.unit_noise import NETWORKS, pairs
@@ -225,8 +224,7 @@ def _recorded(compared: dict) -> dict:
 
 
 def main(arguments: list[str] | None = None) -> list[dict]:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.step_time", description=__doc__.splitlines()[0])
-    parser.add_argument("--json", action="store_true", help="print one JSON list and nothing else on stdout")
+    parser = command.parser("step_time", __doc__)
     parser.add_argument("--batch", type=int, nargs="+", default=[128, 1024], help="batch sizes")
     parser.add_argument(
         "--layers", nargs="+", default=[], choices=sorted({key[1] for key in contenders() | samplers()} | set(NETWORKS))
@@ -243,7 +241,7 @@ def main(arguments: list[str] | None = None) -> list[dict]:
     if options.processor and device.type != "cpu":
         parser.error(f"--processor takes the CPU's time, but the device is {options.device}; leave it out")
     Timed.clock = staticmethod(time.process_time if options.processor else time.perf_counter)
-    say = sys.stderr if options.json else sys.stdout
+    say = command.progress(options)
     print(f"torch {torch.__version__}, {device}, {torch.get_num_threads()} threads, Adam(fused=True)", file=say)
     rows = []
     for batch in options.batch:
@@ -257,9 +255,7 @@ def main(arguments: list[str] | None = None) -> list[dict]:
                 file=say,
             )
         rows += found
-    if options.json:
-        print(json.dumps(rows, indent=1))
-    return rows
+    return command.done(rows, options)
 
 
 if __name__ == "__main__":

@@ -10,10 +10,7 @@ copy of 64 MiB, in bytes read and written a second.
 
 from __future__ import annotations
 
-import argparse
-import json
 import statistics
-import sys
 import time
 
 import torch
@@ -21,6 +18,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from benchmarks import command
 from benchmarks.step_time import SIZES, Step, build_steps, deterministic
 from benchmarks.timing import Timed
 
@@ -91,20 +89,17 @@ def measure(batch: int) -> list[dict]:
 
 
 def main(arguments: list[str] | None = None) -> dict:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.traffic", description=__doc__.splitlines()[0])
-    parser.add_argument("--json", action="store_true", help="print one JSON object and nothing else on stdout")
+    parser = command.parser("traffic", __doc__)
     parser.add_argument("--batch", type=int, nargs="+", default=[128, 1024], help="batch sizes")
     options = parser.parse_args(arguments)
-    say = sys.stderr if options.json else sys.stdout
+    say = command.progress(options)
     rows = [row for batch in options.batch for row in measure(batch)]
     found = {"bandwidth": bandwidth(), "rows": rows}
     print(f"a copy moves {found['bandwidth'] / 1e9:.1f} GB/s", file=say)
     for row in rows:
         name = f"{row['library']} {row['layer']}"
         print(f"batch {row['batch']:5d}  {name:32s} {row['bytes'] / 1e6:7.1f} MB {row['operations']:5d} ops", file=say)
-    if options.json:
-        print(json.dumps(found, indent=1))
-    return found
+    return command.done(found, options)
 
 
 if __name__ == "__main__":

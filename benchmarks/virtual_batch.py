@@ -11,10 +11,7 @@ needs once, `match_moments` over training batches, is measured too (`fit_s`).
 
 from __future__ import annotations
 
-import argparse
-import json
 import statistics
-import sys
 import time
 from collections.abc import Callable
 from functools import partial
@@ -23,6 +20,7 @@ from itertools import product
 import torch
 from torch import Tensor, nn
 
+from benchmarks import command
 from benchmarks.timing import synchronize
 from bnnlib.models import lenet5_batch_norm, vgg11
 from bnnlib.nn import match_moments, predict_naive_batches, predict_virtual_batch, to_stochastic_batch_norm
@@ -93,15 +91,14 @@ def measure(network: str, samples: list[int], batch: int, rounds: int, device: t
 
 
 def main(arguments: list[str] | None = None) -> list[dict]:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.virtual_batch", description=__doc__.splitlines()[0])
-    parser.add_argument("--json", action="store_true", help="print one JSON list and nothing else on stdout")
+    parser = command.parser("virtual_batch", __doc__)
     parser.add_argument("--samples", type=int, nargs="+", default=[10, 50, 100], help="draws K")
     parser.add_argument("--batch", type=int, nargs="+", default=[16, 128], help="rows of a training mini-batch")
     parser.add_argument("--networks", nargs="+", default=list(NETWORKS), choices=list(NETWORKS))
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     options = parser.parse_args(arguments)
-    device, say = torch.device(options.device), sys.stderr if options.json else sys.stdout
+    device, say = torch.device(options.device), command.progress(options)
     print(
         f"torch {torch.__version__}, {device}, {torch.get_num_threads()} threads, batches of {options.batch}", file=say
     )
@@ -116,9 +113,7 @@ def main(arguments: list[str] | None = None) -> list[dict]:
                 file=say,
             )
         rows += found
-    if options.json:
-        print(json.dumps(rows, indent=1))
-    return rows
+    return command.done(rows, options)
 
 
 if __name__ == "__main__":

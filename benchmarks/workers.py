@@ -9,13 +9,13 @@ all of the second core.
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
 import subprocess
 import sys
 import tempfile
 import time
+
+from benchmarks import command
 
 BACKENDS = ("loky", "dask")
 
@@ -26,32 +26,29 @@ def seconds(experiment: str, only: str, backend: str, jobs: int) -> float:
     Raises:
         subprocess.CalledProcessError: a cell failed.
     """
-    command = [sys.executable, "-m", "book", "run", experiment, "--profile", "book", "--jobs", str(jobs)]
-    command += ["--backend", backend, *(["--only", only] if only else [])]
+    line = [sys.executable, "-m", "book", "run", experiment, "--profile", "book", "--jobs", str(jobs)]
+    line += ["--backend", backend, *(["--only", only] if only else [])]
     with tempfile.TemporaryDirectory() as home:
         environment = {**os.environ, "BNNLIB_HOME": home, "OMP_NUM_THREADS": "1"}
         start = time.perf_counter()
-        subprocess.run(command, env=environment, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        subprocess.run(line, env=environment, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         return time.perf_counter() - start
 
 
 def main(arguments: list[str] | None = None) -> list[dict]:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.workers", description=__doc__.splitlines()[0])
-    parser.add_argument("--json", action="store_true", help="print one JSON list and nothing else on stdout")
+    parser = command.parser("workers", __doc__)
     parser.add_argument("--experiment", default="mh-six-gaussians")
     parser.add_argument("--only", default="", help="cells whose label contains it")
     parser.add_argument("--backends", nargs="+", choices=BACKENDS, default=BACKENDS)
     options = parser.parse_args(arguments)
-    say = sys.stderr if options.json else sys.stdout
+    say = command.progress(options)
     rows = []
     for backend in options.backends:
         one, two = (seconds(options.experiment, options.only, backend, jobs) for jobs in (1, 2))
         row = {"backend": backend, "experiment": options.experiment, "only": options.only}
         rows.append(row | {"one_s": round(one, 1), "two_s": round(two, 1), "efficiency": round(one / (2 * two), 3)})
         print(f"{backend}: {one:.0f} s with one worker, {two:.0f} s with two", file=say)
-    if options.json:
-        print(json.dumps(rows, indent=1))
-    return rows
+    return command.done(rows, options)
 
 
 if __name__ == "__main__":
