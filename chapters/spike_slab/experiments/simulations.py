@@ -286,7 +286,7 @@ EXPERIMENTS = [
         profiles=_profiles(
             _sweep,
             smoke=_SMOKE | {"epochs_1b": 3},
-            book={"replicates": 10, "epochs": 3_000, "epochs_1b": 5_000},
+            book={"replicates": 10, "epochs": 7_000, "epochs_1b": 5_000},
             paper={"replicates": 30, "epochs": 7_000, "epochs_1b": 10_000},
         ),
         run_cell=run_cell,
