@@ -63,9 +63,9 @@ def _digits(rows: Rows) -> dict[str, str]:
         texts[f"{key}-less-original"], size = gap("sbp-mnist", setting, WEIGHTED, "Original", "error_test")
         # the text: LeNet-5 pays with errors; on LeNet-500-300 no difference is seen
         assert np.isnan(size) or (size > 2 if key == "five" else abs(size) < 2), (key, size)
-    budget = next((row["budget"] for row in rows if (row["setting"], row["method"]) == (FIVE, "SBP") and row["n"]), None)
-    epochs = lab.number(budget, "{:.0f}")
-    return texts | {"exact-three": _exact(rows, THREE, 3), "exact-five": _exact(rows, FIVE, 4), "exact-epochs": epochs}
+    texts |= {"exact-three": _exact(rows, THREE, 3), "exact-five": _exact(rows, FIVE, 4)}
+    exact = (row["budget"] for row in rows if (row["setting"], row["method"]) == (FIVE, "SBP") and row["n"])
+    return texts | {"exact-epochs": lab.number(next(exact, None), "{:.0f}")}
 
 
 def _exact(rows: Rows, setting: str, layers: int) -> str:
