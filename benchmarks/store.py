@@ -16,6 +16,7 @@ import torch
 
 from book.lab import provenance
 
+PASSING = ("--keep", "--minutes")
 FOLDER = Path(__file__).with_name("stored")
 
 
@@ -31,6 +32,16 @@ def read(name: str) -> dict:
     return json.loads(path.read_text(encoding="utf-8"))
 
 
+def _that_count(arguments: list[str]) -> list[str]:
+    """Without `--keep` and `--minutes`, which say where work lies that goes on another day, and how long today."""
+    kept, skip = [], False
+    for one in arguments:
+        if not skip and one not in PASSING:
+            kept.append(one)
+        skip = one in PASSING
+    return kept
+
+
 def main(arguments: list[str] | None = None) -> Path:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.store", description=__doc__.splitlines()[0])
     parser.add_argument("name", help="of the file")
@@ -40,7 +51,7 @@ def main(arguments: list[str] | None = None) -> Path:
     rows = found if isinstance(found, dict) else {"rows": found}
     device = rows["rows"][0].get("device", "cpu") if rows["rows"] else "cpu"
     about = {
-        "command": " ".join(["python -m", f"benchmarks.{options.benchmark}", *rest]),
+        "command": " ".join(["python -m", f"benchmarks.{options.benchmark}", *_that_count(rest)]),
         "device": provenance.device_name(torch.device(device)),
         "threads": torch.get_num_threads(),
         "torch": torch.__version__,
