@@ -75,7 +75,7 @@ def test_the_mean_of_the_training_targets_is_the_rule_without_a_network():
     cell = smoke()
     data = load_splits(cell.params["data"], cell.replicates)
     expected = (data.test_y * data.y_scale).square().mean(dim=(1, 2)).sqrt()
-    found = [row["value"] for row in rows if (row["method"], row["metric"]) == ("mean", "rmse_test_at_50")]
+    found = [row["value"] for row in rows if (row["method"], row["metric"]) == (uci_causes.MEAN, "rmse_test_at_50")]
     assert found == pytest.approx(expected.tolist(), rel=1e-6)
 
 
