@@ -215,7 +215,8 @@ def _uci_causes(rows: Mapping[str, Rows]) -> dict[str, str]:
         texts[f"causes-{key}"] = lab.number(None if None in near else sum(near))
     if all(known.values()):
         assert all(t < -2 for key in ("choice", "order") for t in changes[key])
-        assert not any(t < -2 for key in ("longer", "wider") for t in changes[key])
+        # the text calls neither a cause: by chance one of eight is beyond two standard errors in every third run
+        assert sum(t < -2 for key in ("longer", "wider") for t in changes[key]) < 2
     return texts
 
 
