@@ -175,7 +175,7 @@ def _draws(rows: Rows, _: dict[str, dict[str, Any]]) -> str:
         held = [f"{row[name] / row['draw_mb']:.1f}" for name in ("kept_mb", "used_mb")]
         times = [f"{row[name]:.0f}" for name in ("offer_ms", "predict_ms")]
         lines.append([f"{row['draws']} in {row['place'].replace('folder', 'a folder')}", *held, *times])
-    heads = ["Memory while kept, draws", "while they predict, draws", "To keep one, ms", "to predict by one, ms"]
+    heads = ["Memory while kept, draws", "While they predict, draws", "To keep one, ms", "To predict by one, ms"]
     return markdown(["Draws of ResNet20", *heads], lines)
 
 
