@@ -6,6 +6,7 @@ Every cell appends a line to $TINY_LOG when it starts, so that a test can count 
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import sys
 import time
@@ -116,6 +117,21 @@ def using_cell(cell, device, checkpoint, products):
     return CellResult([_row(cell, cell.replicates[0], value)])
 
 
+def hungry_cell(cell, device, checkpoint):
+    """Takes and frees 20 MB again and again: pages that the system must hand out anew each time."""
+
+    def round_() -> None:
+        held = [torch.ones(2**18) for _ in range(20)]  # in blocks of 1 MiB
+        held.clear()
+
+    round_()
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    for _ in range(10):
+        round_()
+    pages = (resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before) / 10
+    return CellResult([_row(cell, replicate, pages, "minutes") for replicate in cell.replicates])
+
+
 NETWORK = Cell("network", "SVBNN", (0,))
 
 
@@ -147,6 +163,7 @@ EXPERIMENTS = [
     _experiment("tiny-data", good_cell, "a", data=("small-set",)),
     _experiment("tiny-needs", using_cell, "", methods={"SVBNN": trained_cell}, profiles={"smoke": _chain}),
     _experiment("tiny-elsewhere", using_cell, "", profiles={"smoke": lambda: _users("tiny-needs")}, value=2.0),
+    _experiment("tiny-hungry", hungry_cell, "a", profiles={"smoke": _cells("a", (0,))}),
     _experiment("tiny-together", together_cell, "a", several_devices=True),
 ]
 
