@@ -54,6 +54,8 @@ def _converted(build: Build, kind: str) -> nn.Module:
 NETWORKS: dict[str, tuple[tuple[int, ...], Build, Build]] = {
     "sbp-lenet5": ((1, 28, 28), lenet5_caffe, _noisy_lenet),
     "sbp-lenet-500-300": ((784,), _mlp, lambda: bnn.insert_unit_noise(_mlp(), before=["1", "3", "5"])),
+    # noise on pixels makes them need a gradient, which is a product more in the largest layer
+    "sbp-lenet-500-300-hidden": ((784,), _mlp, lambda: bnn.insert_unit_noise(_mlp(), before=["3", "5"])),
     "sbn-lenet5": ((1, 28, 28), lenet5_batch_norm, lambda: bnn.to_stochastic_batch_norm(lenet5_batch_norm())),
     "sbn-vgg11": ((3, 32, 32), _vgg, lambda: bnn.to_stochastic_batch_norm(_vgg())),
 }

@@ -110,7 +110,12 @@ def _peer(by: dict[tuple, dict[str, Any]], peer: str, kind: str) -> str:
 
 def _processor_convolutions(rows: Rows, _: dict[str, dict[str, Any]]) -> str:
     """The same two networks on a processor, and noise on units and statistics on the networks of their papers."""
-    noise = {"sbp-lenet-500-300": "SBP, LeNet-500-300", "sbp-lenet5": "SBP, LeNet-5", "sbn-lenet5": "SBN, LeNet-5"}
+    noise = {
+        "sbp-lenet-500-300": "SBP, LeNet-500-300",
+        "sbp-lenet-500-300-hidden": "the same, hidden layers alone",
+        "sbp-lenet5": "SBP, LeNet-5",
+        "sbn-lenet5": "SBN, LeNet-5",
+    }
     by = {(row["layer"], row["batch"]): row for row in rows if row["library"] == "bnnlib"}
     batches = sorted({batch for _, batch in by})
     lines = [[name, *(_ratio(by.get((key, batch))) for batch in batches)] for key, name in noise.items()]
