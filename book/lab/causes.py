@@ -25,7 +25,7 @@ class Shown:
 
     Args:
         whole: the cause, where without it our number is nearer by more than two standard errors and agrees with the
-            published one or is better, or where no chain diverges any more.
+            published one, or is better by whatever distance, or where no chain diverges any more.
         part: the same with the share of the way, where it is nearer and not there.
     """
 
@@ -72,7 +72,8 @@ class Runs:
         if found.word == DIVERGED:  # what made chains diverge is gone where all of them are there
             return Shown(whole=text) if len(without) > len(ours) else Shown()
         before, spread = _moments(ours)
-        nearer = abs(before - value.mean) - abs(mean - value.mean)
+        left = 0.0 if judged.word == BETTER else abs(mean - value.mean)  # past the published one nothing is missing
+        nearer = abs(before - value.mean) - left
         if nearer <= 2.0 * math.hypot(error, spread):
             return Shown()
         if judged.word in (AGREES, BETTER):

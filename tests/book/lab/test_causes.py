@@ -26,6 +26,12 @@ def test_a_number_that_agrees_without_the_cause_shows_it(monkeypatch):
     assert shown.note == f"cause: {shown.whole}"
 
 
+def test_a_number_that_is_much_better_without_the_cause_shows_it_as_well(monkeypatch):
+    shown = _shown([0.05, 0.06, 0.04], [2.0, 2.1, 1.9], monkeypatch=monkeypatch)  # 0.95 below, where 1.0 were above
+    assert shown == Shown(whole='the step: 0.05 ± 0.0058 (abc-other, "B")')
+    assert not _shown([0.05, 3.0, -1.0], [2.0, 2.1, 1.9], monkeypatch=monkeypatch).whole  # it could be luck
+
+
 def test_one_that_is_nearer_shows_a_part(monkeypatch):
     shown = _shown([1.6, 1.61, 1.59], [2.0, 2.1, 1.9], monkeypatch=monkeypatch)
     assert shown == Shown(part='40 % of the way, the step: 1.6 ± 0.0058 (abc-other, "B")')
