@@ -188,7 +188,8 @@ def _data_sets(rows: Mapping[str, Rows]) -> dict[str, str]:
 
 
 def _uci_causes(rows: Mapping[str, Rows]) -> dict[str, str]:
-    """With three quarters removed, on how many of four sets a change lowers the error beyond two standard errors."""
+    """With three quarters removed, on how many sets a change lowers the error beyond two standard errors."""
+    every = (*uci_causes.SETS, *uci_causes.LARGE)
     base, metric = "chosen at the share", "rmse_test_at_75"
 
     def less(setting: str, method: str, setting_2: str, method_2: str) -> float | None:
@@ -199,8 +200,8 @@ def _uci_causes(rows: Mapping[str, Rows]) -> dict[str, str]:
         return gaps.mean() / (gaps.std(ddof=1) / math.sqrt(len(gaps))) if len(gaps) > 2 else None
 
     changes = {
-        "choice": [less(name, base, name, uci_causes.WHOLE) for name in uci_causes.SETS],
-        "order": [less(name, "by |m| / sigma", name, base) for name in uci_causes.SETS],
+        "choice": [less(name, base, name, uci_causes.WHOLE) for name in every],
+        "order": [less(name, "by |m| / sigma", name, base) for name in every],
         "longer": [less(f"{name}, 3 x epochs", base, name, base) for name in uci_causes.SETS],
         "wider": [less(f"{name}, 2 x width", base, name, base) for name in uci_causes.SETS],
     }
@@ -211,7 +212,7 @@ def _uci_causes(rows: Mapping[str, Rows]) -> dict[str, str]:
     }
     reached = {"p": base, "snr": "by |m| / sigma"}
     for key, method in reached.items():
-        near = [_reached(rows["uci"], name, method, metric) for name in uci_causes.SETS]
+        near = [_reached(rows["uci"], name, method, metric) for name in every]
         texts[f"causes-{key}"] = lab.number(None if None in near else sum(near))
     if all(known.values()):
         assert all(t < -2 for key in ("choice", "order") for t in changes[key])
