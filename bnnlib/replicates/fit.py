@@ -90,7 +90,7 @@ def fit_stacked(
     batch_size: int,
     learning_rate: float,
     generator: torch.Generator | None = None,
-    kl_scale: float | Tensor = 1.0,
+    kl_scale: float | Tensor | Callable[[int], float | Tensor] = 1.0,
     loss: Loss = gaussian_nll,
     schedule: Callable[[int], float] | None = None,
     after_step: StepHook | None = None,
@@ -110,7 +110,8 @@ def fit_stacked(
         epochs, batch_size, learning_rate: of the training; the last batch of an epoch may be smaller.
         generator: of permutations and noise, on the model's device; a checkpoint needs one.
         kl_scale: 1 for the exact negative ELBO (svbnn-elbo); below 1 the posterior is tempered. A tensor (R, 1) gives
-            each replicate its own, for the posteriors of a Gaussian spike and slab.
+            each replicate its own, for the posteriors of a Gaussian spike and slab. A function of the epoch (from 0)
+            gives one of these for each, such as a rise from 0 to 1 (`SparseVD` is trained so).
         loss: called as loss(output, target), the mean NLL over the batch summed over replicates; the parameters of a
             module, such as `GaussianLikelihood`, are trained too.
         schedule: function of the epoch (from 0); the learning rate is multiplied by it.
@@ -162,14 +163,15 @@ def fit_stacked(
     for epoch in range(first_epoch, epochs):
         for group in optimizer.param_groups:
             group["lr"] = learning_rate * (schedule(epoch) if schedule else 1.0)
+        scale = kl_scale(epoch) if callable(kl_scale) else kl_scale
         order = torch.randperm(n, generator=generator, device=x.device)
         for k, rows in enumerate(order.split(batch_size)):
             # into a buffer: a fresh allocation of this size costs more in page faults than the copy itself
             bx = torch.index_select(x, 0, rows, out=batch_x[: len(rows)]).transpose(0, 1)
             by = torch.index_select(y, 0, rows, out=batch_y[: len(rows)]).transpose(0, 1)
             objective = loss(model(bx, generator), by)
-            if isinstance(kl_scale, Tensor) or kl_scale:
-                objective = objective + model.posterior.kl_gradient(kl_scale / n)
+            if isinstance(scale, Tensor) or scale:
+                objective = objective + model.posterior.kl_gradient(scale / n)
             optimizer.zero_grad()
             objective.backward()
             optimizer.step()

@@ -87,6 +87,18 @@ def test_kl_scale_zero_leaves_the_prior_out():
     assert (stack.posterior.weight_rho[:, :20] > before[:, :20]).all()
 
 
+def test_kl_scale_may_follow_the_epochs():
+    x, y = data()
+    stacks = [stack_of(StackedGaussian) for _ in range(2)]
+    options = {"batch_size": 50, "learning_rate": 0.01}
+    fit_stacked(stacks[0], x, y, epochs=2, generator=generator(), kl_scale=lambda epoch: float(epoch > 0), **options)
+    noise, optimizer = generator(), torch.optim.Adam(stacks[1].parameters(), lr=0.01, fused=True)
+    for scale in (0.0, 1.0):
+        fit_stacked(stacks[1], x, y, epochs=1, generator=noise, kl_scale=scale, optimizer=optimizer, **options)
+    for a, b in zip(*(stack.parameters() for stack in stacks), strict=True):
+        assert torch.equal(a, b)
+
+
 def test_hooks_see_every_step_and_epoch():
     x, y = data()
     steps, epochs = [], []

@@ -114,8 +114,19 @@ def test_the_kept_share_is_chosen_without_the_test_set(monkeypatch):
     x, y = problem.data(cell.replicates)
     monkeypatch.setattr(sims.Problem, "test_data", no_test_data)
     kept, scores = sims._choose_kept(problem, "AGP", x, y, cell.params, CPU)
-    assert scores.shape == (len(cell.params["grid"]), len(cell.replicates))
-    assert kept == cell.params["grid"][int(scores.mean(dim=1).argmin())]
+    assert {key: len(values) for key, values in scores.items()} == dict.fromkeys(cell.params["grid"], 2)
+    assert all(scores[kept].mean() <= values.mean() for values in scores.values())
+
+
+def test_the_divergence_of_variational_dropout_rises_over_a_quarter_of_the_epochs(monkeypatch):
+    cell = next(c for c in EXPERIMENTS["svbnn-simulation-2"].profiles["paper"]() if c.method == "VD")
+    asked = []
+    monkeypatch.setattr(
+        sims, "fit_stacked", lambda *_, kl_scale, **__: asked.extend(map(kl_scale, (0, 874, 1749, 6999)))
+    )
+    monkeypatch.setattr(sims, "measured", lambda *_: {})
+    sims.run_cell(cell, CPU, None)
+    assert asked == [1 / 1750, 0.5, 1.0, 1.0]
 
 
 def test_simulated_functions_against_values_computed_by_hand():
