@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import statistics
 from dataclasses import replace
 
 import numpy as np
@@ -13,6 +15,7 @@ from torch import nn
 from bnnlib import datasets, mcmc
 from bnnlib.train.checkpoint import Checkpoint
 from book import lab
+from book.lab.cells import Cell
 from chapters.acceptance.experiments import lenet, logistic, six_gaussians
 from chapters.acceptance.figures.results import crossing
 from chapters.acceptance.targets import logistic_posterior
@@ -110,6 +113,32 @@ def test_logistic_regression_compares_all_methods_with_the_reference():
     found = {r["metric"]: r["value"] for r in logistic._rows(cell, "HMC", trace, 2.0, 6.0, own)}
     assert found["mean_error"] == 0 and found["sd_error"] == 0
     assert found["ess_per_second"] == pytest.approx(4 * found["ess_per_second_with_training"])
+
+
+def test_moments_of_every_draw_have_the_way_from_the_start_in_them(monkeypatch):
+    sizes, sd = [], 0.1
+
+    class Recorded(mcmc.HamiltonianMonteCarlo):
+        def step(self, state, generator=None):
+            sizes.append(self.step_size)
+            return super().step(state, generator)
+
+    monkeypatch.setattr(mcmc, "HamiltonianMonteCarlo", Recorded)
+    monkeypatch.setattr(logistic, "_target", lambda cell, device: (lambda p: -0.5 * (p / sd).square().sum(1), 2))
+    params = {"chains": 1000, "step_size": 0.01, "num_leapfrog": 40, "hmc_draws": 4}
+    rows = logistic.run_kept(Cell("Heart", logistic.KEPT, (0,), params), CPU).rows
+    # the first step is not longer than it was, since the acceptance starts at what is wanted of it; all are accepted
+    assert sizes == pytest.approx([0.01, 0.0097, 0.0097 * 1.03, 0.0097 * 1.03**2])
+    # a trajectory of length t leaves cos^2(t / sd) of a variance and adds sd^2 sin^2(t / sd)
+    variance, every = 1.0, []
+    for size in sizes:
+        turn = math.cos(40 * size / sd) ** 2
+        variance = turn * variance + (1 - turn) * sd**2
+        every.append(variance)
+    found = [row["value"] for row in rows if row["metric"] == "posterior_sd"]
+    # a variance of 1000 chains is known to sqrt(2 / 1000), 4.5 %, half of it in the sd, of which three
+    assert found == pytest.approx([statistics.fmean(every) ** 0.5] * 2, rel=0.07)
+    assert [row["setting"] for row in rows] == ["Heart, w1"] * 2 + ["Heart, bias"] * 2
 
 
 def test_where_learning_has_paid_both_take_equally_long():
