@@ -72,7 +72,9 @@ class Runs:
         if found.word == DIVERGED:  # what made chains diverge is gone where all of them are there
             return Shown(whole=text) if len(without) > len(ours) else Shown()
         before, spread = _moments(ours)
-        left = 0.0 if judged.word == BETTER else abs(mean - value.mean)  # past the published one nothing is missing
+        # past the published one nothing is missing, as long as it agrees with ours or ours is better
+        passed = judged.word == AGREES and (before - value.mean) * (mean - value.mean) < 0.0
+        left = 0.0 if passed or judged.word == BETTER else abs(mean - value.mean)
         nearer = abs(before - value.mean) - left
         if nearer <= 2.0 * math.hypot(error, spread):
             return Shown()

@@ -32,6 +32,14 @@ def test_a_number_that_is_much_better_without_the_cause_shows_it_as_well(monkeyp
     assert not _shown([0.05, 3.0, -1.0], [2.0, 2.1, 1.9], monkeypatch=monkeypatch).whole  # it could be luck
 
 
+def test_what_lies_beyond_the_published_number_and_agrees_with_it_is_not_missing(monkeypatch):
+    ours = [1.02, 1.06, 1.1]  # 0.06 above; two standard errors of a movement from there are 0.052
+    beyond = _shown([0.965, 0.985, 1.005], ours, monkeypatch=monkeypatch)
+    assert beyond == Shown(whole='the step: 0.985 ± 0.012 (abc-other, "B")')
+    # as far from the published number, but on this side: 0.045 of the way could be luck
+    assert _shown([0.995, 1.015, 1.035], ours, monkeypatch=monkeypatch) == Shown()
+
+
 def test_one_that_is_nearer_shows_a_part(monkeypatch):
     shown = _shown([1.6, 1.61, 1.59], [2.0, 2.1, 1.9], monkeypatch=monkeypatch)
     assert shown == Shown(part='40 % of the way, the step: 1.6 ± 0.0058 (abc-other, "B")')
