@@ -50,6 +50,8 @@ def _digits(rows: Rows) -> dict[str, str]:
         "lenet5-onnx-one": lab.number(found(FIVE, "SBPa", "cpu_onnx_batch_1"), "{:.1f}"),
         "lenet5-weights": weights(FIVE),
         "lenet300-weights": weights(THREE),
+        "fixed-runs": _runs(rows, "SBPa, fixed mu"),
+        "rivals-runs": _runs(rows, "SSL", "SparseVD"),
         "fixed-error": lab.number(found(FIVE, "SBPa, fixed mu", "error_test"), "{:.2f}"),
         "fixed-flops": lab.number(found(FIVE, "SBPa, fixed mu", "flops_ratio"), "{:.1f}"),
     }
@@ -66,6 +68,13 @@ def _digits(rows: Rows) -> dict[str, str]:
     texts |= {"exact-three": _exact(rows, THREE, 3), "exact-five": _exact(rows, FIVE, 4)}
     exact = (row["budget"] for row in rows if (row["setting"], row["method"]) == (FIVE, "SBP") and row["n"])
     return texts | {"exact-epochs": lab.number(next(exact, None), "{:.0f}")}
+
+
+def _runs(rows: Rows, *methods: str) -> str:
+    """How many runs methods have, in words: "one run", "two or three runs"."""
+    found = {row["n"] for row in rows if row["method"] in methods and row["metric"] == "error_test" and row["n"]}
+    words = [{1: "one", 2: "two", 3: "three"}.get(n, str(n)) for n in sorted(found)]
+    return lab.number(f"{' or '.join(words)} run{'s' * (max(found) > 1)}" if found else None)
 
 
 def _exact(rows: Rows, setting: str, layers: int) -> str:
