@@ -47,7 +47,7 @@ author: $(STAMP) ## open the sources of the chapters in JupyterLab; saving leave
 		--LabApp.news_url=None $(if $(filter 0,$(shell id -u)),--allow-root)
 
 lint: $(STAMP) ## ruff over the code and the notebooks, mypy over the library, then the rules for chapters
-	@$(VENV)/bin/ruff check . && $(VENV)/bin/ruff format --check --exclude '*.ipynb' . && \
+	@$(VENV)/bin/ruff check . && $(VENV)/bin/ruff format --check . && \
 		$(VENV)/bin/ruff format --check --line-length 88 chapters/*.ipynb && $(VENV)/bin/mypy && $(PY) -m book lint
 
 venv: $(STAMP) ## only create .venv with the pinned requirements
