@@ -78,8 +78,9 @@ _KEPT = (0.05, 0.1, 0.3, 0.5)  # grid of kept shares for AGP and LOT
 def network(problem: Problem, method: str, params: dict, replicates: int, generator: torch.Generator) -> StackedMLP:
     layout = Layout(problem.sizes, replicates)
     prior_scale = params["prior_scale"]
-    # the published initialization for the spike and slab, torch's own for the others
-    start = layout.uniform(-0.6, 0.6, generator) if method == "SVBNN" else layout.kaiming_uniform(generator)
+    # that of the published code, which holds the spike and slab alone; torch's own for the others
+    published = method == "SVBNN" or params.get("start") == "published"
+    start = layout.uniform(-0.6, 0.6, generator) if published else layout.kaiming_uniform(generator)
     if method == "SVBNN":
         posterior = StackedSpikeSlab(layout, start, _priors(problem, params, replicates), prior_scale)
     elif method == "VBNN":
