@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import io
 import json
@@ -92,8 +93,9 @@ def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
+@functools.lru_cache(maxsize=64)  # a chapter asks for the same few files two hundred times; the text itself is the key
 def _checked(text: str) -> dict[str, Any]:
-    """What a file says, when it is as it was written; files from before there was a checksum have none.
+    """What a file says, when it is as it was written; files from before there was a checksum have none. Not to change.
 
     Raises:
         ValueError: it is not.
@@ -150,7 +152,8 @@ def read_result(path: Path) -> dict[str, Any]:
     """
     try:
         result = {part: [] for part in _LISTS} | _checked(path.read_text())
-        result["rows"] = decode_rows(result["rows"])
+        result |= {part: [dict(one) for one in result[part]] for part in _LISTS if part != "rows"}
+        result |= {"provenance": dict(result["provenance"]), "rows": decode_rows(result["rows"])}
         result["provenance"]["cells"]["total"]
         if result["cells"] and sum(cell["rows"] for cell in result["cells"]) != len(result["rows"]):
             raise ValueError("its cells and its rows do not belong together")
