@@ -221,11 +221,11 @@ def picture(found: dict[str, dict[str, Any]]) -> str:
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
-    from book.display.style import MARKERS, PALETTE, RC
+    from book.display.style import MARKERS, PALETTE, PANEL_WIDTH, RC
 
     times, moved = found["step_time_cpu"]["rows"], _moved(found)
     with mpl.rc_context(RC | {"svg.hashsalt": "step cost", "svg.fonttype": "path"}):
-        figure = Figure(figsize=(7.2, 4.4), layout="constrained")
+        figure = Figure(figsize=(PANEL_WIDTH[1], 4.4), layout="constrained")
         axes = figure.add_subplot()
         base = [row["base_ms"] for row in times if row["batch"] == 128 and row["layer"] in KINDS]
         points = {"bnnlib": [], "other libraries": [], "samplers of bnnlib": []}
@@ -251,7 +251,7 @@ def picture(found: dict[str, dict[str, Any]]) -> str:
         )
         axes.set(xlabel="bytes read and written in a step (MB)", ylabel="time of a step (ms)", ylim=(0, None))
         axes.set_xlim(0, None)
-        axes.legend(loc="lower right")
+        figure.legend(loc="outside lower center", ncols=2, columnspacing=1.0, handletextpad=0.4)
         out = io.StringIO()
         figure.savefig(out, format="svg", metadata={"Date": None})
     return out.getvalue()

@@ -16,7 +16,7 @@ from book.editions.project import Project
 TABLE = re.compile(r"^% table: (\w+)$", re.MULTILINE)  # a MyST comment, invisible where nothing fills it
 PICTURE = "book/what_it_took.svg"
 UNLIKE = ("worse", "differs", "diverged")
-EDGE = 4.0  # ratio of the picture's upper edge, and of its lower one the other way round
+EDGE = 4.0  # ratio of the picture's right edge, and of its left one the other way round
 # what is drawn, with its place in the palette
 SHOWN = {"agrees": 0, "better": 2, "worse": 1, "differs": 3, "undecided": 4, "by design": 5, "not comparable": 6}
 Found = dict[str, dict[str, Any]]
@@ -141,27 +141,28 @@ def picture(found: Found) -> str:
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
-    from book.display.style import MARKERS, PALETTE, RC
+    from book.display.style import MARKERS, PALETTE, PANEL_WIDTH, RC
 
     names = list(_compared(found))
     with mpl.rc_context(RC | {"svg.hashsalt": "what it took", "svg.fonttype": "path"}):
-        figure = Figure(figsize=(7.2, 5.2), layout="constrained")
+        # a line for each experiment, not a column: a phone is narrow and long
+        figure = Figure(figsize=(PANEL_WIDTH[1], 1.6 + 0.22 * len(names)), layout="constrained")
         axes = figure.add_subplot()
-        axes.axhline(1.0, color=PALETTE[3], linewidth=0.8)
+        axes.axvline(1.0, color=PALETTE[3], linewidth=0.8)
         for word, some in points(found).items():
             color, marker = PALETTE[SHOWN[word]], MARKERS[SHOWN[word]]
-            x, y, error = ([one[k] for one in some] for k in range(3))
-            inside = [min(max(value, 1.0 / EDGE), EDGE) for value in y]
+            place, ratio, error = ([one[k] for one in some] for k in range(3))
+            inside = [min(max(value, 1.0 / EDGE), EDGE) for value in ratio]
             look = {"color": color, "markersize": 2.5, "linestyle": "none", "elinewidth": 0.5, "alpha": 0.8}
             look["zorder"] = 2.0 if word == "not comparable" else 3.0
-            axes.errorbar(x, inside, yerr=error, fmt=marker, label=f"{word} ({len(some)})", **look)
-        axes.set_yscale("log", base=2)
-        axes.set(ylim=(0.94 / EDGE, 1.06 * EDGE), xlim=(-0.5, len(names)), ylabel="ours over published")
+            axes.errorbar(inside, place, xerr=error, fmt=marker, label=f"{word} ({len(some)})", **look)
+        axes.set_xscale("log", base=2)
+        axes.set(xlim=(0.94 / EDGE, 1.06 * EDGE), ylim=(len(names), -0.5), xlabel="ours over published")
         ticks = [1 / 4, 1 / 2, 1.0, 2.0, 4.0]
-        axes.set_yticks(ticks, ["≤ 1/4", "1/2", "1", "2", "≥ 4"])
-        axes.set_xticks([place + 0.4 for place in range(len(names))], names, rotation=90)
-        axes.tick_params(axis="x", length=0)
-        figure.legend(loc="outside upper center", ncols=4, fontsize="small", columnspacing=1.0, markerscale=2.0)
+        axes.set_xticks(ticks, ["≤ 1/4", "1/2", "1", "2", "≥ 4"])
+        axes.set_yticks([place + 0.4 for place in range(len(names))], names)
+        axes.tick_params(axis="y", length=0)
+        figure.legend(loc="outside upper center", ncols=3, columnspacing=1.0, handletextpad=0.2, markerscale=2.0)
         out = io.StringIO()
         figure.savefig(out, format="svg", metadata={"Date": None})
     return out.getvalue()
