@@ -70,7 +70,8 @@ TOO_WIDE = """() => {
     .filter((e) => e.getBoundingClientRect().right > width + 1 && !clipped(e))
     .map((e) => e.outerHTML.slice(0, 120));
 }"""
-# Pictures that a narrow page has squeezed on one side only (half a pixel of rounding on the short side is none).
+# Pictures that a narrow page has squeezed on one side only (half a pixel of rounding on the short side is none), or
+# paper, which is lower than the highest figures. One that is contained in its box has its own shape whatever the box's.
 DISTORTED = """() => {
   const shape = (i) => {
     const style = getComputedStyle(i), size = (name) => parseFloat(style[name]);
@@ -78,7 +79,7 @@ DISTORTED = """() => {
     return width / (i.clientHeight - size("paddingTop") - size("paddingBottom"));
   };
   return [...document.querySelectorAll("main img")]
-    .filter((i) => i.src && i.complete && i.clientWidth > 20)
+    .filter((i) => i.src && i.complete && i.clientWidth > 20 && getComputedStyle(i).objectFit === "fill")
     .filter((i) => Math.abs(shape(i) * i.naturalHeight / i.naturalWidth - 1) > 0.02)
     .map((i) => i.alt.slice(0, 60));
 }"""
@@ -106,4 +107,5 @@ def on_paper(page) -> list[str]:
     page.emulate_media(media="print")
     page.set_viewport_size({"width": PAPER, "height": 950})
     page.evaluate(SETTLED)
-    return page.evaluate(MEASURE, False)[0]
+    distorted = [f"has distorted {text}" for text in page.evaluate(DISTORTED)]
+    return page.evaluate(MEASURE, False)[0] + distorted
