@@ -2,7 +2,7 @@
 
 dense, AGP and LOT      the published shares of weights, 30 and 10 %, in place of those chosen on held-out rows
 dense, SVBNN            no divergence in the first half of the training, so that a network is fitted before it is priced
-dense, VD               a divergence that rises over the whole training, not over a quarter of it
+dense and U(-1,1), VD   a divergence that rises over the whole training, not over a quarter of it
 U(-1,1), AGP            a seventh of the epochs, as in the book's profile of Simulation II
 U(-1,1), VBNN           the start of the published code, which holds the spike and slab alone
 U(-1,1), SVBNN          three starts for each data set, of which the one with the least negative ELBO stays
@@ -55,7 +55,8 @@ def _cells(replicates: dict[str, int], scale: dict) -> list[Cell]:
         Cell("dense", "AGP", dense, params("1a", "AGP", grid=[0.3])),
         Cell("dense", "LOT", dense, params("1a", "LOT", grid=[0.1])),
         Cell("dense", LATE, dense, late | {"free_epochs": late["epochs"] // 2}),
-        Cell("dense", "VD", dense, params("1a", "VD", warm_up=late["epochs"])),
+        Cell("dense", "VD", dense, params("1a", "VD", warm_up=scale["1a"]["epochs"])),
+        Cell("U(-1,1)", "VD", uniform, params("2-uniform", "VD", warm_up=scale["2-uniform"]["epochs"], intervals=False)),
         Cell("U(-1,1)", "VBNN", uniform, params("2-uniform", "VBNN", start="published", intervals=False)),
         Cell("U(-1,1)", "AGP", uniform, params_of("2-uniform", "AGP", short, grid=[0.3])),
         Cell("U(-1,1)", BEST, uniform, params("2-uniform", "SVBNN", starts=3, intervals=False)),
