@@ -51,12 +51,13 @@ def _cells(replicates: dict[str, int], scale: dict) -> list[Cell]:
         return params_of(problem, method, scale[problem], **more)
 
     late, short = params("1a", "SVBNN"), scale["2-uniform"] | {"pruned_epochs": scale["short"]}
+    uniform_epochs = scale["2-uniform"]["epochs"]
     return [
         Cell("dense", "AGP", dense, params("1a", "AGP", grid=[0.3])),
         Cell("dense", "LOT", dense, params("1a", "LOT", grid=[0.1])),
         Cell("dense", LATE, dense, late | {"free_epochs": late["epochs"] // 2}),
-        Cell("dense", "VD", dense, params("1a", "VD", warm_up=scale["1a"]["epochs"])),
-        Cell("U(-1,1)", "VD", uniform, params("2-uniform", "VD", warm_up=scale["2-uniform"]["epochs"], intervals=False)),
+        Cell("dense", "VD", dense, params("1a", "VD", warm_up=late["epochs"])),
+        Cell("U(-1,1)", "VD", uniform, params("2-uniform", "VD", warm_up=uniform_epochs, intervals=False)),
         Cell("U(-1,1)", "VBNN", uniform, params("2-uniform", "VBNN", start="published", intervals=False)),
         Cell("U(-1,1)", "AGP", uniform, params_of("2-uniform", "AGP", short, grid=[0.3])),
         Cell("U(-1,1)", BEST, uniform, params("2-uniform", "SVBNN", starts=3, intervals=False)),
