@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import torch
@@ -13,27 +13,38 @@ from bnnlib._callbacks import Callback
 from bnnlib._checks import check_count, check_non_negative
 
 
-def _groups(model: nn.Module) -> Iterator[tuple[Tensor, int]]:
-    """Weights and the dimension whose indices are groups: all but the last layer's outputs and single inputs."""
-    layers = [module for module in model.modules() if isinstance(module, (nn.Linear, nn.Conv2d))]
-    if not layers:
+def _groups(model: nn.Module, layers: Iterable[str] | None, scale_by_size: bool) -> Iterator[tuple[Tensor, int, float]]:
+    """Weights, the dimension whose indices are groups, and the factor of their lengths.
+
+    All indices but the last layer's outputs and single inputs are groups.
+    """
+    found = {name: one for name, one in model.named_modules() if isinstance(one, (nn.Linear, nn.Conv2d))}
+    if not found:
         raise ValueError(
             f"{type(model).__name__} has no linear or convolutional layer, so there are no groups of weights. Give the "
             "network whose units are to be pruned."
         )
-    for index, layer in enumerate(layers):
-        if index < len(layers) - 1:
-            yield layer.weight, 0
-        if layer.weight.shape[1] > 1:
-            yield layer.weight, 1
+    last, wanted = next(reversed(found)), list(found if layers is None else layers)
+    if unknown := [name for name in wanted if name not in found]:
+        raise ValueError(
+            f"layers has {', '.join(map(repr, unknown))}, but the linear and convolutional layers are "
+            f"{', '.join(found)}. Name some of them, or leave the argument out for all."
+        )
+    for name in wanted:
+        weight = found[name].weight
+        for dim in (0, 1):
+            if weight.shape[1] > 1 if dim else name != last:
+                yield weight, dim, math.sqrt(weight.numel() // weight.shape[dim]) if scale_by_size else 1.0
 
 
 def _norms(weight: Tensor, dim: int) -> Tensor:
     return torch.linalg.vector_norm(weight, dim=[d for d in range(weight.dim()) if d != dim], keepdim=True)
 
 
-def group_lasso_penalty(model: nn.Module) -> Tensor:
-    """Sum of sqrt(size) * norm over all groups of weights, equation (sbp-group-lasso).
+def group_lasso_penalty(
+    model: nn.Module, *, layers: Iterable[str] | None = None, scale_by_size: bool = False
+) -> Tensor:
+    """Sum of the lengths of all groups of weights, equation (sbp-group-lasso).
 
     A group is what makes one unit, a row of a linear layer or a filter of a convolution, or what reads one unit, a
     column or a channel. Every weight is in one group of each kind. The outputs of the last layer, which are classes,
@@ -41,6 +52,9 @@ def group_lasso_penalty(model: nn.Module) -> Tensor:
 
     Args:
         model: with linear or convolutional layers, in the order of the forward pass.
+        layers: names of those whose weights count, as in `model.named_modules()`; None for all.
+        scale_by_size: multiply the length of each group by the square root of its number of weights (Yuan and Lin,
+            2006), which prices a unit by how many weights it has; Wen et al. do not.
 
     Returns:
         Scalar tensor, differentiable where no group is 0.
@@ -51,13 +65,11 @@ def group_lasso_penalty(model: nn.Module) -> Tensor:
     Example:
         >>> model = torch.nn.Linear(2, 2)
         >>> _ = torch.nn.init.eye_(model.weight), torch.nn.init.zeros_(model.bias)
-        >>> round(group_lasso_penalty(model).item(), 4)
-        2.8284
+        >>> group_lasso_penalty(model).item()
+        2.0
     """
-    terms = [
-        math.sqrt(weight.numel() // weight.shape[dim]) * _norms(weight, dim).sum() for weight, dim in _groups(model)
-    ]
-    return torch.stack(terms).sum()
+    groups = _groups(model, layers, scale_by_size)
+    return torch.stack([factor * _norms(weight, dim).sum() for weight, dim, factor in groups]).sum()
 
 
 class GroupLasso(Callback):
@@ -66,7 +78,7 @@ class GroupLasso(Callback):
         fit(model, data, epochs=20, batch_size=128, optimizer=sgd, callbacks=[GroupLasso(model, strength=1e-4)])
 
     It adds strength * `group_lasso_penalty(model)` to the mean loss. After each step of the optimizer every group is
-    shrunk towards 0 by learning rate * strength * sqrt(size) / (1 - momentum), and is exactly 0 if it was shorter:
+    shrunk towards 0 by learning rate * strength / (1 - momentum), and is exactly 0 if it was shorter:
     `compress` then finds dead units without a threshold. (A penalty in the loss, as Wen et al. have it, leaves small
     weights that are cut off by one.) Groups of rows and of columns overlap, and are shrunk one after the other.
 
@@ -77,9 +89,11 @@ class GroupLasso(Callback):
         model: the deterministic network that is trained.
         strength: of the penalty, next to the mean loss.
         last_step: the optimizer step after which nothing is shrunk any more; None shrinks to the end.
+        layers, scale_by_size: as for `group_lasso_penalty`; a group that is scaled is shrunk by that much more.
 
     Raises:
-        ValueError: strength is negative, last_step below 1, or the model has no linear or convolutional layer.
+        ValueError: strength is negative, last_step below 1, or the model has no linear or convolutional layer, or none
+            of a name in `layers`.
 
     Example:
         >>> from bnnlib.train import fit
@@ -91,8 +105,16 @@ class GroupLasso(Callback):
         True
     """
 
-    def __init__(self, model: nn.Module, strength: float, last_step: int | None = None) -> None:
-        self.groups = list(_groups(model))
+    def __init__(
+        self,
+        model: nn.Module,
+        strength: float,
+        last_step: int | None = None,
+        *,
+        layers: Iterable[str] | None = None,
+        scale_by_size: bool = False,
+    ) -> None:
+        self.groups = list(_groups(model, layers, scale_by_size))
         self.strength = float(check_non_negative("strength", strength))
         self.last_step = None if last_step is None else check_count("last_step", last_step)
         self.kept: list[Tensor] = []  # of each entry of `groups`, once the shrinking is over
@@ -116,16 +138,15 @@ class GroupLasso(Callback):
             )
         # momentum makes the gradient's steps longer in the long run by this factor, so the lasso's must be too
         amount = self.strength * group["lr"] / (1.0 - group["momentum"])
-        for weight, dim in self.groups:
-            shrunk = amount * math.sqrt(weight.numel() // weight.shape[dim])
+        for weight, dim, factor in self.groups:
             norms = _norms(weight, dim)
             # the floor is for groups that are 0 already
-            weight.mul_((1.0 - shrunk / norms.clamp_min(1e-30)).clamp_min_(0.0))
+            weight.mul_((1.0 - amount * factor / norms.clamp_min(1e-30)).clamp_min_(0.0))
         if run.step == self.last_step:
-            self.kept = [_norms(weight, dim) > 0 for weight, dim in self.groups]
+            self.kept = [_norms(weight, dim) > 0 for weight, dim, _ in self.groups]
 
     def _hold(self) -> None:
-        for (weight, _), kept in zip(self.groups, self.kept, strict=True):
+        for (weight, _, _), kept in zip(self.groups, self.kept, strict=True):
             weight.mul_(kept)
 
     def state_dict(self) -> dict[str, Any]:
@@ -134,4 +155,4 @@ class GroupLasso(Callback):
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Take over what `state_dict` gave."""
-        self.kept = [kept.to(weight.device) for kept, (weight, _) in zip(state["kept"], self.groups, strict=False)]
+        self.kept = [kept.to(weight.device) for kept, (weight, _, _) in zip(state["kept"], self.groups, strict=False)]

@@ -209,9 +209,9 @@ def test_the_group_lasso_sums_the_lengths_of_filters_and_channels(generator):
         for parameter in model.parameters():
             parameter.normal_(generator=generator)
     filters, reading = model[0].weight.detach(), model[2].weight.detach()
-    expected = sum(math.sqrt(18) * filters[k].norm().item() for k in range(3))
-    expected += sum(math.sqrt(27) * filters[:, k].norm().item() for k in range(2))
-    expected += sum(math.sqrt(4) * reading[:, k].norm().item() for k in range(12))
+    expected = sum(filters[k].norm().item() for k in range(3))
+    expected += sum(filters[:, k].norm().item() for k in range(2))
+    expected += sum(reading[:, k].norm().item() for k in range(12))
     assert group_lasso_penalty(model).item() == pytest.approx(expected, rel=1e-12)
     # a proximal step minimizes half the squared distance plus the penalty: for one group, by SciPy
     two = nn.Sequential(nn.Linear(2, 1, bias=False), nn.Linear(1, 1, bias=False)).double()
@@ -221,6 +221,6 @@ def test_the_group_lasso_sums_the_lengths_of_filters_and_channels(generator):
     lasso.groups = lasso.groups[:1]  # the row of the first layer alone
     lasso.on_step(SimpleNamespace(optimizer=sgd, step=1))
 
-    cost = lambda w: 0.5 * np.sum((w - start.numpy()[0]) ** 2) + 0.05 * math.sqrt(2) * np.linalg.norm(w)  # noqa: E731
+    cost = lambda w: 0.5 * np.sum((w - start.numpy()[0]) ** 2) + 0.05 * np.linalg.norm(w)  # noqa: E731
     best = optimize.minimize(cost, start.numpy()[0], method="Nelder-Mead", options={"xatol": 1e-9, "fatol": 1e-15}).x
     assert np.allclose(two[0].weight.detach().numpy()[0], best, atol=1e-6)

@@ -115,7 +115,10 @@ def _candidate(cell: Cell, candidate: dict[str, Any], dense: nn.Module, data: Sp
     params = cell.params | candidate
     steps = -(-len(data["train"][0]) // params["batch_size"])
     # the second half trains the groups that are left, without the penalty
-    lasso = [GroupLasso(model, params["strength"], steps * params["epochs"] // 2)] if "strength" in params else []
+    lasso = []
+    if "strength" in params:
+        half, layers = steps * params["epochs"] // 2, params.get("layers")
+        lasso.append(GroupLasso(model, params["strength"], half, layers=layers))
     units = [UnitCurve()] if "kl_weights" in params else []
     with frozen_statistics(model):
         run = _fit(model, data, params, device, 92_000 + cell.replicates[0], stages, [*lasso, *units])

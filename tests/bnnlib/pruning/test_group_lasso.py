@@ -17,25 +17,45 @@ def run_at(rate: float, momentum: float = 0.0, step: int = 1) -> SimpleNamespace
     return SimpleNamespace(step=step, optimizer=SimpleNamespace(param_groups=[{"lr": rate, "momentum": momentum}]))
 
 
-def test_the_penalty_is_that_of_rows_and_columns_written_out():
+@pytest.mark.parametrize("scale", [False, True])
+def test_the_penalty_is_that_of_rows_and_columns_written_out(scale):
     model = mlp((5, 4, 3), generator=torch.Generator().manual_seed(0))
     first, last = model[0].weight.detach().double(), model[2].weight.detach().double()
-    rows = math.sqrt(5) * sum(float(row.norm()) for row in first)
-    columns = math.sqrt(4) * sum(float(column.norm()) for column in first.T)
-    read = math.sqrt(3) * sum(float(column.norm()) for column in last.T)  # rows of the last layer are classes
-    assert float(group_lasso_penalty(model).detach()) == pytest.approx(rows + columns + read, rel=1e-6)  # float32 sums
+    rows = (5**0.5 if scale else 1) * sum(float(row.norm()) for row in first)
+    columns = (4**0.5 if scale else 1) * sum(float(column.norm()) for column in first.T)
+    # rows of the last layer are classes
+    read = (3**0.5 if scale else 1) * sum(float(column.norm()) for column in last.T)
+    found = group_lasso_penalty(model, scale_by_size=scale)
+    assert float(found.detach()) == pytest.approx(rows + columns + read, rel=1e-6)  # float32 sums
+
+
+def test_the_penalty_of_some_layers_is_theirs_alone():
+    model = mlp((5, 4, 3), generator=torch.Generator().manual_seed(0))
+    parts = [group_lasso_penalty(model, layers=[name]) for name in ("0", "2")]
+    torch.testing.assert_close(sum(parts), group_lasso_penalty(model))
+    before = [parameter.detach().clone() for parameter in model.parameters()]
+    GroupLasso(model, 0.1, layers=("0",)).on_step(run_at(1.0))
+    same = [torch.equal(old, new) for old, new in zip(before, model.parameters(), strict=True)]
+    assert same == [False, True, True, True]
 
 
 def test_groups_of_a_convolutional_network():
     """Filters and channels of the convolutions but for the one input, rows and columns of fc1, columns of fc2."""
     model = lenet5_caffe(generator=torch.Generator().manual_seed(0))
-    found = [(tuple(weight.shape), dim) for weight, dim in GroupLasso(model, 0.1).groups]
+
+    def groups(**settings) -> list[tuple[tuple[int, ...], int, float]]:
+        return [(tuple(weight.shape), dim, factor) for weight, dim, factor in GroupLasso(model, 0.1, **settings).groups]
+
     conv1, conv2, fc1, fc2 = (20, 1, 5, 5), (50, 20, 5, 5), (500, 800), (10, 500)
-    assert found == [(conv1, 0), (conv2, 0), (conv2, 1), (fc1, 0), (fc1, 1), (fc2, 1)]
+    every = [(conv1, 0, 1.0), (conv2, 0, 1.0), (conv2, 1, 1.0), (fc1, 0, 1.0), (fc1, 1, 1.0), (fc2, 1, 1.0)]
+    assert groups() == every
+    assert groups(layers=["conv1", "conv2"]) == every[:3]
+    assert groups(layers=["conv2"], scale_by_size=True) == [(conv2, 0, 500**0.5), (conv2, 1, 1250**0.5)]
 
 
-def test_a_step_minimizes_the_proximal_objective():
-    """1/2 |w - v|^2 + t sqrt(size) |w| of one group: the map's result against a fine search along the ray of v.
+@pytest.mark.parametrize("scale", [False, True])
+def test_a_step_minimizes_the_proximal_objective(scale):
+    """1/2 |w - v|^2 + t f |w| of one group, f its factor: the map's result against a fine search along the ray of v.
 
     The minimum lies on the ray by symmetry. One column of two is short enough to become exactly 0.
     """
@@ -43,8 +63,8 @@ def test_a_step_minimizes_the_proximal_objective():
     with torch.no_grad():
         layer.weight.copy_(torch.randn(6, 2, generator=torch.Generator().manual_seed(1)) * torch.tensor([1.0, 0.05]))
     before = layer.weight.detach().double().clone()
-    GroupLasso(nn.Sequential(layer), strength=0.5).on_step(run_at(0.2))
-    amount = 0.2 * 0.5 * math.sqrt(6)
+    GroupLasso(nn.Sequential(layer), strength=0.5, scale_by_size=scale).on_step(run_at(0.2))
+    amount = 0.2 * 0.5 * (math.sqrt(6) if scale else 1.0)
     factors = torch.linspace(0, 1.2, 120_001, dtype=torch.float64)
     for column in range(2):
         v = before[:, column]
@@ -91,7 +111,7 @@ def test_a_group_at_zero_stays_there_and_no_strength_changes_nothing():
 def test_training_finds_the_inputs_that_matter():
     """Two of twelve inputs decide: most of the other columns become exactly 0, and none without the penalty."""
     kept = {}
-    for strength in (0.0, 0.01):
+    for strength in (0.0, 0.03):
         generator = torch.Generator().manual_seed(3)
         x = torch.randn(512, 12, generator=generator)
         y = (x[:, 2] + x[:, 7] > 0).long()
@@ -102,7 +122,7 @@ def test_training_finds_the_inputs_that_matter():
         kept[strength] = set(model[0].weight.ne(0).any(0).nonzero().flatten().tolist())
         assert (model(x).argmax(1) == y).double().mean() > 0.9  # chance is 0.5
     assert len(kept[0.0]) == 12
-    assert {2, 7} <= kept[0.01] and len(kept[0.01]) <= 6
+    assert {2, 7} <= kept[0.03] and len(kept[0.03]) <= 6
 
 
 def test_after_the_last_step_dead_groups_are_held_and_the_others_are_free():
@@ -133,3 +153,5 @@ def test_what_it_refuses():
         GroupLasso(model, 1.0).on_step(adam)
     with pytest.raises(ValueError, match="ReLU has no linear or convolutional layer"):
         group_lasso_penalty(nn.ReLU())
+    with pytest.raises(ValueError, match=r"layers has 'conv9', but .* are 0, 2\."):
+        GroupLasso(model, 1.0, layers=["0", "conv9"])
