@@ -63,7 +63,7 @@ def checkpoint(path: Path):
     def load():
         assert Checkpoint(path).load() is not None
 
-    return load, UserWarning  # the cell starts over, and says so
+    return load, UserWarning  # the work starts over, and says so
 
 
 def rows(path: Path):

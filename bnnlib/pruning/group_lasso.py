@@ -24,7 +24,8 @@ def _groups(model: nn.Module, layers: Iterable[str] | None, scale_by_size: bool)
             f"{type(model).__name__} has no linear or convolutional layer, so there are no groups of weights. Give the "
             "network whose units are to be pruned."
         )
-    last, wanted = next(reversed(found)), list(found if layers is None else layers)
+    names = [layers] if isinstance(layers, str) else layers
+    last, wanted = next(reversed(found)), list(found if names is None else names)
     if unknown := [name for name in wanted if name not in found]:
         raise ValueError(
             f"layers has {', '.join(map(repr, unknown))}, but the linear and convolutional layers are "
@@ -47,7 +48,7 @@ def group_lasso_penalty(
     """Sum of the lengths of all groups of weights, equation (sbp-group-lasso).
 
     A group is what makes one unit, a row of a linear layer or a filter of a convolution, or what reads one unit, a
-    column or a channel. Every weight is in one group of each kind. The outputs of the last layer, which are classes,
+    column or a channel, so that most weights are in one of each kind. The outputs of the last layer, which are classes,
     and the input of a layer that has only one are no groups; biases are in none.
 
     Args:
@@ -131,7 +132,7 @@ class GroupLasso(Callback):
             self._hold()
             return
         group = run.optimizer.param_groups[0]
-        if "momentum" not in group:
+        if not isinstance(run.optimizer, torch.optim.SGD):
             raise ValueError(
                 f"GroupLasso needs torch.optim.SGD, with or without momentum, and not {type(run.optimizer).__name__}: "
                 "its proximal step has the length of SGD's."

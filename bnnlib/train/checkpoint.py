@@ -17,10 +17,10 @@ _HEAD, _ZIP = b"bnnlib checkpoint 1\n", b"PK\x03\x04"
 
 
 class Checkpoint:
-    """The state of one unfinished cell, beside its cache entry, so that a killed cell goes on where it was.
+    """The state of unfinished work in a file, so that what was killed goes on where it was; for `fit` and `sample`.
 
     Args:
-        path: the file; it exists only while the cell is unfinished.
+        path: the file.
 
     Example:
         >>> import tempfile
@@ -31,14 +31,14 @@ class Checkpoint:
         {'epoch': 3}
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         remove_unfinished(self.path)  # of a run that was killed while it saved
         self._saved_at = time.monotonic()
         self._warned = False
 
     def load(self) -> dict[str, Any] | None:
-        """The last saved state with its tensors on the CPU, or None when the cell starts from the beginning."""
+        """The last saved state with its tensors on the CPU, or None when the work starts from the beginning."""
         if not self.path.exists():
             return None
         try:
@@ -47,19 +47,19 @@ class Checkpoint:
             body = unsealed(self.path, _HEAD, "a checkpoint", "It is of no use.")
             return torch.load(io.BytesIO(body), map_location="cpu", weights_only=True)
         except Exception as error:  # torch raises many types for a damaged file; starting over is always right
-            warnings.warn(f"checkpoint {self.path.name} cannot be read ({error}); the cell starts over", stacklevel=2)
+            warnings.warn(f"checkpoint {self.path.name} cannot be read ({error}); the work starts over", stacklevel=2)
             return None
 
     def due(self, seconds: float = 60.0) -> bool:
-        """True when the last save (or the start of the cell) is at least this many seconds ago."""
+        """True when the last save (or the start) is at least this many seconds ago."""
         return time.monotonic() - self._saved_at >= seconds
 
     def save(self, state: dict[str, Any]) -> None:
-        """Write the state atomically; a disk that is full is reported once and the cell goes on.
+        """Write the state atomically; a disk that is full is reported once and the work goes on.
 
         Args:
             state: nested dict, list or tuple of tensors, numbers, strings and None. Include the generator's state,
-                ``generator.get_state()``: without it the resumed cell is not bit-identical.
+                ``generator.get_state()``: without it the resumed work is not bit-identical.
 
         Raises:
             TypeError: for any other type (a NumPy array, a module), which could not be read back safely.
@@ -71,7 +71,7 @@ class Checkpoint:
             write_atomic(self.path, sealed(_HEAD, buffer.getvalue()))
         except StoreError as error:
             if not self._warned:
-                warnings.warn(f"no checkpoint could be saved, the cell goes on without one: {error}", stacklevel=2)
+                warnings.warn(f"no checkpoint could be saved, the work goes on without one: {error}", stacklevel=2)
             self._warned = True
         self._saved_at = time.monotonic()
 

@@ -7,6 +7,7 @@ data stay in memory as tensors: rows are gathered by index, without worker proce
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import torch
 import torch.nn.functional as F
@@ -57,7 +58,7 @@ def fit(
     autocast: torch.dtype | None = None,
     channels_last: bool = False,
     generator: torch.Generator | None = None,
-    checkpoint: CheckpointLike | None = None,
+    checkpoint: str | Path | CheckpointLike | None = None,
     callbacks: Sequence[Callback] = (),
     progress: bool = False,
 ) -> Run:
@@ -69,7 +70,8 @@ def fit(
         epochs: to reach in total; a run that resumes at epoch 30 of 80 does 50 more.
         batch_size: rows in a step; the last batch of an epoch may be smaller.
         optimizer: over the model's parameters; by default Adam with learning rate 1e-3.
-        loss: called as loss(model(x), y), returns the mean over the batch as a scalar.
+        loss: called as loss(model(x), y), returns the mean over the batch as a scalar; by default cross-entropy, for
+            class labels. Numbers need another, such as torch.nn.functional.mse_loss.
         kl_scale: 1 for the exact objective, below 1 for a tempered one, or a function of the epoch (from 0) to warm up.
         minibatch_scheme: how an epoch's batches share the KL term, equation (sbnn-minibatch): "uniform" in
             proportion to their rows, or "halving", most of it on the first few.
@@ -78,9 +80,9 @@ def fit(
         autocast: dtype of the forward pass, for example torch.bfloat16; parameters, loss and noise keep theirs.
         channels_last: memory format of images, the faster one for convolutions; the model is converted in place.
         generator: of the batches and of the layers' noise, on the model's device; by default PyTorch's own.
-        checkpoint: is read before the first step, written when it is due, at the end and on Ctrl-C. It holds model,
-            optimizer, random state, position within the epoch and callbacks: the resumed run is the uninterrupted one
-            bit for bit.
+        checkpoint: a file's path or a `Checkpoint`; read before the first step, written when it is due, at the end and
+            on Ctrl-C. It holds model, optimizer, random state, position within the epoch and callbacks: the resumed
+            run is the uninterrupted one bit for bit.
         callbacks: see `Callback`.
         progress: a bar on stderr, where tqdm is installed.
 
@@ -88,7 +90,7 @@ def fit(
         The `Run`, with the history of all epochs, those before a resume included.
 
     Raises:
-        ValueError: a count, the data or the checkpoint do not fit.
+        ValueError: a count, the data, the optimizer, the loss or the checkpoint do not fit.
         DivergedError: the loss is NaN or infinite. On a CPU the step that would have used it is not taken; the
             checkpoint is not written.
         KeyboardInterrupt: on Ctrl-C, once the step under way is complete and the checkpoint written. The model's

@@ -5,8 +5,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from pathlib import Path
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from bnnlib._callbacks import Callback, CheckpointLike, Run
@@ -15,6 +17,7 @@ from bnnlib._devices import default_generator
 from bnnlib._terminal import deferred_interrupt, progress_bar
 from bnnlib.nn.base import StochasticLayer
 from bnnlib.nn.noise import use_generator
+from bnnlib.train.checkpoint import Checkpoint
 
 _CHECK_EVERY = 50  # steps between looks at the losses on a GPU, where each look waits for the device
 
@@ -31,7 +34,8 @@ class Loop:
         batch_size, loss, augment, autocast, channels_last, generator, checkpoint, callbacks: as for `fit`.
 
     Raises:
-        ValueError: batch_size is no count, or x and y do not have the same number of rows.
+        ValueError: batch_size is no count, the data are no two tensors of equally many rows, or the optimizer holds
+            no parameter of the model.
     """
 
     def __init__(
@@ -46,22 +50,24 @@ class Loop:
         autocast: torch.dtype | None,
         channels_last: bool,
         generator: torch.Generator | None,
-        checkpoint: CheckpointLike | None,
+        checkpoint: str | Path | CheckpointLike | None,
         callbacks: Sequence[Callback],
     ) -> None:
         self.batch_size = check_count("batch_size", batch_size)
+        _check_optimizer(model, optimizer)
         device = next(model.parameters()).device
-        self.x, self.y = (part.to(device) for part in _checked(*data))
+        self.x, self.y = (part.to(device) for part in _checked(data))
         self.run, self.loss, self.augment, self.autocast = Run(model, optimizer), loss, augment, autocast
         self.channels_last = channels_last and self.x.dim() == 4
         self.generator = default_generator(device) if generator is None else generator
-        self.checkpoint, self.callbacks = checkpoint, tuple(callbacks)
+        self.checkpoint = Checkpoint(checkpoint) if isinstance(checkpoint, str | Path) else checkpoint
+        self.callbacks = tuple(callbacks)
         self.initial_rates = [group["lr"] for group in optimizer.param_groups]
         self.order: Tensor | None = None  # of the epoch under way
-        self.losses = torch.zeros(-(-len(self.x) // batch_size), device=device)
+        self.losses = torch.zeros(-(-len(self.x) // self.batch_size), device=device)
         self.done = 0  # steps of the epoch under way
         # gathered into one buffer: a fresh allocation a step costs more in page faults than the copy itself
-        self._buffers = [t.new_empty(min(batch_size, len(t)), *t.shape[1:]) for t in (self.x, self.y)]
+        self._buffers = [t.new_empty(min(self.batch_size, len(t)), *t.shape[1:]) for t in (self.x, self.y)]
         passes = (m.training_pass for m in model.modules() if isinstance(m, StochasticLayer))
         self._passes = [one for one in dict.fromkeys(passes) if one is not None]
 
@@ -87,10 +93,16 @@ class Loop:
             for training_pass in self._passes:
                 stack.enter_context(training_pass(model))
             if self.autocast is None:
-                return model(x)
-            with torch.autocast(x.device.type, self.autocast):
                 outputs = model(x)
-        return outputs.float()
+            else:
+                with torch.autocast(x.device.type, self.autocast):
+                    outputs = model(x).float()
+        if self.loss is F.cross_entropy and outputs.shape[1:2] == (1,):
+            raise ValueError(
+                "the model has one output, and the cross-entropy over a single class is 0 whatever it says. Give "
+                "loss=torch.nn.functional.mse_loss or another loss for numbers, or a model with one output a class."
+            )
+        return outputs
 
     def record(self, loss: Tensor) -> None:
         """Take the batch's loss.
@@ -106,7 +118,7 @@ class Loop:
 
     def go(self, epochs: int, progress: bool) -> Run:
         """Resume, and run until `epochs` epochs are complete."""
-        check_count("epochs", epochs)
+        epochs = check_count("epochs", epochs)
         run = self.run
         if self.channels_last:
             run.model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # PyTorch's stub has it not
@@ -219,7 +231,24 @@ class Loop:
             callback.load_state_dict(memory)
 
 
-def _checked(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+def _check_optimizer(model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
+    held = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
+    if not any(id(parameter) in held for parameter in model.parameters()):
+        raise ValueError(
+            "the optimizer holds no parameter of the model, so that nothing would be trained. to_bayesian and "
+            "insert_unit_noise return copies: make the optimizer from the parameters of the model that is trained."
+        )
+
+
+def _checked(data: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+    kinds = [type(part).__name__ for part in data] if isinstance(data, tuple | list) else [type(data).__name__]
+    if len(kinds) != 2 or not all(isinstance(part, Tensor) for part in data):
+        given = ", ".join(kinds[:3]) + (f" and {len(kinds) - 3} more" if len(kinds) > 3 else "")
+        raise ValueError(
+            f"data is {given}, but it must be (x, y), two tensors, which stay in memory. Give "
+            "(torch.as_tensor(x), torch.as_tensor(y)); of a DataLoader, the tensors of its data set."
+        )
+    x, y = data
     if x.dim() == 0 or y.dim() == 0 or len(x) != len(y) or len(x) == 0:
         raise ValueError(
             f"x has shape {tuple(x.shape)} and y {tuple(y.shape)}, but both need the same number of rows, at least one."

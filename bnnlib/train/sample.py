@@ -7,6 +7,7 @@ weights, move the prior by stochastic approximation, prune.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -41,7 +42,7 @@ def sample(
     temperature_schedule: StepFunction | None = None,
     callbacks: Sequence[Callback] = (),
     generator: torch.Generator | None = None,
-    checkpoint: CheckpointLike | None = None,
+    checkpoint: str | Path | CheckpointLike | None = None,
     progress: bool = False,
     autocast: torch.dtype | None = None,
     channels_last: bool = False,
@@ -69,9 +70,9 @@ def sample(
         callbacks: see `bnnlib.train.Callback`; `run.optimizer` is the sampler.
         generator: of the batches and the augmentation, on the model's device; by default PyTorch's own, from which
             `nn.Dropout` draws too: only then a resumed run has the same dropout masks.
-        checkpoint: is read before the first step, written when it is due, at the end and on Ctrl-C. It holds model,
-            sampler, prior, store, random states, the position within the epoch and the callbacks: the resumed run is
-            the uninterrupted one bit for bit.
+        checkpoint: a file's path or a `Checkpoint`; read before the first step, written when it is due, at the end and
+            on Ctrl-C. It holds model, sampler, prior, store, random states, the position within the epoch and the
+            callbacks: the resumed run is the uninterrupted one bit for bit.
         progress: a bar on stderr, where tqdm is installed.
         autocast: dtype of the forward pass, for example torch.bfloat16; weights, loss and noise keep theirs.
         channels_last: keep image batches and the model in that memory format.

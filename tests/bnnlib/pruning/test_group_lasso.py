@@ -14,7 +14,8 @@ from bnnlib.train.fit import fit
 
 def run_at(rate: float, momentum: float = 0.0, step: int = 1) -> SimpleNamespace:
     """As much of a run as the callback looks at."""
-    return SimpleNamespace(step=step, optimizer=SimpleNamespace(param_groups=[{"lr": rate, "momentum": momentum}]))
+    sgd = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=rate, momentum=momentum)
+    return SimpleNamespace(step=step, optimizer=sgd)
 
 
 @pytest.mark.parametrize("scale", [False, True])
@@ -49,7 +50,7 @@ def test_groups_of_a_convolutional_network():
     conv1, conv2, fc1, fc2 = (20, 1, 5, 5), (50, 20, 5, 5), (500, 800), (10, 500)
     every = [(conv1, 0, 1.0), (conv2, 0, 1.0), (conv2, 1, 1.0), (fc1, 0, 1.0), (fc1, 1, 1.0), (fc2, 1, 1.0)]
     assert groups() == every
-    assert groups(layers=["conv1", "conv2"]) == every[:3]
+    assert groups(layers=["conv1", "conv2"]) == every[:3] and groups(layers="conv1") == every[:1]
     assert groups(layers=["conv2"], scale_by_size=True) == [(conv2, 0, 500**0.5), (conv2, 1, 1250**0.5)]
 
 
@@ -148,9 +149,10 @@ def test_what_it_refuses():
     with pytest.raises(ValueError, match="strength is -1"):
         GroupLasso(mlp((4, 3, 2)), -1.0)
     model = mlp((4, 3, 2))
-    adam = SimpleNamespace(step=1, optimizer=torch.optim.Adam(model.parameters()))
-    with pytest.raises(ValueError, match=r"needs torch\.optim\.SGD, .* not Adam"):
-        GroupLasso(model, 1.0).on_step(adam)
+    for other in (torch.optim.Adam, torch.optim.RMSprop):  # the second has a momentum too
+        run = SimpleNamespace(step=1, optimizer=other(model.parameters()))
+        with pytest.raises(ValueError, match=rf"needs torch\.optim\.SGD, .* not {other.__name__}"):
+            GroupLasso(model, 1.0).on_step(run)
     with pytest.raises(ValueError, match="ReLU has no linear or convolutional layer"):
         group_lasso_penalty(nn.ReLU())
     with pytest.raises(ValueError, match=r"layers has 'conv9', but .* are 0, 2\."):

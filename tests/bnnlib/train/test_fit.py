@@ -16,6 +16,7 @@ from bnnlib.nn import (
     GaussianLinear,
     SpikeSlabLinear,
     StructuredBayesianPruning,
+    insert_unit_noise,
     kl_divergence,
     minibatch_weights,
     structured_pruning,
@@ -265,6 +266,45 @@ class _Recorder(nn.Module):
 class _Gradient(Callback):
     def on_step(self, run) -> None:
         run.model.seen.append(float(run.model.layer.weight.grad))
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (lambda x, y: x, "data is Tensor, but it must be (x, y)"),
+        (lambda x, y: (x.numpy(), y.numpy()), "data is ndarray, ndarray, but"),
+        (lambda x, y: [*zip(x, y, strict=True)], f"data is tuple, tuple, tuple and {ROWS - 3} more, but"),
+        (lambda x, y: torch.utils.data.DataLoader(torch.utils.data.TensorDataset(x, y)), "data is DataLoader, but"),
+    ],
+)
+def test_what_is_no_pair_of_tensors_is_named(given, message):
+    with pytest.raises(ValueError) as caught:
+        fit(network("gaussian"), given(*data()), epochs=1, batch_size=16)
+    assert message in str(caught.value) and "torch.as_tensor" in str(caught.value)
+
+
+def test_an_optimizer_of_another_model_is_refused():
+    """The likely slip: made before `to_bayesian` or `insert_unit_noise`, which copy."""
+    model = network("deterministic")
+    adam = torch.optim.Adam(model.parameters())
+    with pytest.raises(ValueError, match=r"holds no parameter of the model, .* return copies"):
+        fit(insert_unit_noise(model, before=["0"]), data(), epochs=1, batch_size=16, optimizer=adam)
+    part = torch.optim.Adam(model[2].parameters())  # of some layers alone: the others stay
+    assert fit(model, data(), epochs=1, batch_size=16, optimizer=part).epoch == 1
+
+
+def test_cross_entropy_of_one_output_is_refused():
+    x, _ = data()
+    model = nn.Linear(6, 1)
+    with pytest.raises(ValueError, match=r"one output.*mse_loss"):
+        fit(model, (x, x[:, :1]), epochs=1, batch_size=16)
+    assert fit(model, (x, x[:, :1]), epochs=1, batch_size=16, loss=F.mse_loss).epoch == 1
+
+
+def test_a_path_stands_for_a_checkpoint(tmp_path):
+    for path in (tmp_path / "a.pt", str(tmp_path / "b.pt")):
+        assert fit(network("gaussian"), data(), epochs=1, batch_size=16, checkpoint=path).epoch == 1
+        assert fit(network("gaussian"), data(), epochs=3, batch_size=16, checkpoint=path).step == 3 * 4
 
 
 @pytest.mark.parametrize("scheme", ["uniform", "halving"])

@@ -55,8 +55,9 @@ def test_no_step_of_fit_waits(scheme, channels_last, watch):
 def test_no_step_of_sample_waits(watch):
     model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.Flatten(), nn.Linear(64, 2))
     sampler = SGHMC(model.parameters(), 1e-3)
-    loop = prepared(_Chain, model.to("meta"), sampler)
+    model = model.to("meta")  # with parameters of its own
     sampler.param_groups[0]["params"], sampler.generator = list(model.parameters()), None
+    loop = prepared(_Chain, model, sampler)
     loop.prior, loop.num_data, loop.schedules = None, 10, {"lr": lambda k: 1e-3, "temperature": None}
     store = SampleStore(max_samples=3)
     with watch():

@@ -51,7 +51,7 @@ def test_a_damaged_checkpoint_starts_over_with_a_warning(tmp_path):
     checkpoint = Checkpoint(tmp_path / "cell.pt")
     checkpoint.save({"step": 1})
     checkpoint.path.write_bytes(checkpoint.path.read_bytes()[:50])
-    with pytest.warns(UserWarning, match="the cell starts over"):
+    with pytest.warns(UserWarning, match="the work starts over"):
         assert checkpoint.load() is None
 
 

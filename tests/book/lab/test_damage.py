@@ -108,7 +108,7 @@ def test_an_unreadable_checkpoint_starts_the_cell_over_with_a_warning(tiny, cloc
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         lab.run("tiny-long", only="a")
-    assert "the cell starts over" in str([one.message for one in caught])
+    assert "the work starts over" in str([one.message for one in caught])
     assert tiny.rows_text("tiny-long") == rows and tiny.started()["a:0"] == 2
     assert not list(folder.glob("*checkpoint*"))
 
