@@ -2,10 +2,10 @@
 
 from chapters.acceptance.figures.explorers import pair_explorer
 from chapters.acceptance.figures.method import idea, learned, scatter, walk
-from chapters.acceptance.figures.results import crossing, learning_pays, lenet_epochs, six_histograms, six_seeds
+from chapters.acceptance.figures.results import crossings, learning_pays, lenet_epochs, six_histograms, six_seeds
 
 __all__ = [
-    "crossing",
+    "crossings",
     "idea",
     "learned",
     "learning_pays",

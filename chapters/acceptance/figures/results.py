@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -119,24 +120,25 @@ def learning_pays(rows: Sequence[Mapping], sets: Sequence[str], methods: Sequenc
     return fig
 
 
-def crossing(rows: Sequence[Mapping], name: str, method: str, other: str = "HMC") -> float | None:
-    """Effective draws after which the method, training included, has caught up with the other; None if it never does.
+def crossings(rows: Sequence[Mapping], name: str, method: str, other: str = "HMC") -> list[float]:
+    """Effective draws after which the method, training included, has caught up with the other, in each run.
 
     Args:
         rows: from `book.lab.compare("mh-logistic")`.
         name: data set.
         method: that learns first.
         other: that it races.
+
+    Returns:
+        One number for each replicate; infinity where it never catches up.
     """
-    asked = [
-        lab.stored_mean(rows, name, who, m) for who in (method, other) for m in ("ess_per_second", "seconds_training")
-    ]
-    if None in asked:
-        return None
-    rate, start, other_rate, other_start = asked
-    # draws n take start + n / rate seconds
-    gain = 1.0 / other_rate - 1.0 / rate
-    return max(0.0, (start - other_start) / gain) if gain > 0 else None
+    asked = [replicates(rows, name, who, m) for who in (method, other) for m in ("ess_per_second", "seconds_training")]
+    found = []
+    for rate, start, other_rate, other_start in zip(*asked, strict=True):
+        # draws n take start + n / rate seconds
+        gain = 1.0 / other_rate - 1.0 / rate
+        found.append(max(0.0, (start - other_start) / gain) if gain > 0 else math.inf)
+    return found
 
 
 def lenet_epochs(methods: Sequence[str]) -> Figure:
