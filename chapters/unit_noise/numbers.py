@@ -68,7 +68,13 @@ def _digits(rows: Rows) -> dict[str, str]:
         assert np.isnan(size) or (size > 2 if key == "flops" else abs(size) < 2), (key, size)
     texts |= {"exact-three": _exact(rows, THREE, 3), "exact-five": _exact(rows, FIVE, 4)}
     exact = (row["budget"] for row in rows if (row["setting"], row["method"]) == (FIVE, "SBP") and row["n"])
-    return texts | {"exact-epochs": lab.number(next(exact, None), "{:.0f}")}
+    texts["exact-five-epochs"] = lab.number(next(exact, None), "{:.0f}")
+    ours, paper = (
+        next(cell.params for cell in lab.get("sbp-mnist").profiles[profile]() if (cell.setting, cell.method) == of)
+        for profile, of in (("book", (THREE, "SBP, weight 1")), ("paper", (THREE, "SBP")))
+    )
+    assert all(ours[name] == paper[name] for name in ("epochs", "noise_factor", "learning_rate"))
+    return texts | {"exact-three-epochs": f"{ours['epochs']}"}
 
 
 def _runs(rows: Rows, method: str) -> str:
