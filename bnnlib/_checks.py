@@ -69,18 +69,21 @@ def check_probability(name: str, value: Number, *, open_interval: bool = False) 
     return value
 
 
-def check_positive(name: str, value: Number) -> Number:
-    """Return `value` if every entry is finite and above zero.
+def check_positive(name: str, value: Number, *, hint: str = "") -> Number:
+    """Return `value` if every entry is finite and above zero; `hint` ends the message.
 
     Raises:
         ValueError: some value is zero, negative, infinite or NaN.
     """
     if not _holds(value, lambda v: (v > 0) & _finite(v)):
-        raise ValueError(
-            f"{name} is {_shown(value)}, but it must be finite and above 0. "
-            "Scales are standard deviations, not variances or logarithms: apply softplus or exp first."
-        )
+        raise ValueError(f"{name} is {_shown(value)}, but it must be finite and above 0. {hint}".rstrip())
     return value
+
+
+def check_scale(name: str, value: Number) -> Number:
+    """`check_positive` for a scale."""
+    hint = "Scales are standard deviations, not variances or logarithms: apply softplus or exp first."
+    return check_positive(name, value, hint=hint)
 
 
 def check_non_negative(name: str, value: Number) -> Number:

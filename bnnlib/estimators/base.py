@@ -17,7 +17,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor, nn
 
-from bnnlib._checks import check_count, check_positive
+from bnnlib._checks import check_count, check_positive, check_scale
 from bnnlib.estimators.files import Saved
 from bnnlib.estimators.likelihoods import Categorical
 from bnnlib.estimators.sampled import Sampled
@@ -126,6 +126,10 @@ class SparseEstimator(Saved, BaseEstimator):
     def _likelihood(self) -> nn.Module:
         raise NotImplementedError
 
+    def _count(self, name: str) -> int:
+        """A setting that counts: 64.0 as 64, while the setting stays as it was given, as scikit-learn asks."""
+        return check_count(name, getattr(self, name))
+
     def _check_settings(self) -> None:
         check_choice("method", self.method, METHODS)
         check_choice("activation", self.activation, tuple(ACTIVATIONS))
@@ -136,10 +140,10 @@ class SparseEstimator(Saved, BaseEstimator):
         for width in self.hidden:
             check_count("each width in hidden", width)
         if self.epochs is not None:
-            check_count("epochs", self.epochs)
+            self._count("epochs")
         for name in ("batch_size", "n_replicates", "n_draws"):
-            check_count(name, getattr(self, name))
-        check_positive("prior_scale", self.prior_scale)
+            self._count(name)
+        check_scale("prior_scale", self.prior_scale)
         if self.learning_rate is not None:
             check_positive("learning_rate", self.learning_rate)
         if self.prior_inclusion_probability is not None:
@@ -165,8 +169,8 @@ class SparseEstimator(Saved, BaseEstimator):
         self._check_settings()
         X, y = self._checked(X, y, reset=True)
         self._start(X, y, None)
-        steps = -(-len(X) // self.batch_size)
-        epochs = -(-_STEPS // steps) if self.epochs is None else self.epochs
+        steps = -(-len(X) // self._count("batch_size"))
+        epochs = -(-_STEPS // steps) if self.epochs is None else self._count("epochs")
         self._train(X, y, epochs, len(X), warm_up=True)
         for _ in range(_ROUNDS if self.refit else 0):
             if not 0 < self.support_.sum() < len(self.used_):
@@ -185,7 +189,7 @@ class SparseEstimator(Saved, BaseEstimator):
         """Negative log-likelihood of the training rows, the mean over rows and draws, in nats."""
         found = 0.0
         for (outputs, scale), target in zip(
-            self._outputs(X, self.n_draws, self.seed_), self._read_targets(y).split(_ROWS), strict=True
+            self._outputs(X, self._count("n_draws"), self.seed_), self._read_targets(y).split(_ROWS), strict=True
         ):
             if scale is None:
                 found += float(Categorical()(outputs, target)) / len(outputs) * len(target)
@@ -225,7 +229,7 @@ class SparseEstimator(Saved, BaseEstimator):
         Raises:
             ValueError: as for `fit`, or a label is none of the classes.
         """
-        check_count("epochs", epochs)
+        epochs = check_count("epochs", epochs)
         first = not hasattr(self, "network_")
         if first:
             self._check_settings()
@@ -262,7 +266,7 @@ class SparseEstimator(Saved, BaseEstimator):
 
     def _build(self, sizes: Sequence[int], probability: float) -> Variational | Sampled:
         rate = self.learning_rate or _LEARNING_RATE.get(self.method, _USUAL_RATE)
-        layout, generator = Layout(sizes, self.n_replicates), torch.Generator().manual_seed(self.seed_)
+        layout, generator = Layout(sizes, self._count("n_replicates")), torch.Generator().manual_seed(self.seed_)
         kind = Sampled if self.method == "sghmc" else partial(Variational, self.method)
         return kind(layout, self._likelihood(), self.activation, rate, probability, self.prior_scale, generator)
 
@@ -285,7 +289,7 @@ class SparseEstimator(Saved, BaseEstimator):
     def _learn(self, X: np.ndarray, y: np.ndarray, epochs: int, num_data: int, warm_up: bool) -> None:
         x, target = torch.from_numpy(self._scaled(X)).float(), self._read_targets(y)
         with threads(self.n_jobs):
-            self.network_.train_on(x, target, epochs, self.batch_size, num_data, bool(self.verbose), warm_up)
+            self.network_.train_on(x, target, epochs, self._count("batch_size"), num_data, bool(self.verbose), warm_up)
 
     def _look(self) -> None:
         """What has been selected, from the probabilities of the weights; an input keeps those of its last network."""

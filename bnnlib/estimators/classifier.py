@@ -43,8 +43,8 @@ class SparseClassifier(ClassifierMixin, SparseEstimator):
         self.classes_ = np.unique(y if classes is None else np.asarray(classes))
         if len(self.classes_) < 2:
             raise ValueError(
-                f"y has only one class, {self.classes_[0]!r}, but there must be two or more to tell apart. Give rows "
-                "of another class, or name all in partial_fit(..., classes=...)."
+                f"y has only one class, {self.classes_.tolist()[0]!r}, but there must be two or more to tell apart. "
+                "Give rows of another class, or name all in partial_fit(..., classes=...)."
             )
         return 1 if len(self.classes_) == 2 else len(self.classes_)
 
@@ -52,8 +52,8 @@ class SparseClassifier(ClassifierMixin, SparseEstimator):
         labels = np.searchsorted(self.classes_, y).clip(0, len(self.classes_) - 1)
         if (unknown := self.classes_[labels] != y).any():
             raise ValueError(
-                f"y has the label {y[unknown][0]!r}, but the classes are {list(self.classes_)}. Name all labels in the "
-                "first partial_fit(..., classes=...), or fit anew."
+                f"y has the label {y[unknown].tolist()[0]!r}, but the classes are {self.classes_.tolist()}. Name all "
+                "labels in the first partial_fit(..., classes=...), or fit anew."
             )
         return torch.from_numpy(labels[:, None])
 
@@ -70,7 +70,7 @@ class SparseClassifier(ClassifierMixin, SparseEstimator):
             ValueError: X has other columns than in `fit`.
             NotFittedError: before `fit`.
         """
-        chunks = self._probabilities(self._new_rows(X), self.n_draws, self.seed_)
+        chunks = self._probabilities(self._new_rows(X), self._count("n_draws"), self.seed_)
         return torch.cat([chunk.mean(dim=0) for chunk in chunks]).numpy()
 
     def predict(self, X: Any) -> np.ndarray:
@@ -80,7 +80,7 @@ class SparseClassifier(ClassifierMixin, SparseEstimator):
 
     def uncertainty(self, X: Any) -> Uncertainty:
         """Entropy in nats, (total, aleatoric, epistemic): the third is the mutual information of label and weights."""
-        chunks = self._probabilities(self._new_rows(X), self.n_draws, self.seed_)
+        chunks = self._probabilities(self._new_rows(X), self._count("n_draws"), self.seed_)
         parts = zip(*(entropy_split(chunk) for chunk in chunks), strict=True)
         return Uncertainty(*(torch.cat(part).numpy() for part in parts))
 
@@ -92,6 +92,6 @@ class SparseClassifier(ClassifierMixin, SparseEstimator):
             n_draws: of each replicate; a chain gives at most those that it has kept.
             random_state: seed; by default that of the fit.
         """
-        check_count("n_draws", n_draws)
+        n_draws = check_count("n_draws", n_draws)
         seed = self.seed_ if random_state is None else random_state
         return torch.cat(self._probabilities(self._new_rows(X), n_draws, seed), dim=1).numpy()

@@ -68,6 +68,17 @@ class SparseRegressor(RegressorMixin, SparseEstimator):
         ((5,), (5, 2))
     """
 
+    def _checked(self, X: Any, y: Any, reset: bool) -> tuple[np.ndarray, Any]:
+        held = np.asarray(y)
+        # objects too, which scikit-learn turns into numbers where it can
+        values = held.ravel().tolist() if held.dtype.kind in "OSTU" else []
+        if texts := [value for value in values if isinstance(value, str | bytes)]:
+            raise ValueError(
+                f"y holds text, such as {texts[0]!r}, but regression needs numbers. Use SparseClassifier for labels, "
+                "and y.astype(float) for numbers that were read as text."
+            )
+        return super()._checked(X, y, reset)
+
     def _start_targets(self, y: np.ndarray, classes: Any) -> int:
         if classes is not None:
             raise ValueError(
@@ -81,11 +92,11 @@ class SparseRegressor(RegressorMixin, SparseEstimator):
         return torch.from_numpy((y[:, None] - self.target_mean_) / self.target_scale_).float()
 
     def _likelihood(self) -> SharedGaussian:
-        return SharedGaussian(self.n_replicates)
+        return SharedGaussian(self._count("n_replicates"))
 
     def _look(self) -> None:
         super()._look()
-        draws = self.network_.draws(self.n_draws, torch.Generator().manual_seed(self.seed_))
+        draws = self.network_.draws(self._count("n_draws"), torch.Generator().manual_seed(self.seed_))
         scales = [scale for _, scale in draws if scale is not None]
         self.noise_scale_ = self.target_scale_ * float(torch.cat(scales).square().mean().sqrt())
 
@@ -110,7 +121,7 @@ class SparseRegressor(RegressorMixin, SparseEstimator):
         X = self._new_rows(X)
         low, high = quantile_levels(level)
         means, stds, intervals = [], [], []
-        for draws, scale in self._functions(X, self.n_draws, self.seed_):
+        for draws, scale in self._functions(X, self._count("n_draws"), self.seed_):
             means.append(draws.mean(dim=0))
             if return_std:
                 stds.append((draws.var(dim=0, correction=0) + scale.square().mean()).sqrt())
@@ -126,7 +137,7 @@ class SparseRegressor(RegressorMixin, SparseEstimator):
     def uncertainty(self, X: Any) -> Uncertainty:
         """Variance of y, in squared units: (total, aleatoric, epistemic), the noise's and that of E[y | x, weights]."""
         X, parts = self._new_rows(X), []
-        for draws, scale in self._functions(X, self.n_draws, self.seed_):
+        for draws, scale in self._functions(X, self._count("n_draws"), self.seed_):
             spread = draws.var(dim=0, correction=0)
             parts.append((scale.square().mean().expand_as(spread), spread))
         aleatoric, epistemic = (self.target_scale_**2 * torch.cat(part).numpy() for part in zip(*parts, strict=True))
@@ -154,8 +165,7 @@ class SparseRegressor(RegressorMixin, SparseEstimator):
         """
         X = self._new_rows(X)
         seed = self.seed_ if random_state is None else random_state
-        check_count("n_draws", n_draws)
-        chunks, scale = zip(*self._functions(X, n_draws, seed), strict=True)
+        chunks, scale = zip(*self._functions(X, check_count("n_draws", n_draws), seed), strict=True)
         draws = torch.cat(chunks, dim=1)
         if noise:
             generator = torch.Generator().manual_seed(seed + 1)

@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from bnnlib._checks import check_positive
+from bnnlib._checks import check_scale
 from bnnlib.functional._autograd import closed_form_sum
 
 
@@ -23,7 +23,7 @@ def softplus_inverse(scale: float | Tensor) -> Tensor:
         >>> torch.nn.functional.softplus(softplus_inverse(torch.tensor([1e-3, 1.0])))
         tensor([0.0010, 1.0000])
     """
-    check_positive("scale", scale)
+    check_scale("scale", scale)
     value = scale if isinstance(scale, Tensor) else torch.as_tensor(scale)
     value = value if value.is_floating_point() else value.to(torch.get_default_dtype())
     return value + torch.log(-torch.expm1(-value))
@@ -50,7 +50,7 @@ def gaussian_kl(mean: Tensor, scale: Tensor, prior_scale: float | Tensor, prior_
         >>> gaussian_kl(torch.tensor([0.0, 1.0]), torch.tensor([1.0, 0.5]), prior_scale=1.0)
         tensor([0.0000, 0.8181])
     """
-    check_positive("prior_scale", prior_scale)
+    check_scale("prior_scale", prior_scale)
     return unchecked_gaussian_kl(mean, scale, prior_scale, prior_mean)
 
 

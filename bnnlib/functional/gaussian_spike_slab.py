@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from bnnlib._checks import check_positive, check_probability
+from bnnlib._checks import check_probability, check_scale
 from bnnlib.functional._autograd import closed_form_sum
 
 Number = float | Tensor
@@ -56,8 +56,8 @@ def mixture_prior(slab_scale: Number, spike_scale: Number, prior_inclusion_proba
         >>> round(prior.spike_precision, 6)
         100.0
     """
-    check_positive("slab_scale", slab_scale)
-    check_positive("spike_scale", spike_scale)
+    check_scale("slab_scale", slab_scale)
+    check_scale("spike_scale", spike_scale)
     check_probability("prior_inclusion_probability", prior_inclusion_probability, open_interval=True)
     if not _all(spike_scale < slab_scale):
         raise ValueError(

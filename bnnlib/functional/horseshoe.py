@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from bnnlib._checks import check_positive
+from bnnlib._checks import check_scale
 from bnnlib.functional._autograd import closed_form_sum
 
 
@@ -29,7 +29,7 @@ def half_cauchy_kl(location: Tensor, log_scale: Tensor, prior_scale: float) -> T
         >>> half_cauchy_kl(torch.tensor(0.0), torch.tensor(-1.0), prior_scale=1.0)
         tensor(0.8703)
     """
-    check_positive("prior_scale", prior_scale)
+    check_scale("prior_scale", prior_scale)
     spread = 2.0 * torch.exp(2.0 * log_scale)
     log_rate = torch.logaddexp(spread - 2.0 * location, location.new_full((), -2.0 * math.log(prior_scale)))
     constant = math.log(math.pi * prior_scale) - 0.5 * math.log(2.0 * math.pi * math.e) - math.log(2.0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from bnnlib._checks import check_positive, check_probability
+from bnnlib._checks import check_probability, check_scale
 
 _HALVINGS = 60  # of an interval: more than the 53 bits of a double
 
@@ -32,7 +32,7 @@ def mixture_quantile(mean: Tensor, scale: Tensor, probability: float) -> Tensor:
         tensor([-1.], dtype=torch.float64)
     """
     check_probability("probability", probability, open_interval=True)
-    check_positive("scale", scale)
+    check_scale("scale", scale)
     if mean.dim() == 0 or len(mean) == 0:
         raise ValueError(f"mean has shape {tuple(mean.shape)}, but a mixture needs (components, ...), at least one.")
     mean, scale = torch.broadcast_tensors(mean.double(), scale.double())

@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from bnnlib._checks import check_positive, check_probability
+from bnnlib._checks import check_positive, check_probability, check_scale
 from bnnlib.functional._autograd import closed_form_sum
 from bnnlib.functional.gaussian import gaussian_kl_grad, unchecked_gaussian_kl
 
@@ -117,7 +117,7 @@ def spike_slab_kl(
         tensor(1.0484)
     """
     check_probability("prior_inclusion_probability", prior_inclusion_probability, open_interval=True)
-    check_positive("prior_scale", prior_scale)
+    check_scale("prior_scale", prior_scale)
     return unchecked_spike_slab_kl(mean, scale, logit, prior_inclusion_probability, prior_scale)
 
 
@@ -241,7 +241,7 @@ def spike_slab_inverse_cdf(uniform: Tensor, mean: Tensor, scale: Tensor, inclusi
         tensor([-2.0537,  0.0000,  2.0537])
     """
     check_probability("inclusion_probability", inclusion_probability)
-    check_positive("scale", scale)
+    check_scale("scale", scale)
     normal = torch.distributions.Normal(0.0, 1.0)
     below = inclusion_probability * normal.cdf(-mean / scale)  # mass of the slab to the left of the atom
     atom = 1.0 - inclusion_probability

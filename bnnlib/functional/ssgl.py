@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from bnnlib._checks import check_positive, check_probability
+from bnnlib._checks import check_positive, check_probability, check_scale
 
 Number = float | Tensor
 
@@ -23,7 +23,7 @@ Number = float | Tensor
 def _numbers_positive(**values: Number) -> None:
     for name, value in values.items():
         if not isinstance(value, Tensor) and not 0.0 < value < math.inf:
-            check_positive(name, value)
+            (check_positive if name == "slab_variance" else check_scale)(name, value)
 
 
 def _log(value: Number) -> Number:

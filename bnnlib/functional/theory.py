@@ -9,7 +9,7 @@ from itertools import pairwise
 import torch
 from torch import Tensor
 
-from bnnlib._checks import check_count, check_positive
+from bnnlib._checks import check_count, check_positive, check_scale
 
 
 def num_network_parameters(sizes: Sequence[int]) -> int:
@@ -126,5 +126,5 @@ def squared_hellinger(difference: Tensor, noise_scale: float = 1.0) -> Tensor:
         >>> squared_hellinger(torch.tensor([0.5, 100.0]))
         tensor(0.5154)
     """
-    check_positive("noise_scale", noise_scale)
+    check_scale("noise_scale", noise_scale)
     return -torch.expm1(-difference.square() / (8.0 * noise_scale**2)).mean(dim=0)

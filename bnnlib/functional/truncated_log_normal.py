@@ -12,7 +12,7 @@ import math
 import torch
 from torch import Tensor
 
-from bnnlib._checks import check_positive
+from bnnlib._checks import check_scale
 from bnnlib.functional import truncated_normal as tn
 from bnnlib.functional._autograd import again
 
@@ -30,7 +30,7 @@ def _interval(lower: float, upper: float) -> None:
 
 def _checked(mean: Tensor, scale: Tensor, lower: float, upper: float) -> tuple[Tensor, Tensor]:
     _interval(lower, upper)
-    check_positive("scale", scale)
+    check_scale("scale", scale)
     if not bool((mean >= lower).all()):
         raise ValueError(
             f"mean goes down to {mean.min().item()}, but it must be at least lower = {lower}: clamp it, as the layer "

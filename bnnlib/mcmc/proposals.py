@@ -8,7 +8,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from bnnlib._checks import check_positive
+from bnnlib._checks import check_scale
 
 
 class Proposal:
@@ -52,7 +52,7 @@ class RandomWalk(Proposal):
     symmetric = True
 
     def __init__(self, scale: float | Tensor) -> None:
-        self.scale = check_positive("scale", scale)
+        self.scale = check_scale("scale", scale)
 
     def draw(self, given: Tensor, generator: torch.Generator | None = None) -> Tensor:
         noise = torch.randn(given.shape, generator=generator, device=given.device, dtype=given.dtype)

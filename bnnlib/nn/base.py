@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self, cast
 import torch
 from torch import Tensor, nn
 
-from bnnlib._checks import check_positive
+from bnnlib._checks import check_scale
 from bnnlib._steering import steered, steering
 from bnnlib.functional import softplus_inverse
 from bnnlib.nn.draws import take_token
@@ -91,7 +91,7 @@ class BayesianLayer(StochasticLayer):
     bias: Tensor | None
     _posterior_keys: list[str]
     _spread: tuple[str, ...] = ("rho",)
-    initial_scale = setting("initial_scale", check_positive)
+    initial_scale = setting("initial_scale", check_scale)
 
     def _init_posterior(self, *arguments: Any, **settings: Any) -> None:
         """Check the settings and add the parameters that the deterministic layer does not have."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -46,6 +47,8 @@ BY_PARAMETER = (
 )
 NORMALIZATION = (nn.modules.batchnorm._NormBase, nn.LayerNorm, nn.GroupNorm, nn.RMSNorm)
 UNSUPPORTED = ("warn", "keep", "error")
+# values that a message shows for the settings without a default
+_EXAMPLES = {"slab_scale": 1.0, "spike_scale": 0.01, "prior_inclusion_probability": 0.1}
 
 
 def to_bayesian(
@@ -79,13 +82,15 @@ def to_bayesian(
             them in a warning (normalization apart), "keep" leaves them in silence, "error" refuses and names them all.
         moped: with "gaussian" the prior's mean is the trained weight, and the posterior's scale starts at
             moped * |weight| (Krishnan, Subedar and Tickoo, 2020); a number such as 0.1.
-        settings: keyword arguments of the new layers, such as prior_scale or prior_inclusion_probability. The
-            estimators "local" and "flipout" are those of linear layers and 2-d convolutions; the rest draws weights.
+        settings: keyword arguments of the new layers, such as prior_scale or initial_scale; `help` of their class
+            (``help(bnnlib.nn.SpikeSlabLinear)``) says which. "gaussian_spike_slab" and "scale_mixture" need slab_scale
+            and spike_scale, "spike_slab" needs prior_inclusion_probability, the others nothing. The estimators "local"
+            and "flipout" are those of linear layers and 2-d convolutions; the rest draws weights.
 
     Raises:
         ValueError: unknown layer or setting value, nothing to convert, a pattern that fits nothing, moped of another
             layer, or something unsupported with unsupported="error".
-        TypeError: a setting that these layers do not have, or one that they need is missing.
+        TypeError: a setting that these layers do not have, or one that they need is missing; the message lists them.
 
     Example:
         >>> network = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU(), torch.nn.Linear(4, 1))
@@ -94,6 +99,7 @@ def to_bayesian(
         ('SpikeSlabLinear', True)
     """
     kinds = LAYERS[check_choice("layer", layer, tuple(LAYERS))]
+    _check_settings(layer, settings)
     check_choice("unsupported", unsupported, UNSUPPORTED)
     if moped is not None and layer != "gaussian":
         raise ValueError(f"moped is for layer='gaussian', whose prior has a mean, not for {layer!r}.")
@@ -139,6 +145,23 @@ def to_bayesian(
         if moped is not None and isinstance(converted, _GaussianLayer):
             converted.center_prior(moped)
     return model
+
+
+def _check_settings(layer: str, settings: dict[str, object]) -> None:
+    kind = next(iter(LAYERS[layer].values()))  # linear and convolutional layers have the same
+    own = list(inspect.signature(kind._init_posterior).parameters.values())[1:]
+    required = [p for p in own if p.default is p.empty]
+    unknown = sorted(set(settings) - {p.name for p in own})
+    missing = [p.name for p in required if p.name not in settings]
+    if not unknown and not missing:
+        return
+    wrong = f"does not know {' and '.join(unknown)}" if unknown else f"needs {' and '.join(missing)}"
+    known = ", ".join(f"{p.name} (required)" if p in required else f"{p.name}={p.default!r}" for p in own)
+    example = "".join(f", {p.name}={_EXAMPLES.get(p.name, p.default)!r}" for p in required or own[:1])
+    raise TypeError(
+        f"layer={layer!r} {wrong}. Beside the arguments of to_bayesian itself it takes {known}: "
+        f"to_bayesian(model, {layer!r}{example})."
+    )
 
 
 def _by_parameter(module: nn.Module) -> bool:

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from bnnlib._checks import check_positive
+from bnnlib._checks import check_positive, check_scale
 from bnnlib.functional import MixturePrior, gaussian_draw, gaussian_kl_sum, softplus_inverse
 from bnnlib.functional._autograd import transformed
 from bnnlib.nn.base import BayesianLayer, Parameters, check_choice
@@ -113,7 +113,7 @@ class _GaussianPosterior(BayesianLayer):
 
 
 class _GaussianLayer(_GaussianPosterior):
-    prior_scale = setting("prior_scale", check_positive)
+    prior_scale = setting("prior_scale", check_scale)
 
     def _init_posterior(
         self, *, prior_scale: float = 1.0, initial_scale: float = 0.0025, estimator: str = "weight"

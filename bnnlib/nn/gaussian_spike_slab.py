@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from bnnlib._checks import check_positive
+from bnnlib._checks import check_scale
 from bnnlib.functional import (
     MixturePrior,
     inclusion_log_odds,
@@ -32,8 +32,8 @@ _SETTINGS = ("slab_scale", "spike_scale", "prior_inclusion_probability")
 class _MixtureLayer(SelectingLayer, _GaussianPosterior):
     """A Gaussian posterior under a prior with a spike and a slab."""
 
-    slab_scale = setting("slab_scale", check_positive)
-    spike_scale = setting("spike_scale", check_positive)
+    slab_scale = setting("slab_scale", check_scale)
+    spike_scale = setting("spike_scale", check_scale)
     prior_inclusion_probability = setting("prior_inclusion_probability", check_open)
 
     def _init_posterior(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from bnnlib._checks import check_positive
+from bnnlib._checks import check_positive, check_scale
 from bnnlib.functional import gaussian_draw, gaussian_kl_sum, half_cauchy_kl_sum
 from bnnlib.nn.base import Parameters, in_parameters
 from bnnlib.nn.draws import remembered, take_token
@@ -41,8 +41,8 @@ class HorseshoeLinear(BayesianLinear):
         torch.Size([8, 2])
     """
 
-    unit_scale = setting("unit_scale", check_positive)
-    layer_scale = setting("layer_scale", check_positive)
+    unit_scale = setting("unit_scale", check_scale)
+    layer_scale = setting("layer_scale", check_scale)
     threshold = setting("threshold", check_positive)
     unit_location: Tensor
     unit_log_scale: Tensor

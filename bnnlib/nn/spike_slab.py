@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from bnnlib._checks import check_positive
+from bnnlib._checks import check_positive, check_scale
 from bnnlib.functional import log_odds, logistic_noise, spike_slab_draw, spike_slab_kl_sum
 from bnnlib.functional._autograd import transformed
 from bnnlib.functional.draws import spike_slab_value
@@ -24,7 +24,7 @@ from bnnlib.nn.shapes import BayesianConv2d, BayesianLinear
 class _SpikeSlabLayer(SelectingLayer):
     # Python floats: 1e-200, which the lambda sweep needs, is 0 in float32
     prior_inclusion_probability = setting("prior_inclusion_probability", check_open)
-    prior_scale = setting("prior_scale", check_positive)
+    prior_scale = setting("prior_scale", check_scale)
     initial_inclusion_probability = setting("initial_inclusion_probability", check_open)
     temperature = setting("temperature", check_positive)
     _spread = ("rho", "logit")

@@ -9,7 +9,7 @@ from typing import Any, cast, overload
 import torch
 from torch import Tensor, nn
 
-from bnnlib._checks import check_non_negative, check_positive, check_probability
+from bnnlib._checks import check_non_negative, check_positive, check_probability, check_scale
 from bnnlib.functional.ssgl import (
     expected_precisions,
     optimal_inclusion,
@@ -95,9 +95,9 @@ class SpikeSlabGaussianLaplacePrior:
         batch_dims: int = 0,
     ) -> None:
         self.weights, self.others = _select(parameters, sparse)
-        check_positive("spike_scale", spike_scale)
+        check_scale("spike_scale", spike_scale)
         check_positive("slab_variance", slab_variance)
-        check_positive("sigma", sigma)
+        check_scale("sigma", sigma)
         check_probability("inclusion", inclusion, open_interval=True)
         check_probability("rho", rho)
         check_positive("nu", nu)

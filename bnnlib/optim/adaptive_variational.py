@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from bnnlib._checks import check_count, check_non_negative, check_positive
+from bnnlib._checks import check_count, check_non_negative, check_scale
 from bnnlib.functional.adaptive_variational import ALPHAS, ESTIMATORS, injected_scale, positive_precision_step
 from bnnlib.optim.base import Sampler
 
@@ -103,7 +103,7 @@ class AdaptiveVariational(Sampler):
         self.form, self.alpha, self.estimator, self.prior = form, float(alpha), estimator, prior
         if initial_scale is None:
             initial_scale = 0.5 if form == "sghmc" else 1.0
-        self.initial_scale = float(check_positive("initial_scale", initial_scale))
+        self.initial_scale = float(check_scale("initial_scale", initial_scale))
         if form == "sghmc" and self.initial_scale > 1.0:
             raise ValueError(f"initial_scale is {initial_scale:g}, but tau of form='sghmc' is at most 1.")
         defaults = {

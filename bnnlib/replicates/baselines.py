@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from bnnlib import functional as bF
-from bnnlib._checks import check_positive
+from bnnlib._checks import check_positive, check_scale
 from bnnlib.functional._autograd import total
 from bnnlib.functional.gaussian import unchecked_gaussian_kl
 from bnnlib.nn.settings import setting
@@ -85,9 +85,9 @@ class StackedHorseshoe(StackedPosterior):
         torch.Size([10])
     """
 
-    unit_scale = setting("unit_scale", check_positive)
-    layer_scale = setting("layer_scale", check_positive)
-    output_scale = setting("output_scale", check_positive)
+    unit_scale = setting("unit_scale", check_scale)
+    layer_scale = setting("layer_scale", check_scale)
+    output_scale = setting("output_scale", check_scale)
     threshold = setting("threshold", check_positive)
     layer_of_row: Tensor
     owner: Tensor
@@ -174,7 +174,7 @@ class StackedInputHorseshoe(StackedHorseshoe):
         torch.Size([10, 5])
     """
 
-    input_scale = setting("input_scale", check_positive)
+    input_scale = setting("input_scale", check_scale)
     input_of: Tensor
 
     def __init__(self, layout: Layout, weight: Tensor, *args: float, input_scale: float = 1.0, **settings: float):

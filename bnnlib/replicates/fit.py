@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from bnnlib._callbacks import CheckpointLike
-from bnnlib._checks import DivergedError, check_count, check_positive
+from bnnlib._checks import DivergedError, check_count, check_positive, check_scale
 from bnnlib._memory import keep_pages
 from bnnlib.replicates.network import StackedMLP
 
@@ -50,8 +50,8 @@ class GaussianLikelihood(nn.Module):
 
     def __init__(self, replicates: int, initial_scale: float = 0.5, minimum: float = 1e-3):
         super().__init__()
-        self.minimum = float(check_positive("minimum", minimum))
-        start = math.log(check_positive("initial_scale", initial_scale))
+        self.minimum = float(check_scale("minimum", minimum))
+        start = math.log(check_scale("initial_scale", initial_scale))
         self.log_scale = nn.Parameter(torch.full((check_count("replicates", replicates), 1), start))
 
     def scale(self) -> Tensor:

@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from bnnlib import functional as bF
-from bnnlib._checks import check_positive, check_probability
+from bnnlib._checks import check_positive, check_probability, check_scale
 from bnnlib.functional._autograd import total
 from bnnlib.functional.spike_slab import unchecked_spike_slab_kl
 from bnnlib.nn.draws import forget, remembered, take_token
@@ -135,7 +135,7 @@ class StackedGaussian(StackedPosterior):
         torch.Size([10])
     """
 
-    prior_scale = setting("prior_scale", check_positive)
+    prior_scale = setting("prior_scale", check_scale)
 
     def __init__(self, layout: Layout, weight: Tensor, prior_scale: float = 1.0, initial_scale: float = 0.0025):
         super().__init__(layout, weight, initial_scale)
@@ -176,7 +176,7 @@ class StackedSpikeSlab(StackedPosterior):
         torch.Size([10, 57])
     """
 
-    prior_scale = setting("prior_scale", check_positive)
+    prior_scale = setting("prior_scale", check_scale)
     temperature = setting("temperature", check_positive)
     prior_logit: Tensor
 

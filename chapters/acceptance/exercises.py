@@ -58,12 +58,13 @@ def _all_pairs():
 
 def _pair_cases() -> list[tuple[Tensor, Tensor]]:
     draws = torch.randn(2, 40, generator=_generator(), dtype=torch.float64)
-    return [(draws[0], draws[1] - 0.7), (2 * draws[0, :12], 2 * draws[1, :12] + 0.4)]
+    return [(draws[0], draws[1, :10] - 0.7), (2 * draws[0, :12], 2 * draws[1] + 0.4)]
 
 
 def _far_cases() -> list[tuple[Tensor, Tensor]]:
+    """Apart, and together where the densities are not normalized."""
     weight, offered = _pair_cases()[0]
-    return [(weight - 900.0, offered)]
+    return [(weight - 900.0, offered), (weight + 900.0, offered + 900.0), (weight - 900.0, offered - 900.0)]
 
 
 def _kernel():
@@ -143,8 +144,9 @@ EXERCISES = [
         reference=_all_pairs,
         hint="min{1, xi} = exp(min{0, log w(x') - log w(x)}), for every x with every x'.",
         mistakes={
-            lambda weight, offered: (offered - weight).clamp_max(0.0).exp().mean(): "each x was paired with its own x' "
-            "only; every other pair is as good, and free.",
+            lambda weight, offered: (
+                (offered[: len(weight)] - weight[: len(offered)]).clamp_max(0.0).exp().mean()
+            ): "each x was paired with its own x' only; every other pair is as good, and free.",
             lambda weight, offered: (
                 (weight[:, None] - offered).clamp_max(0.0).exp().mean()
             ): "the sign: a proposed point with the larger weight is always accepted.",
@@ -153,7 +155,10 @@ EXERCISES = [
             lambda weight, offered: (offered - weight[:, None]).exp().mean(): "the minimum with 1 is missing.",
         },
         cases=_pair_cases,
-        stress={_far_cases: "exp overflows where log w(x') is far above log w(x): take the minimum with 0 before exp."},
+        stress={
+            _far_cases: "exp overflows or vanishes where log w is far from 0: subtract first, take the minimum with 0, "
+            "then exp."
+        },
         stub="def answer(weight, offered):\n"
         "    # weight (n,): log w = log p - log q at points of the target\n"
         "    # offered (m,): the same at proposed points\n"

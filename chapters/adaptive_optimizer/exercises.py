@@ -86,13 +86,26 @@ def _rule(reduce) -> object:
 
 
 def _weight_cases() -> list[tuple[Tensor, float, float, int]]:
-    """Columns and rows of all sizes and of both signs, so that no other rule than that of columns keeps the same."""
+    """Columns and rows of all sizes and of both signs, so that no other rule than that of columns keeps the same.
+
+    Thresholds of 0.014, 0.0035 and 0.0007, each with columns a tenth above and below it: no constant passes, nor
+    another formula of the decays.
+    """
     columns = torch.tensor([0.005, 0.03, 0.4, 0.07, 1.0, 0.15], dtype=torch.float64)
     rows = torch.tensor([1.0, 0.05, 0.8, 0.7, 0.02, 0.6], dtype=torch.float64)[:, None]
     signs = torch.tensor([1.0, 1.0, -1.0, -1.0, 1.0, 1.0], dtype=torch.float64)[:, None]
     weight = (1.0 + 0.1 * _draws(6, 6)) * rows * columns
     weight[:, 2:3] *= signs  # only this column cancels
-    return [(weight, 1.0, 1e-3, 500), (weight.flip(1), 0.5, 1e-4, 2_000)]
+    cases = []
+    for flipped, spike, slab, num_data in (
+        (weight, 1.0, 1e-3, 500),
+        (weight.flip(1), 0.2, 0.1, 2_000),
+        (weight, 0.5, 1e-2, 11_400),
+    ):
+        near = flipped[:, :2] / flipped[:, :2].square().mean(dim=0).sqrt()
+        near = near * (_threshold(spike, slab, num_data) * torch.tensor([0.9, 1.1], dtype=torch.float64)).sqrt()
+        cases.append((torch.cat([flipped, near], dim=1), spike, slab, num_data))
+    return cases
 
 
 EXERCISES = [
@@ -186,6 +199,12 @@ EXERCISES = [
             _rule(lambda weight: weight.square().mean(dim=0).sqrt()): "the root of the mean square is compared.",
             _rule(lambda weight: weight.mean(dim=0).square()): "square first, then average: signs may cancel.",
             lambda *case: 1 - _in_slab()(*case): "these are the groups of the spike.",
+            lambda weight, spike, slab, num_data: (
+                weight.square().mean(dim=0) >= 0.01
+            ).double(): "this is the fixed number of the published code: compute the threshold from the decays.",
+            lambda weight, spike, slab, num_data: (
+                weight.square().mean(dim=0) >= math.log(spike / slab) / (num_data * spike)
+            ).double(): "the slab decays too: divide by the difference.",
         },
         cases=_weight_cases,
         stub="def answer(weight, spike, slab, num_data):\n"

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from bnnlib._checks import check_non_negative, check_positive, check_probability
+from bnnlib._checks import check_non_negative, check_probability, check_scale
 
 MOST_INPUTS = 12
 
@@ -44,7 +44,7 @@ class SpikeSlabRegression:
 
     def __post_init__(self) -> None:
         check_probability("inclusion", self.inclusion, open_interval=True)
-        check_positive("slab_scale", self.slab_scale)
+        check_scale("slab_scale", self.slab_scale)
         if not check_non_negative("spike_scale", self.spike_scale) < self.slab_scale:
             raise ValueError(
                 f"spike_scale is {self.spike_scale:g}, but it must be below slab_scale, {self.slab_scale:g}."

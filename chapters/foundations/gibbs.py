@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from bnnlib import functional as bF
-from bnnlib._checks import check_count, check_positive
+from bnnlib._checks import check_count, check_scale
 from bnnlib.optim.diagnostics import split_r_hat
 from chapters.foundations.enumeration import SpikeSlabRegression
 
@@ -97,7 +97,7 @@ def gibbs(
     check_count("chains", chains, 2)
     check_count("sweeps", sweeps, 4)
     if laplace_scale is not None:
-        check_positive("laplace_scale", laplace_scale)
+        check_scale("laplace_scale", laplace_scale)
     cross = problem.cross[..., None, :].expand(*problem.cross.shape[:-1], chains, -1)
     weight = torch.zeros_like(cross)
     seen, total, square = [], torch.zeros_like(cross), torch.zeros_like(cross)

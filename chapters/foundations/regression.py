@@ -12,7 +12,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from bnnlib._checks import check_positive
+from bnnlib._checks import check_scale
 
 
 class Gaussian(NamedTuple):
@@ -117,8 +117,8 @@ def correlated_inputs(
 
 
 def _check(x: Tensor, y: Tensor, noise_scale: float, prior_scale: float) -> None:
-    check_positive("noise_scale", noise_scale)
-    check_positive("prior_scale", prior_scale)
+    check_scale("noise_scale", noise_scale)
+    check_scale("prior_scale", prior_scale)
     if x.dim() < 2 or x.shape[:-1] != y.shape:
         raise ValueError(
             f"x has shape {tuple(x.shape)} and y {tuple(y.shape)}, but they must be (..., n, p), (..., n)."

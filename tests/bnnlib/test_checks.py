@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from bnnlib._checks import check_count, check_covariance
+from bnnlib._checks import check_count, check_covariance, check_positive, check_scale
 
 
 @pytest.mark.parametrize("value", [3, 3.0, np.int64(3), np.float32(3), torch.tensor(3)])
@@ -21,6 +21,14 @@ def test_a_whole_number_of_any_type_is_a_count(value):
 def test_anything_else_is_refused_by_name(value):
     with pytest.raises(ValueError, match=r"(?s)^epochs is .*, but it must be an integer of at least 1\.$"):
         check_count("epochs", value)
+
+
+@pytest.mark.parametrize("value", [0.0, -1.0, math.inf, torch.tensor([1.0, 0.0])])
+def test_only_scales_are_told_about_scales(value):
+    with pytest.raises(ValueError, match=r"^learning_rate is .*, but it must be finite and above 0\.$"):
+        check_positive("learning_rate", value)
+    with pytest.raises(ValueError, match=r"^prior_scale is .* above 0\. Scales are .*not variances or logarithms"):
+        check_scale("prior_scale", value)
 
 
 @pytest.mark.parametrize("scale", [1e-8, 1.0, 1e8])

@@ -4,6 +4,7 @@ import subprocess
 import sys
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from sklearn.exceptions import NotFittedError
@@ -24,8 +25,9 @@ from tests.bnnlib.estimators.tables import classes, table
         ({"batch_size": 1.5}, r"batch_size is 1.5"),
         ({"n_replicates": 0}, r"n_replicates is 0"),
         ({"n_draws": -1}, r"n_draws is -1"),
-        ({"learning_rate": 0.0}, r"learning_rate is 0, but it must be finite and above 0"),
-        ({"prior_scale": -1.0}, r"prior_scale is -1"),
+        # the advice on scales is for scales
+        ({"learning_rate": 0.0}, r"learning_rate is 0, but it must be finite and above 0\.$"),
+        ({"prior_scale": -1.0}, r"prior_scale is -1.*not variances"),
         (
             {"prior_inclusion_probability": 1.0},
             r"prior_inclusion_probability is 1, but a probability must",
@@ -48,10 +50,22 @@ def test_data():
         model.fit(torch.utils.data.DataLoader([1, 2]), y)
     with pytest.raises(ValueError, match="classes are given to a regressor"):
         model.partial_fit(x, y, classes=[0, 1])
-    with pytest.raises(ValueError, match=r"y has only one class"):
-        SparseClassifier().fit(x, np.zeros(20))
+    for label, shown in ((0.0, r"0\.0"), ("a", "'a'")):
+        with pytest.raises(ValueError, match=rf"y has only one class, {shown}, but"):
+            SparseClassifier().fit(x, np.full(20, label))
     with pytest.raises(ValueError, match=r"num_data is 3, but it must be an integer of at least 20"):
         model.partial_fit(x, y, num_data=3)
+
+
+@pytest.mark.parametrize("kind", [list, np.asarray, lambda y: np.asarray(y, dtype=object), pd.Series])
+@pytest.mark.parametrize("text", ["high", "1.5"])
+def test_targets_that_are_text(kind, text):
+    x, y = table(rows=20)
+    words = rf"y holds text, such as '{text}', but regression needs numbers.*SparseClassifier.*y\.astype\(float\)"
+    with pytest.raises(ValueError, match=words):
+        SparseRegressor().fit(x, kind([text] * 20))
+    with pytest.raises(ValueError, match=words):
+        SparseRegressor(method="gaussian", epochs=1).fit(x, y).partial_fit(x, kind([text] * 20))
 
 
 def test_prediction(regressor):

@@ -55,3 +55,27 @@ def test_every_method_classifies(method):
     # the best rule is right in nine cases of ten
     assert model.score(*classes(seed=3)) > 0.75
     assert np.isfinite(model.predict_proba(x)).all()
+
+
+@pytest.mark.parametrize("estimator", [SparseRegressor, SparseClassifier])
+@pytest.mark.parametrize("method", ["gaussian", "sghmc"])
+def test_a_count_may_be_a_whole_float(estimator, method, tmp_path):
+    x, y = table(rows=60)
+    y = y if estimator is SparseRegressor else np.where(y > 1000.0, "high", "low")
+    draws = []
+    for kind in (int, float):
+        counts = {"epochs": 20, "batch_size": 16, "n_replicates": 2, "n_draws": 4}
+        given = {name: kind(value) for name, value in counts.items()}
+        model = estimator(method, hidden=(kind(3),), random_state=0, **given).fit(x, y)
+        model = estimator.load(model.save(tmp_path / "model.bnn")).partial_fit(x, y, epochs=kind(2), num_data=kind(60))
+        assert model.get_params()["epochs"] is model.epochs and type(model.epochs) is kind
+        assert type(model.n_epochs_) is int and model.n_epochs_ == 22
+        model.predict(x), model.uncertainty(x)
+        draws.append(model.sample_posterior(x, kind(3)))
+    np.testing.assert_array_equal(*draws)
+
+
+def test_the_batch_size_decides_on_the_epochs(monkeypatch):
+    monkeypatch.setattr("bnnlib.estimators.base._STEPS", 20)
+    model = SparseRegressor("gaussian", batch_size=30.0).fit(*table(rows=60))
+    assert type(model.n_epochs_) is int and model.n_epochs_ == 10

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from bnnlib._checks import check_count, check_non_negative, check_positive, check_probability
+from bnnlib._checks import check_count, check_non_negative, check_probability, check_scale
 
 
 @pytest.mark.parametrize("good", [0.0, 1.0, 0.3, torch.tensor([0.0, 0.5, 1.0])])
@@ -25,7 +25,7 @@ def test_ranges_of_tensors_are_shown():
 @pytest.mark.parametrize("bad", [0.0, -2.0, float("inf"), float("nan"), torch.tensor([1.0, 0.0])])
 def test_scales_must_be_positive_and_finite(bad):
     with pytest.raises(ValueError, match=r"s is .*not variances"):
-        check_positive("s", bad)
+        check_scale("s", bad)
 
 
 def test_zero_is_not_negative():

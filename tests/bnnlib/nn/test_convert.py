@@ -1,11 +1,15 @@
 """Conversion of deterministic networks: same function in mean mode, same names, nothing lost."""
 
+import inspect
+import re
+
 import pytest
 import torch
 from torch import nn
 from torch.nn.utils import prune
 
 from bnnlib import nn as bnn
+from bnnlib.nn.convert import LAYERS
 
 
 def network():
@@ -125,3 +129,22 @@ def test_errors_say_what_is_possible():
         bnn.GaussianLinear.from_deterministic(pruned)
     with pytest.raises(TypeError, match="not Conv2d"):
         bnn.GaussianLinear.from_deterministic(nn.Conv2d(1, 1, 1))
+
+
+@pytest.mark.parametrize("kind", LAYERS)
+def test_missing_and_unknown_settings_are_answered_with_those_there_are(kind):
+    own = list(inspect.signature(LAYERS[kind][nn.Linear]._init_posterior).parameters.values())[1:]
+    required = [p.name for p in own if p.default is p.empty]
+    with pytest.raises(TypeError, match=rf"layer='{kind}' does not know prior_sale\b") as caught:
+        bnn.to_bayesian(network(), kind, prior_sale=1.0)
+    assert all(re.search(rf"\b{p.name}\b", str(caught.value)) for p in own)
+    if not required:
+        return
+    # an embedding has no layer of its own, and takes another way
+    for plain in (network(), nn.Embedding(3, 2)):
+        with pytest.raises(TypeError, match=rf"layer='{kind}' needs {' and '.join(required)}\b") as caught:
+            bnn.to_bayesian(plain, kind)
+        assert "_init_posterior" not in str(caught.value)
+    assert all(name in bnn.to_bayesian.__doc__ for name in required)
+    call = re.search(r"to_bayesian\(model, .*\)", str(caught.value)).group()
+    assert bnn.bayesian_layers(eval(call, {"to_bayesian": bnn.to_bayesian, "model": nn.Linear(3, 2)}))
