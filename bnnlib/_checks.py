@@ -34,7 +34,7 @@ class DivergedError(ArithmeticError):
 def _holds(value: float | Tensor, test) -> bool:
     if isinstance(value, Tensor):
         return bool(test(value).all())
-    return bool(test(float(value)))
+    return not isinstance(value, str) and bool(test(float(value)))
 
 
 def _finite(value: float | Tensor) -> bool | Tensor:
@@ -44,7 +44,7 @@ def _finite(value: float | Tensor) -> bool | Tensor:
 def _shown(value: float | Tensor) -> str:
     if isinstance(value, Tensor) and value.numel() > 1:
         return f"a tensor with values from {value.min().item():g} to {value.max().item():g}"
-    return f"{float(value):g}"
+    return repr(value) if isinstance(value, str) else f"{float(value):g}"
 
 
 def check_probability(name: str, value: Number, *, open_interval: bool = False) -> Number:

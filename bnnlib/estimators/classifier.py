@@ -42,9 +42,10 @@ class SparseClassifier(ClassifierMixin, SparseEstimator):
         check_classification_targets(y)
         self.classes_ = np.unique(y if classes is None else np.asarray(classes))
         if len(self.classes_) < 2:
+            given = f"y has only one class, {self.classes_.tolist()[0]!r}" if len(self.classes_) else "classes is empty"
             raise ValueError(
-                f"y has only one class, {self.classes_.tolist()[0]!r}, but there must be two or more to tell apart. "
-                "Give rows of another class, or name all in partial_fit(..., classes=...)."
+                f"{given}, but there must be two or more to tell apart. Give rows of another class, or name all in "
+                "partial_fit(..., classes=...)."
             )
         return 1 if len(self.classes_) == 2 else len(self.classes_)
 

@@ -83,7 +83,7 @@ def early(by_step: Mapping[str, Curve], by_count: Mapping[str, Curve]) -> Figure
                 panel.plot(x, y, **looks[name] | {"markevery": 0.15})
             panel.set(xscale="log", yscale="log")
         axes[0].set(xlabel="step", ylabel="variance / median²")
-        axes[1].set(xlabel="draws", title="step 3")
+        axes[1].set(xlabel="draws", title="step 3, c held")
         handles, labels = axes[0].get_legend_handles_labels()
         fig.legend(handles, labels, loc="outside lower center", ncols=1, fontsize="small")
         panel_letters(axes)

@@ -53,6 +53,10 @@ def test_data():
     for label, shown in ((0.0, r"0\.0"), ("a", "'a'")):
         with pytest.raises(ValueError, match=rf"y has only one class, {shown}, but"):
             SparseClassifier().fit(x, np.full(20, label))
+    with pytest.raises(ValueError, match="classes is empty, but"):
+        SparseClassifier().partial_fit(x, y > 0, classes=[])
+    with pytest.raises(ValueError, match=r"learning_rate is '0\.1', but"):
+        SparseRegressor(learning_rate="0.1").fit(x, y)
     with pytest.raises(ValueError, match=r"num_data is 3, but it must be an integer of at least 20"):
         model.partial_fit(x, y, num_data=3)
 
