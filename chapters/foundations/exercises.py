@@ -126,7 +126,7 @@ EXERCISES = [
         hint="One of them is a strictly proper score.",
         options={
             "a": "the base rate is calibrated: it happens as often as it is stated.",
-            "b": "it falls for whoever knows more, and for nobody else.",
+            "b": "its expectation is lowest for the true probabilities; who states the base rate alone loses by it.",
             "c": "this is calibration again, in other words.",
         },
         stub='answer = ...  # "a", "b" or "c"',

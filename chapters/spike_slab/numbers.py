@@ -91,7 +91,10 @@ def _claims() -> None:
 
 
 def trapped() -> tuple[np.ndarray, np.ndarray]:
-    """n/2 RMSE^2 + KL, the objective but for a constant, in nats, of networks that are empty and of some that are not.
+    """n/2 RMSE^2 + KL in nats, of networks that are empty and of some that are not.
+
+    But for a constant this is the objective less the spread of the draws about their mean, n/2 times their variance,
+    which the empty ones do not have.
 
     The first are those of the sweep's smallest lambda; the others those of a larger one, as they are, had they the
     smallest: each unit of inclusion probability then costs the ratio's logarithm more.
@@ -145,10 +148,13 @@ def _trivial(rows: list) -> dict[str, str]:
 
 def _trap() -> dict[str, str]:
     plateau, (empty, kept) = _values(*SMALLEST, "rmse_train"), trapped()
+    half = PROBLEMS["2-uniform"].num_samples / 2
+    spread = (empty.min() - kept.min()) / half if empty.size and kept.size else None
     return {
         "plateau": lab.number(np.median(plateau) if plateau.size else None, "{:.2f}"),
         "trap-kept": lab.number(kept.min() if kept.size else None, "{:,.0f}"),
         "trap-empty": lab.number(empty.min() if empty.size else None, "{:,.0f}"),
+        "trap-variance": lab.number(spread, "{:.1f}"),
     }
 
 
