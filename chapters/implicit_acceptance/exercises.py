@@ -60,7 +60,11 @@ def _implied_cases() -> list[tuple[torch.Tensor, torch.Tensor]]:
 
 
 def _large_cases() -> list[tuple[torch.Tensor, torch.Tensor]]:
-    return [(q, logit + 1000.0) for q, logit in _implied_cases()]
+    """Logits near 1,000, where any shift helps; and two of them beside -1,000, where only the largest does."""
+    apart = torch.tensor([1000.0, 999.0, -1000.0], dtype=torch.float64)
+    q = torch.tensor([0.2, 0.3, 0.5], dtype=torch.float64)
+    shifted = [(q, logit + 1000.0) for q, logit in _implied_cases()]
+    return [*shifted, *((q.roll(k), apart.roll(k)) for k in range(3))]
 
 
 def _normal(weight: torch.Tensor) -> torch.Tensor:
@@ -173,10 +177,12 @@ EXERCISES = [
         id="imh-6",
         kind="number",
         reference=_stuck,
+        digits=4,  # the probability of the wrong odds agrees to three
         hint="One step moves with probability odds(1/2) / odds(0.999).",
         mistakes={
             lambda: 1 - _stuck(): "this is the probability that it does move.",
             lambda: 1 / 999: "this is the probability of a move in one step.",
+            lambda: 0.999**640: "0.001 is 1 - d(x): the odds of the proposal over those of the start are 1 / 999.",
             lambda: (
                 (1 - 0.5 / 0.999) ** 640
             ): "odds decide, not probabilities: d(x) / d(y) lacks (1 - d(y)) / (1 - d(x)).",
