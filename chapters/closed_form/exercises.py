@@ -12,7 +12,7 @@ from book.display.exercises.registry import Exercise
 _SET_TWO = {"slab_scale": math.exp(-1.0), "spike_scale": math.exp(-3.0)}  # of LeNet-5
 _SPIKE, _MEAN, _SCALE = math.exp(-5.0), 0.03, 0.005  # Lindley: tau_0 of LeNet-5's set 1, and one weight
 _SLAB_HERE, _SPIKE_HERE, _WIDE_START = 1.0, 0.05, 0.3  # of the lesson's example, and a start beyond the border
-_FOUR = ((1.0, 0.07), (0.035, 0.042), (0.0, 1.02), (0.3, 0.07))  # (m, sigma) of the example's weights, and a fourth
+_FOUR = ((1.0, 0.07), (0.035, 0.042), (0.0, 1.0), (0.3, 0.07))  # (m, sigma) of the example's weights, and a fourth
 _NETWORK = (((0.6, 0.1), (0.9, 0.3), (0.2, 0.7)), ((0.5, 0.8, 0.3),))  # P of a 2-3-1 network, inputs first
 
 
@@ -333,7 +333,7 @@ EXERCISES = [
             lambda: _tensor([1, 4], [1, 3], [1, 3]): "under the ratio a large sigma lowers the rank.",
         },
         stub="mean = [1.0, 0.035, 0.0, 0.3]\n"
-        "scale = [0.07, 0.042, 1.02, 0.07]\n"
+        "scale = [0.07, 0.042, 1.0, 0.07]\n"
         "# numbers (1 to 4) of the two weights that are left, in rising order:\n"
         "answer = ...  # [[by p*], [by |m| / sigma], [by |m|]]",
     ),

@@ -308,6 +308,10 @@ def _start(rows: Mapping[str, Rows]) -> dict[str, str]:
     texts = {}
     for key, setting in (("whole", "as pretrained"), ("half", "half"), ("fifth", "a fifth")):
         texts[f"start-{key}"] = lab.number(_mean(rows["start"], setting, "slab_share"), "{:.0f}")
+    texts["start-entered"] = lab.number(_mean(rows["start"], "a fifth", "entered_share"), "{:.0f}")
+    late = np.subtract(*(lab.stored_values("sbnn-start", one, "sBNN", "slab_share") for one in ("a fifth", "half")))
+    if (n := len(late)) >= FEWEST:
+        assert late.mean() > 0 and lab.beyond(late.mean(), late.std(ddof=1) / n**0.5, n), "at a fifth more end there"
     for metric in ("slab_share", "error_at_95"):
         first, other = (lab.stored_values("sbnn-start", one, "sBNN", metric) for one in ("as pretrained", "half"))
         gaps = first - other

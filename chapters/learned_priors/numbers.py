@@ -134,8 +134,8 @@ def _data_sets() -> dict[str, str]:
         "logistic-em-sharp": lab.difference(name, "v0=0.01", "SGLD-SA", "SGLD-EM", "accuracy", 1),
         "uci-em-draw": _better("A-SGHMC-EM", "rmse_test"),
         "uci-em-average": _better("A-SGHMC-EM", "rmse_test_average"),
-        "uci-plain-draw": _better("SGHMC", "rmse_test"),
-        "uci-plain-average": _better("SGHMC", "rmse_test_average"),
+        "uci-plain-draw": _better("A-SGHMC", "rmse_test"),
+        "uci-plain-average": _better("A-SGHMC", "rmse_test_average"),
     }
 
 
