@@ -133,10 +133,11 @@ def _changed() -> dict[str, str]:
     )
     threshold = group_threshold(ours["spike"], ours["slab"], TRAIN_IMAGES)
     return {
-        "epochs": f"{ours['epochs']} of {paper['epochs']}",
+        "epochs": f"{ours['epochs']}",
         "spike": f"{ours['spike'] / paper['spike']:.3g}",
         "soft": f"{threshold / paper['soft']:.0f}",
-        "hard": f"{min(HARD) / paper['hard']:.0f} to {max(HARD) / paper['hard']:.0f}",
+        "least": f"{min(HARD) / paper['hard']:.0f}",
+        "most": f"{max(HARD) / paper['hard']:.0f}",
     }
 
 
