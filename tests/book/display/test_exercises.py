@@ -128,7 +128,7 @@ def test_digits_other_than_those_that_the_chapter_promises_are_said_in_the_text(
         exercise, asked = exercises.get(name), [text for text in prose if f"`{name}`" in text]
         assert asked, f"the text does not name {name}"
         if exercise.kind in DIGITS and exercise.digits != DIGITS[exercise.kind]:
-            words = {math.inf: "exactly", 9: "nine digits"}[exercise.digits]
+            words = {math.inf: "exactly", 4: "four digits", 9: "nine digits"}[exercise.digits]
             assert words in asked[0], f"{name} has to be right {exercise.accuracy}"
 
 
