@@ -41,6 +41,10 @@ class _SparseVDLayer(BayesianLayer):
         """log(sigma^2 / mean^2) of the weights, the variance of the multiplicative noise, equation (svbnn-vd-alpha)."""
         return log_alpha(self.weight, self.weight_log_variance)
 
+    def scale(self) -> Parameters:
+        """Posterior standard deviations of (weight, bias); the bias has none."""
+        return torch.exp(0.5 * self.weight_log_variance), None
+
     def draw(self, generator: torch.Generator | None = None) -> Parameters:
         """One draw of (weight, bias); in `eval()` the weights that are not active are 0. The bias is deterministic."""
         weight = torch.addcmul(

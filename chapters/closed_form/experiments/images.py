@@ -4,6 +4,8 @@ The paper chose its hyper-parameters by test errors. Here each candidate (tau_1,
 start) is trained on the training images without the held-out ones, compared by the held-out errors at the drop rates of
 `choose_at`, and the chosen network is scored once on the test images. Pruned networks use the posterior means, as the
 paper's replacement "with a constant zero" implies; what they lose is measured against the means of the whole network.
+Sparse VD has no p*, and its biases have no posterior: its drop rates are shares of the weights alone, and its whole
+network is without the weights that its own threshold drops.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ from book.lab.probes import first
 from chapters.closed_form.experiments.networks import network, prior_of, scale_means
 from chapters.shared.images import Split, error_percent, load_images
 
-RANKED_BY = {"sBNN": "inclusion", "BbB": "signal_to_noise"}  # each as its paper prunes
+RANKED_BY = {"sBNN": "inclusion", "BbB": "signal_to_noise", "Sparse VD": "signal_to_noise"}  # each as its paper prunes
 OTHERS = {"sBNN": ("signal_to_noise", "magnitude"), "BbB": ("inclusion", "magnitude")}
 LABELS = {"inclusion": "p*", "signal_to_noise": "SNR", "magnitude": "|m|"}
 NUM_DRAWS = 30
@@ -46,7 +48,7 @@ def run_cell(cell: Cell, device: torch.device, checkpoint: Checkpoint | None) ->
     if params.get("pretrain"):
         if not stages.finished:
             start = network(params, "deterministic", 80_000 + cell.replicates[0]).to(device)
-            _fit(start, data, params | params["pretrain"], {}, device, 81_000 + cell.replicates[0], stages)
+            train(start, data, params | params["pretrain"], {}, device, 81_000 + cell.replicates[0], stages)
             stages.finish(start.state_dict())
         pretrained = stages.finished[0]
     skip = int(pretrained is not None)
@@ -76,7 +78,7 @@ def _build(cell: Cell, candidate: dict[str, float], pretrained: dict[str, Tensor
     seed = 80_000 + cell.replicates[0]
     if pretrained is None:
         model = network(cell.params, cell.method, seed, prior_of(candidate))
-        scale_means(model, candidate["mean_scale"])
+        scale_means(model, candidate.get("mean_scale", 1.0))
         return model
     start = network(cell.params, "deterministic", seed)
     start.load_state_dict(pretrained)
@@ -88,7 +90,7 @@ def _build(cell: Cell, candidate: dict[str, float], pretrained: dict[str, Tensor
 def _candidate(cell: Cell, candidate, pretrained, data: Split, device, stages: Stages) -> dict[str, Any]:
     model = _build(cell, candidate, pretrained).to(device)
     try:
-        _fit(model, data, cell.params, candidate, device, 82_000 + cell.replicates[0], stages)
+        train(model, data, cell.params, candidate, device, 82_000 + cell.replicates[0], stages)
     except DivergedError as error:
         return {"error": str(error), "score": float("inf"), "validation": {}}
     errors = pruning_curve(model, data, "validation", cell.params["drop_rates"], RANKED_BY[cell.method])
@@ -96,12 +98,23 @@ def _candidate(cell: Cell, candidate, pretrained, data: Split, device, stages: S
     return {"error": "", "score": score, "validation": errors, "model": model.state_dict()}
 
 
-def _fit(model: nn.Module, data: Split, params: dict, candidate: dict, device, seed: int, stages: Stages) -> None:
+def train(
+    model: nn.Module, data: Split, params: dict, candidate: dict, device, seed: int, stages: Stages, callbacks=()
+) -> None:
+    """Train `model` in place as the cell's `params` and the `candidate` say; a checkpoint is kept in `stages`."""
     rate = candidate.get("learning_rate", params.get("learning_rate"))
+    groups: list[dict[str, Any]] = [{"params": list(model.parameters())}]
+    if factor := params.get("noise_factor"):  # a learning rate of their own for the scales of Sparse VD
+        own = {name: p for name, p in model.named_parameters() if name.endswith("log_variance")}
+        groups = [{"params": [p for name, p in model.named_parameters() if name not in own]}]
+        groups.append({"params": list(own.values()), "lr": rate * factor})
     if params["optimizer"] == "sgd":
-        optimizer: torch.optim.Optimizer = torch.optim.SGD(model.parameters(), lr=rate, momentum=params["momentum"])
+        decay = params.get("weight_decay", 0.0)
+        optimizer: torch.optim.Optimizer = torch.optim.SGD(
+            groups, lr=rate, momentum=params["momentum"], weight_decay=decay
+        )
     else:
-        optimizer = torch.optim.Adam(model.parameters(), lr=rate, fused=True)
+        optimizer = torch.optim.Adam(groups, lr=rate, fused=True)
     warm_up, weight = params.get("warm_up", 0), candidate.get("kl_scale", 0.0)
     fit(
         model,
@@ -117,6 +130,7 @@ def _fit(model: nn.Module, data: Split, params: dict, candidate: dict, device, s
         channels_last=bool(params.get("bfloat16")),
         generator=torch.Generator(device).manual_seed(seed),
         checkpoint=stages,
+        callbacks=list(callbacks),
     )
 
 
@@ -136,28 +150,26 @@ def pruning_curve(model: nn.Module, data: Split, part: str, drop_rates: list[flo
     return errors
 
 
-def _final(cell: Cell, model: nn.Module, data: Split, device, validation: dict[str, float]):
-    params, by = cell.params, RANKED_BY[cell.method]
-    rates = params["drop_rates"]
-    test = pruning_curve(model, data, "test", rates, by)
-    # the sparsest network that costs next to nothing on the held-out images
+def curve_rows(rates: list[float], test: dict[str, float], validation: dict[str, float]) -> dict[str, float]:
+    """Values of a network at all drop rates, and at the highest that costs next to nothing on the held-out images."""
     kept = max((rate for rate in rates if validation[f"{rate:g}"] <= validation["0"] + TOLERANCE), default=0)
-    values = {
-        "error_test": test["0"],
-        "accuracy": 100.0 - test["0"],
-        "removed": kept,
-        "error_pruned": test[f"{kept:g}"],
-    }
-    values |= {f"error_at_{rate}": error for rate, error in test.items()}
+    values = {"error_test": test["0"], "accuracy": 100.0 - test["0"]}
+    values |= {"removed": kept, "error_pruned": test[f"{kept:g}"]}
+    return values | {f"error_at_{rate}": error for rate, error in test.items()}
+
+
+def _final(cell: Cell, model: nn.Module, data: Split, device, validation: dict[str, float]):
+    rates = cell.params["drop_rates"]
+    values = curve_rows(rates, pruning_curve(model, data, "test", rates, RANKED_BY[cell.method]), validation)
     x, y = data["test"]
     generator = torch.Generator(device).manual_seed(83_000)
     average = predict(model, x, NUM_DRAWS, 1000, generator).softmax(-1).mean(0)
     values |= {"error_predictive": 100.0 - metrics.accuracy(average, y), "nll": metrics.nll(average, y)}
+    values |= {"active": sparsity(model)}
+    if cell.method == "Sparse VD":
+        return rows_of(cell, values), {}
     scores = torch.cat([score.flatten() for score in weight_scores(model).values()])
-    values |= {
-        "active": sparsity(model),
-        "share_below_quarter": 100.0 * float((scores.sigmoid() < 0.25).float().mean()),
-    }
+    values |= {"share_below_quarter": 100.0 * float((scores.sigmoid() < 0.25).float().mean())}
     rows = rows_of(cell, values)
     for other in OTHERS[cell.method]:
         curve = pruning_curve(model, data, "test", rates, other)

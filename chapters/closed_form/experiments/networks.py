@@ -15,11 +15,14 @@ from bnnlib.nn import (
     GaussianSpikeSlabLinear,
     ScaleMixtureConv2d,
     ScaleMixtureLinear,
+    SparseVDConv2d,
+    SparseVDLinear,
 )
 
 LAYERS = {
     "sBNN": (GaussianSpikeSlabConv2d, GaussianSpikeSlabLinear),
     "BbB": (ScaleMixtureConv2d, ScaleMixtureLinear),
+    "Sparse VD": (SparseVDConv2d, SparseVDLinear),
     "deterministic": (nn.Conv2d, nn.Linear),
 }
 
@@ -55,7 +58,12 @@ def scale_means(model: nn.Module, factor: float) -> None:
 
 
 def prior_of(candidate: dict[str, float]) -> dict[str, float]:
-    """Keyword arguments of the layers from log tau_1, log tau_0, pi and the initial scale of a candidate."""
+    """Keyword arguments of the layers from log tau_1, log tau_0, pi and the initial scale of a candidate.
+
+    Sparse VD, whose prior has no settings, keeps the initial scale of its layers.
+    """
+    if "pi" not in candidate:
+        return {}
     return {
         "slab_scale": math.exp(candidate["log_tau1"]),
         "spike_scale": math.exp(candidate["log_tau0"]),

@@ -7,6 +7,7 @@ import torch
 
 from bnnlib import nn as bnn
 from bnnlib.functional import sparse_vd_kl
+from bnnlib.pruning import prune_ranked, weight_scores
 
 
 def generator(seed=0):
@@ -86,3 +87,14 @@ def test_bad_arguments_are_refused():
         bnn.SparseVDLinear(2, 2, initial_scale=0.0)
     with pytest.raises(ValueError, match="threshold is nan"):
         bnn.SparseVDConv2d(2, 2, 3, threshold=math.nan)
+
+
+def test_the_ratio_of_mean_to_scale_ranks_as_alpha_does_and_leaves_biases():
+    layer = layer_of()
+    (scores,) = weight_scores(torch.nn.Sequential(layer), "signal_to_noise").values()
+    alpha = layer.weight_log_variance.exp() / layer.weight.square()  # infinite at a mean of 0, which goes first
+    assert torch.equal(scores.argsort(), (-alpha).argsort()) and scores[0, 0] == 0
+    pruned = prune_ranked(torch.nn.Sequential(layer), 0.75, by="signal_to_noise")[0]
+    kept = scores > scores.flatten().sort().values[17]
+    assert torch.equal(pruned.weight != 0, kept & layer.active()[0]) and int(kept.sum()) == 6
+    assert torch.equal(pruned.bias, layer.bias)
