@@ -49,13 +49,13 @@ def lottery_ticket_sparsities(final_sparsity: float, rounds: int) -> list[float]
 def smooth_sparsity(step: float, final_sparsity: float, base: float = 0.99, steps: float = 50) -> float:
     """Target share of zero weights after `step` steps, equation (aeb-pruning), Deng et al. (2019), Algorithm 1.
 
-    S (1 - D^(k / U)): it starts at 0 and comes close to S without reaching it.
+    S (1 - base^(k / steps)): it starts at 0 and comes close to S without reaching it.
 
     Args:
         step: k, from 0.
         final_sparsity: S, in [0, 1].
-        base: D, strictly between 0 and 1.
-        steps: U, the steps in which the distance to S shrinks by the factor D; one epoch in the paper.
+        base: strictly between 0 and 1; D in the paper.
+        steps: those in which the distance to S shrinks by the factor `base`; U in the paper, one epoch.
 
     Raises:
         ValueError: a value is outside its range.

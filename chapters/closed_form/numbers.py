@@ -87,14 +87,27 @@ def _importance(rows: Mapping[str, Rows]) -> dict[str, str]:
         for measure in ("pearson_2", "spearman_2"):
             found = _mean(rows["influence"], f"all alpha{suffix}", measure)
             texts[f"{measure.removesuffix('_2')}-{key}"] = lab.number(found, "{:.2f}")
+        none, every = (
+            lab.stored_values("sbnn-influence", f"alpha={alpha}{suffix}", "sBNN", "share_2") for alpha in (0, 1)
+        )
+        if (n := len(none)) >= FEWEST:
+            rise = every - none
+            assert lab.beyond(rise.mean(), rise.std(ddof=1) / n**0.5, n) and rise.mean() > 0, "the order is right"
+            assert none.mean() > 10 and every.mean() < 90, "the amounts are not"
+    read = f", {prior_name(READ_PRIOR)}"
     for kind in ("linear", "nonlinear"):
-        sizes = {}
         for size in (10, 100):
-            sizes[size] = _correlation(rows, f"{kind}, D={size}", f", {prior_name(READ_PRIOR)}")
-            texts[f"correlation-{kind}-{size}"] = lab.number(sizes[size], "{:.2f}")
-        other = _correlation(rows, f"{kind}, D=100")
-        texts[f"correlation-{kind}-one"] = lab.number(other, "{:.2f}")
-        assert None in (other, sizes[100]) or other > sizes[100] + 0.1
+            found = _correlation(rows, f"{kind}, D={size}", read)
+            texts[f"correlation-{kind}-{size}"] = lab.number(found, "{:.2f}")
+        texts[f"correlation-{kind}-one"] = lab.number(_correlation(rows, f"{kind}, D=100"), "{:.2f}")
+        few, many, close = (
+            _correlations(f"{kind}, D={size}", prior) for size, prior in ((10, read), (100, read), (100, ""))
+        )
+        if min(len(few), len(many), len(close)) > 1:
+            apart = (few.var(ddof=1) / len(few) + many.var(ddof=1) / len(many)) ** 0.5  # other data sets
+            assert lab.beyond(few.mean() - many.mean(), apart, len(few)) and few.mean() > many.mean()
+            gaps = close - many  # the same data sets
+            assert lab.beyond(gaps.mean(), gaps.std(ddof=1) / len(gaps) ** 0.5, len(gaps)) and gaps.mean() > 0
     linear = [_mean(rows["importance"], f"nonlinear, D=100, alpha={a}", "correlation", "LM") for a in range(1, 11)]
     texts["correlation-lm"] = lab.number(None if None in linear else float(np.mean(linear)), "{:.2f}")
     return texts
@@ -104,6 +117,12 @@ def _correlation(rows: Mapping[str, Rows], where: str, prior: str = "") -> float
     """The mean over the ten alphas, of five data sets each; None unless all are stored."""
     found = [_mean(rows["importance"], f"{where}, alpha={alpha}{prior}", "correlation") for alpha in range(1, 11)]
     return None if None in found else float(np.mean(found))
+
+
+def _correlations(where: str, prior: str) -> np.ndarray:
+    """The same, one value for each data set of each alpha; empty for what is not stored."""
+    settings = [f"{where}, alpha={alpha}{prior}" for alpha in range(1, 11)]
+    return np.concatenate([lab.stored_values("sbnn-importance", one, "sBNN", "correlation") for one in settings])
 
 
 def _selection(rows: Mapping[str, Rows]) -> dict[str, str]:

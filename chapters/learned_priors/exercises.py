@@ -271,7 +271,7 @@ EXERCISES = [
         kind="number",
         reference=_schedule_step,
         digits=math.inf,
-        hint="Solve S (1 - D^(k / U)) = 0.8 for k; the first whole step that reaches it counts.",
+        hint="Solve S (1 - 0.99^(k / 50)) = 0.8 for k; the first whole step that reaches it counts.",
         mistakes={
             lambda: _schedule_step() - 1: "rounded down: after this step the share is still below 80 %.",
             lambda: 50 * math.log(1 - 0.8 / 0.9) / math.log(0.99): "this solves the equation, but no step has this "

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import NullFormatter
 
 from book.display.panels import draw, log_axis, missing
 from book.display.style import INK, PALETTE, figure, line_styles, panel_letters, style_context
@@ -34,7 +35,11 @@ IMAGE_METHODS = {
     "Bayes by Backprop by |m| / σ": "BbB",
 }
 ORDERS = {"by p*": "by p*", "by |m| / σ": "by |m| / sigma", "by |m|": "by |m|"}  # label: method of "sbnn-orders"
-LOOKS = line_styles(list(IMAGE_METHODS))
+RIVALS = {"by p*": "sBNN", "Sparse VD": "Sparse VD", "|w|, retrained (DC)": "DC"}
+LOOKS = line_styles(list(IMAGE_METHODS | RIVALS))
+QUOTED = ("DNS", "SWS", "BC-GHS")  # Table 7 has them from other papers
+OTHERS = {"ls": "none", "marker": "*", "mfc": "white", "mec": INK, "ms": 10, "mew": 0.8}
+LEFT = (10, 5, 2, 1, 0.5, 0.2, 0.1)
 
 
 def removal_curve(rows: Rows, setting: str, method: str, prefix: str, whole: tuple[str, ...] = ()) -> np.ndarray:
@@ -114,7 +119,7 @@ def uci(rows: Rows | None = None, names: Mapping[str, str] = UCI_SETS) -> Figure
 
 
 def removed(rows: Mapping[str, Rows] | None = None, arrays: Mapping | None = None) -> Figure:
-    """Figures 9, 11 and 12 of the paper with Tables 5, 6, 8 and 9, as eight panels: what removing weights costs.
+    """Figures 9, 11 and 12 of the paper with Tables 5 to 9, as nine panels: what removing weights costs.
 
     Args:
         rows: {"pruning", "orders", "mnist", "cifar10-mlp", "lenet", "vgg": rows of the experiments}; those omitted are
@@ -125,20 +130,24 @@ def removed(rows: Mapping[str, Rows] | None = None, arrays: Mapping | None = Non
     names = ("pruning", "orders", "mnist", "cifar10-mlp", "lenet", "vgg")
     rows = {name: compared(f"sbnn-{name}", given.get(name)) for name in names}
     with style_context():
-        fig, axes = figure(2, nrows=4, height=2.6)
+        fig, axes = figure(2, nrows=5, height=2.6)
         flat = list(axes.flat)
         _lesson(flat[0], rows["orders"])
         _simulated(flat[1], rows["pruning"])
         _cdf(flat[2], stored_arrays("sbnn-mnist") if arrays is None else arrays)
         _orders(flat[3], rows["mnist"], "1200", "MNIST, 1200 units")
-        _orders(flat[4], rows["cifar10-mlp"], "1200", "CIFAR-10, fully connected")
+        _orders(flat[4], rows["cifar10-mlp"], "1200", "CIFAR-10, 1200 units")
         _orders(flat[5], rows["vgg"], "VGG-like", "CIFAR-10, VGG-like")
         _lenet(flat[6], rows["lenet"])
-        flat[7].set_axis_off()
-        handles = [flat[7].plot([], [], **look)[0] for look in LOOKS.values()]
-        handles += flat[7].plot([], [], ls="none", marker="o", mfc="white", ms=8, color=INK)
-        flat[7].legend(handles, [*LOOKS, "published (open)"], loc="center", fontsize="small")
-        panel_letters(flat[:7])
+        _rivals(flat[7], rows["lenet"], "LeNet-300-100")
+        _rivals(flat[8], rows["lenet"], "LeNet-5")
+        flat[9].set_axis_off()
+        handles = [flat[9].plot([], [], **look)[0] for look in LOOKS.values()]
+        handles += flat[9].plot([], [], ls="none", marker="o", mfc="white", ms=8, color=INK)
+        handles += flat[9].plot([], [], **OTHERS)
+        names = [*LOOKS, "published (open)", f"published: {', '.join(QUOTED)}"]
+        flat[9].legend(handles, names, loc="center", fontsize="small")
+        panel_letters(flat[:9])
     return fig
 
 
@@ -168,7 +177,7 @@ def _simulated(panel: Axes, rows: Rows) -> None:
     if drawn:
         panel.axhline(1, color=INK, lw=1, ls=":", marker="none")
         panel.legend(loc="upper left", fontsize="small")
-    _finish(panel, drawn, title="Figure 9, by p*: MSE over that of all")
+    _finish(panel, drawn, title="Figure 9: MSE over that of all")
 
 
 def _orders(panel: Axes, rows: Rows, setting: str, title: str) -> None:
@@ -177,11 +186,11 @@ def _orders(panel: Axes, rows: Rows, setting: str, title: str) -> None:
     A sparsity that is published beside its error is a point of the published curve.
     """
     drawn = False
-    for label, look in LOOKS.items():
-        columns = removal_curve(rows, setting, IMAGE_METHODS[label], "error", ("error_test",))
-        share, error = (cell(rows, setting, IMAGE_METHODS[label], metric)[2] for metric in ("removed", "error_pruned"))
+    for label, method in IMAGE_METHODS.items():
+        columns = removal_curve(rows, setting, method, "error", ("error_test",))
+        share, error = (cell(rows, setting, method, metric)[2] for metric in ("removed", "error_pruned"))
         columns = np.vstack([columns, [share, np.nan, np.nan, error]])
-        drawn |= draw(panel, columns, look | {"ms": 4})
+        drawn |= draw(panel, columns, LOOKS[label] | {"ms": 4})
     _finish(panel, drawn, title=f"{title}: error (%)")
     _wide_range(panel)
 
@@ -197,6 +206,31 @@ def _lenet(panel: Axes, rows: Rows) -> None:
         log_axis(panel)
     if drawn:
         panel.legend(loc="upper left", fontsize="small")
+
+
+def _rivals(panel: Axes, rows: Rows, network: str) -> None:
+    """Table 7: our networks, two rivals by their own ways to fewer weights, and the numbers that the paper quotes."""
+    drawn = False
+    for label, method in RIVALS.items():
+        columns = removal_curve(rows, network, method, "error")
+        share, error = (cell(rows, network, method, metric)[2] for metric in ("removed", "error_pruned"))
+        columns = np.vstack([columns[columns[:, 0] > 0], [share, np.nan, np.nan, error]])
+        columns[:, 0] = 100.0 - columns[:, 0]
+        drawn |= draw(panel, columns, LOOKS[label] | {"ms": 4})
+    for method in QUOTED:
+        share, error = (cell(rows, network, method, metric)[2] for metric in ("removed", "error_pruned"))
+        if np.isfinite([share, error]).all():
+            panel.plot(100.0 - share, error, **OTHERS)
+    whole = cell(rows, network, "Original", "error_test")[0]
+    if np.isfinite(whole):
+        panel.axhline(whole, color=INK, lw=1, ls=":", marker="none")
+    limits = {"xlabel": "weights left (%)", "xlim": (12.5, 0.085)}
+    _finish(panel, drawn, title=f"{network}, rivals: error (%)", **limits)
+    if panel.get_lines():
+        log_axis(panel)
+        panel.set_xscale("log")
+        panel.set_xticks(LEFT, [f"{share:g}" for share in LEFT])
+        panel.xaxis.set_minor_formatter(NullFormatter())
 
 
 def _cdf(panel: Axes, arrays: Mapping, setting: str = "1200", cut: float = 95.0) -> None:

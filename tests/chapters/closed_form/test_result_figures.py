@@ -230,6 +230,20 @@ def test_lenet_has_two_priors_and_published_values():
     assert sorted(points(figure, 6, filled=False)) == [[96.0, 4.0], [99.9, 16.0]]
 
 
+def test_rivals_stand_over_the_weights_that_are_left():
+    rows = [row("LeNet-5", "DC", f"error_at_{s}", e) for s, e in ((0, 0.8), (90, 0.9), (99.5, 4.0))]
+    rows += [row("LeNet-5", "DC", "removed", 90.0, 91.7), row("LeNet-5", "DC", "error_pruned", 0.9, 0.77)]
+    rows += [row("LeNet-5", "SWS", "removed", None, 99.5), row("LeNet-5", "SWS", "error_pruned", None, 0.97)]
+    rows += [row("LeNet-5", "Original", "error_test", 0.7)]
+    figure = removed(lenet=rows)
+    (left, low), (right, high) = curve(figure, 8, "|w|, retrained (DC)")
+    assert (left, low, right, high) == pytest.approx((10.0, 0.9, 0.5, 4.0))
+    published = np.array(sorted(points(figure, 8, filled=False)))
+    assert published == pytest.approx(np.array([[0.5, 0.97], [8.3, 0.77]]))
+    assert [tuple(line.get_ydata()) for line in figure.axes[8].get_lines() if line.get_ls() == ":"] == [(0.7, 0.7)]
+    assert texts(figure).count("not run") == 8  # the other network, and the first seven panels
+
+
 def test_the_distribution_of_p_is_drawn_with_its_cut():
     table = np.array([[0.0, 0.5], [0.25, 0.96], [1.0, 1.0]])
     arrays = {("1200", "sBNN", 0, "inclusion_cdf"): table, ("400", "sBNN", 0, "inclusion_cdf"): table**3}
@@ -268,7 +282,7 @@ def test_all_ten_data_sets_have_a_panel():
 def test_what_was_not_run_says_so():
     assert texts(results.simulated({"influence": [], "importance": []}, {}, (0.9, 0.95))).count("not run") == 4
     assert texts(results.selection([])).count("not run") == 7
-    assert texts(removed()).count("not run") == 7
+    assert texts(removed()).count("not run") == 9
 
 
 def test_rows_come_from_the_store_when_they_are_omitted(monkeypatch):
