@@ -240,3 +240,21 @@ def test_every_profile_builds_its_networks(name):
                 channels, size = cell.params["shape"]
                 model = network(cell.params, 0).eval()
                 assert model(torch.zeros(1, channels, size, size)).shape == (1, 10)
+
+
+def _distance(params: dict) -> float:
+    """How far Adam can move the noise: its rate, linear to zero, summed over the steps of the 45,000 images."""
+    steps = -(-45_000 // params["batch_size"]) * params["epochs"]
+    return params["learning_rate"] * params["noise_factor"] * steps / 2
+
+
+def test_the_farther_noise_goes_as_far_as_published_and_the_other_as_far_as_the_whole_network_of_the_book():
+    cells = lab.get("sbp-vgg-causes").profiles["book"]()
+    published = 1e-4 * (250 + 50 / 2) * 500  # constant to epoch 250, linear to 0 at 300, 50,000 images by a hundred
+    whole = next(cell for cell in lab.get("sbp-vgg").profiles["book"]() if cell.method == "SBP")
+    for cell in cells:
+        if cell.method == "SBP":
+            assert _distance(cell.params) == _distance(whole.params)
+        elif cell.method != "Original":
+            assert _distance(cell.params) == pytest.approx(published, rel=0.01)
+    assert {cell.method for cell in cells} == {"Original", "SBP", "SBP, farther", "SBPa, farther", "SparseVD"}
