@@ -44,7 +44,7 @@ def fill(template: str, found: dict[str, dict[str, Any]]) -> str:
     """The page with a table in the place of each comment that asks for one."""
     tables = {"step_time_cpu": _times, "step_time_h100": _graphs, "prediction": _predictions}
     tables |= {"stacks": _stacks, "workers": _workers, "convolutions": _processor_convolutions}
-    tables["draws"] = _draws
+    tables |= {"draws": _draws, "noise": _noise}
     tables["estimators"] = _estimators
 
     def table(match: re.Match) -> str:
@@ -86,6 +86,19 @@ def _ratio(row: dict[str, Any] | None) -> str:
         return "–"
     low, high = row.get("quartiles", (None, None))
     return f"{row['ratio']:.2f}" if low is None else f"{row['ratio']:.2f} ({low:.2f} to {high:.2f})"
+
+
+def _noise(rows: Rows, _: dict[str, dict[str, Any]]) -> str:
+    """Nanoseconds of a number by its source; and steps as they are and with noise that costs nothing."""
+    spread = "{:.2f} ({:.2f} to {:.2f})".format
+    ways = [[row["way"], spread(row["ns"], *row["ns_quartiles"])] for row in rows if "way" in row]
+    steps = [
+        [KINDS[row["layer"]], *(spread(row[key], *row[f"{key}_quartiles"]) for key in ("ratio", "free"))]
+        for row in rows
+        if "layer" in row
+    ]
+    heads = ["Layer, ratio with 128 rows", "noise drawn", "noise for nothing"]
+    return "\n\n".join([markdown(["Source of numbers", "ns a number"], ways), markdown(heads, steps)])
 
 
 def _graphs(rows: Rows, _: dict[str, dict[str, Any]]) -> str:

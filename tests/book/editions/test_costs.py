@@ -52,6 +52,16 @@ def test_tables_hold_the_stored_numbers():
     assert "no result for step time h100" in text and "% table" not in text
 
 
+def test_sources_of_noise_stand_beside_steps_without_its_price():
+    rows = [
+        {"way": "PyTorch, normal", "ns": 2.3, "ns_quartiles": [2.2, 2.5]},
+        {"layer": "gaussian", "ratio": 2.0, "ratio_quartiles": [1.9, 2.1], "free": 1.7, "free_quartiles": [1.6, 1.75]},
+    ]
+    text = costs.fill("% table: noise\n", {"step_noise": {"about": ABOUT, "rows": rows}})
+    assert "| PyTorch, normal | 2.30 (2.20 to 2.50) |" in text
+    assert "| Gaussian | 2.00 (1.90 to 2.10) | 1.70 (1.60 to 1.75) |" in text
+
+
 def test_estimators_stand_by_set_with_their_standard_errors():
     scores = {
         "splits": 2,

@@ -1,0 +1,138 @@
+"""What a step's noise costs: standard normal numbers by every way at hand, and steps whose noise is for nothing.
+
+`python -m benchmarks.noise [--json] [--rounds 9]`
+
+The first rows draw one number for every weight of the 784-400-400-10 network. PyTorch's own numbers come from a
+Mersenne Twister, one 32-bit word each, and NumPy's from newer generators by the ziggurat method; "16-bit words" cuts
+the twister's words into halves and takes each half's quantile from a table, a discrete distribution; "compiled" is what
+`torch.compile` makes of `torch.randn`, where a compiler is found.
+
+The other rows are training steps with 128 rows whose noise is drawn once and used again and again, which no training
+may do: the ratio to the deterministic step is what would be left if numbers cost nothing. All times are of the
+processor, with one thread, in turns.
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from functools import partial
+from itertools import pairwise
+from unittest import mock
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from benchmarks import command
+from benchmarks.step_time import SIZES, Step, build_steps, deterministic
+from benchmarks.timing import Timed
+from bnnlib.nn import noise
+
+LAYERS = ("gaussian", "spike-slab", "gaussian-spike-slab", "sparse-vd", "horseshoe")
+Draw = Callable[[], object]
+
+
+def quantiles() -> Tensor:
+    """The 65,536 quantiles in the middle of equal shares, scaled to a variance of one."""
+    share = (torch.arange(2**16, dtype=torch.float64) + 0.5) / 2**16
+    normal = torch.special.ndtri(share)
+    return (normal / normal.square().mean().sqrt()).float()
+
+
+def ways(count: int) -> dict[str, Draw]:
+    """Name to a function that makes `count` numbers."""
+    full, half = torch.empty(count), torch.empty(count, dtype=torch.bfloat16)
+    words, table = torch.empty(-(-count // 4), dtype=torch.int64), quantiles().roll(2**15)
+    found: dict[str, Draw] = {
+        "PyTorch, normal": full.normal_,
+        "PyTorch, uniform": full.uniform_,
+        "PyTorch, normal, bfloat16": half.normal_,
+        "16-bit words through a table": lambda: table[words.random_(-(2**63), None).view(torch.int16)[:count].int()],
+    }
+    for kind in ("MT19937", "PCG64", "Philox", "SFC64"):
+        generator = np.random.Generator(getattr(np.random, kind)(0))
+        found[f"NumPy, {kind}, normal"] = partial(generator.standard_normal, out=full.numpy(), dtype=np.float32)
+    try:
+        compiled = torch.compile(lambda: torch.randn(count))
+        compiled()
+        found["PyTorch, normal, compiled"] = compiled
+    except Exception as error:  # no compiler, or one that fails: whatever it says, this row is left out
+        print(f"compiled is not measured: {type(error).__name__}", file=sys.stderr)
+    return found
+
+
+class Repeated:
+    """Noise that is drawn at the first call with a shape and given again at every later one."""
+
+    def __init__(self) -> None:
+        self.kept: dict[tuple, Tensor] = {}
+        self.draw = noise._draw
+
+    def __call__(self, like: Tensor, shape: tuple[int, ...] | None, kind: str, generator) -> Tensor:
+        key = tuple(like.shape if shape is None else shape), kind
+        if key not in self.kept:
+            self.kept[key] = self.draw(like, shape, kind, generator)
+        return self.kept[key]
+
+
+def _seconds(work: Draw) -> float:
+    start = time.process_time()
+    work()
+    return time.process_time() - start
+
+
+def numbers(count: int, rounds: int) -> list[dict]:
+    """Rows {way, ns}: median nanoseconds of a number and its quartiles."""
+    made = ways(count)
+    times: dict[str, list[float]] = {name: [] for name in made}
+    for _ in range(rounds + 1):  # the first warms up
+        for name, work in made.items():
+            times[name].append(_seconds(work) / count * 1e9)
+    return [{"way": name, **_middle("ns", found[1:], 2)} for name, found in times.items()]
+
+
+def steps(layers: tuple[str, ...], rounds: int, batch: int = 128) -> list[dict]:
+    """Rows {layer, ratio, free}: the step over the deterministic one, as it is and with repeated noise."""
+    device = torch.device("cpu")
+    x, y = torch.rand(batch, SIZES[0]), torch.randint(0, SIZES[-1], (batch,))
+    base, own = Step(deterministic, device), build_steps(device, list(layers))
+    base.seconds(x, y, 3)
+    rows = []
+    for layer in layers:
+        step, repeated = own["bnnlib", layer], Repeated()
+        drawn, free = [], []
+        for _ in range(rounds + 1):
+            whole = base.seconds(x, y, 5)
+            drawn.append(step.seconds(x, y, 5) / whole)
+            with mock.patch.object(noise, "_draw", repeated):
+                free.append(step.seconds(x, y, 5) / base.seconds(x, y, 5))
+        rows.append({"layer": layer, **_middle("ratio", drawn[1:], 3), **_middle("free", free[1:], 3)})
+    return rows
+
+
+def _middle(name: str, values: list[float], digits: int) -> dict:
+    low, middle, high = (round(one, digits) for one in statistics.quantiles(values, n=4))
+    return {name: middle, f"{name}_quartiles": [low, high]}
+
+
+def main(arguments: list[str] | None = None) -> list[dict]:
+    parser = command.parser("noise", __doc__)
+    parser.add_argument("--rounds", type=int, default=9, help="of each way and of each layer")
+    parser.add_argument("--layers", nargs="+", default=list(LAYERS), help="whose steps are timed")
+    options = parser.parse_args(arguments)
+    torch.set_num_threads(1)
+    Timed.clock = staticmethod(time.process_time)
+    count = sum(a * b + b for a, b in pairwise(SIZES))
+    rows = numbers(count, options.rounds) + steps(tuple(options.layers), options.rounds)
+    say = command.progress(options)
+    for row in rows:
+        name, values = row.get("way", row.get("layer")), {key: one for key, one in row.items() if "quart" not in key}
+        print(f"{name:32s} {values}", file=say)
+    return command.done(rows, options)
+
+
+if __name__ == "__main__":
+    main()
