@@ -12,6 +12,8 @@ from typing import Any
 from book.editions import conclusions
 from book.editions.compared import DECIDED, WORDS, markdown
 from book.editions.project import Project
+from book.lab import catalog
+from book.lab.plan import minutes_by_budget, stored_entries
 
 TABLE = re.compile(r"^% table: (\w+)$", re.MULTILINE)  # a MyST comment, invisible where nothing fills it
 PICTURE = "book/what_it_took.svg"
@@ -24,7 +26,7 @@ Found = dict[str, dict[str, Any]]
 
 def fill(template: str, project: Project, found: Found) -> str:
     """The page with a table in the place of each comment that asks for one."""
-    tables = {"hours": _hours, "budgets": _budgets, "counts": _counts}
+    tables = {"hours": _hours, "budgets": _budgets, "counts": _counts, "left": _left}
     tables |= {
         "fallen": partial(conclusions.told, survives=False),
         "stronger": partial(conclusions.told, survives=True),
@@ -53,6 +55,34 @@ def _hours(project: Project, found: Found) -> str:
             lines.append([chapter, f"`{name}`", one["profile"], str(len(one["runs"])), *map(_hour, hours)])
     lines.append(["all", "", "", str(sum(int(line[3]) for line in lines)), *map(_hour, total)])
     return markdown(["Chapter", "Experiment", "Profile", "Runs", "Processor, h", "GPU, h"], lines)
+
+
+def _left(project: Project, found: Found) -> str:
+    """The papers' own sizes that are not run: cells, and the hours that they would take at the rate of what ran."""
+    lines, total = [], [0, 0.0, 0.0, 0]
+    for chapter, own in _chapters(project, found):
+        for name, one in own.items():
+            experiment = catalog.get(name)
+            if one["profile"] == "paper" or "paper" not in experiment.profiles:
+                continue
+            entries = list(stored_entries(name, one["profile"]).values())
+            on_gpu = [_is_gpu(entry) for entry in entries]
+            kind = sum(on_gpu) > len(entries) / 2  # of most runs; the others say nothing of this device
+            alike = [entry for entry, gpu in zip(entries, on_gpu, strict=True) if gpu is kind and entry["seconds"]]
+            cells = experiment.profiles["paper"]()
+            known = [minutes_by_budget(experiment, cell, alike) for cell in cells]
+            hours = sum(minutes for minutes in known if minutes is not None) / 60
+            line = [len(cells), 0.0 if kind else hours, hours if kind else 0.0, known.count(None)]
+            total = [before + more for before, more in zip(total, line, strict=True)]
+            lines.append([chapter, f"`{name}`", *_sizes(line)])
+    lines.append(["all", "", *_sizes(total)])
+    return markdown(["Chapter", "Experiment", "Cells", "Processor, h", "GPU, h", "Without an estimate"], lines)
+
+
+def _sizes(line: list) -> list[str]:
+    cells, processor, gpu, unknown = line
+    hours = [f"{one:,.0f}" if one >= 10 else _hour(one) for one in (processor, gpu)]
+    return [str(cells), *hours, str(unknown) if unknown else "–"]
 
 
 def _hour(hours: float) -> str:

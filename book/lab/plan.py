@@ -224,18 +224,31 @@ def minutes(plan: Plan, task: Task, others: dict[str, dict[str, Entry]]) -> floa
         found = [one["seconds"] / len(one["cell"]["replicates"]) for one in done if like(one)]
         if found:
             return statistics.median(found) * size / 60
-    budget = plan.experiment.budget
+    for entries in others.values():
+        timed = [entry for entry in entries.values() if plan.has_timed(entry)]
+        if (found := minutes_by_budget(plan.experiment, task.cell, timed)) is not None:
+            return found
+    return None
+
+
+def minutes_by_budget(experiment: Experiment, cell: Cell, entries: Iterable[Entry]) -> float | None:
+    """Minutes of a cell at the rate of another profile's: of its method, for each replicate and unit of budget.
+
+    None where the experiment counts no budget, or no entry is of the method.
+
+    Args:
+        experiment: of the cell.
+        cell: to estimate.
+        entries: stored cells, as `stored_entries` gives them, whose seconds count.
+    """
+    budget, rates = experiment.budget, []
     if budget is None:
         return None
-    for entries in others.values():
-        rates = []
-        for one in entries.values():
-            cell = one["cell"]
-            if cell["method"] != task.cell.method or not plan.has_timed(one):
-                continue
-            with contextlib.suppress(KeyError, TypeError, ZeroDivisionError):  # its parameters had other names then
-                spent, _ = budget(Cell(cell["setting"], cell["method"], tuple(cell["replicates"]), cell["params"]))
-                rates.append(one["seconds"] / len(cell["replicates"]) / spent)
-        if rates:
-            return statistics.median(rates) * size * budget(task.cell)[0] / 60
-    return None
+    for one in entries:
+        own = one["cell"]
+        if own["method"] != cell.method:
+            continue
+        with contextlib.suppress(KeyError, TypeError, ZeroDivisionError):  # its parameters had other names then
+            spent, _ = budget(Cell(own["setting"], own["method"], tuple(own["replicates"]), own["params"]))
+            rates.append(one["seconds"] / len(own["replicates"]) / spent)
+    return statistics.median(rates) * len(cell.replicates) * budget(cell)[0] / 60 if rates else None
