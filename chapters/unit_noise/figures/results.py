@@ -22,8 +22,6 @@ from chapters.unit_noise.prices import cheapest, price_at
 
 DENSE = {"LeNet-500-300": (784, 500, 300), "LeNet-5": (20, 50, 800, 500)}
 VGG = (64, 64, 128, 128, 256, 256, 256, 512, 512, 512, 512, 512, 512, 512)  # at k = 1
-# methods of the table, and what they are called where their noise goes as far as published
-FARTHER = {"SparseVD": "SparseVD", "SBP": "SBP, farther", "SBPa": "SBPa, farther"}
 METHODS = ("SBP", "SBPa", "SSL", "SparseVD")  # SBPa: the divergence of single layers is weighted
 COSTS = {
     "flops_ratio": "FLOPs",
@@ -105,32 +103,30 @@ def lenet(rows: Rows | None = None) -> Figure:
     return fig
 
 
-def vgg(rows: Rows | None = None, narrow: Rows | None = None, setting: str = "k=1.0") -> Figure:
+def vgg(rows: Rows | None = None, setting: str = "k=1.0") -> Figure:
     """Table 1 of the paper: the share of units that each layer of the VGG-like network keeps, a panel a method.
 
     Args:
         rows: of "sbp-vgg", with the published settings "k=1.0" and "k=1.5".
-        narrow: of "sbp-vgg-causes", a quarter of the width with noise that can move as far as published.
         setting: of ours, one at k = 1.
     """
-    rows, narrow = compared("sbp-vgg", rows), compared("sbp-vgg-causes", narrow)
-    names = ("k = 1, published", "k = 1.5, published", "k = 1, ours", "k = 1/4, ours, noise goes farther")
+    rows = compared("sbp-vgg", rows)
+    names = ("k = 1, published", "k = 1.5, published", "k = 1, ours")
     looks = dict(zip(names, line_styles(names).values(), strict=True))
     with style_context():
         fig, axes = figure(1, nrows=3, height=2.0, sharex=True)
-        for panel, method in zip(axes, FARTHER, strict=True):
+        for panel, method in zip(axes, ("SparseVD", "SBP", "SBPa"), strict=True):
             for name, k in zip(names, (1.0, 1.5), strict=False):
                 printed = kept_share(rows, f"k={k}", method, VGG, k)[:, [0, 3]]
                 panel.plot(*printed.T, **looks[name] | {"mfc": "white", "ms": 7, "lw": 1.2})
             own = kept_share(rows, setting, method, VGG)
             own[:, 3] = np.nan  # the published ones are drawn above
-            far = kept_share(narrow, "k=0.25", FARTHER[method], VGG)
-            if not any([draw(panel, own, looks[names[2]]), draw(panel, far, looks[names[3]])]):
+            if not draw(panel, own, looks[names[2]]):
                 missing(panel, empty=not np.isfinite(panel.get_lines()[0].get_ydata()).any())
             panel.set(title=method, ylim=(-5, 108), yticks=[0, 50, 100], ylabel="left (%)")
         axes[-1].set(xlabel="layer: 13 convolutions, one linear", xticks=range(1, 15))
-        handles = [axes[0].plot([], [], **look | {"mfc": "white" if "published" in name else look["color"]})[0]
-                   for name, look in looks.items()]  # fmt: skip
+        handles = [axes[0].plot([], [], **look | {"mfc": "white" if look["label"] != names[2] else look["color"]})[0]
+                   for look in looks.values()]  # fmt: skip
         fig.legend(handles, looks, loc="outside lower center", ncols=2, fontsize="small")
         panel_letters(axes)
     return fig

@@ -100,12 +100,9 @@ def test_vgg_lays_our_shares_beside_those_of_both_published_widths():
     rows = [row(f"k={k}", "SBP", f"units_{i}", None, k * u / 2) for k in (1.0, 1.5) for i, u in enumerate(units, 1)]
     for one in rows[: len(units)]:  # ours, at k = 1
         one["mean"] = one["published"] / 4
-    narrow = [row("k=0.25", "Original", f"units_{i}", u / 4, None) for i, u in enumerate(units, 1)]
-    narrow += [row("k=0.25", "SBP, farther", f"units_{i}", u / 20, None) for i, u in enumerate(units, 1)]
-    figure = results.vgg(rows, narrow)
+    figure = results.vgg(rows)
     shown = ours(figure, 1, "k = 1, ours")
     assert shown[:, 0].tolist() == list(range(1, 15)) and shown[:, 1] == pytest.approx([12.5] * 14)
-    assert ours(figure, 1, "k = 1/4, ours, noise goes farther")[:, 1] == pytest.approx([20.0] * 14)
     assert published(figure, 1) == pytest.approx([50.0] * 28)
     assert texts(figure).count("not run") == 2  # the other two methods
     assert [panel._left_title.get_text().split()[-1] for panel in figure.axes] == ["SparseVD", "SBP", "SBPa"]
@@ -114,7 +111,7 @@ def test_vgg_lays_our_shares_beside_those_of_both_published_widths():
 def test_the_listed_table_is_drawn_whole():
     listed = [value for value in lab.paper_values("sbp-vgg")[0] if value.metric.startswith("units_")]
     rows = [row(one.setting, one.method, one.metric, None, one.mean) for one in listed]
-    figure = results.vgg(rows, [])
+    figure = results.vgg(rows)
     assert [len(published(figure, panel)) for panel in range(3)] == [28, 28, 28]
     # the narrowest layer of the published networks keeps 9 units
     assert published(figure, 1)[0] == pytest.approx(100 * 9 / (1.5 * 512))
@@ -182,7 +179,7 @@ def test_rows_come_from_the_store_when_they_are_omitted(monkeypatch):
     monkeypatch.setattr(queries, "compare", lambda name: asked.append(name) or [])
     results.lenet()
     results.vgg()
-    assert asked == ["sbp-mnist", "sbp-vgg", "sbp-vgg-causes"]
+    assert asked == ["sbp-mnist", "sbp-vgg"]
 
 
 def test_the_methods_are_those_of_the_experiments():
@@ -199,4 +196,3 @@ def test_the_methods_are_those_of_the_experiments():
     cells = lab.get("sbp-vgg").profiles["book"]()
     assert {"Original", "SparseVD", "SBP", "SBPa"} == {cell.method for cell in cells}
     assert {(cell.setting, cell.params["width"]) for cell in cells} == {("k=1.0", 1.0)}
-    assert set(results.FARTHER.values()) < methods("sbp-vgg-causes")
