@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import cache
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -13,6 +14,8 @@ from matplotlib.ticker import NullFormatter
 from book.display.panels import draw, log_axis, missing
 from book.display.style import INK, PALETTE, figure, line_styles, panel_letters, style_context
 from book.lab.queries import Rows, cell, compared, stored_arrays
+from chapters.closed_form.experiments.lenet import AT_ONCE
+from chapters.closed_form.experiments.networks import network as build
 from chapters.closed_form.experiments.orders import LONG
 
 UCI_SETS = {
@@ -208,15 +211,46 @@ def _lenet(panel: Axes, rows: Rows) -> None:
         panel.legend(loc="upper left", fontsize="small")
 
 
+@cache
+def parameters_left(network: str, removed: float) -> float:
+    """Percent of all weights and biases that are left where a share of the weights goes and every bias stays.
+
+    Args:
+        network: "LeNet-300-100" or "LeNet-5".
+        removed: percent of the weights.
+    """
+    model = build({"network": network.partition(",")[0]}, "deterministic", 0)
+    biases = sum(p.numel() for name, p in model.named_parameters() if name.endswith("bias"))
+    whole = sum(p.numel() for p in model.parameters())
+    return 100.0 * ((1.0 - removed / 100.0) * (whole - biases) + biases) / whole
+
+
+def _kept(rows: Rows, network: str, method: str) -> np.ndarray:
+    """Columns (percent left, our error, its standard error, published); shares of all weights and biases."""
+    columns = removal_curve(rows, network, method, "error")
+    if method == "sBNN":  # which ranks biases too; the published share has a column of its own
+        share, error = (cell(rows, network, method, metric)[2] for metric in ("removed", "error_pruned"))
+        columns = np.vstack([columns[columns[:, 0] > 0], [share, np.nan, np.nan, error]])
+        columns[:, 0] = 100.0 - columns[:, 0]
+        return columns
+    if method == "Sparse VD":  # whose threshold has removed most of the weights before any share is asked for
+        own, _, printed = cell(rows, network, method, "active")
+        whole = columns[columns[:, 0] == 0][0] if (columns[:, 0] == 0).any() else np.full(4, np.nan)
+        columns = columns[columns[:, 0] > 100.0 - own] if np.isfinite(own) else columns[:0]
+        ends = [[100.0 - own, whole[1], whole[2], np.nan], [100.0 - printed, np.nan, np.nan, whole[3]]]
+        columns = np.vstack([ends, columns])
+    columns = columns[(columns[:, 0] > 0) & np.isfinite(columns[:, 0])]
+    columns[:, 0] = [parameters_left(network, share) for share in columns[:, 0]]
+    return columns
+
+
 def _rivals(panel: Axes, rows: Rows, network: str) -> None:
     """Table 7: our networks, two rivals by their own ways to fewer weights, and the numbers that the paper quotes."""
     drawn = False
     for label, method in RIVALS.items():
-        columns = removal_curve(rows, network, method, "error")
-        share, error = (cell(rows, network, method, metric)[2] for metric in ("removed", "error_pruned"))
-        columns = np.vstack([columns[columns[:, 0] > 0], [share, np.nan, np.nan, error]])
-        columns[:, 0] = 100.0 - columns[:, 0]
-        drawn |= draw(panel, columns, LOOKS[label] | {"ms": 4})
+        drawn |= draw(panel, _kept(rows, network, method), LOOKS[label] | {"ms": 4})
+    at_once = _kept(rows, f"{network}, at once", "DC") if network in AT_ONCE else np.empty((0, 4))
+    drawn |= draw(panel, at_once, LOOKS["|w|, retrained (DC)"] | {"linestyle": "none", "marker": "D", "ms": 6})
     for method in QUOTED:
         share, error = (cell(rows, network, method, metric)[2] for metric in ("removed", "error_pruned"))
         if np.isfinite([share, error]).all():
@@ -224,7 +258,7 @@ def _rivals(panel: Axes, rows: Rows, network: str) -> None:
     whole = cell(rows, network, "Original", "error_test")[0]
     if np.isfinite(whole):
         panel.axhline(whole, color=INK, lw=1, ls=":", marker="none")
-    limits = {"xlabel": "weights left (%)", "xlim": (12.5, 0.085)}
+    limits = {"xlabel": "weights and biases left (%)", "xlim": (12.5, 0.085)}
     _finish(panel, drawn, title=f"{network}, rivals: error (%)", **limits)
     if panel.get_lines():
         log_axis(panel)

@@ -230,18 +230,43 @@ def test_lenet_has_two_priors_and_published_values():
     assert sorted(points(figure, 6, filled=False)) == [[96.0, 4.0], [99.9, 16.0]]
 
 
-def test_rivals_stand_over_the_weights_that_are_left():
+def test_shares_of_rivals_count_the_biases_that_they_keep():
+    # 784 * 300 + 300 * 100 + 100 * 10 weights and 410 biases
+    assert pruned.parameters_left("LeNet-300-100", 99.0) == pytest.approx(100 * (2_662 + 410) / 266_610)
+    assert pruned.parameters_left("LeNet-5", 99.5) == pytest.approx(100 * (2_152.5 + 580) / 431_080)
+    assert pruned.parameters_left("LeNet-5, at once", 0.0) == 100.0
+
+
+def test_rivals_stand_over_the_numbers_that_are_left():
     rows = [row("LeNet-5", "DC", f"error_at_{s}", e) for s, e in ((0, 0.8), (90, 0.9), (99.5, 4.0))]
-    rows += [row("LeNet-5", "DC", "removed", 90.0, 91.7), row("LeNet-5", "DC", "error_pruned", 0.9, 0.77)]
+    rows += [row("LeNet-5, at once", "DC", "error_at_91.7", 0.7, 0.77)]
+    rows += [row("LeNet-5", "sBNN", f"error_at_{s}", e) for s, e in ((0, 0.8), (99, 0.9))]
+    rows += [row("LeNet-5", "sBNN", "removed", 99.0, 99.2), row("LeNet-5", "sBNN", "error_pruned", 0.9, 1.06)]
     rows += [row("LeNet-5", "SWS", "removed", None, 99.5), row("LeNet-5", "SWS", "error_pruned", None, 0.97)]
     rows += [row("LeNet-5", "Original", "error_test", 0.7)]
     figure = removed(lenet=rows)
-    (left, low), (right, high) = curve(figure, 8, "|w|, retrained (DC)")
-    assert (left, low, right, high) == pytest.approx((10.0, 0.9, 0.5, 4.0))
+    left = [pruned.parameters_left("LeNet-5", share) for share in (90, 91.7, 99.5)]
+    drawn = curve(figure, 8, "|w|, retrained (DC)")
+    assert np.array(drawn) == pytest.approx(np.array([[left[0], 0.9], [left[2], 4.0]]))
+    assert [line.get_xydata().tolist() for line in figure.axes[8].get_lines() if line.get_marker() == "D"][:1] == [
+        [pytest.approx([left[1], 0.7])]
+    ]
+    assert curve(figure, 8, "by p*") == [[1.0, 0.9]]  # which ranks biases too
     published = np.array(sorted(points(figure, 8, filled=False)))
-    assert published == pytest.approx(np.array([[0.5, 0.97], [8.3, 0.77]]))
+    assert published == pytest.approx(np.array([[0.5, 0.97], [0.8, 1.06], [left[1], 0.77]]))
     assert [tuple(line.get_ydata()) for line in figure.axes[8].get_lines() if line.get_ls() == ":"] == [(0.7, 0.7)]
     assert texts(figure).count("not run") == 8  # the other network, and the first seven panels
+
+
+def test_sparse_vd_begins_where_its_own_threshold_leaves_it():
+    errors = ((0, 1.0), (90, 1.0), (96, 1.0), (97, 1.1), (99, 3.0))
+    rows = [row("LeNet-5", "Sparse VD", f"error_at_{s}", e, 0.75 if s == 0 else None) for s, e in errors]
+    rows += [row("LeNet-5", "Sparse VD", "active", 3.8, 0.7)]
+    figure = removed(lenet=rows)
+    left = [pruned.parameters_left("LeNet-5", share) for share in (96.2, 97, 99)]
+    drawn = np.array(sorted(curve(figure, 8, "Sparse VD"), reverse=True))
+    assert drawn == pytest.approx(np.array([[left[0], 1.0], [left[1], 1.1], [left[2], 3.0]]))
+    assert points(figure, 8, filled=False) == [pytest.approx([pruned.parameters_left("LeNet-5", 99.3), 0.75])]
 
 
 def test_the_distribution_of_p_is_drawn_with_its_cut():
