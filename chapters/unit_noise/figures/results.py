@@ -140,27 +140,37 @@ def _curves(panel: Axes, curves: list[np.ndarray], look: Mapping) -> None:
         panel.plot(epochs, values, **dict(look) | own)
 
 
-def vgg_curves(arrays: Arrays | None = None, setting: str = "k=1.0") -> Figure:
-    """How far the noise of the VGG-like network came: SBP's divergence a unit, and the units pruned, over the epochs.
+def vgg_curves(arrays: Arrays | None = None, narrow: Arrays | None = None, setting: str = "k=1.0") -> Figure:
+    """How far noise on VGG-like networks came: SBP's divergence a unit, and the share of units pruned, by epoch.
 
     The divergence of SBPa is weighted, so that its height says nothing of a unit's ratio.
 
     Args:
         arrays: with the keys of `book.lab.load_arrays`; those stored for "sbp-vgg" when omitted. "kl" has a value for
             each epoch, in nats, "units" a row for each epoch, a column for each layer.
-        setting: of the arrays.
+        narrow: of "sbp-vgg-causes", the same of networks of a quarter of the width.
+        setting: of the first arrays.
     """
     arrays = stored_arrays("sbp-vgg") if arrays is None else arrays
+    narrow = stored_arrays("sbp-vgg-causes") if narrow is None else narrow
+    shown = {
+        "SBP": (arrays, setting, "SBP"),
+        "SBPa": (arrays, setting, "SBPa"),
+        "k = 1/4, farther": (narrow, "k=0.25", "SBP, farther"),
+        "k = 1/4, by heart": (narrow, "k=0.25, by heart", "SBP"),
+        "k = 1/4, by heart, farther": (narrow, "k=0.25, by heart", "SBP, farther"),
+    }
+    looks = line_styles(list(shown))
     with style_context():
-        fig, (left, right) = figure(2, height=3.4)
-        for method, look in line_styles(["SBP", "SBPa"]).items():
-            runs = sorted((key, np.asarray(one, float)) for key, one in arrays.items()
-                          if (key[0], key[1], key[3]) == (setting, method, "units"))  # fmt: skip
+        fig, (left, right) = figure(2, height=3.8)
+        for label, (given, where, method) in shown.items():
+            runs = sorted((key, np.asarray(one, float)) for key, one in given.items()
+                          if (key[0], key[1], key[3]) == (where, method, "units"))  # fmt: skip
             totals = [one.sum(1) for _, one in runs]
-            _curves(right, [one[0] - one for one in totals], look)
-            if method == "SBP":
-                sums = [np.asarray(arrays[*key[:3], "kl"], float) for key, _ in runs]
-                _curves(left, [kl / one[0] for kl, one in zip(sums, totals, strict=True)], look)
+            _curves(right, [100 * (1 - one / one[0]) for one in totals], looks[label])
+            if method != "SBPa":
+                sums = [np.asarray(given[*key[:3], "kl"], float) for key, _ in runs]
+                _curves(left, [kl / one[0] for kl, one in zip(sums, totals, strict=True)], looks[label])
         for panel in (left, right):
             panel.set_xlabel("epoch")
             if not panel.get_lines():
@@ -168,10 +178,10 @@ def vgg_curves(arrays: Arrays | None = None, setting: str = "k=1.0") -> Figure:
         if left.get_lines():
             left.axhline(cheapest(np.ones(1))[0].item(), color=INK, lw=1.2, ls=":", marker="none")
             left.set_ylim(bottom=0)
-            right.legend(loc="upper left", fontsize="small")
-            right.yaxis.set_major_locator(MaxNLocator(6, integer=True))
+            handles = [left.plot([], [], **look)[0] for look in looks.values()]
+            fig.legend(handles, list(looks), loc="outside lower center", ncols=2, fontsize="small")
         left.set_title("divergence a unit (nats)")
-        right.set_title("units pruned")
+        right.set_title("units pruned (%)")
         panel_letters([left, right])
     return fig
 

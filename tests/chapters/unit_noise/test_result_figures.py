@@ -118,15 +118,21 @@ def test_the_listed_table_is_drawn_whole():
     assert max(published(figure, 1)) <= 100
 
 
-def test_vgg_curves_show_one_divergence_and_both_counts():
+def test_vgg_curves_show_divergences_that_are_not_weighted_and_all_shares():
     units = np.array([[3, 5], [3, 4], [2, 4]])
-    arrays = {("k=1.0", method, 0, "units"): units - k for k, method in enumerate(("SBP", "SBPa"))}
+    arrays = {("k=1.0", method, 0, "units"): units for method in ("SBP", "SBPa")}
     arrays |= {("k=1.0", method, 0, "kl"): np.array([16.0, 12.0, 8.0]) for method in ("SBP", "SBPa")}
-    figure = results.vgg_curves(arrays)
+    where = ("k=0.25, by heart", "SBP, farther", 0)
+    narrow = {(*where, "units"): units - [[0], [1], [2]], (*where, "kl"): np.array([8.0, 8.0, 4.0])}
+    figure = results.vgg_curves(arrays, narrow)
     left, right = ([one for one in panel.get_lines() if len(one.get_xdata()) == 3] for panel in figure.axes)
-    assert [one.get_ydata().tolist() for one in left] == [[2.0, 1.5, 1.0]]  # of SBP alone: the other's is weighted
-    assert [(one.get_label(), one.get_ydata().tolist()) for one in right] == [("SBP", [0, 1, 2]), ("SBPa", [0, 1, 2])]
-    assert texts(results.vgg_curves({})).count("not run") == 2
+    names = ["SBP", "SBPa", "k = 1/4, by heart, farther"]
+    assert [one.get_ydata().tolist() for one in left] == [[2.0, 1.5, 1.0], [1.0, 1.0, 0.5]]  # SBPa's is weighted
+    assert [one.get_label() for one in right] == names
+    assert np.array([one.get_ydata() for one in right]) == pytest.approx(
+        np.array([[0, 12.5, 25], [0, 12.5, 25], [0, 37.5, 75]])
+    )
+    assert texts(results.vgg_curves({}, {})).count("not run") == 2
 
 
 # --- curves over epochs ---
