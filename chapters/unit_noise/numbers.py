@@ -108,16 +108,46 @@ def _vgg(rows: Rows) -> dict[str, str]:
     assert all(one is None or one < 0.05 * whole for one in gone.values())
     profiles = lab.get("sbp-vgg").profiles
     ours, paper = (next(cell.params for cell in profiles[one]() if cell.method == "SBP") for one in ("book", "paper"))
-    return {
-        "vgg-epochs": f"{ours['epochs']}",
-        "vgg-rate": f"{ours['learning_rate'] / paper['learning_rate']:.3g}",
-        "vgg-original": lab.number(found("Original", "error_test"), "{:.1f}"),
-        "vgg-error": lab.number(found("SBP", "error_test"), "{:.1f}"),
-        "vgg-a-error": lab.number(found("SBPa", "error_test"), "{:.1f}"),
-        "vgg-all": lab.number(whole, "{:.0f}"),
-        "vgg-gone": lab.number(gone["SBP"], "{:.0f}"),
-        "vgg-a-gone": lab.number(gone["SBPa"], "{:.0f}"),
-    } | _vgg_curves()
+    return (
+        {
+            "vgg-epochs": f"{ours['epochs']}",
+            "vgg-rate": f"{ours['learning_rate'] / paper['learning_rate']:.3g}",
+            "vgg-original": lab.number(found("Original", "error_test"), "{:.1f}"),
+            "vgg-error": lab.number(found("SBP", "error_test"), "{:.1f}"),
+            "vgg-a-error": lab.number(found("SBPa", "error_test"), "{:.1f}"),
+            "vgg-all": lab.number(whole, "{:.0f}"),
+            "vgg-gone": lab.number(gone["SBP"], "{:.0f}"),
+            "vgg-a-gone": lab.number(gone["SBPa"], "{:.0f}"),
+            "vgg-distance": f"{_distance(ours):.1f}",
+        }
+        | _vgg_curves()
+        | _narrow()
+    )
+
+
+def _distance(params: dict) -> float:
+    """How far Adam can move log(sigma) at all: the noise's rate, linear to zero, summed over the steps."""
+    steps = -(-(50_000 - params["held_out"]) // params["batch_size"]) * params["epochs"]
+    return params["learning_rate"] * params["noise_factor"] * steps / 2
+
+
+def _narrow() -> dict[str, str]:
+    """Units that go from a network of a quarter of the width, by the distance of its noise and what it fits."""
+    stored, texts = lab.stored_arrays("sbp-vgg-causes"), {}
+    runs = {
+        "far": ("k=0.25", "SBP, farther"),
+        "heart": ("k=0.25, by heart", "SBP"),
+        "heart-far": ("k=0.25, by heart", "SBP, farther"),
+    }
+    whole, gone = None, {}
+    for key, (setting, method) in runs.items():
+        units = stored.get((setting, method, 0, "units"))
+        if units is not None:
+            whole, gone[key] = units[0].sum(), units[0].sum() - units[-1].sum()
+        texts[f"vgg-{key}"] = lab.number(gone.get(key), "{:.0f}", 1)
+    if len(gone) == len(runs):  # the text: the distance counts, but explains little
+        assert gone["heart-far"] > gone["heart"] and max(gone.values()) < 0.1 * whole
+    return texts | {"vgg-narrow": lab.number(whole, "{:,.0f}")}
 
 
 def _vgg_curves() -> dict[str, str]:
@@ -125,14 +155,10 @@ def _vgg_curves() -> dict[str, str]:
     stored = lab.stored_arrays("sbp-vgg")
     curves = {name: stored.get((VGG, "SBP", 0, name)) for name in ("nll", "kl", "units")}
     if any(one is None for one in curves.values()):
-        return {
-            f"vgg-{key}": lab.number(None)
-            for key in ("kl-first", "kl-last", "price", "first", "late", "from", "data", "sum")
-        }
+        return {f"vgg-{key}": lab.number(None) for key in ("kl-first", "kl-last", "price", "from", "data", "sum")}
     units = curves["units"].sum(1)
     layers = np.flatnonzero(curves["units"][-1] < curves["units"][0]) + 1
     each = curves["kl"] / units[0]
-    first = int(np.argmax(units < units[0])) + 1
     price = prices.cheapest(np.ones(1))[0].item()
     # the text: the run ended on the way; no early layer has lost a unit
     assert each[-1] > price and units[-6] > units[-1] and layers[0] > 7
@@ -140,9 +166,7 @@ def _vgg_curves() -> dict[str, str]:
         "vgg-kl-first": lab.number(each[0], "{:.1f}", 1),
         "vgg-kl-last": lab.number(each[-1], "{:.1f}", 1),
         "vgg-price": lab.number(price, "{:.1f}"),
-        "vgg-first": lab.number(first, "{:.0f}", 1),
         "vgg-from": lab.number(layers[0], "{:.0f}", 1),
-        "vgg-late": lab.number(units[-6] - units[-1], "{:.0f}", 1),
         "vgg-data": lab.number(curves["nll"][-1], "{:.0f}", 1),
         "vgg-sum": lab.number(curves["nll"][-1] + curves["kl"][-1], "{:,.0f}", 1),
     }
