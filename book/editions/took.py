@@ -12,8 +12,6 @@ from typing import Any
 from book.editions import conclusions
 from book.editions.compared import DECIDED, WORDS, markdown
 from book.editions.project import Project
-from book.lab import catalog
-from book.lab.plan import minutes_by_budget, stored_entries
 
 TABLE = re.compile(r"^% table: (\w+)$", re.MULTILINE)  # a MyST comment, invisible where nothing fills it
 PICTURE = "book/what_it_took.svg"
@@ -59,6 +57,10 @@ def _hours(project: Project, found: Found) -> str:
 
 def _left(project: Project, found: Found) -> str:
     """The papers' own sizes that are not run: cells, and the hours that they would take at the rate of what ran."""
+    # here, so that a book whose library is not bnnlib can be built
+    from book.lab import catalog
+    from book.lab.plan import minutes_by_budget, stored_entries
+
     lines, total = [], [0, 0.0, 0.0, 0]
     for chapter, own in _chapters(project, found):
         for name, one in own.items():

@@ -4,6 +4,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 from book.editions import took
+from book.lab import catalog, plan
 from book.lab.cells import Cell
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -71,7 +72,7 @@ def test_the_picture_is_the_same_text_for_the_same_numbers():
 
 
 def test_the_page_asks_for_tables_that_there_are(monkeypatch):
-    monkeypatch.setattr(took.catalog, "get", lambda name: SimpleNamespace(profiles={}))
+    monkeypatch.setattr(catalog, "get", lambda name: SimpleNamespace(profiles={}))
     template = (ROOT / "book" / "what_it_took.md").read_text(encoding="utf-8")
     assert len(took.TABLE.findall(template)) == 6
     assert "% table" not in took.fill(template, project(), found())
@@ -89,8 +90,8 @@ def test_what_is_left_is_priced_at_the_rate_of_what_ran(monkeypatch):
     some = SimpleNamespace(profiles={"paper": lambda: wanted}, budget=lambda one: (one.params["epochs"], "epochs"))
     # a minute for each replicate and ten epochs, and a run of the GPU that says nothing of the processor
     entries = {"x": entry("a", 120.0), "y": entry("b", 1e6), "z": entry("a", 1.0, "NVIDIA of some kind")}
-    monkeypatch.setattr(took.catalog, "get", lambda name: some)
-    monkeypatch.setattr(took, "stored_entries", lambda name, profile: entries)
+    monkeypatch.setattr(catalog, "get", lambda name: some)
+    monkeypatch.setattr(plan, "stored_entries", lambda name, profile: entries)
     text = took.fill("% table: left\n", project(), found())
     hours = (10 + 3 * 20) / 60
     assert f"| [01](reports/01_abc.md) | `abc-x` | 3 | {hours:.2f} | – | 1 |" in text
