@@ -38,23 +38,45 @@ _ADAM = {"optimizer": "adam", "learning_rate": 1e-3, "weight_decay": 1e-4, "sche
 _EXACT = "SBP, weight 1"  # the method with the exact divergence
 
 
+def _sparse(epochs: int) -> dict:
+    shared = {"weight_decay": 0.0, "noise_factor": 10.0, "candidates": [{"kl_scale": 1.0}]}
+    return _ADAM | shared | {"epochs": epochs, "warm_up": epochs // 3}
+
+
 def _methods(epochs: dict[str, int], weights: list[float], strengths: list[float], noise: float) -> dict[str, dict]:
     smaller = len(weights) == 4  # LeNet-5
     sbp = _ADAM | {"epochs": epochs["SBP"], "noise_factor": noise, "candidates": [{"kl_weights": weights}]}
-    sparse = _ADAM | {"weight_decay": 0.0, "noise_factor": 10.0, "warm_up": epochs["SparseVD"] // 3}
-    sparse |= {"epochs": epochs["SparseVD"], "candidates": [{"kl_scale": 1.0}]}
     lasso = _LASSO | {"epochs": epochs["SSL"], "candidates": [{"strength": strength} for strength in strengths]}
     lasso |= {"layers": ["conv1", "conv2"]} if smaller else {}
-    methods = {"SBP": sbp, "SparseVD": sparse, "SSL": lasso}
+    methods = {"SBP": sbp, "SparseVD": _sparse(epochs["SparseVD"]), "SSL": lasso}
     return methods | ({"SBP, fixed mu": sbp} if smaller else {})
 
 
-def _cells(setting: str, images: dict, bfloat16: bool, dense_epochs: int, methods: dict, replicates: int) -> list[Cell]:
+def _cells(
+    setting: str, images: dict, bfloat16: bool, dense_epochs: int, methods: dict, replicates: int, name: str = NAME
+) -> list[Cell]:
     common = images | {"network": setting, "bfloat16": bfloat16, "dense": _SGD | {"epochs": dense_epochs}}
     cells = []
     for replicate in range(replicates):
-        cells += pruned_from(NAME, Cell(setting, "Original", (replicate,), common), methods)
+        cells += pruned_from(name, Cell(setting, "Original", (replicate,), common), methods)
     return cells
+
+
+def sparse_alone(name: str, setting: str, profile: str, epochs: int, replicates: int) -> list[Cell]:
+    """The dense networks of a profile and SparseVD of another length, as cells of another experiment.
+
+    Args:
+        name: of that experiment.
+        setting: LeNet-500-300 or LeNet-5.
+        profile: smoke or book.
+        epochs: of SparseVD.
+        replicates: how many.
+    """
+    methods = {"SparseVD": _sparse(epochs)}
+    if profile == "smoke":
+        return _cells(setting, _SMOKE, False, 2, methods, replicates, name)
+    smaller = setting == "LeNet-5"
+    return _cells(setting, _IMAGES | {"timed": False}, smaller, 12 if smaller else 15, methods, replicates, name)
 
 
 def _smoke() -> list[Cell]:

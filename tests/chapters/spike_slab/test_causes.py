@@ -1,5 +1,7 @@
 """The runs that show causes: what each changes, and that the best of several starts is the one by the objective."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -49,3 +51,17 @@ def test_deterministic_networks_keep_the_published_shares():
         shares = [row["value"] for row in rows if row["metric"] == "sparsity"]
         assert shares == pytest.approx([100 * kept] * 2, abs=0.6)  # of 175 weights one is 0.57 %
         assert not any(row["metric"].startswith("rmse_validation") for row in rows)  # nothing is chosen
+
+
+def test_a_higher_threshold_switches_units_off_and_changes_nothing_else():
+    cell = _cell("HS-BNN", "dense")
+    values = []
+    for threshold in (1e-9, cell.params["threshold"], 1e9):
+        changed = replace(cell, params=cell.params | {"threshold": threshold})
+        rows = simulations.run_cell(changed, CPU, None).rows
+        values.append({(row["metric"], row["replicate"]): row["value"] for row in rows})
+    outputs = 100 * 7 / 175  # six weights and a bias, which no unit owns
+    assert [found["sparsity", 0] for found in (values[0], values[2])] == pytest.approx([100, outputs])
+    assert cell.params["threshold"] == 0.5 and outputs <= values[1]["sparsity", 0] <= 100
+    for found in values:
+        assert found["rmse_test", 1] == values[0]["rmse_test", 1]

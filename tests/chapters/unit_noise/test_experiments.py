@@ -258,3 +258,18 @@ def test_the_farther_noise_goes_as_far_as_published_and_the_other_as_far_as_the_
         elif cell.method == "SBP, farther":
             assert _distance(cell.params) == pytest.approx(published, rel=0.01)
     assert {cell.method for cell in cells} == {"Original", "SBP", "SBP, farther"}
+
+
+def test_the_other_lengths_of_sparse_vd_change_nothing_but_its_epochs():
+    def params(name: str) -> dict:
+        cells = lab.get(name).profiles["book"]()
+        return {(cell.setting, cell.replicates): dict(cell.params) for cell in cells if cell.method == "SparseVD"}
+
+    usual, found = params("sbp-mnist"), params("sbp-mnist-causes")
+    assert set(found) == set(usual)
+    for key, other in found.items():
+        times = {"LeNet-500-300": 0.25, "LeNet-5": 4}[key[0]]
+        assert other.pop("epochs") == times * usual[key].pop("epochs")
+        assert other.pop("warm_up") == pytest.approx(times * usual[key].pop("warm_up"), abs=2)  # whole thirds
+        assert other.pop("timed") is False
+        assert other == usual[key]
