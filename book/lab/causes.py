@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from book.lab.published import PaperValue
+from book.lab.published import Cause, PaperValue
 from book.lab.store import NotStoredError, load_result
-from book.lab.verdicts import AGREES, BETTER, DIFFERS, DIVERGED, WORSE, Verdict, verdict
+from book.lab.verdicts import AGREES, DIFFERS, DIVERGED, WORSE, Verdict, on_better_side, verdict
 
 UNLIKE = (WORSE, DIFFERS, DIVERGED)
 
@@ -25,7 +25,7 @@ class Shown:
 
     Args:
         whole: the cause, where without it our number is nearer by more than two standard errors and agrees with the
-            published one, or is better by whatever distance, or where no chain diverges any more.
+            published one, or is past it on the better side, or where no chain diverges any more.
         part: the same with the share of the way, where it is nearer and not there.
     """
 
@@ -58,11 +58,18 @@ class Runs:
         return self._rows[name].get(key, [])
 
     def shown(self, value: PaperValue, ours: list[float], found: Verdict) -> Shown:
-        """What the run that the published number names says of the verdict on ours."""
-        cause = value.cause
-        if cause is None or found.word not in UNLIKE:
+        """What the runs that the published number names say of the verdict on ours.
+
+        Of several causes the first that explains all of it counts, else the first that explains a part.
+        """
+        if found.word not in UNLIKE:
             return Shown()
-        key = (cause.setting or value.setting, cause.method or value.method, cause.metric or value.metric)
+        every = [self._of(cause, value, ours, found) for cause in value.causes]
+        return next((one for one in every if one.whole), next((one for one in every if one.part), Shown()))
+
+    def _of(self, cause: Cause, value: PaperValue, ours: list[float], found: Verdict) -> Shown:
+        setting = cause.setting.replace("{setting}", value.setting)
+        key = (setting or value.setting, cause.method or value.method, cause.metric or value.metric)
         without = self.values(cause.run, key)
         if len(without) < 3:
             return Shown()
@@ -73,12 +80,12 @@ class Runs:
             return Shown(whole=text) if len(without) > len(ours) else Shown()
         before, spread = _moments(ours)
         # past the published one nothing is missing, as long as it agrees with ours or ours is better
-        passed = judged.word == AGREES and (before - value.mean) * (mean - value.mean) < 0.0
-        left = 0.0 if passed or judged.word == BETTER else abs(mean - value.mean)
-        nearer = abs(before - value.mean) - left
+        crossed = (before - value.mean) * (mean - value.mean) < 0.0
+        passed = crossed and (judged.word == AGREES or on_better_side(value, mean))
+        nearer = abs(before - value.mean) - (0.0 if passed else abs(mean - value.mean))
         if nearer <= 2.0 * math.hypot(error, spread):
             return Shown()
-        if judged.word in (AGREES, BETTER):
+        if passed or judged.word == AGREES:
             return Shown(whole=text)
         return Shown(part=f"{100.0 * nearer / abs(before - value.mean):.0f} % of the way, {text}")
 

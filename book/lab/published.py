@@ -59,7 +59,8 @@ class Cause:
     Args:
         text: the cause, in words.
         run: the experiment that takes it away.
-        setting, method, metric: of its rows; "" for those of the published number.
+        setting, method, metric: of its rows; "" for those of the published number, whose setting also stands for
+            "{setting}" in a longer name.
     """
 
     text: str
@@ -84,7 +85,7 @@ class PaperValue:
         replicates: number of the paper's replicates behind the mean.
         one_draw: it comes from one data set or one network and has no printed spread, so that ours stands in for it.
         not_run: why no profile of ours has this cell; "" where one could.
-        cause: why ours may be worse or differ, and the run that tells; None where nothing is declared.
+        causes: why ours may be worse or differ, each with the run that tells.
         budget: epochs or iterations behind it, None where they are not known.
         by_design: why the method or its user fixes this number; "" where nothing does.
         not_comparable: why nothing follows from a difference; "" where there is no such reason.
@@ -121,7 +122,7 @@ class PaperValue:
     other_data: dict[str, str] = field(default_factory=dict)
     note: str = ""
     one_draw: bool = False
-    cause: Cause | None = None
+    causes: tuple[Cause, ...] = ()
     not_run: str = ""
 
     @property
@@ -219,20 +220,21 @@ def _value(path: Path, source: dict[str, Any], entry: dict[str, Any], known: dic
         other_data=source.get("other_data", {}) | entry.get("other_data", {}),
         note=entry.get("note", source.get("note", "")),
         one_draw=bool(entry.get("one_draw", source.get("one_draw", False))),
-        cause=_cause(where, source, entry),
+        causes=_causes(where, source, entry),
         not_run=_reason(source.get("not_run", {}), entry),
     )
 
 
-def _cause(where: str, source: dict, entry: dict) -> Cause | None:
-    """The source's first cause whose "of" holds what the setting begins with, and whose methods hold the entry's."""
+def _causes(where: str, source: dict, entry: dict) -> tuple[Cause, ...]:
+    """The source's causes whose "of" holds what the setting begins with, and whose methods hold the entry's."""
+    found = []
     for given in source.get("cause", ()):
         about = {key: text for key, text in given.items() if key not in ("of", "methods")}
         if unknown := set(about) - {one.name for one in fields(Cause)}:
             raise StoreError(f"{where}: a cause has no {min(unknown)!r}; it has of, methods, text, run and where it is")
         if _reason({given.get("of", "*"): "yes"}, entry) and entry["method"] in given.get("methods", [entry["method"]]):
-            return Cause(**about)
-    return None
+            found.append(Cause(**about))
+    return tuple(found)
 
 
 def _reason(reasons: dict[str, str], entry: dict) -> str:

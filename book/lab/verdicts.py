@@ -112,12 +112,14 @@ def verdict(
         return found
     if value.direction == "none":
         return replace(found, word=DIFFERS)
-    good = {
-        "lower": difference < 0,
-        "higher": difference > 0,
-        "nominal": value.nominal is not None and abs(mean - value.nominal) < abs(value.mean - value.nominal),
-    }
-    return replace(found, word=BETTER if good[value.direction] else WORSE)
+    return replace(found, word=BETTER if on_better_side(value, mean) else WORSE)
+
+
+def on_better_side(value: PaperValue, mean: float) -> bool:
+    """Whether our mean lies beyond the published one in the metric's direction, by however little."""
+    if value.direction == "nominal":
+        return value.nominal is not None and abs(mean - value.nominal) < abs(value.mean - value.nominal)
+    return {"lower": mean < value.mean, "higher": mean > value.mean}.get(value.direction, False)
 
 
 def beside_error(found: Verdict, name: str, error: Verdict | None) -> Verdict:

@@ -8,9 +8,7 @@ import pytest
 from book import lab
 from book.lab.published import Cause
 
-DECLARED = {
-    (name, value.cause) for name in lab.names() for value in lab.paper_values(name)[0] if value.cause is not None
-}
+DECLARED = {(name, cause) for name in lab.names() for value in lab.paper_values(name)[0] for cause in value.causes}
 
 
 @pytest.mark.parametrize(("name", "cause"), sorted(DECLARED, key=str))

@@ -15,7 +15,7 @@ CAUSE = Cause("the step", "abc-other", method="B")
 def _shown(without, ours, *, cause=CAUSE, monkeypatch, profile="book", failed=0):
     rows = [{"setting": "a", "method": "B", "metric": "rmse_test", "value": one} for one in without]
     monkeypatch.setattr(causes, "load_result", lambda name: {"profile": profile, "rows": rows} if name else None)
-    value = make_value(mean=1.0, interesting=0.2, cause=cause)
+    value = make_value(mean=1.0, interesting=0.2, causes=(cause,) if cause else ())
     mean, error = causes._moments(ours)
     return Runs().shown(value, ours, verdicts.verdict(value, mean, error, len(ours), failed=failed))
 
@@ -29,6 +29,8 @@ def test_a_number_that_agrees_without_the_cause_shows_it(monkeypatch):
 def test_a_number_that_is_much_better_without_the_cause_shows_it_as_well(monkeypatch):
     shown = _shown([0.05, 0.06, 0.04], [2.0, 2.1, 1.9], monkeypatch=monkeypatch)  # 0.95 below, where 1.0 were above
     assert shown == Shown(whole='the step: 0.05 ± 0.0058 (abc-other, "B")')
+    # by three standard errors, and with too much noise for a verdict
+    assert _shown([0.4, 0.9, 0.5], [2.0, 2.1, 1.9], monkeypatch=monkeypatch).whole
     assert not _shown([0.05, 3.0, -1.0], [2.0, 2.1, 1.9], monkeypatch=monkeypatch).whole  # it could be luck
 
 
@@ -69,3 +71,12 @@ def test_the_cause_of_divergence_is_gone_where_no_chain_is_lost(monkeypatch):
     survivors = [1.0, 1.01, 0.99]
     assert _shown([1.0] * 6, survivors, failed=3, monkeypatch=monkeypatch).whole
     assert _shown([1.0] * 3, survivors, failed=3, monkeypatch=monkeypatch) == Shown()
+
+
+def test_the_setting_of_the_number_is_a_part_of_a_longer_one(monkeypatch):
+    for setting, found in (("{setting}, wide", [1.0, 1.01, 0.99]), ("a, {setting}", [])):
+        rows = [{"setting": "a, wide", "method": "B", "metric": "rmse_test", "value": one} for one in (1.0, 1.01, 0.99)]
+        monkeypatch.setattr(causes, "load_result", lambda name, rows=rows: {"profile": "book", "rows": rows})
+        value = make_value(mean=1.0, interesting=0.2, causes=(Cause("the width", "abc-other", setting, "B"),))
+        shown = Runs().shown(value, [2.0, 2.1, 1.9], verdicts.verdict(value, 2.0, 0.058, 3))
+        assert bool(shown.whole) == bool(found)
