@@ -27,6 +27,7 @@ from book.lab.cells import Cell, CellResult, Experiment, Need, rows_of
 from chapters.learned_priors.experiments.mnist import NAME, POINT, TINY, cells, network
 from chapters.learned_priors.experiments.mnist_train import TEST_BATCH, Network, State, load_images
 
+Models = list[Callable[[Tensor], Tensor]]
 SIZES = (0.1, 0.2, 0.3, 0.4, 0.5)
 NUM_DRAWS = 4  # that are averaged and attacked together, of all that were kept
 
@@ -37,7 +38,7 @@ def logits_of(model: Network, state: State, x: Tensor) -> Tensor:
     return model(x)
 
 
-def direction(models: list[Callable[[Tensor], Tensor]], x: Tensor) -> Tensor:
+def direction(models: Models, x: Tensor) -> Tensor:
     """Sign of the attack's gradient, which is the same for every size: -1, 0 or 1 in the shape of x."""
     moved = [fgsm(models, part, size=1.0, clip=None) - part for part in x.split(TEST_BATCH)]
     return torch.cat(moved).round()
@@ -69,15 +70,22 @@ def spread(states: list[State], count: int) -> list[State]:
     return states[::-1][::every][::-1]
 
 
+def victims(
+    cell: Cell, device: torch.device, products: Sequence[dict[str, Any]]
+) -> tuple[Network, Models, tuple[Tensor, Tensor]]:
+    """The module of a trained network, its draws as functions of images, one of a point estimate, and test data."""
+    params, point = cell.params["network"], cell.method in POINT
+    model, (product,) = network(params, cell.method, cell.replicates[0], device).eval(), products
+    states = product["states"][-1:] if point else spread(product["states"], cell.params["draws"])
+    return model, [partial(logits_of, model, state) for state in states], load_images(params, device)[1]
+
+
 def run_cell(
     cell: Cell, device: torch.device, checkpoint: Checkpoint | None, products: Sequence[dict[str, Any]]
 ) -> CellResult:
     """Attack one method's network and score what it makes of the attacked test images, for every size."""
-    params, replicate, point = cell.params["network"], cell.replicates[0], cell.method in POINT
-    model, (product,) = network(params, cell.method, replicate, device).eval(), products
-    _, (x, y) = load_images(params, device)
-    states = product["states"][-1:] if point else spread(product["states"], cell.params["draws"])
-    models = [partial(logits_of, model, state) for state in states]
+    model, models, (x, y) = victims(cell, device, products)
+    point, note = cell.method in POINT, cell.params["network"]["note"]
     attacks = {"": direction(models[-1:], x), "_max_log": plain_direction(models[-1], x)}
     if not point:
         attacks["_averaged_attack"] = direction(models, x)
@@ -97,8 +105,8 @@ def run_cell(
         curve.append([size, values["accuracy"], values.get("accuracy_averaged_attack", values["accuracy"])])
         if size:
             found = rows_of(cell, values, f"{cell.setting} zeta={size:g}")
-            if params["note"]:
-                found[0]["note"] = params["note"]
+            if note:
+                found[0]["note"] = note
             rows += found
     return CellResult(rows, {"curve": np.array(curve, dtype=np.float32)})
 

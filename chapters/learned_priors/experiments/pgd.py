@@ -10,9 +10,8 @@ test set, so that their difference is paired. Nothing is chosen on them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import torch
@@ -22,13 +21,11 @@ from bnnlib import metrics
 from bnnlib.attacks import fgsm, pgd
 from bnnlib.train.checkpoint import Checkpoint
 from book.lab.cells import Cell, CellResult, Experiment, Need, rows_of
-from chapters.learned_priors.experiments.fgsm import NUM_DRAWS, averages, logits_of, spread
-from chapters.learned_priors.experiments.mnist import NAME, POINT, TINY, cells, network
-from chapters.learned_priors.experiments.mnist_train import load_images
+from chapters.learned_priors.experiments.fgsm import NUM_DRAWS, Models, averages, victims
+from chapters.learned_priors.experiments.mnist import NAME, POINT, TINY, cells
 
 SIZES = (0.05, 0.1, 0.2)
 ANEW = "MNIST, trained anew"  # a name of their own: the networks of "aeb-mnist" are a GPU's, whose files are gone
-Models = list[Callable[[Tensor], Tensor]]
 
 
 def attacked(kind: str, models: Models, x: Tensor, size: float, params: dict[str, Any], seed: int) -> Tensor:
@@ -48,19 +45,15 @@ def run_cell(
     cell: Cell, device: torch.device, checkpoint: Checkpoint | None, products: Sequence[dict[str, Any]]
 ) -> CellResult:
     """Accuracy of one method's network on the images that each attack has moved, for every size."""
-    params, replicate, point = cell.params["network"], cell.replicates[0], cell.method in POINT
-    model, (product,) = network(params, cell.method, replicate, device).eval(), products
-    _, (x, y) = load_images(params, device)
+    _, models, (x, y) = victims(cell, device, products)
     x, y = x[: cell.params["images"]], y[: cell.params["images"]]
-    states = product["states"][-1:] if point else spread(product["states"], cell.params["draws"])
-    models: Models = [partial(logits_of, model, state) for state in states]
-    ways = {"accuracy": models[-1:]} | ({} if point else {"accuracy_averaged_attack": models})
+    ways = {"accuracy": models[-1:]} | ({} if cell.method in POINT else {"accuracy_averaged_attack": models})
     rows = rows_of(cell, {"accuracy": metrics.accuracy(averages(models, x)[0], y)})
     for size in cell.params["sizes"]:
         for kind in ("FGSM", "PGD"):
             values = {
                 name: metrics.accuracy(
-                    averages(models, attacked(kind, through, x, size, cell.params, 75_000 + replicate))[0], y
+                    averages(models, attacked(kind, through, x, size, cell.params, 75_000 + cell.replicates[0]))[0], y
                 )
                 for name, through in ways.items()
             }
