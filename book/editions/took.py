@@ -16,6 +16,7 @@ from book.editions.project import Project
 TABLE = re.compile(r"^% table: (\w+)$", re.MULTILINE)  # a MyST comment, invisible where nothing fills it
 PICTURE = "book/what_it_took.svg"
 UNLIKE = ("worse", "differs", "diverged")
+BY_CHANCE = 0.0455  # of normal errors beyond two of their standard deviations
 EDGE = 4.0  # ratio of the picture's right edge, and of its left one the other way round
 # what is drawn, with its place in the palette
 SHOWN = {"agrees": 0, "better": 2, "worse": 1, "differs": 3, "undecided": 4, "by design": 5, "not comparable": 6}
@@ -128,6 +129,8 @@ def _counts(_: Project, found: Found) -> str:
             lines += [[f"– {reason}", f"{count:,}", ""] for reason, count in reasons.most_common()]
     lines.append(["cells", f"{said['cells']:,}", ""])
     lines.append(["agrees or better, of those decided", f"{good} of {decided}", _share(good, decided)])
+    luck = f"{round(BY_CHANCE * decided)} of {decided}"
+    lines.append(["beyond two standard errors by chance alone, at most", luck, _share(BY_CHANCE * decided, decided)])
     rest = [row for one in found.values() for row in one["cells"] if row["verdict"].partition(":")[0] in UNLIKE]
     for key, told in (("cause", "with a cause that a run shows"), ("part", "with a part of the cause shown")):
         shown = sum(bool(row[key]) for row in rest)
@@ -140,7 +143,7 @@ def _not_run(row: dict[str, Any]) -> str:
     return reason if word == "not run" else ""
 
 
-def _share(part: int, whole: int) -> str:
+def _share(part: float, whole: int) -> str:
     return f"{100.0 * part / whole:.0f} %" if whole else "–"
 
 

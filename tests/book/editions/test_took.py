@@ -53,6 +53,7 @@ def test_tables_count_hours_budgets_and_verdicts():
     assert "| [01](reports/01_abc.md) | `abc-x` | epochs | 40 | 200 | 20 % |" in text
     assert "| agrees | 3 | 60 % |" in text and "| agrees or better, of those decided | 3 of 4 | 75 % |" in text
     assert "| not run | 1 | 20 % |\n| – no file | 1 |  |" in text
+    assert "by chance alone, at most | 0 of 4 | 5 % |" in text
     assert "with a cause that a run shows | 1 of 1 | 100 % |" in text
     assert "with a part of the cause shown | 0 of 1 | 0 % |" in text
 
