@@ -176,9 +176,9 @@ def _attacks() -> dict[str, str]:
         key = "fgsm-less" if setting == mnist else "fgsm-fashion-less"
         found[f"{key}-{method}"] = lab.difference(name, setting, "SGHMC-SA", method, "accuracy", 1)
         _holds(name, setting, "SGHMC-SA", method, "accuracy", sign)
-    for size in ("0.1", "0.2"):
-        pair = "aeb-pgd", f"MNIST, PGD zeta={size}", "SGHMC-SA", "Dropout", "accuracy"
-        found[f"pgd-{size}"] = lab.difference(*pair, 1)
+    for method in ("Dropout", "SGHMC"):
+        pair = "aeb-pgd", "MNIST, PGD zeta=0.1", "SGHMC-SA", method, "accuracy"
+        found[f"pgd-less-{method}"] = lab.difference(*pair, 1)
         _holds(*pair, 1)
     found["pgd-kept"] = _average("aeb-pgd", "MNIST, PGD zeta=0.2", "SGHMC-SA", "accuracy", form="{:.0f}")
     found["fgsm-raw-less-Vanilla"] = lab.difference(name, mnist, "SGHMC-SA", "Vanilla", "accuracy_max_log", 1)
