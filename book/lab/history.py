@@ -22,6 +22,7 @@ from bnnlib.datasets.registry import data_root
 from book.lab import store
 from book.lab.cells import ExperimentError
 from book.lab.probes import ProbeRows
+from book.lab.validity import State
 
 TREE = Path(__file__).resolve().parents[2]
 # of all methods at once, since to begin costs more than most probes: {method: [is it good there, rows or why not]}
@@ -44,26 +45,26 @@ print(json.dumps(found))
 """
 
 
-def reference_rows(result: dict[str, Any], method: str, stored: dict[str, dict]) -> dict[str, ProbeRows]:
+def reference_rows(result: dict[str, Any], state: State, stored: dict[str, dict]) -> dict[str, ProbeRows]:
     """Rows of a method's probes at the last commit whose code is known to agree with the cells.
 
     Args:
         result: stored, with its certificates.
-        method: of the cells.
-        stored: its probes by kind.
+        state: of the cells whose code has moved.
+        stored: their probes by kind.
 
     Raises:
         ExperimentError: no such commit is known or in the history, or its code does not run here.
     """
     name, profile = result["experiment"], result["profile"]
-    commits = list(_commits(result, method, stored))
+    commits = list(_commits(result, state, stored))
     if not commits:
         raise ExperimentError("the stored probe ran on another processor, and no commit is known that could tell")
     methods = tuple(dict.fromkeys(one["cell"]["method"] for one in result["cells"]))
     for commit in commits:
         there = _git("cat-file", "-e", f"{commit}^{{commit}}") is not None
         if brought := commit if there else _brought(commit, name, profile):
-            good, rows = _answers(brought, name, profile, methods)[method]
+            good, rows = _answers(brought, name, profile, methods)[state.method]
             if isinstance(rows, str):
                 raise ExperimentError(f"the probes of {name} do not run at {brought[:8]}:\n{rows}")
             if good or there:
@@ -74,10 +75,10 @@ def reference_rows(result: dict[str, Any], method: str, stored: dict[str, dict])
     )
 
 
-def _commits(result: dict[str, Any], method: str, stored: dict[str, dict]) -> Iterator[str]:
+def _commits(result: dict[str, Any], state: State, stored: dict[str, dict]) -> Iterator[str]:
     # of these cells: a certificate of cells that have been computed again since speaks of others
-    codes = {one["code"] for one in result["cells"] if one["cell"]["method"] == method}
-    certificates = [one for one in reversed(result["certificates"]) if codes <= set(one["since"].get(method, ()))]
+    codes = set(state.before)
+    certificates = [one for one in reversed(result["certificates"]) if codes <= set(one["since"].get(state.method, ()))]
     for one in (*certificates, *stored.values()):
         if one.get("commit") and not one.get("dirty"):
             yield one["commit"]

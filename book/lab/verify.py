@@ -27,6 +27,7 @@ from book.lab.validity import (
     OUTDATED,
     UNPROBED,
     State,
+    cell_of,
     equal_codes,
     states_of,
 )
@@ -116,6 +117,13 @@ class _Evidence:
         """The probes that speak for the state's cells."""
         return self._cells.get((state.method, state.code), [])
 
+    def judged(self, state: State) -> list[Cell]:
+        """Those of them that speak for the cells whose code has moved: others of the method may be of today's."""
+        labels = set(state.cells)
+        ids = {about["id"] for about in self.result["cells"] if cell_of(about["cell"]).label in labels}
+        kinds = {kind_of(cell.as_json()) for cell in probes.cells(self.experiment, self.profile, ids)}
+        return [cell for cell in self.cells(state) if kind_of(cell.as_json()) in kinds]
+
     def stored(self, state: State) -> dict[str, dict[str, Any]]:
         """The stored probes of the declared version, by kind."""
         version = self.experiment.version_of(state.method)
@@ -146,13 +154,15 @@ class _Evidence:
 
     def judge(self, state: State) -> tuple[str, str, float]:
         """Today's probes beside the stored ones of cells whose code has moved: word, reason, largest difference."""
-        cells, stored = self.cells(state), self.stored(state)
-        if not cells or (lacking := self.lacking(state)):
+        cells, every = self.judged(state), self.stored(state)
+        kinds = [kind_of(cell.as_json()) for cell in cells]
+        if not cells or (lacking := [cell for cell, kind in zip(cells, kinds, strict=True) if kind not in every]):
             return UNPROBED, f"no stored probe of {lacking[0].label if cells else state.method}", 0.0
+        stored = {kind: every[kind] for kind in kinds}
         for code in {probe["code"] for probe in stored.values() if "code" in probe}:
             if strange := set(state.before) - equal_codes(self.result, state.method, code, set(state.before)):
                 return UNPROBED, f"the stored probe is not of the code that computed them ({min(strange)})", 0.0
-        far, where = _compare(self.experiment, self.result, state.method, cells, stored)
+        far, where = _compare(self.experiment, self.result, state, cells, stored)
         return (CHANGED, where, far) if far > TOLERANCE else (CERTIFIED, f"probes differ by {far:.0e}", far)
 
     def settle(self, state: State, accept: str) -> None:
@@ -189,12 +199,12 @@ class _Evidence:
 
 
 def _compare(
-    experiment: Experiment, result: dict[str, Any], method: str, cells: list[Cell], stored: dict[str, dict]
+    experiment: Experiment, result: dict[str, Any], state: State, cells: list[Cell], stored: dict[str, dict]
 ) -> tuple[float, str]:
     """The largest relative difference between today's probe rows and the stored ones, and where it is."""
     before = {kind: probe["rows"] for kind, probe in stored.items()}
     if any(probe.get("machine") != machine() for probe in stored.values()):
-        before = history.reference_rows(result, method, stored)
+        before = history.reference_rows(result, state, stored)
     far, where = 0.0, ""
     for cell in cells:
         rows = {tuple(row[:4]): row[4] for row in probes.run(experiment, cell)}

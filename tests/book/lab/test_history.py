@@ -8,6 +8,7 @@ import pytest
 
 from book.lab import history
 from book.lab.cells import ExperimentError
+from book.lab.validity import State
 
 _VALIDITY = """from collections import namedtuple
 GOOD = ("certified",)
@@ -54,33 +55,37 @@ def _result(*commits):
     return {"experiment": "name", "profile": "book", "cells": cells, "certificates": certificates}
 
 
+def _state(method):
+    return State(method, "moved", before=["c0de"])
+
+
 def test_the_probes_come_from_the_commit_s_own_tree(scratch):
     """Those of the last certificate's."""
     commits = [scratch(1, word="moved"), scratch(2)]  # what stands in the history is believed
-    assert history.reference_rows(_result(commits[0]), "VD", {}) == {"name/book/VD": [1]}
-    assert history.reference_rows(_result(*commits), "VD", {}) == {"name/book/VD": [2]}
+    assert history.reference_rows(_result(commits[0]), _state("VD"), {}) == {"name/book/VD": [1]}
+    assert history.reference_rows(_result(*commits), _state("VD"), {}) == {"name/book/VD": [2]}
     assert len(scratch.git("worktree", "list").splitlines()) == 1
 
 
 def test_one_process_answers_for_all_methods(scratch, monkeypatch):
     commit = scratch(1)
-    assert history.reference_rows(_result(commit), "VD", {}) == {"name/book/VD": [1]}
+    assert history.reference_rows(_result(commit), _state("VD"), {}) == {"name/book/VD": [1]}
     monkeypatch.setattr(history, "_tree_of", None)
     probe = {"kind": {"commit": commit}}
-    assert history.reference_rows(_result(commit), "AGP", probe) == {"name/book/AGP": [1]}
+    assert history.reference_rows(_result(commit), _state("AGP"), probe) == {"name/book/AGP": [1]}
 
 
 def test_code_that_does_not_run_is_told(scratch):
     commit = scratch("no_such_name")
     with pytest.raises(ExperimentError, match=r"do not run at (?s:.*)no_such_name"):
-        history.reference_rows(_result(commit), "VD", {})
+        history.reference_rows(_result(commit), _state("VD"), {})
     assert len(scratch.git("worktree", "list").splitlines()) == 1
 
 
 def test_a_tree_that_does_not_even_load_is_told(scratch):
     commit = scratch("(")
     with pytest.raises(ExperimentError, match=r"do not run at (?s:.*)SyntaxError"):
-        history.reference_rows(_result(commit), "VD", {})
+        history.reference_rows(_result(commit), _state("VD"), {})
 
 
 def test_where_commits_were_squashed_the_one_that_brought_the_certificate_tells(scratch):
@@ -88,7 +93,7 @@ def test_where_commits_were_squashed_the_one_that_brought_the_certificate_tells(
     scratch(1)
     scratch(2, result=f'"commit": "{lost}"')
     scratch(3, result=f'"commit": "{lost}", and more')
-    assert history.reference_rows(_result(lost), "VD", {}) == {"name/book/VD": [2]}
+    assert history.reference_rows(_result(lost), _state("VD"), {}) == {"name/book/VD": [2]}
 
 
 def test_a_commit_where_the_cells_are_not_good_cannot_tell(scratch):
@@ -96,8 +101,8 @@ def test_a_commit_where_the_cells_are_not_good_cannot_tell(scratch):
     lost = "0123456789" * 4
     first = scratch(1)
     scratch(2, word="moved", result=f'"commit": "{lost}"')
-    assert history.reference_rows(_result(first, lost), "VD", {}) == {"name/book/VD": [1]}
+    assert history.reference_rows(_result(first, lost), _state("VD"), {}) == {"name/book/VD": [1]}
     with pytest.raises(ExperimentError, match="commit 01234567, which could tell, is not in this clone's history"):
-        history.reference_rows(_result(lost), "VD", {})
+        history.reference_rows(_result(lost), _state("VD"), {})
     with pytest.raises(ExperimentError, match="no commit is known that could tell"):
-        history.reference_rows(_result(), "VD", {})
+        history.reference_rows(_result(), _state("VD"), {})

@@ -263,6 +263,16 @@ def test_a_probe_does_not_speak_for_cells_of_other_code(pack):
     assert (state.word, state.cells) == ("no probe", ["a SVBNN [0-1]"])
 
 
+def test_a_new_kind_with_a_probe_of_today_leaves_the_others_their_own(pack):
+    pack.run(only="a")
+    pack.edit('Cell("c", "VD"', 'Cell("d", "SVBNN", (0,), params | {"wide": True}), Cell("c", "VD"')
+    pack.edit("RATE = 2.0", "RATE = 4.0 / 2")
+    pack.run(only="d")
+    assert len(_result()["probes"]) == 2
+    (state,) = verify.verify("probed", "book")
+    assert (state.word, state.cells) == ("certified", ["a SVBNN [0-1]"])
+
+
 def test_a_certificate_does_not_speak_for_cells_that_came_later(pack):
     pack.run(only="a")
     pack.edit("RATE = 2.0", "RATE = 4.0 / 2")
@@ -314,6 +324,21 @@ def test_on_another_machine_the_probe_runs_at_the_last_good_commit_too(pack, mon
     pack.edit("RATE = 4.0 / 2", "RATE = 8.0 / 4")
     assert pack.words(verify.verify("probed", "book"))["SVBNN"] == "certified"
     assert asked == [("c0ffee00", "probed", "book"), ("beef", "probed", "book")]
+
+
+def test_on_another_machine_new_cells_of_today_s_code_do_not_hide_the_certificate_of_the_others(pack, monkeypatch):
+    pack.run(only="a")
+    _elsewhere()
+    asked = []
+    _answered(monkeypatch, asked)
+    monkeypatch.setattr(provenance, "commit", lambda: {"commit": "beef", "dirty": False})
+    pack.edit("RATE = 2.0", "RATE = 4.0 / 2")
+    verify.verify("probed", "book")
+    pack.edit("RATE = 4.0 / 2", "RATE = 8.0 / 4")
+    asked.clear()
+    pack.run(only="b")
+    assert pack.words(verify.verify("probed", "book"))["SVBNN"] == "certified"
+    assert {commit for commit, *_ in asked} == {"beef"}
 
 
 def test_a_certificate_of_cells_that_were_computed_again_tells_nothing_of_the_new_ones(pack, monkeypatch):
