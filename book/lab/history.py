@@ -61,14 +61,17 @@ def reference_rows(result: dict[str, Any], state: State, stored: dict[str, dict]
     if not commits:
         raise ExperimentError("the stored probe ran on another processor, and no commit is known that could tell")
     methods = tuple(dict.fromkeys(one["cell"]["method"] for one in result["cells"]))
+    why = ""
     for commit in commits:
         there = _git("cat-file", "-e", f"{commit}^{{commit}}") is not None
         if brought := commit if there else _brought(commit, name, profile):
             good, rows = _answers(brought, name, profile, methods)[state.method]
             if isinstance(rows, str):
-                raise ExperimentError(f"the probes of {name} do not run at {brought[:8]}:\n{rows}")
-            if good or there:
+                why = why or f"the probes of {name} do not run at {brought[:8]}:\n{rows}"
+            elif good or there:
                 return rows
+    if why:
+        raise ExperimentError(why)
     raise ExperimentError(
         f"the stored probes of {name} ran on another processor, and commit {commits[0][:8]}, which could tell, is not "
         "in this clone's history; fetch it (git fetch --unshallow)"
@@ -99,7 +102,7 @@ def _answers(commit: str, name: str, profile: str, methods: tuple[str, ...]) -> 
         command = [sys.executable, "-c", _ASK, name, profile, *methods]
         done = subprocess.run(command, cwd=tree, env=environment, capture_output=True, text=True)
     if done.returncode:
-        raise ExperimentError(f"the probes of {name} do not run at {commit[:8]}:\n{done.stderr[-2000:]}")
+        return dict.fromkeys(methods, (False, done.stderr[-2000:]))
     return json.loads(done.stdout.splitlines()[-1])
 
 

@@ -88,6 +88,11 @@ def test_a_tree_that_does_not_even_load_is_told(scratch):
         history.reference_rows(_result(commit), _state("VD"), {})
 
 
+def test_where_one_commit_does_not_run_here_an_earlier_one_is_asked(scratch):
+    commits = [scratch(1), scratch("(")]
+    assert history.reference_rows(_result(*commits), _state("VD"), {}) == {"name/book/VD": [1]}
+
+
 def test_where_commits_were_squashed_the_one_that_brought_the_certificate_tells(scratch):
     lost = "0123456789" * 4
     scratch(1)
