@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -232,22 +233,22 @@ def _table(setting: str, problem: str, scale: dict, methods: tuple[str, ...] = _
 _SMOKE = {"replicates": 2, "epochs": 3, "pruned_epochs": 2, "kept": (0.3, 0.5)}
 
 
-def _profiles(cells: Callable[[str, dict], list[Cell]], **scales: dict) -> dict[str, Callable[[], list[Cell]]]:
-    return {profile: (lambda p=profile, s=scale: cells(p, s)) for profile, scale in scales.items()}
+def _profiles(cells: Callable[[dict], list[Cell]], **scales: dict) -> dict[str, Callable[[], list[Cell]]]:
+    return {profile: partial(cells, scale) for profile, scale in scales.items()}
 
 
 def _simulation_one(problem: str, setting: str):
-    return lambda profile, scale: _table(setting, problem, scale)
+    return lambda scale: _table(setting, problem, scale)
 
 
-def _simulation_two(profile: str, scale: dict) -> list[Cell]:
+def _simulation_two(scale: dict) -> list[Cell]:
     uniform = _table("U(-1,1)", "2-uniform", scale, keep_network=True)
-    normal = _table("N(0,1)", "2-normal", scale, _METHODS if profile != "paper" else _METHODS[:1], keep_network=True)
+    normal = _table("N(0,1)", "2-normal", scale, keep_network=True)
     text = _table("U(-1,1), sigma0^2=2", "2-uniform", scale, _METHODS[:1], prior_scale=2.0**0.5)
     return uniform + normal + text
 
 
-def _sweep(profile: str, scale: dict) -> list[Cell]:
+def _sweep(scale: dict) -> list[Cell]:
     # 13 values of the small problem are one stack; of the large one each is, in blocks of ten replicates: more can be
     # added and the stored ones stay (a block of 20 takes a sixth less time than two of ten)
     blocks = [tuple(range(at, min(at + 10, scale["replicates"]))) for at in range(0, scale["replicates"], 10)]
