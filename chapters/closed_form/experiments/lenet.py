@@ -4,8 +4,8 @@
 "LeNet-300-100" and "LeNet-5" are those of Table 7, where the paper copies the numbers of other methods. Three of them
 are run here: the whole network ("Original"), sparse variational dropout ("Sparse VD", chapter 3) and pruning by
 magnitude with retraining ("DC", Deep Compression). All have the same images and the same number of epochs in all, but
-for "longer", which is one run of Sparse VD with three times as many. The rivals were not tuned: Sparse VD is trained as in
-chapter 5. DC trains the whole network for half of the epochs and goes through all drop rates with few at each; "at
+for "longer", which is one run of Sparse VD with three times as many. The rivals were not tuned: Sparse VD is trained as
+in chapter 5. DC trains the whole network for half of the epochs and goes through all drop rates with few at each; "at
 once" it goes to the published one and retrains for the other half. The start of sBNN was chosen on held-out images
 between two, in one run of fewer epochs. The sparsity that is reported is the highest drop rate that costs at most 0.1
 points on the held-out images, ten of them, which near its limit is chance: for DC nothing in most runs.
