@@ -1,8 +1,9 @@
 """Why SparseVD leaves other numbers of units on MNIST than published: the length of its training.
 
 `sbp-mnist` gives LeNet-500-300 80 epochs and finds fewer units than published, and LeNet-5 10 epochs and finds more;
-neither length is published. Here they are a quarter of it and four times as long. Both factors were set before either
-was run. All else, the length of the dense network included, is as in `sbp-mnist`; nothing is timed.
+neither length is published. Here they are a quarter of it and four times as long. Both factors were set before these
+runs, the quarter with the knowledge that an earlier state of `sbp-mnist`, which had those 20 epochs, kept more units.
+All else, the length of the dense network included, is as in `sbp-mnist`; nothing is timed.
 """
 
 from __future__ import annotations
