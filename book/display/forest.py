@@ -15,6 +15,7 @@ from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 
 from book.display.panels import replicate_points
 from book.display.style import FONT_SIZE, INK, PALETTE, figure, panel_letters, style_context
+from book.lab.intervals import FEW, quantile
 from book.lab.published import metrics
 from book.lab.verdicts import DIVERGED, NOT_COMPARABLE, NOT_PUBLISHED, NOT_RUN, WORDS, symbol, word_of
 
@@ -56,9 +57,10 @@ def forest(
 ) -> Figure:
     """Published values (open diamonds) above ours (filled circles), one line a setting and method, a panel a metric.
 
-    Bars are ± 2 standard errors, those of `book.lab.verdicts.verdict`: published ones hold the paper's replicates and
-    the sampling of its test set, as far as both are known. Small points are our single replicates. At the right margin
-    stands the sign of the verdict. What was not run says so, and the smoke profile counts as not run.
+    Bars are intervals of 95 % by Student's t, as in `book.lab.verdicts.verdict`: published ones hold the paper's
+    replicates and the sampling of a test set of its own, as far as both are known. Small points are our single
+    replicates. At the right margin stands the sign of the verdict. What was not run says so, and the smoke profile
+    counts as not run.
 
     Args:
         rows: of `book.lab.compare`.
@@ -157,7 +159,7 @@ def _draw(panel: Axes, place: float, row: Mapping | None) -> None:
     own = place
     if row["published"] is not None:
         own = place - APART
-        _interval(panel, place + APART, row["published"], row["published_se"], _LOOKS["published"])
+        _interval(panel, place + APART, row["published"], _half(row, "published"), _LOOKS["published"])
     shown = _shown(row)
     where = {"transform": panel.get_yaxis_transform(), "ha": "left", "va": "center"}
     if not shown:
@@ -168,7 +170,7 @@ def _draw(panel: Axes, place: float, row: Mapping | None) -> None:
         look = _LOOKS["aside" if word_of(row["verdict"]) == NOT_COMPARABLE else "ours"]
         if row["n"] > 1:
             replicate_points(panel, np.asarray(row["values"]), own, look["color"])
-        _interval(panel, own, row["mean"], row["se"], look)
+        _interval(panel, own, row["mean"], _half(row, "ours"), look)
     if shown and row["published"] is not None:
         panel.text(1.02, place, symbol(row["verdict"]), fontsize=FONT_SIZE, **where)
 
@@ -178,11 +180,16 @@ def _shown(row: Mapping) -> bool:
     return bool(row["n"]) and row["profile"] != "smoke" and math.isfinite(row["mean"])
 
 
-def _interval(panel: Axes, place: float, mean: float, error: float | None, look: Mapping) -> None:
-    if error is not None:
-        panel.errorbar(
-            mean, place, xerr=2.0 * error, fmt="none", capsize=3, elinewidth=1.6, ecolor=look["color"], zorder=4
-        )
+def _half(row: Mapping, side: str) -> float | None:
+    """Half of the interval of one side; two runs have none that would mean anything."""
+    if side == "published":
+        return None if row["published_se"] is None else quantile(row["published_df"]) * row["published_se"]
+    return None if row["se"] is None or row["n"] < FEW else quantile(row["n"] - 1) * row["se"]
+
+
+def _interval(panel: Axes, place: float, mean: float, half: float | None, look: Mapping) -> None:
+    if half is not None:
+        panel.errorbar(mean, place, xerr=half, fmt="none", capsize=3, elinewidth=1.6, ecolor=look["color"], zorder=4)
     panel.plot(mean, place, linestyle="none", zorder=5, **look)
 
 
@@ -201,10 +208,10 @@ def _frame(panel: Axes, lines: list[_Line], log: bool, first: bool) -> None:
         panel.xaxis.set_major_locator(MaxNLocator(4))
 
 
-def _bars(errors: Iterable[float | None]) -> str:
+def _bars(halves: Iterable[float | None]) -> str:
     """What the bars are, in the words of the legend."""
-    known = [error is not None for error in errors]
-    return " ± 2 s.e." if all(known) else " ± 2 s.e. where known" if any(known) else ""
+    known = [half is not None for half in halves]
+    return ", 95 %" if all(known) else ", 95 % where known" if any(known) else ""
 
 
 def _legend(fig: Figure, rows: Sequence[Mapping], columns: int) -> None:
@@ -214,9 +221,9 @@ def _legend(fig: Figure, rows: Sequence[Mapping], columns: int) -> None:
     published = [row for row in rows if row["published"] is not None]
     entries = []
     if published:
-        entries.append(("published" + _bars(row["published_se"] for row in published), _LOOKS["published"]))
+        entries.append(("published" + _bars(_half(row, "published") for row in published), _LOOKS["published"]))
     if words - {NOT_COMPARABLE}:
-        entries.append(("ours" + _bars(row["se"] for row in run), _LOOKS["ours"]))
+        entries.append(("ours" + _bars(_half(row, "ours") for row in run), _LOOKS["ours"]))
     if NOT_COMPARABLE in words:
         entries.append(("ours, not comparable", _LOOKS["aside"]))
     if any(row["n"] > 1 for row in run):

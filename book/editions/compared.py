@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 from book.editions.project import BookError
@@ -22,6 +23,50 @@ WORDS = (
     "not run",
 )
 DECIDED = WORDS[:4]
+KINDS = {"own": "own methods", "rival": "methods that a paper quotes", "oracle": "checks of our references"}
+UNLIKE = ("worse", "differs", "diverged")
+BY_CHANCE = 0.05  # of intervals of 95 % that exclude the truth
+
+
+def headline(found: dict[str, dict]) -> list[str]:
+    """How the papers' own methods fare, paper by paper, as paragraphs of Markdown; kinds are never added up."""
+    said = sum(by_paper(found).values(), Counter())
+    rest = {kind: sum(by_paper(found, kind).values(), Counter())["cells"] for kind in KINDS}
+    decided, good = sum(said[word] for word in DECIDED), said["agrees"] + said["better"]
+    return [
+        f"The five papers print {said['cells']} numbers of the methods that they propose. Each is counted once, by its "
+        "[verdict](verdicts.md), however many of our rows stand beside it:",
+        verdicts_by_paper(found),
+        f"So {decided} are decided, of which {good} agree or are better; {said['undecided']} are undecided, "
+        f"{said['not comparable']} not comparable and {said['not run']} not run. Chance alone puts up to "
+        f"{round(BY_CHANCE * decided)} of the decided ones outside of their intervals. Another {rest['rival']} numbers "
+        f"are of methods that the papers quote, {rest['oracle']} check our own references; they stand apart.",
+    ]
+
+
+def by_paper(found: dict[str, dict], kind: str = "own") -> dict[str, Counter]:
+    """Published cells of one kind by verdict, by paper."""
+    said: dict[str, Counter] = {}
+    for one in found.values():
+        if one["counts"][kind]["cells"]:
+            said[one["paper"]] = said.get(one["paper"], Counter()) + Counter(one["counts"][kind])
+    return dict(sorted(said.items()))
+
+
+def verdicts_by_paper(found: dict[str, dict], kind: str = "own") -> str:
+    """The same as a Markdown table: a line each verdict that occurs, a column each paper."""
+    said = by_paper(found, kind)
+    lines = [
+        [word, *(f"{one[word]:,}" if one[word] else "–" for one in said.values())]
+        for word in (*WORDS, "cells")
+        if any(one[word] for one in said.values())
+    ]
+    known = [
+        f"{one['budget comparable']} of {one['budget known']}" if one["budget known"] else "–" for one in said.values()
+    ]
+    return markdown(
+        ["Verdict", *(f"paper {paper}" for paper in said)], [*lines, ["half of the budget or more", *known]]
+    )
 
 
 def stored_results(root: Path) -> dict[str, dict]:
@@ -48,13 +93,29 @@ def compared(root: Path, names: list[str] | None = None) -> dict[str, dict]:
     """
     if not (root / "book" / "lab").is_dir() or not (names or stored_results(root)):
         return {}
+    return json.loads(_asked(root, "book.lab.evidence", *(names or [])))
+
+
+def claimed(root: Path) -> dict[str, list[dict]]:
+    """What each study's paper claims and how it fares, see `book.lab.claims.judged`; {} for a tree without claims.
+
+    Raises:
+        BookError: as `compared`.
+    """
+    if not any(root.glob("chapters/*/claims.toml")) or not stored_results(root):
+        return {}
+    return json.loads(_asked(root, "book.lab.claims"))
+
+
+def _asked(root: Path, module: str, *arguments: str) -> str:
+    """What a module of the tree prints."""
     environment = {
         **os.environ,
         "PYTHONPATH": os.pathsep.join([str(root), os.environ.get("PYTHONPATH", "")]),
         "BNNLIB_HOME": str(root / "data"),
     }
     done = subprocess.run(
-        [sys.executable, "-m", "book.lab.evidence", *(names or [])],
+        [sys.executable, "-m", module, *arguments],
         cwd=root,
         env=environment,
         capture_output=True,
@@ -63,7 +124,7 @@ def compared(root: Path, names: list[str] | None = None) -> dict[str, dict]:
     )
     if done.returncode:
         raise BookError(f"Our results could not be compared with the published ones:\n{done.stderr}")
-    return json.loads(done.stdout)
+    return done.stdout
 
 
 def markdown(header: list[str], rows: list[list[str]]) -> str:

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from book.editions import conclusions, costs, reports, status, took
-from book.editions.compared import compared, stored_results
+from book.editions.compared import claimed, compared, stored_results
 from book.editions.project import Project, digest, files_below
 
 MADE_BY = ("pages", "compared", "reports", "status", "costs", "took", "conclusions")
@@ -17,14 +17,15 @@ def written_pages(project: Project, chapters: dict[str, dict], profile: str) -> 
     changed for them.
     """
     told = [json.dumps(status.read_of(name, notebook), sort_keys=True) for name, notebook in chapters.items()]
-    names = ("verdicts", "step_cost", "what_it_took", "from_your_data")
-    template, cost, hours, guide = (project.root / "book" / f"{name}.md" for name in names)
+    names = ("verdicts", "step_cost", "what_it_took", "from_your_data", "index")
+    template, cost, hours, guide, front = (project.root / "book" / f"{name}.md" for name in names)
     sources = [
         *(Path(__file__).with_name(f"{name}.py") for name in MADE_BY),
         template,
         cost,
         hours,
         guide,
+        front,
         project.root / conclusions.FILE,
         *sorted((project.root / "benchmarks" / "stored").glob("*.json")),
         project.root / "_toc.yml",
@@ -38,8 +39,10 @@ def written_pages(project: Project, chapters: dict[str, dict], profile: str) -> 
     kept = project.build / "status.key"
     if before := _kept(kept, key, project.staging):
         return before
-    found = _evidence(project, profile, sources)
+    found, claims = _evidence(project, profile, sources)
     made = {"book/status.md": status.page(project, chapters, profile, stored_results(project.root), found)}
+    if front.exists():
+        made["book/index.md"] = took.fill(front.read_text(encoding="utf-8"), project, found)
     if template.exists():
         cells = [row for one in found.values() for row in one["cells"]]
         made["book/verdicts.md"] = status.examples(template.read_text(encoding="utf-8"), cells)
@@ -53,13 +56,13 @@ def written_pages(project: Project, chapters: dict[str, dict], profile: str) -> 
         made["book/what_it_took.md"] = took.fill(hours.read_text(encoding="utf-8"), project, found)
         made[took.PICTURE] = took.picture(found)
     if project.reports:
-        made |= reports.pages(project, found) | {"_toc.yml": reports.contents(project)}
+        made |= reports.pages(project, found, claims) | {"_toc.yml": reports.contents(project)}
     kept.write_text(json.dumps({"key": key, "pages": list(made)}))
     return made
 
 
-def _evidence(project: Project, profile: str, sources: list[Path]) -> dict[str, dict]:
-    """What `compared` says, or said at the last build if all that it goes by is the same: pages' texts are no part."""
+def _evidence(project: Project, profile: str, sources: list[Path]) -> tuple[dict[str, dict], dict[str, list]]:
+    """What `compared` and `claimed` say, or said at the last build if all but pages' texts is the same."""
     parts = [path.read_bytes() for path in sources if path.exists() and path.suffix not in {".md", ".json"}]
     parts += [project.study_key(name) for name in project.notebooks]
     key = digest(project.shared_key(profile), *parts)
@@ -67,12 +70,12 @@ def _evidence(project: Project, profile: str, sources: list[Path]) -> dict[str, 
     try:
         last = json.loads(kept.read_text(encoding="utf-8"))
         if last["key"] == key:
-            return last["found"]
+            return last["found"], last["claims"]
     except (OSError, ValueError, TypeError, KeyError):
         pass  # absent, or of an interrupted build
-    found = compared(project.root)
-    kept.write_text(json.dumps({"key": key, "found": found}), encoding="utf-8")
-    return found
+    found, claims = compared(project.root), claimed(project.root)
+    kept.write_text(json.dumps({"key": key, "found": found, "claims": claims}), encoding="utf-8")
+    return found, claims
 
 
 def _kept(note: Path, key: str, staging: Path) -> dict[str, str]:

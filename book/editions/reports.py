@@ -16,7 +16,7 @@ from pathlib import Path
 
 import yaml
 
-from book.editions.compared import WORDS, markdown
+from book.editions.compared import KINDS, WORDS, markdown
 from book.editions.project import Project
 from book.studies import Study
 
@@ -26,7 +26,19 @@ DIFFERENCES = "book/papers_and_code.md"
 FIELDS = (
     *("experiment", "setting", "method", "metric", "unit", "paper", "cell", "published", "published_sd"),
     *("published_se", "printed", "mean", "se", "sd", "n", "values", "profile", "difference", "error", "margin"),
-    *("budget", "published_budget", "budget_unit", "data", "verdict", "note", "cause", "part", "state", "minutes"),
+    *(
+        "budget",
+        "published_budget",
+        "budget_unit",
+        "data",
+        "verdict",
+        "note",
+        "kind",
+        "cause",
+        "tried",
+        "state",
+        "minutes",
+    ),
     "command",
 )
 HOW_TO_READ = (
@@ -37,16 +49,17 @@ HOW_TO_READ = (
 )
 
 
-def pages(project: Project, found: dict[str, dict]) -> dict[str, str]:
+def pages(project: Project, found: dict[str, dict], claims: Mapping[str, list[dict]]) -> dict[str, str]:
     """Text of every report and of its CSV file, by path.
 
     Args:
         found: the evidence of the experiments, see `book.lab.evidence`.
+        claims: of the studies' papers, see `book.lab.claims`.
     """
     made = {}
     for document, study in project.reports.items():
         own = {name: one for name, one in found.items() if name.startswith(f"{study.prefix}-")}
-        made[f"{document}.md"] = page(study, own, _label(project.root, study))
+        made[f"{document}.md"] = page(study, own, claims.get(study.name, []), _label(project.root, study))
         made[f"{document}.csv"] = table(own)
     return made
 
@@ -72,33 +85,55 @@ def _label(root: Path, study: Study) -> str:
     return label if path.exists() and f"({label})=" in path.read_text(encoding="utf-8") else ""
 
 
-def page(study: Study, found: dict[str, dict], differences: str = "") -> str:
+def page(study: Study, found: dict[str, dict], claims: list[dict], differences: str = "") -> str:
     """The text of one report.
 
     Args:
         study: whose it is.
         found: evidence of its experiments, by name.
+        claims: of its paper.
         differences: label of the place that says where the paper and its code differ.
     """
     name = Path(study.notebook).stem
     rows = [row for one in found.values() for row in one["rows"]]
-    said = sum((Counter(one["counts"]) for one in found.values()), Counter())
-    lines = [
-        [f"[{name}](#report-{name})", f"{len(one['rows']):,}", str(one["counts"]["cells"]), _words(one["counts"])]
-        for name, one in found.items()
-    ]
-    lines.append(["all", f"{len(rows):,}", str(said["cells"]), _words(said)])
+    lines = []
+    for name, one in found.items():
+        for kind, whose in KINDS.items():
+            said = one["counts"][kind]
+            if said["cells"]:
+                lines.append([f"[{name}](#report-{name})", whose, str(said["cells"]), _words(said)])
     links = [f"{{download}}`all rows as CSV <{name}.csv>`"]
     links += [f"[where the paper and its code differ](#{differences})"] if differences else []
     head = [
         f"# Report: {study.title}",
         f"Every row of the experiments of [the chapter](../../chapters/{study.notebook}), written by the build from "
         f"the stored results. More: {', '.join(links)}.",
-        "Published cells by verdict, each counted once however many of our rows stand beside it:",
-        markdown(["Experiment", "Rows", "Published cells", "Verdicts"], lines),
+        *_claims(claims),
+        f"## Published cells\n\nBy verdict, each counted once however many of our {len(rows):,} rows stand beside it:"
+        if lines
+        else "Nothing is published that these rows stand beside.",
+        *([markdown(["Experiment", "Whose", "Published cells", "Verdicts"], lines)] if lines else []),
         HOW_TO_READ,
     ]
     return "\n\n".join(head + [text for name, one in found.items() for text in section(name, one)]) + "\n"
+
+
+def _claims(claims: list[dict]) -> list[str]:
+    """What the paper claims and how it fares, with the rows that decide it folded below."""
+    if not claims:
+        return []
+    lines = [[one["text"], one["place"], f"**{one['verdict']}**: {one['reason']}"] for one in claims]
+    listed = {one["text"]: "".join(f"<li>{html.escape(row)}</li>" for row in one["evidence"]) for one in claims}
+    rows = "".join(f"<p><b>{html.escape(text)}</b></p><ul>{some}</ul>" for text, some in listed.items() if some)
+    said = Counter(one["verdict"] for one in claims)
+    return [
+        "## What the paper claims",
+        f"Of {len(claims)} claims: {', '.join(f'{count} {word}' for word, count in said.items())}. The words are "
+        "explained with [the verdicts](../verdicts.md); which rows decide a claim was written down, what they say is "
+        "computed.",
+        markdown(["Claim", "Place", "Here"], [[cell.replace("|", "\\|") for cell in line] for line in lines]),
+        *([f"````{{raw}} html\n{fold('The rows that decide them', rows)}\n````"] if rows else []),
+    ]
 
 
 def _words(said: Mapping[str, int]) -> str:

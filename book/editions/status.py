@@ -12,7 +12,7 @@ from collections import Counter
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from book.editions.compared import DECIDED, WORDS, markdown
+from book.editions.compared import headline, markdown, verdicts_by_paper
 from book.editions.equations import equation_labels, equation_tests
 from book.editions.project import Project, code_cells, source_of
 
@@ -118,51 +118,30 @@ def page(project: Project, chapters: dict[str, dict], profile: str, results: dic
 
 
 def _results(project: Project, found: dict[str, dict]) -> list[str]:
-    """How the published cells of each chapter fare, and all of them; the reports have every row."""
+    """How the published cells fare, those of the papers' own methods first, and the validity of the results."""
     if not found:
         return ["No results are committed yet."]
-    columns, states = {}, []
+    states = []
     for document, study in project.reports.items():
         own = [one for name, one in found.items() if name.startswith(f"{study.prefix}-")]
-        said = sum((Counter(one["counts"]) for one in own), Counter())
-        page = f"reports/{Path(document).name}.md"
-        columns[f"[{study.number:02}]({page})"] = _column(said, own)
         words = Counter(one["state"] or "not run" for one in own)
-        states.append(
-            [
-                f"[{study.number:02} {study.title}]({page})",
-                str(len(own)),
-                ", ".join(f"{number} {word}" for word, number in words.items()),
-            ]
-        )
-    total = sum((Counter(one["counts"]) for one in found.values()), Counter())
-    columns["all"] = _column(total, list(found.values()))
-    heads = [*(word.capitalize() for word in WORDS), "Cells", "Budget", "Minutes"]
-    known, share = total["budget known"], total["budget comparable"]
-    decided = sum(total[word] for word in DECIDED)
+        minutes = sum(one["provenance"].get("minutes", 0.0) for one in own)
+        link = f"[{study.number:02} {study.title}](reports/{Path(document).name}.md)"
+        valid = ", ".join(f"{number} {word}" for word, number in words.items())
+        states.append([link, str(len(own)), valid, f"{minutes:,.0f}"])
     return [
-        "The report of a chapter has every row. Here the published cells are counted by [verdict](verdicts.md), each "
-        "once however many of our rows stand beside it, with the minutes that our runs took. *Budget* has how many "
-        "were run with at least half of the published epochs or iterations, of those that were run and whose "
-        "published number is known.",
-        markdown(["Report", *columns], [list(line) for line in zip(heads, *columns.values(), strict=True)]),
-        f"Of {total['cells']} published cells {total['cells'] - total['not run']} were run; of {known} of these the "
-        f"published budget is known, and {share} had at least half of it. Of {decided} that are decided, "
-        f"{total['agrees'] + total['better']} agree or are better.",
+        *headline(found),
+        "### Other published numbers",
+        "Methods that the papers quote from elsewhere:",
+        verdicts_by_paper(found, "rival"),
+        "Numbers of somebody else that check our own reference, and say nothing of a method of the papers:",
+        verdicts_by_paper(found, "oracle"),
+        "### Validity",
         "A result is *current* while the code that made it is unchanged, *certified* when the code has "
         "moved and small seeded runs of it gave the same numbers, *accepted* when they differ for a stated reason; "
         "*moved* is not settled yet, *changed since* and *outdated* results wait to be computed again. *Dirty* results "
         "come from a tree with uncommitted changes.",
-        markdown(["Report", "Experiments", "Validity"], states),
-    ]
-
-
-def _column(said: Counter, some: list[dict]) -> list[str]:
-    known = said["budget known"]
-    return [
-        *(f"{said[word]:,}" for word in (*WORDS, "cells")),
-        f"{said['budget comparable']} of {known}" if known else "–",
-        f"{sum(one['provenance'].get('minutes', 0.0) for one in some):,.0f}",
+        markdown(["Report", "Experiments", "Validity", "Minutes"], states),
     ]
 
 

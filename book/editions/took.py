@@ -10,13 +10,11 @@ from functools import partial
 from typing import Any
 
 from book.editions import conclusions
-from book.editions.compared import DECIDED, WORDS, markdown
+from book.editions.compared import KINDS, UNLIKE, headline, markdown, verdicts_by_paper
 from book.editions.project import Project
 
 TABLE = re.compile(r"^% table: (\w+)$", re.MULTILINE)  # a MyST comment, invisible where nothing fills it
 PICTURE = "book/what_it_took.svg"
-UNLIKE = ("worse", "differs", "diverged")
-BY_CHANCE = 0.0455  # of normal errors beyond two of their standard deviations
 EDGE = 4.0  # ratio of the picture's right edge, and of its left one the other way round
 # what is drawn, with its place in the palette
 SHOWN = {"agrees": 0, "better": 2, "worse": 1, "differs": 3, "undecided": 4, "by design": 5, "not comparable": 6}
@@ -25,7 +23,7 @@ Found = dict[str, dict[str, Any]]
 
 def fill(template: str, project: Project, found: Found) -> str:
     """The page with a table in the place of each comment that asks for one."""
-    tables = {"hours": _hours, "budgets": _budgets, "counts": _counts, "left": _left}
+    tables = {"hours": _hours, "budgets": _budgets, "left": _left, "own": _own, "others": _others, "causes": _causes}
     tables |= {
         "fallen": partial(conclusions.told, survives=False),
         "stronger": partial(conclusions.told, survives=True),
@@ -116,26 +114,30 @@ def _range(values: Iterable[float]) -> str:
     return ends[0] if ends[0] == ends[1] else f"{ends[0]} to {ends[1]}"
 
 
-def _counts(_: Project, found: Found) -> str:
-    """How all published cells fare, in one sentence each."""
-    said = sum((Counter(one["counts"]) for one in found.values()), Counter())
-    decided, good = sum(said[word] for word in DECIDED), said["agrees"] + said["better"]
-    reasons = Counter(reason for one in found.values() for row in one["cells"] if (reason := _not_run(row)))
+def _own(_: Project, found: Found) -> str:
+    """How the papers' own methods fare."""
+    return "\n\n".join(headline(found))
+
+
+def _others(_: Project, found: Found) -> str:
+    """The same of all other published numbers, kind by kind."""
+    return "\n\n".join(
+        f"{KINDS[kind].capitalize()}:\n\n{verdicts_by_paper(found, kind)}" for kind in ("rival", "oracle")
+    )
+
+
+def _causes(_: Project, found: Found) -> str:
+    """Why numbers are worse, differ or diverged, by whose number it is, and why cells were not run."""
     lines = []
-    for word in WORDS:
-        if said[word]:
-            lines.append([word, f"{said[word]:,}", _share(said[word], said["cells"])])
-        if word == "not run":
-            lines += [[f"– {reason}", f"{count:,}", ""] for reason, count in reasons.most_common()]
-    lines.append(["cells", f"{said['cells']:,}", ""])
-    lines.append(["agrees or better, of those decided", f"{good} of {decided}", _share(good, decided)])
-    luck = f"{round(BY_CHANCE * decided)} of {decided}"
-    lines.append(["beyond two standard errors by chance alone, at most", luck, _share(BY_CHANCE * decided, decided)])
-    rest = [row for one in found.values() for row in one["cells"] if row["verdict"].partition(":")[0] in UNLIKE]
-    for key, told in (("cause", "with a cause that a run shows"), ("part", "with a part of the cause shown")):
-        shown = sum(bool(row[key]) for row in rest)
-        lines.append([f"worse, differs or diverged, {told}", f"{shown} of {len(rest)}", _share(shown, len(rest))])
-    return markdown(["Verdict", "Published cells", "Share"], lines)
+    for kind, whose in KINDS.items():
+        rows = [row for one in found.values() for row in one["cells"] if row["kind"] == kind]
+        unlike = [row for row in rows if row["verdict"].partition(":")[0] in UNLIKE]
+        shown, tried = (sum(bool(row[key]) for row in unlike) for key in ("cause", "tried"))
+        lines.append([whose, *(str(count) for count in (len(unlike), shown, tried, len(unlike) - shown - tried))])
+    heads = ["", "worse, differs or diverged", "a run lands on the number", "tried, does not explain", "nothing tried"]
+    reasons = Counter(reason for one in found.values() for row in one["cells"] if (reason := _not_run(row)))
+    rest = [[reason, f"{count:,}"] for reason, count in reasons.most_common()]
+    return markdown(heads, lines) + "\n\n" + markdown(["Not run", "Published cells"], rest)
 
 
 def _not_run(row: dict[str, Any]) -> str:
@@ -143,12 +145,8 @@ def _not_run(row: dict[str, Any]) -> str:
     return reason if word == "not run" else ""
 
 
-def _share(part: float, whole: int) -> str:
-    return f"{100.0 * part / whole:.0f} %" if whole else "–"
-
-
 def points(found: Found) -> dict[str, list[tuple[float, float, float]]]:
-    """(place, ratio of ours to the published value, two standard errors of it) of every published cell, by verdict.
+    """(place, ratio of ours to the published value, half its interval of 95 %) of every published cell, by verdict.
 
     Places count the cells of an experiment from 0 to below 1 and the experiments from 0. Cells without a value of ours,
     and pairs that have no ratio since one of them is not positive, are left out.
@@ -158,7 +156,7 @@ def points(found: Found) -> dict[str, list[tuple[float, float, float]]]:
         for k, row in enumerate(one):
             word = row["verdict"].partition(":")[0]
             if word in some:
-                error = 2.0 * (row["error"] or 0.0) / row["published"]
+                error = (row["quantile"] or 0.0) * (row["error"] or 0.0) / abs(row["published"])
                 some[word].append((place + k / len(one), row["mean"] / row["published"], error))
     return some
 

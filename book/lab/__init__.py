@@ -10,6 +10,7 @@ _MODULES = {
     "book.lab.catalog": ["get", "names"],
     "book.lab.cells": ["Cell", "CellResult", "Experiment", "ExperimentError"],
     "book.lab.comparison": ["compare"],
+    "book.lab.intervals": ["FEW", "decided", "spread"],
     "book.lab.pivots": ["Pivot", "pivot"],
     "book.lab.published": ["paper_values"],
     "book.lab.queries": [
@@ -21,7 +22,7 @@ _MODULES = {
         "stored_values",
     ],
     "book.lab.runner": ["run"],
-    "book.lab.spoken": ["Said", "beyond", "difference", "number", "with_error"],
+    "book.lab.spoken": ["Said", "difference", "number", "with_error"],
     "book.lab.store": ["home", "load_arrays", "load_result", "result_path", "save_result"],
     "book.lab.tables": ["Table", "table", "table_html"],
     "book.lab.verdicts": ["counts", "distinct", "verdict"],

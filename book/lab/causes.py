@@ -1,41 +1,41 @@
 """Why a number of ours is worse than the published one, as far as another run of ours shows it.
 
-published.toml names the run: the same measure where the suspected cause is taken away. Whether it shows the cause is
-not declared but follows from its numbers, each time that they are laid beside the published one.
+published.toml names the run: the same measure where the suspect is taken away, and what in the paper's text or code
+allows that. Whether the run shows a cause is not declared but follows from its numbers: it does where they land on the
+published one. All else was tried and explains nothing.
 """
 
 from __future__ import annotations
 
-import math
-import statistics
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from book.lab import catalog
+from book.lab.intervals import spread
 from book.lab.published import Cause, PaperValue
 from book.lab.store import NotStoredError, load_result
-from book.lab.verdicts import AGREES, DIFFERS, DIVERGED, WORSE, Verdict, on_better_side, verdict
+from book.lab.verdicts import AGREES, DIFFERS, DIVERGED, WORSE, Verdict, verdict
 
 UNLIKE = (WORSE, DIFFERS, DIVERGED)
 
 
 @dataclass(frozen=True)
 class Shown:
-    """What a run shows of a cause; both empty where it shows nothing.
+    """What runs show of suspects; both empty where none was tried.
 
     Args:
-        whole: the cause, where without it our number is nearer by more than two standard errors and agrees with the
-            published one, or is past it on the better side, or where no chain diverges any more.
-        part: the same with the share of the way, where it is nearer and not there.
+        cause: the one without which our number agrees with the published one.
+        tried: those that do not explain it, with what the run has.
     """
 
-    whole: str = ""
-    part: str = ""
+    cause: str = ""
+    tried: str = ""
 
     @property
     def note(self) -> str:
         """For the row of the number."""
-        return f"cause: {self.whole}" if self.whole else f"part of the cause: {self.part}" if self.part else ""
+        return f"cause: {self.cause}" if self.cause else f"tried, does not explain: {self.tried}" if self.tried else ""
 
 
 class Runs:
@@ -57,44 +57,32 @@ class Runs:
                 self._rows[name].setdefault(where, []).append(row["value"])
         return self._rows[name].get(key, [])
 
-    def shown(self, value: PaperValue, ours: list[float], found: Verdict) -> Shown:
-        """What the runs that the published number names say of the verdict on ours.
-
-        Of several causes the first that explains all of it counts, else the first that explains a part.
-        """
+    def shown(self, value: PaperValue, found: Verdict) -> Shown:
+        """What the runs that the published number names say of the verdict on ours."""
         if found.word not in UNLIKE:
             return Shown()
-        every = [self._of(cause, value, ours, found) for cause in value.causes]
-        return next((one for one in every if one.whole), next((one for one in every if one.part), Shown()))
+        every = [one for cause in value.causes if (one := self._of(cause, value)) is not None]
+        cause = next((text for lands, text in every if lands), "")
+        return Shown(cause) if cause else Shown(tried="; ".join(text for _, text in every))
 
-    def _of(self, cause: Cause, value: PaperValue, ours: list[float], found: Verdict) -> Shown:
+    def _of(self, cause: Cause, value: PaperValue) -> tuple[bool, str] | None:
+        """Whether the run lands on the published number by a change that the paper allows, and what it says."""
         setting = cause.setting.replace("{setting}", value.setting)
         key = (setting or value.setting, cause.method or value.method, cause.metric or value.metric)
         without = self.values(cause.run, key)
-        if len(without) < 3:
-            return Shown()
-        mean, error = _moments(without)
-        judged = verdict(replace(value, not_comparable="", by_design=""), mean, error, len(without))
-        text = f"{cause.text}: {mean:.4g} ± {error:.2g} ({', '.join(dict.fromkeys((cause.run, *_new(key, value))))})"
-        if found.word == DIVERGED:  # what made chains diverge is gone where all of them are there
-            return Shown(whole=text) if len(without) > len(ours) else Shown()
-        before, spread = _moments(ours)
-        # past the published one nothing is missing, as long as it agrees with ours or ours is better
-        crossed = (before - value.mean) * (mean - value.mean) < 0.0
-        passed = crossed and (judged.word == AGREES or on_better_side(value, mean))
-        nearer = abs(before - value.mean) - (0.0 if passed else abs(mean - value.mean))
-        if nearer <= 2.0 * math.hypot(error, spread):
-            return Shown()
-        if passed or judged.word == AGREES:
-            return Shown(whole=text)
-        return Shown(part=f"{100.0 * nearer / abs(before - value.mean):.0f} % of the way, {text}")
+        if not without:
+            return None
+        overlap = catalog.get(cause.run).overlap
+        judged = verdict(replace(value, not_comparable="", by_design=""), without, overlap=overlap)
+        error = spread(without, overlap)
+        found = f"{value.mean + judged.difference:.4g}" + (f" ± {error:.2g}" if error else "")
+        text = f"{cause.text}: {found}, {judged.word} ({', '.join(dict.fromkeys((cause.run, *_new(key, value))))})"
+        if judged.word == AGREES and cause.allowed:
+            return True, f"{text}; {cause.allowed}"
+        return False, f"{text}; nothing in the paper asks for it" if judged.word == AGREES else text
 
 
 def _new(key: tuple[str, str, str], value: PaperValue) -> list[str]:
     """What the run calls setting, method and measure, where that is not as in the published cell."""
     own = (value.setting, value.method, value.metric)
     return [f'"{one}"' for one, other in zip(key, own, strict=True) if one != other]
-
-
-def _moments(numbers: list[float]) -> tuple[float, float]:
-    return statistics.fmean(numbers), statistics.stdev(numbers) / math.sqrt(len(numbers)) if len(numbers) > 1 else 0.0

@@ -137,6 +137,8 @@ class Experiment:
             keyed as by `book.lab.load_arrays`, to more rows, which `book.lab.compare` puts after the stored ones.
         budget: optional; a cell's epochs or iterations with their unit, all stages together where the paper counts
             them; laid beside the published budget.
+        overlap: where replicates are random splits of the same rows, the ratio of test rows to training rows, by which
+            their errors are correlated (`book.lab.verdicts.spread`).
         sources: method in the rows to that of the cell it comes from, where they differ.
         renamed: profile name to ``{method: name}``: what tables call a method that this profile trains in another way,
             or whose own name is a common word.
@@ -158,6 +160,7 @@ class Experiment:
     several_devices: bool = False
     derived: Callable[[Mapping[tuple[str, str, int, str], np.ndarray]], list[dict[str, Any]]] | None = None
     budget: Callable[[Cell], tuple[float, str]] | None = None
+    overlap: float = 0.0
     sources: dict[str, str] = field(default_factory=dict)
     renamed: dict[str, dict[str, str]] = field(default_factory=dict)
     version: int | dict[str, int] = 1

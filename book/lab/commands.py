@@ -85,6 +85,11 @@ def _parser(others: dict[str, str]) -> argparse.ArgumentParser:
     one.add_argument("--json", action="store_true", help="one JSON list on stdout")
     one.set_defaults(action=_table)
 
+    one = commands.add_parser("claims", help="what the papers claim, and what the stored rows say of it")
+    one.add_argument("study", nargs="?", help="a folder of chapters/; all of them without one")
+    one.add_argument("--json", action="store_true", help="one JSON list on stdout")
+    one.set_defaults(action=_claims)
+
     for name, text in others.items():
         commands.add_parser(name, help=text)
     return parser
@@ -259,4 +264,24 @@ def _table(options: argparse.Namespace) -> int:
         _print_json([{key: row[key] for key in keys} for row in rows])
         return 0
     print(lab.table(options.name, options.profile).markdown())
+    return 0
+
+
+def _claims(options: argparse.Namespace) -> int:
+    from book import studies
+    from book.lab.catalog import unknown
+    from book.lab.claims import judged
+
+    names = [study.name for study in studies.all()]
+    if options.study and options.study not in names:
+        raise unknown("study", options.study, names)
+    rows = [row for name in names if options.study in (None, name) for row in judged(name)]
+    if options.json:
+        _print_json(rows)
+        return 0
+    for row in rows:
+        print(f"{row['id']} (paper {row['paper']}, {row['place']}): {row['text']}")
+        print(f"  {row['verdict']}: {row['reason']}")
+        for one in row["evidence"]:
+            print(f"    {one}")
     return 0

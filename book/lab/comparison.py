@@ -10,6 +10,7 @@ from typing import Any
 from bnnlib.datasets.registry import entry
 from book.lab import catalog
 from book.lab.causes import Runs, Shown
+from book.lab.intervals import spread
 from book.lab.published import PaperValue, for_setting, metrics, paper_values
 from book.lab.store import NotStoredError, load_arrays, load_result
 from book.lab.validity import cell_of, state_of_rows
@@ -18,6 +19,7 @@ from book.lab.verdicts import (
     NOT_PUBLISHED,
     NOT_RUN,
     Verdict,
+    at_what_price,
     beside_error,
     budget_obstacle,
     verdict,
@@ -41,9 +43,11 @@ def compare(name: str, profile: str | None = None) -> list[Row]:
 
     Returns:
         Rows with experiment, setting, method, metric, unit, paper, cell, published, published_sd, published_se (over
-        replicates, of the test set, and of one draw), printed, mean, se, sd, n, values (of the single replicates),
-        profile; difference, error (its standard error s) and margin; budget, published_budget and budget_unit; data,
-        the title of the data set; verdict, note; cause and part, of a worse or different number, see
+        replicates and of a test set of theirs) with its degrees of freedom published_df, printed, mean, se, sd, n,
+        values of the single replicates and their numbers, replicates; profile; kind, one of
+        `book.lab.published.KINDS`, "" where nothing is published; universal, of a claim about every data set;
+        difference, error (its standard error s), quantile (t) and margin; budget, published_budget and budget_unit;
+        data, the title of the data set; verdict, note; cause and tried, of a worse or different number, see
         `book.lab.causes.Shown`; state, what a reader must know of the row's validity, "" if it is good. Numbers that do
         not exist are None: the sd and se of one replicate, the mean of what was not run.
 
@@ -65,7 +69,7 @@ def compare(name: str, profile: str | None = None) -> list[Row]:
         missing = "only the smoke profile, too small for a verdict"
     ours = _Ours(experiment, result)
     known, runs = metrics(), Runs()
-    published = [_with_spread(value, ours) for value in _expand(name, ours.values)]
+    published = _expand(name, ours.values)
     judged = [_judge(value, ours, missing) for value in published]
     by_key = {_key(value): found for value, found in zip(published, judged, strict=True)}
     rows = []
@@ -103,7 +107,7 @@ class _Ours:
         stored = [cell_of(about["cell"]) for about in result.get("cells", [])]  # as they were run
         self.cells = [replace(cell, method=self.names.get(cell.method, cell.method)) for cell in stored or cells]
         self.values: dict[Key, list[float]] = {}
-        self.replicates: dict[Key, set[int]] = {}
+        self.replicates: dict[Key, list[int]] = {}
         self.failures: dict[tuple[str, str], dict[int, str]] = {}
         for row in result["rows"]:
             where = (row["setting"], self.names.get(row["method"], row["method"]))
@@ -111,7 +115,7 @@ class _Ours:
                 self.failures.setdefault(where, {}).setdefault(row["replicate"], row.get("note", "failed"))
             else:
                 self.values.setdefault((*where, row["metric"]), []).append(row["value"])
-                self.replicates.setdefault((*where, row["metric"]), set()).add(row["replicate"])
+                self.replicates.setdefault((*where, row["metric"]), []).append(row["replicate"])
 
     def failed(self, key: Key) -> list[str]:
         """What the replicates said that failed before they had this measure, one entry each."""
@@ -161,14 +165,8 @@ def _judge(value: PaperValue, ours: _Ours, missing: str) -> Verdict:
         value.not_comparable_in.get(ours.profile, ""),
         value.other_data.get(data, ""),
     ]
-    mean, se, _ = _moments(numbers)
-    return verdict(value, mean, se, len(numbers), failed=len(failed), obstacles=obstacles)
-
-
-def _with_spread(value: PaperValue, ours: _Ours) -> PaperValue:
-    """A number of one draw without a printed spread varies as one of our replicates does."""
-    _, _, sd = _moments(ours.values.get(_key(value), []))
-    return replace(value, se=math.hypot(value.se, sd)) if value.one_draw and sd else value
+    found = verdict(value, numbers, overlap=ours.experiment.overlap, failed=len(failed), obstacles=obstacles)
+    return at_what_price(found, budget, value.budget, value.searched)
 
 
 def _all_failed(failed: list[str]) -> Verdict:
@@ -214,18 +212,12 @@ def _why_not(experiment: Any, profile: str | None) -> str:
     return reason.removeprefix(f"{NOT_RUN}: ")
 
 
-def _moments(numbers: list[float]) -> tuple[float | None, float | None, float | None]:
-    """Mean, standard error and standard deviation."""
-    n = len(numbers)
-    mean = statistics.fmean(numbers) if n else None
-    sd = statistics.stdev(numbers) if n > 1 and all(map(math.isfinite, numbers)) else None
-    return mean, None if sd is None else sd / math.sqrt(n), sd
-
-
 def _row(key: Key, value: PaperValue | None, ours: _Ours, found: Verdict, missing: str, runs: Runs) -> Row:
     numbers, failed = ours.values.get(key, []), ours.failed(key)
     n = len(numbers)
-    mean, se, sd = _moments(numbers)
+    mean = math.fsum(numbers) / n if n and all(map(math.isfinite, numbers)) else sum(numbers) / n if n else None
+    se = spread(numbers, ours.experiment.overlap)
+    sd = None if se is None else statistics.stdev(numbers)
     notes = [value.note] if value and value.note else []
     if n and value and n < value.replicates and not missing:
         notes.append(f"{n} of the paper's {value.replicates} replicates")
@@ -233,7 +225,7 @@ def _row(key: Key, value: PaperValue | None, ours: _Ours, found: Verdict, missin
         notes.append(f"{len(failed)} of {n + len(failed)} replicates failed ({failed[0]})")
     if "nll" in key[2] and (infinite := sum(map(math.isinf, numbers))):
         notes.append(f"infinite in {infinite} of {n} replicates: a label's probability was rounded to zero")
-    shown = runs.shown(value, numbers, found) if value else Shown()
+    shown = runs.shown(value, found) if value else Shown()
     notes += [shown.note] if shown.note else []
     budget, data = ours.facts(*key[:2]) if n else (None, "")
     return {
@@ -243,15 +235,18 @@ def _row(key: Key, value: PaperValue | None, ours: _Ours, found: Verdict, missin
         "published": value.mean if value else None,
         "published_sd": value.sd if value else None,
         "published_se": (value.se or None) if value else None,
+        "published_df": value.df if value else None,
         "printed": value.printed if value else "",
         "mean": mean,
         "se": se,
         "sd": sd,
         "n": n,
         "values": numbers,
+        "replicates": ours.replicates.get(key, []),
         "profile": ours.profile,
         "difference": found.difference,
         "error": found.error,
+        "quantile": found.quantile,
         "margin": found.margin,
         "budget": budget[0] if budget else None,
         "published_budget": value.budget if value else None,
@@ -259,7 +254,9 @@ def _row(key: Key, value: PaperValue | None, ours: _Ours, found: Verdict, missin
         "data": data,
         "verdict": str(found),
         "note": "; ".join(notes),
-        "cause": shown.whole,
-        "part": shown.part,
+        "cause": shown.cause,
+        "tried": shown.tried,
+        "kind": value.kind if value else "",
+        "universal": bool(value and value.limits),
         "cell": value.where if value else "",
     }

@@ -11,10 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from bnnlib._files import StoreError
+from book.lab.intervals import welch
 
 ROOT = Path(__file__).resolve().parents[2]
 METRICS = Path(__file__).with_name("metrics.toml")
 DIRECTIONS = ("lower", "higher", "nominal", "none")
+KINDS = ("own", "rival", "oracle")
+"""Whose number: of a method that the papers propose, of one that they quote, or a check of our own reference."""
 _SAMPLING = {
     "share": lambda mean, rows: math.sqrt(max(mean * (100.0 - mean), 0.0) / rows),
     "rmse": lambda mean, rows: mean / math.sqrt(2.0 * rows),
@@ -22,9 +25,10 @@ _SAMPLING = {
     "mae": lambda mean, rows: mean * math.sqrt((math.pi / 2.0 - 1.0) / rows),
 }
 _VALUE_KEYS = {"setting", "method", "metric", "cell", "mean", "sd", "se", "reading", "tolerance", "by_design"}
-_BOTH_KEYS = {"replicates", "note", "test_set", "interesting", "budget", "direction"}
-_BOTH_KEYS |= {"not_comparable", "not_comparable_in", "other_data", "one_draw"}
-_SOURCE_KEYS = {"paper", "table", "experiment", "values", "also", "not_run", "cause"}
+_VALUE_KEYS |= {"at_least", "at_most"}
+_BOTH_KEYS = {"replicates", "note", "test_set", "interesting", "budget", "direction", "searched"}
+_BOTH_KEYS |= {"not_comparable", "not_comparable_in", "other_data", "one_draw", "splits"}
+_SOURCE_KEYS = {"paper", "table", "experiment", "values", "also", "not_run", "cause", "own", "oracle"}
 
 
 @dataclass(frozen=True)
@@ -54,17 +58,19 @@ class Metric:
 
 @dataclass(frozen=True)
 class Cause:
-    """Where a run of ours shows what makes a number worse than the published one; see `book.lab.causes`.
+    """A suspect, and the run of ours that takes it away; see `book.lab.causes`.
 
     Args:
-        text: the cause, in words.
+        text: the suspect, in words.
         run: the experiment that takes it away.
+        allowed: what in the paper's text or code allows this change; "" where nothing does: it then explains nothing.
         setting, method, metric: of its rows; "" for those of the published number, whose setting also stands for
             "{setting}" in a longer name.
     """
 
     text: str
     run: str
+    allowed: str = ""
     setting: str = ""
     method: str = ""
     metric: str = ""
@@ -77,7 +83,8 @@ class PaperValue:
     Args:
         mean: as published.
         sd: standard deviation over the paper's replicates, None when none is given.
-        se: standard error of the mean: over the paper's replicates, and of the test set.
+        spreads: standard errors of the mean, each with the degrees of freedom that it is known with (inf where the
+            paper does not say): over the paper's replicates, and of a test set that ours are not measured on.
         rounding: half a unit of the last printed digit.
         reading: error of reading it off a curve, 0 for a printed number.
         tolerance: what it may differ by without a meaning, as declared.
@@ -86,6 +93,9 @@ class PaperValue:
         one_draw: it comes from one data set or one network and has no printed spread, so that ours stands in for it.
         not_run: why no profile of ours has this cell; "" where one could.
         causes: why ours may be worse or differ, each with the run that tells.
+        kind: one of `KINDS`.
+        limits: of a claim about every data set, between which each of ours must lie; None of a mean.
+        searched: what ours was chosen by that the paper did not search; "" where nothing is said.
         budget: epochs or iterations behind it, None where they are not known.
         by_design: why the method or its user fixes this number; "" where nothing does.
         not_comparable: why nothing follows from a difference; "" where there is no such reason.
@@ -107,7 +117,7 @@ class PaperValue:
     nominal: float | None
     mean: float
     sd: float | None
-    se: float
+    spreads: tuple[tuple[float, float], ...]
     rounding: float
     reading: float
     tolerance: float
@@ -124,6 +134,19 @@ class PaperValue:
     one_draw: bool = False
     causes: tuple[Cause, ...] = ()
     not_run: str = ""
+    kind: str = "own"
+    limits: tuple[float, float] | None = None
+    searched: str = ""
+
+    @property
+    def se(self) -> float:
+        """Standard error of the mean, of all `spreads` together."""
+        return welch(self.spreads)[0]
+
+    @property
+    def df(self) -> float:
+        """Degrees of freedom of that standard error."""
+        return welch(self.spreads)[1]
 
     @property
     def margin(self) -> float:
@@ -190,7 +213,7 @@ def _value(path: Path, source: dict[str, Any], entry: dict[str, Any], known: dic
     rounding = 0.5 * 10.0 ** Decimal(entry["mean"]).as_tuple().exponent
     rows = entry.get("test_set", source.get("test_set"))
     sampling = _SAMPLING[metric.sampling](mean, int(rows)) if rows and metric.sampling else 0.0
-    spread = float(entry.get("se", 0.0 if sd is None else float(sd) / math.sqrt(replicates)))
+    limits = _limits(where, entry)
     budget = entry.get("budget", source.get("budget"))
     return PaperValue(
         paper=source["paper"],
@@ -205,13 +228,13 @@ def _value(path: Path, source: dict[str, Any], entry: dict[str, Any], known: dic
         nominal=metric.nominal,
         mean=mean,
         sd=None if sd is None else float(sd),
-        se=math.hypot(spread, sampling),
+        spreads=tuple(one for one in (_spread(source, entry, replicates), (sampling, math.inf)) if one[0]),
         rounding=rounding,
         reading=float(entry.get("reading", 0.0)),
         tolerance=float(entry.get("tolerance", 0.0)),
         interesting=max(_interesting(where, source, entry, metric, mean), 2.0 * rounding),
         replicates=replicates,
-        printed=f"{entry['mean']}" + ("" if sd is None else f" ± {sd}"),
+        printed=_printed(entry, limits),
         with_error=metric.with_error,
         budget=None if budget is None else float(budget),
         by_design=entry.get("by_design", ""),
@@ -222,7 +245,50 @@ def _value(path: Path, source: dict[str, Any], entry: dict[str, Any], known: dic
         one_draw=bool(entry.get("one_draw", source.get("one_draw", False))),
         causes=_causes(where, source, entry),
         not_run=_reason(source.get("not_run", {}), entry),
+        kind=_kind(where, source, entry),
+        limits=limits,
+        searched=entry.get("searched", source.get("searched", "")),
     )
+
+
+def _kind(where: str, source: dict, entry: dict) -> str:
+    if bool(source.get("oracle")) == ("own" in source):
+        raise StoreError(
+            f"{where}: give own, the list of methods that the paper proposes (the others are quoted), or oracle"
+        )
+    return "oracle" if source.get("oracle") else "own" if entry["method"] in source["own"] else "rival"
+
+
+def _spread(source: dict, entry: dict, replicates: int) -> tuple[float, float]:
+    """The standard error over the paper's replicates and its degrees of freedom.
+
+    Splits that overlap are no independent replicates: the error over n of them, a test row to r training rows, grows by
+    sqrt(1 + n / r); see `book.lab.verdicts.spread`.
+    """
+    splits = entry.get("splits", source.get("splits"))
+    number = int(splits["number"]) if splits else replicates
+    wider = math.sqrt(1.0 + number * float(splits["overlap"])) if splits else 1.0
+    if "se" not in entry and entry.get("sd") is None:
+        return 0.0, math.inf
+    error = float(entry["se"]) if "se" in entry else float(entry["sd"]) / math.sqrt(replicates)
+    return error * wider, number - 1 if number > 1 else math.inf
+
+
+def _limits(where: str, entry: dict) -> tuple[float, float] | None:
+    if not {"at_least", "at_most"} & set(entry):
+        return None
+    low, high = float(entry.get("at_least", -math.inf)), float(entry.get("at_most", math.inf))
+    if not low <= high:
+        raise StoreError(f"{where}: at_least {low:g} is above at_most {high:g}")
+    return low, high
+
+
+def _printed(entry: dict, limits: tuple[float, float] | None) -> str:
+    if limits is None:
+        return f"{entry['mean']}" + ("" if entry.get("sd") is None else f" ± {entry['sd']}")
+    if "at_least" in entry and "at_most" in entry:
+        return f"{entry['at_least']} to {entry['at_most']}"
+    return f"≥ {entry['at_least']}" if "at_least" in entry else f"≤ {entry['at_most']}"
 
 
 def _causes(where: str, source: dict, entry: dict) -> tuple[Cause, ...]:

@@ -7,7 +7,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from book.lab import catalog
 from book.lab.comparison import compare
+from book.lab.intervals import spread
 from book.lab.store import NotStoredError, load_arrays, load_result
 
 Rows = Sequence[Mapping]
@@ -129,4 +131,5 @@ def paired_difference(name: str, setting: str, method: str, other: str, metric: 
     ours, theirs = ({row["replicate"]: row["value"] for row in rows if row["method"] == one} for one in (method, other))
     gaps = np.array([ours[replicate] - theirs[replicate] for replicate in sorted(ours.keys() & theirs.keys())])
     n = len(gaps)
-    return (gaps.mean() if n else np.nan), (gaps.std(ddof=1) / np.sqrt(n) if n > 1 else np.nan), n
+    error = spread(gaps.tolist(), catalog.get(name).overlap)
+    return (gaps.mean() if n else np.nan), (np.nan if error is None else error), n

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import math
-
+from book.lab.intervals import decided
 from book.lab.queries import paired_difference
-
-FEWEST = 3
-"""Runs from which on a mean may be said without a word on their number, and an order may be read."""
 
 
 class Said(str):
@@ -16,8 +12,7 @@ class Said(str):
     Args:
         text: as the sentence shows it.
         runs: over how many runs it is a mean, None where it is none or nobody said.
-        ordered: whether the paired differences that it says, or counts, are beyond two standard errors; None for what
-            is no comparison.
+        ordered: whether the paired differences that it says, or counts, are decided; None for what is no comparison.
     """
 
     runs: int | None
@@ -42,11 +37,6 @@ def number(value: float | str | None, form: str = "{}", runs: int | None = None,
     return Said(form.format(value), getattr(value, "runs", None) if runs is None else runs, ordered)
 
 
-def beyond(mean: float, error: float, n: int) -> bool:
-    """Whether a paired difference shows an order: three replicates or more, and more than two standard errors."""
-    return bool(n >= FEWEST and math.isfinite(error) and abs(mean) > 2 * error)
-
-
 def with_error(mean: float, error: float, digits: int) -> str:
     """ "+0.10 ± 0.02", with a proper minus sign."""
     return f"{mean:+.{digits}f} ± {error:.{digits}f}".replace("-", "−")
@@ -65,4 +55,4 @@ def difference(
     mean, error, n = paired_difference(name, setting, method, other, metric)
     if n < 2:
         return number(None)
-    return Said(with_error(sign * mean, error, digits), n, beyond(mean, error, n))
+    return Said(with_error(sign * mean, error, digits), n, decided(mean, error, n))

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from book.lab.published import PaperValue
+from book.lab.intervals import FEW, quantile, spread, welch
+from book.lab.published import KINDS, PaperValue
 
 AGREES = "agrees"
 BETTER = "better"
@@ -25,9 +27,6 @@ NOT_PUBLISHED = "not published"
 SYMBOLS = {AGREES: "✓", BETTER: "▲", WORSE: "▼", DIFFERS: "≠", UNDECIDED: "?", DIVERGED: "✗", NOT_PUBLISHED: "·"}
 """Signs of the words; what was not judged has a dash."""
 
-FEW = 3
-"""Fewer replicates than this decide only what is beyond `FAR` interesting differences."""
-FAR = 3.0
 FAILED_SHARE = 0.1
 """A larger share of failed replicates leaves a mean that speaks of the survivors only."""
 
@@ -45,6 +44,7 @@ class Verdict:
         reason: why the word is not a plain comparison; "" where it is.
         difference: ours - published, None without both.
         error: combined standard error of the difference, None where neither number has one.
+        quantile: of Student's t by which the error is multiplied, None where there is none.
         margin: rounding, reading error and declared tolerance.
     """
 
@@ -52,6 +52,7 @@ class Verdict:
     reason: str = ""
     difference: float | None = None
     error: float | None = None
+    quantile: float | None = None
     margin: float | None = None
 
     def __str__(self) -> str:
@@ -60,59 +61,71 @@ class Verdict:
 
 def verdict(
     value: PaperValue,
-    mean: float,
-    se: float | None = None,
-    n: int = 1,
+    numbers: Sequence[float],
     *,
+    overlap: float = 0.0,
     failed: int = 0,
     obstacles: Iterable[str] = (),
 ) -> Verdict:
-    """Judge our mean against a published one; the first of these rules that holds gives the word.
+    """Judge our replicates against a published number; the first of these rules that holds gives the word.
 
-    With d = ours - published, the combined standard error ``s = sqrt(se^2 + value.se^2)`` (ours over replicates; theirs
-    over replicates and, once, that of the test set) and the margin m = rounding + reading error + tolerance:
+    With d = ours - published, s their combined standard error, t the quantile of Student's distribution with Welch's
+    degrees of freedom and the margin m = rounding + reading error + tolerance:
 
     1. **diverged**: more than a tenth of the replicates failed.
     2. **by design**: the method or its user fixes the number.
     3. **not comparable**: other data, teacher, hardware, selection rule, or less than half of the published budget.
-    4. **undecided**: n < 3, or 2 s above the interesting difference; unless ``|d|`` is beyond m + 2 s and beyond three
-       interesting differences as well.
-    5. **agrees**: ``|d| <= m + 2 s``.
-    6. **better** or **worse** in the metric's direction (for a coverage: closer to its nominal level or not), and
-       **differs** where it has none.
+    4. A claim about every data set (`value.limits`): **worse** or **differs** if one breaks it.
+    5. **undecided**: n < 3.
+    6. ``|d| > m + t s``: **better** or **worse** in the metric's direction (for a coverage: closer to its nominal level
+       or not), and **differs** where it has none, however wide the interval is.
+    7. **undecided**: t s above the interesting difference.
+    8. **agrees**.
 
     What was not run has no mean; `compare` says **not run** with the reason.
 
     Args:
         value: the published number.
-        mean: ours, in the same unit.
-        se: standard error of ours; None (a single run) counts as 0.
-        n: replicates behind it.
+        numbers: ours, one for each replicate, in the same unit.
+        overlap: ratio of test rows to training rows where replicates are random splits of the same rows, see `spread`.
         failed: replicates that failed, beside those.
         obstacles: what stands between the two numbers beside `value.not_comparable`.
     """
-    difference, error = mean - value.mean, math.hypot(se or 0.0, value.se)
-    known = error if se is not None or value.se else None
-    found = Verdict(AGREES, "", difference, known, value.margin)
+    n, mean = len(numbers), sum(numbers) / len(numbers)
+    own = spread(numbers, overlap)
+    if own is not None and value.one_draw and value.sd is None:  # theirs is one draw of what ours are draws of
+        own = statistics.stdev(numbers) * math.sqrt(1.0 / n + overlap + 1.0)
+    parts = [*value.spreads, *([] if own is None else [(own, n - 1)])]
+    error, df = welch(parts)
+    difference, times = mean - value.mean, quantile(df)
+    found = Verdict(AGREES, "", difference, error if parts else None, times if parts else None, value.margin)
     if failed and failed > FAILED_SHARE * (n + failed):
         return replace(found, word=DIVERGED, reason=f"{failed} of {n + failed} replicates failed")
     if value.by_design:
         return replace(found, word=BY_DESIGN, reason=value.by_design)
     if reasons := [one for one in (*obstacles, value.not_comparable) if one]:
         return replace(found, word=NOT_COMPARABLE, reason="; ".join(reasons))
-    rim = 1e-9 * max(1.0, abs(value.mean))  # decimal limits such as 0.005 are not exact in binary
-    apart = abs(difference) > value.margin + 2.0 * error + rim
-    if not (apart and abs(difference) > FAR * value.interesting + rim):
-        if n < FEW:
-            return replace(found, word=UNDECIDED, reason="one run" if n == 1 else f"{n} runs")
-        if 2.0 * error > value.interesting + rim:
-            text = f"2 s = {2.0 * error:.2g}, above the interesting difference of {value.interesting:.2g}"
-            return replace(found, word=UNDECIDED, reason=text)
-    if not apart:
+    if value.limits and (broken := sum(_breaks(value.limits, number) for number in numbers)):
+        word = DIFFERS if value.direction == "none" else WORSE
+        return replace(found, word=word, reason=f"{broken} of {n} data sets break a claim about all")
+    if n < FEW:
+        return replace(found, word=UNDECIDED, reason="one run" if n == 1 else f"{n} runs")
+    if value.limits:
         return found
-    if value.direction == "none":
-        return replace(found, word=DIFFERS)
-    return replace(found, word=BETTER if on_better_side(value, mean) else WORSE)
+    rim = 1e-9 * max(1.0, abs(value.mean))  # decimal limits such as 0.005 are not exact in binary
+    half = times * error
+    if abs(difference) > value.margin + half + rim:
+        if value.direction == "none":
+            return replace(found, word=DIFFERS)
+        return replace(found, word=BETTER if on_better_side(value, mean) else WORSE)
+    if half > value.interesting + rim:
+        text = f"t s = {half:.2g}, above the interesting difference of {value.interesting:.2g}"
+        return replace(found, word=UNDECIDED, reason=text)
+    return found
+
+
+def _breaks(limits: tuple[float, float], number: float) -> bool:
+    return not limits[0] <= number <= limits[1]
 
 
 def on_better_side(value: PaperValue, mean: float) -> bool:
@@ -143,6 +156,24 @@ def budget_obstacle(ours: tuple[float, str] | None, published: float | None) -> 
     return f"budget {ours[0]:,g} of {published:,g} {ours[1]}"
 
 
+def at_what_price(found: Verdict, ours: tuple[float, str] | None, published: float | None, searched: str) -> Verdict:
+    """A better number says what it was given more of: the ratio of budgets beyond 1.5, and a search of its own.
+
+    Args:
+        found: the verdict.
+        ours: our budget with its unit, None where it is not counted.
+        published: theirs, None where it is not known.
+        searched: what we have searched that the paper has not.
+    """
+    if found.word != BETTER:
+        return found
+    if ours is None or published is None:
+        price = "the published budget is not known"
+    else:
+        price = f"at {ours[0] / published:.2g} times the budget" if ours[0] > 1.5 * published else ""
+    return replace(found, reason="; ".join(filter(None, (found.reason, price, searched))))
+
+
 def word_of(text: str) -> str:
     """The word of a row's verdict, without its reason."""
     return text.partition(":")[0].strip()
@@ -156,10 +187,10 @@ def symbol(text: str) -> str:
 def distinct(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     """One row for each published cell (paper, table, cell), however many of ours it is laid beside.
 
-    Where several rows stand beside a cell, those have a say that were judged, or tried: worse, diverged, differs,
-    undecided, agrees and better. If all of them say the same, so does the cell; otherwise it is the most frequent word
-    with a note that has the others, and of equally frequent words the first in that order. Only where none has a say is
-    the cell by design, not comparable or not run, in this order.
+    A claim about every data set is broken where one of the rows breaks it. Of other cells those rows have a say that
+    were judged, or tried: worse, diverged, differs, undecided, agrees and better. If all of them say the same, so does
+    the cell; otherwise it is the most frequent word with a note that has the others, and of equally frequent words the
+    first in that order. Only where none has a say is the cell by design, not comparable or not run, in this order.
 
     Returns:
         For each cell its first row with that word, in the rows' order, with "rows", their number, and the note.
@@ -174,6 +205,8 @@ def distinct(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
 def _one(group: list[dict[str, Any]]) -> dict[str, Any]:
     words = [word_of(row["verdict"]) for row in group]
     votes = Counter(word for word in words if word in _VOTERS)
+    if group[0]["universal"] and (broken := set(words) & {WORSE, DIFFERS}):
+        votes = Counter(broken)
     word = (
         max(votes, key=lambda one: (votes[one], -_VOTERS.index(one)))
         if votes
@@ -186,14 +219,18 @@ def _one(group: list[dict[str, Any]]) -> dict[str, Any]:
     return row | {"rows": len(group), "note": "; ".join(filter(None, (row["note"], extra)))}
 
 
-def counts(rows: Iterable[dict[str, Any]]) -> dict[str, int]:
-    """How many distinct published cells have which word.
+def counts(rows: Iterable[dict[str, Any]]) -> dict[str, dict[str, int]]:
+    """How many distinct published cells have which word, apart by whose number it is.
 
     Returns:
-        Every one of `WORDS`, then "cells", their number, "budget known": those that were run and whose published
-        budget is known, and "budget comparable": those of them with at least half of it.
+        For each of `book.lab.published.KINDS`: every one of `WORDS`, then "cells", their number, "budget known": those
+        that were run and whose published budget is known, and "budget comparable": those of them with at least half.
     """
     cells = distinct(rows)
+    return {kind: _count([row for row in cells if row["kind"] == kind]) for kind in KINDS}
+
+
+def _count(cells: list[dict[str, Any]]) -> dict[str, int]:
     said = Counter(word_of(row["verdict"]) for row in cells)
     run = [row for row in cells if row["n"] and row["published_budget"] is not None and row["budget"] is not None]
     comparable = sum(row["budget"] >= 0.5 * row["published_budget"] for row in run)

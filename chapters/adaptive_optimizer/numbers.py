@@ -83,7 +83,7 @@ def _parts(rows: Mapping[str, Rows]) -> dict[str, str]:
             )
         if number == 1:
             for method in ("AVO, no noise", "AVO, exact E-step"):
-                assert not lab.beyond(*_less(name, method)), f"example 1: {method} makes no difference"
+                assert not lab.decided(*_less(name, method)), f"example 1: {method} makes no difference"
             said["exact-SVBNN"] = counted(_found(rows, name, "SVBNN", "exact_selection") > 0)
         for method in (AVO, *WARM_UPS):
             said[f"lost-{number}-{method}"] = counted(_found(rows, name, method, "false_negatives") > 0)
@@ -122,7 +122,7 @@ def difference(mean: float, error: float, n: int, form: str) -> lab.Said:
         return lab.number(None)
     said = form.replace(":", ":+").format(mean).replace("-", "−")
     text = f"{said} ± {form.format(error)}" if n > 1 else f"{said} (one run)"
-    return lab.Said(text, n, lab.beyond(mean, error, n))
+    return lab.Said(text, n, lab.decided(mean, error, n))
 
 
 def _changed() -> dict[str, str]:
@@ -147,7 +147,7 @@ def _images() -> dict[str, str]:
     for place, setting in enumerate(settings("ResNet20"), start=1):
         said[f"zeros-{place}"] = spread(lab.stored_values(CIFAR, setting, AVO, "zeros"), "{:.1f}")
         gap = lab.paired_difference(CIFAR, setting, AVO, MAGNITUDE, "accuracy")
-        assert gap[2] < 3 or (gap[0] < 0 and lab.beyond(*gap)), f"{setting}: magnitude loses less"
+        assert gap[2] < 3 or (gap[0] < 0 and lab.decided(*gap)), f"{setting}: magnitude loses less"
         said[f"less-magnitude-{place}"] = difference(*gap, "{:.1f}")
     first, last = settings("ResNet20")[0], settings("ResNet20")[-1]
     dense = lab.stored_values(CIFAR, first, DENSE, "accuracy")
@@ -173,7 +173,7 @@ def _images() -> dict[str, str]:
         gaps[key] = lab.paired_difference(CIFAR, ALIGNED, *pair, "accuracy")
         said[f"aligned-{key}"] = difference(*gaps[key], "{:.1f}")
     if gaps["less-dense"][2] >= 3:
-        assert gaps["less-magnitude"][0] < 0 and lab.beyond(*gaps["less-magnitude"]), "with a clock from 0 too"
+        assert gaps["less-magnitude"][0] < 0 and lab.decided(*gaps["less-magnitude"]), "with a clock from 0 too"
     aligned, ahead = (
         lab.stored_values(CIFAR, setting, AVO, "accuracy") - without
         for setting, without in (
@@ -182,7 +182,7 @@ def _images() -> dict[str, str]:
         )
     )
     known = len(aligned) == len(ahead) >= 3
-    assert not known or lab.beyond(*_gap(aligned, ahead)), "with a clock from 0 the method loses less"
+    assert not known or lab.decided(*_gap(aligned, ahead)), "with a clock from 0 the method loses less"
     said["clock"] = lab.number(100.0 * (1.0 - aligned.mean() / ahead.mean()) if known else None, "{:.0f}")
     runs = sorted(100.0 * (1.0 - aligned / ahead)) if known else []
     said["clock-runs"] = lab.number(f"{runs[0]:.0f} to {runs[-1]:.0f}" if known else None)

@@ -63,7 +63,7 @@ def _across(place: str, method: str, metric: str, other: str, other_metric: str)
 
 
 def _said(gap: tuple[float, float, int], digits: int) -> str:
-    return lab.Said(with_error(*gap[:2], digits), gap[2], lab.beyond(*gap)) if gap[2] else lab.number(None)
+    return lab.Said(with_error(*gap[:2], digits), gap[2], lab.decided(*gap)) if gap[2] else lab.number(None)
 
 
 def _gains() -> dict[str, str]:
@@ -135,7 +135,7 @@ def _claims() -> None:
     def says(gap: tuple[float, float, int], sign: int, words: str) -> None:
         """A sign beyond two standard errors, or 0 for none; nothing is asked of fewer than three networks."""
         if gap[2] >= 3:
-            claim(lab.beyond(*gap) == (sign != 0) and gap[0] * sign >= 0, words)
+            claim(lab.decided(*gap) == (sign != 0) and gap[0] * sign >= 0, words)
 
     def paired(place: str, method: str, other: str, metric: str) -> tuple[float, float, int]:
         return lab.paired_difference(*_where(place), method, other, metric)

@@ -9,7 +9,6 @@ import numpy as np
 
 from book import lab
 from book.lab.queries import Rows
-from book.lab.spoken import FEWEST
 from chapters.closed_form.experiments import uci_causes
 from chapters.closed_form.experiments.orders import LONG, SHORT
 from chapters.closed_form.experiments.simulation_nets import ONE_HOME_PRIOR, PUBLISHED_PRIORS, READ_PRIOR
@@ -90,9 +89,9 @@ def _importance(rows: Mapping[str, Rows]) -> dict[str, str]:
         none, every = (
             lab.stored_values("sbnn-influence", f"alpha={alpha}{suffix}", "sBNN", "share_2") for alpha in (0, 1)
         )
-        if (n := len(none)) >= FEWEST:
+        if (n := len(none)) >= lab.FEW:
             rise = every - none
-            assert lab.beyond(rise.mean(), rise.std(ddof=1) / n**0.5, n) and rise.mean() > 0, "the order is right"
+            assert lab.decided(rise.mean(), rise.std(ddof=1) / n**0.5, n) and rise.mean() > 0, "the order is right"
             assert none.mean() > 10 and every.mean() < 90, "the amounts are not"
     read = f", {prior_name(READ_PRIOR)}"
     for kind in ("linear", "nonlinear"):
@@ -105,9 +104,9 @@ def _importance(rows: Mapping[str, Rows]) -> dict[str, str]:
         )
         if min(len(few), len(many), len(close)) > 1:
             apart = (few.var(ddof=1) / len(few) + many.var(ddof=1) / len(many)) ** 0.5  # other data sets
-            assert lab.beyond(few.mean() - many.mean(), apart, len(few)) and few.mean() > many.mean()
+            assert lab.decided(few.mean() - many.mean(), apart, len(few)) and few.mean() > many.mean()
             gaps = close - many  # the same data sets
-            assert lab.beyond(gaps.mean(), gaps.std(ddof=1) / len(gaps) ** 0.5, len(gaps)) and gaps.mean() > 0
+            assert lab.decided(gaps.mean(), gaps.std(ddof=1) / len(gaps) ** 0.5, len(gaps)) and gaps.mean() > 0
     linear = [_mean(rows["importance"], f"nonlinear, D=100, alpha={a}", "correlation", "LM") for a in range(1, 11)]
     texts["correlation-lm"] = lab.number(None if None in linear else float(np.mean(linear)), "{:.2f}")
     return texts
@@ -328,14 +327,14 @@ def _start(rows: Mapping[str, Rows]) -> dict[str, str]:
     for key, setting in (("whole", "as pretrained"), ("half", "half")):
         texts[f"start-{key}"] = lab.number(_mean(rows["start"], setting, "slab_share"), "{:.0f}")
     late = np.subtract(*(lab.stored_values("sbnn-start", one, "sBNN", "slab_share") for one in ("a fifth", "half")))
-    if (n := len(late)) >= FEWEST:
-        assert late.mean() > 0 and lab.beyond(late.mean(), late.std(ddof=1) / n**0.5, n), "at a fifth more end there"
+    if (n := len(late)) >= lab.FEW:
+        assert late.mean() > 0 and lab.decided(late.mean(), late.std(ddof=1) / n**0.5, n), "at a fifth more end there"
     for metric in ("slab_share", "error_at_95"):
         first, other = (lab.stored_values("sbnn-start", one, "sBNN", metric) for one in ("as pretrained", "half"))
         gaps = first - other
         if n := len(gaps):
             mean, error = gaps.mean(), gaps.std(ddof=1) / n**0.5
-            assert n < FEWEST or (lab.beyond(mean, error, n) and mean > 0), "begun at half, fewer end in the slab"
+            assert n < lab.FEW or (lab.decided(mean, error, n) and mean > 0), "begun at half, fewer end in the slab"
             texts["start-gap"] = lab.number(lab.with_error(mean, error, 1), runs=n, ordered=True)
     return {"start-gap": lab.number(None)} | texts
 

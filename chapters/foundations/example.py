@@ -53,9 +53,10 @@ def judged(
         return Verdict(NOT_RUN, "no device")
     published = PaperValue(
         "papers", "Table", "simulated", "simulated", "simulated", "simulated", "error", "%", direction, None,
-        mean=10.0, sd=None, se=0.0, rounding=0.05, reading=0.0, tolerance=0.0, interesting=0.3, replicates=1,
+        mean=10.0, sd=None, spreads=(), rounding=0.05, reading=0.0, tolerance=0.0, interesting=0.3, replicates=1,
         printed="10.0", by_design=by_design,
     )  # fmt: skip
     obstacle = budget_obstacle((epochs[0], "epochs"), epochs[1]) if epochs else ""
-    error = spread / math.sqrt(n) if n > 1 else None
-    return verdict(published, mean, error, n, failed=failed, obstacles=[obstacle])
+    places = torch.arange(n, dtype=torch.float64) - (n - 1) / 2
+    numbers = mean + spread * places / places.std() if n > 1 else torch.tensor([mean])
+    return verdict(published, numbers.tolist(), failed=failed, obstacles=[obstacle])

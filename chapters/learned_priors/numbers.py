@@ -11,7 +11,6 @@ import torch
 from bnnlib.optim import effective_sample_size, split_r_hat
 from book import lab
 from book.lab.queries import Rows, replicates
-from book.lab.spoken import FEWEST
 from chapters.learned_priors.experiments import coverage, slab
 from chapters.learned_priors.figures.slab import em_chains, em_gone_by, kept_on_grid
 
@@ -123,7 +122,7 @@ def _better(other: str, metric: str) -> str:
     """On how many UCI sets A-SGHMC-SA has the lower error beyond two standard errors of the paired difference."""
     gaps = [lab.paired_difference("aeb-uci", name, "A-SGHMC-SA", other, metric) for name in SETS]
     known = all(number > 1 for *_, number in gaps)
-    return lab.number(sum(mean < 0 and lab.beyond(mean, *of) for mean, *of in gaps) if known else None, ordered=True)
+    return lab.number(sum(mean < 0 and lab.decided(mean, *of) for mean, *of in gaps) if known else None, ordered=True)
 
 
 def _data_sets() -> dict[str, str]:
@@ -211,14 +210,14 @@ def _residual(rows: Rows) -> dict[str, str]:
 
 def _mean_gap(gaps: list[float]) -> str:
     """The mean of paired differences with its standard error."""
-    if (n := len(gaps)) < FEWEST:
+    if (n := len(gaps)) < lab.FEW:
         return lab.number(None)
     mean, error = float(np.mean(gaps)), float(np.std(gaps, ddof=1)) / n**0.5
-    return lab.number(lab.with_error(mean, error, 2), runs=n, ordered=lab.beyond(mean, error, n))
+    return lab.number(lab.with_error(mean, error, 2), runs=n, ordered=lab.decided(mean, error, n))
 
 
 def _holds(name: str, setting: str, method: str, other: str, metric: str, sign: int) -> None:
     """Assert that a method less another is beyond two standard errors on one side of zero, or with 0 that it is not."""
     gap = lab.paired_difference(name, setting, method, other, metric)
-    found = np.sign(gap[0]) if lab.beyond(*gap) else 0
-    assert gap[2] < FEWEST or found == sign, f"{setting}: {method} and {other} are not as the text says"
+    found = np.sign(gap[0]) if lab.decided(*gap) else 0
+    assert gap[2] < lab.FEW or found == sign, f"{setting}: {method} and {other} are not as the text says"

@@ -195,4 +195,4 @@ def _random_labels(rows: Rows) -> dict[str, str]:
     error = gaps.std(ddof=1) / len(gaps) ** 0.5
     assert gaps.mean() > 1_000 + 2 * error
     text = f"{gaps.mean():,.0f} ± {error:.0f}"
-    return texts | {"random-bound-gap": lab.Said(text, len(gaps), lab.beyond(gaps.mean(), error, len(gaps)))}
+    return texts | {"random-bound-gap": lab.Said(text, len(gaps), lab.decided(gaps.mean(), error, len(gaps)))}

@@ -154,6 +154,7 @@ EXPERIMENTS = [
     Experiment(
         name="sbnn-uci",
         paper="003",
+        overlap=1 / 9,
         summary="UCI regression, nine sets and Year: closed-form inclusion pruned at 0-95 %, and four rivals",
         profiles={"smoke": _smoke, "book": _book, "paper": _paper},
         run_cell=run_sbnn,

@@ -168,6 +168,7 @@ EXPERIMENTS = [
     Experiment(
         name="aeb-uci",
         paper="000",
+        overlap=1 / 9,
         summary="UCI regression, five sets: SGHMC, annealed or not, with a plain, an EM or an SA prior",
         profiles={"smoke": _smoke, "paper": _paper},
         run_cell=run_cell,

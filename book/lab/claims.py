@@ -1,0 +1,297 @@
+"""What the papers claim in words, tables and figures, and what our stored rows say of each claim.
+
+``chapters/STUDY/claims.toml`` names the claims; whether they hold is computed. A claim lists the rows that decide it:
+
+- rows without ``says`` are published cells, which hold where our number agrees or is better;
+- rows with ``says`` are measured: a mean over replicates, or a difference or ratio of two methods or settings in pairs,
+  above, below or near a number by Student's t, or so in every replicate.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+import tomllib
+from collections.abc import Callable, Iterator
+from dataclasses import MISSING, dataclass, fields
+from fnmatch import fnmatchcase
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from bnnlib._files import StoreError
+from book.lab import catalog
+from book.lab.comparison import compare
+from book.lab.intervals import FEW, quantile, spread
+from book.lab.published import ROOT
+from book.lab.verdicts import (
+    AGREES,
+    BETTER,
+    BY_DESIGN,
+    DIFFERS,
+    DIVERGED,
+    NOT_COMPARABLE,
+    NOT_RUN,
+    UNDECIDED,
+    WORSE,
+    word_of,
+)
+
+REPRODUCED, PARTLY, CONTRADICTED, NOT_TRIED = "reproduced", "partly", "contradicted", "not tried"
+WORDS = (REPRODUCED, PARTLY, CONTRADICTED, UNDECIDED, NOT_TRIED)
+KINDS = ("value", "order", "universal", "contrast")
+SAYS = ("above", "below", "near")
+HOLDS, FAILS = {AGREES, BETTER}, {WORSE, DIFFERS, DIVERGED}
+Rows = list[dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What one row says.
+
+    Args:
+        text: where it stands and what it is.
+        holds: whether the claim holds there; None where nothing is decided.
+        why: the reason why it has no say (not run, not comparable); "" where it has.
+    """
+
+    text: str
+    holds: bool | None = None
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A claim of a paper.
+
+    Args:
+        id: unique, beginning with the study's prefix.
+        paper: its number, "000".
+        place: table, figure or section.
+        text: what is claimed, in our words or as a short quotation.
+        kind: one of `KINDS`: a value, an order of methods, something of all data sets, or the size of a difference.
+        rows: that decide it, see `Row`.
+        not_tried: why nothing decides it; "" where rows do.
+    """
+
+    id: str
+    paper: str
+    place: str
+    text: str
+    kind: str
+    rows: tuple[Row, ...] = ()
+    not_tried: str = ""
+
+    @property
+    def evidence(self) -> list[Evidence]:
+        """What each row says, of all settings that its pattern matches."""
+        return [one for row in self.rows for one in row.evidence()]
+
+    def judge(self) -> tuple[str, str]:
+        """One of `WORDS`, with its reason.
+
+        A claim is reproduced where it holds in all rows that have a say, and contradicted where it fails in all that
+        are decided, or, of a universal claim, in one.
+        """
+        if self.not_tried:
+            return NOT_TRIED, self.not_tried
+        every = self.evidence
+        said = [one for one in every if not one.why]
+        if not said:
+            return NOT_TRIED, "; ".join(dict.fromkeys(one.why for one in every)) or "no row of this name is stored"
+        good, bad = sum(one.holds is True for one in said), sum(one.holds is False for one in said)
+        some = f"holds in {good}, fails in {bad}, undecided in {len(said) - good - bad} of {len(said)} rows"
+        if len(every) > len(said):
+            some += (
+                f"; {len(every) - len(said)} more have no say ({every[-1].why or next(o.why for o in every if o.why)})"
+            )
+        if bad and (self.kind == "universal" or not good):
+            return CONTRADICTED, some
+        if not good:
+            return UNDECIDED, some
+        return (REPRODUCED if good == len(said) else PARTLY), some
+
+
+@dataclass(frozen=True)
+class Row:
+    """Rows of one experiment that decide a claim.
+
+    Args:
+        experiment: its name.
+        setting, method, metric: which; patterns with ``*``.
+        minus, minus_setting, minus_metric: what is subtracted in pairs of replicates; "" for nothing.
+        over: a method that divides, in pairs.
+        says: one of `SAYS`; "" for published cells.
+        than: the number beside which it stands.
+        tolerance: of "near".
+        every: every replicate must, not their mean.
+        comparable: why a row that is called not comparable decides the claim all the same.
+    """
+
+    experiment: str
+    setting: str = "*"
+    method: str = "*"
+    metric: str = "*"
+    minus: str = ""
+    minus_setting: str = ""
+    minus_metric: str = ""
+    over: str = ""
+    says: str = ""
+    than: float = 0.0
+    tolerance: float = 0.0
+    every: bool = False
+    comparable: str = ""
+
+    def evidence(self) -> Iterator[Evidence]:
+        """What the stored rows say."""
+        for row in _rows(self.experiment):
+            if all(fnmatchcase(row[key], getattr(self, key)) for key in ("setting", "method", "metric")):
+                if self.says:
+                    yield self._measured(row)
+                elif row["published"] is not None:
+                    yield self._published(row)
+
+    def _published(self, row: dict[str, Any]) -> Evidence:
+        word = word_of(row["verdict"])
+        mean = "" if row["mean"] is None else f", ours {row['mean']:.4g}"
+        text = f"{_where(row)}: published {row['printed']}{mean}, {word}"
+        if word in (NOT_RUN, BY_DESIGN) or (word == NOT_COMPARABLE and not self.comparable):
+            return Evidence(text, why=row["verdict"])
+        if word == NOT_COMPARABLE:
+            return Evidence(text)
+        return Evidence(text, True if word in HOLDS else False if word in FAILS else None)
+
+    def _measured(self, row: dict[str, Any]) -> Evidence:
+        others = self._others(row)
+        for one in (row, *others):
+            word = word_of(one["verdict"])
+            if not one["n"]:
+                return Evidence(_where(one), why=one["verdict"])
+            if word == NOT_COMPARABLE and not self.comparable:
+                return Evidence(_where(one), why=one["verdict"])
+        numbers = self._numbers(row, others)
+        n, name = len(numbers), self._name(row)
+        if not n or not all(map(math.isfinite, numbers)):
+            return Evidence(name, why="no pairs of replicates" if not n else "infinite")
+        mean, error = statistics.fmean(numbers), spread(numbers, catalog.get(self.experiment).overlap)
+        if self.every:
+            good = sum(_beyond(self.says, number, self.than, self.tolerance) for number in numbers)
+            return Evidence(f"{name}: {self.says} {self.than:g} in {good} of {n}", good == n if n >= FEW else None)
+        text = f"{name}: {mean:.4g}" + ("" if error is None else f" ± {error:.2g}") + f" (n = {n})"
+        text += f", {self.says} {self.than:g}" if self.than or not others else ""
+        if n < FEW or error is None:
+            return Evidence(text)
+        half = quantile(n - 1) * error
+        low, high = mean - half - self.than, mean + half - self.than
+        if self.says == "near":
+            inside = max(abs(low), abs(high)) <= max(self.tolerance, half)
+            apart = low > self.tolerance or high < -self.tolerance
+            return Evidence(text, False if apart else True if inside and half <= 2 * self.tolerance else None)
+        good, bad = (low > 0.0, high < 0.0) if self.says == "above" else (high < 0.0, low > 0.0)
+        return Evidence(text, True if good else False if bad else None)
+
+    def _others(self, row: dict[str, Any]) -> Rows:
+        if not (self.minus or self.minus_setting or self.minus_metric or self.over):
+            return []
+        wanted = {
+            "setting": self.minus_setting.replace("{setting}", row["setting"]) or row["setting"],
+            "method": self.minus or self.over or row["method"],
+            "metric": self.minus_metric or row["metric"],
+        }
+        found = [one for one in _rows(self.experiment) if all(one[key] == value for key, value in wanted.items())]
+        if not found:
+            raise StoreError(f"{self.experiment} has no row {' | '.join(wanted.values())}, which a claim names")
+        return found[:1]
+
+    def _numbers(self, row: dict[str, Any], others: Rows) -> list[float]:
+        if not others:
+            return list(row["values"])
+        ours, theirs = (dict(zip(one["replicates"], one["values"], strict=True)) for one in (row, others[0]))
+        pairs = [(ours[k], theirs[k]) for k in sorted(ours.keys() & theirs.keys())]
+        return [a / b for a, b in pairs] if self.over else [a - b for a, b in pairs]
+
+    def _name(self, row: dict[str, Any]) -> str:
+        other = self.minus or self.minus_setting or self.minus_metric
+        return _where(row) + (f", less {other}" if other else f", over {self.over}" if self.over else "")
+
+
+def _where(row: dict[str, Any]) -> str:
+    return f"{row['experiment']}, {row['setting']}, {row['method']}, {row['metric']}"
+
+
+def _beyond(says: str, number: float, than: float, tolerance: float) -> bool:
+    tests: dict[str, Callable[[float], bool]] = {
+        "above": lambda gap: gap >= 0.0,
+        "below": lambda gap: gap <= 0.0,
+        "near": lambda gap: abs(gap) <= tolerance,
+    }
+    return tests[says](number - than)
+
+
+@cache
+def _rows(experiment: str) -> Rows:
+    return compare(experiment)
+
+
+def claims(study: str) -> list[Claim]:
+    """The claims of a study's paper; none without a file.
+
+    Raises:
+        StoreError: the file is damaged, or names something unknown.
+    """
+    path = ROOT / "chapters" / study / "claims.toml"
+    if not path.exists():
+        return []
+    try:
+        listed = tomllib.loads(path.read_text(encoding="utf-8")).get("claim", [])
+    except tomllib.TOMLDecodeError as error:
+        raise StoreError(f"{_short(path)} is damaged: {error}; restore it from the repository") from error
+    found = [_claim(path, one) for one in listed]
+    names = [one.id for one in found]
+    if twice := {name for name in names if names.count(name) > 1}:
+        raise StoreError(f"{_short(path)}: two claims are called {min(twice)!r}")
+    return found
+
+
+def _claim(path: Path, given: dict[str, Any]) -> Claim:
+    where = f"{_short(path)}: {given.get('id', given.get('text', 'a claim'))}"
+    about = _checked(where, given, Claim)
+    if about["kind"] not in KINDS:
+        raise StoreError(f"{where}: kind {about['kind']!r} is none of {', '.join(KINDS)}")
+    if bool(about.get("rows")) == bool(about.get("not_tried")):
+        raise StoreError(f"{where}: give rows that decide it, or not_tried, the reason why there are none")
+    rows = tuple(Row(**_checked(where, row, Row)) for row in about.get("rows", ()))
+    for row in rows:
+        if row.says not in ("", *SAYS):
+            raise StoreError(f"{where}: says {row.says!r} is none of {', '.join(SAYS)}")
+        catalog.get(row.experiment)
+    return Claim(**about | {"rows": rows})
+
+
+def _checked(where: str, given: dict[str, Any], kind: Any) -> dict[str, Any]:
+    known = {one.name for one in fields(kind)}
+    needed = {one.name for one in fields(kind) if one.default is MISSING}
+    if wrong := (set(given) - known) or (needed - set(given)):
+        raise StoreError(f"{where}: {min(wrong)} is unknown or missing; allowed: {', '.join(sorted(known))}")
+    return dict(given)
+
+
+def _short(path: Path) -> str:
+    return "/".join(path.parts[-2:])
+
+
+def judged(study: str) -> list[dict[str, Any]]:
+    """The claims as rows {id, paper, place, text, kind, verdict, reason, evidence}, as tables and pages show them."""
+    rows = []
+    for one in claims(study):
+        word, reason = one.judge()
+        about = {key: getattr(one, key) for key in ("id", "paper", "place", "text", "kind")}
+        rows.append(about | {"verdict": word, "reason": reason, "evidence": [said.text for said in one.evidence]})
+    return rows
+
+
+if __name__ == "__main__":
+    from book import studies
+    from book.lab.store import to_json
+
+    print(to_json({study.name: judged(study.name) for study in studies.all()}))

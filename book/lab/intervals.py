@@ -1,0 +1,48 @@
+"""Standard errors and the intervals around them: by Student's t, since our replicates are few."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterable, Sequence
+
+from scipy.special import stdtrit
+
+FEW = 3
+"""Fewer replicates than this decide nothing."""
+LEVEL = 0.95
+"""Of the intervals that decide: by chance alone one in twenty excludes the truth."""
+
+
+def quantile(df: float) -> float:
+    """Student's t of so many degrees of freedom that `LEVEL` of its draws stay below in size; of a normal for inf."""
+    return float(stdtrit(min(df, 1e9), 0.5 + LEVEL / 2.0))
+
+
+def welch(parts: Iterable[tuple[float, float]]) -> tuple[float, float]:
+    """The combined standard error of independent ones, and its degrees of freedom by Welch and Satterthwaite.
+
+    Args:
+        parts: standard errors with the degrees of freedom that each is known with; inf where it is known exactly.
+    """
+    some = [(error**2, df) for error, df in parts if error > 0.0]
+    total = sum(square for square, _ in some)
+    spread = sum(square**2 / df for square, df in some)
+    return math.sqrt(total), total**2 / spread if spread else math.inf
+
+
+def spread(numbers: Sequence[float], overlap: float = 0.0) -> float | None:
+    """Standard error of the mean; None of a single number, or of numbers that are not finite.
+
+    Random splits of the same rows share training rows, and their results are correlated: with the ratio ``overlap`` of
+    test rows to training rows the variance of the mean is ``(1/n + overlap) sd^2`` (Nadeau and Bengio, 2003).
+    """
+    n = len(numbers)
+    if n < 2 or not all(map(math.isfinite, numbers)):
+        return None
+    return statistics.stdev(numbers) * math.sqrt(1.0 / n + overlap)
+
+
+def decided(mean: float, error: float, n: int) -> bool:
+    """Whether a mean with that standard error differs from zero: of three replicates or more, beyond t errors."""
+    return bool(n >= FEW and math.isfinite(error) and abs(mean) > quantile(n - 1) * error)
