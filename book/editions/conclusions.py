@@ -65,12 +65,11 @@ def measured(one: dict[str, Any], found: Found) -> str:
             raise BookError(f"{FILE}: {one['claim']}: {len(ours)} and {len(theirs)} replicates are no pairs")
         ours = [a - b for a, b in zip(ours, theirs, strict=True)]
     # here, so that a book whose library is not bnnlib can be built
-    from book.lab import catalog
     from book.lab.intervals import FEW, decided, spread
 
     if len(ours) < FEW:
         raise BookError(f"{FILE}: {one['claim']}: rests on {len(ours)} replicates, fewer than {FEW}")
-    mean, error = statistics.fmean(ours), spread(ours, catalog.get(one["experiment"]).overlap)
+    mean, error = statistics.fmean(ours), spread(ours, found[one["experiment"]]["overlap"])
     gap = mean - one.get("than", 0.0)
     found = ("below" if gap < 0 else "above") if decided(gap, error, len(ours)) else "no gain"
     if found != one["says"]:

@@ -41,8 +41,8 @@ def written_pages(project: Project, chapters: dict[str, dict], profile: str) -> 
         return before
     found, claims = _evidence(project, profile, sources)
     made = {"book/status.md": status.page(project, chapters, profile, stored_results(project.root), found)}
-    if front.exists():
-        made["book/index.md"] = took.fill(front.read_text(encoding="utf-8"), project, found)
+    if front.exists() and took.TABLE.search(text := front.read_text(encoding="utf-8")):
+        made["book/index.md"] = took.fill(text, project, found)
     if template.exists():
         cells = [row for one in found.values() for row in one["cells"]]
         made["book/verdicts.md"] = status.examples(template.read_text(encoding="utf-8"), cells)

@@ -24,22 +24,10 @@ ABREAST = 3
 """Measures beside each other in a table."""
 DIFFERENCES = "book/papers_and_code.md"
 FIELDS = (
-    *("experiment", "setting", "method", "metric", "unit", "paper", "cell", "published", "published_sd"),
-    *("published_se", "printed", "mean", "se", "sd", "n", "values", "profile", "difference", "error", "margin"),
-    *(
-        "budget",
-        "published_budget",
-        "budget_unit",
-        "data",
-        "verdict",
-        "note",
-        "kind",
-        "cause",
-        "tried",
-        "state",
-        "minutes",
-    ),
-    "command",
+    *("experiment", "setting", "method", "metric", "unit", "paper", "cell", "kind", "universal", "published"),
+    *("published_sd", "published_se", "published_df", "printed", "mean", "se", "sd", "n", "values", "replicates"),
+    *("profile", "difference", "error", "quantile", "margin", "budget", "published_budget", "budget_unit", "data"),
+    *("verdict", "note", "cause", "tried", "state", "minutes", "command"),
 )
 HOW_TO_READ = (
     "A cell of the tables has our mean ± its standard error over n replicates; in parentheses the number as published, "
@@ -96,12 +84,12 @@ def page(study: Study, found: dict[str, dict], claims: list[dict], differences: 
     """
     name = Path(study.notebook).stem
     rows = [row for one in found.values() for row in one["rows"]]
-    lines = []
-    for name, one in found.items():
-        for kind, whose in KINDS.items():
-            said = one["counts"][kind]
-            if said["cells"]:
-                lines.append([f"[{name}](#report-{name})", whose, str(said["cells"]), _words(said)])
+    lines = [
+        [f"[{one}](#report-{one})", whose, str(said["cells"]), _words(said)]
+        for one, about in found.items()
+        for kind, whose in KINDS.items()
+        if (said := about["counts"][kind])["cells"]
+    ]
     links = [f"{{download}}`all rows as CSV <{name}.csv>`"]
     links += [f"[where the paper and its code differ](#{differences})"] if differences else []
     head = [
@@ -297,5 +285,5 @@ def table(found: dict[str, dict]) -> str:
     writer.writeheader()
     for one in found.values():
         for row in one["rows"]:
-            writer.writerow(row | {"values": json.dumps(row["values"])})
+            writer.writerow(row | {key: json.dumps(row[key]) for key in ("values", "replicates")})
     return out.getvalue()

@@ -26,19 +26,15 @@ def evidence(name: str) -> dict[str, Any]:
     """What there is of one experiment.
 
     Returns:
-        summary, paper, profile ("" without a result); counts and cells, see `book.lab.verdicts`; measures, the names of
-        its metrics in the order of tables; state, a word for the whole result; provenance; runs, the stored cells with
+        summary, paper, overlap (of its splits), profile ("" without a result); counts and cells, see
+        `book.lab.verdicts`; measures, the names of its metrics in the order of tables; state, a word for the whole result; provenance; runs, the stored cells with
         label, minutes, device, commit, dirty, failed, state and command; rows of `compare` with texts, as tables show
         them, runs, the places of those that they come from, minutes of these, and the command that computes them again.
     """
     experiment = catalog.get(name)
     rows = compare(name)
-    about: dict[str, Any] = {
-        "summary": experiment.summary,
-        "paper": experiment.paper,
-        "counts": counts(rows),
-        "cells": distinct(rows),
-    }
+    about: dict[str, Any] = {"summary": experiment.summary, "paper": experiment.paper, "overlap": experiment.overlap}
+    about |= {"counts": counts(rows), "cells": distinct(rows)}
     about["measures"] = [one for one in metrics() if any(row["metric"] == one for row in rows)]
     try:
         result = load_result(name)

@@ -167,10 +167,11 @@ def at_what_price(found: Verdict, ours: tuple[float, str] | None, published: flo
     """
     if found.word != BETTER:
         return found
-    if ours is None or published is None:
+    price = ""
+    if published is None:
         price = "the published budget is not known"
-    else:
-        price = f"at {ours[0] / published:.2g} times the budget" if ours[0] > 1.5 * published else ""
+    elif ours is not None and ours[0] > 1.5 * published:
+        price = f"at {ours[0] / published:.2g} times the budget"
     return replace(found, reason="; ".join(filter(None, (found.reason, price, searched))))
 
 

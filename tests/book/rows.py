@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from typing import Any
 
@@ -31,15 +32,18 @@ def row(
         "published": published,
         "published_sd": None,
         "published_se": published_se,
+        "published_df": math.inf,
         "printed": "" if published is None else f"{published}",
         "mean": statistics.fmean(values) if n else None,
         "se": None if sd is None else sd / n**0.5,
         "sd": sd,
         "n": n,
         "values": list(values),
+        "replicates": list(range(n)),
         "profile": profile,
         "difference": None,
         "error": None,
+        "quantile": None,
         "margin": None,
         "budget": None,
         "published_budget": None,
@@ -51,5 +55,9 @@ def row(
         "unit": "",
         "paper": "000",
         "state": "",
+        "kind": "" if published is None else "own",
+        "universal": False,
+        "cause": "",
+        "tried": "",
         **more,
     }

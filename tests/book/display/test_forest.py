@@ -37,17 +37,18 @@ def legend(fig) -> list[str]:
     return [found.get_title().get_text(), *(one.get_text() for one in found.get_texts())]
 
 
-def test_both_values_stand_with_two_standard_errors_and_every_replicate():
+def test_both_values_stand_with_their_intervals_and_every_replicate():
     fig = forest([row(values=RUNS, published=1.4, published_se=0.05)], "rmse_test")
     (panel,) = fig.axes
     assert markers(panel, "D") == [1.4] and markers(panel, "o") == [pytest.approx(1.15)]
     bars = sorted(tuple(segment[:, 0]) for bar in panel.containers for segment in bar.lines[2][0].get_segments())
     se = np.std(RUNS, ddof=1) / 2
-    np.testing.assert_allclose(bars, [(1.15 - 2 * se, 1.15 + 2 * se), (1.3, 1.5)])
+    ours, theirs = 3.18245 * se, 1.95996 * 0.05  # three degrees of freedom, and a published error that is known
+    np.testing.assert_allclose(bars, [(1.15 - ours, 1.15 + ours), (1.4 - theirs, 1.4 + theirs)], rtol=1e-5)
     points = [np.asarray(one.get_offsets())[:, 0] for one in panel.collections if isinstance(one, PathCollection)]
     np.testing.assert_allclose(np.sort(np.concatenate(points)), RUNS)
     assert "✓" in texts(panel)
-    assert legend(fig) == ["✓ agrees", "published ± 2 s.e.", "ours ± 2 s.e.", "one replicate"]
+    assert legend(fig) == ["✓ agrees", "published, 95 %", "ours, 95 %", "one replicate"]
 
 
 def test_one_run_has_no_bar_and_the_legend_promises_none():

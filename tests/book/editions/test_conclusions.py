@@ -20,20 +20,23 @@ def found(new=(1.0, 2.0, 3.0), old=(3.0, 4.5, 5.0)):
         {"setting": "s", "method": method, "metric": "error", "values": list(values), "published": published}
         for method, values, published in (("new", new, 1.5), ("old", old, None))
     ]
-    return {"abc-x": {"runs": [{}], "rows": rows}}
+    return {"abc-x": {"runs": [{}], "rows": rows, "overlap": 0.0}}
 
 
 def test_a_difference_is_taken_in_pairs():
     assert conclusions.measured(ENTRY, found()) == "−2.17 ± 0.17, n = 3"  # of -2, -2.5, -2
 
 
-@pytest.mark.parametrize(("says", "new", "old"), [("above", (1, 2, 3), (3, 4, 5)), ("no gain", (1, 2, 3), (3, 4, 5.5))])
+@pytest.mark.parametrize(
+    ("says", "new", "old"),
+    [("above", (1, 2, 3), (3, 4, 5)), ("no gain", (1, 2, 3), (3, 4, 5.1)), ("below", (1, 2, 3), (3, 4, 9))],
+)
 def test_numbers_that_say_something_else_stop_the_build(says, new, old):
     with pytest.raises(BookError, match=f"is not '{says}'"):
         conclusions.measured(ENTRY | {"says": says}, found(new, old))
 
 
-def test_two_standard_errors_are_the_limit():
+def test_t_standard_errors_are_the_limit():
     noisy = found((1.0, 5.0, 3.0), (3.0, 4.0, 5.5))
     assert conclusions.measured(ENTRY | {"says": "no gain"}, noisy) == "−1.2 ± 1.1, n = 3"
     with pytest.raises(BookError, match="is not 'below'"):
@@ -41,7 +44,7 @@ def test_two_standard_errors_are_the_limit():
 
 
 def test_a_mean_is_laid_beside_a_number():
-    entry = {key: value for key, value in ENTRY.items() if key != "other"} | {"than": 4.0}
+    entry = {key: value for key, value in ENTRY.items() if key != "other"} | {"than": 5.0}
     assert conclusions.measured(entry, found()) == "2.00 ± 0.58, n = 3"
     with pytest.raises(BookError, match="is not 'below'"):
         conclusions.measured(entry | {"than": 2.5}, found())

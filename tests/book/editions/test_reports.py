@@ -15,8 +15,8 @@ import pytest
 import yaml
 
 from book import lab
-from book.editions import reports, status
-from book.editions.compared import WORDS, compared
+from book.editions import reports
+from book.editions.compared import KINDS, WORDS, by_paper, compared
 from book.editions.pages import written_pages
 from book.editions.project import Project
 from book.lab import commands, plan
@@ -38,7 +38,7 @@ def project(root) -> Project:
 
 @pytest.fixture(scope="module")
 def pages(project, found) -> dict[str, str]:
-    return reports.pages(project, found)
+    return reports.pages(project, found, {})
 
 
 class Tables(HTMLParser):
@@ -159,20 +159,36 @@ def test_commands_are_taken_by_the_real_parser_and_choose_the_cells_of_the_row(f
 
 
 def test_the_counts_are_those_of_the_status_page(project, found, pages):
-    said = "\n".join(status._results(project, found))
-    lines = [[cell.strip() for cell in line.strip("|").split("|")] for line in said.splitlines() if line[:1] == "|"]
-    heads = lines[0][1:]
-    table = {line[0].lower(): dict(zip(heads, line[1:], strict=True)) for line in lines[2 : 2 + len(WORDS) + 3]}
-    for document, study in project.reports.items():
-        counted = re.search(r"^\| all \| [\d,]+ \| (\d+) \| (.*) \|$", pages[f"{document}.md"], re.MULTILINE)
-        words = {word: int(number) for word, number in re.findall(r"([a-z ]+) (\d+)(?:, |$)", counted[2])}
-        head = f"[{study.number:02}](reports/{Path(document).name}.md)"
-        shown = {word: int(table[word][head].replace(",", "")) for word in WORDS}
-        assert {word: number for word, number in shown.items() if number} == words
-        assert table["cells"][head] == counted[1] and sum(words.values()) == int(counted[1])
-    for word in (*WORDS, "cells"):
-        numbers = [int(table[word][head].replace(",", "")) for head in heads]
-        assert sum(numbers[:-1]) == numbers[-1]
+    """Summed over the reports, apart by kind: no cell is lost or stands in two of them."""
+    line = r"^\| \[[\w-]+\]\(#report-[\w-]+\) \| (.+) \| (\d+) \| (.*) \|$"
+    summed = {kind: Counter() for kind in KINDS}
+    for document in project.reports:
+        for whose, cells, said in re.findall(line, pages[f"{document}.md"], re.MULTILINE):
+            words = {word: int(number) for word, number in re.findall(r"([a-z ]+) (\d+)(?:, |$)", said)}
+            assert sum(words.values()) == int(cells)
+            (kind,) = [one for one, text in KINDS.items() if text == whose]
+            summed[kind] += Counter(words) + Counter(cells=int(cells))
+    for kind, said in summed.items():
+        every = sum(by_paper(found, kind).values(), Counter())
+        assert {word: every[word] for word in (*WORDS, "cells")} == {word: said[word] for word in (*WORDS, "cells")}
+
+
+def test_claims_lead_the_report(project, found):
+    study = next(iter(project.reports.values()))
+    claim = {
+        "text": "A | B errs less.",
+        "place": "Table 1",
+        "verdict": "partly",
+        "reason": "holds in 1",
+        "evidence": ["<row>"],
+    }
+    text = reports.page(study, {}, [claim, claim | {"text": "C.", "verdict": "not tried", "evidence": []}])
+    assert (
+        "Of 2 claims: 1 partly, 1 not tried." in text
+        and "| A \\| B errs less. | Table 1 | **partly**: holds in 1 |" in text
+    )
+    assert "<li>&lt;row&gt;</li>" in text
+    assert "## What the paper claims" not in reports.page(study, {}, [])
 
 
 def test_pages_stay_light_and_say_how_to_get_the_file(pages, project):

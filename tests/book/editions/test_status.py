@@ -43,10 +43,11 @@ def test_results_and_data_are_found_by_their_whole_names(tmp_path, chapter):
 def test_verdicts_come_from_the_library_of_the_tree(root):
     # Published values exist for this experiment, so each of them must end in some verdict, also before any run.
     found = compared.compared(root, ["svbnn-simulation-2"])["svbnn-simulation-2"]
-    assert set(compared.WORDS) <= set(found["counts"])
-    assert (
-        sum(found["counts"][word] for word in compared.WORDS) == found["counts"]["cells"] == len(found["cells"]) == 28
-    )
+    assert set(compared.KINDS) == set(found["counts"])
+    for kind, count in (("own", 5), ("rival", 23), ("oracle", 0)):
+        said = found["counts"][kind]
+        assert sum(said[word] for word in compared.WORDS) == said["cells"] == count
+    assert len(found["cells"]) == 28
 
 
 def test_the_words_are_those_of_the_library():
@@ -104,27 +105,39 @@ def test_an_unchanged_page_is_not_made_again(scratch, chapter, monkeypatch):
 CARD = 'number = 3\ntitle = "Things"\nnotebook = "x.ipynb"\nsource = "papers/009"\nprefix = "xx"\n'
 
 
-def test_every_category_is_named_for_each_report_and_in_all(scratch):
-    counts = dict.fromkeys(compared.WORDS, 0) | {"budget known": 2, "budget comparable": 1}
-    about = {"provenance": {"minutes": 2.0}, "state": "certified"}
+def test_kinds_stand_apart_and_the_papers_own_methods_come_first(scratch):
+    none = dict.fromkeys((*compared.WORDS, "cells", "budget known", "budget comparable"), 0)
+    about = {"provenance": {"minutes": 2.0}, "state": "certified", "paper": "009"}
+
+    def counts(own=none, rival=none, oracle=none):
+        return {"counts": {"own": own, "rival": rival, "oracle": oracle}}
+
+    own = none | {"agrees": 3, "not run": 1, "cells": 4, "budget known": 2, "budget comparable": 1}
+    rival, oracle = none | {"worse": 7, "cells": 7}, none | {"agrees": 100, "cells": 100}
     found = {
-        "xx-a": about | {"counts": counts | {"agrees": 3, "not run": 1, "cells": 4}},
-        "xx-b": about | {"counts": counts | {"better": 1, "cells": 1}, "state": "outdated"},
-        "other": about | {"counts": counts | {"worse": 5, "cells": 5, "budget known": 0, "budget comparable": 0}},
+        "xx-a": about | counts(own, rival),
+        "xx-b": about | counts(none | {"better": 1, "cells": 1}, oracle=oracle) | {"state": "outdated"},
+        "other": about | counts(none | {"worse": 5, "cells": 5}) | {"paper": "010"},
     }
     scratch.write("chapters/things/card.toml", CARD)
     scratch.write("data/results/xx-a.book.json", "{}")
     scratch.list("x")
     text = "\n".join(status._results(Project(scratch.root), found))
     lines = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line[:1] == "|"]
-    assert lines[0] == ["Report", "[03](reports/x.md)", "all"]
-    table = {line[0]: line[1:] for line in lines[2:14]}
-    assert list(table) == [*map(str.capitalize, compared.WORDS), "Cells", "Budget", "Minutes"]
-    assert (table["Agrees"], table["Better"], table["Worse"]) == (["3", "3"], ["1", "1"], ["0", "5"])
-    assert (table["Cells"], table["Budget"], table["Minutes"]) == (["5", "10"], ["2 of 4", "2 of 4"], ["4", "6"])
-    assert lines[-1] == ["[03 Things](reports/x.md)", "2", "1 certified, 1 outdated"]
-    assert "Of 10 published cells 9 were run; of 4 of these" in text and "and 2 had at least half of it" in text
-    assert "Of 9 that are decided, 4 agree or are better." in text
+    assert lines[0] == ["Verdict", "paper 009", "paper 010"]
+    assert {line[0]: line[1:] for line in lines[2:8]} == {
+        "agrees": ["3", "–"],
+        "better": ["1", "–"],
+        "worse": ["–", "5"],
+        "not run": ["1", "–"],
+        "cells": ["5", "5"],
+        "half of the budget or more": ["1 of 2", "–"],
+    }
+    assert "print 10 numbers of the methods that they propose" in text
+    assert "So 9 are decided, of which 4 agree or are better" in text and "puts up to 0 of" in text
+    assert "Another 7 numbers are of methods that the papers quote, 100 check our own references" in text
+    assert ["worse", "7"] in lines and ["agrees", "100"] in lines and "110" not in text
+    assert lines[-1] == ["[03 Things](reports/x.md)", "2", "1 certified, 1 outdated", "4"]
 
 
 def test_examples_are_cells_of_the_results():

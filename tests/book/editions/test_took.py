@@ -3,12 +3,13 @@
 from pathlib import Path
 from types import SimpleNamespace
 
-from book.editions import took
+from book.editions import compared, took
 from book.lab import catalog, plan
 from book.lab.cells import Cell
 
 ROOT = Path(__file__).resolve().parents[3]
-WORDS = {word: 0 for word in (*took.WORDS, "cells")}
+NONE = dict.fromkeys((*compared.WORDS, "cells", "budget known", "budget comparable"), 0)
+COUNTS = dict.fromkeys(compared.KINDS, NONE)
 
 
 def row(verdict="agrees", mean=2.0, published=1.0, **more):
@@ -17,9 +18,11 @@ def row(verdict="agrees", mean=2.0, published=1.0, **more):
         "mean": mean,
         "published": published,
         "error": 0.1,
+        "quantile": 2.0,
         "budget": 40,
+        "kind": "own",
         "cause": "",
-        "part": "",
+        "tried": "",
     }
     return given | {"published_budget": 200.0, "budget_unit": "epochs"} | more
 
@@ -37,9 +40,10 @@ def found():
         "profile": "book",
         "runs": runs,
         "cells": cells,
-        "counts": WORDS | {"agrees": 3, "worse": 1, "not run": 1, "cells": 5},
+        "paper": "000",
+        "counts": COUNTS | {"own": NONE | {"agrees": 3, "worse": 1, "not run": 1, "cells": 5}},
     }
-    return {"abc-x": some, "abc-none": {"profile": "", "runs": [], "cells": [], "counts": WORDS}}
+    return {"abc-x": some, "abc-none": {"profile": "", "runs": [], "cells": [], "counts": COUNTS, "paper": "001"}}
 
 
 def project():
@@ -47,15 +51,15 @@ def project():
 
 
 def test_tables_count_hours_budgets_and_verdicts():
-    text = took.fill("before\n\n% table: hours\n\n% table: budgets\n\n% table: counts\n", project(), found())
+    text = took.fill(
+        "before\n\n% table: hours\n\n% table: budgets\n\n% table: own\n\n% table: causes\n", project(), found()
+    )
     assert "| [01](reports/01_abc.md) | `abc-x` | book | 2 | 0.50 | 1.50 |" in text and "abc-none" not in text
     assert "| all |  |  | 2 | 0.50 | 1.50 |" in text
     assert "| [01](reports/01_abc.md) | `abc-x` | epochs | 40 | 200 | 20 % |" in text
-    assert "| agrees | 3 | 60 % |" in text and "| agrees or better, of those decided | 3 of 4 | 75 % |" in text
-    assert "| not run | 1 | 20 % |\n| – no file | 1 |  |" in text
-    assert "by chance alone, at most | 0 of 4 | 5 % |" in text
-    assert "with a cause that a run shows | 1 of 1 | 100 % |" in text
-    assert "with a part of the cause shown | 0 of 1 | 0 % |" in text
+    assert "| Verdict | paper 000 |" in text and "| agrees | 3 |" in text and "| no file | 1 |" in text
+    assert "print 5 numbers" in text and "So 4 are decided, of which 3 agree or are better" in text
+    assert "| own methods | 1 | 1 | 0 | 0 |\n| methods that a paper quotes | 0 | 0 | 0 | 0 |" in text
 
 
 def test_points_are_ratios_by_verdict():
@@ -75,7 +79,7 @@ def test_the_picture_is_the_same_text_for_the_same_numbers():
 def test_the_page_asks_for_tables_that_there_are(monkeypatch):
     monkeypatch.setattr(catalog, "get", lambda name: SimpleNamespace(profiles={}))
     template = (ROOT / "book" / "what_it_took.md").read_text(encoding="utf-8")
-    assert len(took.TABLE.findall(template)) == 6
+    assert len(took.TABLE.findall(template)) == 8
     assert "% table" not in took.fill(template, project(), found())
 
 

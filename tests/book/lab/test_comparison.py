@@ -78,13 +78,13 @@ def test_one_draw_without_a_printed_spread_varies_as_ours_do(home, monkeypatch):
     _save([("U(-1,1)", "VD", i, "rmse_test", value) for i, value in enumerate((1.0, 2.0, 3.0))])
     values, also = comparison.paper_values(NAME)
     (value,) = [one for one in values if (one.method, one.metric) == ("VD", "rmse_test")]
-    alone = replace(value, mean=1.5, se=0.1, one_draw=True)
+    alone = replace(value, mean=1.5, sd=None, spreads=((0.1, math.inf),), one_draw=True)
     monkeypatch.setattr(comparison, "paper_values", lambda name: ([alone], also))
     row = _find(lab.compare(NAME), "VD", "rmse_test")
-    assert row["published_se"] == pytest.approx(math.hypot(0.1, 1.0))
+    assert row["published_se"] == pytest.approx(0.1)
     assert row["error"] == pytest.approx(math.sqrt(0.01 + 1.0 + 1.0 / 3.0))
     monkeypatch.setattr(comparison, "paper_values", lambda name: ([replace(alone, one_draw=False)], also))
-    assert _find(lab.compare(NAME), "VD", "rmse_test")["published_se"] == pytest.approx(0.1)
+    assert _find(lab.compare(NAME), "VD", "rmse_test")["error"] == pytest.approx(math.sqrt(0.01 + 1.0 / 3.0))
 
 
 def test_a_cell_that_no_profile_can_have_says_why(home, monkeypatch):
@@ -100,9 +100,10 @@ def test_a_cell_that_no_profile_can_have_says_why(home, monkeypatch):
 @pytest.mark.parametrize("ours", [9.0, 1.43])
 def test_what_a_run_shows_of_a_cause_stands_in_the_row(home, monkeypatch, ours):
     _save([("U(-1,1)", "VD", i, "rmse_test", ours) for i in range(3)])
-    monkeypatch.setattr(comparison.Runs, "shown", lambda self, value, numbers, found: Shown(f"why {numbers[:1]}"))
+    monkeypatch.setattr(comparison.Runs, "shown", lambda self, value, found: Shown(f"why {found.word}"))
     row = _find(lab.compare(NAME), "VD", "rmse_test")
-    assert row["cause"] == f"why [{ours}]" and row["part"] == "" and row["note"].endswith(f"cause: why [{ours}]")
+    why = "why worse" if ours == 9.0 else "why undecided"
+    assert row["cause"] == why and row["tried"] == "" and row["note"].endswith(f"cause: {why}")
 
 
 def test_a_cell_that_is_still_to_come_is_not_finished(home):

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import math
+import statistics
+
 import pytest
 
-from book.lab import counts, distinct, verdict
-from book.lab.published import PaperValue
-from book.lab.verdicts import WORDS, Verdict, beside_error, budget_obstacle, word_of
+from book.lab import counts, decided, distinct, spread, verdict
+from book.lab.intervals import quantile, welch
+from book.lab.published import KINDS, PaperValue
+from book.lab.verdicts import WORDS, Verdict, at_what_price, beside_error, budget_obstacle, word_of
 
 
 def make_value(**changes) -> PaperValue:
@@ -23,7 +27,7 @@ def make_value(**changes) -> PaperValue:
         "nominal": None,
         "mean": 1.20,
         "sd": 0.05,
-        "se": 0.01,
+        "spreads": ((0.01, math.inf),),
         "rounding": 0.005,
         "reading": 0.0,
         "tolerance": 0.0,
@@ -34,79 +38,125 @@ def make_value(**changes) -> PaperValue:
     return PaperValue(**(given | changes))
 
 
-def word(changes: dict, mean: float, se: float | None, n: int = 30, **more) -> str:
-    return verdict(make_value(**changes), mean, se, n, **more).word
+def numbers(mean: float, error: float, n: int) -> list[float]:
+    """n numbers with that mean and that standard error of the mean."""
+    if n == 1:
+        return [mean]
+    places = [k - (n - 1) / 2 for k in range(n)]
+    scale = error * math.sqrt(n) / statistics.stdev(places)
+    return [mean + scale * place for place in places]
 
 
-# make_value() with se = 0: agrees up to 0.005 + 2 * 0.01 = 0.025
+def word(changes: dict, mean: float, error: float = 0.0, n: int = 30, **more) -> str:
+    return verdict(make_value(**changes), numbers(mean, error, n), **more).word
+
+
 @pytest.mark.parametrize(
-    ("changes", "mean", "se", "expected"),
+    ("df", "expected"), [(1, 12.7062), (2, 4.30265), (4, 2.77645), (9, 2.26216), (29, 2.04523), (math.inf, 1.95996)]
+)
+def test_quantiles_are_those_of_the_tables(df, expected):
+    assert quantile(df) == pytest.approx(expected, rel=1e-5)
+
+
+def test_degrees_of_freedom_are_welchs():
+    # worked out by hand: (0.04 + 0.01)^2 / (0.04^2 / 2 + 0.01^2 / 9) = 3.0822
+    assert welch([(0.2, 2), (0.1, 9)]) == pytest.approx((math.sqrt(0.05), 3.08219), rel=1e-5)
+    assert welch([(0.2, math.inf)]) == (0.2, math.inf) and welch([]) == (0.0, math.inf)
+    assert welch([(0.0, 2), (0.1, 9)]) == pytest.approx((0.1, 9.0))
+
+
+def test_splits_that_overlap_know_less_than_their_number_says():
+    some = numbers(3.0, 0.1, 20)
+    assert spread(some) == pytest.approx(0.1)
+    assert spread(some, 1 / 9) == pytest.approx(0.1 * math.sqrt(1 + 20 / 9))
+    assert spread([1.0]) is None and spread([1.0, math.inf]) is None
+
+
+@pytest.mark.parametrize(
+    ("mean", "error", "n", "expected"),
+    [(4.31, 1.0, 3, True), (-4.31, 1.0, 3, True), (4.29, 1.0, 3, False), (9.9, 1.0, 2, False), (2.0, 1.0, 61, False)],
+)
+def test_an_order_is_read_beyond_t_errors_of_three_runs_or_more(mean, error, n, expected):
+    assert decided(mean, error, n) is expected
+
+
+# make_value() beside numbers without a spread: agrees up to 0.005 + 1.96 * 0.01 = 0.0246
+@pytest.mark.parametrize(
+    ("changes", "mean", "error", "expected"),
     [
-        ({}, 1.225, 0.0, "agrees"),
-        ({}, 1.175, 0.0, "agrees"),
-        ({}, 1.2251, 0.0, "worse"),
-        ({}, 1.1749, 0.0, "better"),
-        ({"direction": "higher"}, 1.2251, 0.0, "better"),
-        ({"direction": "higher"}, 1.1749, 0.0, "worse"),
-        ({"direction": "none"}, 1.2251, 0.0, "differs"),
-        ({"direction": "none"}, 1.1749, 0.0, "differs"),
+        ({}, 1.2245, 0.0, "agrees"),
+        ({}, 1.1755, 0.0, "agrees"),
+        ({}, 1.2247, 0.0, "worse"),
+        ({}, 1.1753, 0.0, "better"),
+        ({"direction": "higher"}, 1.2247, 0.0, "better"),
+        ({"direction": "higher"}, 1.1753, 0.0, "worse"),
+        ({"direction": "none"}, 1.2247, 0.0, "differs"),
+        ({"direction": "none"}, 1.1753, 0.0, "differs"),
         ({"direction": "nominal", "nominal": 1.0}, 1.1, 0.0, "better"),
         ({"direction": "nominal", "nominal": 1.0}, 0.75, 0.0, "worse"),
         ({"direction": "nominal", "nominal": 1.0}, 1.3, 0.0, "worse"),
-        ({}, 1.2497, 0.0224, "agrees"),  # ours widens it: 2 sqrt(0.0224^2 + 0.01^2) = 0.0491
-        ({"se": 0.0}, 1.205, 0.0, "agrees"),  # the rounding alone
-        ({"se": 0.0}, 1.2051, 0.0, "worse"),
-        ({"se": 0.0, "reading": 0.03}, 1.235, 0.0, "agrees"),
-        ({"se": 0.0, "reading": 0.03}, 1.2351, 0.0, "worse"),
-        ({"tolerance": 0.1}, 1.325, 0.0, "agrees"),  # added to the rounding, not in place of the standard errors
-        ({"tolerance": 0.1}, 1.3251, 0.0, "worse"),
-        ({"sd": 5.0}, 1.2251, 0.0, "worse"),  # one more of their replicates could be there, but not their mean
+        ({}, 1.2525, 0.0224, "agrees"),  # ours widens it: s = 0.0245, t = 2.02 of 41 degrees of freedom
+        ({}, 1.2560, 0.0224, "worse"),
+        ({"spreads": ()}, 1.205, 0.0, "agrees"),  # the rounding alone
+        ({"spreads": ()}, 1.2051, 0.0, "worse"),
+        ({"spreads": (), "reading": 0.03}, 1.235, 0.0, "agrees"),
+        ({"spreads": (), "reading": 0.03}, 1.2351, 0.0, "worse"),
+        ({"tolerance": 0.1}, 1.3245, 0.0, "agrees"),  # added to the rounding, not in place of the standard errors
+        ({"tolerance": 0.1}, 1.3247, 0.0, "worse"),
+        ({"sd": 5.0}, 1.2247, 0.0, "worse"),  # one more of their replicates could be there, but not their mean
+        ({"spreads": ((0.01, 2),)}, 1.247, 0.0, "agrees"),  # known from three replicates: t = 4.3
     ],
 )
-def test_beyond_the_margin_and_two_standard_errors_a_direction_decides(changes, mean, se, expected):
-    found = verdict(make_value(**changes), mean, se, 30)
+def test_beyond_the_margin_and_t_standard_errors_a_direction_decides(changes, mean, error, expected):
+    found = verdict(make_value(**changes), numbers(mean, error, 30))
     assert (found.word, found.reason, str(found)) == (expected, "", expected)
     assert found.difference == pytest.approx(mean - 1.20)
 
 
-@pytest.mark.parametrize(
-    ("mean", "se", "n", "expected"),
-    [
-        (1.20, None, 1, "undecided: one run"),
-        (1.20, 0.0, 2, "undecided: 2 runs"),
-        (1.20, 0.0, 3, "agrees"),
-        (1.38, None, 1, "undecided: one run"),  # exactly three interesting differences
-        (1.3801, None, 1, "worse"),
-        (1.0199, None, 1, "better"),
-        (1.0201, 0.0, 2, "undecided: 2 runs"),
-        (1.3801, 0.0, 2, "worse"),
-        (1.3801, 0.1, 2, "undecided: 2 runs"),  # far, but not beyond two standard errors
-    ],
-)
-def test_fewer_than_three_replicates_decide_only_what_is_far(mean, se, n, expected):
-    assert str(verdict(make_value(), mean, se, n)) == expected
+@pytest.mark.parametrize("mean", [1.20, 1.38, 99.0])
+def test_fewer_than_three_replicates_decide_nothing_however_far(mean):
+    assert str(verdict(make_value(), [mean])) == "undecided: one run"
+    assert str(verdict(make_value(), [mean, mean])) == "undecided: 2 runs"
+    assert verdict(make_value(), [mean] * 3).word == ("agrees" if mean == 1.20 else "worse")
 
 
 @pytest.mark.parametrize(
     ("mean", "error", "expected"),
     [
-        (1.20, 0.03, "agrees"),  # 2 s is just the interesting difference
-        (1.20, 0.0301, "undecided"),
-        (1.27, 0.0301, "undecided"),  # beyond m + 2 s, but not far
-        (1.3801, 0.0301, "worse"),  # far, and beyond m + 2 s
-        (1.3801, 0.1, "undecided"),
+        (1.20, 0.0306, "agrees"),  # 1.96 s is just below the interesting difference of 0.06
+        (1.20, 0.0307, "undecided"),
+        (1.26, 0.0307, "undecided"),
+        (1.27, 0.0307, "worse"),  # beyond m + t s: decided, however wide
+        (1.9, 0.3, "worse"),
+        (1.7, 0.3, "undecided"),
     ],
 )
-def test_a_standard_error_that_hides_an_interesting_difference_decides_nothing_near(mean, error, expected):
-    found = verdict(make_value(se=error), mean, 0.0, 30)
+def test_an_interval_that_holds_zero_and_an_interesting_difference_decides_nothing(mean, error, expected):
+    found = verdict(make_value(spreads=((error, math.inf),)), [mean] * 30)
     assert found.word == expected and found.error == pytest.approx(error)
     assert bool(found.reason) is (expected == "undecided")
 
 
+def test_one_published_draw_without_a_spread_varies_as_ours_do():
+    ours = numbers(1.5, 0.1, 4)  # standard deviation 0.2
+    alone = verdict(make_value(spreads=(), sd=None, one_draw=True), ours)
+    assert alone.error == pytest.approx(0.2 * math.sqrt(1 + 1 / 4)) and alone.quantile == pytest.approx(quantile(3))
+    assert verdict(make_value(spreads=(), sd=None), ours).error == pytest.approx(0.1)
+    both = verdict(make_value(spreads=((0.3, math.inf),), sd=None, one_draw=True), ours)
+    assert both.error == pytest.approx(math.hypot(0.3, 0.2 * math.sqrt(1 + 1 / 4)))
+    printed = verdict(make_value(one_draw=True), ours)  # its own spread is known
+    assert printed.error == pytest.approx(math.hypot(0.01, 0.1))
+
+
+def test_random_splits_that_overlap_widen_the_interval():
+    ours = numbers(1.5, 0.1, 20)
+    assert verdict(make_value(spreads=()), ours, overlap=1 / 9).error == pytest.approx(0.1 * math.sqrt(1 + 20 / 9))
+
+
 def test_numbers_stand_with_their_standard_error_or_with_none():
-    assert verdict(make_value(se=0.0), 1.2, None, 1).error is None
-    assert verdict(make_value(se=0.0), 1.2, 0.02, 3).error == 0.02
-    found = verdict(make_value(se=0.03, reading=0.01), 1.2, 0.04, 3)
+    assert verdict(make_value(spreads=()), [1.2]).error is None
+    assert verdict(make_value(spreads=()), numbers(1.2, 0.02, 3)).error == pytest.approx(0.02)
+    found = verdict(make_value(spreads=((0.03, math.inf),), reading=0.01), numbers(1.2, 0.04, 3))
     assert found.error == pytest.approx(0.05) and found.margin == pytest.approx(0.015)
 
 
@@ -121,18 +171,33 @@ def test_numbers_stand_with_their_standard_error_or_with_none():
     ],
 )
 def test_more_than_a_tenth_of_failed_replicates_is_a_divergence(failed, n, expected):
-    assert str(verdict(make_value(), 1.20, 0.0, n, failed=failed)) == expected
+    assert str(verdict(make_value(), [1.20] * n, failed=failed)) == expected
+
+
+@pytest.mark.parametrize(
+    ("ours", "direction", "expected"),
+    [
+        ([81.0, 90.0, 99.0], "higher", "agrees"),
+        ([79.9, 99.0, 99.0], "higher", "worse: 1 of 3 data sets break a claim about all"),
+        ([79.9, 99.0], "higher", "worse: 1 of 2 data sets break a claim about all"),  # one is enough
+        ([81.0, 99.0], "higher", "undecided: 2 runs"),
+        ([79.0, 78.0, 99.0], "none", "differs: 2 of 3 data sets break a claim about all"),
+    ],
+)
+def test_a_claim_about_all_is_held_to_every_data_set(ours, direction, expected):
+    value = make_value(mean=80.0, limits=(80.0, math.inf), direction=direction)
+    assert str(verdict(value, ours)) == expected
 
 
 def test_what_stands_between_two_numbers_comes_before_their_difference():
     fixed, other = {"by_design": "a level"}, {"not_comparable": "another teacher"}
-    assert str(verdict(make_value(**fixed), 9.0, 0.0, 30)) == "by design: a level"
-    assert str(verdict(make_value(**other), 1.2, 0.0, 30)) == "not comparable: another teacher"
-    both = verdict(make_value(**other), 1.2, 0.0, 1, obstacles=["", "budget 8 of 500 epochs"])
+    assert str(verdict(make_value(**fixed), [9.0] * 30)) == "by design: a level"
+    assert str(verdict(make_value(**other), [1.2] * 30)) == "not comparable: another teacher"
+    both = verdict(make_value(**other), [1.2], obstacles=["", "budget 8 of 500 epochs"])
     assert str(both) == "not comparable: budget 8 of 500 epochs; another teacher"
     assert both.difference == pytest.approx(0.0)
     assert word(fixed | other, 1.2, 0.0) == "by design"
-    assert word(fixed | other, 1.2, 0.0, 1, failed=1) == "diverged"
+    assert word(fixed | other, 1.2, n=1, failed=1) == "diverged"
 
 
 @pytest.mark.parametrize(
@@ -171,17 +236,14 @@ def test_a_smaller_network_is_better_only_beside_an_error_that_holds(error, expe
 
 def _row(cell: str, said: str, paper: str = "003", published: float | None = 0.925, **more) -> dict:
     row = {"paper": paper, "cell": cell, "verdict": said, "published": published, "note": "", "n": 5}
+    row |= {"kind": "own", "universal": False}
     return row | {"budget": None, "published_budget": None} | more
 
 
 def test_a_claim_about_ninety_settings_is_counted_once():
     rows = [_row("Text: between 0.9 and 0.95", "agrees") for _ in range(90)]
-    assert counts(rows) == dict.fromkeys(WORDS, 0) | {
-        "agrees": 1,
-        "cells": 1,
-        "budget known": 0,
-        "budget comparable": 0,
-    }
+    none = dict.fromkeys((*WORDS, "cells", "budget known", "budget comparable"), 0)
+    assert counts(rows) == dict.fromkeys(KINDS, none) | {"own": none | {"agrees": 1, "cells": 1}}
     (one,) = distinct(rows)
     assert one["rows"] == 90 and one["note"] == ""
 
@@ -208,13 +270,40 @@ def test_one_cell_beside_several_rows_gets_one_word(said, expected):
     assert one["mean"] == next(k for k, text in enumerate(said) if word_of(text) == expected)
     different = len({word_of(text) for text in said}) > 1
     assert (f"beside {len(said)} rows of ours" in one["note"]) is different
-    assert counts(rows)[expected] == counts(rows)["cells"] == 1
+    assert counts(rows)["own"][expected] == counts(rows)["own"]["cells"] == 1
+
+
+def test_one_row_breaks_a_claim_about_all_and_most_rows_do_not_mend_it():
+    said = ["agrees", "agrees", "worse: 1 of 9 data sets break a claim about all", "undecided: one run"]
+    rows = [_row("Text: always", text, universal=True) for text in said]
+    assert word_of(distinct(rows)[0]["verdict"]) == "worse"
+    assert word_of(distinct([row for row in rows if "worse" not in row["verdict"]])[0]["verdict"]) == "agrees"
+
+
+def test_whose_numbers_are_counted_apart():
+    rows = [_row(str(k), "agrees", kind=kind) for k, kind in enumerate(("own", "rival", "rival", "oracle"))]
+    assert {kind: one["agrees"] for kind, one in counts(rows).items()} == {"own": 1, "rival": 2, "oracle": 1}
+
+
+@pytest.mark.parametrize(
+    ("ours", "published", "searched", "expected"),
+    [
+        ((1000, "epochs"), 100, "", "better: at 10 times the budget"),
+        ((150, "epochs"), 100, "", "better"),
+        ((150, "epochs"), None, "", "better: the published budget is not known"),
+        (None, 100, "a search", "better: a search"),
+        ((1000, "epochs"), 100, "a search", "better: at 10 times the budget; a search"),
+    ],
+)
+def test_a_better_number_says_its_price(ours, published, searched, expected):
+    assert str(at_what_price(Verdict("better"), ours, published, searched)) == expected
+    assert at_what_price(Verdict("worse"), ours, published, searched) == Verdict("worse")
 
 
 def test_cells_of_other_papers_and_rows_of_ours_alone_are_kept_apart():
     rows = [_row("Table 1: x", "agrees"), _row("Table 1: x", "worse", paper="004")]
     rows.append(_row("", "not published", published=None))
-    found = counts(rows)
+    found = counts(rows)["own"]
     assert (found["agrees"], found["worse"], found["cells"]) == (1, 1, 2)
 
 
@@ -223,5 +312,5 @@ def test_the_share_at_a_comparable_budget_is_of_what_was_run_and_is_known():
     rows = [_row(str(k), "agrees", **one) for k, one in enumerate((full, half, less))]
     rows.append(_row("unknown", "agrees", budget=100))
     rows.append(_row("not run", "not run: no GPU", n=0, published_budget=100))
-    found = counts(rows)
+    found = counts(rows)["own"]
     assert (found["cells"], found["budget known"], found["budget comparable"]) == (5, 3, 2)
