@@ -207,9 +207,10 @@ def _pivot(rows: list[dict], measures: list[str]) -> str:
             own = [row for row in cells.values() if row["n"]]
             alone = len({row["n"] for row in own}) > 1
             columns = [f'{name}<th scope="row">{html.escape(method)}</th>']
-            columns += [f"<td>{_cell(cells[one], notes, alone) if one in cells else ''}</td>" for one in measures]
+            # HTML closes these cells by itself, and a report has thousands of them
+            columns += [f"<td>{_cell(cells[one], notes, alone) if one in cells else ''}" for one in measures]
             facts = ("n", "Budget", *(["Data"] if many_sets else []))
-            columns += [f"<td>{html.escape(_joined(own, fact))}</td>" for fact in facts]
+            columns += [f"<td>{html.escape(_joined(own, fact))}" for fact in facts]
             body.append(f"<tr>{''.join(columns)}</tr>")
             name = ""
     below = "<br>".join(f"<sup>{number}</sup> {html.escape(note)}" for note, number in notes.items())
