@@ -259,7 +259,7 @@ def _verify(options: argparse.Namespace) -> int:
 
 def _table(options: argparse.Namespace) -> int:
     if options.json:
-        keys = ("setting", "method", "metric", "published", "mean", "se", "n", "profile", "verdict", "note")
+        keys = ("setting", "method", "metric", "kind", "published", "mean", "se", "n", "profile", "verdict", "note")
         rows = lab.compare(options.name, options.profile)
         _print_json([{key: row[key] for key in keys} for row in rows])
         return 0

@@ -27,7 +27,7 @@ _SAMPLING = {
 _VALUE_KEYS = {"setting", "method", "metric", "cell", "mean", "sd", "se", "reading", "tolerance", "by_design"}
 _VALUE_KEYS |= {"at_least", "at_most"}
 _BOTH_KEYS = {"replicates", "note", "test_set", "interesting", "budget", "direction", "searched"}
-_BOTH_KEYS |= {"not_comparable", "not_comparable_in", "other_data", "one_draw", "splits"}
+_BOTH_KEYS |= {"not_comparable", "not_comparable_in", "other_data", "one_draw", "splits", "best_epoch"}
 _SOURCE_KEYS = {"paper", "table", "experiment", "values", "also", "not_run", "cause", "own", "oracle"}
 
 
@@ -186,8 +186,21 @@ def paper_values(experiment: str) -> tuple[list[PaperValue], dict[str, dict[str,
         for source in _sources(path):
             if source["experiment"] == experiment:
                 also |= source.get("also", {})
-                values += [_value(path, source, entry, known) for entry in source["values"]]
+                for entry in source["values"]:
+                    values += _last_and_best(_value(path, source, entry, known), source | entry, known)
     return values, also
+
+
+def _last_and_best(value: PaperValue, given: dict[str, Any], known: dict[str, Metric]) -> list[PaperValue]:
+    """A number of the epoch that errs least on the test images stands beside our last one and beside our best one."""
+    if value.metric not in given.get("best_epoch", ()):
+        return [value]
+    note = "; ".join(filter(None, (value.note, "both are the best epoch on the test images")))
+    best = replace(value, metric=f"{value.metric}_best_epoch", note=note)
+    if best.metric not in known:
+        raise StoreError(f"{value.where}: metric {best.metric!r} is not in metrics.toml")
+    why = "theirs is the best epoch on the test images, ours the last"
+    return [for_setting(value, value.setting, not_comparable=why), best]
 
 
 def for_setting(value: PaperValue, setting: str, note: str = "", not_comparable: str = "") -> PaperValue:

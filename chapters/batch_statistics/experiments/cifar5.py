@@ -55,6 +55,7 @@ def _control(trained: Cell, noise: Params) -> Cell:
 def _smoke() -> list[Cell]:
     data = {"data": "digits", "held_out": 300, "augment": False, "shown_batches": 10}
     settings = {"bfloat16": False, "bfloat16_scores": False, "chunk": 300, "batches": 10, "draws": 2, "epochs": 1}
+    settings |= {"best_epoch": True}
     trained = _trained(_COMMON | data | settings, 1, {"VGG-11": 0.05, "ResNet-18": 0.05})
     noise = {"noise_draws": 4, "noise_rows": 60}
     return [*trained, *(_control(cell, noise) for cell in trained), *_also_vgg(trained[0], [0.25, 0.1])]
@@ -69,6 +70,7 @@ def _book() -> list[Cell]:
 
 def _paper() -> list[Cell]:
     settings = {"bfloat16": False, "bfloat16_scores": False, "chunk": 1_000, "batches": 3_500, "epochs": 200}
+    settings |= {"best_epoch": True}
     trained = _trained(_COMMON | _CIFAR | settings, 6, {"VGG-11": 1.0, "ResNet-18": 1.0})
     noise = {"noise_draws": 50, "noise_rows": 5_000}
     return [*trained, *(_control(cell, noise) for cell in trained), *_also_vgg(trained[0], [0.5, 0.4])]

@@ -35,7 +35,7 @@ def _control(trained: Cell, draws: int, rows: int, needs: bool = True) -> Cell:
 def _smoke() -> list[Cell]:
     data = {"data": "digits", "held_out": 300, "classes": 10, "unknown": "digits", "unknown_rows": 100}
     settings = {"bfloat16": False, "bfloat16_scores": False, "chunk": 200, "batches": 40, "draws": 4}
-    settings |= {"shown_batches": 40}
+    settings |= {"shown_batches": 40, "best_epoch": True}
     cells = _cells(_COMMON | data | settings, {"BN": 2, "DO": 1}, {"BN": 2, "DO": 1})
     return [*cells, _control(cells[0], 4, 60)]
 
@@ -49,6 +49,7 @@ def _book() -> list[Cell]:
 
 def _paper() -> list[Cell]:
     settings = {"bfloat16": False, "bfloat16_scores": False, "chunk": 1_000, "batches": 17_000, "unknown_rows": 10_000}
+    settings |= {"best_epoch": True}
     cells = _cells(_COMMON | _MNIST | settings, {"BN": 6, "DO": 6}, {"BN": 50, "DO": 50})
     return [*cells, _control(cells[0], 50, 5_000)]
 

@@ -28,13 +28,14 @@ from bnnlib.train.fit import Run, cosine, fit
 from bnnlib.train.stages import Stages
 from book.lab.cells import Cell, CellResult, Need, rows_of
 from book.lab.probes import first
-from chapters.shared.images import Split, error_percent, load_images
+from chapters.shared.images import BestEpoch, Split, error_percent, load_images
 from chapters.unit_noise.experiments.networks import UnitCurve, add_noise, flops, frozen_statistics, network, units_left
 
 # a real cell at the sizes of the digits
 TINY = {"data": "digits", "held_out": 300, "epochs": 2, "repeats": 2, "warm_up": 1, "dense": {"epochs": 2}}
 TINY |= {"candidates": first(2), "width": 0.05}
 MEASURED = ("cpu", "gpu")  # latencies
+BEST = "error_test_best_epoch"  # of the network with its noise, as the published code keeps it
 TOLERANCE = 0.2  # points of held-out error that pruning may cost
 NOISE = ("location", "log_scale", "weight_log_variance")  # parameters with a learning rate of their own
 EXAMPLES = 1000  # held-out images on which the compressed network is compared with the masked one
@@ -69,8 +70,10 @@ def run_cell(
     layout = torch.channels_last if params["bfloat16"] else torch.contiguous_format  # of training: sums in one order
     dense = network(params, 90_000 + cell.replicates[0]).to(device, memory_format=layout)
     if cell.method == "Original":
-        _fit(dense, data, params | params["dense"], device, 91_000 + cell.replicates[0], stages, [])
-        return CellResult(_measured(cell, dense, data), product={"model": dense.state_dict()})
+        best = _best(params, data)
+        _fit(dense, data, params | params["dense"], device, 91_000 + cell.replicates[0], stages, best)
+        rows = _measured(cell, dense, data) + [row for one in best for row in rows_of(cell, {BEST: one.error})]
+        return CellResult(rows, product={"model": dense.state_dict()})
     dense.load_state_dict(products[0]["model"])
     candidates = params["candidates"]
     for candidate in candidates[len(stages.finished) :]:
@@ -80,7 +83,7 @@ def run_cell(
     best = found[choose([(one["error"], one["flops"]) for one in found], reference)]
     model = _build(cell, candidates[found.index(best)], dense).to(device)
     model.load_state_dict(best["model"])
-    rows = _measured(cell, model, data)
+    rows = _measured(cell, model, data) + (rows_of(cell, {BEST: best[BEST]}) if BEST in best else [])
     for candidate, one in zip(candidates, found, strict=True):
         label = ", ".join(f"{name}={_shown(value)}" for name, value in candidate.items())
         note = "chosen on the held-out images" if one is best and len(found) > 1 else ""
@@ -120,8 +123,9 @@ def _candidate(cell: Cell, candidate: dict[str, Any], dense: nn.Module, data: Sp
         half, layers = steps * params["epochs"] // 2, params.get("layers")
         lasso.append(GroupLasso(model, params["strength"], half, layers=layers))
     units = [UnitCurve()] if "kl_weights" in params else []
+    best = _best(params, data)
     with frozen_statistics(model):
-        run = _fit(model, data, params, device, 92_000 + cell.replicates[0], stages, [*lasso, *units])
+        run = _fit(model, data, params, device, 92_000 + cell.replicates[0], stages, [*lasso, *units, *best])
     small = compress(model, data["train"][0][:2])
     curves = {
         "nll": [len(data["train"][0]) * row["nll"] for row in run.history],  # summed over the images, in nats
@@ -134,7 +138,11 @@ def _candidate(cell: Cell, candidate: dict[str, Any], dense: nn.Module, data: Sp
         "flops": flops(small, data["train"][0][:1]),
         "model": model.state_dict(),
         "curves": curves,
-    }
+    } | ({BEST: best[0].error} if best else {})
+
+
+def _best(params: dict[str, Any], data: Split) -> list[BestEpoch]:
+    return [BestEpoch(data["test"])] if params.get("best_epoch") else []
 
 
 def _fit(model: nn.Module, data: Split, params: dict[str, Any], device, seed: int, stages: Stages, callbacks) -> Run:

@@ -84,7 +84,7 @@ def _smoke() -> list[Cell]:
     cells = []
     for setting, units in {"LeNet-500-300": 3, "LeNet-5": 4}.items():
         methods = _methods(epochs, [1.0] * units, [1e-4, 1e-3], 100.0)
-        cells += _cells(setting, _SMOKE, False, 2, methods, 1)
+        cells += _cells(setting, _SMOKE | {"best_epoch": True}, False, 2, methods, 1)
     return cells
 
 
@@ -106,7 +106,7 @@ def _paper() -> list[Cell]:
     for setting, units in {"LeNet-500-300": 3, "LeNet-5": 4}.items():
         strengths = [1e-4, 2e-4, 4e-4, 6e-4] if units == 3 else [1e-3, 3e-3, 6e-3, 1.2e-2]
         methods = _methods(epochs, [1.0] * units, strengths, 10.0)
-        cells += _cells(setting, _IMAGES, False, 200, methods, 3)
+        cells += _cells(setting, _IMAGES | {"best_epoch": True}, False, 200, methods, 3)
     return cells
 
 

@@ -39,7 +39,7 @@ def _cells(setting: str, common: dict, epochs: dict[str, int], adam: dict) -> li
 def _smoke() -> list[Cell]:
     epochs = {"dense": 1, "SBP": 1, "SparseVD": 1}
     adam = {"learning_rate": 1e-3, "noise_factor": 100.0}
-    return _cells("width 0.05", _SMOKE | {"width": 0.05, "bfloat16": False}, epochs, adam)
+    return _cells("width 0.05", _SMOKE | {"width": 0.05, "bfloat16": False, "best_epoch": True}, epochs, adam)
 
 
 def _book() -> list[Cell]:
@@ -53,7 +53,7 @@ def _paper() -> list[Cell]:
     adam = {"learning_rate": 1e-5, "noise_factor": 10.0}
     cells = []
     for width in (1.0, 1.5):
-        cells += _cells(f"k={width}", _CIFAR | {"width": width, "bfloat16": True}, epochs, adam)
+        cells += _cells(f"k={width}", _CIFAR | {"width": width, "bfloat16": True, "best_epoch": True}, epochs, adam)
     return cells
 
 

@@ -70,7 +70,7 @@ def test_table_as_json_has_exactly_the_promised_keys(cli):
     cli("run", "tiny-good")
     code, out, _ = cli("table", "tiny-good", "--json")
     rows = json.loads(out, parse_constant=pytest.fail)
-    keys = ["setting", "method", "metric", "published", "mean", "se", "n", "profile", "verdict", "note"]
+    keys = ["setting", "method", "metric", "kind", "published", "mean", "se", "n", "profile", "verdict", "note"]
     assert code == 0 and len(rows) == 4 and all(list(row) == keys for row in rows)
     assert rows[0]["published"] is None and rows[0]["n"] == 2 and rows[0]["profile"] == "smoke"
     code, out, _ = cli("table", "tiny-good")

@@ -305,3 +305,13 @@ def test_a_spread_over_splits_counts_their_overlap_once(tree):
     tree(SOURCE.replace("mean = 1.00 }", own), age=3)
     ((value,), _) = paper_values("one")
     assert value.se == pytest.approx(0.1) and value.df == pytest.approx(3)
+
+
+def test_the_best_epoch_on_the_test_images_stands_beside_ours_of_the_same_kind(tree):
+    tree(SOURCE.replace("rmse_test", "error_test").replace("own =", 'best_epoch = ["error_test"]\nown ='))
+    last, best = paper_values("one")[0]
+    assert last.not_comparable == "theirs is the best epoch on the test images, ours the last"
+    assert (best.metric, best.not_comparable, best.where) == ("error_test_best_epoch", "", last.where)
+    tree(SOURCE.replace("own =", 'best_epoch = ["rmse_test"]\nown ='), age=4)
+    with pytest.raises(StoreError, match=r"'rmse_test_best_epoch' is not in metrics\.toml"):
+        paper_values("one")

@@ -54,6 +54,7 @@ def test_every_method_has_every_number(result, dropout_result):
         f"{name}{suffix}" for name in ("nll", "ece", "entropy_known", "entropy_unknown", "auroc")
         for suffix in ("", "_scaled")
     }  # fmt: skip
+    plain |= {"error_test_best_epoch", "nll_best_epoch"}
     gains = {"error_gain", "auroc_gain", "nll_gain", "entropy_gain"}
     fits = {"ks_mean", "ks_scale", "correlation"}
     for replicate in (0, 1):
