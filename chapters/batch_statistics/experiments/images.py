@@ -140,9 +140,7 @@ def _augmentation(params: dict[str, Any]) -> Compose:
     return Compose([RandomCrop(4), RandomHorizontalFlip()] if params["augment"] else [])
 
 
-def _train(
-    model: nn.Module, images: Images, params: dict, device, replicate: int, stages: Stages, callbacks=()
-) -> None:
+def _train(model: nn.Module, images: Images, params, device, replicate: int, stages: Stages, callbacks=()) -> None:
     """Adam whose learning rate is constant for the share params["constant"] of the epochs, then falls linearly to 0."""
     epochs, constant = params["epochs"], params["constant"] * params["epochs"]
     fit(
