@@ -17,10 +17,23 @@ PUBLISHED = """\
 # paper = "$paper"
 # table = "Table 1"
 # experiment = "$prefix-mean"
+# own = ["mean"]
 # replicates = 1
 # values = [
 #   { setting = "n=100", method = "mean", metric = "mse_test", cell = "n = 100, error", mean = 0.01 },
 # ]
+"""
+
+CLAIMS = """\
+# What $source claims; book/lab/claims.py says what the keys mean. For example:
+#
+# [[claim]]
+# id = "$prefix-falls"
+# paper = "$paper"
+# place = "Table 1"
+# text = "The error falls below a tenth with a hundred draws."
+# kind = "value"
+# rows = [{ experiment = "$prefix-mean", setting = "n=100", method = "mean", metric = "mse_test", says = "below", than = 0.1 }]
 """
 
 EXPERIMENT = '''\
@@ -154,6 +167,7 @@ FILES = {
     "chapters/$name/__init__.py": '"""The study of the chapter on $title; its card is card.toml."""\n',
     "chapters/$name/card.toml": CARD,
     "chapters/$name/published.toml": PUBLISHED,
+    "chapters/$name/claims.toml": CLAIMS,
     "chapters/$name/exercises.py": EXERCISES,
     "chapters/$name/numbers.py": NUMBERS,
     "chapters/$name/experiments/__init__.py": '"""Experiments of the chapter on $title."""\n',
