@@ -33,7 +33,7 @@ CLAIMS = """\
 # place = "Table 1"
 # text = "The error falls below a tenth with a hundred draws."
 # kind = "value"
-# rows = [{ experiment = "$prefix-mean", setting = "n=100", method = "mean", metric = "mse_test", says = "below", than = 0.1 }]
+# rows = [{ experiment = "$prefix-mean", setting = "n=100", metric = "mse_test", says = "below", than = 0.1 }]
 """
 
 EXPERIMENT = '''\

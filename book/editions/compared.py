@@ -23,6 +23,7 @@ WORDS = (
     "not run",
 )
 DECIDED = WORDS[:4]
+FATES = ("reproduced", "partly", "contradicted", "undecided", "not tried")  # of claims
 KINDS = {"own": "own methods", "rival": "methods that a paper quotes", "oracle": "checks of our references"}
 UNLIKE = ("worse", "differs", "diverged")
 BY_CHANCE = 0.05  # of intervals of 95 % that exclude the truth
@@ -42,6 +43,25 @@ def headline(found: dict[str, dict]) -> list[str]:
         f"{round(BY_CHANCE * decided)} of the decided ones outside of their intervals. Another {rest['rival']} numbers "
         f"are of methods that the papers quote, {rest['oracle']} check our own references; they stand apart.",
     ]
+
+
+def claims_by_paper(claims: dict[str, list[dict]]) -> str:
+    """What became of the papers' claims, as paragraphs of Markdown."""
+    every = [one for some in claims.values() for one in some]
+    if not every:
+        return "No claims are written down."
+    said = {paper: Counter(one["verdict"] for one in every if one["paper"] == paper) for paper in _papers(every)}
+    lines = [[word, *(str(one[word] or "–") for one in said.values())] for word in FATES]
+    lines.append(["claims", *(str(sum(one.values())) for one in said.values())])
+    return (
+        f"Beside their numbers the papers make {len(every)} claims in words, tables and figures; each is held to the "
+        "rows that decide it, and the reports list them one by one.\n\n"
+        + markdown(["Claim", *(f"paper {paper}" for paper in said)], lines)
+    )
+
+
+def _papers(rows: list[dict]) -> list[str]:
+    return sorted({row["paper"] for row in rows})
 
 
 def by_paper(found: dict[str, dict], kind: str = "own") -> dict[str, Counter]:

@@ -42,7 +42,7 @@ def written_pages(project: Project, chapters: dict[str, dict], profile: str) -> 
     found, claims = _evidence(project, profile, sources)
     made = {"book/status.md": status.page(project, chapters, profile, stored_results(project.root), found)}
     if front.exists() and took.TABLE.search(text := front.read_text(encoding="utf-8")):
-        made["book/index.md"] = took.fill(text, project, found)
+        made["book/index.md"] = took.fill(text, project, found, claims)
     if template.exists():
         cells = [row for one in found.values() for row in one["cells"]]
         made["book/verdicts.md"] = status.examples(template.read_text(encoding="utf-8"), cells)
@@ -53,7 +53,7 @@ def written_pages(project: Project, chapters: dict[str, dict], profile: str) -> 
     if guide.exists():
         made["book/from_your_data.md"] = costs.fill(guide.read_text(encoding="utf-8"), costs.stored(project.root))
     if hours.exists():
-        made["book/what_it_took.md"] = took.fill(hours.read_text(encoding="utf-8"), project, found)
+        made["book/what_it_took.md"] = took.fill(hours.read_text(encoding="utf-8"), project, found, claims)
         made[took.PICTURE] = took.picture(found)
     if project.reports:
         made |= reports.pages(project, found, claims) | {"_toc.yml": reports.contents(project)}

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from book.editions import conclusions
-from book.editions.compared import KINDS, UNLIKE, headline, markdown, verdicts_by_paper
+from book.editions.compared import KINDS, UNLIKE, claims_by_paper, headline, markdown, verdicts_by_paper
 from book.editions.project import Project
 
 TABLE = re.compile(r"^% table: (\w+)$", re.MULTILINE)  # a MyST comment, invisible where nothing fills it
@@ -21,9 +21,10 @@ SHOWN = {"agrees": 0, "better": 2, "worse": 1, "differs": 3, "undecided": 4, "by
 Found = dict[str, dict[str, Any]]
 
 
-def fill(template: str, project: Project, found: Found) -> str:
+def fill(template: str, project: Project, found: Found, claims: dict[str, list[dict[str, Any]]]) -> str:
     """The page with a table in the place of each comment that asks for one."""
     tables = {"hours": _hours, "budgets": _budgets, "left": _left, "own": _own, "others": _others, "causes": _causes}
+    tables["claims"] = lambda *_: claims_by_paper(claims)
     tables |= {
         "fallen": partial(conclusions.told, survives=False),
         "stronger": partial(conclusions.told, survives=True),

@@ -51,9 +51,8 @@ def project():
 
 
 def test_tables_count_hours_budgets_and_verdicts():
-    text = took.fill(
-        "before\n\n% table: hours\n\n% table: budgets\n\n% table: own\n\n% table: causes\n", project(), found()
-    )
+    template = "\n\n".join(f"% table: {one}" for one in ("hours", "budgets", "own", "causes"))
+    text = took.fill(template, project(), found(), {})
     assert "| [01](reports/01_abc.md) | `abc-x` | book | 2 | 0.50 | 1.50 |" in text and "abc-none" not in text
     assert "| all |  |  | 2 | 0.50 | 1.50 |" in text
     assert "| [01](reports/01_abc.md) | `abc-x` | epochs | 40 | 200 | 20 % |" in text
@@ -79,8 +78,8 @@ def test_the_picture_is_the_same_text_for_the_same_numbers():
 def test_the_page_asks_for_tables_that_there_are(monkeypatch):
     monkeypatch.setattr(catalog, "get", lambda name: SimpleNamespace(profiles={}))
     template = (ROOT / "book" / "what_it_took.md").read_text(encoding="utf-8")
-    assert len(took.TABLE.findall(template)) == 8
-    assert "% table" not in took.fill(template, project(), found())
+    assert len(took.TABLE.findall(template)) == 9
+    assert "% table" not in took.fill(template, project(), found(), {})
 
 
 def test_what_is_left_is_priced_at_the_rate_of_what_ran(monkeypatch):
@@ -97,9 +96,17 @@ def test_what_is_left_is_priced_at_the_rate_of_what_ran(monkeypatch):
     entries = {"x": entry("a", 120.0), "y": entry("b", 1e6), "z": entry("a", 1.0, "NVIDIA of some kind")}
     monkeypatch.setattr(catalog, "get", lambda name: some)
     monkeypatch.setattr(plan, "stored_entries", lambda name, profile: entries)
-    text = took.fill("% table: left\n", project(), found())
+    text = took.fill("% table: left\n", project(), found(), {})
     hours = (10 + 3 * 20) / 60
     assert f"| [01](reports/01_abc.md) | `abc-x` | 3 | {hours:.2f} | – | 1 |" in text
     assert f"| all |  | 3 | {hours:.2f} | – | 1 |" in text
     whole = found() | {"abc-x": found()["abc-x"] | {"profile": "paper"}}
-    assert "abc-x" not in took.fill("% table: left\n", project(), whole)
+    assert "abc-x" not in took.fill("% table: left\n", project(), whole, {})
+
+
+def test_claims_are_counted_paper_by_paper():
+    claims = {"one": [{"paper": "001", "verdict": "partly"}, {"paper": "000", "verdict": "reproduced"}], "two": []}
+    text = took.fill("% table: claims\n", project(), {}, claims)
+    assert "make 2 claims" in text and "| Claim | paper 000 | paper 001 |" in text
+    assert "| reproduced | 1 | – |" in text and "| partly | – | 1 |" in text and "| claims | 1 | 1 |" in text
+    assert took.fill("% table: claims\n", project(), {}, {}) == "No claims are written down.\n"
