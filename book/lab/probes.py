@@ -6,6 +6,7 @@ need not.
 
 from __future__ import annotations
 
+import copy
 import json
 import tempfile
 from collections.abc import Callable, Container, Iterator
@@ -117,8 +118,9 @@ def run(experiment: Experiment, cell: Cell) -> ProbeRows:
 
     The last row is the size of the last gradients: counts of images forgive a step that is a little wrong, they do not.
     """
+    products = _products(cell)
     with _gradients() as gradients:
-        result = _run(experiment, cell)
+        result = _run(experiment, cell, products)
     skip = experiment.measured
     rows = [
         [row["setting"], row["method"], int(row["replicate"]), row["metric"], float(row["value"])]
@@ -149,10 +151,26 @@ def _gradients() -> Iterator[Callable[[], float]]:
         hook.remove()
 
 
-def _run(experiment: Experiment, cell: Cell):
-    products = {}
-    if cell.needs:
-        products["products"] = [_run(catalog.get(need.experiment), need.cell).product for need in cell.needs]
+def _products(cell: Cell) -> dict[str, Any]:
+    """What a cell's function gets of the cells that it needs: copies, since a network may be trained on in place."""
+    made = [_made(catalog.get(need.experiment), need.cell) for need in cell.needs]
+    return {"products": copy.deepcopy(made)} if made else {}
+
+
+def _made(experiment: Experiment, cell: Cell) -> Any:
+    """The product of a small cell, run once for all that need it one after another."""
+    key = (experiment.name, kind_of(cell.as_json()), experiment.function(cell))
+    if key not in _MADE:
+        while len(_MADE) > 8:
+            del _MADE[next(iter(_MADE))]
+        _MADE[key] = _run(experiment, cell, _products(cell)).product
+    return _MADE[key]
+
+
+_MADE: dict[tuple[str, str, Callable], Any] = {}
+
+
+def _run(experiment: Experiment, cell: Cell, products: dict[str, Any]):
     threads = torch.get_num_threads()
     try:
         torch.set_num_threads(1)

@@ -7,8 +7,8 @@ import math
 import pytest
 import torch
 
-from book.lab import near, probes
-from book.lab.cells import Cell, CellResult, Experiment, rows_of
+from book.lab import catalog, near, probes
+from book.lab.cells import Cell, CellResult, Experiment, Need, rows_of
 
 ONE_IMAGE = 100.0 / 359.0
 
@@ -72,3 +72,26 @@ def test_a_probe_says_how_large_the_last_gradients_were():
     assert [row[3] for row in rows[0]] == ["accuracy", probes.GRADIENT]
     assert rows[0][1][4] == pytest.approx(2.0 * 0.8 * 2.0**0.5)
     assert not near.farthest(rows[0], rows[1], 1e-4)[0]
+
+
+def _start(cell, device, checkpoint):
+    _STARTED.append(cell.setting)
+    return CellResult(_step(cell, device, checkpoint).rows, product={"weight": torch.ones(2)})
+
+
+def _user(cell, device, checkpoint, products):
+    products[0]["weight"].mul_(2.0)  # as a training that goes on from there
+    return CellResult(rows_of(cell, {"nll": products[0]["weight"].sum()}))
+
+
+_STARTED: list[str] = []
+
+
+def test_a_needed_cell_runs_once_for_all_probes_and_neither_its_weights_nor_its_gradients_leak(monkeypatch):
+    start = Cell("start", "VD", (0,), {"rate": 0.1})
+    experiment = Experiment("n", "0", "s", {}, _user, methods={"VD": _start})
+    monkeypatch.setattr(catalog, "get", lambda name: experiment)
+    monkeypatch.setattr(probes, "_MADE", {})
+    users = [Cell(setting, "SBP", (0,), needs=(Need("n", start),)) for setting in "ab"]
+    found = [probes.run(experiment, cell) for cell in users]
+    assert found == [[[setting, "SBP", 0, "nll", 4.0]] for setting in "ab"] and _STARTED == ["start"]
