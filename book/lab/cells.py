@@ -139,8 +139,6 @@ class Experiment:
         budget: optional; a cell's epochs or iterations with their unit, all stages together where the paper counts
             them; laid beside the published budget.
         sources: method in the rows to that of the cell it comes from, where they differ.
-        renamed: profile name to ``{method: name}``: what tables call a method that this profile trains in another way,
-            or whose own name is a common word.
         version: of the code that decides the rows, for all methods or by method. Raise it when you change what a cell
             computes on purpose: the cells of the older version are computed again.
         tiny: parameters that make a cell take seconds while it takes the same branches, see `book.lab.probes`.
@@ -165,7 +163,6 @@ class Experiment:
     derived: Callable[[Mapping[tuple[str, str, int, str], np.ndarray]], list[dict[str, Any]]] | None = None
     budget: Callable[[Cell], tuple[float, str]] | None = None
     sources: dict[str, str] = field(default_factory=dict)
-    renamed: dict[str, dict[str, str]] = field(default_factory=dict)
     version: int | dict[str, int] = 1
     tiny: dict[str, Any] = field(default_factory=dict)
     reads: Callable[[Cell], list[partial]] | None = None

@@ -135,10 +135,9 @@ def state_of_rows(experiment: Experiment, result: dict[str, Any]) -> Callable[[d
     for state in states_of(experiment, result):
         known[state.method] = max(known.get(state.method, state), state, key=lambda one: WORDS.index(one.word))
     dirty = {about["cell"]["method"] for about in result.get("cells", []) if about.get("dirty")}
-    shown = {name: method for method, name in experiment.renamed.get(result["profile"], {}).items()}
 
     def text(row: dict[str, Any]) -> str:
-        method = shown.get(row["method"], row["method"])
+        method = row["method"]
         method = method if method in known else experiment.sources.get(method, method)
         state = known.get(method) or (next(iter(known.values())) if len(known) == 1 else None)
         if state is None:

@@ -107,7 +107,7 @@ def _build(cell: Cell, candidate: dict[str, Any], dense: nn.Module) -> nn.Module
         return copy.deepcopy(dense)
     if cell.method == "SparseVD":
         return to_bayesian(dense, "sparse_vd")
-    free = cell.method != "SBP, fixed mu"
+    free = not cell.method.endswith(", fixed mu")
     return add_noise(dense, cell.params["network"], candidate["kl_weights"], learn_location=free)
 
 
