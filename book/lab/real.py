@@ -32,7 +32,8 @@ from book.lab.cells import Cell, Experiment
 SHARES = (0.0, 0.25, 0.5, 0.75, 0.99, 1.0)  # of a schedule's steps
 BATCH = 128  # rows whose order counts apart
 TOLERANCE = 1e-5  # relative; float32 sums of images agree to 1e-6
-ZERO = 1e-15  # what the end of a cosine is rounded to
+# and absolute: standardized columns move by the last bit of their mean, and a cosine does not quite end at 0
+FLOOR = {"reads": 1e-4, "schedules": 1e-15}
 
 Numbers = dict[str, list[float]]
 Kept = dict[str, dict[str, Numbers | str]]  # "reads" and "schedules" by a cell's label, or the label of an equal cell
@@ -53,7 +54,8 @@ def keep(kept: Kept, experiment: Experiment, cell: Cell, profile: str) -> bool:
         others = kept.setdefault(part, {})
         if cell.label not in others:
             numbers = ask()
-            same = (name for name, one in others.items() if not isinstance(one, str) and not difference(numbers, one))
+            firsts = ((name, one) for name, one in others.items() if not isinstance(one, str))
+            same = (name for name, one in firsts if not difference(numbers, one, FLOOR[part]))
             others[cell.label], new = next(same, numbers), True
     return new
 
@@ -66,7 +68,7 @@ def unlike(kept: Kept, experiment: Experiment, cell: Cell, profile: str) -> Unli
         before = found[before] if isinstance(before, str) else before
         if before is None:
             return Unlike(f"the stored probe does not say its {part}", False)
-        if why := difference(ask(), before):
+        if why := difference(ask(), before, FLOOR[part]):
             return Unlike(f"its {part}: {why}", True)
     return None
 
@@ -97,19 +99,19 @@ def at_hand(experiment: Experiment, cell: Cell, profile: str) -> bool:
     return all(map(datasets.available, keys.own_data(experiment, cell, profile)))
 
 
-def difference(today: Numbers, before: Numbers) -> str:
+def difference(today: Numbers, before: Numbers, floor: float = 0.0) -> str:
     """Where two cells' numbers differ by more than rounding, in words; "" where they do not."""
     if today.keys() != before.keys():
         return f"there are {', '.join(sorted(today))}, there were {', '.join(sorted(before))}"
     for name, now in today.items():
         then = before[name]
-        if len(now) != len(then) or not all(map(_near, now, then)):
+        if len(now) != len(then) or not all(_near(*pair, floor) for pair in zip(now, then, strict=True)):
             return f"{name} is {_shown(now)}, was {_shown(then)}"
     return ""
 
 
-def _near(one: float, other: float) -> bool:
-    return one == other or abs(one - other) <= TOLERANCE * max(abs(one), abs(other)) or max(abs(one), abs(other)) < ZERO
+def _near(one: float, other: float, floor: float) -> bool:
+    return one == other or abs(one - other) <= max(floor, TOLERANCE * max(abs(one), abs(other)))
 
 
 def _shown(values: list[float]) -> str:
@@ -160,14 +162,20 @@ def summary(array: Tensor) -> list[float]:
     rows = rows if rows.is_floating_point() else rows.float()
     scale = float(rows.square().mean(dtype=torch.float64).sqrt())
     first, means = rows[:BATCH].double(), rows.mean(dim=1, dtype=torch.float64)
-    head = 1.0 + float((_weights(len(first))[:, None] * _weights(first.shape[1]) * first).mean()) / (scale or 1.0)
-    whole = 1.0 + float((_weights(len(means)) * means).mean()) / (scale or 1.0)
-    return [*map(float, array.shape), *map(_rounded, (scale, head, whole))]
+    sums = (
+        (_weights(len(first))[:, None] * _weights(first.shape[1]) * first).sum(),
+        (_weights(len(means)) * means).sum(),
+    )
+    # each a number around 1, which one other row of a thousand moves by a thirtieth
+    parts = (
+        float(one) / count**0.5 / (scale or 1.0) for one, count in zip(sums, (first.numel(), len(means)), strict=True)
+    )
+    return [*map(float, array.shape), *map(_rounded, (scale, *parts))]
 
 
 def _weights(count: int) -> Tensor:
-    # between 1/2 and 3/2, without a period that could be one of the data
-    return 1.0 + 0.5 * torch.cos(2.399963 * torch.arange(count, dtype=torch.float64))
+    # of mean square 1, without a period that could be one of the data
+    return 2.0**0.5 * torch.cos(2.399963 * torch.arange(count, dtype=torch.float64))
 
 
 def _ends(function, steps: range) -> list[float]:

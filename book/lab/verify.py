@@ -220,6 +220,9 @@ class _Evidence:
         except ExperimentError as error:  # what decides is not at hand: it stays open
             state.detail = str(error)
             return
+        except Exception as error:  # today's code does not get through what the stored code did
+            state.word, state.detail = CHANGED, f"its probe fails: {type(error).__name__}: {error}"
+            return
         if state.word not in GOOD and accept:
             state.word, state.detail = ACCEPTED, accept
             self.renew(state, self.cells(state))  # what is compared from now on
