@@ -7,6 +7,7 @@ from functools import cache
 import pytest
 
 from bnnlib import datasets
+from book import lab
 from book.lab import catalog, keys, plan
 from tests.chapters.sites import sites, walk
 
@@ -81,3 +82,20 @@ def test_schedules_can_be_asked_for_every_cell(name):
             for word, (function, steps) in experiment.schedules(cell).items():
                 for step in (steps[0], steps[-1]):
                     assert function(step) is not None, (cell.label, word)
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_the_stored_probes_say_it_of_every_stored_cell(name):
+    experiment = TABLE[name]
+    for profile in ("book", "paper"):
+        if not lab.result_path(name, profile).exists():
+            continue
+        result = lab.load_result(name, profile)
+        stored, said = {about["id"] for about in result["cells"]}, {"reads": set(), "schedules": set()}
+        for probe in result["probes"]:
+            for part, cells in probe.get("real", {}).items():
+                said[part] |= set(cells)
+        for cell in plan.cells_of(experiment, profile):
+            if keys.identity(experiment, cell) in stored:
+                assert experiment.reads is None or cell.label in said["reads"], (profile, cell.label)
+                assert not (experiment.schedules and experiment.schedules(cell)) or cell.label in said["schedules"]
