@@ -12,6 +12,11 @@ things of its real cells, and a probe keeps both in numbers:
   values at 0, 25, 50, 75, 99 and 100 % of these steps are kept.
 
 Numbers and not hashes, because the last bits of a mean differ between processors.
+
+Probes say this since November 2026. For cells that are older it is what the code of that day made of them, which equals
+the code that computed them as far as certificates say so, by rows alone. Of the data sets as they are loaded it was
+shown: at the commits of these cells that the history has, `bnnlib.datasets.load` gave the arrays of that day. Of how a
+cell splits and scales them, and of schedules, the certificates are all there is.
 """
 
 from __future__ import annotations
