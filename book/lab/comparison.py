@@ -101,16 +101,15 @@ class _Ours:
     def __init__(self, experiment: Any, result: dict[str, Any]) -> None:
         self.experiment, self.profile = experiment, result["profile"]
         self.fingerprints = result.get("provenance", {}).get("data", {})
-        self.names = experiment.renamed.get(self.profile, {})
         cells = experiment.profiles[self.profile]() if self.profile in experiment.profiles else []
-        self.planned = {(cell.setting, self.names.get(cell.method, cell.method)) for cell in cells}
+        self.planned = {(cell.setting, cell.method) for cell in cells}
         stored = [cell_of(about["cell"]) for about in result.get("cells", [])]  # as they were run
-        self.cells = [replace(cell, method=self.names.get(cell.method, cell.method)) for cell in stored or cells]
+        self.cells = stored or cells
         self.values: dict[Key, list[float]] = {}
         self.replicates: dict[Key, list[int]] = {}
         self.failures: dict[tuple[str, str], dict[int, str]] = {}
         for row in result["rows"]:
-            where = (row["setting"], self.names.get(row["method"], row["method"]))
+            where = (row["setting"], row["method"])
             if row["metric"] == "error":  # one row for every measure that failed: a replicate has several
                 self.failures.setdefault(where, {}).setdefault(row["replicate"], row.get("note", "failed"))
             else:
@@ -178,8 +177,6 @@ def _gap(value: PaperValue, ours: _Ours) -> str:
     where = (value.setting, value.method)
     if value.not_run and where not in ours.planned:
         return value.not_run
-    if value.method in ours.names:
-        return f"the {ours.profile} profile trains {ours.names[value.method]} in its place"
     finished = {key[:2] for key in ours.values}
     gap = "does not compute this measure" if where in finished else "has not finished this cell"
     return f"the {ours.profile} profile {gap if where in ours.planned else 'leaves this cell out'}"

@@ -51,7 +51,7 @@ def evidence(name: str) -> dict[str, Any]:
     runs = [
         _run(cell, one, known) | {"command": again([cell])} for cell, one in zip(cells, result["cells"], strict=True)
     ]
-    where = _runs_of(result, experiment.renamed.get(result["profile"], {}))
+    where = _runs_of(result)
     for row in rows:
         own = (row["setting"], row["method"])
         some = sorted(where.get((*own, row["metric"])) or where.get((*own, DERIVED), ()))
@@ -108,13 +108,13 @@ def _run(cell: Cell, about: dict[str, Any], known: list[validity.State]) -> Run:
     }
 
 
-def _runs_of(result: dict[str, Any], names: dict[str, str]) -> dict[tuple[str, str, str], set[int]]:
+def _runs_of(result: dict[str, Any]) -> dict[tuple[str, str, str], set[int]]:
     """The places of the cells behind each setting, method and metric, or all of its metrics."""
     found: dict[tuple[str, str, str], set[int]] = {}
     start = 0
     for place, about in enumerate(result["cells"]):
         for row in result["rows"][start : start + about["rows"]]:
-            own = (row["setting"], names.get(row["method"], row["method"]))
+            own = (row["setting"], row["method"])
             for metric in (row["metric"], DERIVED):
                 found.setdefault((*own, metric), set()).add(place)
         start += about["rows"]

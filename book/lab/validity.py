@@ -15,11 +15,11 @@ from typing import Any
 from book.lab import catalog, keys, plan, store
 from book.lab.cells import Cell, Experiment
 
-CURRENT, CERTIFIED, ACCEPTED = "current", "certified", "accepted"
+CURRENT, CERTIFIED, BLIND, ACCEPTED = "current", "certified", "certified without data", "accepted"
 OUTDATED, MOVED, CHANGED, UNPROBED = "outdated", "moved", "changed since", "no probe"
-WORDS = (CURRENT, CERTIFIED, ACCEPTED, OUTDATED, MOVED, UNPROBED, CHANGED)
+WORDS = (CURRENT, CERTIFIED, BLIND, ACCEPTED, OUTDATED, MOVED, UNPROBED, CHANGED)
 """From best to worst: a result is called by its worst method."""
-GOOD = (CURRENT, CERTIFIED, ACCEPTED)
+GOOD = (CURRENT, CERTIFIED, BLIND, ACCEPTED)
 
 
 @dataclass
@@ -99,6 +99,8 @@ def _state(result: dict[str, Any], method: str, today: str, abouts: list[dict]) 
         return State(method, CURRENT, "", labels, today, [today])
     last = next(one for one in reversed(result["certificates"]) if method in one["codes"])
     word, why = (ACCEPTED, last["reason"]) if last.get("reason") else (CERTIFIED, f"at {str(last['commit'])[:8]}")
+    if word == CERTIFIED and not last.get("data", True):
+        word = BLIND
     return State(method, word, why, labels, today, sorted(before))
 
 
@@ -133,10 +135,9 @@ def state_of_rows(experiment: Experiment, result: dict[str, Any]) -> Callable[[d
     for state in states_of(experiment, result):
         known[state.method] = max(known.get(state.method, state), state, key=lambda one: WORDS.index(one.word))
     dirty = {about["cell"]["method"] for about in result.get("cells", []) if about.get("dirty")}
-    shown = {name: method for method, name in experiment.renamed.get(result["profile"], {}).items()}
 
     def text(row: dict[str, Any]) -> str:
-        method = shown.get(row["method"], row["method"])
+        method = row["method"]
         method = method if method in known else experiment.sources.get(method, method)
         state = known.get(method) or (next(iter(known.values())) if len(known) == 1 else None)
         if state is None:

@@ -11,7 +11,7 @@ from book.lab.queries import Rows
 from chapters.unit_noise import prices
 
 FIVE, THREE = "LeNet-5", "LeNet-500-300"
-WEIGHTED = "SBP"  # as the store calls what tables call SBPa
+WEIGHTED = "SBPa"
 LABELS = "MNIST, MLP"
 VGG = "k=1.0"
 
@@ -41,7 +41,7 @@ def _digits(rows: Rows) -> dict[str, str]:
         return lab.stored_mean(rows, setting, method, metric)
 
     def weights(setting: str) -> str:
-        label = f"{setting}, SBP with kl_weights="
+        label = f"{setting}, {WEIGHTED} with kl_weights="
         given = (row["setting"][len(label) :] for row in rows if row["setting"].startswith(label))
         return lab.number(next(given, None))
 
@@ -63,15 +63,19 @@ def _digits(rows: Rows) -> dict[str, str]:
         # the text: LeNet-5 pays with errors; on LeNet-500-300 no difference is seen
         assert np.isnan(size) or (size > 2 if key == "five" else abs(size) < 2), (key, size)
     for key, metric in {"flops": "flops_ratio", "error": "error_test"}.items():
-        texts[f"free-less-fixed-{key}"], size = gap("sbp-mnist", FIVE, WEIGHTED, "SBP, fixed mu", metric)
+        texts[f"free-less-fixed-{key}"], size = gap("sbp-mnist", FIVE, WEIGHTED, f"{WEIGHTED}, fixed mu", metric)
         # the text: a free location saves a little more, and costs no error that is seen
         assert np.isnan(size) or (size > 2 if key == "flops" else abs(size) < 2), (key, size)
     texts |= {"exact-three": _exact(rows, THREE, 3), "exact-five": _exact(rows, FIVE, 4)}
     exact = (row["budget"] for row in rows if (row["setting"], row["method"]) == (FIVE, "SBP") and row["n"])
     texts["exact-five-epochs"] = lab.number(next(exact, None), "{:.0f}")
     ours, paper = (
-        next(cell.params for cell in lab.get("sbp-mnist").profiles[profile]() if (cell.setting, cell.method) == of)
-        for profile, of in (("book", (THREE, "SBP, weight 1")), ("paper", (THREE, "SBP")))
+        next(
+            one.params
+            for one in lab.get("sbp-mnist").profiles[profile]()
+            if (one.setting, one.method) == (THREE, "SBP")
+        )
+        for profile in ("book", "paper")
     )
     assert all(ours[name] == paper[name] for name in ("epochs", "noise_factor", "learning_rate"))
     return texts | {"exact-three-epochs": f"{ours['epochs']}"}

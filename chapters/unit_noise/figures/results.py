@@ -228,7 +228,7 @@ def fixed_mean(arrays: Arrays | None = None, setting: str = "LeNet-5") -> Figure
         setting: of the arrays.
     """
     arrays = stored_arrays("sbp-mnist") if arrays is None else arrays
-    names = {"SBP": "μ learned", "SBP, fixed mu": "μ = 0"}
+    names = {"SBPa": "μ learned", "SBPa, fixed mu": "μ = 0"}
     dense = np.array(DENSE["LeNet-5"], dtype=float)
     ratios = np.geomspace(0.36, 100, 90)
     saved = price_at(torch.as_tensor(ratios), torch.zeros(1)).numpy() - cheapest(ratios)[0]

@@ -210,17 +210,6 @@ def test_the_budget_is_that_of_the_cell_behind_the_row(home, monkeypatch):
     assert [_find(found, method, "rmse_test", setting)["budget"] for setting, method in rows] == [7, 8, 9, 7]
 
 
-def test_a_renamed_method_is_shown_under_its_name_and_leaves_the_published_cells_without_a_run(home, monkeypatch):
-    _declare(monkeypatch, renamed={"book": {"SVBNN": "SVBNN'"}})
-    _save([("U(-1,1)", "SVBNN", r, "rmse_test", 1.21) for r in range(3)])
-    rows = lab.compare(NAME)
-    assert _find(rows, "SVBNN", "rmse_test")["verdict"] == "not run: the book profile trains SVBNN' in its place"
-    ours = _find(rows, "SVBNN'", "rmse_test")
-    assert (ours["mean"], ours["published"], ours["verdict"]) == (1.21, None, "not published")
-    _save([("U(-1,1)", "SVBNN", r, "rmse_test", 1.21) for r in range(3)], "paper")
-    assert _find(lab.compare(NAME, "paper"), "SVBNN", "rmse_test")["verdict"] == "agrees"
-
-
 @pytest.mark.parametrize(("rmse", "expected"), [(1.21, "better"), (1.5, "differs: the test RMSE is worse")])
 def test_a_sparser_network_is_better_only_where_it_errs_no_more(home, rmse, expected):
     rows = [("U(-1,1)", "SVBNN", r, "rmse_test", rmse) for r in range(3)]
