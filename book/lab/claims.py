@@ -24,6 +24,7 @@ from book.lab import catalog
 from book.lab.comparison import compare
 from book.lab.intervals import FEW, quantile, spread
 from book.lab.published import ROOT
+from book.lab.queries import unlisted
 from book.lab.verdicts import (
     AGREES,
     BETTER,
@@ -118,7 +119,7 @@ class Row:
 
     Args:
         experiment: its name.
-        setting, method, metric: which; patterns with ``*``.
+        setting, method, metric: which; patterns with ``*``. A metric that no table lists is named in full.
         minus, minus_setting, minus_metric: what is subtracted in pairs of replicates; "" for nothing.
         over: a method that divides, in pairs.
         says: one of `SAYS`; "" for published cells.
@@ -144,7 +145,7 @@ class Row:
 
     def evidence(self) -> Iterator[Evidence]:
         """What the stored rows say."""
-        for row in _rows(self.experiment):
+        for row in (*_rows(self.experiment), *unlisted(self.experiment, self.metric)):
             if all(fnmatchcase(row[key], getattr(self, key)) for key in ("setting", "method", "metric")):
                 if self.says:
                     yield self._measured(row)
@@ -198,7 +199,8 @@ class Row:
             "method": self.minus or self.over or row["method"],
             "metric": self.minus_metric or row["metric"],
         }
-        found = [one for one in _rows(self.experiment) if all(one[key] == value for key, value in wanted.items())]
+        rows = (*_rows(self.experiment), *unlisted(self.experiment, wanted["metric"]))
+        found = [one for one in rows if all(one[key] == value for key, value in wanted.items())]
         if not found:
             raise StoreError(f"{self.experiment} has no row {' | '.join(wanted.values())}, which a claim names")
         return found[:1]

@@ -10,7 +10,9 @@ import numpy as np
 from book.lab import catalog
 from book.lab.comparison import compare
 from book.lab.intervals import spread
+from book.lab.published import metrics
 from book.lab.store import NotStoredError, load_arrays, load_result
+from book.lab.verdicts import NOT_PUBLISHED
 
 Rows = Sequence[Mapping]
 
@@ -114,6 +116,36 @@ def stored_values(name: str, setting: str, method: str, metric: str) -> np.ndarr
     rows = [row for row in result["rows"] if (row["setting"], row["method"], row["metric"]) == wanted]
     rows = rows if result["profile"] != "smoke" else []
     return np.array([row["value"] for row in sorted(rows, key=lambda row: row["replicate"])])
+
+
+def unlisted(name: str, metric: str) -> list[dict]:
+    """Rows of a metric that no table lists, as `book.lab.compare` would have them; none of one that is listed.
+
+    Args:
+        name: the experiment.
+        metric: its key, stored or derived from the arrays.
+    """
+    if metric in metrics():
+        return []
+    try:
+        result = load_result(name)
+    except NotStoredError:
+        return []
+    if result["profile"] == "smoke":
+        return []
+    experiment, found = catalog.get(name), {}
+    derived = experiment.derived(load_arrays(name, result["profile"])) if experiment.derived else []
+    names = experiment.renamed.get(result["profile"], {})
+    about = {"experiment": name, "metric": metric, "published": None, "verdict": NOT_PUBLISHED}
+    for row in (*result["rows"], *derived):
+        if row["metric"] == metric:
+            key = row["setting"], names.get(row["method"], row["method"])
+            where = {"setting": key[0], "method": key[1], "n": 0, "replicates": [], "values": []}
+            one = found.setdefault(key, about | where)
+            one["replicates"].append(row["replicate"])
+            one["values"].append(row["value"])
+            one["n"] += 1
+    return list(found.values())
 
 
 def paired_difference(name: str, setting: str, method: str, other: str, metric: str) -> tuple[float, float, int]:
