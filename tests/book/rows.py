@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
+from collections.abc import Sequence
 from typing import Any
 
 
@@ -61,3 +62,8 @@ def row(
         "tried": "",
         **more,
     }
+
+
+def numbers(values: Sequence[float], method: str = "M", replicates: Sequence[int] = (), **more: Any) -> dict[str, Any]:
+    """A row with the numbers of its replicates, 0, 1, ... where none are given."""
+    return row(method=method, values=tuple(values), replicates=list(replicates or range(len(values))), **more)

@@ -7,11 +7,12 @@ import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from book import studies
-from book.lab import catalog, keys, provenance
+from book.lab import catalog, claims, keys, provenance
 from tests.book.lab.packs import Pack
 from tests.patience import outcome
 
@@ -89,3 +90,16 @@ def pack(tiny, tmp_path, monkeypatch):
     pack = Pack(tmp_path / "probed")
     yield pack
     pack.forget()
+
+
+@pytest.fixture
+def stored(monkeypatch):
+    """A function that stores rows of one experiment in place of all others."""
+
+    def store(*rows, overlap=0.0):
+        rows = [{"replicates": list(range(one["n"]))} | one for one in rows]
+        monkeypatch.setattr(claims, "_rows", lambda name: rows)
+        monkeypatch.setattr(claims, "unlisted", lambda name, metric: [])
+        monkeypatch.setattr(catalog, "get", lambda name: SimpleNamespace(overlap=overlap))
+
+    return store

@@ -1,0 +1,135 @@
+"""What the papers claim: the schema of the files, the verdicts, and that every claim names something stored."""
+
+from __future__ import annotations
+
+import pytest
+
+from bnnlib._files import StoreError
+from book import studies
+from book.lab import catalog, claims
+from book.lab.claims import Claim, Row
+from tests.book.rows import numbers, row
+
+GOOD = """[[claim]]
+id = "tiny-one"
+paper = "002"
+place = "Table 1"
+text = "A errs less than B."
+kind = "order"
+rows = [{ experiment = "svbnn-simulation-2", method = "A", metric = "rmse_test", minus = "B", says = "below" }]
+"""
+
+
+@pytest.fixture
+def write(tmp_path, monkeypatch):
+    """A function that writes the claims of a study and reads them."""
+    monkeypatch.setattr(claims, "ROOT", tmp_path)
+
+    def read(text):
+        (tmp_path / "chapters/tiny").mkdir(parents=True, exist_ok=True)
+        (tmp_path / "chapters/tiny/claims.toml").write_text(text)
+        return claims.claims("tiny")
+
+    return read
+
+
+def test_a_file_is_read_and_a_study_without_one_claims_nothing(write):
+    assert claims.claims("tiny") == []
+    (one,) = write(GOOD)
+    assert one == Claim(
+        "tiny-one",
+        "002",
+        "Table 1",
+        "A errs less than B.",
+        "order",
+        (Row("svbnn-simulation-2", method="A", metric="rmse_test", minus="B", says="below"),),
+    )
+    (one,) = write(GOOD[: GOOD.index("rows")] + 'not_tried = "nobody has B"')
+    assert one.judge() == ("not tried", "nobody has B")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ('place = "Table 1"', 'spot = "Table 1"', "tiny-one: spot is unknown or missing; allowed: id, kind"),
+        ('paper = "002"\n', "", "tiny-one: paper is unknown or missing"),
+        ('id = "tiny-one"\n', "", "A errs less than B.: id is unknown or missing"),
+        ('"order"', '"rank"', "tiny-one: kind 'rank' is none of value, order, universal, contrast"),
+        ('"below"', '"under"', "tiny-one: says 'under' is none of above, below, near"),
+        ("minus =", "less =", "tiny-one: less is unknown or missing"),
+        ('experiment = "svbnn-simulation-2", ', "", "tiny-one: experiment is unknown or missing"),
+        ('kind = "order"', 'kind = "order"\nnot_tried = "why"', "tiny-one: give rows that decide it, or not_tried"),
+        (GOOD[GOOD.index("rows") :], "", "tiny-one: give rows that decide it, or not_tried"),
+        (GOOD[GOOD.index("rows") :], 'rows = []\nnot_tried = ""', "tiny-one: give rows that decide it, or not_tried"),
+        (GOOD, GOOD + GOOD, "two claims are called 'tiny-one'"),
+        ('"Table 1"', '"Table 1', "tiny/claims.toml is damaged: .*; restore it from the repository"),
+    ],
+)
+def test_what_is_wrong_with_a_file_is_said(write, old, new, says):
+    assert old in GOOD
+    with pytest.raises(StoreError, match=says):
+        write(GOOD.replace(old, new))
+
+
+def test_an_experiment_that_does_not_exist_is_named(write):
+    with pytest.raises(catalog.ExperimentError, match="svbnn-simulation-9"):
+        write(GOOD.replace("simulation-2", "simulation-9"))
+
+
+def _judge(stored, words, kind="order"):
+    stored(*(row(f"s{k}", values=(1.0, 2.0, 3.0), published=1.0, verdict=word) for k, word in enumerate(words)))
+    return Claim("tiny-one", "002", "Table 1", "A claim.", kind, (Row("an-experiment"),)).judge()
+
+
+@pytest.mark.parametrize(
+    ("words", "kind", "verdict"),
+    [
+        (("agrees", "better"), "order", "reproduced"),
+        (("agrees", "by design: so"), "universal", "reproduced"),
+        (("agrees", "undecided: one run"), "order", "partly"),
+        (("agrees", "worse"), "order", "partly"),
+        (("agrees", "worse"), "universal", "contradicted"),
+        (("agrees", "agrees", "undecided: wide"), "universal", "partly"),
+        (("worse", "differs"), "value", "contradicted"),
+        (("worse", "undecided: wide"), "contrast", "contradicted"),
+        (("undecided: wide", "undecided: one run"), "universal", "undecided"),
+        (("undecided: wide", "not run: no GPU"), "order", "undecided"),
+        (("not run: no GPU", "not comparable: another teacher"), "value", "not tried"),
+    ],
+)
+def test_a_claim_is_called_by_what_its_rows_say(stored, words, kind, verdict):
+    assert _judge(stored, words, kind)[0] == verdict
+
+
+def test_the_reason_counts_rows_and_says_why_some_are_silent(stored):
+    words = ("agrees", "worse", "undecided: wide", "not run: no GPU")
+    reason = "holds in 1, fails in 1, undecided in 1 of 3 rows; 1 more have no say (not run: no GPU)"
+    assert _judge(stored, words) == ("partly", reason)
+    assert _judge(stored, ("not run: no GPU",) * 2) == ("not tried", "not run: no GPU")
+    assert _judge(stored, ()) == ("not tried", "no row of this name is stored")
+
+
+def test_judged_has_what_tables_show(write, stored):
+    stored(numbers((1.0, 2.0, 3.0), "A"), numbers((2.0, 3.0, 4.0), "B"))
+    write(GOOD)
+    assert claims.judged("tiny") == [
+        {
+            "id": "tiny-one",
+            "paper": "002",
+            "place": "Table 1",
+            "text": "A errs less than B.",
+            "kind": "order",
+            "verdict": "reproduced",
+            "reason": "holds in 1, fails in 0, undecided in 0 of 1 rows",
+            "evidence": ["an-experiment, a, A, rmse_test, less B: -1 ± 0 (n = 3)"],
+        }
+    ]
+
+
+@pytest.mark.parametrize("study", studies.all(), ids=lambda study: study.name)
+def test_every_row_of_a_claim_names_something_stored_and_says_it_in_a_sentence(study):
+    for one in claims.claims(study.name):
+        assert one.id.startswith(f"{study.prefix}-"), one.id
+        assert one.text.endswith("."), one.id
+        for wanted in one.rows:
+            assert list(wanted.evidence()), f"{one.id}: nothing stored is called {wanted}"
