@@ -136,6 +136,7 @@ def _experiment(number: int, summary: str) -> Experiment:
         sources={"mean": "lasso"},
         tiny=_TINY,
         measured=("minutes",),
+        derived=measures.near_marks,
         budget=epochs_of,
         value=5.0,
     )

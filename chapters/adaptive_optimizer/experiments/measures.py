@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -39,3 +41,24 @@ def traces(cell: Cell, trace: list[Tensor]) -> dict[str, Any]:
     name = cell.method
     values = {"epochs": epochs[:, 0].int(), "error": error.half(), "zeros": zeros.half()}
     return {f"trace/{name}/{kind}": value.numpy() for kind, value in values.items()}
+
+
+MARKS = (100, 150, 200, 500, 600, 800, 1000, 1500, 2000)  # epochs that the published notebooks are quoted at
+
+
+def near_marks(arrays: Mapping[tuple[str, str, int, str], np.ndarray]) -> list[dict[str, Any]]:
+    """Rows with test error and zeros of the published method at the stored epochs nearest to the published ones.
+
+    Args:
+        arrays: of `traces` among others, by (setting, method, replicate, name).
+    """
+    rows = []
+    for (setting, method, first, name), epochs in arrays.items():
+        if name == "trace/AVO/epochs":
+            for kind in ("error", "zeros"):
+                trace = arrays[setting, method, first, f"trace/AVO/{kind}"]
+                for mark in MARKS:
+                    values = trace[np.abs(epochs - mark).argmin()]
+                    row = {"setting": setting, "method": method, "metric": f"{kind}_near_{mark}"}
+                    rows += [row | {"replicate": first + k, "value": float(v)} for k, v in enumerate(values)]
+    return rows

@@ -188,3 +188,17 @@ def test_the_epoch_that_begins_a_new_cycle_is_spared():
     # the clock of the code: the last epoch is the first of a cycle
     rates = [problems.cyclic_lr(1.0, epoch, 0, epochs, 2) for epoch in (epochs - 2, epochs - 1)]
     assert rates[0] < rates[1] == 1.0
+
+
+def test_a_trace_is_read_at_the_stored_epochs_nearest_to_the_published_ones():
+    epochs = np.array([0, 90, 120, 480, 510, 1980])
+    error = np.arange(6)[:, None] + np.array([0.0, 0.5])  # of two data sets
+    parts = {"epochs": epochs, "error": error, "zeros": 10.0 * error}
+    arrays = {("a", "AVO", 3, f"trace/AVO/{kind}"): part for kind, part in parts.items()}
+    arrays |= {("a", "M", 3, f"trace/M/{kind}"): part for kind, part in parts.items()}
+    rows = measures.near_marks(arrays)
+    found = {(row["metric"], row["replicate"]): row["value"] for row in rows}
+    assert {(row["setting"], row["method"]) for row in rows} == {("a", "AVO")}
+    assert len(rows) == len(found) == 2 * len(measures.MARKS) * 2
+    assert (found["error_near_100", 3], found["error_near_100", 4]) == (1.0, 1.5)  # of epoch 90
+    assert (found["error_near_500", 3], found["zeros_near_2000", 4]) == (4.0, 55.0)  # of 510 and 1980
