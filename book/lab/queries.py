@@ -133,7 +133,8 @@ def unlisted(name: str, metric: str) -> list[dict]:
         return []
     if result["profile"] == "smoke":
         return []
-    experiment, found = catalog.get(name), {}
+    experiment = catalog.get(name)
+    found: dict[tuple[str, str], dict] = {}
     derived = experiment.derived(load_arrays(name, result["profile"])) if experiment.derived else []
     names = experiment.renamed.get(result["profile"], {})
     about = {"experiment": name, "metric": metric, "published": None, "verdict": NOT_PUBLISHED}
