@@ -4,7 +4,7 @@
 
 - rows without ``says`` are published cells, which hold where our number agrees or is better;
 - rows with ``says`` are measured: a mean over replicates, or a difference or ratio of two methods or settings in pairs,
-  above, below or near a number by Student's t, or so in every replicate.
+  above, below or near a number by Student's t, or so in every replicate or in some.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ class Row:
         says: one of `SAYS`; "" for published cells.
         than: the number beside which it stands.
         tolerance: of "near".
-        every: every replicate must, not their mean.
+        every, some: every replicate must, or one of them, not their mean.
         comparable: why a row that is called not comparable decides the claim all the same.
     """
 
@@ -141,6 +141,7 @@ class Row:
     than: float = 0.0
     tolerance: float = 0.0
     every: bool = False
+    some: bool = False
     comparable: str = ""
 
     def evidence(self) -> Iterator[Evidence]:
@@ -175,9 +176,10 @@ class Row:
         if not n or not all(map(math.isfinite, numbers)):
             return Evidence(name, why="no pairs of replicates" if not n else "infinite")
         mean, error = statistics.fmean(numbers), spread(numbers, catalog.get(self.experiment).overlap)
-        if self.every:
+        if self.every or self.some:
             good = sum(_beyond(self.says, number, self.than, self.tolerance) for number in numbers)
-            return Evidence(f"{name}: {self.says} {self.than:g} in {good} of {n}", good == n if n >= FEW else None)
+            holds = good >= (n if self.every else 1)
+            return Evidence(f"{name}: {self.says} {self.than:g} in {good} of {n}", holds if n >= FEW else None)
         text = f"{name}: {mean:.4g}" + ("" if error is None else f" ± {error:.2g}") + f" (n = {n})"
         text += f", {self.says} {self.than:g}" if self.than or not others else ""
         if n < FEW or error is None:
