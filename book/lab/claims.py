@@ -215,7 +215,7 @@ class Row:
         return [a / b for a, b in pairs] if self.over else [a - b for a, b in pairs]
 
     def _name(self, row: dict[str, Any]) -> str:
-        other = self.minus or self.minus_setting or self.minus_metric
+        other = self.minus or self.minus_setting.replace("{setting}", row["setting"]) or self.minus_metric
         return _where(row) + (f", less {other}" if other else f", over {self.over}" if self.over else "")
 
 

@@ -14,10 +14,13 @@ of a linear model.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
+from typing import Any
 
+import numpy as np
 import torch
+from scipy.stats import skew
 from torch import Tensor
 
 from bnnlib.datasets import simulated
@@ -100,6 +103,20 @@ def run_importance(cell: Cell, device: torch.device, checkpoint: Checkpoint | No
     by_alpha = phi.view(len(ALPHAS_2), len(replicates), size)
     arrays = {f"phi/{setting}": part.half().numpy() for setting, part in zip(settings, by_alpha, strict=True)}
     return CellResult(rows, arrays if params["keep_phi"] else {})
+
+
+def shapes(arrays: Mapping[tuple[str, str, int, str], np.ndarray]) -> list[dict[str, Any]]:
+    """Rows with the skewness of each data set's phi, where phi was kept.
+
+    Args:
+        arrays: of `run_importance`, (R, p) each, by (cell, method, 0, "phi/setting").
+    """
+    rows = []
+    for (_, method, _, name), phi in sorted(arrays.items()):
+        where = {"setting": name.removeprefix("phi/"), "method": method, "metric": "importance_skewness"}
+        found = skew(phi.astype(np.float64), axis=1)
+        rows += [where | {"replicate": replicate, "value": float(value)} for replicate, value in enumerate(found)]
+    return rows
 
 
 def agreement(score: Tensor, effects: Tensor) -> dict[str, Tensor]:
@@ -291,6 +308,7 @@ EXPERIMENTS = [
         tiny=nets.TINY,
         schedules=nets.schedules,
         budget=epochs_of,
+        derived=shapes,
         unavailable={"paper": "not run: the book profile has the paper's sizes, but fewer replicates and epochs"},
     ),
     Experiment(

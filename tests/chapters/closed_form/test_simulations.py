@@ -119,6 +119,17 @@ def test_influence_correlation_and_trends_by_hand():
     assert found["spearman_1"].tolist() == pytest.approx([-1.0, -0.5])
 
 
+def test_the_shape_of_the_importances_by_hand():
+    kept = {
+        ("nonlinear, D=3", "sBNN", 0, "phi/nonlinear, D=3, alpha=1"): np.float16([[0, 0, 1], [0, 1, 1], [0, 0.5, 1]])
+    }
+    rows = sims.shapes(kept)
+    found = _values(rows, "sBNN", "importance_skewness")
+    where = "nonlinear, D=3, alpha=1"
+    assert found == pytest.approx({(where, 0): 0.5**0.5, (where, 1): -(0.5**0.5), (where, 2): 0.0})
+    assert EXPERIMENTS["sbnn-importance"].derived is sims.shapes
+
+
 def test_folds_hold_out_every_row_once_and_refuse_unequal_ones():
     x = torch.arange(12.0).view(12, 1, 1)
     data = nets.Data(x, x, x.transpose(0, 1), x.transpose(0, 1), torch.ones(1, 1))
