@@ -17,6 +17,7 @@ import torch
 from book.lab.cells import Cell, Experiment, Need, epochs_of
 from chapters.batch_statistics.experiments.images import SOURCES, TINY, reads, run_cell, schedules
 from chapters.batch_statistics.experiments.matched import MATCHED, run_matched
+from chapters.batch_statistics.experiments.readings import cdf_readings
 
 NAME, DRAWN = "sbn-cifar5", "VGG-11, drawn classes"
 _TRAIN = {"batch_size": 32, "learning_rate": 1e-3, "constant": 0.5}
@@ -89,6 +90,7 @@ EXPERIMENTS = [
         methods={MATCHED: run_matched},
         data={"smoke": ("digits",), "book": ("cifar10",), "paper": ("cifar10",)},
         unavailable={"paper": "not run: no GPU"},
+        derived=cdf_readings,
         budget=epochs_of,
         sources=SOURCES,
         value=8.0,

@@ -12,6 +12,7 @@ from __future__ import annotations
 from book.lab.cells import Cell, Experiment, Need, epochs_of
 from chapters.batch_statistics.experiments.images import SOURCES, TINY, reads, run_cell, schedules
 from chapters.batch_statistics.experiments.matched import MATCHED, run_matched
+from chapters.batch_statistics.experiments.readings import cdf_readings
 
 NAME = "sbn-mnist"
 _TRAIN = {"batch_size": 16, "learning_rate": 1e-3, "constant": 0.0, "augment": False}
@@ -67,6 +68,7 @@ EXPERIMENTS = [
         methods={MATCHED: run_matched},
         data={"smoke": ("digits",), "book": ("mnist", "fashion_mnist"), "paper": ("mnist", "fashion_mnist")},
         unavailable={"paper": "not run: no GPU"},
+        derived=cdf_readings,
         budget=epochs_of,
         sources=SOURCES,
     )
