@@ -1,13 +1,15 @@
-"""Rules for chapters: what a code cell may do and how long it is."""
+"""Rules for chapters: what a code cell may do, how long it is, and that its assertions speak."""
 
 from __future__ import annotations
 
+import ast
 import io
 import re
 import statistics
 import tokenize
 from itertools import pairwise
 
+from book.editions.learner.answers import parsed
 from book.editions.project import source_of
 from book.editions.rules import rule
 
@@ -55,3 +57,12 @@ def short_lines(chapter):
         for number, line in enumerate(source_of(cell).split("\n"), start=1):
             if len(line) > LONGEST_LINE:
                 yield cell["id"], f"line {number} has {len(line)} characters, at most {LONGEST_LINE} are allowed"
+
+
+@rule
+def assertions_speak(chapter):
+    """Every assert has a message: a reader who changes a cell and meets it learns what was expected."""
+    for cell in chapter.code:
+        for node in ast.walk(parsed(source_of(cell))):
+            if isinstance(node, ast.Assert) and node.msg is None:
+                yield cell["id"], f'say what was expected: assert {ast.unparse(node.test)[:60]}, "..."'

@@ -207,6 +207,11 @@ FAULTS = [
     ("nothing_forbidden", add("open('/home/me/x')", code), "absolute path"),
     ("nothing_forbidden", add("x = MNIST(root, download=True)", code), "downloads by itself"),
     ("nothing_forbidden", add("from torchvision.datasets import MNIST", code), "downloads by itself"),
+    (
+        "assertions_speak",
+        add("def f(x):\n    assert x > 0", code),
+        'svbnn-more: say what was expected: assert x > 0, "..."',
+    ),
     ("short_lines", add("x = " + "1" * 85, code), "line 1 has 89 characters, at most 88"),
     ("short_cells", add("x = 1\n" * 36, code), "36 lines of code"),
     ("sizes", add("word"), "words; a chapter has 2,500 to 4,000"),
@@ -286,7 +291,7 @@ def test_what_is_shown_or_no_order_passes(text):
 
 def test_a_number_of_the_chapter_that_an_assertion_looks_at_shows_an_order():
     notebook = add("The right one is higher by {eval}`f'{gain:.2f}'`.")(good())
-    notebook["cells"].insert(4, code("svbnn-claims", "assert gain > 2", tags=["remove-cell"]))
+    notebook["cells"].insert(4, code("svbnn-claims", "assert gain > 2, 'so'", tags=["remove-cell"]))
     assert lint.problems(chapter(notebook), "orders_shown") == []
 
 
