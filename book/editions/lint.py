@@ -1,4 +1,4 @@
-"""The rules for chapters: each is a function from a chapter to problems.
+"""The rules for chapters: each is a function from a chapter to problems. Those of code and of exercises stand beside.
 
 `python -m book lint` prints them. With `--fix`, what can be mended without thinking is mended first: the
 file's canonical form, outputs, one sentence per line.
@@ -8,20 +8,16 @@ from __future__ import annotations
 
 import argparse
 import ast
-import io
 import re
-import statistics
 import sys
-import tokenize
 from collections import Counter
-from collections.abc import Callable, Iterator
-from itertools import pairwise
 from pathlib import Path
 
-from book.editions import claims, prose
+from book.editions import claims, prose, rules_of_code, rules_of_exercises  # noqa: F401  (imported, they are rules)
 from book.editions.equations import equation_labels
 from book.editions.numbers import placeholders
 from book.editions.project import EVAL, expressions_of, source_of, tags_of
+from book.editions.rules import RULES, rule
 from book.editions.source import (
     CELL_METADATA,
     CHAPTERS,
@@ -39,22 +35,7 @@ SIZES = {
     "labeled equations": (8, 25),
     "exercises": (6, 10),
 }
-LONGEST_CELL, MEDIAN_CELL = 35, 8
-LONGEST_LINE = 88  # what stands side by side in the column of a page (book.css)
-FORBIDDEN = {
-    r"pip3? install|^\s*[!%](?:pip|conda|wget|curl)": "installs or downloads; the requirements are pinned",
-    r"(?<![\w.])(?:/(?:home|tmp|root|work|Users|mnt|usr|var)/|~/|[A-Z]:\\)": "has an absolute path",
-    r"\b(?:urllib|requests|httpx|urlretrieve|wget|fetch_\w+|load_state_dict_from_url|torchvision|openml)\b|download=True":
-        "downloads by itself; use bnnlib.datasets",
-}  # fmt: skip
 FILE_NAME = re.compile(r"^\S+\.(?:png|svg|jpe?g|webp|gif)$", re.IGNORECASE)
-RULES: dict[str, Callable[[Chapter], Iterator[tuple[str, str]]]] = {}
-
-
-def rule(function):
-    """Register a rule; it yields (cell id, message)."""
-    RULES[function.__name__] = function
-    return function
 
 
 def problems(chapter: Chapter, name: str) -> list[str]:
@@ -244,42 +225,6 @@ def few_runs_said(chapter):
 
 
 @rule
-def nothing_forbidden(chapter):
-    """No installation, no absolute path, no download outside bnnlib.datasets."""
-    for cell in chapter.code:
-        for pattern, what in FORBIDDEN.items():
-            if found := re.search(pattern, source_of(cell), re.MULTILINE):
-                yield cell["id"], f"{found[0].strip()!r} {what}"
-
-
-def code_lines(source: str) -> int:
-    """Logical lines of a cell, comments that stand alone included."""
-    tokens = list(tokenize.generate_tokens(io.StringIO(source).readline))
-    alone = [b for a, b in pairwise(tokens) if b.type == tokenize.COMMENT and a.type in (tokenize.NL, tokenize.NEWLINE)]
-    return sum(token.type == tokenize.NEWLINE for token in tokens) + len(alone)
-
-
-@rule
-def short_cells(chapter):
-    """No code cell over 35 lines; the median at most 8. A line that was broken for its width counts once."""
-    lengths = {cell["id"]: code_lines(source_of(cell)) for cell in chapter.code}
-    for name, length in lengths.items():
-        if length > LONGEST_CELL:
-            yield name, f"{length} lines of code, at most {LONGEST_CELL} are allowed"
-    if lengths and statistics.median(lengths.values()) > MEDIAN_CELL:
-        yield "", f"the median code cell has {statistics.median(lengths.values())} lines, at most {MEDIAN_CELL}"
-
-
-@rule
-def short_lines(chapter):
-    """No code line over 88 characters: longer ones would have to scroll on every screen."""
-    for cell in chapter.code:
-        for number, line in enumerate(source_of(cell).split("\n"), start=1):
-            if len(line) > LONGEST_LINE:
-                yield cell["id"], f"line {number} has {len(line)} characters, at most {LONGEST_LINE} are allowed"
-
-
-@rule
 def sizes(chapter):
     """A chapter's measure: words, code cells that the reader sees, figures, labeled equations, exercises.
 
@@ -296,32 +241,6 @@ def sizes(chapter):
         low, high = SIZES[what]
         if not low <= count <= high:
             yield "", f"{count} {what}; a chapter has {low:,} to {high:,}"
-
-
-@rule
-def exercises_complete(chapter):
-    """Every exercise has a label, a hint and a solution; at least three are checked, and all of the registry are."""
-    opened = re.split(r"^(?:`{3,}|:{3,})\{exercise(?:-start)?\}", chapter.prose, flags=re.MULTILINE)[1:]
-    for text in opened:
-        title = text.split("\n")[0].strip()
-        label = re.search(r"^:label:\s*(\S+)", text, re.MULTILINE)
-        if label is None:
-            yield "", f"exercise {title!r} needs a :label:"
-            continue
-        if "{hint}" not in text:
-            yield "", f"exercise {label[1]} needs a hint"
-        if not re.search(rf"\{{solution(?:-start)?\}}\s*{re.escape(label[1])}\s*$", chapter.prose, re.MULTILINE):
-            yield "", f"exercise {label[1]} needs a solution"
-    code = "\n".join(source_of(cell) for cell in chapter.code)
-    asked = re.findall(r"""\bcheck\(\s*["']([\w-]+)["']""", code)
-    strict = re.findall(r"""\bcheck\(\s*["']([\w-]+)["'](?:(?!\bcheck\().)*?\bstrict=True""", code, re.DOTALL)
-    for name in sorted(set(asked) - set(chapter.exercises)):
-        yield "", f"exercises.check({name!r}): no such exercise in its study"
-    for name in chapter.exercises:
-        if name not in strict:
-            yield "", f"exercise {name} of the registry needs an executed solution: check({name!r}, ..., strict=True)"
-    if len(set(strict)) < 3:
-        yield "", f"{len(set(strict))} exercises are checked, at least 3 are needed"
 
 
 def main(arguments: list[str] | None = None) -> int:

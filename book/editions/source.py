@@ -27,7 +27,7 @@ NOTEBOOK_METADATA = {
 class Chapter:
     """A notebook as the rules see it; `known` are equation labels of other chapters, `exercises` the registry's ids.
 
-    `spoken` are the study's stored numbers.
+    `stubs` are the answer cells of these exercises by id, `spoken` are the study's stored numbers.
     """
 
     text: str
@@ -35,6 +35,7 @@ class Chapter:
     excused: dict[str, str] = field(default_factory=dict)
     known: set[str] = field(default_factory=set)
     exercises: list[str] = field(default_factory=list)
+    stubs: dict[str, str] = field(default_factory=dict)
     spoken: Spoken = field(default_factory=Spoken)
 
     def __post_init__(self) -> None:
@@ -78,6 +79,7 @@ def load(path: Path) -> Chapter:
     }
     chapter = Chapter(path.read_text(encoding="utf-8"), tested, excused, known)
     chapter.exercises = [name for name in exercises.ids() if name.startswith(f"{chapter.prefix}-")]
+    chapter.stubs = {name: exercises.get(name).answer_cell for name in chapter.exercises}
     for study in studies.all(ROOT / "chapters"):
         if path.resolve() == ROOT / "chapters" / study.notebook:
             chapter.spoken = of_study(study)

@@ -94,7 +94,7 @@ EXERCISES = [
         id="mh-1",
         kind="number",
         reference=_three_states,
-        hint="Sum min{p(x) q(x'), p(x') q(x)} over all nine pairs.",
+        hint="Of the two flows between a pair of states the smaller one passes, both ways; a state may propose itself.",
         mistakes={
             lambda: _three_states(moves_only=True): "the pairs x' = x are missing: such a proposal is always accepted.",
             lambda: 2 / 3: "this is 1 - TV(p, q): the distance that counts is that of the pairs.",
@@ -107,7 +107,7 @@ EXERCISES = [
         id="mh-2",
         kind="number",
         reference=_half,
-        hint="Solve 2 Phi(-m / sqrt(2)) = 1/2; torch.special.ndtri is the inverse of Phi.",
+        hint="Set the exact rate of two normals to one half; torch.special.ndtri is the inverse of Phi.",
         mistakes={
             lambda: 1 / math.sqrt(2.0): "this distance comes from the bound, which asks for more than is needed.",
             lambda: _half() / math.sqrt(2.0): "the root of 2 is missing: log xi has the variance 2 m^2.",
@@ -142,7 +142,7 @@ EXERCISES = [
         id="mh-4",
         kind="function",
         reference=_all_pairs,
-        hint="min{1, xi} = exp(min{0, log w(x') - log w(x)}), for every x with every x'.",
+        hint="Compare every point with every proposal before you average, and in logarithms as long as you can.",
         mistakes={
             lambda weight, offered: (
                 (offered[: len(weight)] - weight[: len(offered)]).clamp_max(0.0).exp().mean()
@@ -181,7 +181,7 @@ EXERCISES = [
         id="mh-6",
         kind="function",
         reference=_kernel,
-        hint="From x to x': q(x' | x) min{1, xi}; what is left of a row stays on the diagonal.",
+        hint="Off the diagonal a move is proposed and accepted; what is refused stays, and every row sums to one.",
         accepted=[_wrong_kernel(lambda xi: xi.clamp_max(1.0))],
         mistakes={
             _wrong_kernel(lambda xi: (1 / xi).clamp_max(1.0)): "xi is upside down: check detailed balance.",
@@ -198,7 +198,7 @@ EXERCISES = [
         id="mh-7",
         kind="number",
         reference=_crossing,
-        hint="n effective draws take (seconds of preparation) + n / rate, for both.",
+        hint="Write the seconds until n effective draws as a line in n, for both: where do the lines cross?",
         mistakes={
             lambda: _LEARNING / (1.0 / _HMC_RATE - 1.0 / _LEARNED_RATE): "HMC needs its warm-up too.",
             lambda: (

@@ -113,7 +113,7 @@ EXERCISES = [
         id="avo-1",
         kind="number",
         reference=_threshold,
-        hint="log(spike / slab) / (N (spike - slab)), with the natural logarithm.",
+        hint="Where the E-step is even, spike and slab give the group the same density; its number of weights cancels.",
         mistakes={
             lambda: _threshold() * _N: "this is N times the threshold: decays of a mean loss count N-fold.",
             lambda: math.sqrt(_threshold()): "this is a root mean square: the rule compares the mean square.",
@@ -139,7 +139,7 @@ EXERCISES = [
         id="avo-3",
         kind="function",
         reference=_stein,
-        hint="The mean over the draws of gradient times noise, over the scale.",
+        hint="Stein's identity trades a derivative for a product with the noise: with which power of the scale?",
         mistakes={
             lambda gradients, noise, scale: gradients.square().mean(dim=0): "this is the squared estimate.",
             lambda gradients, noise, scale: (gradients * noise).mean(dim=0): "the division by the scale is missing.",
@@ -156,7 +156,7 @@ EXERCISES = [
         id="avo-4",
         kind="function",
         reference=_mirror,
-        hint="rho = log(tau / (1 - tau)) moves by -rate * gradient; then tau = sigmoid(rho).",
+        hint="What moves is the logit of tau, by the gradient in tau as it is given: no change of variables.",
         mistakes={
             lambda tau, gradient, rate: tau - rate * gradient: "this is plain gradient descent: it leaves (0, 1).",
             lambda tau, gradient, rate: torch.sigmoid(torch.logit(tau) + rate * gradient): "the sign: descend.",

@@ -36,7 +36,7 @@ def _mismatched(
     read: Callable = lambda value: value,
     order: tuple[int, ...] = (0, 1, 2, 3),
 ) -> Callable:
-    """The moments of sbn-1 with something changed."""
+    """The moments of sbn-5 with something changed."""
 
     def wrong(means, log_scales):
         scales = read(log_scales)
@@ -86,7 +86,7 @@ def _misfollowed(
     share: Callable = lambda weight: weight / weight.sum(),
     unbias: Callable = lambda weight: 1 - (weight**2).sum(),
 ) -> Callable:
-    """Mean and variance of sbn-4 with something changed."""
+    """Mean and variance of sbn-7 with something changed."""
 
     def wrong(values, momentum):
         age = torch.arange(len(values) - 1, -1, -1, dtype=values.dtype)
@@ -136,7 +136,7 @@ def _miscopied(
     shared: bool = False,
     rows: tuple[int, ...] = (0, 1, 2, 3),
 ) -> Callable:
-    """The copies of sbn-6 with something changed."""
+    """The copies of sbn-8 with something changed."""
 
     def wrong(x, moments, noise):
         draws = noise[:, :1].expand_as(noise) if shared else noise
@@ -183,6 +183,60 @@ def _area_cases() -> list[tuple]:
 EXERCISES = [
     Exercise(
         id="sbn-1",
+        kind="number",
+        reference=_gap,
+        hint="p(y | x) averages the probabilities; the bound averages their logarithms.",
+        mistakes={
+            lambda: math.log(0.65): "this is log p(y | x) itself: subtract the bound.",
+            lambda: (math.log(0.9) + math.log(0.4)) / 2: "this is the bound itself: subtract it from log p(y | x).",
+            lambda: 0.65 - 0.6: "take the difference of the logarithms.",
+        },
+        stub="p = (0.9, 0.4)  # of the right label, under two equally likely batches\n"
+        "answer = ...  # log p(y | x) less its lower bound, in nats",
+    ),
+    Exercise(
+        id="sbn-2",
+        kind="number",
+        reference=_averaged,
+        hint="Phi(x - mu) is the probability that a standard normal stays below x - mu: add the two normals.",
+        mistakes={
+            lambda: _phi(_X): "this is the plug-in, p at the mean of mu.",
+            lambda: _phi(_X / (1 + _VARIANCE)): "divide by the standard deviation of the sum, not by its variance.",
+            lambda: _phi(_X / math.sqrt(_VARIANCE)): "the standard normal inside Phi has a variance of its own.",
+        },
+        stub="x, variance = 2.0, 3.0  # p(y = 1 | x, mu) = Phi(x - mu), mu ~ N(0, variance)\n"
+        "answer = ...  # p(y = 1 | x)",
+    ),
+    Exercise(
+        id="sbn-3",
+        kind="choice",
+        reference=lambda: "b",
+        options={
+            "a": "the order by entropy stays: a larger margin gives a smaller entropy under any common noise.",
+            "b": "noise that all images share makes all less sure and keeps their order; the AUROC reads the order.",
+            "c": "the noise does not know which images are known: it acts on the margins alone.",
+            "d": "averaging over noise takes the surest probabilities down, so the entropy rises for every image.",
+        },
+        hint="The entropy of the average falls as the margin grows, for every spread; what does the AUROC look at?",
+        stub='answer = ...  # of the four statements in the text: "a", "b", "c" or "d"',
+    ),
+    Exercise(
+        id="sbn-4",
+        kind="number",
+        reference=lambda: math.sqrt(1 + math.pi * _SPREAD**2 / 8),
+        hint="A temperature divides the margin: by what does the right side of the formula divide it?",
+        mistakes={
+            lambda: 1 + math.pi * _SPREAD**2 / 8: "the root is missing.",
+            lambda: math.sqrt(1 + math.pi * _SPREAD / 8): "the spread is a standard deviation: it enters squared.",
+            lambda: 1 / math.sqrt(1 + math.pi * _SPREAD**2 / 8): "a temperature divides; this multiplies.",
+            lambda: math.sqrt(math.pi * _SPREAD**2 / 8): "the 1 is missing: without noise the temperature is 1.",
+            lambda: _SPREAD: "the spread is compared with the width of the sigmoid, not taken as it is.",
+        },
+        stub="spread = 2.0  # of the distance of the two logits, the same for all images\n"
+        "answer = ...  # the temperature that changes the probabilities about as much",
+    ),
+    Exercise(
+        id="sbn-5",
         kind="function",
         reference=_matched,
         hint="KL(sample || r) is minus the mean of log r(mu) r(sigma); set its four derivatives to zero.",
@@ -211,36 +265,23 @@ EXERCISES = [
         "    ...",
     ),
     Exercise(
-        id="sbn-2",
-        kind="number",
-        reference=_gap,
-        hint="p(y | x) averages the probabilities; the bound averages their logarithms.",
-        mistakes={
-            lambda: math.log(0.65): "this is log p(y | x) itself: subtract the bound.",
-            lambda: (math.log(0.9) + math.log(0.4)) / 2: "this is the bound itself: subtract it from log p(y | x).",
-            lambda: 0.65 - 0.6: "take the difference of the logarithms.",
+        id="sbn-6",
+        kind="choice",
+        reference=lambda: "c",
+        options={
+            "a": "log sigma^2 = 2 log sigma: if one is normal, so is the other.",
+            "b": "the square of a log-normal variable is log-normal: neither has heavier tails as a divisor.",
+            "c": "log sigma^2 = 2 log sigma; only what is added to the variance, before or after, differs.",
+            "d": "both are positive by construction, whatever is drawn.",
         },
-        stub="p = (0.9, 0.4)  # of the right label, under two equally likely batches\n"
-        "answer = ...  # log p(y | x) less its lower bound, in nats",
+        hint="Write the logarithm of sigma^2 with that of sigma.",
+        stub='answer = ...  # of the four statements in the text: "a", "b", "c" or "d"',
     ),
     Exercise(
-        id="sbn-3",
-        kind="number",
-        reference=_averaged,
-        hint="Phi(x - mu) is the probability that a standard normal stays below x - mu: add the two normals.",
-        mistakes={
-            lambda: _phi(_X): "this is the plug-in, p at the mean of mu.",
-            lambda: _phi(_X / (1 + _VARIANCE)): "divide by the standard deviation of the sum, not by its variance.",
-            lambda: _phi(_X / math.sqrt(_VARIANCE)): "the standard normal inside Phi has a variance of its own.",
-        },
-        stub="x, variance = 2.0, 3.0  # p(y = 1 | x, mu) = Phi(x - mu), mu ~ N(0, variance)\n"
-        "answer = ...  # p(y = 1 | x)",
-    ),
-    Exercise(
-        id="sbn-4",
+        id="sbn-7",
         kind="function",
         reference=_followed,
-        hint="Give value i of t the weight (1 - momentum)^(t - i), divided by their sum; 1 - sum w^2 unbiases.",
+        hint="The weights fall with age and sum to one; the variance they give is too small by a factor that they say.",
         mistakes={
             _from_zero: "smoothing that starts at zero is biased towards it: the weights must add up to one.",
             _misfollowed(lambda age, momentum: (1 - momentum) ** age.flip(0)): "the oldest value has the most weight.",
@@ -269,20 +310,7 @@ EXERCISES = [
         "    ...  # values (t,), oldest first -> torch.stack([mean, variance]), bias-corrected",
     ),
     Exercise(
-        id="sbn-5",
-        kind="choice",
-        reference=lambda: "c",
-        options={
-            "a": "log sigma^2 = 2 log sigma: if one is normal, so is the other.",
-            "b": "the square of a log-normal variable is log-normal: neither has heavier tails as a divisor.",
-            "c": "log sigma^2 = 2 log sigma; only what is added to the variance, before or after, differs.",
-            "d": "both are positive by construction, whatever is drawn.",
-        },
-        hint="Write the logarithm of sigma^2 with that of sigma.",
-        stub='answer = ...  # of the four statements in the text: "a", "b", "c" or "d"',
-    ),
-    Exercise(
-        id="sbn-6",
+        id="sbn-8",
         kind="function",
         reference=_copies,
         hint="Each copy has its own mu and sigma; sigma is the exponential of a normal draw.",
@@ -302,26 +330,11 @@ EXERCISES = [
         },
         cases=_copies_cases,
         stub="def answer(x, moments, noise):\n"
-        "    # x (C,), moments (4, C) as in sbn-1, noise (2, K, C), for mu and for sigma\n"
+        "    # x (C,), moments (4, C) as in sbn-5, noise (2, K, C), for mu and for sigma\n"
         "    ...  # -> normalized copies (K, C), gamma = 1 and beta = 0",
     ),
     Exercise(
-        id="sbn-7",
-        kind="number",
-        reference=lambda: math.sqrt(1 + math.pi * _SPREAD**2 / 8),
-        hint="A temperature divides the margin: by what does the right side of the formula divide it?",
-        mistakes={
-            lambda: 1 + math.pi * _SPREAD**2 / 8: "the root is missing.",
-            lambda: math.sqrt(1 + math.pi * _SPREAD / 8): "the spread is a standard deviation: it enters squared.",
-            lambda: 1 / math.sqrt(1 + math.pi * _SPREAD**2 / 8): "a temperature divides; this multiplies.",
-            lambda: math.sqrt(math.pi * _SPREAD**2 / 8): "the 1 is missing: without noise the temperature is 1.",
-            lambda: _SPREAD: "the spread is compared with the width of the sigmoid, not taken as it is.",
-        },
-        stub="spread = 2.0  # of the distance of the two logits, the same for all images\n"
-        "answer = ...  # the temperature that changes the probabilities about as much",
-    ),
-    Exercise(
-        id="sbn-8",
+        id="sbn-9",
         kind="function",
         reference=_area,
         hint="Compare every unknown score with every known one; a tie is half a win.",
@@ -337,19 +350,6 @@ EXERCISES = [
         },
         cases=_area_cases,
         stub="def answer(unknown, known):\n    ...  # area under the ROC curve in percent, ties count half",
-    ),
-    Exercise(
-        id="sbn-9",
-        kind="choice",
-        reference=lambda: "b",
-        options={
-            "a": "the order by entropy stays: a larger margin gives a smaller entropy under any common noise.",
-            "b": "noise that all images share makes all less sure and keeps their order; the AUROC reads the order.",
-            "c": "the noise does not know which images are known: it acts on the margins alone.",
-            "d": "averaging over noise takes the surest probabilities down, so the entropy rises for every image.",
-        },
-        hint="The entropy of the average falls as the margin grows, for every spread; what does the AUROC look at?",
-        stub='answer = ...  # of the four statements in the text: "a", "b", "c" or "d"',
     ),
     Exercise(
         id="sbn-10",

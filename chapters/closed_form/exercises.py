@@ -224,9 +224,44 @@ EXERCISES = [
     ),
     Exercise(
         id="sbnn-3",
+        kind="array",
+        reference=_orders,
+        digits=math.inf,
+        hint="Write r, |m| / sigma and |m| of each weight beside it; the two largest of each column are left.",
+        mistakes={
+            lambda: _orders().flip(1): "these are the right weights: write each pair in rising order.",
+            lambda: _tensor([1, 4], [1, 4], [1, 4]): "two of the orders do agree, but p* ranks by m^2 + sigma^2.",
+            lambda: _tensor([1, 3], [1, 3], [1, 3]): "a large sigma helps a weight under p* alone.",
+            lambda: _tensor([2, 4], [2, 3], [2, 3]): "these are the weights that go; those that are left are asked.",
+            lambda: _tensor([1, 4], [1, 3], [1, 3]): "under the ratio a large sigma lowers the rank.",
+        },
+        stub="mean = [1.0, 0.035, 0.0, 0.3]\n"
+        "scale = [0.07, 0.042, 1.0, 0.07]\n"
+        "# numbers (1 to 4) of the two weights that are left, in rising order:\n"
+        "answer = ...  # [[by p*], [by |m| / sigma], [by |m|]]",
+    ),
+    Exercise(
+        id="sbnn-4",
+        kind="number",
+        digits=math.inf,
+        reference=_rows_needed,
+        hint="Iterate sigma^2 = 1 / (rows + kappa) from 0.3, with one row more each time, until it ends in the spike.",
+        mistakes={
+            lambda: _rows_needed() - 1: "this is the last number that leaves it in the slab.",
+            lambda: math.ceil(1 / _threshold(0.5, slab_scale=_SLAB_HERE, spike_scale=_SPIKE_HERE) ** 2): "in the slab "
+            "sigma is about 1 / sqrt(rows), but it tips over before it reaches the threshold: kappa rises on the way.",
+            lambda: 1 / _SPIKE_HERE**2: "it need not become as narrow as the spike: the border is far above that.",
+            lambda: 1: "one row halves the variance, but the weight is still far beyond the border.",
+        },
+        stub="slab, spike, prior = 1.0, 0.05, 0.5\n"
+        "start = 0.3  # sigma; the mean is zero\n"
+        "answer = ...  # the least number of rows after which it settles in the spike",
+    ),
+    Exercise(
+        id="sbnn-5",
         kind="number",
         reference=_threshold,
-        hint="Set the log-odds to zero: the evidence r^2 (1/tau_0^2 - 1/tau_1^2) / 2 pays for log(tau_1/tau_0) and pi.",
+        hint="Set the log-odds to zero: the evidence, quadratic in r, pays for log(tau_1/tau_0) and for pi.",
         mistakes={
             lambda: _threshold(0.5): "pi is 1/4 here; with 1/2 its log-odds would vanish.",
             lambda: _threshold(0.75): "pi and 1 - pi are swapped: a small prior probability raises the threshold.",
@@ -236,7 +271,20 @@ EXERCISES = [
         stub="log_slab, log_spike, prior = -1.0, -3.0, 0.25\nanswer = ...  # the r with p* = 1/2",
     ),
     Exercise(
-        id="sbnn-4",
+        id="sbnn-6",
+        kind="number",
+        reference=_widest_slab,
+        hint="At the border log(tau_1/tau_0) equals the evidence, in which 1/tau_1^2 hardly counts.",
+        mistakes={
+            lambda: _widest_slab(_MEAN**2): "sigma counts as well: the second moment is m^2 + sigma^2.",
+            lambda: _widest_slab() / _SPIKE: "this is tau_1 / tau_0; tau_1 is asked.",
+            lambda: math.exp(2 * (math.log(_widest_slab()) + 5) - 5): "the evidence has a factor 1/2.",
+        },
+        stub="m, sigma, log_spike, prior = 0.03, 0.005, -5.0, 0.5\n"
+        "answer = ...  # the widest slab tau_1 with p* >= 1/2",
+    ),
+    Exercise(
+        id="sbnn-7",
         kind="function",
         reference=_gradient,
         hint="By the envelope theorem p may be held at p* while R is differentiated in m and in sigma.",
@@ -261,20 +309,7 @@ EXERCISES = [
         "    ...  # torch.stack([derivative of R* in m, derivative of R* in sigma])",
     ),
     Exercise(
-        id="sbnn-5",
-        kind="number",
-        reference=_widest_slab,
-        hint="At the border log(tau_1/tau_0) equals the evidence, in which 1/tau_1^2 hardly counts.",
-        mistakes={
-            lambda: _widest_slab(_MEAN**2): "sigma counts as well: the second moment is m^2 + sigma^2.",
-            lambda: _widest_slab() / _SPIKE: "this is tau_1 / tau_0; tau_1 is asked.",
-            lambda: math.exp(2 * (math.log(_widest_slab()) + 5) - 5): "the evidence has a factor 1/2.",
-        },
-        stub="m, sigma, log_spike, prior = 0.03, 0.005, -5.0, 0.5\n"
-        "answer = ...  # the widest slab tau_1 with p* >= 1/2",
-    ),
-    Exercise(
-        id="sbnn-6",
+        id="sbnn-8",
         kind="array",
         reference=_importance,
         hint="One path for each hidden unit leads from an input to the output; psi is the mean of their products.",
@@ -296,7 +331,7 @@ EXERCISES = [
         "answer = ...  # [psi_1, psi_2]",
     ),
     Exercise(
-        id="sbnn-7",
+        id="sbnn-9",
         kind="function",
         reference=_halving,
         hint="2^M overflows for large M: divide numerator and denominator by it before you compute them.",
@@ -318,40 +353,5 @@ EXERCISES = [
         cases=lambda: [(1,), (5,), (469,)],
         stress={lambda: [(1030,)]: "2^M overflows: divide numerator and denominator by it on paper."},
         stub="def answer(num_batches):\n    ...  # the shares of Blundell et al. (2015) in float64, for any M",
-    ),
-    Exercise(
-        id="sbnn-8",
-        kind="array",
-        reference=_orders,
-        digits=math.inf,
-        hint="Write r, |m| / sigma and |m| of each weight beside it; the two largest of each column are left.",
-        mistakes={
-            lambda: _orders().flip(1): "these are the right weights: write each pair in rising order.",
-            lambda: _tensor([1, 4], [1, 4], [1, 4]): "two of the orders do agree, but p* ranks by m^2 + sigma^2.",
-            lambda: _tensor([1, 3], [1, 3], [1, 3]): "a large sigma helps a weight under p* alone.",
-            lambda: _tensor([2, 4], [2, 3], [2, 3]): "these are the weights that go; those that are left are asked.",
-            lambda: _tensor([1, 4], [1, 3], [1, 3]): "under the ratio a large sigma lowers the rank.",
-        },
-        stub="mean = [1.0, 0.035, 0.0, 0.3]\n"
-        "scale = [0.07, 0.042, 1.0, 0.07]\n"
-        "# numbers (1 to 4) of the two weights that are left, in rising order:\n"
-        "answer = ...  # [[by p*], [by |m| / sigma], [by |m|]]",
-    ),
-    Exercise(
-        id="sbnn-9",
-        kind="number",
-        digits=math.inf,
-        reference=_rows_needed,
-        hint="Iterate sigma^2 = 1 / (rows + kappa) from 0.3, with one row more each time, until it ends in the spike.",
-        mistakes={
-            lambda: _rows_needed() - 1: "this is the last number that leaves it in the slab.",
-            lambda: math.ceil(1 / _threshold(0.5, slab_scale=_SLAB_HERE, spike_scale=_SPIKE_HERE) ** 2): "in the slab "
-            "sigma is about 1 / sqrt(rows), but it tips over before it reaches the threshold: kappa rises on the way.",
-            lambda: 1 / _SPIKE_HERE**2: "it need not become as narrow as the spike: the border is far above that.",
-            lambda: 1: "one row halves the variance, but the weight is still far beyond the border.",
-        },
-        stub="slab, spike, prior = 1.0, 0.05, 0.5\n"
-        "start = 0.3  # sigma; the mean is zero\n"
-        "answer = ...  # the least number of rows after which it settles in the spike",
     ),
 ]

@@ -85,7 +85,7 @@ EXERCISES = [
         id="fnd-3",
         kind="function",
         reference=_gap,
-        hint="Half of the sum of log precision_ii, less half of log det precision.",
+        hint="The gap compares the precision's determinant with the product of its diagonal, in logarithms.",
         mistakes={
             lambda covariance: -_gap()(covariance): "the sign: a divergence is not negative.",
             lambda covariance: 2 * _gap()(covariance): "the half is missing.",
@@ -108,7 +108,7 @@ EXERCISES = [
         id="fnd-4",
         kind="number",
         reference=_probability,
-        hint="mu = 30 / 101, sigma^2 = 1 / 101; the formula for logit phi gives the log-odds.",
+        hint="Alone, the slab has the precision 100 + 1; its mean and variance go into the formula for logit phi.",
         mistakes={
             lambda: _probability(prior=0.5): "the coin is missing: heads were rare beforehand.",
             lambda: _probability(width=False): "log(sigma / sigma_0) is missing: the slab pays for its width.",

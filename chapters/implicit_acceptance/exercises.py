@@ -178,7 +178,7 @@ EXERCISES = [
         kind="number",
         reference=_stuck,
         digits=4,  # the probability of the wrong odds agrees to three
-        hint="One step moves with probability odds(1/2) / odds(0.999).",
+        hint="Odds decide: how probable is one move? The chain has to refuse as many times as it has steps.",
         mistakes={
             lambda: 1 - _stuck(): "this is the probability that it does move.",
             lambda: 1 / 999: "this is the probability of a move in one step.",

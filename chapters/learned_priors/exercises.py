@@ -256,7 +256,7 @@ EXERCISES = [
         id="aeb-7",
         kind="number",
         reference=_average_variance,
-        hint="In the long run the variance v is the same before and after a step: v = (1 - w)^2 v + w^2.",
+        hint="In the long run a step leaves the variance as it was: write what the step makes of it.",
         mistakes={
             lambda: 1.0: "this is EM, w = 1: it keeps all of the noise. Here the weight is 0.1.",
             lambda: _WEIGHT: "this is the weight itself: the variance is about half of it.",
@@ -269,9 +269,23 @@ EXERCISES = [
     Exercise(
         id="aeb-8",
         kind="number",
+        reference=_least_scale,
+        hint="For alpha = 1 condition 3 sets 1 / A against twice the drift c; how does c follow from the slope s?",
+        mistakes={
+            lambda: 1 / (1 - math.sqrt(_SLOPE)): "this is 1 / c: squares are forgotten at the rate 2 c.",
+            lambda: 1 / (2 * (1 - _SLOPE)): "c is one less the root of s, not one less s.",
+            lambda: 1 - math.sqrt(_SLOPE): "this is c; A must be above 1 / (2 c).",
+            lambda: 2 * (1 - math.sqrt(_SLOPE)): "this is 2 c; A must be above its inverse.",
+            lambda: 1 / (2 * (1 + math.sqrt(_SLOPE))): "the slower of the two directions decides: -1 + sqrt(s).",
+        },
+        stub="s = 0.36  # slope of the mean suggestion; w_k = A / (B + k)\nanswer = ...  # least A",
+    ),
+    Exercise(
+        id="aeb-9",
+        kind="number",
         reference=_schedule_step,
         digits=math.inf,
-        hint="Solve S (1 - 0.99^(k / 50)) = 0.8 for k; the first whole step that reaches it counts.",
+        hint="Solve the schedule for the step at which 80 % are zero; the first whole step from there counts.",
         mistakes={
             lambda: _schedule_step() - 1: "rounded down: after this step the share is still below 80 %.",
             lambda: 50 * math.log(1 - 0.8 / 0.9) / math.log(0.99): "this solves the equation, but no step has this "
@@ -286,28 +300,14 @@ EXERCISES = [
         "answer = ...  # the first step after which 80 % are zero, or more",
     ),
     Exercise(
-        id="aeb-9",
+        id="aeb-10",
         kind="number",
         reference=_split_r_hat,
-        hint="Four halves of two draws: R-hat^2 is 1/2 plus the variance of the four means over their mean variance.",
+        hint="Of four halves with two draws each, compare the variance of the means with the mean variance.",
         mistakes={
             _whole_r_hat: "the chains were not split: both have mean 3, so the drift of the first goes unseen.",
             lambda: 13 / 6: "this is the ratio of the variances; R-hat is its root.",
         },
         stub="chains = [[0, 2, 4, 6], [3, 5, 1, 3]]\nanswer = ...  # split R-hat",
-    ),
-    Exercise(
-        id="aeb-10",
-        kind="number",
-        reference=_least_scale,
-        hint="For alpha = 1 condition 3 is 2 c > 1 / A; c is 1 less the root of s.",
-        mistakes={
-            lambda: 1 / (1 - math.sqrt(_SLOPE)): "this is 1 / c: squares are forgotten at the rate 2 c.",
-            lambda: 1 / (2 * (1 - _SLOPE)): "c is one less the root of s, not one less s.",
-            lambda: 1 - math.sqrt(_SLOPE): "this is c; A must be above 1 / (2 c).",
-            lambda: 2 * (1 - math.sqrt(_SLOPE)): "this is 2 c; A must be above its inverse.",
-            lambda: 1 / (2 * (1 + math.sqrt(_SLOPE))): "the slower of the two directions decides: -1 + sqrt(s).",
-        },
-        stub="s = 0.36  # slope of the mean suggestion; w_k = A / (B + k)\nanswer = ...  # least A",
     ),
 ]

@@ -135,19 +135,13 @@ EXERCISES = [
     Exercise(
         id="svbnn-1",
         kind="number",
-        reference=_kl,
-        hint="The gates' divergence counts always, the slabs' divergence only as often as the slab is chosen.",
+        reference=_empty_network,
+        hint="Every coin must show tails, weights and biases alike.",
         mistakes={
-            _slab: "this is the divergence of the slabs alone.",
-            _gate_part: "this is the divergence of the gates alone.",
-            lambda: _PHI * _slab(): "this is the slabs' part alone: the gates' divergence is missing.",
-            lambda: _gate_part() + _slab(): "the slabs' divergence has to be weighted by phi.",
-            lambda: _kl(prior_scale=2.0): "sigma0 = 2 was used: 2 is the variance, sigma0 its root.",
-            lambda: _kl(prior_scale=2**0.25): "the prior's scale was taken for its variance.",
+            lambda: 0.05: "0.05 is close to the chance of the opposite.",
+            lambda: 0.5: "the prior expects far less than one edge in the whole network.",
         },
-        stub="phi, mean, scale = 0.5, 1.0, 0.1\n"
-        "prior_phi, prior_scale = 0.1, 2**0.5\n"
-        "answer = ...  # divergence from the prior in nats",
+        stub="inclusion, parameters = 6.808e-8, 669_706\nanswer = ...  # probability of a network without any edge",
     ),
     Exercise(
         id="svbnn-2",
@@ -168,6 +162,41 @@ EXERCISES = [
     ),
     Exercise(
         id="svbnn-3",
+        kind="number",
+        reference=_kl,
+        hint="The gates' divergence counts always, the slabs' divergence only as often as the slab is chosen.",
+        mistakes={
+            _slab: "this is the divergence of the slabs alone.",
+            _gate_part: "this is the divergence of the gates alone.",
+            lambda: _PHI * _slab(): "this is the slabs' part alone: the gates' divergence is missing.",
+            lambda: _gate_part() + _slab(): "the slabs' divergence has to be weighted by phi.",
+            lambda: _kl(prior_scale=2.0): "sigma0 = 2 was used: 2 is the variance, sigma0 its root.",
+            lambda: _kl(prior_scale=2**0.25): "the prior's scale was taken for its variance.",
+        },
+        stub="phi, mean, scale = 0.5, 1.0, 0.1\n"
+        "prior_phi, prior_scale = 0.1, 2**0.5\n"
+        "answer = ...  # divergence from the prior in nats",
+    ),
+    Exercise(
+        id="svbnn-4",
+        kind="number",
+        reference=_break_even,
+        hint="Set phi to one half: the left side of the break-even equation is then zero.",
+        mistakes={
+            _slab: "this is the price of the slab; the coin's price is missing.",
+            lambda: _break_even() - _slab(): "this is the price of the coin; the slab's price is missing.",
+            lambda: 2 * _slab() - _break_even(): "the coin's price is a cost too: check its sign.",
+            lambda: _gate_part() + _slab(): "the coin's price is its log-odds under lambda, not its divergence.",
+            _kl: "this is the divergence at phi = 1/2, not the gain at which phi = 1/2 is best.",
+            lambda: _break_even() - 2 * _slab(): "the slab's divergence is a cost: check its sign.",
+            lambda: _slab() - math.log(_LAMBDA): "the coin's price is log((1 - lambda) / lambda), not log(1 / lambda).",
+        },
+        stub="mean, scale = 1.0, 0.1\n"
+        "prior_phi, prior_scale = 0.1, 2**0.5\n"
+        "answer = ...  # gain in log-likelihood in nats at which phi = 1/2 is best",
+    ),
+    Exercise(
+        id="svbnn-5",
         kind="function",
         reference=_hard_gate,
         hint="The difference of two Gumbel variables is logistic: log u - log(1 - u) has its distribution.",
@@ -192,35 +221,6 @@ EXERCISES = [
         stub="def answer(logit, u):\n"
         "    # logit, u: tensors of one shape, u uniform on (0, 1)\n"
         "    ...  # 1 with probability sigmoid(logit), else 0, for each entry",
-    ),
-    Exercise(
-        id="svbnn-4",
-        kind="number",
-        reference=_empty_network,
-        hint="Every coin must show tails, weights and biases alike.",
-        mistakes={
-            lambda: 0.05: "0.05 is close to the chance of the opposite.",
-            lambda: 0.5: "the prior expects far less than one edge in the whole network.",
-        },
-        stub="inclusion, parameters = 6.808e-8, 669_706\nanswer = ...  # probability of a network without any edge",
-    ),
-    Exercise(
-        id="svbnn-5",
-        kind="number",
-        reference=_break_even,
-        hint="Set phi to one half: the left side of the break-even equation is then zero.",
-        mistakes={
-            _slab: "this is the price of the slab; the coin's price is missing.",
-            lambda: _break_even() - _slab(): "this is the price of the coin; the slab's price is missing.",
-            lambda: 2 * _slab() - _break_even(): "the coin's price is a cost too: check its sign.",
-            lambda: _gate_part() + _slab(): "the coin's price is its log-odds under lambda, not its divergence.",
-            _kl: "this is the divergence at phi = 1/2, not the gain at which phi = 1/2 is best.",
-            lambda: _break_even() - 2 * _slab(): "the slab's divergence is a cost: check its sign.",
-            lambda: _slab() - math.log(_LAMBDA): "the coin's price is log((1 - lambda) / lambda), not log(1 / lambda).",
-        },
-        stub="mean, scale = 1.0, 0.1\n"
-        "prior_phi, prior_scale = 0.1, 2**0.5\n"
-        "answer = ...  # gain in log-likelihood in nats at which phi = 1/2 is best",
     ),
     Exercise(
         id="svbnn-6",

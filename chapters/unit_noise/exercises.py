@@ -141,7 +141,7 @@ EXERCISES = [
         id="sbp-1",
         kind="function",
         reference=_ratio,
-        hint="Maximize G r^2 / (1 + r^2) - kappa log r: with z = r^2, 2 G z = kappa (1 + z)^2.",
+        hint="Maximize the gain less the price in z = SNR^2: a quadratic equation, and one of its roots is a minimum.",
         mistakes={
             lambda gain, weight: _ratio()(gain, torch.ones_like(weight)): "the weight kappa is missing.",
             lambda gain, weight: _ratio()(gain * weight, torch.ones_like(weight)): "a larger weight makes precision "
@@ -190,32 +190,6 @@ EXERCISES = [
     ),
     Exercise(
         id="sbp-3",
-        kind="number",
-        reference=_prior_snr,
-        hint="For theta = exp(v), v uniform on [-10, 0], both moments are integrals of an exponential.",
-        mistakes={
-            _second_over_first: "E theta over the root of E theta^2: the variance still lacks -(E theta)^2.",
-            lambda: _prior_snr(20.0): "this is the published interval [-20, 0]; here it is [-10, 0].",
-            lambda: math.sqrt(3.0): "theta itself is not uniform: its logarithm is.",
-        },
-        stub="lower, upper = -10.0, 0.0\nanswer = ...  # E theta / sqrt(Var theta) of the log-uniform prior",
-    ),
-    Exercise(
-        id="sbp-4",
-        kind="number",
-        reference=lambda: 2 * _narrow(20 / math.sqrt(2)) - _narrow(20),
-        hint="Price two units of ratio 20 / sqrt(2), and subtract the price of one with ratio 20.",
-        mistakes={
-            lambda: _narrow(20) - 2 * _narrow(20 / math.sqrt(2)): "two units cost more than one: the sign.",
-            lambda: 2 * _narrow(10) - _narrow(20): "standard deviations of independent units do not add: each needs a "
-            "ratio of 20 / sqrt(2).",
-            lambda: _narrow(20): "that is the price of a second unit with the whole ratio; each of two needs less.",
-            lambda: math.log(20) - math.log(2): "the constant C is paid by every unit: it does not cancel.",
-        },
-        stub="ratio = 20\nanswer = ...  # nats by which one unit is cheaper than two with that ratio together",
-    ),
-    Exercise(
-        id="sbp-5",
         kind="choice",
         reference=lambda: "b",
         options={
@@ -228,10 +202,33 @@ EXERCISES = [
         stub='answer = ...  # of the four statements in the text: "a", "b", "c" or "d"',
     ),
     Exercise(
+        id="sbp-4",
+        kind="number",
+        reference=_prior_snr,
+        hint="For theta = exp(v), v uniform on [-10, 0], both moments are integrals of an exponential.",
+        mistakes={
+            _second_over_first: "E theta over the root of E theta^2: the variance still lacks -(E theta)^2.",
+            lambda: _prior_snr(20.0): "this is the published interval [-20, 0]; here it is [-10, 0].",
+            lambda: math.sqrt(3.0): "theta itself is not uniform: its logarithm is.",
+        },
+        stub="lower, upper = -10.0, 0.0\nanswer = ...  # E theta / sqrt(Var theta) of the log-uniform prior",
+    ),
+    Exercise(
+        id="sbp-5",
+        kind="number",
+        reference=_scale_at_threshold,
+        hint="At mu = 0 log theta is minus the absolute value of a normal, cut at -20: search where Var = (E theta)^2.",
+        mistakes={
+            lambda: math.log(_scale_at_threshold()): "this is log sigma; sigma is asked.",
+            lambda: math.sqrt(math.log(2)): "that is the log-normal without truncation: theta is at most 1 here.",
+        },
+        stub="mu = 0.0\nanswer = ...  # sigma at which E theta = sqrt(Var theta)",
+    ),
+    Exercise(
         id="sbp-6",
         kind="function",
         reference=_fold,
-        hint="W (theta * x) = (W diag(theta)) x: scale the columns first, then leave out those of pruned units.",
+        hint="A factor of an input can as well stand in the weights that read it; only then leave out what is pruned.",
         mistakes={
             lambda weight, mean, snr: weight[:, snr > 1]: "the units' means are missing: scale the columns by them.",
             lambda weight, mean, snr: (weight * mean)[
@@ -265,17 +262,6 @@ EXERCISES = [
     ),
     Exercise(
         id="sbp-8",
-        kind="number",
-        reference=_scale_at_threshold,
-        hint="At mu = 0 log theta is minus the absolute value of a normal, cut at -20: search where Var = (E theta)^2.",
-        mistakes={
-            lambda: math.log(_scale_at_threshold()): "this is log sigma; sigma is asked.",
-            lambda: math.sqrt(math.log(2)): "that is the log-normal without truncation: theta is at most 1 here.",
-        },
-        stub="mu = 0.0\nanswer = ...  # sigma at which E theta = sqrt(Var theta)",
-    ),
-    Exercise(
-        id="sbp-9",
         kind="choice",
         reference=lambda: "c",
         options={
@@ -286,5 +272,19 @@ EXERCISES = [
         },
         hint="Set x = 0 in the data term: what still depends on mu and sigma?",
         stub='answer = ...  # of the four statements in the text: "a", "b", "c" or "d"',
+    ),
+    Exercise(
+        id="sbp-9",
+        kind="number",
+        reference=lambda: 2 * _narrow(20 / math.sqrt(2)) - _narrow(20),
+        hint="Which ratio has each of two equal units whose sum has ratio 20? Compare two prices with one.",
+        mistakes={
+            lambda: _narrow(20) - 2 * _narrow(20 / math.sqrt(2)): "two units cost more than one: the sign.",
+            lambda: 2 * _narrow(10) - _narrow(20): "standard deviations of independent units do not add: each needs a "
+            "ratio of 20 / sqrt(2).",
+            lambda: _narrow(20): "that is the price of a second unit with the whole ratio; each of two needs less.",
+            lambda: math.log(20) - math.log(2): "the constant C is paid by every unit: it does not cancel.",
+        },
+        stub="ratio = 20\nanswer = ...  # nats by which one unit is cheaper than two with that ratio together",
     ),
 ]

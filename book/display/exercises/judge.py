@@ -153,6 +153,10 @@ def _off(exercise: Exercise, given: np.ndarray, right: np.ndarray) -> str:
 
 
 def _one_value(exercise: Exercise, answer: Any) -> Verdict:
+    if callable(answer):  # the function of an answer cell, around what the reader worked out
+        answer = _called(answer, ())
+        if isinstance(answer, Verdict):
+            return answer
     given, right = _array(answer), _array(exercise.reference())
     shown = f"an array of shape {given.shape}" if given is not None else f"a {type(answer).__name__}"
     if exercise.kind == "number":
@@ -173,25 +177,31 @@ def _copy(value: Any) -> Any:
     )
 
 
+def _called(function: Callable, arguments: tuple, place: str = "") -> Any:
+    """What the reader's function returns, or the verdict that there is nothing to compare."""
+    try:
+        value = function(*arguments)
+    except NotImplementedError:
+        return NOT_ANSWERED
+    except Exception as error:
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        said = f"your function raised {type(error).__name__}: {error} (line {last.lineno}{place and f', {place}'})."
+        return Verdict(False, said)
+    if value is None:
+        said = "your function returns nothing yet: write its body and end it with `return`."
+        return Verdict(False, said, answered=False)
+    return NOT_ANSWERED if value is Ellipsis else value
+
+
 def _values(answer: Any, cases: list[tuple]) -> list[np.ndarray] | Verdict:
     """What the reader's function returns on the cases, or what is wrong with it before any number is compared."""
     values = []
     for number, case in enumerate(cases, start=1):
         arguments = tuple(map(_copy, case))
         place = f"on test {number} of {len(cases)}"
-        try:
-            value = answer(*arguments)
-        except NotImplementedError:
-            return NOT_ANSWERED
-        except Exception as error:
-            last = traceback.extract_tb(error.__traceback__)[-1]
-            said = f"your function raised {type(error).__name__}: {error} (line {last.lineno}, {place})."
-            return Verdict(False, said)
-        if value is None:
-            said = "your function returns nothing yet: write its body and end it with `return`."
-            return Verdict(False, said, answered=False)
-        if value is Ellipsis:
-            return NOT_ANSWERED
+        value = _called(answer, arguments, place)
+        if isinstance(value, Verdict):
+            return value
         if any(not np.array_equal(_array(a), _array(b), equal_nan=True) for a, b in zip(case, arguments, strict=True)
                if isinstance(a, torch.Tensor | np.ndarray)):  # fmt: skip
             return Verdict(False, "your function changes its arguments in place: work on copies.")

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
+from textwrap import indent
 from typing import Any
 
 from book import studies
@@ -29,9 +30,9 @@ class Exercise:
         kind: "number", "array", "function", "choice" or "text".
         reference: function without arguments that returns the right answer: a float; an array or tensor; a function;
             the letter of a choice; a text or a tuple of texts that count as right.
-        stub: source code that the reader starts from; it assigns `answer`, names the arguments and the unit, and must
-            fail the check. It may use `math`, `np` and `torch`. The solution stands in the chapter's notebook, and the
-            build executes it.
+        stub: source code that the reader starts from; it names the arguments and the unit, and must fail the check. Of
+            a function it is the head; all others end with a line that assigns `answer`. It may use `math`, `np` and
+            `torch`. The solution stands in the chapter's notebook, and the build executes it.
         digits: significant digits that must be right: an error of half a unit of the last one passes (absolute, with
             a unit of 1 in the first digit, where the reference is 0). None is `DIGITS` of the kind, math.inf is exact.
         hint: one sentence for a wrong answer; it must not give the answer away.
@@ -65,10 +66,10 @@ class Exercise:
             raise ValueError(f"exercise {self.id!r}: kind={self.kind!r} is unknown, use one of {', '.join(KINDS)}")
         if not callable(self.reference):
             raise ValueError(f"exercise {self.id!r}: reference must be a function that computes the answer")
-        if "answer" not in self.stub:
-            raise ValueError(f"exercise {self.id!r}: the stub must assign `answer`")
         if self.kind == "function" and self.cases is None:
             raise ValueError(f"exercise {self.id!r}: a function needs `cases` to be compared on")
+        if self.kind != "function" and not self.stub.split("\n")[-1].startswith("answer = "):
+            raise ValueError(f"exercise {self.id!r}: the stub must assign `answer` in its last line")
         if self.kind == "choice" and len(self.options) < 2:
             raise ValueError(f"exercise {self.id!r}: a choice needs at least two options")
         if self.digits is None:
@@ -93,9 +94,17 @@ class Exercise:
 
     @property
     def answer_cell(self) -> str:
-        """Source of the cell in which a reader answers: what is asked, the stub, and the check."""
-        gap = "\n\n\n" if self.kind == "function" else "\n"
-        return f'# {self.id}: {self.asked}\n{self.stub}{gap}exercises.check("{self.id}", answer)'
+        """Source of the cell in which a reader answers: what is asked, the stub, and the check.
+
+        A number is worked out in a function: its names are then none of the chapter's, whose cells may run again.
+        """
+        stub, gap = self.stub, "\n"
+        if self.kind in ("number", "array"):
+            given, _, asked = stub.rpartition("answer = ")
+            stub = "def answer():\n" + indent(f"{given}return {asked}", "    ")
+        if stub.startswith("def "):
+            gap = "\n\n\n"
+        return f'# {self.id}: {self.asked}\n{stub}{gap}exercises.check("{self.id}", answer)'
 
 
 @cache

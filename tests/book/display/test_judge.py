@@ -96,6 +96,23 @@ def test_no_answer_yet(kind, answer):
     assert not verdict.right and not verdict.answered and "not answered" in verdict.message
 
 
+@pytest.mark.parametrize(
+    ("answer", "right", "answered", "said"),
+    [
+        (lambda: RIGHT, True, True, "right to 3"),
+        (lambda: -RIGHT, False, True, "sign"),
+        (lambda: ..., False, False, "not answered"),
+        (lambda: None, False, False, "returns nothing yet"),
+        (lambda: 1 / 0, False, True, "raised ZeroDivisionError: division by zero (line"),
+        (lambda x: RIGHT, False, True, "raised TypeError"),
+        (lambda: abs, False, True, "one number is asked"),
+    ],
+)
+def test_a_number_may_be_what_a_function_returns(answer, right, answered, said):
+    verdict = judge(make(), answer)
+    assert (verdict.right, verdict.answered) == (right, answered) and said in verdict.message
+
+
 MATRIX = np.arange(6.0).reshape(2, 3) + 1
 
 

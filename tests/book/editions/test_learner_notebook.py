@@ -121,7 +121,7 @@ def test_an_exercise_has_its_answer_cell_and_its_solution_comes_last_and_folded(
     assert cells["text-ex"]["source"].startswith("> **Exercise 3.1 (Half).**\n>\n> What is half of one?\n\n<details>")
     assert cells["here-1-answer"]["source"] == (
         "from book.display import exercises\n\n# here-1: a number, to 3 significant digits\n"
-        'whole = 1.0\nanswer = ...\nexercises.check("here-1", answer)'
+        'def answer():\n    whole = 1.0\n    return ...\n\n\nexercises.check("here-1", answer)'
     )
     assert cells["here-solutions"]["metadata"] == {"jp-MarkdownHeadingCollapsed": True}
     assert cells["here-solution"]["metadata"]["jupyter"] == {"outputs_hidden": True, "source_hidden": True}

@@ -207,6 +207,11 @@ FAULTS = [
     ("nothing_forbidden", add("open('/home/me/x')", code), "absolute path"),
     ("nothing_forbidden", add("x = MNIST(root, download=True)", code), "downloads by itself"),
     ("nothing_forbidden", add("from torchvision.datasets import MNIST", code), "downloads by itself"),
+    (
+        "assertions_speak",
+        add("def f(x):\n    assert x > 0", code),
+        'svbnn-more: say what was expected: assert x > 0, "..."',
+    ),
     ("short_lines", add("x = " + "1" * 85, code), "line 1 has 89 characters, at most 88"),
     ("short_cells", add("x = 1\n" * 36, code), "36 lines of code"),
     ("sizes", add("word"), "words; a chapter has 2,500 to 4,000"),
@@ -223,6 +228,18 @@ FAULTS = [
         "exercises_complete",
         change("svbnn-solution", source=CHECKS.replace("svbnn-3", "svbnn-2")),
         "svbnn-3 of the registry",
+    ),
+    ("exercises_in_order", change("svbnn-solution", source="\n".join(CHECKS.split("\n")[::-1])), "svbnn-3, svbnn-2"),
+    ("exercises_in_order", change("svbnn-solution", source=CHECKS.replace("svbnn-1", "svbnn-4")), "svbnn-4, svbnn-2"),
+    (
+        "exercises_keep_names",
+        change("svbnn-solution", source=f"plot, free = 1, 2\n{CHECKS}"),
+        "svbnn-solution: assigns plot, which cell svbnn-fig-move reads",
+    ),
+    (
+        "exercises_keep_names",
+        change("svbnn-solution", source=f"def said():\n    pass\n{CHECKS}"),
+        "assigns said, which cell svbnn-title reads",
     ),
 ]
 
@@ -274,7 +291,7 @@ def test_what_is_shown_or_no_order_passes(text):
 
 def test_a_number_of_the_chapter_that_an_assertion_looks_at_shows_an_order():
     notebook = add("The right one is higher by {eval}`f'{gain:.2f}'`.")(good())
-    notebook["cells"].insert(4, code("svbnn-claims", "assert gain > 2", tags=["remove-cell"]))
+    notebook["cells"].insert(4, code("svbnn-claims", "assert gain > 2, 'so'", tags=["remove-cell"]))
     assert lint.problems(chapter(notebook), "orders_shown") == []
 
 
@@ -286,6 +303,29 @@ def test_the_median_counts_and_single_long_cells_do_not():
         if cell["cell_type"] == "code":
             cell["source"] = long
     assert "median" in lint.problems(chapter(notebook), "short_cells")[0]
+
+
+def test_an_answer_cell_assigns_nothing_that_the_chapter_reads_wherever_it_reads_it():
+    def found(stub: str, reader: str) -> list[str]:
+        notebook = good()
+        notebook["cells"].insert(4, code("svbnn-reader", reader))
+        stub += '\nexercises.check("svbnn-1", answer)'
+        return lint.problems(chapter(notebook, stubs={"svbnn-1": stub}), "exercises_keep_names")
+
+    leaking = "N, spike = 10, 0.1\nanswer = ..."
+    for reader in ("print(N)", "def f(x):\n    return [x * N for _ in range(3)]", "N = N + 1", "%time spike"):
+        assert ("svbnn-1-answer: assigns" in "".join(found(leaking, reader))) == ("%" not in reader), reader
+    for reader in ("N = 3", "def f(N):\n    return N", "print(other)", "[N for N in (1, 2)]"):
+        assert found(leaking, reader) == [], reader
+    assert found("def answer():\n    N, spike = 10, 0.1\n    return ...", "print(N, spike)") == []
+
+
+def test_a_solution_may_read_its_own_names_in_its_text():
+    notebook = change("svbnn-solution", source=f"own = 1\n{CHECKS}")(good())
+    notebook["cells"].append(markdown("svbnn-end", "It is {eval}`own`.\n\n```{solution-end}\n```"))
+    assert lint.problems(chapter(notebook), "exercises_keep_names") == []
+    notebook["cells"].append(markdown("svbnn-after", "It was {eval}`own`."))
+    assert "svbnn-after reads" in lint.problems(chapter(notebook), "exercises_keep_names")[0]
 
 
 def test_an_excused_equation_needs_a_reason_and_an_equation():

@@ -18,9 +18,9 @@ def test_the_chapter_has_ten_answers_of_three_kinds():
 
 def test_references_are_those_worked_out_by_hand():
     by_hand = {
-        "sbn-2": math.log(0.65 / 0.6),  # sqrt(0.9 * 0.4) = 0.6
-        "sbn-3": 0.8413447,  # Phi(2 / sqrt(1 + 3)) = Phi(1)
-        "sbn-7": 1.6033703,  # sqrt(1 + pi / 2) = sqrt(2.570796)
+        "sbn-1": math.log(0.65 / 0.6),  # sqrt(0.9 * 0.4) = 0.6
+        "sbn-2": 0.8413447,  # Phi(2 / sqrt(1 + 3)) = Phi(1)
+        "sbn-4": 1.6033703,  # sqrt(1 + pi / 2) = sqrt(2.570796)
         "sbn-10": 3.8729833,  # sqrt(15)
     }
     # seven digits are given
@@ -30,7 +30,7 @@ def test_references_are_those_worked_out_by_hand():
 def test_matched_moments_maximize_the_mean_log_density():
     from bnnlib.functional import StatisticMoments, factorized_log_density
 
-    exercise = exercises.get("sbn-1")
+    exercise = exercises.get("sbn-5")
     for means, log_scales in exercise.cases():
         best = exercise.reference()(means, log_scales).requires_grad_()
         value = factorized_log_density(means, log_scales.exp(), StatisticMoments(*best)).mean(0).sum()
@@ -49,7 +49,7 @@ def test_a_difference_of_moments_has_no_digits_beside_a_large_offset():
         mean = (w * values).sum()
         return torch.stack([mean, ((w * values**2).sum() - mean**2) / (1 - (w**2).sum())])
 
-    verdict = judge(exercises.get("sbn-4"), difference)
+    verdict = judge(exercises.get("sbn-7"), difference)
     assert not verdict.right and "right on the ordinary tests" in verdict.message and "near 1e8" in verdict.message
 
 
@@ -67,30 +67,30 @@ def test_copies_are_those_of_the_layer():
         expected = layer(x.expand(5, 3)).detach()
     generator.set_state(state)
     noise = torch.randn(2, 5, 3, generator=generator, dtype=torch.float64)
-    assert exercises.get("sbn-6").reference()(x, moments, noise) == pytest.approx(expected.numpy(), rel=1e-9)
+    assert exercises.get("sbn-8").reference()(x, moments, noise) == pytest.approx(expected.numpy(), rel=1e-9)
 
 
 def test_all_ties_are_a_coin():
-    exercise = exercises.get("sbn-8")
+    exercise = exercises.get("sbn-9")
     assert [float(exercise.reference()(*case)) for case in exercise.cases()][-1] == 50.0
 
 
 def test_both_parameterisations_are_log_normal():
     # 2 log sigma is normal when log sigma is: the same family, up to what is added to the variance
-    assert exercises.get("sbn-5").reference() == "c"
-    assert not judge(exercises.get("sbn-5"), "b").right
+    assert exercises.get("sbn-6").reference() == "c"
+    assert not judge(exercises.get("sbn-6"), "b").right
 
 
 def test_a_temperature_is_about_what_common_noise_does():
     from chapters.batch_statistics.noise import average_of, sigmoid
 
-    temperature = exercises.get("sbn-7").reference()
+    temperature = exercises.get("sbn-4").reference()
     for margin in (0.5, 2.0, 4.0, 8.0):
         assert average_of(margin, 2.0) == pytest.approx(sigmoid(margin / temperature), abs=0.02)
 
 
 def test_common_noise_raises_every_entropy_and_keeps_the_order():
-    """What sbn-9 asks, by draws: 60 images of two classes with margins of either sign."""
+    """What sbn-3 asks, by draws: 60 images of two classes with margins of either sign."""
     generator = torch.Generator().manual_seed(7)
     margins = 3 * torch.randn(60, generator=generator, dtype=torch.float64)
     noise = 2 * torch.randn(4000, generator=generator, dtype=torch.float64)
@@ -99,7 +99,7 @@ def test_common_noise_raises_every_entropy_and_keeps_the_order():
         margins.sigmoid(), (margins + noise[:, None]).sigmoid().mean(0))]  # fmt: skip
     assert (entropy[1] > entropy[0]).all()
     assert entropy[0].argsort().tolist() == entropy[1].argsort().tolist()
-    assert exercises.get("sbn-9").reference() == "b" and not judge(exercises.get("sbn-9"), "a").right
+    assert exercises.get("sbn-3").reference() == "b" and not judge(exercises.get("sbn-3"), "a").right
 
 
 def test_no_value_of_a_batch_is_further_out_than_the_root_of_the_others():

@@ -19,16 +19,16 @@ def test_the_chapter_has_nine_answers_of_three_kinds():
 def test_references_are_those_worked_out_by_hand():
     by_hand = {
         # r^2 = 2 (2 + log 3) / (e^6 - e^2)
-        "sbnn-3": math.sqrt(2 * (2 + math.log(3)) / (math.exp(6) - math.exp(2))),
+        "sbnn-5": math.sqrt(2 * (2 + math.log(3)) / (math.exp(6) - math.exp(2))),
         # log(tau_1/tau_0) = 0.000925 e^10 / 2; the slab's own precision changes it by 1e-8
-        "sbnn-5": math.exp(0.000925 * math.exp(10) / 2 - 5),
+        "sbnn-6": math.exp(0.000925 * math.exp(10) / 2 - 5),
     }
     assert {name: exercises.get(name).reference() for name in by_hand} == pytest.approx(by_hand, rel=1e-6)
-    assert exercises.get("sbnn-6").reference().tolist() == pytest.approx([1.08 / 3, 0.5 / 3], rel=1e-12)
+    assert exercises.get("sbnn-8").reference().tolist() == pytest.approx([1.08 / 3, 0.5 / 3], rel=1e-12)
 
 
 def test_at_the_threshold_spike_and_slab_are_equally_probable():
-    r = exercises.get("sbnn-3").reference()
+    r = exercises.get("sbnn-5").reference()
     prior = ((0.25, math.exp(-1)), (0.75, math.exp(-3)))
     slab, spike = (share * math.exp(-(r**2) / (2 * s**2)) / s for share, s in prior)
     assert slab == pytest.approx(spike, rel=1e-9)
@@ -63,32 +63,32 @@ def test_a_plain_power_of_two_overflows():
         r = [2.0 ** (num_batches - i) / (2.0**num_batches - 1) for i in range(1, num_batches + 1)]
         return torch.tensor(r, dtype=torch.float64)
 
-    verdict = judge(exercises.get("sbnn-7"), plain)
+    verdict = judge(exercises.get("sbnn-9"), plain)
     assert not verdict.right and "2^M overflows" in verdict.message and "OverflowError" in verdict.message
 
 
 def test_the_weights_of_the_minibatches_add_up_and_halve():
-    r = exercises.get("sbnn-7").reference()(20)
+    r = exercises.get("sbnn-9").reference()(20)
     assert float(r.sum()) == pytest.approx(1.0, rel=1e-12)
     assert (r[:-1] / r[1:]).tolist() == pytest.approx([2.0] * 19, rel=1e-9)
 
 
 def test_what_is_left_by_each_order():
     # r = 1.002, 0.055, 1.02, 0.308; |m| / sigma = 14, 0.8, 0, 4.3; |m| = 1, 0.035, 0, 0.3
-    assert exercises.get("sbnn-8").reference().tolist() == [[1, 3], [1, 4], [1, 4]]
+    assert exercises.get("sbnn-3").reference().tolist() == [[1, 3], [1, 4], [1, 4]]
 
 
 def test_the_rows_that_evict_a_weight_are_where_the_explorer_s_second_home_closes():
     from chapters.closed_form.figures import explorers
 
-    needed, ratio = exercises.get("sbnn-9").reference(), math.log(20)
+    needed, ratio = exercises.get("sbnn-4").reference(), math.log(20)
     assert len(explorers.homes(ratio, needed - 1)[0]) == 2 and len(explorers.homes(ratio, needed)[0]) == 1
 
 
 def test_a_copy_of_the_third_unit_lowers_the_first_importance_and_raises_the_second():
     from bnnlib.functional import path_importance
 
-    before = exercises.get("sbnn-6").reference()
+    before = exercises.get("sbnn-8").reference()
     rows = [[0.6, 0.1], [0.9, 0.3], [0.2, 0.7], [0.2, 0.7]]
     after = path_importance([torch.tensor(rows), torch.tensor([[0.5, 0.8, 0.3, 0.3]])])
     assert after[0] < before[0] - 0.05 and after[1] > before[1] + 0.01

@@ -25,14 +25,14 @@ def direct(logit, lam):
 
 
 def test_a_gate_is_right_by_its_law_whichever_end_of_u_opens_it():
-    exercise = exercises.get("svbnn-3")
+    exercise = exercises.get("svbnn-5")
     assert judge(exercise, lambda logit, u: u < torch.sigmoid(logit)).right
     assert judge(exercise, lambda logit, u: (u > 1 - torch.sigmoid(logit)).int()).right
     assert judge(exercise, lambda logit, u: (logit - torch.log1p(-u) + torch.log(u) > 0).double().numpy()).right
 
 
 def test_each_form_of_the_gate_opens_with_probability_phi():
-    exercise = exercises.get("svbnn-3")
+    exercise = exercises.get("svbnn-5")
     u = (torch.arange(10_000, dtype=torch.float64) + 0.5) / 10_000
     for logit in (-3.0, 0.0, 2.0):
         for form in (exercise.reference(), *exercise.accepted):
@@ -66,11 +66,11 @@ def test_one_minus_phi_is_wrong_by_more_than_rounding_where_both_terms_are_small
 @pytest.mark.parametrize(
     ("name", "answer", "said"),
     [
-        ("svbnn-1", 0.5 * 2.401653, "the gates' divergence is missing"),
-        ("svbnn-5", math.log(9), "the slab's price is missing"),
-        ("svbnn-5", 2.401653 - math.log(9), "check its sign"),
-        ("svbnn-5", 2.401653 + 0.5 * math.log(5) + 0.5 * math.log(5 / 9), "not its divergence"),
-        ("svbnn-5", 1.711653, "the divergence at phi = 1/2"),
+        ("svbnn-3", 0.5 * 2.401653, "the gates' divergence is missing"),
+        ("svbnn-4", math.log(9), "the slab's price is missing"),
+        ("svbnn-4", 2.401653 - math.log(9), "check its sign"),
+        ("svbnn-4", 2.401653 + 0.5 * math.log(5) + 0.5 * math.log(5 / 9), "not its divergence"),
+        ("svbnn-4", 1.711653, "the divergence at phi = 1/2"),
         ("svbnn-7", 0.422197, "what is it in nats"),
         ("svbnn-7", 24_500 * (math.pi / 8 + 1 / 4), "only the variance around it"),
     ],
@@ -81,5 +81,5 @@ def test_a_half_done_calculation_is_told_what_is_missing(name, answer, said):
 
 
 def test_a_gate_that_draws_its_own_noise_is_told_so():
-    verdict = judge(exercises.get("svbnn-3"), lambda logit, u: torch.bernoulli(torch.sigmoid(logit)))
+    verdict = judge(exercises.get("svbnn-5"), lambda logit, u: torch.bernoulli(torch.sigmoid(logit)))
     assert "called twice with the same arguments" in verdict.message

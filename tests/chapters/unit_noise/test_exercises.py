@@ -27,11 +27,11 @@ def test_the_chapter_has_nine_exercises_of_three_kinds():
 
 def test_references_are_those_worked_out_by_hand():
     # E theta = 1/10 and E theta^2 = 1/20 but for e^-10, so the ratio is 0.1 / sqrt(0.05 - 0.01)
-    assert exercises.get("sbp-3").reference() == pytest.approx(0.5, abs=1e-4)
+    assert exercises.get("sbp-4").reference() == pytest.approx(0.5, abs=1e-4)
     # 288,000 + 1,600,000 + 400,000 + 5,000 over 43,200 + 86,400 + 80,372 + 2,830
     assert exercises.get("sbp-7").reference() == pytest.approx(2_293_000 / 212_802, rel=1e-12)
     # C + log 20 - log 2 = 1.5768 + 2.9957 - 0.6931
-    assert exercises.get("sbp-4").reference() == pytest.approx(3.8794, abs=1e-4)
+    assert exercises.get("sbp-9").reference() == pytest.approx(3.8794, abs=1e-4)
 
 
 def test_the_learned_ratio_is_the_larger_maximum_on_a_grid():
@@ -48,7 +48,7 @@ def test_twins_cost_what_the_exact_prices_say():
     from chapters.unit_noise.prices import cheapest
 
     one, half = cheapest(np.array([20, 20 / math.sqrt(2)]))[0]
-    assert exercises.get("sbp-4").reference() == pytest.approx(2 * half - one, abs=0.005)
+    assert exercises.get("sbp-9").reference() == pytest.approx(2 * half - one, abs=0.005)
 
 
 def test_the_mean_agrees_with_quadrature():
@@ -79,8 +79,8 @@ def test_without_truncation_more_noise_always_pays():
         for s in sigma
     ]
     assert np.diff(divergence) == pytest.approx([-math.log(10)] * 2, rel=1e-6)
-    assert exercises.get("sbp-5").reference() == "b"
-    assert not judge(exercises.get("sbp-5"), "a").right
+    assert exercises.get("sbp-3").reference() == "b"
+    assert not judge(exercises.get("sbp-3"), "a").right
 
 
 def test_a_folded_weight_computes_what_the_layer_computes():
@@ -101,7 +101,7 @@ def test_a_folded_weight_computes_what_the_layer_computes():
 
 
 def test_at_the_scale_of_the_threshold_signal_equals_noise():
-    sigma = torch.tensor([exercises.get("sbp-8").reference()], dtype=torch.float64)
+    sigma = torch.tensor([exercises.get("sbp-5").reference()], dtype=torch.float64)
     q = density(torch.zeros(1, dtype=torch.float64), sigma)
     first, second = (torch.trapezoid(q * torch.exp(k * V), V) for k in (1, 2))
     assert float(second - first**2) == pytest.approx(float(first**2), rel=1e-7)
@@ -117,4 +117,4 @@ def test_a_unit_without_data_goes_to_the_prior():
         layer.kl_divergence().backward()
         adam.step()
     assert float(layer.signal_to_noise()) == pytest.approx(1 / 3, abs=0.01) and not layer.active().any()
-    assert exercises.get("sbp-9").reference() == "c"
+    assert exercises.get("sbp-8").reference() == "c"
