@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import warnings
 from pathlib import Path
 
@@ -129,14 +128,17 @@ def test_no_damaged_file_is_read_in_silence(make, tmp_path):
         pytest.fail(f"file {number} was read, though it differs from what was written")
 
 
-def test_a_result_without_a_checksum_is_read_as_before(tmp_path):
+@pytest.mark.parametrize("how", ["without the line", "without its value"])
+def test_a_result_without_a_checksum_is_refused(tmp_path, how):
+    """Or an altered one would pass by losing it."""
     path = tmp_path / "file"
-    load, _ = result(path)
-    found = load()
-    content = json.loads(path.read_text())
-    assert len(content.pop("sha256")) == 64 and "sha256" not in found
-    path.write_text(json.dumps(content))
-    assert load() == found
+    load, error = result(path)
+    assert "sha256" not in load()
+    first, line, rest = path.read_text().partition(' "sha256": ')[0], *path.read_text().split("\n", 2)[1:]
+    assert line.startswith(' "sha256": "')
+    path.write_text(first + rest if how == "without the line" else f'{first} "sha256": "",\n{rest}')
+    with pytest.raises(error, match=r"it has no checksum.*Restore it with `git checkout -- data/results`"):
+        load()
 
 
 def test_a_checkpoint_without_a_checksum_is_read_as_before(tmp_path):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import cast
+from typing import TypedDict, cast
 
 import torch
 from torch import Tensor
@@ -35,6 +35,19 @@ def prune_stacked(posterior: StackedDeterministic, sparsity: float) -> None:
     posterior.weight.mul_(posterior.mask)
 
 
+class Ramp(TypedDict):
+    """What `agp_sparsity` asks beside the step."""
+
+    final_sparsity: float
+    begin_step: int
+    end_step: int
+
+
+def agp_ramp(steps: int, final_sparsity: float, begin: float = 0.2, end: float = 0.7) -> Ramp:
+    """The ramp of `fit_agp` in a training of so many steps."""
+    return Ramp(final_sparsity=final_sparsity, begin_step=int(begin * steps), end_step=int(end * steps))
+
+
 def fit_agp(
     model: StackedMLP,
     x: Tensor,
@@ -64,13 +77,12 @@ def fit_agp(
         >>> [round(share, 1) for share in model.posterior.sparsity().tolist()]
         [50.0, 50.0, 50.0]
     """
-    steps = epochs * -(-len(x) // batch_size)
-    begin_step, end_step = int(begin * steps), int(end * steps)
+    ramp = agp_ramp(epochs * -(-len(x) // batch_size), final_sparsity, begin, end)
+    begin_step, end_step = ramp["begin_step"], ramp["end_step"]
 
     def prune(model: StackedMLP, step: int) -> None:
         if begin_step <= step <= end_step and (step % frequency == 0 or step == end_step):
-            ramp = agp_sparsity(step, final_sparsity=final_sparsity, begin_step=begin_step, end_step=end_step)
-            prune_stacked(cast(StackedDeterministic, model.posterior), ramp)
+            prune_stacked(cast(StackedDeterministic, model.posterior), agp_sparsity(step, **ramp))
 
     fit_stacked(model, x, y, epochs=epochs, batch_size=batch_size, after_step=prune, **options)
 

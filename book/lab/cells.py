@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -143,6 +144,11 @@ class Experiment:
         version: of the code that decides the rows, for all methods or by method. Raise it when you change what a cell
             computes on purpose: the cells of the older version are computed again.
         tiny: parameters that make a cell take seconds while it takes the same branches, see `book.lab.probes`.
+        reads: the calls by which a cell loads its data, as partials of the functions that it calls itself, see
+            `book.lab.real`; asked of every experiment that has data sets.
+        schedules: name to ``(function, range)`` of what changes while a cell runs, step sizes for example, and the
+            steps or epochs that it is asked for; asked of every experiment whose cells have such a thing.
+        precision: of the arithmetic behind the rows, by which probes are compared: "float64", "float32" or "bfloat16".
         measured: beginnings of the names of metrics that are times of a machine, which no run repeats.
         value: how much the results are worth to the book; ``run --all`` starts with the largest.
     """
@@ -162,6 +168,9 @@ class Experiment:
     renamed: dict[str, dict[str, str]] = field(default_factory=dict)
     version: int | dict[str, int] = 1
     tiny: dict[str, Any] = field(default_factory=dict)
+    reads: Callable[[Cell], list[partial]] | None = None
+    schedules: Callable[[Cell], dict[str, tuple[Callable[[int], Any], range]]] | None = None
+    precision: str = "float32"
     measured: tuple[str, ...] = ()
     value: float = 1.0
 

@@ -51,7 +51,7 @@ def reference_rows(result: dict[str, Any], state: State, stored: dict[str, dict]
     Args:
         result: stored, with its certificates.
         state: of the cells whose code has moved.
-        stored: their probes by kind.
+        stored: their probes by kind; rows of each come back, of the last of these commits that has it.
 
     Raises:
         ExperimentError: no such commit is known or in the history, or its code does not run here.
@@ -61,7 +61,7 @@ def reference_rows(result: dict[str, Any], state: State, stored: dict[str, dict]
     if not commits:
         raise ExperimentError("the stored probe ran on another processor, and no commit is known that could tell")
     methods = tuple(dict.fromkeys(one["cell"]["method"] for one in result["cells"]))
-    why = ""
+    why, found = "", {}
     for commit in commits:
         there = _git("cat-file", "-e", f"{commit}^{{commit}}") is not None
         if brought := commit if there else _brought(commit, name, profile):
@@ -69,9 +69,15 @@ def reference_rows(result: dict[str, Any], state: State, stored: dict[str, dict]
             if isinstance(rows, str):
                 why = why or f"the probes of {name} do not run at {brought[:8]}:\n{rows}"
             elif good or there:
-                return rows
+                # an older commit does not know the cells that came after it
+                found = {kind: rows[kind] for kind in stored if kind in rows} | found
+                if found.keys() == stored.keys():
+                    return found
     if why:
         raise ExperimentError(why)
+    if found:
+        lacking = json.loads(min(stored.keys() - found.keys()))
+        raise ExperimentError(f"no commit of the history knows the probe of {lacking['setting']} {lacking['method']}")
     raise ExperimentError(
         f"the stored probes of {name} ran on another processor, and commit {commits[0][:8]}, which could tell, is not "
         "in this clone's history; fetch it (git fetch --unshallow)"

@@ -54,9 +54,14 @@ def data_of(experiment: Experiment, cell: Cell, profile: str) -> tuple[str, ...]
 
     Those behind the cells that it needs are among them.
     """
-    own = _words(cell.params) & set(datasets.names()) or set(experiment.data_sets(profile))
+    own = set(own_data(experiment, cell, profile))
     needed = [data_of(catalog.get(need.experiment), need.cell, profile) for need in cell.needs]
     return tuple(sorted(own.union(*needed)))
+
+
+def own_data(experiment: Experiment, cell: Cell, profile: str) -> tuple[str, ...]:
+    """Names of the data sets that a cell reads itself: those that its parameters name, else those of its experiment."""
+    return tuple(sorted(_words(cell.params) & set(datasets.names()) or set(experiment.data_sets(profile))))
 
 
 def _words(value: Any) -> set[str]:

@@ -6,19 +6,23 @@ need not.
 
 from __future__ import annotations
 
+import copy
 import json
 import tempfile
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from bnnlib.train import Checkpoint
 from book.lab import catalog, keys
 from book.lab.cells import Cell, Experiment, Need
 
+GRADIENT = "size of the last gradients"
 ProbeRows = list[list[Any]]  # [setting, method, replicate, metric, value]
 
 
@@ -60,18 +64,22 @@ def cells(experiment: Experiment, profile: str, ids: Container[str] | None = Non
         experiment, profile: whose cells.
         ids: only kinds of cells with these identities, those that are stored for example.
     """
+    return [small for small, _ in kinds(experiment, profile, ids)]
+
+
+def kinds(experiment: Experiment, profile: str, ids: Container[str] | None = None) -> list[tuple[Cell, list[Cell]]]:
+    """`cells`, each with the real cells of its kind, of those with these identities."""
     if not experiment.tiny:
         return []
-    found: dict[str, Cell] = {}
-    asked: set[str] = set()
+    found: dict[str, tuple[Cell, list[Cell]]] = {}
     for cell in experiment.profiles[profile]():
         small = shrink(experiment, cell)
         named = experiment.tiny["kind"](cell) if "kind" in experiment.tiny else ""
         kind = json.dumps([small.method, named, small.params], sort_keys=True)
-        found.setdefault(kind, small)
+        found.setdefault(kind, (small, []))
         if ids is None or keys.identity(experiment, cell) in ids:
-            asked.add(kind)
-    return [small for kind, small in found.items() if kind in asked]
+            found[kind][1].append(cell)
+    return [(small, real) for small, real in found.values() if real]
 
 
 def kind_of(cell: dict[str, Any]) -> str:
@@ -106,20 +114,63 @@ class _Once(Checkpoint):
 
 
 def run(experiment: Experiment, cell: Cell) -> ProbeRows:
-    """Rows of a small cell on the CPU in one thread: started, stopped at its first checkpoint, and taken up again."""
-    result = _run(experiment, cell)
+    """Rows of a small cell on the CPU in one thread: started, stopped at its first checkpoint, and taken up again.
+
+    The last row is the size of the last gradients: counts of images forgive a step that is a little wrong, they do not.
+    """
+    products = _products(cell)
+    with _gradients() as gradients:
+        result = _run(experiment, cell, products)
     skip = experiment.measured
-    return [
+    rows = [
         [row["setting"], row["method"], int(row["replicate"]), row["metric"], float(row["value"])]
         for row in result.rows
         if not (skip and row["metric"].startswith(skip))
     ]
+    if size := gradients():
+        rows.append([cell.setting, cell.method, cell.replicates[0], GRADIENT, size])
+    return rows
 
 
-def _run(experiment: Experiment, cell: Cell):
-    products = {}
-    if cell.needs:
-        products["products"] = [_run(catalog.get(need.experiment), need.cell).product for need in cell.needs]
+@contextmanager
+def _gradients() -> Iterator[Callable[[], float]]:
+    """A function that says how large the gradients of the last step of every optimizer were, 0 where none has any."""
+    kept: dict[int, list[torch.Tensor]] = {}
+    seen: list[torch.optim.Optimizer] = []  # held, so that no number stands for two of them
+
+    def keep(optimizer: torch.optim.Optimizer, *_: Any) -> None:
+        if all(optimizer is not one for one in seen):
+            seen.append(optimizer)
+        found = (p.grad for group in optimizer.param_groups for p in group["params"] if p.grad is not None)
+        kept[id(optimizer)] = [gradient.detach().clone() for gradient in found]
+
+    hook = register_optimizer_step_pre_hook(keep)
+    try:
+        yield lambda: float(sum(one.double().square().sum() for last in kept.values() for one in last)) ** 0.5
+    finally:
+        hook.remove()
+
+
+def _products(cell: Cell) -> dict[str, Any]:
+    """What a cell's function gets of the cells that it needs: copies, since a network may be trained on in place."""
+    made = [_made(catalog.get(need.experiment), need.cell) for need in cell.needs]
+    return {"products": copy.deepcopy(made)} if made else {}
+
+
+def _made(experiment: Experiment, cell: Cell) -> Any:
+    """The product of a small cell, run once for all that need it one after another."""
+    key = (experiment.name, kind_of(cell.as_json()), experiment.function(cell))
+    if key not in _MADE:
+        while len(_MADE) > 8:
+            del _MADE[next(iter(_MADE))]
+        _MADE[key] = _run(experiment, cell, _products(cell)).product
+    return _MADE[key]
+
+
+_MADE: dict[tuple[str, str, Callable], Any] = {}
+
+
+def _run(experiment: Experiment, cell: Cell, products: dict[str, Any]):
     threads = torch.get_num_threads()
     try:
         torch.set_num_threads(1)

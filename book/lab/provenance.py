@@ -58,6 +58,11 @@ def device_name(device: torch.device) -> str:
     return torch.cuda.get_device_name(device) if device.type == "cuda" else f"{device.type} ({machine()['cpu']})"
 
 
+def noise(device: str) -> str:
+    """Where random numbers come from on a kind of device: rows of another source are another draw, not an error."""
+    return {"cpu": "torch.Generator, mt19937", "cuda": "torch.Generator, philox"}.get(device, f"torch, {device}")
+
+
 @cache
 def versions() -> dict[str, str]:
     """Versions of Python and of the packages that can change a number."""

@@ -11,7 +11,8 @@ from book.lab import provenance, store
 from book.lab.plan import Entry, Plan, stored_entries
 from book.lab.worker import Task
 
-_KEPT = ("id", "cell", "version", "code", "data", "failed", "seconds", "device", "commit", "dirty", "product", "starts")
+_KEPT = ("id", "cell", "version", "code", "data", "failed", "seconds", "device", "commit", "commit_from", "dirty")
+_KEPT += ("noise", "product", "starts")
 
 
 class Result:

@@ -95,17 +95,18 @@ def _digest(text: str) -> str:
 
 @functools.lru_cache(maxsize=64)  # a chapter asks for the same few files two hundred times; the text itself is the key
 def _checked(text: str) -> dict[str, Any]:
-    """What a file says, when it is as it was written; files from before there was a checksum have none. Not to change.
+    """What a file says, when it is as it was written. Not to change.
 
     Raises:
-        ValueError: it is not.
+        ValueError: it is not, or has lost its checksum, so that nobody can tell.
     """
     result = json.loads(text)
     if unknown := set(result) - _PARTS:
         raise ValueError(f"it has the unknown part {sorted(unknown)[0]!r}")
-    found = result.pop("sha256", None)
+    if not result.pop("sha256", None):
+        raise ValueError("it has no checksum")
     line, _, rest = text[2:].partition("\n")
-    if found is not None and f"{line}\n" != _DIGEST.format(_digest(text[:2] + rest)):
+    if f"{line}\n" != _DIGEST.format(_digest(text[:2] + rest)):
         raise ValueError("its checksum does not fit")
     return result
 

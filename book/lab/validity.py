@@ -15,11 +15,11 @@ from typing import Any
 from book.lab import catalog, keys, plan, store
 from book.lab.cells import Cell, Experiment
 
-CURRENT, CERTIFIED, ACCEPTED = "current", "certified", "accepted"
+CURRENT, CERTIFIED, BLIND, ACCEPTED = "current", "certified", "certified without data", "accepted"
 OUTDATED, MOVED, CHANGED, UNPROBED = "outdated", "moved", "changed since", "no probe"
-WORDS = (CURRENT, CERTIFIED, ACCEPTED, OUTDATED, MOVED, UNPROBED, CHANGED)
+WORDS = (CURRENT, CERTIFIED, BLIND, ACCEPTED, OUTDATED, MOVED, UNPROBED, CHANGED)
 """From best to worst: a result is called by its worst method."""
-GOOD = (CURRENT, CERTIFIED, ACCEPTED)
+GOOD = (CURRENT, CERTIFIED, BLIND, ACCEPTED)
 
 
 @dataclass
@@ -99,6 +99,8 @@ def _state(result: dict[str, Any], method: str, today: str, abouts: list[dict]) 
         return State(method, CURRENT, "", labels, today, [today])
     last = next(one for one in reversed(result["certificates"]) if method in one["codes"])
     word, why = (ACCEPTED, last["reason"]) if last.get("reason") else (CERTIFIED, f"at {str(last['commit'])[:8]}")
+    if word == CERTIFIED and not last.get("data", True):
+        word = BLIND
     return State(method, word, why, labels, today, sorted(before))
 
 

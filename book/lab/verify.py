@@ -1,25 +1,29 @@
 """Run the probes of stored results, and write down what they say.
 
-On the processor that the stored probe ran on, rows are equal up to 1e-9. Elsewhere they are not comparable: another
-order of additions moves a loss by 1e-7, and three steps of training later a test image. There the probe also runs at
-the commit of the last certificate (or of the probe), taken from the history (`book.lab.history`), and both runs are of
-this machine.
+On the processor that the stored probe ran on, rows are equal up to rounding (`book.lab.near`). Elsewhere they are not
+comparable: some steps of training later another order of additions has moved several test images. There the probe also
+runs at the commit of the last certificate (or of the probe), taken from the history (`book.lab.history`), and both runs
+are of this machine.
+
+Beside its rows a probe keeps what the real cells of its kind read, and where their schedules end (`book.lab.real`).
+Where the data are not at hand, equal rows and schedules certify "without data", and the next run that has them decides.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
 
-from book.lab import catalog, history, probes, provenance, store
-from book.lab.cells import Cell, Experiment, ExperimentError
+from book.lab import catalog, history, keys, near, probes, provenance, real, store
+from book.lab.cells import Cell, ExperimentError
 from book.lab.plan import Codes
 from book.lab.probes import kind_of
 from book.lab.validity import (
     ACCEPTED,
+    BLIND,
     CERTIFIED,
     CHANGED,
     GOOD,
@@ -31,8 +35,6 @@ from book.lab.validity import (
     equal_codes,
     states_of,
 )
-
-TOLERANCE = 1e-9  # relative, between two runs on one machine
 
 
 def machine() -> dict[str, str]:
@@ -60,10 +62,11 @@ def verify(name: str, profile: str, write: bool = True, accept: str = "") -> lis
     """
     one = _Evidence(name, profile)
     for state in one.states:
-        if state.word == MOVED:
+        if state.word in (MOVED, BLIND):
             one.settle(state, accept)
         elif state.word != OUTDATED and write:
             one.renew(state, one.stale(state))
+            one.complete(state)
     if write:
         one.save()
     return one.states
@@ -83,13 +86,15 @@ def keep_probes(name: str, profile: str, say: Callable[[str], None]) -> dict[str
         try:
             if state.word != MOVED:
                 one.renew(state, one.stale(state))
+                one.complete(state)
                 continue
             why = one.judge(state)
             one.renew(state, one.lacking(state))
+            one.complete(state)
         except Exception as error:  # the cells are stored; a probe that fails must not look as if they were not
             say(f"{name}: the probe of {state.method} failed: {type(error).__name__}: {error}")
             continue
-        if why[0] != CERTIFIED:
+        if why[0] not in (CERTIFIED, BLIND):
             say(
                 f"{name}: the code of {state.method} has changed since {'; '.join(state.cells)} were computed "
                 f"({why[1]}); `python -m book verify {name} --profile {profile}` decides"
@@ -109,9 +114,11 @@ class _Evidence:
         self.renewed = False
         codes = Codes()
         self._cells: dict[tuple[str, str], list[Cell]] = {}
-        stored = {about["id"] for about in self.result["cells"]}
-        for cell in probes.cells(self.experiment, profile, stored):
+        self._real: dict[str, list[Cell]] = {}  # the stored cells behind a probe
+        self._codes = {about["id"]: about["code"] for about in self.result["cells"]}
+        for cell, behind in probes.kinds(self.experiment, profile, self._codes):
             self._cells.setdefault((cell.method, codes.of(self.experiment, cell)), []).append(cell)
+            self._real[kind_of(cell.as_json())] = behind
 
     def cells(self, state: State) -> list[Cell]:
         """The probes that speak for the state's cells."""
@@ -147,10 +154,20 @@ class _Evidence:
         for cell in cells:
             about = {"cell": cell.as_json(), "version": self.experiment.version_of(cell.method), "code": state.code}
             rows = probes.run(self.experiment, cell)
-            probe = {**about, **provenance.commit(), "machine": machine(), "rows": rows}
+            where = {**provenance.commit(), "machine": machine(), "noise": provenance.noise("cpu")}
+            probe = {**about, **where, "rows": rows, "real": {}}
             others = [one for one in self.result["probes"] if kind_of(one["cell"]) != kind_of(cell.as_json())]
             self.result["probes"] = [*others, probe]
             self.renewed = True
+
+    def complete(self, state: State) -> None:
+        """Let the stored probes say what the real cells are like that today's code has computed, or is as good as."""
+        known = equal_codes(self.result, state.method, state.code, set(state.before))
+        known |= {state.code, *(state.before if state.word in GOOD else ())}
+        for kind, probe in self.stored(state).items():
+            for cell in self._real[kind]:
+                if self._codes[keys.identity(self.experiment, cell)] in known:
+                    self.renewed |= real.keep(probe.setdefault("real", {}), self.experiment, cell, self.profile)
 
     def judge(self, state: State) -> tuple[str, str, float]:
         """Today's probes beside the stored ones of cells whose code has moved: word, reason, largest difference."""
@@ -162,11 +179,42 @@ class _Evidence:
         for code in {probe["code"] for probe in stored.values() if "code" in probe}:
             if strange := set(state.before) - equal_codes(self.result, state.method, code, set(state.before)):
                 return UNPROBED, f"the stored probe is not of the code that computed them ({min(strange)})", 0.0
-        far, where = _compare(self.experiment, self.result, state, cells, stored)
-        return (CHANGED, where, far) if far > TOLERANCE else (CERTIFIED, f"probes differ by {far:.0e}", far)
+        if strange := {probe.get("noise") for probe in stored.values()} - {None, provenance.noise("cpu")}:
+            return UNPROBED, f"another noise source: {provenance.noise('cpu')}, was {min(strange)}", 0.0
+        for kind in kinds:
+            for cell in self._moved(state, kind):
+                if why := real.unlike(stored[kind].get("real", {}), self.experiment, cell, self.profile):
+                    return (CHANGED if why.known else UNPROBED), f"{cell.label}: {why.text}", math.inf
+        same, far, where = self._compare(state, cells, stored)
+        if not same:
+            return CHANGED, where, far
+        at_hand = (
+            real.at_hand(self.experiment, one, self.profile) for kind in kinds for one in self._moved(state, kind)
+        )
+        blind = self.experiment.reads is not None and not all(at_hand)
+        return BLIND if blind else CERTIFIED, f"probes differ by {far:.0e}", far
+
+    def _moved(self, state: State, kind: str) -> Iterable[Cell]:
+        """The real cells of a kind that the state is about."""
+        return (cell for cell in self._real[kind] if cell.label in state.cells)
+
+    def _compare(self, state: State, cells: list[Cell], stored: dict[str, dict]) -> tuple[bool, float, str]:
+        """Whether today's probe rows are the stored ones, the largest relative difference, and where it is."""
+        before = {kind: probe["rows"] for kind, probe in stored.items()}
+        elsewhere = {kind: probe for kind, probe in stored.items() if probe.get("machine") != machine()}
+        if elsewhere:
+            before |= history.reference_rows(self.result, state, elsewhere)
+        same, far, where = True, 0.0, ""
+        for cell in cells:
+            rows, share = probes.run(self.experiment, cell), near.share_of(self.experiment, cell)
+            good, apart, place = near.farthest(rows, before.get(kind_of(cell.as_json()), []), share)
+            if (same and not good) or (same == good and apart > far):
+                same, far, where = good, apart, f"{cell.label}: {place}"
+        return same, far, where
 
     def settle(self, state: State, accept: str) -> None:
         """Put a certificate for the state where its probes, or a reason, allow it."""
+        was = state.word
         try:
             state.word, state.detail, far = self.judge(state)
         except ExperimentError as error:  # what decides is not at hand: it stays open
@@ -175,16 +223,18 @@ class _Evidence:
         if state.word not in GOOD and accept:
             state.word, state.detail = ACCEPTED, accept
             self.renew(state, self.cells(state))  # what is compared from now on
-        if state.word in GOOD:
+            self.complete(state)
+        if state.word in GOOD and not (was == BLIND == state.word):
             self._certify(state, far, accept if state.word == ACCEPTED else "")
 
     def _certify(self, state: State, far: float, reason: str) -> None:
+        kind = ({"reason": reason} if reason else {}) | ({"data": False} if state.word == BLIND else {})
         for one in self.new:
-            if one.get("reason", "") == reason and state.method not in one["codes"]:
+            if {key: one[key] for key in ("reason", "data") if key in one} == kind and state.method not in one["codes"]:
                 break
         else:
             about = {**provenance.commit(), "machine": machine(), "codes": {}, "since": {}, "difference": 0.0}
-            one = about | ({"reason": reason} if reason else {})
+            one = about | kind
             self.new.append(one)
         one["codes"][state.method], one["since"][state.method] = state.code, state.before
         one["difference"] = max(one["difference"], far)
@@ -196,31 +246,3 @@ class _Evidence:
             self.result["certificates"] += self.new
             arrays = {"|".join(map(str, key)): value for key, value in store.load_arrays(name, self.profile).items()}
             store.save_result(self.result, arrays)
-
-
-def _compare(
-    experiment: Experiment, result: dict[str, Any], state: State, cells: list[Cell], stored: dict[str, dict]
-) -> tuple[float, str]:
-    """The largest relative difference between today's probe rows and the stored ones, and where it is."""
-    before = {kind: probe["rows"] for kind, probe in stored.items()}
-    if any(probe.get("machine") != machine() for probe in stored.values()):
-        before = history.reference_rows(result, state, stored)
-    far, where = 0.0, ""
-    for cell in cells:
-        rows = {tuple(row[:4]): row[4] for row in probes.run(experiment, cell)}
-        kept = before.get(kind_of(cell.as_json()), [])
-        old = {tuple(row[:4]): math.nan if row[4] is None else float(row[4]) for row in kept}
-        if rows.keys() != old.keys():
-            return math.inf, f"{cell.label}: other rows"
-        for place, value in rows.items():
-            apart = _apart(value, old[place])
-            if apart > far:
-                far, where = apart, f"{cell.label}: {place[3]} is {value:.9g}, was {old[place]:.9g}"
-    return far, where
-
-
-def _apart(one: float, other: float) -> float:
-    if one == other or (math.isnan(one) and math.isnan(other)):
-        return 0.0
-    apart = abs(one - other) / max(abs(one), abs(other))
-    return math.inf if math.isnan(apart) else apart

@@ -154,6 +154,7 @@ def _compute(task: Task) -> tuple[dict[str, Any], bytes | None]:
     entry["seconds"] = checkpoint.seconds if checkpoint else time.perf_counter() - started
     device = torch.device(task.device)
     where = {"device": provenance.device_name(device), "versions": provenance.versions(), **provenance.commit()}
+    where["noise"] = provenance.noise(device.type)
     return entry | where, product
 
 

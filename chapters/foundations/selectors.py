@@ -9,6 +9,7 @@ X'X and X'y, so that nothing but the method's own noise is in its gradients.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -17,6 +18,7 @@ from torch import Tensor, nn
 
 from bnnlib.nn import GaussianSpikeSlabLinear, SpikeSlabLinear, StructuredBayesianPruning
 from bnnlib.optim import SGHMC, AdaptiveVariational, GroupSpikeSlab, SpikeSlabGaussianLaplacePrior, polynomial
+from book.lab.cells import Cell
 from chapters.foundations import mean_field
 from chapters.foundations.enumeration import SpikeSlabRegression, enumerate_models
 from chapters.foundations.gibbs import gibbs
@@ -230,17 +232,31 @@ def _layer(kind, problem: SpikeSlabRegression, settings: Settings, **prior):
     return layer
 
 
+def falling(step: int, steps: int) -> float:
+    """Of the learning rate: constant over the first half, then down to a hundredth of it."""
+    return 0.01 ** max(0.0, 2.0 * step / steps - 1.0)
+
+
+def schedules(cell: Cell) -> dict[str, Any]:
+    """What changes on the way of a cell that trains or samples, for its probe."""
+    if "learning_rate" not in cell.params:
+        return {}
+    steps = cell.params["steps"]
+    weights = {"weight": (polynomial(*cell.params["weights"]), range(1, steps + 1))} if "weights" in cell.params else {}
+    return {"learning rate": (partial(falling, steps=steps), range(steps))} | weights
+
+
 def train(
     loss: Callable[[], Tensor],
     model: nn.Module,
     settings: Settings,
     after: Callable[[int], None] = lambda step: None,
 ) -> None:
-    """Adam with a step that is constant over the first half and falls to a hundredth of it over the second."""
+    """Adam, whose step is `falling`."""
     optimizer = torch.optim.Adam(model.parameters(), lr=settings["learning_rate"])
     steps = settings["steps"]
     for step in range(steps):
-        optimizer.param_groups[0]["lr"] = settings["learning_rate"] * 0.01 ** max(0.0, 2.0 * step / steps - 1.0)
+        optimizer.param_groups[0]["lr"] = settings["learning_rate"] * falling(step, steps)
         optimizer.zero_grad()
         loss().backward()
         optimizer.step()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import torch
@@ -9,6 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from bnnlib import datasets, metrics
+from book.lab.cells import Cell
 
 Split = dict[str, tuple[Tensor, Tensor]]
 # mean and standard deviation of a pixel in [0, 1]; Blundell et al. divide the bytes by 126 and center nothing
@@ -39,6 +41,12 @@ def load_images(params: dict[str, Any], device: torch.device) -> Split:
     parts = held_out_parts(params["data"], params["held_out"])
     mean, scale = (torch.tensor(values).view(1, -1, 1, 1) for values in SCALING[params["scaling"]])
     return {name: (((fitted(x, params) - mean) / scale).to(device), y.to(device)) for name, (x, y) in parts.items()}
+
+
+def reads(cell: Cell) -> list[partial]:
+    """The call of `load_images` that a cell makes, for its probe."""
+    asked = {name: cell.params[name] for name in ("data", "held_out", "scaling", "shape") if name in cell.params}
+    return [partial(load_images, asked, torch.device("cpu"))]
 
 
 def fitted(x: Tensor, params: dict[str, Any]) -> Tensor:

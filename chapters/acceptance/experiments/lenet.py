@@ -9,6 +9,7 @@ explains a difference. "Adam" is the network alone, with the same prior as weigh
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import torch
@@ -21,7 +22,7 @@ from bnnlib.mcmc import DiagonalGaussian
 from bnnlib.train.checkpoint import Checkpoint
 from bnnlib.train.stages import Stages
 from book.lab.cells import Cell, CellResult, Experiment, rows_of
-from chapters.shared.images import load_images
+from chapters.shared.images import load_images, reads
 
 METHODS = ("VI", "Symmetric KL", "No entropy", "Adam")
 SHAPES = {"conv1": (6, 1, 5, 5), "bias1": (6,), "conv2": (16, 6, 5, 5), "bias2": (16,), "fc": (10, 256), "bias3": (10,)}
@@ -35,6 +36,17 @@ def logits(weights: Tensor, x: Tensor) -> Tensor:
     x = F.relu(F.max_pool2d(F.conv2d(x, parts["conv1"], parts["bias1"]), 2))
     x = F.relu(F.max_pool2d(F.conv2d(x, parts["conv2"], parts["bias2"]), 2))
     return F.linear(x.flatten(1), parts["fc"], parts["bias3"])
+
+
+def falling(epoch: int, epochs: int) -> float:
+    """Of the learning rate: constant, then down to 0 over the second half."""
+    return min(1.0, 2.0 * (1.0 - epoch / epochs))
+
+
+def schedules(cell: Cell) -> dict[str, Any]:
+    """What changes on the way of a cell, for its probe."""
+    epochs = cell.params["epochs"]
+    return {"learning rate": (partial(falling, epochs=epochs), range(epochs))}
 
 
 def run_cell(cell: Cell, device: torch.device, checkpoint: Checkpoint | None = None) -> CellResult:
@@ -54,8 +66,8 @@ def run_cell(cell: Cell, device: torch.device, checkpoint: Checkpoint | None = N
         generator.set_state(last["generator"])
         state = last["state"]
     for epoch in range(len(state["nll"]), params["epochs"]):
-        for group in optimizer.param_groups:  # constant, then falls to 0 over the second half
-            group["lr"] = params["learning_rate"] * min(1.0, 2.0 * (1.0 - epoch / params["epochs"]))
+        for group in optimizer.param_groups:
+            group["lr"] = params["learning_rate"] * falling(epoch, params["epochs"])
         state = _epoch(cell.method, density, optimizer, state, x, y, params["batch_size"], generator)
         kept = {"density": density.state_dict(), "optimizer": optimizer.state_dict(), "state": state}
         stages.save(kept | {"generator": generator.get_state()})
@@ -151,6 +163,8 @@ EXPERIMENTS = [
         profiles={"smoke": _smoke, "book": _book, "paper": _paper},
         run_cell=run_cell,
         data={"book": ("mnist",), "paper": ("mnist",)},
+        reads=reads,
+        schedules=schedules,
         tiny={"data": "digits", "epochs": 2, "repeats": 2, "batch_size": 512},
         unavailable={"paper": "not run: no GPU"},
         budget=lambda cell: (cell.params["epochs"], "epochs"),

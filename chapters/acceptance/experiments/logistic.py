@@ -13,6 +13,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -192,6 +193,7 @@ EXPERIMENTS = [
         run_cell=run_cell,
         methods={REFERENCE: run_reference, KEPT: run_kept},
         data={"book": ("heart", "australian", "german"), "paper": ("heart", "australian", "german")},
+        reads=lambda cell: [partial(standardized, SETS[cell.setting])],
         sources=dict.fromkeys((*OBJECTIVES, "Laplace", "HMC"), "all methods"),
         tiny={"steps": 3, "draws": 20, "hmc_draws": 20, "burn_in": 2, "warm_up": 20, "chains": 8, "batch_size": 16},
         measured=("seconds", "ess_per_second"),

@@ -14,6 +14,7 @@ first two data sets, by trainings of a tenth of the epochs.
 from __future__ import annotations
 
 import time
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -28,12 +29,33 @@ from bnnlib.train.checkpoint import Checkpoint
 from bnnlib.train.stages import Stages
 from book.lab.cells import Cell, CellResult, rows_of
 from chapters.adaptive_optimizer.experiments import measures
+from chapters.adaptive_optimizer.experiments import training as trainings
 from chapters.adaptive_optimizer.experiments.training import Training, data_of, error_of, sizes_of, trace_epochs
 from chapters.adaptive_optimizer.networks import mean_loss
 from chapters.adaptive_optimizer.problems import BATCH_SIZE, PROBLEMS, cyclic_lr
 
 TUNED_ON, HELD_OUT = 2, 0.2  # data sets, and the share of their training rows that judges a setting
 MOMENTUM = 0.9  # of SA-EM's sampler, as in chapter 01
+
+
+WEIGHTS = polynomial(10.0, 1000.0, 0.7)  # of SA-EM's stochastic approximation
+
+
+def cooling(epoch: int, epochs: int) -> float:
+    """Temperature of SA-EM: 1, then down to 0 over the second half."""
+    return min(1.0, 2.0 * (1.0 - epoch / epochs))
+
+
+def schedules(cell: Cell) -> dict[str, Any]:
+    """What changes on the way of a cell, for its probe."""
+    if cell.method in ("SVBNN", "lasso"):
+        return {}
+    found = trainings.schedules(cell)
+    if cell.method == "SA-EM":
+        (_, steps), epochs = found["step size"], cell.params["epochs"]
+        found["temperature"] = (partial(cooling, epochs=epochs), range(epochs))
+        found["weight"] = (WEIGHTS, range(1, len(steps) + 1))
+    return found
 
 
 class SAEM(Training):
@@ -46,7 +68,7 @@ class SAEM(Training):
             {"inputs": self.model.weights[0]},
             spike_scale=torch.tensor(value) if isinstance(value, list) else value,
             slab_variance=1.0,
-            step_size=polynomial(10.0, 1000.0, 0.7),
+            step_size=WEIGHTS,
             update=("rho", "kappa", "inclusion"),
             batch_dims=1,
         )
@@ -59,7 +81,7 @@ class SAEM(Training):
     def _epoch(self) -> None:
         order = torch.randperm(self.rows, generator=self.generator, device=self.device)
         group, epochs = self.optimizer.param_groups[0], self.params["epochs"]
-        group["temperature"] = min(1.0, 2.0 * (1.0 - self.epoch / epochs))
+        group["temperature"] = cooling(self.epoch, epochs)
         # of a Gaussian likelihood with variance 1 the energy is half of the squared errors
         factor = self.rows * (1.0 if self.problem.classify else 0.5)
         for batch, rows in enumerate(order.split(BATCH_SIZE)):

@@ -22,6 +22,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -37,12 +38,29 @@ from bnnlib.train import fit
 from bnnlib.train.checkpoint import Checkpoint
 from book.lab.cells import Cell, CellResult, Experiment, Need, epochs_of, rows_of
 from chapters.adaptive_optimizer.problems import cyclic_lr
-from chapters.shared.images import Split, load_images
+from chapters.shared.images import Split, load_images, reads
 
 NAME = "avo-cifar10"
 HARD = (0.03, 0.06, 0.1)  # ranges below which a channel goes, in the book profile
 ALIGNED = f"ResNet20 at {HARD[1]:g}, clock from 0"
+ROWS = 50_000  # training images of CIFAR-10
 CYCLES, KEPT = 4, (0.9, 0.95, 1.0)  # of a training, and when in a cycle snapshots are taken
+
+
+def rate(step: int, params: dict[str, Any], num_batches: int) -> float:
+    """Step size after `step` steps."""
+    if not params.get("lead", 1):
+        length = params["epochs"] * num_batches / CYCLES
+        return 0.5 * params["lr"] * (1.0 + math.cos(math.pi * (step % length) / length))
+    epoch, batch = divmod(step, num_batches)
+    return cyclic_lr(params["lr"], epoch, batch, params["epochs"], num_batches, CYCLES)
+
+
+def schedules(cell: Cell) -> dict[str, Any]:
+    """What changes on the way of a cell, for its probe."""
+    batches = -(-ROWS // cell.params["batch_size"])
+    steps = range(batches * cell.params["epochs"])
+    return {"step size": (partial(rate, params=cell.params, num_batches=batches), steps)}
 
 
 class Cycles(Callback):
@@ -54,17 +72,9 @@ class Cycles(Callback):
         self.moments = {round(length * (cycle + share)) for cycle in range(CYCLES) for share in KEPT}
         self.probabilities, self.count = torch.zeros(len(test[1]), 10), 0
 
-    def rate(self, step: int) -> float:
-        """Step size after `step` steps."""
-        if not self.params.get("lead", 1):
-            length = self.params["epochs"] * self.num_batches / CYCLES
-            return 0.5 * self.params["lr"] * (1.0 + math.cos(math.pi * (step % length) / length))
-        epoch, batch = divmod(step, self.num_batches)
-        return cyclic_lr(self.params["lr"], epoch, batch, self.params["epochs"], self.num_batches, CYCLES)
-
     def set_rate(self, optimizer: AdaptiveVariational, *_: Any) -> None:
         """Before a step; by the optimizer's own count, which a resumed run has too."""
-        optimizer.param_groups[0]["lr"] = self.rate(optimizer.steps)
+        optimizer.param_groups[0]["lr"] = rate(optimizer.steps, self.params, self.num_batches)
 
     def on_step(self, run: Run) -> None:
         if run.step in self.moments:
@@ -227,6 +237,8 @@ EXPERIMENTS = [
         tiny={"data": "digits", "depth": 8, "width": 4, "epochs": 4, "warm_up": 1, "hard": 0.48}
         | {"bfloat16": False, "batch_size": 128, "added": {"shape": [3, 16]}},
         data={"smoke": ("digits",), "book": ("cifar10",), "paper": ("cifar10",)},
+        reads=reads,
+        schedules=schedules,
         unavailable={"book": "not run yet", "paper": "not run: no GPU"},
         measured=("minutes",),
         budget=epochs_of,

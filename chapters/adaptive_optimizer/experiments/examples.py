@@ -132,6 +132,7 @@ def _experiment(number: int, summary: str) -> Experiment:
         profiles={"smoke": lambda: cells(name, _SMOKE), "paper": lambda: cells(name, {"replicates": 10})},
         run_cell=run_cell,
         methods=METHODS,
+        schedules=baselines.schedules,
         sources={"mean": "lasso"},
         tiny=_TINY,
         measured=("minutes",),

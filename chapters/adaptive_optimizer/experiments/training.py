@@ -21,6 +21,7 @@ from bnnlib._checks import DivergedError
 from bnnlib.functional import group_mean_square
 from bnnlib.optim import GroupSpikeSlab
 from bnnlib.train.checkpoint import Checkpoint
+from book.lab.cells import Cell
 from chapters.adaptive_optimizer.networks import Columns, StackedReLU, adaptive, compact, mean_loss
 from chapters.adaptive_optimizer.problems import BATCH_SIZE, NUM_TEST, PROBLEMS, Problem, cyclic_lr
 
@@ -51,6 +52,17 @@ def trace_epochs(epochs: int) -> list[int]:
     """Epochs after which a training is measured: densely at first, then at every hundredth of it."""
     early, late = range(0, min(120, epochs), 10), range(0, epochs + 1, max(1, epochs // 100))
     return sorted({*early, *late, epochs})
+
+
+def schedules(cell: Cell) -> dict[str, Any]:
+    """What changes on the way of a cell, for its probe."""
+    params = cell.params
+    batches = -(-params["num_train"] // BATCH_SIZE)
+
+    def step_size(step: int) -> float:
+        return cyclic_lr(params["lr"], *divmod(step, batches), params["epochs"], batches)
+
+    return {"step size": (step_size, range(params["epochs"] * batches))}
 
 
 class Training:

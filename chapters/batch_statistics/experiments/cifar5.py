@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from book.lab.cells import Cell, Experiment, Need, epochs_of
-from chapters.batch_statistics.experiments.images import SOURCES, TINY, run_cell
+from chapters.batch_statistics.experiments.images import SOURCES, TINY, reads, run_cell, schedules
 from chapters.batch_statistics.experiments.matched import MATCHED, run_matched
 
 NAME, DRAWN = "sbn-cifar5", "VGG-11, drawn classes"
@@ -82,6 +82,8 @@ EXPERIMENTS = [
         profiles={"smoke": _smoke, "book": _book, "paper": _paper},
         run_cell=run_cell,
         tiny=TINY,
+        reads=reads,
+        schedules=schedules,
         methods={MATCHED: run_matched},
         data={"smoke": ("digits",), "book": ("cifar10",), "paper": ("cifar10",)},
         unavailable={"paper": "not run: no GPU"},

@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -102,6 +103,24 @@ def load_images(params: dict[str, Any], device: torch.device) -> Images:
     return {name: value.to(device) for name, value in images.items()}
 
 
+def reads(cell: Cell) -> list[partial]:
+    """The call of `load_images` that a cell makes, for its probe."""
+    names = ("data", "held_out", "classes", "known", "unknown", "unknown_rows", "shape")
+    asked = {name: cell.params[name] for name in names if name in cell.params}
+    return [partial(load_images, asked, torch.device("cpu"))]
+
+
+def falling(epoch: int, epochs: int, constant: float) -> float:
+    """Of the learning rate: constant for a share of the epochs, then linearly down to 0."""
+    return min(1.0, (epochs - epoch) / (epochs - constant * epochs))
+
+
+def schedules(cell: Cell) -> dict[str, Any]:
+    """What changes on the way of a cell, for its probe."""
+    epochs = cell.params["epochs"]
+    return {"learning rate": (partial(falling, epochs=epochs, constant=cell.params["constant"]), range(epochs))}
+
+
 def network(params: dict[str, Any], replicate: int) -> nn.Module:
     """An untrained network of the cell, its initial weights by the replicate."""
     generator, dropout = torch.Generator().manual_seed(90_000 + replicate), params["dropout"]
@@ -118,14 +137,14 @@ def _augmentation(params: dict[str, Any]) -> Compose:
 
 def _train(model: nn.Module, images: Images, params: dict, device, replicate: int, stages: Stages) -> None:
     """Adam whose learning rate is constant for the share params["constant"] of the epochs, then falls linearly to 0."""
-    epochs, constant = params["epochs"], params["constant"] * params["epochs"]
+    epochs = params["epochs"]
     fit(
         model,
         (images["train"], images["train_y"]),
         epochs=epochs,
         batch_size=params["batch_size"],
         optimizer=torch.optim.Adam(model.parameters(), lr=params["learning_rate"], fused=True),
-        schedule=lambda epoch: min(1.0, (epochs - epoch) / (epochs - constant)),
+        schedule=partial(falling, epochs=epochs, constant=params["constant"]),
         augment=_augmentation(params) if params["augment"] else None,
         autocast=torch.bfloat16 if params["bfloat16"] else None,
         channels_last=True,

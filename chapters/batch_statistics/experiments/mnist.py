@@ -10,7 +10,7 @@ the dropout network are scored too. 5,000 training images are kept for the tempe
 from __future__ import annotations
 
 from book.lab.cells import Cell, Experiment, Need, epochs_of
-from chapters.batch_statistics.experiments.images import SOURCES, TINY, run_cell
+from chapters.batch_statistics.experiments.images import SOURCES, TINY, reads, run_cell, schedules
 from chapters.batch_statistics.experiments.matched import MATCHED, run_matched
 
 NAME = "sbn-mnist"
@@ -61,6 +61,8 @@ EXPERIMENTS = [
         profiles={"smoke": _smoke, "book": _book, "paper": _paper},
         run_cell=run_cell,
         tiny=TINY,
+        reads=reads,
+        schedules=schedules,
         methods={MATCHED: run_matched},
         data={"smoke": ("digits",), "book": ("mnist", "fashion_mnist"), "paper": ("mnist", "fashion_mnist")},
         unavailable={"paper": "not run: no GPU"},

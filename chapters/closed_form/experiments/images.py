@@ -10,6 +10,7 @@ network is without the weights that its own threshold drops.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -87,6 +88,32 @@ def _build(cell: Cell, candidate: dict[str, float], pretrained: dict[str, Tensor
     )
 
 
+def rising(epoch: int, weight: float, warm_up: int) -> float:
+    """Weight of the divergence: up to its own over the first epochs."""
+    return weight * min(1.0, (epoch + 0.02) / warm_up) if warm_up else weight
+
+
+def first_epochs(params: dict[str, Any]) -> int:
+    """Epochs before anything is removed: those of all trainings without those after each removal."""
+    return max(1, params["epochs"] - params.get("retrain", 0) * (len(params["drop_rates"]) - 1))
+
+
+def schedules(cell: Cell) -> dict[str, Any]:
+    """What changes on the way of a cell, for its probe."""
+    params, found = cell.params, {}
+    lengths = {"": first_epochs(params)} | {f", {name}": params[name] for name in ("retrain",) if params.get(name)}
+    if pretrain := params.get("pretrain"):
+        lengths[", pretraining"] = pretrain["epochs"]
+    for name, epochs in lengths.items():
+        if params["cosine"]:
+            found[f"learning rate{name}"] = (cosine(epochs), range(epochs))
+    for weight in sorted({candidate.get("kl_scale", 0.0) for candidate in params.get("candidates", [])}):
+        if params.get("warm_up", 0):
+            part = partial(rising, weight=weight, warm_up=params["warm_up"])
+            found[f"divergence {weight:g}"] = (part, range(params["epochs"]))
+    return found
+
+
 def _candidate(cell: Cell, candidate, pretrained, data: Split, device, stages: Stages) -> dict[str, Any]:
     model = _build(cell, candidate, pretrained).to(device)
     try:
@@ -122,7 +149,7 @@ def train(
         epochs=params["epochs"],
         batch_size=params["batch_size"],
         optimizer=optimizer,
-        kl_scale=lambda epoch: weight * min(1.0, (epoch + 0.02) / warm_up) if warm_up else weight,
+        kl_scale=partial(rising, weight=weight, warm_up=warm_up),
         minibatch_scheme=params["minibatch_scheme"],
         schedule=cosine(params["epochs"]) if params["cosine"] else None,
         augment=Compose([RandomCrop(4), RandomHorizontalFlip()]) if params.get("augment") else None,

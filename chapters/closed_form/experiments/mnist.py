@@ -13,7 +13,8 @@ from __future__ import annotations
 from itertools import product
 
 from book.lab.cells import Cell, Experiment, epochs_of
-from chapters.closed_form.experiments.images import TINY, run_cell
+from chapters.closed_form.experiments.images import TINY, run_cell, schedules
+from chapters.shared.images import reads
 
 METHODS = ("sBNN", "BbB")
 PROBLEMS = {
@@ -99,6 +100,8 @@ EXPERIMENTS = [
         run_cell=run_cell,
         tiny=TINY,
         data={"smoke": ("digits",), "book": ("mnist",), "paper": ("mnist",)},
+        reads=reads,
+        schedules=schedules,
         unavailable=_TOO_LONG,
         budget=epochs_of,
     ),
@@ -110,6 +113,8 @@ EXPERIMENTS = [
         run_cell=run_cell,
         tiny=TINY,
         data={"smoke": ("digits",), "book": ("cifar10",), "paper": ("cifar10",)},
+        reads=reads,
+        schedules=schedules,
         unavailable=_TOO_LONG,
         budget=epochs_of,
         value=6.0,

@@ -16,7 +16,7 @@ from bnnlib.pruning import MagnitudePruner
 from bnnlib.train.checkpoint import Checkpoint
 from bnnlib.train.stages import Stages
 from book.lab.cells import Cell, CellResult, rows_of
-from chapters.closed_form.experiments.images import curve_rows, train
+from chapters.closed_form.experiments.images import curve_rows, first_epochs, train
 from chapters.closed_form.experiments.networks import network
 from chapters.shared.images import error_percent, load_images
 
@@ -37,9 +37,8 @@ def run_cell(cell: Cell, device: torch.device, checkpoint: Checkpoint | None) ->
     if stages.finished:
         model.load_state_dict(stages.finished[-1]["model"])
         pruner.load_state_dict(stages.finished[-1]["masks"])
-    whole = max(1, params["epochs"] - params.get("retrain", 0) * (len(rates) - 1))
     for k in range(len(stages.finished), len(rates)):
-        settings = params | {"epochs": whole}
+        settings = params | {"epochs": first_epochs(params)}
         if rates[k]:
             pruner.prune(rates[k] / 100.0)
             settings = params | {"epochs": params["retrain"], "learning_rate": SLOWER * params["learning_rate"]}

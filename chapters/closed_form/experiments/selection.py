@@ -250,6 +250,7 @@ EXPERIMENTS = [
         profiles=profiles(_selection_cells, smoke=_SMOKE, book=_BOOK, paper=_PAPER),
         run_cell=run_selection,
         tiny=nets.TINY,
+        schedules=nets.schedules,
         methods={"NN": run_plain, "NN-Dr": run_plain, "LM": run_linear, "BNN-VS-CV": run_cross_validation}
         | dict.fromkeys(TRIVIAL, run_trivial),
         unavailable={
@@ -266,6 +267,7 @@ EXPERIMENTS = [
         profiles=profiles(_pruning_cells, smoke=_SMOKE, book=_BOOK, paper=_PAPER),
         run_cell=run_pruning,
         tiny=nets.TINY,
+        schedules=nets.schedules,
         unavailable={"paper": "not run: the book profile has the paper's sizes, but fewer replicates and epochs"},
     ),
 ]

@@ -10,7 +10,8 @@ All errors are in units of the training targets' variance: 1 is what predicting 
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from functools import partial
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -28,6 +29,7 @@ from bnnlib.replicates import (
 )
 from bnnlib.train.checkpoint import Checkpoint
 from bnnlib.train.stages import Stages
+from book.lab.cells import Cell
 from book.lab.probes import first
 
 NUM_SAMPLES = 2_000
@@ -144,7 +146,7 @@ class Trainings:
             generator=torch.Generator(self.device).manual_seed(1_000 * self.seed + 500 + k),
             checkpoint=self.stages,
             loss=likelihood,
-            schedule=lambda epoch: rate(epoch / params["epochs"]),
+            schedule=partial(rate_at, epochs=params["epochs"]),
         )
         self.stages.finish(_state(model, likelihood))
         return model, likelihood
@@ -159,6 +161,19 @@ def _state(model: StackedMLP, likelihood: GaussianLikelihood) -> dict:
 def rate(done: float) -> float:
     """The learning rate after a share of the epochs, relative to the first: constant, then linear to LAST_RATE."""
     return 1.0 if done < DECAY_FROM else max(LAST_RATE, (1.0 - done) / (1.0 - DECAY_FROM))
+
+
+def rate_at(epoch: int, epochs: int) -> float:
+    """`rate` at an epoch."""
+    return rate(epoch / epochs)
+
+
+def schedules(cell: Cell) -> dict[str, Any]:
+    """What changes on the way of a cell, for its probe; the linear model and what keeps all or nothing do not train."""
+    if "epochs" not in cell.params:
+        return {}
+    epochs = cell.params["epochs"]
+    return {"learning rate": (partial(rate_at, epochs=epochs), range(epochs))}
 
 
 def importance(model: StackedMLP) -> Tensor:

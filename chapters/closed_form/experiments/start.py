@@ -8,7 +8,9 @@ with momentum 0.9, a cosine, 40 epochs of each training, a tenth of the divergen
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import pairwise
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -19,9 +21,9 @@ from bnnlib.train import cosine, fit
 from bnnlib.train.checkpoint import Checkpoint
 from bnnlib.train.stages import Stages
 from book.lab.cells import Cell, CellResult, Experiment, rows_of
-from chapters.closed_form.experiments.images import pruning_curve
+from chapters.closed_form.experiments.images import pruning_curve, rising
 from chapters.closed_form.experiments.networks import prior_of
-from chapters.shared.images import Split, load_images
+from chapters.shared.images import Split, load_images, reads
 
 FACTORS = {"as pretrained": 1.0, "half": 0.5, "a fifth": 0.2}
 DROP_RATES = [0, 50, 75, 90, 95, 98]
@@ -88,6 +90,13 @@ def _percent(some: Tensor) -> float:
     return 100.0 * float(some.double().mean())
 
 
+def schedules(cell: Cell) -> dict[str, Any]:
+    """What changes on the way of a cell, for its probe."""
+    params, epochs = cell.params, range(cell.params["epochs"])
+    weight = partial(rising, weight=params["kl_scale"], warm_up=params["warm_up"])
+    return {"learning rate": (cosine(len(epochs)), epochs), "divergence": (weight, epochs)}
+
+
 def _fit(model: nn.Module, data: Split, params: dict, weight: float, seed: int, stages: Stages) -> None:
     optimizer = torch.optim.SGD(model.parameters(), lr=params["learning_rate"], momentum=0.9)
     generator = torch.Generator(data["train"][0].device).manual_seed(seed)
@@ -97,7 +106,7 @@ def _fit(model: nn.Module, data: Split, params: dict, weight: float, seed: int, 
         epochs=params["epochs"],
         batch_size=params["batch_size"],
         optimizer=optimizer,
-        kl_scale=lambda epoch: weight * min(1.0, (epoch + 0.02) / params["warm_up"]),
+        kl_scale=partial(rising, weight=weight, warm_up=params["warm_up"]),
         schedule=cosine(params["epochs"]),
         generator=generator,
         checkpoint=stages,
@@ -132,6 +141,8 @@ EXPERIMENTS = [
         run_cell=run_start,
         tiny=_DIGITS | _SMALL,
         data={"smoke": ("digits",), "book": ("mnist",)},
+        reads=reads,
+        schedules=schedules,
         budget=lambda cell: (2 * cell.params["epochs"], "epochs"),
         value=4.0,
     )

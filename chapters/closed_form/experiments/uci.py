@@ -23,7 +23,15 @@ from bnnlib.train.stages import Stages
 from book.lab.cells import Cell, CellResult, Experiment, epochs_of, rows_of
 from chapters.closed_form.experiments import uci_rivals
 from chapters.closed_form.experiments.uci_baselines import run_dropout, run_pbp
-from chapters.closed_form.experiments.uci_data import SIMULATED, Splits, fit_splits, gaussian_scores, load_splits
+from chapters.closed_form.experiments.uci_data import (
+    SIMULATED,
+    Splits,
+    fit_splits,
+    gaussian_scores,
+    load_splits,
+    reads,
+    schedules,
+)
 
 PRIOR = {"slab_scale": math.exp(1.0), "spike_scale": math.exp(-6.0), "prior_inclusion_probability": 0.5}
 DROP_RATES = (10, 20, 25, 50, 75, 80, 90, 95)  # percent, Table 2
@@ -164,6 +172,8 @@ EXPERIMENTS = [
             "paper": tuple(TRAINING),
         },
         unavailable={"paper": "not run: adds only Year to the book profile, whose file is not at hand"},
+        reads=reads,
+        schedules=schedules,
         budget=epochs_of,
         sources={"sBNN-50": "sBNN"},
         value=4.0,

@@ -33,7 +33,7 @@ from bnnlib.train.stages import Stages
 from book.lab.cells import Cell, CellResult, Experiment, epochs_of, rows_of
 from chapters.closed_form.experiments import uci
 from chapters.closed_form.experiments.uci_baselines import run_dropout
-from chapters.closed_form.experiments.uci_data import SIMULATED, Splits, fit_splits, load_splits
+from chapters.closed_form.experiments.uci_data import SIMULATED, Splits, fit_splits, load_splits, reads, schedules
 from chapters.closed_form.experiments.uci_rivals import run_rival
 
 SHARES = (50, 75, 80, 90, 95)  # percent removed
@@ -190,6 +190,8 @@ EXPERIMENTS = [
         sources=dict.fromkeys(METHODS, "sBNN"),
         data={"book": (*SETS, *LARGE)},
         unavailable={"paper": "not in the paper; the book profile is our own experiment"},
+        reads=reads,
+        schedules=schedules,
         budget=epochs_of,
         version=2,  # two shares more, and the name of the mean
         value=4.0,

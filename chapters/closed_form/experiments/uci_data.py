@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, fields
+from functools import partial
 from typing import Any
 
 import torch
@@ -13,6 +14,7 @@ from bnnlib import datasets
 from bnnlib.replicates import GaussianLikelihood, StackedMLP, fit_stacked
 from bnnlib.train.checkpoint import Checkpoint
 from bnnlib.train.fit import cosine
+from book.lab.cells import Cell
 
 SIMULATED = "simulated"
 
@@ -68,6 +70,18 @@ def load_splits(name: str, splits: tuple[int, ...], held_out: float = 0.0) -> Sp
         torch.stack(test_y),
         torch.stack(y_scale),
     )
+
+
+def reads(cell: Cell) -> list[partial]:
+    """The calls of `load_splits` that a cell makes, for its probe: to choose on held-out rows, and on all rows."""
+    shares = [cell.params["held_out"], 0.0] if "held_out" in cell.params else [0.0]
+    return [partial(load_splits, cell.params["data"], cell.replicates, held_out=share) for share in shares]
+
+
+def schedules(cell: Cell) -> dict[str, Any]:
+    """What changes on the way of a cell, for its probe; Bayes by backpropagated moments has no learning rate."""
+    epochs = cell.params["epochs"]
+    return {} if cell.method == "PBP" else {"learning rate": (cosine(epochs), range(epochs))}
 
 
 def _simulated(split: int) -> datasets.Dataset:

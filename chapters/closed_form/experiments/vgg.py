@@ -10,7 +10,8 @@ from __future__ import annotations
 from itertools import product
 
 from book.lab.cells import Cell, Experiment
-from chapters.closed_form.experiments.images import TINY, run_cell
+from chapters.closed_form.experiments.images import TINY, run_cell, schedules
+from chapters.shared.images import reads
 
 DROP_RATES = [0, 50, 75, 90, 95, 98, 98.5]
 _SGD = {"optimizer": "sgd", "momentum": 0.9, "cosine": True, "minibatch_scheme": "uniform"}
@@ -63,6 +64,8 @@ EXPERIMENTS = [
         run_cell=run_cell,
         tiny=TINY | {"epochs": 1},
         data={"smoke": ("digits",), "book": ("cifar10",), "paper": ("cifar10",)},
+        reads=reads,
+        schedules=schedules,
         unavailable={"paper": "not run: 27 candidates of 200 epochs"},
         budget=_budget,
         value=9.0,

@@ -19,7 +19,7 @@ from book.lab.cells import Cell, CellResult, Experiment, rows_of
 from chapters.foundations import mean_field
 from chapters.foundations.enumeration import SpikeSlabRegression, enumerate_models
 from chapters.foundations.experiments.inclusion import SETTINGS
-from chapters.foundations.selectors import relaxed_gate, train
+from chapters.foundations.selectors import relaxed_gate, schedules, train
 
 EXACT, ROWS = 0.935, 100
 TEMPERATURES = (1.0, 0.5, 0.2, 0.1, 0.05, 0.01)
@@ -90,6 +90,8 @@ EXPERIMENTS = [
         profiles={"smoke": _smoke, "book": _book},
         run_cell=run_cell,
         tiny={"steps": 10, "replicates": 2},
+        schedules=schedules,
+        precision="float64",
         unavailable={"paper": "not run: no paper has this experiment, and the book profile is whole"},
     )
 ]

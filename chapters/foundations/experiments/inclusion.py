@@ -26,7 +26,7 @@ from bnnlib.train.checkpoint import Checkpoint
 from book.lab.cells import Cell, CellResult, Experiment, Need, rows_of
 from chapters.foundations.enumeration import Enumeration, SpikeSlabRegression, enumerate_models, spike_slab_regression
 from chapters.foundations.regression import correlated_inputs
-from chapters.foundations.selectors import EXACT, SELECTORS, Selection
+from chapters.foundations.selectors import EXACT, SELECTORS, Selection, schedules
 
 NAME = "fnd-inclusion"
 DESIGNS = {"orthogonal": None, "rho=0.5": 0.5, "rho=0.9": 0.9}
@@ -151,6 +151,8 @@ EXPERIMENTS = [
         profiles={"smoke": _smoke, "book": _book},
         run_cell=run_cell,
         tiny={"steps": 10, "chains": 2, "sweeps": 8, "burn_in": 2, "starts": 1, "replicates": 2},
+        schedules=schedules,
+        precision="float64",
         unavailable={"paper": "not run: no paper has this experiment, and the book profile is whole"},
         value=3.0,
     )

@@ -25,6 +25,7 @@ from bnnlib.train.checkpoint import Checkpoint
 from book.lab.cells import Cell, CellResult, Experiment, rows_of
 from chapters.foundations.approximations import APPROXIMATIONS, Approximation
 from chapters.foundations.regression import Gaussian, correlated_inputs, linear_posterior, linear_predictive
+from chapters.foundations.selectors import schedules
 
 CORRELATIONS = {"rho=0": 0.0, "rho=0.9": 0.9}
 ROWS, INPUTS, TESTS, LEVEL = 100, 10, 500, 0.9
@@ -150,6 +151,8 @@ EXPERIMENTS = [
         profiles={"smoke": _smoke, "book": _book},
         run_cell=run_cell,
         tiny=_SMALL | {"steps": 20, "replicates": 2},
+        schedules=schedules,
+        precision="float64",
         unavailable={"paper": "not run: no paper has this experiment, and the book profile is whole"},
         value=3.0,
     )

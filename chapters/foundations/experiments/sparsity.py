@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import copy
 import io
+from functools import partial
 from itertools import pairwise, product
 from typing import Any
 
@@ -32,11 +33,17 @@ SHARES = (50, 75, 90)
 SIZES = (64, 300, 100, 10)
 
 
+def load_digits() -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
+    """Rows to train on and to test on, with pixels from 0 to 1."""
+    parts = held_out_parts("digits", 0)
+    train, test = ((x.flatten(1).float() / 16.0, y) for x, y in (parts["train"], parts["test"]))
+    return train, test
+
+
 def run_cell(cell: Cell, device: torch.device, checkpoint: Checkpoint | None = None) -> CellResult:
     """Train one network; from there remove each share of each kind, train on, store in three forms."""
     (replicate,), params = cell.replicates, cell.params
-    parts = held_out_parts("digits", 0)
-    train, test = ((x.flatten(1).float() / 16.0, y) for x, y in (parts["train"], parts["test"]))
+    train, test = load_digits()
     generator = torch.Generator().manual_seed(40_000 + replicate)
     whole = mlp(SIZES, generator=generator)
     _fit(whole, train, params, params["epochs"], generator)
@@ -153,6 +160,7 @@ EXPERIMENTS = [
         profiles={"smoke": _smoke, "book": _book},
         run_cell=run_cell,
         data=("digits",),
+        reads=lambda cell: [partial(load_digits)],
         tiny={"epochs": 1, "epochs_after": 1, "shares": first(1), "batch_size": 512},
         sources=dict.fromkeys((*KINDS, "Nothing"), "all kinds"),
         unavailable={"paper": "not run: no paper has this experiment, and the book profile is whole"},

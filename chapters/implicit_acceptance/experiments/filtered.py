@@ -23,6 +23,7 @@ worth on them is reported beside it.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -43,7 +44,7 @@ from bnnlib.models.cnn import draw_initial
 from bnnlib.train.checkpoint import Checkpoint
 from bnnlib.train.stages import Stages
 from book.lab.cells import Cell, CellResult, rows_of
-from chapters.implicit_acceptance.experiments.generators import latent_proposal, latents, load_decoder, sheet
+from chapters.implicit_acceptance.experiments.generators import falling, latent_proposal, latents, load_decoder, sheet
 from chapters.implicit_acceptance.experiments.judge import MEASURES, Judge
 from chapters.shared.images import Split, load_images
 
@@ -146,7 +147,7 @@ def _trained(
         latents=inverted["train"].to(device) if inverted else None,
         logit_penalty=options["logit_penalty"],
         optimizer=torch.optim.Adam(discriminator.parameters(), lr=options["learning_rate"], betas=(0.5, 0.999)),
-        schedule=(lambda step: 1.0 - step / steps) if candidate.get("falling") else None,
+        schedule=partial(falling, steps=steps) if candidate.get("falling") else None,
         average=candidate.get("average", 0.0),
         generator=torch.Generator(device).manual_seed(104_000 + cell.replicates[0]),
         checkpoint=stages,

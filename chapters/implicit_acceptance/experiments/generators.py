@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,23 @@ from chapters.shared.images import load_images
 SHEET = 32_000  # bytes of images in an array for a picture, of the first replicate
 
 
+def falling(step: int, steps: int) -> float:
+    """Of a learning rate: linearly down to 0."""
+    return 1.0 - step / steps
+
+
+def schedules(cell: Cell) -> dict[str, Any]:
+    """What changes on the way of a cell, for its probe."""
+    params = cell.params
+    if cell.method == "Raw":
+        steps = params["generator"]["steps"]
+    elif any(one.get("falling") for one in params.get("candidates", {}).values()):
+        steps = params["discriminator"]["iterations"][-1]
+    else:
+        return {}
+    return {"learning rate": (partial(falling, steps=steps), range(steps))}
+
+
 def raw_cell(
     cell: Cell, device: torch.device, checkpoint: Checkpoint | None, products: Sequence[dict[str, Any]]
 ) -> CellResult:
@@ -30,7 +48,7 @@ def raw_cell(
     x, latent_dim, replicate = data["train"][0], params["latent_dim"], cell.replicates[0]
     start = torch.Generator().manual_seed(100_000 + replicate)
     plan = {"steps": options["steps"], "batch_size": options["batch_size"], "learning_rate": options["learning_rate"]}
-    plan |= {"schedule": lambda step: 1.0 - step / options["steps"], "checkpoint": checkpoint}
+    plan |= {"schedule": partial(falling, steps=options["steps"]), "checkpoint": checkpoint}
     plan |= {"generator": torch.Generator(device).manual_seed(101_000 + replicate)}
     shape, width = tuple(params["shape"]), options["width"]
     if cell.setting == "VAE":

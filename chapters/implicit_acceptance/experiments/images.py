@@ -20,8 +20,9 @@ from chapters.implicit_acceptance.experiments.filtered import (
     chain_cell,
     picked_cell,
 )
-from chapters.implicit_acceptance.experiments.generators import inversion_cell, raw_cell
+from chapters.implicit_acceptance.experiments.generators import inversion_cell, raw_cell, schedules
 from chapters.implicit_acceptance.experiments.judge import classifier_cell
+from chapters.shared.images import reads
 
 CLASSIFIER, INVERSION = "Classifier", "Inversion"
 # the ways to train a discriminator that `picked_cell` chooses from
@@ -112,6 +113,8 @@ def experiment(name: str, title: str, data: str, profiles: dict, unavailable: di
         run_cell=chain_cell,
         methods=METHODS,
         tiny=TINY,
+        reads=reads,
+        schedules=schedules,
         data={profile: ("digits",) if profile == "smoke" else (data,) for profile in profiles},
         unavailable=unavailable,
         budget=budget,

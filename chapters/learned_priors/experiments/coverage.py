@@ -9,6 +9,7 @@ its learning rate, so that 8,000 steps go nearly as far as the 500,000 of `aeb-r
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 
@@ -21,6 +22,12 @@ SETTING = "v0=0.1, sigma=1"
 METHODS = ("SGHMC-SA", "sigma^2=3", "three in the slab", "both")
 NOISE = math.sqrt(3.0)
 THIN = 5
+WEIGHTS = polynomial(10.0, 1000.0, 0.7)  # of the stochastic approximation
+
+
+def schedules(cell: Cell) -> dict[str, Any]:
+    """What changes on the way of a cell, for its probe."""
+    return {"weight": (WEIGHTS, range(1, cell.params["steps"] + 1))}
 
 
 def run_cell(cell: Cell, device: torch.device, checkpoint: Checkpoint | None) -> CellResult:
@@ -40,7 +47,7 @@ def run_cell(cell: Cell, device: torch.device, checkpoint: Checkpoint | None) ->
         kappa=(1.0, 1.0),
         likelihood="regression",
         num_data=len(y),
-        step_size=polynomial(10.0, 1000.0, 0.7),
+        step_size=WEIGHTS,
         batch_dims=1,
     )
     lr, generator = cell.params["learning_rate"], torch.Generator(device).manual_seed(74_000 + replicate)
@@ -100,6 +107,7 @@ EXPERIMENTS = [
         profiles={"smoke": _smoke, "book": _book},
         run_cell=run_cell,
         tiny={"steps": 100, "num_inputs": 50},
+        schedules=schedules,
         budget=_budget,
         value=4.0,
     )

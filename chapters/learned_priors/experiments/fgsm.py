@@ -25,7 +25,7 @@ from bnnlib.nn import use_generator
 from bnnlib.train.checkpoint import Checkpoint
 from book.lab.cells import Cell, CellResult, Experiment, Need, rows_of
 from chapters.learned_priors.experiments.mnist import NAME, POINT, TINY, cells, network
-from chapters.learned_priors.experiments.mnist_train import TEST_BATCH, Network, State, load_images
+from chapters.learned_priors.experiments.mnist_train import TEST_BATCH, Network, State, load_images, reads
 
 Models = list[Callable[[Tensor], Tensor]]
 SIZES = (0.1, 0.2, 0.3, 0.4, 0.5)
@@ -156,6 +156,7 @@ EXPERIMENTS = [
         profiles={"smoke": _smoke, "book": _book, "paper": _paper},
         run_cell=run_cell,
         tiny={"network": TINY},
+        reads=reads,
         data={"book": ("mnist", "fashion_mnist"), "paper": ("mnist", "fashion_mnist")},
         unavailable={"paper": "not run: needs the networks of the paper profiles"},
         budget=_budget,

@@ -9,6 +9,7 @@ of the prior, towards 0.
 from __future__ import annotations
 
 from itertools import product
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -22,6 +23,17 @@ from book.lab.cells import Cell, CellResult, Experiment
 COEFFICIENTS = (3.0, 2.0, 1.0)
 WEIGHTS = {"SGLD-SA": polynomial(10.0, 1000.0, 0.7), "SGLD-EM": constant(1.0), "SGLD": constant(0.0)}
 SPIKE_SCALES = (0.01, 0.1)
+
+
+def step_size(k: int) -> float:
+    """Of the sampler at step k = 1, 2, ..."""
+    return 1e-3 * k ** (-1.0 / 3.0)
+
+
+def schedules(cell: Cell) -> dict[str, Any]:
+    """What changes on the way of a cell, for its probe."""
+    steps = range(1, cell.params["iterations"] + 1)
+    return {"step size": (step_size, steps)} | {f"weight of {name}": (one, steps) for name, one in WEIGHTS.items()}
 
 
 def problem(params: dict, replicate: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -61,7 +73,7 @@ def run_cell(cell: Cell, device: torch.device, checkpoint: Checkpoint | None) ->
         with torch.no_grad():
             torch.mm((weight @ x.t()).sigmoid_().sub_(y), x, out=weight.grad)
         prior.add_gradient_()
-        sampler.param_groups[0]["lr"] = 1e-3 * k ** (-1.0 / 3.0)
+        sampler.param_groups[0]["lr"] = step_size(k)
         sampler.step()
         prior.update()
         if k % params["thin"] == 0 and k > params["iterations"] // 5:
@@ -124,6 +136,7 @@ EXPERIMENTS = [
         summary="Logistic regression with 200 rows and 500 inputs, three of which matter: SA, EM and a fixed prior",
         profiles={"smoke": _smoke, "paper": _paper},
         run_cell=run_cell,
+        schedules=schedules,
         tiny={"iterations": 300, "thin": 1, "num_inputs": 40, "num_train": 60, "num_test": 50},
     )
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import torch
@@ -14,10 +15,12 @@ from bnnlib.optim.samples import SampleStore
 from bnnlib.train.checkpoint import Checkpoint
 from bnnlib.train.fit import Callback, Run, fit
 from bnnlib.train.sample import sample
+from book.lab.cells import Cell
 from chapters.shared.images import held_out_parts
 
 SIDE = 28
 TEST_BATCH = 1000
+ROWS = 60_000  # training images of MNIST and of Fashion-MNIST
 
 State = dict[str, Tensor]
 Images = tuple[Tensor, Tensor]
@@ -108,6 +111,32 @@ class two_rates:
         return self.burn_in_rate * min(1.0, step / self.warm_up) if step <= self.burn_in else self.rate
 
 
+WEIGHTS = polynomial(1.0, 1000.0, 0.75)  # of the stochastic approximation
+
+
+def step_sizes(params: dict[str, Any], num_data: int) -> two_rates:
+    """Of the sampler, by the step from 1."""
+    burn_in_rate, rate = (params[name] / num_data for name in ("burn_in_rate", "learning_rate"))
+    return two_rates(burn_in_rate, rate, params["warm_up"], params["burn_in"])
+
+
+def reads(cell: Cell) -> list[partial]:
+    """The call of `load_images` that a cell makes, for its probe."""
+    params = cell.params.get("network", cell.params)
+    return [partial(load_images, {name: params[name] for name in ("data", "held_out", "rows")}, torch.device("cpu"))]
+
+
+def schedules(cell: Cell) -> dict[str, Any]:
+    """What changes on the way of a cell that samples, for its probe."""
+    params = cell.params
+    if not cell.method.startswith("SGHMC"):
+        return {}
+    num_data = params["rows"] or ROWS - params["held_out"]
+    steps = range(1, params["epochs"] * -(-num_data // params["batch_size"]) + 1)
+    learns = {"weight": (WEIGHTS, steps)} if cell.method == "SGHMC-SA" else {}
+    return {"step size": (step_sizes(params, num_data), steps)} | learns
+
+
 def train_point(model: Network, train: Images, params: dict[str, Any], checkpoint: Checkpoint | None) -> dict[str, Any]:
     """Adam; "states" has a copy after every epoch, of which the last one is the result."""
     copies = EpochCopies()
@@ -141,12 +170,12 @@ def train_sampled(
         kappa=(5e-4, 5e-4),
         weight_decay=5e-4 * num_data,
         scaled_densities=False,
-        step_size=polynomial(1.0, 1000.0, 0.75) if learns else 0.0,
+        step_size=WEIGHTS if learns else 0.0,
     )
-    burn_in_rate, rate = (params[name] / num_data for name in ("burn_in_rate", "learning_rate"))
+    lr_schedule = step_sizes(params, num_data)
     sampler = SGHMC(
         model.parameters(),
-        lr=rate,
+        lr=lr_schedule.rate,
         momentum=0.9,
         temperature=1.0 / params["inverse_temperature"],
         scheme="euler",
@@ -164,7 +193,7 @@ def train_sampled(
         store=store,
         burn_in=params["burn_in"],
         thin=params["thin"],
-        lr_schedule=two_rates(burn_in_rate, rate, params["warm_up"], params["burn_in"]),
+        lr_schedule=lr_schedule,
         generator=model.generator,
         checkpoint=checkpoint,
     )

@@ -23,6 +23,7 @@ from bnnlib.train.checkpoint import Checkpoint
 from book.lab.cells import Cell, CellResult, Experiment, Need, rows_of
 from chapters.learned_priors.experiments.fgsm import NUM_DRAWS, Models, averages, victims
 from chapters.learned_priors.experiments.mnist import NAME, POINT, TINY, cells
+from chapters.learned_priors.experiments.mnist_train import reads
 
 SIZES = (0.05, 0.1, 0.2)
 ANEW = "MNIST, trained anew"  # a name of their own: the networks of "aeb-mnist" are a GPU's, whose files are gone
@@ -78,6 +79,7 @@ EXPERIMENTS = [
         profiles={"smoke": lambda: _cells("smoke", 1, 100, 2), "book": lambda: _cells("book", 3, 2_000, 10)},
         run_cell=run_cell,
         tiny={"network": TINY, "images": 50, "steps": 2},
+        reads=reads,
         data={"book": ("mnist",)},
         unavailable={"paper": "not in the paper; the book profile is our own experiment"},
         budget=lambda cell: (cell.params["network"]["epochs"], "epochs"),

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from itertools import product
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -26,7 +27,19 @@ SETTINGS = ((0.01, 2.0), (0.1, 2.0), (0.01, 1.0), (0.1, 1.0))  # spike scale v0,
 METHODS = ("SGLD-SA", "SGLD-EM", "SGLD", "SGLD-SA, w=0.1", "SGLD, no L1")
 MEANS, SPREAD = (3.0, 2.0, 1.0), 0.2  # of the three coefficients that are not zero
 NUM_TRAIN, NUM_TEST = 100, 50
+WEIGHTS = polynomial(10.0, 1000.0, 0.7)  # of the stochastic approximation
 FIGURE = "v0=0.1, sigma=1"  # the setting of Figure 1
+
+
+def step_size(k: int) -> float:
+    """Of the sampler at step k = 1, 2, ..."""
+    return 1e-3 * k ** (-1.0 / 3.0)
+
+
+def schedules(cell: Cell) -> dict[str, Any]:
+    """What changes on the way of a cell, for its probe."""
+    steps = range(1, cell.params["iterations"] + 1)
+    return {"step size": (step_size, steps), "weight": (WEIGHTS, steps)}
 
 
 def problem(replicate: int, num_inputs: int) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
@@ -59,7 +72,6 @@ class _Chains:
         decays = torch.tensor([float(method == "SGLD-SA") for method, _ in self.chains], device=device)
         fixed = {"SGLD-EM": 1.0, "SGLD-SA, w=0.1": 0.1}
         constants = torch.tensor([fixed.get(method, 0.0) for method, _ in self.chains], device=device)
-        schedule = polynomial(10.0, 1000.0, 0.7)
         self.prior = SpikeSlabGaussianLaplacePrior(
             {"weight": self.weight},
             spike_scale=torch.tensor([v0 for _, (v0, _) in self.chains]),
@@ -72,7 +84,7 @@ class _Chains:
             kappa=(1.0, 1.0),
             likelihood="regression",
             num_data=NUM_TRAIN,
-            step_size=lambda k: torch.add(constants, decays, alpha=schedule(k)),
+            step_size=lambda k: torch.add(constants, decays, alpha=WEIGHTS(k)),
             batch_dims=1,
         )
         without = [index for index, (method, _) in enumerate(self.chains) if method == "SGLD, no L1"]
@@ -91,7 +103,7 @@ class _Chains:
         torch.mm(self.weight, self.transposed, out=self.residual).sub_(self.y)
         torch.mm(self.residual, self.x, out=self.weight.grad).div_(self.prior.sigma.square().unsqueeze(1))
         self.prior.add_gradient_()
-        self.sampler.param_groups[0]["lr"] = 1e-3 * k ** (-1.0 / 3.0)
+        self.sampler.param_groups[0]["lr"] = step_size(k)
         self.sampler.step()
         self.prior.update(self.residual.square().sum(dim=1))
         if k % self.params["thin"] == 0 and k > self.params["burn_in"]:
@@ -207,6 +219,7 @@ EXPERIMENTS = [
         summary="Regression with 100 rows and 1000 inputs: SGLD with an SA, an EM and a fixed prior; Table 1, Figure 1",
         profiles={"smoke": _smoke, "paper": _paper},
         run_cell=run_cell,
+        schedules=schedules,
         tiny={"iterations": 400, "burn_in": 80, "thin": 1, "num_inputs": 50},
         budget=_budget,
     )

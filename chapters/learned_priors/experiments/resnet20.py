@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,8 @@ import torch
 from bnnlib.train.checkpoint import Checkpoint
 from bnnlib.train.distributed import launch
 from book.lab.cells import Cell, CellResult, Experiment, Need, rows_of
-from chapters.learned_priors.experiments.resnet20_stage import PUBLISHED_STEPS, run_stage
+from chapters.learned_priors.experiments import resnet20_stage
+from chapters.learned_priors.experiments.resnet20_stage import PUBLISHED_STEPS, load_images, run_stage
 
 NAME = "aeb-resnet20"
 METHODS = ("A-SGHMC-SA", "A-SGHMC", "SGHMC-SA", "A-SGHMC-EM")
@@ -59,6 +61,20 @@ def run_cell(
     rows[0]["note"] = _note(cell, result["data"])
     product = None if products else {"model": result["model"]}
     return CellResult(rows, {"curve": np.asarray(result["curve"], dtype=np.float32)}, product)
+
+
+def _stage(cell: Cell) -> dict[str, Any]:
+    return cell.params["sparse" if cell.needs else "pretraining"]
+
+
+def reads(cell: Cell) -> list[partial]:
+    """The call of `load_images` that a cell makes, for its probe."""
+    return [partial(load_images, _stage(cell)["data"], torch.device("cpu"))]
+
+
+def schedules(cell: Cell) -> dict[str, Any]:
+    """What changes on the way of a cell, for its probe."""
+    return resnet20_stage.schedules(_stage(cell))
 
 
 def best_when_sparse(arrays: Mapping[tuple[str, str, int, str], np.ndarray]) -> list[dict[str, Any]]:
@@ -159,6 +175,8 @@ EXPERIMENTS = [
         profiles={"smoke": _smoke, "book": _book, "paper": _paper},
         run_cell=run_cell,
         tiny=_TINY,
+        reads=reads,
+        schedules=schedules,
         data={"book": ("cifar10",), "paper": ("cifar10",)},
         unavailable={"paper": "not run: 17,000 epochs in all, where the book profile has 940"},
         several_devices=True,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import torch
@@ -13,6 +14,7 @@ from bnnlib.augmentation import Compose, Normalize, RandomCrop, RandomErasing, R
 from bnnlib.metrics import accuracy
 from bnnlib.models import resnet
 from bnnlib.optim import SGHMC, SpikeSlabGaussianLaplacePrior, annealed, constant, polynomial
+from bnnlib.optim.schedules import Schedule
 from bnnlib.pruning import MagnitudePruner, smooth_sparsity
 from bnnlib.train.checkpoint import Checkpoint
 from bnnlib.train.distributed import Team
@@ -23,6 +25,7 @@ MEAN, SD = (0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010)
 NUM_DATA = 50_000  # of the likelihood, for fewer images too: the prior's published constants are made for it
 PUBLISHED_STEPS, PUBLISHED_EPOCH = 50_000, 50  # of batches of 1000
 BLOCKS = ["layer*.conv?.weight"]  # the convolutions inside the blocks: not the first one, not the 1 x 1 shortcuts
+IMAGES = {"simulated": 512}  # to train on, where they are not those of CIFAR-10
 LEARNED = {"A-SGHMC": 0.0, "A-SGHMC-EM": 1.0}  # fixed weights of the stochastic approximation; SA's fall
 
 Images = tuple[Tensor, Tensor]
@@ -62,17 +65,40 @@ def rate_factor(kind: str, step: int, steps: int) -> float:
     return min(step / rise, (steps - step + 1) / (steps - rise))
 
 
-def make_prior(network: nn.Module, params: dict[str, Any]) -> SpikeSlabGaussianLaplacePrior:
-    """The prior of the sparse stage with the settings of the published code.
+def weights_of(params: dict[str, Any]) -> Schedule:
+    """Of the stochastic approximation: 0.02 (1000 + t)^-0.75 at the published step t.
 
-    The step size of the stochastic approximation is 0.02 (1000 + t)^-0.75 at the published step t; a chain that is
-    `speed` times shorter makes `speed` of these steps in one.
+    A chain that is `speed` times shorter makes `speed` of these steps in one.
     """
-    speed = params["speed"]
     if params["method"] in LEARNED:
-        step_size = constant(LEARNED[params["method"]])
-    else:
-        step_size = polynomial(0.02 * speed**0.25, 1000.0 / speed, 0.75)
+        return constant(LEARNED[params["method"]])
+    speed = params["speed"]
+    return polynomial(0.02 * speed**0.25, 1000.0 / speed, 0.75)
+
+
+def learning_rate(k: int, params: dict[str, Any], steps: int) -> float:
+    """Of the chain at step k = 1, 2, ..."""
+    return params["learning_rate"] / NUM_DATA * rate_factor(params["schedule"], k, steps)
+
+
+def removed(k: int, params: dict[str, Any]) -> float:
+    """Share of every layer that is pruned after step k, by the published schedule."""
+    return smooth_sparsity(k * params["speed"], params["rate"], base=0.99, steps=PUBLISHED_EPOCH)
+
+
+def schedules(params: dict[str, Any]) -> dict[str, Any]:
+    """What changes on the way of a stage, for its probe."""
+    count = params["epochs"] * -(-IMAGES.get(params["data"], NUM_DATA) // params["batch_size"])
+    steps = range(1, count + 1)
+    found: dict[str, Any] = {"learning rate": (partial(learning_rate, params=params, steps=count), steps)}
+    if "method" in params:
+        found |= {"temperature": (cooling(params), steps), "weight": (weights_of(params), steps)}
+        found["sparsity"] = (partial(removed, params=params), steps)
+    return found
+
+
+def make_prior(network: nn.Module, params: dict[str, Any]) -> SpikeSlabGaussianLaplacePrior:
+    """The prior of the sparse stage with the settings of the published code."""
     return SpikeSlabGaussianLaplacePrior(
         network,
         sparse=BLOCKS,
@@ -83,7 +109,7 @@ def make_prior(network: nn.Module, params: dict[str, Any]) -> SpikeSlabGaussianL
         nu=1000.0,
         lam=1000.0,
         kappa=(5e-4, 5e-4),
-        step_size=step_size,
+        step_size=weights_of(params),
         update=params["learned"],
         scaled_densities=False,
         weight_decay=params["weight_decay"] * NUM_DATA,
@@ -138,7 +164,7 @@ def run_stage(
         num_data=NUM_DATA,
         loss=lambda outputs, labels: F.cross_entropy(outputs, team.share(labels)),
         augment=_augment(augmentation()),
-        lr_schedule=lambda k: lr * rate_factor(params["schedule"], k, steps),
+        lr_schedule=partial(learning_rate, params=params, steps=steps),
         temperature_schedule=temperature,
         callbacks=callbacks,
         generator=_seeded(device, params, 2),
@@ -177,12 +203,8 @@ def cooling(params: dict[str, Any]):
 
 
 def make_pruner(prior: SpikeSlabGaussianLaplacePrior, params: dict[str, Any]) -> MagnitudePruner:
-    """Prunes after every step, the same share of every layer, by the published schedule."""
-    return MagnitudePruner(
-        prior.weights,
-        lambda k: smooth_sparsity(k * params["speed"], params["rate"], base=0.99, steps=PUBLISHED_EPOCH),
-        persistent=params["persistent"],
-    )
+    """Prunes after every step, the same share of every layer."""
+    return MagnitudePruner(prior.weights, partial(removed, params=params), persistent=params["persistent"])
 
 
 class ReadOnly:

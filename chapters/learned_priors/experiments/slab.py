@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from itertools import product
+from typing import Any
 
 import numpy as np
 import torch
@@ -65,6 +66,17 @@ class _Weights:
         return torch.cat([named, self.first * ((OFFSET + 1.0) / (OFFSET + k)) ** self.exponent])
 
 
+def step_size(k: int) -> float:
+    """Of the sampler at step k = 1, 2, ..."""
+    return 1e-3 * k ** (-1.0 / 3.0)
+
+
+def schedules(cell: Cell) -> dict[str, Any]:
+    """What changes on the way of a cell, for its probe."""
+    steps = range(1, cell.params["steps"] + 1)
+    return {"step size": (step_size, steps), "weights": (_Weights(len(steps), torch.device("cpu")), steps)}
+
+
 def run_cell(cell: Cell, device: torch.device, checkpoint: Checkpoint | None) -> CellResult:
     """Every method and every point of the grid on one data set."""
     (replicate,), steps, num_inputs = cell.replicates, cell.params["steps"], cell.params["num_inputs"]
@@ -98,7 +110,7 @@ def run_cell(cell: Cell, device: torch.device, checkpoint: Checkpoint | None) ->
             residual = beta @ x.t() - y
             torch.mm(residual, x, out=beta.grad).div_(prior.sigma.square().unsqueeze(1))
         prior.add_gradient_()
-        sampler.param_groups[0]["lr"] = 1e-3 * k ** (-1.0 / 3.0)
+        sampler.param_groups[0]["lr"] = step_size(k)
         sampler.step()
         prior.update(residual.square().sum(dim=1))
         prior.inclusion["beta"][held["SGLD-EM, delta=1/2"]] = 0.5
@@ -161,6 +173,7 @@ EXPERIMENTS = [
         profiles={"smoke": _smoke, "book": _book},
         run_cell=run_cell,
         tiny={"steps": 60, "num_inputs": 20},
+        schedules=schedules,
         budget=_budget,
         value=5.0,
     )

@@ -12,6 +12,8 @@ cooling load; the standard files have the heating load, so that row is another p
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
+from typing import Any
 
 import numpy as np
 import torch
@@ -19,6 +21,7 @@ from torch import Tensor
 
 from bnnlib import datasets
 from bnnlib.optim import SGHMC, SpikeSlabGaussianLaplacePrior, annealed, constant, polynomial
+from bnnlib.optim.schedules import Schedule
 from bnnlib.train.checkpoint import Checkpoint
 from book.lab.cells import Cell, CellResult, Experiment, epochs_of, rows_of
 
@@ -34,8 +37,10 @@ REGISTRY = {"wine-red": "wine"}  # names of ours where they differ
 METHODS = ("SGHMC", "A-SGHMC", "SGHMC-EM", "A-SGHMC-EM", "SGHMC-SA", "A-SGHMC-SA")
 STEP = {"concrete": 5e-6}  # the published 1e-5 where no chain diverges
 NUM_STANDARD, NUM_RANDOM = 20, 100  # 20 random ones leave the mean on Boston uncertain by 0.2, one standard error
+ROWS = {"boston": 455, "yacht": 277, "energy": 691, "wine": 1439, "concrete": 927}  # to train on
 HIDDEN = 50
 SIMULATED = "simulated"
+ROWS[SIMULATED] = 110
 
 
 def _load(name: str, splits: tuple[int, ...], rule: str) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -85,6 +90,27 @@ def _rmse(prediction: Tensor, target: Tensor) -> Tensor:
     return (prediction - target).square().mean(dim=(1, 2)).sqrt()
 
 
+def weights_of(cell: Cell) -> Schedule:
+    """Of the stochastic approximation, by the step from 1."""
+    return constant(1.0) if cell.method.endswith("EM") else polynomial(1.0, 100.0, 0.7)
+
+
+def temperature_of(cell: Cell) -> Schedule:
+    """Of the sampler, by the steps that it has made."""
+    return annealed(1.0 / cell.params["inverse_temperature"], 1.003 if cell.method.startswith("A-") else 1.0)
+
+
+def reads(cell: Cell) -> list[partial]:
+    """The call of `_load` that a cell makes, for its probe."""
+    return [partial(_load, cell.params["data"], cell.replicates, cell.params["splits"])]
+
+
+def schedules(cell: Cell) -> dict[str, Any]:
+    """What changes on the way of a cell, for its probe."""
+    steps = cell.params["epochs"] * (ROWS[cell.params["data"]] // cell.params["batch_size"])
+    return {"temperature": (temperature_of(cell), range(steps)), "weight": (weights_of(cell), range(1, steps + 1))}
+
+
 def run_cell(cell: Cell, device: torch.device, checkpoint: Checkpoint | None) -> CellResult:
     """All splits of one set by one method: the last draw, which is published, and the average of the second half."""
     params, replicates = cell.params, len(cell.replicates)
@@ -106,12 +132,12 @@ def run_cell(cell: Cell, device: torch.device, checkpoint: Checkpoint | None) ->
         nu=1.0,
         lam=1.0,
         kappa=(1e-4, 1e-4),
-        step_size=constant(1.0) if cell.method.endswith("EM") else polynomial(1.0, 100.0, 0.7),
+        step_size=weights_of(cell),
         likelihood="regression",
         num_data=n,
         batch_dims=1,
     )
-    temperature = annealed(1.0 / params["inverse_temperature"], 1.003 if cell.method.startswith("A-") else 1.0)
+    temperature = temperature_of(cell)
     sampler = SGHMC(net.values(), lr=params["learning_rate"], momentum=0.9, scheme="euler", generator=generator)
     sampler.check_every = 0  # a chain that diverges must not stop the others; its scores are NaN and kept as a failure
     total, count = torch.zeros_like(test_y), 0
@@ -172,6 +198,8 @@ EXPERIMENTS = [
         profiles={"smoke": _smoke, "paper": _paper},
         run_cell=run_cell,
         tiny=TINY,
+        reads=reads,
+        schedules=schedules,
         data={"paper": ("boston", "yacht", "energy", "wine", "concrete")},
         budget=epochs_of,
         value=4.0,

@@ -18,6 +18,8 @@ Everything else is as in the paper profiles of `simulations`.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
+from typing import Any
 
 import torch
 
@@ -30,6 +32,17 @@ from chapters.spike_slab.experiments.simulations import PROBLEMS, params_of
 LATE, BEST = "SVBNN, fitted first", "SVBNN, best of starts"
 
 
+def late(epoch: int, free: int) -> float:
+    """Weight of the divergence: none for the first epochs."""
+    return float(epoch >= free)
+
+
+def schedules(cell: Cell) -> dict[str, Any]:
+    """What changes on the way of a cell, for its probe."""
+    free, epochs = cell.params.get("free_epochs", 0), cell.params["epochs"]
+    return {"divergence": (partial(late, free=free), range(epochs))} if free else simulations.schedules(cell)
+
+
 def run_cell(cell: Cell, device: torch.device, checkpoint: Checkpoint | None) -> CellResult:
     """Train a stack, priced late or from several starts, and measure it as `simulations.run_cell` does."""
     params, problem = cell.params, PROBLEMS[cell.params["problem"]]
@@ -38,7 +51,7 @@ def run_cell(cell: Cell, device: torch.device, checkpoint: Checkpoint | None) ->
     start, generator = simulations.generators(cell, device)
     model = simulations.network(problem, "SVBNN", params, x.shape[1], start).to(device)
     options = {key: params[key] for key in ("epochs", "batch_size", "learning_rate")}
-    scale = (lambda epoch: float(epoch >= free)) if free else 1.0
+    scale = partial(late, free=free) if free else 1.0
     fit_stacked(model, x, y, kl_scale=scale, generator=generator, checkpoint=checkpoint, **options)
     found = simulations.measured(model, replace(cell, method="SVBNN"), x, y, generator)
     # of the noise's standard deviation 1, and up to a constant
@@ -90,6 +103,7 @@ EXPERIMENTS = [
         run_cell=simulations.run_cell,
         unavailable={"paper": "not in the paper; the book profile is our own experiment"},
         methods=dict.fromkeys((LATE, BEST), run_cell),
+        schedules=schedules,
         tiny={"replicates": 2, "epochs": 4, "free_epochs": 2},
         budget=epochs_of,
         value=4.0,

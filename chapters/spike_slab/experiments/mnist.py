@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -18,6 +19,7 @@ from bnnlib.models import mlp
 from bnnlib.nn.objective import sparsity
 from bnnlib.nn.sparse_vd import SparseVDLinear
 from bnnlib.nn.spike_slab import SpikeSlabLinear
+from bnnlib.pruning import agp_sparsity
 from bnnlib.pruning.agp import AGPPruner
 from bnnlib.train import DivergedError
 from bnnlib.train.checkpoint import Checkpoint
@@ -32,11 +34,15 @@ from chapters.spike_slab.experiments.mnist_scores import (
     final_scores,
     load_split,
     probabilities,
+    reads,
     scores,
 )
 
 CHOSEN = {"kl_scale": 0.05}  # by replicate 0 of the book profile; its other replicates repeat this candidate only
 MAX_ACTIVE = 6.0  # percent; a candidate that keeps more is not chosen
+
+
+ROWS = 50_000  # images of MNIST that are left to train on
 
 
 def _generators(cell: Cell, device: torch.device) -> tuple[torch.Generator, torch.Generator]:
@@ -162,13 +168,37 @@ def run_vd(cell: Cell, device: torch.device, checkpoint: Checkpoint | None) -> C
         epochs=params["epochs"],
         batch_size=params["batch_size"],
         optimizer=torch.optim.Adam(groups, fused=True),
-        kl_scale=lambda epoch: min(1.0, (epoch + 1) / params["warm_up"]),
+        kl_scale=partial(rising, warm_up=params["warm_up"]),
         schedule=cosine(params["epochs"]),
         generator=generator,
         checkpoint=checkpoint,
         callbacks=[curves],
     )
     return CellResult(rows_of(cell, final_scores(model, data, generator)), {"curve": curves.array(True).numpy()})
+
+
+def rising(epoch: int, warm_up: int) -> float:
+    """Weight of the divergence: up to 1 over the first epochs."""
+    return min(1.0, (epoch + 1) / warm_up)
+
+
+def ramp(steps: int, final_sparsity: float) -> dict[str, Any]:
+    """When gradual pruning begins and ends."""
+    return {"final_sparsity": final_sparsity, "begin_step": steps // 8, "end_step": steps * 3 // 4}
+
+
+def schedules(cell: Cell) -> dict[str, Any]:
+    """What changes on the way of a cell, for its probe."""
+    params = cell.params.get("common", cell.params)
+    epochs, found = params["epochs"], {}
+    if params.get("cosine", True):
+        found["learning rate"] = (cosine(epochs), range(epochs))
+    if "warm_up" in params:
+        found["divergence"] = (partial(rising, warm_up=params["warm_up"]), range(epochs))
+    if "kept" in params:
+        steps = epochs * ROWS // params["batch_size"]
+        found["sparsity"] = (partial(agp_sparsity, **ramp(steps, 1.0 - params["kept"])), range(steps))
+    return found
 
 
 def run_agp(cell: Cell, device: torch.device, checkpoint: Checkpoint | None) -> CellResult:
@@ -178,9 +208,9 @@ def run_agp(cell: Cell, device: torch.device, checkpoint: Checkpoint | None) -> 
     model = mlp(params["sizes"], generator=start).to(device)
     total = sum(parameter.numel() for parameter in model.parameters())
     weights = sum(parameter.numel() for parameter in model.parameters() if parameter.dim() == 2)
+    final = 1.0 - (params["kept"] * total - (total - weights)) / weights
     steps = -(-len(data["train"][1]) // params["batch_size"]) * params["epochs"]
-    ramp = {"begin_step": steps // 8, "end_step": steps * 3 // 4, "frequency": max(1, steps // 100)}
-    pruner = AGPPruner(model, final_sparsity=1.0 - (params["kept"] * total - (total - weights)) / weights, **ramp)
+    pruner = AGPPruner(model, **ramp(steps, final), frequency=max(1, steps // 100))
     curves = Curves(data, lambda: 100.0 * (1.0 - pruner.sparsity * weights / total))
     fit(
         model,
@@ -266,6 +296,8 @@ EXPERIMENTS = [
         tiny=_TINY,
         unavailable={"paper": "not run: no GPU"},
         methods={"AGP": run_agp, "VD": run_vd},
+        reads=reads,
+        schedules=schedules,
         budget=_budget,
         value=3.0,
     )

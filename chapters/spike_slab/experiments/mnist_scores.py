@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import torch
@@ -16,6 +17,7 @@ from bnnlib.nn.predict import predict
 from bnnlib.nn.sparse_vd import SparseVDLinear
 from bnnlib.nn.spike_slab import SpikeSlabLinear
 from bnnlib.train.fit import Callback, Run
+from book.lab.cells import Cell
 from chapters.shared.images import Split, held_out_parts
 
 NUM_DRAWS = 30  # of the predictive distribution
@@ -26,6 +28,11 @@ def load_split(params: dict[str, Any], device: torch.device) -> Split:
     parts = held_out_parts(params["data"], params["held_out"])
     scale = float(parts["train"][0].max())  # the digits of scikit-learn run to 16
     return {name: ((x / scale).flatten(1).to(device), y.to(device)) for name, (x, y) in parts.items()}
+
+
+def reads(cell: Cell) -> list[partial]:
+    """The call of `load_split` that a cell makes, for its probe."""
+    return [partial(load_split, {name: cell.params[name] for name in ("data", "held_out")}, torch.device("cpu"))]
 
 
 class Curves(Callback):

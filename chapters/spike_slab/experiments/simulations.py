@@ -10,12 +10,14 @@ import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from bnnlib.datasets import simulated
 from bnnlib.functional import inclusion_probability_for
+from bnnlib.pruning import agp_sparsity, lottery_ticket_sparsities
 from bnnlib.replicates import (
     Layout,
     StackedDeterministic,
@@ -28,6 +30,7 @@ from bnnlib.replicates import (
     fit_lottery_ticket,
     fit_stacked,
 )
+from bnnlib.replicates.pruned import agp_ramp
 from bnnlib.train.checkpoint import Checkpoint
 from book.lab.cells import Cell, CellResult, Experiment, epochs_of, rows_of
 from book.lab.probes import first
@@ -110,8 +113,32 @@ def _fit(model: StackedMLP, method: str, x: Tensor, y: Tensor, params: dict, gen
         fit_lottery_ticket(model, x, y, final_sparsity=1.0 - params["kept"], **options)
     else:
         warm_up = params.get("warm_up", 0)
-        scale = (lambda epoch: min(1.0, (epoch + 1) / warm_up)) if warm_up else 1.0
+        scale = partial(rising, warm_up=warm_up) if warm_up else 1.0
         fit_stacked(model, x, y, kl_scale=scale, checkpoint=checkpoint, **options)
+
+
+def rising(epoch: int, warm_up: int) -> float:
+    """Weight of the divergence: up to 1 over the first epochs."""
+    return min(1.0, (epoch + 1) / warm_up)
+
+
+def schedules(cell: Cell) -> dict[str, Any]:
+    """What changes on the way of a cell, for its probe."""
+    params, epochs = cell.params, cell.params["epochs"]
+    if cell.method == "AGP":
+        steps = epochs * -(-PROBLEMS[params["problem"]].num_samples // params["batch_size"])
+        return {
+            f"sparsity {kept:g}": (partial(agp_sparsity, **agp_ramp(steps, 1.0 - kept)), range(steps))
+            for kept in params["grid"]
+        }
+    if cell.method == "LOT":
+        return {
+            f"sparsity {kept:g}": (lottery_ticket_sparsities(1.0 - kept, 3).__getitem__, range(3))
+            for kept in params["grid"]
+        }
+    if "warm_up" in params:
+        return {"divergence": (partial(rising, warm_up=params["warm_up"]), range(epochs))}
+    return {}
 
 
 def rmse(prediction: Tensor, target: Tensor) -> Tensor:
@@ -284,6 +311,7 @@ EXPERIMENTS = [
         ),
         run_cell=run_cell,
         tiny=_TINY,
+        schedules=schedules,
         budget=epochs_of,
         value=5.0,
     ),
@@ -296,6 +324,7 @@ EXPERIMENTS = [
         ),
         run_cell=run_cell,
         tiny=_TINY,
+        schedules=schedules,
         budget=epochs_of,
         value=5.0,
     ),
@@ -308,6 +337,7 @@ EXPERIMENTS = [
         ),
         run_cell=run_cell,
         tiny=_TINY,
+        schedules=schedules,
         budget=epochs_of,
         value=5.0,
     ),
@@ -322,6 +352,7 @@ EXPERIMENTS = [
         ),
         run_cell=run_cell,
         tiny=_TINY,
+        schedules=schedules,
         budget=epochs_of,
         value=5.0,
     ),

@@ -11,8 +11,9 @@ the epochs, and the groups that are 0 by then are held.
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -137,6 +138,34 @@ def _candidate(cell: Cell, candidate: dict[str, Any], dense: nn.Module, data: Sp
     }
 
 
+def rising(epoch: int, weight: float, warm_up: int) -> float:
+    """Weight of the divergence: up to its own over the first epochs."""
+    return weight * (min(1.0, (epoch + 0.02) / warm_up) if warm_up else 1.0)
+
+
+def falling(epoch: int, epochs: int) -> float:
+    """Of the learning rate: linearly down to 0."""
+    return 1.0 - epoch / epochs
+
+
+def rates(schedule: str, epochs: int) -> Callable[[int], float]:
+    """Of the learning rate, "cosine" or "linear"."""
+    return cosine(epochs) if schedule == "cosine" else partial(falling, epochs=epochs)
+
+
+def schedules(cell: Cell) -> dict[str, Any]:
+    """What changes on the way of a cell, for its probe."""
+    found = {}
+    trainings = [cell.params["dense"]] if cell.method == "Original" else cell.params["candidates"]
+    for own in trainings:
+        params = cell.params | own
+        epochs, weight = range(params["epochs"]), params.get("kl_scale", 1.0)
+        found["learning rate"] = (rates(params["schedule"], len(epochs)), epochs)
+        if params.get("warm_up", 0):
+            found[f"divergence {weight:g}"] = (partial(rising, weight=weight, warm_up=params["warm_up"]), epochs)
+    return found
+
+
 def _fit(model: nn.Module, data: Split, params: dict[str, Any], device, seed: int, stages: Stages, callbacks) -> Run:
     epochs, rate = params["epochs"], params["learning_rate"]
     groups = [{"params": [p for name, p in model.named_parameters() if not name.endswith(NOISE)]}]
@@ -148,15 +177,15 @@ def _fit(model: nn.Module, data: Split, params: dict[str, Any], device, seed: in
         optimizer: torch.optim.Optimizer = torch.optim.SGD(groups, lr=rate, momentum=0.9)
     else:
         optimizer = torch.optim.Adam(groups, lr=rate, betas=(0.95, 0.999), fused=True)  # beta_1 as published
-    warm_up, bfloat16 = params.get("warm_up", 0), params["bfloat16"]
+    bfloat16 = params["bfloat16"]
     return fit(
         model,
         data["train"],
         epochs=epochs,
         batch_size=params["batch_size"],
         optimizer=optimizer,
-        kl_scale=lambda epoch: params.get("kl_scale", 1.0) * (min(1.0, (epoch + 0.02) / warm_up) if warm_up else 1.0),
-        schedule=cosine(epochs) if params["schedule"] == "cosine" else lambda epoch: 1.0 - epoch / epochs,
+        kl_scale=partial(rising, weight=params.get("kl_scale", 1.0), warm_up=params.get("warm_up", 0)),
+        schedule=rates(params["schedule"], epochs),
         augment=Compose([RandomCrop(4), RandomHorizontalFlip()]) if params.get("augment") else None,
         autocast=torch.bfloat16 if bfloat16 else None,
         channels_last=bfloat16,

@@ -27,7 +27,8 @@ overhead hides most of the gain of a network this small, so that ONNX Runtime, w
 from __future__ import annotations
 
 from book.lab.cells import Cell, Experiment
-from chapters.unit_noise.experiments.images import MEASURED, TINY, budget, pruned_from, run_cell
+from chapters.shared.images import reads
+from chapters.unit_noise.experiments.images import MEASURED, TINY, budget, pruned_from, run_cell, schedules
 
 NAME = "sbp-mnist"
 _IMAGES = {"data": "mnist", "held_out": 5_000, "scaling": "unit", "shape": [1, 28], "batch_size": 128, "repeats": 50}
@@ -120,6 +121,8 @@ EXPERIMENTS = [
         tiny=TINY,
         measured=MEASURED,
         data={"smoke": ("digits",), "book": ("mnist",), "paper": ("mnist",)},
+        reads=reads,
+        schedules=schedules,
         unavailable={"paper": "not run: no GPU"},
         budget=budget,
         version={"SSL": 2},  # groups count alike, as published, and not by the root of their sizes

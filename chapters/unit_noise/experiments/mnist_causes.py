@@ -9,8 +9,9 @@ All else, the length of the dense network included, is as in `sbp-mnist`; nothin
 from __future__ import annotations
 
 from book.lab.cells import Cell, Experiment
+from chapters.shared.images import reads
 from chapters.unit_noise.experiments import mnist
-from chapters.unit_noise.experiments.images import MEASURED, TINY, budget, run_cell
+from chapters.unit_noise.experiments.images import MEASURED, TINY, budget, run_cell, schedules
 
 NAME = "sbp-mnist-causes"
 
@@ -34,6 +35,8 @@ EXPERIMENTS = [
         tiny=TINY,
         measured=MEASURED,
         data={"smoke": ("digits",), "book": ("mnist",)},
+        reads=reads,
+        schedules=schedules,
         unavailable={"paper": "not in the paper; the book profile is our own experiment"},
         budget=budget,
         value=7.0,

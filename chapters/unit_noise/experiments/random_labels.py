@@ -28,7 +28,7 @@ from bnnlib.nn import StructuredBayesianPruning, insert_unit_noise, selected_wei
 from bnnlib.train.checkpoint import Checkpoint
 from bnnlib.train.fit import Callback, fit
 from book.lab.cells import Cell, CellResult, Experiment, epochs_of, rows_of
-from chapters.shared.images import load_images
+from chapters.shared.images import load_images, reads
 
 
 def _network(cell: Cell) -> nn.Module:
@@ -140,6 +140,7 @@ EXPERIMENTS = [
         run_cell=run_cell,
         tiny={"data": "digits", "held_out": 300, "images": 200, "epochs": 3},
         data={"smoke": ("digits",), "book": ("mnist",), "paper": ("mnist",)},
+        reads=reads,
         unavailable={"paper": "not run: no GPU"},
         budget=epochs_of,
     )

@@ -13,7 +13,8 @@ each. None of it was tuned. It shared its machine with other work, so that it me
 from __future__ import annotations
 
 from book.lab.cells import Cell, Experiment
-from chapters.unit_noise.experiments.images import MEASURED, TINY, budget, pruned_from, run_cell
+from chapters.shared.images import reads
+from chapters.unit_noise.experiments.images import MEASURED, TINY, budget, pruned_from, run_cell, schedules
 
 NAME = "sbp-vgg"
 _CIFAR = {"data": "cifar10", "held_out": 5_000, "scaling": "cifar10", "shape": [3, 32], "augment": True, "repeats": 25}
@@ -67,6 +68,8 @@ EXPERIMENTS = [
         tiny=TINY | {"epochs": 1, "dense": {"epochs": 1}},
         measured=MEASURED,
         data={"smoke": ("digits",), "book": ("cifar10",), "paper": ("cifar10",)},
+        reads=reads,
+        schedules=schedules,
         unavailable={"paper": "not run: no GPU"},
         budget=budget,
         value=9.0,

@@ -16,7 +16,8 @@ augmentation, which fits them too.
 from __future__ import annotations
 
 from book.lab.cells import Cell, Experiment
-from chapters.unit_noise.experiments.images import MEASURED, TINY, budget, pruned_from, run_cell
+from chapters.shared.images import reads
+from chapters.unit_noise.experiments.images import MEASURED, TINY, budget, pruned_from, run_cell, schedules
 from chapters.unit_noise.experiments.vgg import _ADAM, _CIFAR, _SGD, _SMOKE
 
 NAME = "sbp-vgg-causes"
@@ -50,6 +51,8 @@ EXPERIMENTS = [
         tiny=TINY | {"epochs": 1, "dense": {"epochs": 1}},
         measured=MEASURED,
         data={"smoke": ("digits",), "book": ("cifar10",)},
+        reads=reads,
+        schedules=schedules,
         unavailable={"paper": "not in the paper; the book profile is our own experiment"},
         budget=budget,
         value=8.0,

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from book import studies
-from book.lab import catalog, keys
+from book.lab import catalog, keys, provenance
+from tests.book.lab.packs import Pack
 from tests.patience import outcome
 
 _HERE = Path(__file__).parent
@@ -78,3 +79,13 @@ def tiny(tmp_path, monkeypatch) -> Tiny:
     monkeypatch.setattr(studies, "all", list)
     monkeypatch.setattr(catalog, "_OTHERS", ["tiny_experiments"])
     return Tiny(tmp_path)
+
+
+@pytest.fixture
+def pack(tiny, tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(catalog, "_OTHERS", ["probed.job"])
+    monkeypatch.setattr(provenance, "commit", lambda: {"commit": "c0ffee00", "dirty": False})
+    pack = Pack(tmp_path / "probed")
+    yield pack
+    pack.forget()

@@ -2,97 +2,14 @@
 
 from __future__ import annotations
 
-import importlib
-import itertools
 import json
-import os
-import sys
 
 import pytest
 
 from book.__main__ import main
-from book.lab import catalog, fingerprint, history, load_result, provenance, runner, validity, verify
+from book.lab import history, load_result, provenance, runner, validity, verify
 from book.lab.store import result_path, save_result
-
-_JOB = '''"""An experiment."""
-from book.lab.cells import Cell, CellResult, Experiment
-from probed.maths import slope
-
-RATE = 2.0
-
-
-def _result(cell, value):
-    where = {"setting": cell.setting, "method": cell.method, "metric": "rmse_test"}
-    return CellResult([{**where, "replicate": one, "value": value + one} for one in cell.replicates])
-
-
-def run_cell(cell, device, checkpoint):
-    """Compute."""
-    return _result(cell, RATE * slope(cell.params["epochs"]))
-
-
-def other(cell, device, checkpoint):
-    return _result(cell, 5.0)
-
-
-def cells():
-    params = {"epochs": 10}
-    return [Cell("a", "SVBNN", (0, 1), params), Cell("b", "SVBNN", (0, 1), params), Cell("c", "VD", (0,), params)]
-
-
-EXPERIMENTS = [
-    Experiment(
-        name="probed", paper="002", summary="s", profiles={"smoke": cells, "book": cells}, run_cell=run_cell,
-        methods={"VD": other}, tiny={"epochs": 1}, version=1,
-    )
-]
-'''
-_MATHS = "def slope(x):\n    return 0.5 * x\n"
-
-
-class Pack:
-    """The experiment's source, and what today's code says of it."""
-
-    def __init__(self, folder) -> None:
-        self.folder, self.clock = folder, itertools.count(1_000_000_000)
-        folder.mkdir()
-        self.write("__init__.py", "")
-        self.write("maths.py", _MATHS)
-        self.write("job.py", _JOB)
-
-    def write(self, name: str, text: str) -> None:
-        path = self.folder / name
-        path.write_text(text)
-        os.utime(path, (0, next(self.clock)))  # two edits within one tick of the file system's clock still differ
-        self.forget()
-
-    def edit(self, old: str, new: str, name: str = "job.py") -> None:
-        text = (self.folder / name).read_text()
-        assert text.count(old) == 1, old
-        self.write(name, text.replace(old, new))
-
-    def forget(self) -> None:
-        """As in a new process."""
-        for name in [one for one in sys.modules if one.split(".")[0] == "probed"]:
-            del sys.modules[name]
-        importlib.invalidate_caches()
-        fingerprint._path.cache_clear()
-
-    def run(self, **options):
-        return runner.run("probed", "book", **options)
-
-    def words(self, found=None) -> dict[str, str]:
-        return {one.method: one.word for one in found or validity.states("probed", "book")}
-
-
-@pytest.fixture
-def pack(tiny, tmp_path, monkeypatch):
-    monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setattr(catalog, "_OTHERS", ["probed.job"])
-    monkeypatch.setattr(provenance, "commit", lambda: {"commit": "c0ffee00", "dirty": False})
-    pack = Pack(tmp_path / "probed")
-    yield pack
-    pack.forget()
+from tests.book.lab.packs import MATHS
 
 
 def _result():
@@ -146,7 +63,7 @@ def test_words_and_layout_change_nothing(pack, old, new):
 
 def test_a_helper_moved_into_another_module_changes_nothing(pack):
     pack.run()
-    pack.write("shared.py", _MATHS)
+    pack.write("shared.py", MATHS)
     pack.edit("from probed.maths", "from probed.shared")
     (pack.folder / "maths.py").unlink()
     pack.forget()

@@ -1,0 +1,83 @@
+"""Every experiment says what its cells read and what changes while they run: nothing of it can be forgotten."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pytest
+
+from bnnlib import datasets
+from book.lab import catalog, keys, plan
+from tests.chapters.sites import sites, walk
+
+TABLE = {name: experiment for name, (_, experiment) in catalog.table().items()}
+LOADERS = {("bnnlib.datasets", "load"), ("bnnlib.datasets.api", "load")}
+
+
+def _functions(experiment):
+    return {experiment.run_cell, *experiment.methods.values()}
+
+
+@cache
+def _reached(function):
+    return walk(function).seen
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_an_experiment_whose_code_loads_data_says_what_its_cells_read(name):
+    """And by functions that the cells themselves call."""
+    experiment = TABLE[name]
+    reached = set().union(*map(_reached, _functions(experiment)))
+    loads = any(profile != "smoke" and experiment.data_sets(profile) for profile in experiment.profiles)
+    assert experiment.reads is not None or not (loads or LOADERS & reached), f"{name} has no `reads`: book/lab/real.py"
+    if experiment.reads is None:
+        return
+    for profile in experiment.profiles:
+        for cell in plan.cells_of(experiment, profile):
+            for call in experiment.reads(cell):
+                where = (call.func.__module__, call.func.__qualname__)
+                assert where in _reached(experiment.function(cell)), f"{where} is not what {cell.label} of {name} calls"
+
+
+@pytest.mark.parametrize("name", [name for name, one in TABLE.items() if one.reads is not None])
+def test_the_calls_that_stand_for_a_cell_load_its_data_sets_and_no_others(name, monkeypatch):
+    """Every real data set is replaced by a mark of its name, so that nothing is read."""
+
+    class Asked(Exception):
+        pass
+
+    def load(name, *_, **__):
+        raise Asked(name)
+
+    monkeypatch.setattr(datasets, "load", load)
+    experiment = TABLE[name]
+    for profile in set(experiment.profiles) - {"smoke"}:
+        for cell in plan.cells_of(experiment, profile):
+            own = set(keys.own_data(experiment, cell, profile))
+            for call in experiment.reads(cell):
+                with pytest.raises(Asked) as asked:
+                    call()
+                assert str(asked.value) in own, f"{cell.label} of {name} ({profile}) reads {asked.value}, not {own}"
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_what_changes_on_the_way_is_named_in_the_schedules(name):
+    """Step sizes, temperatures, weights of the divergence, shares to prune: functions that `schedules` reaches."""
+    experiment = TABLE[name]
+    declared = _reached(experiment.schedules) if experiment.schedules else set()
+    for function in _functions(experiment):
+        for place, names, unnamed in sites(function):
+            assert not unnamed, f"{place}: give this formula a name, and name it in the `schedules` of {name}"
+            missing = sorted(names - declared)
+            assert not missing, f"{place}: {missing} is not in the `schedules` of {name}, see book/lab/real.py"
+
+
+@pytest.mark.parametrize("name", [name for name, one in TABLE.items() if one.schedules is not None])
+def test_schedules_can_be_asked_for_every_cell(name):
+    """At their first and last step, in every profile; a number comes back each time."""
+    experiment = TABLE[name]
+    for profile in experiment.profiles:
+        for cell in plan.cells_of(experiment, profile):
+            for word, (function, steps) in experiment.schedules(cell).items():
+                for step in (steps[0], steps[-1]):
+                    assert function(step) is not None, (cell.label, word)
