@@ -38,7 +38,8 @@ result = store.load_result(name, profile)
 result["probes"] = []
 arrays = store.load_arrays(name, profile)
 store.save_result(result, {"|".join(map(str, key)): value for key, value in arrays.items()})
-print(validity.worst(verify(name, profile)))
+# the tree without a mutant is right, whether its certificates are up to date or not
+print(validity.worst(verify(name, profile, accept="the tree without a mutant")))
 """
 _VERIFY = """
 import json, sys

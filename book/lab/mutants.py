@@ -198,8 +198,8 @@ def _written(text: str, file: str, line: int, change: Change) -> Mutant:
 
 def as_toml(mutant: Mutant) -> str:
     """An entry of the list."""
-    words = {field.name: getattr(mutant, field.name) for field in fields(Mutant)}
-    told = {name: word for name, word in words.items() if word not in ("", False, (), "kept")}
+    words = {field: getattr(mutant, field.name) for field in fields(Mutant)}
+    told = {field.name: word for field, word in words.items() if word != field.default}
     # a JSON text is a TOML text
     return "\n".join(
         ["[[mutant]]", *(f"{name} = {json.dumps(word, ensure_ascii=False)}" for name, word in told.items()), ""]
