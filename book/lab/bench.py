@@ -31,7 +31,6 @@ _OWN = tuple(f"book/lab/{name}.py" for name in ("answers", "bench", "mutants", "
 _PREPARE = """
 import json, sys
 from book.lab import store, validity
-from book.lab.answers import LATE, NOTHING, NOTICED, SILENT, Answer, Kept
 from book.lab.verify import verify
 name, profile = sys.argv[1:]
 result = store.load_result(name, profile)
@@ -63,21 +62,24 @@ class Bench:
 
     Args:
         kept: shared by all benches.
+        tree: what is copied.
     """
 
-    def __init__(self, kept: Kept) -> None:
+    def __init__(self, kept: Kept, tree: Path = TREE) -> None:
         self.kept, self.root = kept, Path(tempfile.mkdtemp(prefix="mutate"))
         self.seen: dict[str, str] = {}
         listed = subprocess.run(
-            ["git", "-C", str(TREE), "ls-files", "-co", "--exclude-standard"],
+            ["git", "-C", str(tree), "ls-files", "-co", "--exclude-standard"],
             capture_output=True,
             text=True,
             check=True,
         )
-        self.files = [file for file in listed.stdout.splitlines() if (TREE / file).is_file()]
+        self.files = [
+            file for file in listed.stdout.splitlines() if (tree / file).is_file() and not (tree / file).is_symlink()
+        ]
         for file in self.files:
             (self.root / file).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(TREE / file, self.root / file)
+            shutil.copy2(tree / file, self.root / file)
 
     def close(self) -> None:
         """Remove the copy."""
@@ -102,6 +104,8 @@ class Bench:
     def _verify(self, mutant: Mutant, results: list[str], limit: float) -> Answer:
         stored = mutant.file.startswith("data/results/")
         asked = results if stored else self._cheapest(results)
+        if not asked:
+            return Answer(NOTHING)
         home = self.root / "data" if stored else self.kept.home
         begin = time.monotonic()
         with self._mutated(mutant):
@@ -231,7 +235,7 @@ class Bench:
     def _digest(self, pattern: str) -> str:
         """Hash of the files that match; this tool is none of them."""
         wanted = [file for file in self.files if re.match(pattern, file) and file not in _OWN]
-        return _hash(*(f"{file} {hashlib.sha256((TREE / file).read_bytes()).hexdigest()}" for file in wanted))
+        return _hash(*(f"{file} {hashlib.sha256((self.root / file).read_bytes()).hexdigest()}" for file in wanted))
 
 
 def _load(result: str) -> dict[str, Any]:

@@ -52,17 +52,20 @@ class Outcome:
         return {"neither": "nothing notices it", LATE: "no verdict: give it more time"}.get(self.by, "")
 
 
-def run(chosen: list[Mutant], limit: float, jobs: int = 1, again: bool = False, say=print) -> list[Outcome]:
+def run(
+    chosen: list[Mutant], reach: Reach, limit: float, jobs: int = 1, again: bool = False, say=print
+) -> list[Outcome]:
     """Try mutants out.
 
     Args:
         chosen: the mutants.
+        reach: what they concern, with the tree that is copied.
         limit: seconds for each of the two questions.
         jobs: copies of the tree that work side by side.
         again: ask although the answer is kept.
         say: what to do with a line about each.
     """
-    reach, kept = Reach(TREE), Kept(again)
+    kept = Kept(again)
     benches: queue.SimpleQueue[Bench] = queue.SimpleQueue()
 
     def one(mutant: Mutant) -> Outcome:
@@ -79,7 +82,7 @@ def run(chosen: list[Mutant], limit: float, jobs: int = 1, again: bool = False, 
     made: list[Bench] = []
     try:
         for _ in range(jobs):
-            made.append(Bench(kept))
+            made.append(Bench(kept, reach.tree))
             benches.put(made[-1])
         with ThreadPoolExecutor(jobs) as pool:
             return list(pool.map(one, chosen))
@@ -124,7 +127,7 @@ def main(arguments: list[str]) -> int:
         if options.json
         else (lambda line: print(line, flush=True))
     )
-    found = run(chosen, options.limit, options.jobs, options.again, say)
+    found = run(chosen, Reach(TREE), options.limit, options.jobs, options.again, say)
     if options.json:
         rows = [
             {"id": one.mutant.id, "file": one.mutant.file, "kind": one.mutant.kind, "by": one.by, "fault": one.fault}
