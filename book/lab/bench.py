@@ -243,7 +243,7 @@ def _load(result: str) -> dict[str, Any]:
 
 
 def _text_of(mutant: Mutant) -> str:
-    return json.dumps([mutant.file, mutant.old, mutant.new, mutant.checksum])
+    return json.dumps([mutant.file, mutant.old, mutant.new, mutant.checksum, *mutant.results])
 
 
 def _hash(*texts: str) -> str:

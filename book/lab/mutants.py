@@ -38,6 +38,7 @@ class Mutant:
         harmless: nothing goes wrong, and nothing may complain.
         checksum: of a stored result: kept as it was, renewed or removed.
         tests: files or folders of tests that are about it, where their names do not say so.
+        results: stored results that `verify` is asked about, as "name.profile"; by default those whose code reaches it.
     """
 
     id: str
@@ -50,6 +51,7 @@ class Mutant:
     harmless: bool = False
     checksum: str = "kept"
     tests: tuple[str, ...] = ()
+    results: tuple[str, ...] = ()
 
     def line(self, text: str) -> int:
         """The first line of the file's text that changes, from 1.
@@ -91,7 +93,7 @@ def read(root: Path) -> list[Mutant]:
         if unknown := set(entry) - known:
             raise MutantError(f"mutant {name!r} has the unknown field {min(unknown)!r}")
         try:
-            one = Mutant(**entry | {"tests": tuple(entry.get("tests", ()))})
+            one = Mutant(**{key: tuple(value) if isinstance(value, list) else value for key, value in entry.items()})
         except TypeError as error:
             raise MutantError(f"mutant {name!r}: {error}") from None
         if one.id in found or one.checksum not in CHECKSUMS:

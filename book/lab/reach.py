@@ -29,6 +29,8 @@ class Reach:
         path = Path(mutant.file)
         if path.parent == Path("data/results"):
             return [path.stem]
+        if mutant.results:
+            return [*mutant.results]
         statement = self._statement(mutant)
         return [one for one, reached in self._results.items() if statement in reached]
 
