@@ -7,9 +7,7 @@ import json
 import os
 import re
 import shutil
-import signal
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -21,12 +19,13 @@ from bnnlib.datasets.registry import data_root
 from book.lab import store, validity
 from book.lab.answers import LATE, NOTHING, NOTICED, SILENT, Answer, Kept
 from book.lab.mutants import Mutant
+from book.lab.stem import Stem
 from book.lab.verify import machine
 
 TREE = Path(__file__).resolve().parents[2]
 AT_MOST = 3  # results that verify is asked about
 DEAR = 120.0  # seconds: a result whose probes take longer is not asked
-_OWN = tuple(f"book/lab/{name}.py" for name in ("answers", "bench", "mutants", "mutate", "reach"))
+_OWN = tuple(f"book/lab/{name}.py" for name in ("answers", "bench", "mutants", "mutate", "reach", "stem"))
 # What has moved must be settled by a probe of this machine: with none stored, all run and are kept.
 _PREPARE = """
 import json, sys
@@ -80,9 +79,12 @@ class Bench:
         for file in self.files:
             (self.root / file).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(tree / file, self.root / file)
+        own = {"PYTHONDONTWRITEBYTECODE": "1", "BNNLIB_DATA": str(data_root()), "OMP_NUM_THREADS": "1"}
+        self.stem = Stem(self.root, {**own, "BNNLIB_HOME": str(self.root / "data")})
 
     def close(self) -> None:
         """Remove the copy."""
+        self.stem.close()
         shutil.rmtree(self.root, ignore_errors=True)
 
     def ask_verify(self, mutant: Mutant, results: list[str], limit: float) -> Answer:
@@ -109,7 +111,7 @@ class Bench:
         home = self.root / "data" if stored else self.kept.home
         begin = time.monotonic()
         with self._mutated(mutant):
-            code, out = self._call([sys.executable, "-c", _VERIFY, *asked], limit, BNNLIB_HOME=str(home))
+            code, out = self.stem.call(limit, _VERIFY, *asked, BNNLIB_HOME=str(home))
         said = [json.loads(line) for line in out.splitlines() if line.startswith('["')]
         bad = [(name, word, why) for name, word, why in said if word not in (*validity.GOOD, *_CANNOT_TELL)]
         if bad:
@@ -146,8 +148,8 @@ class Bench:
                 for path in (self.root / "data" / "results").iterdir():  # those that it starts from, too
                     if not (folder / path.name).exists() or path.stem == result:
                         shutil.copy2(path, folder / path.name)
-                begin, command = time.monotonic(), [sys.executable, "-c", _PREPARE, *result.split(".")]
-                code, out = self._call(command, DEAR, BNNLIB_HOME=str(self.kept.home))
+                begin = time.monotonic()
+                code, out = self.stem.call(DEAR, _PREPARE, *result.split("."), BNNLIB_HOME=str(self.kept.home))
                 good, seconds = code == 0 and out.split()[-1] in validity.GOOD, round(time.monotonic() - begin, 1)
                 self.kept.keep(name, {"evidence": evidence, "seconds": seconds, "good": good})
             return self.kept.get(name)["good"]
@@ -176,26 +178,16 @@ class Bench:
         return self.kept.answer(f"tests {mutant.id}", evidence, lambda: self._tests(mutant, tests, limit))
 
     def _tests(self, mutant: Mutant, tests: list[str], limit: float) -> Answer:
-        command = [
-            sys.executable,
-            "-m",
-            "pytest",
-            "-x",
-            "-q",
-            "-p",
-            "no:cacheprovider",
-            "-m",
-            "not slow and not browser",
-        ]
+        command = ["-x", "-q", "-p", "no:cacheprovider", "-m", "not slow and not browser"]
         begin = time.monotonic()
         with self._mutated(mutant):
-            code, out = self._call([*command, *tests], limit)
+            code, out = self.stem.call(limit, "", *command, *tests)
         failed = re.search(r"^(?:FAILED|ERROR) (tests/\S+?\.py(?:::\w+)*)", out, re.MULTILINE)
         if code is None:
             word, detail = LATE, "tests"
         elif code in (0, 5):  # 5: all of them are slow
             word, detail = SILENT, ""
-        elif failed and self._call([*command, failed[1]], limit)[0] in (0, 5):
+        elif failed and self.stem.call(limit, "", *command, failed[1])[0] in (0, 5):
             word, detail = NOTICED, failed[1]
         else:
             word, detail = NOTHING, f"tests fail without it, too: {failed[1] if failed else out[-300:]}"
@@ -211,26 +203,6 @@ class Bench:
         finally:
             path.write_text(text, encoding="utf-8")
             os.utime(path, ns=(state.st_atime_ns, state.st_mtime_ns))  # compiled modules are known by it
-
-    def _call(self, command: list[str], limit: float, **more: str) -> tuple[int | None, str]:
-        """Exit code, None after the limit, and what a command in the copy prints."""
-        environment = {key: value for key, value in os.environ.items() if key != "BNNLIB_HOME"}
-        environment |= {"PYTHONPATH": str(self.root), "PYTHONDONTWRITEBYTECODE": "1", "BNNLIB_DATA": str(data_root())}
-        environment |= {"OMP_NUM_THREADS": "1"} | more
-        with tempfile.TemporaryFile("w+") as file:
-            process = subprocess.Popen(
-                command, cwd=self.root, env=environment, stdout=file, stderr=subprocess.STDOUT, start_new_session=True
-            )
-            try:
-                code: int | None = process.wait(limit)
-            except subprocess.TimeoutExpired:
-                code = None
-            finally:
-                if process.poll() is None:
-                    os.killpg(process.pid, signal.SIGKILL)
-                    process.wait()
-            file.seek(0)
-            return code, file.read()
 
     def _digest(self, pattern: str) -> str:
         """Hash of the files that match; this tool is none of them."""
