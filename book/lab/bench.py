@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -67,15 +68,9 @@ class Bench:
     def __init__(self, kept: Kept, tree: Path = TREE) -> None:
         self.kept, self.root = kept, Path(tempfile.mkdtemp(prefix="mutate"))
         self.seen: dict[str, str] = {}
-        listed = subprocess.run(
-            ["git", "-C", str(tree), "ls-files", "-co", "--exclude-standard"],
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        self.files = [
-            file for file in listed.stdout.splitlines() if (tree / file).is_file() and not (tree / file).is_symlink()
-        ]
+        command = ["git", "-C", str(tree), "ls-files", "-co", "--exclude-standard"]
+        listed = subprocess.check_output(command, text=True).splitlines()
+        self.files = [file for file in listed if (tree / file).is_file() and not (tree / file).is_symlink()]
         for file in self.files:
             (self.root / file).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(tree / file, self.root / file)
@@ -125,13 +120,22 @@ class Bench:
         return Answer(word, detail, tuple(asked), round(time.monotonic() - begin, 1))
 
     def _cheapest(self, results: list[str]) -> list[str]:
-        """Those whose probes take the least time, as far as it is known; a guess where it is not."""
+        """Those whose probes take the least time, as far as it is known, of different studies first.
+
+        What one result does not run of the code that it reaches, the others of its study may not run either.
+        """
 
         def seconds(result: str) -> float:
             return self.kept.get(f"seconds {result}").get("seconds", 2.0 * len(_load(result)["probes"]))
 
-        found: list[str] = []
+        before: Counter[str] = Counter()
+        turn = {}
         for result in sorted(results, key=seconds):
+            study = result.partition("-")[0]
+            turn[result] = before[study]
+            before[study] += 1
+        found: list[str] = []
+        for result in sorted(turn, key=turn.__getitem__):  # of each study the cheapest, then of each the next
             if self._prepared(result):
                 found.append(result)
             if len(found) == AT_MOST:
@@ -167,9 +171,8 @@ class Bench:
         """Whether one of the tests fails that passes without the mutant."""
         if not tests:
             return Answer(NOTHING)
-        within = (
-            "bnnlib" if all(one.startswith("tests/bnnlib/") for one in tests) else "bnnlib|chapters|book|data/results"
-        )
+        alone = all(one.startswith("tests/bnnlib/") for one in tests)
+        within = "bnnlib" if alone else "bnnlib|chapters|book|data/results"
         files = "|".join([rf"({within})/.*\.(py|toml|json)$", r".*conftest\.py$", *map(re.escape, tests)])
 
         def evidence(asked: tuple[str, ...]) -> str:

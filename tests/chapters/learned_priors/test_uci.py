@@ -87,3 +87,13 @@ def test_logistic_rows_and_labels():
     logit = 3.0 * x[:, 0] + 2.0 * x[:, 1] + x[:, 2]
     high = logit > 1.0
     assert y[high].mean().item() == pytest.approx(logit[high].sigmoid().mean().item(), abs=0.065)
+
+
+def test_every_method_has_noise_of_its_own(monkeypatch):
+    seeds, sampler = [], uci.SGHMC
+    monkeypatch.setattr(
+        uci, "SGHMC", lambda *args, generator, **more: seeds.append(generator.initial_seed()) or sampler(*args, **more)
+    )
+    for cell in UCI.profiles["smoke"]():
+        uci.run_cell(cell, CPU, None)
+    assert len(set(seeds)) == len(seeds) == len(uci.METHODS)
