@@ -12,6 +12,7 @@ EDITIONS = {
     "pdf": ("book.editions.print", "print the rendered book as one PDF"),
     "check": ("book.editions.check", "look the rendered book through"),
     "lint": ("book.editions.lint", "hold the chapters to the rules of notebooks"),
+    "mutate": ("book.lab.mutate", "which faults the certificates and the tests would notice"),
     "new-chapter": ("book.editions.new_chapter", "start a chapter: notebook, study and tests"),
 }
 

@@ -49,6 +49,18 @@ def code_fingerprint(function: Callable) -> str:
     return walk.digest()
 
 
+def reached(module: str, name: str | None) -> set[tuple[str, int]]:
+    """The top-level statements that the hash of a definition would cover, as (module, line on which it begins).
+
+    Args:
+        module: where it stands.
+        name: of it; None takes the whole module.
+    """
+    walk = _Walk(packages={"bnnlib", "chapters", module.split(".")[0]})
+    walk.reach(module, name)
+    return set(walk.statements)
+
+
 class _Known:
     """Hashes of this tree's functions: to read all that one reaches takes a second, to look at times does not."""
 

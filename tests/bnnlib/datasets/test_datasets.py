@@ -180,8 +180,9 @@ def test_standardize_uses_training_rows_alone():
     assert (scaled.train_x.std(0, correction=0) - 1).abs().max() < 1e-6
     assert torch.allclose(scaled.test_x, (data.test_x - scaled.scaling.x_mean) / scaled.scaling.x_scale)
     assert torch.allclose(scaled.scaling.unscale_y(scaled.test_y), data.test_y, atol=1e-5)
-    shifted = datasets.Dataset("toy", data.train_x, data.train_y, data.test_x + 100, data.test_y, "regression")
+    shifted = datasets.Dataset("toy", data.train_x, data.train_y, data.test_x + 100, data.test_y + 100, "regression")
     assert torch.equal(datasets.standardize(shifted).train_x, scaled.train_x)
+    assert torch.equal(datasets.standardize(shifted).train_y, scaled.train_y)
 
 
 def test_standardize_leaves_labels_and_only_centers_constants():

@@ -206,7 +206,9 @@ def test_cifar_is_downloaded_unpacked_and_read(site, use_registry):
     assert data.train_x.shape == (20, 3, 32, 32) and data.test_x.shape == (10, 3, 32, 32)
     # Channel by channel, row by row: pixel (1, 2) of the green channel of the second image.
     assert data.train_x[1, 1, 1, 2].item() == pytest.approx(batches["data_batch_1"][1][1, 1024 + 32 + 2] / 255)
+    assert data.test_x[3, 2, 0, 5].item() == pytest.approx(batches["test_batch"][1][3, 2048 + 5] / 255)
     assert data.train_y.tolist() == batches["data_batch_1"][2] + batches["data_batch_2"][2]
+    assert data.test_y.tolist() == batches["test_batch"][2]
     assert sorted(os.listdir(root / "c-py")) == [".download", *sorted(members)]
     assert os.listdir(root / "c-py" / ".download") == ["small.lock"]
 

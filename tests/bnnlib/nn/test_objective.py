@@ -202,3 +202,11 @@ def test_minibatch_weights_refuse_what_is_no_number_of_batches_or_no_scheme():
         bnn.minibatch_weights(0)
     with pytest.raises(ValueError, match="scheme is 'half', but it must be one of 'uniform', 'halving'"):
         bnn.minibatch_weights(3, "half")
+
+
+def test_active_weights_are_counted_over_all_layers_and_biases():
+    options = {"prior_inclusion_probability": 0.1}
+    layers = [bnn.SpikeSlabLinear(3, 4, initial_inclusion_probability=p, **options) for p in (0.5, 0.25)]
+    # 3 * 4 weights and 4 biases each, 3 * 4 of a Gaussian layer, whose weights all count
+    model = nn.Sequential(*layers, nn.ReLU(), bnn.GaussianLinear(3, 4, bias=False))
+    assert bnn.sparsity(model) == pytest.approx(100 * (16 * 0.5 + 16 * 0.25 + 12) / 44)

@@ -86,3 +86,12 @@ def test_bad_arguments_are_refused():
         Masks(network(), "row")
     with pytest.raises(ValueError, match="sparsity"):
         Masks(network()).update(1.5)
+
+
+@pytest.mark.parametrize("scope", ["layer", "global"])
+def test_a_live_weight_of_zero_stays_behind_what_is_pruned(scope):
+    weight = nn.Parameter(torch.tensor([0.0, 3.0, 2.0, 1.0]))
+    masks = Masks({"weight": weight}, scope)
+    masks.masks["weight"] = torch.tensor([True, True, True, False])  # and the optimizer has moved it since
+    masks.update(0.25)
+    assert masks.masks["weight"].tolist() == [True, True, True, False]

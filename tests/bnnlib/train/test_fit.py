@@ -5,6 +5,7 @@ import os
 import pickle
 import signal
 from contextlib import contextmanager
+from itertools import pairwise
 
 import pytest
 import torch
@@ -218,6 +219,8 @@ def test_cosine_runs_from_one_to_the_floor():
     assert (
         schedule(0) == pytest.approx(1.0) and schedule(5) == pytest.approx(0.6) and schedule(10) == pytest.approx(0.2)
     )
+    many = [cosine(300)(epoch) for epoch in range(301)]
+    assert all(later < earlier for earlier, later in pairwise(many)) and many[-1] == pytest.approx(0.0, abs=1e-6)
 
 
 def test_the_loop_works_without_tqdm(monkeypatch):

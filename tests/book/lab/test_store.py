@@ -12,7 +12,7 @@ import pytest
 
 from bnnlib._files import write_atomic
 from book import lab
-from book.lab.store import ARRAYS_LIMIT
+from book.lab.store import ARRAYS_LIMIT, read_result
 
 
 def _result(profile="smoke", done=2, total=2, value=1.25):
@@ -168,3 +168,10 @@ def test_a_result_without_its_parts_is_refused(home):
 def test_written_files_can_be_read_by_others(home):
     write_atomic(home / "one", b"text")
     assert (home / "one").stat().st_mode & 0o777 == 0o644
+
+
+def test_every_result_of_the_book_is_as_it_was_written(root):
+    paths = sorted((root / "data" / "results").glob("*.json"))
+    assert paths
+    for path in paths:
+        assert read_result(path)["rows"]

@@ -127,3 +127,17 @@ def test_the_choice_is_made_at_drop_rates_that_are_measured(name):
                 continue  # there is nothing to choose among
             assert set(cell.params["choose_at"]) <= set(cell.params["drop_rates"])
             assert cell.params["drop_rates"][0] == 0
+
+
+def test_the_whole_kl_term_counts_after_the_warm_up(monkeypatch):
+    asked = {}
+    monkeypatch.setattr(sbnn_images, "fit", lambda model, data, **settings: asked.update(settings))
+    model, data = torch.nn.Linear(2, 2), {"train": (torch.zeros(1, 2), torch.zeros(1).long())}
+    params = {"epochs": 200, "batch_size": 1, "optimizer": "adam", "minibatch_scheme": "uniform", "cosine": True}
+    candidate = {"learning_rate": 0.1, "kl_scale": 0.3}
+    sbnn_images.train(model, data, params | {"warm_up": 20}, candidate, CPU, 0, None)
+    weights = [asked["kl_scale"](epoch) for epoch in range(200)]
+    assert 0 < weights[0] < 0.001 and weights[10] == pytest.approx(0.15, rel=0.01)
+    assert weights[20:] == [0.3] * 180
+    sbnn_images.train(model, data, params, candidate, CPU, 0, None)
+    assert [asked["kl_scale"](epoch) for epoch in (0, 199)] == [0.3, 0.3]

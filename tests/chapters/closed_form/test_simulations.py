@@ -285,3 +285,18 @@ def test_the_constants_are_what_the_stored_criteria_choose():
         for rate, inputs in sims.DROPOUTS
     }
     assert min(dropped, key=dropped.get) == nets.DROPOUT
+
+
+def test_no_two_trainings_begin_alike(monkeypatch):
+    begun, noise = [], []
+    monkeypatch.setattr(nets, "fit_stacked", lambda *_, generator, **more: noise.append(generator.initial_seed()))
+    params = dict.fromkeys(nets.TRAINING, 1)
+    for seed in (1, 2):
+        trainings = nets.Trainings(None, CPU, seed)
+        for _ in range(2):
+            model, _ = trainings.fit(
+                partial(nets.plain, dropout=None), torch.zeros(4, 1, 3), torch.zeros(4, 1, 1), params
+            )
+            begun.append(next(model.parameters()).detach().clone())
+    assert len(set(noise)) == 4
+    assert not any(torch.equal(one, other) for k, one in enumerate(begun) for other in begun[:k])

@@ -284,3 +284,26 @@ def test_the_stored_table_is_complete_and_says_how_it_was_made(name):
         if row["metric"] == "accuracy":
             assert (75.0 if "Fashion" in row["setting"] else 95.0) < row["value"] <= 100.0
             assert "epochs" in row["note"] and "bfloat16" in row["note"]
+
+
+def test_attacked_images_stay_images_and_dropout_is_averaged_over_the_draws(monkeypatch):
+    cell, trained = attacked("Dropout")
+    model, _, (x, y) = aeb_fgsm.victims(cell, CPU, [trained.product])
+    seen, counts, averages = [], set(), aeb_fgsm.averages
+
+    def spied(models, images):
+        seen.append(images)
+        counts.add(len(models))
+        return averages(models, images)
+
+    monkeypatch.setattr(aeb_fgsm, "victims", lambda *_: (model, [model], (x[:50], y[:50])))
+    monkeypatch.setattr(aeb_fgsm, "averages", spied)
+    aeb_fgsm.run_cell(cell, CPU, None, [trained.product])
+    assert counts == {1, cell.params["draws"]} and cell.params["draws"] > 1
+    assert all(0.0 <= images.min() and images.max() <= 1.0 for images in seen)
+    assert max((images - x[:50]).abs().max().item() for images in seen) == pytest.approx(max(aeb_fgsm.SIZES))
+
+
+def test_replicates_share_neither_weights_nor_batches():
+    seeds = [[one.initial_seed() for one in train.generators(replicate, CPU)] for replicate in range(3)]
+    assert len({seed for pair in seeds for seed in pair}) == 6

@@ -87,3 +87,33 @@ def test_logistic_rows_and_labels():
     logit = 3.0 * x[:, 0] + 2.0 * x[:, 1] + x[:, 2]
     high = logit > 1.0
     assert y[high].mean().item() == pytest.approx(logit[high].sigmoid().mean().item(), abs=0.065)
+
+
+def test_every_method_has_noise_of_its_own(monkeypatch):
+    seeds, sampler = [], uci.SGHMC
+    monkeypatch.setattr(
+        uci, "SGHMC", lambda *args, generator, **more: seeds.append(generator.initial_seed()) or sampler(*args, **more)
+    )
+    for cell in UCI.profiles["smoke"]():
+        uci.run_cell(cell, CPU, None)
+    assert len(set(seeds)) == len(seeds) == len(uci.METHODS)
+
+
+def test_the_average_is_of_the_second_half(monkeypatch):
+    """With the networks' outputs replaced by the number of the epoch, of four, from 0."""
+    cell = UCI.profiles["smoke"]()[0]
+    cell = dataclasses.replace(cell, params=cell.params | {"epochs": 4, "batch_size": 110})
+    calls, forward = [], uci._forward
+
+    def numbered(net, x):
+        if torch.is_grad_enabled():
+            return forward(net, x)
+        calls.append(x.shape[1])
+        return torch.full((*x.shape[:2], 1), 2.0 + len(calls))
+
+    monkeypatch.setattr(uci, "_forward", numbered)
+    monkeypatch.setattr(uci, "_rmse", lambda prediction, target: prediction.mean(dim=(1, 2)))
+    rows = uci.run_cell(cell, CPU, None).rows
+    # epochs 2 and 3 say 3 and 4, the last draw 5
+    assert {row["value"] for row in rows if row["metric"] == "rmse_test_average"} == {3.5}
+    assert {row["value"] for row in rows if row["metric"] == "rmse_test"} == {5.0}
