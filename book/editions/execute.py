@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import json
-import multiprocessing
 import os
 import re
 import shutil
 import sys
 import time
-from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from book.editions.numbers import ASKED, answered, asking, said
+from book.editions.processes import Processes
 from book.editions.project import BookError, Project, code_cells, expressions_of, read_notebook, source_of, tags_of
 
 # A cell that runs longer is stopped and reported. This is a guard against hanging, generous enough for a busy machine.
@@ -60,6 +58,9 @@ def _run(root: str, name: str, profile: str, threads: int) -> dict:
         MPLBACKEND="module://matplotlib_inline.backend_inline",
         PYDEVD_DISABLE_FILE_VALIDATION="1",
     )
+    # The first silences a warning per kernel, whose connection stays on this machine. The file would else lie in the
+    # user's folder, for good where the kernel is killed.
+    kernel = {"transport_encryption": "auto", "connection_file": f"{target}.kernel"}
     started = time.perf_counter()
     failure = None
     try:
@@ -72,8 +73,7 @@ def _run(root: str, name: str, profile: str, threads: int) -> dict:
             progress_bar=False,
             start_timeout=120,
             execution_timeout=CELL_SECONDS[profile],
-            # Silences a warning per kernel; the connection stays on this machine.
-            config=Config({"AsyncKernelManager": {"transport_encryption": "auto"}}),
+            config=Config({"AsyncKernelManager": kernel}),
         )
     except PapermillExecutionError as error:
         failure = _failure(f"{error.ename}: {error.evalue}", error.source, "\n".join(error.traceback))
@@ -201,32 +201,20 @@ def execute(
     workers = min(jobs, len(names))
     threads = max(1, (os.cpu_count() or 1) // workers)
     outcomes: list[Outcome] = []
-    # Spawned, not forked: the parent may hold threads (pytest, a caller's torch) that a fork would copy in a bad state.
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(workers, mp_context=context, max_tasks_per_child=1) as pool:
-        pending = {pool.submit(_run, str(project.root), name, profile, threads): name for name in names}
-        started = time.perf_counter()
-        try:
-            while pending:
-                finished, _ = wait(pending, timeout=every, return_when=FIRST_COMPLETED)
-                for future in finished:
-                    name = pending.pop(future)
-                    try:
-                        result = future.result()
-                    except BrokenProcessPool:
-                        failure = _failure("its process was killed (out of memory?). Try again with JOBS=1.")
-                        result = {"seconds": time.perf_counter() - started, "failure": failure}
-                    outcomes.append(_kept(project, name, result))
-                    keep(outcomes[-1])
-                    mark = "failed" if outcomes[-1].error else "done"
-                    say(f"  [{len(outcomes)}/{len(names)}] {name} {mark} in {outcomes[-1].seconds:.1f} s")
-                if not finished:
-                    elapsed = time.perf_counter() - started
-                    say(
-                        f"  {elapsed:4.0f} s: "
-                        + ", ".join(f"{name} {_progress(project, name)}" for name in pending.values())
-                    )
-        except KeyboardInterrupt:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
+    started = time.perf_counter()
+    with Processes(_run, {name: (str(project.root), name, profile, threads) for name in names}, workers) as processes:
+        while processes:
+            finished = processes.finished(every)
+            for name, result, seconds in finished:
+                if result is None:
+                    failure = _failure("its process was killed (out of memory?). Try again with JOBS=1.")
+                    result = {"seconds": seconds, "failure": failure}
+                outcomes.append(_kept(project, name, result))
+                keep(outcomes[-1])
+                mark = "failed" if outcomes[-1].error else "done"
+                say(f"  [{len(outcomes)}/{len(names)}] {name} {mark} in {outcomes[-1].seconds:.1f} s")
+            if not finished:
+                states = [f"{name} {_progress(project, name)}" for name in processes.running]
+                states += [f"{len(processes.waiting)} waiting"] if processes.waiting else []
+                say(f"  {time.perf_counter() - started:4.0f} s: {', '.join(states)}")
     return outcomes

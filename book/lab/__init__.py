@@ -10,7 +10,7 @@ _MODULES = {
     "book.lab.catalog": ["get", "names"],
     "book.lab.cells": ["Cell", "CellResult", "Experiment", "ExperimentError"],
     "book.lab.comparison": ["compare"],
-    "book.lab.intervals": ["FEW", "decided", "spread"],
+    "book.lab.intervals": ["FEW", "decided", "estimate", "half", "shows", "side", "spread"],
     "book.lab.pivots": ["Pivot", "pivot"],
     "book.lab.published": ["paper_values"],
     "book.lab.queries": [

@@ -43,6 +43,38 @@ def spread(numbers: Sequence[float], overlap: float = 0.0) -> float | None:
     return statistics.stdev(numbers) * math.sqrt(1.0 / n + overlap)
 
 
+def half(error: float, n: int) -> float:
+    """Half of the interval of `LEVEL` around a mean with that standard error over so many; NaN below two."""
+    return quantile(n - 1) * error if n > 1 else math.nan
+
+
 def decided(mean: float, error: float, n: int) -> bool:
     """Whether a mean with that standard error differs from zero: of three replicates or more, beyond t errors."""
-    return bool(n >= FEW and math.isfinite(error) and abs(mean) > quantile(n - 1) * error)
+    return bool(n >= FEW and math.isfinite(error) and abs(mean) > half(error, n))
+
+
+def side(mean: float, error: float, n: int) -> int:
+    """On which side of zero such a mean is decided to be: 1 above, -1 below, 0 where it is not."""
+    return (1 if mean > 0.0 else -1) if decided(mean, error, n) else 0
+
+
+def shows(gap: tuple[float, float, int], sign: int) -> bool:
+    """Whether a difference is decided on that side of zero, or for 0 is not decided; True where nothing is stored.
+
+    Args:
+        gap: its mean, standard error and number of pairs.
+        sign: 1, -1 or 0.
+    """
+    return not gap[2] or side(*gap) == sign
+
+
+def estimate(numbers: Sequence[float], overlap: float = 0.0) -> tuple[float, float, int]:
+    """(mean, standard error, how many) of numbers, as `decided` and `side` take them; NaN for what they do not have.
+
+    Args:
+        numbers: one of each replicate, such as the differences of pairs.
+        overlap: as of `spread`.
+    """
+    own = [float(one) for one in numbers]
+    error = spread(own, overlap)
+    return (math.fsum(own) / len(own) if own else math.nan), (math.nan if error is None else error), len(own)

@@ -224,6 +224,8 @@ def minutes(plan: Plan, task: Task, others: dict[str, dict[str, Entry]]) -> floa
         found = [one["seconds"] / len(one["cell"]["replicates"]) for one in done if like(one)]
         if found:
             return statistics.median(found) * size / 60
+    if task.experiment != plan.experiment.name:  # a needed cell, whose budget its own experiment counts
+        return None
     for entries in others.values():
         timed = [entry for entry in entries.values() if plan.has_timed(entry)]
         if (found := minutes_by_budget(plan.experiment, task.cell, timed)) is not None:

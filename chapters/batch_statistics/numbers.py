@@ -30,8 +30,8 @@ def numbers(rows: Mapping[str, Rows]) -> dict[str, str]:
 
 def spread(values: np.ndarray, form: str = "{:.2f}") -> str:
     """ "mean ± standard error" of replicates."""
-    error = values.std(ddof=1) / np.sqrt(len(values))
-    return f"{form.format(values.mean())} ± {form.format(error).lstrip('+')}"
+    mean, error, _ = lab.estimate(values)
+    return f"{form.format(mean)} ± {form.format(error).lstrip('+')}"
 
 
 def _where(place: str) -> tuple[str, str]:
@@ -56,14 +56,11 @@ def _difference(place: str, method: str, other: str, metric: str) -> str:
 def _across(place: str, method: str, metric: str, other: str, other_metric: str) -> tuple[float, float, int]:
     """(mean, standard error, networks) of one metric less another one, of methods on the same networks."""
     ours, theirs = _values(place, method, metric), _values(place, other, other_metric)
-    if not 1 < len(ours) == len(theirs):
-        return np.nan, np.nan, 0
-    gaps = ours - theirs
-    return gaps.mean(), gaps.std(ddof=1) / np.sqrt(len(gaps)), len(gaps)
+    return lab.estimate(ours - theirs if len(ours) == len(theirs) else [])
 
 
 def _said(gap: tuple[float, float, int], digits: int) -> str:
-    return lab.Said(with_error(*gap[:2], digits), gap[2], lab.decided(*gap)) if gap[2] else lab.number(None)
+    return lab.Said(with_error(*gap[:2], digits), gap[2], lab.decided(*gap)) if gap[2] > 1 else lab.number(None)
 
 
 def _gains() -> dict[str, str]:
@@ -133,9 +130,8 @@ def _claims() -> None:
             warnings.warn(f"the stored results no longer say: {words}", stacklevel=4)
 
     def says(gap: tuple[float, float, int], sign: int, words: str) -> None:
-        """A sign beyond two standard errors, or 0 for none; nothing is asked of fewer than three networks."""
-        if gap[2] >= 3:
-            claim(lab.decided(*gap) == (sign != 0) and gap[0] * sign >= 0, words)
+        """A decided sign, or 0 for none."""
+        claim(lab.shows(gap, sign), words)
 
     def paired(place: str, method: str, other: str, metric: str) -> tuple[float, float, int]:
         return lab.paired_difference(*_where(place), method, other, metric)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 
 import numpy as np
@@ -38,6 +37,7 @@ RULES = ("BNN-VS-CV", "keep all", "keep none")
 CHOSEN = ("cv, pi=0.2", "cv, pi=0.5", "cv, pi=0.9")
 UCI_SETS = ("boston", "concrete", "energy", "kin8nm", "naval", "power", "protein", "wine", "yacht")
 _OTHER = f", {prior_name(ONE_HOME_PRIOR)}"
+Gap = tuple[float, float, int]
 
 
 def numbers(rows: Mapping[str, Rows]) -> dict[str, str]:
@@ -58,11 +58,10 @@ def _mean(rows: Rows, setting: str, metric: str, method: str = "sBNN") -> float 
     return lab.stored_mean(rows, setting, method, metric)
 
 
-def _gap(name: str, setting: str, pair: tuple[str, str], metric: str, digits: int) -> tuple[str, float | None]:
-    """The paired difference of two methods as a text, and in standard errors."""
-    mean, error, n = lab.paired_difference(f"sbnn-{name}", setting, *pair, metric)
-    text = lab.difference(f"sbnn-{name}", setting, *pair, metric, digits)
-    return text, None if n < 2 else mean / error if error else math.copysign(math.inf, mean)
+def _gap(name: str, setting: str, pair: tuple[str, str], metric: str, digits: int) -> tuple[str, Gap]:
+    """The paired difference of two methods as a text, and as `lab.shows` takes it."""
+    where = f"sbnn-{name}", setting, *pair, metric
+    return lab.difference(*where, digits), lab.paired_difference(*where)
 
 
 def _choice(rows: Mapping[str, Rows]) -> dict[str, str]:
@@ -89,9 +88,8 @@ def _importance(rows: Mapping[str, Rows]) -> dict[str, str]:
         none, every = (
             lab.stored_values("sbnn-influence", f"alpha={alpha}{suffix}", "sBNN", "share_2") for alpha in (0, 1)
         )
-        if (n := len(none)) >= lab.FEW:
-            rise = every - none
-            assert lab.decided(rise.mean(), rise.std(ddof=1) / n**0.5, n) and rise.mean() > 0, "the order is right"
+        if len(none):
+            assert lab.shows(lab.estimate(every - none), 1), "the order is right"
             assert none.mean() > 10 and every.mean() < 90, "the amounts are not"
     read = f", {prior_name(READ_PRIOR)}"
     for kind in ("linear", "nonlinear"):
@@ -104,9 +102,8 @@ def _importance(rows: Mapping[str, Rows]) -> dict[str, str]:
         )
         if min(len(few), len(many), len(close)) > 1:
             apart = (few.var(ddof=1) / len(few) + many.var(ddof=1) / len(many)) ** 0.5  # other data sets
-            assert lab.decided(few.mean() - many.mean(), apart, len(few)) and few.mean() > many.mean()
-            gaps = close - many  # the same data sets
-            assert lab.decided(gaps.mean(), gaps.std(ddof=1) / len(gaps) ** 0.5, len(gaps)) and gaps.mean() > 0
+            assert lab.shows((few.mean() - many.mean(), apart, len(few)), 1)
+            assert lab.shows(lab.estimate(close - many), 1)  # the same data sets
     linear = [_mean(rows["importance"], f"nonlinear, D=100, alpha={a}", "correlation", "LM") for a in range(1, 11)]
     texts["correlation-lm"] = lab.number(None if None in linear else float(np.mean(linear)), "{:.2f}")
     return texts
@@ -138,15 +135,15 @@ def _selection(rows: Mapping[str, Rows]) -> dict[str, str]:
         f"selection-{key}": lab.number(_mean(selection, base, metric, method), f"{{:.{digits}f}}")
         for key, (metric, method, digits) in measured.items()
     }
-    text, t = _gap("selection", base, ("BNN-VS", "BNN"), "mse_test", 2)
-    assert t is None or t < -2, "the smaller network predicts better"
+    text, gap = _gap("selection", base, ("BNN-VS", "BNN"), "mse_test", 2)
+    assert lab.shows(gap, -1), "the smaller network predicts better"
     texts["selection-gain"] = text
-    text, t = _gap("selection", base, ("BNN-VS", "LM"), "selection_accuracy", 1)
-    assert t is None or abs(t) < 2, "the choice of the linear model is not worse"
+    text, gap = _gap("selection", base, ("BNN-VS", "LM"), "selection_accuracy", 1)
+    assert lab.shows(gap, 0), "the choice of the linear model is not worse"
     texts["selection-less-lm"] = text
     for key, setting, rule in (("few", CHOSEN[0], "keep none"), ("many", CHOSEN[2], "keep all")):
-        texts[f"cv-{key}"], t = _gap("selection", setting, ("BNN-VS-CV", rule), "selection_accuracy", 0)
-        assert t is None or (t > 2 if key == "few" else t < 0)
+        texts[f"cv-{key}"], gap = _gap("selection", setting, ("BNN-VS-CV", rule), "selection_accuracy", 0)
+        assert lab.shows(gap, 1 if key == "few" else -1)
     return texts
 
 
@@ -159,10 +156,10 @@ def _orders(rows: Mapping[str, Rows]) -> dict[str, str]:
     for key, setting in (("short", SHORT), ("long", LONG)):
         share = _mean(orders, setting, "undetermined", first)
         texts[f"orders-noise-{key}"] = lab.number(share, "{:.0f}")
-        texts[f"orders-gap-{key}"], t = _gap("orders", setting, (first, "by |m|"), "rmse_test_at_80", 2)
-        assert t is None or key != "long" or t > 2, "after long training p* is the worse order"
-    texts["orders-gap-snr"], t = _gap("orders", LONG, (first, "by |m| / sigma"), "rmse_test_at_80", 2)
-    assert t is None or t > 2
+        texts[f"orders-gap-{key}"], gap = _gap("orders", setting, (first, "by |m|"), "rmse_test_at_80", 2)
+        assert key != "long" or lab.shows(gap, 1), "after long training p* is the worse order"
+    texts["orders-gap-snr"], gap = _gap("orders", LONG, (first, "by |m| / sigma"), "rmse_test_at_80", 2)
+    assert lab.shows(gap, 1)
     return texts
 
 
@@ -174,23 +171,23 @@ def _pruning(rows: Mapping[str, Rows]) -> dict[str, str]:
     texts = {"removed-ninety": lab.number(ninety, "{:.0f}")}
     for key, method in (("p", "sBNN"), ("snr", "signal-to-noise")):
         texts[f"removed-{key}"] = lab.number(_mean(pruning, "pi=0.9", "mse_test_at_95", method), "{:.2f}")
-    texts["removed-less-snr"], t = _gap("pruning", "pi=0.9", ("sBNN", "signal-to-noise"), "mse_test_at_95", 2)
-    assert t is None or t > 2, "p* removes weights that are needed"
+    texts["removed-less-snr"], gap = _gap("pruning", "pi=0.9", ("sBNN", "signal-to-noise"), "mse_test_at_95", 2)
+    assert lab.shows(gap, 1), "p* removes weights that are needed"
     return texts
 
 
 def _data_sets(rows: Mapping[str, Rows]) -> dict[str, str]:
     ours = [row for row in rows["uci"] if (row["method"], row["metric"]) == ("sBNN", "rmse_test")]
     ours = [row for row in ours if row["setting"] in UCI_SETS and _mean(ours, row["setting"], "rmse_test") is not None]
-    near = [row["difference"] <= row["margin"] + 2 * row["error"] for row in ours]
+    near = [row["verdict"].startswith(("agrees", "better")) for row in ours]
     complete = len(near) == len(UCI_SETS)
     texts = {"uci-good": lab.number(sum(near) if complete else None, ordered=True)}
     ahead = [_gap("uci", name, ("sBNN", "Dropout"), "rmse_test", 3)[1] for name in UCI_SETS]
-    complete &= None not in ahead
-    texts["uci-wins"] = lab.number(sum(t < -2 for t in ahead) if complete else None, ordered=True)
+    complete &= all(n for *_, n in ahead)
+    texts["uci-wins"] = lab.number(sum(lab.side(*gap) < 0 for gap in ahead) if complete else None, ordered=True)
     texts["uci-yacht"] = _gap("uci", "yacht", ("sBNN", "Dropout"), "rmse_test", 2)[0]
-    behind = [name for name, t in zip(UCI_SETS, ahead, strict=True) if complete and t > 2]
-    assert not complete or behind == ["yacht"], "beyond two standard errors, dropout is better on Yacht alone"
+    behind = [name for name, gap in zip(UCI_SETS, ahead, strict=True) if lab.side(*gap) > 0]
+    assert not behind, "dropout is decided to be better on no set"
     texts |= _uci_slab(complete)
     stored = lab.load_result("sbnn-uci")["rows"] if near else []
     for key, method in (("whole", "sBNN"), ("half", "sBNN-50")):
@@ -206,16 +203,17 @@ def _data_sets(rows: Mapping[str, Rows]) -> dict[str, str]:
 
 
 def _uci_causes(rows: Mapping[str, Rows]) -> dict[str, str]:
-    """With three quarters removed, on how many sets a change moves the error beyond two standard errors."""
+    """With three quarters removed, on how many sets a change is decided to move the error."""
     every = (*uci_causes.SETS, *uci_causes.LARGE)
     base, metric = "chosen at the share", "rmse_test_at_75"
 
-    def less(setting: str, method: str, setting_2: str, method_2: str) -> float | None:
+    overlap = lab.get("sbnn-uci-causes").overlap
+
+    def less(setting: str, method: str, setting_2: str, method_2: str) -> Gap:
         one, other = (
             lab.stored_values("sbnn-uci-causes", *where, metric) for where in ((setting, method), (setting_2, method_2))
         )
-        gaps = np.array([]) if len(one) != len(other) else np.asarray(one) - np.asarray(other)
-        return gaps.mean() / (gaps.std(ddof=1) / math.sqrt(len(gaps))) if len(gaps) > 2 else None
+        return lab.estimate([] if len(one) != len(other) else one - other, overlap)
 
     changes = {
         "choice": [less(name, base, name, uci_causes.WHOLE) for name in every],
@@ -223,32 +221,30 @@ def _uci_causes(rows: Mapping[str, Rows]) -> dict[str, str]:
         "longer": [less(f"{name}, 3 x epochs", base, name, base) for name in uci_causes.SETS],
         "wider": [less(f"{name}, 2 x width", base, name, base) for name in uci_causes.SETS],
     }
-    known = {key: None not in found for key, found in changes.items()}
+    known = {key: all(n for *_, n in found) for key, found in changes.items()}
+    sides = {key: [lab.side(*gap) for gap in found] for key, found in changes.items()}
     texts = {
-        f"causes-{key}": lab.number(sum(t < -2 for t in found) if known[key] else None)
-        for key, found in changes.items()
+        f"causes-{key}": lab.number(found.count(-1) if known[key] else None, ordered=True)
+        for key, found in sides.items()
     }
     reached = {"p": base, "snr": "by |m| / sigma"}
     for key, method in reached.items():
-        near = [_reached(rows["uci"], name, method, metric) for name in every]
+        near = [_reached(name, method, metric) for name in every]
         texts[f"causes-{key}"] = lab.number(None if None in near else sum(near))
-    texts["causes-longer-worse"] = lab.number(sum(t > 2 for t in changes["longer"]) if known["longer"] else None)
+    texts["causes-longer-worse"] = lab.number(sides["longer"].count(1) if known["longer"] else None)
     if all(known.values()):
-        assert all(t < -2 for key in ("choice", "order") for t in changes[key])
-        assert not any(t > 2 for t in changes["wider"])  # the text has no such sets
+        assert 1 not in (*sides["choice"], *sides["order"], *sides["wider"])  # the text has no such sets
     return texts
 
 
-def _reached(uci: Rows, name: str, method: str, metric: str) -> bool | None:
-    """Whether the published error is reached within two standard errors."""
-    ours = np.asarray(lab.stored_values("sbnn-uci-causes", name, method, metric))
-    published = next(
-        (row for row in uci if (row["setting"], row["method"], row["metric"]) == (name, "sBNN", metric)), None
-    )
-    if len(ours) < 3 or published is None:
+def _reached(name: str, method: str, metric: str) -> bool | None:
+    """Whether our error agrees with the published one of sBNN or is better; None unless ours is stored."""
+    ours = lab.stored_values("sbnn-uci-causes", name, method, metric)
+    where = name, "sBNN", metric
+    values = (one for one in lab.paper_values("sbnn-uci")[0] if (one.setting, one.method, one.metric) == where)
+    if not len(ours):
         return None
-    error = math.hypot(ours.std(ddof=1) / math.sqrt(len(ours)), published["published_se"] or 0.0)
-    return bool(ours.mean() - published["published"] <= 2 * error)
+    return lab.verdict(next(values), ours.tolist(), overlap=1 / 9).word in ("agrees", "better")
 
 
 def _uci_slab(complete: bool) -> dict[str, str]:
@@ -292,8 +288,8 @@ def _flattened(rows: Mapping[str, Rows]) -> dict[str, str]:
         whole, few = (_mean(mlp, "1200", metric, method) for metric in ("error_test", "error_at_98"))
         texts |= {f"{prefix}-full": lab.number(whole, "{:.1f}"), f"{prefix}-98": lab.number(few, "{:.1f}")}
         assert None in (whole, few) or (abs(few - whole) < 0.5 and whole > 45), "nothing is lost, far above the paper"
-    texts["mlp-gap"], t = _gap("cifar10-mlp", "1200", ("sBNN", "BbB"), "error_at_98", 1)
-    assert t is None or abs(t) < 2, "the two methods are not told apart"
+    texts["mlp-gap"], gap = _gap("cifar10-mlp", "1200", ("sBNN", "BbB"), "error_at_98", 1)
+    assert lab.shows(gap, 0), "the two methods are not told apart"
     runs = lab.stored_values("sbnn-cifar10-mlp", "1200", "sBNN", "error_test")
     return texts | {
         "mlp-runs": lab.number(len(runs) or None),
@@ -327,15 +323,13 @@ def _start(rows: Mapping[str, Rows]) -> dict[str, str]:
     for key, setting in (("whole", "as pretrained"), ("half", "half")):
         texts[f"start-{key}"] = lab.number(_mean(rows["start"], setting, "slab_share"), "{:.0f}")
     late = np.subtract(*(lab.stored_values("sbnn-start", one, "sBNN", "slab_share") for one in ("a fifth", "half")))
-    if (n := len(late)) >= lab.FEW:
-        assert late.mean() > 0 and lab.decided(late.mean(), late.std(ddof=1) / n**0.5, n), "at a fifth more end there"
+    assert lab.shows(lab.estimate(late), 1), "at a fifth more end there"
     for metric in ("slab_share", "error_at_95"):
         first, other = (lab.stored_values("sbnn-start", one, "sBNN", metric) for one in ("as pretrained", "half"))
-        gaps = first - other
-        if n := len(gaps):
-            mean, error = gaps.mean(), gaps.std(ddof=1) / n**0.5
-            assert n < lab.FEW or (lab.decided(mean, error, n) and mean > 0), "begun at half, fewer end in the slab"
-            texts["start-gap"] = lab.number(lab.with_error(mean, error, 1), runs=n, ordered=True)
+        gap = lab.estimate(first - other)
+        assert lab.shows(gap, 1), "begun at half, fewer end in the slab"
+        if gap[2]:
+            texts["start-gap"] = lab.number(lab.with_error(*gap[:2], 1), runs=gap[2], ordered=lab.decided(*gap))
     return {"start-gap": lab.number(None)} | texts
 
 
@@ -381,8 +375,8 @@ def _rivals(rows: Mapping[str, Rows]) -> dict[str, str]:
     }
     texts = {}
     for key, (network, share, rival, sign) in pairs.items():
-        texts[f"rival-{key}"], t = _gap("lenet", network, ("sBNN", rival), f"error_at_{share}", 2)
-        assert t is None or sign * t > 2, f"the text tells otherwise of {key}"
+        texts[f"rival-{key}"], gap = _gap("lenet", network, ("sBNN", rival), f"error_at_{share}", 2)
+        assert lab.shows(gap, sign), f"the text tells otherwise of {key}"
     runs = {
         len(lab.stored_values("sbnn-lenet", network, method, "error_test"))
         for network in ("LeNet-300-100", "LeNet-5")

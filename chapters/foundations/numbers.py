@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import numpy as np
-
 from book import lab
 from book.lab.queries import Rows, replicates
 
@@ -32,19 +30,15 @@ def numbers(rows: Mapping[str, Rows]) -> dict[str, str]:
     return said
 
 
-def excess(rows: Rows, setting: str, metric: str, method: str, other: str) -> tuple[float, float] | None:
-    """Mean paired difference of two methods over the replicates and its standard error; None if one was not run."""
-    pair = [replicates(rows, setting, name, metric) for name in (method, other)]
-    if min(map(len, pair)) < 2:
-        return None
-    difference = pair[0] - pair[1]
-    return float(difference.mean()), float(difference.std(ddof=1) / np.sqrt(len(difference)))
+def excess(rows: Rows, setting: str, metric: str, method: str, other: str) -> tuple[float, float, int]:
+    """Mean paired difference of two methods over the replicates, its standard error, and their number."""
+    first, second = (replicates(rows, setting, name, metric) for name in (method, other))
+    return lab.estimate(first - second if len(first) == len(second) else [])
 
 
 def above(rows: Rows, setting: str, metric: str, method: str, other: str) -> bool:
-    """Whether the first method's value is larger by more than two standard errors; True where nothing is stored."""
-    found = excess(rows, setting, metric, method, other)
-    return found is None or found[0] > 2 * found[1]
+    """Whether the first method's value is decided to be larger; True where nothing is stored."""
+    return lab.shows(excess(rows, setting, metric, method, other), 1)
 
 
 def _linear(rows: Rows) -> dict[str, str]:
@@ -98,7 +92,10 @@ def _gate(rows: Rows) -> dict[str, str]:
     limit = lab.stored_mean(rows, "tau=0.5", "Limit", "inclusion")
     if None not in (limit, *found.values()):  # what the text says of them
         assert abs(found["gate-relaxed"] - limit) < 0.03
-        assert found["gate-relaxed"] < found["gate-cold"] < found["gate-cold-limit"] < found["gate-exact"]
+        relaxed, cold = (replicates(rows, *asked[key], "inclusion") for key in ("gate-relaxed", "gate-cold"))
+        assert lab.shows(lab.estimate(cold - relaxed), 1), "a colder gate is closer"
+        assert lab.shows(lab.estimate(cold - found["gate-cold-limit"]), -1), "and has not arrived"
+        assert found["gate-cold-limit"] < found["gate-exact"]
     said = {key: lab.number(value, "{:.3f}") for key, value in found.items()}
     for key in ("gate-cold-limit", "gate-exact"):
         said[key] = lab.Said(said[key])  # of no run: nothing is drawn there

@@ -110,32 +110,28 @@ def picked() -> str:
     words = f"{fid['raw'].mean():.1f} raw, {fid['last'].mean():.1f} unpicked, {fid['picked'].mean():.1f} picked"
     if runs < 2:
         return f"{words} (one run)"
-    gap = fid["picked"] - fid["raw"]
-    change, error = gap.mean(), gap.std(ddof=1) / runs**0.5
-    verdict = "mended" if change < -2 * error else "still worse" if change > 2 * error else "neither better nor worse"
+    gap = change, error, _ = lab.estimate(fid["picked"] - fid["raw"])
+    verdict = {-1: "mended", 1: "still worse", 0: "undecided"}[lab.side(*gap)]
     return f"{words} ({change:+.1f} ± {error:.1f} against raw: {verdict}; {runs} runs)".replace("-", "−")
 
 
 def _claims() -> None:
     gan, vae = (lab.paired_difference(CIFAR, one, INDEPENDENT, RAW, "feature_fid") for one in ("WGAN-GP", "VAE"))
-    if min(gan[2], vae[2]) >= 3:
-        assert vae[0] < -2.0 * vae[1] and not gan[0] < -2.0 * gan[1], "on CIFAR-10 the chain helps the VAE alone"
+    assert lab.shows(vae, -1) and lab.shows(gan, 0), "on CIFAR-10 the chain helps the VAE alone"
     for name, generator in (("imh-mnist", "WGAN-GP"), FAILED):
         recall = lab.paired_difference(name, generator, INDEPENDENT, RAW, "recall")
-        assert recall[2] < 3 or (recall[0] < 0 and lab.decided(*recall)), f"{name}, {generator}: recall falls"
+        assert lab.shows(recall, -1), f"{name}, {generator}: recall falls"
     for name, title, generator in _cells():
         raw = lab.stored_values(name, generator, RAW, "feature_fid")
-        change, error, n = lab.paired_difference(name, generator, INDEPENDENT, RAW, "feature_fid")
-        if n < 3:
-            continue
+        gap = lab.paired_difference(name, generator, INDEPENDENT, RAW, "feature_fid")
         if (name, generator) == FAILED:
-            assert change > 2.0 * error, f"{title}, {generator}: the chain makes images worse"
+            assert lab.shows(gap, 1), f"{title}, {generator}: the chain makes images worse"
         else:
-            assert change < -2.0 * error and change < -0.05 * raw.mean(), f"{title}, {generator}: the chain helps"
-            rise, error, n = lab.paired_difference(name, generator, INDEPENDENT, RAW, "classifier_score")
-            assert rise > 2.0 * error, f"{title}, {generator}: a second measure agrees"
-        worse, error, n = lab.paired_difference(name, generator, RANDOM, RAW, "feature_fid")
-        assert n < 3 or worse > 0.0, f"{title}, {generator}: an untrained discriminator does not help"
+            assert lab.shows(gap, -1) and not gap[0] > -0.05 * raw.mean(), f"{title}, {generator}: the chain helps"
+            rise = lab.paired_difference(name, generator, INDEPENDENT, RAW, "classifier_score")
+            assert lab.shows(rise, 1), f"{title}, {generator}: a second measure agrees"
+        untrained = lab.paired_difference(name, generator, RANDOM, RAW, "feature_fid")
+        assert lab.side(*untrained) > -1, f"{title}, {generator}: an untrained discriminator does not help"
     for method in TOY_METHODS:
         found = lab.stored_values("imh-toy", LAST, method, "chain_tv")
         raw = lab.stored_values("imh-toy", LAST, method, "proposal_tv")
@@ -145,12 +141,10 @@ def _claims() -> None:
         modes = lab.stored_values("imh-toy", LAST, method, "modes_found")
         assert (modes == 6).all(), "the ring: all six modes are found"
     for method, sign in (("UB", 1), ("MCE, Markov", -1), ("UB, Markov", -1)):
-        mean, error, n = lab.paired_difference("imh-toy", LAST, method, "CCE", "chain_tv")
-        assert n < 2 or sign * mean > 2 * error, "the ring: Markov proposals end nearer than CCE, UB farther"
+        gap = lab.paired_difference("imh-toy", LAST, method, "CCE", "chain_tv")
+        assert lab.shows(gap, sign), "the ring: Markov proposals end nearer than CCE, UB farther"
     worse, bracket = memorized(), lab.stored_values("imh-toy", FEW, "CCE", "bracket")
-    assert not worse.size or worse.mean() > 2 * worse.std(ddof=1) / worse.size**0.5, (
-        "30 points: worse than the generator"
-    )
+    assert lab.shows(lab.estimate(worse), 1), "30 points: worse than the generator"
     assert (bracket < 0).all(), "30 points: by fresh data a blind discriminator is better, in every run"
     missing = lab.stored_values("imh-toy", "five modes/1600", "CCE", "chain_tv")
     assert (missing > 1 / 6).all(), "the ring: a missing mode stays missing"

@@ -28,14 +28,6 @@ def numbers(rows: Mapping[str, Rows]) -> dict[str, str]:
     return _digits(rows["mnist"]) | _vgg(rows["vgg"]) | _random_labels(rows["random-labels"])
 
 
-def gap(name: str, setting: str, method: str, other: str, metric: str, digits: int = 2) -> tuple[str, float]:
-    """A method less another over paired replicates as "+0.10 ± 0.02", and the difference in standard errors."""
-    mean, error, n = lab.paired_difference(name, setting, method, other, metric)
-    if n < 3:
-        return lab.number(None), np.nan
-    return lab.difference(name, setting, method, other, metric, digits), mean / error
-
-
 def _digits(rows: Rows) -> dict[str, str]:
     def found(setting: str, method: str, metric: str) -> float | None:
         return lab.stored_mean(rows, setting, method, metric)
@@ -59,13 +51,15 @@ def _digits(rows: Rows) -> dict[str, str]:
     text = f"{row['mean']:.1f} ± {row['se']:.1f}" if known else None
     texts["lenet5-flops"] = lab.number(text, runs=row["n"] if known else None)
     for key, setting in (("five", FIVE), ("three", THREE)):
-        texts[f"{key}-less-original"], size = gap("sbp-mnist", setting, WEIGHTED, "Original", "error_test")
+        pair = "sbp-mnist", setting, WEIGHTED, "Original", "error_test"
+        texts[f"{key}-less-original"] = lab.difference(*pair)
         # the text: LeNet-5 pays with errors; on LeNet-500-300 no difference is seen
-        assert np.isnan(size) or (size > 2 if key == "five" else abs(size) < 2), (key, size)
+        assert lab.shows(lab.paired_difference(*pair), key == "five"), key
     for key, metric in {"flops": "flops_ratio", "error": "error_test"}.items():
-        texts[f"free-less-fixed-{key}"], size = gap("sbp-mnist", FIVE, WEIGHTED, f"{WEIGHTED}, fixed mu", metric)
+        pair = "sbp-mnist", FIVE, WEIGHTED, f"{WEIGHTED}, fixed mu", metric
+        texts[f"free-less-fixed-{key}"] = lab.difference(*pair)
         # the text: a free location saves a little more, and costs no error that is seen
-        assert np.isnan(size) or (size > 2 if key == "flops" else abs(size) < 2), (key, size)
+        assert lab.shows(lab.paired_difference(*pair), key == "flops"), key
     texts |= {"exact-three": _exact(rows, THREE, 3), "exact-five": _exact(rows, FIVE, 4)}
     exact = (row["budget"] for row in rows if (row["setting"], row["method"]) == (FIVE, "SBP") and row["n"])
     texts["exact-five-epochs"] = lab.number(next(exact, None), "{:.0f}")
@@ -196,7 +190,6 @@ def _random_labels(rows: Rows) -> dict[str, str]:
     if not len(slow) or len(slow) != len(fast):
         return texts | {"random-bound-gap": lab.number(None)}
     gaps = slow - fast  # the replicates share their labels
-    error = gaps.std(ddof=1) / len(gaps) ** 0.5
-    assert gaps.mean() > 1_000 + 2 * error
-    text = f"{gaps.mean():,.0f} ± {error:.0f}"
-    return texts | {"random-bound-gap": lab.Said(text, len(gaps), lab.decided(gaps.mean(), error, len(gaps)))}
+    mean, error, n = lab.estimate(gaps)
+    assert lab.side(mean - 1_000, error, n) == 1
+    return texts | {"random-bound-gap": lab.Said(f"{mean:,.0f} ± {error:.0f}", n, lab.decided(mean, error, n))}

@@ -65,7 +65,7 @@ def _table_7(setting: str, wide: list[dict], choose_at: float, train: dict, repl
         "Sparse VD": common | _ADAM | {"warm_up": epochs // 3, "choose_at": [choose_at]},
     }
     cells = [sbnn, *(Cell(setting, method, (replicate,), params) for method, params in rivals.items())]
-    at_once = plain | {"drop_rates": [0, AT_ONCE[setting]], "retrain": epochs // 2}
+    at_once = plain | {"drop_rates": [0, AT_ONCE[setting]], "retrain": max(1, epochs // 2)}
     return [*cells, Cell(f"{setting}, at once", "DC", (replicate,), at_once)]
 
 

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from book import lab
 from book.display.panels import missing
 from book.display.style import INK, PALETTE, figure, line_styles, panel_letters, style_context
-from book.lab.queries import Rows, series
+from book.lab.queries import Rows, replicates, series
 from chapters.foundations.experiments.inclusion import DESIGNS as ORDER
 from chapters.foundations.experiments.sparsity import SHARES
 
@@ -87,8 +87,9 @@ def sparsity(rows: Rows) -> Figure:
             known |= bool(np.isfinite(ours).any())
             left.plot(place, ours, **looks[name])
             if metric != "bytes_ratio_csr":  # one line of accuracy a kind
-                _, ours, error, _ = series(rows, settings, method, "accuracy").T
-                right.errorbar(place, ours, 2 * error, **looks[name] | {"label": "_"}, capsize=3)
+                found = [lab.estimate(replicates(rows, one, method, "accuracy")) for one in settings.values()]
+                halves = [lab.half(error, n) for _, error, n in found]
+                right.errorbar(place, [one[0] for one in found], halves, **looks[name] | {"label": "_"}, capsize=3)
         whole = lab.stored_mean(rows, "0 % removed", "Nothing", "accuracy")
         if known:
             left.set(xlabel="removed (%)", ylabel="file, times smaller", yscale="log")

@@ -99,7 +99,9 @@ def _intervals(panel: Axes) -> None:
 
 
 def uci_differences(method: str = "A-SGHMC-SA") -> Figure:
-    """RMSE of a method less that of each other, as a share of its own, paired over the 20 standard splits, ± 2 s.e.
+    """RMSE of a method less that of each other, as a share of its own, paired over the 20 standard splits.
+
+    Bars are intervals of 95 % that take into account how far the splits overlap.
 
     Args:
         method: that the others are compared with.
@@ -119,7 +121,7 @@ def uci_differences(method: str = "A-SGHMC-SA") -> Figure:
                     spot = -place - 0.14 * (k - 2)
                     label = other if place == 0 else "_"
                     look = look | {"linestyle": "none", "ms": 5, "label": label}
-                    panel.errorbar(unit * mean, spot, xerr=2 * unit * error, capsize=0, **look)
+                    panel.errorbar(unit * mean, spot, xerr=unit * lab.half(error, number), capsize=0, **look)
             if not known:
                 missing(panel)
                 continue

@@ -195,7 +195,7 @@ def test_differences_are_paired_and_in_percent_of_the_method_s_own_error(monkeyp
     container = figure.axes[0].containers[0]
     assert container.lines[0].get_xdata().tolist() == pytest.approx([-20.0])  # percent of 0.5
     ends = container.lines[2][0].get_segments()[0][:, 0].tolist()
-    assert ends == pytest.approx([-28.0, -12.0])  # two standard errors
+    assert ends == pytest.approx([-20.0 - 2.093 * 4.0, -20.0 + 2.093 * 4.0], abs=1e-3)  # t of 19 degrees of freedom
     assert set(asked) == {("A-SGHMC-SA", other) for other in results.UCI_RIVALS}
 
 
