@@ -136,11 +136,10 @@ def unlisted(name: str, metric: str) -> list[dict]:
     experiment = catalog.get(name)
     found: dict[tuple[str, str], dict] = {}
     derived = experiment.derived(load_arrays(name, result["profile"])) if experiment.derived else []
-    names = experiment.renamed.get(result["profile"], {})
     about = {"experiment": name, "metric": metric, "published": None, "verdict": NOT_PUBLISHED}
     for row in (*result["rows"], *derived):
         if row["metric"] == metric:
-            key = row["setting"], names.get(row["method"], row["method"])
+            key = row["setting"], row["method"]
             where = {"setting": key[0], "method": key[1], "n": 0, "replicates": [], "values": []}
             one = found.setdefault(key, about | where)
             one["replicates"].append(row["replicate"])

@@ -53,8 +53,7 @@ def _digits(rows: Rows) -> dict[str, str]:
     for key, setting in (("five", FIVE), ("three", THREE)):
         pair = "sbp-mnist", setting, WEIGHTED, "Original", "error_test"
         texts[f"{key}-less-original"] = lab.difference(*pair)
-        # the text: LeNet-5 pays with errors; on LeNet-500-300 no difference is seen
-        assert lab.shows(lab.paired_difference(*pair), key == "five"), key
+        assert lab.shows(lab.paired_difference(*pair), 0), f"{key}: three runs do not decide what SBPa costs in errors"
     for key, metric in {"flops": "flops_ratio", "error": "error_test"}.items():
         pair = "sbp-mnist", FIVE, WEIGHTED, f"{WEIGHTED}, fixed mu", metric
         texts[f"free-less-fixed-{key}"] = lab.difference(*pair)

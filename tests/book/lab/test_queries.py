@@ -88,12 +88,12 @@ def test_a_metric_that_no_table_lists_has_rows_too_stored_or_derived(monkeypatch
     rows = [dict(zip(keys, one, strict=True)) | {"setting": "a"} for one in cells]
     result = {"profile": "book", "rows": rows}
     derived = {"setting": "a", "method": "A", "replicate": 4, "metric": "last", "value": 5.0}
-    about = SimpleNamespace(derived=lambda arrays: [derived], renamed={"book": {"B": "C"}})
+    about = SimpleNamespace(derived=lambda arrays: [derived])
     monkeypatch.setattr(queries, "load_result", lambda name: result)
     monkeypatch.setattr(queries, "load_arrays", lambda name, profile: {})
     monkeypatch.setattr(queries.catalog, "get", lambda name: about)
     found = [(one["method"], one["replicates"], one["values"], one["n"]) for one in queries.unlisted("x", "sigma")]
-    assert found == [("A", [0, 1], [1.0, 2.0], 2), ("C", [1], [3.0], 1)]
+    assert found == [("A", [0, 1], [1.0, 2.0], 2), ("B", [1], [3.0], 1)]
     assert [(one["values"], one["verdict"]) for one in queries.unlisted("x", "last")] == [([5.0], "not published")]
     assert queries.unlisted("x", "rmse_test") == []  # tables have it
     monkeypatch.setattr(queries, "load_result", lambda name: result | {"profile": "smoke"})
