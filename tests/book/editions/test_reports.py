@@ -16,7 +16,7 @@ import yaml
 
 from book import lab
 from book.editions import reports
-from book.editions.compared import KINDS, WORDS, by_paper, compared
+from book.editions.compared import KINDS, WORDS, by_paper, compared, verdicts_by_paper
 from book.editions.pages import written_pages
 from book.editions.project import Project
 from book.lab import commands, plan
@@ -171,6 +171,10 @@ def test_the_counts_are_those_of_the_status_page(project, found, pages):
     for kind, said in summed.items():
         every = sum(by_paper(found, kind).values(), Counter())
         assert {word: every[word] for word in (*WORDS, "cells")} == {word: said[word] for word in (*WORDS, "cells")}
+
+
+def test_the_readme_has_the_table_of_the_landing_page(root, found):
+    assert verdicts_by_paper(found) in (root / "README.md").read_text(encoding="utf-8")
 
 
 def test_claims_lead_the_report(project, found):
