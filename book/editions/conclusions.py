@@ -54,10 +54,13 @@ def measured(one: dict[str, Any], found: Found) -> str:
     """What decides a conclusion: "mean ± standard error, n", or that nothing is stored.
 
     Raises:
-        BookError: fewer than three replicates, or they say something else.
+        BookError: fewer than three replicates, or they say something else, or a row is not comparable.
     """
     if not found.get(one["experiment"], {}).get("runs"):
         return "(not run)"
+    for method in {one["method"], one.get("other", one["method"])}:
+        if _row(one, found, method).get("verdict", "").startswith("not comparable"):
+            raise BookError(f"{FILE}: {one['claim']}: {method} is not comparable")
     ours = _row(one, found, one["method"]).get("values", [])
     if "other" in one:
         theirs = _row(one, found, one["other"]).get("values", [])

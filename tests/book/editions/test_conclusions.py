@@ -57,6 +57,13 @@ def test_few_replicates_and_broken_pairs_decide_nothing():
         conclusions.measured(ENTRY, found((1, 2, 3), (5, 6)))
 
 
+def test_what_is_not_comparable_concludes_nothing():
+    rows = found()
+    rows["abc-x"]["rows"][1]["verdict"] = "not comparable: budget 40 of 100 epochs"
+    with pytest.raises(BookError, match="old is not comparable"):
+        conclusions.measured(ENTRY, rows)
+
+
 def test_a_tree_without_the_experiment_says_so():
     assert conclusions.measured(ENTRY, {}) == "(not run)"
 
@@ -72,10 +79,10 @@ def test_entries_are_checked(tmp_path, change):
         conclusions.listed(tmp_path)
 
 
-def test_three_fell_three_stand_and_their_lists_name_the_reports():
+def test_one_fell_two_stand_and_their_lists_name_the_reports():
     listed = conclusions.listed(ROOT)
-    assert sorted(one["survives"] for one in listed) == [False] * 3 + [True] * 3
-    studies = {"chapters/01_abc": SimpleNamespace(number=1, prefix="aeb")}
+    assert sorted(one["survives"] for one in listed) == [False] + [True] * 2
+    studies = {"chapters/04_abc": SimpleNamespace(number=4, prefix="sbnn")}
     project = SimpleNamespace(root=ROOT, reports=studies)
-    text = conclusions.told(project, {"aeb-fgsm": {"runs": [], "rows": []}}, False)
-    assert "[01](reports/01_abc.md), `aeb-fgsm`" in text and "(not run)" in text and "{" not in text
+    text = conclusions.told(project, {"sbnn-uci-causes": {"runs": [], "rows": []}}, False)
+    assert "[04](reports/04_abc.md), `sbnn-uci-causes`" in text and "(not run)" in text and "{" not in text

@@ -1,0 +1,43 @@
+"""Intervals of few replicates, and what they decide."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from book.lab import intervals
+
+THREE, FIVE = 4.3027, 2.7764  # of Student's t with 2 and 4 degrees of freedom, from printed tables
+
+
+@pytest.mark.parametrize(("n", "times"), [(3, THREE), (5, FIVE), (2, 12.706)])
+def test_half_an_interval_is_t_standard_errors(n, times):
+    assert intervals.half(2.0, n) == pytest.approx(2.0 * times, rel=1e-4)
+    assert math.isnan(intervals.half(2.0, 1))
+
+
+@pytest.mark.parametrize(
+    ("gap", "side"),
+    [
+        ((4.31, 1.0, 3), 1),
+        ((-4.31, 1.0, 3), -1),
+        ((4.29, 1.0, 3), 0),  # beyond two standard errors
+        ((-2.79, 1.0, 5), -1),
+        ((2.76, 1.0, 5), 0),
+        ((100.0, 1.0, 2), 0),  # two runs decide nothing
+        ((math.nan, math.nan, 0), 0),
+    ],
+)
+def test_a_side_needs_three_runs_and_t_errors(gap, side):
+    assert intervals.side(*gap) == side
+    for sign in (1, -1, 0):
+        assert intervals.shows(gap, sign) is (sign == side or not gap[2])
+
+
+def test_an_estimate_is_what_decides():
+    mean, error, n = intervals.estimate([0.5, 1.0, 2.0])
+    assert (mean, n) == (pytest.approx(3.5 / 3), 3) and error == pytest.approx(math.sqrt(7 / 12 / 3))
+    assert intervals.estimate([0.5, 1.0, 2.0], overlap=1 / 9)[1] == pytest.approx(math.sqrt(7 / 12 * (1 / 3 + 1 / 9)))
+    assert intervals.estimate([1.5])[::2] == (1.5, 1) and math.isnan(intervals.estimate([1.5])[1])
+    assert math.isnan(intervals.estimate([])[0]) and intervals.estimate([])[2] == 0
