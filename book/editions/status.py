@@ -138,8 +138,8 @@ def _results(project: Project, found: dict[str, dict]) -> list[str]:
         verdicts_by_paper(found, "oracle"),
         "### Validity",
         "A result is *current* while the code that made it is unchanged, *certified* when the code has "
-        "moved and small seeded runs of it gave the same numbers and read the same data (*without data* where they are not at "
-        "hand), *accepted* when they differ for a stated reason; "
+        "moved and small seeded runs of it gave the same numbers and read the same data (*without data* where they are "
+        "not at hand), *accepted* when they differ for a stated reason; "
         "*moved* is not settled yet, *changed since* and *outdated* results wait to be computed again. *Dirty* results "
         "come from a tree with uncommitted changes.",
         markdown(["Report", "Experiments", "Validity", "Minutes"], states),
