@@ -192,7 +192,7 @@ def test_temperatures_come_from_held_out_images_alone(monkeypatch):
 
 def test_the_baseline_is_the_plain_network_and_ensembles_are_averages(monkeypatch):
     """Scores of two stages, made up: the ensemble's entropy is that of the mean probabilities."""
-    cell = short("sbn-mnist")
+    cell = short("sbn-mnist", best_epoch=False)
     labels = sbn_images.load_images(cell.params, CPU)
     generator = torch.Generator().manual_seed(0)
     made = []
