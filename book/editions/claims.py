@@ -70,7 +70,7 @@ def of_study(study: Study) -> Spoken:
 
 
 def unproved_orders(cell: dict, spoken: Spoken, asserted: set[str]) -> Iterator[str]:
-    """Sentences of a cell that say an order without a paired difference beyond two standard errors.
+    """Sentences of a cell that say an order without a paired difference of three runs or more beyond t standard errors.
 
     A sentence that quotes the store must quote such a difference, or a count of such; every difference that it quotes
     must be one. A number of the chapter's own must be in an assertion of the chapter. A sentence that names a method
@@ -89,7 +89,7 @@ def unproved_orders(cell: dict, spoken: Spoken, asserted: set[str]) -> Iterator[
         keys = [key for one in asked for key in KEY.findall(one)]
         own = [one for one in asked if not KEY.search(one)]
         if keys and not _ordered(spoken, keys):
-            yield f"an order without a paired difference beyond two standard errors: {line.strip()[:70]}"
+            yield f"an order without a paired difference beyond t standard errors: {line.strip()[:70]}"
         elif not keys and any(_names(one) and not _names(one) & asserted for one in own):
             yield f"an order by a number that no assertion looks at: {line.strip()[:70]}"
         elif not asked and STRONG_ORDER.search(bare) and _named(bare, spoken):

@@ -209,7 +209,7 @@ def no_typed_results(chapter):
 
 @rule
 def orders_shown(chapter):
-    """No order of methods without a paired difference beyond two standard errors; see `claims.unproved_orders`."""
+    """No order of methods without a decided paired difference; see `claims.unproved_orders`."""
     asserted = claims.asserted_names(chapter.code)
     for cell in chapter.markdown:
         for message in claims.unproved_orders(cell, chapter.spoken, asserted):

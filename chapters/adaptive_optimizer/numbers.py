@@ -151,6 +151,9 @@ def _images() -> dict[str, str]:
         said[f"less-magnitude-{place}"] = difference(*gap, "{:.1f}")
     first, last = settings("ResNet20")[0], settings("ResNet20")[-1]
     dense = lab.stored_values(CIFAR, first, DENSE, "accuracy")
+    for setting in settings("ResNet20"):
+        gap = _gap(lab.stored_values(CIFAR, setting, AVO, "accuracy"), dense)
+        assert lab.shows(gap, -1), f"{setting}: the method loses accuracy"
     said["dense"] = spread(dense, "{:.1f}")
     for key, setting, method in (
         ("less-dense", first, AVO),
@@ -172,6 +175,7 @@ def _images() -> dict[str, str]:
     ):
         gaps[key] = lab.paired_difference(CIFAR, ALIGNED, *pair, "accuracy")
         said[f"aligned-{key}"] = difference(*gaps[key], "{:.1f}")
+    assert lab.shows(gaps["magnitude-dense"], 0), "the text calls magnitude's loss undecided"
     assert lab.shows(gaps["less-magnitude"], -1), "with a clock from 0 too"
     aligned, ahead = (
         lab.stored_values(CIFAR, setting, AVO, "accuracy") - without

@@ -31,6 +31,8 @@ def numbers(rows: Mapping[str, list]) -> dict[str, str]:
     def mean(metric: str, form: str = "{:.3f}", setting: str = LAST, method: str = "CCE") -> str:
         return lab.number(lab.stored_mean(toy, setting, method, metric), form)
 
+    ub, cce = (lab.stored_values("imh-toy", LAST, method, "chain_tv") for method in ("UB", "CCE"))
+    farther = ub > cce
     said = {f"toy-{method}": mean("chain_tv", method=method) for method in TOY_METHODS}
     said |= {
         "toy-runs": lab.number(lab.stored_values("imh-toy", LAST, "CCE", "chain_tv").size or None),
@@ -43,6 +45,7 @@ def numbers(rows: Mapping[str, list]) -> dict[str, str]:
         "toy-memorized": mean("chain_tv", setting=FEW),
         "toy-memorized-acceptance": mean("acceptance_rate", "{:.0f}", setting=FEW),
         "toy-memorized-worse": lab.number((memorized() > 0).sum() if memorized().size else None, ordered=True),
+        "toy-ub-farther": lab.number(f"{farther.sum()} of {len(farther)}" if farther.size else None, ordered=True),
         "toy-missing": mean("chain_tv", setting="five modes/1600"),
         "toy-ub": lab.difference("imh-toy", LAST, "UB", "CCE", "chain_tv", 4),
         "toy-mce": lab.difference("imh-toy", LAST, "MCE, Markov", "CCE", "chain_tv", 4),
@@ -53,6 +56,8 @@ def numbers(rows: Mapping[str, list]) -> dict[str, str]:
         for generator in GENERATORS
     }
     said["images-recall-failed"] = lab.difference(*FAILED, INDEPENDENT, RAW, "recall", 1)
+    raw, after = (lab.stored_values(*FAILED, method, "feature_fid") for method in (RAW, INDEPENDENT))
+    said["images-worse"] = lab.number(f"{(after > raw).sum()} of {len(raw)}" if raw.size else None, ordered=True)
     error = lab.stored_values(CIFAR, "Images", "Classifier", "error_test")
     said["images-cifar-error"] = lab.number(error.mean() if error.size else None, "{:.0f}")
     for generator in GENERATORS:
@@ -118,20 +123,21 @@ def picked() -> str:
 def _claims() -> None:
     gan, vae = (lab.paired_difference(CIFAR, one, INDEPENDENT, RAW, "feature_fid") for one in ("WGAN-GP", "VAE"))
     assert lab.shows(vae, -1) and lab.shows(gan, 0), "on CIFAR-10 the chain helps the VAE alone"
-    for (name, generator), sign in ((("imh-mnist", "WGAN-GP"), 0), (FAILED, -1)):
+    for name, generator, sign in (("imh-mnist", "WGAN-GP", 0), ("imh-mnist", "VAE", 0), (*FAILED, -1)):
         recall = lab.paired_difference(name, generator, INDEPENDENT, RAW, "recall")
-        assert lab.shows(recall, sign), f"{name}, {generator}: recall falls only where the chain fails"
+        assert lab.shows(recall, sign), f"{name}, {generator}: recall falls where the chain fails"
     for name, title, generator in _cells():
         raw = lab.stored_values(name, generator, RAW, "feature_fid")
         gap = lab.paired_difference(name, generator, INDEPENDENT, RAW, "feature_fid")
         if (name, generator) == FAILED:
             assert lab.shows(gap, 1), f"{title}, {generator}: the chain makes images worse"
         else:
-            assert lab.shows(gap, -1) and not gap[0] > -0.05 * raw.mean(), f"{title}, {generator}: the chain helps"
+            much = not raw.size or gap[0] < -0.05 * raw.mean()
+            assert much and lab.shows(gap, -1), f"{title}, {generator}: the chain helps"
             rise = lab.paired_difference(name, generator, INDEPENDENT, RAW, "classifier_score")
             assert lab.shows(rise, 1), f"{title}, {generator}: a second measure agrees"
         untrained = lab.paired_difference(name, generator, RANDOM, RAW, "feature_fid")
-        assert lab.side(*untrained) > -1, f"{title}, {generator}: an untrained discriminator does not help"
+        assert not untrained[0] <= 0.0, f"{title}, {generator}: an untrained discriminator does not help"
     for method in TOY_METHODS:
         found = lab.stored_values("imh-toy", LAST, method, "chain_tv")
         raw = lab.stored_values("imh-toy", LAST, method, "proposal_tv")
@@ -142,9 +148,9 @@ def _claims() -> None:
         assert (modes == 6).all(), "the ring: all six modes are found"
     for method, sign in (("UB", 0), ("MCE, Markov", -1), ("UB, Markov", -1)):
         gap = lab.paired_difference("imh-toy", LAST, method, "CCE", "chain_tv")
-        assert lab.shows(gap, sign), "the ring: Markov proposals end nearer than CCE"
+        assert lab.shows(gap, sign), "the ring: Markov proposals end nearer than CCE, UB is undecided"
     worse, bracket = memorized(), lab.stored_values("imh-toy", FEW, "CCE", "bracket")
-    assert not worse.size or (worse > 0).sum() > len(worse) / 2, "30 points: worse than the generator in most runs"
+    assert lab.shows(lab.estimate(worse), 0), "30 points: whether it is worse than the generator is undecided"
     assert (bracket < 0).all(), "30 points: by fresh data a blind discriminator is better, in every run"
     missing = lab.stored_values("imh-toy", "five modes/1600", "CCE", "chain_tv")
     assert (missing > 1 / 6).all(), "the ring: a missing mode stays missing"
