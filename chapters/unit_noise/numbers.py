@@ -58,7 +58,7 @@ def _digits(rows: Rows) -> dict[str, str]:
         ours, dense = (lab.stored_values("sbp-mnist", setting, one, "error_test") for one in (WEIGHTED, "Original"))
         assert key != "five" or (ours > dense).all()
     for key, metric in {"flops": "flops_ratio", "error": "error_test"}.items():
-        pair = "sbp-mnist", FIVE, WEIGHTED, "SBP, fixed mu", metric
+        pair = "sbp-mnist", FIVE, WEIGHTED, f"{WEIGHTED}, fixed mu", metric
         texts[f"free-less-fixed-{key}"] = lab.difference(*pair)
         # the text: a free location saves a little more, and costs no error that is seen
         assert lab.shows(lab.paired_difference(*pair), key == "flops"), key
