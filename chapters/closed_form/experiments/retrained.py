@@ -37,8 +37,9 @@ def run_cell(cell: Cell, device: torch.device, checkpoint: Checkpoint | None) ->
     if stages.finished:
         model.load_state_dict(stages.finished[-1]["model"])
         pruner.load_state_dict(stages.finished[-1]["masks"])
+    whole = first_epochs(params | {"drop_rates": rates})
     for k in range(len(stages.finished), len(rates)):
-        settings = params | {"epochs": first_epochs(params)}
+        settings = params | {"epochs": whole}
         if rates[k]:
             pruner.prune(rates[k] / 100.0)
             settings = params | {"epochs": params["retrain"], "learning_rate": SLOWER * params["learning_rate"]}
