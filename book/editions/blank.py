@@ -224,7 +224,7 @@ What a reader could doubt is checked where it stands."""
 
 CHECK = """\
 draws = torch.randn(1_000, 100, generator=generator)
-assert abs(mean(draws).var().item() - 1 / 100) < 0.002, "the mean of n draws has the variance 1 / n"
+assert abs(mean(draws).var().item() - 1 / 100) < 0.002, "the variance is 1 / n"
 print(f"variance of the mean of 100 draws: {mean(draws).var():.4f}")"""
 
 RESULTS = """\
