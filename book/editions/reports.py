@@ -117,8 +117,7 @@ def _claims(claims: list[dict]) -> list[str]:
     return [
         "## What the paper claims",
         f"Of {len(claims)} claims: {', '.join(f'{count} {word}' for word, count in said.items())}. The words are "
-        "explained with [the verdicts](../verdicts.md); which rows decide a claim was written down, what they say is "
-        "computed.",
+        "explained with [the verdicts](../verdicts.md); what the rows that decide a claim say is computed.",
         markdown(["Claim", "Place", "Here"], [[cell.replace("|", "\\|") for cell in line] for line in lines]),
         *([f"````{{raw}} html\n{fold('The rows that decide them', rows)}\n````"] if rows else []),
     ]

@@ -218,14 +218,15 @@ def minutes(plan: Plan, task: Task, others: dict[str, dict[str, Entry]]) -> floa
         task: to estimate.
         others: profile to the stored entries of the same experiment there, for a guess by the ratio of budgets.
     """
+    if task.experiment != plan.experiment.name:  # a needed cell: what its own experiment took tells
+        timed = [one for one in stored_entries(task.experiment, plan.profile).values() if plan.has_timed(one)]
+        return minutes_by_budget(catalog.get(task.experiment), task.cell, timed)
     done = [entry for entry in plan.entries.values() if entry and not entry["failed"] and plan.has_timed(entry)]
     size = len(task.cell.replicates)
     for like in (lambda one: one["cell"]["method"] == task.cell.method, lambda one: True):
         found = [one["seconds"] / len(one["cell"]["replicates"]) for one in done if like(one)]
         if found:
             return statistics.median(found) * size / 60
-    if task.experiment != plan.experiment.name:  # a needed cell, whose budget its own experiment counts
-        return None
     for entries in others.values():
         timed = [entry for entry in entries.values() if plan.has_timed(entry)]
         if (found := minutes_by_budget(plan.experiment, task.cell, timed)) is not None:

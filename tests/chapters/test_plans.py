@@ -1,0 +1,34 @@
+"""Every experiment of every profile can be planned beside what is stored, with the cells of others that it needs."""
+
+from __future__ import annotations
+
+import pytest
+
+from book import lab
+from book.lab.cells import PROFILES
+from book.lab.everything import run_all
+from book.lab.plan import cells_of
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_a_profile_is_planned_whole(profile, capsys):
+    rows = run_all(profile, dry_run=True)
+    assert "cells to do, about" in capsys.readouterr().err
+    assert all(row["minutes"] is None or row["minutes"] >= 0.0 for row in rows)
+    assert "damaged" not in {row["state"] for row in rows}
+
+
+def test_no_training_of_a_smoke_profile_has_no_epochs():
+    """Halves and thirds of one epoch are one epoch, or a cell fails before it has begun."""
+
+    def counts(value, name=""):
+        if isinstance(value, dict):
+            for key, inside in value.items():
+                yield from counts(inside, key)
+        elif name in ("epochs", "retrain") and isinstance(value, int):
+            yield value
+
+    for name in lab.names():
+        experiment = lab.get(name)
+        for cell in cells_of(experiment, "smoke") if "smoke" in experiment.profiles else []:
+            assert all(count >= 1 for count in counts(cell.params)), (name, cell.label)
