@@ -4,7 +4,9 @@
 
 - rows without ``says`` are published cells, which hold where our number agrees or is better;
 - rows with ``says`` are measured: a mean over replicates, or a difference or ratio of two methods or settings in pairs,
-  above, below or near a number by Student's t, or so in every replicate or in some.
+  above, below or near a number by Student's t, or so in every replicate or in some. Where a published cell of the same
+  setting and method knows the published budget, and ours is less than half of it, the row is not comparable; where more
+  than a tenth of the replicates diverged, the survivors decide nothing.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from typing import Any
 from bnnlib._files import StoreError
 from book.lab import catalog
 from book.lab.comparison import compare
-from book.lab.intervals import FEW, quantile, spread
+from book.lab.intervals import FEW, chance, holm, quantile, spread, welch
 from book.lab.published import ROOT
 from book.lab.queries import unlisted
 from book.lab.verdicts import (
@@ -35,6 +37,7 @@ from book.lab.verdicts import (
     NOT_RUN,
     UNDECIDED,
     WORSE,
+    budget_obstacle,
     word_of,
 )
 
@@ -54,11 +57,13 @@ class Evidence:
         text: where it stands and what it is.
         holds: whether the claim holds there; None where nothing is decided.
         why: the reason why it has no say (not run, not comparable); "" where it has.
+        chance: how often a mean fails so clearly by chance alone; 0 of what is no mean but breaks a claim about all.
     """
 
     text: str
     holds: bool | None = None
     why: str = ""
+    chance: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -92,7 +97,9 @@ class Claim:
         """One of `WORDS`, with its reason.
 
         A claim is reproduced where it holds in all rows that have a say, and contradicted where it fails in all that
-        are decided, or, of a universal claim, in one.
+        are decided, or, of a universal claim, in one. Of many rows one fails by chance: a universal claim counts only
+        those as failed that do so together by Holm's correction for the number of rows that have a say. It holds in a
+        row without a correction, since all must hold.
         """
         if self.not_tried:
             return NOT_TRIED, self.not_tried
@@ -101,7 +108,12 @@ class Claim:
         if not said:
             return NOT_TRIED, "; ".join(dict.fromkeys(one.why for one in every)) or "no row of this name is stored"
         good, bad = sum(one.holds is True for one in said), sum(one.holds is False for one in said)
+        alone = bad
+        if self.kind == "universal":
+            bad = holm([one.chance for one in said if one.holds is False], len(said))
         some = f"holds in {good}, fails in {bad}, undecided in {len(said) - good - bad} of {len(said)} rows"
+        if alone > bad:
+            some += f"; {alone - bad} fail alone, but not by Holm's correction"
         if len(every) > len(said):
             some += (
                 f"; {len(every) - len(said)} more have no say ({every[-1].why or next(o.why for o in every if o.why)})"
@@ -161,16 +173,21 @@ class Row:
             return Evidence(text, why=row["verdict"])
         if word == NOT_COMPARABLE:
             return Evidence(text)
-        return Evidence(text, True if word in HOLDS else False if word in FAILS else None)
+        if word not in (WORSE, DIFFERS) or row["universal"] or not row["error"]:
+            return Evidence(text, True if word in HOLDS else False if word in FAILS else None)
+        df = welch(((row["published_se"] or 0.0, row["published_df"]), (row["se"] or 0.0, row["n"] - 1)))[1]
+        return Evidence(text, False, chance=chance(abs(row["difference"]) - row["margin"], row["error"], df))
 
     def _measured(self, row: dict[str, Any]) -> Evidence:
         others = self._others(row)
         for one in (row, *others):
-            word = word_of(one["verdict"])
-            if not one["n"]:
-                return Evidence(_where(one), why=one["verdict"])
-            if word == NOT_COMPARABLE and not self.comparable:
-                return Evidence(_where(one), why=one["verdict"])
+            word, why = word_of(one["verdict"]), one["verdict"]
+            if word == DIVERGED:
+                return Evidence(f"{_where(one)}: {why}")
+            if one["n"] and word != NOT_COMPARABLE:
+                why = self._short_of_budget(one)
+            if not one["n"] or (why and not self.comparable):
+                return Evidence(_where(one), why=why)
         numbers = self._numbers(row, others)
         n, name = len(numbers), self._name(row)
         if not n or not all(map(math.isfinite, numbers)):
@@ -189,9 +206,21 @@ class Row:
         if self.says == "near":
             inside = max(abs(low), abs(high)) <= max(self.tolerance, half)
             apart = low > self.tolerance or high < -self.tolerance
-            return Evidence(text, False if apart else True if inside and half <= 2 * self.tolerance else None)
-        good, bad = (low > 0.0, high < 0.0) if self.says == "above" else (high < 0.0, low > 0.0)
-        return Evidence(text, True if good else False if bad else None)
+            holds = False if apart else True if inside and half <= 2 * self.tolerance else None
+        else:
+            good, bad = (low > 0.0, high < 0.0) if self.says == "above" else (high < 0.0, low > 0.0)
+            holds = True if good else False if bad else None
+        away = abs(mean - self.than) - (self.tolerance if self.says == "near" else 0.0)
+        return Evidence(text, holds, chance=chance(away, error, n - 1) if holds is False else 0.0)
+
+    def _short_of_budget(self, row: dict[str, Any]) -> str:
+        """Why the budget of a row forbids to judge it, by the published cells of its setting and method; or ""."""
+        where = row["setting"], row["method"]
+        for one in _rows(self.experiment):
+            if (one["setting"], one["method"]) == where and None not in (one["budget"], one["published_budget"]):
+                if why := budget_obstacle((one["budget"], one["budget_unit"]), one["published_budget"]):
+                    return f"{NOT_COMPARABLE}: {why}"
+        return ""
 
     def _others(self, row: dict[str, Any]) -> Rows:
         if not (self.minus or self.minus_setting or self.minus_metric or self.over):

@@ -8,11 +8,10 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from book.lab import catalog
-from book.lab.comparison import compare
+from book.lab.comparison import Ours, compare
 from book.lab.intervals import spread
 from book.lab.published import metrics
 from book.lab.store import NotStoredError, load_arrays, load_result
-from book.lab.verdicts import NOT_PUBLISHED
 
 Rows = Sequence[Mapping]
 
@@ -134,18 +133,16 @@ def unlisted(name: str, metric: str) -> list[dict]:
     if result["profile"] == "smoke":
         return []
     experiment = catalog.get(name)
-    found: dict[tuple[str, str], dict] = {}
     derived = experiment.derived(load_arrays(name, result["profile"])) if experiment.derived else []
-    about = {"experiment": name, "metric": metric, "published": None, "verdict": NOT_PUBLISHED}
-    for row in (*result["rows"], *derived):
-        if row["metric"] == metric:
-            key = row["setting"], row["method"]
-            where = {"setting": key[0], "method": key[1], "n": 0, "replicates": [], "values": []}
-            one = found.setdefault(key, about | where)
-            one["replicates"].append(row["replicate"])
-            one["values"].append(row["value"])
-            one["n"] += 1
-    return list(found.values())
+    ours = Ours(experiment, result | {"rows": [*result["rows"], *derived]})
+    about = {"experiment": name, "metric": metric, "published": None}
+    return [
+        about
+        | {"setting": key[0], "method": key[1], "n": len(values), "values": values, "replicates": ours.replicates[key]}
+        | {"verdict": str(ours.unpublished(key))}
+        for key, values in ours.values.items()
+        if key[2] == metric
+    ]
 
 
 def paired_difference(name: str, setting: str, method: str, other: str, metric: str) -> tuple[float, float, int]:

@@ -101,6 +101,33 @@ def test_a_claim_is_called_by_what_its_rows_say(stored, words, kind, verdict):
     assert _judge(stored, words, kind)[0] == verdict
 
 
+def _of_many(stored, kind, *shifts):
+    """A claim that means are above zero, where each is four replicates with t = shift / .204124 and t(3) = 3.182."""
+    spread = (-0.5, 0.0, 0.5, 0.0)
+    stored(*(row(f"s{k}", values=tuple(shift + one for one in spread)) for k, shift in enumerate(shifts)))
+    return Claim("tiny-one", "002", "Table 1", "A claim.", kind, (Row("an-experiment", says="above"),)).judge()
+
+
+def test_a_claim_about_all_is_not_broken_by_one_of_many_rows_by_chance(stored):
+    assert _of_many(stored, "universal", -0.7)[0] == "contradicted"  # t = 3.4, p = .042
+    word, reason = _of_many(stored, "universal", -0.7, 5.0)
+    assert word == "partly"
+    assert reason == "holds in 1, fails in 0, undecided in 1 of 2 rows; 1 fail alone, but not by Holm's correction"
+    assert _of_many(stored, "universal", -0.7, 0.0)[0] == "undecided"
+    assert _of_many(stored, "universal", -5.0, 5.0, 5.0)[0] == "contradicted"  # t = 24
+    assert _of_many(stored, "universal", 0.7, 0.7, 0.7)[0] == "reproduced"  # that all hold needs no correction
+    assert _of_many(stored, "order", -0.7, 0.0)[0] == "contradicted"
+
+
+def test_published_cells_of_a_claim_about_all_are_corrected_too(stored):
+    about = {"values": (1.0, 2.0, 3.0), "published": 0.0, "verdict": "worse", "margin": 0.1, "error": 0.4}
+    every = (Row("an-experiment"),)
+    for difference, broken, word in ((2.0, False, "partly"), (9.0, False, "contradicted"), (2.0, True, "contradicted")):
+        bad = row("s0", difference=difference, universal=broken, **about)  # df 2, t = 4.75 and 22: p = .042, .002
+        stored(bad, row("s1", values=(1.0, 2.0, 3.0), published=2.0))
+        assert Claim("tiny-one", "002", "Table 1", "A claim.", "universal", every).judge()[0] == word
+
+
 def test_the_reason_counts_rows_and_says_why_some_are_silent(stored):
     words = ("agrees", "worse", "undecided: wide", "not run: no GPU")
     reason = "holds in 1, fails in 1, undecided in 1 of 3 rows; 1 more have no say (not run: no GPU)"
