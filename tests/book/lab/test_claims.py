@@ -51,13 +51,13 @@ def test_a_file_is_read_and_a_study_without_one_claims_nothing(write):
 @pytest.mark.parametrize(
     ("old", "new", "says"),
     [
-        ('place = "Table 1"', 'spot = "Table 1"', "tiny-one: spot is unknown or missing; allowed: id, kind"),
-        ('paper = "002"\n', "", "tiny-one: paper is unknown or missing"),
-        ('id = "tiny-one"\n', "", "A errs less than B.: id is unknown or missing"),
+        ('place = "Table 1"', 'spot = "Table 1"', "tiny-one: unknown key spot; allowed: id, kind"),
+        ('paper = "002"\n', "", "tiny-one: paper must be given"),
+        ('id = "tiny-one"\n', "", "A errs less than B.: id must be given"),
         ('"order"', '"rank"', "tiny-one: kind 'rank' is none of value, order, universal, contrast"),
         ('"below"', '"under"', "tiny-one: says 'under' is none of above, below, near"),
-        ("minus =", "less =", "tiny-one: less is unknown or missing"),
-        ('experiment = "svbnn-simulation-2", ', "", "tiny-one: experiment is unknown or missing"),
+        ("minus =", "less =", "tiny-one: unknown key less"),
+        ('experiment = "svbnn-simulation-2", ', "", "tiny-one: experiment must be given"),
         ('kind = "order"', 'kind = "order"\nnot_tried = "why"', "tiny-one: give rows that decide it, or not_tried"),
         (GOOD[GOOD.index("rows") :], "", "tiny-one: give rows that decide it, or not_tried"),
         (GOOD[GOOD.index("rows") :], 'rows = []\nnot_tried = ""', "tiny-one: give rows that decide it, or not_tried"),
