@@ -4,15 +4,16 @@
 
 - rows without ``says`` are published cells, which hold where our number agrees or is better;
 - rows with ``says`` are measured: a mean over replicates, or a difference or ratio of two methods or settings in pairs,
-  above, below or near a number by Student's t, or so in every replicate or in some.
+  above, below or near a number by Student's t, or so in every replicate or in some. Where a published cell of the same
+  setting and method knows the published budget, and ours is less than half of it, the row is not comparable; where more
+  than a tenth of the replicates diverged, the survivors decide nothing.
 """
 
 from __future__ import annotations
 
 import math
-import statistics
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import MISSING, dataclass, fields
 from fnmatch import fnmatchcase
 from functools import cache
@@ -22,8 +23,8 @@ from typing import Any
 from bnnlib._files import StoreError
 from book.lab import catalog
 from book.lab.comparison import compare
-from book.lab.intervals import FEW, quantile, spread
-from book.lab.published import ROOT
+from book.lab.intervals import FEW, chance, decided, estimate, holm, welch
+from book.lab.published import ROOT, check, short
 from book.lab.queries import unlisted
 from book.lab.verdicts import (
     AGREES,
@@ -35,6 +36,7 @@ from book.lab.verdicts import (
     NOT_RUN,
     UNDECIDED,
     WORSE,
+    budget_obstacle,
     word_of,
 )
 
@@ -54,11 +56,13 @@ class Evidence:
         text: where it stands and what it is.
         holds: whether the claim holds there; None where nothing is decided.
         why: the reason why it has no say (not run, not comparable); "" where it has.
+        chance: how often a mean fails so clearly by chance alone; 0 of what is no mean but breaks a claim about all.
     """
 
     text: str
     holds: bool | None = None
     why: str = ""
+    chance: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -92,20 +96,26 @@ class Claim:
         """One of `WORDS`, with its reason.
 
         A claim is reproduced where it holds in all rows that have a say, and contradicted where it fails in all that
-        are decided, or, of a universal claim, in one.
+        are decided, or, of a universal claim, in one. Of many rows one fails by chance: a universal claim counts only
+        those as failed that do so together by Holm's correction for the number of rows that have a say. It holds in a
+        row without a correction, since all must hold.
         """
         if self.not_tried:
             return NOT_TRIED, self.not_tried
         every = self.evidence
         said = [one for one in every if not one.why]
+        silent = [one.why for one in every if one.why]
         if not said:
-            return NOT_TRIED, "; ".join(dict.fromkeys(one.why for one in every)) or "no row of this name is stored"
+            return NOT_TRIED, "; ".join(dict.fromkeys(silent)) or "no row of this name is stored"
         good, bad = sum(one.holds is True for one in said), sum(one.holds is False for one in said)
+        alone = bad
+        if self.kind == "universal":
+            bad = holm([one.chance for one in said if one.holds is False], len(said))
         some = f"holds in {good}, fails in {bad}, undecided in {len(said) - good - bad} of {len(said)} rows"
-        if len(every) > len(said):
-            some += (
-                f"; {len(every) - len(said)} more have no say ({every[-1].why or next(o.why for o in every if o.why)})"
-            )
+        if alone > bad:
+            some += f"; {alone - bad} fail alone, but not by Holm's correction"
+        if silent:
+            some += f"; {len(silent)} more have no say ({silent[-1]})"
         if bad and (self.kind == "universal" or not good):
             return CONTRADICTED, some
         if not good:
@@ -124,7 +134,7 @@ class Row:
         over: a method that divides, in pairs.
         says: one of `SAYS`; "" for published cells.
         than: the number beside which it stands.
-        tolerance: of "near".
+        tolerance: of "near": within it the whole interval must lie.
         every, some: every replicate must, or one of them, not their mean.
         comparable: why a row that is called not comparable decides the claim all the same.
     """
@@ -157,41 +167,52 @@ class Row:
         word = word_of(row["verdict"])
         mean = "" if row["mean"] is None else f", ours {row['mean']:.4g}"
         text = f"{_where(row)}: published {row['printed']}{mean}, {word}"
-        if word in (NOT_RUN, BY_DESIGN) or (word == NOT_COMPARABLE and not self.comparable):
-            return Evidence(text, why=row["verdict"])
-        if word == NOT_COMPARABLE:
-            return Evidence(text)
-        return Evidence(text, True if word in HOLDS else False if word in FAILS else None)
+        if word in (NOT_RUN, BY_DESIGN, NOT_COMPARABLE):
+            return Evidence(text, why="" if word == NOT_COMPARABLE and self.comparable else row["verdict"])
+        if word not in (WORSE, DIFFERS) or row["universal"] or not row["error"]:
+            return Evidence(text, True if word in HOLDS else False if word in FAILS else None)
+        df = welch(((row["published_se"] or 0.0, row["published_df"]), (row["se"] or 0.0, row["n"] - 1)))[1]
+        return Evidence(text, False, chance=chance(abs(row["difference"]) - row["margin"], row["error"], df))
 
     def _measured(self, row: dict[str, Any]) -> Evidence:
         others = self._others(row)
         for one in (row, *others):
-            word = word_of(one["verdict"])
-            if not one["n"]:
-                return Evidence(_where(one), why=one["verdict"])
-            if word == NOT_COMPARABLE and not self.comparable:
-                return Evidence(_where(one), why=one["verdict"])
+            word, why = word_of(one["verdict"]), one["verdict"]
+            if word == DIVERGED:
+                return Evidence(f"{_where(one)}: {why}")
+            if one["n"] and word != NOT_COMPARABLE:
+                why = self._short_of_budget(one)
+            if not one["n"] or (why and not self.comparable):
+                return Evidence(_where(one), why=why)
         numbers = self._numbers(row, others)
         n, name = len(numbers), self._name(row)
         if not n or not all(map(math.isfinite, numbers)):
             return Evidence(name, why="no pairs of replicates" if not n else "infinite")
-        mean, error = statistics.fmean(numbers), spread(numbers, catalog.get(self.experiment).overlap)
         if self.every or self.some:
-            good = sum(_beyond(self.says, number, self.than, self.tolerance) for number in numbers)
+            good = sum(self._towards(number) >= 0.0 for number in numbers)
             holds = good >= (n if self.every else 1)
             return Evidence(f"{name}: {self.says} {self.than:g} in {good} of {n}", holds if n >= FEW else None)
-        text = f"{name}: {mean:.4g}" + ("" if error is None else f" ± {error:.2g}") + f" (n = {n})"
+        mean, error, _ = estimate(numbers, catalog.get(self.experiment).overlap)
+        text = f"{name}: {mean:.4g}" + ("" if n < 2 else f" ± {error:.2g}") + f" (n = {n})"
         text += f", {self.says} {self.than:g}" if self.than or not others else ""
-        if n < FEW or error is None:
+        towards = self._towards(mean)
+        if not decided(towards, error, n):
             return Evidence(text)
-        half = quantile(n - 1) * error
-        low, high = mean - half - self.than, mean + half - self.than
-        if self.says == "near":
-            inside = max(abs(low), abs(high)) <= max(self.tolerance, half)
-            apart = low > self.tolerance or high < -self.tolerance
-            return Evidence(text, False if apart else True if inside and half <= 2 * self.tolerance else None)
-        good, bad = (low > 0.0, high < 0.0) if self.says == "above" else (high < 0.0, low > 0.0)
-        return Evidence(text, True if good else False if bad else None)
+        return Evidence(text, towards > 0.0, chance=0.0 if towards > 0.0 else chance(-towards, error, n - 1))
+
+    def _towards(self, number: float) -> float:
+        """How far a number is on the claim's side of where it begins to hold; below zero where it fails."""
+        gap = number - self.than
+        return {"above": gap, "below": -gap, "near": self.tolerance - abs(gap)}[self.says]
+
+    def _short_of_budget(self, row: dict[str, Any]) -> str:
+        """Why the budget of a row forbids to judge it, by the published cells of its setting and method; or ""."""
+        where = row["setting"], row["method"]
+        for one in _rows(self.experiment):
+            if (one["setting"], one["method"]) == where and None not in (one["budget"], one["published_budget"]):
+                if why := budget_obstacle((one["budget"], one["budget_unit"]), one["published_budget"]):
+                    return f"{NOT_COMPARABLE}: {why}"
+        return ""
 
     def _others(self, row: dict[str, Any]) -> Rows:
         if not (self.minus or self.minus_setting or self.minus_metric or self.over):
@@ -223,15 +244,6 @@ def _where(row: dict[str, Any]) -> str:
     return f"{row['experiment']}, {row['setting']}, {row['method']}, {row['metric']}"
 
 
-def _beyond(says: str, number: float, than: float, tolerance: float) -> bool:
-    tests: dict[str, Callable[[float], bool]] = {
-        "above": lambda gap: gap >= 0.0,
-        "below": lambda gap: gap <= 0.0,
-        "near": lambda gap: abs(gap) <= tolerance,
-    }
-    return tests[says](number - than)
-
-
 @cache
 def _rows(experiment: str) -> Rows:
     return compare(experiment)
@@ -249,16 +261,16 @@ def claims(study: str) -> list[Claim]:
     try:
         listed = tomllib.loads(path.read_text(encoding="utf-8")).get("claim", [])
     except tomllib.TOMLDecodeError as error:
-        raise StoreError(f"{_short(path)} is damaged: {error}; restore it from the repository") from error
+        raise StoreError(f"{short(path)} is damaged: {error}; restore it from the repository") from error
     found = [_claim(path, one) for one in listed]
     names = [one.id for one in found]
     if twice := {name for name in names if names.count(name) > 1}:
-        raise StoreError(f"{_short(path)}: two claims are called {min(twice)!r}")
+        raise StoreError(f"{short(path)}: two claims are called {min(twice)!r}")
     return found
 
 
 def _claim(path: Path, given: dict[str, Any]) -> Claim:
-    where = f"{_short(path)}: {given.get('id', given.get('text', 'a claim'))}"
+    where = f"{short(path)}: {given.get('id', given.get('text', 'a claim'))}"
     about = _checked(where, given, Claim)
     if about["kind"] not in KINDS:
         raise StoreError(f"{where}: kind {about['kind']!r} is none of {', '.join(KINDS)}")
@@ -273,15 +285,9 @@ def _claim(path: Path, given: dict[str, Any]) -> Claim:
 
 
 def _checked(where: str, given: dict[str, Any], kind: Any) -> dict[str, Any]:
-    known = {one.name for one in fields(kind)}
     needed = {one.name for one in fields(kind) if one.default is MISSING}
-    if wrong := (set(given) - known) or (needed - set(given)):
-        raise StoreError(f"{where}: {min(wrong)} is unknown or missing; allowed: {', '.join(sorted(known))}")
+    check(where, given, {one.name for one in fields(kind)}, needed)
     return dict(given)
-
-
-def _short(path: Path) -> str:
-    return "/".join(path.parts[-2:])
 
 
 def judged(study: str) -> list[dict[str, Any]]:

@@ -21,6 +21,7 @@ from book.lab.verdicts import (
     at_what_price,
     beside_error,
     budget_obstacle,
+    survivors,
     verdict,
 )
 
@@ -66,7 +67,7 @@ def compare(name: str, profile: str | None = None) -> list[Row]:
         result["rows"] += experiment.derived(load_arrays(name, result["profile"]))
     if result["profile"] == "smoke":
         missing = "only the smoke profile, too small for a verdict"
-    ours = _Ours(experiment, result)
+    ours = Ours(experiment, result)
     known, runs = metrics(), Runs()
     published = _expand(name, ours.values)
     judged = [_judge(value, ours, missing) for value in published]
@@ -81,7 +82,7 @@ def compare(name: str, profile: str | None = None) -> list[Row]:
     order, seen = list(known), set(by_key)
     extra = [key for key in ours.values if key not in seen and key[2] in known]
     for key in sorted(extra, key=lambda key: (_position(key, ours.values), order.index(key[2]))):
-        found = Verdict(NOT_RUN, missing) if missing else Verdict(NOT_PUBLISHED)
+        found = Verdict(NOT_RUN, missing) if missing else ours.unpublished(key)
         rows.append(_row(key, None, ours, found, missing, runs))
     for where in ours.failures:
         if not any((row["setting"], row["method"]) == where for row in rows):
@@ -94,7 +95,7 @@ def compare(name: str, profile: str | None = None) -> list[Row]:
     return rows
 
 
-class _Ours:
+class Ours:
     """Our numbers of one profile, and what its cells say of them."""
 
     def __init__(self, experiment: Any, result: dict[str, Any]) -> None:
@@ -119,6 +120,11 @@ class _Ours:
         """What the replicates said that failed before they had this measure, one entry each."""
         done = self.replicates.get(key, ())
         return [note for replicate, note in self.failures.get(key[:2], {}).items() if replicate not in done]
+
+    def unpublished(self, key: Key) -> Verdict:
+        """What a number is called that only we have: not published, or diverged as a published one would be."""
+        reason = survivors(len(self.values[key]), len(self.failed(key)))
+        return Verdict(DIVERGED, reason) if reason else Verdict(NOT_PUBLISHED)
 
     def facts(self, setting: str, method: str) -> tuple[tuple[float, str] | None, str]:
         """The budget and the data set behind a row; of several cells the smallest budget."""
@@ -150,7 +156,7 @@ def _key(value: PaperValue) -> Key:
     return value.setting, value.method, value.metric
 
 
-def _judge(value: PaperValue, ours: _Ours, missing: str) -> Verdict:
+def _judge(value: PaperValue, ours: Ours, missing: str) -> Verdict:
     key = _key(value)
     numbers, failed = ours.values.get(key, []), ours.failed(key)
     if missing:
@@ -171,7 +177,7 @@ def _all_failed(failed: list[str]) -> Verdict:
     return Verdict(DIVERGED, f"{len(failed)} of {len(failed)} replicates failed")
 
 
-def _gap(value: PaperValue, ours: _Ours) -> str:
+def _gap(value: PaperValue, ours: Ours) -> str:
     """Why the profile has no number beside a published one."""
     where = (value.setting, value.method)
     if value.not_run and where not in ours.planned:
@@ -208,7 +214,7 @@ def _why_not(experiment: Any, profile: str | None) -> str:
     return reason.removeprefix(f"{NOT_RUN}: ")
 
 
-def _row(key: Key, value: PaperValue | None, ours: _Ours, found: Verdict, missing: str, runs: Runs) -> Row:
+def _row(key: Key, value: PaperValue | None, ours: Ours, found: Verdict, missing: str, runs: Runs) -> Row:
     numbers, failed = ours.values.get(key, []), ours.failed(key)
     n = len(numbers)
     mean = math.fsum(numbers) / n if n and all(map(math.isfinite, numbers)) else sum(numbers) / n if n else None

@@ -6,7 +6,7 @@ import math
 import statistics
 from collections.abc import Iterable, Sequence
 
-from scipy.special import stdtrit
+from scipy.special import stdtr, stdtrit
 
 FEW = 3
 """Fewer replicates than this decide nothing."""
@@ -17,6 +17,23 @@ LEVEL = 0.95
 def quantile(df: float) -> float:
     """Student's t of so many degrees of freedom that `LEVEL` of its draws stay below in size; of a normal for inf."""
     return float(stdtrit(min(df, 1e9), 0.5 + LEVEL / 2.0))
+
+
+def chance(away: float, error: float, df: float) -> float:
+    """How often a mean of that standard error is so far from the truth, or farther, by chance alone; two-sided."""
+    return float(2.0 * stdtr(min(df, 1e9), -away / error)) if error > 0.0 else 0.0
+
+
+def holm(chances: Sequence[float], of: int) -> int:
+    """How many of so many tests hold together: by Holm none is decided by chance in more than ``1 - LEVEL`` of cases.
+
+    Args:
+        chances: by `chance`, of the tests that are decided alone.
+        of: the number of all tests that were made; at least as many.
+    """
+    limits = ((1.0 - LEVEL) / (of - k) for k in range(len(chances)))
+    below = [one <= limit for one, limit in zip(sorted(chances), limits, strict=True)]
+    return [*below, False].index(False)
 
 
 def welch(parts: Iterable[tuple[float, float]]) -> tuple[float, float]:

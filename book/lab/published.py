@@ -214,8 +214,8 @@ def for_setting(value: PaperValue, setting: str, note: str = "", not_comparable:
 
 
 def _value(path: Path, source: dict[str, Any], entry: dict[str, Any], known: dict[str, Metric]) -> PaperValue:
-    where = f"{_short(path)}: {source['table']}, {entry.get('cell', 'a value without a cell')}"
-    _check(where, entry, _VALUE_KEYS | _BOTH_KEYS, {"setting", "method", "metric", "cell", "mean"})
+    where = f"{short(path)}: {source['table']}, {entry.get('cell', 'a value without a cell')}"
+    check(where, entry, _VALUE_KEYS | _BOTH_KEYS, {"setting", "method", "metric", "cell", "mean"})
     metric = known.get(entry["metric"])
     if metric is None:
         raise StoreError(f"{where}: metric {entry['metric']!r} is not in metrics.toml; known: {', '.join(known)}")
@@ -337,19 +337,21 @@ def _interesting(where: str, source: dict, entry: dict, metric: Metric, mean: fl
 def _sources(path: Path) -> list[dict[str, Any]]:
     sources = _parse(path, path.stat().st_mtime_ns).get("source", [])
     for source in sources:
-        where = f"{_short(path)}: {source.get('table', 'a source without a table')}"
-        _check(where, source, _SOURCE_KEYS | _BOTH_KEYS, {"paper", "table", "experiment", "replicates", "values"})
+        where = f"{short(path)}: {source.get('table', 'a source without a table')}"
+        check(where, source, _SOURCE_KEYS | _BOTH_KEYS, {"paper", "table", "experiment", "replicates", "values"})
     return sources
 
 
-def _check(where: str, given: dict[str, Any], allowed: set[str], needed: set[str]) -> None:
+def check(where: str, given: dict[str, Any], allowed: set[str], needed: set[str]) -> None:
+    """Raise a StoreError that names the keys of a table which are unknown or lacking."""
     if unknown := sorted(set(given) - allowed):
         raise StoreError(f"{where}: unknown key {', '.join(unknown)}; allowed: {', '.join(sorted(allowed))}")
     if lacking := sorted(needed - set(given)):
         raise StoreError(f"{where}: {', '.join(lacking)} must be given")
 
 
-def _short(path: Path) -> str:
+def short(path: Path) -> str:
+    """A file's name with its folder's, as errors give it."""
     return "/".join(path.parts[-2:])
 
 

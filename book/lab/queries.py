@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from book.lab import catalog
-from book.lab.comparison import compare
-from book.lab.intervals import spread
+from book.lab.comparison import Ours, compare
+from book.lab.intervals import estimate
 from book.lab.published import metrics
 from book.lab.store import NotStoredError, load_arrays, load_result
-from book.lab.verdicts import NOT_PUBLISHED
 
 Rows = Sequence[Mapping]
 
@@ -51,13 +51,19 @@ def settings_over(rows: Rows, pattern: str) -> dict[float, str]:
     return dict(sorted((float(match[1]), setting) for match, setting in matches if match))
 
 
+def _best(name: str) -> dict[str, Any] | None:
+    """The best stored result; None without one beyond smoke."""
+    try:
+        result = load_result(name)
+    except NotStoredError:
+        return None
+    return None if result["profile"] == "smoke" else result
+
+
 def stored_arrays(name: str) -> dict[tuple[str, str, int, str], np.ndarray]:
     """Arrays beside the best stored result, keyed as by `book.lab.load_arrays`; {} without one beyond smoke."""
-    try:
-        profile = load_result(name)["profile"]
-    except NotStoredError:
-        return {}
-    return {} if profile == "smoke" else load_arrays(name, profile)
+    result = _best(name)
+    return load_arrays(name, result["profile"]) if result else {}
 
 
 class Mean(float):
@@ -108,14 +114,14 @@ def best_method(rows: Sequence[Mapping], setting: str, metric: str) -> str | Non
 
 def stored_values(name: str, setting: str, method: str, metric: str) -> np.ndarray:
     """One metric of every replicate of the best stored result, in order; empty when none is stored beyond smoke."""
-    try:
-        result = load_result(name)
-    except NotStoredError:
-        return np.empty(0)
+    found = _by_replicate(_best(name), setting, method, metric)
+    return np.array([found[replicate] for replicate in sorted(found)])
+
+
+def _by_replicate(result: dict[str, Any] | None, setting: str, method: str, metric: str) -> dict[int, float]:
+    rows = result["rows"] if result else []
     wanted = (setting, method, metric)
-    rows = [row for row in result["rows"] if (row["setting"], row["method"], row["metric"]) == wanted]
-    rows = rows if result["profile"] != "smoke" else []
-    return np.array([row["value"] for row in sorted(rows, key=lambda row: row["replicate"])])
+    return {row["replicate"]: row["value"] for row in rows if (row["setting"], row["method"], row["metric"]) == wanted}
 
 
 def unlisted(name: str, metric: str) -> list[dict]:
@@ -125,27 +131,20 @@ def unlisted(name: str, metric: str) -> list[dict]:
         name: the experiment.
         metric: its key, stored or derived from the arrays.
     """
-    if metric in metrics():
-        return []
-    try:
-        result = load_result(name)
-    except NotStoredError:
-        return []
-    if result["profile"] == "smoke":
+    result = None if metric in metrics() else _best(name)
+    if result is None:
         return []
     experiment = catalog.get(name)
-    found: dict[tuple[str, str], dict] = {}
     derived = experiment.derived(load_arrays(name, result["profile"])) if experiment.derived else []
-    about = {"experiment": name, "metric": metric, "published": None, "verdict": NOT_PUBLISHED}
-    for row in (*result["rows"], *derived):
-        if row["metric"] == metric:
-            key = row["setting"], row["method"]
-            where = {"setting": key[0], "method": key[1], "n": 0, "replicates": [], "values": []}
-            one = found.setdefault(key, about | where)
-            one["replicates"].append(row["replicate"])
-            one["values"].append(row["value"])
-            one["n"] += 1
-    return list(found.values())
+    ours = Ours(experiment, result | {"rows": [*result["rows"], *derived]})
+    about = {"experiment": name, "metric": metric, "published": None}
+    return [
+        about
+        | {"setting": key[0], "method": key[1], "n": len(values), "values": values, "replicates": ours.replicates[key]}
+        | {"verdict": str(ours.unpublished(key))}
+        for key, values in ours.values.items()
+        if key[2] == metric
+    ]
 
 
 def paired_difference(name: str, setting: str, method: str, other: str, metric: str) -> tuple[float, float, int]:
@@ -154,14 +153,7 @@ def paired_difference(name: str, setting: str, method: str, other: str, metric: 
     Replicates of one number share their data, so what the data do to both cancels. NaN, and 0 or 1 replicates, where
     nothing beyond smoke is stored.
     """
-    try:
-        result = load_result(name)
-    except NotStoredError:
-        return np.nan, np.nan, 0
-    rows = [row for row in result["rows"] if result["profile"] != "smoke"]
-    rows = [row for row in rows if (row["setting"], row["metric"]) == (setting, metric)]
-    ours, theirs = ({row["replicate"]: row["value"] for row in rows if row["method"] == one} for one in (method, other))
-    gaps = np.array([ours[replicate] - theirs[replicate] for replicate in sorted(ours.keys() & theirs.keys())])
-    n = len(gaps)
-    error = spread(gaps.tolist(), catalog.get(name).overlap)
-    return (gaps.mean() if n else np.nan), (np.nan if error is None else error), n
+    result = _best(name)
+    ours, theirs = (_by_replicate(result, setting, one, metric) for one in (method, other))
+    gaps = [ours[replicate] - theirs[replicate] for replicate in sorted(ours.keys() & theirs.keys())]
+    return estimate(gaps, catalog.get(name).overlap)

@@ -99,8 +99,8 @@ def verdict(
     error, df = welch(parts)
     difference, times = mean - value.mean, quantile(df)
     found = Verdict(AGREES, "", difference, error if parts else None, times if parts else None, value.margin)
-    if failed and failed > FAILED_SHARE * (n + failed):
-        return replace(found, word=DIVERGED, reason=f"{failed} of {n + failed} replicates failed")
+    if reason := survivors(n, failed):
+        return replace(found, word=DIVERGED, reason=reason)
     if value.by_design:
         return replace(found, word=BY_DESIGN, reason=value.by_design)
     if reasons := [one for one in (*obstacles, value.not_comparable) if one]:
@@ -122,6 +122,11 @@ def verdict(
         text = f"t s = {half:.2g}, above the interesting difference of {value.interesting:.2g}"
         return replace(found, word=UNDECIDED, reason=text)
     return found
+
+
+def survivors(n: int, failed: int) -> str:
+    """Why a mean over n replicates speaks of the survivors only, beside so many that failed; "" where it does not."""
+    return f"{failed} of {n + failed} replicates failed" if failed > FAILED_SHARE * (n + failed) else ""
 
 
 def _breaks(limits: tuple[float, float], number: float) -> bool:

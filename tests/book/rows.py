@@ -23,7 +23,7 @@ def row(
     """One row; without values it was not run, without a published number the verdict says so."""
     n = len(values)
     sd = statistics.stdev(values) if n > 1 else None
-    if published is None:
+    if published is None and verdict == "agrees":
         verdict = "not published"
     return {
         "experiment": "an-experiment",

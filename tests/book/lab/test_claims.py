@@ -51,13 +51,13 @@ def test_a_file_is_read_and_a_study_without_one_claims_nothing(write):
 @pytest.mark.parametrize(
     ("old", "new", "says"),
     [
-        ('place = "Table 1"', 'spot = "Table 1"', "tiny-one: spot is unknown or missing; allowed: id, kind"),
-        ('paper = "002"\n', "", "tiny-one: paper is unknown or missing"),
-        ('id = "tiny-one"\n', "", "A errs less than B.: id is unknown or missing"),
+        ('place = "Table 1"', 'spot = "Table 1"', "tiny-one: unknown key spot; allowed: id, kind"),
+        ('paper = "002"\n', "", "tiny-one: paper must be given"),
+        ('id = "tiny-one"\n', "", "A errs less than B.: id must be given"),
         ('"order"', '"rank"', "tiny-one: kind 'rank' is none of value, order, universal, contrast"),
         ('"below"', '"under"', "tiny-one: says 'under' is none of above, below, near"),
-        ("minus =", "less =", "tiny-one: less is unknown or missing"),
-        ('experiment = "svbnn-simulation-2", ', "", "tiny-one: experiment is unknown or missing"),
+        ("minus =", "less =", "tiny-one: unknown key less"),
+        ('experiment = "svbnn-simulation-2", ', "", "tiny-one: experiment must be given"),
         ('kind = "order"', 'kind = "order"\nnot_tried = "why"', "tiny-one: give rows that decide it, or not_tried"),
         (GOOD[GOOD.index("rows") :], "", "tiny-one: give rows that decide it, or not_tried"),
         (GOOD[GOOD.index("rows") :], 'rows = []\nnot_tried = ""', "tiny-one: give rows that decide it, or not_tried"),
@@ -99,6 +99,33 @@ def _judge(stored, words, kind="order"):
 )
 def test_a_claim_is_called_by_what_its_rows_say(stored, words, kind, verdict):
     assert _judge(stored, words, kind)[0] == verdict
+
+
+def _of_many(stored, kind, *shifts):
+    """A claim that means are above zero, where each is four replicates with t = shift / .204124 and t(3) = 3.182."""
+    spread = (-0.5, 0.0, 0.5, 0.0)
+    stored(*(row(f"s{k}", values=tuple(shift + one for one in spread)) for k, shift in enumerate(shifts)))
+    return Claim("tiny-one", "002", "Table 1", "A claim.", kind, (Row("an-experiment", says="above"),)).judge()
+
+
+def test_a_claim_about_all_is_not_broken_by_one_of_many_rows_by_chance(stored):
+    assert _of_many(stored, "universal", -0.7)[0] == "contradicted"  # t = 3.4, p = .042
+    word, reason = _of_many(stored, "universal", -0.7, 5.0)
+    assert word == "partly"
+    assert reason == "holds in 1, fails in 0, undecided in 1 of 2 rows; 1 fail alone, but not by Holm's correction"
+    assert _of_many(stored, "universal", -0.7, 0.0)[0] == "undecided"
+    assert _of_many(stored, "universal", -5.0, 5.0, 5.0)[0] == "contradicted"  # t = 24
+    assert _of_many(stored, "universal", 0.7, 0.7, 0.7)[0] == "reproduced"  # that all hold needs no correction
+    assert _of_many(stored, "order", -0.7, 0.0)[0] == "contradicted"
+
+
+def test_published_cells_of_a_claim_about_all_are_corrected_too(stored):
+    about = {"values": (1.0, 2.0, 3.0), "published": 0.0, "verdict": "worse", "margin": 0.1, "error": 0.4}
+    every = (Row("an-experiment"),)
+    for difference, broken, word in ((2.0, False, "partly"), (9.0, False, "contradicted"), (2.0, True, "contradicted")):
+        bad = row("s0", difference=difference, universal=broken, **about)  # df 2, t = 4.75 and 22: p = .042, .002
+        stored(bad, row("s1", values=(1.0, 2.0, 3.0), published=2.0))
+        assert Claim("tiny-one", "002", "Table 1", "A claim.", "universal", every).judge()[0] == word
 
 
 def test_the_reason_counts_rows_and_says_why_some_are_silent(stored):

@@ -129,6 +129,15 @@ def test_failed_replicates_are_counted_once_whatever_number_of_measures_failed(h
     assert "9 of 20 replicates failed (rmse_test is NaN)" in row["note"]
 
 
+def test_survivors_of_what_is_not_published_are_called_diverged_too(home):
+    rows = [("elsewhere", "SVBNN", r, "rmse_test", 1.2) for r in range(9)]
+    _save([*rows, ("elsewhere", "SVBNN", 9, "error", math.nan, "NaN")])
+    assert _find(lab.compare(NAME), "SVBNN", "rmse_test", "elsewhere")["verdict"] == "not published"  # a tenth
+    _save([*rows[1:], ("elsewhere", "SVBNN", 9, "error", math.nan, "NaN")])
+    found = _find(lab.compare(NAME), "SVBNN", "rmse_test", "elsewhere")
+    assert found["verdict"] == "diverged: 1 of 9 replicates failed"
+
+
 def test_a_replicate_counts_for_the_measures_that_it_has(home):
     rows = [("U(-1,1)", "SVBNN", r, "rmse_test", 1.2) for r in range(3)]
     _save([*rows, ("U(-1,1)", "SVBNN", 2, "error", math.nan, "kl is NaN")])

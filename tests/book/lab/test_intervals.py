@@ -41,3 +41,26 @@ def test_an_estimate_is_what_decides():
     assert intervals.estimate([0.5, 1.0, 2.0], overlap=1 / 9)[1] == pytest.approx(math.sqrt(7 / 12 * (1 / 3 + 1 / 9)))
     assert intervals.estimate([1.5])[::2] == (1.5, 1) and math.isnan(intervals.estimate([1.5])[1])
     assert math.isnan(intervals.estimate([])[0]) and intervals.estimate([])[2] == 0
+
+
+def test_a_mean_t_errors_away_is_so_by_chance_in_one_of_twenty_cases():
+    assert intervals.chance(2.0 * THREE, 2.0, 2) == pytest.approx(0.05, rel=1e-4)
+    assert intervals.chance(FIVE, 1.0, 4) == pytest.approx(0.05, rel=1e-4)
+    assert intervals.chance(1.959964, 1.0, math.inf) == pytest.approx(0.05, rel=1e-4)
+    assert intervals.chance(1.0, 0.0, 2) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("chances", "of", "together"),
+    [
+        ((), 5, 0),
+        ((0.045,), 1, 1),
+        ((0.045,), 2, 0),
+        ((0.024, 0.01), 3, 2),  # below .05 / 3 and .05 / 2; by Bonferroni the second would not be
+        ((0.026, 0.01), 3, 1),
+        ((0.02, 0.02, 0.02), 3, 0),  # the first does not pass, so none does
+        ((0.0, 0.0), 100, 2),
+    ],
+)
+def test_tests_hold_together_by_holm(chances, of, together):
+    assert intervals.holm(chances, of) == together

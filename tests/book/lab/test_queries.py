@@ -86,14 +86,17 @@ def test_a_metric_that_no_table_lists_has_rows_too_stored_or_derived(monkeypatch
     cells = [("A", 0, "sigma", 1.0), ("A", 1, "sigma", 2.0), ("B", 1, "sigma", 3.0), ("A", 0, "rmse_test", 9.0)]
     keys = ("method", "replicate", "metric", "value")
     rows = [dict(zip(keys, one, strict=True)) | {"setting": "a"} for one in cells]
+    rows.append({"setting": "a", "method": "B", "replicate": 0, "metric": "error", "value": math.nan})
     result = {"profile": "book", "rows": rows}
     derived = {"setting": "a", "method": "A", "replicate": 4, "metric": "last", "value": 5.0}
-    about = SimpleNamespace(derived=lambda arrays: [derived])
+    about = SimpleNamespace(derived=lambda arrays: [derived], profiles={})
     monkeypatch.setattr(queries, "load_result", lambda name: result)
     monkeypatch.setattr(queries, "load_arrays", lambda name, profile: {})
     monkeypatch.setattr(queries.catalog, "get", lambda name: about)
     found = [(one["method"], one["replicates"], one["values"], one["n"]) for one in queries.unlisted("x", "sigma")]
     assert found == [("A", [0, 1], [1.0, 2.0], 2), ("B", [1], [3.0], 1)]
+    words = [one["verdict"] for one in queries.unlisted("x", "sigma")]
+    assert words == ["not published", "diverged: 1 of 2 replicates failed"]
     assert [(one["values"], one["verdict"]) for one in queries.unlisted("x", "last")] == [([5.0], "not published")]
     assert queries.unlisted("x", "rmse_test") == []  # tables have it
     monkeypatch.setattr(queries, "load_result", lambda name: result | {"profile": "smoke"})
