@@ -69,6 +69,7 @@ __all__ = [
     "predict_ensemble",
     "predict_naive_batches",
     "predict_virtual_batch",
+    "redraw",
     "sample_weights",
     "selected_weights",
     "sparsity",
@@ -76,6 +77,5 @@ __all__ = [
     "to_stochastic_batch_norm",
     "unit_counts",
     "unit_sparsity",
-    "redraw",
     "use_generator",
 ]

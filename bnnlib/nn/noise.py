@@ -68,7 +68,7 @@ class Keyed:
     _noise_key: Tensor | None = None
 
     def _noise(self, generator: Source) -> Source:
-        """Where a forward pass draws: from the generator given to it, else by the key; None leaves it to the context."""
+        """Where a forward pass draws: from a generator given to it, else by the key; None leaves it to the context."""
         if generator is not None or self._noise_key is None:
             return generator
         return Keys(self._noise_key)
@@ -99,11 +99,9 @@ class redraw:
     """
 
     def __init__(self, model: nn.Module, seed: int | None = None, step: int = 0, *, rank: int = 0) -> None:
-        seed = int(torch.randint(2**62, ())) if seed is None else seed
-        key = fold(fold(fold(0, seed), step), rank)
-        layers = [module for module in model.modules() if isinstance(module, Keyed)]
-        self._before = [(layer, layer._noise_key) for layer in layers]
-        for number, layer in enumerate(layers):
+        key = fold(fold(fold(0, new_seed() if seed is None else seed), step), rank)
+        self._before = _keys(model)
+        for number, layer in enumerate(self._before):
             own = fold(key, number)
             layer._noise_key = torch.tensor(own - (1 << 64) if own >> 63 else own, device="cpu")
 
@@ -111,8 +109,31 @@ class redraw:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for layer, key in self._before:
-            layer._noise_key = key
+        _give_back(self._before)
+
+
+def _keys(model: nn.Module) -> dict[Keyed, Tensor | None]:
+    return {module: module._noise_key for module in model.modules() if isinstance(module, Keyed)}
+
+
+def _give_back(keys: dict[Keyed, Tensor | None]) -> None:
+    for layer, key in keys.items():
+        layer._noise_key = key
+
+
+@contextmanager
+def keeping_keys(model: nn.Module) -> Iterator[None]:
+    """Context that gives back at its end the keys from its start."""
+    before = _keys(model)
+    try:
+        yield
+    finally:
+        _give_back(before)
+
+
+def new_seed(generator: torch.Generator | None = None) -> int:
+    """A seed for `redraw` from a generator, by default PyTorch's global one."""
+    return int(torch.randint(2**62, (), generator=generator, device=None if generator is None else generator.device))
 
 
 def fold(key: int, number: int) -> int:
@@ -151,9 +172,10 @@ def _source(like: Tensor, generator: torch.Generator | None) -> torch.Generator 
 
 def _repeated(source: str) -> RuntimeError:
     return RuntimeError(
-        f"a forward pass is computed again for its backward pass (torch.utils.checkpoint, an activation memory budget), "
+        f"a forward pass is computed again for its backward (torch.utils.checkpoint, an activation memory budget), "
         f"but the numbers that {source} gave it are gone: its gradients would be wrong. Call "
-        "bnnlib.nn.redraw(model, seed, step) before each step: then the noise is a function of the step."
+        "bnnlib.nn.redraw(model, seed, step) before each step, or give fit keyed=True: then the noise is a function of "
+        "the step."
     )
 
 
@@ -216,15 +238,18 @@ _new_number._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
 def _draw(like: Tensor, shape: tuple[int, ...] | None, kind: str, generator: Source) -> Tensor:
-    keys = generator if isinstance(generator, Keys) else None
-    if torch.compiler.is_compiling():
-        if keys is not None:
-            return torch.ops.bnnlib.keyed_noise(like.detach(), shape, kind, keys.key, keys.next())
-        if generator is not None:  # which no graph takes: it is left here
-            with use_generator(generator):
-                return torch.ops.bnnlib.noise(like.detach(), shape, kind, _new_number())
-        return torch.ops.bnnlib.noise(like.detach(), shape, kind, _new_number())
-    source = _source(like, generator) if keys is None else _keyed(like.device, keys.key, keys.next())
+    source: torch.Generator | None
+    if isinstance(generator, Keys):
+        if torch.compiler.is_compiling():
+            return torch.ops.bnnlib.keyed_noise(like.detach(), shape, kind, generator.key, generator.next())
+        source = _keyed(like.device, generator.key, generator.next())
+    elif torch.compiler.is_compiling():
+        if generator is None:
+            return torch.ops.bnnlib.noise(like.detach(), shape, kind, _new_number())
+        with use_generator(generator):  # which no graph takes: it is left here
+            return torch.ops.bnnlib.noise(like.detach(), shape, kind, _new_number())
+    else:
+        source = _source(like, generator)
     if torch._C._are_functorch_transforms_active():  # which ask for new tensors: vmap may draw each entry its own
         shape = like.shape if shape is None else shape
         place: dict[str, Any] = {"dtype": like.dtype, "device": like.device, "generator": source}

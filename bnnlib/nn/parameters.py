@@ -69,8 +69,8 @@ class ParameterPosterior(BayesianLayer):
         values = cast(Values, super().draw(generator))
         row = getattr(self, "padding_idx", None)
         for name in () if row is None else values:
-            kept = torch.arange(len(values[name]), device=values[name].device).unsqueeze(1) == row
-            values[name] = torch.where(kept, self._own(name), values[name])
+            kept = torch.arange(len(values[name]), device=values[name].device).eq(cast(int, row))
+            values[name] = torch.where(kept.unsqueeze(1), self._own(name), values[name])
         return values
 
     def mean(self) -> Values:  # type: ignore[override]  # by names, where a layer has weight and bias
@@ -128,7 +128,9 @@ class ParameterPosterior(BayesianLayer):
     def _values(self) -> Values:
         held, mode = self._held, self.weight_mode
         if held is None:
-            held = self.draw(self._noise(None)) if mode == "sample" else self.mean() if mode == "mean" else self.selected()
+            held = (
+                self.draw(self._noise(None)) if mode == "sample" else self.mean() if mode == "mean" else self.selected()
+            )
         return held | {name: owner._values()[own] for name, (owner, own) in self.__dict__.get("_owners", {}).items()}
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:

@@ -14,6 +14,7 @@ from torch.utils.checkpoint import checkpoint
 from bnnlib.models import Dropout
 from bnnlib.nn import insert_unit_noise, kl_gradient, predict, redraw, to_bayesian, use_generator
 from bnnlib.nn.noise import Keyed, Keys, draw_normal, fold
+from bnnlib.train import fit
 
 X = torch.randn(16, 8, generator=torch.Generator().manual_seed(1))
 _MIXTURE = {"prior_inclusion_probability": 0.1, "slab_scale": 1.0, "spike_scale": 0.01}
@@ -92,7 +93,7 @@ def test_checkpoints_draw_a_keyed_pass_again(kind, run):
 
 
 @kinds
-@pytest.mark.parametrize("share", [1.0, 0.5, 0.0])
+@pytest.mark.parametrize("share", [0.5, 0.0])
 def test_compiled_passes_draw_by_key_whatever_they_keep(kind, share):
     model = model_of(kind)
     fast = compiled(model)
@@ -125,7 +126,10 @@ def test_a_generator_is_refused_in_a_pass_computed_again(kind, run):
 @pytest.mark.parametrize("kind", ["gaussian", "spike_slab"])
 def test_a_memory_budget_without_keys_is_refused(kind):
     model = model_of(kind)
-    with compiler.patch(activation_memory_budget=0.0), pytest.raises(RuntimeError, match=r"redraw\(model, seed, step\)"):
+    with (
+        compiler.patch(activation_memory_budget=0.0),
+        pytest.raises(RuntimeError, match=r"redraw\(model, seed, step\)"),
+    ):
         gradients(model, compiled(model))
 
 
@@ -153,6 +157,32 @@ def test_keys_leave_states_predictions_and_given_generators_alone():
     assert not torch.equal(samples[0], samples[1])
     outputs = [model.first(X, generator=torch.Generator().manual_seed(seed)) for seed in (1, 1, 2)]
     assert torch.equal(outputs[0], outputs[1]) and not torch.equal(outputs[0], outputs[2])
+
+
+class Checkpointed(Twice):
+    """The network with its pass computed twice."""
+
+    def forward(self, x):
+        return checkpoint(super().forward, x, use_reentrant=False) if torch.is_grad_enabled() else super().forward(x)
+
+
+@pytest.mark.parametrize("layer", ["gaussian", "spike_slab", "scale_mixture"])
+def test_fit_by_key_trains_a_checkpointed_network_as_the_plain_one(layer):
+    trained = []
+    for kind in (Twice, Checkpointed):
+        torch.manual_seed(0)
+        model = to_bayesian(kind(), layer, **KINDS[layer])
+        settings = {"loss": nn.functional.mse_loss, "generator": torch.Generator().manual_seed(2)}
+        fit(model, (X, X[:, :1]), epochs=3, batch_size=6, keyed=True, **settings)
+        trained.append([parameter.detach() for parameter in model.parameters()])
+        assert not torch.equal(model(X), model(X))  # training leaves no key behind
+    assert_same(trained[1], trained[0])
+
+
+def test_fit_without_keys_refuses_a_checkpointed_network():
+    model = to_bayesian(Checkpointed())
+    with pytest.raises(RuntimeError, match="keyed=True"):
+        fit(model, (X, X[:, :1]), epochs=1, batch_size=6, loss=nn.functional.mse_loss)
 
 
 def test_a_seed_of_its_own_comes_from_the_global_generator():
