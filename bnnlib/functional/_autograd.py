@@ -50,10 +50,11 @@ class _ClosedFormSum(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, grad):
+        saved = ctx.saved_tensors  # once: a checkpoint gives them out once
         if torch.is_grad_enabled():  # create_graph=True
-            return None, None, None, *again(lambda *p: (total(ctx.value(*_wide(p))),), ctx.saved_tensors, [grad])
-        found = ctx.gradient(grad, *_wide(ctx.saved_tensors))
-        return None, None, None, *(g.to(p.dtype) for g, p in zip(found, ctx.saved_tensors, strict=True))
+            return None, None, None, *again(lambda *p: (total(ctx.value(*_wide(p))),), saved, [grad])
+        found = ctx.gradient(grad, *_wide(saved))
+        return None, None, None, *(g.to(p.dtype) for g, p in zip(found, saved, strict=True))
 
 
 def _wide(parameters: Sequence[Tensor]) -> list[Tensor]:

@@ -217,11 +217,11 @@ class _SpikeSlabDraw(torch.autograd.Function):
     def backward(ctx, grad, token):
         if torch.is_grad_enabled():  # create_graph=True
             return _SpikeSlabDraw._again(ctx, grad, token)
-        mean, rho, scale, logit, noise, eta, gate = ctx.saved_tensors
+        saved = mean, rho, scale, logit, noise, eta, gate = ctx.saved_tensors  # a checkpoint gives them out once
         temperature, prior_logit, prior_scale, by_value = ctx.constants
         numbers = not isinstance(prior_logit, Tensor) and not isinstance(prior_scale, Tensor)
         if grad is not None and token is not None and numbers and not by_value and mean.dtype in _FULL:
-            return *_spike_slab_grad(grad, token, ctx.saved_tensors, *ctx.constants[:3]), *(None,) * 6
+            return *_spike_slab_grad(grad, token, saved, *ctx.constants[:3]), *(None,) * 6
         d_mean = d_scale = d_logit = None
         if grad is not None:
             soft = torch.sigmoid(eta / temperature)

@@ -57,12 +57,12 @@ class _GatedKL(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, grad):
-        logit, slab, log_prior, log_not_prior = ctx.saved_tensors
+        inputs = logit, slab, log_prior, log_not_prior = ctx.saved_tensors
         on, off = torch.sigmoid(logit), torch.sigmoid(-logit)
         each = grad * on * off * (logit + slab + (log_not_prior - log_prior)), grad * on, -grad * on, -grad * off
         return tuple(
             part.sum_to_size(given.shape) if needed else None
-            for part, given, needed in zip(each, ctx.saved_tensors, ctx.needs_input_grad, strict=True)
+            for part, given, needed in zip(each, inputs, ctx.needs_input_grad, strict=True)
         )
 
 

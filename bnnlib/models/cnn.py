@@ -11,11 +11,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from bnnlib._checks import check_probability
-from bnnlib.nn.noise import draw_uniform
+from bnnlib.nn.noise import Keyed, draw_uniform
 
 
-class Dropout(nn.Module):
-    """Dropout whose noise comes from `bnnlib.nn.use_generator`, so that a resumed run repeats it.
+class Dropout(Keyed, nn.Module):
+    """Dropout whose noise comes from `bnnlib.nn.redraw` or `bnnlib.nn.use_generator`, so that a resumed run repeats it.
 
     Args:
         probability: of setting an entry to 0, in [0, 1); what is left is divided by 1 - probability.
@@ -42,7 +42,7 @@ class Dropout(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         if not self.training or self.probability == 0.0:
             return x
-        keep = draw_uniform(x) >= self.probability
+        keep = draw_uniform(x, self._noise(None)) >= self.probability
         return x * keep / (1.0 - self.probability)
 
     def extra_repr(self) -> str:

@@ -21,7 +21,7 @@ from bnnlib.nn.gaussian_spike_slab import (
 )
 from bnnlib.nn.horseshoe import HorseshoeLinear
 from bnnlib.nn.importance import feature_importance
-from bnnlib.nn.noise import use_generator
+from bnnlib.nn.noise import redraw, use_generator
 from bnnlib.nn.objective import elbo_loss, kl_divergence, kl_gradient, minibatch_weights, parameter_groups, sparsity
 from bnnlib.nn.parameters import ParameterPosterior
 from bnnlib.nn.predict import predict
@@ -69,6 +69,7 @@ __all__ = [
     "predict_ensemble",
     "predict_naive_batches",
     "predict_virtual_batch",
+    "redraw",
     "sample_weights",
     "selected_weights",
     "sparsity",

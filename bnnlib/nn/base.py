@@ -14,13 +14,14 @@ from bnnlib._checks import check_scale
 from bnnlib._steering import steered, steering
 from bnnlib.functional import softplus_inverse
 from bnnlib.nn.draws import take_token
+from bnnlib.nn.noise import Keyed, Source
 from bnnlib.nn.settings import Travelling, setting
 
 WEIGHT_MODES = ("sample", "mean", "selected")
 Parameters = tuple[Tensor, Tensor | None]
 
 
-class StochasticLayer(Travelling):
+class StochasticLayer(Keyed, Travelling):
     """Mixin of modules with random parts that have a distribution of their own: weights, noise on units, statistics.
 
     The layer draws in `train()` and in `eval()`; `weight_mode` ("sample", "mean" or "selected") says otherwise,
@@ -40,11 +41,11 @@ class StochasticLayer(Travelling):
     def _check_setting(self, name: str, value: float) -> None:
         """Raise if `value` does not go with the other settings."""
 
-    def draw(self, generator: torch.Generator | None = None) -> Any:
+    def draw(self, generator: Source = None) -> Any:
         """One draw of what is random in the layer; `held_weights` keeps it for every forward pass of its block."""
         raise NotImplementedError
 
-    def _drawer(self) -> Callable[[torch.Generator | None], Any]:
+    def _drawer(self) -> Callable[[Source], Any]:
         """`draw` for many draws of parameters that stay as they are: what does not change is computed once."""
         return self.draw
 
@@ -121,7 +122,7 @@ class BayesianLayer(StochasticLayer):
         means = ("weight",) if self.bias is None else ("weight", "bias")
         return [(getattr(self, mean), *(getattr(self, f"{mean}_{name}") for name in self._spread)) for mean in means]
 
-    def draw(self, generator: torch.Generator | None = None) -> Parameters:
+    def draw(self, generator: Source = None) -> Parameters:
         """One posterior draw of (weight, bias), in the parameters' shapes; bias is None for a layer without one."""
         raise NotImplementedError
 
@@ -156,7 +157,8 @@ class BayesianLayer(StochasticLayer):
 
         Args:
             input: as for the deterministic layer.
-            generator: source of the noise; by default that of `use_generator`, else PyTorch's global one.
+            generator: source of the noise; by default the key of `redraw`, else the generator of `use_generator`,
+                else PyTorch's global one.
 
         Raises:
             ValueError: the generator is on another kind of device than the weights.
@@ -165,10 +167,10 @@ class BayesianLayer(StochasticLayer):
         if held is not None:
             return self._affine(input, *held)
         if mode == "sample":
-            return self._sample_forward(input, generator)
+            return self._sample_forward(input, self._noise(generator))
         return self._affine(input, *(self.mean() if mode == "mean" else self.selected()))
 
-    def _sample_forward(self, input: Tensor, generator: torch.Generator | None) -> Tensor:
+    def _sample_forward(self, input: Tensor, generator: Source) -> Tensor:
         return self._affine(input, *self.draw(generator))
 
     def _affine(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:

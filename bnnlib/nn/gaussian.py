@@ -14,7 +14,7 @@ from bnnlib.functional import MixturePrior, gaussian_draw, gaussian_kl_sum, soft
 from bnnlib.functional._autograd import transformed
 from bnnlib.nn.base import BayesianLayer, Parameters, check_choice
 from bnnlib.nn.draws import forget, remembered
-from bnnlib.nn.noise import draw_normal, draw_signs
+from bnnlib.nn.noise import Source, draw_normal, draw_signs
 from bnnlib.nn.settings import setting
 from bnnlib.nn.shapes import BayesianConv2d, BayesianLinear
 
@@ -46,11 +46,11 @@ class _GaussianPosterior(BayesianLayer):
         """Posterior standard deviations of (weight, bias)."""
         return F.softplus(self.weight_rho), None if self.bias_rho is None else F.softplus(self.bias_rho)
 
-    def draw(self, generator: torch.Generator | None = None) -> Parameters:
+    def draw(self, generator: Source = None) -> Parameters:
         """One posterior draw of (weight, bias)."""
         return self._quantities("weight", generator)
 
-    def _drawer(self) -> Callable[[torch.Generator | None], Parameters]:
+    def _drawer(self) -> Callable[[Source], Parameters]:
         """`draw` with the standard deviations computed once."""
         if type(self).draw is not _GaussianPosterior.draw:
             return self.draw
@@ -59,7 +59,7 @@ class _GaussianPosterior(BayesianLayer):
             for (mean, rho), center in zip(self._groups(), self._centers(), strict=True)
         ]
 
-        def draw(generator: torch.Generator | None) -> Parameters:
+        def draw(generator: Source) -> Parameters:
             values = [torch.addcmul(mean, scale, draw_normal(mean, generator)) for mean, scale, _ in groups]
             return self._parts(
                 [v if center is None else v + center for v, (*_, center) in zip(values, groups, strict=True)]
@@ -67,7 +67,7 @@ class _GaussianPosterior(BayesianLayer):
 
         return draw
 
-    def _quantities(self, output: str, generator: torch.Generator | None) -> Parameters:
+    def _quantities(self, output: str, generator: Source) -> Parameters:
         noisy = output != "variance"
         prior = None if transformed() else self._prior
         groups, centers = self._groups(), self._centers()
@@ -87,7 +87,7 @@ class _GaussianPosterior(BayesianLayer):
         """Means of the prior, in the order of `_groups`; None for 0."""
         return [None] * len(self._groups())
 
-    def _sample_forward(self, input: Tensor, generator: torch.Generator | None) -> Tensor:
+    def _sample_forward(self, input: Tensor, generator: Source) -> Tensor:
         if self.estimator == "weight":
             return self._affine(input, *self.draw(generator))
         output = self._affine(input, self.weight, self.bias)
@@ -107,7 +107,7 @@ class _GaussianPosterior(BayesianLayer):
     def _fan_in(self) -> int:
         return self.in_features if isinstance(self, nn.Linear) else cast(nn.Conv2d, self).in_channels
 
-    def _signs(self, like: Tensor, channels: int, generator: torch.Generator | None) -> Tensor:
+    def _signs(self, like: Tensor, channels: int, generator: Source) -> Tensor:
         leading = tuple(like.shape[: like.dim() + self._channel])
         return draw_signs((*leading, channels) + (1,) * (-1 - self._channel), like, generator)
 

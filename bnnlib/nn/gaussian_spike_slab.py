@@ -103,8 +103,9 @@ class _ScaleMixtureLayer(_MixtureLayer):
     def kl_divergence(self, with_value: bool = True) -> Tensor:
         """Unbiased estimate from one fresh draw of the KL to the scale mixture in nats, (sbnn-bbb): it has no closed
         form, and the noise comes from `use_generator`."""
+        source = self._noise(None)  # by a key it is the pass's own draw
         terms = [
-            total(scale_mixture_kl_sample(mean, F.softplus(rho), draw_normal(mean), self._prior))
+            total(scale_mixture_kl_sample(mean, F.softplus(rho), draw_normal(mean, source), self._prior))
             for mean, rho in self._groups()
         ]
         estimate = cast(Tensor, sum(terms))

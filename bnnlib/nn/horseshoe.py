@@ -9,7 +9,7 @@ from bnnlib._checks import check_positive, check_scale
 from bnnlib.functional import gaussian_draw, gaussian_kl_sum, half_cauchy_kl_sum
 from bnnlib.nn.base import Parameters, in_parameters
 from bnnlib.nn.draws import remembered, take_token
-from bnnlib.nn.noise import draw_normal
+from bnnlib.nn.noise import Source, draw_normal
 from bnnlib.nn.settings import setting
 from bnnlib.nn.shapes import BayesianLinear
 
@@ -80,7 +80,7 @@ class HorseshoeLinear(BayesianLinear):
     def _times(self, unit: Tensor, weight: Tensor, bias: Tensor | None) -> Parameters:
         return unit[:, None] * weight, None if bias is None else unit * bias
 
-    def draw(self, generator: torch.Generator | None = None) -> Parameters:
+    def draw(self, generator: Source = None) -> Parameters:
         """One posterior draw of (weight, bias), the products of scales and beta."""
         unit, layer = (
             torch.addcmul(location, log_scale.exp(), draw_normal(location, generator))

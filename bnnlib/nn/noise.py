@@ -1,14 +1,22 @@
-"""Where the noise of Bayesian layers comes from: explicit generators, and draws outside compiled regions."""
+"""Where the noise of Bayesian layers comes from: keys, explicit generators, and draws outside compiled regions.
+
+A pass may be computed twice: by gradient checkpointing, or by a compiler with a memory budget, in the middle of the
+backward pass. The second time it must draw the same numbers, or the gradients are wrong. After `redraw` a layer's noise
+is a function of its key, so that it does. A generator is a sequence that has moved on by then, and is refused there.
+"""
 
 from __future__ import annotations
 
+import itertools
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
 import torch
-from torch import Tensor
+import torch._functorch.config
+from torch import Tensor, nn
 
 from bnnlib._memory import keep_pages
 
@@ -37,14 +45,138 @@ def use_generator(generator: torch.Generator | None) -> Iterator[torch.Generator
         _GENERATOR.reset(token)
 
 
+class Keys:
+    """The noise of one forward pass of one layer: the number of a draw within the pass and the key decide it."""
+
+    def __init__(self, key: Tensor) -> None:
+        self.key, self.drawn = key, 0
+
+    def next(self) -> int:
+        """The number of the draw at hand."""
+        self.drawn += 1
+        return self.drawn - 1
+
+
+Source = torch.Generator | Keys | None
+
+
+class Keyed:
+    """Mixin of modules with noise: `redraw` gives them a key."""
+
+    # a plain attribute: buffers follow the module to a GPU, where each look at a key would wait for the device, and are
+    # sent by rank 0 to the others
+    _noise_key: Tensor | None = None
+
+    def _noise(self, generator: Source) -> Source:
+        """Where a forward pass draws: from a generator given to it, else by the key; None leaves it to the context."""
+        if generator is not None or self._noise_key is None:
+            return generator
+        return Keys(self._noise_key)
+
+
+class redraw:
+    """Fix the noise of every layer of a model until the next `redraw`: one draw, whatever is computed again.
+
+    Call it before each training step where a pass may be repeated: with `torch.utils.checkpoint`, with
+    `torch.compile` under an activation memory budget, or where ranks, a resumed run and a second look must see the same
+    draw. A layer that runs twice in a pass uses one draw of its weights, as in `predict`, and one of its masks.
+    Without it a forward pass draws anew, from `use_generator` or PyTorch's global generator, at each call.
+
+    As a context manager it gives back at its end the keys from before; the backward pass belongs inside.
+
+    Args:
+        model: any module; layers without noise are left alone.
+        seed: with `step` it names the draw; None takes one from PyTorch's global generator.
+        step: of the run.
+        rank: of the process, where each of several shall have draws of its own.
+
+    Example:
+        >>> layer, x = GaussianLinear(3, 2, initial_scale=0.1), torch.ones(1, 3)
+        >>> with redraw(layer, seed=0, step=7):
+        ...     first, again = layer(x), layer(x)
+        >>> torch.equal(first, again), torch.equal(first, layer(x))
+        (True, False)
+    """
+
+    def __init__(self, model: nn.Module, seed: int | None = None, step: int = 0, *, rank: int = 0) -> None:
+        key = fold(fold(fold(0, new_seed() if seed is None else seed), step), rank)
+        self._before = _keys(model)
+        for number, layer in enumerate(self._before):
+            own = fold(key, number)
+            layer._noise_key = torch.tensor(own - (1 << 64) if own >> 63 else own, device="cpu")
+
+    def __enter__(self) -> redraw:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        _give_back(self._before)
+
+
+def _keys(model: nn.Module) -> dict[Keyed, Tensor | None]:
+    return {module: module._noise_key for module in model.modules() if isinstance(module, Keyed)}
+
+
+def _give_back(keys: dict[Keyed, Tensor | None]) -> None:
+    for layer, key in keys.items():
+        layer._noise_key = key
+
+
+@contextmanager
+def keeping_keys(model: nn.Module) -> Iterator[None]:
+    """Context that gives back at its end the keys from its start."""
+    before = _keys(model)
+    try:
+        yield
+    finally:
+        _give_back(before)
+
+
+def new_seed(generator: torch.Generator | None = None) -> int:
+    """A seed for `redraw` from a generator, by default PyTorch's global one."""
+    return int(torch.randint(2**62, (), generator=generator, device=None if generator is None else generator.device))
+
+
+def fold(key: int, number: int) -> int:
+    """The key of 64 bits that splitmix64 makes of a key and a number: those of neighbors have nothing in common."""
+    z = (key + 0x9E3779B97F4A7C15 * (number + 1)) & _MASK
+    z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
+    z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & _MASK
+    return z ^ (z >> 31)
+
+
+_MASK = (1 << 64) - 1
+_OWN = threading.local()
+
+
+def _keyed(device: torch.device, key: Tensor, number: int) -> torch.Generator:
+    """A generator at the start of the draw `number` of a key; PyTorch's for a CPU takes the lower 32 bits of a seed."""
+    generators = _OWN.__dict__.setdefault("generators", {})
+    if device not in generators:
+        generators[device] = torch.Generator(device)
+    return generators[device].manual_seed(fold(int(key) & _MASK, number))
+
+
 def _source(like: Tensor, generator: torch.Generator | None) -> torch.Generator | None:
     generator = generator if generator is not None else _GENERATOR.get()
-    if generator is not None and generator.device.type != like.device.type:
+    if generator is None:
+        return None
+    if generator.device.type != like.device.type:
         raise ValueError(
             f"generator lives on {generator.device}, but the weights are on {like.device}: noise is drawn where "
             f"the weights are. Make the generator with torch.Generator(device={str(like.device)!r})."
         )
+    if torch._C._current_graph_task_id() != -1:
+        raise _repeated("a generator")
     return generator
+
+
+def _repeated(source: str) -> RuntimeError:
+    return RuntimeError(
+        f"a forward pass is computed again for its backward (torch.utils.checkpoint, an activation memory budget), "
+        f"but the numbers that {source} gave it are gone: its gradients would be wrong. Call "
+        "bnnlib.nn.redraw(model, seed, step) before each step, or give fit keyed=True: then the noise is a function of "
+        "the step."
+    )
 
 
 def _in_order(values: Tensor) -> Tensor:
@@ -65,45 +197,78 @@ def _fill(values: Tensor, kind: str, generator: torch.Generator | None) -> Tenso
     return values.random_(0, 2, generator=generator).mul_(2.0).sub_(1.0)
 
 
-# An operator that the compiler does not look into: inductor's own random kernels are about eleven times slower on a
+# Operators that the compiler does not look into: inductor's own random kernels are about eleven times slower on a
 # CPU, know no generator, and a graph with the noise inside may replay the same draw.
 _LIBRARY = torch.library.Library("bnnlib", "DEF")
-_LIBRARY.define("noise(Tensor like, SymInt[]? shape, str kind) -> Tensor", tags=[torch.Tag.nondeterministic_seeded])
+_LIBRARY.define(
+    "noise(Tensor like, SymInt[]? shape, str kind, int number) -> Tensor", tags=[torch.Tag.nondeterministic_seeded]
+)
+_LIBRARY.define("keyed_noise(Tensor like, SymInt[]? shape, str kind, Tensor key, int number) -> Tensor")
 
 
 def _empty(like: Tensor, shape: tuple[int, ...] | None) -> Tensor:
     return torch.empty_like(like, requires_grad=False) if shape is None else like.new_empty(shape)
 
 
-_LIBRARY.impl("noise", lambda *a: _fill(_empty(*a[:2]), a[2], _source(a[0], None)), "CompositeExplicitAutograd")
-torch.library.register_fake("bnnlib::noise", lambda like, shape, kind: _empty(like, shape), lib=_LIBRARY)
+def _fresh_noise(like: Tensor, shape: tuple[int, ...] | None, kind: str, number: int) -> Tensor:
+    if torch._C._current_graph_task_id() != -1 and torch._functorch.config.activation_memory_budget < 1.0:
+        raise _repeated("PyTorch's generator")
+    return _fill(_empty(like, shape), kind, _source(like, None))
 
 
-def _draw(like: Tensor, shape: tuple[int, ...] | None, kind: str, generator: torch.Generator | None) -> Tensor:
-    if torch.compiler.is_compiling():
-        if generator is not None:  # which no graph takes: it is left here
-            with use_generator(generator):
-                return torch.ops.bnnlib.noise(like.detach(), shape, kind)
-        return torch.ops.bnnlib.noise(like.detach(), shape, kind)
+def _keyed_noise(like: Tensor, shape: tuple[int, ...] | None, kind: str, key: Tensor, number: int) -> Tensor:
+    return _fill(_empty(like, shape), kind, _keyed(like.device, key, number))
+
+
+for _name, _function in (("noise", _fresh_noise), ("keyed_noise", _keyed_noise)):
+    _LIBRARY.impl(_name, _function, "CompositeExplicitAutograd")
+    torch.library.register_fake(f"bnnlib::{_name}", lambda like, shape, *_: _empty(like, shape), lib=_LIBRARY)
+
+
+_NUMBERS = itertools.count()
+
+
+def _new_number() -> int:
+    """A number of its own for each draw that is traced: equal calls of an operator become one in the graph."""
+    return next(_NUMBERS)
+
+
+# torch.compiler.assume_constant_result without the import of the compiler, which takes as long as that of PyTorch
+_new_number._dynamo_marked_constant = True  # type: ignore[attr-defined]
+
+
+def _draw(like: Tensor, shape: tuple[int, ...] | None, kind: str, generator: Source) -> Tensor:
+    source: torch.Generator | None
+    if isinstance(generator, Keys):
+        if torch.compiler.is_compiling():
+            return torch.ops.bnnlib.keyed_noise(like.detach(), shape, kind, generator.key, generator.next())
+        source = _keyed(like.device, generator.key, generator.next())
+    elif torch.compiler.is_compiling():
+        if generator is None:
+            return torch.ops.bnnlib.noise(like.detach(), shape, kind, _new_number())
+        with use_generator(generator):  # which no graph takes: it is left here
+            return torch.ops.bnnlib.noise(like.detach(), shape, kind, _new_number())
+    else:
+        source = _source(like, generator)
     if torch._C._are_functorch_transforms_active():  # which ask for new tensors: vmap may draw each entry its own
         shape = like.shape if shape is None else shape
-        place: dict[str, Any] = {"dtype": like.dtype, "device": like.device, "generator": _source(like, generator)}
+        place: dict[str, Any] = {"dtype": like.dtype, "device": like.device, "generator": source}
         if kind == "signs":
             return torch.randint(0, 2, tuple(shape), **place).mul(2.0).sub(1.0)
         return (torch.randn if kind == "normal" else torch.rand)(tuple(shape), **place)
-    return _fill(_empty(like, shape), kind, _source(like, generator))
+    return _fill(_empty(like, shape), kind, source)
 
 
-def draw_normal(like: Tensor, generator: torch.Generator | None = None) -> Tensor:
+def draw_normal(like: Tensor, generator: Source = None) -> Tensor:
     """Standard normal noise in the shape, dtype and device of `like`, drawn outside compiled regions."""
     return _draw(like, None, "normal", generator)
 
 
-def draw_uniform(like: Tensor, generator: torch.Generator | None = None) -> Tensor:
+def draw_uniform(like: Tensor, generator: Source = None) -> Tensor:
     """U(0, 1) noise in the shape, dtype and device of `like`, drawn outside compiled regions."""
     return _draw(like, None, "uniform", generator)
 
 
-def draw_signs(shape: tuple[int, ...], like: Tensor, generator: torch.Generator | None = None) -> Tensor:
+def draw_signs(shape: tuple[int, ...], like: Tensor, generator: Source = None) -> Tensor:
     """Independent signs -1 or +1 with probability 1/2 each, in `shape`, drawn outside compiled regions."""
     return _draw(like, shape, "signs", generator)

@@ -19,6 +19,7 @@ from bnnlib._steering import steered, steering
 from bnnlib.nn.base import BayesianLayer
 from bnnlib.nn.gaussian import _GaussianLayer
 from bnnlib.nn.gaussian_spike_slab import _GaussianSpikeSlabLayer
+from bnnlib.nn.noise import Source
 from bnnlib.nn.selection import SelectingLayer
 from bnnlib.nn.spike_slab import _SpikeSlabLayer
 
@@ -62,6 +63,15 @@ class ParameterPosterior(BayesianLayer):
 
     def _means(self) -> list[str]:
         return list(self._random)
+
+    def draw(self, generator: Source = None) -> Values:  # type: ignore[override]  # by names
+        """One posterior draw by name; an embedding's padding row, which stands for nothing, stays as it is."""
+        values = cast(Values, super().draw(generator))
+        row = getattr(self, "padding_idx", None)
+        for name in () if row is None else values:
+            kept = torch.arange(len(values[name]), device=values[name].device).eq(cast(int, row))
+            values[name] = torch.where(kept.unsqueeze(1), self._own(name), values[name])
+        return values
 
     def mean(self) -> Values:  # type: ignore[override]  # by names, where a layer has weight and bias
         """Posterior means by name."""
@@ -118,7 +128,9 @@ class ParameterPosterior(BayesianLayer):
     def _values(self) -> Values:
         held, mode = self._held, self.weight_mode
         if held is None:
-            held = self.draw() if mode == "sample" else self.mean() if mode == "mean" else self.selected()
+            held = (
+                self.draw(self._noise(None)) if mode == "sample" else self.mean() if mode == "mean" else self.selected()
+            )
         return held | {name: owner._values()[own] for name, (owner, own) in self.__dict__.get("_owners", {}).items()}
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
@@ -211,7 +223,7 @@ _HOLDING: ContextVar[tuple[AbstractContextManager, ...]] = ContextVar("bnnlib_ho
 def _hold_shared(model: nn.Module, inputs: tuple) -> None:
     owners = {owner for module in model.modules() for owner, _ in module.__dict__.get("_owners", {}).values()}
     drawing = [owner for owner in owners if owner._held is None and owner.weight_mode == "sample"]
-    holding = steered({owner: {"held": owner.draw()} for owner in drawing})
+    holding = steered({owner: {"held": owner.draw(owner._noise(None))} for owner in drawing})
     holding.__enter__()
     _HOLDING.set((*_HOLDING.get(), holding))
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from bnnlib.functional import log_alpha, sparse_vd_kl_sum, sparse_vd_variance
 from bnnlib.nn.base import BayesianLayer, Parameters
 from bnnlib.nn.draws import remembered
-from bnnlib.nn.noise import draw_normal
+from bnnlib.nn.noise import Source, draw_normal
 from bnnlib.nn.settings import setting
 from bnnlib.nn.shapes import BayesianConv2d, BayesianLinear
 
@@ -45,14 +45,14 @@ class _SparseVDLayer(BayesianLayer):
         """Posterior standard deviations of (weight, bias); the bias has none."""
         return torch.exp(0.5 * self.weight_log_variance), None
 
-    def draw(self, generator: torch.Generator | None = None) -> Parameters:
+    def draw(self, generator: Source = None) -> Parameters:
         """One draw of (weight, bias); in `eval()` the weights that are not active are 0. The bias is deterministic."""
         weight = torch.addcmul(
             self.weight, torch.exp(0.5 * self.weight_log_variance), draw_normal(self.weight, generator)
         )
         return weight if self.training else weight * self.active()[0], self.bias
 
-    def _drawer(self) -> Callable[[torch.Generator | None], Parameters]:
+    def _drawer(self) -> Callable[[Source], Parameters]:
         """`draw` with standard deviations and mask computed once."""
         if type(self).draw is not _SparseVDLayer.draw:
             return self.draw
@@ -61,7 +61,7 @@ class _SparseVDLayer(BayesianLayer):
             mean, scale = mean * self.active()[0], scale * self.active()[0]
         return lambda generator: (torch.addcmul(mean, scale, draw_normal(mean, generator)), self.bias)
 
-    def _sample_forward(self, input: Tensor, generator: torch.Generator | None) -> Tensor:
+    def _sample_forward(self, input: Tensor, generator: Source) -> Tensor:
         weight = self.weight
         (variance,) = remembered(self, sparse_vd_variance, [(weight, self.weight_log_variance)])
         if not self.training:

@@ -15,7 +15,7 @@ from bnnlib.functional._autograd import transformed
 from bnnlib.functional.draws import spike_slab_value
 from bnnlib.nn.base import Parameters
 from bnnlib.nn.draws import remembered
-from bnnlib.nn.noise import draw_normal, draw_uniform
+from bnnlib.nn.noise import Source, draw_normal, draw_uniform
 from bnnlib.nn.selection import SelectingLayer
 from bnnlib.nn.settings import check_open, setting
 from bnnlib.nn.shapes import BayesianConv2d, BayesianLinear
@@ -54,7 +54,7 @@ class _SpikeSlabLayer(SelectingLayer):
         """logit phi of (weight, bias), without gradient."""
         return self._parts([logit.detach() for _, _, logit in self._groups()])
 
-    def draw(self, generator: torch.Generator | None = None) -> Parameters:
+    def draw(self, generator: Source = None) -> Parameters:
         """One posterior draw of (weight, bias), exactly 0 where the gate is closed."""
         constants = (
             self.temperature,
@@ -67,13 +67,13 @@ class _SpikeSlabLayer(SelectingLayer):
         ]
         return self._parts(remembered(self, spike_slab_draw, draws))
 
-    def _drawer(self) -> Callable[[torch.Generator | None], Parameters]:
+    def _drawer(self) -> Callable[[Source], Parameters]:
         """`draw` with the standard deviations of the slab computed once."""
         if type(self).draw is not _SpikeSlabLayer.draw:
             return self.draw
         groups = [(mean, F.softplus(rho), logit) for mean, rho, logit in self._groups()]
 
-        def draw(generator: torch.Generator | None) -> Parameters:
+        def draw(generator: Source) -> Parameters:
             noises = [(draw_normal(mean, generator), draw_uniform(mean, generator)) for mean, *_ in groups]
             return self._parts(
                 [spike_slab_value(*g, n, logistic_noise(u)) for g, (n, u) in zip(groups, noises, strict=True)]

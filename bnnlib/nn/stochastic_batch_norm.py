@@ -23,7 +23,7 @@ from bnnlib.functional.stochastic_batch_norm import (
     welford_update_,
 )
 from bnnlib.nn.base import StochasticLayer, check_choice
-from bnnlib.nn.noise import draw_normal
+from bnnlib.nn.noise import Source, draw_normal
 
 STATISTICS = ("scale", "variance")
 DRAWS = ("batch", "object")
@@ -145,7 +145,7 @@ class _StochasticBatchNorm(StochasticLayer, nn.modules.batchnorm._BatchNorm):
         spreads = self.running_mean_variance.sqrt(), self.running_log_scale_variance.sqrt()
         return StatisticMoments(self.running_mean.clone(), spreads[0], self._log_scale(), spreads[1])
 
-    def draw(self, generator: torch.Generator | None = None) -> Statistics:
+    def draw(self, generator: Source = None) -> Statistics:
         """One draw of (mu, sigma), each of shape (C,), for all rows; both are independent over features.
 
         Raises:
@@ -153,7 +153,7 @@ class _StochasticBatchNorm(StochasticLayer, nn.modules.batchnorm._BatchNorm):
         """
         return self._draw((), generator)
 
-    def _draw(self, rows: tuple[int, ...], generator: torch.Generator | None) -> Statistics:
+    def _draw(self, rows: tuple[int, ...], generator: Source) -> Statistics:
         moments = self.moments()
         noise = draw_normal(moments.mean.new_empty(2, *rows, self.num_features), generator)
         return sample_statistics(moments, noise)
@@ -175,7 +175,8 @@ class _StochasticBatchNorm(StochasticLayer, nn.modules.batchnorm._BatchNorm):
 
         Args:
             input: (n, C) or (n, C, L), for images (n, C, H, W).
-            generator: source of the noise; by default that of `use_generator`, else PyTorch's global one.
+            generator: source of the noise; by default the key of `redraw`, else the generator of `use_generator`,
+                else PyTorch's global one.
 
         Raises:
             ValueError: shape or number of features do not fit, in `train()` there is one value a feature, in `eval()`
@@ -190,10 +191,10 @@ class _StochasticBatchNorm(StochasticLayer, nn.modules.batchnorm._BatchNorm):
         if held is None and self.weight_mode != "sample":
             return _normalized(self, input, self.running_mean, self.running_var, self.eps)
         if held is None and steering(self).get("draws", self.draws) == "object":
-            mean, scale = self._draw((len(input),), generator)
+            mean, scale = self._draw((len(input),), self._noise(generator))
             scale = scale if self.statistic == "scale" else (scale.square_().add_(self.eps)).sqrt_()
             return batch_norm(input, mean, scale, self.weight, self.bias)
-        mean, scale = held if held is not None else self.draw(generator)
+        mean, scale = held if held is not None else self.draw(self._noise(generator))
         return _normalized(self, input, mean, scale.square(), self._after)
 
     def _train_forward(self, input: Tensor) -> Tensor:

@@ -27,7 +27,7 @@ from bnnlib.functional.truncated_log_normal import (
 )
 from bnnlib.nn.base import StochasticLayer
 from bnnlib.nn.draws import remember
-from bnnlib.nn.noise import draw_uniform
+from bnnlib.nn.noise import Source, draw_uniform
 from bnnlib.nn.settings import setting
 
 BOUND = 5.0  # the published code keeps location and log scale in [-20, 5]
@@ -64,10 +64,8 @@ class _UnitNoiseDraw(torch.autograd.Function):
     def backward(ctx, *grads):
         interval, kl_weights, sizes = ctx.constants
         half = len(sizes)
-        parameters, (location, log_scale, mean, theta, *saved) = (
-            ctx.saved_tensors[: 2 * half],
-            ctx.saved_tensors[2 * half :],
-        )
+        tensors = ctx.saved_tensors  # once: a checkpoint gives them out once
+        parameters, (location, log_scale, mean, theta, *saved) = tensors[: 2 * half], tensors[2 * half :]
         if torch.is_grad_enabled():  # create_graph=True
             levels = saved[-1].split(sizes)
 
@@ -106,17 +104,20 @@ def _joined(parts: Sequence[Tensor | None], sizes: list[int], like: Tensor) -> T
     return torch.cat([like.new_zeros(n) if part is None else part for n, part in zip(sizes, parts, strict=True)])
 
 
-def _levels(like: Tensor, generator: torch.Generator | None) -> Tensor:
+def _levels(like: Tensor, generator: Source) -> Tensor:
     return draw_uniform(like, generator).clamp(1e-12, 1.0 - 1e-12)
 
 
-def _draw_noise(layers: list[StructuredBayesianPruning], generator: torch.Generator | None = None) -> list[Tensor]:
-    """One theta per unit for each of some layers on one interval, in one operation."""
+def _draw_noise(layers: list[StructuredBayesianPruning], sources: Sequence[Source]) -> list[Tensor]:
+    """One theta per unit for each of some layers on one interval, in one operation; a source for each."""
     if transformed():
-        return [layer._plain_draw(generator) for layer in layers]
+        return [layer._plain_draw(source) for layer, source in zip(layers, sources, strict=True)]
     sizes = [layer.num_units for layer in layers]
     like = layers[0].location.new_empty(sum(sizes), dtype=torch.float64)
-    uniform = _levels(like, generator)
+    if len(set(sources)) == 1:
+        uniform = _levels(like, sources[0])
+    else:
+        uniform = torch.cat([_levels(part, one) for part, one in zip(like.split(sizes), sources, strict=True)])
     constants = uniform, (layers[0].lower, layers[0].upper), [layer.kl_weight for layer in layers], sizes
     parameters = [(layer.location, layer.log_scale) for layer in layers]
     results = _UnitNoiseDraw.apply(*constants, *(p for kind in zip(*parameters, strict=True) for p in kind))
@@ -150,7 +151,7 @@ def drawn_together(model: nn.Module) -> Iterator[nn.Module]:
     drawn: dict[nn.Module, dict[str, Tensor]] = {
         layer: {"held": theta}
         for group in groups.values()
-        for layer, theta in zip(group, _draw_noise(group), strict=True)
+        for layer, theta in zip(group, _draw_noise(group, [layer._noise(None) for layer in group]), strict=True)
     }
     with steered(drawn):
         yield model
@@ -256,11 +257,11 @@ class StructuredBayesianPruning(StochasticLayer, nn.Module):
             _checked(*posterior)
         return posterior
 
-    def draw(self, generator: torch.Generator | None = None) -> Tensor:
+    def draw(self, generator: Source = None) -> Tensor:
         """One theta per unit, shape (num_units,), equation (sbp-sample)."""
-        return _draw_noise([self], generator)[0]
+        return _draw_noise([self], [generator])[0]
 
-    def _plain_draw(self, generator: torch.Generator | None) -> Tensor:
+    def _plain_draw(self, generator: Source) -> Tensor:
         uniform = _levels(self.location.double(), generator)
         return _plain_draw(self.location, self.log_scale, uniform, (self.lower, self.upper))
 
@@ -318,7 +319,7 @@ class StructuredBayesianPruning(StochasticLayer, nn.Module):
             )
         theta, mode = self._held, self.weight_mode
         if theta is None and mode == "sample":
-            theta = self.draw(generator)
+            theta = self.draw(self._noise(generator))
         elif theta is None:
             theta = self.mean() if mode == "mean" else self.selected()
         return input * theta.to(input.dtype).view(-1, *[1] * (input.dim() - dim - 1))

@@ -58,6 +58,7 @@ def fit(
     autocast: torch.dtype | None = None,
     channels_last: bool = False,
     generator: torch.Generator | None = None,
+    keyed: bool = False,
     checkpoint: str | Path | CheckpointLike | None = None,
     callbacks: Sequence[Callback] = (),
     progress: bool = False,
@@ -80,6 +81,8 @@ def fit(
         autocast: dtype of the forward pass, for example torch.bfloat16; parameters, loss and noise keep theirs.
         channels_last: memory format of images, the faster one for convolutions; the model is converted in place.
         generator: of the batches and of the layers' noise, on the model's device; by default PyTorch's own.
+        keyed: draw each step's noise by a key from the generator, as `bnnlib.nn.redraw` does: what gradient
+            checkpointing and an activation memory budget need. A layer that runs twice in a step then has one draw.
         checkpoint: a file's path or a `Checkpoint`; read before the first step, written when it is due, at the end and
             on Ctrl-C. It holds model, optimizer, random state, position within the epoch and callbacks: the resumed
             run is the uninterrupted one bit for bit.
@@ -121,6 +124,7 @@ def fit(
     )
     loop.kl_scale, loop.schedule = kl_scale, schedule
     loop.share_kl(minibatch_scheme)
+    loop.keyed = keyed
     return loop.go(epochs, progress)
 
 

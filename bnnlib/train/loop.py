@@ -16,7 +16,7 @@ from bnnlib._checks import DivergedError, check_count
 from bnnlib._devices import default_generator
 from bnnlib._terminal import deferred_interrupt, progress_bar
 from bnnlib.nn.base import StochasticLayer
-from bnnlib.nn.noise import use_generator
+from bnnlib.nn.noise import keeping_keys, new_seed, redraw, use_generator
 from bnnlib.train.checkpoint import Checkpoint
 
 _CHECK_EVERY = 50  # steps between looks at the losses on a GPU, where each look waits for the device
@@ -37,6 +37,8 @@ class Loop:
         ValueError: batch_size is no count, the data are no two tensors of equally many rows, or the optimizer holds
             no parameter of the model.
     """
+
+    keyed = False  # whether a step's noise comes by key
 
     def __init__(
         self,
@@ -127,6 +129,7 @@ class Loop:
         run.model.train()
         try:
             with (
+                keeping_keys(run.model),
                 use_generator(self.generator),
                 deferred_interrupt() as interrupted,
                 progress_bar(progress, epochs) as bar,
@@ -149,6 +152,8 @@ class Loop:
             self.order = torch.randperm(len(self.x), generator=self.generator, device=self.x.device)
         batches = self.order.split(self.batch_size)
         for rows in batches[self.done :]:
+            if self.keyed:
+                redraw(run.model, new_seed(self.generator))
             self.step(*self._batch(rows))
             self.done += 1
             run.step += 1

@@ -402,6 +402,8 @@ def test_noise_on_units_is_drawn_for_all_layers_at_once(monkeypatch):
     model = nn.Sequential(nn.Linear(6, 8), StructuredBayesianPruning(8), nn.Linear(8, 3), StructuredBayesianPruning(3))
     drawn = []
     draw = structured_pruning._draw_noise
-    monkeypatch.setattr(structured_pruning, "_draw_noise", lambda layers: drawn.append(len(layers)) or draw(layers))
+    monkeypatch.setattr(
+        structured_pruning, "_draw_noise", lambda *layers: drawn.append(len(layers[0])) or draw(*layers)
+    )
     fit(model, data(), epochs=1, batch_size=25)
     assert drawn == [2, 2]  # layers a draw, one draw a step
