@@ -58,7 +58,22 @@
     }
   };
 
+  // A line may break after a formula, which is a box, even where a comma or a full stop follows.
+  const keepPunctuation = () => {
+    for (const formula of document.querySelectorAll(".bd-article span.math")) {
+      const after = formula.nextSibling;
+      const marks = after?.nodeType === Node.TEXT_NODE && after.data.match(/^[.,;:!?)\]]+/)?.[0];
+      if (!marks) continue;
+      const both = document.createElement("span");
+      both.className = "bnn-unbroken";
+      formula.replaceWith(both);
+      both.append(formula, marks);
+      after.data = after.data.slice(marks.length);
+    }
+  };
+
   document.addEventListener("DOMContentLoaded", () => {
+    keepPunctuation();
     // The style sheet cannot know how wide a picture was drawn, and with it how small its words have become.
     document.querySelectorAll(".bd-article figure img[style]").forEach((image) => {
       image.style.setProperty("--drawn", image.style.width);

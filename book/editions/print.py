@@ -1,8 +1,9 @@
 """Print the rendered book as one PDF: ``python -m book pdf`` (``make pdf`` calls it); needs Chromium.
 
 The pages of ``_build/html`` are put together in reading order as they are, so that numbers, pictures and words are the
-same; hints and solutions go to the end of their chapter. Chromium prints this page twice: where things lie in the first
-PDF is what the contents of the second say. The bookmarks have the same entries.
+same; hints and solutions go to the end of their chapter, and of what a page folds only the title is printed. Chromium
+prints this page twice: where things lie in the first PDF is what the contents of the second say. The bookmarks have the
+same entries.
 """
 
 from __future__ import annotations
@@ -79,6 +80,7 @@ class Whole:
             self.articles[name] = page.find("article", class_="bd-article")
             for tag in self.articles[name].select(".tableofcontents-wrapper, .toctree-wrapper"):
                 drop_contents(tag)  # the whole has contents of its own
+            leave_out_folds(self.articles[name])
         self.head = self._head(heads)
         self.taken: set[str] = set()
         self.renamed = {name: self._own_ids(name) for name in names}
@@ -153,6 +155,14 @@ def drop_contents(box: Tag) -> None:
     inside = section.find_all(True, recursive=False) if section is not None else []
     if inside and all(tag.name in ("h2", "h3", "h4", "span") for tag in inside):
         section.decompose()
+
+
+def leave_out_folds(article: Tag) -> None:
+    """Put the title of each folded table or list in its place: two reports would fill 170 pages with single rows."""
+    for box in article.select("details.bnn-fold"):
+        title = BeautifulSoup("", "html.parser").new_tag("p", **{"class": "bnn-left-out"})
+        title.string = f"Only on the screen: {box.summary.get_text(strip=True)}"
+        box.replace_with(title)
 
 
 def text_of(heading: Tag) -> str:

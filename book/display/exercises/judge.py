@@ -37,15 +37,16 @@ def judge(exercise: Exercise, answer: Any) -> Verdict:
 
 def _array(value: Any) -> np.ndarray | None:
     """The value as a float64 array, or None if it has no such form."""
-    if isinstance(value, torch.Tensor):
-        value = value.detach().cpu().numpy()
     try:
+        if isinstance(value, torch.Tensor):
+            value = value.detach().to_dense().cpu()
+            value = (value.double() if value.is_floating_point() else value).numpy()  # NumPy has no bfloat16
         if isinstance(value, list | tuple):  # of tensors, perhaps
             value = np.stack([_array(part) for part in value]) if value else np.zeros(0)
         array = np.asarray(value)
         real = array.dtype.kind in "bifu" or (array.size and all(isinstance(part, Real) for part in array.flat))
         return array.astype(np.float64) if real else None
-    except (TypeError, ValueError):
+    except Exception:  # an answer may be anything, and raise what it likes
         return None
 
 
@@ -184,8 +185,10 @@ def _called(function: Callable, arguments: tuple, place: str = "") -> Any:
     except NotImplementedError:
         return NOT_ANSWERED
     except Exception as error:
-        last = traceback.extract_tb(error.__traceback__)[-1]
-        said = f"your function raised {type(error).__name__}: {error} (line {last.lineno}{place and f', {place}'})."
+        own = traceback.extract_tb(error.__traceback__)[1:]  # without this call; empty where the arguments do not fit
+        line = [f"line {frame.lineno}" for frame in own if frame.filename == own[0].filename][-1:]
+        where = ", ".join([*line, *filter(None, [place])])
+        said = f"your function raised {type(error).__name__}: {error}{where and f' ({where})'}."
         return Verdict(False, said)
     if value is None:
         said = "your function returns nothing yet: write its body and end it with `return`."

@@ -104,13 +104,43 @@ def test_no_answer_yet(kind, answer):
         (lambda: ..., False, False, "not answered"),
         (lambda: None, False, False, "returns nothing yet"),
         (lambda: 1 / 0, False, True, "raised ZeroDivisionError: division by zero (line"),
-        (lambda x: RIGHT, False, True, "raised TypeError"),
+        (
+            lambda x: RIGHT,
+            False,
+            True,
+            "missing 1 required positional argument: 'x'.",
+        ),  # no line: the call is the judge's
         (lambda: abs, False, True, "one number is asked"),
+        (lambda: torch.tensor(3.5, dtype=torch.bfloat16), False, True, "not yet: 3.5 is too small"),
     ],
 )
 def test_a_number_may_be_what_a_function_returns(answer, right, answered, said):
     verdict = judge(make(), answer)
     assert (verdict.right, verdict.answered) == (right, answered) and said in verdict.message
+
+
+class Stubborn:
+    def __array__(self, *_, **__):
+        raise RuntimeError("not an array")
+
+
+@pytest.mark.parametrize(
+    "answer", [torch.ones(2, device="meta"), 10**400, Stubborn(), [1, [2]], {}, torch.eye(2).to_sparse()]
+)
+@pytest.mark.parametrize("kind", ["number", "array", "function"])
+def test_nothing_that_an_answer_is_stops_the_notebook(kind, answer):
+    fields = {"reference": lambda: lambda x: x, "cases": lambda: [(1.0,)]} if kind == "function" else {}
+    for given in (answer, lambda *_: answer):
+        verdict = judge(make(kind, **fields), given)
+        assert not verdict.right and verdict.answered
+
+
+def test_an_error_is_placed_in_the_reader_s_own_lines():
+    def answer():
+        return torch.linalg.cholesky(np.linalg.inv(np.zeros((2, 2))))  # raises deep in NumPy
+
+    line = answer.__code__.co_firstlineno + 1
+    assert f"(line {line})" in judge(make(), answer).message
 
 
 MATRIX = np.arange(6.0).reshape(2, 3) + 1
