@@ -1,7 +1,6 @@
 """Metropolis-Hastings chains, thousands in one batch, and the proposals that they learn."""
 
 from bnnlib.mcmc.adversarial import learn_adversarial_proposal
-from bnnlib.mcmc.calibration import CalibratedDiscriminator, calibrate, isotonic_regression
 from bnnlib.mcmc.densities import DiagonalGaussian, FullGaussian, RealNVP
 from bnnlib.mcmc.discriminators import (
     GenerativeProposal,
@@ -11,7 +10,7 @@ from bnnlib.mcmc.discriminators import (
     discriminator_loss,
     train_discriminator,
 )
-from bnnlib.mcmc.estimators import Estimate, acceptance_rate_of, mean_of, total_variation_of
+from bnnlib.mcmc.estimators import Estimate, acceptance_rate_of, mean_of
 from bnnlib.mcmc.hmc import HamiltonianMonteCarlo, WarmUp, warm_up
 from bnnlib.mcmc.implicit import ImplicitChains, ScoredChains, accept_scored, implicit_metropolis_hastings
 from bnnlib.mcmc.kernels import Kernel, MetropolisHastings, Trace, metropolis_hastings, sample
@@ -21,7 +20,6 @@ from bnnlib.mcmc.pool import pooled_metropolis_hastings
 from bnnlib.mcmc.proposals import Independent, Markov, Proposal, RandomWalk
 
 __all__ = [
-    "CalibratedDiscriminator",
     "DiagonalGaussian",
     "Estimate",
     "FullGaussian",
@@ -47,18 +45,15 @@ __all__ = [
     "WarmUp",
     "accept_scored",
     "acceptance_rate_of",
-    "calibrate",
     "discriminator_loss",
     "implicit_metropolis_hastings",
     "invert",
-    "isotonic_regression",
     "learn_adversarial_proposal",
     "learn_proposal",
     "mean_of",
     "metropolis_hastings",
     "pooled_metropolis_hastings",
     "sample",
-    "total_variation_of",
     "train_discriminator",
     "warm_up",
 ]

@@ -70,21 +70,3 @@ def acceptance_rate_of(
     log_p = check_log_density("log_prob", log_prob(samples), samples)
     ratio = weigh(log_prob, proposal, samples, log_p, generator)[2]
     return mean_of(acceptance_probability(ratio))
-
-
-def total_variation_of(log_first: Tensor, log_second: Tensor) -> Estimate:
-    """E max{0, 1 - second / first} over draws of the first, equation (mh-tv).
-
-    Args:
-        log_first, log_second: normalized log densities of both distributions at independent draws of the first,
-            shape (count,). The values lie in [0, 1], whatever the tails.
-
-    Raises:
-        ValueError: there are no draws, or a density is NaN.
-
-    Example:
-        >>> distance = total_variation_of(torch.tensor([0.0, 0.0]), torch.tensor([0.0, -100.0]))
-        >>> distance.mean
-        0.5
-    """
-    return mean_of((1.0 - (log_second - log_first).exp()).clamp_min(0.0))

@@ -3,8 +3,7 @@
 from bnnlib._checks import DivergedError
 from bnnlib.optim.adaptive_prior import SpikeSlabGaussianLaplacePrior
 from bnnlib.optim.adaptive_variational import AdaptiveVariational
-from bnnlib.optim.base import Sampler, rms_preconditioner
-from bnnlib.optim.chains import Chains
+from bnnlib.optim.base import Sampler
 from bnnlib.optim.diagnostics import effective_sample_size, split_r_hat
 from bnnlib.optim.group_spike_slab import GroupSpikeSlab
 from bnnlib.optim.samples import SampleStore
@@ -16,7 +15,6 @@ __all__ = [
     "SGHMC",
     "SGLD",
     "AdaptiveVariational",
-    "Chains",
     "DivergedError",
     "GroupSpikeSlab",
     "SampleStore",
@@ -27,6 +25,5 @@ __all__ = [
     "cyclical",
     "effective_sample_size",
     "polynomial",
-    "rms_preconditioner",
     "split_r_hat",
 ]

@@ -113,7 +113,7 @@ class AdaptiveVariational(Sampler):
             "scale_lr": scale_lr,
             "temperature": self.num_data**-0.5 if temperature is None else temperature,
         }
-        super().__init__(params, defaults, None, generator)
+        super().__init__(params, defaults, generator)
 
     def _check_group(self, group) -> None:
         super()._check_group(group)

@@ -1,4 +1,4 @@
-"""What the samplers share: noise, temperature, preconditioning, checks and a complete state."""
+"""What the samplers share: noise, temperature, checks and a complete state."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ from torch import Tensor
 
 from bnnlib._checks import DivergedError, check_non_negative, check_positive
 from bnnlib._memory import keep_pages
-
-Preconditioner = Callable[[Tensor, dict[str, Any]], Tensor]
 
 
 class Sampler(torch.optim.Optimizer):
@@ -27,8 +25,6 @@ class Sampler(torch.optim.Optimizer):
     Args:
         params: as for any optimizer.
         defaults: of the groups; "lr" and "temperature" among them.
-        preconditioner: None, or called as preconditioner(gradient, state) with the parameter's state dict, returns the
-            positive diagonal that multiplies the step size. See `rms_preconditioner`.
         generator: of the noise, on the parameters' device. By default the sampler makes its own, seeded from PyTorch's
             global one, so that two chains never share noise.
 
@@ -46,11 +42,9 @@ class Sampler(torch.optim.Optimizer):
         self,
         params: Iterable,
         defaults: dict[str, Any],
-        preconditioner: Preconditioner | None = None,
         generator: torch.Generator | None = None,
     ) -> None:
         keep_pages()
-        self.preconditioner = preconditioner
         self.steps = 0
         super().__init__(params, defaults)
         device = self.param_groups[0]["params"][0].device
@@ -121,18 +115,6 @@ class Sampler(torch.optim.Optimizer):
         self._flat.normal_(generator=self.generator)
         return self._noise
 
-    def _forces(
-        self, parameters: list[Tensor], gradients: list[Tensor], temperature: float
-    ) -> tuple[list[Tensor], list[Tensor] | None]:
-        """Gradients and noise of unit variance (None at temperature 0), both preconditioned."""
-        noise = self._draw(parameters, temperature)
-        if self.preconditioner is None:
-            return gradients, noise
-        scales = [self.preconditioner(g, self.state[p]) for p, g in zip(parameters, gradients, strict=True)]
-        if noise is not None:
-            noise = list(torch._foreach_mul(noise, torch._foreach_sqrt(scales)))
-        return list(torch._foreach_mul(gradients, scales)), noise
-
     def check_finite(self) -> None:
         """Raise if a parameter is NaN or infinite.
 
@@ -157,7 +139,7 @@ class Sampler(torch.optim.Optimizer):
         )
 
     def stability_limit(self, group: dict[str, Any]) -> float:
-        """The chain is stable while lr times the largest curvature (of the preconditioned energy) is below it."""
+        """The chain is stable while lr times the largest curvature is below it."""
         raise NotImplementedError
 
     def state_dict(self) -> dict[str, Any]:
@@ -178,41 +160,3 @@ class Sampler(torch.optim.Optimizer):
         super().load_state_dict({key: state_dict[key] for key in ("state", "param_groups")})
         self.steps = state_dict["steps"]
         self.generator.set_state(state_dict["generator"].cpu())
-
-
-class rms_preconditioner:
-    """1 / (eps + sqrt(v)) with v a running mean of squared gradients: pSGLD of Li et al. (2016) without its drift term.
-
-    Freeze it (`freeze()`) after burn-in: a constant diagonal leaves the target unchanged, an adapting one does not.
-
-    Args:
-        decay: of the running mean, from 0 to below 1.
-        eps: positive.
-
-    Raises:
-        ValueError: decay or eps is out of range.
-
-    Example:
-        >>> theta = torch.nn.Parameter(torch.ones(3))
-        >>> sampler = SGLD([theta], lr=1e-4, preconditioner=rms_preconditioner(decay=0.99))
-        >>> (theta**2 / 2).sum().backward()
-        >>> sampler.step()
-        >>> theta.shape
-        torch.Size([3])
-    """
-
-    def __init__(self, decay: float = 0.99, eps: float = 1e-5) -> None:
-        if not 0.0 <= decay < 1.0:
-            raise ValueError(f"decay is {decay:g}, but it must be at least 0 and below 1.")
-        self.decay, self.eps, self.frozen = decay, check_positive("eps", eps), False
-
-    def freeze(self) -> None:
-        """Stop adapting."""
-        self.frozen = True
-
-    def __call__(self, gradient: Tensor, state: dict[str, Any]) -> Tensor:
-        if "square" not in state:
-            state["square"] = gradient.square()
-        elif not self.frozen:
-            state["square"].mul_(self.decay).addcmul_(gradient, gradient, value=1.0 - self.decay)
-        return (state["square"].sqrt() + self.eps).reciprocal_()

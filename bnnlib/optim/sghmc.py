@@ -8,7 +8,7 @@ import torch
 
 from bnnlib._checks import check_non_negative
 from bnnlib.functional.sgmcmc import baoab_coefficients, euler_noise_scale
-from bnnlib.optim.base import Preconditioner, Sampler
+from bnnlib.optim.base import Sampler
 
 SCHEMES = ("baoab", "euler")
 
@@ -27,8 +27,8 @@ class SGHMC(Sampler):
         temperature: T = 1 / tau, not negative.
         scheme: "baoab" or "euler".
         gradient_variance: V of (aeb-sghmc-euler), the variance of the mini-batch gradient, whose noise needs not be
-            added again; with "baoab" it must be 0. With a preconditioner D it is the variance of sqrt(D) grad.
-        preconditioner, generator: see `Sampler`. The preconditioner acts as the inverse of a diagonal mass.
+            added again; with "baoab" it must be 0.
+        generator: see `Sampler`.
 
     Raises:
         ValueError: a setting is out of its range.
@@ -53,7 +53,6 @@ class SGHMC(Sampler):
         *,
         scheme: str = "baoab",
         gradient_variance: float = 0.0,
-        preconditioner: Preconditioner | None = None,
         generator: torch.Generator | None = None,
     ) -> None:
         if scheme not in SCHEMES:
@@ -65,7 +64,7 @@ class SGHMC(Sampler):
             )
         self.scheme, self.gradient_variance = scheme, gradient_variance
         defaults = {"lr": lr, "momentum": momentum, "temperature": temperature}
-        super().__init__(params, defaults, preconditioner, generator)
+        super().__init__(params, defaults, generator)
 
     def _check_group(self, group) -> None:
         super()._check_group(group)
@@ -77,7 +76,7 @@ class SGHMC(Sampler):
 
     def _update(self, group, parameters, gradients) -> None:
         lr, momentum, temperature = group["lr"], group["momentum"], group["temperature"]
-        gradients, noise = self._forces(parameters, gradients, temperature)
+        noise = self._draw(parameters, temperature)
         velocities = [self._velocity(parameter) for parameter in parameters]
         if self.scheme == "euler":
             torch._foreach_mul_(velocities, momentum)

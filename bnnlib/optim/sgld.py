@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import torch
 
-from bnnlib.optim.base import Preconditioner, Sampler
+from bnnlib.optim.base import Sampler
 
 
 class SGLD(Sampler):
@@ -20,7 +20,7 @@ class SGLD(Sampler):
         params: parameters or groups.
         lr: step size, for the energy in nats; positive.
         temperature: T = 1 / tau, not negative; 1 samples the posterior, 0 is gradient descent.
-        preconditioner, generator: see `Sampler`.
+        generator: see `Sampler`.
 
     Raises:
         ValueError: lr is not positive or the temperature negative.
@@ -42,14 +42,13 @@ class SGLD(Sampler):
         lr: float,
         temperature: float = 1.0,
         *,
-        preconditioner: Preconditioner | None = None,
         generator: torch.Generator | None = None,
     ) -> None:
-        super().__init__(params, {"lr": lr, "temperature": temperature}, preconditioner, generator)
+        super().__init__(params, {"lr": lr, "temperature": temperature}, generator)
 
     def _update(self, group, parameters, gradients) -> None:
         lr, temperature = group["lr"], group["temperature"]
-        gradients, noise = self._forces(parameters, gradients, temperature)
+        noise = self._draw(parameters, temperature)
         torch._foreach_add_(parameters, gradients, alpha=-lr)
         if noise is not None:
             torch._foreach_add_(parameters, noise, alpha=math.sqrt(2.0 * lr * temperature))

@@ -14,7 +14,7 @@ from bnnlib.pruning.magnitude_pruner import MagnitudePruner
 from bnnlib.pruning.masks import Masks, prunable_weights
 from bnnlib.pruning.ranking import global_masks, prune_ranked, rank_mask, to_deterministic, weight_scores
 from bnnlib.pruning.report import csr_report
-from bnnlib.pruning.schedules import agp_sparsity, lottery_ticket_sparsities, overall_to_prunable, smooth_sparsity
+from bnnlib.pruning.schedules import agp_sparsity, lottery_ticket_sparsities, smooth_sparsity
 
 __all__ = [
     "AGPPruner",
@@ -36,7 +36,6 @@ __all__ = [
     "lottery_ticket",
     "lottery_ticket_sparsities",
     "magnitude_mask",
-    "overall_to_prunable",
     "prunable_weights",
     "prune_ranked",
     "rank_mask",

@@ -5,7 +5,6 @@ from bnnlib._checks import DivergedError
 from bnnlib.train.checkpoint import Checkpoint
 from bnnlib.train.fit import cosine, fit
 from bnnlib.train.generative import train_vae, train_wgan_gp
-from bnnlib.train.graphs import GraphedStep
 from bnnlib.train.sample import sample
 from bnnlib.train.stages import Stages
 
@@ -13,7 +12,6 @@ __all__ = [
     "Callback",
     "Checkpoint",
     "DivergedError",
-    "GraphedStep",
     "Run",
     "Stages",
     "cosine",

@@ -15,7 +15,6 @@ from bnnlib.mcmc import (
     RandomWalk,
     acceptance_rate_of,
     mean_of,
-    total_variation_of,
 )
 
 DOUBLE = torch.float64
@@ -80,24 +79,6 @@ def test_the_rate_of_a_random_walk():
     points = torch.randn(COUNT, 1, generator=generator, dtype=DOUBLE)
     found = acceptance_rate_of(lambda x: -0.5 * x.square().sum(-1), RandomWalk(1.7), points, generator)
     assert abs(found.mean - 2 / math.pi * math.atan(2 / 1.7)) <= 3.0 * found.standard_error
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_total_variation_by_draws_of_either(seed):
-    generator = torch.Generator().manual_seed(seed)
-    first, second = Mixture(generator), Mixture(generator)
-    exact = 0.5 * integrate.trapezoid(np.abs(first.density(GRID) - second.density(GRID)), GRID)
-    for one, other in ((first, second), (second, first)):
-        points = one.rsample(COUNT, generator)
-        found = total_variation_of(one.log_prob(points), other.log_prob(points))
-        assert abs(found.mean - exact) <= 3.0 * found.standard_error
-
-
-def test_total_variation_at_the_ends():
-    log_p = torch.zeros(10)
-    assert total_variation_of(log_p, log_p).mean == 0.0
-    assert total_variation_of(log_p, torch.full((10,), -torch.inf)).mean == 1.0
-    assert total_variation_of(log_p, torch.full((10,), torch.inf)).mean == 0.0
 
 
 def test_the_mean_and_its_error():

@@ -9,10 +9,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from benchmarks.graphs import GraphedStep
 from bnnlib import nn as bnn
 from bnnlib.models import lenet5_caffe
 from bnnlib.optim import SGLD
-from bnnlib.train import GraphedStep
 
 MIXTURE = {"slab_scale": 1.0, "spike_scale": 0.01}
 LAYERS = {
