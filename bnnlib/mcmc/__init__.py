@@ -16,7 +16,6 @@ from bnnlib.mcmc.implicit import ImplicitChains, ScoredChains, accept_scored, im
 from bnnlib.mcmc.kernels import Kernel, MetropolisHastings, Trace, metropolis_hastings, sample
 from bnnlib.mcmc.latent import Inversion, LatentProposal, PointProposal, invert
 from bnnlib.mcmc.learn import Learned, learn_proposal
-from bnnlib.mcmc.pool import pooled_metropolis_hastings
 from bnnlib.mcmc.proposals import Independent, Markov, Proposal, RandomWalk
 
 __all__ = [
@@ -52,7 +51,6 @@ __all__ = [
     "learn_proposal",
     "mean_of",
     "metropolis_hastings",
-    "pooled_metropolis_hastings",
     "sample",
     "train_discriminator",
     "warm_up",

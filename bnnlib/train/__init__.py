@@ -4,7 +4,6 @@ from bnnlib._callbacks import Callback, Run
 from bnnlib._checks import DivergedError
 from bnnlib.train.checkpoint import Checkpoint
 from bnnlib.train.fit import cosine, fit
-from bnnlib.train.generative import train_vae, train_wgan_gp
 from bnnlib.train.sample import sample
 from bnnlib.train.stages import Stages
 
@@ -17,6 +16,4 @@ __all__ = [
     "cosine",
     "fit",
     "sample",
-    "train_vae",
-    "train_wgan_gp",
 ]

@@ -15,8 +15,8 @@ from bnnlib import functional as bF
 from bnnlib.mcmc import finite
 from bnnlib.mcmc.discriminators import IndependentDiscriminator, MarkovDiscriminator
 from bnnlib.mcmc.latent import LatentProposal
-from bnnlib.metrics.generation import classifier_score, density_coverage, frechet_distance, precision_recall
 from chapters.implicit_acceptance import chains
+from chapters.implicit_acceptance.quality import classifier_score, density_coverage, frechet_distance, precision_recall
 
 # Every labeled equation is tested.
 UNTESTED: dict[str, str] = {}

@@ -37,7 +37,6 @@ from bnnlib.mcmc import (
     MarkovDiscriminator,
     PairDiscriminator,
     implicit_metropolis_hastings,
-    pooled_metropolis_hastings,
     train_discriminator,
 )
 from bnnlib.models.cnn import draw_initial
@@ -46,6 +45,7 @@ from bnnlib.train.stages import Stages
 from book.lab.cells import Cell, CellResult, rows_of
 from chapters.implicit_acceptance.experiments.generators import falling, latent_proposal, latents, load_decoder, sheet
 from chapters.implicit_acceptance.experiments.judge import MEASURES, Judge
+from chapters.implicit_acceptance.pool import pooled_metropolis_hastings
 from chapters.shared.images import Split, load_images
 
 RAW, RANDOM, CCE, UB, MCE = "Raw", "Random discriminator", "Independent, CCE", "Markov, UB", "Markov, MCE"

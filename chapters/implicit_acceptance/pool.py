@@ -44,12 +44,6 @@ def pooled_metropolis_hastings(
     Raises:
         ValueError: the count, or the rows of the pool or the start.
         DivergedError: a score is NaN.
-
-    Example:
-        >>> pool = torch.randn(50, 2)
-        >>> discriminator = IndependentDiscriminator(torch.nn.Sequential(torch.nn.Linear(2, 1), torch.nn.Flatten(0)))
-        >>> pooled_metropolis_hastings(discriminator, pool, torch.randn(100, 2), num_steps=10).samples.shape
-        torch.Size([100, 2])
     """
     check_count("num_steps", num_steps)
     check_rows("pool", pool)

@@ -7,8 +7,9 @@ import torch
 from scipy import stats
 from torch import nn
 
-from bnnlib.mcmc import IndependentDiscriminator, pooled_metropolis_hastings
+from bnnlib.mcmc import IndependentDiscriminator
 from bnnlib.train import DivergedError
+from chapters.implicit_acceptance.pool import pooled_metropolis_hastings
 
 WIDE = 1.5  # standard deviation of the proposals
 

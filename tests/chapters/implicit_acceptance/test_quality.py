@@ -8,8 +8,8 @@ import torch
 from scipy import linalg
 from sklearn.neighbors import NearestNeighbors
 
-from bnnlib.metrics import generation
-from bnnlib.metrics.generation import (
+from chapters.implicit_acceptance import quality as generation
+from chapters.implicit_acceptance.quality import (
     bootstrap_error,
     classifier_score,
     density_coverage,

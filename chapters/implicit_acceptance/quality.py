@@ -20,12 +20,7 @@ _ROWS = 1000  # of a block of distances: 1,000 x 10,000 of float64 are 80 MB
 
 
 class Estimate(NamedTuple):
-    """A measure and its bootstrap standard error; None where no resampling was asked for.
-
-    Example:
-        >>> Estimate(value=1.5, standard_error=None)
-        Estimate(value=1.5, standard_error=None)
-    """
+    """A measure and its bootstrap standard error; None where no resampling was asked for."""
 
     value: float
     standard_error: float | None
@@ -41,12 +36,6 @@ def bootstrap_error(
         samples: rows first.
         repeats: at least 2, or 0 for None.
         generator: on the CPU; None means PyTorch's global one.
-
-    Example:
-        >>> values = torch.randn(100, generator=torch.Generator().manual_seed(0))
-        >>> error = bootstrap_error(lambda x: x.mean().item(), values, generator=torch.Generator().manual_seed(0))
-        >>> 0.08 < error < 0.12
-        True
     """
     if not check_count("repeats", repeats, 0):
         return None
@@ -71,11 +60,6 @@ def frechet_distance(
 
     Raises:
         ValueError: the shapes do not fit, or an entry is not finite.
-
-    Example:
-        >>> features = torch.randn(200, 3, generator=torch.Generator().manual_seed(0))
-        >>> round(frechet_distance(features, features + 2.0, repeats=0).value, 3)  # 3 times 2^2
-        12.0
     """
     _check_features(real, generated, 2)
     real, generated = real.double(), generated.double()
@@ -115,10 +99,6 @@ def classifier_score(
 
     Raises:
         ValueError: the shape is not (n, classes), or a row is not a distribution.
-
-    Example:
-        >>> classifier_score(torch.eye(4), repeats=0)
-        Estimate(value=4.0, standard_error=None)
     """
     check_distributions(probabilities)
     table = probabilities.double()
@@ -150,12 +130,6 @@ def precision_recall(
 
     Raises:
         ValueError: the shapes do not fit, or an entry is not finite.
-
-    Example:
-        >>> features = torch.randn(200, 3, generator=torch.Generator().manual_seed(0))
-        >>> precision, recall = precision_recall(features, features + 100.0, repeats=0)
-        >>> precision.value, recall.value
-        (0.0, 0.0)
     """
     _check_features(real, generated, check_count("neighbors", neighbors) + 1)
     real, generated = real.double(), generated.double()
@@ -183,12 +157,6 @@ def density_coverage(
 
     Raises:
         ValueError: the shapes do not fit, or an entry is not finite.
-
-    Example:
-        >>> features = torch.randn(200, 3, generator=torch.Generator().manual_seed(0))
-        >>> density, covered = density_coverage(features, features, repeats=0)
-        >>> round(covered.value, 1)
-        100.0
     """
     _check_features(real, generated, check_count("neighbors", neighbors) + 1)
     real, generated = real.double(), generated.double()

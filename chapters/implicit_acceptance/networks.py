@@ -33,11 +33,6 @@ def dcgan_generator(
 
     Raises:
         ValueError: a count is below 1, or there is no network for this side.
-
-    Example:
-        >>> generator = dcgan_generator(10, width=4)
-        >>> generator(torch.randn(2, 10)).shape
-        torch.Size([2, 1, 28, 28])
     """
     channels, start, maps = _plan(shape, width)
     layers: dict[str, nn.Module] = {
@@ -68,11 +63,6 @@ def dcgan_critic(
 
     Raises:
         ValueError: a count is below 1, or there is no network for this side.
-
-    Example:
-        >>> critic = dcgan_critic(width=4)
-        >>> critic(torch.rand(2, 1, 28, 28)).shape
-        torch.Size([2])
     """
     channels, start, maps = _plan(shape, width)
     layers: dict[str, nn.Module] = {}
@@ -102,11 +92,6 @@ class VAE(nn.Module):
 
     Raises:
         ValueError: a count is below 1, or there is no network for this side.
-
-    Example:
-        >>> vae = VAE(latent_dim=10, width=4)
-        >>> vae.decoder(torch.randn(2, 10)).shape
-        torch.Size([2, 1, 28, 28])
     """
 
     def __init__(

@@ -8,10 +8,9 @@ import pytest
 import torch
 from torch import distributions, nn
 
-from bnnlib.models import VAE, dcgan_critic, dcgan_generator
-from bnnlib.models.generative import Encoding
 from bnnlib.train import Checkpoint, DivergedError
-from bnnlib.train.generative import evidence_lower_bound, gradient_penalty, train_vae, train_wgan_gp
+from chapters.implicit_acceptance.networks import VAE, Encoding, dcgan_critic, dcgan_generator
+from chapters.implicit_acceptance.training import evidence_lower_bound, gradient_penalty, train_vae, train_wgan_gp
 
 
 def generator(seed: int = 0) -> torch.Generator:

@@ -13,7 +13,7 @@ from bnnlib._callbacks import CheckpointLike
 from bnnlib._checks import check_count, check_non_negative, check_positive
 from bnnlib._steps import StepLoop, Training
 from bnnlib.functional.gaussian import gaussian_kl
-from bnnlib.models.generative import VAE, Encoding
+from chapters.implicit_acceptance.networks import VAE, Encoding
 
 LIKELIHOODS = ("bernoulli", "gaussian")
 
@@ -72,14 +72,6 @@ def train_wgan_gp(
         ValueError: a count, the data, or the shape that the decoder gives do not fit.
         DivergedError: a loss is NaN or infinite.
         KeyboardInterrupt: on Ctrl-C, once the step under way is complete and the checkpoint written.
-
-    Example:
-        >>> from bnnlib.models import dcgan_critic, dcgan_generator
-        >>> generator, critic = dcgan_generator(2, width=4), dcgan_critic(width=4)
-        >>> images = torch.rand(16, 1, 28, 28)
-        >>> training = train_wgan_gp(generator, critic, images, 2, steps=1, batch_size=8, critic_steps=1)
-        >>> generator(torch.randn(3, 2)).shape
-        torch.Size([3, 1, 28, 28])
     """
     for name, count in (("batch_size", batch_size), ("critic_steps", critic_steps), ("latent_dim", latent_dim)):
         check_count(name, count)
@@ -187,13 +179,6 @@ def train_vae(
         ValueError: a count, the data or the likelihood do not fit.
         DivergedError: the loss is NaN or infinite.
         KeyboardInterrupt: on Ctrl-C, once the step under way is complete and the checkpoint written.
-
-    Example:
-        >>> from bnnlib.models import VAE
-        >>> vae = VAE(latent_dim=2, width=4)
-        >>> training = train_vae(vae, torch.rand(16, 1, 28, 28), latent_dim=2, steps=2, batch_size=8)
-        >>> sorted(training.__dict__)
-        ['history', 'names', 'snapshots', 'steps']
     """
     check_count("batch_size", batch_size)
     check_positive("learning_rate", learning_rate)

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from bnnlib.models import VAE, dcgan_critic, dcgan_generator
+from chapters.implicit_acceptance.networks import VAE, dcgan_critic, dcgan_generator
 
 
 def generator(seed: int = 0) -> torch.Generator:
