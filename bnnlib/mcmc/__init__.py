@@ -1,6 +1,5 @@
 """Metropolis-Hastings chains, thousands in one batch, and the proposals that they learn."""
 
-from bnnlib.mcmc.adversarial import learn_adversarial_proposal
 from bnnlib.mcmc.densities import DiagonalGaussian, FullGaussian, RealNVP
 from bnnlib.mcmc.discriminators import (
     GenerativeProposal,
@@ -47,7 +46,6 @@ __all__ = [
     "discriminator_loss",
     "implicit_metropolis_hastings",
     "invert",
-    "learn_adversarial_proposal",
     "learn_proposal",
     "mean_of",
     "metropolis_hastings",

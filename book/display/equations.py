@@ -19,7 +19,6 @@ FLOORS = (
     "bnnlib/pruning",
     "bnnlib/datasets",
     "bnnlib/train",
-    "bnnlib/attacks.py",
     "bnnlib/metrics",
     "chapters",
 )

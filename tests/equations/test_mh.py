@@ -15,14 +15,14 @@ from bnnlib.mcmc import (
     Markov,
     RandomWalk,
     acceptance_rate_of,
-    learn_adversarial_proposal,
     learn_proposal,
     mean_of,
     metropolis_hastings,
     sample,
 )
-from bnnlib.mcmc.finite import acceptance_rate, metropolis_hastings_kernel
 from bnnlib.optim import effective_sample_size
+from chapters.acceptance.adversarial import learn_adversarial_proposal
+from chapters.shared.finite import acceptance_rate, metropolis_hastings_kernel
 
 UNTESTED: dict[str, str] = {}
 

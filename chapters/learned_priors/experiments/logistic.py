@@ -15,10 +15,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from bnnlib.datasets.simulated import correlated_regression
 from bnnlib.optim import SGLD, SpikeSlabGaussianLaplacePrior, constant, polynomial
 from bnnlib.train.checkpoint import Checkpoint
 from book.lab.cells import Cell, CellResult, Experiment
+from chapters.shared.simulated import correlated_regression
 
 COEFFICIENTS = (3.0, 2.0, 1.0)
 WEIGHTS = {"SGLD-SA": polynomial(10.0, 1000.0, 0.7), "SGLD-EM": constant(1.0), "SGLD": constant(0.0)}

@@ -18,10 +18,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from bnnlib.datasets.simulated import correlated_regression
 from bnnlib.optim import SGLD, SpikeSlabGaussianLaplacePrior, polynomial
 from bnnlib.train.checkpoint import Checkpoint
 from book.lab.cells import Cell, CellResult, Experiment
+from chapters.shared.simulated import correlated_regression
 
 SETTINGS = ((0.01, 2.0), (0.1, 2.0), (0.01, 1.0), (0.1, 1.0))  # spike scale v0, initial sigma
 METHODS = ("SGLD-SA", "SGLD-EM", "SGLD", "SGLD-SA, w=0.1", "SGLD, no L1")

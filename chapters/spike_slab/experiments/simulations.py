@@ -15,7 +15,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from bnnlib.datasets import simulated
 from bnnlib.functional import inclusion_probability_for
 from bnnlib.pruning import agp_sparsity, lottery_ticket_sparsities
 from bnnlib.replicates import (
@@ -26,14 +25,13 @@ from bnnlib.replicates import (
     StackedMLP,
     StackedSparseVD,
     StackedSpikeSlab,
-    fit_agp,
-    fit_lottery_ticket,
     fit_stacked,
 )
-from bnnlib.replicates.pruned import agp_ramp
 from bnnlib.train.checkpoint import Checkpoint
 from book.lab.cells import Cell, CellResult, Experiment, epochs_of, rows_of
 from book.lab.probes import first
+from chapters.shared import simulated
+from chapters.spike_slab.pruned import agp_ramp, fit_agp, fit_lottery_ticket
 
 NUM_TEST = 10_000  # one test set for all replicates, as in the published code
 NUM_DRAWS = 30  # H of the posterior mean estimator

@@ -7,7 +7,7 @@ import pytest
 import torch
 from scipy import stats
 
-from bnnlib.replicates.pbp import StackedPBP
+from chapters.closed_form.pbp import StackedPBP
 
 F64 = torch.float64
 

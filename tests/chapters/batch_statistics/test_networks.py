@@ -8,8 +8,9 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from bnnlib.models import Dropout, preact_resnet18
+from bnnlib.models import Dropout
 from bnnlib.nn import use_generator
+from chapters.batch_statistics.networks import preact_resnet18
 
 
 def seeded(seed=0):

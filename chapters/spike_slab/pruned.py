@@ -20,13 +20,6 @@ def prune_stacked(posterior: StackedDeterministic, sparsity: float) -> None:
 
     Raises:
         ValueError: sparsity is outside [0, 1].
-
-    Example:
-        >>> layout = Layout((5, 8, 1), replicates=10)
-        >>> posterior = StackedDeterministic(layout, layout.kaiming_uniform(None))
-        >>> prune_stacked(posterior, 0.5)
-        >>> posterior.sparsity().shape
-        torch.Size([10])
     """
     weights = posterior.layout.layers(posterior.weight * posterior.mask)
     masks = posterior.layout.layers(posterior.mask)
@@ -69,13 +62,6 @@ def fit_agp(
         final_sparsity: share of zero weights at the end.
         frequency: steps between two prunings.
         begin, end: shares of the training between which the cubic ramp runs.
-
-    Example:
-        >>> layout, x = Layout((5, 8, 1), replicates=3), torch.randn(64, 3, 5)
-        >>> model = StackedMLP(StackedDeterministic(layout, layout.kaiming_uniform(None)))
-        >>> fit_agp(model, x, x[..., :1], final_sparsity=0.5, epochs=5, batch_size=16, learning_rate=0.01, frequency=1)
-        >>> [round(share, 1) for share in model.posterior.sparsity().tolist()]
-        [50.0, 50.0, 50.0]
     """
     ramp = agp_ramp(epochs * -(-len(x) // batch_size), final_sparsity, begin, end)
     begin_step, end_step = ramp["begin_step"], ramp["end_step"]
@@ -97,13 +83,6 @@ def fit_lottery_ticket(
         x, y: as for `fit_stacked`, which also takes the further `options`; each of the rounds + 1 trainings is whole.
         final_sparsity: share of zero weights of the ticket.
         rounds: prunings.
-
-    Example:
-        >>> layout, x = Layout((5, 8, 1), replicates=3), torch.randn(64, 3, 5)
-        >>> model = StackedMLP(StackedDeterministic(layout, layout.kaiming_uniform(None)))
-        >>> fit_lottery_ticket(model, x, x[..., :1], final_sparsity=0.5, epochs=2, batch_size=16, learning_rate=0.01)
-        >>> [round(share, 1) for share in model.posterior.sparsity().tolist()]
-        [50.0, 50.0, 50.0]
     """
     posterior = cast(StackedDeterministic, model.posterior)
     initial = posterior.weight.detach().clone()

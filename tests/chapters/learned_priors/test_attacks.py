@@ -7,8 +7,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from bnnlib.attacks import fgsm, pgd
 from bnnlib.models import cnn_two_conv, mlp
+from chapters.learned_priors.attacks import fgsm, pgd
 
 
 def seeded(seed=0):

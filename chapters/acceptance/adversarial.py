@@ -53,12 +53,6 @@ def learn_adversarial_proposal(
         ValueError: an unknown objective, a number out of range, no samples, points of another shape than the samples',
             or other than one score a point.
         DivergedError: the loss is NaN or infinite.
-
-    Example:
-        >>> samples, network = torch.randn(100, 2), torch.nn.Linear(3, 2)
-        >>> losses = learn_adversarial_proposal(samples, network, torch.nn.Linear(2, 1), latent_dim=3, num_steps=10)
-        >>> network(torch.randn(5, 3)).shape
-        torch.Size([5, 2])
     """
     if objective not in ADVERSARIAL_OBJECTIVES:
         raise ValueError(f"objective is {objective!r}, but it must be one of {', '.join(ADVERSARIAL_OBJECTIVES)}.")

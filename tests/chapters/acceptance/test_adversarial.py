@@ -5,8 +5,7 @@ import torch
 from torch import nn
 
 from bnnlib._checks import DivergedError
-from bnnlib.mcmc import learn_adversarial_proposal
-from bnnlib.mcmc.adversarial import ADVERSARIAL_OBJECTIVES
+from chapters.acceptance.adversarial import ADVERSARIAL_OBJECTIVES, learn_adversarial_proposal
 
 
 def networks(dim=1, hidden=32):

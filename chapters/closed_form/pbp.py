@@ -105,12 +105,6 @@ class StackedPBP(nn.Module):
 
     Raises:
         ValueError: fewer than two sizes, one below 1, more than one output, or no replicate.
-
-    Example:
-        >>> model = StackedPBP((5, 8, 1), replicates=10)
-        >>> mean, variance = model.predict(torch.randn(32, 5))
-        >>> mean.shape, bool((variance > 0).all())
-        (torch.Size([10, 32, 1]), True)
     """
 
     site: Tensor

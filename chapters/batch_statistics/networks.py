@@ -48,10 +48,6 @@ class PreActResNet(nn.Module):
     """What `preact_resnet18` makes: a convolution, four stages of two blocks, the mean over positions, a linear layer.
 
     Parameters are named conv1, bn1, layer1.0.bn1, layer1.0.conv1, ..., layer2.0.shortcut, ..., fc.
-
-    Example:
-        >>> isinstance(preact_resnet18(width=0.125), PreActResNet)
-        True
     """
 
     def __init__(self, channels: Sequence[int], classes: int, dropout: float) -> None:
@@ -96,11 +92,6 @@ def preact_resnet18(
 
     Raises:
         ValueError: width is not positive, classes is below 1, or dropout is outside [0, 1).
-
-    Example:
-        >>> model = preact_resnet18(width=0.125)
-        >>> model(torch.rand(2, 3, 32, 32)).shape
-        torch.Size([2, 10])
     """
     check_positive("width", width)
     check_count("classes", classes)

@@ -7,7 +7,7 @@ import pytest
 import torch
 from scipy import integrate, special, stats
 
-from bnnlib.replicates.pbp import gamma_update, rectified_moments
+from chapters.closed_form.pbp import gamma_update, rectified_moments
 
 F64 = torch.float64
 

@@ -6,7 +6,8 @@ import torch
 
 from bnnlib.functional import total_variation
 from bnnlib.mcmc import Independent, Markov, RandomWalk, metropolis_hastings
-from bnnlib.mcmc.finite import (
+from bnnlib.mcmc.kernels import State
+from chapters.shared.finite import (
     acceptance_kernel,
     acceptance_rate,
     check_kernel,
@@ -14,7 +15,6 @@ from bnnlib.mcmc.finite import (
     metropolis_hastings_kernel,
     stationary_law,
 )
-from bnnlib.mcmc.kernels import State
 
 DOUBLE = torch.float64
 

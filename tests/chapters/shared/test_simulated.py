@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from bnnlib.datasets import simulated
+from chapters.shared import simulated
 
 
 def _generator(seed: int = 0) -> torch.Generator:
