@@ -3,7 +3,7 @@
 Beside them generators of such images, with their critics and encoders.
 """
 
-from bnnlib.models.cnn import Dropout, cnn_batch_norm, cnn_two_conv
+from bnnlib.models.layers import Dropout
 from bnnlib.models.lenet import lenet5_batch_norm, lenet5_caffe, lenet_300_100
 from bnnlib.models.mlp import ACTIVATIONS, mlp
 from bnnlib.models.resnet import ResNet, resnet, resnet18, resnet20
@@ -13,8 +13,6 @@ __all__ = [
     "ACTIVATIONS",
     "Dropout",
     "ResNet",
-    "cnn_batch_norm",
-    "cnn_two_conv",
     "lenet5_batch_norm",
     "lenet5_caffe",
     "lenet_300_100",

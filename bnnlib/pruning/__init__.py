@@ -8,7 +8,6 @@ from bnnlib.pruning.compress.onnx_export import export_onnx
 from bnnlib.pruning.compress.report import compression_report
 from bnnlib.pruning.csr import CSRConv2d, CSRLinear, load_csr, save_csr, to_csr
 from bnnlib.pruning.group_lasso import GroupLasso, group_lasso_penalty
-from bnnlib.pruning.lottery import lottery_ticket
 from bnnlib.pruning.magnitude import magnitude_mask
 from bnnlib.pruning.magnitude_pruner import MagnitudePruner
 from bnnlib.pruning.masks import Masks, prunable_weights
@@ -33,7 +32,6 @@ __all__ = [
     "group_lasso_penalty",
     "load_compressed",
     "load_csr",
-    "lottery_ticket",
     "lottery_ticket_sparsities",
     "magnitude_mask",
     "prunable_weights",

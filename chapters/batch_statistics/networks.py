@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from bnnlib._checks import check_count, check_positive
-from bnnlib.models.cnn import Dropout, draw_initial
+from bnnlib.models.layers import Dropout, draw_initial
 
 
 class PreActBlock(nn.Module):

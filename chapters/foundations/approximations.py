@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from bnnlib import mcmc
-from bnnlib.models.cnn import Dropout
+from bnnlib.models.layers import Dropout
 from bnnlib.nn import GaussianLinear, use_generator
 from bnnlib.optim import SGHMC, SGLD
 from chapters.foundations.regression import Gaussian, linear_posterior

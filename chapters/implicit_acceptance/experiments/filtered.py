@@ -39,7 +39,7 @@ from bnnlib.mcmc import (
     implicit_metropolis_hastings,
     train_discriminator,
 )
-from bnnlib.models.cnn import draw_initial
+from bnnlib.models.layers import draw_initial
 from bnnlib.train.checkpoint import Checkpoint
 from bnnlib.train.stages import Stages
 from book.lab.cells import Cell, CellResult, rows_of

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from bnnlib.models.cnn import draw_initial
+from bnnlib.models.layers import draw_initial
 from bnnlib.train.checkpoint import Checkpoint
 from bnnlib.train.fit import fit
 from book.lab.cells import Cell, CellResult, rows_of

@@ -1,4 +1,4 @@
-"""Inversion of a generator, and calibration of a discriminator."""
+"""Inversion of a generator."""
 
 import pytest
 import torch

@@ -7,8 +7,9 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from bnnlib.models import cnn_two_conv, mlp
+from bnnlib.models import mlp
 from chapters.learned_priors.attacks import fgsm, pgd
+from chapters.learned_priors.networks import cnn_two_conv
 
 
 def seeded(seed=0):

@@ -6,8 +6,9 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from bnnlib.models import Dropout, cnn_batch_norm, cnn_two_conv
+from bnnlib.models import Dropout
 from bnnlib.nn import use_generator
+from chapters.learned_priors.networks import cnn_batch_norm, cnn_two_conv
 
 
 def seeded(seed=0):

@@ -2,51 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections import OrderedDict
 from collections.abc import Sequence
 
 import torch
 import torch.nn.functional as F
+from bnnlib.models.layers import Dropout, draw_initial
 from torch import Tensor, nn
-
-from bnnlib._checks import check_probability
-from bnnlib.nn.noise import draw_uniform
-
-
-class Dropout(nn.Module):
-    """Dropout whose noise comes from `bnnlib.nn.use_generator`, so that a resumed run repeats it.
-
-    Args:
-        probability: of setting an entry to 0, in [0, 1); what is left is divided by 1 - probability.
-
-    Shapes:
-        input and output (...), any.
-
-    Raises:
-        ValueError: probability is outside [0, 1).
-
-    Example:
-        >>> layer = Dropout(0.5)
-        >>> torch.equal(layer.eval()(torch.ones(8)), torch.ones(8))
-        True
-    """
-
-    def __init__(self, probability: float) -> None:
-        super().__init__()
-        check_probability("probability", probability)
-        if probability == 1.0:
-            raise ValueError("probability is 1, which drops everything; it must be below 1.")
-        self.probability = float(probability)
-
-    def forward(self, x: Tensor) -> Tensor:
-        if not self.training or self.probability == 0.0:
-            return x
-        keep = draw_uniform(x) >= self.probability
-        return x * keep / (1.0 - self.probability)
-
-    def extra_repr(self) -> str:
-        return f"probability={self.probability:g}"
 
 
 class ReLUPool(nn.Module):
@@ -54,24 +16,6 @@ class ReLUPool(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return F.relu(F.max_pool2d(x, 2))
-
-
-def draw_initial(model: nn.Module, generator: torch.Generator | None) -> None:
-    """Draw the weights and biases of linear and convolutional layers as U(-1, 1)/sqrt(fan_in), PyTorch's own choice.
-
-    Args:
-        model: on the CPU.
-        generator: on the CPU; None leaves what PyTorch's global generator drew.
-    """
-    if generator is None:
-        return
-    with torch.no_grad():
-        for module in model.modules():
-            if isinstance(module, (nn.Linear, nn.Conv2d)):
-                bound = 1.0 / math.sqrt(module.weight[0].numel())
-                for values in (module.weight, module.bias):
-                    if values is not None:
-                        values.uniform_(-bound, bound, generator=generator)
 
 
 def cnn_two_conv(dropout: float = 0.0, *, generator: torch.Generator | None = None) -> nn.Sequential:
@@ -89,11 +33,6 @@ def cnn_two_conv(dropout: float = 0.0, *, generator: torch.Generator | None = No
 
     Raises:
         ValueError: dropout is outside [0, 1).
-
-    Example:
-        >>> model = cnn_two_conv()
-        >>> model(torch.rand(2, 1, 28, 28)).shape, sum(one.numel() for one in model.parameters())
-        (torch.Size([2, 10]), 681506)
     """
     layers: list[tuple[str, nn.Module]] = [
         ("conv1", nn.Conv2d(1, 32, 5, padding=2)),
@@ -127,11 +66,6 @@ def cnn_batch_norm(dropout: Sequence[float] = (0.1, 0.3), *, generator: torch.Ge
 
     Raises:
         ValueError: dropout is not two probabilities below 1.
-
-    Example:
-        >>> model = cnn_batch_norm()
-        >>> model(torch.rand(2, 1, 28, 28)).shape, sum(one.numel() for one in model.parameters())
-        (torch.Size([2, 10]), 493772)
     """
     if len(dropout) != 2:
         raise ValueError(f"dropout is {tuple(dropout)}, but it must hold two probabilities, one for each pooling.")
