@@ -14,7 +14,7 @@ FLOORS = (
     "bnnlib/functional",
     "bnnlib/nn",
     "bnnlib/optim",
-    "bnnlib/mcmc",
+    "bnnlib/sampling",
     "bnnlib/replicates",
     "bnnlib/pruning",
     "bnnlib/datasets",

@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 
 from bnnlib._checks import DivergedError, check_count
-from bnnlib.mcmc.discriminators import PairDiscriminator, check_rows
-from bnnlib.mcmc.implicit import ImplicitChains, accept_scored
+from bnnlib.sampling.discriminators import PairDiscriminator, check_rows
+from bnnlib.sampling.implicit import ImplicitChains, accept_scored
 
 _BLOCK = 100  # steps whose random numbers are drawn at once
 
@@ -31,7 +31,7 @@ def pooled_metropolis_hastings(
     squared weights).
 
     Args:
-        discriminator: of `bnnlib.mcmc`, in evaluation mode.
+        discriminator: of `bnnlib.sampling`, in evaluation mode.
         pool: independent proposals, shape (n, ...), on the device of the start.
         start: where the chains start, shape (chains, ...).
         num_steps: proposals for each chain.

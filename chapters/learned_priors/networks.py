@@ -7,8 +7,9 @@ from collections.abc import Sequence
 
 import torch
 import torch.nn.functional as F
-from bnnlib.models.layers import Dropout, draw_initial
 from torch import Tensor, nn
+
+from bnnlib.models.layers import Dropout, draw_initial
 
 
 class ReLUPool(nn.Module):

@@ -38,7 +38,7 @@ def acceptance_kernel(proposal: Tensor, acceptance: Tensor) -> Tensor:
 
 
 def metropolis_hastings_kernel(target: Tensor, proposal: Tensor) -> Tensor:
-    """Exact kernel of `bnnlib.mcmc.metropolis_hastings`, equation (mh-kernel).
+    """Exact kernel of `bnnlib.sampling.metropolis_hastings`, equation (mh-kernel).
 
     Args:
         target: probabilities (..., n), positive.

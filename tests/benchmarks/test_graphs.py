@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from benchmarks.graphs import GraphedStep
 from bnnlib import nn as bnn
 from bnnlib.models import lenet5_caffe
-from bnnlib.optim import SGLD
+from bnnlib.sampling import SGLD
 
 MIXTURE = {"slab_scale": 1.0, "spike_scale": 0.01}
 LAYERS = {

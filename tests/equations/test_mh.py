@@ -8,19 +8,19 @@ import torch
 from scipy import integrate, stats
 
 from bnnlib import functional as bF
-from bnnlib.mcmc import (
+from bnnlib.sampling import (
     DiagonalGaussian,
     HamiltonianMonteCarlo,
     Independent,
     Markov,
     RandomWalk,
     acceptance_rate_of,
+    effective_sample_size,
     learn_proposal,
     mean_of,
     metropolis_hastings,
     sample,
 )
-from bnnlib.optim import effective_sample_size
 from chapters.acceptance.adversarial import learn_adversarial_proposal
 from chapters.shared.finite import acceptance_rate, metropolis_hastings_kernel
 

@@ -31,7 +31,8 @@ import torch
 from torch import Tensor, nn
 
 from bnnlib.functional.metropolis_hastings import conditional_cross_entropy
-from bnnlib.mcmc import (
+from bnnlib.models.layers import draw_initial
+from bnnlib.sampling import (
     IndependentDiscriminator,
     LatentProposal,
     MarkovDiscriminator,
@@ -39,7 +40,6 @@ from bnnlib.mcmc import (
     implicit_metropolis_hastings,
     train_discriminator,
 )
-from bnnlib.models.layers import draw_initial
 from bnnlib.train.checkpoint import Checkpoint
 from bnnlib.train.stages import Stages
 from book.lab.cells import Cell, CellResult, rows_of

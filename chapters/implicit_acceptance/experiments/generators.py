@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from bnnlib.mcmc import LatentProposal, invert
+from bnnlib.sampling import LatentProposal, invert
 from bnnlib.train.checkpoint import Checkpoint
 from bnnlib.train.stages import Stages
 from book.lab.cells import Cell, CellResult, rows_of

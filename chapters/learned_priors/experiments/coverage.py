@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from bnnlib.optim import SGHMC, SpikeSlabGaussianLaplacePrior, polynomial, split_r_hat
+from bnnlib.sampling import SGHMC, SpikeSlabGaussianLaplacePrior, polynomial, split_r_hat
 from bnnlib.train.checkpoint import Checkpoint
 from book.lab.cells import Cell, CellResult, Experiment
 from chapters.learned_priors.experiments.regression import problem

@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from bnnlib.optim import SGLD, SpikeSlabGaussianLaplacePrior, constant, polynomial
+from bnnlib.sampling import SGLD, SpikeSlabGaussianLaplacePrior, constant, polynomial
 from bnnlib.train.checkpoint import Checkpoint
 from book.lab.cells import Cell, CellResult, Experiment
 from chapters.shared.simulated import correlated_regression

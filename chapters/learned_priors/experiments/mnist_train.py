@@ -9,8 +9,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from bnnlib.optim import SGHMC, SpikeSlabGaussianLaplacePrior, polynomial
-from bnnlib.optim.samples import SampleStore
+from bnnlib.sampling import SGHMC, SpikeSlabGaussianLaplacePrior, polynomial
+from bnnlib.sampling.samples import SampleStore
 from bnnlib.train.checkpoint import Checkpoint
 from bnnlib.train.fit import Callback, Run, fit
 from bnnlib.train.sample import sample

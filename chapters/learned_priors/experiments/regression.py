@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from bnnlib.optim import SGLD, SpikeSlabGaussianLaplacePrior, polynomial
+from bnnlib.sampling import SGLD, SpikeSlabGaussianLaplacePrior, polynomial
 from bnnlib.train.checkpoint import Checkpoint
 from book.lab.cells import Cell, CellResult, Experiment
 from chapters.shared.simulated import correlated_regression

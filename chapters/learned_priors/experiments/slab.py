@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from bnnlib.optim import SGLD, SpikeSlabGaussianLaplacePrior, polynomial, split_r_hat
+from bnnlib.sampling import SGLD, SpikeSlabGaussianLaplacePrior, polynomial, split_r_hat
 from bnnlib.train.checkpoint import Checkpoint
 from book.lab.cells import Cell, CellResult, Experiment
 from chapters.shared.simulated import correlated_regression

@@ -20,8 +20,8 @@ import torch
 from torch import Tensor
 
 from bnnlib import datasets
-from bnnlib.optim import SGHMC, SpikeSlabGaussianLaplacePrior, annealed, constant, polynomial
-from bnnlib.optim.schedules import Schedule
+from bnnlib.sampling import SGHMC, SpikeSlabGaussianLaplacePrior, annealed, constant, polynomial
+from bnnlib.sampling.schedules import Schedule
 from bnnlib.train.checkpoint import Checkpoint
 from book.lab.cells import Cell, CellResult, Experiment, epochs_of, rows_of
 

@@ -4,7 +4,8 @@ import pytest
 import torch
 from torch import nn
 
-from bnnlib.optim import SGHMC, SGLD, AdaptiveVariational, GroupSpikeSlab, SpikeSlabGaussianLaplacePrior
+from bnnlib.optim import AdaptiveVariational, GroupSpikeSlab
+from bnnlib.sampling import SGHMC, SGLD, SpikeSlabGaussianLaplacePrior
 
 SAMPLERS = {
     "sgld": lambda p, **k: SGLD(p, 1e-3),

@@ -8,6 +8,11 @@ from bnnlib._checks import DivergedError
 from chapters.acceptance.adversarial import ADVERSARIAL_OBJECTIVES, learn_adversarial_proposal
 
 
+@pytest.fixture
+def generator() -> torch.Generator:
+    return torch.Generator().manual_seed(7)
+
+
 def networks(dim=1, hidden=32):
     torch.manual_seed(0)
     score = nn.Sequential(nn.Linear(dim, hidden), nn.SiLU(), nn.Linear(hidden, hidden), nn.SiLU(), nn.Linear(hidden, 1))

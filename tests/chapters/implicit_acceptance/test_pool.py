@@ -7,7 +7,7 @@ import torch
 from scipy import stats
 from torch import nn
 
-from bnnlib.mcmc import IndependentDiscriminator
+from bnnlib.sampling import IndependentDiscriminator
 from bnnlib.train import DivergedError
 from chapters.implicit_acceptance.pool import pooled_metropolis_hastings
 

@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from bnnlib.functional import total_variation
-from bnnlib.mcmc import Independent, Markov, RandomWalk, metropolis_hastings
-from bnnlib.mcmc.kernels import State
+from bnnlib.sampling import Independent, Markov, RandomWalk, metropolis_hastings
+from bnnlib.sampling.kernels import State
 from chapters.shared.finite import (
     acceptance_kernel,
     acceptance_rate,
@@ -15,6 +15,12 @@ from chapters.shared.finite import (
     metropolis_hastings_kernel,
     stationary_law,
 )
+
+
+@pytest.fixture
+def generator() -> torch.Generator:
+    return torch.Generator().manual_seed(7)
+
 
 DOUBLE = torch.float64
 

@@ -5,8 +5,7 @@ import math
 import pytest
 import torch
 
-from bnnlib.mcmc import HamiltonianMonteCarlo, sample, warm_up
-from bnnlib.optim import effective_sample_size
+from bnnlib.sampling import HamiltonianMonteCarlo, effective_sample_size, sample, warm_up
 
 DOUBLE = torch.float64
 COVARIANCE = torch.tensor([[1.0, 1.4], [1.4, 4.0]], dtype=DOUBLE)

@@ -7,7 +7,7 @@ from torch.profiler import ProfilerActivity, profile
 
 from bnnlib._files import DamagedFileError
 from bnnlib.models import mlp
-from bnnlib.optim.samples import SampleStore
+from bnnlib.sampling.samples import SampleStore
 from bnnlib.train.checkpoint import Checkpoint
 
 

@@ -11,8 +11,8 @@ from torch import Tensor
 from bnnlib._checks import DivergedError, check_count, check_positive
 from bnnlib._terminal import progress_bar
 from bnnlib.functional import acceptance_rate_loss, log_acceptance_ratio, symmetric_kl_loss
-from bnnlib.mcmc.densities import Density
-from bnnlib.mcmc.kernels import Kernel, LogProb, State, check_log_density, decide
+from bnnlib.sampling.densities import Density
+from bnnlib.sampling.kernels import Kernel, LogProb, State, check_log_density, decide
 
 OBJECTIVES = ("acceptance", "symmetric_kl", "vi")
 _LOOK = 128  # steps between two looks at the loss: a look waits for the device
@@ -61,7 +61,7 @@ def learn_proposal(
 
     Args:
         log_prob: log density of the target, in nats up to a constant; differentiable.
-        density: what is learned, from `bnnlib.mcmc`.
+        density: what is learned, from `bnnlib.sampling`.
         objective: "acceptance", "symmetric_kl" or "vi", which is KL(q || p) alone and needs no points of the target.
         num_steps: of the optimizer.
         batch_size: proposed points a step, and chains.

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from bnnlib.mcmc import (
+from bnnlib.sampling import (
     IndependentDiscriminator,
     LatentProposal,
     MarkovDiscriminator,

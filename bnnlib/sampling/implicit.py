@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from bnnlib._checks import DivergedError, check_count
-from bnnlib.mcmc.discriminators import (
+from bnnlib.sampling.discriminators import (
     GenerativeProposal,
     PairDiscriminator,
     check_rows,
@@ -123,7 +123,7 @@ def implicit_metropolis_hastings(
     """Chains with kernel (imh-kernel), (16)-(17): from y to x with probability min{1, d(x, y) / d(y, x)}.
 
     Args:
-        discriminator: of `bnnlib.mcmc`, in evaluation mode; or a function d(x, y) with values (n,) in [lower, 1].
+        discriminator: of `bnnlib.sampling`, in evaluation mode; or a function d(x, y) with values (n,) in [lower, 1].
         proposal: see `LatentProposal` and `PointProposal`.
         start: where the chains start, rows of the data set in Algorithm 1, shape (chains, ...).
         num_steps: proposals for each chain.

@@ -8,7 +8,7 @@ import torch
 from scipy import stats
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from bnnlib.mcmc import (
+from bnnlib.sampling import (
     DiagonalGaussian,
     FullGaussian,
     HamiltonianMonteCarlo,
@@ -20,7 +20,7 @@ from bnnlib.mcmc import (
     metropolis_hastings,
     sample,
 )
-from bnnlib.mcmc.kernels import _BLOCK, State
+from bnnlib.sampling.kernels import _BLOCK, State
 
 # short runs: some independent chains stay where they are
 pytestmark = pytest.mark.filterwarnings("ignore:.*chains never moved")

@@ -8,7 +8,7 @@ from scipy import stats
 from torch import nn
 
 from bnnlib.functional.metropolis_hastings import acceptance_probability
-from bnnlib.mcmc import (
+from bnnlib.sampling import (
     IndependentDiscriminator,
     LatentProposal,
     MarkovDiscriminator,

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from bnnlib.optim import SGLD, annealed, constant, cyclical, polynomial
+from bnnlib.sampling import SGLD, annealed, constant, cyclical, polynomial
 
 
 def test_constant():

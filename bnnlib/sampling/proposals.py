@@ -92,7 +92,7 @@ class Markov(Proposal):
 
 
 class Distribution(Protocol):
-    """What `Independent` takes: the learned proposals of `bnnlib.mcmc.densities`, or your own."""
+    """What `Independent` takes: the learned proposals of `bnnlib.sampling.densities`, or your own."""
 
     def rsample(self, count: int, generator: torch.Generator | None = None) -> Tensor:
         """`count` points, shape (count, ...)."""
@@ -105,8 +105,8 @@ class Independent(Proposal):
     """q(x') whatever x is, equation (mh-independent): accepted points are as good as independent.
 
     Args:
-        distribution: has ``rsample(count, generator)`` and ``log_prob(points)``; those of `bnnlib.mcmc` do. One that
-            has ``rsample_with_log_prob(count, generator)`` saves the density's pass over its own draws.
+        distribution: has ``rsample(count, generator)`` and ``log_prob(points)``; those of `bnnlib.sampling` do. One
+            that has ``rsample_with_log_prob(count, generator)`` saves the density's pass over its own draws.
 
     Raises:
         TypeError: it lacks one of the two, or is of torch.distributions.

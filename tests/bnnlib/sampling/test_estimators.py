@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from scipy import integrate, stats
 
-from bnnlib.mcmc import (
+from bnnlib.sampling import (
     FullGaussian,
     Independent,
     Markov,

@@ -4,8 +4,16 @@ import pytest
 import torch
 from scipy import stats
 
-from bnnlib.mcmc import DiagonalGaussian, FullGaussian, Independent, Markov, RandomWalk, RealNVP, metropolis_hastings
-from bnnlib.mcmc.proposals import Proposal
+from bnnlib.sampling import (
+    DiagonalGaussian,
+    FullGaussian,
+    Independent,
+    Markov,
+    RandomWalk,
+    RealNVP,
+    metropolis_hastings,
+)
+from bnnlib.sampling.proposals import Proposal
 
 DOUBLE = torch.float64
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from bnnlib._checks import DivergedError
-from bnnlib.mcmc import (
+from bnnlib.sampling import (
     DiagonalGaussian,
     FullGaussian,
     Independent,
@@ -16,7 +16,7 @@ from bnnlib.mcmc import (
     metropolis_hastings,
     sample,
 )
-from bnnlib.mcmc.learn import OBJECTIVES
+from bnnlib.sampling.learn import OBJECTIVES
 
 DOUBLE = torch.float64
 MEAN = torch.tensor([1.0, -1.0], dtype=DOUBLE)

@@ -18,7 +18,7 @@ from bnnlib._callbacks import Callback
 from bnnlib._checks import check_count
 from bnnlib._files import sealed, unsealed, write_atomic
 from bnnlib._steering import evaluating
-from bnnlib.optim.draws import DrawsInFolder, DrawsInMemory
+from bnnlib.sampling.draws import DrawsInFolder, DrawsInMemory
 
 _HEAD = b"bnnlib draws 1\n"
 

@@ -10,8 +10,8 @@ from torch import Tensor
 
 from bnnlib._checks import check_count
 from bnnlib.functional import acceptance_probability
-from bnnlib.mcmc.kernels import LogProb, check_log_density, weigh
-from bnnlib.mcmc.proposals import Proposal
+from bnnlib.sampling.kernels import LogProb, check_log_density, weigh
+from bnnlib.sampling.proposals import Proposal
 
 
 class Estimate(NamedTuple):

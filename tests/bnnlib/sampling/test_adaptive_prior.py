@@ -9,7 +9,7 @@ from torch import nn
 
 from bnnlib.functional import optimal_inclusion, optimal_sigma, slab_probability
 from bnnlib.models import mlp
-from bnnlib.optim import SGHMC, SGLD, SpikeSlabGaussianLaplacePrior, polynomial
+from bnnlib.sampling import SGHMC, SGLD, SpikeSlabGaussianLaplacePrior, polynomial
 from bnnlib.train.checkpoint import Checkpoint
 
 SETTINGS = {"spike_scale": 0.3, "slab_variance": 2.0, "sigma": 0.7, "inclusion": 0.4, "nu": 3.0, "lam": 2.0}

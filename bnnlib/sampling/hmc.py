@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from bnnlib._checks import check_count, check_covariance, check_positive, check_probability
-from bnnlib.mcmc.kernels import Kernel, LogProb, Move, State, check_log_density, decide
+from bnnlib.sampling.kernels import Kernel, LogProb, Move, State, check_log_density, decide
 
 # Windows of the warm-up: share of the steps, and what they learn beside the step size. A window's chains reach some
 # tens of times as far as the step that the narrowest direction allows: each window widens what the next can see.

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from bnnlib.mcmc import (
+from bnnlib.sampling import (
     DiagonalGaussian,
     FullGaussian,
     HamiltonianMonteCarlo,

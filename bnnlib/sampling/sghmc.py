@@ -8,7 +8,7 @@ import torch
 
 from bnnlib._checks import check_non_negative
 from bnnlib.functional.sgmcmc import baoab_coefficients, euler_noise_scale
-from bnnlib.optim.base import Sampler
+from bnnlib.sampling.base import Sampler
 
 SCHEMES = ("baoab", "euler")
 

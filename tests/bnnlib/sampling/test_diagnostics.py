@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from bnnlib.optim.diagnostics import effective_sample_size, split_r_hat
+from bnnlib.sampling.diagnostics import effective_sample_size, split_r_hat
 
 
 def chains() -> dict[str, np.ndarray]:

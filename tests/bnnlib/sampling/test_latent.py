@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from bnnlib.mcmc import invert
+from bnnlib.sampling import invert
 
 
 def generator(seed: int = 0) -> torch.Generator:

@@ -9,7 +9,7 @@ from scipy import stats
 from torch import nn
 
 from bnnlib.functional import sghmc_baoab_step, sghmc_euler_step, sgld_step
-from bnnlib.optim import SGHMC, SGLD, DivergedError
+from bnnlib.sampling import SGHMC, SGLD, DivergedError
 
 STEPS = 200
 

@@ -13,7 +13,7 @@ from torch import Tensor
 from bnnlib._checks import check_count
 from bnnlib._terminal import progress_bar
 from bnnlib.functional import acceptance_probability, log_acceptance_ratio
-from bnnlib.mcmc.proposals import Independent, Proposal
+from bnnlib.sampling.proposals import Independent, Proposal
 
 LogProb = Callable[[Tensor], Tensor]
 _BLOCK = 2**15  # proposals that an independent kernel draws and weighs at once

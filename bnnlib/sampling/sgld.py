@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import torch
 
-from bnnlib.optim.base import Sampler
+from bnnlib.sampling.base import Sampler
 
 
 class SGLD(Sampler):

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch.distributions import MultivariateNormal, Normal
 
-from bnnlib.mcmc import DiagonalGaussian, FullGaussian, RealNVP
+from bnnlib.sampling import DiagonalGaussian, FullGaussian, RealNVP
 
 DOUBLE = torch.float64
 
