@@ -18,6 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from bnnlib import metrics
 from bnnlib.sampling import SGLD, SpikeSlabGaussianLaplacePrior, polynomial
 from bnnlib.train.checkpoint import Checkpoint
 from book.lab.cells import Cell, CellResult, Experiment
@@ -126,7 +127,7 @@ class _Chains:
         """Metrics, one value a chain, and the arrays of Figure 1 by method."""
         mean, draws = self.total / len(self.kept), torch.stack(self.kept, dim=1)
         error, fit = mean @ self.test_x.t() - self.test_y, mean @ self.transposed
-        low, high = (draws.quantile(q, dim=1) for q in (0.025, 0.975))
+        low, high = metrics.central_interval(draws, dim=1)
         truth = self.coefficients[:3]
         inside = (low <= truth) & (truth <= high)
         values = {
