@@ -18,7 +18,7 @@ import torch
 from benchmarks import command
 from benchmarks.memory import peak
 from bnnlib.models import resnet20
-from bnnlib.optim import SampleStore
+from bnnlib.sampling import SampleStore
 
 PLACES = ("memory", "folder")
 

@@ -22,17 +22,17 @@ from torch import Tensor
 
 from benchmarks import command
 from benchmarks.timing import synchronize
-from bnnlib.mcmc import (
+from bnnlib.sampling import (
     FullGaussian,
     HamiltonianMonteCarlo,
     Independent,
     Kernel,
     RandomWalk,
+    effective_sample_size,
     learn_proposal,
     metropolis_hastings,
     sample,
 )
-from bnnlib.optim import effective_sample_size
 
 DIM, ROWS = 25, 1000
 LEARNING_STEPS = 500

@@ -15,7 +15,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from benchmarks.timing import Timed
-from bnnlib.optim import AdaptiveVariational, Sampler, SpikeSlabGaussianLaplacePrior, polynomial
+from bnnlib.optim import AdaptiveVariational
+from bnnlib.sampling import Sampler, SpikeSlabGaussianLaplacePrior, polynomial
 
 LEARNING_RATE = 1e-2  # of the mean loss; a sampler's is divided by the number of data
 MOMENTUM = 0.9

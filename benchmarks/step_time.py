@@ -38,7 +38,7 @@ from benchmarks.timing import Graphed, Timed, adam
 from benchmarks.unit_noise import NETWORKS, pairs
 from bnnlib import nn as bnn
 from bnnlib.functional import inclusion_probability_for
-from bnnlib.optim import SGHMC, SGLD
+from bnnlib.sampling import SGHMC, SGLD
 
 SIZES = (784, 400, 400, 10)
 NUM_DATA = 60_000

@@ -7,7 +7,7 @@ import time
 import torch
 from torch import Tensor, nn
 
-from bnnlib.train import GraphedStep
+from benchmarks.graphs import GraphedStep
 
 
 def synchronize(device: torch.device) -> None:

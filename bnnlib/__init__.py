@@ -1,7 +1,7 @@
 """Sparse Bayesian deep learning: exact objectives, layers, samplers, pruning and stacked replicates.
 
-The packages from the ground up: `functional` (pure functions on tensors); `nn`, `optim`, `pruning`, `models`,
-`metrics`, `datasets`, `attacks` and `augmentation`; `replicates` and `train`; `estimators` for scikit-learn, its extra.
+The packages from the ground up: `functional` (pure functions on tensors); `nn`, `optim`, `sampling`, `pruning`,
+`models`, `metrics`, `datasets` and `augmentation`; `replicates` and `train`; `estimators` for scikit-learn, its extra.
 Nothing imports upward.
 """
 

@@ -37,7 +37,7 @@ LONGEST = (
     "bnnlib/train/test_distributed.py",
     "bnnlib/estimators/test_checks.py",
     "bnnlib/estimators/test_selection_of_five.py",
-    "bnnlib/mcmc/test_stationarity.py",
+    "bnnlib/sampling/test_stationarity.py",
     "book/display/test_explorer_exact.py",
     "chapters/learned_priors/test_resnet20.py",
 )

@@ -12,8 +12,8 @@ import torch
 from torch import nn
 
 from bnnlib._files import DamagedFileError
-from bnnlib.optim.samples import SampleStore
 from bnnlib.pruning import load_csr, save_csr, to_csr
+from bnnlib.sampling.samples import SampleStore
 from bnnlib.train.checkpoint import Checkpoint
 from book.lab import StoreError
 from book.lab.store import dump_result, read_result

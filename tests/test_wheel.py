@@ -43,7 +43,7 @@ LIBRARY = """
 import torch
 from bnnlib import datasets
 from bnnlib.nn import elbo_loss, predict, to_bayesian
-from bnnlib.optim import SGHMC
+from bnnlib.sampling import SGHMC
 
 assert {"mnist", "diabetes"} <= set(datasets.names())
 data = datasets.load("diabetes")

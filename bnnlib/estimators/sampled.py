@@ -9,9 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from bnnlib.optim import SGHMC, SpikeSlabGaussianLaplacePrior, polynomial
-from bnnlib.optim.samples import SampleStore
 from bnnlib.replicates import Layout, StackedMLP, StackedPosterior
+from bnnlib.sampling import SGHMC, SpikeSlabGaussianLaplacePrior, polynomial
+from bnnlib.sampling.samples import SampleStore
 from bnnlib.train import sample
 
 _BURN_IN = 0.5  # share of the steps before the first kept draw

@@ -34,25 +34,6 @@ def _power(alpha: float) -> float:
     return float(alpha)
 
 
-def elbo_mean_gradient(gradients: Tensor, mean: Tensor, prior_precision: Number) -> Tensor:
-    """Estimate of the gradient of the ELBO in mu, equation (avo-mean-gradient), (2) of the paper, in nats.
-
-    Args:
-        gradients: g_i, the gradients of -log p(D | w_i) at S draws of the weights, shape (S, ...).
-        mean: mu, shape (...).
-        prior_precision: delta.
-
-    Returns:
-        -(1 / S) sum g_i - delta mu, to be climbed, shape (...).
-
-    Example:
-        >>> gradients = torch.tensor([[1.0], [3.0]])  # two draws of one weight
-        >>> elbo_mean_gradient(gradients, torch.tensor([0.5]), prior_precision=2.0)
-        tensor([-3.])
-    """
-    return -gradients.mean(dim=0) - prior_precision * mean
-
-
 def expected_curvature(
     gradients: Tensor, noise: Tensor | None = None, scale: Number | None = None, estimator: str = "squared"
 ) -> Tensor:

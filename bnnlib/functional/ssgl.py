@@ -4,7 +4,7 @@ A weight is, given sigma and gamma, Laplace with scale sigma * spike_scale (gamm
 sigma^2 * slab_variance (gamma = 1); gamma is Bernoulli(inclusion). In the paper spike_scale is v0, slab_variance v1,
 inclusion delta. Every function is elementwise and broadcasts, so sigma, inclusion and the scales may differ between
 the replicates of a stack. Numbers are checked; tensors are not, since a look at them would wait for a GPU:
-`bnnlib.optim.SpikeSlabGaussianLaplacePrior` checks once, when it is built.
+`bnnlib.sampling.SpikeSlabGaussianLaplacePrior` checks once, when it is built.
 """
 
 from __future__ import annotations

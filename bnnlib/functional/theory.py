@@ -6,10 +6,7 @@ import math
 from collections.abc import Sequence
 from itertools import pairwise
 
-import torch
-from torch import Tensor
-
-from bnnlib._checks import check_count, check_positive, check_scale
+from bnnlib._checks import check_count, check_positive
 
 
 def num_network_parameters(sizes: Sequence[int]) -> int:
@@ -76,17 +73,6 @@ def inclusion_probability_for(sizes: Sequence[int], num_samples: int, delta: flo
     )
 
 
-def bic_inclusion_probability(num_samples: int) -> float:
-    """exp(-2 log n), the heuristic of Hubin and Storvik (2019): it knows the sample size and nothing of the network.
-
-    Example:
-        >>> f"{bic_inclusion_probability(1000):.1e}"
-        '1.0e-06'
-    """
-    check_count("num_samples", num_samples)
-    return math.exp(-2.0 * math.log(num_samples))
-
-
 def variational_error_rate(
     num_samples: int, num_inputs: int, num_hidden_layers: int, width: int, sparsity: float
 ) -> float:
@@ -114,17 +100,3 @@ def estimation_error_rate(variational_rate: float, num_samples: int, delta: floa
     if delta <= 1:
         raise ValueError(f"delta is {delta}, but Lemma 4.2 needs delta > 1.")
     return variational_rate * math.log(num_samples) ** delta
-
-
-def squared_hellinger(difference: Tensor, noise_scale: float = 1.0) -> Tensor:
-    """d^2 = E_X[1 - exp(-(f - f0)^2 / (8 noise_scale^2))] over the first dimension, equation (svbnn-hellinger).
-
-    Args:
-        difference: f(X) - f0(X) at a sample of inputs, shape (num_inputs, ...).
-
-    Example:
-        >>> squared_hellinger(torch.tensor([0.5, 100.0]))
-        tensor(0.5154)
-    """
-    check_scale("noise_scale", noise_scale)
-    return -torch.expm1(-difference.square() / (8.0 * noise_scale**2)).mean(dim=0)

@@ -104,24 +104,6 @@ def truncated_log_normal_kl(mean: Tensor, scale: Tensor, lower: float = LOWER, u
     return _KL.apply(*wide, lower, upper).to(mean.dtype)
 
 
-def truncated_log_normal_kl_grad(
-    mean: Tensor, scale: Tensor, lower: float = LOWER, upper: float = UPPER
-) -> tuple[Tensor, Tensor]:
-    """Derivatives of `truncated_log_normal_kl` in the mean and in log(scale), in closed form, equation (sbp-kl).
-
-    Args, Raises: as for `truncated_log_normal_kl`.
-
-    Returns:
-        Two tensors in the arguments' shape.
-
-    Example:
-        >>> [one.shape for one in truncated_log_normal_kl_grad(torch.zeros(3), torch.ones(3))]
-        [torch.Size([3]), torch.Size([3])]
-    """
-    d_mean, d_log_scale = _kl_grad(*_checked(mean, scale, lower, upper), lower, upper)
-    return d_mean.to(mean.dtype), d_log_scale.to(mean.dtype)
-
-
 def truncated_log_normal_log_density(
     theta: Tensor, mean: Tensor, scale: Tensor, lower: float = LOWER, upper: float = UPPER
 ) -> Tensor:

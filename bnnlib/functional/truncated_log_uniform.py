@@ -31,24 +31,6 @@ def truncated_log_uniform_log_density(theta: Tensor, lower: float = LOWER, upper
     return torch.where(inside, -log_theta - math.log(upper - lower), -math.inf)
 
 
-def truncated_log_uniform_sample(uniform: Tensor, lower: float = LOWER, upper: float = UPPER) -> Tensor:
-    """theta = exp(lower + (upper - lower) uniform), equation (sbp-log-uniform).
-
-    Args:
-        uniform: levels in [0, 1].
-        lower, upper: bounds of log theta.
-
-    Raises:
-        ValueError: the interval is shorter than 1 or not finite.
-
-    Example:
-        >>> truncated_log_uniform_sample(torch.tensor([0.0, 0.5, 1.0]), lower=-2.0)
-        tensor([0.1353, 0.3679, 1.0000])
-    """
-    _interval(lower, upper)
-    return torch.exp(lower + (upper - lower) * uniform)
-
-
 def truncated_log_uniform_moment(order: int = 1, lower: float = LOWER, upper: float = UPPER) -> float:
     """E theta^k = (exp(k upper) - exp(k lower)) / (k (upper - lower)), equation (sbp-limit).
 

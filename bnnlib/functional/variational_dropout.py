@@ -40,17 +40,6 @@ def sparse_vd_kl(log_alpha: Tensor) -> Tensor:
     return _K1 * torch.sigmoid(-(_K2 + _K3 * log_alpha)) + 0.5 * F.softplus(-log_alpha)
 
 
-def sparse_vd_kl_grad(log_alpha: Tensor) -> Tensor:
-    """Derivative of `sparse_vd_kl` in log alpha, in closed form.
-
-    Example:
-        >>> sparse_vd_kl_grad(torch.tensor([-3.0, 0.0]))
-        tensor([-0.5378, -0.3591])
-    """
-    gate = torch.sigmoid(_K2 + _K3 * log_alpha)
-    return -_K1 * _K3 * gate * (1.0 - gate) - 0.5 * torch.sigmoid(-log_alpha)
-
-
 def _gradient(factor: Tensor, mean: Tensor, log_variance: Tensor) -> tuple[Tensor, Tensor]:
     """factor times the derivatives of `sparse_vd_kl` in (mean, log_variance), in float32 or better; four buffers."""
     mean, log_variance = (p.to(sum_dtype(p)) for p in (mean, log_variance))

@@ -4,38 +4,25 @@ Every share is in percent, every log-likelihood in nats.
 """
 
 from bnnlib.metrics.classification import accuracy, brier, ece, nll
-from bnnlib.metrics.generation import (
-    Estimate,
-    bootstrap_error,
-    classifier_score,
-    density_coverage,
-    frechet_distance,
-    precision_recall,
-)
-from bnnlib.metrics.regression import coverage, rmse
+from bnnlib.metrics.regression import central_interval, coverage, rmse
 from bnnlib.metrics.selection import false_negative_rate, false_positive_rate, sparsity
 from bnnlib.metrics.temperature import apply_temperature, fit_temperature
 from bnnlib.metrics.uncertainty import auroc, entropy_cdf, entropy_split, predictive_entropy
 
 __all__ = [
-    "Estimate",
     "accuracy",
     "apply_temperature",
     "auroc",
-    "bootstrap_error",
     "brier",
-    "classifier_score",
+    "central_interval",
     "coverage",
-    "density_coverage",
     "ece",
     "entropy_cdf",
     "entropy_split",
     "false_negative_rate",
     "false_positive_rate",
     "fit_temperature",
-    "frechet_distance",
     "nll",
-    "precision_recall",
     "predictive_entropy",
     "rmse",
     "sparsity",

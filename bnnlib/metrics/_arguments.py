@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+Dims = int | tuple[int, ...] | None
+
 
 def check_same_shape(name: str, value: Tensor, other_name: str, other: Tensor) -> None:
     """Refuse two tensors whose shapes differ, or which are empty."""
@@ -59,3 +61,8 @@ def check_distributions(probabilities: Tensor, labels: Tensor | None = None) -> 
             f"{totals.min().item():g} to {totals.max().item():g}, but rows must be non-negative and sum to 1. "
             "Pass logits.softmax(dim=1)."
         )
+
+
+def mean_over(values: Tensor, dim: Dims) -> Tensor:
+    """The mean over some dimensions; over all for None."""
+    return values.mean() if dim is None else values.mean(dim=dim)

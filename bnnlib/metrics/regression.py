@@ -6,26 +6,54 @@ import torch
 from torch import Tensor
 
 from bnnlib._checks import check_non_negative, check_probability
-from bnnlib.metrics._arguments import check_finite, check_same_shape
+from bnnlib.metrics._arguments import Dims, check_finite, check_same_shape, mean_over
 
 
-def rmse(prediction: Tensor, target: Tensor) -> float:
+def rmse(prediction: Tensor, target: Tensor, dim: Dims = None) -> Tensor:
     """Root mean squared error, in the units of the target.
 
     Args:
-        prediction, target: tensors of one shape.
+        prediction, target: tensors of one shape; with `dim` they may broadcast.
+        dim: one or several dimensions to take the mean over, (1, 2) for each network of predictions (networks, rows,
+            1); None for all. A network that has diverged beside others then has the error NaN.
+
+    Returns:
+        Tensor of the dimensions that are left, float64.
 
     Raises:
-        ValueError: shapes differ, or there is nothing, a NaN or an infinity in one of them.
+        ValueError: without `dim`, shapes differ, or there is nothing, a NaN or an infinity in one of them.
 
     Example:
-        >>> rmse(torch.tensor([0.0, 0.0]), torch.tensor([3.0, 3.0]))
+        >>> rmse(torch.tensor([0.0, 0.0]), torch.tensor([3.0, 3.0])).item()
         3.0
+        >>> rmse(torch.zeros(2, 5), torch.tensor([[3.0], [4.0]]), dim=1)
+        tensor([3., 4.], dtype=torch.float64)
     """
-    check_same_shape("prediction", prediction, "target", target)
-    check_finite("prediction", prediction)
-    check_finite("target", target)
-    return float((prediction.double() - target.double()).square().mean().sqrt())
+    if dim is None:
+        check_same_shape("prediction", prediction, "target", target)
+        check_finite("prediction", prediction)
+        check_finite("target", target)
+    return mean_over((prediction.double() - target.double()).square(), dim).sqrt()
+
+
+def central_interval(draws: Tensor, level: float = 0.95, dim: int = 0) -> tuple[Tensor, Tensor]:
+    """Ends of the central `level` quantile band of posterior draws, (low, high), without the dimension `dim`.
+
+    Args:
+        draws: at least two along `dim`.
+        level: between 0 and 1.
+        dim: that counts the draws.
+
+    Raises:
+        ValueError: `level` is out of range.
+
+    Example:
+        >>> central_interval(torch.linspace(0, 1, 101), level=0.9)
+        (tensor(0.0500), tensor(0.9500))
+    """
+    check_probability("level", level, open_interval=True)
+    low, high = torch.quantile(draws, draws.new_tensor([0.5 - level / 2, 0.5 + level / 2]), dim=dim)
+    return low, high
 
 
 def coverage(
@@ -34,7 +62,8 @@ def coverage(
     level: float = 0.95,
     noise_scale: float = 0.0,
     generator: torch.Generator | None = None,
-) -> float:
+    dim: Dims = None,
+) -> Tensor:
     """Share of targets inside the central `level` quantile band of posterior draws, in percent.
 
     With `noise_scale` 0 the band is one for the regression function, and `target` should be E[y|x]; with the scale of
@@ -43,30 +72,35 @@ def coverage(
 
     Args:
         draws: predictions under posterior draws, shape (num_draws, *target.shape), at least 2 of them.
-        target: any shape.
+        target: any shape; with `dim` it may broadcast to that of a draw.
         level: between 0 and 1.
         noise_scale: standard deviation of Gaussian noise that is added to each draw.
         generator: of that noise, on the device of `draws`.
+        dim: one or several dimensions of a draw to take the share over; None for all.
+
+    Returns:
+        Tensor of the dimensions that are left, float64.
 
     Raises:
-        ValueError: shapes do not fit, `level` or `noise_scale` is out of range, or a value is NaN or infinite.
+        ValueError: `level` or `noise_scale` is out of range; without `dim`, shapes do not fit, or a value is NaN or
+            infinite.
 
     Example:
         >>> draws = torch.linspace(0, 1, 101)[:, None].expand(101, 2)
-        >>> coverage(draws, torch.tensor([0.5, 2.0]), level=0.9)
+        >>> coverage(draws, torch.tensor([0.5, 2.0]), level=0.9).item()
         50.0
     """
     check_probability("level", level, open_interval=True)
     check_non_negative("noise_scale", noise_scale)
-    if draws.dim() != target.dim() + 1 or draws.shape[1:] != target.shape or draws.shape[0] < 2 or target.numel() == 0:
-        raise ValueError(
-            f"draws have shape {tuple(draws.shape)} and target {tuple(target.shape)}, but draws must be "
-            "(num_draws, *target.shape) with at least two draws of at least one target."
-        )
-    check_finite("draws", draws)
-    check_finite("target", target)
+    if dim is None:
+        if draws.shape[1:] != target.shape or draws.dim() == 0 or draws.shape[0] < 2 or target.numel() == 0:
+            raise ValueError(
+                f"draws have shape {tuple(draws.shape)} and target {tuple(target.shape)}, but draws must be "
+                "(num_draws, *target.shape) with at least two draws of at least one target."
+            )
+        check_finite("draws", draws)
+        check_finite("target", target)
     if noise_scale:
         draws = draws + noise_scale * torch.empty_like(draws).normal_(generator=generator)
-    tails = draws.new_tensor([0.5 - level / 2, 0.5 + level / 2])
-    low, high = torch.quantile(draws, tails, dim=0)
-    return 100.0 * float(((target >= low) & (target <= high)).double().mean())
+    low, high = central_interval(draws, level)
+    return 100.0 * mean_over(((target >= low) & (target <= high)).double(), dim)

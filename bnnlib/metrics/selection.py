@@ -8,11 +8,20 @@ import torch
 from torch import Tensor
 
 from bnnlib._checks import check_probability
-from bnnlib.metrics._arguments import check_same_shape
+from bnnlib.metrics._arguments import Dims, check_same_shape
 
 
-def _check_selection(selected: Tensor, relevant: Tensor) -> None:
-    check_same_shape("selected", selected, "relevant", relevant)
+def _rate(wrong: Tensor, group: Tensor, dim: Dims, none: str) -> Tensor:
+    among, shape = torch.broadcast_tensors(wrong & group, group)
+    counts = [one.sum() if dim is None else one.sum(dim=dim) for one in (among, shape)]
+    if not counts[1].all():
+        raise ValueError(f"{none} Pass the teacher's inputs.")
+    return 100.0 * counts[0].double() / counts[1]
+
+
+def _check_selection(selected: Tensor, relevant: Tensor, dim: Dims) -> None:
+    if dim is None:
+        check_same_shape("selected", selected, "relevant", relevant)
     for name, value in (("selected", selected), ("relevant", relevant)):
         if value.dtype != torch.bool:
             raise ValueError(
@@ -20,42 +29,46 @@ def _check_selection(selected: Tensor, relevant: Tensor) -> None:
             )
 
 
-def false_positive_rate(selected: Tensor, relevant: Tensor) -> float:
+def false_positive_rate(selected: Tensor, relevant: Tensor, dim: Dims = None) -> Tensor:
     """Share of the irrelevant inputs that were selected, in percent.
 
     Args:
-        selected, relevant: Boolean masks of one shape.
+        selected, relevant: Boolean masks of one shape; with `dim` they may broadcast.
+        dim: one or several dimensions to take the share over, 1 for each network of masks (networks, inputs); None
+            for all.
+
+    Returns:
+        Tensor of the dimensions that are left, float64.
 
     Raises:
         ValueError: shapes or types do not fit, or every input is relevant, so that the rate does not exist.
 
     Example:
-        >>> false_positive_rate(torch.tensor([True, False, True]), torch.tensor([True, True, False]))
+        >>> false_positive_rate(torch.tensor([True, False, True]), torch.tensor([True, True, False])).item()
         100.0
     """
-    _check_selection(selected, relevant)
-    if relevant.all():
-        raise ValueError("every input is relevant, so there is no false positive to count. Pass the teacher's inputs.")
-    return 100.0 * float(selected[~relevant].double().mean())
+    _check_selection(selected, relevant, dim)
+    return _rate(selected, ~relevant, dim, "every input is relevant, so there is no false positive to count.")
 
 
-def false_negative_rate(selected: Tensor, relevant: Tensor) -> float:
+def false_negative_rate(selected: Tensor, relevant: Tensor, dim: Dims = None) -> Tensor:
     """Share of the relevant inputs that were not selected, in percent.
 
     Args:
-        selected, relevant: Boolean masks of one shape.
+        selected, relevant, dim: as for `false_positive_rate`.
+
+    Returns:
+        Tensor of the dimensions that are left, float64.
 
     Raises:
         ValueError: shapes or types do not fit, or no input is relevant, so that the rate does not exist.
 
     Example:
-        >>> false_negative_rate(torch.tensor([True, False, True]), torch.tensor([True, True, False]))
+        >>> false_negative_rate(torch.tensor([True, False, True]), torch.tensor([True, True, False])).item()
         50.0
     """
-    _check_selection(selected, relevant)
-    if not relevant.any():
-        raise ValueError("no input is relevant, so there is no false negative to count. Pass the teacher's inputs.")
-    return 100.0 * float((~selected[relevant]).double().mean())
+    _check_selection(selected, relevant, dim)
+    return _rate(~selected, relevant, dim, "no input is relevant, so there is no false negative to count.")
 
 
 def sparsity(inclusion: Tensor | Iterable[Tensor]) -> float:

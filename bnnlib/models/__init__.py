@@ -3,29 +3,20 @@
 Beside them generators of such images, with their critics and encoders.
 """
 
-from bnnlib.models.cnn import Dropout, cnn_batch_norm, cnn_two_conv
-from bnnlib.models.generative import VAE, dcgan_critic, dcgan_generator
+from bnnlib.models.layers import Dropout
 from bnnlib.models.lenet import lenet5_batch_norm, lenet5_caffe, lenet_300_100
 from bnnlib.models.mlp import ACTIVATIONS, mlp
-from bnnlib.models.preact_resnet import PreActResNet, preact_resnet18
 from bnnlib.models.resnet import ResNet, resnet, resnet18, resnet20
 from bnnlib.models.vgg import vgg11, vgg_like
 
 __all__ = [
     "ACTIVATIONS",
-    "VAE",
     "Dropout",
-    "PreActResNet",
     "ResNet",
-    "cnn_batch_norm",
-    "cnn_two_conv",
-    "dcgan_critic",
-    "dcgan_generator",
     "lenet5_batch_norm",
     "lenet5_caffe",
     "lenet_300_100",
     "mlp",
-    "preact_resnet18",
     "resnet",
     "resnet18",
     "resnet20",

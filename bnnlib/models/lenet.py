@@ -8,7 +8,7 @@ from collections.abc import Callable
 import torch
 from torch import nn
 
-from bnnlib.models.cnn import Dropout, draw_initial
+from bnnlib.models.layers import Dropout, draw_initial
 from bnnlib.models.mlp import mlp
 
 

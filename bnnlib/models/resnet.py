@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from bnnlib._checks import check_count
-from bnnlib.models.cnn import draw_initial
+from bnnlib.models.layers import draw_initial
 
 
 class BasicBlock(nn.Module):

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from bnnlib._checks import check_count, check_positive
-from bnnlib.models.cnn import Dropout, draw_initial
+from bnnlib.models.layers import Dropout, draw_initial
 
 STAGES = ((64, 2), (128, 2), (256, 3), (512, 3), (512, 3))  # channels and convolutions; each ends with a pooling
 STAGES_11 = ((64, 1), (128, 1), (256, 2), (512, 2), (512, 2))

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from bnnlib._checks import check_count, check_non_negative, check_scale
 from bnnlib.functional.adaptive_variational import ALPHAS, ESTIMATORS, injected_scale, positive_precision_step
-from bnnlib.optim.base import Sampler
+from bnnlib.sampling.base import Sampler
 
 if TYPE_CHECKING:
     from bnnlib.optim.group_spike_slab import GroupSpikeSlab
@@ -113,7 +113,7 @@ class AdaptiveVariational(Sampler):
             "scale_lr": scale_lr,
             "temperature": self.num_data**-0.5 if temperature is None else temperature,
         }
-        super().__init__(params, defaults, None, generator)
+        super().__init__(params, defaults, generator)
 
     def _check_group(self, group) -> None:
         super()._check_group(group)

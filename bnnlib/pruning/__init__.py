@@ -8,13 +8,12 @@ from bnnlib.pruning.compress.onnx_export import export_onnx
 from bnnlib.pruning.compress.report import compression_report
 from bnnlib.pruning.csr import CSRConv2d, CSRLinear, load_csr, save_csr, to_csr
 from bnnlib.pruning.group_lasso import GroupLasso, group_lasso_penalty
-from bnnlib.pruning.lottery import lottery_ticket
 from bnnlib.pruning.magnitude import magnitude_mask
 from bnnlib.pruning.magnitude_pruner import MagnitudePruner
 from bnnlib.pruning.masks import Masks, prunable_weights
 from bnnlib.pruning.ranking import global_masks, prune_ranked, rank_mask, to_deterministic, weight_scores
 from bnnlib.pruning.report import csr_report
-from bnnlib.pruning.schedules import agp_sparsity, lottery_ticket_sparsities, overall_to_prunable, smooth_sparsity
+from bnnlib.pruning.schedules import agp_sparsity, lottery_ticket_sparsities, smooth_sparsity
 
 __all__ = [
     "AGPPruner",
@@ -33,10 +32,8 @@ __all__ = [
     "group_lasso_penalty",
     "load_compressed",
     "load_csr",
-    "lottery_ticket",
     "lottery_ticket_sparsities",
     "magnitude_mask",
-    "overall_to_prunable",
     "prunable_weights",
     "prune_ranked",
     "rank_mask",

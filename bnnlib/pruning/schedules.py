@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 from bnnlib._checks import check_count, check_non_negative, check_positive, check_probability
 
 
@@ -69,33 +67,3 @@ def smooth_sparsity(step: float, final_sparsity: float, base: float = 0.99, step
     check_probability("base", base, open_interval=True)
     check_positive("steps", steps)
     return final_sparsity * (1.0 - base ** (step / steps))
-
-
-def overall_to_prunable(overall_sparsity: float, total: int, prunable: int) -> float:
-    """Share of the prunable weights to remove so that `overall_sparsity` of all parameters are 0.
-
-    Rounded down to a thousandth as in the code of Deng et al. (2019): 0.305, 0.509, 0.713 and 0.917 for 30, 50, 70 and
-    90 % of ResNet20.
-
-    Args:
-        overall_sparsity: share of all parameters, in [0, 1].
-        total: number of all parameters.
-        prunable: number of those that may be pruned.
-
-    Raises:
-        ValueError: a value is outside its range, or the prunable weights are too few.
-
-    Example:
-        >>> overall_to_prunable(0.45, total=1000, prunable=900)
-        0.5
-    """
-    check_probability("overall_sparsity", overall_sparsity)
-    check_count("prunable", prunable)
-    check_count("total", total, prunable)
-    share = overall_sparsity * total / prunable
-    if share >= 1.0:
-        raise ValueError(
-            f"overall_sparsity is {overall_sparsity:g} of {total} parameters, but only {prunable} are prunable, and "
-            f"some must stay: give less than {prunable / total:.4g} or prune more layers."
-        )
-    return math.floor(round(1000.0 * share, 6)) / 1000.0  # 0.57 * 1000 is 569.9999999999999

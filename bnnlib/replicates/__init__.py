@@ -7,14 +7,12 @@ from bnnlib.replicates.fit import GaussianLikelihood, fit_stacked, gaussian_nll
 from bnnlib.replicates.layout import Layout
 from bnnlib.replicates.mixture import StackedGaussianSpikeSlab, StackedScaleMixture
 from bnnlib.replicates.network import StackedMLP
-from bnnlib.replicates.pbp import StackedPBP
 from bnnlib.replicates.posteriors import (
     StackedDeterministic,
     StackedGaussian,
     StackedPosterior,
     StackedSpikeSlab,
 )
-from bnnlib.replicates.pruned import fit_agp, fit_lottery_ticket, prune_stacked
 
 __all__ = [
     "GaussianLikelihood",
@@ -26,15 +24,11 @@ __all__ = [
     "StackedHorseshoe",
     "StackedInputHorseshoe",
     "StackedMLP",
-    "StackedPBP",
     "StackedPosterior",
     "StackedScaleMixture",
     "StackedSparseVD",
     "StackedSpikeSlab",
-    "fit_agp",
-    "fit_lottery_ticket",
     "fit_stacked",
     "gaussian_nll",
-    "prune_stacked",
     "unstack",
 ]

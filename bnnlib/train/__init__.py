@@ -4,8 +4,6 @@ from bnnlib._callbacks import Callback, Run
 from bnnlib._checks import DivergedError
 from bnnlib.train.checkpoint import Checkpoint
 from bnnlib.train.fit import cosine, fit
-from bnnlib.train.generative import train_vae, train_wgan_gp
-from bnnlib.train.graphs import GraphedStep
 from bnnlib.train.sample import sample
 from bnnlib.train.stages import Stages
 
@@ -13,12 +11,9 @@ __all__ = [
     "Callback",
     "Checkpoint",
     "DivergedError",
-    "GraphedStep",
     "Run",
     "Stages",
     "cosine",
     "fit",
     "sample",
-    "train_vae",
-    "train_wgan_gp",
 ]

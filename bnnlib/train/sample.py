@@ -16,9 +16,9 @@ from torch import Tensor, nn
 
 from bnnlib._callbacks import Callback, CheckpointLike, Run
 from bnnlib._checks import check_count
-from bnnlib.optim.adaptive_prior import SpikeSlabGaussianLaplacePrior
-from bnnlib.optim.base import Sampler
-from bnnlib.optim.samples import SampleStore
+from bnnlib.sampling.adaptive_prior import SpikeSlabGaussianLaplacePrior
+from bnnlib.sampling.base import Sampler
+from bnnlib.sampling.samples import SampleStore
 from bnnlib.train.loop import Loop
 
 StepFunction = Callable[[int], float]
@@ -65,7 +65,7 @@ def sample(
         store: is offered every `thin`-th state after the first `burn_in` iterations.
         burn_in, thin: in iterations (steps, not epochs).
         augment: called as augment(x, generator=generator) on each batch.
-        lr_schedule, temperature_schedule: functions of the iteration k = 1, 2, ..., as in `bnnlib.optim.schedules`;
+        lr_schedule, temperature_schedule: functions of the iteration k = 1, 2, ..., as in `bnnlib.sampling.schedules`;
             they return the step size and the temperature themselves, for all groups of the sampler.
         callbacks: see `bnnlib.train.Callback`; `run.optimizer` is the sampler.
         generator: of the batches and the augmentation, on the model's device; by default PyTorch's own, from which
@@ -88,7 +88,7 @@ def sample(
         KeyboardInterrupt: on Ctrl-C, once the step under way is complete and the checkpoint written.
 
     Example:
-        >>> from bnnlib.optim import SGHMC, SampleStore
+        >>> from bnnlib.sampling import SGHMC, SampleStore
         >>> x = torch.randn(256, 5)
         >>> y, model, store = x[:, :1].clone(), torch.nn.Linear(5, 1), SampleStore(max_samples=50)
         >>> sampler = SGHMC(model.parameters(), lr=1e-4)

@@ -68,7 +68,7 @@ def _far_cases() -> list[tuple[Tensor, Tensor]]:
 
 
 def _kernel():
-    from bnnlib.mcmc.finite import metropolis_hastings_kernel
+    from chapters.shared.finite import metropolis_hastings_kernel
 
     return metropolis_hastings_kernel
 

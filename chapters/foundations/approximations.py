@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from bnnlib import mcmc
-from bnnlib.models.cnn import Dropout
+from bnnlib import sampling as mcmc
+from bnnlib.models.layers import Dropout
 from bnnlib.nn import GaussianLinear, use_generator
-from bnnlib.optim import SGHMC, SGLD
+from bnnlib.sampling import SGHMC, SGLD
 from chapters.foundations.regression import Gaussian, linear_posterior
 from chapters.foundations.selectors import train
 
@@ -128,7 +128,7 @@ def _sampler(kind: str) -> Callable[..., Approximation]:
 
 
 def hmc(x: Tensor, y: Tensor, settings: Settings, generator: torch.Generator) -> Approximation:
-    """Hamiltonian Monte Carlo of `bnnlib.mcmc`, step size and mass matrix from a warm-up; problem by problem."""
+    """Hamiltonian Monte Carlo of `bnnlib.sampling`, step size and mass matrix from a warm-up; problem by problem."""
     draws, passes = [], 0.0
     for rows, targets in zip(x, y, strict=True):
 

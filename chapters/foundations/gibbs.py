@@ -14,7 +14,7 @@ from torch import Tensor
 
 from bnnlib import functional as bF
 from bnnlib._checks import check_count, check_scale
-from bnnlib.optim.diagnostics import split_r_hat
+from bnnlib.sampling.diagnostics import split_r_hat
 from chapters.foundations.enumeration import SpikeSlabRegression
 
 _HALF_LOG_TAU = 0.5 * math.log(2.0 * math.pi)

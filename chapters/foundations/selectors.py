@@ -17,7 +17,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from bnnlib.nn import GaussianSpikeSlabLinear, SpikeSlabLinear, StructuredBayesianPruning
-from bnnlib.optim import SGHMC, AdaptiveVariational, GroupSpikeSlab, SpikeSlabGaussianLaplacePrior, polynomial
+from bnnlib.optim import AdaptiveVariational, GroupSpikeSlab
+from bnnlib.sampling import SGHMC, SpikeSlabGaussianLaplacePrior, polynomial
 from book.lab.cells import Cell
 from chapters.foundations import mean_field
 from chapters.foundations.enumeration import SpikeSlabRegression, enumerate_models

@@ -1,7 +1,7 @@
 """Implicit Metropolis-Hastings on finite spaces: everything that the propositions speak of, for many chains at once.
 
 Laws have shape (..., n). A proposal has q(x | y) at [..., y, x], a discriminator d(x, y) at [..., x, y], as in
-`bnnlib.mcmc.finite`.
+`chapters.shared.finite`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from bnnlib import functional as bF
-from bnnlib.mcmc import finite
+from chapters.shared import finite
 
 LADDER = ("(21)", "(22), ours", "(22)", "(24)", "(28)")
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor, nn
 
-from bnnlib.mcmc.densities import RealNVP
+from bnnlib.sampling.densities import RealNVP
 
 NUM_MODES = 6
 RADIUS, SCALE = 5.0, 0.5

@@ -130,7 +130,7 @@ def _schedule_step(sparsity: float = _REACHED, final: float = _FINAL, steps: int
 
 
 def _split_r_hat() -> float:
-    from bnnlib.optim.diagnostics import split_r_hat
+    from bnnlib.sampling.diagnostics import split_r_hat
 
     return float(split_r_hat(torch.tensor(_CHAINS, dtype=torch.float64)))
 

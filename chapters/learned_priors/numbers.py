@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 import torch
 
-from bnnlib.optim import effective_sample_size, split_r_hat
+from bnnlib.sampling import effective_sample_size, split_r_hat
 from book import lab
 from book.lab.queries import Rows, replicates
 from chapters.learned_priors.experiments import coverage, slab

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 import numpy as np
 import torch
 
+from bnnlib import metrics
 from book import lab
 from chapters.spike_slab.experiments.simulations import PROBLEMS
 
@@ -126,9 +127,9 @@ def _rules() -> dict[str, torch.Tensor]:
     ones = (torch.ones(*part.shape[:-1], 1, dtype=part.dtype) for part in (x, test_x))
     x, test_x = (torch.cat(pair, -1) for pair in zip(ones, (x, test_x), strict=True))
     mean, linear = y.mean(1, keepdim=True), test_x @ torch.linalg.solve(x.mT @ x, x.mT @ y)
-    rmse = {name: (fit - test_y).square().mean((1, 2)).sqrt() for name, fit in (("constant", mean), ("linear", linear))}
+    rmse = {name: metrics.rmse(fit, test_y, dim=(1, 2)) for name, fit in (("constant", mean), ("linear", linear))}
     inside = ((mean - test_y).abs() < 1.96).double()
-    return rmse | {"floor": (test_f - test_y).square().mean().sqrt(), "coverage": 100 * inside}
+    return rmse | {"floor": metrics.rmse(test_f, test_y), "coverage": 100 * inside}
 
 
 def _trivial(rows: list) -> dict[str, str]:

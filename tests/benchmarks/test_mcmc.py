@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from benchmarks import mcmc
-from bnnlib.mcmc import sample
+from bnnlib.sampling import sample
 
 
 @pytest.mark.filterwarnings("ignore:.*chains never moved")

@@ -12,7 +12,7 @@ import torch
 from scipy import integrate, optimize, stats
 
 from bnnlib import functional as bF
-from bnnlib.optim import SpikeSlabGaussianLaplacePrior
+from bnnlib.sampling import SpikeSlabGaussianLaplacePrior
 
 # Every labeled equation is tested.
 UNTESTED: dict[str, str] = {}

@@ -13,7 +13,7 @@ from torch.distributions import MultivariateNormal, kl_divergence
 
 from bnnlib import functional as bF
 from bnnlib import metrics
-from bnnlib.optim import effective_sample_size, split_r_hat
+from bnnlib.sampling import effective_sample_size, split_r_hat
 from chapters.foundations import enumeration, mean_field, regression
 from chapters.foundations.example import example_data
 

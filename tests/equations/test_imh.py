@@ -12,11 +12,11 @@ import torch
 from scipy import integrate, linalg, stats
 
 from bnnlib import functional as bF
-from bnnlib.mcmc import finite
-from bnnlib.mcmc.discriminators import IndependentDiscriminator, MarkovDiscriminator
-from bnnlib.mcmc.latent import LatentProposal
-from bnnlib.metrics.generation import classifier_score, density_coverage, frechet_distance, precision_recall
+from bnnlib.sampling.discriminators import IndependentDiscriminator, MarkovDiscriminator
+from bnnlib.sampling.latent import LatentProposal
 from chapters.implicit_acceptance import chains
+from chapters.implicit_acceptance.quality import classifier_score, density_coverage, frechet_distance, precision_recall
+from chapters.shared import finite
 
 # Every labeled equation is tested.
 UNTESTED: dict[str, str] = {}

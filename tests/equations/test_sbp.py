@@ -74,9 +74,6 @@ def test_the_prior_is_uniform_in_the_logarithm():
     assert np.allclose(ours, stats.loguniform(math.exp(A), math.exp(B)).logpdf(theta), rtol=1e-12)
     outside = bF.truncated_log_uniform_log_density(t(1e-10, 1.1))
     assert (outside == -math.inf).all()
-    levels = t(0.0, 0.25, 1.0)
-    drawn = bF.truncated_log_uniform_sample(levels).log()
-    assert torch.allclose(drawn, A + (B - A) * levels, rtol=1e-12)
 
 
 # equation: sbp-log-normal, sbp-normalizer

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from bnnlib import metrics
 from bnnlib.functional import acceptance_probability, log_acceptance_ratio, symmetric_kl_loss
-from bnnlib.mcmc import DiagonalGaussian
+from bnnlib.sampling import DiagonalGaussian
 from bnnlib.train.checkpoint import Checkpoint
 from bnnlib.train.stages import Stages
 from book.lab.cells import Cell, CellResult, Experiment, rows_of

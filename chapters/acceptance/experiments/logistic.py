@@ -19,8 +19,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from bnnlib import mcmc
-from bnnlib.optim.diagnostics import effective_sample_size, split_r_hat
+from bnnlib import sampling as mcmc
+from bnnlib.sampling.diagnostics import effective_sample_size, split_r_hat
 from bnnlib.train.checkpoint import Checkpoint
 from book.lab.cells import Cell, CellResult, Experiment, Need, rows_of
 from chapters.acceptance.targets import LogProb, laplace, logistic_posterior, standardized

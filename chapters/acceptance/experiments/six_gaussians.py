@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from bnnlib import mcmc
+from bnnlib import sampling as mcmc
 from bnnlib.train.checkpoint import Checkpoint
 from book.lab.cells import Cell, CellResult, Experiment, rows_of
 from chapters.acceptance.targets import MODES, draw_six_gaussians, nearest_mode, six_gaussians

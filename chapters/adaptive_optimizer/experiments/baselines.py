@@ -23,8 +23,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from bnnlib.functional import inclusion_probability_for
-from bnnlib.optim import SGHMC, SpikeSlabGaussianLaplacePrior, polynomial
 from bnnlib.replicates import Layout, StackedMLP, StackedSpikeSlab, fit_stacked, gaussian_nll
+from bnnlib.sampling import SGHMC, SpikeSlabGaussianLaplacePrior, polynomial
 from bnnlib.train.checkpoint import Checkpoint
 from bnnlib.train.stages import Stages
 from book.lab.cells import Cell, CellResult, rows_of

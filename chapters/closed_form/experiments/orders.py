@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
+from bnnlib import metrics
 from bnnlib.pruning import rank_mask
 from bnnlib.replicates import Layout, StackedGaussianSpikeSlab, StackedMLP, fit_stacked
 from bnnlib.train.checkpoint import Checkpoint
@@ -72,7 +73,7 @@ def run_orders(cell: Cell, device: torch.device, checkpoint: Checkpoint | None) 
         for percent in SHARES:
             weights = mean * rank_mask(score, percent / 100.0, batch_dims=1)
             output = model.propagate(posterior.layout.layers(weights), x)
-            found[f"rmse_test_at_{percent}"] = (output - teacher(x)).square().mean(dim=(1, 2)).sqrt()
+            found[f"rmse_test_at_{percent}"] = metrics.rmse(output, teacher(x), dim=(1, 2))
         rows += rows_of(cell, found, method=order)
     shares = {"slab_share": odds > 0, "undetermined": (odds > 0) & (mean.abs() < scale)}
     shares = {name: 100.0 * found.double().mean(dim=1) for name, found in shares.items()}

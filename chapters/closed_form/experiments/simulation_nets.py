@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from bnnlib.datasets import simulated
 from bnnlib.functional import path_importance
 from bnnlib.replicates import (
     GaussianLikelihood,
@@ -31,6 +30,7 @@ from bnnlib.train.checkpoint import Checkpoint
 from bnnlib.train.stages import Stages
 from book.lab.cells import Cell
 from book.lab.probes import first
+from chapters.shared import simulated
 
 NUM_SAMPLES = 2_000
 TRAIN_SHARE = 0.8  # of Experiments 3 and 4, and of the choice of priors

@@ -23,11 +23,11 @@ import torch
 from scipy.stats import skew
 from torch import Tensor
 
-from bnnlib.datasets import simulated
 from bnnlib.functional import scaled_importance
 from bnnlib.train.checkpoint import Checkpoint
 from book.lab.cells import Cell, CellResult, Experiment, epochs_of, rows_of
 from chapters.closed_form.experiments import simulation_nets as nets
+from chapters.shared import simulated
 
 ALPHAS_1 = tuple(round(0.05 * k, 2) for k in range(21))
 ALPHAS_2 = tuple(range(1, 11))

@@ -16,6 +16,7 @@ from itertools import product
 import torch
 from torch import Tensor
 
+from bnnlib import metrics
 from bnnlib.pruning import rank_mask
 from bnnlib.replicates import GaussianLikelihood, Layout, StackedGaussianSpikeSlab, StackedMLP
 from bnnlib.train.checkpoint import Checkpoint
@@ -80,11 +81,6 @@ def pruned(model: StackedMLP, percent: int, x: Tensor) -> Tensor:
     return model.propagate(posterior.layout.layers(weights), x)
 
 
-def standardized_rmse(prediction: Tensor, target: Tensor) -> Tensor:
-    """Root mean squared error of each network, (R,), in units of the training targets' standard deviation."""
-    return (prediction - target).square().mean(dim=(1, 2)).sqrt()
-
-
 def run_sbnn(cell: Cell, device: torch.device, checkpoint: Checkpoint | None) -> CellResult:
     """Search on held-out rows of every split, then the two chosen networks of every split on all training rows."""
     params, replicates = cell.params, len(cell.replicates)
@@ -96,7 +92,8 @@ def run_sbnn(cell: Cell, device: torch.device, checkpoint: Checkpoint | None) ->
         model, _ = _fit(data, len(candidates), settings, params, device, 71_000, stages)
         x, y = (part.repeat(len(candidates), 1, 1) for part in (data.test_x, data.test_y))
         errors = [
-            standardized_rmse(pruned(model, rate, x), y).view(len(candidates), replicates) for rate in CHOICES.values()
+            metrics.rmse(pruned(model, rate, x), y, dim=(1, 2)).view(len(candidates), replicates)
+            for rate in CHOICES.values()
         ]
         stages.finish({"validation": torch.stack(errors).cpu()})
     errors = stages.finished[0]["validation"]  # (choices, candidates, splits), in standardized units

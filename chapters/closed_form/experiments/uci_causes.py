@@ -26,6 +26,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
+from bnnlib import metrics
 from bnnlib.pruning import rank_mask
 from bnnlib.replicates import StackedMLP
 from bnnlib.train.checkpoint import Checkpoint
@@ -108,10 +109,10 @@ def _errors(model: StackedMLP, data: Splits, candidates: int) -> dict[str, Tenso
     train = (part.repeat(1, candidates, 1) for part in (data.train_x, data.train_y))
     repeated = Splits(*train, *(part.repeat(candidates, 1, 1) for part in (data.test_x, data.test_y, data.y_scale)))
     every = {
-        "whole": uci.standardized_rmse(uci.pruned(model, 0, repeated.test_x), repeated.test_y).view(candidates, -1)
+        "whole": metrics.rmse(uci.pruned(model, 0, repeated.test_x), repeated.test_y, dim=(1, 2)).view(candidates, -1)
     }
     for name, prune in PRUNERS.items():
-        found = [uci.standardized_rmse(prune(model, share, repeated), repeated.test_y) for share in SHARES]
+        found = [metrics.rmse(prune(model, share, repeated), repeated.test_y, dim=(1, 2)) for share in SHARES]
         every[name] = torch.stack(found).view(len(SHARES), candidates, -1)
     return {name: errors.cpu() for name, errors in every.items()}
 

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from bnnlib import datasets
+from bnnlib import datasets, metrics
 from bnnlib.replicates import GaussianLikelihood, StackedMLP, fit_stacked
 from bnnlib.train.checkpoint import Checkpoint
 from bnnlib.train.fit import cosine
@@ -41,7 +41,7 @@ class Splits:
 
     def rmse(self, prediction: Tensor) -> Tensor:
         """Root mean squared error of predictions (R, m, 1) on the test rows, shape (R,), in the data's units."""
-        return ((prediction - self.test_y) * self.y_scale).square().mean(dim=(1, 2)).sqrt()
+        return metrics.rmse(prediction * self.y_scale, self.test_y * self.y_scale, dim=(1, 2))
 
     def nll(self, log_density: Tensor) -> Tensor:
         """Mean negative log density of the test targets, in the data's units, from that in standardized ones (R, m)."""

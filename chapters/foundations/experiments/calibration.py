@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from bnnlib import metrics
-from bnnlib.optim import SGHMC
+from bnnlib.sampling import SGHMC
 from bnnlib.train.checkpoint import Checkpoint
 from book.lab.cells import Cell, CellResult, Experiment, rows_of
 from chapters.foundations import planes

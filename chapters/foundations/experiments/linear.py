@@ -20,7 +20,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from bnnlib.optim.diagnostics import effective_sample_size, split_r_hat
+from bnnlib.sampling.diagnostics import effective_sample_size, split_r_hat
 from bnnlib.train.checkpoint import Checkpoint
 from book.lab.cells import Cell, CellResult, Experiment, rows_of
 from chapters.foundations.approximations import APPROXIMATIONS, Approximation

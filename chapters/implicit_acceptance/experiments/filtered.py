@@ -31,21 +31,21 @@ import torch
 from torch import Tensor, nn
 
 from bnnlib.functional.metropolis_hastings import conditional_cross_entropy
-from bnnlib.mcmc import (
+from bnnlib.models.layers import draw_initial
+from bnnlib.sampling import (
     IndependentDiscriminator,
     LatentProposal,
     MarkovDiscriminator,
     PairDiscriminator,
     implicit_metropolis_hastings,
-    pooled_metropolis_hastings,
     train_discriminator,
 )
-from bnnlib.models.cnn import draw_initial
 from bnnlib.train.checkpoint import Checkpoint
 from bnnlib.train.stages import Stages
 from book.lab.cells import Cell, CellResult, rows_of
 from chapters.implicit_acceptance.experiments.generators import falling, latent_proposal, latents, load_decoder, sheet
 from chapters.implicit_acceptance.experiments.judge import MEASURES, Judge
+from chapters.implicit_acceptance.pool import pooled_metropolis_hastings
 from chapters.shared.images import Split, load_images
 
 RAW, RANDOM, CCE, UB, MCE = "Raw", "Random discriminator", "Independent, CCE", "Markov, UB", "Markov, MCE"

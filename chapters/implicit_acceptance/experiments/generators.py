@@ -11,13 +11,13 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from bnnlib.mcmc import LatentProposal, invert
-from bnnlib.models.generative import VAE, dcgan_critic, dcgan_generator
+from bnnlib.sampling import LatentProposal, invert
 from bnnlib.train.checkpoint import Checkpoint
-from bnnlib.train.generative import train_vae, train_wgan_gp
 from bnnlib.train.stages import Stages
 from book.lab.cells import Cell, CellResult, rows_of
 from chapters.implicit_acceptance.experiments.judge import Judge
+from chapters.implicit_acceptance.networks import VAE, dcgan_critic, dcgan_generator
+from chapters.implicit_acceptance.training import train_vae, train_wgan_gp
 from chapters.shared.images import load_images
 
 SHEET = 32_000  # bytes of images in an array for a picture, of the first replicate

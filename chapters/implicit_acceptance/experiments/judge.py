@@ -11,11 +11,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from bnnlib.metrics.generation import classifier_score, density_coverage, frechet_distance, precision_recall
-from bnnlib.models.cnn import draw_initial
+from bnnlib.models.layers import draw_initial
 from bnnlib.train.checkpoint import Checkpoint
 from bnnlib.train.fit import fit
 from book.lab.cells import Cell, CellResult, rows_of
+from chapters.implicit_acceptance.quality import classifier_score, density_coverage, frechet_distance, precision_recall
 from chapters.shared.images import Split, error_percent, load_images
 
 MEASURES = ("feature_fid", "classifier_score", "precision", "recall", "density", "coverage_real")

@@ -11,16 +11,16 @@ import math
 import torch
 
 from bnnlib.functional import implicit_bound_constant, total_variation
-from bnnlib.mcmc.densities import RealNVP
-from bnnlib.mcmc.discriminators import (
+from bnnlib.sampling.densities import RealNVP
+from bnnlib.sampling.discriminators import (
     IndependentDiscriminator,
     MarkovDiscriminator,
     PairDiscriminator,
     discriminator_loss,
     train_discriminator,
 )
-from bnnlib.mcmc.implicit import implicit_metropolis_hastings
-from bnnlib.mcmc.latent import LatentProposal
+from bnnlib.sampling.implicit import implicit_metropolis_hastings
+from bnnlib.sampling.latent import LatentProposal
 from book.lab.cells import Cell, CellResult, Experiment, rows_of
 from chapters.implicit_acceptance import ring
 

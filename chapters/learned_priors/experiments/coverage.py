@@ -13,7 +13,8 @@ from typing import Any
 
 import torch
 
-from bnnlib.optim import SGHMC, SpikeSlabGaussianLaplacePrior, polynomial, split_r_hat
+from bnnlib import metrics
+from bnnlib.sampling import SGHMC, SpikeSlabGaussianLaplacePrior, polynomial, split_r_hat
 from bnnlib.train.checkpoint import Checkpoint
 from book.lab.cells import Cell, CellResult, Experiment
 from chapters.learned_priors.experiments.regression import problem
@@ -67,7 +68,7 @@ def run_cell(cell: Cell, device: torch.device, checkpoint: Checkpoint | None) ->
         if k > steps // 5 and k % THIN == 0:
             draws.append(beta.detach()[:, :3].clone())
     kept = torch.stack(draws, dim=1)
-    low, high = (kept.quantile(q, dim=1) for q in (0.025, 0.975))
+    low, high = metrics.central_interval(kept, dim=1)
     inside = 100.0 * ((low <= truth) & (truth <= high))
     rows = []
     for place, method in enumerate(METHODS):

@@ -20,10 +20,10 @@ import torch
 from torch import Tensor
 
 from bnnlib import metrics
-from bnnlib.attacks import fgsm
 from bnnlib.nn import use_generator
 from bnnlib.train.checkpoint import Checkpoint
 from book.lab.cells import Cell, CellResult, Experiment, Need, rows_of
+from chapters.learned_priors.attacks import fgsm
 from chapters.learned_priors.experiments.mnist import NAME, POINT, TINY, cells, network
 from chapters.learned_priors.experiments.mnist_train import TEST_BATCH, Network, State, load_images, reads
 

@@ -15,10 +15,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from bnnlib.datasets.simulated import correlated_regression
-from bnnlib.optim import SGLD, SpikeSlabGaussianLaplacePrior, constant, polynomial
+from bnnlib import metrics
+from bnnlib.sampling import SGLD, SpikeSlabGaussianLaplacePrior, constant, polynomial
 from bnnlib.train.checkpoint import Checkpoint
 from book.lab.cells import Cell, CellResult, Experiment
+from chapters.shared.simulated import correlated_regression
 
 COEFFICIENTS = (3.0, 2.0, 1.0)
 WEIGHTS = {"SGLD-SA": polynomial(10.0, 1000.0, 0.7), "SGLD-EM": constant(1.0), "SGLD": constant(0.0)}
@@ -101,15 +102,16 @@ def _values(
 ) -> dict[str, Tensor]:
     """Metrics, one value a chain."""
     truth = torch.tensor(COEFFICIENTS, device=mean.device)
-    low, high = (draws.quantile(q, dim=1) for q in (0.025, 0.975))
+    low, high = metrics.central_interval(draws, dim=1)
     selected = prior.rho["weight"] > 0.5
+    relevant = torch.arange(selected.shape[1], device=mean.device) < 3
     hits = (probability > 0.5) == (test_y > 0.5)
     values = {
         "accuracy": 100.0 * hits.float().mean(dim=1),
         "nll": F.binary_cross_entropy(probability, test_y.expand_as(probability), reduction="none").mean(dim=1),
         "covered": ((low <= truth) & (truth <= high)).sum(dim=1),
-        "fnr": 100.0 * (~selected[:, :3]).float().mean(dim=1),
-        "fpr": 100.0 * selected[:, 3:].float().mean(dim=1),
+        "fnr": metrics.false_negative_rate(selected, relevant, dim=1),
+        "fpr": metrics.false_positive_rate(selected, relevant, dim=1),
         "sigma": prior.sigma,
     }
     return values | {f"beta{j + 1}": mean[:, j] for j in range(3)}

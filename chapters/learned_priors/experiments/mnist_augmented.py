@@ -7,8 +7,8 @@ from typing import Any
 import torch
 
 from bnnlib.augmentation import Compose, Normalize, RandomCrop, RandomErasing, RandomHorizontalFlip, RandomRotation
-from bnnlib.models import cnn_batch_norm
 from chapters.learned_priors.experiments.mnist_train import Network, generators
+from chapters.learned_priors.networks import cnn_batch_norm
 
 MEAN, SCALE = 0.1307, 0.3081  # of MNIST; the published code normalizes Fashion-MNIST with them too
 

@@ -9,13 +9,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from bnnlib.models import cnn_two_conv
-from bnnlib.optim import SGHMC, SpikeSlabGaussianLaplacePrior, polynomial
-from bnnlib.optim.samples import SampleStore
+from bnnlib.sampling import SGHMC, SpikeSlabGaussianLaplacePrior, polynomial
+from bnnlib.sampling.samples import SampleStore
 from bnnlib.train.checkpoint import Checkpoint
 from bnnlib.train.fit import Callback, Run, fit
 from bnnlib.train.sample import sample
 from book.lab.cells import Cell
+from chapters.learned_priors.networks import cnn_two_conv
 from chapters.shared.images import held_out_parts
 
 SIDE = 28

@@ -18,9 +18,9 @@ import torch
 from torch import Tensor
 
 from bnnlib import metrics
-from bnnlib.attacks import fgsm, pgd
 from bnnlib.train.checkpoint import Checkpoint
 from book.lab.cells import Cell, CellResult, Experiment, Need, rows_of
+from chapters.learned_priors.attacks import fgsm, pgd
 from chapters.learned_priors.experiments.fgsm import NUM_DRAWS, Models, averages, victims
 from chapters.learned_priors.experiments.mnist import NAME, POINT, TINY, cells
 from chapters.learned_priors.experiments.mnist_train import reads

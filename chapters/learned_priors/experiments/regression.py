@@ -18,10 +18,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from bnnlib.datasets.simulated import correlated_regression
-from bnnlib.optim import SGLD, SpikeSlabGaussianLaplacePrior, polynomial
+from bnnlib import metrics
+from bnnlib.sampling import SGLD, SpikeSlabGaussianLaplacePrior, polynomial
 from bnnlib.train.checkpoint import Checkpoint
 from book.lab.cells import Cell, CellResult, Experiment
+from chapters.shared.simulated import correlated_regression
 
 SETTINGS = ((0.01, 2.0), (0.1, 2.0), (0.01, 1.0), (0.1, 1.0))  # spike scale v0, initial sigma
 METHODS = ("SGLD-SA", "SGLD-EM", "SGLD", "SGLD-SA, w=0.1", "SGLD, no L1")
@@ -126,7 +127,7 @@ class _Chains:
         """Metrics, one value a chain, and the arrays of Figure 1 by method."""
         mean, draws = self.total / len(self.kept), torch.stack(self.kept, dim=1)
         error, fit = mean @ self.test_x.t() - self.test_y, mean @ self.transposed
-        low, high = (draws.quantile(q, dim=1) for q in (0.025, 0.975))
+        low, high = metrics.central_interval(draws, dim=1)
         truth = self.coefficients[:3]
         inside = (low <= truth) & (truth <= high)
         values = {

@@ -13,9 +13,9 @@ from bnnlib import datasets
 from bnnlib.augmentation import Compose, Normalize, RandomCrop, RandomErasing, RandomHorizontalFlip
 from bnnlib.metrics import accuracy
 from bnnlib.models import resnet
-from bnnlib.optim import SGHMC, SpikeSlabGaussianLaplacePrior, annealed, constant, polynomial
-from bnnlib.optim.schedules import Schedule
 from bnnlib.pruning import MagnitudePruner, smooth_sparsity
+from bnnlib.sampling import SGHMC, SpikeSlabGaussianLaplacePrior, annealed, constant, polynomial
+from bnnlib.sampling.schedules import Schedule
 from bnnlib.train.checkpoint import Checkpoint
 from bnnlib.train.distributed import Team
 from bnnlib.train.fit import Callback, Run

@@ -17,10 +17,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from bnnlib.datasets.simulated import correlated_regression
-from bnnlib.optim import SGLD, SpikeSlabGaussianLaplacePrior, polynomial, split_r_hat
+from bnnlib.sampling import SGLD, SpikeSlabGaussianLaplacePrior, polynomial, split_r_hat
 from bnnlib.train.checkpoint import Checkpoint
 from book.lab.cells import Cell, CellResult, Experiment
+from chapters.shared.simulated import correlated_regression
 
 SETTING = "200 inputs, v0=0.01"
 METHODS = ("SGLD-SA", "SGLD-EM", "SGLD", "SGLD-EM, delta=1/2", "SGLD-EM, sigma^2=3", "SGLD-SA, then EM")

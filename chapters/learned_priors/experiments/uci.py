@@ -19,9 +19,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from bnnlib import datasets
-from bnnlib.optim import SGHMC, SpikeSlabGaussianLaplacePrior, annealed, constant, polynomial
-from bnnlib.optim.schedules import Schedule
+from bnnlib import datasets, metrics
+from bnnlib.sampling import SGHMC, SpikeSlabGaussianLaplacePrior, annealed, constant, polynomial
+from bnnlib.sampling.schedules import Schedule
 from bnnlib.train.checkpoint import Checkpoint
 from book.lab.cells import Cell, CellResult, Experiment, epochs_of, rows_of
 
@@ -84,10 +84,6 @@ def _network(features: int, replicates: int, generator: torch.Generator) -> dict
 def _forward(net: dict[str, torch.nn.Parameter], x: Tensor) -> Tensor:
     hidden = torch.baddbmm(net["fc1.bias"], x, net["fc1.weight"]).relu()
     return torch.baddbmm(net["fc2.bias"], hidden, net["fc2.weight"])
-
-
-def _rmse(prediction: Tensor, target: Tensor) -> Tensor:
-    return (prediction - target).square().mean(dim=(1, 2)).sqrt()
 
 
 def weights_of(cell: Cell) -> Schedule:
@@ -159,7 +155,8 @@ def run_cell(cell: Cell, device: torch.device, checkpoint: Checkpoint | None) ->
             with torch.no_grad():
                 total, count = total + _forward(net, test_x), count + 1
     with torch.no_grad():
-        values = {"rmse_test": _rmse(_forward(net, test_x), test_y), "rmse_test_average": _rmse(total / count, test_y)}
+        fits = {"rmse_test": _forward(net, test_x), "rmse_test_average": total / count}
+        values = {name: metrics.rmse(fit, test_y, dim=(1, 2)) for name, fit in fits.items()}
     if not plain:
         values |= {"sigma": prior.sigma, "rho": torch.cat([r.flatten(1) for r in prior.rho.values()], 1).mean(dim=1)}
     return CellResult(rows_of(cell, values))

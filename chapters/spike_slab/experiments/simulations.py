@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from bnnlib.datasets import simulated
+from bnnlib import metrics
 from bnnlib.functional import inclusion_probability_for
 from bnnlib.pruning import agp_sparsity, lottery_ticket_sparsities
 from bnnlib.replicates import (
@@ -26,14 +26,13 @@ from bnnlib.replicates import (
     StackedMLP,
     StackedSparseVD,
     StackedSpikeSlab,
-    fit_agp,
-    fit_lottery_ticket,
     fit_stacked,
 )
-from bnnlib.replicates.pruned import agp_ramp
 from bnnlib.train.checkpoint import Checkpoint
 from book.lab.cells import Cell, CellResult, Experiment, epochs_of, rows_of
 from book.lab.probes import first
+from chapters.shared import simulated
+from chapters.spike_slab.pruned import agp_ramp, fit_agp, fit_lottery_ticket
 
 NUM_TEST = 10_000  # one test set for all replicates, as in the published code
 NUM_DRAWS = 30  # H of the posterior mean estimator
@@ -141,11 +140,6 @@ def schedules(cell: Cell) -> dict[str, Any]:
     return {}
 
 
-def rmse(prediction: Tensor, target: Tensor) -> Tensor:
-    """Of every network of a stack, from predictions and targets (R, n, 1)."""
-    return (prediction - target).square().mean(dim=(1, 2)).sqrt()
-
-
 def _choose_kept(
     problem: Problem, method: str, x: Tensor, y: Tensor, params: dict, device
 ) -> tuple[float, dict[float, Tensor]]:
@@ -157,7 +151,8 @@ def _choose_kept(
         generator = torch.Generator(device).manual_seed(7)
         model = network(problem, method, params, x.shape[1], torch.Generator().manual_seed(7)).to(device)
         _fit(model, method, x[:cut], y[:cut], params | {"kept": kept}, generator, None)
-        scores[kept] = rmse(model.mean_forward(x[cut:].transpose(0, 1)).detach(), y[cut:].transpose(0, 1))
+        fit = model.mean_forward(x[cut:].transpose(0, 1)).detach()
+        scores[kept] = metrics.rmse(fit, y[cut:].transpose(0, 1), dim=(1, 2))
     return min(scores, key=lambda kept: float(scores[kept].mean())), scores
 
 
@@ -167,23 +162,23 @@ def run_cell(cell: Cell, device: torch.device, checkpoint: Checkpoint | None) ->
     lambdas = params.get("lambdas", ["opt"])
     x, y = (t.to(device).repeat(1, len(lambdas), 1) for t in problem.data(cell.replicates))
     start, generator = generators(cell, device)
-    metrics: dict[str, Tensor] = {}
+    values: dict[str, Tensor] = {}
     if method in _SHORTER:
         chosen, scores = _choose_kept(problem, method, x, y, params, device)
         params = params | {"kept": chosen}
-        metrics |= {f"rmse_validation@{kept:g}": score for kept, score in scores.items()}
+        values |= {f"rmse_validation@{kept:g}": score for kept, score in scores.items()}
     model = network(problem, method, params, x.shape[1], start).to(device)
     _fit(model, method, x, y, params, generator, checkpoint)
-    metrics |= measured(model, cell, x, y, generator)
+    values |= measured(model, cell, x, y, generator)
     sweep = len(lambdas) > 1
     settings = [f"{cell.setting}/lambda={value}" if sweep else cell.setting for value in lambdas]
     arrays = {}
     if method == "SVBNN" and params.get("keep_network"):
         # the paper draws a replicate that found the right inputs; the first one with the fewest mistakes, here
-        mistakes = metrics["fpr"] + metrics["fnr"]
+        mistakes = values["fpr"] + values["fnr"]
         inclusion = model.posterior.inclusion_probability()[int(mistakes.argmin())].cpu()
         arrays[f"selected/{cell.setting}"] = inclusion.half().numpy()
-    return CellResult(rows_of(cell, metrics, settings), arrays)
+    return CellResult(rows_of(cell, values, settings), arrays)
 
 
 def generators(cell: Cell, device: torch.device) -> tuple[torch.Generator, torch.Generator]:
@@ -197,43 +192,41 @@ def measured(model: StackedMLP, cell: Cell, x: Tensor, y: Tensor, generator: tor
     problem, method = PROBLEMS[cell.params["problem"]], cell.method
     test_x, test_y, test_f = (t.to(x.device) for t in problem.test_data())
     draws = NUM_DRAWS if method not in _SHORTER else 1
-    metrics = {
-        "rmse_train": rmse(model.predict(x.transpose(0, 1), draws, generator).mean(0), y.transpose(0, 1)),
-        "rmse_test": rmse(model.predict(test_x, draws, generator).mean(0), test_y),
+    fit = model.predict(x.transpose(0, 1), draws, generator).mean(0)
+    values = {
+        "rmse_train": metrics.rmse(fit, y.transpose(0, 1), dim=(1, 2)),
+        "rmse_test": metrics.rmse(model.predict(test_x, draws, generator).mean(0), test_y, dim=(1, 2)),
     }
-    metrics |= _selection(model, problem, method)
+    values |= _selection(model, problem, method)
     if method not in _SHORTER and cell.params.get("intervals", True):
-        metrics |= _coverage(model, test_x[:NUM_INTERVAL_POINTS], test_y, test_f, generator)
-    return metrics
+        values |= _coverage(model, test_x[:NUM_INTERVAL_POINTS], test_y, test_f, generator)
+    return values
 
 
 def _selection(model: StackedMLP, problem: Problem, method: str) -> dict[str, Tensor]:
     posterior = model.posterior
     sparsity = posterior.sparsity()
-    metrics = {"sparsity": sparsity}
+    values = {"sparsity": sparsity}
     if method == "SVBNN":
-        metrics["log_sparsity"] = torch.log(sparsity / 100.0)
-        metrics["kl"] = posterior.kl_divergence().detach()
+        values["log_sparsity"] = torch.log(sparsity / 100.0)
+        values["kl"] = posterior.kl_divergence().detach()
     if problem.selects_inputs and method != "HS-BNN":  # the horseshoe switches units off, not inputs
         first_layer, _ = posterior.layout.layers(posterior.active())[0]
-        selected = first_layer.any(dim=1).double()
-        metrics["fpr"] = 100.0 * selected[:, NUM_RELEVANT:].mean(dim=1)
-        metrics["fnr"] = 100.0 * (1.0 - selected[:, :NUM_RELEVANT].mean(dim=1))
-    return metrics
+        selected = first_layer.any(dim=1)
+        relevant = torch.arange(selected.shape[1], device=selected.device) < NUM_RELEVANT
+        values["fpr"] = metrics.false_positive_rate(selected, relevant, dim=1)
+        values["fnr"] = metrics.false_negative_rate(selected, relevant, dim=1)
+    return values
 
 
 def _coverage(model: StackedMLP, x: Tensor, y: Tensor, f: Tensor, generator: torch.Generator) -> dict[str, Tensor]:
     """Share of test inputs whose E[y|x] lies in the central 95 % of the draws, and the same for y with noise added."""
     y, f = y[: len(x)], f[: len(x)]
     draws = model.predict(x, NUM_INTERVAL_DRAWS, generator)
-    noisy = draws + torch.empty_like(draws).normal_(generator=generator)
-    levels = torch.tensor([0.025, 0.975], device=x.device)
-
-    def inside(sample: Tensor, target: Tensor) -> Tensor:
-        low, high = torch.quantile(sample, levels, dim=0)
-        return 100.0 * ((target >= low) & (target <= high)).double().mean(dim=(1, 2))
-
-    return {"coverage": inside(draws, f), "coverage_predictive": inside(noisy, y)}
+    return {
+        "coverage": metrics.coverage(draws, f, dim=(1, 2)),
+        "coverage_predictive": metrics.coverage(draws, y, noise_scale=1.0, generator=generator, dim=(1, 2)),
+    }
 
 
 def params_of(problem: str, method: str, scale: dict, **more) -> dict:

@@ -48,7 +48,7 @@ def test_gradients_of_the_elbo_are_those_of_quadrature():
     mean, variance = MEAN.clone().requires_grad_(), VARIANCE.clone().requires_grad_()
     in_mean, in_variance = torch.autograd.grad(elbo(mean, variance), (mean, variance))
     gradients = derivative(MEAN + VARIANCE.sqrt() * NODES, 1)
-    torch.testing.assert_close(bF.elbo_mean_gradient(weighted(gradients), MEAN, DELTA), in_mean)
+    torch.testing.assert_close(-weighted(gradients).mean() - DELTA * MEAN, in_mean)
     curvature = bF.expected_curvature(weighted(gradients), NODES, VARIANCE.sqrt(), "stein")
     # Stein's identity holds to the quadrature's accuracy
     torch.testing.assert_close(bF.elbo_variance_gradient(curvature, VARIANCE, DELTA), in_variance, rtol=1e-8, atol=1e-8)

@@ -3,14 +3,11 @@
 import math
 
 import pytest
-import torch
 
 from bnnlib.functional import (
-    bic_inclusion_probability,
     estimation_error_rate,
     inclusion_probability_for,
     num_network_parameters,
-    squared_hellinger,
     theoretical_inclusion_probability,
     variational_error_rate,
 )
@@ -36,10 +33,6 @@ def test_lambda_opt_from_the_network_s_counts_is_the_same():
     assert direct == inclusion_probability_for((200, 7, 7, 7, 1), 3000)
 
 
-def test_bic_choice_ignores_the_network():
-    assert bic_inclusion_probability(3000) == pytest.approx(3000**-2)
-
-
 def test_rates_grow_with_the_active_weights_and_fall_with_the_sample():
     rates = [variational_error_rate(3000, 200, 3, 7, s) for s in (10, 50, 200)]
     assert rates == sorted(rates)
@@ -52,14 +45,6 @@ def test_rate_by_hand():
     share = 50 / 3000
     expected = share * 4 * math.log(7) + share * math.log(200 * math.sqrt(3000 / 50))
     assert variational_error_rate(3000, 200, 3, 7, 50) == pytest.approx(expected, rel=1e-12)
-
-
-def test_squared_hellinger_equals_quadrature():
-    grid = torch.linspace(-40, 40, 400_001, dtype=torch.float64)
-    first, second = (torch.distributions.Normal(torch.tensor(m, dtype=torch.float64), 1.5) for m in (0.3, 2.0))
-    affinity = torch.trapezoid((0.5 * (first.log_prob(grid) + second.log_prob(grid))).exp(), grid)
-    distance = squared_hellinger(torch.tensor([1.7], dtype=torch.float64), 1.5)
-    assert distance.item() == pytest.approx(1 - affinity.item(), rel=1e-8)
 
 
 @pytest.mark.parametrize("name", ["num_parameters", "num_samples", "width"])

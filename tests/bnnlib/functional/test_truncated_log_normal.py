@@ -174,18 +174,6 @@ def test_gradients_over_the_whole_range(problems, name, dtype):
     check_slopes(name, *problems[dtype], 1e-6)
 
 
-def test_the_closed_form_derivatives_of_the_divergence_are_its_gradient(problems):
-    mean, scale, reference = problems[torch.float64]
-    leaves = mean.clone().requires_grad_(), scale.log().requires_grad_()
-    autograd = torch.autograd.grad(bF.truncated_log_normal_kl(leaves[0], leaves[1].exp()).sum(), leaves)
-    found = bF.truncated_log_normal_kl_grad(mean, scale)
-    for ours, theirs, size in zip(found, autograd, reference.size["kl"], strict=True):
-        # exp(log(scale)) differs from scale in the last digit, which |d^2 KL / d^2| multiplies by up to 1e6
-        assert ((ours - theirs).abs() <= 1e-6 * torch.from_numpy(size)).all()
-    single = bF.truncated_log_normal_kl_grad(mean.float(), scale.float())
-    assert all(d.dtype == torch.float32 and d.isfinite().all() for d in single)
-
-
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_gradients_are_finite_differences_of_the_values(name):
     mean = torch.tensor([-20.0, -12.0, -3.0, -0.2, 0.0, 0.3, 2.0, 5.0], dtype=torch.float64) + 1e-3

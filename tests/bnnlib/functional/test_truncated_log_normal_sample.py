@@ -198,8 +198,7 @@ def test_the_log_density_ratio_averages_to_the_divergence():
 @pytest.mark.parametrize("lower, upper", [(-20.0, 0.0), (-1.0, 0.0), (-3.0, 2.0)])
 def test_the_log_uniform_prior(lower, upper):
     level = torch.linspace(0.0, 1.0, 5, dtype=DOUBLE)
-    theta = bF.truncated_log_uniform_sample(level, lower, upper)
-    torch.testing.assert_close(theta.log(), lower + (upper - lower) * level, rtol=1e-13, atol=1e-13)
+    theta = torch.exp(lower + (upper - lower) * level)
     inner = theta[1:-1]
     density = bF.truncated_log_uniform_log_density(inner, lower, upper).exp()
     torch.testing.assert_close(density * inner, torch.full_like(inner, 1.0 / (upper - lower)), rtol=1e-13, atol=0)
@@ -216,7 +215,7 @@ def test_the_log_uniform_prior(lower, upper):
     assert bF.truncated_log_normal_snr(*wide).item() == pytest.approx(snr, rel=1e-6)
 
 
-ALL = [bF.truncated_log_normal_kl, bF.truncated_log_normal_kl_grad, bF.truncated_log_normal_mean]
+ALL = [bF.truncated_log_normal_kl, bF.truncated_log_normal_mean]
 ALL += [bF.truncated_log_normal_second_moment, bF.truncated_log_normal_snr]
 ALL.append(lambda m, s, *ends: bF.truncated_log_normal_sample(m, s, torch.full_like(m, 0.5), *ends))
 ALL.append(lambda m, s, *ends: bF.truncated_log_normal_log_density(torch.full_like(m, 0.5), m, s, *ends))
@@ -240,7 +239,6 @@ def test_bad_arguments_are_refused(function):
 def test_bad_arguments_of_the_prior_are_refused():
     one = torch.ones(1)
     for call in (
-        lambda *ends: bF.truncated_log_uniform_sample(one, *ends),
         lambda *ends: bF.truncated_log_uniform_log_density(one, *ends),
         lambda *ends: bF.truncated_log_uniform_moment(1, *ends),
         bF.truncated_log_uniform_snr,

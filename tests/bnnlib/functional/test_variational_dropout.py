@@ -7,7 +7,7 @@ import pytest
 import torch
 from scipy import integrate, stats
 
-from bnnlib.functional import log_alpha, sparse_vd_kl, sparse_vd_kl_grad, sparse_vd_kl_sum, sparse_vd_variance
+from bnnlib.functional import log_alpha, sparse_vd_kl, sparse_vd_kl_sum, sparse_vd_variance
 
 
 def exact(alpha: float) -> float:
@@ -32,10 +32,8 @@ def test_fit_follows_the_exact_divergence(value):
     assert (ours[0] - ours[1]).item() == pytest.approx(expected, abs=0.015)
 
 
-def test_derivative_equals_autograd_also_far_out():
-    value = torch.tensor([-100.0, -5.0, 0.0, 3.0, 100.0], dtype=torch.float64, requires_grad=True)
-    (expected,) = torch.autograd.grad(sparse_vd_kl(value).sum(), value)
-    torch.testing.assert_close(sparse_vd_kl_grad(value), expected, rtol=1e-10, atol=1e-30)
+def test_it_is_finite_far_out():
+    value = torch.tensor([-100.0, -5.0, 0.0, 3.0, 100.0], dtype=torch.float64)
     assert sparse_vd_kl(value).isfinite().all() and sparse_vd_kl(value)[-1] < 1e-20
 
 

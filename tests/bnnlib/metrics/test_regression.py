@@ -14,6 +14,21 @@ def test_rmse_by_hand():
     )
 
 
+def test_each_network_of_a_stack_has_its_own():
+    generator = torch.Generator().manual_seed(0)
+    prediction, target = torch.randn(3, 7, 1, generator=generator), torch.randn(7, 1, generator=generator)
+    draws = torch.randn(20, 3, 7, 1, generator=generator)
+    prediction[1, 0] = math.nan  # one that has diverged spoils only itself
+    errors, shares = metrics.rmse(prediction, target, dim=(1, 2)), metrics.coverage(draws, target, 0.5, dim=(1, 2))
+    assert errors.shape == shares.shape == (3,) and errors[1].isnan()
+    for r in (0, 2):
+        assert errors[r] == metrics.rmse(prediction[r], target) and shares[r] == metrics.coverage(
+            draws[:, r], target, 0.5
+        )
+    low, high = metrics.central_interval(draws, 0.5, dim=0)
+    assert torch.equal(100.0 * ((low <= target) & (target <= high)).double().mean(dim=(1, 2)), shares)
+
+
 def test_coverage_counts_the_targets_inside_the_band():
     draws = torch.arange(101.0)[:, None].expand(101, 5)  # the 2.5 and 97.5 % quantiles are 2.5 and 97.5
     target = torch.tensor([2.4, 2.6, 50.0, 97.4, 97.6])

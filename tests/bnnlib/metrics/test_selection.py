@@ -13,6 +13,13 @@ def test_error_rates_of_selection():
     assert metrics.false_negative_rate(selected, relevant) == pytest.approx(50.0)
 
 
+def test_error_rates_of_each_network():
+    relevant = torch.tensor([True, True, False])
+    selected = torch.tensor([[True, False, True], [False, False, False]])
+    assert metrics.false_positive_rate(selected, relevant, dim=1).tolist() == [100.0, 0.0]
+    assert metrics.false_negative_rate(selected, relevant, dim=1).tolist() == [50.0, 100.0]
+
+
 def test_sparsity_weighs_layers_by_their_size():
     phi = [torch.full((3, 10), 0.1), torch.ones(10)]
     assert metrics.sparsity(phi) == pytest.approx(100.0 * 13 / 40)

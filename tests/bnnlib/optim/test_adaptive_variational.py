@@ -13,7 +13,8 @@ from scipy.linalg import solve_discrete_lyapunov
 from torch import nn
 
 from bnnlib import functional as bF
-from bnnlib.optim import AdaptiveVariational, DivergedError, GroupSpikeSlab
+from bnnlib.optim import AdaptiveVariational, GroupSpikeSlab
+from bnnlib.sampling import DivergedError
 
 FORMS = ("sghmc", "natural")
 

@@ -4,12 +4,11 @@ import pytest
 import torch
 from torch import nn
 
-from bnnlib.optim import SGHMC, SGLD, AdaptiveVariational, GroupSpikeSlab, SpikeSlabGaussianLaplacePrior
-from bnnlib.optim import rms_preconditioner as rms
+from bnnlib.optim import AdaptiveVariational, GroupSpikeSlab
+from bnnlib.sampling import SGHMC, SGLD, SpikeSlabGaussianLaplacePrior
 
 SAMPLERS = {
     "sgld": lambda p, **k: SGLD(p, 1e-3),
-    "sgld-rms": lambda p, **k: SGLD(p, 1e-3, preconditioner=rms()),
     "sghmc": lambda p, **k: SGHMC(p, 1e-3),
     "sghmc-euler": lambda p, **k: SGHMC(p, 1e-3, scheme="euler", gradient_variance=0.1),
     "adaptive": lambda p, **k: AdaptiveVariational(p, 1e-3, 50, **k),

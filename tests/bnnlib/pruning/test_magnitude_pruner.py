@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from bnnlib.models import mlp, resnet20
-from bnnlib.pruning import MagnitudePruner, Masks, overall_to_prunable, smooth_sparsity
+from bnnlib.pruning import MagnitudePruner, Masks, smooth_sparsity
 from bnnlib.train.fit import Callback, Run, fit
 
 PATTERN = "layer*.conv*.weight"
@@ -51,16 +51,6 @@ def test_the_schedule():
     for epochs, logged in ((100, 57.0), (200, 77.8), (300, 85.5), (400, 88.3), (500, 89.4)):
         share = smooth_sparsity(50 * epochs, 0.917) * 267_264 / 272_474
         assert 100 * share == pytest.approx(logged, abs=0.2)
-
-
-@pytest.mark.parametrize(("overall", "published"), [(0.3, 0.305), (0.5, 0.509), (0.7, 0.713), (0.9, 0.917)])
-def test_overall_sparsity_of_resnet20(overall, published):
-    assert overall_to_prunable(overall, 272_474, 267_264) == published
-
-
-def test_overall_sparsity_does_not_lose_a_thousandth_to_rounding():
-    assert overall_to_prunable(0.57, 100, 100) == 0.57
-    assert overall_to_prunable(0.0, 100, 50) == 0.0
 
 
 @pytest.mark.parametrize("persistent", [True, False])
@@ -112,7 +102,7 @@ def test_names_and_patterns():
     model = resnet20(generator=seeded())
     pruner = MagnitudePruner(model, names=[PATTERN], persistent=False)
     assert sum(w.numel() for w in pruner.weights.values()) == 267_264
-    pruner.prune(overall_to_prunable(0.9, 272_474, 267_264))
+    pruner.prune(0.917)
     parameters = list(model.parameters())
     # the biases of the batch norms start at 0 and are no pruned weights
     pruned = sum(int((p == 0).sum()) for p in parameters if p.dim() > 1)
@@ -225,8 +215,6 @@ def test_a_lasting_mask_does_not_shrink_and_a_passing_one_may():
         (lambda: smooth_sparsity(1, 1.5), "final_sparsity"),
         (lambda: smooth_sparsity(1, 0.5, base=1.0), "base is 1"),
         (lambda: smooth_sparsity(1, 0.5, steps=0), "steps is 0"),
-        (lambda: overall_to_prunable(0.99, 272_474, 267_264), "only 267264 are prunable"),
-        (lambda: overall_to_prunable(0.5, 10, 20), "total is 10"),
     ],
 )
 def test_bad_arguments_are_refused(make, message):

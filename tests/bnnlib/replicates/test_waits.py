@@ -52,21 +52,6 @@ def test_no_stack_waits_or_mixes_devices(kind, make, watch):
         assert model.posterior.sparsity().shape == (3,)
 
 
-def test_pruning_a_stack_does_not_wait(watch):
-    model = made_there("deterministic")
-    with watch():
-        replicates.prune_stacked(model.posterior, 0.5)
-
-
-def test_probabilistic_backpropagation_does_not_wait_within_an_epoch(watch):
-    model = replicates.StackedPBP((5, 4, 1), 3).to("meta")
-    x, y = torch.empty(3, 1, 6, device="meta", dtype=torch.float64), torch.empty(3, 1, device="meta")
-    with watch():
-        model._observe(model.layers(), x, y.double())
-        model.refine_prior()
-        model.predict(torch.empty(7, 5, device="meta"))
-
-
 def test_initial_values_lie_where_their_generator_does(watch):
     # no CPU has a second device for generators: what decides is tested, and on a GPU the whole
     assert LAYOUT.uniform(-1.0, 1.0, None, device="meta").is_meta
@@ -75,8 +60,6 @@ def test_initial_values_lie_where_their_generator_does(watch):
     for place in places:
         generator = torch.Generator(place).manual_seed(0)
         assert LAYOUT.kaiming_uniform(generator).device.type == place
-        pbp = replicates.StackedPBP((5, 4, 1), 3, generator)
-        assert {t.device.type for t in pbp.state_dict().values()} == {place}
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")

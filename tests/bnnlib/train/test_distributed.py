@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from bnnlib.models import resnet20
-from bnnlib.optim import SGHMC, SpikeSlabGaussianLaplacePrior
+from bnnlib.sampling import SGHMC, SpikeSlabGaussianLaplacePrior
 from bnnlib.train.distributed import Team, launch
 
 # float32: sums over a batch in another order differ by about 1e-7 of a weight of order 1 in each step

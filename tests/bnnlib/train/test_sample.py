@@ -9,8 +9,8 @@ import torch.nn.functional as F
 from torch import nn
 
 from bnnlib.models import mlp
-from bnnlib.optim import SGHMC, SGLD, DivergedError, SpikeSlabGaussianLaplacePrior, annealed, polynomial
-from bnnlib.optim.samples import SampleStore
+from bnnlib.sampling import SGHMC, SGLD, DivergedError, SpikeSlabGaussianLaplacePrior, annealed, polynomial
+from bnnlib.sampling.samples import SampleStore
 from bnnlib.train.checkpoint import Checkpoint
 from bnnlib.train.fit import Callback
 from bnnlib.train.sample import sample

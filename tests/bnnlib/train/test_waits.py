@@ -6,8 +6,8 @@ import torch.nn.functional as F
 from torch import nn
 
 from bnnlib import nn as bnn
-from bnnlib.optim import SGHMC, SpikeSlabGaussianLaplacePrior
-from bnnlib.optim.samples import SampleStore
+from bnnlib.sampling import SGHMC, SpikeSlabGaussianLaplacePrior
+from bnnlib.sampling.samples import SampleStore
 from bnnlib.train import fit, sample
 from bnnlib.train.fit import _Descent
 from bnnlib.train.sample import _Chain

@@ -12,7 +12,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from bnnlib import datasets, mcmc
+from bnnlib import datasets
+from bnnlib import sampling as mcmc
 from bnnlib.train.checkpoint import Checkpoint
 from book import lab
 from book.lab.cells import Cell

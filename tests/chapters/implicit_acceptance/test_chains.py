@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from bnnlib.mcmc import finite
 from chapters.implicit_acceptance import chains
+from chapters.shared import finite
 
 
 @pytest.fixture

@@ -34,7 +34,7 @@ def test_at_confidence_one_the_chain_is_nearly_exact_and_at_zero_it_is_the_gener
 
 @pytest.mark.parametrize(("confidence", "lower"), [(0.5, 0.01), (1.0, 0.1), (2.5, 0.001)])
 def test_both_bounds_hold_and_the_law_is_stationary(confidence, lower):
-    from bnnlib.mcmc import finite
+    from chapters.shared import finite
 
     found = explorers.settle(confidence, lower)
     assert found.distance <= found.direct and found.distance <= found.bound

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from bnnlib.functional import total_variation
-from bnnlib.mcmc.discriminators import IndependentDiscriminator
-from bnnlib.mcmc.latent import LatentProposal
+from bnnlib.sampling.discriminators import IndependentDiscriminator
+from bnnlib.sampling.latent import LatentProposal
 from book import lab
 from chapters.implicit_acceptance import ring
 from chapters.implicit_acceptance.experiments import toy

@@ -5,8 +5,8 @@ from functools import cache
 import torch
 from torch import nn
 
-from bnnlib.attacks import fgsm
 from book import lab
+from chapters.learned_priors.attacks import fgsm
 from chapters.learned_priors.experiments import mnist, pgd
 
 CPU = torch.device("cpu")

@@ -8,9 +8,9 @@ import math
 import pytest
 import torch
 
-from bnnlib.datasets import simulated
 from bnnlib.functional import inclusion_probability_for
 from bnnlib.train.checkpoint import Checkpoint
+from chapters.shared import simulated
 from chapters.spike_slab.experiments import simulations as sims
 
 CPU = torch.device("cpu")

@@ -1,0 +1,75 @@
+"""Samplers: by noisy gradients, with learned priors beside them, and by Metropolis-Hastings, with learned proposals."""
+
+from bnnlib._checks import DivergedError
+from bnnlib.sampling.adaptive_prior import SpikeSlabGaussianLaplacePrior
+from bnnlib.sampling.base import Sampler
+from bnnlib.sampling.densities import DiagonalGaussian, FullGaussian, RealNVP
+from bnnlib.sampling.diagnostics import effective_sample_size, split_r_hat
+from bnnlib.sampling.discriminators import (
+    GenerativeProposal,
+    IndependentDiscriminator,
+    MarkovDiscriminator,
+    PairDiscriminator,
+    discriminator_loss,
+    train_discriminator,
+)
+from bnnlib.sampling.estimators import Estimate, acceptance_rate_of, mean_of
+from bnnlib.sampling.hmc import HamiltonianMonteCarlo, WarmUp, warm_up
+from bnnlib.sampling.implicit import ImplicitChains, ScoredChains, accept_scored, implicit_metropolis_hastings
+from bnnlib.sampling.kernels import Kernel, MetropolisHastings, Trace, metropolis_hastings, sample
+from bnnlib.sampling.latent import Inversion, LatentProposal, PointProposal, invert
+from bnnlib.sampling.learn import Learned, learn_proposal
+from bnnlib.sampling.proposals import Independent, Markov, Proposal, RandomWalk
+from bnnlib.sampling.samples import SampleStore
+from bnnlib.sampling.schedules import annealed, constant, cyclical, polynomial
+from bnnlib.sampling.sghmc import SGHMC
+from bnnlib.sampling.sgld import SGLD
+
+__all__ = [
+    "SGHMC",
+    "SGLD",
+    "DiagonalGaussian",
+    "DivergedError",
+    "Estimate",
+    "FullGaussian",
+    "GenerativeProposal",
+    "HamiltonianMonteCarlo",
+    "ImplicitChains",
+    "Independent",
+    "IndependentDiscriminator",
+    "Inversion",
+    "Kernel",
+    "LatentProposal",
+    "Learned",
+    "Markov",
+    "MarkovDiscriminator",
+    "MetropolisHastings",
+    "PairDiscriminator",
+    "PointProposal",
+    "Proposal",
+    "RandomWalk",
+    "RealNVP",
+    "SampleStore",
+    "Sampler",
+    "ScoredChains",
+    "SpikeSlabGaussianLaplacePrior",
+    "Trace",
+    "WarmUp",
+    "accept_scored",
+    "acceptance_rate_of",
+    "annealed",
+    "constant",
+    "cyclical",
+    "discriminator_loss",
+    "effective_sample_size",
+    "implicit_metropolis_hastings",
+    "invert",
+    "learn_proposal",
+    "mean_of",
+    "metropolis_hastings",
+    "polynomial",
+    "sample",
+    "split_r_hat",
+    "train_discriminator",
+    "warm_up",
+]

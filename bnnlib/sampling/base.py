@@ -1,0 +1,162 @@
+"""What the samplers share: noise, temperature, checks and a complete state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from bnnlib._checks import DivergedError, check_non_negative, check_positive
+from bnnlib._memory import keep_pages
+
+
+class Sampler(torch.optim.Optimizer):
+    """Base of the samplers: a `torch.optim.Optimizer` whose gradients are those of the energy and which adds noise.
+
+    The energy is U = -log posterior in nats: the number of observations times the mean negative log-likelihood of a
+    mini-batch, plus the penalties of the prior. A learning rate `lr` for the mean loss is `lr / n` here.
+
+    Every tensor may carry leading dimensions for chains: the update is elementwise, so a stack of chains moves as the
+    chains would alone, with noise of their own. The keys "lr" and "temperature" of `param_groups` may be changed
+    between steps, by PyTorch's schedulers or by hand.
+
+    Args:
+        params: as for any optimizer.
+        defaults: of the groups; "lr" and "temperature" among them.
+        generator: of the noise, on the parameters' device. By default the sampler makes its own, seeded from PyTorch's
+            global one, so that two chains never share noise.
+
+    Raises:
+        ValueError: a step size or temperature is out of range.
+
+    Example:
+        >>> issubclass(SGHMC, Sampler), issubclass(Sampler, torch.optim.Optimizer)
+        (True, True)
+    """
+
+    check_every = 100  # steps between looks for NaN, each of which waits for a GPU; 0 never looks (stacks of chains)
+
+    def __init__(
+        self,
+        params: Iterable,
+        defaults: dict[str, Any],
+        generator: torch.Generator | None = None,
+    ) -> None:
+        keep_pages()
+        self.steps = 0
+        super().__init__(params, defaults)
+        device = self.param_groups[0]["params"][0].device
+        if generator is None:
+            generator = torch.Generator(device)
+            generator.manual_seed(int(torch.randint(2**62, (), device="cpu")))
+        if generator.device.type != device.type:
+            raise ValueError(
+                f"the generator is on {generator.device} and the parameters are on {device}, but the noise is drawn "
+                f"where the parameters are. Pass torch.Generator({str(device)!r})."
+            )
+        self.generator = generator
+        self._noise: list[Tensor] = []
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """Add a group, as `torch.optim.Optimizer.add_param_group`, after checking its settings."""
+        super().add_param_group(param_group)
+        try:
+            self._check_group(self.param_groups[-1])
+        except ValueError:
+            del self.param_groups[-1]
+            raise
+
+    def _check_group(self, group: dict[str, Any]) -> None:
+        check_positive("lr", group["lr"])
+        check_non_negative("temperature", group["temperature"])
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], Tensor] | None = None) -> Tensor | None:  # type: ignore[override]  # a tensor, not a number
+        """Move every parameter that has a gradient.
+
+        Args:
+            closure: as for any optimizer: recomputes the energy and its gradients.
+
+        Raises:
+            ValueError: lr or temperature of a group have become negative or NaN.
+            DivergedError: parameters are NaN or infinite; looked at every `check_every` steps.
+        """
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        for group in self.param_groups:
+            # lr = 0 is where a decaying schedule may end
+            if not group["lr"] >= 0.0 or not group["temperature"] >= 0.0:
+                check_non_negative("lr", group["lr"])
+                check_non_negative("temperature", group["temperature"])
+            parameters = [p for p in group["params"] if p.grad is not None]
+            if parameters:
+                self._update(group, parameters, [p.grad for p in parameters])
+        self.steps += 1
+        if self.check_every and self.steps % self.check_every == 0:
+            self.check_finite()
+        return loss
+
+    def _update(self, group: dict[str, Any], parameters: list[Tensor], gradients: list[Tensor]) -> None:
+        raise NotImplementedError
+
+    def _draw(self, parameters: list[Tensor], temperature: float) -> list[Tensor] | None:
+        """Standard normal noise in the parameters' shapes from one flat draw; None at temperature 0."""
+        if temperature == 0.0:
+            return None
+        if [n.shape for n in self._noise] != [p.shape for p in parameters]:
+            sizes = [p.numel() for p in parameters]
+            self._flat = parameters[0].new_empty(sum(sizes))
+            parts = self._flat.split(sizes)
+            self._noise = [part.view(p.shape) for part, p in zip(parts, parameters, strict=True)]
+        self._flat.normal_(generator=self.generator)
+        return self._noise
+
+    def check_finite(self) -> None:
+        """Raise if a parameter is NaN or infinite.
+
+        Raises:
+            DivergedError: names the step size and what to do.
+        """
+        for group in self.param_groups:
+            norms = torch.stack([norm.double() for norm in torch._foreach_norm(list(group["params"]))])
+            bad = norms[~torch.isfinite(norms)]
+            if len(bad):
+                raise DivergedError(
+                    f"the chain has diverged: after {self.steps} steps a parameter is NaN or infinite at step size "
+                    f"lr = {group['lr']:g}, temperature {group['temperature']:g}. {self._advice(group)}",
+                    f"step {self.steps}",
+                    bad[0].item(),
+                )
+
+    def _advice(self, group: dict[str, Any]) -> str:
+        return (
+            "The gradients are those of the energy, n times those of a mean loss: lower lr (stability needs lr < "
+            f"{self.stability_limit(group):g} / largest curvature), or start from a trained network."
+        )
+
+    def stability_limit(self, group: dict[str, Any]) -> float:
+        """The chain is stable while lr times the largest curvature is below it."""
+        raise NotImplementedError
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything that decides the chain's future: buffers, step count and the generator's state."""
+        return {**super().state_dict(), "steps": self.steps, "generator": self.generator.get_state()}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Take over what `state_dict` gave; the chain goes on bit for bit.
+
+        Raises:
+            ValueError: it is not the state of a sampler of this library over the same groups.
+        """
+        if "generator" not in state_dict:
+            raise ValueError(
+                "this state has no random state, so it is not that of a bnnlib sampler: the chain could not go on as "
+                "it was. Save sampler.state_dict()."
+            )
+        super().load_state_dict({key: state_dict[key] for key in ("state", "param_groups")})
+        self.steps = state_dict["steps"]
+        self.generator.set_state(state_dict["generator"].cpu())

@@ -1,0 +1,283 @@
+"""Draws of a posterior in bounded room: kept while the chain runs, averaged over afterwards."""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+
+from bnnlib._callbacks import Callback
+from bnnlib._checks import check_count
+from bnnlib._files import sealed, unsealed, write_atomic
+from bnnlib._steering import evaluating
+from bnnlib.sampling.draws import DrawsInFolder, DrawsInMemory
+
+_HEAD = b"bnnlib draws 1\n"
+
+
+class SampleStore(Callback):
+    """Thinned draws of a model's state, buffers such as the statistics of batch norm included.
+
+        store = SampleStore(max_samples=100)
+        sample(model, data, sampler=sampler, epochs=50, batch_size=1000, burn_in=500, thin=50, store=store)
+        probabilities = store.predict(model, x_test)
+
+    Of the draws offered, every `thin`-th is kept. When the store is full, `thin` doubles and every other draw is
+    dropped, so that the draws stay evenly spaced over the whole chain: offers number thin, 2 thin, 3 thin, ... It is
+    deterministic, and between half and all of the bound is in use from the first time it is reached.
+
+    Args:
+        max_samples: number of draws that fit; at least one of the two bounds must be given.
+        max_bytes: room that the draws may take.
+        names: names or patterns (``"fc*.weight"``) of the parameters and buffers to keep; None keeps all. With a part,
+            the rest is what the model holds when a draw is used.
+        dtype: of floating-point tensors in the store, for example torch.bfloat16; None keeps theirs. A draw is cast
+            back when it is used.
+        device: where the draws are kept; None where the model is. Not with a folder.
+        folder: keeps each draw in a file of its own there, so that memory never holds more than the one in use;
+            `save`, `load` and the state for a `Checkpoint` then hold the files' names alone. Each is a state_dict that
+            `torch.load` reads. None keeps them in memory.
+
+    Raises:
+        ValueError: no bound is given, one is below 1, or both a device and a folder are given.
+
+    Example:
+        >>> model, store = torch.nn.Linear(3, 1), SampleStore(max_samples=100)
+        >>> for _ in range(5):
+        ...     store.offer(model)
+        True
+        True
+        True
+        True
+        True
+        >>> len(store), store.predict(model, torch.randn(8, 3)).shape
+        (5, torch.Size([8, 1]))
+    """
+
+    def __init__(
+        self,
+        max_samples: int | None = None,
+        max_bytes: int | None = None,
+        *,
+        names: Sequence[str] | None = None,
+        dtype: torch.dtype | None = None,
+        device: torch.device | str | None = None,
+        folder: str | os.PathLike | None = None,
+    ) -> None:
+        if max_samples is None and max_bytes is None:
+            raise ValueError(
+                "a store needs a bound: give max_samples, max_bytes or both, or a long chain would fill the memory."
+            )
+        if folder is not None and device is not None:
+            raise ValueError(
+                f"the draws go to the folder {str(folder)!r}, not to the device {str(device)!r}: give one."
+            )
+        self.max_samples = None if max_samples is None else check_count("max_samples", max_samples)
+        self.max_bytes = None if max_bytes is None else check_count("max_bytes", max_bytes)
+        self.names = [names] if isinstance(names, str) else names
+        self.dtype, self.device = dtype, device
+        self.thin, self.offered = 1, 0
+        self._draws: DrawsInMemory | DrawsInFolder = DrawsInMemory() if folder is None else DrawsInFolder(folder)
+
+    @torch.no_grad()
+    def offer(self, model: nn.Module) -> bool:
+        """Keep the model's present state if its turn has come.
+
+        Returns:
+            True if it was kept.
+
+        Raises:
+            ValueError: a name matches nothing in the model, one draw alone exceeds `max_bytes`, or the folder holds
+                draws of another chain.
+            StoreError: the draw cannot be written to the folder.
+        """
+        self.offered += 1
+        if self.offered % self.thin:
+            return False
+        state = self._select(model)
+        while len(self._draws) >= self._capacity(state):
+            self.thin *= 2
+            self._draws.halve()
+        if self.offered % self.thin:
+            return False
+        self._draws.add({name: self._kept(value) for name, value in state.items()}, self.offered)
+        return True
+
+    def _select(self, model: nn.Module) -> dict[str, Tensor]:
+        state = model.state_dict()
+        if self.names is None:
+            return state
+        for pattern in self.names:
+            if not any(fnmatchcase(name, pattern) for name in state):
+                raise ValueError(f"nothing in this {type(model).__name__} is named {pattern!r}: {', '.join(state)}.")
+        return {n: v for n, v in state.items() if any(fnmatchcase(n, pattern) for pattern in self.names)}
+
+    def _kept_dtype(self, value: Tensor) -> torch.dtype:
+        return self.dtype if self.dtype is not None and value.is_floating_point() else value.dtype
+
+    def _kept(self, value: Tensor) -> Tensor:
+        copy = isinstance(self._draws, DrawsInMemory)
+        return value.to(device=self.device or value.device, dtype=self._kept_dtype(value), copy=copy)
+
+    def _capacity(self, state: Mapping[str, Tensor]) -> int:
+        if self.max_bytes is None:
+            return cast(int, self.max_samples)  # one of the two is given
+        size = sum(value.numel() * self._kept_dtype(value).itemsize for value in state.values())
+        fits = self.max_bytes // max(size, 1)
+        if not fits:
+            raise ValueError(
+                f"one draw takes {size} bytes, but max_bytes is {self.max_bytes}. Raise it, keep fewer tensors (names) "
+                "or a smaller dtype, for example torch.bfloat16."
+            )
+        return min(fits, self.max_samples or fits)
+
+    @property
+    def nbytes(self) -> int:
+        """Room that the draws take, in memory or in their folder, in bytes."""
+        return self._draws.nbytes
+
+    @property
+    def offers(self) -> list[int]:
+        """Number of the offer, from 1, that each draw was."""
+        return [self.thin * (1 + index) for index in range(len(self._draws))]
+
+    def __len__(self) -> int:
+        return len(self._draws)
+
+    def __iter__(self) -> Iterator[dict[str, Tensor]]:
+        return iter(self._draws)
+
+    def __getitem__(self, index: int) -> dict[str, Tensor]:
+        return self._draws[index]
+
+    def stacked(self, name: str) -> Tensor:
+        """All draws of one tensor, shape (draws, ...), for example for `effective_sample_size`.
+
+        Raises:
+            KeyError: the store keeps nothing of that name.
+            ValueError: it is empty.
+        """
+        self._require_draws()
+        return torch.stack([draw[name] for draw in self._draws])
+
+    def _require_draws(self) -> None:
+        if not self._draws:
+            raise ValueError(
+                f"the store is empty: {self.offered} states were offered. Sample beyond the burn-in, or lower thin."
+            )
+
+    @contextmanager
+    def loaded(self, model: nn.Module, index: int) -> Iterator[nn.Module]:
+        """Give the model one of the draws within a `with` block, and its own state back afterwards."""
+        draw = self._draws[index]
+        own = {name: value.clone() for name, value in model.state_dict().items() if name in draw}
+        try:
+            model.load_state_dict(draw, strict=False)
+            yield model
+        finally:
+            model.load_state_dict(own, strict=False)
+
+    def models(self, model: nn.Module) -> Iterator[nn.Module]:
+        """The model with one draw after the other; its own state is back when the loop ends or is left."""
+        for index in range(len(self)):
+            with self.loaded(model, index):
+                yield model
+
+    @torch.no_grad()
+    def outputs(self, model: nn.Module, x: Tensor, batch_size: int = 1024) -> Iterator[Tensor]:
+        """Output of every draw at x, one tensor (batch, ...) after the other, with the model in `eval()`.
+
+        Args:
+            model: of the structure that was sampled; its weights are not changed.
+            x: inputs, shape (batch, ...).
+            batch_size: rows in one forward pass.
+
+        Raises:
+            ValueError: the store is empty.
+        """
+        check_count("batch_size", batch_size)
+        self._require_draws()
+        own = model.state_dict()
+        with evaluating(model):
+            for draw in self._draws:
+                state = {n: v.to(device=own[n].device, dtype=own[n].dtype) for n, v in draw.items()}
+                device = next(iter(state.values())).device
+                chunks = [functional_call(model, state, (rows.to(device),)) for rows in x.split(batch_size)]
+                yield torch.cat(chunks)
+
+    def predict(self, model: nn.Module, x: Tensor, batch_size: int = 1024) -> Tensor:
+        """Posterior predictive probabilities: the arithmetic mean of the draws' softmax.
+
+        Args:
+            model, x, batch_size: as for `outputs`; the model returns logits.
+
+        Returns:
+            Probabilities, shape (batch, classes). In regression average `outputs` themselves.
+
+        Raises:
+            ValueError: the store is empty.
+        """
+        total = sum(torch.softmax(logits.float(), dim=-1) for logits in self.outputs(model, x, batch_size))
+        return cast(Tensor, total) / len(self)
+
+    def log_predict(self, model: nn.Module, x: Tensor, batch_size: int = 1024) -> Tensor:
+        """Log of the normalized geometric mean of the draws' softmax, as the published code averages under attack.
+
+        Arguments, errors and shape of the result as for `predict`, whose arithmetic mean is the posterior predictive.
+        """
+        total = sum(torch.log_softmax(logits.float(), dim=-1) for logits in self.outputs(model, x, batch_size))
+        return torch.log_softmax(cast(Tensor, total) / len(self), dim=-1)
+
+    def save(self, path: str | os.PathLike) -> Path:
+        """Write draws and counters to one file with a checksum, replaced whole or not at all; returns its path.
+
+        Raises:
+            StoreError: the file cannot be written.
+        """
+        buffer = io.BytesIO()
+        torch.save(self.state_dict(), buffer)
+        write_atomic(Path(path), sealed(_HEAD, buffer.getvalue()))
+        return Path(path)
+
+    def load(self, path: str | os.PathLike) -> None:
+        """Take over what `save` wrote; only numbers, texts and tensors are read, never code.
+
+        Raises:
+            FileNotFoundError: there is no such file.
+            DamagedFileError: it is no saved store, or was cut or altered; the store stays as it was.
+        """
+        body = unsealed(Path(path), _HEAD, "a store of draws", "Copy it again, or sample again.")
+        self.load_state_dict(torch.load(io.BytesIO(body), map_location="cpu", weights_only=True))
+
+    def state_dict(self) -> dict[str, Any]:
+        """Draws, or names of their files, and counters: what a `Checkpoint` takes."""
+        counters = {"thin": self.thin, "offered": self.offered}
+        if isinstance(self._draws, DrawsInFolder):
+            return counters | {"files": list(self._draws.names)}
+        return counters | {"draws": [dict(draw) for draw in self._draws]}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take over what `state_dict` gave; the store goes on as if it had never stopped.
+
+        Raises:
+            ValueError: one of the two stores keeps its draws in a folder and the other one in memory.
+            DamagedFileError: a file of a draw is missing.
+        """
+        if ("files" in state) != isinstance(self._draws, DrawsInFolder):
+            there = "a folder: give this one that folder" if "files" in state else "memory: give this one no folder"
+            raise ValueError(f"the saved store kept its draws in {there}.")
+        thin = state["thin"]
+        if isinstance(self._draws, DrawsInFolder):
+            thin *= self._draws.restore(state["files"], state["offered"])
+        else:
+            draws = ({name: value.to(self.device or value.device) for name, value in d.items()} for d in state["draws"])
+            self._draws = DrawsInMemory(draws)
+        self.thin, self.offered = thin, state["offered"]

@@ -1,0 +1,105 @@
+"""Stochastic-gradient Hamiltonian Monte Carlo (Chen, Fox and Guestrin, 2014) in two discretizations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import torch
+
+from bnnlib._checks import check_non_negative
+from bnnlib.functional.sgmcmc import baoab_coefficients, euler_noise_scale
+from bnnlib.sampling.base import Sampler
+
+SCHEMES = ("baoab", "euler")
+
+
+class SGHMC(Sampler):
+    """Underdamped Langevin dynamics, equation (aeb-sghmc-sde), (3) of Deng et al. (2019), with SGD's parameters.
+
+    `scheme="baoab"` is equation (aeb-baoab): the distribution of the positions is exact for Gaussian targets at every
+    stable step size. `scheme="euler"` is the discretization of Saatci and Wilson (2017), equation (aeb-sghmc-euler),
+    which the paper takes. Both are `torch.optim.SGD(lr, momentum)` at temperature 0.
+
+    Args:
+        params: parameters or groups.
+        lr: step size, for the energy in nats; positive. For a mean loss over n observations it is SGD's lr / n.
+        momentum: what is kept of the velocity, 1 - friction; at least 0 and below 1.
+        temperature: T = 1 / tau, not negative.
+        scheme: "baoab" or "euler".
+        gradient_variance: V of (aeb-sghmc-euler), the variance of the mini-batch gradient, whose noise needs not be
+            added again; with "baoab" it must be 0.
+        generator: see `Sampler`.
+
+    Raises:
+        ValueError: a setting is out of its range.
+
+    Example:
+        >>> theta = torch.nn.Parameter(torch.zeros(1000))
+        >>> sampler = SGHMC([theta], lr=0.1, momentum=0.5, generator=torch.Generator().manual_seed(0))
+        >>> for _ in range(100):
+        ...     sampler.zero_grad()
+        ...     (theta**2 / 2).sum().backward()  # the energy of N(0, 1)
+        ...     sampler.step()
+        >>> 0.9 < theta.std().item() < 1.1
+        True
+    """
+
+    def __init__(
+        self,
+        params: Iterable,
+        lr: float,
+        momentum: float = 0.9,
+        temperature: float = 1.0,
+        *,
+        scheme: str = "baoab",
+        gradient_variance: float = 0.0,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        if scheme not in SCHEMES:
+            raise ValueError(f"scheme is {scheme!r}, but it must be one of {', '.join(map(repr, SCHEMES))}.")
+        if check_non_negative("gradient_variance", gradient_variance) and scheme == "baoab":
+            raise ValueError(
+                f"gradient_variance is {gradient_variance:g}, but scheme 'baoab' has no correction for it. "
+                "Use scheme='euler', or larger mini-batches."
+            )
+        self.scheme, self.gradient_variance = scheme, gradient_variance
+        defaults = {"lr": lr, "momentum": momentum, "temperature": temperature}
+        super().__init__(params, defaults, generator)
+
+    def _check_group(self, group) -> None:
+        super()._check_group(group)
+        if not 0.0 <= group["momentum"] < 1.0:
+            raise ValueError(
+                f"momentum is {group['momentum']:g}, but it must be at least 0 and below 1: 1 - momentum is the "
+                "friction, without which the chain cannot shed the noise it takes in."
+            )
+
+    def _update(self, group, parameters, gradients) -> None:
+        lr, momentum, temperature = group["lr"], group["momentum"], group["temperature"]
+        noise = self._draw(parameters, temperature)
+        velocities = [self._velocity(parameter) for parameter in parameters]
+        if self.scheme == "euler":
+            torch._foreach_mul_(velocities, momentum)
+            torch._foreach_add_(velocities, gradients, alpha=-lr)
+            if noise is not None:
+                scale = euler_noise_scale(lr, momentum, temperature, self.gradient_variance)
+                torch._foreach_add_(velocities, noise, alpha=scale)
+            torch._foreach_add_(parameters, velocities)
+            return
+        kick, drift, scale = baoab_coefficients(lr, momentum, temperature)
+        torch._foreach_add_(velocities, gradients, alpha=-kick)
+        # both half drifts at once, from the velocity before and after the refreshment
+        torch._foreach_add_(parameters, velocities, alpha=drift * (1.0 + momentum))
+        torch._foreach_mul_(velocities, momentum)
+        if noise is not None:
+            torch._foreach_add_(velocities, noise, alpha=scale)
+            torch._foreach_add_(parameters, noise, alpha=drift * scale)
+
+    def stability_limit(self, group) -> float:
+        return 2.0 * (1.0 + group["momentum"])
+
+    def _velocity(self, parameter: torch.Tensor) -> torch.Tensor:
+        state = self.state[parameter]
+        if "velocity" not in state:
+            state["velocity"] = torch.zeros_like(parameter, memory_format=torch.preserve_format)
+        return state["velocity"]

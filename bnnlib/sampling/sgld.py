@@ -1,0 +1,57 @@
+"""Stochastic-gradient Langevin dynamics (Welling and Teh, 2011)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+import torch
+
+from bnnlib.sampling.base import Sampler
+
+
+class SGLD(Sampler):
+    """theta <- theta - lr grad U + sqrt(2 lr T) xi, equation (aeb-sgld), (2) of Deng et al. (2019).
+
+    The stationary variance exceeds the target's by the factor 1 / (1 - lr lambda / 2) in a direction of curvature
+    lambda, equation (fnd-step); the noise of mini-batches adds to it. `SGHMC` has no such bias on Gaussian targets.
+
+    Args:
+        params: parameters or groups.
+        lr: step size, for the energy in nats; positive.
+        temperature: T = 1 / tau, not negative; 1 samples the posterior, 0 is gradient descent.
+        generator: see `Sampler`.
+
+    Raises:
+        ValueError: lr is not positive or the temperature negative.
+
+    Example:
+        >>> theta = torch.nn.Parameter(torch.zeros(1000))
+        >>> sampler = SGLD([theta], lr=0.1, generator=torch.Generator().manual_seed(0))
+        >>> for _ in range(100):
+        ...     sampler.zero_grad()
+        ...     (theta**2 / 2).sum().backward()  # the energy of N(0, 1)
+        ...     sampler.step()
+        >>> 0.9 < theta.std().item() < 1.2
+        True
+    """
+
+    def __init__(
+        self,
+        params: Iterable,
+        lr: float,
+        temperature: float = 1.0,
+        *,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        super().__init__(params, {"lr": lr, "temperature": temperature}, generator)
+
+    def _update(self, group, parameters, gradients) -> None:
+        lr, temperature = group["lr"], group["temperature"]
+        noise = self._draw(parameters, temperature)
+        torch._foreach_add_(parameters, gradients, alpha=-lr)
+        if noise is not None:
+            torch._foreach_add_(parameters, noise, alpha=math.sqrt(2.0 * lr * temperature))
+
+    def stability_limit(self, group) -> float:
+        return 2.0

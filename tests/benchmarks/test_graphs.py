@@ -1,0 +1,109 @@
+"""Steps recorded as CUDA graphs: the interface everywhere, the recording where there is a GPU."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from benchmarks.graphs import GraphedStep
+from bnnlib import nn as bnn
+from bnnlib.models import lenet5_caffe
+from bnnlib.sampling import SGLD
+
+MIXTURE = {"slab_scale": 1.0, "spike_scale": 0.01}
+LAYERS = {
+    "gaussian": bnn.GaussianLinear,
+    "gaussian-local": lambda a, b: bnn.GaussianLinear(a, b, estimator="local"),
+    "gaussian-flipout": lambda a, b: bnn.GaussianLinear(a, b, estimator="flipout"),
+    "gaussian-spike-slab": partial(bnn.GaussianSpikeSlabLinear, **MIXTURE),
+    "scale-mixture": partial(bnn.ScaleMixtureLinear, **MIXTURE),
+    "spike-slab": partial(bnn.SpikeSlabLinear, prior_inclusion_probability=0.1),
+    "sparse-vd": bnn.SparseVDLinear,
+    "horseshoe": bnn.HorseshoeLinear,
+}
+NUM_DATA = 1000
+
+
+def training(model: nn.Module, lr: float):
+    """A step of Adam that returns its loss."""
+    device = next(model.parameters()).device
+    optimizer = torch.optim.Adam(model.parameters(), lr=lr, capturable=device.type == "cuda")
+
+    def step(x: Tensor, y: Tensor) -> Tensor:
+        optimizer.zero_grad()
+        loss = F.cross_entropy(model(x), y) + bnn.kl_gradient(model) / NUM_DATA
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
+
+    return step
+
+
+def batch(device: str = "cpu", shape: tuple[int, ...] = (20,)) -> tuple[Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(0)
+    x, y = torch.rand(64, *shape, generator=generator), torch.randint(0, 10, (64,), generator=generator)
+    return x.to(device), y.to(device)
+
+
+def test_without_cuda_it_is_the_step_itself():
+    losses = []
+    for wrap in (lambda step, _: step, GraphedStep):
+        torch.manual_seed(0)
+        step = wrap(training(bnn.GaussianLinear(20, 10), 0.01), batch())
+        losses.append([float(step(*batch())) for _ in range(3)])
+    assert losses[0] == losses[1]
+
+
+def test_other_shapes_and_no_example_are_refused():
+    step = GraphedStep(training(bnn.GaussianLinear(20, 10), 0.01), batch())
+    with pytest.raises(ValueError, match=r"recorded for .*64, 20.* but got .*63, 20.*Drop the last, smaller batch"):
+        step(*(part[:63] for part in batch()))
+    with pytest.raises(ValueError, match="example is empty"):
+        GraphedStep(lambda: None, ())
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("kind", LAYERS)
+def test_replays_draw_what_the_plain_step_draws_on_cuda(kind):
+    """At a learning rate of 0 the losses of both are draws of one law; 5 standard errors: fails by chance in 1e-6."""
+    torch.manual_seed(0)
+    model = nn.Sequential(LAYERS[kind](20, 32), nn.ReLU(), LAYERS[kind](32, 10)).cuda()
+    plain, x = training(model, 0.0), batch("cuda")
+    recorded = GraphedStep(plain, x)
+    first, second = (torch.stack([step(*x).clone() for _ in range(400)]).double() for step in (plain, recorded))
+    assert len(second.unique()) > 350  # new noise in every replay; a few agree in float32
+    error = (first.var() / 400 + second.var() / 400).sqrt()
+    assert (first.mean() - second.mean()).abs() < 5 * error
+    assert 0.75 < second.std() / first.std() < 1.33  # of 400 draws each
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_a_recorded_network_with_noise_on_its_units_learns_on_cuda():
+    torch.manual_seed(0)
+    model = bnn.insert_unit_noise(lenet5_caffe(), after=["conv2"], before=["conv2", "fc1", "fc2"]).cuda()
+    x = batch("cuda", (1, 28, 28))
+    step = GraphedStep(training(model, 1e-3), x)
+    losses = torch.stack([step(*x).clone() for _ in range(200)])
+    assert losses.isfinite().all() and losses[-20:].mean() < losses[:20].mean() - 0.1
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_a_recorded_sampler_samples_with_a_generator_of_its_own_on_cuda():
+    theta = torch.zeros(10_000, device="cuda", requires_grad=True)
+    sampler = SGLD([theta], lr=0.1)
+
+    def plain(x):
+        sampler.zero_grad()
+        theta.grad = theta.detach() - x  # of a normal density around x
+        sampler.step()
+        return theta.detach().clone()
+
+    step = GraphedStep(plain, (torch.ones((), device="cuda"),), generators=[sampler.generator])
+    for _ in range(200):
+        draws = step(torch.ones((), device="cuda"))
+    # the step of 0.1 widens the variance to 1 / (1 - 0.1 / 4) or less; 5 standard errors of 10,000 chains are 0.05
+    assert abs(draws.mean().item() - 1.0) < 0.05 and 0.9 < draws.std().item() < 1.1

@@ -1,0 +1,175 @@
+"""Densities of proposals: both directions, determinants by autograd, log densities by torch.distributions."""
+
+import copy
+import io
+
+import pytest
+import torch
+from torch.distributions import MultivariateNormal, Normal
+
+from bnnlib.sampling import DiagonalGaussian, FullGaussian, RealNVP
+
+DOUBLE = torch.float64
+
+
+@pytest.fixture(autouse=True)
+def _first_weights():
+    """Those of a flow come from PyTorch's own generator, which other tests have moved on."""
+    torch.manual_seed(0)
+
+
+def bent(density, seed=0, couplings=0.3):
+    """The density with every parameter moved, and a flow with clear couplings."""
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for name, parameter in density.named_parameters():
+            size = couplings if name.startswith("networks") else 0.7
+            parameter.add_(size * torch.randn(parameter.shape, generator=generator).to(parameter))
+    return density
+
+
+BUILD = {
+    "diagonal": lambda dim=3: DiagonalGaussian(dim, 0.7),
+    "full": lambda dim=3: FullGaussian(dim, 0.7),
+    "flow": lambda dim=3: RealNVP(dim, num_layers=4, hidden=16),
+    "flow, one layer": lambda dim=3: RealNVP(dim, num_layers=1, hidden=16),
+}
+
+
+@pytest.fixture(params=BUILD)
+def density(request):
+    return bent(BUILD[request.param]().double())
+
+
+def test_pull_is_the_inverse_of_push(density, generator):
+    noise = torch.randn(200, 3, generator=generator, dtype=DOUBLE)
+    point, log_det = density.push(noise)
+    back, same = density.pull(point)
+    assert log_det.shape == (200,)
+    assert (back - noise).abs().max() < 1e-10
+    assert (same - log_det).abs().max() < 1e-10
+
+
+def test_the_determinant_is_that_of_the_jacobian(density, generator):
+    for noise in torch.randn(8, 3, generator=generator, dtype=DOUBLE):
+        jacobian = torch.autograd.functional.jacobian(lambda z: density.push(z[None])[0][0], noise)
+        assert abs(density.push(noise[None])[1] - torch.linalg.slogdet(jacobian)[1]) < 1e-10
+
+
+def test_draws_carry_their_density_and_gradients(density, generator):
+    points, log_q = density.rsample_with_log_prob(50, generator)
+    assert (log_q - density.log_prob(points)).abs().max() < 1e-10
+    (points.sum() + log_q.sum()).backward()
+    assert all(parameter.grad is not None and parameter.grad.isfinite().all() for parameter in density.parameters())
+
+
+def test_the_same_generator_draws_the_same_points(density):
+    draws = [density.rsample(5, torch.Generator().manual_seed(2)) for _ in range(2)]
+    with_density = density.rsample_with_log_prob(5, torch.Generator().manual_seed(2))[0]
+    assert torch.equal(*draws) and torch.equal(draws[0], with_density)
+
+
+def test_gaussians_are_those_of_torch(generator):
+    points = 3.0 * torch.randn(100, 3, generator=generator, dtype=DOUBLE)
+    diagonal, full = bent(BUILD["diagonal"]().double()), bent(BUILD["full"]().double())
+    expected = Normal(diagonal.mean, diagonal.scale).log_prob(points).sum(-1)
+    assert (diagonal.log_prob(points) - expected).abs().max() < 1e-10
+    expected = MultivariateNormal(full.mean, scale_tril=full.factor).log_prob(points)
+    assert (full.log_prob(points) - expected).abs().max() < 1e-10
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_a_flow_integrates_to_one(seed):
+    """By the midpoint rule over the square that holds all of 100,000 draws, with a margin."""
+    flow = bent(BUILD["flow"](2).double(), seed, couplings=0.2)
+    with torch.no_grad():
+        draws = flow.rsample(100_000, torch.Generator().manual_seed(seed))
+        low, high = draws.min(0).values, draws.max(0).values
+        low, high = low - 0.2 * (high - low), high + 0.2 * (high - low)
+        line = (torch.arange(400, dtype=DOUBLE) + 0.5) / 400
+        first, second = (low[i] + (high - low)[i] * line for i in range(2))
+        total = sum(float(flow.log_prob(torch.stack([x.expand(400), second], dim=1)).exp().sum()) for x in first)
+        total *= float(((high - low) / 400).prod())
+    assert total == pytest.approx(1.0, abs=1e-3)
+
+
+def test_a_flow_is_no_gaussian_and_draws_from_its_density(generator):
+    """Shares of draws in cells against the density there."""
+    flow = bent(BUILD["flow"](2).double())
+    with torch.no_grad():
+        points = flow.rsample(200_000, generator)
+        assert float((((points - points.mean(0)) / points.std(0)) ** 3).mean(0).abs().max()) > 0.1
+        center, half = points.median(dim=0).values, 0.5 * points.std(0)
+        inside = ((points - center).abs() < half).all(dim=1).double()
+        line = (torch.arange(200, dtype=DOUBLE) + 0.5) / 100 - 1
+        cells = center + half * torch.cartesian_prod(line, line)
+        share = float(flow.log_prob(cells).exp().mean() * 4 * half.prod())
+    assert abs(float(inside.mean()) - share) < 4.0 * float(inside.std()) / 200_000**0.5
+
+
+@pytest.mark.parametrize("kind", BUILD)
+def test_they_begin_as_the_gaussian_of_their_scale(kind, generator):
+    points = torch.randn(20, 3, generator=generator)
+    density = {"diagonal": DiagonalGaussian, "full": FullGaussian}.get(kind, RealNVP)(3, scale=0.7)
+    expected = Normal(0.0, 0.7).log_prob(points).sum(-1)
+    assert torch.allclose(density.log_prob(points), expected, atol=1e-3)
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 1e4])
+@pytest.mark.parametrize("dtype", [torch.float32, DOUBLE])
+def test_match_takes_moments_over(scale, dtype, generator):
+    root = torch.randn(4, 4, generator=generator, dtype=DOUBLE)
+    covariance = scale**2 * (root @ root.T + torch.eye(4, dtype=DOUBLE))
+    mean = scale * torch.randn(4, generator=generator, dtype=DOUBLE)
+    full = FullGaussian(4).to(dtype)
+    assert full.match(mean, covariance) is full
+    expected = MultivariateNormal(mean, covariance)
+    points = expected.sample((20,))
+    rounding = 1e-3 if dtype == torch.float32 else 1e-6
+    assert torch.allclose(full.log_prob(points.to(dtype)).double(), expected.log_prob(points), atol=rounding, rtol=1e-4)
+
+
+def test_match_refuses_what_is_no_covariance():
+    full = FullGaussian(2)
+    with pytest.raises(ValueError, match="shapes"):
+        full.match(torch.zeros(1), torch.eye(2))
+    with pytest.raises(ValueError, match="shapes"):
+        full.match(torch.zeros(2), torch.eye(3))
+    for broken in ([[1.0, 2.0], [2.0, 1.0]], [[1.0, 0.5], [0.0, 1.0]], [[1.0, 0.0], [0.0, float("nan")]]):
+        with pytest.raises(ValueError, match="positive definite"):
+            full.match(torch.zeros(2), torch.tensor(broken))
+
+
+def test_copies_and_states(density, generator):
+    points = torch.randn(10, 3, generator=generator, dtype=DOUBLE)
+    expected = density.log_prob(points)
+    twin = copy.deepcopy(density)
+    file = io.BytesIO()
+    torch.save(density.state_dict(), file)
+    file.seek(0)
+    with torch.no_grad():
+        for parameter in density.parameters():
+            parameter.add_(1.0)
+    assert torch.equal(twin.log_prob(points), expected)
+    assert not torch.equal(density.log_prob(points), expected)
+    density.load_state_dict(torch.load(file))
+    assert torch.equal(density.log_prob(points), expected)
+    single = density.float()
+    assert single.log_prob(points.float()).dtype == torch.float32
+    assert torch.allclose(single.log_prob(points.float()).double(), expected, rtol=1e-3, atol=1e-2)
+    assert single.double().log_prob(points).dtype == DOUBLE
+    assert single.rsample(2, generator).dtype == DOUBLE
+
+
+def test_bad_input(density):
+    for shape in ((5,), (5, 1), (2, 5, 3)):
+        with pytest.raises(ValueError, match=r"\(count, 3\)"):
+            density.log_prob(torch.zeros(shape, dtype=DOUBLE))
+    for build in (DiagonalGaussian, FullGaussian):
+        with pytest.raises(ValueError, match="dim is 0"):
+            build(0)
+        with pytest.raises(ValueError, match="scale is -1"):
+            build(2, scale=-1.0)
+    for settings in ({"dim": 1}, {"dim": 2, "num_layers": 0}, {"dim": 2, "hidden": 0}, {"dim": 2, "bound": 0.0}):
+        with pytest.raises(ValueError, match=" is "):
+            RealNVP(**settings)

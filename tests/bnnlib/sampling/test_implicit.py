@@ -1,0 +1,264 @@
+"""Chains whose test is a discriminator's: their law, their kernel on a finite space, restarts, and bad input."""
+
+import math
+
+import pytest
+import torch
+from scipy import stats
+from torch import nn
+
+from bnnlib.functional.metropolis_hastings import acceptance_probability
+from bnnlib.sampling import (
+    IndependentDiscriminator,
+    LatentProposal,
+    MarkovDiscriminator,
+    PointProposal,
+    accept_scored,
+    implicit_metropolis_hastings,
+)
+from bnnlib.train import DivergedError
+
+CHAINS = 100_000
+WIDE = 1.5  # standard deviation of the independent proposal
+
+
+def generator(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+class Exact(nn.Module):
+    """log p(x) - log q(x) of p = N(0, 1) and q = N(0, WIDE^2), up to a constant: within 5 of 0 almost surely."""
+
+    def forward(self, points):
+        return (-0.5 * points.square() * (1.0 - 1.0 / WIDE**2)).reshape(len(points))
+
+
+class LogDensity(nn.Module):
+    """log p(x) of N(0, 1): with a symmetric proposal the exact ratio."""
+
+    def forward(self, points):
+        return (-0.5 * points.square()).reshape(len(points))
+
+
+def draw(count, generator=None):
+    return WIDE * torch.randn(count, generator=generator)
+
+
+def walk(points, generator=None):
+    return points + torch.randn(points.shape, generator=generator)
+
+
+class Unbounded(IndependentDiscriminator):
+    def of_raw(self, raw):
+        return raw
+
+
+class UnboundedMarkov(MarkovDiscriminator):
+    def log_ratio_of_scores(self, first, second):
+        return first - second
+
+
+KINDS = {
+    "independent": (Unbounded(Exact()), PointProposal(draw=draw)),
+    "Markov": (UnboundedMarkov(LogDensity()), PointProposal(walk)),
+    "latent": (Unbounded(Exact()), LatentProposal(lambda z: WIDE * z[:, 0], 1)),
+    "function": (lambda x, y: torch.sigmoid(Exact()(x) - Exact()(y)), PointProposal(draw=draw)),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_with_an_exact_discriminator_the_target_stays_what_it_is(kind):
+    """Starts from the target: after 20 steps the law is still N(0, 1), while almost every chain has moved."""
+    discriminator, proposal = KINDS[kind]
+    start = torch.randn(CHAINS, generator=generator(1))
+    chains = implicit_metropolis_hastings(discriminator, proposal, start, 20, generator=generator(2))
+    assert stats.kstest(chains.samples.numpy(), "norm").pvalue > 0.01
+    assert 0.4 < chains.acceptance_rate < 0.95 and float(chains.never_moved.float().mean()) < 0.01
+    assert not chains.restarted.any()
+
+
+@pytest.mark.parametrize("kind", ["independent", "Markov"])
+def test_with_an_exact_discriminator_other_starts_reach_the_target(kind):
+    discriminator, proposal = KINDS[kind]
+    start = torch.full((20_000,), 2.0)
+    chains = implicit_metropolis_hastings(discriminator, proposal, start, 60, generator=generator(3))
+    assert stats.kstest(chains.samples.numpy(), "norm").pvalue > 0.01
+
+
+def test_a_wrong_discriminator_is_noticed_by_the_same_test():
+    start = torch.randn(CHAINS, generator=generator(1))
+    flat = IndependentDiscriminator(nn.Flatten(0), 0.01)
+    chains = implicit_metropolis_hastings(flat, PointProposal(draw=draw), start, 20, generator=generator(2))
+    assert stats.kstest(chains.samples.numpy(), "norm").pvalue < 1e-6
+
+
+@pytest.mark.parametrize("kind", ["independent", "Markov"])
+def test_detailed_balance_on_a_finite_space(kind):
+    """p(y) t(x | y) = p(x) t(y | x) of the kernel (16)-(17), to 1e-12, from the discriminators' own ratios."""
+    draws, states = generator(4), 6
+    p = torch.rand(states, generator=draws, dtype=torch.float64)
+    p = p / p.sum()
+    q = torch.rand(states, states, generator=draws, dtype=torch.float64)  # q[y, x] = q(x | y)
+    q = (q[:1].expand(states, -1) if kind == "independent" else q + q.T).clone()
+    if kind == "independent":
+        q = q / q.sum(dim=1, keepdim=True)
+        table = (p / q[0]).log()
+        discriminator = Unbounded(nn.Identity())
+    else:  # symmetric moves, the rest stays: the ratio is p(x) / p(y)
+        q = q / q.sum(dim=1).max()
+        q = q + torch.diag(1.0 - q.sum(dim=1))
+        table = p.log()
+        discriminator = UnboundedMarkov(nn.Identity())
+    ratio = discriminator.log_ratio_of_scores(table[None, :], table[:, None])  # [y, x]
+    kernel = q * acceptance_probability(ratio)
+    kernel = kernel + torch.diag(1.0 - kernel.sum(dim=1))
+    flow = p[:, None] * kernel
+    assert (flow - flow.T).abs().max() < 1e-12
+    assert (p @ kernel - p).abs().max() < 1e-12
+
+
+def test_the_bounded_kernel_still_has_the_target_where_the_bound_does_not_bind():
+    small = MarkovDiscriminator(LogDensity(), 1e-6)
+    start = torch.randn(CHAINS, generator=generator(1))
+    chains = implicit_metropolis_hastings(small, PointProposal(walk), start, 20, generator=generator(2))
+    assert stats.kstest(chains.samples.numpy(), "norm").pvalue > 0.01
+
+
+def test_acceptance_of_independent_proposals_is_the_direct_formula():
+    """min{1, d(x) (1 - d(y)) / (d(y) (1 - d(x)))} of a chain, step by step, with the same uniform numbers."""
+    discriminator = IndependentDiscriminator(nn.Flatten(0), 0.05)
+    start, made = torch.randn(7, generator=generator(5)), 2.0 * torch.randn(30, 7, generator=generator(6))
+    out = accept_scored(discriminator.score(start), discriminator.score(made.flatten()).view(30, 7), generator(7))
+    uniform = torch.rand(30, 7, generator=generator(7))
+    now = start.clone()
+    for step in range(30):
+        d, old = discriminator(made[step]), discriminator(now)
+        taken = uniform[step] < (d * (1 - old) / (old * (1 - d))).clamp_max(1.0)
+        assert torch.equal(taken, out.accepted[step])
+        now = torch.where(taken, made[step], now)
+    held = torch.where(out.last < 0, start, made[out.last.clamp_min(0), torch.arange(7)])
+    assert torch.equal(held, now)
+
+
+def test_trace_moves_and_samples_are_of_one_chain():
+    for proposal in (PointProposal(draw=draw), PointProposal(walk)):
+        discriminator = MarkovDiscriminator(LogDensity(), 0.01)
+        start = torch.randn(50, generator=generator(8))
+        run = implicit_metropolis_hastings(
+            discriminator, proposal, start, 23, trace=True, block=200, generator=generator(9)
+        )
+        steps = torch.cat([start[None], run.trace])
+        assert run.trace.shape == (23, 50) and torch.equal(run.trace[-1], run.samples)
+        assert torch.equal((steps[1:] != steps[:-1]).sum(dim=0), run.moves)
+        assert run.acceptance_rate == pytest.approx(float(run.moves.double().mean()) / 23)
+        spread = (run.moves.double() / 23).std() / math.sqrt(50)
+        assert run.acceptance_error == pytest.approx(float(spread))
+
+
+def test_latents_stay_with_their_images():
+    torch.manual_seed(0)
+    decoder = nn.Linear(3, 2)
+    discriminator = MarkovDiscriminator(nn.Sequential(nn.Linear(2, 1), nn.Flatten(0)), 0.01)
+    for angle in (0.4, math.pi / 2):
+        proposal = LatentProposal(decoder, 3, angle)
+        latents = proposal.draw(40, generator(1))
+        run = implicit_metropolis_hastings(
+            discriminator, proposal, proposal.decode(latents), 30, start_latents=latents, generator=generator(2)
+        )
+        moved = ~run.never_moved
+        assert moved.sum() > 30
+        assert torch.allclose(proposal.decode(run.states)[moved], run.samples[moved], atol=1e-6)
+
+
+def test_the_latent_move_keeps_the_normal_law_and_the_angle_is_its_correlation():
+    for angle in (0.3, 1.0, math.pi / 2):
+        proposal = LatentProposal(lambda z: z, 1, angle)
+        state = torch.randn(CHAINS, 1, generator=generator(1))
+        moved = proposal.move(state, generator(2))
+        assert stats.kstest(moved[:, 0].numpy(), "norm").pvalue > 0.01
+        found = torch.corrcoef(torch.cat([state, moved], dim=1).T)[0, 1]
+        assert float(found) == pytest.approx(math.cos(angle), abs=4 / math.sqrt(CHAINS))
+
+
+class Snob(nn.Module):
+    """Data, at 5, look perfect; what is proposed, near 0, does not."""
+
+    def forward(self, points):
+        return torch.where(points > 4.0, 40.0, points.clamp(-1, 1))
+
+
+def toward_zero(points, generator=None):
+    return 0.1 * points + torch.randn(points.shape, generator=generator)
+
+
+@pytest.mark.parametrize("proposal", [PointProposal(draw=draw), PointProposal(toward_zero, draw=draw)])
+def test_chains_that_never_moved_start_again_from_a_proposal(proposal):
+    discriminator, start = IndependentDiscriminator(Snob(), 1e-6), torch.full((500,), 9.0)
+    still = implicit_metropolis_hastings(discriminator, proposal, start, 3, generator=generator(1))
+    again = implicit_metropolis_hastings(discriminator, proposal, start, 3, restart=True, generator=generator(1))
+    assert still.never_moved.float().mean() > 0.9 and not still.restarted.any()
+    assert (still.samples == 9.0).float().mean() > 0.9
+    assert torch.equal(again.never_moved, again.restarted) and again.acceptance_rate < 0.1
+    assert not (again.samples == 9.0).any() and again.moves[again.restarted].float().mean() > 0.5
+
+
+def test_a_proposal_that_can_only_move_cannot_restart():
+    discriminator, start = IndependentDiscriminator(Snob(), 1e-6), torch.full((5,), 50.0)
+    with pytest.raises(ValueError, match=r"only move points.*draw="):
+        implicit_metropolis_hastings(
+            discriminator, PointProposal(lambda y, generator=None: y * 0), start, 3, restart=True, generator=generator()
+        )
+
+
+@pytest.mark.parametrize(
+    ("values", "message"), [(1.5, r"gave 1.5 .*\[0.1, 1\]"), (0.02, r"gave 0.02 .*\[0.1, 1\]"), (-3.0, "gave -3")]
+)
+def test_a_function_outside_of_its_range_is_named(values, message):
+    with pytest.raises(ValueError, match=message):
+        implicit_metropolis_hastings(
+            lambda x, y: torch.full((len(x),), values), PointProposal(draw=draw), torch.zeros(5), 3, lower=0.1
+        )
+
+
+def test_nan_scores_diverge():
+    def nan(points):
+        return points * math.nan
+
+    for discriminator in (IndependentDiscriminator(nn.Flatten(0), 0.1), lambda x, y: x * math.nan):
+        proposal = PointProposal(nan, draw=lambda count, generator=None: torch.full((count,), math.nan))
+        for one in (proposal, PointProposal(draw=proposal._draw)):
+            with pytest.raises(DivergedError, match="NaN within the first"):
+                one._propose = one._propose and (lambda points, generator=None: nan(points))
+                implicit_metropolis_hastings(discriminator, one, torch.zeros(5), 3)
+    with pytest.raises(DivergedError, match="NaN"):  # of the start alone
+        implicit_metropolis_hastings(
+            IndependentDiscriminator(nn.Flatten(0), 0.1), PointProposal(draw=draw), torch.tensor([0.0, math.nan]), 3
+        )
+
+
+def test_shapes_that_do_not_fit_are_named():
+    discriminator = IndependentDiscriminator(nn.Sequential(nn.Linear(2, 1), nn.Flatten(0)), 0.1)
+    images = LatentProposal(nn.Linear(4, 3), 4)
+    with pytest.raises(ValueError, match=r"proposal gives shape \(5, 3\).*\(5, 2\)"):
+        implicit_metropolis_hastings(discriminator, images, torch.zeros(5, 2), 3)
+    with pytest.raises(ValueError, match="at least one row"):
+        implicit_metropolis_hastings(discriminator, images, torch.zeros(0, 2), 3)
+    with pytest.raises(ValueError, match="came without them"):
+        implicit_metropolis_hastings(discriminator, LatentProposal(nn.Linear(4, 2), 4, 0.5), torch.zeros(5, 2), 3)
+    with pytest.raises(ValueError, match=r"\(4, 4\).*5 rows"):
+        implicit_metropolis_hastings(
+            discriminator,
+            LatentProposal(nn.Linear(4, 2), 4, 0.5),
+            torch.zeros(5, 2),
+            3,
+            start_latents=torch.zeros(4, 4),
+        )
+    with pytest.raises(ValueError, match="one point for each"):
+        LatentProposal(lambda z: z[:2], 4).decode(torch.zeros(5, 4))
+    with pytest.raises(ValueError, match="for 5 pairs"):
+        implicit_metropolis_hastings(lambda x, y: torch.ones(len(x), 1), PointProposal(walk), torch.zeros(5), 3)
+    for angle in (0.0, -1.0, 2.0, math.nan):
+        with pytest.raises(ValueError, match="angle"):
+            LatentProposal(nn.Linear(4, 2), 4, angle)
+    with pytest.raises(ValueError, match="both None"):
+        PointProposal()

@@ -1,0 +1,112 @@
+"""Proposals draw from the density that they state, and refuse what cannot be one."""
+
+import pytest
+import torch
+from scipy import stats
+
+from bnnlib.sampling import (
+    DiagonalGaussian,
+    FullGaussian,
+    Independent,
+    Markov,
+    RandomWalk,
+    RealNVP,
+    metropolis_hastings,
+)
+from bnnlib.sampling.proposals import Proposal
+
+DOUBLE = torch.float64
+
+
+def test_a_random_walk_steps_by_its_scale(generator):
+    scale = torch.tensor([0.5, 3.0], dtype=DOUBLE)
+    given = torch.tensor([10.0, -10.0], dtype=DOUBLE).expand(100_000, 2)
+    points = RandomWalk(scale).draw(given, generator)
+    for i in range(2):
+        assert stats.kstest((points - given)[:, i].numpy(), stats.norm(0.0, float(scale[i])).cdf).pvalue > 0.01
+
+
+def test_a_random_walk_on_points_of_any_shape(generator):
+    kernel = metropolis_hastings(lambda x: -0.5 * x.square().sum(dim=(1, 2)), RandomWalk(0.5))
+    move = kernel.step(kernel.start(torch.zeros(4, 2, 3)), generator)
+    assert move.state.position.shape == (4, 2, 3) and move.accepted.shape == (4,)
+
+
+@pytest.mark.parametrize("scale", [0.0, -1.0, float("nan"), torch.tensor([1.0, 0.0])])
+def test_a_scale_must_be_positive(scale):
+    with pytest.raises(ValueError, match="scale is"):
+        RandomWalk(scale)
+
+
+@pytest.mark.parametrize("build", [DiagonalGaussian, FullGaussian, RealNVP])
+def test_independent_passes_draws_and_densities_on(build, generator):
+    law = build(3)
+    proposal = Independent(law)
+    given = torch.zeros(50, 3)
+    points, log_q = proposal.draw_with_log_prob(50, generator)
+    assert points.shape == (50, 3)
+    assert torch.allclose(log_q, law.log_prob(points), atol=1e-4)
+    assert torch.equal(proposal.log_density(points, given), proposal.log_prob(points))
+    assert proposal.draw(given, generator).shape == (50, 3)
+
+
+def test_a_law_without_both_at_once(generator):
+    class Uniform:
+        def rsample(self, count, generator=None):
+            return torch.rand(count, 1, generator=generator)
+
+        def log_prob(self, point):
+            return torch.where((point >= 0) & (point <= 1), 0.0, -torch.inf).sum(-1)
+
+    points, log_q = Independent(Uniform()).draw_with_log_prob(7, generator)
+    assert points.shape == (7, 1) and torch.equal(log_q, torch.zeros(7))
+
+
+def test_what_has_no_density_is_refused():
+    class Generator:
+        def rsample(self, count, generator=None):
+            return torch.randn(count, 2)
+
+    with pytest.raises(TypeError, match=r"without log_prob.*implicit_metropolis_hastings"):
+        Independent(Generator())
+    with pytest.raises(TypeError, match=r"torch\.distributions.*FullGaussian"):
+        Independent(torch.distributions.Normal(0.0, 1.0))
+    with pytest.raises(TypeError, match="log_density is None"):
+        Markov(lambda given, generator: given, None)
+    with pytest.raises(TypeError, match=r"must be a Proposal.*implicit_metropolis_hastings"):
+        metropolis_hastings(lambda x: -x.square().sum(-1), torch.nn.Linear(2, 2))
+
+
+def test_the_base_class_says_what_is_missing():
+    with pytest.raises(NotImplementedError):
+        Proposal().draw(torch.zeros(1, 1))
+    with pytest.raises(NotImplementedError):
+        Proposal().log_density(torch.zeros(1, 1), torch.zeros(1, 1))
+
+
+def log_prob(points):
+    return -0.5 * points.square().sum(-1)
+
+
+WRONG = {
+    "a scale of another dimension": (RandomWalk(torch.ones(3, 1, 1)), "draws points"),
+    "another dimension": (Independent(FullGaussian(3)), "same space"),
+    "another count": (Markov(lambda x, g: x[:1], lambda x, y: torch.zeros(len(x))), "draws points"),
+    "a density of each coordinate": (
+        Markov(lambda x, g: x, lambda x, y: torch.zeros_like(x)),
+        "proposal's log density",
+    ),
+    "a column": (Markov(lambda x, g: x, lambda x, y: torch.zeros(len(x), 1)), "proposal's log density"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_shapes_that_would_broadcast_are_refused(case):
+    """As many chains as coordinates, so that nothing else would notice."""
+    proposal, message = WRONG[case]
+    kernel = metropolis_hastings(log_prob, proposal)
+    with pytest.raises(ValueError, match=message):
+        kernel.step(kernel.start(torch.zeros(2, 2)) if "dimension" not in case else STATE)
+
+
+STATE = metropolis_hastings(log_prob, RandomWalk(1.0)).start(torch.zeros(2, 2))

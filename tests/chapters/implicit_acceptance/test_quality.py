@@ -1,0 +1,155 @@
+"""Measures of generated samples: known values, second implementations, blocks, standard errors, bad input."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from scipy import linalg
+from sklearn.neighbors import NearestNeighbors
+
+from chapters.implicit_acceptance import quality as generation
+from chapters.implicit_acceptance.quality import (
+    bootstrap_error,
+    classifier_score,
+    density_coverage,
+    frechet_distance,
+    precision_recall,
+)
+
+
+def generator(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def samples(count: int, seed: int, dims: int = 6) -> torch.Tensor:
+    mixing = torch.randn(dims, dims, generator=generator(seed + 50), dtype=torch.float64)
+    return torch.randn(count, dims, generator=generator(seed), dtype=torch.float64) @ mixing + seed
+
+
+def test_frechet_is_that_of_scipy():
+    for seed in range(5):
+        real, made = samples(300, seed), samples(200, seed + 1)
+        first, second = (np.cov(one.numpy(), rowvar=False) for one in (real, made))
+        shift = real.mean(dim=0) - made.mean(dim=0)
+        root = linalg.sqrtm(first @ second).real
+        theirs = float(shift @ shift) + np.trace(first + second - 2 * root)
+        assert frechet_distance(real, made, repeats=0).value == pytest.approx(theirs, rel=1e-9)
+
+
+def test_frechet_of_known_laws():
+    real = samples(50, 0)
+    assert frechet_distance(real, real, repeats=0).value == pytest.approx(0.0, abs=1e-8)
+    assert frechet_distance(real, real + 3.0, repeats=0).value == pytest.approx(6 * 9.0)
+    line = torch.tensor([[-1.0], [1.0]]) / math.sqrt(2)  # variance 1
+    assert frechet_distance(line, 3 * line, repeats=0).value == pytest.approx(4.0)  # (3 - 1)^2
+    flat = torch.cat([real, torch.zeros(50, 2)], dim=1)  # singular covariances
+    assert frechet_distance(flat, 2 * flat, repeats=0).value == pytest.approx(
+        frechet_distance(real, 2 * real, repeats=0).value
+    )
+
+
+def test_score_of_known_tables():
+    sure = torch.eye(5).repeat(3, 1)
+    assert classifier_score(sure, repeats=0).value == pytest.approx(5.0)
+    assert classifier_score(torch.full((7, 5), 0.2), repeats=0).value == pytest.approx(1.0)
+    assert classifier_score(torch.eye(5)[:1].repeat(9, 1), repeats=0).value == pytest.approx(1.0)
+    table = torch.rand(40, 5, generator=generator()).softmax(dim=1).double()
+    kl = (table * (table / table.mean(dim=0)).log()).sum(dim=1).mean()
+    assert classifier_score(table, repeats=0).value == pytest.approx(float(kl.exp()))
+
+
+def reference(real: np.ndarray, made: np.ndarray, neighbors: int) -> dict[str, float]:
+    """With scikit-learn's neighbors and whole tables of distances."""
+    table = np.linalg.norm(made[:, None] - real[None], axis=2)  # [made, real]
+
+    def radius(points):
+        return NearestNeighbors(n_neighbors=neighbors + 1).fit(points).kneighbors(points)[0][:, -1]
+
+    inside = table <= radius(real)[None]
+    return {
+        "precision": 100 * inside.any(axis=1).mean(),
+        "recall": 100 * (table <= radius(made)[:, None]).any(axis=0).mean(),
+        "density": inside.sum(axis=1).mean() / neighbors,
+        "coverage": 100 * (table.min(axis=0) <= radius(real)).mean(),
+    }
+
+
+@pytest.mark.parametrize(("neighbors", "rows"), [(1, 1000), (3, 64), (5, 7)])
+def test_shares_are_those_of_scikit_learn_in_blocks_of_any_size(neighbors, rows, monkeypatch):
+    monkeypatch.setattr(generation, "_ROWS", rows)
+    real, made = samples(150, 0), samples(130, 0)[:, [0, 1, 2, 3, 5, 4]] * 0.8
+    theirs = reference(real.numpy(), made.numpy(), neighbors)
+    precision, recall = precision_recall(real, made, neighbors, repeats=0)
+    density, coverage = density_coverage(real, made, neighbors, repeats=0)
+    found = {"precision": precision, "recall": recall, "density": density, "coverage": coverage}
+    assert {name: one.value for name, one in found.items()} == pytest.approx(theirs, abs=1e-9)
+    assert 0 < theirs["recall"] < 100 and 0 < theirs["coverage"] < 100
+
+
+@pytest.mark.parametrize(
+    ("kind", "precision", "recall", "coverage"),
+    [("same", 99, 99, 96), ("half", 99, 49, 48), ("wild", 50, 99, 48)],
+)
+def test_what_each_share_notices(kind, precision, recall, coverage):
+    """Real points have two modes; a generator has both, or one, or one and outliers, by which recall is deceived."""
+    real, made = torch.randn(2, 2000, 2, generator=generator(1))
+    real[::2] += torch.tensor([20.0, 0.0])
+    if kind == "same":
+        made[::2] += torch.tensor([20.0, 0.0])
+    elif kind == "wild":
+        made[::2] *= 200
+    shares = [one.value for one in precision_recall(real, made, 5, repeats=0)]
+    density, covered = (one.value for one in density_coverage(real, made, repeats=0))
+    assert [*shares, covered] == pytest.approx([precision, recall, coverage], abs=3)
+    assert density == pytest.approx(precision / 100, abs=0.08)
+
+
+def test_far_from_the_origin_distances_stay_exact():
+    real, made = samples(150, 0), samples(130, 0)[:, [0, 1, 2, 3, 5, 4]]
+    for measure in (precision_recall, density_coverage):
+        near, far = measure(real, made, repeats=0), measure(real + 1e5, made + 1e5, repeats=0)
+        assert near == far
+
+
+def test_bootstrap_error_of_a_mean_is_the_textbook_one():
+    values = torch.randn(400, generator=generator(1), dtype=torch.float64)
+    found = bootstrap_error(lambda rows: float(rows.mean()), values, repeats=2000, generator=generator(2))
+    assert found == pytest.approx(float(values.std(correction=0)) / 20, rel=0.06)  # 4 / sqrt(2 * 2000)
+    assert bootstrap_error(lambda rows: 0.0, values, repeats=0) is None
+
+
+def test_every_measure_has_an_error_that_a_generator_fixes():
+    real, made = samples(200, 0), samples(200, 1)
+    table = made[:, :4].softmax(dim=1)
+    for measure in (
+        lambda draws: [frechet_distance(real, made, **draws)],
+        lambda draws: [classifier_score(table, **draws)],
+        lambda draws: precision_recall(real, real.roll(1, 1), 3, **draws),
+        lambda draws: density_coverage(real, real.roll(1, 1), 3, **draws),
+    ):
+        first, again = (measure({"repeats": 20, "generator": generator(3)}) for _ in range(2))
+        assert list(first) == list(again)
+        assert all(0 < one.standard_error < abs(one.value) for one in first)
+
+
+@pytest.mark.parametrize("measure", [frechet_distance, precision_recall, density_coverage])
+def test_bad_features_are_named(measure):
+    good = samples(20, 0)
+    with pytest.raises(ValueError, match=r"\(20, 6\) and generated \(20, 5\)"):
+        measure(good, good[:, :5])
+    with pytest.raises(ValueError, match=r"\(n, d\)"):
+        measure(good[:, 0], good[:, 0])
+    with pytest.raises(ValueError, match="Generate more"):
+        measure(good, good[:1])
+    with pytest.raises(ValueError, match="generated has 1 NaN"):
+        measure(good, torch.where(good == good[3, 3], math.nan, good))
+
+
+def test_bad_tables_and_counts_are_named():
+    with pytest.raises(ValueError, match="sum to 1"):
+        classifier_score(torch.ones(3, 4))
+    with pytest.raises(ValueError, match="neighbors"):
+        precision_recall(samples(20, 0), samples(20, 1), 0)
+    with pytest.raises(ValueError, match="repeats"):
+        bootstrap_error(lambda rows: 0.0, torch.ones(3), repeats=1)

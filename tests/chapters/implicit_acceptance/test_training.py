@@ -1,0 +1,155 @@
+"""WGAN-GP and VAE training: the penalty, the bound, what they learn, that they resume bit for bit, bad input."""
+
+import math
+import os
+import signal
+
+import pytest
+import torch
+from torch import distributions, nn
+
+from bnnlib.train import Checkpoint, DivergedError
+from chapters.implicit_acceptance.networks import VAE, Encoding, dcgan_critic, dcgan_generator
+from chapters.implicit_acceptance.training import evidence_lower_bound, gradient_penalty, train_vae, train_wgan_gp
+
+
+def generator(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def images(count: int = 30) -> torch.Tensor:
+    return torch.rand(count, 1, 28, 28, generator=generator(9))
+
+
+def gan(steps: int, checkpoint=None, data: torch.Tensor | None = None, **options):
+    decoder, critic = dcgan_generator(4, width=2, generator=generator(1)), dcgan_critic(width=2, generator=generator(2))
+    options = {"batch_size": 6, "critic_steps": 2, "generator": generator(3)} | options
+    data = images() if data is None else data
+    training = train_wgan_gp(decoder, critic, data, 4, steps=steps, checkpoint=checkpoint, **options)
+    return (decoder, critic), training
+
+
+def vae(steps: int, checkpoint=None, data: torch.Tensor | None = None, **options):
+    model = VAE(4, width=2, generator=generator(1))
+    options = {"batch_size": 6, "generator": generator(3)} | options
+    data = images() if data is None else data
+    return (model,), train_vae(model, data, 4, steps=steps, checkpoint=checkpoint, **options)
+
+
+def test_the_penalty_of_a_linear_critic_is_known():
+    weight = torch.tensor([3.0, 4.0])
+    first, second = torch.randn(8, 2, generator=generator(1)), torch.randn(8, 2, generator=generator(2))
+    share = torch.rand(8, generator=generator(3))
+    found = gradient_penalty(lambda x: x @ weight, first, second, share)
+    assert found.item() == pytest.approx(16.0)  # (5 - 1)^2
+    flat = gradient_penalty(lambda x: (0 * x).sum(dim=1), first, second, share)
+    assert flat.item() == pytest.approx(1.0, abs=1e-5)
+    # the points lie between the two: |x|^2 / 2 has slope |x|
+    between = share[:, None] * first + (1 - share[:, None]) * second
+    found = gradient_penalty(lambda x: 0.5 * x.square().sum(dim=1), first, second, share)
+    assert found.item() == pytest.approx((between.norm(dim=1) - 1).square().mean().item(), rel=1e-5)
+
+
+def test_the_penalty_has_the_gradient_of_finite_differences():
+    first, second = (
+        torch.randn(5, 3, generator=generator(1)).double(),
+        torch.randn(5, 3, generator=generator(2)).double(),
+    )
+    share = torch.rand(5, generator=generator(3)).double()
+    matrix = torch.randn(3, 3, generator=generator(4)).double().requires_grad_()
+
+    def penalty(values):
+        return gradient_penalty(lambda x: torch.tanh(x @ values).sum(dim=1), first, second, share)
+
+    assert torch.autograd.gradcheck(penalty, (matrix,))
+
+
+@pytest.mark.parametrize("likelihood", ["bernoulli", "gaussian"])
+def test_the_bound_is_that_of_torch_distributions(likelihood):
+    x, logits = images(3).double(), torch.randn(3, 1, 28, 28, generator=generator(1)).double()
+    mean, log_scale = torch.randn(2, 3, 4, generator=generator(2)).double()
+    fit, kl = evidence_lower_bound(Encoding(logits, mean, log_scale), x, likelihood)
+    normal = distributions.Normal(0.0, 1.0)
+    theirs = distributions.kl_divergence(distributions.Normal(mean, log_scale.exp()), normal).sum() / 3
+    assert kl.item() == pytest.approx(theirs.item())
+    if likelihood == "bernoulli":
+        law = distributions.Bernoulli(logits=logits, validate_args=False)
+    else:
+        law = distributions.Normal(logits.sigmoid(), (logits.sigmoid() - x).square().mean().sqrt())
+    assert fit.item() == pytest.approx(law.log_prob(x).sum().item() / 3)
+
+
+def test_a_gan_learns_a_constant_image():
+    """Where all data are one image, the distance falls, and what is generated comes near to it."""
+    data = torch.full((20, 1, 28, 28), 0.8)
+    data[..., 7:21, 7:21] = 0.1
+    (decoder, _), training = gan(60, data=data, learning_rate=3e-3, batch_size=8)
+    with torch.no_grad():
+        made = decoder(torch.randn(50, 4, generator=generator(5)))
+    assert (made.mean(dim=0) - data[0]).abs().mean() < 0.15  # 0.35 before training
+    assert training.names == ("distance", "penalty", "generator") and training.history.shape == (60, 3)
+
+
+def test_a_vae_raises_its_bound():
+    data = (images() > 0.5).float()
+    _, training = vae(60, data=data, learning_rate=3e-3)
+    assert training.history[-10:, 0].mean() < training.history[:3, 0].mean() - 5.0
+    assert (training.history[:, 1] >= 0).all() and training.names == ("negative_elbo", "kl")
+    _, gaussian = vae(5, likelihood="gaussian")
+    assert torch.isfinite(gaussian.history).all()
+
+
+@pytest.mark.parametrize("run", [gan, vae])
+def test_a_killed_training_resumes_bit_for_bit(run, tmp_path, dies):
+    whole, first = run(8)
+    with pytest.raises(dies.Killed):
+        run(8, dies(tmp_path / "one.pt", 3))
+    resumed, second = run(8, Checkpoint(tmp_path / "one.pt"))
+    for one, other in zip(whole, resumed, strict=True):
+        pairs = zip(one.state_dict().values(), other.state_dict().values(), strict=True)
+        assert all(torch.equal(a, b) for a, b in pairs)
+    assert torch.equal(first.history, second.history) and len(first.history) == 8
+
+
+@pytest.mark.parametrize("run", [gan, vae])
+def test_ctrl_c_saves_a_whole_step(run, tmp_path):
+    """The schedule of the fourth step sends the signal; that step is completed, saved, and taken up again."""
+    path = tmp_path / "one.pt"
+
+    def stop(step):
+        if step == 3:
+            os.kill(os.getpid(), signal.SIGINT)
+        return 1.0
+
+    with pytest.raises(KeyboardInterrupt):
+        run(8, Checkpoint(path), schedule=stop)
+    assert Checkpoint(path).load()["steps"] == 4
+    (whole, *_), _ = run(8)
+    (resumed, *_), _ = run(8, Checkpoint(path))
+    pairs = zip(whole.state_dict().values(), resumed.state_dict().values(), strict=True)
+    assert all(torch.equal(a, b) for a, b in pairs)
+
+
+@pytest.mark.parametrize("run", [gan, vae])
+def test_nan_and_other_data_are_refused(run, tmp_path):
+    with pytest.raises((DivergedError, ValueError), match="nan"):
+        run(2, data=images() * math.nan)
+    with pytest.raises(ValueError, match="n > 0"):
+        run(2, data=images()[:0])
+    run(2, Checkpoint(tmp_path / "one.pt"))
+    with pytest.raises(ValueError, match="cannot go on from there"):
+        run(3, Checkpoint(tmp_path / "one.pt"), data=images(29))
+
+
+def test_bad_input_is_named():
+    with pytest.raises(ValueError, match=r"\(1, 28, 28\).*\(3, 32, 32\)"):
+        gan(1, data=torch.rand(5, 3, 32, 32))
+    with pytest.raises(ValueError, match="critic_steps"):
+        gan(1, critic_steps=0)
+    with pytest.raises(ValueError, match="penalty"):
+        gan(1, penalty=-1.0)
+    with pytest.raises(ValueError, match="bernoulli, gaussian"):
+        vae(1, likelihood="laplace")
+    with pytest.raises(ValueError, match=r"\[0, 1\]"):
+        vae(1, data=images() * 255)
+    assert isinstance(gan(1, schedule=lambda step: 0.0)[0][0], nn.Sequential)

@@ -1,0 +1,225 @@
+"""FGSM and PGD: closed forms, the ball, what is averaged, and what is left behind."""
+
+import copy
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from bnnlib.models import mlp
+from chapters.learned_priors.attacks import fgsm, pgd
+from chapters.learned_priors.networks import cnn_two_conv
+
+
+def seeded(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def inputs(n=8, width=6):
+    return 0.3 + 0.4 * torch.rand(n, width, generator=seeded(1), dtype=torch.float64)
+
+
+def labels(n=8, classes=4):
+    return torch.randint(classes, (n,), generator=seeded(2))
+
+
+def network(seed=0):
+    return mlp((6, 16, 4), "tanh", generator=seeded(seed)).double()
+
+
+def log_p(model, x, y):
+    return model(x).log_softmax(-1).gather(-1, y[:, None]).squeeze(-1)
+
+
+def test_fgsm_of_linear_softmax_is_the_closed_form():
+    model, x, y = nn.Linear(6, 4).double(), inputs(), labels()
+    with torch.no_grad():
+        model.weight.copy_(torch.randn(4, 6, generator=seeded(3), dtype=torch.float64))
+        # d(-log p_y)/dx = W'(p - e_y)
+        gradient = (model(x).softmax(-1) - F.one_hot(y, 4)) @ model.weight
+        expected = (x + 0.25 * gradient.sign()).clamp(0.0, 1.0)
+    assert torch.equal(fgsm(model, x, y, size=0.25), expected)
+
+
+def test_without_labels_it_is_the_papers_max_of_log_p():
+    model, x = network(), inputs()
+    leaf = x.clone().requires_grad_()
+    (gradient,) = torch.autograd.grad(model(leaf).log_softmax(-1).max(-1).values.sum(), leaf)
+    assert torch.equal(fgsm(model, x, size=0.1, clip=None), x - 0.1 * gradient.sign())
+    assert torch.equal(fgsm(model, x, size=0.1), fgsm(model, x, model(x).argmax(-1), 0.1))
+
+
+def test_a_confident_network_is_attacked_too():
+    model, x = nn.Linear(6, 4), inputs().float()
+    with torch.no_grad():
+        model.weight.copy_(1e4 * torch.randn(4, 6, generator=seeded(3)))
+        logits = model(x)
+        y = logits.argmax(-1)
+        assert (logits.softmax(-1).max(-1).values == 1.0).all()  # the gradient of log p rounds to 0 at the label
+        rivals = logits.scatter(-1, y[:, None], -torch.inf).argmax(-1)
+        expected = x + 0.1 * (model.weight[rivals] - model.weight[y]).sign()
+    # at such margins the best of the others takes all the weight; 1e4 times a difference of 0.001 is 10
+    assert torch.equal(fgsm(model, x, size=0.1, clip=None), expected)
+
+
+def posterior():
+    return [network(seed) for seed in range(5)]
+
+
+@pytest.mark.parametrize("average", ["probabilities", "log_probabilities"])
+def test_the_stated_average_is_attacked(average):
+    models, x, y = posterior(), inputs(), labels()
+    leaf = x.clone().requires_grad_()
+    each = torch.stack([log_p(model, leaf, y) for model in models])
+    value = each.exp().mean(0).log() if average == "probabilities" else each.mean(0)
+    (gradient,) = torch.autograd.grad(-value.sum(), leaf)
+    assert torch.equal(fgsm(models, x, y, size=0.1, average=average, clip=None), x + 0.1 * gradient.sign())
+
+
+def confident():
+    """Models whose scale differs, so that the two averages lead to other gradients and predictions."""
+    models = posterior()
+    for scale, model in zip((30.0, 1.0, 1.0, 1.0, 1.0), models, strict=True):
+        with torch.no_grad():
+            model[0].weight.mul_(5.0)
+            model[2].weight.mul_(scale)
+            model[2].bias.zero_()
+    return models
+
+
+def test_the_two_averages_differ():
+    models, x = confident(), torch.rand(64, 6, generator=seeded(6), dtype=torch.float64)
+    attacks = [fgsm(models, x, size=0.1, average=a) for a in ("probabilities", "log_probabilities")]
+    assert not torch.equal(*attacks)
+    whole = torch.stack([model(x).softmax(-1) for model in models])
+    predictions = {"probabilities": whole.mean(0).argmax(-1), "log_probabilities": whole.log().mean(0).argmax(-1)}
+    assert not torch.equal(*predictions.values())
+    for attack, (average, y) in zip(attacks, predictions.items(), strict=True):
+        assert torch.equal(attack, fgsm(models, x, y, size=0.1, average=average))
+
+
+def test_a_callable_that_averages_is_the_sequence():
+    models, x, y = posterior(), inputs(), labels()
+
+    def probabilities(inside):
+        return torch.stack([model(inside).softmax(-1) for model in models]).mean(0)
+
+    expected = fgsm(models, x, y, size=0.1)
+    assert torch.equal(fgsm(probabilities, x, y, size=0.1, outputs="probabilities"), expected)
+    assert torch.equal(fgsm(lambda inside: probabilities(inside).log(), x, y, size=0.1), expected)
+    expected = fgsm(models, x, y, size=0.1, average="log_probabilities")
+    means = [lambda inside, model=model: model(inside).softmax(-1) for model in models]
+    kinds = {"average": "log_probabilities", "outputs": "probabilities"}
+    assert torch.equal(fgsm(means, x, y, size=0.1, **kinds), expected)
+
+
+def test_draws_that_share_one_module():
+    models, x, y = posterior(), inputs(), labels()
+    shared = network()
+
+    def draw(state):
+        def model(inside):
+            shared.load_state_dict(state)  # in place, which a graph over all draws would not survive
+            return shared(inside)
+
+        return model
+
+    states = [copy.deepcopy(model.state_dict()) for model in models]
+    assert torch.equal(pgd([draw(s) for s in states], x, y, size=0.1), pgd(models, x, y, size=0.1))
+
+
+def test_one_step_of_pgd_is_fgsm():
+    model, x, y = network(), inputs(), labels()
+    assert torch.equal(pgd(model, x, y, size=0.1, steps=1, step_size=0.1), fgsm(model, x, y, size=0.1))
+
+
+@pytest.mark.parametrize("random_start", [False, True])
+def test_pgd_stays_in_the_ball_and_in_the_range(random_start):
+    model, x = network(), inputs(200)
+    x[:50] = x[:50].round()  # some at the ends of the range
+    for size in (0.01, 0.2):
+        out = pgd(model, x, size=size, steps=7, step_size=size, random_start=random_start, generator=seeded())
+        assert float((out - x).abs().max()) <= size * (1 + 1e-12)  # rounding of x + size - x
+        assert 0.0 <= float(out.min()) and float(out.max()) <= 1.0
+    assert float((out - x).abs().max()) >= 0.999 * size
+
+
+def test_pgd_does_more_harm_than_fgsm():
+    model, x, y = network(), inputs(200), labels(200)
+    with torch.no_grad():
+        model[0].weight.mul_(6.0)
+        model[2].weight.mul_(6.0)
+        clean, fast, slow = (
+            float(log_p(model, z, y).mean())
+            for z in (x, fgsm(model, x, y, size=0.3), pgd(model, x, y, size=0.3, steps=30))
+        )
+    assert slow < fast < clean
+
+
+def test_random_starts_are_seeded():
+    model, x = network(), inputs()
+    a, b = (pgd(model, x, size=0.1, steps=1, step_size=0.01, random_start=True, generator=seeded(4)) for _ in range(2))
+    other = pgd(model, x, size=0.1, steps=1, step_size=0.01, random_start=True, generator=seeded(5))
+    assert torch.equal(a, b) and not torch.equal(a, other)
+
+
+@pytest.mark.parametrize("attack", [fgsm, pgd])
+def test_nothing_is_left_behind(attack):
+    model = cnn_two_conv(0.5, generator=seeded()).train()
+    model.conv1.eval()
+    x = torch.rand(3, 1, 28, 28, generator=seeded())
+    kept, weights = x.clone(), copy.deepcopy(model.state_dict())
+    model.fc1.weight.grad = torch.ones_like(model.fc1.weight)
+    out = attack(model, x, size=0.1)
+    assert out.shape == x.shape and not out.requires_grad and out.dtype == x.dtype
+    assert torch.equal(out, attack(model, x, size=0.1))  # no dropout, so no chance
+    assert model.training and model.dropout.training and not model.conv1.training
+    assert torch.equal(model.fc1.weight.grad, torch.ones_like(model.fc1.weight))
+    assert all(p.grad is None for name, p in model.named_parameters() if name != "fc1.weight")
+    assert all(p.requires_grad for p in model.parameters())
+    assert torch.equal(x, kept) and not x.requires_grad
+    assert all(torch.equal(weights[name], value) for name, value in model.state_dict().items())
+
+
+def test_the_mode_is_restored_after_an_error():
+    model = network().train()
+    with pytest.raises(ValueError, match="class numbers"):
+        fgsm(model, inputs(), torch.zeros(3, dtype=torch.long), size=0.1)
+    assert all(part.training for part in model.modules())
+
+
+@pytest.mark.parametrize("context", [torch.no_grad, torch.inference_mode])
+def test_it_works_where_gradients_are_off(context):
+    model, expected = network(), fgsm(network(), inputs(), size=0.1)
+    with context():
+        assert torch.equal(fgsm(model, inputs(), size=0.1), expected)
+
+
+def test_size_zero_changes_nothing():
+    assert torch.equal(fgsm(network(), inputs(), size=0.0), inputs())
+    assert torch.equal(pgd(network(), inputs(), size=0.0), inputs())
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: fgsm(network(), inputs(), size=-0.1), "size is -0.1"),
+        (lambda: fgsm([], inputs(), size=0.1), "empty sequence"),
+        (lambda: fgsm(network(), 3.0 * inputs(), size=0.1), "normalization inside the model"),
+        (lambda: fgsm(network(), inputs(), size=0.1, clip=(1.0, 0.0)), "clip is"),
+        (lambda: fgsm(network(), inputs(), size=0.1, average="mean"), "'probabilities', 'log_probabilities'"),
+        (lambda: fgsm(network(), inputs(), size=0.1, outputs="scores"), "outputs is 'scores'"),
+        (lambda: fgsm(network(), inputs(), size=0.1, outputs="probabilities"), "no distributions"),
+        (lambda: fgsm(network(), inputs(), labels() + 9, size=0.1), "classes 0 to 3"),
+        (lambda: fgsm(network(), inputs(), labels().double(), size=0.1), "class numbers"),
+        (lambda: fgsm(network(), inputs().long(), size=0.1), "real numbers"),
+        (lambda: fgsm(nn.Linear(6, 1).double(), inputs(), size=0.1), "at least two classes"),
+        (lambda: fgsm(lambda z: network()(z) * torch.nan, inputs(), size=0.1), "not finite"),
+        (lambda: pgd(network(), inputs(), size=0.1, steps=0), "steps is 0"),
+        (lambda: pgd(network(), inputs(), size=0.1, step_size=0.0), "step_size is 0"),
+    ],
+)
+def test_bad_arguments_are_refused(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
