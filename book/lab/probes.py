@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import json
 import tempfile
+import warnings
 from collections.abc import Callable, Container, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -174,7 +175,8 @@ def _run(experiment: Experiment, cell: Cell, products: dict[str, Any]):
     threads = torch.get_num_threads()
     try:
         torch.set_num_threads(1)
-        with tempfile.TemporaryDirectory() as folder, torch.random.fork_rng(devices=[]):
+        with tempfile.TemporaryDirectory() as folder, torch.random.fork_rng(devices=[]), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # so little data warns of much
             path = Path(folder) / "cell.pt"
             for stop in (True, False):
                 torch.manual_seed(keys.seed_of(cell))

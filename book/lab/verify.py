@@ -12,14 +12,17 @@ Where the data are not at hand, equal rows and schedules certify "without data",
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+import os
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import torch
 
+from bnnlib._files import StoreError
 from book.lab import catalog, history, keys, near, probes, provenance, real, store
 from book.lab.cells import Cell, ExperimentError
 from book.lab.plan import Codes
+from book.lab.pools import _start_worker
 from book.lab.probes import kind_of
 from book.lab.validity import (
     ACCEPTED,
@@ -70,6 +73,41 @@ def verify(name: str, profile: str, write: bool = True, accept: str = "") -> lis
     if write:
         one.save()
     return one.states
+
+
+def verify_several(
+    wanted: list[tuple[str, str]], jobs: int = 1, **options: Any
+) -> Iterator[tuple[str, str, list[State] | StoreError]]:
+    """`verify` of stored results, each with what it raises, in their order.
+
+    Args:
+        wanted: names and profiles.
+        jobs: processes that work side by side; one where joblib is not installed.
+        options: of `verify`.
+    """
+    try:
+        from joblib.externals.loky.process_executor import ProcessPoolExecutor
+    except ImportError:
+        jobs = 1
+    if min(jobs, len(wanted)) < 2:
+        yield from ((*one, _tried(*one, **options)) for one in wanted)
+        return
+    one_thread = {"OMP_NUM_THREADS": "1"}
+    pool = ProcessPoolExecutor(jobs, initializer=_start_worker, initargs=(os.getpid(),), env=one_thread)
+    try:
+        # what has the most to read and to run begins first, so that no process waits for the last one
+        longest = sorted(wanted, key=lambda one: -store.result_path(*one).stat().st_size)
+        asked = {one: pool.submit(_tried, *one, **options) for one in longest}
+        yield from ((*one, asked[one].result()) for one in wanted)
+    finally:
+        pool.shutdown(wait=True, kill_workers=True)
+
+
+def _tried(name: str, profile: str, **options: Any) -> list[State] | StoreError:
+    try:
+        return verify(name, profile, **options)
+    except StoreError as error:
+        return error
 
 
 def keep_probes(name: str, profile: str, say: Callable[[str], None]) -> dict[str, Any]:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import pytest
 
+from bnnlib._files import StoreError
 from book.__main__ import main
 from book.lab import history, load_result, provenance, runner, validity, verify
 from book.lab.store import result_path, save_result
@@ -294,6 +296,21 @@ def test_the_command_line_verifies_all(pack, capsys, monkeypatch):
     result_path("probed", "book").write_text("{")
     assert main(["verify", "--all", "--json"]) == 1
     assert json.loads(capsys.readouterr().out) == [{"name": "probed", "profile": "book", "state": "damaged"}]
+
+
+def test_several_results_are_verified_side_by_side_and_told_in_their_order(tmp_path, monkeypatch):
+    """By worker processes, which look into the same folder; damage to one leaves the others be."""
+    names = ["fnd-linear.book", "aeb-logistic.paper", "aeb-coverage.book"]
+    (tmp_path / "results").mkdir()
+    for path in (result_path(*name.split(".")) for name in names):
+        shutil.copy(path, tmp_path / "results" / path.name)
+    monkeypatch.setenv("BNNLIB_HOME", str(tmp_path))
+    result_path("aeb-logistic", "paper").write_text("{")
+    wanted = [tuple(name.split(".")) for name in names]
+    for jobs in (1, 2):
+        (*_, first), (*_, damaged), (*_, last) = found = list(verify.verify_several(wanted, jobs, write=False))
+        assert [one[:2] for one in found] == wanted and isinstance(damaged, StoreError)
+        assert {state.word for state in (*first, *last)} <= set(validity.GOOD)
 
 
 def test_a_tree_with_changes_says_so_and_marks_its_cells(pack, capsys, monkeypatch):
