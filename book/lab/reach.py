@@ -62,16 +62,12 @@ class Reach:
         texts: dict[str, str] = {}
         lines: dict[str, set[int]] = {}
         for module, first in set().union(*self._results.values()):
-            file = self._file(module)
+            path = Path(*module.split("."))
+            file = str(path / "__init__.py" if (self.tree / path).is_dir() else path.with_suffix(".py"))
             texts[file] = (self.tree / file).read_text(encoding="utf-8")
-            for begin, end in _spans(texts[file]):
-                if begin == first:
-                    lines.setdefault(file, set()).update(range(begin, end + 1))
+            last = next(end for begin, end in _spans(texts[file]) if begin == first)
+            lines.setdefault(file, set()).update(range(first, last + 1))
         return texts, lines
-
-    def _file(self, module: str) -> str:
-        path = Path(*module.split("."))
-        return str(path / "__init__.py" if (self.tree / path).is_dir() else path.with_suffix(".py"))
 
     def _statement(self, mutant: Mutant) -> Statement | None:
         """The top-level statement that changes, None where the file is no module."""
