@@ -2,8 +2,7 @@
 
 On the processor that the stored probe ran on, rows are equal up to rounding (`book.lab.near`). Elsewhere they are not
 comparable: some steps of training later another order of additions has moved several test images. There the probe also
-runs at the commit of the last certificate (or of the probe), taken from the history (`book.lab.history`), and both runs
-are of this machine.
+runs at an earlier commit, taken from the history (`book.lab.history`), and both runs are of this machine.
 
 Beside its rows a probe keeps what the real cells of its kind read, and where their schedules end (`book.lab.real`).
 Where the data are not at hand, equal rows and schedules certify "without data", and the next run that has them decides.
@@ -14,6 +13,8 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import active_children, get_context
 from typing import Any
 
 import torch
@@ -34,7 +35,6 @@ from book.lab.validity import (
     OUTDATED,
     UNPROBED,
     State,
-    cell_of,
     equal_codes,
     states_of,
 )
@@ -82,25 +82,23 @@ def verify_several(
 
     Args:
         wanted: names and profiles.
-        jobs: processes that work side by side; one where joblib is not installed.
+        jobs: processes that work side by side.
         options: of `verify`.
     """
-    try:
-        from joblib.externals.loky.process_executor import ProcessPoolExecutor
-    except ImportError:
-        jobs = 1
     if min(jobs, len(wanted)) < 2:
         yield from ((*one, _tried(*one, **options)) for one in wanted)
         return
-    one_thread = {"OMP_NUM_THREADS": "1"}
-    pool = ProcessPoolExecutor(jobs, initializer=_start_worker, initargs=(os.getpid(),), env=one_thread)
-    try:
-        # what has the most to read and to run begins first, so that no process waits for the last one
-        longest = sorted(wanted, key=lambda one: -store.result_path(*one).stat().st_size)
-        asked = {one: pool.submit(_tried, *one, **options) for one in longest}
-        yield from ((*one, asked[one].result()) for one in wanted)
-    finally:
-        pool.shutdown(wait=True, kill_workers=True)
+    os.environ.setdefault("OMP_NUM_THREADS", "1")  # the processes share the cores out
+    with ProcessPoolExecutor(jobs, get_context("spawn"), _start_worker, (os.getpid(),)) as pool:
+        try:
+            # what has the most to read and to run begins first, so that no process waits for the last one
+            longest = sorted(wanted, key=lambda one: -store.result_path(*one).stat().st_size)
+            asked = {one: pool.submit(_tried, *one, **options) for one in longest}
+            yield from ((*one, asked[one].result()) for one in wanted)
+        except BaseException:
+            for worker in active_children():
+                worker.kill()
+            raise
 
 
 def _tried(name: str, profile: str, **options: Any) -> list[State] | StoreError:
@@ -164,10 +162,7 @@ class _Evidence:
 
     def judged(self, state: State) -> list[Cell]:
         """Those of them that speak for the cells whose code has moved: others of the method may be of today's."""
-        labels = set(state.cells)
-        ids = {about["id"] for about in self.result["cells"] if cell_of(about["cell"]).label in labels}
-        kinds = {kind_of(cell.as_json()) for cell in probes.cells(self.experiment, self.profile, ids)}
-        return [cell for cell in self.cells(state) if kind_of(cell.as_json()) in kinds]
+        return [cell for cell in self.cells(state) if any(self._moved(state, kind_of(cell.as_json())))]
 
     def stored(self, state: State) -> dict[str, dict[str, Any]]:
         """The stored probes of the declared version, by kind."""
@@ -239,9 +234,9 @@ class _Evidence:
     def _compare(self, state: State, cells: list[Cell], stored: dict[str, dict]) -> tuple[bool, float, str]:
         """Whether today's probe rows are the stored ones, the largest relative difference, and where it is."""
         before = {kind: probe["rows"] for kind, probe in stored.items()}
-        elsewhere = {kind: probe for kind, probe in stored.items() if probe.get("machine") != machine()}
+        elsewhere = [kind for kind, probe in stored.items() if probe.get("machine") != machine()]
         if elsewhere:
-            before |= history.reference_rows(self.result, state, elsewhere)
+            before |= history.reference_rows(self.experiment.name, self.profile, state.method, elsewhere)
         same, far, where = True, 0.0, ""
         for cell in cells:
             rows, share = probes.run(self.experiment, cell), near.share_of(self.experiment, cell)
