@@ -56,7 +56,7 @@ def _smaller(params: dict[str, Any], tiny: dict[str, Any]) -> dict[str, Any]:
     return out
 
 
-def cells(experiment: Experiment, profile: str, ids: Container[str] | None = None) -> list[Cell]:
+def kinds(experiment: Experiment, profile: str, ids: Container[str] | None = None) -> list[tuple[Cell, list[Cell]]]:
     """One small cell for each kind of cell in the profile: a kind is what is left when sizes and seeds are gone.
 
     None without ``experiment.tiny``: the cells themselves are no probes.
@@ -64,12 +64,10 @@ def cells(experiment: Experiment, profile: str, ids: Container[str] | None = Non
     Args:
         experiment, profile: whose cells.
         ids: only kinds of cells with these identities, those that are stored for example.
+
+    Returns:
+        Each with the real cells of its kind, of those with these identities.
     """
-    return [small for small, _ in kinds(experiment, profile, ids)]
-
-
-def kinds(experiment: Experiment, profile: str, ids: Container[str] | None = None) -> list[tuple[Cell, list[Cell]]]:
-    """`cells`, each with the real cells of its kind, of those with these identities."""
     if not experiment.tiny:
         return []
     found: dict[str, tuple[Cell, list[Cell]]] = {}
@@ -77,9 +75,9 @@ def kinds(experiment: Experiment, profile: str, ids: Container[str] | None = Non
         small = shrink(experiment, cell)
         named = experiment.tiny["kind"](cell) if "kind" in experiment.tiny else ""
         kind = json.dumps([small.method, named, small.params], sort_keys=True)
-        found.setdefault(kind, (small, []))
+        _, real = found.setdefault(kind, (small, []))
         if ids is None or keys.identity(experiment, cell) in ids:
-            found[kind][1].append(cell)
+            real.append(cell)
     return [(small, real) for small, real in found.values() if real]
 
 
@@ -91,7 +89,7 @@ def kind_of(cell: dict[str, Any]) -> str:
 def rows_of(name: str, profile: str, method: str) -> dict[str, ProbeRows]:
     """Rows of one method's probes by kind, run now."""
     experiment = catalog.get(name)
-    chosen = [cell for cell in cells(experiment, profile) if cell.method == method]
+    chosen = [cell for cell, _ in kinds(experiment, profile) if cell.method == method]
     return {kind_of(cell.as_json()): run(experiment, cell) for cell in chosen}
 
 

@@ -89,14 +89,16 @@ class Reach:
                     continue
                 functions = {one for cell in experiment.profiles[profile]() for one in _functions(experiment, cell)}
                 for module, function in functions - set(known):
-                    known[module, function] = fingerprint.reached(module, function)
+                    known[module, function] = set(fingerprint.walk(module, function).statements)
                 found[f"{name}.{profile}"] = set().union(*(known[one] for one in functions))
         return found
 
     @cached_property
     def _equations(self) -> dict[str, set[Statement]]:
         files = self._files("tests/equations/test_*.py")
-        return {file: fingerprint.reached(file.removesuffix(".py").replace("/", "."), None) for file in files}
+        return {
+            file: set(fingerprint.walk(file.removesuffix(".py").replace("/", "."), None).statements) for file in files
+        }
 
 
 def _functions(experiment: Experiment, cell: Cell) -> Iterator[tuple[str, str]]:
