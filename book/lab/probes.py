@@ -120,6 +120,8 @@ def run(experiment: Experiment, cell: Cell) -> ProbeRows:
     products = _products(cell)
     with _gradients() as gradients:
         result = _run(experiment, cell, products)
+    if result.product is not None:
+        _remember(_name(experiment, cell), result.product)
     skip = experiment.measured
     rows = [
         [row["setting"], row["method"], int(row["replicate"]), row["metric"], float(row["value"])]
@@ -158,15 +160,23 @@ def _products(cell: Cell) -> dict[str, Any]:
 
 def _made(experiment: Experiment, cell: Cell) -> Any:
     """The product of a small cell, run once for all that need it one after another."""
-    key = (experiment.name, kind_of(cell.as_json()), experiment.function(cell))
-    if key not in _MADE:
-        while len(_MADE) > 8:
-            del _MADE[next(iter(_MADE))]
-        _MADE[key] = _run(experiment, cell, _products(cell)).product
-    return _MADE[key]
+    name = _name(experiment, cell)
+    return _remember(name, _MADE[name] if name in _MADE else _run(experiment, cell, _products(cell)).product)
 
 
-_MADE: dict[tuple[str, str, Callable], Any] = {}
+def _remember(name: tuple, product: Any) -> Any:
+    _MADE.pop(name, None)
+    _MADE[name] = product  # the last one of few: what is needed again and again stays
+    while len(_MADE) > 8:
+        del _MADE[next(iter(_MADE))]
+    return product
+
+
+def _name(experiment: Experiment, cell: Cell) -> tuple[str, str, Callable]:
+    return experiment.name, kind_of(cell.as_json()), experiment.function(cell)
+
+
+_MADE: dict[tuple, Any] = {}
 
 
 def _run(experiment: Experiment, cell: Cell, products: dict[str, Any]):
