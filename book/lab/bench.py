@@ -1,41 +1,44 @@
-"""A copy of the tree, in which one change at a time is tried out."""
+"""A copy of the tree, in which one change at a time is tried out, and the answers that were found there."""
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
 import re
 import shutil
+import signal
 import subprocess
+import sys
 import tempfile
+import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, replace
+from itertools import islice
 from pathlib import Path
-from typing import Any
 
+from bnnlib._files import write_atomic
 from bnnlib.datasets.registry import data_root
 from book.lab import store, validity
-from book.lab.answers import LATE, NOTHING, NOTICED, SILENT, Answer, Kept
 from book.lab.mutants import Mutant
-from book.lab.stem import Stem
 from book.lab.verify import machine
 
 TREE = Path(__file__).resolve().parents[2]
 AT_MOST = 3  # results that verify is asked about
 DEAR = 120.0  # seconds: a result whose probes take longer is not asked
-_OWN = tuple(f"book/lab/{name}.py" for name in ("answers", "bench", "mutants", "mutate", "reach", "stem"))
+NOTICED, SILENT, NOTHING, LATE = "noticed", "silent", "nothing to ask", "timed out"
+_OWN = tuple(f"book/lab/{name}.py" for name in ("bench", "mutants", "mutate", "reach"))
 # What has moved must be settled by a probe of this machine: with none stored, all run and are kept.
 _PREPARE = """
-import json, sys
+import sys
 from book.lab import store, validity
 from book.lab.verify import verify
 name, profile = sys.argv[1:]
-result = store.load_result(name, profile)
-result["probes"] = []
 arrays = store.load_arrays(name, profile)
+result = store.load_result(name, profile) | {"probes": []}
 store.save_result(result, {"|".join(map(str, key)): value for key, value in arrays.items()})
 # the tree without a mutant is right, whether its certificates are up to date or not
 print(validity.worst(verify(name, profile, accept="the tree without a mutant")))
@@ -53,8 +56,46 @@ for result in sys.argv[1:]:
     if word not in validity.GOOD:
         break
 """
+_PYTEST = ("-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-m", "not slow and not browser")
 # that the code has moved is no alarm: every change of a line moves it, also one without effect
-_CANNOT_TELL = (validity.MOVED, validity.UNPROBED)
+_NO_ALARM = (*validity.GOOD, validity.MOVED, validity.UNPROBED)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What verify or the tests say of a mutant.
+
+    Args:
+        word: "noticed", "silent", "nothing to ask" or "timed out".
+        detail: what notices it.
+        seconds: that it took.
+    """
+
+    word: str
+    detail: str = ""
+    seconds: float = 0.0
+
+
+class Kept:
+    """Answers of earlier runs, and results whose probes ran on this machine, in ``data/cache/``."""
+
+    def __init__(self) -> None:
+        self.path, self.home = store.home() / "cache" / "mutants.json", store.home() / "cache" / "mutants"
+        self.lock, self.known = threading.RLock(), {}
+        with contextlib.suppress(OSError, ValueError):
+            self.known = json.loads(self.path.read_text())
+
+    def answer(self, name: str, evidence: str, ask: Callable[[], Answer], again: bool = False) -> Answer:
+        """The kept answer while the hash of what it depends on is as it was, else a new one, kept at once."""
+        found = self.known.get(name, {})
+        if found.get("evidence") == evidence and not again:
+            return Answer(**found["answer"])
+        begin = time.monotonic()
+        new = replace(ask(), seconds=round(time.monotonic() - begin, 1))
+        with self.lock:
+            self.known[name] = {"evidence": evidence, "answer": asdict(new)}
+            write_atomic(self.path, json.dumps(self.known, indent=0).encode())
+        return new
 
 
 class Bench:
@@ -63,61 +104,47 @@ class Bench:
     Args:
         kept: shared by all benches.
         tree: what is copied.
+        again: ask although the answer is kept.
+        limit: seconds for a question.
     """
 
-    def __init__(self, kept: Kept, tree: Path = TREE) -> None:
-        self.kept, self.root = kept, Path(tempfile.mkdtemp(prefix="mutate"))
-        self.seen: dict[str, str] = {}
+    def __init__(self, kept: Kept, tree: Path = TREE, again: bool = False, limit: float = 300.0) -> None:
+        self.kept, self.again, self.limit = kept, again, limit
+        self.root, self.seen = Path(tempfile.mkdtemp(prefix="mutate")), {}
         command = ["git", "-C", str(tree), "ls-files", "-co", "--exclude-standard"]
         listed = subprocess.check_output(command, text=True).splitlines()
         self.files = [file for file in listed if (tree / file).is_file() and not (tree / file).is_symlink()]
         for file in self.files:
             (self.root / file).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(tree / file, self.root / file)
-        own = {"PYTHONDONTWRITEBYTECODE": "1", "BNNLIB_DATA": str(data_root()), "OMP_NUM_THREADS": "1"}
-        self.stem = Stem(self.root, {**own, "BNNLIB_HOME": str(self.root / "data")})
 
     def close(self) -> None:
         """Remove the copy."""
-        self.stem.close()
         shutil.rmtree(self.root, ignore_errors=True)
 
-    def ask_verify(self, mutant: Mutant, results: list[str], limit: float) -> Answer:
-        """Whether `verify` certifies the results in spite of the mutant; the cheapest of them are asked.
-
-        Args:
-            mutant: to try out.
-            results: whose code reaches it, as "name.profile".
-            limit: in seconds.
-        """
+    def ask_verify(self, mutant: Mutant, results: list[str]) -> Answer:
+        """Whether `verify` certifies the results, as "name.profile", in spite of the mutant; the cheapest are asked."""
         if not results:
             return Answer(NOTHING)
+        evidence = _hash(_text_of(mutant), *map(self._evidence, results))
+        return self.kept.answer(f"verify {mutant.id}", evidence, lambda: self._verify(mutant, results), self.again)
 
-        def evidence(asked: tuple[str, ...]) -> str:
-            return _hash(_text_of(mutant), *map(self._evidence, asked))
-
-        return self.kept.answer(f"verify {mutant.id}", evidence, lambda: self._verify(mutant, results, limit))
-
-    def _verify(self, mutant: Mutant, results: list[str], limit: float) -> Answer:
+    def _verify(self, mutant: Mutant, results: list[str]) -> Answer:
         stored = mutant.file.startswith("data/results/")
         asked = results if stored else self._cheapest(results)
         if not asked:
             return Answer(NOTHING)
         home = self.root / "data" if stored else self.kept.home
-        begin = time.monotonic()
         with self._mutated(mutant):
-            code, out = self.stem.call(limit, _VERIFY, *asked, BNNLIB_HOME=str(home))
+            code, out = self._call(home, self.limit, "-c", _VERIFY, *asked)
         said = [json.loads(line) for line in out.splitlines() if line.startswith('["')]
-        bad = [(name, word, why) for name, word, why in said if word not in (*validity.GOOD, *_CANNOT_TELL)]
-        if bad:
-            word, detail = NOTICED, f"{bad[0][0]} {bad[0][1]}: {bad[0][2]}"
-        elif code is None:
-            word, detail = LATE, f"verify after {len(said)} of {len(asked)} results"
-        elif code:
-            word, detail = NOTICED, f"verify does not run: {out.strip().splitlines()[-1][:200]}"
-        else:
-            word, detail = SILENT, ", ".join(f"{name} {word}" for name, word, _ in said)
-        return Answer(word, detail, tuple(asked), round(time.monotonic() - begin, 1))
+        if bad := [(name, word, why) for name, word, why in said if word not in _NO_ALARM]:
+            return Answer(NOTICED, f"{bad[0][0]} {bad[0][1]}: {bad[0][2]}")
+        if code is None:
+            return Answer(LATE, f"verify after {len(said)} of {len(asked)} results")
+        if code:
+            return Answer(NOTICED, f"verify does not run: {out.strip().splitlines()[-1][:200]}")
+        return Answer(SILENT, ", ".join(f"{name} {word}" for name, word, _ in said))
 
     def _cheapest(self, results: list[str]) -> list[str]:
         """Those whose probes take the least time, as far as it is known, of different studies first.
@@ -126,7 +153,8 @@ class Bench:
         """
 
         def seconds(result: str) -> float:
-            return self.kept.get(f"seconds {result}").get("seconds", 2.0 * len(_load(result)["probes"]))
+            known = self.kept.known.get(f"prepared {result}")
+            return known["answer"]["seconds"] if known else 2.0 * self._probes(result)
 
         before: Counter[str] = Counter()
         turn = {}
@@ -134,69 +162,78 @@ class Bench:
             study = result.partition("-")[0]
             turn[result] = before[study]
             before[study] += 1
-        found: list[str] = []
-        for result in sorted(turn, key=turn.__getitem__):  # of each study the cheapest, then of each the next
-            if self._prepared(result):
-                found.append(result)
-            if len(found) == AT_MOST:
-                break
-        return found
+        # of each study the cheapest, then of each the next
+        return list(islice(filter(self._prepared, sorted(turn, key=turn.__getitem__)), AT_MOST))
+
+    def _probes(self, result: str) -> int:
+        return len(store.load_result(*result.split("."))["probes"])
 
     def _prepared(self, result: str) -> bool:
         """Whether the result can be asked: its probes run without a mutant, on this machine, in a minute or two."""
-        with self.kept.lock:
-            evidence, name = self._evidence(result), f"seconds {result}"
-            if self.kept.get(name).get("evidence") != evidence:
-                folder = self.kept.home / "results"
-                folder.mkdir(parents=True, exist_ok=True)
-                for path in (self.root / "data" / "results").iterdir():  # those that it starts from, too
-                    if not (folder / path.name).exists() or path.stem == result:
-                        shutil.copy2(path, folder / path.name)
-                begin = time.monotonic()
-                code, out = self.stem.call(DEAR, _PREPARE, *result.split("."), BNNLIB_HOME=str(self.kept.home))
-                good, seconds = code == 0 and out.split()[-1] in validity.GOOD, round(time.monotonic() - begin, 1)
-                self.kept.keep(name, {"evidence": evidence, "seconds": seconds, "good": good})
-            return self.kept.get(name)["good"]
+
+        def prepare() -> Answer:
+            folder = self.kept.home / "results"
+            folder.mkdir(parents=True, exist_ok=True)
+            for path in (self.root / "data" / "results").iterdir():  # those that it starts from, too
+                if not (folder / path.name).exists() or path.stem == result:
+                    shutil.copy2(path, folder / path.name)
+            code, out = self._call(self.kept.home, DEAR, "-c", _PREPARE, *result.split("."))
+            good = code == 0 and out.splitlines()[-1] in validity.GOOD
+            return Answer(SILENT if good else NOTHING, out[-200:])
+
+        with self.kept.lock:  # one bench prepares it for all
+            return self.kept.answer(f"prepared {result}", self._evidence(result), prepare).word == SILENT
 
     def _evidence(self, result: str) -> str:
         """Hash of what decides what `verify` says of a result."""
-        with self.kept.lock:
-            if result not in self.seen:
-                codes = sorted({state.code for state in validity.states(*result.split("."))})
-                lab = self._digest(r"book/lab/.*\.(py|toml)$|data/results/" + re.escape(result))
-                self.seen[result] = _hash(lab, json.dumps(machine()), *codes)
-            return self.seen[result]
+        if result not in self.seen:
+            codes = sorted({state.code for state in validity.states(*result.split("."))})
+            lab = self._digest(r"book/lab/.*\.(py|toml)$|data/results/" + re.escape(result))
+            self.seen[result] = _hash(lab, json.dumps(machine()), *codes)
+        return self.seen[result]
 
-    def ask_tests(self, mutant: Mutant, tests: list[str], limit: float) -> Answer:
+    def ask_tests(self, mutant: Mutant, tests: list[str]) -> Answer:
         """Whether one of the tests fails that passes without the mutant."""
         if not tests:
             return Answer(NOTHING)
         alone = all(one.startswith("tests/bnnlib/") for one in tests)
         within = "bnnlib" if alone else "bnnlib|chapters|book|data/results"
         files = "|".join([rf"({within})/.*\.(py|toml|json)$", r".*conftest\.py$", *map(re.escape, tests)])
+        evidence = _hash(_text_of(mutant), self._digest(files), *tests)
+        return self.kept.answer(f"tests {mutant.id}", evidence, lambda: self._tests(mutant, tests), self.again)
 
-        def evidence(asked: tuple[str, ...]) -> str:
-            return _hash(_text_of(mutant), self._digest(files), *tests)
-
-        return self.kept.answer(f"tests {mutant.id}", evidence, lambda: self._tests(mutant, tests, limit))
-
-    def _tests(self, mutant: Mutant, tests: list[str], limit: float) -> Answer:
-        command = ["-x", "-q", "-p", "no:cacheprovider", "-m", "not slow and not browser"]
-        begin = time.monotonic()
+    def _tests(self, mutant: Mutant, tests: list[str]) -> Answer:
+        home = self.root / "data"
         with self._mutated(mutant):
-            code, out = self.stem.call(limit, "", *command, *tests)
+            code, out = self._call(home, self.limit, *_PYTEST, *tests)
         failed = re.search(r"^(?:FAILED|ERROR) (tests/\S+?\.py(?:::\w+)*)", out, re.MULTILINE)
         if code is None:
-            word, detail = LATE, "tests"
-        elif code in (0, 5):  # 5: all of them are slow
-            word, detail = SILENT, ""
-        elif failed and self.stem.call(limit, "", *command, failed[1])[0] in (0, 5):
-            word, detail = NOTICED, failed[1]
-        else:
-            word, detail = NOTHING, f"tests fail without it, too: {failed[1] if failed else out[-300:]}"
-        return Answer(word, detail, tuple(tests), round(time.monotonic() - begin, 1))
+            return Answer(LATE, "tests")
+        if code in (0, 5):  # 5: all of them are slow
+            return Answer(SILENT)
+        if failed and self._call(home, self.limit, *_PYTEST, failed[1])[0] in (0, 5):
+            return Answer(NOTICED, failed[1])
+        return Answer(NOTHING, f"tests fail without it, too: {failed[1] if failed else out[-300:]}")
 
-    @contextmanager
+    def _call(self, home: Path, limit: float, *arguments: str) -> tuple[int | None, str]:
+        """Exit code of Python in the copy, None after the limit, and what was printed; nothing that it began stays."""
+        own = {"PYTHONPATH": str(self.root), "PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1"}
+        environment = {**os.environ, **own, "BNNLIB_DATA": str(data_root()), "BNNLIB_HOME": str(home)}
+        with tempfile.TemporaryFile("w+") as out:
+            pipes = {"stdin": subprocess.DEVNULL, "stdout": out, "stderr": out, "start_new_session": True}
+            process = subprocess.Popen([sys.executable, *arguments], cwd=self.root, env=environment, **pipes)
+            code = None
+            try:
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    code = process.wait(limit)
+            finally:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+            out.seek(0)
+            return code, out.read()
+
+    @contextlib.contextmanager
     def _mutated(self, mutant: Mutant) -> Iterator[None]:
         path = self.root / mutant.file
         state, text = path.stat(), path.read_text(encoding="utf-8")
@@ -211,10 +248,6 @@ class Bench:
         """Hash of the files that match; this tool is none of them."""
         wanted = [file for file in self.files if re.match(pattern, file) and file not in _OWN]
         return _hash(*(f"{file} {hashlib.sha256((self.root / file).read_bytes()).hexdigest()}" for file in wanted))
-
-
-def _load(result: str) -> dict[str, Any]:
-    return store.load_result(*result.split("."))
 
 
 def _text_of(mutant: Mutant) -> str:

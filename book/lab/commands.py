@@ -75,6 +75,7 @@ def _parser(others: dict[str, str]) -> argparse.ArgumentParser:
     one.add_argument("--all", action="store_true", help="all stored results")
     one.add_argument("--profile", help="default: every profile that is stored")
     one.add_argument("--check", action="store_true", help="write no certificate")
+    one.add_argument("--jobs", type=int, default=0, help="worker processes (default: one per core)")
     one.add_argument("--accept", metavar="REASON", default="", help="accept probes that differ, for this reason")
     one.add_argument("--json", action="store_true", help="one JSON list on stdout")
     one.set_defaults(action=_verify)
@@ -227,31 +228,28 @@ def _run(options: argparse.Namespace) -> int:
 
 def _verify(options: argparse.Namespace) -> int:
     from book.lab import validity
-    from book.lab.verify import verify
+    from book.lab.verify import verify_several
 
     if options.all == bool(options.name):
         raise lab.ExperimentError("name one experiment, or give --all")
-    rows, bad = [], 0
-    for name in lab.names() if options.all else [lab.get(options.name).name]:
-        for profile in [options.profile] if options.profile else ("book", "paper"):
-            if not lab.result_path(name, profile).exists():
-                continue
-            try:
-                found = verify(name, profile, write=not options.check, accept=options.accept)
-            except StoreError as error:
-                rows.append({"name": name, "profile": profile, "state": "damaged"})
-                bad += 1
-                _complain(error, FAILED)
-                continue
-            rows.append({"name": name, "profile": profile, "state": validity.worst(found)})
-            bad += rows[-1]["state"] not in validity.GOOD
-            if not options.json:
-                print(f"{name:<20} {profile:<6} {rows[-1]['state']}", flush=True)
-                for state in found:
-                    if state.word not in validity.GOOD:
-                        print(f"    {state.method}: {state.word}: {state.detail}\n      {'; '.join(state.cells)}")
-    if not rows:
+    names = lab.names() if options.all else [lab.get(options.name).name]
+    pairs = [(name, one) for name in names for one in ([options.profile] if options.profile else ("book", "paper"))]
+    stored = [pair for pair in pairs if lab.result_path(*pair).exists()]
+    if not stored:
         raise StoreError(f"no result of {options.name or 'any experiment'} is stored")
+    rows, bad = [], 0
+    jobs = options.jobs or os.cpu_count() or 1
+    for name, profile, found in verify_several(stored, jobs, write=not options.check, accept=options.accept):
+        word = "damaged" if isinstance(found, StoreError) else validity.worst(found)
+        rows.append({"name": name, "profile": profile, "state": word})
+        bad += word not in validity.GOOD
+        if isinstance(found, StoreError):
+            _complain(found, FAILED)
+        elif not options.json:
+            print(f"{name:<20} {profile:<6} {word}", flush=True)
+            for state in found:
+                if state.word not in validity.GOOD:
+                    print(f"    {state.method}: {state.word}: {state.detail}\n      {'; '.join(state.cells)}")
     if options.json:
         _print_json(rows)
     return FAILED if bad else 0

@@ -42,23 +42,17 @@ def code_fingerprint(function: Callable) -> str:
     known = _Known() if module.split(".")[0] in ("bnnlib", "chapters") else None
     if known and (found := known.get(f"{module}:{name}")):
         return found
-    walk = _Walk(packages={"bnnlib", "chapters", module.split(".")[0]})
-    walk.reach(module, name)
+    digest = walk(module, name).digest()
     if known:
-        known.keep(f"{module}:{name}", walk.digest())
-    return walk.digest()
+        known.keep(f"{module}:{name}", digest)
+    return digest
 
 
-def reached(module: str, name: str | None) -> set[tuple[str, int]]:
-    """The top-level statements that the hash of a definition would cover, as (module, line on which it begins).
-
-    Args:
-        module: where it stands.
-        name: of it; None takes the whole module.
-    """
-    walk = _Walk(packages={"bnnlib", "chapters", module.split(".")[0]})
-    walk.reach(module, name)
-    return set(walk.statements)
+def walk(module: str, name: str | None) -> _Walk:
+    """The top-level statements that the hash of a definition covers; those of the whole module with name None."""
+    found = _Walk(packages={"bnnlib", "chapters", module.split(".")[0]})
+    found.reach(module, name)
+    return found
 
 
 class _Known:

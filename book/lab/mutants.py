@@ -107,8 +107,8 @@ def read(root: Path) -> list[Mutant]:
 
 Change = tuple[str, int, int, str]
 """What a generated mutant does, from which character to which, and the new text there."""
-_COMPARE = {"<=": "<", ">=": ">", "<": ">=", ">": "<=", "==": "!=", "!=": "=="}
-_ARITHMETIC = {ast.Add: ("+", "-"), ast.Sub: ("-", "+")}
+_COMPARE = {ast.LtE: ast.Lt, ast.GtE: ast.Gt, ast.Lt: ast.GtE, ast.Gt: ast.LtE, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq}
+_ARITHMETIC = {ast.Add: ast.Sub, ast.Sub: ast.Add}
 
 
 def changes(text: str) -> Iterator[tuple[int, Change]]:
@@ -121,36 +121,27 @@ def changes(text: str) -> Iterator[tuple[int, Change]]:
 
     def place(line: int, column: int) -> int:
         # the parser counts bytes of a line
-        inside = len(lines[line - 1].encode()[:column].decode())
-        return sum(map(len, lines[: line - 1])) + inside
+        return sum(map(len, lines[: line - 1])) + len(lines[line - 1].encode()[:column].decode())
 
-    def span(node: ast.expr) -> tuple[int, int]:
-        return place(node.lineno, node.col_offset), place(node.end_lineno, node.end_col_offset)
-
-    def between(kind: str, left: ast.expr, right: ast.expr, old: str, new: str) -> Iterator[Change]:
-        begin, end = span(left)[1], span(right)[0]
-        if old in text[begin:end]:
-            yield kind, begin, end, text[begin:end].replace(old, new, 1)
-
-    def of(node: ast.AST) -> Iterator[Change]:
-        if isinstance(node, ast.Compare) and len(node.ops) == 1:
-            begin, end = span(node.left)[1], span(node.comparators[0])[0]
-            if (old := text[begin:end].strip()) in _COMPARE:
-                yield from between("comparison", node.left, node.comparators[0], old, _COMPARE[old])
-        elif isinstance(node, ast.BinOp) and type(node.op) in _ARITHMETIC:
-            yield from between("sign", node.left, node.right, *_ARITHMETIC[type(node.op)])
-        elif isinstance(node, ast.Constant) and isinstance(node.value, float) and node.value:
-            yield ("constant", *span(node), repr(round(1.1 * node.value, 12)))
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and "clamp" in node.func.attr:
-            yield "clamp", text.index(f".{node.func.attr}", span(node.func.value)[1]), span(node)[1], ""
-        elif isinstance(node, ast.If | ast.IfExp):
-            begin, end = span(node.test)
-            yield "condition", begin, end, f"not ({text[begin:end]})"
+    def of(node: ast.AST) -> Iterator[tuple[str, ast.expr, str]]:
+        match node:
+            case ast.Compare(left, [sign], [right]) if type(sign) in _COMPARE:
+                yield "comparison", node, ast.unparse(ast.Compare(left, [_COMPARE[type(sign)]()], [right]))
+            case ast.BinOp(left, sign, right) if type(sign) in _ARITHMETIC:
+                yield "sign", node, ast.unparse(ast.BinOp(left, _ARITHMETIC[type(sign)](), right))
+            case ast.Constant(float(value)) if value:
+                yield "constant", node, repr(round(1.1 * value, 12))
+            case ast.Call(ast.Attribute(inner, name)) if "clamp" in name:
+                yield "clamp", node, f"({ast.unparse(inner)})"
+            case ast.If(test) | ast.IfExp(test):
+                yield "condition", test, f"not ({ast.unparse(test)})"
 
     def walk(node: ast.AST) -> Iterator[tuple[int, Change]]:
         if isinstance(node, ast.Raise) or (isinstance(node, ast.If) and isinstance(node.body[-1], ast.Raise)):
             return
-        yield from ((node.lineno, change) for change in of(node))
+        for kind, old, new in of(node):
+            span = place(old.lineno, old.col_offset), place(old.end_lineno, old.end_col_offset)
+            yield node.lineno, (kind, *span, new)
         for child in ast.iter_child_nodes(node):
             yield from walk(child)
 
@@ -191,17 +182,14 @@ def _written(text: str, file: str, line: int, change: Change) -> Mutant:
     first, last = text.rfind("\n", 0, begin) + 1, (text + "\n").index("\n", end)
     while text.count(text[first:last]) > 1 and first:
         first = text.rfind("\n", 0, first - 1) + 1
-    where = file.removesuffix(".py").replace("/", "-")
+    name = f"{file.removesuffix('.py').replace('/', '-')}-{line}-{kind}"
     changed = text[first:begin] + new + text[end:last]
-    return Mutant(
-        f"{where}-{line}-{kind}", file, text[first:last], changed, f"generated: {kind}", f"{kind} in line {line}"
-    )
+    return Mutant(name, file, text[first:last], changed, f"generated: {kind}", f"{kind} in line {line}")
 
 
 def as_toml(mutant: Mutant) -> str:
     """An entry of the list."""
-    words = {field: getattr(mutant, field.name) for field in fields(Mutant)}
-    told = {field.name: word for field, word in words.items() if word != field.default}
+    told = {one.name: word for one in fields(Mutant) if (word := getattr(mutant, one.name)) != one.default}
     # a JSON text is a TOML text
     return "\n".join(
         ["[[mutant]]", *(f"{name} = {json.dumps(word, ensure_ascii=False)}" for name, word in told.items()), ""]

@@ -13,10 +13,11 @@ import queue
 import sys
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass
+from functools import partial
 
-from book.lab.answers import LATE, NOTICED, Answer, Kept
-from book.lab.bench import TREE, Bench
+from book.lab.bench import LATE, NOTICED, TREE, Answer, Bench, Kept
 from book.lab.mutants import Mutant, MutantError, as_toml, generate, read
 from book.lab.reach import Reach
 
@@ -65,30 +66,23 @@ def run(
         again: ask although the answer is kept.
         say: what to do with a line about each.
     """
-    kept = Kept(again)
-    benches: queue.SimpleQueue[Bench] = queue.SimpleQueue()
+    kept, benches = Kept(), queue.SimpleQueue()
 
     def one(mutant: Mutant) -> Outcome:
         bench = benches.get()
         try:
-            verify = bench.ask_verify(mutant, reach.results(mutant), limit)
-            found = Outcome(mutant, verify, bench.ask_tests(mutant, reach.tests(mutant), limit))
+            verify = bench.ask_verify(mutant, reach.results(mutant))
+            found = Outcome(mutant, verify, bench.ask_tests(mutant, reach.tests(mutant)))
         finally:
             benches.put(bench)
-        told = "; ".join(filter(None, [found.verify.detail, found.tests.detail]))
+        told = "; ".join(filter(None, [verify.detail, found.tests.detail]))
         say(f"{mutant.id:<50} {found.by:<9} {found.fault or told}")
         return found
 
-    made: list[Bench] = []
-    try:
+    with ExitStack() as made, ThreadPoolExecutor(jobs) as pool:
         for _ in range(jobs):
-            made.append(Bench(kept, reach.tree))
-            benches.put(made[-1])
-        with ThreadPoolExecutor(jobs) as pool:
-            return list(pool.map(one, chosen))
-    finally:
-        for bench in made:
-            bench.close()
+            benches.put(made.enter_context(closing(Bench(kept, reach.tree, again, limit))))
+        return list(pool.map(one, chosen))
 
 
 def summary(found: list[Outcome]) -> str:
@@ -122,11 +116,7 @@ def main(arguments: list[str]) -> int:
         print("\n".join(map(as_toml, generate(*Reach(TREE).sources(), options.generate, options.seed))))
         return 0
     chosen = [one for one in listed if any(options.only in text for text in (one.id, one.file, one.kind))]
-    say = (
-        (lambda line: print(line, file=sys.stderr, flush=True))
-        if options.json
-        else (lambda line: print(line, flush=True))
-    )
+    say = partial(print, file=sys.stderr if options.json else sys.stdout, flush=True)
     found = run(chosen, Reach(TREE), options.limit, options.jobs, options.again, say)
     if options.json:
         rows = [

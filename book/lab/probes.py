@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import json
 import tempfile
+import warnings
 from collections.abc import Callable, Container, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -55,7 +56,7 @@ def _smaller(params: dict[str, Any], tiny: dict[str, Any]) -> dict[str, Any]:
     return out
 
 
-def cells(experiment: Experiment, profile: str, ids: Container[str] | None = None) -> list[Cell]:
+def kinds(experiment: Experiment, profile: str, ids: Container[str] | None = None) -> list[tuple[Cell, list[Cell]]]:
     """One small cell for each kind of cell in the profile: a kind is what is left when sizes and seeds are gone.
 
     None without ``experiment.tiny``: the cells themselves are no probes.
@@ -63,12 +64,10 @@ def cells(experiment: Experiment, profile: str, ids: Container[str] | None = Non
     Args:
         experiment, profile: whose cells.
         ids: only kinds of cells with these identities, those that are stored for example.
+
+    Returns:
+        Each with the real cells of its kind, of those with these identities.
     """
-    return [small for small, _ in kinds(experiment, profile, ids)]
-
-
-def kinds(experiment: Experiment, profile: str, ids: Container[str] | None = None) -> list[tuple[Cell, list[Cell]]]:
-    """`cells`, each with the real cells of its kind, of those with these identities."""
     if not experiment.tiny:
         return []
     found: dict[str, tuple[Cell, list[Cell]]] = {}
@@ -76,9 +75,9 @@ def kinds(experiment: Experiment, profile: str, ids: Container[str] | None = Non
         small = shrink(experiment, cell)
         named = experiment.tiny["kind"](cell) if "kind" in experiment.tiny else ""
         kind = json.dumps([small.method, named, small.params], sort_keys=True)
-        found.setdefault(kind, (small, []))
+        _, real = found.setdefault(kind, (small, []))
         if ids is None or keys.identity(experiment, cell) in ids:
-            found[kind][1].append(cell)
+            real.append(cell)
     return [(small, real) for small, real in found.values() if real]
 
 
@@ -90,7 +89,7 @@ def kind_of(cell: dict[str, Any]) -> str:
 def rows_of(name: str, profile: str, method: str) -> dict[str, ProbeRows]:
     """Rows of one method's probes by kind, run now."""
     experiment = catalog.get(name)
-    chosen = [cell for cell in cells(experiment, profile) if cell.method == method]
+    chosen = [cell for cell, _ in kinds(experiment, profile) if cell.method == method]
     return {kind_of(cell.as_json()): run(experiment, cell) for cell in chosen}
 
 
@@ -121,6 +120,8 @@ def run(experiment: Experiment, cell: Cell) -> ProbeRows:
     products = _products(cell)
     with _gradients() as gradients:
         result = _run(experiment, cell, products)
+    if result.product is not None:
+        _remember(_name(experiment, cell), result.product)
     skip = experiment.measured
     rows = [
         [row["setting"], row["method"], int(row["replicate"]), row["metric"], float(row["value"])]
@@ -159,22 +160,31 @@ def _products(cell: Cell) -> dict[str, Any]:
 
 def _made(experiment: Experiment, cell: Cell) -> Any:
     """The product of a small cell, run once for all that need it one after another."""
-    key = (experiment.name, kind_of(cell.as_json()), experiment.function(cell))
-    if key not in _MADE:
-        while len(_MADE) > 8:
-            del _MADE[next(iter(_MADE))]
-        _MADE[key] = _run(experiment, cell, _products(cell)).product
-    return _MADE[key]
+    name = _name(experiment, cell)
+    return _remember(name, _MADE[name] if name in _MADE else _run(experiment, cell, _products(cell)).product)
 
 
-_MADE: dict[tuple[str, str, Callable], Any] = {}
+def _remember(name: tuple, product: Any) -> Any:
+    _MADE.pop(name, None)
+    _MADE[name] = product  # the last one of few: what is needed again and again stays
+    while len(_MADE) > 8:
+        del _MADE[next(iter(_MADE))]
+    return product
+
+
+def _name(experiment: Experiment, cell: Cell) -> tuple[str, str, Callable]:
+    return experiment.name, kind_of(cell.as_json()), experiment.function(cell)
+
+
+_MADE: dict[tuple, Any] = {}
 
 
 def _run(experiment: Experiment, cell: Cell, products: dict[str, Any]):
     threads = torch.get_num_threads()
     try:
         torch.set_num_threads(1)
-        with tempfile.TemporaryDirectory() as folder, torch.random.fork_rng(devices=[]):
+        with tempfile.TemporaryDirectory() as folder, torch.random.fork_rng(devices=[]), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # so little data warns of much
             path = Path(folder) / "cell.pt"
             for stop in (True, False):
                 torch.manual_seed(keys.seed_of(cell))

@@ -62,16 +62,12 @@ class Reach:
         texts: dict[str, str] = {}
         lines: dict[str, set[int]] = {}
         for module, first in set().union(*self._results.values()):
-            file = self._file(module)
+            path = Path(*module.split("."))
+            file = str(path / "__init__.py" if (self.tree / path).is_dir() else path.with_suffix(".py"))
             texts[file] = (self.tree / file).read_text(encoding="utf-8")
-            for begin, end in _spans(texts[file]):
-                if begin == first:
-                    lines.setdefault(file, set()).update(range(begin, end + 1))
+            last = next(end for begin, end in _spans(texts[file]) if begin == first)
+            lines.setdefault(file, set()).update(range(first, last + 1))
         return texts, lines
-
-    def _file(self, module: str) -> str:
-        path = Path(*module.split("."))
-        return str(path / "__init__.py" if (self.tree / path).is_dir() else path.with_suffix(".py"))
 
     def _statement(self, mutant: Mutant) -> Statement | None:
         """The top-level statement that changes, None where the file is no module."""
@@ -93,14 +89,16 @@ class Reach:
                     continue
                 functions = {one for cell in experiment.profiles[profile]() for one in _functions(experiment, cell)}
                 for module, function in functions - set(known):
-                    known[module, function] = fingerprint.reached(module, function)
+                    known[module, function] = set(fingerprint.walk(module, function).statements)
                 found[f"{name}.{profile}"] = set().union(*(known[one] for one in functions))
         return found
 
     @cached_property
     def _equations(self) -> dict[str, set[Statement]]:
         files = self._files("tests/equations/test_*.py")
-        return {file: fingerprint.reached(file.removesuffix(".py").replace("/", "."), None) for file in files}
+        return {
+            file: set(fingerprint.walk(file.removesuffix(".py").replace("/", "."), None).statements) for file in files
+        }
 
 
 def _functions(experiment: Experiment, cell: Cell) -> Iterator[tuple[str, str]]:

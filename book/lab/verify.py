@@ -2,8 +2,7 @@
 
 On the processor that the stored probe ran on, rows are equal up to rounding (`book.lab.near`). Elsewhere they are not
 comparable: some steps of training later another order of additions has moved several test images. There the probe also
-runs at the commit of the last certificate (or of the probe), taken from the history (`book.lab.history`), and both runs
-are of this machine.
+runs at an earlier commit, taken from the history (`book.lab.history`), and both runs are of this machine.
 
 Beside its rows a probe keeps what the real cells of its kind read, and where their schedules end (`book.lab.real`).
 Where the data are not at hand, equal rows and schedules certify "without data", and the next run that has them decides.
@@ -12,14 +11,19 @@ Where the data are not at hand, equal rows and schedules certify "without data",
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+import os
+from collections.abc import Callable, Container, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import active_children, get_context
 from typing import Any
 
 import torch
 
+from bnnlib._files import StoreError
 from book.lab import catalog, history, keys, near, probes, provenance, real, store
 from book.lab.cells import Cell, ExperimentError
 from book.lab.plan import Codes
+from book.lab.pools import _start_worker
 from book.lab.probes import kind_of
 from book.lab.validity import (
     ACCEPTED,
@@ -31,7 +35,6 @@ from book.lab.validity import (
     OUTDATED,
     UNPROBED,
     State,
-    cell_of,
     equal_codes,
     states_of,
 )
@@ -65,11 +68,44 @@ def verify(name: str, profile: str, write: bool = True, accept: str = "") -> lis
         if state.word in (MOVED, BLIND):
             one.settle(state, accept)
         elif state.word != OUTDATED and write:
-            one.renew(state, one.stale(state))
+            one.renew(state, but=one.fresh(state))
             one.complete(state)
     if write:
         one.save()
     return one.states
+
+
+def verify_several(
+    wanted: list[tuple[str, str]], jobs: int = 1, **options: Any
+) -> Iterator[tuple[str, str, list[State] | StoreError]]:
+    """`verify` of stored results, each with what it raises, in their order.
+
+    Args:
+        wanted: names and profiles.
+        jobs: processes that work side by side.
+        options: of `verify`.
+    """
+    if min(jobs, len(wanted)) < 2:
+        yield from ((*one, _tried(*one, **options)) for one in wanted)
+        return
+    os.environ.setdefault("OMP_NUM_THREADS", "1")  # the processes share the cores out
+    with ProcessPoolExecutor(jobs, get_context("spawn"), _start_worker, (os.getpid(),)) as pool:
+        try:
+            # what has the most to read and to run begins first, so that no process waits for the last one
+            longest = sorted(wanted, key=lambda one: -store.result_path(*one).stat().st_size)
+            asked = {one: pool.submit(_tried, *one, **options) for one in longest}
+            yield from ((*one, asked[one].result()) for one in wanted)
+        except BaseException:
+            for worker in active_children():
+                worker.kill()
+            raise
+
+
+def _tried(name: str, profile: str, **options: Any) -> list[State] | StoreError:
+    try:
+        return verify(name, profile, **options)
+    except StoreError as error:
+        return error
 
 
 def keep_probes(name: str, profile: str, say: Callable[[str], None]) -> dict[str, Any]:
@@ -85,11 +121,11 @@ def keep_probes(name: str, profile: str, say: Callable[[str], None]) -> dict[str
             continue
         try:
             if state.word != MOVED:
-                one.renew(state, one.stale(state))
+                one.renew(state, but=one.fresh(state))
                 one.complete(state)
                 continue
             why = one.judge(state)
-            one.renew(state, one.lacking(state))
+            one.renew(state, but=one.stored(state))
             one.complete(state)
         except Exception as error:  # the cells are stored; a probe that fails must not look as if they were not
             say(f"{name}: the probe of {state.method} failed: {type(error).__name__}: {error}")
@@ -113,52 +149,39 @@ class _Evidence:
         self.new: list[dict[str, Any]] = []  # certificates
         self.renewed = False
         codes = Codes()
-        self._cells: dict[tuple[str, str], list[Cell]] = {}
+        self._cells: dict[tuple[str, str], dict[str, Cell]] = {}
         self._real: dict[str, list[Cell]] = {}  # the stored cells behind a probe
         self._codes = {about["id"]: about["code"] for about in self.result["cells"]}
         for cell, behind in probes.kinds(self.experiment, profile, self._codes):
-            self._cells.setdefault((cell.method, codes.of(self.experiment, cell)), []).append(cell)
-            self._real[kind_of(cell.as_json())] = behind
+            kind = kind_of(cell.as_json())
+            self._cells.setdefault((cell.method, codes.of(self.experiment, cell)), {})[kind] = cell
+            self._real[kind] = behind
 
-    def cells(self, state: State) -> list[Cell]:
-        """The probes that speak for the state's cells."""
-        return self._cells.get((state.method, state.code), [])
-
-    def judged(self, state: State) -> list[Cell]:
-        """Those of them that speak for the cells whose code has moved: others of the method may be of today's."""
-        labels = set(state.cells)
-        ids = {about["id"] for about in self.result["cells"] if cell_of(about["cell"]).label in labels}
-        kinds = {kind_of(cell.as_json()) for cell in probes.cells(self.experiment, self.profile, ids)}
-        return [cell for cell in self.cells(state) if kind_of(cell.as_json()) in kinds]
+    def cells(self, state: State) -> dict[str, Cell]:
+        """The probes that speak for the state's cells, by kind."""
+        return self._cells.get((state.method, state.code), {})
 
     def stored(self, state: State) -> dict[str, dict[str, Any]]:
         """The stored probes of the declared version, by kind."""
         version = self.experiment.version_of(state.method)
-        kinds = {kind_of(cell.as_json()) for cell in self.cells(state)}
         found = {kind_of(probe["cell"]): probe for probe in self.result["probes"] if probe["version"] == version}
-        return {kind: probe for kind, probe in found.items() if kind in kinds}
+        return {kind: probe for kind, probe in found.items() if kind in self.cells(state)}
 
-    def lacking(self, state: State) -> list[Cell]:
-        """Probes that are not stored."""
-        stored = self.stored(state)
-        return [cell for cell in self.cells(state) if kind_of(cell.as_json()) not in stored]
+    def fresh(self, state: State) -> list[str]:
+        """Kinds whose stored probes are of code that one of the cells comes from."""
+        known = equal_codes(self.result, state.method, state.code, set(state.before))
+        return [kind for kind, probe in self.stored(state).items() if probe.get("code", state.code) in known]
 
-    def stale(self, state: State) -> list[Cell]:
-        """Probes that are not stored, or only those of code that none of the cells comes from."""
-        stored, known = self.stored(state), equal_codes(self.result, state.method, state.code, set(state.before))
-        kept = {kind for kind, probe in stored.items() if probe.get("code", state.code) in known}
-        return [cell for cell in self.cells(state) if kind_of(cell.as_json()) not in kept]
-
-    def renew(self, state: State, cells: list[Cell]) -> None:
-        """Run probes with today's code and keep their rows."""
-        for cell in cells:
+    def renew(self, state: State, but: Container[str] = ()) -> None:
+        """Run probes with today's code, all but some kinds, and keep their rows."""
+        for kind, cell in self.cells(state).items():
+            if kind in but:
+                continue
             about = {"cell": cell.as_json(), "version": self.experiment.version_of(cell.method), "code": state.code}
-            rows = probes.run(self.experiment, cell)
             where = {**provenance.commit(), "machine": machine(), "noise": provenance.noise("cpu")}
-            probe = {**about, **where, "rows": rows, "real": {}}
-            others = [one for one in self.result["probes"] if kind_of(one["cell"]) != kind_of(cell.as_json())]
-            self.result["probes"] = [*others, probe]
-            self.renewed = True
+            probe = {**about, **where, "rows": probes.run(self.experiment, cell), "real": {}}
+            others = [one for one in self.result["probes"] if kind_of(one["cell"]) != kind]
+            self.result["probes"], self.renewed = [*others, probe], True
 
     def complete(self, state: State) -> None:
         """Let the stored probes say what the real cells are like that today's code has computed, or is as good as."""
@@ -171,43 +194,39 @@ class _Evidence:
 
     def judge(self, state: State) -> tuple[str, str, float]:
         """Today's probes beside the stored ones of cells whose code has moved: word, reason, largest difference."""
-        cells, every = self.judged(state), self.stored(state)
-        kinds = [kind_of(cell.as_json()) for cell in cells]
-        if not cells or (lacking := [cell for cell, kind in zip(cells, kinds, strict=True) if kind not in every]):
-            return UNPROBED, f"no stored probe of {lacking[0].label if cells else state.method}", 0.0
-        stored = {kind: every[kind] for kind in kinds}
+        # others of the method may be of today's code
+        cells = {kind: cell for kind, cell in self.cells(state).items() if self._moved(state, kind)}
+        stored = {kind: probe for kind, probe in self.stored(state).items() if kind in cells}
+        if not cells or (lacking := cells.keys() - stored.keys()):
+            return UNPROBED, f"no stored probe of {cells[min(lacking)].label if cells else state.method}", 0.0
         for code in {probe["code"] for probe in stored.values() if "code" in probe}:
             if strange := set(state.before) - equal_codes(self.result, state.method, code, set(state.before)):
                 return UNPROBED, f"the stored probe is not of the code that computed them ({min(strange)})", 0.0
         if strange := {probe.get("noise") for probe in stored.values()} - {None, provenance.noise("cpu")}:
             return UNPROBED, f"another noise source: {provenance.noise('cpu')}, was {min(strange)}", 0.0
-        for kind in kinds:
-            for cell in self._moved(state, kind):
-                if why := real.unlike(stored[kind].get("real", {}), self.experiment, cell, self.profile):
-                    return (CHANGED if why.known else UNPROBED), f"{cell.label}: {why.text}", math.inf
+        moved = [(cell, probe) for kind, probe in stored.items() for cell in self._moved(state, kind)]
+        for cell, probe in moved:
+            if why := real.unlike(probe.get("real", {}), self.experiment, cell, self.profile):
+                return (CHANGED if why.known else UNPROBED), f"{cell.label}: {why.text}", math.inf
         same, far, where = self._compare(state, cells, stored)
         if not same:
             return CHANGED, where, far
-        at_hand = (
-            real.at_hand(self.experiment, one, self.profile) for kind in kinds for one in self._moved(state, kind)
-        )
-        blind = self.experiment.reads is not None and not all(at_hand)
+        blind = self.experiment.reads and not all(real.at_hand(self.experiment, one, self.profile) for one, _ in moved)
         return BLIND if blind else CERTIFIED, f"probes differ by {far:.0e}", far
 
-    def _moved(self, state: State, kind: str) -> Iterable[Cell]:
+    def _moved(self, state: State, kind: str) -> list[Cell]:
         """The real cells of a kind that the state is about."""
-        return (cell for cell in self._real[kind] if cell.label in state.cells)
+        return [cell for cell in self._real[kind] if cell.label in state.cells]
 
-    def _compare(self, state: State, cells: list[Cell], stored: dict[str, dict]) -> tuple[bool, float, str]:
+    def _compare(self, state: State, cells: dict[str, Cell], stored: dict[str, dict]) -> tuple[bool, float, str]:
         """Whether today's probe rows are the stored ones, the largest relative difference, and where it is."""
         before = {kind: probe["rows"] for kind, probe in stored.items()}
-        elsewhere = {kind: probe for kind, probe in stored.items() if probe.get("machine") != machine()}
-        if elsewhere:
-            before |= history.reference_rows(self.result, state, elsewhere)
+        if elsewhere := [kind for kind, probe in stored.items() if probe.get("machine") != machine()]:
+            before |= history.reference_rows(self.experiment.name, self.profile, state.method, elsewhere)
         same, far, where = True, 0.0, ""
-        for cell in cells:
-            rows, share = probes.run(self.experiment, cell), near.share_of(self.experiment, cell)
-            good, apart, place = near.farthest(rows, before.get(kind_of(cell.as_json()), []), share)
+        for kind, cell in cells.items():
+            rows = probes.run(self.experiment, cell)
+            good, apart, place = near.farthest(rows, before[kind], near.share_of(self.experiment, cell))
             if (same and not good) or (same == good and apart > far):
                 same, far, where = good, apart, f"{cell.label}: {place}"
         return same, far, where
@@ -225,20 +244,18 @@ class _Evidence:
             return
         if state.word not in GOOD and accept:
             state.word, state.detail = ACCEPTED, accept
-            self.renew(state, self.cells(state))  # what is compared from now on
+            self.renew(state)  # what is compared from now on
             self.complete(state)
         if state.word in GOOD and not (was == BLIND == state.word):
             self._certify(state, far, accept if state.word == ACCEPTED else "")
 
     def _certify(self, state: State, far: float, reason: str) -> None:
         kind = ({"reason": reason} if reason else {}) | ({"data": False} if state.word == BLIND else {})
-        for one in self.new:
-            if {key: one[key] for key in ("reason", "data") if key in one} == kind and state.method not in one["codes"]:
-                break
-        else:
+        alike = (one for one in self.new if {key: one[key] for key in ("reason", "data") if key in one} == kind)
+        one = next((one for one in alike if state.method not in one["codes"]), None)
+        if one is None:
             about = {**provenance.commit(), "machine": machine(), "codes": {}, "since": {}, "difference": 0.0}
-            one = about | kind
-            self.new.append(one)
+            self.new.append(one := about | kind)
         one["codes"][state.method], one["since"][state.method] = state.code, state.before
         one["difference"] = max(one["difference"], far)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterator
 
+from book.lab import fingerprint
 from book.lab.fingerprint import _source, _Walk
 
 KEYWORDS = {"schedule", "kl_scale", "lr_schedule", "temperature_schedule", "step_size"}
@@ -14,9 +15,7 @@ PRUNERS = ("AGPPruner", "MagnitudePruner")
 
 def walk(function: Callable) -> _Walk:
     """Everything that a top-level function reaches in the library and the chapters."""
-    found = _Walk(packages={"bnnlib", "chapters", function.__module__.split(".")[0]})
-    found.reach(function.__module__, function.__qualname__)
-    return found
+    return fingerprint.walk(function.__module__, function.__qualname__)
 
 
 def sites(function: Callable) -> Iterator[tuple[str, set[tuple[str, str]], bool]]:

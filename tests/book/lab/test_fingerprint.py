@@ -128,12 +128,10 @@ def test_functions_without_code_of_their_own_are_refused():
 
 
 def test_the_machinery_does_not_count_and_the_method_does():
-    from book.lab.fingerprint import _Walk
+    from book.lab.fingerprint import walk
     from chapters.spike_slab.experiments.simulations import run_cell
 
-    walk = _Walk(packages={"bnnlib", "chapters"})
-    walk.reach(run_cell.__module__, run_cell.__name__)
-    modules = {module for module, _ in walk.statements}
+    modules = {module for module, _ in walk(run_cell.__module__, run_cell.__name__).statements}
     assert not [one for one in modules if one.startswith("book")]
     assert any(one.startswith("bnnlib.functional.") for one in modules)
     assert any(one.startswith("bnnlib.replicates") for one in modules)

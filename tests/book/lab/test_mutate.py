@@ -7,11 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from book.lab import bench, mutate, stem
+from book.lab import mutate
 from book.lab.bench import Bench
 from book.lab.mutants import LIST, Mutant, MutantError, as_toml, changes, generate, read
 from book.lab.reach import Reach
-from book.lab.stem import Stem
 from book.lab.store import dump_result
 
 _VALIDITY = """
@@ -63,8 +62,7 @@ def tree(tmp_path, monkeypatch):
         (root / name).write_text(text)
     subprocess.run(["git", "init", "-q", str(root)], check=True)
     monkeypatch.setenv("BNNLIB_HOME", str(tmp_path / "home"))
-    monkeypatch.setattr(stem, "SLOW", ())  # the tree uses none of it
-    monkeypatch.setattr(bench, "_load", lambda result: {"probes": []})
+    monkeypatch.setattr(Bench, "_probes", lambda self, result: 0)
     monkeypatch.setattr(Bench, "_evidence", lambda self, result: result)
     reach = Reach(root)
     reach.__dict__ |= {"_results": {"tiny.book": {("bnnlib.maths", 1)}}, "_equations": {}}
@@ -117,8 +115,8 @@ def test_what_takes_too_long_is_no_verdict(tree):
 
 def test_answers_are_kept_until_the_mutant_or_a_test_changes(tree, monkeypatch):
     asked = []
-    call = Stem.call
-    monkeypatch.setattr(Stem, "call", lambda self, *args, **more: asked.append(args) or call(self, *args, **more))
+    call = Bench._call
+    monkeypatch.setattr(Bench, "_call", lambda self, *args: asked.append(args) or call(self, *args))
     (first,) = _tried(tree, TWICE)
     assert asked
     asked.clear()

@@ -95,3 +95,6 @@ def test_a_needed_cell_runs_once_for_all_probes_and_neither_its_weights_nor_its_
     users = [Cell(setting, "SBP", (0,), needs=(Need("n", start),)) for setting in "ab"]
     found = [probes.run(experiment, cell) for cell in users]
     assert found == [[[setting, "SBP", 0, "nll", 4.0]] for setting in "ab"] and _STARTED == ["start"]
+    probes._MADE.clear()
+    probes.run(experiment, start)  # what a probe itself has made serves those that need it
+    assert probes.run(experiment, users[0]) == found[0] and _STARTED == ["start", "start"]

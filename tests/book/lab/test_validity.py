@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import pytest
 
+from bnnlib._files import StoreError
 from book.__main__ import main
 from book.lab import history, load_result, provenance, runner, validity, verify
 from book.lab.store import result_path, save_result
@@ -207,6 +209,10 @@ def test_a_probe_that_fails_does_not_fail_the_run(pack, capsys, monkeypatch):
     assert "the probe of VD failed: ZeroDivisionError" in capsys.readouterr().err
 
 
+def _kind(probe):
+    return verify.kind_of(probe["cell"])
+
+
 def _elsewhere():
     """The stored probes are of another processor, where the last bits differ."""
     result = _result()
@@ -217,66 +223,24 @@ def _elsewhere():
     save_result(result)
 
 
-def _answered(monkeypatch, asked):
-    """Every commit is in the history, and its probes give what the cells have."""
-
-    def answers(commit, name, profile, methods):
-        asked.append((commit, name, profile))
-        rows = {verify.kind_of(one["cell"]): [["a", "SVBNN", 0, "rmse_test", 1.0]] for one in _result()["probes"]}
-        return {method: (True, rows) for method in methods}
-
-    monkeypatch.setattr(history, "_answers", answers)
-    monkeypatch.setattr(history, "_git", lambda *_: "")
-
-
-def test_on_another_machine_the_probe_runs_at_the_last_good_commit_too(pack, monkeypatch):
+def test_on_another_machine_the_probe_runs_at_an_earlier_commit_too(pack, monkeypatch):
     pack.run()
     _elsewhere()
     pack.edit("RATE = 2.0", "RATE = 4.0 / 2")
-    asked = []
-
-    _answered(monkeypatch, asked)
-    monkeypatch.setattr(provenance, "commit", lambda: {"commit": "beef", "dirty": False})
+    rows = {kind: [["a", "SVBNN", 0, "rmse_test", 1.0]] for kind in map(_kind, _result()["probes"])}
+    monkeypatch.setattr(history, "_git", lambda *_: b"c0ffee00")
+    monkeypatch.setattr(history, "_answers", lambda *_: ({"SVBNN": rows}, ""))
     assert pack.words(verify.verify("probed", "book"))["SVBNN"] == "certified"
-    pack.edit("RATE = 4.0 / 2", "RATE = 8.0 / 4")
-    assert pack.words(verify.verify("probed", "book"))["SVBNN"] == "certified"
-    assert asked == [("c0ffee00", "probed", "book"), ("beef", "probed", "book")]
+    pack.edit("RATE = 4.0 / 2", "RATE = 2.5")
+    assert pack.words(verify.verify("probed", "book"))["SVBNN"] == "changed since"
 
 
-def test_on_another_machine_new_cells_of_today_s_code_do_not_hide_the_certificate_of_the_others(pack, monkeypatch):
-    pack.run(only="a")
-    _elsewhere()
-    asked = []
-    _answered(monkeypatch, asked)
-    monkeypatch.setattr(provenance, "commit", lambda: {"commit": "beef", "dirty": False})
-    pack.edit("RATE = 2.0", "RATE = 4.0 / 2")
-    verify.verify("probed", "book")
-    pack.edit("RATE = 4.0 / 2", "RATE = 8.0 / 4")
-    asked.clear()
-    pack.run(only="b")
-    assert pack.words(verify.verify("probed", "book"))["SVBNN"] == "certified"
-    assert {commit for commit, *_ in asked} == {"beef"}
-
-
-def test_a_certificate_of_cells_that_were_computed_again_tells_nothing_of_the_new_ones(pack, monkeypatch):
-    pack.run()
-    _elsewhere()
-    result = _result()
-    old = {"commit": "01d", "dirty": False, "codes": {"SVBNN": "later"}, "since": {"SVBNN": ["earlier"]}}
-    save_result(result | {"certificates": [*result["certificates"], old]})
-    pack.edit("RATE = 2.0", "RATE = 4.0 / 2")
-    asked = []
-
-    _answered(monkeypatch, asked)
-    assert pack.words(verify.verify("probed", "book"))["SVBNN"] == "certified" and asked[0][0] == "c0ffee00"
-
-
-def test_a_commit_that_is_not_at_hand_leaves_the_question_open(pack):
+def test_a_history_that_cannot_tell_leaves_the_question_open(pack):
     pack.run()
     _elsewhere()
     pack.edit("RATE = 2.0", "RATE = 4.0 / 2")
     moved, _ = verify.verify("probed", "book")
-    assert moved.word == "moved" and "commit c0ffee00, which could tell, is not in this clone's history" in moved.detail
+    assert moved.word == "moved" and "no commit of this clone's history has code that agrees" in moved.detail
 
 
 def test_the_command_line_verifies_all(pack, capsys, monkeypatch):
@@ -294,6 +258,21 @@ def test_the_command_line_verifies_all(pack, capsys, monkeypatch):
     result_path("probed", "book").write_text("{")
     assert main(["verify", "--all", "--json"]) == 1
     assert json.loads(capsys.readouterr().out) == [{"name": "probed", "profile": "book", "state": "damaged"}]
+
+
+def test_several_results_are_verified_side_by_side_and_told_in_their_order(tmp_path, monkeypatch):
+    """By worker processes, which look into the same folder; damage to one leaves the others be."""
+    names = ["fnd-linear.book", "aeb-logistic.paper", "aeb-coverage.book"]
+    (tmp_path / "results").mkdir()
+    for path in (result_path(*name.split(".")) for name in names):
+        shutil.copy(path, tmp_path / "results" / path.name)
+    monkeypatch.setenv("BNNLIB_HOME", str(tmp_path))
+    result_path("aeb-logistic", "paper").write_text("{")
+    wanted = [tuple(name.split(".")) for name in names]
+    for jobs in (1, 2):
+        (*_, first), (*_, damaged), (*_, last) = found = list(verify.verify_several(wanted, jobs, write=False))
+        assert [one[:2] for one in found] == wanted and isinstance(damaged, StoreError)
+        assert {state.word for state in (*first, *last)} <= set(validity.GOOD)
 
 
 def test_a_tree_with_changes_says_so_and_marks_its_cells(pack, capsys, monkeypatch):
