@@ -27,7 +27,6 @@ def run_all(
     dry_run: bool = False,
     device: str = "auto",
     jobs: int = 1,
-    backend: str = "loky",
     scheduler: str | None = None,
     threads: int = 1,
 ) -> list[Row]:
@@ -50,7 +49,7 @@ def run_all(
         As `run`.
     """
     started = time.monotonic()
-    check(backend, jobs, threads)
+    check(jobs, threads)
     device = device_of(device)
     warn_of_changes(profile)
     plans, rows, tasks = [], [], {}
@@ -90,7 +89,7 @@ def run_all(
         todo = []
     with contextlib.suppress(_BudgetSpent), _deadline(budget, started):
         results = [Result(plan, command) for plan in plans]
-        compute(plans, todo, results, jobs, backend, scheduler, command, heard)
+        compute(plans, todo, results, jobs, scheduler, command, heard)
     for row in rows:
         if row["state"] == "to do":
             # a worker may have finished it after the last one that the runner heard of
