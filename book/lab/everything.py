@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from bnnlib._files import StoreError
-from book.lab import catalog, keys
+from book.lab import catalog
 from book.lab.cache import read_entry
 from book.lab.cells import ExperimentError
 from book.lab.plan import Plan, minutes, stored_entries
@@ -71,7 +71,7 @@ def run_all(
             if task.name not in tasks:
                 tasks[task.name] = task
                 about = {"experiment": task.experiment, "cell": task.cell.label, "name": task.name}
-                state = "no data" if _lacks(task, profile) else "to do"
+                state = "no data" if plan.lacks(task) else "to do"
                 rows.append(about | {"minutes": minutes(plan, task, others), "state": state})
     _tell(rows)
     if dry_run:
@@ -105,14 +105,9 @@ def _public(rows: list[Row]) -> list[Row]:
     return [{field: value for field, value in row.items() if field != "name"} for row in rows]
 
 
-def _lacks(task: Task, profile: str) -> set[str]:
-    """Data sets behind a cell that are not at hand."""
-    return set(keys.data_of(catalog.get(task.experiment), task.cell, profile)) - set(task.about["data"])
-
-
 def _fetch_for(plan: Plan, tried: set[str]) -> bool:
     """Fetch what the cells that are left to do read; True when something has come."""
-    wanted = set().union(*(_lacks(task, plan.profile) for task in plan.todo())) - tried
+    wanted = plan.missing() - tried
     tried |= wanted
     come = False
     for name in sorted(wanted):

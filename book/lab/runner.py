@@ -68,11 +68,18 @@ def run(
     device = device_of(device)
     if profile in experiment.profiles:
         warn_of_changes(profile)
-        for data in experiment.data_sets(profile):
-            fetch(data)  # before the workers start: they would otherwise all download the same file
-    plan = Plan(name, profile, device, threads, devices)
-    if again:
-        plan.forget(only)
+
+    def planned() -> Plan:
+        plan = Plan(name, profile, device, threads, devices)
+        if again:
+            plan.forget(only)
+        return plan
+
+    plan = planned()
+    if missing := plan.missing(only):  # before the workers start: they would otherwise all download the same file
+        for data in sorted(missing):
+            fetch(data)
+        plan = planned()
     chosen, todo = plan.chosen(only), plan.todo(only)
     known = sum(not (plan.entries[task.key] is None or plan.entries[task.key]["failed"]) for task in chosen)
     say(f"{name} ({profile}): {len(plan.tasks)} cells, {known} of {len(chosen)} chosen ones are known")
@@ -170,9 +177,8 @@ def device_of(given: str) -> str:
 
 
 def fetch(name: str) -> None:
-    if not datasets.available(name):
-        say(f"fetching data set {name!r}")
-        datasets.fetch(name)
+    say(f"fetching data set {name!r}")
+    datasets.fetch(name)
 
 
 def warn_of_changes(profile: str) -> None:

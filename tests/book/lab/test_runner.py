@@ -190,6 +190,11 @@ def test_data_sets_are_fetched_before_the_first_cell_and_named_in_the_provenance
     about = lab.run("tiny-data")["provenance"]
     assert calls == [("small-set", 0)]
     assert about["data"] == {"small-set": "sha256 of small-set"}
+    calls.clear()  # as in a fresh clone
+    lab.run("tiny-data")
+    assert not calls  # nothing is left to do with it
+    lab.run("tiny-data", again=True)
+    assert calls == [("small-set", 1)] and tiny.started() == {"a": 2}
 
 
 def test_arrays_lie_beside_the_result(tiny):
