@@ -52,8 +52,8 @@ def run_all(
     check(jobs, threads)
     device = device_of(device)
     warn_of_changes(profile)
-    plans, rows, tasks = [], [], {}
-    tried: set[str] = set()
+    plans, rows, tried = [], [], set()
+    work: dict[tuple[str, str], tuple[Task, Row]] = {}
     for name in sorted(catalog.names(), key=lambda one: -catalog.get(one).value):
         if profile not in catalog.get(name).profiles:
             continue
@@ -68,41 +68,31 @@ def run_all(
             continue
         plans.append(plan)
         for task in plan.todo():
-            if task.name not in tasks:
-                tasks[task.name] = task
-                about = {"experiment": task.experiment, "cell": task.cell.label, "name": task.name}
+            if task.name not in work:
+                rows.append({"experiment": task.experiment, "cell": task.cell.label})
                 state = "no data" if plan.lacks(task) else "to do"
-                rows.append(about | {"minutes": minutes(plan, task, others), "state": state})
+                rows[-1] |= {"minutes": minutes(plan, task, others), "state": state}
+                work[task.name] = task, rows[-1]
     _tell(rows)
     if dry_run:
-        return _public(rows)
+        return rows
     command = f"python -m book run --all --profile {profile}"
-    todo = [tasks[row["name"]] for row in rows if row["state"] == "to do"]
-    outcomes: dict[str, Any] = {}
 
     def heard(task: Task, entry: dict[str, Any]) -> None:
-        outcomes[task.name] = entry
+        work[task.name][1]["state"] = "failed" if entry["failed"] else "done"
         if _is_spent(budget, started):  # an alarm that rings inside a destructor goes unheard
             raise _BudgetSpent
 
-    if _is_spent(budget, started):
-        todo = []
+    spent = _is_spent(budget, started)
+    todo = [task for task, row in work.values() if row["state"] == "to do" and not spent]
     with contextlib.suppress(_BudgetSpent), _deadline(budget, started):
         results = [Result(plan, command) for plan in plans]
         compute(plans, todo, results, jobs, scheduler, command, heard)
-    for row in rows:
-        if row["state"] == "to do":
-            # a worker may have finished it after the last one that the runner heard of
-            task = tasks[row["name"]]
-            entry = outcomes.get(task.name) or read_entry(Path(task.folder), task.key)
-            if entry and (task.name in outcomes or not entry["failed"]):
-                row["state"] = "failed" if entry["failed"] else "done"
+    for task, row in work.values():  # a worker may have finished one after the last that the runner heard of
+        if row["state"] == "to do" and (entry := read_entry(Path(task.folder), task.key)) and not entry["failed"]:
+            row["state"] = "done"
     say(f"{sum(row['state'] == 'done' for row in rows)} of {len(rows)} cells were computed")
-    return _public(rows)
-
-
-def _public(rows: list[Row]) -> list[Row]:
-    return [{field: value for field, value in row.items() if field != "name"} for row in rows]
+    return rows
 
 
 def _fetch_for(plan: Plan, tried: set[str]) -> bool:

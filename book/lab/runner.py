@@ -92,10 +92,8 @@ def compute(plans, todo, results, jobs, scheduler, command, heard=None) -> list[
 
     ``heard(task, entry)`` is told of each; what it raises ends the run as Ctrl-C would.
     """
-    owners: dict[tuple[str, str], int] = {}
+    owners = {task.name: number for number, plan in enumerate(plans) for task in plan.tasks}
     touched = set() if len(plans) > 1 else {0}
-    for number, plan in enumerate(plans):
-        owners |= dict.fromkeys((task.name for task in plan.tasks), number)
     try:
         with contextlib.closing(engine.outcomes(todo, jobs, scheduler)) as finished:
             for task, entry in _progress(finished, len(todo)):
@@ -187,13 +185,13 @@ def warn_of_changes(profile: str) -> None:
 
 
 def _command(name, profile, device, jobs, scheduler, threads, only, devices, again) -> str:
-    words = ["python -m book run", name, "--profile", profile, "--device", device]
-    words += ["--devices", str(devices)] if devices > 1 else []
-    words += ["--jobs", str(jobs)] if jobs > 1 else []
-    words += ["--scheduler", "tcp://HOST:PORT"] if scheduler else []  # an address would name a machine
-    words += ["--threads", str(threads)] if threads > 1 else []
+    words = [f"python -m book run {name} --profile {profile} --device {device}"]
+    words += [f"--devices {devices}"] if devices > 1 else []
+    words += [f"--jobs {jobs}"] if jobs > 1 else []
+    words += ["--scheduler tcp://HOST:PORT"] if scheduler else []  # an address would name a machine
+    words += [f"--threads {threads}"] if threads > 1 else []
     words += ["--again"] if again else []
-    words += ["--only", f'"{only}"'] if only else []
+    words += [f'--only "{only}"'] if only else []
     return " ".join(words)
 
 
