@@ -12,6 +12,7 @@ run trains on all training images, and the test images score it once.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -121,25 +122,20 @@ def cells(data: str, profile: str, replicates: int, augmented: int) -> list[Cell
 TINY = {"data": "digits", "rows": 200, "batch_size": 50, "burn_in_rate": 0.06, "learning_rate": 0.03, "warm_up": 5}
 TINY |= {"epochs": 2, "burn_in": 2, "thin": 2, "note": ""}
 
+_experiment = partial(
+    Experiment, paper="000", run_cell=run_cell, tiny=TINY, reads=reads, schedules=schedules, budget=epochs_of, value=7.0
+)
 EXPERIMENTS = [
-    Experiment(
+    _experiment(
         name=NAME["mnist"],
-        paper="000",
         summary="MNIST, two small CNNs: Adam, dropout, SGHMC and SGHMC with a prior that learns",
         profiles=profiles(
             cells, smoke=("mnist", "smoke", 1, 1), book=("mnist", "book", 3, 3), paper=("mnist", "paper", 3, 3)
         ),
-        run_cell=run_cell,
-        tiny=TINY,
-        reads=reads,
-        schedules=schedules,
         unavailable={"paper": "not run: 8,400 epochs in all, where the book profile has 960"},
-        budget=epochs_of,
-        value=7.0,
     ),
-    Experiment(
+    _experiment(
         name=NAME["fashion_mnist"],
-        paper="000",
         summary="Fashion-MNIST, the same networks and methods",
         profiles=profiles(
             cells,
@@ -147,12 +143,6 @@ EXPERIMENTS = [
             book=("fashion_mnist", "book", 3, 3),
             paper=("fashion_mnist", "paper", 3, 3),
         ),
-        run_cell=run_cell,
-        tiny=TINY,
-        reads=reads,
-        schedules=schedules,
         unavailable={"paper": "not run: 18,000 epochs in all, where the book profile has 960"},
-        budget=epochs_of,
-        value=7.0,
     ),
 ]
