@@ -44,7 +44,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from book.lab.cells import Cell, CellResult, Experiment
+from book.lab.cells import Cell, CellResult, Experiment, profiles
 
 
 def mean(draws: Tensor) -> Tensor:
@@ -63,8 +63,8 @@ def run_cell(cell: Cell, device: torch.device, checkpoint=None) -> CellResult:
     return CellResult(rows)
 
 
-def _smoke() -> list[Cell]:
-    return [Cell(f"n={draws}", "mean", (0, 1, 2), {"draws": draws}) for draws in (10, 100)]
+def _cells(*sizes: int) -> list[Cell]:
+    return [Cell(f"n={draws}", "mean", (0, 1, 2), {"draws": draws}) for draws in sizes]
 
 
 EXPERIMENTS = [
@@ -72,7 +72,7 @@ EXPERIMENTS = [
         name="$prefix-mean",
         paper="$paper",
         summary="the mean of n draws, in place of the chapter's first experiment",
-        profiles={"smoke": _smoke},
+        profiles=profiles(_cells, smoke=(10, 100)),
         run_cell=run_cell,
         version=1,
         unavailable=dict.fromkeys(("book", "paper"), "not run: not written yet"),

@@ -182,8 +182,8 @@ def _stacks(rows: Rows, _: dict[str, dict[str, Any]]) -> str:
 
 
 def _workers(rows: Rows, _: dict[str, dict[str, Any]]) -> str:
-    lines = [[row["backend"], f"{row['one_s']:.0f}", f"{row['two_s']:.0f}", f"{row['efficiency']:.2f}"] for row in rows]
-    return markdown(["Processes by", "One worker, s", "Two workers, s", "Efficiency"], lines)
+    lines = [[f"{row['one_s']:.0f}", f"{row['two_s']:.0f}", f"{row['efficiency']:.2f}"] for row in rows]
+    return markdown(["One worker, s", "Two workers, s", "Efficiency"], lines)
 
 
 def _draws(rows: Rows, _: dict[str, dict[str, Any]]) -> str:

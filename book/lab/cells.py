@@ -113,6 +113,17 @@ def rows_of(
     return rows
 
 
+def profiles(cells: Callable[..., list[Cell]], **given: Any) -> dict[str, Callable[[], list[Cell]]]:
+    """Profile name to a function that lists its cells.
+
+    Args:
+        cells: lists the cells of any profile.
+        given: profile name to what `cells` is given there, several arguments as a tuple; or a function in its place.
+    """
+    listed = {name: one if isinstance(one, tuple) else (one,) for name, one in given.items()}
+    return {name: one[0] if callable(one[0]) else partial(cells, *one) for name, one in listed.items()}
+
+
 def epochs_of(cell: Cell) -> tuple[float, str]:
     """The usual budget: the cell's parameter "epochs"."""
     return cell.params["epochs"], "epochs"
@@ -128,8 +139,8 @@ class Experiment:
         summary: one line.
         profiles: profile name to a function that lists its cells.
         run_cell: ``run_cell(cell, device, checkpoint)`` returns a `CellResult`; a top-level function of its module.
-        data: names of the data sets it needs, fetched before the first cell starts; for some profiles only when it is
-            a dict of profile to names.
+        data: names of the data sets behind cells whose parameters name none; for some profiles only when it is a dict
+            of profile to names. What cells read is fetched before the first of them starts.
         unavailable: profile name to the reason why no result of it is published here.
         methods: optional; method name to the function that computes the cells of that method in place of ``run_cell``.
             Editing one method's code then leaves the finished cells of the other methods valid.
@@ -179,7 +190,7 @@ class Experiment:
         return self.version if isinstance(self.version, int) else self.version.get(method, 1)
 
     def data_sets(self, profile: str) -> tuple[str, ...]:
-        """Names of the data sets that the profile needs."""
+        """Names of the data sets behind those cells of the profile whose parameters name none."""
         return tuple(self.data.get(profile, ())) if isinstance(self.data, dict) else self.data
 
     def function(self, cell: Cell) -> Callable[[Cell, torch.device, Checkpoint | None], CellResult]:

@@ -62,9 +62,8 @@ def _parser(others: dict[str, str]) -> argparse.ArgumentParser:
     one.add_argument("--profile", help="smoke, book, paper (default: smoke, with --all book)")
     one.add_argument("--device", default="auto", help="auto, cpu, cuda, cuda:1 ... (default: auto)")
     one.add_argument("--devices", type=int, default=1, help="devices that compute a cell together (default: 1)")
-    one.add_argument("--jobs", type=int, default=1, help="worker processes (default: 1)")
-    one.add_argument("--backend", default="loky", help="loky or dask (default: loky)")
-    one.add_argument("--scheduler", help="address of a Dask scheduler, tcp://host:8786 (implies --backend dask)")
+    one.add_argument("--jobs", type=int, default=1, help="worker processes on this machine (default: 1)")
+    one.add_argument("--scheduler", help="address of a Dask scheduler, tcp://host:8786, whose workers compute")
     one.add_argument("--threads", type=int, default=1, help="torch threads of each cell (default: 1)")
     one.add_argument("--only", metavar="TEXT", help="only the cell TEXT, or cells whose label contains it")
     one.add_argument("--again", action="store_true", help="compute cells that are known again")
@@ -180,7 +179,7 @@ def _seconds(text: str | None) -> float | None:
     return float(match[1]) * {"s": 1, "m": 60, "": 60, "h": 3600}[match[2]]
 
 
-def _run_all(options: argparse.Namespace, backend: str) -> int:
+def _run_all(options: argparse.Namespace) -> int:
     from book.lab.everything import run_all
 
     if options.only or options.again or options.devices != 1:
@@ -193,7 +192,6 @@ def _run_all(options: argparse.Namespace, backend: str) -> int:
         dry_run=options.dry_run,
         device=options.device,
         jobs=options.jobs,
-        backend=backend,
         scheduler=options.scheduler,
         threads=options.threads,
     )
@@ -201,11 +199,10 @@ def _run_all(options: argparse.Namespace, backend: str) -> int:
 
 
 def _run(options: argparse.Namespace) -> int:
-    backend = "dask" if options.scheduler else options.backend
     if options.all == bool(options.name):
         raise lab.ExperimentError("name one experiment, or give --all. Experiments: " + ", ".join(lab.names()))
     if options.all:
-        return _run_all(options, backend)
+        return _run_all(options)
     if options.budget or options.dry_run:
         raise lab.ExperimentError("--budget and --dry-run go with --all")
     result = lab.run(
@@ -214,7 +211,6 @@ def _run(options: argparse.Namespace) -> int:
         device=options.device,
         devices=options.devices,
         jobs=options.jobs,
-        backend=backend,
         scheduler=options.scheduler,
         threads=options.threads,
         only=options.only,

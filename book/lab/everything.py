@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from bnnlib._files import StoreError
-from book.lab import catalog, keys
+from book.lab import catalog
 from book.lab.cache import read_entry
 from book.lab.cells import ExperimentError
 from book.lab.plan import Plan, minutes, stored_entries
@@ -27,7 +27,6 @@ def run_all(
     dry_run: bool = False,
     device: str = "auto",
     jobs: int = 1,
-    backend: str = "loky",
     scheduler: str | None = None,
     threads: int = 1,
 ) -> list[Row]:
@@ -50,11 +49,11 @@ def run_all(
         As `run`.
     """
     started = time.monotonic()
-    check(backend, jobs, threads)
+    check(jobs, threads)
     device = device_of(device)
     warn_of_changes(profile)
-    plans, rows, tasks = [], [], {}
-    tried: set[str] = set()
+    plans, rows, tried = [], [], set()
+    work: dict[tuple[str, str], tuple[Task, Row]] = {}
     for name in sorted(catalog.names(), key=lambda one: -catalog.get(one).value):
         if profile not in catalog.get(name).profiles:
             continue
@@ -69,51 +68,36 @@ def run_all(
             continue
         plans.append(plan)
         for task in plan.todo():
-            if task.name not in tasks:
-                tasks[task.name] = task
-                about = {"experiment": task.experiment, "cell": task.cell.label, "name": task.name}
-                state = "no data" if _lacks(task, profile) else "to do"
-                rows.append(about | {"minutes": minutes(plan, task, others), "state": state})
+            if task.name not in work:
+                rows.append({"experiment": task.experiment, "cell": task.cell.label})
+                state = "no data" if plan.lacks(task) else "to do"
+                rows[-1] |= {"minutes": minutes(plan, task, others), "state": state}
+                work[task.name] = task, rows[-1]
     _tell(rows)
     if dry_run:
-        return _public(rows)
+        return rows
     command = f"python -m book run --all --profile {profile}"
-    todo = [tasks[row["name"]] for row in rows if row["state"] == "to do"]
-    outcomes: dict[str, Any] = {}
 
     def heard(task: Task, entry: dict[str, Any]) -> None:
-        outcomes[task.name] = entry
+        work[task.name][1]["state"] = "failed" if entry["failed"] else "done"
         if _is_spent(budget, started):  # an alarm that rings inside a destructor goes unheard
             raise _BudgetSpent
 
-    if _is_spent(budget, started):
-        todo = []
+    spent = _is_spent(budget, started)
+    todo = [task for task, row in work.values() if row["state"] == "to do" and not spent]
     with contextlib.suppress(_BudgetSpent), _deadline(budget, started):
         results = [Result(plan, command) for plan in plans]
-        compute(plans, todo, results, jobs, backend, scheduler, command, heard)
-    for row in rows:
-        if row["state"] == "to do":
-            # a worker may have finished it after the last one that the runner heard of
-            task = tasks[row["name"]]
-            entry = outcomes.get(task.name) or read_entry(Path(task.folder), task.key)
-            if entry and (task.name in outcomes or not entry["failed"]):
-                row["state"] = "failed" if entry["failed"] else "done"
+        compute(plans, todo, results, jobs, scheduler, command, heard)
+    for task, row in work.values():  # a worker may have finished one after the last that the runner heard of
+        if row["state"] == "to do" and (entry := read_entry(Path(task.folder), task.key)) and not entry["failed"]:
+            row["state"] = "done"
     say(f"{sum(row['state'] == 'done' for row in rows)} of {len(rows)} cells were computed")
-    return _public(rows)
-
-
-def _public(rows: list[Row]) -> list[Row]:
-    return [{field: value for field, value in row.items() if field != "name"} for row in rows]
-
-
-def _lacks(task: Task, profile: str) -> set[str]:
-    """Data sets behind a cell that are not at hand."""
-    return set(keys.data_of(catalog.get(task.experiment), task.cell, profile)) - set(task.about["data"])
+    return rows
 
 
 def _fetch_for(plan: Plan, tried: set[str]) -> bool:
     """Fetch what the cells that are left to do read; True when something has come."""
-    wanted = set().union(*(_lacks(task, plan.profile) for task in plan.todo())) - tried
+    wanted = plan.missing() - tried
     tried |= wanted
     come = False
     for name in sorted(wanted):

@@ -143,6 +143,14 @@ class Plan:
             drop_entry(Path(task.folder), task.key)
             self.entries[task.key] = None
 
+    def lacks(self, task: Task) -> set[str]:
+        """Data sets behind a task that are not at hand."""
+        return set(keys.data_of(catalog.get(task.experiment), task.cell, self.profile)) - set(task.about["data"])
+
+    def missing(self, only: str | None = None) -> set[str]:
+        """Data sets behind the tasks that are left to do and not at hand."""
+        return set().union(*map(self.lacks, self.todo(only)))
+
     def todo(self, only: str | None = None) -> list[Task]:
         """The chosen tasks without a good entry, each behind the tasks that it needs and whose products are missing."""
         found: dict[tuple[str, str], Task] = {}

@@ -12,14 +12,12 @@ import torch
 
 from bnnlib import datasets
 from bnnlib._files import write_atomic
-from book.lab import catalog, pools, provenance
+from book.lab import catalog, engine, provenance
 from book.lab.cache import read_entry, write_entry
 from book.lab.cells import ExperimentError
 from book.lab.plan import Plan
 from book.lab.result import Result
 from book.lab.worker import Task
-
-BACKENDS = ("loky", "dask")
 
 
 def run(
@@ -27,7 +25,6 @@ def run(
     profile: str = "smoke",
     device: str = "auto",
     jobs: int = 1,
-    backend: str = "loky",
     scheduler: str | None = None,
     threads: int = 1,
     only: str | None = None,
@@ -39,16 +36,14 @@ def run(
     Finished cells lie in ``data/cache/runs/NAME`` under a hash of what they are and of the data that they read, not of
     the code: whether that has changed is told by `book.lab.validity`. A failed cell keeps its ``error`` rows in the
     result and is tried again by the next run. Every cell runs with a fixed number of threads and its own seed, so its
-    rows are the same bits whatever the backend, the number of jobs or the order.
+    rows are the same bits wherever it runs, whatever the number of jobs or the order.
 
     Args:
         name: the experiment.
         profile: smoke, book or paper.
         device: ``"auto"`` (CUDA when there is one), or any torch device.
-        jobs: worker processes; 1 with loky means this process.
-        backend: ``"loky"`` for one machine, ``"dask"`` for a Dask scheduler.
-        scheduler: the scheduler's address, ``"tcp://host:8786"``; None with dask starts a local one with ``jobs``
-            worker processes.
+        jobs: worker processes on this machine; 1 means this process.
+        scheduler: address of a Dask scheduler, ``"tcp://host:8786"``, whose workers take the place of ``jobs``.
         threads: torch threads of each cell.
         only: run only the cell of this label (setting, method, replicates), or where there is none those whose label
             contains this text; what is known of the others stays.
@@ -60,42 +55,47 @@ def run(
         The result, as stored; see `book.lab.store.load_result`.
 
     Raises:
-        ExperimentError: unknown experiment, profile, backend or device, or nothing matches ``only``.
+        ExperimentError: unknown experiment, profile or device, or nothing matches ``only``.
         StoreError: a cell or the result could not be written.
         KeyboardInterrupt: on Ctrl-C, after the finished cells are merged and stored.
     """
     experiment = catalog.get(name)
-    check(backend, jobs, threads)
-    if devices != 1 and (devices < 1 or jobs > 1 or backend != "loky" or not experiment.several_devices):
+    check(jobs, threads)
+    if devices != 1 and (devices < 1 or jobs > 1 or scheduler or not experiment.several_devices):
         able = [one for one in catalog.names() if catalog.get(one).several_devices]
         raise ExperimentError(f"devices={devices}, but it must be 1, or more with one job of: {', '.join(able)}")
-    command = _command(name, profile, device, jobs, backend, scheduler, threads, only, devices, again)
+    command = _command(name, profile, device, jobs, scheduler, threads, only, devices, again)
     device = device_of(device)
     if profile in experiment.profiles:
         warn_of_changes(profile)
-        for data in experiment.data_sets(profile):
-            fetch(data)  # before the workers start: they would otherwise all download the same file
-    plan = Plan(name, profile, device, threads, devices)
-    if again:
-        plan.forget(only)
+
+    def planned() -> Plan:
+        plan = Plan(name, profile, device, threads, devices)
+        if again:
+            plan.forget(only)
+        return plan
+
+    plan = planned()
+    if missing := plan.missing(only):  # before the workers start: they would otherwise all download the same file
+        for data in sorted(missing):
+            fetch(data)
+        plan = planned()
     chosen, todo = plan.chosen(only), plan.todo(only)
     known = sum(not (plan.entries[task.key] is None or plan.entries[task.key]["failed"]) for task in chosen)
     say(f"{name} ({profile}): {len(plan.tasks)} cells, {known} of {len(chosen)} chosen ones are known")
-    (result,) = compute([plan], todo, [Result(plan, command)], jobs, backend, scheduler, command)
+    (result,) = compute([plan], todo, [Result(plan, command)], jobs, scheduler, command)
     return result
 
 
-def compute(plans, todo, results, jobs, backend, scheduler, command, heard=None) -> list[dict[str, Any]]:
+def compute(plans, todo, results, jobs, scheduler, command, heard=None) -> list[dict[str, Any]]:
     """Run the tasks and store every finished cell in the results of its plans at once.
 
     ``heard(task, entry)`` is told of each; what it raises ends the run as Ctrl-C would.
     """
-    owners: dict[tuple[str, str], int] = {}
+    owners = {task.name: number for number, plan in enumerate(plans) for task in plan.tasks}
     touched = set() if len(plans) > 1 else {0}
-    for number, plan in enumerate(plans):
-        owners |= dict.fromkeys((task.name for task in plan.tasks), number)
     try:
-        with contextlib.closing(_pool(todo, jobs, backend, scheduler)) as finished:
+        with contextlib.closing(engine.outcomes(todo, jobs, scheduler)) as finished:
             for task, entry in _progress(finished, len(todo)):
                 _keep(task, entry)
                 if heard is not None:
@@ -157,9 +157,7 @@ def _refresh(plans: list[Plan]) -> None:
                 plan.entries[task.key] = read_entry(Path(task.folder), task.key) or known
 
 
-def check(backend: str, jobs: int, threads: int) -> None:
-    if backend not in BACKENDS:
-        raise catalog.unknown("backend", backend, BACKENDS)
+def check(jobs: int, threads: int) -> None:
     if jobs < 1 or threads < 1:
         raise ExperimentError(f"jobs={jobs} and threads={threads} were given; both must be at least 1")
 
@@ -177,9 +175,8 @@ def device_of(given: str) -> str:
 
 
 def fetch(name: str) -> None:
-    if not datasets.available(name):
-        say(f"fetching data set {name!r}")
-        datasets.fetch(name)
+    say(f"fetching data set {name!r}")
+    datasets.fetch(name)
 
 
 def warn_of_changes(profile: str) -> None:
@@ -187,21 +184,14 @@ def warn_of_changes(profile: str) -> None:
         say("the code has changes that are not committed: the cells are marked, for their numbers cannot be traced")
 
 
-def _pool(tasks: list[Task], jobs: int, backend: str, scheduler: str | None) -> Iterator[pools.Outcome]:
-    if backend == "dask" and tasks:
-        return pools.dask(tasks, jobs, scheduler)
-    return pools.loky(tasks, jobs) if jobs > 1 else pools.serial(tasks)
-
-
-def _command(name, profile, device, jobs, backend, scheduler, threads, only, devices, again) -> str:
-    words = ["python -m book run", name, "--profile", profile, "--device", device]
-    words += ["--devices", str(devices)] if devices > 1 else []
-    words += ["--jobs", str(jobs)] if jobs > 1 else []
-    words += ["--backend", backend] if backend != "loky" else []
-    words += ["--scheduler", "tcp://HOST:PORT"] if scheduler else []  # an address would name a machine
-    words += ["--threads", str(threads)] if threads > 1 else []
+def _command(name, profile, device, jobs, scheduler, threads, only, devices, again) -> str:
+    words = [f"python -m book run {name} --profile {profile} --device {device}"]
+    words += [f"--devices {devices}"] if devices > 1 else []
+    words += [f"--jobs {jobs}"] if jobs > 1 else []
+    words += ["--scheduler tcp://HOST:PORT"] if scheduler else []  # an address would name a machine
+    words += [f"--threads {threads}"] if threads > 1 else []
     words += ["--again"] if again else []
-    words += ["--only", f'"{only}"'] if only else []
+    words += [f'--only "{only}"'] if only else []
     return " ".join(words)
 
 
@@ -209,7 +199,7 @@ def say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def _progress(outcomes: Iterator[pools.Outcome], total: int) -> Iterator[pools.Outcome]:
+def _progress(outcomes: Iterator[engine.Outcome], total: int) -> Iterator[engine.Outcome]:
     bar = None
     if total and sys.stderr.isatty():
         try:

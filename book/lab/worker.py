@@ -6,7 +6,6 @@ import contextlib
 import hashlib
 import io
 import math
-import os
 import pickle
 import threading
 import time
@@ -18,6 +17,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
+
+try:
+    import fcntl
+except ImportError:
+    fcntl = None
 
 from bnnlib._files import StoreError, write_atomic
 from bnnlib._memory import keep_pages
@@ -75,9 +79,11 @@ class Task:
 
     def carrying(self) -> Task:
         """The same task with the products that it starts from, for a worker that does not see their folders."""
-        products = [one.product.read_bytes() if one.product.exists() else None for one in self.needs]
-        needs = [replace(one, data=data) for one, data in zip(self.needs, products, strict=True)]
-        return replace(self, needs=tuple(needs))
+        return replace(self, needs=tuple(replace(one, data=one.left()) for one in self.needs))
+
+    def left(self) -> bytes | None:
+        """The cell's product, None where there is none."""
+        return self.data or (self.product.read_bytes() if self.product.exists() else None)
 
 
 def failure(task: Task, message: str, detail: str = "") -> dict[str, Any]:
@@ -128,7 +134,7 @@ def execute(task: Task) -> dict[str, Any]:
 
 def _compute(task: Task) -> tuple[dict[str, Any], bytes | None]:
     """The entry, and the bytes of the product."""
-    keep_pages()  # Dask starts its workers with an environment that returns memory at once: a quarter slower
+    keep_pages()  # Dask tells its workers to return memory at once: a quarter slower
     cell = task.cell
     experiment = catalog.find(task.module, task.experiment)
     product, checkpoint, started = None, None, time.perf_counter()
@@ -137,7 +143,7 @@ def _compute(task: Task) -> tuple[dict[str, Any], bytes | None]:
     try:
         more: dict[str, Any] = {"devices": task.devices} if task.devices > 1 else {}
         if task.needs:
-            data = [_product(one.on(task.device)) for one in task.needs]
+            data = [_needed(one) for one in task.needs]
             more["products"] = [_unpack(one) for one in data]
             about["starts"] = [hashlib.sha256(one).hexdigest() for one in data]
         started = time.perf_counter()  # what it needed is not its own time
@@ -230,40 +236,19 @@ def whole(task: Task, entry: dict[str, Any]) -> bool:
     return path.exists() and hashlib.sha256(path.read_bytes()).hexdigest() == entry["product"]["sha256"]
 
 
-def _product(task: Task) -> bytes:
-    """What a needed cell left, computed now where it cannot be found.
-
-    Raises:
-        ExperimentError: the needed cell failed, or leaves no product.
-    """
-    if task.data is not None:
-        return task.data
-    entry = execute(task)
-    if entry["failed"]:
-        raise ExperimentError(failed_need(task, entry))
-    if "product" not in entry:
-        raise ExperimentError(f"{task.cell.label} of {task.experiment} leaves no product; a cell cannot need it")
-    return entry["sent"] if "sent" in entry else task.product.read_bytes()
+def _needed(need: Task) -> bytes:
+    if (data := need.left()) is None:
+        raise ExperimentError(f"{need.cell.label} of {need.experiment} leaves no product; a cell cannot need it")
+    return data
 
 
 @contextlib.contextmanager
 def _alone(path: Path) -> Iterator[None]:
     """One process at a time at a cell; the system opens the lock of one that was killed."""
-    try:
-        import fcntl
-    except ImportError:  # on Windows two processes may compute a cell twice, to the same bits
-        yield
-        return
-    while True:
-        with path.open("a") as stream:
+    with path.open("a") as stream:
+        if fcntl:  # on Windows two processes may compute a cell twice, to the same bits
             fcntl.flock(stream, fcntl.LOCK_EX)
-            if path.exists() and os.fstat(stream.fileno()).st_ino == path.stat().st_ino:
-                try:
-                    yield
-                finally:
-                    path.unlink(missing_ok=True)
-                return
-        # who held it before us has removed the file: another may have made a new one since
+        yield
 
 
 def _checked(cell: Cell, result: CellResult) -> list[dict[str, Any]]:

@@ -86,10 +86,10 @@ def test_stack_rows(capsys):
 
 
 def test_worker_rows_compare_one_process_with_two(capsys, monkeypatch):
-    monkeypatch.setattr(workers, "seconds", lambda experiment, only, backend, jobs: {1: 100.0, 2: 62.5}[jobs])
+    monkeypatch.setattr(workers, "seconds", lambda experiment, only, jobs: {1: 100.0, 2: 62.5}[jobs])
     workers.main(["--json", "--only", "cell"])
     rows = json.loads(capsys.readouterr().out)
-    assert [(row["backend"], row["efficiency"]) for row in rows] == [("loky", 0.8), ("dask", 0.8)]
+    assert [row["efficiency"] for row in rows] == [0.8]
 
 
 def test_a_worker_run_computes_its_cells_in_an_empty_home(monkeypatch):
@@ -99,13 +99,9 @@ def test_a_worker_run_computes_its_cells_in_an_empty_home(monkeypatch):
         seen.update(command=command, home=os.listdir(env["BNNLIB_HOME"]), check=check)
 
     monkeypatch.setattr(workers.subprocess, "run", run)
-    assert workers.seconds("mh-lenet", "HMC", "dask", 2) > 0
-    assert (
-        seen["home"] == []
-        and seen["check"]
-        and seen["command"][2:]
-        == [*("book", "run", "mh-lenet", "--profile", "book", "--jobs", "2", "--backend", "dask", "--only", "HMC")]
-    )
+    assert workers.seconds("mh-lenet", "HMC", 2) > 0
+    assert seen["home"] == [] and seen["check"]
+    assert seen["command"][2:] == "book run mh-lenet --profile book --jobs 2 --only HMC".split()
 
 
 def test_loop_and_stack_do_the_same_work():

@@ -21,7 +21,7 @@ from bnnlib.functional import acceptance_probability, log_acceptance_ratio, symm
 from bnnlib.sampling import DiagonalGaussian
 from bnnlib.train.checkpoint import Checkpoint
 from bnnlib.train.stages import Stages
-from book.lab.cells import Cell, CellResult, Experiment, rows_of
+from book.lab.cells import Cell, CellResult, Experiment, profiles, rows_of
 from chapters.shared.images import load_images, reads
 
 METHODS = ("VI", "Symmetric KL", "No entropy", "Adam")
@@ -143,26 +143,15 @@ def _cells(data: str, seeds: int, epochs: int, batch_size: int, repeats: int) ->
     return [Cell("reduced LeNet", method, (seed,), params) for seed in range(seeds) for method in METHODS]
 
 
-def _smoke() -> list[Cell]:
-    return _cells("digits", 1, 2, 64, 3)
-
-
-def _book() -> list[Cell]:
-    return _cells("mnist", 3, 6, 128, 20)
-
-
-def _paper() -> list[Cell]:
-    return _cells("mnist", 5, 200, 128, 100)
-
-
 EXPERIMENTS = [
     Experiment(
         name="mh-lenet",
         paper="004",
         summary="A reduced LeNet on MNIST: Gaussian weights by VI and by the bound of the acceptance rate",
-        profiles={"smoke": _smoke, "book": _book, "paper": _paper},
+        profiles=profiles(
+            _cells, smoke=("digits", 1, 2, 64, 3), book=("mnist", 3, 6, 128, 20), paper=("mnist", 5, 200, 128, 100)
+        ),
         run_cell=run_cell,
-        data={"book": ("mnist",), "paper": ("mnist",)},
         reads=reads,
         schedules=schedules,
         tiny={"data": "digits", "epochs": 2, "repeats": 2, "batch_size": 512},

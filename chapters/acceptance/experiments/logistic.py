@@ -22,7 +22,7 @@ from torch import Tensor
 from bnnlib import sampling as mcmc
 from bnnlib.sampling.diagnostics import effective_sample_size, split_r_hat
 from bnnlib.train.checkpoint import Checkpoint
-from book.lab.cells import Cell, CellResult, Experiment, Need, rows_of
+from book.lab.cells import Cell, CellResult, Experiment, Need, profiles, rows_of
 from chapters.acceptance.targets import LogProb, laplace, logistic_posterior, standardized
 
 NAME = "mh-logistic"
@@ -172,24 +172,17 @@ def _cells(
     return cells
 
 
-def _smoke() -> list[Cell]:
-    return _cells(["Breast cancer"], 1, 100, 200, 100, 200, 60, 1)
-
-
-def _book() -> list[Cell]:
-    return _cells(["Heart", "Australian", "German"], 3, 2000, 4000, 2000, 3000, 500, 5)
-
-
-def _paper() -> list[Cell]:
-    return _cells(["Heart", "Australian", "German"], 10, 10_000, 10_000, 5000, 40_000, 1000, 10)
-
-
 EXPERIMENTS = [
     Experiment(
         name=NAME,
         paper="004",
         summary="Bayesian logistic regression: proposals learned three ways, Laplace and HMC; ESS and moments",
-        profiles={"smoke": _smoke, "book": _book, "paper": _paper},
+        profiles=profiles(
+            _cells,
+            smoke=(["Breast cancer"], 1, 100, 200, 100, 200, 60, 1),
+            book=(["Heart", "Australian", "German"], 3, 2000, 4000, 2000, 3000, 500, 5),
+            paper=(["Heart", "Australian", "German"], 10, 10_000, 10_000, 5000, 40_000, 1000, 10),
+        ),
         run_cell=run_cell,
         methods={REFERENCE: run_reference, KEPT: run_kept},
         data={"book": ("heart", "australian", "german"), "paper": ("heart", "australian", "german")},

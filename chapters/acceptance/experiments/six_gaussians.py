@@ -16,7 +16,7 @@ from torch import Tensor
 
 from bnnlib import sampling as mcmc
 from bnnlib.train.checkpoint import Checkpoint
-from book.lab.cells import Cell, CellResult, Experiment, rows_of
+from book.lab.cells import Cell, CellResult, Experiment, profiles, rows_of
 from chapters.acceptance.targets import MODES, draw_six_gaussians, nearest_mode, six_gaussians
 
 OBJECTIVES = {"VI": "vi", "Acceptance rate": "acceptance", "Symmetric KL": "symmetric_kl"}
@@ -95,24 +95,17 @@ def _cells(seeds: dict[str, int], steps: int, draws: int = 25_000, batch_size: i
     ]
 
 
-def _smoke() -> list[Cell]:
-    return _cells({"start sd 3": 2}, 150, draws=2500, batch_size=128)
-
-
-def _book() -> list[Cell]:
-    return _cells({"start sd 3": 10, "start sd 1": 3}, 2000)
-
-
-def _paper() -> list[Cell]:
-    return _cells({"start sd 3": 10, "start sd 1": 10}, 10_000, batch_size=1024)
-
-
 EXPERIMENTS = [
     Experiment(
         name="mh-six-gaussians",
         paper="004",
         summary="Six Gaussians on a ring: a flow learned by VI, by acceptance rate and by its bound (Figure 2)",
-        profiles={"smoke": _smoke, "book": _book, "paper": _paper},
+        profiles=profiles(
+            _cells,
+            smoke=({"start sd 3": 2}, 150, 2500, 128),
+            book=({"start sd 3": 10, "start sd 1": 3}, 2000),
+            paper=lambda: _cells({"start sd 3": 10, "start sd 1": 10}, 10_000, batch_size=1024),
+        ),
         run_cell=run_cell,
         budget=lambda cell: (cell.params["steps"], "steps"),
         tiny={"steps": 3, "batch_size": 32, "draws": 200, "burn_in": 2, "chains": 20},

@@ -236,7 +236,6 @@ EXPERIMENTS = [
         run_cell=run_cell,
         tiny={"data": "digits", "depth": 8, "width": 4, "epochs": 4, "warm_up": 1, "hard": 0.48}
         | {"bfloat16": False, "batch_size": 128, "added": {"shape": [3, 16]}},
-        data={"smoke": ("digits",), "book": ("cifar10",), "paper": ("cifar10",)},
         reads=reads,
         schedules=schedules,
         unavailable={"book": "not run yet", "paper": "not run: no GPU"},

@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from bnnlib.train.checkpoint import Checkpoint
-from book.lab.cells import Cell, CellResult, Experiment, epochs_of, rows_of
+from book.lab.cells import Cell, CellResult, Experiment, epochs_of, profiles, rows_of
 from book.lab.probes import first
 from chapters.adaptive_optimizer.experiments import baselines, measures
 from chapters.adaptive_optimizer.experiments.training import Training, data_of
@@ -129,7 +129,7 @@ def _experiment(number: int, summary: str) -> Experiment:
         name=f"avo-example-{number}",
         paper="001",
         summary=summary,
-        profiles={"smoke": lambda: cells(name, _SMOKE), "paper": lambda: cells(name, {"replicates": 10})},
+        profiles=profiles(cells, smoke=(name, _SMOKE), paper=(name, {"replicates": 10})),
         run_cell=run_cell,
         methods=METHODS,
         schedules=baselines.schedules,

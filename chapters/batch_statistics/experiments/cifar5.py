@@ -88,7 +88,6 @@ EXPERIMENTS = [
         reads=reads,
         schedules=schedules,
         methods={MATCHED: run_matched},
-        data={"smoke": ("digits",), "book": ("cifar10",), "paper": ("cifar10",)},
         unavailable={"paper": "not run: no GPU"},
         derived=cdf_readings,
         budget=epochs_of,

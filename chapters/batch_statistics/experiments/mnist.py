@@ -66,7 +66,6 @@ EXPERIMENTS = [
         reads=reads,
         schedules=schedules,
         methods={MATCHED: run_matched},
-        data={"smoke": ("digits",), "book": ("mnist", "fashion_mnist"), "paper": ("mnist", "fashion_mnist")},
         unavailable={"paper": "not run: no GPU"},
         derived=cdf_readings,
         budget=epochs_of,

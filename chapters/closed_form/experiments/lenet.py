@@ -124,7 +124,6 @@ EXPERIMENTS = [
         profiles={"smoke": _smoke, "book": _book, "paper": _paper},
         run_cell=run_cell,
         tiny=images.TINY | {"retrain": 1},
-        data={"smoke": ("digits",), "book": ("mnist",), "paper": ("mnist",)},
         reads=reads,
         schedules=images.schedules,
         unavailable={"paper": "not run: 126 candidates of 200 epochs"},

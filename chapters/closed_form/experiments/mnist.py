@@ -10,6 +10,7 @@ published grid.
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import product
 
 from book.lab.cells import Cell, Experiment, epochs_of
@@ -91,32 +92,27 @@ def _cifar_paper() -> list[Cell]:
 
 
 _TOO_LONG = {"paper": "not run: 45 candidates of 300 epochs for every network"}
+
+_experiment = partial(
+    Experiment,
+    paper="003",
+    run_cell=run_cell,
+    tiny=TINY,
+    reads=reads,
+    schedules=schedules,
+    unavailable=_TOO_LONG,
+    budget=epochs_of,
+)
 EXPERIMENTS = [
-    Experiment(
+    _experiment(
         name="sbnn-mnist",
-        paper="003",
         summary="MNIST, two hidden layers of 400, 800, 1200: pruned by p*, beside Bayes by Backprop",
         profiles={"smoke": _mnist_smoke, "book": _mnist_book, "paper": _mnist_paper},
-        run_cell=run_cell,
-        tiny=TINY,
-        data={"smoke": ("digits",), "book": ("mnist",), "paper": ("mnist",)},
-        reads=reads,
-        schedules=schedules,
-        unavailable=_TOO_LONG,
-        budget=epochs_of,
     ),
-    Experiment(
+    _experiment(
         name="sbnn-cifar10-mlp",
-        paper="003",
         summary="CIFAR-10 flattened, two hidden layers of 1200: pruned by p*, beside Bayes by Backprop",
         profiles={"smoke": _cifar_smoke, "book": _cifar_book, "paper": _cifar_paper},
-        run_cell=run_cell,
-        tiny=TINY,
-        data={"smoke": ("digits",), "book": ("cifar10",), "paper": ("cifar10",)},
-        reads=reads,
-        schedules=schedules,
-        unavailable=_TOO_LONG,
-        budget=epochs_of,
         value=6.0,
     ),
 ]

@@ -19,7 +19,7 @@ from bnnlib import metrics
 from bnnlib.pruning import rank_mask
 from bnnlib.replicates import Layout, StackedGaussianSpikeSlab, StackedMLP, fit_stacked
 from bnnlib.train.checkpoint import Checkpoint
-from book.lab.cells import Cell, CellResult, Experiment, epochs_of, rows_of
+from book.lab.cells import Cell, CellResult, Experiment, epochs_of, profiles, rows_of
 
 SIZES, NUM_SAMPLES, NUM_TEST, NOISE = (10, 16, 16, 1), 400, 2_000, 0.3
 SLAB, SPIKE = 1.0, 0.05
@@ -93,7 +93,7 @@ EXPERIMENTS = [
         name="sbnn-orders",
         paper="003",
         summary="The lesson's network pruned in three orders: by p*, by signal-to-noise ratio and by magnitude",
-        profiles={"smoke": lambda: _cells(2, 0.005), "book": lambda: _cells(20), "paper": lambda: _cells(100)},
+        profiles=profiles(_cells, smoke=(2, 0.005), book=20, paper=100),
         run_cell=run_orders,
         tiny={"replicates": 2, "epochs": 2},
         sources=dict.fromkeys(ORDERS, "one network"),

@@ -20,9 +20,9 @@ from torch import Tensor
 from bnnlib.functional import scaled_importance
 from bnnlib.pruning import rank_mask
 from bnnlib.train.checkpoint import Checkpoint
-from book.lab.cells import Cell, CellResult, Experiment, epochs_of, rows_of
+from book.lab.cells import Cell, CellResult, Experiment, epochs_of, profiles, rows_of
 from chapters.closed_form.experiments import simulation_nets as nets
-from chapters.closed_form.experiments.simulations import linear_model, profiles, with_intercept
+from chapters.closed_form.experiments.simulations import linear_model, with_intercept
 
 KEPT_SHARE = 0.2
 PIS = tuple(round(0.05 * k, 2) for k in range(20))

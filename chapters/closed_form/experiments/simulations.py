@@ -14,7 +14,7 @@ of a linear model.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -25,7 +25,7 @@ from torch import Tensor
 
 from bnnlib.functional import scaled_importance
 from bnnlib.train.checkpoint import Checkpoint
-from book.lab.cells import Cell, CellResult, Experiment, epochs_of, rows_of
+from book.lab.cells import Cell, CellResult, Experiment, epochs_of, profiles, rows_of
 from chapters.closed_form.experiments import simulation_nets as nets
 from chapters.shared import simulated
 
@@ -275,11 +275,6 @@ def _prior_cells(scale: dict) -> list[Cell]:
         name, size = f"choice, importance, {function}", sizes[-1]
         cells.append(Cell(f"{name}, D={size}", "published pairs", unused, published | {"num_inputs": size}))
     return cells
-
-
-def profiles(cells: Callable[[dict], list[Cell]], **scales: dict) -> dict[str, Callable[[], list[Cell]]]:
-    """Profile name to its cells, for cells(scale)."""
-    return {profile: partial(cells, scale) for profile, scale in scales.items()}
 
 
 def _scale(replicates: int, epochs: int = nets.TRAINING["epochs"], n: int = nets.NUM_SAMPLES, sizes=(10, 20, 50, 100)):

@@ -20,7 +20,7 @@ from bnnlib.pruning import weight_scores
 from bnnlib.train import cosine, fit
 from bnnlib.train.checkpoint import Checkpoint
 from bnnlib.train.stages import Stages
-from book.lab.cells import Cell, CellResult, Experiment, rows_of
+from book.lab.cells import Cell, CellResult, Experiment, profiles, rows_of
 from chapters.closed_form.experiments.images import pruning_curve, rising
 from chapters.closed_form.experiments.networks import prior_of
 from chapters.shared.images import Split, load_images, reads
@@ -123,24 +123,18 @@ _DIGITS = {"data": "digits", "shape": [1, 28], "rows": 300}
 _SMALL = {"width": 16, "epochs": 2, "warm_up": 1}
 
 
-def _smoke() -> list[Cell]:
-    return _cells(1, _DIGITS, _SMALL)
-
-
-def _book() -> list[Cell]:
-    sizes = {"width": 200, "epochs": 40, "warm_up": 6}
-    return _cells(3, {"data": "mnist", "shape": [1, 28], "rows": 4_000}, sizes)
-
-
 EXPERIMENTS = [
     Experiment(
         name="sbnn-start",
         paper="003",
         summary="One pretrained network with batch norm, its weights begun at three sizes: how many end in the slab",
-        profiles={"smoke": _smoke, "book": _book},
+        profiles=profiles(
+            _cells,
+            smoke=(1, _DIGITS, _SMALL),
+            book=(3, {"data": "mnist", "shape": [1, 28], "rows": 4_000}, {"width": 200, "epochs": 40, "warm_up": 6}),
+        ),
         run_cell=run_start,
         tiny=_DIGITS | _SMALL,
-        data={"smoke": ("digits",), "book": ("mnist",)},
         reads=reads,
         schedules=schedules,
         budget=lambda cell: (2 * cell.params["epochs"], "epochs"),

@@ -21,7 +21,7 @@ from bnnlib.pruning import rank_mask
 from bnnlib.replicates import GaussianLikelihood, Layout, StackedGaussianSpikeSlab, StackedMLP
 from bnnlib.train.checkpoint import Checkpoint
 from bnnlib.train.stages import Stages
-from book.lab.cells import Cell, CellResult, Experiment, epochs_of, rows_of
+from book.lab.cells import Cell, CellResult, Experiment, epochs_of, profiles, rows_of
 from chapters.closed_form.experiments import uci_rivals
 from chapters.closed_form.experiments.uci_baselines import run_dropout, run_pbp
 from chapters.closed_form.experiments.uci_data import (
@@ -138,10 +138,6 @@ def _cells(name: str, splits: int, hidden: int = 50, epochs: int | None = None, 
     ]
 
 
-def _smoke() -> list[Cell]:
-    return _cells(SIMULATED, 2, hidden=5, epochs=2)
-
-
 def _book() -> list[Cell]:
     cells = []
     for name in TRAINING:
@@ -161,14 +157,10 @@ EXPERIMENTS = [
         paper="003",
         overlap=1 / 9,
         summary="UCI regression, nine sets and Year: closed-form inclusion pruned at 0-95 %, and four rivals",
-        profiles={"smoke": _smoke, "book": _book, "paper": _paper},
+        profiles=profiles(_cells, smoke=(SIMULATED, 2, 5, 2), book=_book, paper=_paper),
         run_cell=run_sbnn,
         tiny={"replicates": 2, "data": SIMULATED, "hidden": 5, "epochs": 2, "batch_size": 64},
         methods={"Dropout": run_dropout, "PBP": run_pbp} | dict.fromkeys(uci_rivals.METHODS, uci_rivals.run_rival),
-        data={
-            "book": tuple(name for name in TRAINING if name != "year"),
-            "paper": tuple(TRAINING),
-        },
         unavailable={"paper": "not run: adds only Year to the book profile, whose file is not at hand"},
         reads=reads,
         schedules=schedules,

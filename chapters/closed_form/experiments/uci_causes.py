@@ -190,7 +190,6 @@ EXPERIMENTS = [
         methods=RIVALS,
         tiny={"replicates": 2, "data": SIMULATED, "hidden": 5, "epochs": 2, "batch_size": 64},
         sources=dict.fromkeys(METHODS, "sBNN"),
-        data={"book": (*SETS, *LARGE)},
         unavailable={"paper": "not in the paper; the book profile is our own experiment"},
         reads=reads,
         schedules=schedules,

@@ -63,7 +63,6 @@ EXPERIMENTS = [
         profiles={"smoke": _smoke, "book": _book, "paper": _paper},
         run_cell=run_cell,
         tiny=TINY | {"epochs": 1},
-        data={"smoke": ("digits",), "book": ("cifar10",), "paper": ("cifar10",)},
         reads=reads,
         schedules=schedules,
         unavailable={"paper": "not run: 27 candidates of 200 epochs"},

@@ -20,7 +20,7 @@ from torch import Tensor
 from bnnlib import metrics
 from bnnlib.sampling import SGHMC
 from bnnlib.train.checkpoint import Checkpoint
-from book.lab.cells import Cell, CellResult, Experiment, rows_of
+from book.lab.cells import Cell, CellResult, Experiment, profiles, rows_of
 from chapters.foundations import planes
 
 CENTERS = ((1.0, 1.0), (-1.0, -1.0), (1.0, -1.0), (-1.0, 1.0))  # the first two are class 0
@@ -160,20 +160,12 @@ def _cells(count: int, changes: dict[str, Any]) -> list[Cell]:
 _SMALL = {"steps": 10, "burn_in": 4, "thin": 2, "draws": 5}
 
 
-def _smoke() -> list[Cell]:
-    return _cells(2, _SMALL)
-
-
-def _book() -> list[Cell]:
-    return _cells(10, {})
-
-
 EXPERIMENTS = [
     Experiment(
         name="fnd-calibration",
         paper="all",
         summary="A small classifier in the plane: calibration, and aleatoric against epistemic uncertainty",
-        profiles={"smoke": _smoke, "book": _book},
+        profiles=profiles(_cells, smoke=(2, _SMALL), book=(10, {})),
         run_cell=run_cell,
         tiny=_SMALL | {"replicates": 2},
         unavailable={"paper": "not run: no paper has this experiment, and the book profile is whole"},

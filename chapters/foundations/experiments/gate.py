@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from bnnlib.train.checkpoint import Checkpoint
-from book.lab.cells import Cell, CellResult, Experiment, rows_of
+from book.lab.cells import Cell, CellResult, Experiment, profiles, rows_of
 from chapters.foundations import mean_field
 from chapters.foundations.enumeration import SpikeSlabRegression, enumerate_models
 from chapters.foundations.experiments.inclusion import SETTINGS
@@ -74,20 +74,12 @@ def _cells(temperatures: tuple[float, ...], count: int, **changes: int) -> list[
     return [*cells, Cell("no relaxation", "Exact expectation", (0,), trained | {"steps": 1500} | changes)]
 
 
-def _smoke() -> list[Cell]:
-    return _cells((0.5,), 2, steps=40)
-
-
-def _book() -> list[Cell]:
-    return _cells(TEMPERATURES, 50)
-
-
 EXPERIMENTS = [
     Experiment(
         name="fnd-gate",
         paper="all",
         summary="One input with exact inclusion probability 0.935: what the relaxed gate says at several temperatures",
-        profiles={"smoke": _smoke, "book": _book},
+        profiles=profiles(_cells, smoke=lambda: _cells((0.5,), 2, steps=40), book=(TEMPERATURES, 50)),
         run_cell=run_cell,
         tiny={"steps": 10, "replicates": 2},
         schedules=schedules,

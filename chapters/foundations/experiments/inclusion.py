@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 
 from bnnlib.train.checkpoint import Checkpoint
-from book.lab.cells import Cell, CellResult, Experiment, Need, rows_of
+from book.lab.cells import Cell, CellResult, Experiment, Need, profiles, rows_of
 from chapters.foundations.enumeration import Enumeration, SpikeSlabRegression, enumerate_models, spike_slab_regression
 from chapters.foundations.regression import correlated_inputs
 from chapters.foundations.selectors import EXACT, SELECTORS, Selection, schedules
@@ -135,20 +135,16 @@ def _cells(designs: Sequence[str], count: int, changes: dict[str, Any]) -> list[
     return [replace(cell, needs=needs.get(method, ())) for method, cell in own.items()]
 
 
-def _smoke() -> list[Cell]:
-    return _cells(["orthogonal", "rho=0.9"], 2, {"steps": 40, "chains": 4, "sweeps": 20, "burn_in": 5, "starts": 1})
-
-
-def _book() -> list[Cell]:
-    return _cells(list(DESIGNS), 20, {})
-
-
 EXPERIMENTS = [
     Experiment(
         name=NAME,
         paper="all",
         summary="Inclusion probabilities of every method beside the exact ones, in regression with 10 inputs",
-        profiles={"smoke": _smoke, "book": _book},
+        profiles=profiles(
+            _cells,
+            smoke=(["orthogonal", "rho=0.9"], 2, {"steps": 40, "chains": 4, "sweeps": 20, "burn_in": 5, "starts": 1}),
+            book=(list(DESIGNS), 20, {}),
+        ),
         run_cell=run_cell,
         tiny={"steps": 10, "chains": 2, "sweeps": 8, "burn_in": 2, "starts": 1, "replicates": 2},
         schedules=schedules,

@@ -22,7 +22,7 @@ from torch import Tensor
 
 from bnnlib.sampling.diagnostics import effective_sample_size, split_r_hat
 from bnnlib.train.checkpoint import Checkpoint
-from book.lab.cells import Cell, CellResult, Experiment, rows_of
+from book.lab.cells import Cell, CellResult, Experiment, profiles, rows_of
 from chapters.foundations.approximations import APPROXIMATIONS, Approximation
 from chapters.foundations.regression import Gaussian, correlated_inputs, linear_posterior, linear_predictive
 from chapters.foundations.selectors import schedules
@@ -135,20 +135,12 @@ def _cells(settings: Sequence[str], count: int, changes: dict[str, Any]) -> list
 _SMALL = {"steps": 60, "burn_in": 10, "thin": 2, "warm_up": 20, "draws": 20}
 
 
-def _smoke() -> list[Cell]:
-    return _cells(["rho=0.9"], 2, _SMALL)
-
-
-def _book() -> list[Cell]:
-    return _cells(list(CORRELATIONS), 20, {})
-
-
 EXPERIMENTS = [
     Experiment(
         name="fnd-linear",
         paper="all",
         summary="Linear regression: means, sds and bands of six approximations beside the exact posterior",
-        profiles={"smoke": _smoke, "book": _book},
+        profiles=profiles(_cells, smoke=(["rho=0.9"], 2, _SMALL), book=(list(CORRELATIONS), 20, {})),
         run_cell=run_cell,
         tiny=_SMALL | {"steps": 20, "replicates": 2},
         schedules=schedules,

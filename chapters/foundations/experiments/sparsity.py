@@ -24,7 +24,7 @@ from bnnlib.pruning import Masks, compress, compression_report, csr_report
 from bnnlib.pruning.ranking import rank_mask
 from bnnlib.train.checkpoint import Checkpoint
 from bnnlib.train.fit import fit
-from book.lab.cells import Cell, CellResult, Experiment, rows_of
+from book.lab.cells import Cell, CellResult, Experiment, profiles, rows_of
 from book.lab.probes import first
 from chapters.shared.images import held_out_parts
 
@@ -139,17 +139,10 @@ def costs(model: nn.Module, example: Tensor) -> dict[str, float]:
 KEEP = {"Weights": keep_weights, "Units": keep_units, "Inputs": keep_inputs}
 
 
-def _cells(shares: tuple[int, ...], count: int, **sizes: int) -> list[Cell]:
-    params = {"shares": list(shares), "batch_size": 128, "learning_rate": 3e-3, **sizes}
+def _cells(shares: tuple[int, ...], count: int, epochs: int, epochs_after: int) -> list[Cell]:
+    params = {"shares": list(shares), "batch_size": 128, "learning_rate": 3e-3}
+    params |= {"epochs": epochs, "epochs_after": epochs_after}
     return [Cell("digits", "all kinds", (number,), params) for number in range(count)]
-
-
-def _smoke() -> list[Cell]:
-    return _cells((75,), 1, epochs=1, epochs_after=1)
-
-
-def _book() -> list[Cell]:
-    return _cells(SHARES, 3, epochs=20, epochs_after=5)
 
 
 EXPERIMENTS = [
@@ -157,7 +150,7 @@ EXPERIMENTS = [
         name="fnd-sparsity",
         paper="all",
         summary="The same share of weights, units or inputs removed: bytes, operations and accuracy",
-        profiles={"smoke": _smoke, "book": _book},
+        profiles=profiles(_cells, smoke=((75,), 1, 1, 1), book=(SHARES, 3, 20, 5)),
         run_cell=run_cell,
         data=("digits",),
         reads=lambda cell: [partial(load_digits)],

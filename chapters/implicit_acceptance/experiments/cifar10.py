@@ -28,8 +28,6 @@ EXPERIMENTS = [
     experiment(
         NAME,
         "CIFAR-10",
-        "cifar10",
         {"smoke": lambda: smoke(NAME, [3, 32]), "book": _book, "paper": _paper},
-        {"paper": "not run: no GPU"},
     )
 ]

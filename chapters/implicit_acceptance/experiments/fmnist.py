@@ -11,12 +11,10 @@ EXPERIMENTS = [
     experiment(
         NAME,
         "Fashion-MNIST",
-        "fashion_mnist",
         {
             "smoke": lambda: smoke(NAME, [1, 28]),
             "book": lambda: book(NAME, "fashion_mnist", picked=5),
             "paper": lambda: paper(NAME, "fashion_mnist", [1, 28]),
         },
-        {"paper": "not run: no GPU"},
     )
 ]

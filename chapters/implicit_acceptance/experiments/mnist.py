@@ -79,12 +79,10 @@ EXPERIMENTS = [
     experiment(
         NAME,
         "MNIST",
-        "mnist",
         {
             "smoke": lambda: smoke(NAME, [1, 28]),
             "book": lambda: book(NAME, "mnist"),
             "paper": lambda: paper(NAME, "mnist", [1, 28]),
         },
-        {"paper": "not run: no GPU"},
     )
 ]

@@ -21,7 +21,7 @@ from bnnlib.sampling.discriminators import (
 )
 from bnnlib.sampling.implicit import implicit_metropolis_hastings
 from bnnlib.sampling.latent import LatentProposal
-from book.lab.cells import Cell, CellResult, Experiment, rows_of
+from book.lab.cells import Cell, CellResult, Experiment, profiles, rows_of
 from chapters.implicit_acceptance import ring
 
 # method: (loss, does the proposal move from where the chain is)
@@ -129,19 +129,15 @@ def _budget(cell: Cell) -> tuple[float, str]:
     return cell.params["looks"][-1], "iterations"
 
 
-def _cells(replicates: int, looks: tuple[int, ...], flow_steps: int, chains: int, steps: int):
+def _cells(replicates: int, looks: tuple[int, ...], flow_steps: int, chains: int, steps: int) -> list[Cell]:
     params = {"looks": list(looks), "flow_steps": flow_steps, "chains": chains, "steps": steps}
     params |= {"lower": 0.01, "batch_size": 256, "learning_rate": 1e-3}
-
-    def cells() -> list[Cell]:
-        return [
-            Cell(setting, method, tuple(range(replicates)), params)
-            for setting in SETTINGS
-            for method in METHODS
-            if setting == "bridges" or method == "CCE"
-        ]
-
-    return cells
+    return [
+        Cell(setting, method, tuple(range(replicates)), params)
+        for setting in SETTINGS
+        for method in METHODS
+        if setting == "bridges" or method == "CCE"
+    ]
 
 
 EXPERIMENTS = [
@@ -149,11 +145,12 @@ EXPERIMENTS = [
         name="imh-toy",
         paper="004",
         summary="Six Gaussians and an imperfect flow: the law where the chain settles, by loss, proposal and iteration",
-        profiles={
-            "smoke": _cells(2, (0, 20), 30, 200, 40),
-            "book": _cells(5, (0, 50, 100, 200, 400, 800, 1600), 600, 2000, 100),
-            "paper": _cells(20, (0, 50, 100, 200, 400, 800, 1600, 3200, 6400, 12800), 600, 2000, 200),
-        },
+        profiles=profiles(
+            _cells,
+            smoke=(2, (0, 20), 30, 200, 40),
+            book=(5, (0, 50, 100, 200, 400, 800, 1600), 600, 2000, 100),
+            paper=(20, (0, 50, 100, 200, 400, 800, 1600, 3200, 6400, 12800), 600, 2000, 200),
+        ),
         run_cell=run_cell,
         tiny={"replicates": 1, "looks": [0, 5], "flow_steps": 10, "chains": 50, "steps": 20},
         unavailable={"paper": "not run: the paper has no such toy, and five replicates say what the lesson says"},

@@ -16,7 +16,7 @@ import torch
 from bnnlib import metrics
 from bnnlib.sampling import SGHMC, SpikeSlabGaussianLaplacePrior, polynomial, split_r_hat
 from bnnlib.train.checkpoint import Checkpoint
-from book.lab.cells import Cell, CellResult, Experiment
+from book.lab.cells import Cell, CellResult, Experiment, profiles
 from chapters.learned_priors.experiments.regression import problem
 
 SETTING = "v0=0.1, sigma=1"
@@ -88,14 +88,6 @@ def _cells(replicates: int, steps: int, num_inputs: int) -> list[Cell]:
     return [Cell(SETTING, "all methods", (replicate,), params) for replicate in range(replicates)]
 
 
-def _smoke() -> list[Cell]:
-    return _cells(1, 100, 50)
-
-
-def _book() -> list[Cell]:
-    return _cells(10, 8_000, 1000)
-
-
 def _budget(cell: Cell) -> tuple[float, str]:
     return cell.params["steps"], "iterations"
 
@@ -105,7 +97,7 @@ EXPERIMENTS = [
         name="aeb-coverage",
         paper="000",
         summary="Intervals of the regression that hold their coefficient: sigma at the truth, the slab held, or both",
-        profiles={"smoke": _smoke, "book": _book},
+        profiles=profiles(_cells, smoke=(1, 100, 50), book=(10, 8_000, 1000)),
         run_cell=run_cell,
         tiny={"steps": 100, "num_inputs": 50},
         schedules=schedules,

@@ -22,7 +22,7 @@ from torch import Tensor
 from bnnlib import metrics
 from bnnlib.nn import use_generator
 from bnnlib.train.checkpoint import Checkpoint
-from book.lab.cells import Cell, CellResult, Experiment, Need, rows_of
+from book.lab.cells import Cell, CellResult, Experiment, Need, profiles, rows_of
 from chapters.learned_priors.attacks import fgsm
 from chapters.learned_priors.experiments.mnist import NAME, POINT, TINY, cells, network
 from chapters.learned_priors.experiments.mnist_train import TEST_BATCH, Network, State, load_images, reads
@@ -132,18 +132,6 @@ def _cells(profile: str, replicates: int) -> list[Cell]:
     return found
 
 
-def _smoke() -> list[Cell]:
-    return _cells("smoke", 1)
-
-
-def _book() -> list[Cell]:
-    return _cells("book", 3)
-
-
-def _paper() -> list[Cell]:
-    return _cells("paper", 3)
-
-
 def _budget(cell: Cell) -> tuple[float, str]:
     return cell.params["network"]["epochs"], "epochs"
 
@@ -153,11 +141,10 @@ EXPERIMENTS = [
         name="aeb-fgsm",
         paper="000",
         summary="the networks of aeb-mnist and aeb-fmnist under the fast gradient sign attack",
-        profiles={"smoke": _smoke, "book": _book, "paper": _paper},
+        profiles=profiles(_cells, smoke=("smoke", 1), book=("book", 3), paper=("paper", 3)),
         run_cell=run_cell,
         tiny={"network": TINY},
         reads=reads,
-        data={"book": ("mnist", "fashion_mnist"), "paper": ("mnist", "fashion_mnist")},
         unavailable={"paper": "not run: needs the networks of the paper profiles"},
         budget=_budget,
         value=6.5,

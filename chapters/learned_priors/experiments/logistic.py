@@ -18,7 +18,7 @@ from torch import Tensor
 from bnnlib import metrics
 from bnnlib.sampling import SGLD, SpikeSlabGaussianLaplacePrior, constant, polynomial
 from bnnlib.train.checkpoint import Checkpoint
-from book.lab.cells import Cell, CellResult, Experiment
+from book.lab.cells import Cell, CellResult, Experiment, profiles
 from chapters.shared.simulated import correlated_regression
 
 COEFFICIENTS = (3.0, 2.0, 1.0)
@@ -123,20 +123,12 @@ def _cells(replicates: int, iterations: int, num_inputs: int, num_train: int, nu
     return [Cell("all settings", "all methods", (replicate,), params) for replicate in range(replicates)]
 
 
-def _smoke() -> list[Cell]:
-    return _cells(2, 300, 40, 60, 50)
-
-
-def _paper() -> list[Cell]:
-    return _cells(10, 50_000, 500, 200, 1000)
-
-
 EXPERIMENTS = [
     Experiment(
         name="aeb-logistic",
         paper="000",
         summary="Logistic regression with 200 rows and 500 inputs, three of which matter: SA, EM and a fixed prior",
-        profiles={"smoke": _smoke, "paper": _paper},
+        profiles=profiles(_cells, smoke=(2, 300, 40, 60, 50), paper=(10, 50_000, 500, 200, 1000)),
         run_cell=run_cell,
         schedules=schedules,
         tiny={"iterations": 300, "thin": 1, "num_inputs": 40, "num_train": 60, "num_test": 50},

@@ -12,6 +12,7 @@ run trains on all training images, and the test images score it once.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ import torch
 
 from bnnlib import metrics
 from bnnlib.train.checkpoint import Checkpoint
-from book.lab.cells import Cell, CellResult, Experiment, epochs_of, rows_of
+from book.lab.cells import Cell, CellResult, Experiment, epochs_of, profiles, rows_of
 from chapters.learned_priors.experiments.mnist_augmented import build_augmented
 from chapters.learned_priors.experiments.mnist_train import (
     Network,
@@ -117,61 +118,31 @@ def cells(data: str, profile: str, replicates: int, augmented: int) -> list[Cell
     return found
 
 
-def _mnist_smoke() -> list[Cell]:
-    return cells("mnist", "smoke", 1, 1)
-
-
-def _mnist_book() -> list[Cell]:
-    return cells("mnist", "book", 3, 3)
-
-
-def _mnist_paper() -> list[Cell]:
-    return cells("mnist", "paper", 3, 3)
-
-
-def _fashion_smoke() -> list[Cell]:
-    return cells("fashion_mnist", "smoke", 1, 1)
-
-
-def _fashion_book() -> list[Cell]:
-    return cells("fashion_mnist", "book", 3, 3)
-
-
-def _fashion_paper() -> list[Cell]:
-    return cells("fashion_mnist", "paper", 3, 3)
-
-
 # The real cell at the sizes of the digits: arithmetic, augmentation and temperature stay.
 TINY = {"data": "digits", "rows": 200, "batch_size": 50, "burn_in_rate": 0.06, "learning_rate": 0.03, "warm_up": 5}
 TINY |= {"epochs": 2, "burn_in": 2, "thin": 2, "note": ""}
 
+_experiment = partial(
+    Experiment, paper="000", run_cell=run_cell, tiny=TINY, reads=reads, schedules=schedules, budget=epochs_of, value=7.0
+)
 EXPERIMENTS = [
-    Experiment(
+    _experiment(
         name=NAME["mnist"],
-        paper="000",
         summary="MNIST, two small CNNs: Adam, dropout, SGHMC and SGHMC with a prior that learns",
-        profiles={"smoke": _mnist_smoke, "book": _mnist_book, "paper": _mnist_paper},
-        run_cell=run_cell,
-        tiny=TINY,
-        reads=reads,
-        schedules=schedules,
-        data={"book": ("mnist",), "paper": ("mnist",)},
+        profiles=profiles(
+            cells, smoke=("mnist", "smoke", 1, 1), book=("mnist", "book", 3, 3), paper=("mnist", "paper", 3, 3)
+        ),
         unavailable={"paper": "not run: 8,400 epochs in all, where the book profile has 960"},
-        budget=epochs_of,
-        value=7.0,
     ),
-    Experiment(
+    _experiment(
         name=NAME["fashion_mnist"],
-        paper="000",
         summary="Fashion-MNIST, the same networks and methods",
-        profiles={"smoke": _fashion_smoke, "book": _fashion_book, "paper": _fashion_paper},
-        run_cell=run_cell,
-        tiny=TINY,
-        reads=reads,
-        schedules=schedules,
-        data={"book": ("fashion_mnist",), "paper": ("fashion_mnist",)},
+        profiles=profiles(
+            cells,
+            smoke=("fashion_mnist", "smoke", 1, 1),
+            book=("fashion_mnist", "book", 3, 3),
+            paper=("fashion_mnist", "paper", 3, 3),
+        ),
         unavailable={"paper": "not run: 18,000 epochs in all, where the book profile has 960"},
-        budget=epochs_of,
-        value=7.0,
     ),
 ]

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from bnnlib import metrics
 from bnnlib.train.checkpoint import Checkpoint
-from book.lab.cells import Cell, CellResult, Experiment, Need, rows_of
+from book.lab.cells import Cell, CellResult, Experiment, Need, profiles, rows_of
 from chapters.learned_priors.attacks import fgsm, pgd
 from chapters.learned_priors.experiments.fgsm import NUM_DRAWS, Models, averages, victims
 from chapters.learned_priors.experiments.mnist import NAME, POINT, TINY, cells
@@ -76,11 +76,10 @@ EXPERIMENTS = [
         name="aeb-pgd",
         paper="000",
         summary="MNIST networks under ten projected gradient steps, beside the paper's one step",
-        profiles={"smoke": lambda: _cells("smoke", 1, 100, 2), "book": lambda: _cells("book", 3, 2_000, 10)},
+        profiles=profiles(_cells, smoke=("smoke", 1, 100, 2), book=("book", 3, 2_000, 10)),
         run_cell=run_cell,
         tiny={"network": TINY, "images": 50, "steps": 2},
         reads=reads,
-        data={"book": ("mnist",)},
         unavailable={"paper": "not in the paper; the book profile is our own experiment"},
         budget=lambda cell: (cell.params["network"]["epochs"], "epochs"),
         value=6.0,

@@ -21,7 +21,7 @@ from torch import Tensor
 from bnnlib import metrics
 from bnnlib.sampling import SGLD, SpikeSlabGaussianLaplacePrior, polynomial
 from bnnlib.train.checkpoint import Checkpoint
-from book.lab.cells import Cell, CellResult, Experiment
+from book.lab.cells import Cell, CellResult, Experiment, profiles
 from chapters.shared.simulated import correlated_regression
 
 SETTINGS = ((0.01, 2.0), (0.1, 2.0), (0.01, 1.0), (0.1, 1.0))  # spike scale v0, initial sigma
@@ -201,14 +201,6 @@ def _cells(replicates: int, iterations: int, num_inputs: int, methods: tuple[str
     return [Cell("all settings", "all methods", (replicate,), params) for replicate in range(replicates)]
 
 
-def _smoke() -> list[Cell]:
-    return _cells(1, 400, 50, METHODS[:3])
-
-
-def _paper() -> list[Cell]:
-    return _cells(10, 500_000, 1000, METHODS)
-
-
 def _budget(cell: Cell) -> tuple[float, str]:
     return cell.params["iterations"], "iterations"
 
@@ -218,7 +210,7 @@ EXPERIMENTS = [
         name="aeb-regression",
         paper="000",
         summary="Regression with 100 rows and 1000 inputs: SGLD with an SA, an EM and a fixed prior; Table 1, Figure 1",
-        profiles={"smoke": _smoke, "paper": _paper},
+        profiles=profiles(_cells, smoke=(1, 400, 50, METHODS[:3]), paper=(10, 500_000, 1000, METHODS)),
         run_cell=run_cell,
         schedules=schedules,
         tiny={"iterations": 400, "burn_in": 80, "thin": 1, "num_inputs": 50},

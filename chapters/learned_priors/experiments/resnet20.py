@@ -177,7 +177,6 @@ EXPERIMENTS = [
         tiny=_TINY,
         reads=reads,
         schedules=schedules,
-        data={"book": ("cifar10",), "paper": ("cifar10",)},
         unavailable={"paper": "not run: 17,000 epochs in all, where the book profile has 940"},
         several_devices=True,
         derived=best_when_sparse,

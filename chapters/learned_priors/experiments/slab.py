@@ -19,7 +19,7 @@ from torch import Tensor
 
 from bnnlib.sampling import SGLD, SpikeSlabGaussianLaplacePrior, polynomial, split_r_hat
 from bnnlib.train.checkpoint import Checkpoint
-from book.lab.cells import Cell, CellResult, Experiment
+from book.lab.cells import Cell, CellResult, Experiment, profiles
 from chapters.shared.simulated import correlated_regression
 
 SETTING = "200 inputs, v0=0.01"
@@ -153,14 +153,6 @@ def _cells(replicates: int, steps: int, num_inputs: int) -> list[Cell]:
     return [Cell(SETTING, "all methods", (replicate,), params) for replicate in range(replicates)]
 
 
-def _smoke() -> list[Cell]:
-    return _cells(2, 60, 20)
-
-
-def _book() -> list[Cell]:
-    return _cells(20, 4000, 200)
-
-
 def _budget(cell: Cell) -> tuple[float, str]:
     return cell.params["steps"], "iterations"
 
@@ -170,7 +162,7 @@ EXPERIMENTS = [
         name="aeb-slab",
         paper="000",
         summary="Which chains keep their slab: SA, EM and a fixed prior, with runs that remove the cause of the loss",
-        profiles={"smoke": _smoke, "book": _book},
+        profiles=profiles(_cells, smoke=(2, 60, 20), book=(20, 4000, 200)),
         run_cell=run_cell,
         tiny={"steps": 60, "num_inputs": 20},
         schedules=schedules,

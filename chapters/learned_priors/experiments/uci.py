@@ -23,7 +23,7 @@ from bnnlib import datasets, metrics
 from bnnlib.sampling import SGHMC, SpikeSlabGaussianLaplacePrior, annealed, constant, polynomial
 from bnnlib.sampling.schedules import Schedule
 from bnnlib.train.checkpoint import Checkpoint
-from book.lab.cells import Cell, CellResult, Experiment, epochs_of, rows_of
+from book.lab.cells import Cell, CellResult, Experiment, epochs_of, profiles, rows_of
 
 # inverse temperature, spike scale v0: the header of the published table
 SETS = {
@@ -171,10 +171,6 @@ def _cells(
     return [Cell(setting, method, tuple(range(replicates)), params) for method in METHODS]
 
 
-def _smoke() -> list[Cell]:
-    return _cells(SIMULATED, SIMULATED, "standard", 2, 1e-5, epochs=3)
-
-
 def _paper() -> list[Cell]:
     cells = []
     for name in SETS:
@@ -193,12 +189,11 @@ EXPERIMENTS = [
         paper="000",
         overlap=1 / 9,
         summary="UCI regression, five sets: SGHMC, annealed or not, with a plain, an EM or an SA prior",
-        profiles={"smoke": _smoke, "paper": _paper},
+        profiles=profiles(_cells, smoke=(SIMULATED, SIMULATED, "standard", 2, 1e-5, 3), paper=_paper),
         run_cell=run_cell,
         tiny=TINY,
         reads=reads,
         schedules=schedules,
-        data={"paper": ("boston", "yacht", "energy", "wine", "concrete")},
         budget=epochs_of,
         value=4.0,
     )

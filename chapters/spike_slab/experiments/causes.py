@@ -25,7 +25,7 @@ import torch
 
 from bnnlib.replicates import fit_stacked
 from bnnlib.train.checkpoint import Checkpoint
-from book.lab.cells import Cell, CellResult, Experiment, epochs_of, rows_of
+from book.lab.cells import Cell, CellResult, Experiment, epochs_of, profiles, rows_of
 from chapters.spike_slab.experiments import simulations
 from chapters.spike_slab.experiments.simulations import PROBLEMS, params_of
 
@@ -96,10 +96,11 @@ EXPERIMENTS = [
         name="svbnn-causes",
         paper="002",
         summary="Why numbers of Tables 1 and 2 differ from the published ones: one suspicion changed at a time",
-        profiles={
-            "smoke": lambda: _cells({"1a": 2, "2-uniform": 2}, _scale((4, 4), 2, 2)),
-            "book": lambda: _cells({"1a": 60, "2-uniform": 30}, _scale((10_000, 7_000), 2_000, 300)),
-        },
+        profiles=profiles(
+            _cells,
+            smoke=({"1a": 2, "2-uniform": 2}, _scale((4, 4), 2, 2)),
+            book=({"1a": 60, "2-uniform": 30}, _scale((10_000, 7_000), 2_000, 300)),
+        ),
         run_cell=simulations.run_cell,
         unavailable={"paper": "not in the paper; the book profile is our own experiment"},
         methods=dict.fromkeys((LATE, BEST), run_cell),

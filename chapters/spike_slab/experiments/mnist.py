@@ -25,7 +25,7 @@ from bnnlib.train import DivergedError
 from bnnlib.train.checkpoint import Checkpoint
 from bnnlib.train.fit import Run, cosine, fit
 from bnnlib.train.stages import Stages
-from book.lab.cells import Cell, CellResult, Experiment, rows_of
+from book.lab.cells import Cell, CellResult, Experiment, profiles, rows_of
 from book.lab.probes import first
 from chapters.spike_slab.experiments.mnist_scores import (
     Curves,
@@ -261,10 +261,6 @@ def _cells(sizes, data: str, held_out: int, batch_size: int, epochs: dict[str, i
     return cells
 
 
-def _smoke() -> list[Cell]:
-    return _cells((64, 32, 32, 10), "digits", 300, 128, {"exact": 2, "search": 2, "others": 2}, 1)
-
-
 def _book() -> list[Cell]:
     cells = _cells((784, 512, 512, 10), "mnist", 10_000, 512, {"exact": 100, "search": 30, "others": 40}, 1)
     search = next(cell for cell in cells if "candidates" in cell.params)
@@ -291,7 +287,12 @@ EXPERIMENTS = [
         name="svbnn-mnist",
         paper="002",
         summary="MNIST, 784-512-512-10: the exact objective, what tempering reaches, AGP and VD",
-        profiles={"smoke": _smoke, "book": _book, "paper": _paper},
+        profiles=profiles(
+            _cells,
+            smoke=((64, 32, 32, 10), "digits", 300, 128, {"exact": 2, "search": 2, "others": 2}, 1),
+            book=_book,
+            paper=_paper,
+        ),
         run_cell=run_spike_slab,
         tiny=_TINY,
         unavailable={"paper": "not run: no GPU"},

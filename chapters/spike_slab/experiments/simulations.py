@@ -29,7 +29,7 @@ from bnnlib.replicates import (
     fit_stacked,
 )
 from bnnlib.train.checkpoint import Checkpoint
-from book.lab.cells import Cell, CellResult, Experiment, epochs_of, rows_of
+from book.lab.cells import Cell, CellResult, Experiment, epochs_of, profiles, rows_of
 from book.lab.probes import first
 from chapters.shared import simulated
 from chapters.spike_slab.pruned import agp_ramp, fit_agp, fit_lottery_ticket
@@ -253,10 +253,6 @@ def _table(setting: str, problem: str, scale: dict, methods: tuple[str, ...] = _
 _SMOKE = {"replicates": 2, "epochs": 3, "pruned_epochs": 2, "kept": (0.3, 0.5)}
 
 
-def _profiles(cells: Callable[[dict], list[Cell]], **scales: dict) -> dict[str, Callable[[], list[Cell]]]:
-    return {profile: partial(cells, scale) for profile, scale in scales.items()}
-
-
 def _simulation_one(problem: str, setting: str):
     return lambda scale: _table(setting, problem, scale)
 
@@ -294,59 +290,38 @@ _TINY = {
     "lambdas": lambda values: values if len(values) > 1 else ["opt"],
 }
 
+_experiment = partial(
+    Experiment, paper="002", run_cell=run_cell, tiny=_TINY, schedules=schedules, budget=epochs_of, value=5.0
+)
 EXPERIMENTS = [
-    Experiment(
+    _experiment(
         name="svbnn-simulation-1a",
-        paper="002",
         summary="Simulation I (A): dense 20-6-6-1 sigmoid teacher, six methods (Table 1, upper half)",
-        profiles=_profiles(
+        profiles=profiles(
             _simulation_one("1a", "dense"), smoke=_SMOKE, book=_one(60, 3_000, 1_000), paper=_one(60, 10_000, 2_000)
         ),
-        run_cell=run_cell,
-        tiny=_TINY,
-        schedules=schedules,
-        budget=epochs_of,
-        value=5.0,
     ),
-    Experiment(
+    _experiment(
         name="svbnn-simulation-1b",
-        paper="002",
         summary="Simulation I (B): sparse tanh teacher (a stated substitute), six methods (Table 1, lower half)",
-        profiles=_profiles(
+        profiles=profiles(
             _simulation_one("1b", "sparse"), smoke=_SMOKE, book=_one(60, 5_000, 1_000), paper=_one(60, 10_000, 2_000)
         ),
-        run_cell=run_cell,
-        tiny=_TINY,
-        schedules=schedules,
-        budget=epochs_of,
-        value=5.0,
     ),
-    Experiment(
+    _experiment(
         name="svbnn-simulation-2",
-        paper="002",
         summary="Simulation II: equation (11) with U(-1,1) and N(0,1) inputs, six methods (Table 2)",
-        profiles=_profiles(
+        profiles=profiles(
             _simulation_two, smoke=_SMOKE, book=_one(10, 1_500, 300), paper=_one(30, 7_000, 2_000) | _NORMAL
         ),
-        run_cell=run_cell,
-        tiny=_TINY,
-        schedules=schedules,
-        budget=epochs_of,
-        value=5.0,
     ),
-    Experiment(
+    _experiment(
         name="svbnn-lambda",
-        paper="002",
         summary="Thirteen prior inclusion probabilities on Simulations I (B) and II (Figures 1 and 2)",
-        profiles=_profiles(
+        profiles=profiles(
             _sweep,
             smoke=_SMOKE | {"epochs_1b": 3},
             paper={"replicates": 30, "epochs": 7_000, "epochs_1b": 10_000},
         ),
-        run_cell=run_cell,
-        tiny=_TINY,
-        schedules=schedules,
-        budget=epochs_of,
-        value=5.0,
     ),
 ]

@@ -119,7 +119,6 @@ EXPERIMENTS = [
         run_cell=run_cell,
         tiny=TINY,
         measured=MEASURED,
-        data={"smoke": ("digits",), "book": ("mnist",), "paper": ("mnist",)},
         reads=reads,
         schedules=schedules,
         unavailable={"paper": "not run: no GPU"},

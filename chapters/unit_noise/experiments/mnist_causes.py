@@ -8,7 +8,7 @@ All else, the length of the dense network included, is as in `sbp-mnist`; nothin
 
 from __future__ import annotations
 
-from book.lab.cells import Cell, Experiment
+from book.lab.cells import Cell, Experiment, profiles
 from chapters.shared.images import reads
 from chapters.unit_noise.experiments import mnist
 from chapters.unit_noise.experiments.images import MEASURED, TINY, budget, run_cell, schedules
@@ -27,14 +27,14 @@ EXPERIMENTS = [
         name=NAME,
         paper="004",
         summary="SparseVD on LeNet-500-300 and LeNet-5, a quarter and four times as long as in sbp-mnist",
-        profiles={
-            "smoke": lambda: _cells({"LeNet-500-300": 1, "LeNet-5": 2}, "smoke", 1),
-            "book": lambda: _cells({"LeNet-500-300": 20, "LeNet-5": 40}, "book", 3),
-        },
+        profiles=profiles(
+            _cells,
+            smoke=({"LeNet-500-300": 1, "LeNet-5": 2}, "smoke", 1),
+            book=({"LeNet-500-300": 20, "LeNet-5": 40}, "book", 3),
+        ),
         run_cell=run_cell,
         tiny=TINY,
         measured=MEASURED,
-        data={"smoke": ("digits",), "book": ("mnist",)},
         reads=reads,
         schedules=schedules,
         unavailable={"paper": "not in the paper; the book profile is our own experiment"},

@@ -27,7 +27,7 @@ from bnnlib.models import Dropout, mlp
 from bnnlib.nn import StructuredBayesianPruning, insert_unit_noise, selected_weights, unit_sparsity
 from bnnlib.train.checkpoint import Checkpoint
 from bnnlib.train.fit import Callback, fit
-from book.lab.cells import Cell, CellResult, Experiment, epochs_of, rows_of
+from book.lab.cells import Cell, CellResult, Experiment, epochs_of, profiles, rows_of
 from chapters.shared.images import load_images, reads
 
 
@@ -119,27 +119,19 @@ def _cells(common: dict[str, Any], replicates: int) -> list[Cell]:
     ]
 
 
-def _smoke() -> list[Cell]:
-    return _cells({"data": "digits", "held_out": 300, "images": 200, "batch_size": 100, "epochs": 3}, 1)
-
-
-def _book() -> list[Cell]:
-    return _cells({"data": "mnist", "held_out": 5_000, "images": 5_000, "batch_size": 100, "epochs": 150}, 3)
-
-
-def _paper() -> list[Cell]:
-    return _cells({"data": "mnist", "held_out": 5_000, "images": 55_000, "batch_size": 100, "epochs": 400}, 3)
-
-
 EXPERIMENTS = [
     Experiment(
         name="sbp-random-labels",
         paper="004",
         summary="MNIST with random labels: dropout learns them by heart, noise on units can remove every unit",
-        profiles={"smoke": _smoke, "book": _book, "paper": _paper},
+        profiles=profiles(
+            _cells,
+            smoke=({"data": "digits", "held_out": 300, "images": 200, "batch_size": 100, "epochs": 3}, 1),
+            book=({"data": "mnist", "held_out": 5_000, "images": 5_000, "batch_size": 100, "epochs": 150}, 3),
+            paper=({"data": "mnist", "held_out": 5_000, "images": 55_000, "batch_size": 100, "epochs": 400}, 3),
+        ),
         run_cell=run_cell,
         tiny={"data": "digits", "held_out": 300, "images": 200, "epochs": 3},
-        data={"smoke": ("digits",), "book": ("mnist",), "paper": ("mnist",)},
         reads=reads,
         unavailable={"paper": "not run: no GPU"},
         budget=epochs_of,

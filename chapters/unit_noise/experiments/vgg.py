@@ -67,7 +67,6 @@ EXPERIMENTS = [
         run_cell=run_cell,
         tiny=TINY | {"epochs": 1, "dense": {"epochs": 1}},
         measured=MEASURED,
-        data={"smoke": ("digits",), "book": ("cifar10",), "paper": ("cifar10",)},
         reads=reads,
         schedules=schedules,
         unavailable={"paper": "not run: no GPU"},

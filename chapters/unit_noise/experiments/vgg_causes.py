@@ -15,7 +15,7 @@ augmentation, which fits them too.
 
 from __future__ import annotations
 
-from book.lab.cells import Cell, Experiment
+from book.lab.cells import Cell, Experiment, profiles
 from chapters.shared.images import reads
 from chapters.unit_noise.experiments.images import MEASURED, TINY, budget, pruned_from, run_cell, schedules
 from chapters.unit_noise.experiments.vgg import _ADAM, _CIFAR, _SGD, _SMOKE
@@ -31,10 +31,6 @@ def _cells(setting: str, common: dict, methods: tuple[str, ...], dense: int, epo
     return pruned_from(NAME, Cell(setting, "Original", (0,), common), chosen)
 
 
-def _smoke() -> list[Cell]:
-    return _cells("width 0.05", _SMOKE | {"width": 0.05, "bfloat16": False}, tuple(FACTORS), 1, 1)
-
-
 def _book() -> list[Cell]:
     common = _CIFAR | {"width": 0.25, "bfloat16": True, "timed": False}
     by_heart = _cells("k=0.25, by heart", common | {"augment": False}, tuple(FACTORS), 30, 60)
@@ -46,11 +42,12 @@ EXPERIMENTS = [
         name=NAME,
         paper="004",
         summary="Why the VGG-like network keeps its units: noise that moves as far as published, at k = 0.25",
-        profiles={"smoke": _smoke, "book": _book},
+        profiles=profiles(
+            _cells, smoke=("width 0.05", _SMOKE | {"width": 0.05, "bfloat16": False}, tuple(FACTORS), 1, 1), book=_book
+        ),
         run_cell=run_cell,
         tiny=TINY | {"epochs": 1, "dense": {"epochs": 1}},
         measured=MEASURED,
-        data={"smoke": ("digits",), "book": ("cifar10",)},
         reads=reads,
         schedules=schedules,
         unavailable={"paper": "not in the paper; the book profile is our own experiment"},

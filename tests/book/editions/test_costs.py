@@ -111,10 +111,10 @@ def test_everything_that_the_guide_asks_for_is_stored():
 def test_stacks_are_full_where_more_networks_gain_little():
     times = {1: 12.34, 10: 2.0, 30: 1.0, 100: 0.95}
     rows = [{"width": 7, "replicates": n, "weights": 1_527, "ms": ms} for n, ms in times.items()]
-    workers = [{"backend": "dask", "one_s": 120.4, "two_s": 64.0, "efficiency": 0.941}]
+    workers = [{"one_s": 120.4, "two_s": 64.0, "efficiency": 0.941}]
     measured = {"step_stacks": {"about": ABOUT, "rows": rows}, "step_workers": {"about": ABOUT, "rows": workers}}
     text = costs.fill("% table: stacks\n\n% table: workers\n", measured)
-    assert "| 7 | 1,527 | 12.3 | 2.00 | **1.00** | 0.95 |" in text and "| dask | 120 | 64 | 0.94 |" in text
+    assert "| 7 | 1,527 | 12.3 | 2.00 | **1.00** | 0.95 |" in text and "| 120 | 64 | 0.94 |" in text
 
 
 def test_draws_are_counted_in_draws():

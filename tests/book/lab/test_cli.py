@@ -82,7 +82,6 @@ def test_table_as_json_has_exactly_the_promised_keys(cli):
     [
         (("run", "tiny-goood"), "unknown experiment 'tiny-goood'. Did you mean 'tiny-good'"),
         (("run", "tiny-good", "--profile", "boook"), "unknown profile 'boook'. Did you mean 'book'"),
-        (("run", "tiny-good", "--backend", "dusk"), "unknown backend 'dusk'. Did you mean 'dask'"),
         (("table", "tiny-goood", "--json"), "Did you mean 'tiny-good'"),
         (("table", "tiny-good", "--profile", "smoek"), "Did you mean 'smoke'"),
         (("run", "tiny-good", "--jobs", "many"), "invalid int value"),

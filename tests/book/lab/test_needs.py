@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import os
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 
 from book import lab
-from book.lab import pools, worker
+from book.lab import engine, worker
 from book.lab.cells import Cell, CellResult, Need
 from book.lab.plan import Plan
 from book.lab.validity import states
@@ -31,17 +31,8 @@ def _product(tiny):
     return path
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"jobs": 1},
-        pytest.param({"jobs": 2}, marks=pytest.mark.slow),
-        pytest.param({"jobs": 2, "backend": "dask"}, marks=pytest.mark.slow),
-    ],
-    ids=["serial", "loky", "dask"],
-)
-def test_a_need_is_computed_once_and_before_its_dependents(tiny, options):
-    result = lab.run("tiny-needs", **options)
+def test_a_need_is_computed_once_and_before_its_dependents(tiny):
+    result = lab.run("tiny-needs")
     assert _values(result) == {"first": SUM, "second": SUM, "network": 1.0}
     assert tiny.started() == ONCE
     assert _order(tiny)[:2] == ["network:begins", "network:ends"]
@@ -79,10 +70,9 @@ def test_a_product_that_nothing_is_left_to_do_with_is_not_missed(tiny):
     assert tiny.started() == ONCE
 
 
-@pytest.mark.parametrize("jobs", [1, pytest.param(2, marks=pytest.mark.slow)])
-def test_a_failed_need_fails_its_dependents_at_once_and_by_name(tiny, monkeypatch, jobs):
+def test_a_failed_need_fails_its_dependents_at_once_and_by_name(tiny, monkeypatch):
     monkeypatch.setenv("TINY_FAILS", "network")
-    result = lab.run("tiny-needs", jobs=jobs)
+    result = lab.run("tiny-needs")
     notes = {row["setting"]: row["note"] for row in result["rows"]}
     assert notes["network"] == "FloatingPointError: the loss is NaN"
     for user in ("first", "second"):
@@ -90,7 +80,7 @@ def test_a_failed_need_fails_its_dependents_at_once_and_by_name(tiny, monkeypatc
     assert tiny.started() == {"network:begins": 1}  # once, not once for each that needs it
     assert result["provenance"]["cells"] == {"total": 3, "done": 0, "failed": 3}
     monkeypatch.delenv("TINY_FAILS")
-    assert _values(lab.run("tiny-needs", jobs=jobs)) == {"first": SUM, "second": SUM, "network": 1.0}
+    assert _values(lab.run("tiny-needs")) == {"first": SUM, "second": SUM, "network": 1.0}
 
 
 def test_good_rows_stay_when_their_cell_fails_for_its_product(tiny, monkeypatch):
@@ -138,36 +128,11 @@ def test_a_product_that_could_not_be_read_back_fails_its_own_cell(tiny, monkeypa
     assert "product holds something else than dicts and lists of tensors" in rows[0]["note"]
 
 
-def test_what_a_need_takes_is_not_the_time_of_its_dependent(tiny):
-    task = Plan("tiny-needs", "smoke", "cpu").tasks[0]
-    assert worker.execute(task)["seconds"] < 0.3  # the network sleeps that long
-
-
-def test_a_chain_of_failures_settles_every_cell_once(tiny):
-    plan = Plan("tiny-needs", "smoke", "cpu")
-    first, second, network = plan.tasks
-    both = worker.replace(first, key="third", needs=(network, second))
-    waiting = pools._Waiting([both, first, second, network])
-    task, _ = waiting.take()
-    assert task is network and waiting.take() is None
-    settled = waiting.done(network, worker.failure(network, "it fell"))
-    assert [one.key for one, _ in settled] == [network.key, "third", first.key, second.key]
-    assert all(entry["failed"] for _, entry in settled) and not waiting
-
-
-@pytest.mark.slow
-def test_a_dask_worker_that_does_not_see_the_cache(tiny, tmp_path_factory, monkeypatch):
-    """A folder that exists where the runner stands and nowhere else: entries and products travel."""
-    distributed = pytest.importorskip("distributed")
-    monkeypatch.chdir(tiny.home)
-    monkeypatch.setenv("BNNLIB_HOME", ".")
-    options = {"n_workers": 2, "threads_per_worker": 1, "processes": True, "dashboard_address": None}
-    with distributed.LocalCluster(**options) as cluster:
-        with distributed.Client(cluster) as client:
-            client.run(os.chdir, str(tmp_path_factory.mktemp("elsewhere")))
-        result = lab.run("tiny-needs", backend="dask", scheduler=cluster.scheduler_address)
-        arrays = lab.run("tiny-arrays", backend="dask", scheduler=cluster.scheduler_address)
-    assert _values(result) == {"first": SUM, "second": SUM, "network": 1.0}
-    assert tiny.started() == ONCE | {"a": 1, "b": 1}
-    assert len(arrays["rows"]) == 4 and len(lab.load_arrays("tiny-arrays", "smoke")) == 2
-    assert _product(tiny).exists()
+def test_a_chain_of_failures_settles_every_cell_once(tiny, monkeypatch):
+    first, second, network = Plan("tiny-needs", "smoke", "cpu").tasks
+    third = replace(first, key="third", needs=(network, second))
+    started = []
+    monkeypatch.setattr(engine, "execute", lambda task: started.append(task) or worker.failure(task, "it fell"))
+    settled = list(engine.outcomes([third, first, second, network]))
+    assert [task for task, _ in settled] == [network, third, first, second] and started == [network]
+    assert all(entry["failed"] for _, entry in settled)

@@ -43,7 +43,6 @@ def _train(replicate: int) -> float:
 
 def good_cell(cell, device, checkpoint):
     _log(cell.setting)
-    time.sleep(cell.params.get("seconds", 0.0))
     return CellResult([_row(cell, replicate, _train(replicate)) for replicate in cell.replicates])
 
 
@@ -52,22 +51,14 @@ def array_cell(cell, device, checkpoint):
     return CellResult([_row(cell, r, 1.0) for r in cell.replicates], {"curve": torch.arange(3.0).numpy()})
 
 
-def killed_cell(cell, device, checkpoint):
-    """Setting b waits to be killed the first time that it runs, after it wrote its process number."""
+def deadly_cell(cell, device, checkpoint):
+    """Setting b kills its process the first time that it runs, d every time."""
     _log(cell.setting)
-    mark = Path(os.environ["TINY_LOG"]).with_suffix(".pid")
-    if cell.setting == "b" and not mark.exists():
-        mark.with_suffix(".writing").write_text(str(os.getpid()))
-        mark.with_suffix(".writing").rename(mark)
-        time.sleep(600)
-    return CellResult([_row(cell, replicate, _train(replicate)) for replicate in cell.replicates])
-
-
-def dying_cell(cell, device, checkpoint):
-    _log(cell.setting)
-    if cell.setting == "b":
+    mark = Path(os.environ["TINY_LOG"]).with_suffix(".died")
+    if cell.setting == "d" or (cell.setting == "b" and not mark.exists()):
+        mark.touch()
         os.kill(os.getpid(), signal.SIGKILL)
-    return CellResult([_row(cell, replicate, 1.0) for replicate in cell.replicates])
+    return CellResult([_row(cell, replicate, _train(replicate)) for replicate in cell.replicates])
 
 
 def failing_cell(cell, device, checkpoint):
@@ -79,16 +70,18 @@ def failing_cell(cell, device, checkpoint):
 
 
 def long_cell(cell, device, checkpoint):
-    """A random walk of 24 slow steps that saves after each one and goes on from there."""
+    """A random walk of 8 steps that saves after each one and goes on from there; it waits at the step held."""
+    held = Path(os.environ["TINY_LOG"]).with_suffix(".held")
     state = checkpoint.load() or {"step": 0, "at": 0.0, "generator": None}
     generator = torch.Generator().manual_seed(cell.replicates[0])
     if state["generator"] is not None:
         generator.set_state(state["generator"])
     at = state["at"]
-    for step in range(state["step"], 24):
+    for step in range(state["step"], 8):
         _log(f"{cell.setting}:{step}")
+        while step == 5 and cell.setting == "b" and held.exists():
+            time.sleep(0.01)
         at += torch.randn((), generator=generator).item()
-        time.sleep(0.05)
         checkpoint.save({"step": step + 1, "at": at, "generator": generator.get_state()})
     return CellResult([_row(cell, cell.replicates[0], at)])
 
@@ -101,7 +94,6 @@ def together_cell(cell, device, checkpoint, devices=1):
 def trained_cell(cell, device, checkpoint):
     """Leaves a network for others."""
     _log(f"{cell.setting}:begins")
-    time.sleep(0.3)
     if os.environ.get("TINY_FAILS") == cell.setting:
         raise FloatingPointError("the loss is NaN")
     other = os.environ.get("TINY_OTHER") == cell.setting  # as on another machine
@@ -156,8 +148,7 @@ def _experiment(name: str, run_cell, settings: str, **more) -> Experiment:
 EXPERIMENTS = [
     _experiment("tiny-good", good_cell, "a b c d", unavailable={"paper": "not run: no GPU"}),
     _experiment("tiny-arrays", array_cell, "a b"),
-    _experiment("tiny-killed", killed_cell, "a b c d"),
-    _experiment("tiny-dying", dying_cell, "a b c d"),
+    _experiment("tiny-deadly", deadly_cell, "a b c d"),
     _experiment("tiny-failing", failing_cell, "fine raises returns"),
     _experiment("tiny-long", long_cell, "a b c", profiles={"smoke": _cells("a b c", (0,))}),
     _experiment("tiny-data", good_cell, "a", data=("small-set",)),

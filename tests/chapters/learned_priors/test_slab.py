@@ -14,7 +14,7 @@ CPU = torch.device("cpu")
 
 @pytest.fixture(scope="module")
 def small():
-    return slab.run_cell(slab._smoke()[0], CPU, None)
+    return slab.run_cell(lab.get("aeb-slab").profiles["smoke"]()[0], CPU, None)
 
 
 def value(result, method: str, metric: str) -> float:
@@ -53,11 +53,11 @@ def test_traces_have_the_points_of_their_steps(small):
     shape = (len(slab.TRACED), len(slab.FIRST), len(slab.EXPONENTS), points)
     assert small.arrays["grid traces"].shape == shape
     assert np.isfinite(small.arrays["grid mse"].astype(float)).all()
-    assert "grid traces" not in slab.run_cell(slab._smoke()[1], CPU, None).arrays
+    assert "grid traces" not in slab.run_cell(lab.get("aeb-slab").profiles["smoke"]()[1], CPU, None).arrays
 
 
 def test_intervals_are_counted_by_coefficient():
-    result = coverage.run_cell(coverage._smoke()[0], CPU, None)
+    result = coverage.run_cell(lab.get("aeb-coverage").profiles["smoke"]()[0], CPU, None)
     for method in coverage.METHODS:
         parts = [value(result, method, f"covered_beta{j}") for j in (1, 2, 3)]
         assert value(result, method, "covered_three") == pytest.approx(np.mean(parts), abs=1e-4)
@@ -66,5 +66,6 @@ def test_intervals_are_counted_by_coefficient():
 
 
 def test_the_book_profiles_are_as_long_as_said():
-    assert lab.get("aeb-slab").budget(slab._book()[0]) == (4000, "iterations")
-    assert len(slab._book()) == 20 and len(coverage._book()) == 10
+    cells, others = (lab.get(name).profiles["book"]() for name in ("aeb-slab", "aeb-coverage"))
+    assert lab.get("aeb-slab").budget(cells[0]) == (4000, "iterations")
+    assert len(cells) == 20 and len(others) == 10

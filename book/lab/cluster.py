@@ -1,0 +1,116 @@
+"""The workers of a Dask cluster, started here or found at a scheduler's address."""
+
+from __future__ import annotations
+
+import os
+import signal
+from concurrent.futures import CancelledError
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import dask
+import torch
+from distributed import Client, KilledWorker, LocalCluster, WorkerPlugin, as_completed, get_worker
+
+from book.lab.cells import ExperimentError
+from book.lab.worker import Task, execute, failure
+
+TRIES = 3
+CONNECT_SECONDS = 20.0
+
+
+class _Shield(WorkerPlugin):
+    """Ctrl-C reaches the workers of a local cluster too; only the runner answers it, and it ends them."""
+
+    def setup(self, worker: Any) -> None:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+class Cluster:
+    """Workers that compute a task each; one whose worker died is given to the next, up to `TRIES` times.
+
+    Args:
+        jobs: processes of a local cluster, which live as long as this object and no longer than this process.
+        scheduler: address of another cluster, which makes tries of its own number.
+        folder: of the cache. A worker that does not see it gets the products that a task needs with the task.
+
+    Raises:
+        ExperimentError: no scheduler with a worker answers.
+    """
+
+    def __init__(self, jobs: int, scheduler: str | None, folder: str) -> None:
+        self._local, self._running = None, {}
+        if scheduler is None:
+            with dask.config.set({"distributed.scheduler.allowed-failures": TRIES - 1}):
+                # without limits of memory, at which Dask would write rows to the disk, pause and kill workers
+                options = {"threads_per_worker": 1, "processes": True, "memory_limit": 0, "silence_logs": 50}
+                port = {"dashboard_address": ":0"}  # of its pages: any that is free, in place of one that may not be
+                self._local = LocalCluster(jobs, dashboard_address=None, scheduler_kwargs=port, **options)
+        try:
+            self._client = Client(self._local or scheduler, timeout=CONNECT_SECONDS, set_as_default=False)
+            self._client.wait_for_workers(1, timeout=3 * CONNECT_SECONDS)
+        except (OSError, TimeoutError, ValueError) as error:
+            raise ExperimentError(
+                f"no Dask scheduler with a worker answers at {scheduler or 'the local cluster'} ({error}). Start one "
+                "with `dask scheduler` and its workers with `dask worker tcp://HOST:8786 --nthreads 1`, "
+                "then give --scheduler tcp://HOST:8786"
+            ) from error
+        if self._local:
+            self._client.register_plugin(_Shield())
+        self._sees = bool(self._local) or all(self._client.run(_is_folder, folder).values())
+        self._completed = as_completed(loop=self._client.loop)
+
+    def has_room(self) -> bool:
+        """Whether a worker is free."""
+        return len(self._running) < max(1, len(self._client.nthreads()))
+
+    def start(self, task: Task) -> None:
+        """Hand a task to a worker."""
+        sent, key = task if self._sees else task.carrying(), "-".join(task.name)
+        future = self._client.submit(_at_worker, sent, pure=False, key=key)
+        self._running[future] = task
+        self._completed.add(future)
+
+    def finished(self) -> tuple[Task, dict[str, Any]]:
+        """The next task that is finished, and its entry."""
+        future = next(self._completed)
+        task = self._running.pop(future)
+        try:
+            return task, future.result()
+        except KilledWorker as error:
+            times = error.allowed_failures + 1
+            return task, failure(
+                task,
+                f"the worker process died {times} times while it computed this cell; it was probably killed for lack "
+                "of memory: use fewer --jobs, or fewer replicates in a cell",
+            )
+        except CancelledError as error:
+            raise ExperimentError(
+                "the Dask scheduler has gone; finished cells are kept, and the same command goes on"
+            ) from error
+
+    def close(self) -> None:
+        """End the workers of a local cluster at once, others when they have finished their cells."""
+        self._client.cancel(list(self._running))
+        self._client.close()
+        if self._local:
+            for nanny in self._local.workers.values():  # a polite end would wait for the cells under way
+                nanny.auto_restart = False
+                with suppress(ProcessLookupError, TypeError):  # it is gone already
+                    os.kill(nanny.pid, signal.SIGKILL)
+            self._local.close()
+
+
+def _is_folder(path: str) -> bool:
+    return Path(path).is_dir()
+
+
+def _at_worker(task: Task) -> dict[str, Any]:
+    return execute(task.on(spread(task.device, get_worker().name)))
+
+
+def spread(device: str, worker: Any) -> str:
+    """Several CUDA devices are dealt out in turn to the workers of a local cluster, whose names are numbers."""
+    count = torch.cuda.device_count() if device == "cuda" and isinstance(worker, int) else 0
+    return f"cuda:{worker % count}" if count > 1 else device
