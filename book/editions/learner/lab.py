@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -37,7 +38,17 @@ def prepare(project: Project, say=print) -> int:
     return 0
 
 
+def _answered(arguments: list[str]) -> int | None:
+    """The exit code where JupyterLab refuses the options, or only tells of itself."""
+    jupyter = [sys.executable, "-m", "jupyter", "lab", *arguments]
+    if {"-h", "--help", "--help-all", "--version"}.intersection(arguments):
+        return subprocess.run(jupyter, check=False).returncode
+    return subprocess.run([*jupyter, "--show-config"], stdout=subprocess.DEVNULL, check=False).returncode or None
+
+
 def main(arguments: list[str]) -> int:
+    if arguments and (code := _answered(arguments)) is not None:  # before a build of minutes
+        return code
     project = Project(Path.cwd())
     if code := prepare(project):
         return code

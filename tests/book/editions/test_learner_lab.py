@@ -73,6 +73,14 @@ def test_it_opens_the_learners_folder_in_a_jupyterlab_that_shows_plain_markdown(
     assert page["disabledExtensions"]["jupyterlab-myst"] is True
 
 
+def test_unknown_options_and_help_build_nothing(scratch, monkeypatch, capfd):
+    monkeypatch.chdir(scratch.root)
+    monkeypatch.setattr(lab, "prepare", None)
+    assert lab.main(["--nope"]) == 2
+    assert "--nope" in capfd.readouterr().err
+    assert lab.main(["--version"]) == 0
+
+
 def test_the_download_button_gives_the_edition(built):
     publish(editions(built, built.html), built.html)
     given = json.loads((built.html / "_sources/chapters/01_one.ipynb").read_text())

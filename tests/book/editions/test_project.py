@@ -58,9 +58,10 @@ def test_the_key_depends_on_profile_and_data_but_not_on_comments(scratch, monkey
     assert project.shared_key("smoke") == before
     data = tmp_path_factory.mktemp("mirror")
     monkeypatch.setenv("BNNLIB_DATA", str(data))
-    assert project.shared_key("smoke") == before  # an empty folder holds as little as none
+    keys = {profile: project.shared_key(profile) for profile in ("smoke", "book")}
     (data / "sets.npy").write_bytes(b"abc")
-    assert project.shared_key("smoke") != before
+    assert project.shared_key("smoke") == before == keys["smoke"]  # it is executed without them
+    assert project.shared_key("book") != keys["book"]
 
 
 def test_notebook_key_follows_code_alone(make_notebook):
