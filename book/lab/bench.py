@@ -80,8 +80,8 @@ class Kept:
     """Answers of earlier runs, and results whose probes ran on this machine, in ``data/cache/``."""
 
     def __init__(self) -> None:
-        self.path, self.home = store.home() / "cache" / "mutants.json", store.home() / "cache" / "mutants"
-        self.lock, self.known = threading.RLock(), {}
+        self.home = store.home() / "cache" / "mutants"
+        self.path, self.lock, self.known = self.home / "answers.json", threading.RLock(), {}
         with contextlib.suppress(OSError, ValueError):
             self.known = json.loads(self.path.read_text())
 

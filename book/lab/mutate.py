@@ -2,7 +2,7 @@
 
 Each mutant of ``tests/mutants.toml`` is put, one at a time, into a copy of the tree. There `verify` is asked about the
 cheapest stored results whose code reaches the change, and the tests of the changed module run. What was found is kept
-in ``data/cache/mutants.json`` as long as the code and those tests stay the same, so that a stopped run goes on.
+in ``data/cache/mutants/answers.json`` as long as the code and those tests stay the same, so that a stopped run goes on.
 """
 
 from __future__ import annotations
