@@ -12,6 +12,9 @@ from __future__ import annotations
 
 import math
 import os
+import signal
+import threading
+import time
 from collections.abc import Callable, Container, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import active_children, get_context
@@ -23,7 +26,6 @@ from bnnlib._files import StoreError
 from book.lab import catalog, history, keys, near, probes, provenance, real, store
 from book.lab.cells import Cell, ExperimentError
 from book.lab.plan import Codes
-from book.lab.pools import _start_worker
 from book.lab.probes import kind_of
 from book.lab.validity import (
     ACCEPTED,
@@ -99,6 +101,18 @@ def verify_several(
             for worker in active_children():
                 worker.kill()
             raise
+
+
+def _start_worker(parent: int) -> None:
+    # Ctrl-C reaches the whole process group; only the parent answers it, and it ends the workers
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+    def leave_with_parent() -> None:
+        while os.getppid() == parent:
+            time.sleep(1.0)
+        os._exit(1)
+
+    threading.Thread(target=leave_with_parent, daemon=True).start()
 
 
 def _tried(name: str, profile: str, **options: Any) -> list[State] | StoreError:

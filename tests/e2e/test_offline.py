@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from tests.e2e.fits import DISTORTED, TOO_WIDE
 from tests.e2e.pages import FORMULAS
 
@@ -57,3 +59,13 @@ def test_a_solution_opens_by_keyboard(open_page, small_book):
     assert not answer.is_visible()
     page.locator(".solution .toggle-button").first.press("Enter")
     assert answer.is_visible()
+
+
+def test_a_page_on_a_disk_gives_its_notebook_to_keep(small_book, open_page):
+    page = open_page(small_book / "chapters/01_fixture.html")
+    page.click(".dropdown-download-buttons > button")
+    with page.expect_download() as kept:
+        page.click(".btn-download-source-button")
+    given = small_book / "_sources/chapters/01_fixture.ipynb"
+    assert kept.value.suggested_filename == given.name
+    assert Path(kept.value.path()).read_text() == given.read_text()

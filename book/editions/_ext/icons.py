@@ -104,7 +104,6 @@ $icons
 KEPT = " =:/'"  # not escaped in the address of a picture, so that it stays readable
 NEVER_LOADED = ("**/*.map", "locales", "*webpack-macros.html", "vendor", "scripts/fontawesome.js*")
 SCRIPT = re.compile(r'\s*<script src="[^"]*fontawesome\.js[^"]*"></script>')
-SHOWN = re.compile(r'(<a href="[^"]*_sources/[^"]*\.(?:ipynb|md)") target="_blank"')
 FONTS = re.compile(r"@font-face\{[^}]*fontawesome[^}]*\}|\.fa-[^{}]*:before\{content:[^}]*\}")
 
 
@@ -137,7 +136,7 @@ def write_icons(app) -> None:
 
 
 def leave_out(app, error) -> None:
-    """Take the script out of the pages, and let them keep a notebook in place of showing it; the fonts out of the style sheets, and the files out of the book."""
+    """Take the script out of the pages, the fonts out of the style sheets, and the files out of the book."""
     if error is not None or app.builder.format != "html":
         return
     folder = Path(app.outdir)
@@ -145,8 +144,7 @@ def leave_out(app, error) -> None:
         for path in list((folder / "_static").glob(pattern)):
             shutil.rmtree(path) if path.is_dir() else path.unlink()
     for path in folder.rglob("*.html"):
-        page = SCRIPT.sub("", path.read_text(encoding="utf-8"))
-        path.write_text(SHOWN.sub(r"\1 download", page), encoding="utf-8")
+        path.write_text(SCRIPT.sub("", path.read_text(encoding="utf-8")), encoding="utf-8")
     for path in (folder / "_static" / "styles").glob("*.css"):
         path.write_text(FONTS.sub("", path.read_text(encoding="utf-8")), encoding="utf-8")
 

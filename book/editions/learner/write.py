@@ -55,7 +55,10 @@ def publish(made: dict[str, dict], html: Path) -> None:
     for name, notebook in made.items():
         path = html / "_sources" / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(as_json(notebook), encoding="utf-8")
+        text = as_json(notebook)
+        path.write_text(text, encoding="utf-8")
+        # A browser shows a file of the disk whatever the link says, and lets a page read it only as a script.
+        path.with_name(f"{path.name}.js").write_text(f"bnnKeep({json.dumps(text)});\n", encoding="utf-8")
 
 
 def changed(path: Path) -> bool:

@@ -85,3 +85,5 @@ def test_the_download_button_gives_the_edition(built):
     publish(editions(built, built.html), built.html)
     given = json.loads((built.html / "_sources/chapters/01_one.ipynb").read_text())
     assert given["metadata"]["bnn_learner"]["page"] == "chapters/01_one"
+    script = (built.html / "_sources/chapters/01_one.ipynb.js").read_text()
+    assert json.loads(json.loads(script.removeprefix("bnnKeep(").removesuffix(");\n"))) == given
