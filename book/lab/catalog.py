@@ -6,6 +6,7 @@ A module with a list ``EXPERIMENTS`` is found because it is there; there is noth
 from __future__ import annotations
 
 import difflib
+import functools
 import importlib
 from collections.abc import Iterable
 
@@ -26,9 +27,14 @@ def registered() -> list[str]:
     return list(_OTHERS)
 
 
+@functools.cache
+def _of_studies() -> tuple[str, ...]:
+    return tuple(name for study in studies.all() for name in study.modules("experiments"))
+
+
 def modules() -> list[str]:
     """Names of the modules that may hold experiments."""
-    return [name for study in studies.all() for name in study.modules("experiments")] + _OTHERS
+    return [*_of_studies(), *_OTHERS]
 
 
 def table() -> dict[str, tuple[str, Experiment]]:
@@ -37,8 +43,13 @@ def table() -> dict[str, tuple[str, Experiment]]:
     Raises:
         ExperimentError: two modules have an experiment of the same name.
     """
+    return _table(tuple(modules()))
+
+
+@functools.cache
+def _table(modules: tuple[str, ...]) -> dict[str, tuple[str, Experiment]]:
     found: dict[str, tuple[str, Experiment]] = {}
-    for module in modules():
+    for module in modules:
         for experiment in getattr(importlib.import_module(module), "EXPERIMENTS", []):
             if experiment.name in found:
                 raise ExperimentError(f"{experiment.name!r} is in both {found[experiment.name][0]} and {module}")

@@ -7,6 +7,8 @@ import os
 import re
 import signal
 import sys
+import textwrap
+from collections.abc import Iterator
 
 from bnnlib._files import StoreError
 from book import lab
@@ -107,13 +109,24 @@ def _list(options: argparse.Namespace) -> int:
     if options.json:
         _print_json([{key: row[key] for key in ("name", "paper", "profiles", "done")} for row in rows])
     else:
-        for row in rows:
-            text = ", ".join(
-                " ".join(filter(None, (profile, _count(counts), row["words"].get(profile))))
-                for profile, counts in row["cells"].items()
-            )
-            print(f"{row['name']:<22} paper {row['paper']}  {text:<50} {row['summary']}")
+        print("\n".join(_in_lines(rows)))
     return FAILED if damaged else 0
+
+
+_LEGEND = """\
+Cells that are stored, of all; - none. certified: the code has moved since, and
+its probe gave the same; moved: no probe yet (python -m book verify NAME).
+Document: of the papers, in order of file name. Run one: python -m book run NAME"""
+
+
+def _in_lines(rows: list[dict]) -> Iterator[str]:
+    """The rows for a terminal of 80 columns: two lines each."""
+    yield f"{'Experiment':<24}{'Document':<10}Profiles: cells stored, and whether they hold"
+    for row in rows:
+        told = (" ".join(filter(None, (p, _count(c), row["words"].get(p)))) for p, c in row["cells"].items())
+        yield f"{row['name']:<24}{row['paper']:<10}{', '.join(told)}"
+        yield from textwrap.wrap(row["summary"], 78, initial_indent="  ", subsequent_indent="  ")
+    yield _LEGEND
 
 
 def _listed() -> list[dict]:

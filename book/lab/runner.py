@@ -15,7 +15,7 @@ from bnnlib._files import write_atomic
 from book.lab import catalog, engine, provenance
 from book.lab.cache import read_entry, write_entry
 from book.lab.cells import ExperimentError
-from book.lab.plan import Plan
+from book.lab.plan import Plan, minutes
 from book.lab.result import Result
 from book.lab.worker import Task
 
@@ -96,7 +96,7 @@ def compute(plans, todo, results, jobs, scheduler, command, heard=None) -> list[
     touched = set() if len(plans) > 1 else {0}
     try:
         with contextlib.closing(engine.outcomes(todo, jobs, scheduler)) as finished:
-            for task, entry in _progress(finished, len(todo)):
+            for task, entry in _progress(finished, [(task, _minutes(plans[owners[task.name]], task)) for task in todo]):
                 _keep(task, entry)
                 if heard is not None:
                     heard(task, entry)
@@ -199,15 +199,23 @@ def say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def _progress(outcomes: Iterator[engine.Outcome], total: int) -> Iterator[engine.Outcome]:
-    bar = None
+def _minutes(plan: Plan, task: Task) -> float | None:
+    with contextlib.suppress(ExperimentError):
+        return minutes(plan, task, {})
+    return None
+
+
+def _progress(outcomes: Iterator[engine.Outcome], todo: list[tuple[Task, float | None]]) -> Iterator[engine.Outcome]:
+    bar, total = None, len(todo)
     if total and sys.stderr.isatty():
-        try:
+        with contextlib.suppress(ImportError):  # else a line a cell, as in a log file
             from tqdm import tqdm
 
             bar = tqdm(total=total, unit="cell", file=sys.stderr)
-        except ImportError:
-            pass  # a line a cell, as in a log file
+            guesses = [guess for _, guess in todo]
+            # a first cell may take an hour, in which a bar without a rate says nothing
+            about = "unknown length" if None in guesses else f"about {sum(guesses):.0f} min of work"
+            bar.set_postfix_str(f"{about}, first {todo[0][0].cell.label}")
     for number, (task, entry) in enumerate(outcomes, 1):
         state = f"FAILED: {entry['rows'][0]['note']}" if entry["failed"] else f"{entry['seconds']:.1f} s"
         if bar is None:

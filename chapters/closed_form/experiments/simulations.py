@@ -20,7 +20,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from scipy.stats import skew
 from torch import Tensor
 
 from bnnlib.functional import scaled_importance
@@ -114,7 +113,8 @@ def shapes(arrays: Mapping[tuple[str, str, int, str], np.ndarray]) -> list[dict[
     rows = []
     for (_, method, _, name), phi in sorted(arrays.items()):
         where = {"setting": name.removeprefix("phi/"), "method": method, "metric": "importance_skewness"}
-        found = skew(phi.astype(np.float64), axis=1)
+        centered = phi.astype(np.float64) - phi.mean(axis=1, keepdims=True, dtype=np.float64)
+        found = (centered**3).mean(axis=1) / (centered**2).mean(axis=1) ** 1.5
         rows += [where | {"replicate": replicate, "value": float(value)} for replicate, value in enumerate(found)]
     return rows
 

@@ -37,6 +37,9 @@ def test_list_as_json_and_as_text(cli):
     assert by_name["tiny-arrays"]["done"] == ["smoke"]
     code, out, _ = cli("list")
     assert code == 0 and "smoke 1/4 current, book -" in out and "tiny-good for tests" in out
+    header, *lines = out.splitlines()
+    assert header.startswith("Experiment") and "certified:" in out and "paper 0" not in out
+    assert max(map(len, [header, *lines])) <= 80
 
 
 def test_run_prints_its_progress_on_standard_error_only(cli):
