@@ -96,7 +96,9 @@ def compute(plans, todo, results, jobs, scheduler, command, heard=None) -> list[
     touched = set() if len(plans) > 1 else {0}
     try:
         with contextlib.closing(engine.outcomes(todo, jobs, scheduler)) as finished:
-            for task, entry in _progress(finished, [(task, _minutes(plans[owners[task.name]], task)) for task in todo]):
+            for task, entry in _progress(
+                finished, [(task, _minutes(plans[owners.get(task.name, 0)], task)) for task in todo]
+            ):
                 _keep(task, entry)
                 if heard is not None:
                     heard(task, entry)

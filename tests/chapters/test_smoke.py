@@ -1,0 +1,31 @@
+"""One cell of each kind runs from end to end at its smoke size, and what it gives can be stored."""
+
+from __future__ import annotations
+
+import pytest
+
+from book import lab
+from book.lab import store
+from book.lab.plan import cells_of
+
+
+def kinds() -> list[tuple[str, str]]:
+    """(experiment, label) of the first smoke cell that runs each function of the chapters."""
+    found = {}
+    for name in lab.names():
+        experiment = lab.get(name)
+        for cell in cells_of(experiment, "smoke") if "smoke" in experiment.profiles else []:
+            # what needs another cell would train that first, whose function has its own turn
+            place = (bool(cell.needs), len(cell.replicates))
+            function = experiment.function(cell)
+            if function not in found or place < found[function][0]:
+                found[function] = place, name, cell.label
+    return [(name, label) for _, name, label in found.values()]
+
+
+@pytest.mark.parametrize(("name", "label"), kinds())
+def test_a_smoke_cell_of_each_kind_runs(name, label, tmp_path, monkeypatch):
+    monkeypatch.setattr(store, "home", lambda: tmp_path)
+    result = lab.run(name, profile="smoke", only=label)
+    assert result["provenance"]["cells"]["failed"] == 0
+    assert result["rows"]
