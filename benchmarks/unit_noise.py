@@ -16,7 +16,9 @@ from torch import Tensor, nn
 
 from benchmarks.timing import Timed, adam
 from bnnlib import nn as bnn
-from bnnlib.models import lenet5_batch_norm, lenet5_caffe, mlp, resnet20, vgg11
+from bnnlib.models import lenet5_caffe, mlp, resnet20
+from chapters.batch_statistics.lenet import lenet5_batch_norm
+from chapters.batch_statistics.vgg import vgg11
 
 NUM_DATA = 60_000
 

@@ -83,7 +83,7 @@ def acceptance_lower_bound(divergence: float | Tensor) -> float | Tensor:
 
 
 def total_variation(first: Tensor, second: Tensor, dims: int = 1) -> Tensor:
-    """Half the sum of |first - second| over the last `dims` dimensions, equation (imh-tv), (18).
+    """Half the sum of |first - second| over the last `dims` dimensions, equations (mh-tv) and (imh-tv), (18).
 
     On a finite space; neither needs to sum to 1, as in (22) and (24).
 

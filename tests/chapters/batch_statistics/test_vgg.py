@@ -7,8 +7,9 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from bnnlib.models import Dropout, vgg11
+from bnnlib.models import Dropout
 from bnnlib.nn import use_generator
+from chapters.batch_statistics.vgg import vgg11
 
 CHANNELS = (64, 128, 256, 256, 512, 512, 512, 512)
 PLACES = ("1_1", "2_1", "3_1", "3_2", "4_1", "4_2", "5_1", "5_2")
