@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Iterator
 from concurrent.futures import CancelledError
-from contextlib import suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import dask
 import torch
-from distributed import Client, KilledWorker, LocalCluster, WorkerPlugin, as_completed, get_worker
+from distributed import Client, Future, KilledWorker, LocalCluster, WorkerPlugin, as_completed, get_worker
 
 from book.lab.cells import ExperimentError
 from book.lab.worker import Task, execute, failure
@@ -40,26 +41,23 @@ class Cluster:
     """
 
     def __init__(self, jobs: int, scheduler: str | None, folder: str) -> None:
-        self._local, self._running = None, {}
-        if scheduler is None:
-            with dask.config.set({"distributed.scheduler.allowed-failures": TRIES - 1}):
-                # without limits of memory, at which Dask would write rows to the disk, pause and kill workers
-                options = {"threads_per_worker": 1, "processes": True, "memory_limit": 0, "silence_logs": 50}
-                port = {"dashboard_address": ":0"}  # of its pages: any that is free, in place of one that may not be
-                self._local = LocalCluster(jobs, dashboard_address=None, scheduler_kwargs=port, **options)
-        try:
-            self._client = Client(self._local or scheduler, timeout=CONNECT_SECONDS, set_as_default=False)
-            self._client.wait_for_workers(1, timeout=3 * CONNECT_SECONDS)
-        except (OSError, TimeoutError, ValueError) as error:
-            raise ExperimentError(
-                f"no Dask scheduler with a worker answers at {scheduler or 'the local cluster'} ({error}). Start one "
-                "with `dask scheduler` and its workers with `dask worker tcp://HOST:8786 --nthreads 1`, "
-                "then give --scheduler tcp://HOST:8786"
-            ) from error
-        if self._local:
-            self._client.register_plugin(_Shield())
-        self._sees = bool(self._local) or all(self._client.run(_is_folder, folder).values())
-        self._completed = as_completed(loop=self._client.loop)
+        self._running: dict[Future, Task] = {}
+        with ExitStack() as opened:
+            address = scheduler or opened.enter_context(_local(jobs))
+            try:
+                self._client = opened.enter_context(Client(address, timeout=CONNECT_SECONDS, set_as_default=False))
+                self._client.wait_for_workers(1, timeout=3 * CONNECT_SECONDS)
+            except (OSError, TimeoutError, ValueError) as error:
+                raise ExperimentError(
+                    f"no Dask scheduler with a worker answers at {scheduler or 'the local cluster'} ({error}). Start "
+                    "one with `dask scheduler` and its workers with `dask worker tcp://HOST:8786 --nthreads 1`, "
+                    "then give --scheduler tcp://HOST:8786"
+                ) from error
+            if scheduler is None:
+                self._client.register_plugin(_Shield())
+            self._sees = scheduler is None or all(self._client.run(_is_folder, folder).values())
+            self._completed = as_completed(loop=self._client.loop)
+            self._opened = opened.pop_all()
 
     def has_room(self) -> bool:
         """Whether a worker is free."""
@@ -93,13 +91,24 @@ class Cluster:
     def close(self) -> None:
         """End the workers of a local cluster at once, others when they have finished their cells."""
         self._client.cancel(list(self._running))
-        self._client.close()
-        if self._local:
-            for nanny in self._local.workers.values():  # a polite end would wait for the cells under way
+        self._opened.close()
+
+
+@contextmanager
+def _local(jobs: int) -> Iterator[LocalCluster]:
+    with dask.config.set({"distributed.scheduler.allowed-failures": TRIES - 1}):
+        # without limits of memory, at which Dask would write rows to the disk, pause and kill workers
+        options = {"threads_per_worker": 1, "processes": True, "memory_limit": 0, "silence_logs": 50}
+        port = {"dashboard_address": ":0"}  # of its pages: any that is free, in place of one that may not be
+        cluster = LocalCluster(jobs, dashboard_address=None, scheduler_kwargs=port, **options)
+    with cluster:
+        try:
+            yield cluster
+        finally:
+            for nanny in cluster.workers.values():  # a polite end would wait for the cells under way
                 nanny.auto_restart = False
                 with suppress(ProcessLookupError, TypeError):  # it is gone already
                     os.kill(nanny.pid, signal.SIGKILL)
-            self._local.close()
 
 
 def _is_folder(path: str) -> bool:

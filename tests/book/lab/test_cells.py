@@ -12,6 +12,7 @@ import torch
 from bnnlib.train.checkpoint import Checkpoint
 from book import lab
 from book.lab import Cell, Experiment, ExperimentError, catalog, keys
+from book.lab.cells import profiles
 
 
 def test_a_checkpoint_brings_back_tensors_numbers_and_the_generator(tmp_path):
@@ -109,6 +110,27 @@ def test_register_adds_a_module_and_two_experiments_of_one_name_are_refused(tiny
     monkeypatch.setattr(catalog, "_OTHERS", ["tiny_experiments", "tiny_experiments"])
     with pytest.raises(ExperimentError, match="is in both"):
         lab.names()
+
+
+def test_profiles_give_their_arguments_to_one_list_of_cells_or_have_one_of_their_own():
+    def cells(setting: str, count: int = 1) -> list[Cell]:
+        return [Cell(setting, "SVBNN", (number,)) for number in range(count)]
+
+    made = profiles(cells, smoke="a", book=("b", 2), paper=lambda: cells("c"))
+    assert list(made) == ["smoke", "book", "paper"]
+    assert [cell.label for name in made for cell in made[name]()] == [
+        "a SVBNN [0]",
+        "b SVBNN [0]",
+        "b SVBNN [1]",
+        "c SVBNN [0]",
+    ]
+
+
+def test_a_cell_reads_the_data_that_its_parameters_name_and_not_those_whose_scaling_it_borrows():
+    experiment = Experiment("x", "000", "x", profiles={}, run_cell=print, data=("mnist",))
+    params = {"network": {"data": "digits"}, "scaling": "cifar10"}
+    assert keys.own_data(experiment, Cell("a", "SVBNN", (0,), params), "book") == ("digits",)
+    assert keys.own_data(experiment, Cell("a", "SVBNN", (0,), {"scaling": "cifar10"}), "book") == ("mnist",)
 
 
 def test_data_sets_may_be_needed_by_some_profiles_only():

@@ -98,7 +98,8 @@ def test_published_settings():
         assert params["burn_in_rate"] == params["learning_rate"] and params["precision"] == "float32"
     assert aeb_mnist.settings("mnist", True, "paper")["epochs"] == 200
     assert aeb_mnist.settings("fashion_mnist", True, "paper")["epochs"] == 1000
-    assert len({cell.replicates for cell in aeb_mnist._mnist_book() if cell.setting == "MNIST"}) == 3
+    cells = aeb_mnist.EXPERIMENTS[0].profiles["book"]()
+    assert len({cell.replicates for cell in cells if cell.setting == "MNIST"}) == 3
 
 
 def test_final_runs_train_on_all_images_and_a_choice_never_sees_a_test_image():
