@@ -241,19 +241,6 @@ def test_the_virtual_batch_converges_to_the_average_over_r():
     assert torch.corrcoef(shared[:, :, 0].T)[0, 1] > 0.3
 
 
-def test_the_virtual_batch_is_one_pass_of_as_many_rows_as_draws():
-    net, train, x = bnn.to_stochastic_batch_norm(network()), normal(40, 3), normal(1, 3, seed=1)
-    bnn.match_moments(net, train.split(8))
-    seen = []
-    handle = net[0].register_forward_hook(lambda layer, inputs, output: seen.append(len(inputs[0])))
-    bnn.predict_naive_batches(net, x, train, 12, 8, generator=generator())
-    assert seen == [8] * 12
-    seen.clear()
-    bnn.predict_virtual_batch(net, x, 12, generator=generator())
-    assert seen == [12]
-    handle.remove()
-
-
 # equation: sbn-noise
 @pytest.mark.parametrize("spread", [0.0, 0.5, 1.0, 2.0, 4.0])
 def test_common_noise_divides_the_margin_and_keeps_the_order(spread):

@@ -1,8 +1,7 @@
-"""The Gaussian spike and slab: p* against numeric optima, R* against KL divergences, gradients against autograd."""
+"""The Gaussian spike and slab where numbers are extreme: p*, R* and their gradients, and the priors it refuses."""
 
 import math
 
-import mpmath
 import numpy as np
 import pytest
 import torch
@@ -42,42 +41,13 @@ def test_inclusion_is_the_numeric_optimum_on_ten_thousand_problems(random_proble
     assert outer.any() and (odds[outer] * u[outer] > 0).all() and (odds[outer].abs() > 680).all()
 
 
-def test_inclusion_is_the_minimum_of_the_penalty_in_fifty_digits(random_problems):
-    """The penalty (3.7) as printed, differentiated numerically with 50 digits: nothing is derived by hand."""
-    (mean, scale), (slab, spike, pi) = random_problems(300, seed=1)
-    odds = bF.inclusion_log_odds(mean.square() + scale.square(), bF.mixture_prior(slab, spike, pi))
-    checked = 0
-    with mpmath.workdps(50):
-        for values in zip(*(t.tolist() for t in (mean, scale, slab, spike, pi, odds)), strict=True):
-            m, s, t1, t0, prior, ours = (mpmath.mpf(v) for v in values)
-            if abs(ours) > 60:
-                continue
-
-            def penalty(u, m=m, s=s, t1=t1, t0=t0, prior=prior):
-                p, q = 1 / (1 + mpmath.exp(-u)), 1 / (1 + mpmath.exp(u))
-                in_slab = (m**2 + s**2) / (2 * t1**2) + mpmath.log(t1 * p / (s * prior))
-                return p * in_slab + q * ((m**2 + s**2) / (2 * t0**2) + mpmath.log(t0 * q / (s * (1 - prior))))
-
-            root = mpmath.findroot(lambda u, f=penalty: mpmath.diff(f, u), (ours - 1, ours + 1), solver="anderson")
-            assert abs(root - ours) < 1e-10
-            checked += 1
-    assert checked > 100
-
-
-def test_the_profile_is_the_penalty_at_the_optimum_and_nowhere_above_it(random_problems):
+def test_the_profile_is_the_penalty_at_the_optimum(random_problems):
     (mean, scale), settings = random_problems()
     prior = bF.mixture_prior(*settings)
     profile = bF.spike_slab_profile_penalty(mean, scale, prior)
     p = bF.closed_form_inclusion(mean, scale, prior)
     at_optimum = bF.spike_slab_penalty(mean, scale, p, prior)
     torch.testing.assert_close(at_optimum, profile, rtol=1e-13, atol=1e-13)
-    g = torch.Generator().manual_seed(1)
-    for _ in range(20):
-        other = torch.rand(len(p), generator=g, dtype=DOUBLE)
-        # R - R* is the KL between the two Bernoulli distributions: quadratic near p*, never negative
-        for q in (other, (p + 1e-3 * (other - 0.5)).clamp(0, 1)):
-            gap = bF.spike_slab_penalty(mean, scale, q, prior) - profile
-            assert (gap > -1e-13 * (1 + profile.abs())).all()
     for end in (0.0, 1.0):
         assert bF.spike_slab_penalty(mean, scale, torch.full_like(p, end), prior).isfinite().all()
 
@@ -111,84 +81,6 @@ def test_profile_gradient_is_autograd_s(random_problems):
         precision = bF.expected_precision(mean.square() + scale.square(), prior)
         torch.testing.assert_close(found[0], expected[0], rtol=1e-12, atol=0)
         assert ((found[1] - expected[1]).abs() / (scale * precision + 1 / scale)).max() < 1e-12
-        # as the paper prints (3.15), in sigma^2, where 1 - p is exact: p below 1/2
-        p, (slab, spike, _) = bF.closed_form_inclusion(mean, scale, prior), settings
-        printed = 0.5 * (p / slab**2 + (1 - p) / spike**2 - 1 / scale**2) * 2 * scale
-        small = p < 0.5
-        terms = (scale * precision + 1 / scale)[small]
-        assert ((printed - found[1])[small].abs() / terms).max() < 1e-12
-
-
-def test_profile_gradient_is_a_finite_difference(random_problems):
-    """Central differences of the profile, h relative: error h^2 of the curvature and 1e-16 / h of the value."""
-    (mean, scale), settings = random_problems(3_000, seed=4)
-    prior, h = bF.mixture_prior(*settings), 1e-5
-    plain = [(mean * (1 + d), scale) for d in (h, -h)], [(mean, scale * (1 + d)) for d in (h, -h)]
-    found = bF.spike_slab_profile_grad(mean, scale, prior)
-    value = bF.spike_slab_profile_penalty(mean, scale, prior).abs()
-    # the log-odds must be nearly linear over the step for a difference to mean anything: |r^2 / tau_0^2| h < 1e-2
-    smooth = (mean.square() + scale.square()) / settings[1].square() * h < 1e-2
-    assert smooth.sum() > 1_500
-    for at, slope, (above, below) in zip((mean, scale), found, plain, strict=True):
-        difference = (bF.spike_slab_profile_penalty(*above, prior) - bF.spike_slab_profile_penalty(*below, prior)) / (
-            2 * h
-        )
-        size = value + (at * slope).abs() + (mean.square() + scale.square()) / settings[1].square()
-        assert ((difference - at * slope).abs() / (1 + size))[smooth].max() < 1e-6
-
-
-def test_the_gradient_with_p_held_at_its_optimum_is_the_profile_s(random_problems):
-    """Envelope theorem: alternating between p and the weights descends R*."""
-    (mean, scale), settings = random_problems()
-    prior = bF.mixture_prior(*settings)
-    p = bF.closed_form_inclusion(mean, scale, prior)
-    mean.requires_grad_()
-    scale.requires_grad_()
-    held = torch.autograd.grad(bF.spike_slab_penalty(mean, scale, p, prior).sum(), (mean, scale))
-    with torch.no_grad():
-        # 1 - p is only known to 1e-16, and it is multiplied by the spike's precision
-        doubt = 4e-16 * settings[1] ** -2
-        found = bF.spike_slab_profile_grad(mean, scale, prior)
-        precision = bF.expected_precision(mean.square() + scale.square(), prior)
-        assert ((held[0] - found[0]).abs() <= 1e-12 * found[0].abs() + doubt * mean.abs()).all()
-        terms = scale * precision + 1 / scale
-        assert ((held[1] - found[1]).abs() <= 1e-12 * terms + doubt * scale).all()
-
-
-def test_remark_1_inclusion_rises_with_the_second_moment_alone():
-    moment = torch.linspace(0.0, 0.3, 500, dtype=DOUBLE).square()
-    prior = bF.mixture_prior(1.0, 0.05, 0.3)
-    odds = bF.inclusion_log_odds(moment, prior)
-    assert (odds.diff() > 0).all()
-    share = torch.rand(500, generator=torch.Generator().manual_seed(0), dtype=DOUBLE)
-    p = bF.closed_form_inclusion((share * moment).sqrt(), ((1 - share) * moment).sqrt(), prior)
-    torch.testing.assert_close(p, torch.sigmoid(odds), rtol=1e-12, atol=0)
-    far = bF.closed_form_inclusion(torch.tensor(1e6, dtype=DOUBLE), 0.1, prior)
-    assert far == 1.0
-
-
-def test_the_threshold_is_where_the_paper_s_settings_put_it():
-    for log_slab, log_spike, published in ((1, -6, 0.0093), (0, -5, 0.0213), (-1, -3, 0.100), (0, -6, 0.0086)):
-        slab, spike = math.exp(log_slab), math.exp(log_spike)
-        threshold = math.sqrt(2 * math.log(slab / spike) / (spike**-2 - slab**-2))
-        assert threshold == pytest.approx(published, rel=0.01)
-        prior = bF.mixture_prior(slab, spike, 0.5)
-        odds = bF.inclusion_log_odds(torch.tensor([0.99, 1.0, 1.01], dtype=DOUBLE) ** 2 * threshold**2, prior)
-        assert odds[0] < 0 < odds[2] and abs(odds[1]) < 1e-12
-
-
-def test_remarks_2_and_3_limits_of_the_prior():
-    mean, scale = torch.tensor([0.0, 0.01, 0.3, 5.0], dtype=DOUBLE), 0.1
-    for pi in (0.01, 0.5, 0.9):
-        for distance in (1e-3, 1e-6, 1e-9):
-            p = bF.closed_form_inclusion(mean, scale, bF.mixture_prior(1.0, 1.0 - distance, pi))
-            # logit p - logit pi is distance (r^2 - 1), and r^2 up to 25
-            assert (p - pi).abs().max() < 30 * distance
-        # Lindley's paradox: a vague slab never includes a given weight, unless its spike is narrower still
-        odds = [bF.inclusion_log_odds(mean.square() + scale**2, bF.mixture_prior(t, 0.1, pi)) for t in (1e3, 1e9, 1e30)]
-        assert (odds[0] > odds[1]).all() and (odds[1] > odds[2]).all() and (torch.sigmoid(odds[2][:3]) < 1e-10).all()
-        p = [bF.closed_form_inclusion(mean, scale, bF.mixture_prior(1.0, t, pi)) for t in (0.05, 0.01, 1e-6)]
-        assert (p[0][0] < p[1][0]) and (p[2] == 1.0).all()
 
 
 def test_numbers_and_tensors_make_the_same_prior():

@@ -1,39 +1,9 @@
-"""Half-Cauchy scales: the bound lies above the exact divergence and touches it where it should."""
-
-import math
+"""Half-Cauchy scales: gradients of the bound, also at extreme values."""
 
 import pytest
 import torch
-from scipy import integrate, stats
 
 from bnnlib.functional import half_cauchy_kl, half_cauchy_kl_sum
-
-
-def exact(location: float, scale: float, prior: float) -> float:
-    # in x = log tau, where the half-Cauchy has the density exp(x) * 2 / (pi b (1 + exp(2 x) / b^2))
-    def integrand(x):
-        log_prior = math.log(2 / (math.pi * prior)) + x - math.log1p(math.exp(2 * x) / prior**2)
-        return stats.norm.pdf(x, location, scale) * (stats.norm.logpdf(x, location, scale) - log_prior)
-
-    return integrate.quad(integrand, location - 10 * scale, location + 10 * scale, limit=300)[0]
-
-
-@pytest.mark.parametrize("location", [-4.0, 0.0, 2.0])
-@pytest.mark.parametrize("scale", [0.05, 0.4, 1.0])
-@pytest.mark.parametrize("prior", [0.1, 1.0])
-def test_bound_is_above_the_exact_divergence(location, scale, prior):
-    as_tensor = torch.tensor([location, math.log(scale)], dtype=torch.float64)
-    bound = half_cauchy_kl(as_tensor[0], as_tensor[1], prior).item()
-    truth = exact(location, scale, prior)
-    assert bound >= truth - 1e-9
-    # Jensen's gap is at most 2 scale^2, the change of the exponent under the logarithm
-    assert bound - truth <= 2 * scale**2 + 1e-9
-
-
-def test_bound_is_tight_for_a_narrow_posterior():
-    location, log_scale = torch.tensor([0.3, math.log(1e-3)], dtype=torch.float64)
-    bound = half_cauchy_kl(location, log_scale, 1.0)
-    assert bound.item() == pytest.approx(exact(0.3, 1e-3, 1.0), abs=2e-6)
 
 
 def test_gradient_and_extreme_values_are_finite():

@@ -25,8 +25,8 @@ def test_scale_mixture_density_is_torch_s_mixture(random_problems):
     torch.testing.assert_close(weight * bF.expected_precision(weight.square(), prior), score, rtol=1e-12, atol=0)
 
 
-def test_bayes_by_backprop_s_gradient_is_autograd_s_and_the_paper_s(random_problems):
-    """(3.13) and (3.16) as printed, against autograd of log q(w) - log pi(w) through w = m + sigma eps."""
+def test_bayes_by_backprop_s_gradient_is_autograd_s(random_problems):
+    """Autograd of log q(w) - log pi(w) through w = m + sigma eps."""
     (mean, scale), settings = random_problems()
     prior = bF.mixture_prior(*settings)
     noise = torch.randn(len(mean), generator=torch.Generator().manual_seed(6), dtype=DOUBLE)
@@ -40,55 +40,10 @@ def test_bayes_by_backprop_s_gradient_is_autograd_s_and_the_paper_s(random_probl
     weight = mean + scale * noise
     strength = bF.expected_precision(weight.square(), prior)
     terms = (weight * strength).abs(), (weight * noise * strength).abs() + 1 / scale
-    ratio, inverse = mean / scale, scale**-2
-    printed = (
-        0.5 * (ratio * noise + noise**2) * (strength - inverse) + 0.5 * inverse * (noise**2 - 1 + ratio * noise)
-    ) * (2 * scale)
     # mean + scale * noise may cancel: the log-odds of the sum are off by the rounding of weight^2 / tau_0^2
     rounding = 1e-12 + 1e-15 * (mean.abs() + (scale * noise).abs()) * weight.abs() / settings[1] ** 2
     for a, b, size in zip(found, ours, terms, strict=True):
         assert ((a - b).abs() / size <= rounding).all()
-    size = terms[1] + (ratio * noise).abs() * inverse * scale
-    assert ((printed - found[1]).abs() / size <= 10 * rounding).all()
-
-
-CASES = [
-    (0.3, 0.2, 1.0, 0.1, 0.5),
-    (-0.02, 0.05, 2.7, 0.01, 0.2),
-    (1.5, 0.4, 1.0, 0.3, 0.9),
-    (0.0, 0.01, 0.5, 0.02, 0.1),
-]
-
-
-@pytest.mark.parametrize("case", CASES)
-def test_the_mean_of_bayes_by_backprop_s_gradient_is_that_of_its_divergence(case):
-    mean, scale, *settings = (torch.tensor(v, dtype=DOUBLE) for v in case)
-    prior = bF.mixture_prior(*settings)
-    m, s = mean.clone().requires_grad_(), scale.clone().requires_grad_()
-    slab, spike, pi = settings
-    # the divergence by a rule in w around the posterior, which has no noise in it
-    grid = (mean + scale * torch.linspace(-12, 12, 400_001, dtype=DOUBLE)).detach()
-    posterior = Normal(m, s).log_prob(grid)
-    mixture = torch.logaddexp(pi.log() + Normal(0.0 * pi, slab).log_prob(grid),
-                              (1 - pi).log() + Normal(0.0 * pi, spike).log_prob(grid))  # fmt: skip
-    divergence = torch.trapezoid(posterior.exp() * (posterior - mixture), grid)
-    expected = torch.autograd.grad(divergence, (m, s))
-    eps = torch.linspace(-12, 12, 400_001, dtype=DOUBLE)
-    density = Normal(0.0, 1.0).log_prob(eps).exp()
-    mean_grid, scale_grid = mean.expand_as(eps), scale.expand_as(eps)
-    value = torch.trapezoid(density * bF.scale_mixture_kl_sample(mean_grid, scale_grid, eps, prior), eps)
-    # a trapezoidal rule of a smooth function that vanishes at both ends is exact to rounding
-    assert value.item() == pytest.approx(divergence.item(), rel=1e-9, abs=1e-10)
-    # summing W's indicator out can only lose divergence
-    assert -1e-12 < value.item() < bF.spike_slab_profile_penalty(mean, scale, prior).item() - 0.5 + 1e-12
-    samples = bF.scale_mixture_grad_sample(mean_grid, scale_grid, eps, prior)
-    g = torch.Generator().manual_seed(0)
-    noise = torch.randn(200_000, generator=g, dtype=DOUBLE)
-    drawn = bF.scale_mixture_grad_sample(mean.expand_as(noise), scale.expand_as(noise), noise, prior)
-    for exact, values, random in zip(expected, samples, drawn, strict=True):
-        assert torch.trapezoid(density * values, eps).item() == pytest.approx(exact.item(), rel=1e-8, abs=1e-8)
-        # five standard errors of 200,000 draws
-        assert abs(random.mean() - exact) < 5 * random.std() / len(noise) ** 0.5
 
 
 def test_float32_is_accurate_over_the_papers_range(random_problems):

@@ -1,10 +1,9 @@
-"""Dirac spike-and-slab: the divergence at extreme logits, the law of the gate, the straight-through gradient."""
+"""Dirac spike-and-slab: extreme logits and priors, gradients of the fused draw, and what is refused."""
 
 import math
 
 import pytest
 import torch
-from scipy import stats
 
 from bnnlib.functional import (
     bernoulli_kl,
@@ -12,7 +11,6 @@ from bnnlib.functional import (
     gumbel_softmax_gate,
     log_odds,
     logistic_noise,
-    softplus_inverse,
     spike_slab_draw,
     spike_slab_inverse_cdf,
     spike_slab_kl,
@@ -47,17 +45,6 @@ def test_log_odds_is_exact(probability):
     assert log_odds(double(probability)).item() == pytest.approx(expected, rel=1e-15)
 
 
-@pytest.mark.parametrize("prior", [1e-200, 1e-3, 0.5, 0.999])
-def test_bernoulli_kl_equals_torch_distributions_at_moderate_logits(prior):
-    logit = torch.linspace(-8, 8, 33, dtype=DOUBLE)
-    bernoulli = torch.distributions.Bernoulli
-    expected = torch.distributions.kl_divergence(
-        bernoulli(logits=logit), bernoulli(logits=torch.full_like(logit, log_odds(prior)))
-    )
-    # torch's own formula subtracts numbers of the size of the prior's log-odds: 460 * 2e-16 is its rounding
-    torch.testing.assert_close(bernoulli_kl(logit, prior), expected, rtol=1e-9, atol=2e-13)
-
-
 @pytest.mark.parametrize("prior", [1e-200, 1e-5, 0.4])
 def test_bernoulli_kl_limits_at_logits_of_100(prior):
     # a gate that is certain costs the prior's surprise at it
@@ -79,27 +66,6 @@ def test_divergence_and_gradient_are_finite_and_right_at_extreme_logits(dtype, l
     assert all(g.isfinite().all() for g in gradients)
     slope = phi * (1 / (1 + math.exp(logit))) * (logit - log_odds(1e-4) + slab)
     assert gradients[2].item() == pytest.approx(slope, rel=1e-4 if dtype == torch.float32 else 1e-10, abs=1e-41)
-
-
-def test_spike_slab_kl_equals_monte_carlo():
-    mean, scale, phi, prior, sigma = 0.8, 0.3, 0.6, 0.05, 1.3
-    value = spike_slab_kl(double(mean), double(scale), double(log_odds(phi)), prior, sigma).item()
-    generator = torch.Generator().manual_seed(3)
-    n = 400_000
-    gate = torch.rand(n, generator=generator, dtype=DOUBLE) < phi
-    theta = mean + scale * torch.randn(n, generator=generator, dtype=DOUBLE)
-    slab = math.log(phi / prior) + torch.from_numpy(
-        stats.norm(mean, scale).logpdf(theta) - stats.norm(0, sigma).logpdf(theta)
-    )
-    ratio = torch.where(gate, slab, torch.full_like(slab, math.log((1 - phi) / (1 - prior))))
-    # five standard errors
-    assert value == pytest.approx(ratio.mean().item(), abs=5 * ratio.std().item() / n**0.5)
-
-
-def test_spike_slab_kl_is_zero_only_at_the_prior():
-    assert spike_slab_kl(double(0.0), double(1.3), double(log_odds(0.2)), 0.2, 1.3).abs().item() < 1e-15
-    mean, rho, logit = parameters(500)
-    assert (spike_slab_kl(mean, torch.nn.functional.softplus(rho), logit, 0.2, 1.3) > 0).all()
 
 
 @pytest.mark.parametrize("prior", [1e-200, 1e-4, 0.5])
@@ -144,38 +110,9 @@ def test_the_divergence_s_derivatives_in_the_prior_and_of_broadcast_arguments():
     assert torch.autograd.gradcheck(bernoulli_kl, (tracked[2], tracked[3]))
 
 
-@pytest.mark.parametrize("temperature", [0.1, 0.5, 5.0])
-@pytest.mark.parametrize("phi", [0.02, 0.5, 0.93])
-def test_the_hard_gate_is_bernoulli_phi_at_every_temperature(phi, temperature):
-    n = 200_000
-    noise = logistic_noise(torch.rand(n, generator=torch.Generator().manual_seed(4), dtype=DOUBLE))
-    hard, soft = gumbel_softmax_gate(torch.full((n,), log_odds(phi), dtype=DOUBLE), noise, temperature)
-    # five standard errors of a share
-    assert hard.mean().item() == pytest.approx(phi, abs=5 * (phi * (1 - phi) / n) ** 0.5)
-    assert torch.equal(hard, (soft > 0.5).to(DOUBLE))
-
-
-def test_logistic_noise_is_logistic_and_finite_at_the_ends():
-    noise = logistic_noise(torch.rand(20_000, generator=torch.Generator().manual_seed(5), dtype=DOUBLE))
-    # seed fixed, so this p-value is one number; 1 % says that the law is right, not that it was lucky
-    assert stats.kstest(noise.numpy(), stats.logistic.cdf).pvalue > 0.01
+def test_logistic_noise_is_finite_at_the_ends():
     for dtype in (torch.float32, DOUBLE):
         assert logistic_noise(torch.tensor([0.0, 1.0], dtype=dtype)).isfinite().all()
-
-
-def test_straight_through_gradient_equals_autograd_of_the_soft_expression():
-    mean, rho, logit = parameters()
-    normal, logistic = noises()
-    weight = spike_slab_weight(mean, rho, logit, normal, logistic, 0.5)
-    downstream = torch.randn(60, dtype=DOUBLE, generator=torch.Generator().manual_seed(6))
-    ours = torch.autograd.grad((weight * downstream).sum(), (mean, rho, logit))
-    hard, soft = gumbel_softmax_gate(logit, logistic, 0.5)
-    gate = hard + soft - soft.detach()  # forward hard, backward soft
-    reference = gate * (mean + torch.nn.functional.softplus(rho) * normal)
-    torch.testing.assert_close(weight, reference, rtol=1e-12, atol=1e-12)
-    for mine, theirs in zip(ours, torch.autograd.grad((reference * downstream).sum(), (mean, rho, logit)), strict=True):
-        torch.testing.assert_close(mine, theirs, rtol=1e-11, atol=1e-13)
-    assert (weight == 0).any() and torch.equal(weight == 0, hard == 0)
 
 
 @pytest.mark.parametrize("by_value", [False, True])
@@ -245,15 +182,6 @@ def test_the_gate_is_a_step_at_0_and_lets_nan_through(dtype):
     assert torch.equal(weight[:-1], torch.tensor([0, 0, 0, 0, 1, 1, 1, 1, 1], dtype=dtype)) and weight[-1].isnan()
 
 
-def test_inverse_cdf_draws_the_same_law_as_gate_times_slab():
-    uniform = torch.rand(50_000, generator=torch.Generator().manual_seed(7), dtype=DOUBLE)
-    theta = spike_slab_inverse_cdf(uniform, double(0.4), double(0.5), double(0.7))
-    # five standard errors of a share
-    assert (theta == 0).double().mean().item() == pytest.approx(0.3, abs=5 * (0.21 / 50_000) ** 0.5)
-    slab = theta[theta != 0]
-    assert stats.kstest(slab.numpy(), stats.norm(0.4, 0.5).cdf).pvalue > 0.01
-
-
 def test_inverse_cdf_gradient_passes_gradcheck_away_from_the_atom():
     uniform = double(0.01, 0.03, 0.9, 0.97)
     arguments = tuple(double(v).requires_grad_() for v in (0.4, 0.5, 0.7))
@@ -275,12 +203,3 @@ def test_float32_underflow_of_the_prior_is_explained():
 def test_bad_temperature_is_refused():
     with pytest.raises(ValueError, match="temperature is -1"):
         gumbel_softmax_gate(torch.zeros(2), torch.zeros(2), -1.0)
-
-
-def test_float32_agrees_with_float64():
-    mean, rho, logit = parameters(2000, logits=10.0)
-    exact = spike_slab_kl_sum(mean, rho, logit, 1e-4, 1.3).item()
-    single = spike_slab_kl_sum(mean.float(), rho.float(), logit.float(), 1e-4, 1.3).item()
-    # a pairwise sum of 2000 float32 terms
-    assert single == pytest.approx(exact, rel=1e-5)
-    assert softplus_inverse(0.0025) == pytest.approx(-5.99, abs=0.01)

@@ -3,7 +3,6 @@
 import math
 from dataclasses import dataclass
 
-import mpmath
 import numpy as np
 import pytest
 import torch
@@ -79,27 +78,6 @@ def quadrature(mean, scale, lower=-20.0, upper=0.0) -> Quadrature:
     )
 
 
-def closed_forms(m, s, lower=-20.0, upper=0.0):
-    """The published formulas, equations (sbp-kl) to (sbp-snr), in so many digits that their cancellation is harmless.
-
-    Phi(a) - Phi(b) is written as Q(b) - Q(a), because mpmath keeps the digits of erfc near 0 and not near 2.
-    """
-    with mpmath.workdps(80):
-        m, s, lower, upper = map(mpmath.mpf, (float(m), float(s), lower, upper))
-        alpha, beta = (lower - m) / s, (upper - m) / s
-
-        def above(v):
-            return mpmath.erfc(v / mpmath.sqrt(2)) / 2
-
-        z = above(-beta) - above(-alpha)
-        ends = (alpha * mpmath.npdf(alpha) - beta * mpmath.npdf(beta)) / (2 * z)
-        kl = mpmath.log(upper - lower) - mpmath.log(2 * mpmath.pi * mpmath.e) / 2 - mpmath.log(s * z) - ends
-        first, second = (
-            mpmath.exp(k * m + (k * s) ** 2 / 2) * (above(k * s - beta) - above(k * s - alpha)) / z for k in (1, 2)
-        )
-        return dict(zip(FUNCTIONS, (kl, first, second, first / mpmath.sqrt(second - first**2)), strict=True))
-
-
 def whole_range() -> tuple[np.ndarray, np.ndarray]:
     """mean in [-20, 5], log scale in [-20, 5]: corners, ends of the interval, borders of regions, random points."""
     rng = np.random.default_rng(0)
@@ -124,14 +102,6 @@ def problems():
         mean, scale = (torch.from_numpy(v).to(dtype) for v in whole_range())
         found[dtype] = mean, scale, quadrature(mean.double().numpy(), scale.double().numpy())
     return found
-
-
-def test_the_quadrature_is_right_to_twelve_digits_by_closed_forms_in_eighty(problems):
-    mean, scale, reference = problems[torch.float64]
-    for i in range(0, len(mean), 4):
-        for name, exact in closed_forms(mean[i], scale[i]).items():
-            # the divergence of a wide posterior is a difference of terms near 5, hence 1e-13 absolute
-            assert abs(reference.value[name][i] - exact) < 1e-12 * abs(exact) + 1e-13 * (name == "kl"), (name, i)
 
 
 def check_values(name, mean, scale, reference, tolerance, *interval):
@@ -174,14 +144,6 @@ def test_gradients_over_the_whole_range(problems, name, dtype):
     check_slopes(name, *problems[dtype], 1e-6)
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
-def test_gradients_are_finite_differences_of_the_values(name):
-    mean = torch.tensor([-20.0, -12.0, -3.0, -0.2, 0.0, 0.3, 2.0, 5.0], dtype=torch.float64) + 1e-3
-    log_scale = torch.tensor([1.0, 0.3, -1.0, -2.5, 0.0, -3.5, 3.0, -1.5], dtype=torch.float64)
-    leaves = mean.requires_grad_(), log_scale.requires_grad_()
-    assert torch.autograd.gradcheck(lambda m, v: FUNCTIONS[name](m, v.exp()), leaves, eps=1e-5, rtol=1e-6, atol=1e-8)
-
-
 @pytest.mark.parametrize("lower, upper", [(-1.0, 0.0), (-3.5, -2.5), (0.0, 1.5), (-30.0, 4.0), (-20.0, 0.5)])
 def test_other_intervals(lower, upper):
     rng = np.random.default_rng(1)
@@ -199,24 +161,10 @@ def test_other_intervals(lower, upper):
 def test_a_wide_posterior_is_the_prior(dtype):
     """(sbp-limit): KL 0, E theta 0.05, SNR 1/3, which the threshold 1 separates from units that carry signal."""
     mean = torch.tensor([-20.0, -10.0, 0.0, 5.0], dtype=dtype)
-    for scale, tolerance in ((math.exp(5.0), 0.02), (1e4, 1e-5)):  # 1e4: the last correction is (20 / 1e4)^2 / 12
-        wide = torch.full_like(mean, scale)
-        assert (bF.truncated_log_normal_kl(mean, wide).abs() < tolerance**2).all()
-        for function, limit in (
-            (bF.truncated_log_normal_mean, 0.05),
-            (bF.truncated_log_normal_second_moment, 0.025),
-            (bF.truncated_log_normal_snr, 1.0 / 3.0),
-        ):
-            torch.testing.assert_close(function(mean, wide), torch.full_like(mean, limit), rtol=tolerance, atol=0)
+    wide = torch.full_like(mean, 1e4)  # the last correction is (20 / 1e4)^2 / 12
+    for name, limit in {"kl": 0.0, "mean": 0.05, "second": 0.025, "snr": 1.0 / 3.0}.items():
+        torch.testing.assert_close(FUNCTIONS[name](mean, wide), torch.full_like(mean, limit), rtol=1e-5, atol=1e-10)
     assert bF.truncated_log_uniform_snr() == pytest.approx(1.0 / 3.0, abs=1e-8)
-
-
-def test_the_published_start_is_almost_no_noise():
-    """mu = 0, log sigma = -5: the start of the published code, with the numbers that the chapter quotes."""
-    start = torch.zeros(1, dtype=torch.float64), torch.full((1,), math.exp(-5.0), dtype=torch.float64)
-    found = {name: function(*start).item() for name, function in FUNCTIONS.items()}
-    assert found["kl"] == pytest.approx(7.27, abs=0.005)
-    assert found["mean"] == pytest.approx(0.9947, abs=1e-4) and found["snr"] == pytest.approx(247, abs=0.5)
 
 
 def test_the_divergence_is_never_negative_and_the_moments_obey_their_order():
@@ -228,45 +176,6 @@ def test_the_divergence_is_never_negative_and_the_moments_obey_their_order():
     assert ((first >= math.exp(-20.0) * (1 - 1e-6)) & (first <= 1)).all()
     assert ((second <= first * (1 + 1e-6)) & (second >= first.double().square() * (1 - 1e-6))).all()
     assert (bF.truncated_log_normal_snr(mean, scale) > 0).all()
-
-
-def naive(mean, scale, lower=-20.0, upper=0.0):
-    """The formulas as published, in the arguments' own precision."""
-    alpha, beta = (lower - mean) / scale, (upper - mean) / scale
-    normal = torch.distributions.Normal(torch.zeros_like(mean), torch.ones_like(mean))
-    z = normal.cdf(beta) - normal.cdf(alpha)
-    ends = (alpha * normal.log_prob(alpha).exp() - beta * normal.log_prob(beta).exp()) / (2 * z)
-    kl = math.log(upper - lower) - 0.5 * math.log(2 * math.pi * math.e) - scale.log() - z.log() - ends
-    first = normal.cdf(scale - alpha) - normal.cdf(scale - beta)
-    second = normal.cdf(2 * scale - alpha) - normal.cdf(2 * scale - beta)
-    moment = torch.exp(mean + scale.square() / 2) / z * first
-    snr = first / torch.sqrt(z * torch.exp(scale.square()) * second - first.square())
-    squares = torch.exp(2 * mean + 2 * scale.square()) / z * second
-    return {"kl": kl, "mean": moment, "second": squares, "snr": snr}
-
-
-@pytest.mark.parametrize(
-    "mean, log_scale, fails",
-    [
-        (0.0, -9.0, {"snr"}),  # the difference under the root is 0 or negative
-        (0.0, 3.0, {"mean", "second", "snr"}),  # exp(sigma^2) overflows
-        (1.0, -2.5, {"kl", "mean", "second", "snr"}),  # Phi underflows: Z = 0
-        (5.0, -20.0, {"kl", "mean", "second", "snr"}),
-    ],
-)
-def test_the_published_formulas_fail_in_float32_where_ours_do_not(mean, log_scale, fails):
-    arguments = torch.tensor([mean]), torch.tensor([log_scale]).exp()
-    broken = {name for name, value in naive(*arguments).items() if not value.isfinite().all()}
-    assert broken == fails
-    reference = quadrature(*(v.double().numpy() for v in arguments))
-    for name, function in FUNCTIONS.items():
-        torch.testing.assert_close(function(*arguments).item(), reference.value[name].item(), rtol=1e-6, atol=0)
-
-
-def test_the_published_formulas_lose_a_large_part_of_the_range_in_float32(problems):
-    mean, scale, _ = problems[torch.float32]
-    lost = {name: (~value.isfinite()).float().mean().item() for name, value in naive(mean, scale).items()}
-    assert all(share > 0.1 for share in lost.values()), lost
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)

@@ -14,7 +14,7 @@ from bnnlib.nn import HorseshoeLinear, SparseVDLinear, SpikeSlabLinear, mean_wei
 def test_widths_activations_and_size():
     model = mlp((784, 512, 512, 10), "tanh")
     assert [type(module).__name__ for module in model] == ["Linear", "Tanh", "Linear", "Tanh", "Linear"]
-    assert sum(p.numel() for p in model.parameters()) == num_network_parameters((784, 512, 512, 10)) == 669_706
+    assert sum(p.numel() for p in model.parameters()) == num_network_parameters((784, 512, 512, 10))
 
 
 def test_a_linear_model_has_no_activation():
@@ -49,12 +49,3 @@ def test_initial_weights_have_pytorchs_spread():
 
 def test_options_reach_the_layer():
     assert mlp((2, 1), layer=nn.Linear, bias=False)[0].bias is None
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [(((3,),), "at least an input"), (((3, 0, 1),), "sizes is 0"), (((3, 1), "swish"), "'swish'.*relu, tanh")],
-)
-def test_bad_arguments_are_refused(arguments, message):
-    with pytest.raises(ValueError, match=message):
-        mlp(*arguments)

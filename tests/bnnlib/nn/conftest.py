@@ -71,12 +71,6 @@ def network(linear) -> nn.Sequential:
     return small_network(linear)
 
 
-@pytest.fixture(params=[name for name in LINEAR if name != "scale-mixture"])
-def exact_network(request) -> nn.Sequential:
-    """The small network of each linear layer whose divergence has a closed form."""
-    return small_network(LINEAR[request.param])
-
-
 def unit_noise() -> nn.Sequential:
     """A network with noise on units, away from its initial values."""
     torch.manual_seed(0)
@@ -94,6 +88,12 @@ def statistics() -> nn.Sequential:
 
 
 OTHERS = {"unit-noise": unit_noise, "statistics": statistics}
+
+
+@pytest.fixture(params=[*(name for name in LINEAR if name != "scale-mixture"), "unit-noise"])
+def exact_network(request) -> nn.Sequential:
+    """The small network of each layer whose divergence has a closed form."""
+    return OTHERS[request.param]() if request.param in OTHERS else small_network(LINEAR[request.param])
 
 
 @pytest.fixture(params=[*LINEAR, *OTHERS])

@@ -4,7 +4,6 @@ import shutil
 
 import pytest
 import torch
-from torch import nn
 
 from bnnlib import nn as bnn
 from bnnlib.functional import scale_mixture_grad_sample
@@ -26,22 +25,6 @@ def check(network, x, backend):
         # fused kernels round differently
         torch.testing.assert_close(ours, theirs, rtol=1e-9, atol=1e-12)
     assert not torch.equal(compiled(x), compiled(x))
-
-
-def test_every_layer_can_be_traced(x):
-    torch.manual_seed(0)
-    network = nn.Sequential(
-        bnn.GaussianLinear(5, 4),
-        bnn.GaussianLinear(4, 4, estimator="local"),
-        bnn.GaussianLinear(4, 4, estimator="flipout"),
-        bnn.SparseVDLinear(4, 4),
-        bnn.HorseshoeLinear(4, 4),
-        bnn.GaussianSpikeSlabLinear(4, 4, slab_scale=1.0, spike_scale=0.1),
-        bnn.GaussianSpikeSlabLinear(4, 4, slab_scale=1.0, spike_scale=0.1, estimator="local"),
-        bnn.GaussianSpikeSlabLinear(4, 4, slab_scale=1.0, spike_scale=0.1, estimator="flipout"),
-        bnn.SpikeSlabLinear(4, 2, prior_inclusion_probability=1e-3),
-    )
-    check(network.double(), x, "aot_eager")
 
 
 def test_a_compiled_scale_mixture_estimates_its_divergence_at_fresh_noise(x):

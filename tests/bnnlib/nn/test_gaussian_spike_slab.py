@@ -5,7 +5,6 @@ import math
 import pytest
 import torch
 import torch.nn.functional as F
-from torch import nn
 
 from bnnlib import functional as bF
 from bnnlib import nn as bnn
@@ -88,40 +87,17 @@ def test_log_odds_rank_weights_whose_probability_rounds_to_one():
     assert layer.inclusion_log_odds()[0].argsort().tolist() == [[0, 2, 1]]
 
 
-def test_divergence_is_the_profile_penalty_of_weights_and_biases():
-    layer = layer_of()
-    prior = bF.mixture_prior(*PRIOR.values())
-    expected = sum((bF.spike_slab_profile_penalty(m, F.softplus(r), prior) - 0.5).sum() for m, r in layer._groups())
-    torch.testing.assert_close(layer.kl_divergence(), expected, rtol=1e-13, atol=0)
-    # no other indicator probabilities come below it
-    for p in (0.1, 0.5, 0.9):
-        other = sum(bF.spike_slab_penalty(m, F.softplus(r), torch.full_like(m, p), prior).sum() - 0.5 * m.numel()
-                    for m, r in layer._groups())  # fmt: skip
-        assert other > expected
-
-
 @pytest.mark.parametrize("estimator", ["weight", "local", "flipout"])
 def test_a_pass_s_token_is_used_once_and_only_while_it_is_fresh(estimator):
+    """Its gradient is tested in test_objective.py; this is which way it took, since one of them is slower."""
     layer, x = layer_of(estimator=estimator), torch.randn(4, 6, generator=generator(1), dtype=torch.float64)
-
-    def gradients(value):
-        found = torch.autograd.grad(value, list(layer.parameters()), retain_graph=True, allow_unused=True)
-        return [torch.zeros_like(p) if g is None else g for g, p in zip(found, layer.parameters(), strict=True)]
-
-    def same(first, second):
-        return all(torch.allclose(a, b, rtol=1e-11, atol=1e-13) for a, b in zip(first, second, strict=True))
-
     layer(x)
-    token = layer.kl_gradient()
-    assert "GaussianDraw" in str(token.grad_fn.next_functions) and token.item() == 0.0
-    assert same(gradients(token), gradients(layer.kl_divergence()))
+    assert "GaussianDraw" in str(layer.kl_gradient().grad_fn.next_functions)
     assert "ClosedFormSum" in str(layer.kl_gradient().grad_fn.next_functions)  # taken: evaluated on its own
     layer(x)
     with torch.no_grad():
         layer.weight.mul_(1.5)
-    stale = layer.kl_gradient()
-    assert "ClosedFormSum" in str(stale.grad_fn.next_functions)
-    assert same(gradients(stale), gradients(layer.kl_divergence()))
+    assert "ClosedFormSum" in str(layer.kl_gradient().grad_fn.next_functions)
 
 
 def replayed(layer, seed):
@@ -166,45 +142,6 @@ def test_bayes_by_backprop_draws_anew_where_there_is_no_fresh_pass():
     assert bnn.kl_divergence(layer) != bnn.kl_divergence(layer)
 
 
-def test_closed_form_gradients_scatter_less_than_bayes_by_backprop_s():
-    """Section 3.3: the expectation over Z is exact in one and a draw in the other, with the same data term."""
-    scatter = {}
-    for kind in (bnn.GaussianSpikeSlabLinear, bnn.ScaleMixtureLinear):
-        layer, noise = layer_of(kind), generator(3)
-        draws = []
-        for _ in range(300):
-            layer(torch.zeros(1, 6, dtype=torch.float64), noise)
-            draws.append(torch.autograd.grad(bnn.kl_gradient(layer), layer.weight)[0])
-        scatter[kind] = torch.stack(draws).std(dim=0)
-    assert scatter[bnn.GaussianSpikeSlabLinear].max() < 1e-12 < 1e-2 < scatter[bnn.ScaleMixtureLinear].min()
-
-
-def test_conversion_goes_there_and_back():
-    torch.manual_seed(0)
-    plain = nn.Sequential(nn.Conv2d(1, 3, 3), nn.ReLU(), nn.Flatten(), nn.Linear(48, 2)).double()
-    images = torch.randn(2, 1, 6, 6, generator=generator(1), dtype=torch.float64)
-    for kind in ("gaussian_spike_slab", "scale_mixture"):
-        model = bnn.to_bayesian(plain, kind, **PRIOR)
-        layers = bnn.bayesian_layers(model)
-        assert [layer.inclusion_probability.shape for layer in layers] == [(3, 1, 3, 3), (2, 48)]
-        assert all((layer.slab_scale, layer.prior_inclusion_probability) == (1.0, 0.3) for layer in layers)
-        back = nn.Sequential(nn.Conv2d(1, 3, 3), nn.ReLU(), nn.Flatten(), nn.Linear(48, 2)).double()
-        back.load_state_dict(model.state_dict(), strict=False)
-        assert torch.equal(back(images), plain(images))
-        with pytest.raises(TypeError, match="slab_scale"):
-            bnn.to_bayesian(plain, kind)
-    with pytest.raises(TypeError, match="estimator"):
-        bnn.to_bayesian(plain, "scale_mixture", estimator="local", **PRIOR)
-
-
-@pytest.mark.parametrize("kind", ALL)
-def test_settings_show_in_the_representation_and_survive_casts(kind):
-    layer = layer_of(kind).float().double()
-    for text in ("slab_scale=1", "spike_scale=0.1", "prior_inclusion_probability=0.3", "estimator='weight'"):
-        assert text in repr(layer)
-    assert layer._prior == bF.mixture_prior(*PRIOR.values())
-
-
 @pytest.mark.parametrize("kind", [bnn.GaussianSpikeSlabLinear, bnn.ScaleMixtureLinear])
 @pytest.mark.parametrize("mean", [0.0, 1e-6, 100.0])
 @pytest.mark.parametrize("spike_scale", [math.exp(-8), 1e-12])
@@ -215,49 +152,3 @@ def test_a_step_in_float32_is_finite_at_extreme_weights(kind, mean, spike_scale)
     (layer(torch.randn(5, 6)).square().mean() + bnn.kl_gradient(layer) / 10).backward()
     assert all(p.grad.isfinite().all() for p in layer.parameters())
     assert layer.kl_divergence().isfinite() and layer.inclusion_probability.isfinite().all()
-
-
-@pytest.mark.parametrize("kind", [bnn.GaussianSpikeSlabLinear, bnn.ScaleMixtureLinear])
-def test_relevant_inputs_are_selected_in_sparse_regression(kind):
-    n, p = 200, 20
-    x = torch.randn(n, p, generator=generator(1), dtype=torch.float64)
-    truth = torch.zeros(p, 1, dtype=torch.float64)
-    truth[[2, 7, 11]] = torch.tensor([[1.5], [-2.0], [1.0]], dtype=torch.float64)
-    y = x @ truth + 0.5 * torch.randn(n, 1, generator=generator(2), dtype=torch.float64)
-    # threshold of p* at 0.12, between the true zeros (errors of 0.035) and the true effects
-    layer = layer_of(kind, size=(p, 1), spike_scale=0.05, prior_inclusion_probability=0.5)
-    optimizer = torch.optim.Adam(layer.parameters(), lr=0.03)
-    with bnn.use_generator(generator(3)):
-        for _ in range(800):
-            nll = 0.5 * ((layer(x) - y) / 0.5).square().mean()
-            optimizer.zero_grad()
-            (nll + bnn.kl_gradient(layer) / n).backward()
-            optimizer.step()
-    inclusion = layer.inclusion_probability.flatten()
-    assert (inclusion > 0.5).nonzero().flatten().tolist() == [2, 7, 11] and (inclusion[[2, 7, 11]] > 0.99).all()
-    selected = layer.selected()[0].flatten()[[2, 7, 11]]
-    # the least-squares error of a coefficient is 0.5 / sqrt(200) = 0.035: four of them
-    assert (selected - truth.flatten()[[2, 7, 11]]).abs().max() < 0.14
-
-
-@pytest.mark.parametrize("kind", ALL)
-def test_bad_arguments_are_refused(kind):
-    for bad in (0.0, 1.0, -0.1, math.nan):
-        with pytest.raises(ValueError, match=r"prior_inclusion_probability is .*strictly between 0 and 1"):
-            kind(2, 2, **{**PRIOR, "prior_inclusion_probability": bad})
-    for name in ("slab_scale", "spike_scale", "initial_scale"):
-        for bad in (0.0, -2.0, math.nan, math.inf):
-            with pytest.raises(ValueError, match=f"{name} is .*finite and above 0"):
-                kind(2, 2, **{**PRIOR, name: bad})
-    for spike in (1.0, 2.0):
-        with pytest.raises(ValueError, match=r"spike_scale is .* and slab_scale 1, but the spike must be narrower"):
-            kind(2, 2, slab_scale=1.0, spike_scale=spike)
-    with pytest.raises(TypeError, match="slab_scale"):
-        kind(2, 2)
-
-
-def test_an_unknown_estimator_is_refused():
-    with pytest.raises(ValueError, match="estimator is 'lrt', but it must be one of"):
-        bnn.GaussianSpikeSlabLinear(2, 2, estimator="lrt", **PRIOR)
-    with pytest.raises(TypeError, match="estimator"):
-        bnn.ScaleMixtureLinear(2, 2, estimator="local", **PRIOR)

@@ -77,9 +77,3 @@ def test_training_switches_useless_units_off():
     assert scales[-1] > 5 * scales[5]
     with bnn.mean_weights(model):
         assert (model(x) - y).square().mean() < 0.05
-
-
-def test_bad_arguments_are_refused():
-    for name in ("unit_scale", "layer_scale", "initial_scale", "threshold"):
-        with pytest.raises(ValueError, match=f"{name} is -1"):
-            bnn.HorseshoeLinear(2, 2, **{name: -1.0})

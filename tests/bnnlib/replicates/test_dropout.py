@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from bnnlib.replicates import Layout, StackedDeterministic, StackedDropout, StackedMLP, fit_stacked
+from bnnlib.replicates import Layout, StackedDropout, StackedMLP
 
 
 def generator(seed=0):
@@ -86,33 +86,6 @@ def test_a_probability_for_each_replicate(x):
         expected = stack.mean_forward(x)
         torch.testing.assert_close(output[[0, 2]], expected[[0, 2]], rtol=1e-13, atol=1e-14)
         assert not torch.allclose(output[1], expected[1])
-
-
-def test_without_dropout_it_trains_as_the_deterministic_stack():
-    x = torch.randn(40, 3, 5, generator=generator(1), dtype=torch.float64)
-    y = x[..., :1].tanh()
-    layout = Layout((5, 4, 1), 3)
-    weight = layout.kaiming_uniform(generator(), torch.float64)
-    stacks = [
-        StackedMLP(posterior, "tanh")
-        for posterior in (StackedDropout(layout, weight, 0.0), StackedDeterministic(layout, weight))
-    ]
-    for stack in stacks:
-        # one batch an epoch: the masks use up numbers of the generator, the order within a batch does not matter
-        fit_stacked(stack, x, y, epochs=5, batch_size=40, learning_rate=0.01, generator=generator(5))
-    # sums in another order
-    torch.testing.assert_close(stacks[0].posterior.weight, stacks[1].posterior.weight, rtol=1e-8, atol=1e-10)
-
-
-def test_gradients_flow_through_kept_units_only(x):
-    stack = StackedMLP(posterior_of((5, 8, 1), 0.5)).eval()
-    layers = stack.posterior.draw_layers(generator(1))
-    dropped = (layers[1][0] == 0).all(dim=1)  # (R, units)
-    stack.propagate(layers, x).square().sum().backward()
-    first, second = stack.posterior.layout.layers(stack.posterior.weight.grad)
-    assert dropped.any() and (~dropped).any()
-    assert (first[0][dropped] == 0).all() and (second[0].squeeze(1)[dropped] == 0).all()
-    assert (second[0].squeeze(1)[~dropped] != 0).any()
 
 
 def test_bad_probabilities_are_explained():

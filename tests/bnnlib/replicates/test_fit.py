@@ -2,14 +2,19 @@
 
 import pytest
 import torch
+import torch.nn.functional as F
 
+from bnnlib import functional as bF
 from bnnlib._checks import DivergedError
 from bnnlib.replicates import (
     GaussianLikelihood,
     Layout,
     StackedDeterministic,
     StackedGaussian,
+    StackedGaussianSpikeSlab,
     StackedMLP,
+    StackedScaleMixture,
+    StackedSpikeSlab,
     fit_stacked,
     gaussian_nll,
 )
@@ -31,20 +36,60 @@ def stack_of(kind=StackedDeterministic, replicates=3):
     return StackedMLP(kind(layout, layout.kaiming_uniform(generator(), torch.float64)), "tanh")
 
 
-def test_a_stack_trains_exactly_as_its_networks_alone():
-    x, y = data()
-    stack = stack_of()
-    networks = [unstack(stack, r) for r in range(3)]
-    fit_stacked(stack, x, y, epochs=4, batch_size=16, learning_rate=0.01, generator=generator(5))
+PRIORS = ([1.0, 2.7, 0.5], [0.1, 0.05, 0.2], [0.5, 0.1, 0.6])
+KINDS = {
+    "deterministic": StackedDeterministic,
+    "gaussian": lambda *a: StackedGaussian(*a, 1.3, 0.1),
+    "spike-slab": lambda *a: StackedSpikeSlab(*a, [1e-6, 0.1, 0.5], 1.3, 0.1, 0.6),
+    "gaussian-spike-slab": lambda *a: StackedGaussianSpikeSlab(*a, *PRIORS, 0.05),
+    "scale-mixture": lambda *a: StackedScaleMixture(*a, *PRIORS, 0.05),
+}
+
+
+def alone(network, x, noise, kind):
+    """Output and divergence of one network from the layers of bnnlib.nn, at given noise."""
+    divergence = 0.0
+    for layer, parts in zip((network[0], network[2]), noise, strict=True):
+        drawn = []
+        groups = [(p,) for p in layer.parameters()] if kind == "deterministic" else layer._groups()
+        for (mean, *rest), (z, u) in zip(groups, parts, strict=True):
+            scale = F.softplus(rest[0]) if rest else 0.0
+            drawn.append(bF.spike_slab_weight(mean, *rest, z, bF.logistic_noise(u)) if rest[1:] else mean + scale * z)
+            if kind == "scale-mixture":
+                divergence = divergence + bF.scale_mixture_kl_sample(mean, scale, z, layer._prior).sum()
+        if kind not in ("deterministic", "scale-mixture"):
+            divergence = divergence + layer.kl_divergence()
+        x = F.linear(torch.tanh(x) if layer is network[2] else x, *drawn)
+    return x, divergence
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_stack_trains_as_its_networks_alone(kind):
+    """Four epochs at the same noise, under a prior and, where it can be, a scale of the divergence for each of them."""
+    (x, y), stack = data(), stack_of(KINDS[kind])
+    layout, kl_scale = stack.posterior.layout, 0.3
+    if kind in ("gaussian-spike-slab", "scale-mixture"):
+        kl_scale = torch.tensor([[1.0], [0.1], [3.0]], dtype=torch.float64)
+    networks, weights = [unstack(stack, r) for r in range(3)], torch.as_tensor(kl_scale).expand(3, 1) / 50
+    fit_stacked(stack, x, y, epochs=4, batch_size=16, learning_rate=0.01, generator=generator(5), kl_scale=kl_scale)
     for r, network in enumerate(networks):
-        optimizer, order = torch.optim.Adam(network.parameters(), lr=0.01), generator(5)
+        optimizer, source = torch.optim.Adam(network.parameters(), lr=0.01), generator(5)
         for _ in range(4):
-            for rows in torch.randperm(50, generator=order).split(16):
+            for rows in torch.randperm(50, generator=source).split(16):
+                z, u = torch.zeros(2, 3, layout.num_parameters, dtype=torch.float64)
+                if kind != "deterministic":
+                    z.normal_(generator=source)
+                if kind == "spike-slab":
+                    u.uniform_(generator=source)
+                noise = [
+                    ((w[r], v[r]), (b[r, :, 0], c[r, :, 0]))
+                    for (w, b), (v, c) in zip(layout.layers(z), layout.layers(u), strict=True)
+                ]
                 optimizer.zero_grad()
-                (0.5 * (network(x[rows, r]) - y[rows, r]).square().mean()).backward()
+                output, divergence = alone(network, x[rows, r], noise, kind)
+                (0.5 * (output - y[rows, r]).square().mean() + weights[r, 0] * divergence).backward()
                 optimizer.step()
-        trained = unstack(stack, r)
-        for ours, theirs in zip(trained.parameters(), network.parameters(), strict=True):
+        for ours, theirs in zip(unstack(stack, r).parameters(), network.parameters(), strict=True):
             # 16 Adam steps amplify the rounding of differently ordered sums
             torch.testing.assert_close(ours, theirs, rtol=1e-8, atol=1e-10)
 

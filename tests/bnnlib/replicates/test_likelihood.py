@@ -10,7 +10,6 @@ from bnnlib.replicates import (
     GaussianLikelihood,
     Layout,
     StackedDeterministic,
-    StackedGaussianSpikeSlab,
     StackedMLP,
     fit_stacked,
     gaussian_nll,
@@ -53,23 +52,6 @@ def test_known_noise_is_learned_with_the_weights_for_each_replicate():
     torch.testing.assert_close(likelihood.scale(), residual.square().mean(dim=(1, 2)).sqrt(), rtol=1e-3, atol=0)
     # four standard errors of an estimated standard deviation
     assert (likelihood.scale() / NOISE - 1).abs().max() < 4 / math.sqrt(2 * 800)
-
-
-def test_noise_is_learned_under_the_spike_and_slab_with_a_weight_of_the_divergence_for_each_replicate():
-    (x, y), layout = problem(), Layout((4, 1), 3)
-    weight = layout.kaiming_uniform(generator(), torch.float64)
-    stack = StackedMLP(StackedGaussianSpikeSlab(layout, weight, 1.0, 0.02, 0.5))
-    likelihood = GaussianLikelihood(3).double()
-    kl_scale = torch.tensor([[1.0], [1.0], [0.1]], dtype=torch.float64)
-    options = {"batch_size": 100, "learning_rate": 0.02, "kl_scale": kl_scale, "loss": likelihood}
-    fit_stacked(stack, x, y, epochs=50, generator=generator(3), **options)
-    # the posterior's own spread adds little; the last steps of Adam scatter by 2 %
-    assert (likelihood.scale() / NOISE - 1).abs().max() < 0.12
-    # the data are less certain where their noise is larger, and the posterior says so
-    spread = torch.nn.functional.softplus(stack.posterior.weight_rho.detach())
-    assert (spread[0, :2] < 0.5 * spread[1, :2]).all()
-    found = stack.posterior.active()[:2, :4]
-    assert found[0].tolist() == [True, True, False, True] and found[1, [0, 1, 3]].all()
 
 
 def test_the_loss_is_trained_alone_where_the_network_fits_and_stays_above_its_minimum():

@@ -3,10 +3,7 @@
 import pytest
 import torch
 
-from bnnlib import functional as bF
-from bnnlib import nn as bnn
 from bnnlib.replicates import Layout, StackedGaussian, StackedMLP, StackedSpikeSlab
-from bnnlib.replicates.convert import unstack
 
 
 def generator(seed=0):
@@ -31,42 +28,13 @@ def test_predictions_do_not_depend_on_the_chunks(stack, x):
     assert stack.training
 
 
-@pytest.mark.parametrize("kind", ["gaussian", "spike-slab"])
-def test_gradients_equal_those_of_separate_networks_given_the_same_noise(kind, x):
-    layout, n = Layout((5, 4, 2), 3), 50
-    weight = layout.kaiming_uniform(generator(), torch.float64)
-    if kind == "gaussian":
-        stack = StackedMLP(StackedGaussian(layout, weight, 1.3, 0.1), "tanh")
-    else:
-        stack = StackedMLP(StackedSpikeSlab(layout, weight, [1e-6, 0.1, 0.5], 1.3, 0.1, 0.6), "tanh")
-    y = torch.randn(3, 7, 2, generator=generator(2), dtype=torch.float64)
-    nll = 0.5 * (stack(x, generator(9)) - y).square().sum() / 7
-    (nll + stack.posterior.kl_gradient(1 / n)).backward()
-    noise = torch.empty_like(weight).normal_(generator=(source := generator(9)))
-    uniform = torch.empty_like(weight).uniform_(generator=source)
-    for r in range(3):
-        network = unstack(stack, r)
-        normals, uniforms = (layout.layers(values) for values in (noise, uniform))
-        h, divergence = x, bnn.kl_divergence(network) / n
-        for index, layer in enumerate((network[0], network[2])):
-            drawn = []
-            parts = layer._groups()
-            for part, (parameters, z, u) in enumerate(zip(parts, normals[index], uniforms[index], strict=True)):
-                z, u = (t[r] if part == 0 else t[r, :, 0] for t in (z, u))
-                if kind == "gaussian":
-                    drawn.append(bF.gaussian_weight(*parameters, z))
-                else:
-                    drawn.append(bF.spike_slab_weight(*parameters, z, bF.logistic_noise(u)))
-            h = torch.nn.functional.linear(h, *drawn)
-            h = torch.tanh(h) if index == 0 else h
-        (0.5 * (h - y[r]).square().sum() / 7 + divergence).backward()
-        for name in ("weight", "weight_rho", "weight_logit"):
-            if hasattr(stack.posterior, name):
-                flat = layout.layers(getattr(stack.posterior, name).grad)
-                for index, layer in enumerate((network[0], network[2])):
-                    for grad, suffix in zip(flat[index], ("weight", "bias"), strict=True):
-                        own = getattr(layer, name.replace("weight", suffix)).grad
-                        torch.testing.assert_close(grad[r].reshape(own.shape), own, rtol=1e-10, atol=1e-13)
+def test_the_token_of_a_draw_is_the_gradient_of_the_divergence(exact_stack):
+    posterior, found = exact_stack.posterior, []
+    for divergence in (posterior.kl_gradient, lambda scale: scale * posterior.kl_divergence().sum()):
+        loss = posterior.draw(generator(2)).sin().sum() + divergence(0.1)
+        found.append(torch.autograd.grad(loss, list(posterior.parameters())))
+    for ours, theirs in zip(*found, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-9, atol=1e-12)
 
 
 def test_a_replicate_s_loss_has_no_gradient_in_another_replicate(bayesian_stack, x):

@@ -1,0 +1,134 @@
+"""What every network promises: its size, a start by its generator alone, formats, that it trains, what it refuses."""
+
+import copy
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from bnnlib.models import (
+    lenet5_caffe,
+    lenet_300_100,
+    mlp,
+    resnet,
+    resnet18,
+    resnet20,
+    vgg_like,
+)
+from bnnlib.nn import (
+    GaussianConv2d,
+    GaussianLinear,
+    GaussianSpikeSlabConv2d,
+    GaussianSpikeSlabLinear,
+    bayesian_layers,
+    elbo_loss,
+    use_generator,
+)
+
+
+def seeded(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def images(n=4):
+    return torch.randn(n, 3, 32, 32, generator=seeded(7))
+
+
+@pytest.mark.parametrize(
+    ("make", "published"),
+    [
+        (lambda: mlp((784, 512, 512, 10)), 669_706),
+        (lenet_300_100, 266_610),
+        (lenet5_caffe, 431_080),
+        (resnet20, 272_474),
+        (resnet18, 11_173_962),
+        (vgg_like, 14_987_210),
+        (lambda: vgg_like(0.25), 939_770),
+    ],
+)
+def test_sizes_are_the_literature_s(make, published):
+    with torch.device("meta"):
+        assert sum(p.numel() for p in make().parameters()) == published
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda **k: mlp((4, 5, 2), **k),
+        lenet_300_100,
+        lenet5_caffe,
+        lambda **k: resnet(8, width=4, **k),
+        lambda **k: resnet18(4, 3, **k),
+        lambda **k: vgg_like(0.1, **k),
+    ],
+)
+def test_a_network_starts_by_its_generator_alone(make):
+    first, again, other = (list(make(generator=seeded(s)).parameters()) for s in (0, 0, 1))
+    assert all(torch.equal(a, b) for a, b in zip(first, again, strict=True))
+    # scales, shifts and biases of zero are the same whatever the generator
+    assert all(not torch.equal(a, b) for a, b in zip(first, other, strict=True) if a.dim() > 1)
+
+
+@pytest.mark.parametrize(("make", "slack"), [(resnet20, 1e-3), (lambda **k: vgg_like(0.1, **k), 1e-4)])
+def test_channels_last_and_bfloat16(make, slack):
+    model = make(generator=seeded()).eval()
+    x, last = images(), copy.deepcopy(model).to(memory_format=torch.channels_last)
+    expected = model(x)
+    torch.testing.assert_close(last(x.contiguous(memory_format=torch.channels_last)), expected, rtol=slack, atol=slack)
+    with torch.autocast("cpu", torch.bfloat16):
+        low = last(x)
+    assert low.dtype == torch.bfloat16
+    # bfloat16 keeps 8 bits: 0.4 % a layer over 15 or 20 layers, most of it averaged out
+    torch.testing.assert_close(low.float(), expected, rtol=0, atol=0.05 * float(expected.detach().abs().max()))
+    low.float().logsumexp(1).sum().backward()
+    assert all(torch.isfinite(p.grad).all() for p in last.parameters())
+
+
+MIXTURE = {"slab_scale": 1.0, "spike_scale": 0.0067}
+
+
+@pytest.mark.parametrize("bayesian", [False, True])
+def test_it_trains(bayesian):
+    if bayesian:
+        model = vgg_like(0.1, GaussianSpikeSlabConv2d, GaussianSpikeSlabLinear, generator=seeded(), **MIXTURE)
+        assert len(bayesian_layers(model)) == 15
+    else:
+        model = vgg_like(0.1, generator=seeded()).train()
+    x, y, losses = images(64), torch.arange(64) % 10, []
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+    with use_generator(seeded(2)):
+        for _ in range(40):
+            nll = F.cross_entropy(model(x), y)
+            losses.append(float(nll.detach()))
+            optimizer.zero_grad()
+            (elbo_loss(nll, model, 50_000, with_value=False) if bayesian else nll).backward()
+            optimizer.step()
+    # noise labels can only be learned by heart: the start is log 10 = 2.3, chance stays there
+    assert sum(losses[-5:]) / 5 < 1.0
+
+
+def test_options_reach_convolutions_and_linear_layers():
+    model = lenet5_caffe(GaussianConv2d, GaussianLinear, prior_scale=0.3, estimator="local")
+    assert [(layer.prior_scale, layer.estimator) for layer in bayesian_layers(model)] == [(0.3, "local")] * 4
+
+
+@pytest.mark.parametrize(
+    ("make", "arguments", "message"),
+    [
+        (mlp, ((3,),), "at least an input"),
+        (mlp, ((3, 0, 1),), "sizes is 0"),
+        (mlp, ((3, 1), "swish"), "'swish'.*relu, tanh"),
+        (resnet, (21,), "multiple of 6"),
+        (resnet, (2,), "at least 8"),
+        (resnet, (20, 0), "width is 0"),
+        (resnet, (20, 16, 0), "classes is 0"),
+        (resnet18, (0,), "width is 0"),
+        (vgg_like, (0.0,), "width is 0"),
+        (vgg_like, (-1.0,), "width is -1"),
+        (vgg_like, (float("nan"),), "width is nan"),
+        (lambda: vgg_like(0.1, classes=0), (), "classes is 0"),
+    ],
+)
+def test_bad_arguments_are_refused(make, arguments, message):
+    with pytest.raises(ValueError, match=message):
+        make(*arguments)
