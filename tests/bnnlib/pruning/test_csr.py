@@ -5,7 +5,6 @@ import random
 
 import pytest
 import torch
-import torch.nn.functional as F
 from torch import nn
 
 from bnnlib import nn as bnn
@@ -20,7 +19,6 @@ from bnnlib.pruning import (
     rank_mask,
     save_csr,
     to_csr,
-    to_deterministic,
 )
 from bnnlib.pruning.stored import digest
 
@@ -135,13 +133,6 @@ def test_a_shared_layer_stays_shared_and_a_dense_one_can_stay_dense():
     torch.testing.assert_close(csr(torch.ones(2, 6)), model(torch.ones(2, 6)))
 
 
-def test_a_converted_model_moves_to_float64_and_copies():
-    dense = prune_ranked(mlp((6, 8, 3), generator=seeded()), 0.5, by="magnitude")
-    x = torch.randn(4, 6, generator=seeded(1)).double()
-    equal(to_csr(dense).double()(x), dense.double()(x))
-    assert not list(to_csr(dense).parameters())
-
-
 def test_saving_and_loading(tmp_path):
     model = vgg_like(0.1, generator=seeded())
     with torch.no_grad():
@@ -150,7 +141,10 @@ def test_saving_and_loading(tmp_path):
     csr = to_csr(dense, min_sparsity=0.5)
     save_csr(csr, tmp_path / "csr.pt")
     torch.load(tmp_path / "csr.pt", weights_only=True)
-    loaded = load_csr(tmp_path / "csr.pt", vgg_like(0.1, generator=seeded(9)))
+    template = vgg_like(0.1, generator=seeded(9))
+    before = {name: values.clone() for name, values in template.state_dict().items()}
+    loaded = load_csr(tmp_path / "csr.pt", template)
+    assert all(torch.equal(before[name], values) for name, values in template.state_dict().items())
     x = torch.rand(2, 3, 32, 32, generator=seeded(2))
     assert torch.equal(loaded(x), csr(x)) and not loaded.training
     assert [type(a) for a in loaded.modules()] == [type(a) for a in csr.modules()]
@@ -164,14 +158,6 @@ def test_a_single_layer_is_saved_too(tmp_path):
     save_csr(to_csr(layer), tmp_path / "layer.pt")
     x = torch.randn(3, 7, generator=seeded(1))
     torch.testing.assert_close(load_csr(tmp_path / "layer.pt", nn.Linear(7, 5))(x), layer(x))
-
-
-def test_loading_leaves_the_given_network_alone(tmp_path):
-    model = lenet_300_100(generator=seeded())
-    save_csr(to_csr(prune_ranked(model, 0.5, by="magnitude")), tmp_path / "a.pt")
-    before = {name: values.clone() for name, values in model.state_dict().items()}
-    load_csr(tmp_path / "a.pt", model)
-    assert all(torch.equal(before[name], values) for name, values in model.state_dict().items())
 
 
 def test_damaged_and_foreign_files_are_refused(tmp_path):
@@ -308,13 +294,3 @@ def test_the_report_checks_its_arguments():
     with pytest.raises(ValueError, match=r"example has shape \(0, 4\)"):
         csr_report(dense, torch.zeros(0, 4))
     assert csr_report(dense, torch.ones(2, 4), batches=(2,), repeats=1)["csr_layers"] == [""]
-
-
-def test_from_a_bayesian_network_to_a_file(tmp_path):
-    options = {"slab_scale": 1.0, "spike_scale": 0.0067}
-    model = lenet5_caffe(bnn.GaussianSpikeSlabConv2d, bnn.GaussianSpikeSlabLinear, generator=seeded(), **options)
-    csr = to_csr(prune_ranked(model, 0.95))
-    save_csr(csr, tmp_path / "lenet.pt")
-    loaded = load_csr(tmp_path / "lenet.pt", to_deterministic(model))
-    x = torch.rand(2, 1, 28, 28, generator=seeded(1))
-    assert torch.equal(loaded(x), csr(x)) and F.softmax(loaded(x), 1).isfinite().all()

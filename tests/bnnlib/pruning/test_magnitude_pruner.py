@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from bnnlib.models import mlp, resnet20
-from bnnlib.pruning import MagnitudePruner, Masks, smooth_sparsity
+from bnnlib.pruning import MagnitudePruner, smooth_sparsity
 from bnnlib.train.fit import Callback, Run, fit
 
 PATTERN = "layer*.conv*.weight"
@@ -64,21 +64,6 @@ def test_counts_are_exact_and_the_largest_stay(persistent):
         assert before[name][gone].abs().max() <= before[name][~gone].abs().min()
         assert torch.equal(weight[~gone], before[name][~gone])
     assert pruner.sparsity == pytest.approx(266 / 720)
-
-
-def test_the_published_bisection_agrees_to_its_tolerance():
-    weight = nn.Parameter(torch.randn(64, 64, generator=seeded()))
-    low, high, magnitude = 0.0, 100.0, weight.detach().abs()
-    while True:
-        middle = (low + high) / 2
-        rate = float((magnitude < middle).float().mean())
-        if abs(rate - 0.713) < 0.001:
-            break
-        low, high = (middle, high) if rate < 0.713 else (low, middle)
-    pruner = MagnitudePruner({"w": weight})
-    pruner.prune(0.713)
-    different = (weight.detach() == 0) != (magnitude < middle)
-    assert float(different.float().mean()) <= 0.001 + 1 / weight.numel()
 
 
 def test_a_weight_regrows_without_a_mask_and_does_not_with_one():
@@ -220,10 +205,3 @@ def test_a_lasting_mask_does_not_shrink_and_a_passing_one_may():
 def test_bad_arguments_are_refused(make, message):
     with pytest.raises(ValueError, match=message):
         make()
-
-
-def test_masks_take_a_dict_of_weights():
-    weight = nn.Parameter(torch.tensor([3.0, -1.0, 2.0, 0.5]))
-    masks = Masks({"w": weight})
-    masks.update(0.5)
-    assert weight.tolist() == [3.0, 0.0, 2.0, 0.0]

@@ -4,7 +4,6 @@ import math
 
 import pytest
 import torch
-from scipy import stats
 from torch import nn
 
 from bnnlib.functional import optimal_inclusion, optimal_sigma, slab_probability
@@ -58,46 +57,6 @@ def test_the_ridge_acts_on_the_other_parameters():
     weight = model[0].weight.detach()
     penalty = 0.5 / 0.3 * weight.abs().sum() / 0.7 + 0.5 / 2.0 * weight.square().sum() / (2 * 0.7**2)
     assert float(prior.energy().detach()) == pytest.approx(ridge + float(penalty), rel=1e-12)
-
-
-def by_hand(state, weight, w, *, regression=None, a, b, nu, lam, v0, v1):
-    """(aeb-sa) with scipy's densities, for one layer, in the order rho, kappa, sigma, inclusion."""
-    x, sigma, delta = weight.detach().numpy(), state["sigma"], state["inclusion"]
-    slab = delta * stats.norm.pdf(x, scale=sigma * math.sqrt(v1))
-    spike = (1 - delta) * stats.laplace.pdf(x, scale=sigma * v0)
-    mix = lambda old, new: (1 - w) * old + w * new  # noqa: E731
-    rho = mix(state["rho"], slab / (slab + spike))
-    kappa0, kappa1 = mix(state["kappa0"], (1 - rho) / v0), mix(state["kappa1"], rho / v1)
-    linear, quadratic = (kappa0 * abs(x)).sum(), (kappa1 * x**2).sum() + nu * lam
-    count = x.size + nu + 2
-    if regression is not None:
-        n, squares = regression
-        count, quadratic = x.size + nu + n, quadratic + squares
-    best = (linear + math.sqrt(linear**2 + 4 * count * quadratic)) / (2 * count)
-    delta = mix(delta, (rho.sum() + a - 1) / (a + b + x.size - 2))
-    return {"rho": rho, "kappa0": kappa0, "kappa1": kappa1, "sigma": mix(sigma, best), "inclusion": delta}
-
-
-@pytest.mark.parametrize("regression", [None, (40, 123.0)])
-@pytest.mark.parametrize("step", [0.3, 1.0])
-def test_an_update_is_equation_aeb_sa(step, regression):
-    parameters = weights((6, 5))
-    options = {"likelihood": "regression", "num_data": 40} if regression else {}
-    prior = SpikeSlabGaussianLaplacePrior(
-        parameters, step_size=step, a=1.5, b=9.0, rho=0.2, kappa=(1.0, 0.5), **SETTINGS, **options
-    )
-    state = {"rho": 0.2, "kappa0": 1.0, "kappa1": 0.5, "sigma": 0.7, "inclusion": 0.4}
-    for _ in range(3):
-        prior.update(*([regression[1]] if regression else []))
-        state = by_hand(state, parameters["w0"], step, regression=regression, a=1.5, b=9.0, nu=3.0, lam=2.0, v0=0.3,
-                        v1=2.0)  # fmt: skip
-        for name in ("rho", "kappa0", "kappa1"):
-            expected = torch.from_numpy(state[name])
-            torch.testing.assert_close(getattr(prior, name)["w0"], expected, rtol=1e-12, atol=1e-14)
-        assert float(prior.sigma) == pytest.approx(state["sigma"], rel=1e-12)
-        assert float(prior.inclusion["w0"]) == pytest.approx(state["inclusion"], rel=1e-12)
-        with torch.no_grad():
-            parameters["w0"].mul_(1.1)
 
 
 def test_sigma_is_shared_and_inclusion_is_of_each_layer():

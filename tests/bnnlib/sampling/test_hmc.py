@@ -57,34 +57,6 @@ def test_the_energy_error_is_of_second_order(metric, generator):
     assert errors[1] / errors[2] == pytest.approx(4.0, rel=0.1)
 
 
-@pytest.mark.parametrize("metric", METRICS)
-def test_the_momentum_has_the_inverse_covariance(metric, generator):
-    kernel = HamiltonianMonteCarlo(quartic, 0.1, 1, METRICS[metric])
-    momentum = kernel._momentum(torch.zeros(400_000, 2, dtype=DOUBLE), generator)
-    covariance = METRICS[metric] if METRICS[metric] is not None else torch.ones(2, dtype=DOUBLE)
-    covariance = covariance if covariance.dim() == 2 else torch.diag(covariance)
-    # the sum of two squared standard normals, whose mean is dim, once a coordinate
-    white = torch.cov(momentum.T) @ covariance
-    assert (white - torch.eye(2, dtype=DOUBLE)).abs().max() < 0.02
-
-
-@pytest.mark.parametrize("metric", METRICS)
-def test_moments_of_a_correlated_gaussian(metric, generator):
-    precision, mean = torch.linalg.inv(COVARIANCE), torch.tensor([3.0, -1.0], dtype=DOUBLE)
-
-    def log_prob(points):
-        return -0.5 * ((points - mean) @ precision * (points - mean)).sum(-1)
-
-    kernel = HamiltonianMonteCarlo(log_prob, 0.4, 4, METRICS[metric])
-    draws = sample(kernel, torch.zeros(64, 2, dtype=DOUBLE), 500, burn_in=100, generator=generator).draws
-    centered = draws - mean
-    quantities = torch.cat([centered, centered.square(), centered.prod(dim=-1, keepdim=True)], dim=-1)
-    expected = torch.tensor([0.0, 0.0, 1.0, 4.0, 1.4], dtype=DOUBLE)
-    error = (quantities.flatten(0, 1).var(dim=0) / effective_sample_size(quantities)).sqrt()
-    assert error.max() < 0.1
-    assert ((quantities.mean(dim=(0, 1)) - expected).abs() < 4.0 * error).all()
-
-
 @pytest.mark.parametrize("dense", [False, True])
 def test_warm_up_on_scales_from_a_hundredth_to_a_hundred(dense, generator):
     scale = torch.logspace(-2, 2, 9, dtype=DOUBLE)

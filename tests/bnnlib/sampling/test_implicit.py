@@ -7,7 +7,6 @@ import torch
 from scipy import stats
 from torch import nn
 
-from bnnlib.functional.metropolis_hastings import acceptance_probability
 from bnnlib.sampling import (
     IndependentDiscriminator,
     LatentProposal,
@@ -61,6 +60,7 @@ class UnboundedMarkov(MarkovDiscriminator):
 KINDS = {
     "independent": (Unbounded(Exact()), PointProposal(draw=draw)),
     "Markov": (UnboundedMarkov(LogDensity()), PointProposal(walk)),
+    "Markov, bounded where it does not bind": (MarkovDiscriminator(LogDensity(), 1e-6), PointProposal(walk)),
     "latent": (Unbounded(Exact()), LatentProposal(lambda z: WIDE * z[:, 0], 1)),
     "function": (lambda x, y: torch.sigmoid(Exact()(x) - Exact()(y)), PointProposal(draw=draw)),
 }
@@ -77,51 +77,11 @@ def test_with_an_exact_discriminator_the_target_stays_what_it_is(kind):
     assert not chains.restarted.any()
 
 
-@pytest.mark.parametrize("kind", ["independent", "Markov"])
-def test_with_an_exact_discriminator_other_starts_reach_the_target(kind):
-    discriminator, proposal = KINDS[kind]
-    start = torch.full((20_000,), 2.0)
-    chains = implicit_metropolis_hastings(discriminator, proposal, start, 60, generator=generator(3))
-    assert stats.kstest(chains.samples.numpy(), "norm").pvalue > 0.01
-
-
 def test_a_wrong_discriminator_is_noticed_by_the_same_test():
     start = torch.randn(CHAINS, generator=generator(1))
     flat = IndependentDiscriminator(nn.Flatten(0), 0.01)
     chains = implicit_metropolis_hastings(flat, PointProposal(draw=draw), start, 20, generator=generator(2))
     assert stats.kstest(chains.samples.numpy(), "norm").pvalue < 1e-6
-
-
-@pytest.mark.parametrize("kind", ["independent", "Markov"])
-def test_detailed_balance_on_a_finite_space(kind):
-    """p(y) t(x | y) = p(x) t(y | x) of the kernel (16)-(17), to 1e-12, from the discriminators' own ratios."""
-    draws, states = generator(4), 6
-    p = torch.rand(states, generator=draws, dtype=torch.float64)
-    p = p / p.sum()
-    q = torch.rand(states, states, generator=draws, dtype=torch.float64)  # q[y, x] = q(x | y)
-    q = (q[:1].expand(states, -1) if kind == "independent" else q + q.T).clone()
-    if kind == "independent":
-        q = q / q.sum(dim=1, keepdim=True)
-        table = (p / q[0]).log()
-        discriminator = Unbounded(nn.Identity())
-    else:  # symmetric moves, the rest stays: the ratio is p(x) / p(y)
-        q = q / q.sum(dim=1).max()
-        q = q + torch.diag(1.0 - q.sum(dim=1))
-        table = p.log()
-        discriminator = UnboundedMarkov(nn.Identity())
-    ratio = discriminator.log_ratio_of_scores(table[None, :], table[:, None])  # [y, x]
-    kernel = q * acceptance_probability(ratio)
-    kernel = kernel + torch.diag(1.0 - kernel.sum(dim=1))
-    flow = p[:, None] * kernel
-    assert (flow - flow.T).abs().max() < 1e-12
-    assert (p @ kernel - p).abs().max() < 1e-12
-
-
-def test_the_bounded_kernel_still_has_the_target_where_the_bound_does_not_bind():
-    small = MarkovDiscriminator(LogDensity(), 1e-6)
-    start = torch.randn(CHAINS, generator=generator(1))
-    chains = implicit_metropolis_hastings(small, PointProposal(walk), start, 20, generator=generator(2))
-    assert stats.kstest(chains.samples.numpy(), "norm").pvalue > 0.01
 
 
 def test_acceptance_of_independent_proposals_is_the_direct_formula():
@@ -168,16 +128,6 @@ def test_latents_stay_with_their_images():
         moved = ~run.never_moved
         assert moved.sum() > 30
         assert torch.allclose(proposal.decode(run.states)[moved], run.samples[moved], atol=1e-6)
-
-
-def test_the_latent_move_keeps_the_normal_law_and_the_angle_is_its_correlation():
-    for angle in (0.3, 1.0, math.pi / 2):
-        proposal = LatentProposal(lambda z: z, 1, angle)
-        state = torch.randn(CHAINS, 1, generator=generator(1))
-        moved = proposal.move(state, generator(2))
-        assert stats.kstest(moved[:, 0].numpy(), "norm").pvalue > 0.01
-        found = torch.corrcoef(torch.cat([state, moved], dim=1).T)[0, 1]
-        assert float(found) == pytest.approx(math.cos(angle), abs=4 / math.sqrt(CHAINS))
 
 
 class Snob(nn.Module):
