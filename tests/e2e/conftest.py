@@ -60,12 +60,12 @@ def small_book(root, tmp_path_factory) -> Path:
 
 def build_small(root: Path, tree: Path) -> None:
     tree.mkdir(exist_ok=True)
-    for name in ("_config.yml", "requirements.txt"):
-        shutil.copyfile(root / name, tree / name)
     for name in ("book", "bnnlib"):
         # The real pages refer to the real chapters.
         ignored = shutil.ignore_patterns("__pycache__", "*.md")
         shutil.copytree(root / name, tree / name, ignore=ignored, dirs_exist_ok=True)
+    for name in ("_config.yml", "requirements.txt", "book/status.md"):
+        shutil.copyfile(root / name, tree / name)
     shutil.copytree(HERE / "fixtures", tree, dirs_exist_ok=True)
     command = [sys.executable, "-m", "book", "build"]
     done = subprocess.run(command, cwd=tree, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
