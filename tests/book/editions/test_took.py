@@ -95,7 +95,8 @@ def test_pages_ask_for_tables_that_there_are(monkeypatch, path):
     known = costs.tables(costs.stored(ROOT)) | took.tables(PROJECT, found(), {})
     known |= dict.fromkeys(("profile", "chapters", "untested", "versions"), str)  # of status.py
     text = path.read_text(encoding="utf-8")
-    filled = fill(text, known | dict.fromkeys(("fallen", "stronger"), str))
+    elsewhere = ("fallen", "stronger", *(f"example: {word}" for word in compared.WORDS))
+    filled = fill(text, known | dict.fromkeys(elsewhere, str))
     assert not re.search(r"^% (table|example)|Not measured|\bnan\b", filled, re.MULTILINE)
 
 
