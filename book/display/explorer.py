@@ -9,7 +9,6 @@ that the page draws itself (`curves`): sharp, in the colors of the theme, and sm
 from __future__ import annotations
 
 import gzip
-import itertools
 import json
 import os
 from collections.abc import Callable, Mapping
@@ -20,25 +19,18 @@ from matplotlib.figure import Figure
 
 from book.display import draw, live, page
 from book.display import frames as _frames
-from book.display.control import Control
+from book.display.control import Control, Knobs
 from book.display.data import encode
 from book.display.picture import Picture
 
 
-class Explorer:
+class Explorer(Knobs):
     """A picture with knobs; make it with `explore` or `curves`."""
 
-    max_stops: int
     max_gzip_bytes: int
-    advice: str  # what to do when there are too many stops or bytes
 
     def __init__(self, controls, *, title, alt, static=None):
-        if not controls:
-            raise ValueError("controls is empty: give {argument: Control(label, values, default)}")
-        if not (callable(alt) or str(alt).strip()):
-            raise ValueError("alt is empty: say in a sentence what the picture shows")
-        self.title, self.alt = title, alt
-        self.controls = {k: c if isinstance(c, Control) else Control(*c) for k, c in controls.items()}
+        super().__init__(controls, title=title, alt=alt)
         self.static = os.environ.get("BNN_STATIC", "") not in ("", "0") if static is None else static
 
     def figure(self, **settings) -> Figure:
@@ -47,51 +39,6 @@ class Explorer:
 
     def _page(self) -> str:
         raise NotImplementedError
-
-    @property
-    def defaults(self) -> dict[str, Any]:
-        """The settings the explorer starts from."""
-        return {name: control.default for name, control in self.controls.items()}
-
-    def describe(self, settings: Mapping[str, Any]) -> str:
-        """The alternative text of the picture at these settings."""
-        if callable(self.alt):
-            return str(self.alt(**settings))
-        values = ", ".join(f"{c.label}: {c.text(settings[name])}" for name, c in self.controls.items())
-        return f"{self.alt} ({values})"
-
-    @cached_property
-    def grid(self) -> list[dict[str, Any]]:
-        """All settings of the static life; the last control runs fastest.
-
-        Raises:
-            ValueError: for more of them than a page can hold.
-        """
-        sizes = {control.label: len(control.static_values) for control in self.controls.values()}
-        points = [
-            dict(zip(self.controls, values, strict=True))
-            for values in itertools.product(*(control.static_values for control in self.controls.values()))
-        ]
-        if len(points) > self.max_stops:
-            product = " x ".join(f"{label}: {size}" for label, size in sizes.items())
-            raise ValueError(
-                f"explorer {self.title!r} needs {len(points)} stops ({product}), at most {self.max_stops} are "
-                f"allowed: {self.advice}; the live knobs keep the whole grid"
-            )
-        return points
-
-    def _refuse_dead_knobs(self, shown: list) -> None:
-        """A knob that moves while the picture stays tells the reader something false.
-
-        Args:
-            shown: what each stop shows, equal where two look the same.
-        """
-        for name, control in self.controls.items():
-            rows: dict[tuple, set] = {}
-            for settings, picture in zip(self.grid, shown, strict=True):
-                rows.setdefault(tuple(v for k, v in settings.items() if k != name), set()).add(picture)
-            if all(len(pictures) == 1 for pictures in rows.values()):
-                raise ValueError(f"explorer {self.title!r}: the knob {control.label!r} never changes the picture")
 
     @cached_property
     def _html(self) -> str:
@@ -120,7 +67,7 @@ class Explorer:
     @cached_property
     def widget(self):
         """The live life: an ipywidgets box whose knobs draw the picture anew."""
-        return live.box(self)
+        return live.box(self, self.figure)
 
     def __repr__(self) -> str:
         lines = [f"Explorer: {self.title}"]

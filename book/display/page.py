@@ -13,24 +13,20 @@ import math
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import quote
 
+from book.display.control import Control, Knobs
 from book.display.data import UNIT, dashes, shape
 from book.display.draw import names
+from book.display.frames import Frame
 from book.display.picture import DARK, LIGHT, Band, Bars, Item, Picture, Points
-
-if TYPE_CHECKING:
-    from book.display.control import Control
-    from book.display.explorer import Explorer
-    from book.display.frames import Frame
 
 # What may stand in a data address within double quotes as it is.
 SAFE = " !$'()*,/:;=?@[]"
 HERE = Path(__file__).resolve().parent
 
 
-def frames_page(explorer: Explorer, frames: list[Frame], index: list[int]) -> str:
+def frames_page(explorer: Knobs, frames: list[Frame], index: list[int]) -> str:
     """The fragment that shows one of `frames` at each point of the grid; `index` says which, frame 0 is the default's.
 
     One frame is shown at a time, whole: layers that the browser scales one by one leave seams where they meet. What
@@ -48,7 +44,7 @@ def frames_page(explorer: Explorer, frames: list[Frame], index: list[int]) -> st
     return _fragment(explorer, "frames", "bnn-frames", style, _picture(explorer, frames[0], "bnn-first"), data)
 
 
-def data_page(explorer: Explorer, still: Frame, pictures: Sequence[Picture], data: dict) -> str:
+def data_page(explorer: Knobs, still: Frame, pictures: Sequence[Picture], data: dict) -> str:
     """The fragment that draws one of `pictures` at each point of the grid.
 
     Args:
@@ -73,7 +69,7 @@ def data_page(explorer: Explorer, still: Frame, pictures: Sequence[Picture], dat
     return _fragment(explorer, "curves", f"bnn-data{single}", "", card, data)
 
 
-def _fragment(explorer: Explorer, kind: str, classes: str, style: str, card: str, data: dict) -> str:
+def _fragment(explorer: Knobs, kind: str, classes: str, style: str, card: str, data: dict) -> str:
     data |= {
         "alts": [explorer.describe(settings) for settings in explorer.grid],
         "texts": [[control.text(v) for v in control.static_values] for control in explorer.controls.values()],
@@ -115,7 +111,7 @@ def _escaped(text: str) -> str:
     return html.escape(text, quote=True).replace("\n", "&#10;")
 
 
-def _picture(explorer: Explorer, frame: Frame, name: str) -> str:
+def _picture(explorer: Knobs, frame: Frame, name: str) -> str:
     # Percent signs, unlike base64, leave the text to gzip.
     return (
         f'<img class="{name}" src="data:{frame.mime},{quote(frame.data, safe=SAFE)}" '
@@ -179,6 +175,6 @@ def _control(control: Control) -> str:
     )
 
 
-def _without_script(explorer: Explorer) -> str:
+def _without_script(explorer: Knobs) -> str:
     values = ", ".join(f"{c.label} {c.text(c.default)}" for c in explorer.controls.values())
     return html.escape(f"The controls need JavaScript; the picture shows {values}.")
