@@ -48,7 +48,8 @@ def _run(root: str, name: str, profile: str, threads: int) -> dict:
     project = Project(Path(root))
     source, target = project.root / name, project.running / name
     target.parent.mkdir(parents=True, exist_ok=True)
-    notebook = nbformat.from_dict(asking(with_profile(read_notebook(source), profile)))
+    text = json.dumps(asking(with_profile(read_notebook(source), profile)))
+    notebook = nbformat.reads(text, as_version=4)
     paths = [root, *filter(None, [os.environ.get("PYTHONPATH")])]
     os.environ.update(
         BNN_STATIC="1",  # explorers draw frames and native sliders instead of widgets
@@ -84,7 +85,7 @@ def _run(root: str, name: str, profile: str, threads: int) -> dict:
         failure = _failure(f"{error.ename}: {error.evalue}", reached)
     except Exception as error:  # a dead kernel, a timeout, a broken notebook: reported like a failing cell
         failure = _failure(f"{type(error).__name__}: {str(error).strip().splitlines()[0]}", reached)
-    target.write_text(json.dumps(notebook), encoding="utf-8")
+    target.write_text(json.dumps(notebook, sort_keys=True), encoding="utf-8")
     return {"seconds": time.perf_counter() - started, "failure": failure}
 
 

@@ -90,7 +90,7 @@ def test_a_live_widget_is_refused(scratch, make_counting):
 
 
 def test_executed_copies_carry_no_traces_of_the_machine(scratch, make_counting):
-    scratch.chapters(one=make_counting("One", ("show", "PROFILE")))
+    scratch.chapters(one=make_counting("One", ("show", ["PROFILE\n", "PROFILE"])))  # lines, as files have them
     assert scratch.build(profile="book") == 0
     copy = scratch.staged("one")
     assert [cell["id"] for cell in copy["cells"]] == ["text-title", "parameters", "note", "show"]
