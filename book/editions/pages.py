@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,8 @@ def written_pages(project: Project, chapters: dict[str, dict], profile: str) -> 
     shared = project.shared_key(profile)
 
     def evidence() -> list:
-        return [compared(project.root), claimed(project.root)]
+        with ThreadPoolExecutor() as both:  # each asks a process of its own
+            return list(both.map(lambda ask: ask(project.root), (compared, claimed)))
 
     def pages() -> dict[str, str]:
         keys = [project.study_key(name) for name in project.notebooks]
