@@ -26,24 +26,6 @@ def pytest_collection_modifyitems(items):
 
 
 @pytest.fixture(scope="session")
-def chromium() -> str:
-    """Path of the system's Chromium ($CHROMIUM, if it is set)."""
-    names = ("chromium", "chromium-browser", "google-chrome")
-    found = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, names)), None)
-    if found is None:
-        pytest.skip("no Chromium on this machine (apt-get install chromium, or name one in $CHROMIUM)")
-    return found
-
-
-@pytest.fixture(scope="session")
-def browser(chromium, playwright):
-    # No sandbox: in a container there is none to be had, and only our own pages are opened.
-    opened = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-    yield opened
-    opened.close()
-
-
-@pytest.fixture(scope="session")
 def small_book(root, tmp_path_factory) -> Path:
     """Rendered pages of the book in fixtures/, made with this tree's builder, library and configuration.
 
@@ -95,8 +77,8 @@ def open_page(browser):
 
 @pytest.fixture(scope="session")
 def lab(root, tmp_path_factory) -> Iterator[Lab]:
-    """A JupyterLab with this tree's library and book."""
-    with serving(tmp_path_factory.mktemp("lab"), root) as running:
+    """A JupyterLab with this tree's library and book, as `make author` starts it."""
+    with serving(tmp_path_factory.mktemp("lab"), root, f"--config={root}/book/editions/author_config.py") as running:
         yield running
 
 
