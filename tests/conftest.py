@@ -39,7 +39,7 @@ LONGEST = (
     "bnnlib/estimators/test_checks.py",
     "bnnlib/estimators/test_selection_of_five.py",
     "bnnlib/mcmc/test_stationarity.py",
-    "book/display/test_explorer_browser.py",
+    "book/display/test_curves_browser.py",
     "chapters/learned_priors/test_resnet20.py",
 )
 

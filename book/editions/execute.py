@@ -76,6 +76,7 @@ def _run(root: str, name: str, profile: str, threads: int) -> dict:
         startup_timeout=120,
         timeout=CELL_SECONDS[profile],
         record_timing=False,
+        coalesce_streams=True,
         on_cell_execute=begin,
         config=Config({"AsyncKernelManager": kernel}),
     )
@@ -165,7 +166,7 @@ def _kept(project: Project, name: str, result: dict) -> Outcome:
     if failure is None and (ids := interactive_outputs(json.loads(partial.read_text(encoding="utf-8")))):
         failure = _failure(
             f"live widget in the output of cell {', '.join(ids)}: without a kernel its slider would move "
-            "and its figure would not. Show it with book.display.explore."
+            "and its figure would not. Show it with book.display.curves."
         )
     if failure is None:
         try:

@@ -97,6 +97,11 @@ def test_a_phone_reads_it(open_page):
     assert boxes[0]["y"] + boxes[0]["height"] < boxes[1]["y"]  # one below the other
     label = page.locator(".bnn-tabs label").first.bounding_box()
     assert label["height"] >= 44
+    slider = page.locator("[type=range]").first
+    box = slider.bounding_box()
+    assert box["height"] >= 44 and box["width"] >= 150 and box["x"] >= 0 and box["x"] + box["width"] <= 390
+    page.touchscreen.tap(box["x"] + box["width"] - 8, box["y"] + box["height"] / 2)
+    assert slider.get_attribute("aria-valuetext") == "11"
 
 
 def test_the_dark_mode_has_its_own_colors(open_page):
@@ -108,7 +113,7 @@ def test_the_dark_mode_has_its_own_colors(open_page):
     assert dark == "rgb(79, 161, 203) rgb(230, 230, 230) rgb(18, 18, 18)"
 
 
-def test_tabs_move_by_the_arrow_keys(open_page):
+def test_tabs_move_by_the_arrow_keys_are_spoken_and_start_again_with_the_page(open_page):
     page = open_page()
     first, last = page.locator(".bnn-explorer").all()
     last.get_by_role("radio", name="small").focus()
@@ -117,6 +122,15 @@ def test_tabs_move_by_the_arrow_keys(open_page):
         last.get_by_role("radio", name="large").is_checked() and first.get_by_role("radio", name="small").is_checked()
     )
     assert last.get_attribute("data-stop") == "9" and first.get_attribute("data-stop") == "8"
+    page.wait_for_function(  # said after a pause, so that a screen reader is not flooded
+        "[...document.querySelectorAll('[role=status]')].map((e) => e.textContent).join() === ',k 4, large'"
+    )
+    first.locator("[type=range]").press("End")
+    assert first.locator("output").inner_text() == "11"
+    page.reload()
+    assert first.locator("output").inner_text() == "4" and first.get_attribute("data-stop") == "8"
+    assert first.locator("[type=range]").input_value() == "4"
+    assert last.get_by_role("radio", name="small").is_checked()
 
 
 def test_print_and_a_page_without_scripts_show_the_default(open_page, launch, path):

@@ -86,7 +86,7 @@ def test_a_live_widget_is_refused(scratch, make_counting):
     scratch.chapters(live=make_counting("Live", ("slider", "import ipywidgets\nipywidgets.IntSlider()")))
     assert scratch.build() == 1
     assert "live widget in the output of cell slider" in scratch.said
-    assert "book.display.explore" in scratch.said
+    assert "book.display.curves" in scratch.said
 
 
 def test_executed_copies_carry_no_traces_of_the_machine(scratch, make_counting):
