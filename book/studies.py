@@ -6,6 +6,7 @@ import importlib.util
 import pkgutil
 import tomllib
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 
@@ -41,10 +42,15 @@ class Study:
 
     def modules(self, part: str) -> list[str]:
         """Importable names of the modules in a sub-package, or of the module itself where it is a file; may be []."""
-        if (self.folder / f"{part}.py").is_file():
-            return [f"{self.package}.{part}"]
-        inside = pkgutil.iter_modules([str(self.folder / part)])
-        return [f"{self.package}.{part}.{module.name}" for module in inside if not module.ispkg]
+        return list(_modules(self, part))
+
+
+@cache  # asked for thousands of times by a build; what is new is for the next process, as with modules
+def _modules(study: Study, part: str) -> list[str]:
+    if (study.folder / f"{part}.py").is_file():
+        return [f"{study.package}.{part}"]
+    inside = pkgutil.iter_modules([str(study.folder / part)])
+    return [f"{study.package}.{part}.{module.name}" for module in inside if not module.ispkg]
 
 
 class StudyError(ValueError):
@@ -66,8 +72,17 @@ def all(folder: Path | None = None) -> list[Study]:
     Raises:
         StudyError: a card lacks a line, or two cards share a number or a prefix.
     """
-    folder = folder or root()
-    found = [_read(card) for card in sorted(folder.glob("*/card.toml"))] if folder else []
+    return _below(folder) if folder else list(_own())
+
+
+@cache
+def _own() -> list[Study]:
+    folder = root()
+    return _below(folder) if folder else []
+
+
+def _below(folder: Path) -> list[Study]:
+    found = [_read(card) for card in sorted(folder.glob("*/card.toml"))]
     for field in ("number", "prefix"):
         claimed: dict = {}
         for study in found:

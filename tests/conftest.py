@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from bnnlib.train import Checkpoint
+from book.editions.project import BookError
 
 ROOT = Path(__file__).resolve().parents[1]
 # What takes longest, from the longest on. With `--dist loadfile --no-loadscope-reorder` (make test) files are given to
@@ -28,7 +29,7 @@ LONGEST = (
     "book/lab/test_engine.py",
     "chapters/batch_statistics/test_experiments.py",
     "book/editions/test_new_chapter.py",
-    "e2e/test_numbers.py",
+    "e2e/test_author.py",
     "book/editions/test_kept.py",
     "e2e/test_print.py",
     "chapters/learned_priors/test_mnist.py",
@@ -37,7 +38,7 @@ LONGEST = (
     "bnnlib/estimators/test_checks.py",
     "bnnlib/estimators/test_selection_of_five.py",
     "bnnlib/sampling/test_stationarity.py",
-    "book/display/test_explorer_exact.py",
+    "book/display/test_curves_browser.py",
     "chapters/learned_priors/test_resnet20.py",
 )
 
@@ -74,6 +75,37 @@ def playwright():
     api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: browser checks not run")
     with api.sync_playwright() as running:
         yield running
+
+
+@pytest.fixture(scope="session")
+def chromium() -> str:
+    """Path of the system's Chromium ($CHROMIUM, if it is set)."""
+    from book.editions.print import browser  # here: few tests need what it imports
+
+    try:
+        return browser()
+    except BookError as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture(scope="session")
+def launch(chromium, playwright):
+    """``launch(*switches)`` -> a browser of this session."""
+    opened = []
+
+    def launched(*switches: str):
+        # No sandbox: in a container there is none to be had, and only our own pages are opened.
+        opened.append(playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", *switches]))
+        return opened[-1]
+
+    yield launched
+    for one in opened:
+        one.close()
+
+
+@pytest.fixture(scope="session")
+def browser(launch):
+    return launch()
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,6 @@
     [".pst-scrollable-table-container, .bnn-table", "region", tableName],
     [".bd-article pre", "group", (box) => (box.closest(".cell_output") ? "Output" : "Code")],
     [".bd-article figure > a.image-reference", null, null], // a link: it has its place in the order and its name
-    [".bnn-frames .bnn-card", "group", (box) => `Picture: ${words(box.parentElement.querySelector(".bnn-title"))}`],
     ["div.math > mjx-container", "group", (box) => `Formula ${words(box.parentElement.querySelector(".eqno"))}`.trim()],
     ["span.math", "group", () => "Formula"],
   ];
@@ -77,9 +76,6 @@
     // The style sheet cannot know how wide a picture was drawn, and with it how small its words have become.
     document.querySelectorAll(".bd-article figure img[style]").forEach((image) => {
       image.style.setProperty("--drawn", image.style.width);
-    });
-    document.querySelectorAll(".bnn-frames .bnn-card img[width]").forEach((image) => {
-      image.style.setProperty("--drawn", `${image.getAttribute("width")}px`);
     });
     register();
   });

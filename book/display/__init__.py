@@ -1,7 +1,7 @@
 """Figures of the book: one theme, explorers that work with a kernel and without, and self-checking exercises."""
 
 from book.display.control import Control
-from book.display.explorer import Explorer, curves, explore
+from book.display.explorer import Explorer, curves
 from book.display.forest import forest
 from book.display.gallery import failures
 from book.display.picture import Band, Bars, Line, Panel, Picture, Points, Rule, Text, network, span
@@ -31,7 +31,6 @@ __all__ = [
     "Text",
     "annotate",
     "curves",
-    "explore",
     "failures",
     "figure",
     "forest",

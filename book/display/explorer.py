@@ -1,194 +1,38 @@
 """Explorers: one picture with knobs that lives twice.
 
-With a kernel, the knobs are ipywidgets and call the function that draws. In the rendered page (environment variable
+With a kernel, the knobs are ipywidgets and call the function that computes. In the rendered page (environment variable
 BNN_STATIC=1 while the notebook runs), every stop is computed beforehand and native controls choose among them: no
-kernel, no network, and without JavaScript still a picture. A stop is a whole vector picture (`explore`), or numbers
-that the page draws itself (`curves`): sharp, in the colors of the theme, and small enough for many more stops.
+kernel, no network, and without JavaScript still a picture. A stop is numbers that the page draws itself: sharp, in the
+colors of the theme, and small enough for many stops.
 """
 
 from __future__ import annotations
 
 import gzip
-import itertools
 import json
 import os
 from collections.abc import Callable, Mapping
 from functools import cached_property
-from typing import Any
 
 from matplotlib.figure import Figure
 
-from book.display import draw, live, page
-from book.display import frames as _frames
-from book.display.control import Control
+from book.display import draw, frames, live, page
+from book.display.control import Control, Knobs
 from book.display.data import encode
-from book.display.picture import Picture
+from book.display.picture import Panel, Picture
 
 
-class Explorer:
-    """A picture with knobs; make it with `explore` or `curves`."""
-
-    max_stops: int
-    max_gzip_bytes: int
-    advice: str  # what to do when there are too many stops or bytes
-
-    def __init__(self, controls, *, title, alt, static=None):
-        if not controls:
-            raise ValueError("controls is empty: give {argument: Control(label, values, default)}")
-        if not (callable(alt) or str(alt).strip()):
-            raise ValueError("alt is empty: say in a sentence what the picture shows")
-        self.title, self.alt = title, alt
-        self.controls = {k: c if isinstance(c, Control) else Control(*c) for k, c in controls.items()}
-        self.static = os.environ.get("BNN_STATIC", "") not in ("", "0") if static is None else static
-
-    def figure(self, **settings) -> Figure:
-        """The picture at these settings, drawn by matplotlib."""
-        raise NotImplementedError
-
-    def _page(self) -> str:
-        raise NotImplementedError
-
-    @property
-    def defaults(self) -> dict[str, Any]:
-        """The settings the explorer starts from."""
-        return {name: control.default for name, control in self.controls.items()}
-
-    def describe(self, settings: Mapping[str, Any]) -> str:
-        """The alternative text of the picture at these settings."""
-        if callable(self.alt):
-            return str(self.alt(**settings))
-        values = ", ".join(f"{c.label}: {c.text(settings[name])}" for name, c in self.controls.items())
-        return f"{self.alt} ({values})"
-
-    @cached_property
-    def grid(self) -> list[dict[str, Any]]:
-        """All settings of the static life; the last control runs fastest.
-
-        Raises:
-            ValueError: for more of them than a page can hold.
-        """
-        sizes = {control.label: len(control.static_values) for control in self.controls.values()}
-        points = [
-            dict(zip(self.controls, values, strict=True))
-            for values in itertools.product(*(control.static_values for control in self.controls.values()))
-        ]
-        if len(points) > self.max_stops:
-            product = " x ".join(f"{label}: {size}" for label, size in sizes.items())
-            raise ValueError(
-                f"explorer {self.title!r} needs {len(points)} stops ({product}), at most {self.max_stops} are "
-                f"allowed: {self.advice}; the live knobs keep the whole grid"
-            )
-        return points
-
-    def _refuse_dead_knobs(self, shown: list) -> None:
-        """A knob that moves while the picture stays tells the reader something false.
-
-        Args:
-            shown: what each stop shows, equal where two look the same.
-        """
-        for name, control in self.controls.items():
-            rows: dict[tuple, set] = {}
-            for settings, picture in zip(self.grid, shown, strict=True):
-                rows.setdefault(tuple(v for k, v in settings.items() if k != name), set()).add(picture)
-            if all(len(pictures) == 1 for pictures in rows.values()):
-                raise ValueError(f"explorer {self.title!r}: the knob {control.label!r} never changes the picture")
-
-    @cached_property
-    def _html(self) -> str:
-        page = self._page()
-        size = len(gzip.compress(page.encode(), mtime=0))
-        if size > self.max_gzip_bytes:
-            raise ValueError(
-                f"explorer {self.title!r} takes {size / 1000:.0f} kB after gzip at {len(self.grid)} stops, a page may "
-                f"take {self.max_gzip_bytes / 1000:.0f} kB: {self.advice}"
-            )
-        return page
-
-    def to_html(self) -> str:
-        """The static life: one self-contained HTML fragment without ids or outside requests.
-
-        Raises:
-            ValueError: as `explore` and `curves` say.
-        """
-        return self._html
-
-    @property
-    def gzip_bytes(self) -> int:
-        """Size of the static life after gzip."""
-        return len(gzip.compress(self.to_html().encode(), mtime=0))
-
-    @cached_property
-    def widget(self):
-        """The live life: an ipywidgets box whose knobs draw the picture anew."""
-        return live.box(self)
-
-    def __repr__(self) -> str:
-        lines = [f"Explorer: {self.title}"]
-        for control in self.controls.values():
-            grid = control.static_values if self.static else control.values
-            lines.append(
-                f"  {control.label}: {control.text(grid[0])} to {control.text(grid[-1])} "
-                f"({len(grid)} values), now {control.text(control.default)}"
-            )
-        return "\n".join([*lines, f"  {self.describe(self.defaults)}"])
-
-    def _repr_mimebundle_(self, include=None, exclude=None):
-        if self.static:
-            return {"text/plain": repr(self), "text/html": self.to_html()}
-        bundle = self.widget._repr_mimebundle_()
-        data, metadata = bundle if isinstance(bundle, tuple) else (bundle, {})
-        return {**data, "text/plain": repr(self)}, metadata
-
-
-class FramesExplorer(Explorer):
-    """One whole vector picture for each stop; make it with `explore`."""
-
-    max_stops = 120
-    max_gzip_bytes = 500_000
-    advice = (
-        "give fewer `static_values`, draw artists of thousands of points with `rasterized=True`, or send data with "
-        "`book.display.curves`"
-    )
-
-    def __init__(self, plot, controls, *, title, alt, static=None):
-        super().__init__(controls, title=title, alt=alt, static=static)
-        self.plot = plot
-
-    def figure(self, **settings) -> Figure:
-        """The picture at these settings, drawn by matplotlib."""
-        return self.plot(**settings)
-
-    @cached_property
-    def frames(self) -> tuple[list[_frames.Frame], list[int]]:
-        """(distinct frames, number of the frame for each point of the grid); computed once. Frame 0 is the default's.
-
-        Raises:
-            ValueError: for frames of different sizes or a knob that changes nothing.
-        """
-        first = _frames.vector(self.plot, self.defaults)
-        known, index = {first: 0}, []
-        for settings in self.grid:
-            frame = first if settings == self.defaults else _frames.vector(self.plot, settings)
-            if (frame.width, frame.height) != (first.width, first.height):
-                raise ValueError(f"explorer {self.title!r}: the figure's size changes at {settings}; use one figsize")
-            index.append(known.setdefault(frame, len(known)))
-        self._refuse_dead_knobs(index)
-        return list(known), index
-
-    def _page(self) -> str:
-        return page.frames_page(self, *self.frames)
-
-
-class CurvesExplorer(Explorer):
-    """Numbers for each stop, drawn in the page; make it with `curves`."""
+class Explorer(Knobs):
+    """A picture with knobs; make it with `curves`."""
 
     max_stops = 2000
     max_gzip_bytes = 100_000
     advice = "give fewer `static_values`, fewer points on a curve, or items that do not change with every knob"
 
     def __init__(self, compute, controls, *, title, alt, static=None):
-        super().__init__(controls, title=title, alt=alt, static=static)
+        super().__init__(controls, title=title, alt=alt)
         self.compute = compute
+        self.static = os.environ.get("BNN_STATIC", "") not in ("", "0") if static is None else static
 
     def picture(self, **settings) -> Picture:
         """The picture at these settings, as data.
@@ -223,44 +67,58 @@ class CurvesExplorer(Explorer):
                 )
         return pictures
 
-    def _page(self) -> str:
+    @cached_property
+    def _html(self) -> str:
         data = encode(self.pictures)
         self._refuse_dead_knobs([json.dumps(stop) for stop in data["stops"]])
-        return page.data_page(self, _frames.vector(self.figure, self.defaults, words="none"), self.pictures, data)
+        still = frames.vector(self.figure, self.defaults)
+        made = page.fragment(self, still, self.pictures, data)
+        size = len(gzip.compress(made.encode(), mtime=0))
+        if size > self.max_gzip_bytes:
+            raise ValueError(
+                f"explorer {self.title!r} takes {size / 1000:.0f} kB after gzip at {len(self.grid)} stops, a page may "
+                f"take {self.max_gzip_bytes / 1000:.0f} kB: {self.advice}"
+            )
+        return made
+
+    def to_html(self) -> str:
+        """The static life: one self-contained HTML fragment without ids or outside requests.
+
+        Raises:
+            ValueError: as `curves` says.
+        """
+        return self._html
+
+    @property
+    def gzip_bytes(self) -> int:
+        """Size of the static life after gzip."""
+        return len(gzip.compress(self.to_html().encode(), mtime=0))
+
+    @cached_property
+    def widget(self):
+        """The live life: an ipywidgets box whose knobs draw the picture anew."""
+        return live.box(self, self.figure)
+
+    def __repr__(self) -> str:
+        lines = [f"Explorer: {self.title}"]
+        for control in self.controls.values():
+            grid = control.static_values if self.static else control.values
+            lines.append(
+                f"  {control.label}: {control.text(grid[0])} to {control.text(grid[-1])} "
+                f"({len(grid)} values), now {control.text(control.default)}"
+            )
+        return "\n".join([*lines, f"  {self.describe(self.defaults)}"])
+
+    def _repr_mimebundle_(self, include=None, exclude=None):
+        if self.static:
+            return {"text/plain": repr(self), "text/html": self.to_html()}
+        bundle = self.widget._repr_mimebundle_()
+        data, metadata = bundle if isinstance(bundle, tuple) else (bundle, {})
+        return {**data, "text/plain": repr(self)}, metadata
 
 
-def _legend(panel) -> list[tuple]:
+def _legend(panel: Panel) -> list[tuple]:
     return [(type(item).__name__, item.name, item.look) for item in draw.names(panel)]
-
-
-def explore(
-    plot: Callable[..., Any],
-    controls: Mapping[str, Control | tuple],
-    *,
-    title: str,
-    alt: str | Callable[..., str],
-    static: bool | None = None,
-) -> Explorer:
-    """Show `plot` with a knob for each control, live or as a static page of vector pictures.
-
-    For lines, points and bars use `curves`, which sends numbers and therefore has room for many more stops.
-
-    Args:
-        plot: function of the controls' names that returns a matplotlib Figure of the same size each time.
-        controls: {argument of plot: Control or (label, values, default)}.
-        title: heading of the explorer.
-        alt: what the picture shows, in words: a function of the controls, or a text to which their values are added.
-        static: True for the page, False for widgets; by default the environment variable BNN_STATIC decides.
-
-    Returns:
-        The explorer; in a notebook, leave it on the cell's last line.
-
-    Raises:
-        ValueError: for unusable controls, more than 120 stops, more than 500 kB of them after gzip, a knob that never
-            changes the picture, or frames of different sizes.
-        TypeError: when `plot` does not return a Figure.
-    """
-    return _checked(FramesExplorer(plot, controls, title=title, alt=alt, static=static))
 
 
 def curves(
@@ -276,7 +134,10 @@ def curves(
     Args:
         compute: function of the controls' names that returns a `book.display.Picture` with the same panels, titles,
             labels and names each time.
-        controls, title, alt, static: as for `explore`.
+        controls: {argument of compute: Control or (label, values, default)}.
+        title: heading of the explorer.
+        alt: what the picture shows, in words: a function of the controls, or a text to which their values are added.
+        static: True for the page, False for widgets; by default the environment variable BNN_STATIC decides.
 
     Returns:
         The explorer; in a notebook, leave it on the cell's last line.
@@ -286,10 +147,7 @@ def curves(
             never changes the picture, or panels that differ in more than what is drawn.
         TypeError: when `compute` does not return a Picture.
     """
-    return _checked(CurvesExplorer(compute, controls, title=title, alt=alt, static=static))
-
-
-def _checked(explorer: Explorer) -> Explorer:
+    explorer = Explorer(compute, controls, title=title, alt=alt, static=static)
     if explorer.static:
         # Here an exception fails the cell; while IPython formats the output it would only be printed.
         explorer.to_html()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import re
-from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,12 +14,9 @@ from PIL import Image
 
 from book.display.style import style_context
 
-# Of images and rasterized artists, the parts that are pixels in an SVG too: twice a desktop screen's.
+# Of pixels: twice a desktop screen's.
 DPI = 192
-# WebP quality, 1 to 100, of those that cannot be stored smaller without loss.
-QUALITY = 60
 
-_PNG = re.compile(r"data:image/png;base64,([^\"]+)")
 _COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 
 
@@ -73,36 +69,17 @@ def pixels(fig: Figure, dpi: float) -> Image.Image:
     return Image.alpha_composite(paper, image).convert("RGB")
 
 
-def vector(plot: Callable[..., Figure], settings: Mapping, words: str = "path") -> Frame:
-    """Draw the plot at these settings as SVG, sharp at every size; equal figures give equal frames.
-
-    Args:
-        plot, settings: what is drawn.
-        words: "path" for letters that are shapes, the same everywhere; "none" for words in the reader's font, which
-            take half of the bytes.
-    """
+def vector(plot: Callable[..., Figure], settings: Mapping) -> Frame:
+    """Draw the plot at these settings as SVG with words in the reader's font; equal figures give equal frames."""
     buffer = io.StringIO()
     with drawn(plot, settings) as fig:
         size = css_size(fig)
         # bbox_inches="tight" in someone's matplotlibrc would give every frame its own size, and the page would jump.
-        with plt.rc_context({"savefig.bbox": None, "svg.fonttype": words}):
+        with plt.rc_context({"savefig.bbox": None, "svg.fonttype": "none"}):
             fig.savefig(buffer, format="svg", dpi=DPI, metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
-    text = buffer.getvalue()
-    text = _PNG.sub(lambda found: "data:image/webp;base64," + _webp(b64decode(found[1])), text)
-    text = _COMMENT.sub("", text[text.index("<svg") :])
-    text = re.sub(r">\s+<", "><", text).replace("\n", " ").strip()
+    text = _COMMENT.sub("", buffer.getvalue())
+    text = re.sub(r">\s+<", "><", text[text.index("<svg") :]).replace("\n", " ").strip()
     return Frame(text.encode(), "image/svg+xml", *size)
-
-
-def _webp(png: bytes) -> str:
-    """The picture as WebP in base64: without loss where that is smaller, as for the cells of a matrix."""
-    image, encoded = Image.open(io.BytesIO(png)), []
-    for options in ({"lossless": True, "quality": 100}, {"quality": QUALITY}):
-        buffer = io.BytesIO()
-        # Method 6 takes forty times as long for a thousandth of the bytes.
-        image.save(buffer, "WEBP", method=4, **options)
-        encoded.append(buffer.getvalue())
-    return b64encode(min(encoded, key=len)).decode()
 
 
 def draw(plot: Callable[..., Figure], settings: Mapping, dpi: float) -> tuple[Image.Image, tuple[int, int]]:

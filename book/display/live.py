@@ -6,18 +6,16 @@ import html
 import time
 import traceback
 from base64 import b64encode
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from book.display import frames
-
-if TYPE_CHECKING:
-    from book.display.explorer import Explorer
+from book.display.control import Knobs
 
 # Slower pictures than this are redrawn when the slider is released, not while it moves.
 SLOW_SECONDS = 0.25
 
 
-def box(explorer: Explorer):
+def box(explorer: Knobs, figure: Callable):
     """Knobs above a picture that is drawn anew when one moves.
 
     Raises:
@@ -43,7 +41,7 @@ def box(explorer: Explorer):
     def redraw(_change=None) -> None:
         settings = {name: knob.value for name, knob in knobs.items()}
         try:
-            frame = frames.png(explorer.figure, settings)
+            frame = frames.png(figure, settings)
             alt = html.escape(explorer.describe(settings), quote=True)
         except Exception:
             # A widget callback's exception would vanish and the old picture would stay under the new values.

@@ -13,42 +13,20 @@ import math
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import quote
 
+from book.display.control import Control, Knobs
 from book.display.data import UNIT, dashes, shape
 from book.display.draw import names
+from book.display.frames import Frame
 from book.display.picture import DARK, LIGHT, Band, Bars, Item, Picture, Points
-
-if TYPE_CHECKING:
-    from book.display.control import Control
-    from book.display.explorer import Explorer
-    from book.display.frames import Frame
 
 # What may stand in a data address within double quotes as it is.
 SAFE = " !$'()*,/:;=?@[]"
 HERE = Path(__file__).resolve().parent
 
 
-def frames_page(explorer: Explorer, frames: list[Frame], index: list[int]) -> str:
-    """The fragment that shows one of `frames` at each point of the grid; `index` says which, frame 0 is the default's.
-
-    One frame is shown at a time, whole: layers that the browser scales one by one leave seams where they meet. What
-    frames have in common is shared in the stored text instead, an element of their SVG at a time.
-    """
-    pieces: dict[str, int] = {}
-    # Frame 0 is the default's picture and already in the page.
-    split = [[], *(re.split("(?<=>)(?=<)", frame.data.decode()) for frame in frames[1:])]
-    data = {
-        "index": index,
-        "frames": [[pieces.setdefault(piece, len(pieces)) for piece in parts] for parts in split],
-        "pieces": list(pieces),
-    }
-    style = f"width:{frames[0].width + 16}px"
-    return _fragment(explorer, "frames", "bnn-frames", style, _picture(explorer, frames[0], "bnn-first"), data)
-
-
-def data_page(explorer: Explorer, still: Frame, pictures: Sequence[Picture], data: dict) -> str:
+def fragment(explorer: Knobs, still: Frame, pictures: Sequence[Picture], data: dict) -> str:
     """The fragment that draws one of `pictures` at each point of the grid.
 
     Args:
@@ -67,28 +45,26 @@ def data_page(explorer: Explorer, still: Frame, pictures: Sequence[Picture], dat
     alt = _escaped(explorer.describe(explorer.defaults))
     card = (
         f'<div class="bnn-first" role="img" aria-label="{alt}">{heading if longest else ""}'
-        f'<div class="bnn-panels">{drawn}</div></div>{_picture(explorer, still, "bnn-print")}'
+        f'<div class="bnn-panels">{drawn}</div></div>'
+        # Percent signs, unlike base64, leave the text to gzip.
+        f'<img class="bnn-print" src="data:{still.mime},{quote(still.data, safe=SAFE)}" alt="{alt}" '
+        f'width="{still.width}" height="{still.height}" decoding="sync">'
     )
-    single = " bnn-single" if len(default.panels) == 1 else ""
-    return _fragment(explorer, "curves", f"bnn-data{single}", "", card, data)
-
-
-def _fragment(explorer: Explorer, kind: str, classes: str, style: str, card: str, data: dict) -> str:
     data |= {
         "alts": [explorer.describe(settings) for settings in explorer.grid],
         "texts": [[control.text(v) for v in control.static_values] for control in explorer.controls.values()],
     }
     # "</script>" inside an alternative text must not end the block.
     payload = json.dumps(data, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
-    title, own_style = _escaped(explorer.title), f' style="{style}"' if style else ""
+    title, single = _escaped(explorer.title), " bnn-single" if len(default.panels) == 1 else ""
     return "".join(
         [
-            f'<div class="bnn-explorer {classes}" role="group" aria-label="{title}"{own_style}>'
+            f'<div class="bnn-explorer bnn-data{single}" role="group" aria-label="{title}">'
             f'<style>{_style()}</style><p class="bnn-title">{title}</p><div class="bnn-controls" hidden>',
             *(_control(control) for control in explorer.controls.values()),
             f'</div><div class="bnn-card">{card}</div><p class="bnn-said" role="status"></p>',
             f"<noscript><p>{_without_script(explorer)}</p></noscript>",
-            f'<script type="application/json">{payload}</script><script>{_script(kind, classes)}</script></div>',
+            f'<script type="application/json">{payload}</script><script>{_script()}</script></div>',
         ]
     )
 
@@ -100,10 +76,10 @@ def _style() -> str:
     return text.replace("\n", " ")
 
 
-def _script(kind: str, classes: str) -> str:
-    parts = [(HERE / f"{name}.js").read_text(encoding="utf-8") for name in (kind, "controls")]
+def _script() -> str:
+    parts = [(HERE / f"{name}.js").read_text(encoding="utf-8") for name in ("curves", "controls")]
     return (
-        f'(() => {{ for (const root of document.querySelectorAll(".{classes.split()[0]}:not([data-ready])")) {{\n'
+        '(() => { for (const root of document.querySelectorAll(".bnn-data:not([data-ready])")) {\n'
         "const find = (selector) => root.querySelector(selector);\n"
         "const data = JSON.parse(find(\"script[type='application/json']\").textContent);\n"
         f"{''.join(parts)}}} }})();"
@@ -113,15 +89,6 @@ def _script(kind: str, classes: str) -> str:
 def _escaped(text: str) -> str:
     # An attribute's line break would be read as a space.
     return html.escape(text, quote=True).replace("\n", "&#10;")
-
-
-def _picture(explorer: Explorer, frame: Frame, name: str) -> str:
-    # Percent signs, unlike base64, leave the text to gzip.
-    return (
-        f'<img class="{name}" src="data:{frame.mime},{quote(frame.data, safe=SAFE)}" '
-        f'alt="{_escaped(explorer.describe(explorer.defaults))}" '
-        f'width="{frame.width}" height="{frame.height}" decoding="sync">'
-    )
 
 
 def _panel(picture: Picture, number: int) -> str:
@@ -179,6 +146,6 @@ def _control(control: Control) -> str:
     )
 
 
-def _without_script(explorer: Explorer) -> str:
+def _without_script(explorer: Knobs) -> str:
     values = ", ".join(f"{c.label} {c.text(c.default)}" for c in explorer.controls.values())
     return html.escape(f"The controls need JavaScript; the picture shows {values}.")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
-import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.ticker import LogLocator, NullFormatter
 
@@ -47,7 +46,7 @@ def draw(panel: Axes, columns: np.ndarray, look: Mapping) -> bool:
 
 
 def replicate_points(
-    panel: Axes, values: np.ndarray, place: float, color: str, *, upright: bool = False, width: float = 0.09
+    panel: Axes, values: np.ndarray, place: float, color: str, *, upright: bool = False, width: float = 0.09, **look
 ) -> None:
     """Single replicates as small translucent points, spread a little around their place; the same each time.
 
@@ -58,27 +57,10 @@ def replicate_points(
         color: of the points.
         upright: values run along the vertical axis.
         width: of the spread to each side, in units of `place`.
+        look: further arguments of `Axes.scatter`.
     """
     values = np.asarray(values, dtype=float)
     values = values[np.isfinite(values)]
-    if not len(values):
-        return
-    places, axes = np.full(len(values), place), ("x", "y") if upright else ("y", "x")
-    state = np.random.get_state()  # seaborn's jitter comes from NumPy's global generator
-    np.random.seed(len(values))
-    try:
-        sns.stripplot(
-            **dict(zip(axes, (places, values), strict=True)),
-            orient=axes[0],
-            native_scale=True,
-            jitter=width,
-            size=3.5,
-            color=color,
-            alpha=0.35,
-            linewidth=0,
-            zorder=2,
-            legend=False,
-            ax=panel,
-        )
-    finally:
-        np.random.set_state(state)
+    places = place + np.random.RandomState(len(values)).uniform(-width, width, len(values)) * (len(values) > 1)
+    points = (places, values) if upright else (values, places)
+    panel.scatter(*points, color=color, **{"s": 3.5**2, "alpha": 0.35, "linewidth": 0, "zorder": 2} | look)

@@ -91,6 +91,9 @@ def use_style(image_format: str = "png") -> None:
         return
     from matplotlib_inline.backend_inline import set_matplotlib_formats
 
+    # pyplot would draw each figure once more after its cell, just before IPython draws, shows and closes it
+    plt.switch_backend(mpl.rcParams["backend"])  # this hooks pyplot into IPython, now or at the first figure
+    plt.uninstall_repl_displayhook()
     shown = "retina" if image_format == "png" else "svg"
     set_matplotlib_formats(shown, metadata=_METADATA[image_format])
 

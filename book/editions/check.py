@@ -1,10 +1,10 @@
 """Look the rendered book through for what Sphinx does not see: ``python -m book check`` (``make check`` calls it).
 
 Reported are dead links and anchors, addresses outside the book that a page would load, pictures without a real
-alternative text, ids that occur twice, cells that failed or were never executed, markup that was not rendered,
-explorers and pages over the size limit, icons that nothing draws, what is left of Font Awesome, tables and figures that
-a narrow page would cut, regions without a name, and paths of the building machine. What only a browser can tell
-(console errors, formulas that MathJax rejects, what is cut at which width) is tested in ``tests/e2e``.
+alternative text, ids that occur twice, markup that was not rendered, explorers and pages over the size limit, icons
+that nothing draws, what is left of Font Awesome, and paths of the building machine. What a browser can tell (what
+scripts ask for, console errors, formulas that MathJax rejects, what is cut at which width or has no name) is tested in
+``tests/e2e``; that every cell ran, the builder sees.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from book.editions.project import Project, code_cells, files_below, read_notebook, source_of, tags_of
+from book.editions.project import Project, files_below
 
 # Bytes after gzip that explorers of a page may take together: all of them, and those that send data.
 EXPLORERS_LIMIT = 500_000
@@ -46,12 +46,7 @@ LOADED_RELATIONS = {
 }
 REMOTE = re.compile(r"^(?:https?:)?//", re.IGNORECASE)
 REMOTE_IN_CSS = re.compile(r"""(?:@import\s+|url\()\s*(?:url\()?["']?((?:https?:)?//[^"')\s]+)""", re.IGNORECASE)
-# A script written into a page has no business with another host: fetch("https://..."), import "https://...",
-# require.config paths.
-REMOTE_IN_SCRIPT = re.compile(r"""["'`]((?:https?:)?//[\w.-]+\.[a-z]{2,}[^"'`\s]*)["'`]""", re.IGNORECASE)
-HARMLESS_IN_SCRIPT = re.compile(r"^https?://(?:www\.)?(?:w3\.org|schema\.org)/", re.IGNORECASE)
 FILE_NAME = re.compile(r"(?:^|/)[\w.-]+\.(?:png|svg|jpe?g|webp|gif)$", re.IGNORECASE)
-FRAMES = {"pst-scrollable-table-container", "bnn-table"}
 UNRENDERED = re.compile(
     r"\{(?:ref|eq|eval|numref|cite|cite:\w+|glue|glue:\w+|doc|prf:ref|term)\}\s*`|^\s*(?:```|:::)\{", re.MULTILINE
 )
@@ -66,14 +61,10 @@ class Page(HTMLParser):
         self.links: list[str] = []
         self.loads: list[str] = []
         self.pictures: list[tuple[str, str | None]] = []
-        self.inline: list[tuple[str, str]] = []  # (script or style, content)
+        self.styles: list[str] = []
         self.prose: list[str] = []
-        self.failed_cells = 0
-        self.misfits: list[str] = []  # what a narrow page would cut, or a screen reader could not name
         self.explorers: list[str] = []
         self._inside: list[str] = []
-        self._frames: list[bool] = []  # for each open div, whether it lets a table scroll
-        self._figures = 0
         self._divs: list[int | None] = []  # for each open div, where it started if it is an explorer
         self._lines = [0, *(match.end() for match in re.finditer("\n", text))]
         self._text = text
@@ -89,8 +80,6 @@ class Page(HTMLParser):
             self._inside.append(tag)
         if tag == "div":
             self._divs.append(self._offset() if "bnn-explorer" in given.get("class", "").split() else None)
-            self._frames.append(bool(FRAMES & set(given.get("class", "").split())))
-        self._look_for_misfits(tag, given)
         if "id" in given:
             self.ids.append(given["id"])
         if tag == "a" and "href" in given:
@@ -104,37 +93,19 @@ class Page(HTMLParser):
                 )
         if tag == "img" and given.get("aria-hidden") != "true" and given.get("role") != "presentation":
             self.pictures.append((given.get("src", ""), given.get("alt")))
-        if "style" in given:
-            self.inline.append(("style", given["style"]))
-        if {"output", "traceback"} <= set(given.get("class", "").split()):
-            self.failed_cells += 1
-
-    def _look_for_misfits(self, tag: str, given: dict[str, str]) -> None:
-        """What `fit.js` and the style sheet rely on."""
-        if tag == "figure":
-            self._figures += 1
-        if tag == "table" and not any(self._frames) and "indextable" not in given.get("class", "").split():
-            self.misfits.append("table outside of a frame that can scroll")
-        if tag == "img" and self._figures and "width" not in given and "width:" not in given.get("style", ""):
-            self.misfits.append(f"figure without a width: {given.get('src', '')[:60]}")
-        if given.get("role") == "region" and not (given.get("aria-label") or given.get("aria-labelledby")):
-            self.misfits.append(f"region without a name: <{tag} class={given.get('class', '')!r}>")
+        self.styles.append(given.get("style", ""))
 
     def handle_endtag(self, tag):
         if self._inside and self._inside[-1] == tag:
             self._inside.pop()
-        if tag == "figure":
-            self._figures -= 1
-        if tag == "div" and self._frames:
-            self._frames.pop()
         if tag == "div" and self._divs and (start := self._divs.pop()) is not None:
             self.explorers.append(self._text[start : self._offset()])
 
     def handle_data(self, data):
-        if self._inside and self._inside[-1] in ("script", "style"):
-            self.inline.append((self._inside[-1], data))
-        elif not self._inside:
+        if not self._inside:
             self.prose.append(data)
+        elif self._inside[-1] == "style":
+            self.styles.append(data)
 
 
 def _local(link: str) -> bool:
@@ -163,12 +134,7 @@ def dead_links(path: Path, page: Page, pages: dict[Path, Page], html: Path) -> l
 
 def external_loads(page: Page) -> list[str]:
     """Addresses outside the book that a browser would ask for when it shows the page."""
-    found = [link for link in page.loads if REMOTE.match(link)]
-    for kind, text in page.inline:
-        if kind == "style":
-            found += REMOTE_IN_CSS.findall(text)
-        elif '"@context"' not in text:  # structured data for search engines is not loaded
-            found += [link for link in REMOTE_IN_SCRIPT.findall(text) if not HARMLESS_IN_SCRIPT.match(link)]
+    found = [link for link in page.loads if REMOTE.match(link)] + REMOTE_IN_CSS.findall("\n".join(page.styles))
     return [f"external request: {link}" for link in dict.fromkeys(found)]
 
 
@@ -216,9 +182,6 @@ def page_faults(path: Path, pages: dict[Path, Page], html: Path, root: Path) -> 
     page, text = pages[path], path.read_text(encoding="utf-8")
     found = dead_links(path, page, pages, html) + external_loads(page) + bad_pictures(page)
     found += [f"id used {count} times: {name}" for name, count in Counter(page.ids).items() if count > 1]
-    found += dict.fromkeys(page.misfits)
-    if page.failed_cells:
-        found.append(f"failed cells: {page.failed_cells} tracebacks")
     found += [
         f"markup not rendered: {match.strip()}" for match in dict.fromkeys(UNRENDERED.findall(" ".join(page.prose)))
     ]
@@ -230,24 +193,6 @@ def page_faults(path: Path, pages: dict[Path, Page], html: Path, root: Path) -> 
             found.append(f"{told}: give them fewer stops, or frames fewer artists")
     if str(root) in text:
         found.append(f"path of this machine: {text[max(0, text.index(str(root)) - 20) :][:80]!r}")
-    return found
-
-
-def notebook_faults(notebook: dict) -> list[str]:
-    """Cells that were not executed, that failed, or that show a live widget in a page without a kernel."""
-    found = []
-    for cell in code_cells(notebook):
-        if not source_of(cell).strip() or "skip-execution" in tags_of(cell):
-            continue
-        name = cell.get("id", "without id")
-        if cell.get("execution_count") is None:
-            found.append(f"cell {name} was not executed")
-        if any(output["output_type"] == "error" for output in cell.get("outputs", [])):
-            found.append(f"cell {name} failed")
-        if any(
-            "application/vnd.jupyter.widget-view+json" in output.get("data", {}) for output in cell.get("outputs", [])
-        ):
-            found.append(f"cell {name} shows a live widget")
     return found
 
 
@@ -276,11 +221,6 @@ def check(root: Path, html: Path | None = None) -> list[str]:
     for style in html.rglob("*.css"):
         for link in REMOTE_IN_CSS.findall(style.read_text(encoding="utf-8", errors="replace")):
             faults.append(f"{style.relative_to(html)}: external request: {link}")
-    if html == project.html.resolve():
-        for name in project.notebooks:
-            executed = project.staging / name
-            found = notebook_faults(read_notebook(executed)) if executed.exists() else ["was not executed"]
-            faults += [f"{name}: {fault}" for fault in found]
     return faults
 
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import io
 import json
-import re
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from book.editions.compared import markdown
+from book.editions.templates import markdown, svg
 
-TABLE = re.compile(r"^% table: (\w+)$", re.MULTILINE)  # a MyST comment, invisible where nothing fills it
 PICTURE = "book/step_cost.svg"
 KINDS = {
     "gaussian": "Gaussian",
@@ -28,83 +27,81 @@ KINDS = {
     "avo": "adaptive variational optimizer",
     "avo-natural": "the same, natural-gradient form",
 }
+NOISE = {
+    "sbp-lenet-500-300": "SBP, LeNet-500-300",
+    "sbp-lenet-500-300-hidden": "the same, hidden layers alone",
+    "sbp-lenet5": "SBP, LeNet-5",
+    "sbn-lenet5": "SBN, LeNet-5",
+}
 PEERS = ("torchbnn", "bayesian-torch", "posteriors", "ivon")
 SAMPLERS = tuple(list(KINDS)[8:])
-Rows = list[dict[str, Any]]
+Row = dict[str, Any]
+Rows = list[Row]
+Found = dict[str, dict[str, Any]]
 
 
-def stored(root: Path) -> dict[str, dict[str, Any]]:
+def stored(root: Path) -> Found:
     """What the benchmarks have stored, by name."""
-    folder = root / "benchmarks" / "stored"
-    files = [*sorted(folder.glob("step_*.json")), *folder.glob("estimators.json")]
-    return {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in files}
+    files = [path for pattern in ("step_*", "estimators") for path in root.glob(f"benchmarks/stored/{pattern}.json")]
+    return {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in sorted(files)}
 
 
-def fill(template: str, found: dict[str, dict[str, Any]]) -> str:
-    """The page with a table in the place of each comment that asks for one."""
-    tables = {"step_time_cpu": _times, "step_time_h100": _graphs, "prediction": _predictions}
-    tables |= {"stacks": _stacks, "workers": _workers, "convolutions": _processor_convolutions}
-    tables |= {"draws": _draws, "noise": _noise}
-    tables["estimators"] = _estimators
-
-    def table(match: re.Match) -> str:
-        name = match[1]
-        source = found.get(name, found.get(f"step_{name}"))
-        if source is None:
-            return f"*Not measured: `benchmarks/stored` has no result for {name.replace('_', ' ')}.*"
-        about = source["about"]
-        said = f"*{about['device']}, {_threads(about)}torch {about['torch']}, {about['date']}: `{about['command']}`.*"
-        return f"{tables[name](source['rows'], found)}\n\n{said}"
-
-    return TABLE.sub(table, template)
+def tables(found: Found) -> dict[str, Callable[[], str]]:
+    """Each table with the machine and the command that measured it."""
+    made = {"step_time_cpu": _times, "step_time_h100": _graphs, "prediction": _predictions, "estimators": _estimators}
+    made |= {"stacks": _stacks, "workers": _workers, "convolutions": _convolutions, "draws": _draws, "noise": _noise}
+    return {name: partial(_table, name, make, found) for name, make in made.items()}
 
 
-def _threads(about: dict[str, Any]) -> str:
-    number = about.get("threads")
-    return "" if number is None else f"{number} thread{'s' if number > 1 else ''}, "
+def _table(name: str, make: Callable[[Rows, Found], str], found: Found) -> str:
+    source = found.get(name, found.get(f"step_{name}"))
+    if source is None:
+        return f"*Not measured: `benchmarks/stored` has no result for {name.replace('_', ' ')}.*"
+    about, number = source["about"], source["about"].get("threads")
+    threads = "" if number is None else f"{_count(number, 'thread')}, "
+    said = f"*{about['device']}, {threads}torch {about['torch']}, {about['date']}: `{about['command']}`.*"
+    return f"{make(source['rows'], found)}\n\n{said}"
 
 
-def _times(rows: Rows, found: dict[str, dict[str, Any]]) -> str:
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}{'s' * (number > 1)}"
+
+
+def _by(rows: Rows, *keys: str) -> dict[tuple, Row]:
+    return {tuple(row[key] for key in keys): row for row in rows}
+
+
+def _times(rows: Rows, found: Found) -> str:
     """Ratio and quartiles by layer and library, and the bytes that a step moves."""
-    by = {(row["library"], row["layer"], row["batch"]): row for row in rows}
-    moved = _moved(found)
-    lines = []
+    by, moved, lines = _by(rows, "library", "layer", "batch"), _moved(found), []
     for kind, name in KINDS.items():
-        cells = [name]
-        for batch in (128, 1024):
-            cells.append(_ratio(by.get(("bnnlib", kind, batch))))
-        peers = {peer: by.get((peer, kind, 128)) for peer in PEERS}
-        cells.append("; ".join(f"{peer} {row['ratio']:.2f}" for peer, row in peers.items() if row) or "–")
-        cells.append(f"{moved['bnnlib', kind, 128] / 1e6:.0f}" if ("bnnlib", kind, 128) in moved else "–")
-        if cells[1] != "–":
-            lines.append(cells)
+        if ("bnnlib", kind, 128) in by:
+            own = [_spread(by.get(("bnnlib", kind, batch)), "ratio") for batch in (128, 1024)]
+            peers = [f"{one} {by[one, kind, 128]['ratio']:.2f}" for one in PEERS if (one, kind, 128) in by]
+            bytes_ = moved.get(("bnnlib", kind, 128))
+            lines.append([name, *own, "; ".join(peers) or "–", "–" if bytes_ is None else f"{bytes_ / 1e6:.0f}"])
     return markdown(["Layer or sampler", "128 rows", "1,024 rows", "Others, 128 rows", "MB moved"], lines)
 
 
-def _ratio(row: dict[str, Any] | None) -> str:
+def _spread(row: Row | None, key: str) -> str:
+    """A number with its quartiles, where they are known."""
     if row is None:
         return "–"
-    low, high = row.get("quartiles", (None, None))
-    return f"{row['ratio']:.2f}" if low is None else f"{row['ratio']:.2f} ({low:.2f} to {high:.2f})"
+    quartiles = row.get(f"{key}_quartiles", row.get("quartiles"))
+    return f"{row[key]:.2f}" + (f" ({quartiles[0]:.2f} to {quartiles[1]:.2f})" if quartiles else "")
 
 
-def _noise(rows: Rows, _: dict[str, dict[str, Any]]) -> str:
+def _noise(rows: Rows, _: Found) -> str:
     """Nanoseconds of a number by its source; and steps as they are and with noise that costs nothing."""
-    spread = "{:.2f} ({:.2f} to {:.2f})".format
-    ways = [[row["way"], spread(row["ns"], *row["ns_quartiles"])] for row in rows if "way" in row]
-    steps = [
-        [KINDS[row["layer"]], *(spread(row[key], *row[f"{key}_quartiles"]) for key in ("ratio", "free"))]
-        for row in rows
-        if "layer" in row
-    ]
+    ways = [[row["way"], _spread(row, "ns")] for row in rows if "way" in row]
+    steps = [[KINDS[row["layer"]], _spread(row, "ratio"), _spread(row, "free")] for row in rows if "layer" in row]
     heads = ["Layer, ratio with 128 rows", "noise drawn", "noise for nothing"]
     return "\n\n".join([markdown(["Source of numbers", "ns a number"], ways), markdown(heads, steps)])
 
 
-def _graphs(rows: Rows, _: dict[str, dict[str, Any]]) -> str:
+def _graphs(rows: Rows, _: Found) -> str:
     """Milliseconds of a step on a GPU, as it is and as a graph; and the ratio of whole networks' steps as graphs."""
-    by = {(row["library"], row["mode"], row["layer"], row["batch"]): row for row in rows}
-    lines = []
+    by, lines = _by(rows, "library", "mode", "layer", "batch"), []
     for kind, name in KINDS.items():
         eager, graph = (by.get(("bnnlib", mode, kind, 128)) for mode in ("eager", "graphs"))
         if eager:
@@ -112,81 +109,67 @@ def _graphs(rows: Rows, _: dict[str, dict[str, Any]]) -> str:
             peers = [_peer(by, peer, kind) for peer in PEERS if (peer, "eager", kind, 128) in by]
             lines.append([name, f"{eager['ms']:.2f}", f"{eager['ratio']:.2f}", *recorded, "; ".join(peers) or "–"])
     head = ["Layer or sampler", "ms", "ratio", "ms, recorded", "ratio, recorded", "Others: ratio, and recorded"]
-    return "\n\n".join(filter(None, [markdown(head, lines), _convolutions(by)]))
+    own = {key[2:]: row for key, row in by.items() if key[:2] == ("bnnlib", "graphs")}
+    return "\n\n".join(filter(None, [markdown(head, lines), _networks(own, "ratio recorded")]))
 
 
-def _peer(by: dict[tuple, dict[str, Any]], peer: str, kind: str) -> str:
+def _peer(by: dict[tuple, Row], peer: str, kind: str) -> str:
     graph = by.get((peer, "graphs", kind, 128))
     recorded = f"{graph['ratio']:.2f}" if graph else "cannot be recorded"
     return f"{peer} {by[peer, 'eager', kind, 128]['ratio']:.2f}, {recorded}"
 
 
-def _processor_convolutions(rows: Rows, _: dict[str, dict[str, Any]]) -> str:
+def _convolutions(rows: Rows, _: Found) -> str:
     """The same two networks on a processor, and noise on units and statistics on the networks of their papers."""
-    noise = {
-        "sbp-lenet-500-300": "SBP, LeNet-500-300",
-        "sbp-lenet-500-300-hidden": "the same, hidden layers alone",
-        "sbp-lenet5": "SBP, LeNet-5",
-        "sbn-lenet5": "SBN, LeNet-5",
-    }
-    by = {(row["layer"], row["batch"]): row for row in rows if row["library"] == "bnnlib"}
+    by = _by([row for row in rows if row["library"] == "bnnlib"], "layer", "batch")
     batches = sorted({batch for _, batch in by})
-    lines = [[name, *(_ratio(by.get((key, batch))) for batch in batches)] for key, name in noise.items()]
-    layers = {("bnnlib", "graphs", *key): row for key, row in by.items()}
-    heads = [f"{batch:,} rows" for batch in batches]
-    return "\n\n".join([_convolutions(layers, "ratio"), markdown(["Noise, network", *heads], lines)])
+    lines = [[name, *(_spread(by.get((key, batch)), "ratio") for batch in batches)] for key, name in NOISE.items()]
+    heads = [_count(batch, "row") for batch in batches]
+    return "\n\n".join([_networks(by, "ratio"), markdown(["Noise, network", *heads], lines)])
 
 
-def _convolutions(by: dict[tuple, dict[str, Any]], said: str = "ratio recorded") -> str:
+def _networks(by: dict[tuple[str, int], Row], said: str) -> str:
     """The ratio of steps of two convolutional networks, by kind, or nothing where none is stored."""
     names = {"lenet5": "LeNet-5", "resnet20": "ResNet20"}
-    measured = {(layer.partition("-")[0], batch) for *_, layer, batch in by}
+    measured = {(layer.partition("-")[0], batch) for layer, batch in by}
     columns = [(network, batch) for network in names for batch in (128, 1024) if (network, batch) in measured]
     lines = []
     for kind, name in KINDS.items():
-        found = [by.get(("bnnlib", "graphs", f"{network}-{kind}", batch)) for network, batch in columns]
+        found = [by.get((f"{network}-{kind}", batch)) for network, batch in columns]
         if any(found):
             lines.append([name, *(f"{row['ratio']:.2f}" if row else "–" for row in found)])
-    heads = [f"{names[network]}, {batch:,} rows" for network, batch in columns]
+    heads = [f"{names[network]}, {_count(batch, 'row')}" for network, batch in columns]
     return markdown([f"Layer, {said}", *heads], lines) if lines else ""
 
 
-def _predictions(rows: Rows, _: dict[str, dict[str, Any]]) -> str:
+def _predictions(rows: Rows, _: Found) -> str:
     """Milliseconds of the draws, by network and rows."""
-    columns = list(dict.fromkeys((row["network"], row["batch"]) for row in rows))
-    by = {(row["library"], row["layer"], row["way"], row["network"], row["batch"]): row for row in rows}
+    by, columns = _by(rows, "library", "layer", "way", "network", "batch"), _by(rows, "network", "batch")
     lines = [
-        [
-            f"{library}, {layer}, {way}",
-            *(f"{1e3 * by[library, layer, way, *column]['seconds']:,.0f}" for column in columns),
-        ]
-        for library, layer, way in dict.fromkeys((row["library"], row["layer"], row["way"]) for row in rows)
+        [", ".join(way), *(f"{1e3 * by[*way, *column]['seconds']:,.0f}" for column in columns)]
+        for way in _by(rows, "library", "layer", "way")
     ]
     return markdown(["Draws", *(f"{network}, {batch} row{'s' * (batch > 1)}" for network, batch in columns)], lines)
 
 
-def _stacks(rows: Rows, _: dict[str, dict[str, Any]]) -> str:
+def _stacks(rows: Rows, _: Found) -> str:
     """Milliseconds an epoch and network, by width and number of networks; bold where more networks gain under 10 %."""
-    numbers = sorted({row["replicates"] for row in rows})
-    lines = []
+    numbers, lines = sorted({row["replicates"] for row in rows}), []
     for width in dict.fromkeys(row["width"] for row in rows):
         own = {row["replicates"]: row for row in rows if row["width"] == width}
-        least = min(row["ms"] for row in own.values())
-        full = next(number for number in sorted(own) if own[number]["ms"] <= 1.1 * least)
+        full = next(n for n in sorted(own) if own[n]["ms"] <= 1.1 * min(row["ms"] for row in own.values()))
         texts = {number: f"{row['ms']:.{2 if row['ms'] < 10 else 1}f}" for number, row in own.items()}
         texts[full] = f"**{texts[full]}**"
-        weights = f"{next(iter(own.values()))['weights']:,}"
-        lines.append([str(width), weights, *(texts.get(number, "–") for number in numbers)])
-    heads = [f"{number} network{'s' * (number > 1)}" for number in numbers]
-    return markdown(["Width", "Weights each", *heads], lines)
+        lines.append([str(width), f"{own[full]['weights']:,}", *(texts.get(number, "–") for number in numbers)])
+    return markdown(["Width", "Weights each", *(_count(number, "network") for number in numbers)], lines)
 
 
-def _workers(rows: Rows, _: dict[str, dict[str, Any]]) -> str:
+def _workers(rows: Rows, _: Found) -> str:
     lines = [[f"{row['one_s']:.0f}", f"{row['two_s']:.0f}", f"{row['efficiency']:.2f}"] for row in rows]
     return markdown(["One worker, s", "Two workers, s", "Efficiency"], lines)
 
 
-def _draws(rows: Rows, _: dict[str, dict[str, Any]]) -> str:
+def _draws(rows: Rows, _: Found) -> str:
     """Memory in draws of one size, and milliseconds a draw, by where a store keeps them."""
     lines = []
     for row in rows:
@@ -197,74 +180,62 @@ def _draws(rows: Rows, _: dict[str, dict[str, Any]]) -> str:
     return markdown(["Draws of ResNet20", *heads], lines)
 
 
-def _estimators(rows: Rows, _: dict[str, dict[str, Any]]) -> str:
+def _estimators(rows: Rows, _: Found) -> str:
     """Error, intervals, noise, selected inputs and time by set and method; means and standard errors over splits."""
     lines = []
     for name in dict.fromkeys(row["set"] for row in rows):
         some = [row for row in rows if row["set"] == name]
-        measured = [row for row in some if "note" not in row]
-        size = f", {measured[0]['rows']:,} rows of {measured[0]['inputs']} inputs" if measured else ""
+        size = next((f", {row['rows']:,} rows of {row['inputs']} inputs" for row in some if "note" not in row), "")
         lines.append([f"**{name.replace('_', ' ')}**{size}", *[""] * 6])
         for row in some:
             if "note" in row:
                 lines.append([row["method"], row["note"], *["–"] * 5])
                 continue
-            judged = "coverage" if "coverage" in row else "nll"
-            cells = [_spread(row, "error", 1 if row["error"] >= 10 else 2)]
-            cells.append(f"{_spread(row, judged, 1 if judged == 'coverage' else 3)}{'' if judged == 'nll' else ' %'}")
-            cells += [_spread(row, "noise", 1 if row.get("noise", 0) >= 10 else 2), _spread(row, "selected", 1)]
+            judged = _mean(row, "coverage", 1) + " %" if "coverage" in row else _mean(row, "nll", 3)
+            cells = [_mean(row, "error", 1 if row["error"] >= 10 else 2), judged]
+            cells += [_mean(row, "noise", 1 if row.get("noise", 0) >= 10 else 2), _mean(row, "selected", 1)]
             lines.append([row["method"], *cells, f"{row['cpu_s']:.1f}", str(row["splits"])])
     return markdown(["", "error", "coverage, or nats", "noise", "selected", "s", "splits"], lines)
 
 
-def _spread(row: dict[str, Any], key: str, digits: int) -> str:
+def _mean(row: Row, key: str, digits: int) -> str:
     if key not in row:
         return "–"
     error = f" ± {row[f'{key}_se']:.{digits}f}" if f"{key}_se" in row else ""
     return f"{row[key]:.{digits}f}{error}"
 
 
-def _moved(found: dict[str, dict[str, Any]]) -> dict[tuple[str, str, int], int]:
+def _moved(found: Found) -> dict[tuple, int]:
     rows = found.get("step_traffic", {"rows": []})["rows"]
-    return {(row["library"], row["layer"], row["batch"]): row["bytes"] for row in rows}
+    return {key: row["bytes"] for key, row in _by(rows, "library", "layer", "batch").items()}
 
 
-def picture(found: dict[str, dict[str, Any]]) -> str:
-    """Time of a step against the bytes that it moves, as SVG; the same text for the same numbers."""
-    import matplotlib as mpl
-    from matplotlib.figure import Figure
+def picture(found: Found) -> str:
+    """Time of a step against the bytes that it moves, as SVG."""
+    from book.display.style import MARKERS, PALETTE
 
-    from book.display.style import MARKERS, PALETTE, PANEL_WIDTH, RC
+    moved = _moved(found)
+    rows = [row for row in found["step_time_cpu"]["rows"] if row["batch"] == 128 and row["layer"] in KINDS]
+    points = {"bnnlib": [], "other libraries": [], "samplers of bnnlib": []}
+    for row in rows:
+        own, sampler = row["library"] == "bnnlib", row["layer"] in SAMPLERS
+        if (row["library"], row["layer"], 128) in moved and (own or not sampler):
+            name = "samplers of bnnlib" if sampler else "bnnlib" if own else "other libraries"
+            points[name].append((moved[row["library"], row["layer"], 128] / 1e6, row["ms"]))
+    base = sorted(row["base_ms"] for row in rows)
+    plain = (moved["torch", "none", 128] / 1e6, base[len(base) // 2])
+    widest = max(x for some in points.values() for x, _ in some)
+    rate = found["step_traffic"]["bandwidth"] / 1e9
 
-    times, moved = found["step_time_cpu"]["rows"], _moved(found)
-    with mpl.rc_context(RC | {"svg.hashsalt": "step cost", "svg.fonttype": "path"}):
-        figure = Figure(figsize=(PANEL_WIDTH[1], 4.4), layout="constrained")
-        axes = figure.add_subplot()
-        base = [row["base_ms"] for row in times if row["batch"] == 128 and row["layer"] in KINDS]
-        points = {"bnnlib": [], "other libraries": [], "samplers of bnnlib": []}
-        for row in times:
-            key = (row["library"], row["layer"], row["batch"])
-            if row["batch"] == 128 and key in moved and row["layer"] in KINDS:
-                sampler = row["layer"] in SAMPLERS
-                name = (
-                    "samplers of bnnlib" if sampler else "bnnlib" if row["library"] == "bnnlib" else "other libraries"
-                )
-                if row["library"] == "bnnlib" or not sampler:
-                    points[name].append((moved[key] / 1e6, row["ms"], row["layer"]))
-        plain = (moved["torch", "none", 128] / 1e6, sorted(base)[len(base) // 2])
+    def draw(figure, axes) -> None:
         axes.plot(*plain, MARKERS[3], color=PALETTE[3], label="deterministic, Adam", linestyle="none")
-        for (name, found_points), color, marker in zip(points.items(), PALETTE, MARKERS, strict=False):
-            x, y = [p[0] for p in found_points], [p[1] for p in found_points]
-            axes.plot(x, y, marker, color=color, label=name, linestyle="none")
-        widest = max(p[0] for some in points.values() for p in some)
-        rate = found["step_traffic"]["bandwidth"] / 1e9
+        for (name, some), color, marker in zip(points.items(), PALETTE, MARKERS, strict=False):
+            axes.plot([x for x, _ in some], [y for _, y in some], marker, color=color, label=name, linestyle="none")
         line = [plain[1], plain[1] + (widest - plain[0]) / rate]
-        axes.plot(
-            [plain[0], widest], line, "-", color=PALETTE[6], label=f"traffic at the rate of a copy, {rate:.1f} GB/s"
-        )
+        told = f"traffic at the rate of a copy, {rate:.1f} GB/s"
+        axes.plot([plain[0], widest], line, "-", color=PALETTE[6], label=told)
         axes.set(xlabel="bytes read and written in a step (MB)", ylabel="time of a step (ms)", ylim=(0, None))
         axes.set_xlim(0, None)
         figure.legend(loc="outside lower center", ncols=2, columnspacing=1.0, handletextpad=0.4)
-        out = io.StringIO()
-        figure.savefig(out, format="svg", metadata={"Date": None})
-    return out.getvalue()
+
+    return svg("step cost", 4.4, draw)

@@ -95,7 +95,7 @@ def parameters_cell(chapter):
 
 @rule
 def known_tags(chapter):
-    """No tag that papermill or the book would ignore."""
+    """No tag that the builder or the book would ignore."""
     allowed = {"parameters", "remove-cell", "remove-input", "remove-output", "hide-input", "hide-output", "hide-cell"}
     for cell in chapter.cells:
         if unknown := set(tags_of(cell)) - allowed:
@@ -114,13 +114,13 @@ def one_sentence_per_line(chapter):
 
 
 def figure_cells(chapter: Chapter) -> list[dict]:
-    """Cells that show a figure: by their id, their metadata, or a call of explore or curves."""
+    """Cells that show a figure: by their id, their metadata, or a call of curves."""
     return [
         cell
         for cell in chapter.code
         if f"{chapter.prefix}-fig-" in cell["id"]
         or "figure" in cell["metadata"].get("mystnb", {})
-        or re.search(r"^\s*(?:\w+ = )?(?:explore|curves)\(", source_of(cell), re.MULTILINE)
+        or re.search(r"^\s*(?:\w+ = )?curves\(", source_of(cell), re.MULTILINE)
     ]
 
 
@@ -137,7 +137,7 @@ def figures_described(chapter):
             yield cell["id"], f"figure name {name!r} must be fig-{chapter.prefix}-x for the cell {chapter.prefix}-fig-x"
         if len(caption.split()) < 3:
             yield cell["id"], "needs a caption that stands by itself"
-        own_alt = re.search(r"\b(?:explore|curves)\(", source_of(cell)) and re.search(r"\balt\s*=", source_of(cell))
+        own_alt = re.search(r"\bcurves\(", source_of(cell)) and re.search(r"\balt\s*=", source_of(cell))
         if not own_alt and (len(alt.split()) < 5 or FILE_NAME.match(alt.strip()) or alt.strip() == caption.strip()):
             yield cell["id"], "needs alt text that says what is seen (not a file name, not the caption again)"
         if name and not re.search(rf"\{{(?:numref|ref)\}}`(?:[^`<]*<)?{re.escape(name)}>?`", chapter.prose):

@@ -18,7 +18,6 @@ from book import studies
 
 PROFILES = ("smoke", "book", "paper")
 EVAL = re.compile(r"\{eval\}`([^`\n]+)`")
-GENERATED = ("book/status",)  # pages that the build writes itself, without a source in book/
 REFERENCE = "book/reference"  # folder of the library's reference, which is not printed
 WORDS = (".md", ".rst")  # documents without code to run
 REPORTS = "book/reports"  # folder of the chapters' reports, which it writes as well
@@ -150,7 +149,7 @@ class Project:
         for name in self.listed:
             if (self.root / f"{name}.ipynb").exists():
                 listed.append(f"{name}.ipynb")
-            elif name not in GENERATED and not any((self.root / f"{name}{one}").exists() for one in WORDS):
+            elif not any((self.root / f"{name}{one}").exists() for one in WORDS):
                 missing.append(name)
         if missing:
             raise BookError(

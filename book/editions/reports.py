@@ -16,8 +16,9 @@ from pathlib import Path
 
 import yaml
 
-from book.editions.compared import KINDS, WORDS, markdown
+from book.editions.compared import KINDS, WORDS
 from book.editions.project import Project
+from book.editions.templates import markdown
 from book.studies import Study
 
 ABREAST = 3

@@ -16,7 +16,7 @@ import tomllib
 from collections.abc import Iterator
 from dataclasses import MISSING, dataclass, fields
 from fnmatch import fnmatchcase
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -87,7 +87,7 @@ class Claim:
     rows: tuple[Row, ...] = ()
     not_tried: str = ""
 
-    @property
+    @cached_property
     def evidence(self) -> list[Evidence]:
         """What each row says, of all settings that its pattern matches."""
         return [one for row in self.rows for one in row.evidence()]

@@ -26,24 +26,6 @@ def pytest_collection_modifyitems(items):
 
 
 @pytest.fixture(scope="session")
-def chromium() -> str:
-    """Path of the system's Chromium ($CHROMIUM, if it is set)."""
-    names = ("chromium", "chromium-browser", "google-chrome")
-    found = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, names)), None)
-    if found is None:
-        pytest.skip("no Chromium on this machine (apt-get install chromium, or name one in $CHROMIUM)")
-    return found
-
-
-@pytest.fixture(scope="session")
-def browser(chromium, playwright):
-    # No sandbox: in a container there is none to be had, and only our own pages are opened.
-    opened = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-    yield opened
-    opened.close()
-
-
-@pytest.fixture(scope="session")
 def small_book(root, tmp_path_factory) -> Path:
     """Rendered pages of the book in fixtures/, made with this tree's builder, library and configuration.
 
@@ -60,12 +42,12 @@ def small_book(root, tmp_path_factory) -> Path:
 
 def build_small(root: Path, tree: Path) -> None:
     tree.mkdir(exist_ok=True)
-    for name in ("_config.yml", "requirements.txt"):
-        shutil.copyfile(root / name, tree / name)
     for name in ("book", "bnnlib"):
         # The real pages refer to the real chapters.
         ignored = shutil.ignore_patterns("__pycache__", "*.md")
         shutil.copytree(root / name, tree / name, ignore=ignored, dirs_exist_ok=True)
+    for name in ("_config.yml", "requirements.txt", "book/status.md"):
+        shutil.copyfile(root / name, tree / name)
     shutil.copytree(HERE / "fixtures", tree, dirs_exist_ok=True)
     command = [sys.executable, "-m", "book", "build"]
     done = subprocess.run(command, cwd=tree, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
@@ -95,8 +77,8 @@ def open_page(browser):
 
 @pytest.fixture(scope="session")
 def lab(root, tmp_path_factory) -> Iterator[Lab]:
-    """A JupyterLab with this tree's library and book."""
-    with serving(tmp_path_factory.mktemp("lab"), root) as running:
+    """A JupyterLab with this tree's library and book, as `make author` starts it."""
+    with serving(tmp_path_factory.mktemp("lab"), root, f"--config={root}/book/editions/author_config.py") as running:
         yield running
 
 

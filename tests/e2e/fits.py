@@ -54,12 +54,10 @@ MEASURE = """(cue) => {
 SCROLLING = """() => [...document.querySelectorAll(".bd-article pre, .pst-scrollable-table-container, .bnn-table")]
   .filter((e) => e.getClientRects().length && e.scrollWidth > e.clientWidth + 1)
   .map((e) => e.textContent.trim().slice(0, 60))"""
-# How much smaller than drawn each picture is.
-SHRUNK = """() => [...document.querySelectorAll(".bd-article figure > a > img[style*='width']")]
-  .filter((i) => i.getClientRects().length).map((i) => [i.clientWidth / parseFloat(i.style.width), i.alt])"""
-# The same of explorers' pictures, which are drawn at 96 dots an inch.
-SHRUNK_FRAMES = """() => [...document.querySelectorAll(".bnn-frames .bnn-first")]
-  .filter((i) => i.getClientRects().length).map((i) => [i.clientWidth / i.getAttribute("width") * 0.96, i.alt])"""
+# How much smaller than drawn each picture is; one without a width could not be shrunk to a size that is known.
+SHRUNK = """() => [...document.querySelectorAll(".bd-article figure > a > img")]
+  .filter((i) => i.getClientRects().length).map((i) =>
+    [i.clientWidth / (parseFloat(i.style.width || i.getAttribute("width")) || Infinity), i.alt])"""
 # How far the page can be pushed sideways, and what pushes it.
 TOO_WIDE = """() => {
   const width = document.documentElement.clientWidth;
@@ -97,7 +95,7 @@ def on_screens(page) -> tuple[list[str], set[str]]:
         if width > 1000:
             faults += [f"at {width} scrolls: {text}" for text in page.evaluate(SCROLLING)]
         else:
-            shrunk = page.evaluate(SHRUNK) + page.evaluate(SHRUNK_FRAMES)
+            shrunk = page.evaluate(SHRUNK)
             faults += [f"has words below 9 pixels: {alt[:60]}" for scale, alt in shrunk if scale * SMALLEST < 9]
     return faults, seen
 

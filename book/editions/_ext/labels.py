@@ -48,13 +48,11 @@ def named(env) -> dict[str, dict]:
 
 def equations(env) -> dict[str, dict]:
     """Labeled equations, as {eq} shows them."""
-    counted, form = numbers(env), env.config.math_eqref_format or "({number})"
-    found = {}
+    counted, found = numbers(env), {}
     for label, (page, number) in env.get_domain("math").equations.items():
         anchor = f"equation-{nodes.make_id(label)}"
-        _, whole = counted.get((page, anchor), ("", str(number)))
-        shown = whole if env.config.math_numfig and env.config.numfig else str(number)
-        found[label] = {"kind": "equation", "text": form.format(number=shown), "page": page, "anchor": anchor}
+        _, shown = counted.get((page, anchor), ("", number))
+        found[label] = {"kind": "equation", "text": f"({shown})", "page": page, "anchor": anchor}
     return found
 
 

@@ -6,11 +6,10 @@ import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-import seaborn as sns
 from matplotlib.figure import Figure
 
 from book import lab
-from book.display.panels import missing
+from book.display.panels import missing, replicate_points
 from book.display.style import PALETTE, figure, line_styles, panel_letters, style_context
 from book.lab.queries import replicates
 from chapters.acceptance.experiments.six_gaussians import BINS, EXTENT, OBJECTIVES
@@ -66,14 +65,12 @@ def six_seeds(rows: Sequence[Mapping], settings: Sequence[str]) -> Figure:
             known = False
             for place, (metric, setting, legend) in enumerate(pairs):
                 values = [replicates(rows, setting, method, metric) for method in METHODS]
-                x = np.repeat(np.arange(3) + (0.36 * place - 0.18), [len(one) for one in values])
-                if not len(x):
-                    continue
-                known = True
-                sns.stripplot(
-                    x=x, y=np.concatenate(values), native_scale=True, jitter=0.1, ax=panel, label=legend,
-                    color=PALETTE[place], marker="o^"[place], size=5.5, alpha=0.7,
-                )  # fmt: skip
+                known = known or any(map(len, values))
+                look = {"label": legend, "marker": "o^"[place], "s": 5.5**2, "alpha": 0.7}
+                for x, one in enumerate(values):
+                    if len(one):
+                        at = x + 0.36 * place - 0.18
+                        replicate_points(panel, one, at, PALETTE[place], upright=True, width=0.1, **look)
             if not known:
                 missing(panel)
                 continue

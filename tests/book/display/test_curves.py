@@ -25,7 +25,7 @@ from book.display import (
     network,
     span,
 )
-from book.display.explorer import CurvesExplorer
+from book.display.explorer import Explorer
 
 X = np.linspace(0.1, 5, 23)
 
@@ -64,14 +64,14 @@ CONTROLS = {
 }
 
 
-def make(function=compute, controls=CONTROLS, **kwargs) -> CurvesExplorer:
+def make(function=compute, controls=CONTROLS, **kwargs) -> Explorer:
     return curves(
         function, controls, title="All items", alt=lambda k, scale: f"k {k}, {scale}", **{"static": True} | kwargs
     )
 
 
 @pytest.fixture(scope="module")
-def explorer() -> CurvesExplorer:
+def explorer() -> Explorer:
     return make()
 
 
@@ -190,7 +190,7 @@ def test_the_page_and_the_notebook_offer_the_choice_as_buttons(explorer):
     ],
 )
 def test_what_cannot_be_shown_is_refused(function, controls, error, said, monkeypatch):
-    monkeypatch.setattr(CurvesExplorer, "max_gzip_bytes", 5_000)
+    monkeypatch.setattr(Explorer, "max_gzip_bytes", 5_000)
     with pytest.raises(error, match=said):
         make(function, controls)
 

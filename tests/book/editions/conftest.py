@@ -42,6 +42,7 @@ class Scratch:
             shutil.copyfile(source / name, root / name)
         # Without the real pages, which refer to the real chapters.
         shutil.copytree(source / "book", root / "book", ignore=shutil.ignore_patterns("__pycache__", "*.md"))
+        shutil.copyfile(source / "book/status.md", root / "book/status.md")
         self.write("book/index.md", "# A book\n\nFor the tests: {cite:t}`bai2020efficient`.\n")
         self.write("book/bibliography.md", "# Bibliography\n\n```{bibliography}\n```\n")
         (root / "chapters").mkdir()

@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from book.editions.check import DATA_LIMIT, EXPLORERS_LIMIT, PAGE_LIMIT, check, main, notebook_faults
+from book.editions.check import DATA_LIMIT, EXPLORERS_LIMIT, PAGE_LIMIT, check, main
 
 GOOD = """<!DOCTYPE html>
 <html lang="en"><head><title>A page</title>
@@ -62,8 +62,6 @@ def test_a_good_page_has_no_faults(site):
         ('<script src="//unpkg.com/thebe"></script>', "external request: //unpkg.com/thebe"),
         ('<img src="https://example.org/a.png" alt="A curve.">', "external request: https://example.org/a.png"),
         ('<link rel="preconnect" href="https://fonts.gstatic.com">', "external request: https://fonts.gstatic.com"),
-        ('<script>fetch("https://example.org/data.json")</script>', "external request: https://example.org/data.json"),
-        ("<script>import('https://esm.sh/d3')</script>", "external request: https://esm.sh/d3"),
         ("<style>@import url(https://fonts.example.org/a.css);</style>", "external request: https://fonts.example.org"),
         ('<p style="background: url(//example.org/a.png)">x</p>', "external request: //example.org/a.png"),
         (
@@ -74,10 +72,6 @@ def test_a_good_page_has_no_faults(site):
         ('<img src="curve.png" alt=" ">', "picture without alt text: curve.png"),
         ('<img src="curve.png" alt="../_images/3f2a.png">', "alt text is a file name: ../_images/3f2a.png"),
         ('<p id="top">x</p>', "id used 2 times: top"),
-        ('<div class="output traceback highlight"><pre>ValueError</pre></div>', "failed cells: 1"),
-        ("<table><tr><td>1</td></tr></table>", "table outside of a frame that can scroll"),
-        ('<figure><img src="curve.png" alt="A curve."></figure>', "figure without a width: curve.png"),
-        ('<div role="region">x</div>', "region without a name: <div"),
         ("<p>See {ref}`the-section`.</p>", "markup not rendered: {ref}`"),
         ("<p>```{exercise} One</p>", "markup not rendered: ```{"),
         ('<i class="fas fa-rocket"></i>', "icon that icons.css does not draw: fa-rocket"),
@@ -139,23 +133,6 @@ def test_explorers_that_send_data_have_their_own_limit(site):
     assert site(one) == site(one + other.replace(" bnn-data", "")) == []
     (fault,) = site(one + other)
     assert "data of explorers take 12" in fault
-
-
-def test_notebooks_are_looked_through(make_notebook):
-    good = make_notebook(
-        ("text-a", "words"), ("fine", "1"), ("empty", "  "), ("asked", "input()", {"tags": ["skip-execution"]})
-    )
-    good["cells"][1]["execution_count"] = 1
-    assert notebook_faults(good) == []
-
-    bad = make_notebook(("late", "1"), ("raises", "1/0"), ("live", "slider"))
-    bad["cells"][1] |= {
-        "execution_count": 1,
-        "outputs": [{"output_type": "error", "ename": "E", "evalue": "", "traceback": []}],
-    }
-    widget = {"output_type": "display_data", "data": {"application/vnd.jupyter.widget-view+json": {}}, "metadata": {}}
-    bad["cells"][2] |= {"execution_count": 2, "outputs": [widget]}
-    assert notebook_faults(bad) == ["cell late was not executed", "cell raises failed", "cell live shows a live widget"]
 
 
 def test_the_command_says_what_it_found(site, tmp_path, monkeypatch, capsys):

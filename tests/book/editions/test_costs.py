@@ -1,11 +1,7 @@
-"""The page on what a step costs says what the benchmarks have stored."""
-
-import re
-from pathlib import Path
+"""The tables of costs say what the benchmarks have stored; that pages ask for nothing else is in test_took.py."""
 
 from book.editions import costs
 
-ROOT = Path(__file__).resolve().parents[3]
 ABOUT = {
     "device": "cpu (some)",
     "threads": 1,
@@ -17,6 +13,10 @@ ABOUT = {
 
 def row(library="bnnlib", layer="gaussian", batch=128, **more):
     return {"library": library, "layer": layer, "batch": batch, "ratio": 2.0, "ms": 10.0, "base_ms": 5.0} | more
+
+
+def told(name, measured):
+    return costs.tables(measured)[name]()
 
 
 def found():
@@ -44,12 +44,13 @@ def found():
 
 
 def test_tables_hold_the_stored_numbers():
-    text = costs.fill("before\n\n% table: step_time_cpu\n\n% table: prediction\n\n% table: step_time_h100\n", found())
+    text = told("step_time_cpu", found())
     assert "| Gaussian | 2.00 (1.90 to 2.25) | 1.20 | torchbnn 2.50 | 100 |" in text
     assert "| SGHMC | 1.40 | – | – | 42 |" in text and "horseshoe" not in text
-    assert "| Draws | 13-50-1, 1 row |" in text and "| bnnlib, gaussian, at once | 7 |" in text
+    draws = told("prediction", found())
+    assert "| Draws | 13-50-1, 1 row |" in draws and "| bnnlib, gaussian, at once | 7 |" in draws
     assert "*cpu (some), 1 thread, torch 2.13, 2026-01-01: `python -m benchmarks.x`.*" in text
-    assert "no result for step time h100" in text and "% table" not in text
+    assert "no result for step time h100" in told("step_time_h100", found())
 
 
 def test_sources_of_noise_stand_beside_steps_without_its_price():
@@ -57,7 +58,7 @@ def test_sources_of_noise_stand_beside_steps_without_its_price():
         {"way": "PyTorch, normal", "ns": 2.3, "ns_quartiles": [2.2, 2.5]},
         {"layer": "gaussian", "ratio": 2.0, "ratio_quartiles": [1.9, 2.1], "free": 1.7, "free_quartiles": [1.6, 1.75]},
     ]
-    text = costs.fill("% table: noise\n", {"step_noise": {"about": ABOUT, "rows": rows}})
+    text = told("noise", {"step_noise": {"about": ABOUT, "rows": rows}})
     assert "| PyTorch, normal | 2.30 (2.20 to 2.50) |" in text
     assert "| Gaussian | 2.00 (1.90 to 2.10) | 1.70 (1.60 to 1.75) |" in text
 
@@ -78,7 +79,7 @@ def test_estimators_stand_by_set_with_their_standard_errors():
         {"set": "five_of_200", "method": "Laplace", "note": "not installed"},
         {"set": "labels", "method": "lasso", **labels},
     ]
-    text = costs.fill("% table: estimators\n", {"estimators": {"about": ABOUT, "rows": rows}})
+    text = told("estimators", {"estimators": {"about": ABOUT, "rows": rows}})
     assert "| **five of 200**, 1,000 rows of 200 inputs |" in text
     assert "| sghmc | 107.3 ± 1.0 | 95.0 % | 1.08 ± 0.03 | – | 20.0 | 2 |" in text
     assert "| Laplace | not installed | – |" in text
@@ -93,34 +94,19 @@ def test_the_picture_is_the_same_text_for_the_same_numbers():
     assert costs.picture(other) != first
 
 
-def test_everything_that_the_page_asks_for_is_stored():
-    template = (ROOT / "book" / "step_cost.md").read_text(encoding="utf-8")
-    assert len(costs.TABLE.findall(template)) == 8
-    text = costs.fill(template, costs.stored(ROOT))
-    assert "Not measured" not in text
-    rows = re.findall(r"^\| .* \|$", text, re.MULTILINE)
-    assert len(rows) > 25 and "nan" not in text
-
-
-def test_everything_that_the_guide_asks_for_is_stored():
-    guide = (ROOT / "book" / "from_your_data.md").read_text(encoding="utf-8")
-    text = costs.fill(guide, costs.stored(ROOT))
-    assert costs.TABLE.findall(guide) == ["estimators"] and "Not measured" not in text and "nan" not in text
-
-
 def test_stacks_are_full_where_more_networks_gain_little():
     times = {1: 12.34, 10: 2.0, 30: 1.0, 100: 0.95}
     rows = [{"width": 7, "replicates": n, "weights": 1_527, "ms": ms} for n, ms in times.items()]
     workers = [{"one_s": 120.4, "two_s": 64.0, "efficiency": 0.941}]
     measured = {"step_stacks": {"about": ABOUT, "rows": rows}, "step_workers": {"about": ABOUT, "rows": workers}}
-    text = costs.fill("% table: stacks\n\n% table: workers\n", measured)
-    assert "| 7 | 1,527 | 12.3 | 2.00 | **1.00** | 0.95 |" in text and "| 120 | 64 | 0.94 |" in text
+    assert "| 7 | 1,527 | 12.3 | 2.00 | **1.00** | 0.95 |" in told("stacks", measured)
+    assert "| 120 | 64 | 0.94 |" in told("workers", measured)
 
 
 def test_draws_are_counted_in_draws():
     row = {"place": "folder", "draws": 50, "draw_mb": 2.0, "kept_mb": 0.1, "used_mb": 2.2}
     rows = [row | {"offer_ms": 8.6, "predict_ms": 281.4}]
-    text = costs.fill("% table: draws\n", {"step_draws": {"about": ABOUT, "rows": rows}})
+    text = told("draws", {"step_draws": {"about": ABOUT, "rows": rows}})
     assert "| 50 in a folder | 0.1 | 1.1 | 9 | 281 |" in text
 
 
@@ -130,6 +116,6 @@ def test_convolutions_on_a_processor_and_noise_on_units():
         row(layer="resnet20-gaussian", batch=1024, ratio=1.01),
         row(layer="sbp-lenet5", ratio=1.3, quartiles=[1.2, 1.4]),
     ]
-    text = costs.fill("% table: convolutions\n", {"step_convolutions": {"about": ABOUT, "rows": rows}})
+    text = told("convolutions", {"step_convolutions": {"about": ABOUT, "rows": rows}})
     assert "| Layer, ratio | LeNet-5, 128 rows | ResNet20, 1,024 rows |" in text
     assert "| Gaussian | 1.50 | 1.01 |" in text and "| SBP, LeNet-5 | 1.30 (1.20 to 1.40) | – |" in text

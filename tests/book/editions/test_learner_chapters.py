@@ -97,6 +97,7 @@ def test_they_run_from_any_folder_answered_wrongly_or_not_at_all(made, tmp_path,
 
     monkeypatch.setenv("PYTHONPATH", str(root))
     monkeypatch.delenv("BNN_STATIC", raising=False)
+    monkeypatch.setenv("MPLBACKEND", "agg")  # the book has drawn the same pictures
     for name, notebook in made.items():
         run = nbformat.reads(as_json(answered_wrongly(notebook)), as_version=4)
         NotebookClient(run, timeout=None, resources={"metadata": {"path": str(tmp_path)}}).execute()

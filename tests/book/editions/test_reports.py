@@ -16,9 +16,10 @@ import yaml
 
 from book import lab
 from book.editions import reports
-from book.editions.compared import KINDS, WORDS, by_paper, compared, verdicts_by_paper
+from book.editions.compared import KINDS, WORDS, by_paper, compared
 from book.editions.pages import written_pages
 from book.editions.project import Project
+from book.editions.took import verdicts_by_paper
 from book.lab import commands, plan
 from book.lab.published import metrics
 

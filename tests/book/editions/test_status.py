@@ -1,4 +1,4 @@
-"""The generated status page counts what is there."""
+"""The status page counts what is there, and pages are made anew when something has changed for them."""
 
 from __future__ import annotations
 
@@ -29,10 +29,8 @@ def test_results_and_data_are_found_by_their_whole_names(tmp_path, chapter):
         result = {"provenance": {"minutes": 2.5, "data": {"mnist": "sha"}}, "rows": []}
         (tmp_path / "data" / "results" / f"{name}.json").write_text(json.dumps(result))
     results = compared.stored_results(tmp_path)
-    assert {name: origin["profile"] for name, origin in results.items()} == {
-        "svbnn-lambda": "book",
-        "svbnn-lambda-long": "paper",
-    }
+    profiles = {name: origin["profile"] for name, origin in results.items()}
+    assert profiles == {"svbnn-lambda": "book", "svbnn-lambda-long": "paper"}
     assert status.results_shown(chapter, results) == ["svbnn-lambda"]
     assert status.data_used(tmp_path, chapter, results) == ["boston", "mnist"]
     chapter["cells"][1]["source"] = "for name in ['lambda', 'gamma']:\n    lab.table(f'svbnn-{name}')"
@@ -48,9 +46,6 @@ def test_verdicts_come_from_the_library_of_the_tree(root):
         said = found["counts"][kind]
         assert sum(said[word] for word in compared.WORDS) == said["cells"] == count
     assert len(found["cells"]) == 28
-
-
-def test_the_words_are_those_of_the_library():
     assert compared.WORDS == lab.verdicts.WORDS
 
 
@@ -75,86 +70,29 @@ def test_the_page_tells_what_was_run(scratch, root, chapter):
 
 
 def test_an_unchanged_page_is_not_made_again(scratch, chapter, monkeypatch):
-    project = Project(scratch.root)
+    project, made = Project(scratch.root), []
     project.build.mkdir()
     scratch.write("book/verdicts.md", "# Words\n\n% example: agrees\n")
-    made = pages.written_pages(project, {"chapters/x.ipynb": chapter}, "smoke")
-    assert set(made) == {"book/status.md", "book/verdicts.md"}
-    for name, text in made.items():
-        (project.staging / name).parent.mkdir(parents=True, exist_ok=True)
-        (project.staging / name).write_text(text)
-    monkeypatch.setattr(status, "page", lambda *_: "made again")
+    monkeypatch.setattr(pages, "fill", lambda text, tables: made.append(text) or f"{len(made)}")
 
-    def status_now(profile):
-        return pages.written_pages(project, {"chapters/x.ipynb": chapter}, profile)["book/status.md"]
+    def again(profile="smoke") -> bool:
+        before = len(made)
+        found = pages.written_pages(project, {"chapters/x.ipynb": chapter}, profile)
+        assert set(found) == {"book/status.md", "book/verdicts.md"}
+        return len(made) > before
 
-    assert status_now("smoke") == made["book/status.md"]
+    assert again() and not again()
     prose = chapter["cells"][0]
     prose["source"] += "\n\nOne more sentence."
-    assert status_now("smoke") == made["book/status.md"]
-    assert status_now("book") == "made again"
+    assert not again()
+    assert again("book") and again()
     scratch.write("tests/equations/test_x.py", "# equation: x-one\ndef test_x(): ...\n")
-    assert status_now("smoke") == "made again"
-    for cell in (prose, chapter["cells"][1]):  # a label or a data set may be in it
-        cell["source"] = cell["source"].replace("x-one", "x-four").replace("boston", "diabetes")
-        assert status_now("smoke") == "made again"
-    scratch.write("book/verdicts.md", "# Other words\n")
-    assert pages.written_pages(project, {}, "smoke")["book/verdicts.md"] == "# Other words\n"
-
-
-CARD = 'number = 3\ntitle = "Things"\nnotebook = "x.ipynb"\nsource = "papers/009"\nprefix = "xx"\n'
-
-
-def test_kinds_stand_apart_and_the_papers_own_methods_come_first(scratch):
-    none = dict.fromkeys((*compared.WORDS, "cells", "budget known", "budget comparable"), 0)
-    about = {"provenance": {"minutes": 2.0}, "state": "certified", "paper": "009"}
-
-    def counts(own=none, rival=none, oracle=none):
-        return {"counts": {"own": own, "rival": rival, "oracle": oracle}}
-
-    own = none | {"agrees": 3, "not run": 1, "cells": 4, "budget known": 2, "budget comparable": 1}
-    rival, oracle = none | {"worse": 7, "cells": 7}, none | {"agrees": 100, "cells": 100}
-    found = {
-        "xx-a": about | counts(own, rival),
-        "xx-b": about | counts(none | {"better": 1, "cells": 1}, oracle=oracle) | {"state": "outdated"},
-        "other": about | counts(none | {"worse": 5, "cells": 5}) | {"paper": "010"},
-    }
-    scratch.write("chapters/things/card.toml", CARD)
-    scratch.write("data/results/xx-a.book.json", "{}")
-    scratch.list("x")
-    text = "\n".join(status._results(Project(scratch.root), found))
-    lines = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line[:1] == "|"]
-    assert lines[0] == ["Verdict", "paper 009", "paper 010"]
-    assert {line[0]: line[1:] for line in lines[2:8]} == {
-        "agrees": ["3", "–"],
-        "better": ["1", "–"],
-        "worse": ["–", "5"],
-        "not run": ["1", "–"],
-        "cells": ["5", "5"],
-        "half of the budget or more": ["1 of 2", "–"],
-    }
-    assert "print 10 numbers of the methods that they propose" in text
-    assert "So 9 are decided, of which 4 agree or are better" in text and "puts up to 0 of" in text
-    assert "Another 7 numbers are of methods that the papers quote, 100 check our own references" in text
-    assert ["worse", "7"] in lines and ["agrees", "100"] in lines and "110" not in text
-    assert lines[-1] == ["[03 Things](reports/x.md)", "2", "1 certified, 1 outdated", "4"]
-
-
-def test_examples_are_cells_of_the_results():
-    cell = {"paper": "002", "cell": "Table 2: VD, FNR", "setting": "U", "method": "VD", "printed": "0.67 ± 3.65"}
-    cell |= {"mean": 1.333, "se": 0.93, "n": 30, "difference": 0.663, "error": 1.14, "margin": 0.005}
-    cell |= {"verdict": "agrees", "published_budget": None}
-    fewer = cell | {"n": 3, "cell": "fewer"}
-    other = cell | {"verdict": "not comparable: budget 8 of 500 epochs", "se": None, "error": None, "n": 1}
-    text = status.examples(
-        "a\n\n% example: agrees\n\n% example: not comparable\n\n% example: worse\n", [fewer, cell, other]
-    )
-    assert "Table 2: VD, FNR (U, VD): published 0.67 ± 3.65, ours 1.333 ± 0.93 (n = 30)" in text and "fewer" not in text
-    assert "d = +0.663, s = 1.1, m = 0.005; **agrees**." in text
-    assert "d = +0.663, m = 0.005; **not comparable: budget 8 of 500 epochs**." in text
-    assert text.endswith("No published cell has this verdict in the stored results.\n")
-
-
-def test_the_page_of_verdicts_asks_for_an_example_of_every_word(root):
-    asked = status.EXAMPLE.findall((root / "book" / "verdicts.md").read_text(encoding="utf-8"))
-    assert sorted(asked) == sorted(compared.WORDS)
+    assert again() and not again()
+    prose["source"] = prose["source"].replace("x-one", "x-four")
+    assert again()
+    scratch.write("bnnlib/datasets/registry.toml", "[boston]\n[diabetes]\n")
+    assert again()
+    chapter["cells"][1]["source"] = chapter["cells"][1]["source"].replace("boston", "diabetes")
+    assert again() and not again()
+    scratch.write("book/verdicts.md", "# Other words\n\n% example: agrees\n")
+    assert again()

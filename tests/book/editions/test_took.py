@@ -1,64 +1,78 @@
-"""The page on what it took counts what the evidence says."""
+"""Tables of what it took and how numbers fare count what the evidence says."""
 
+import re
 from pathlib import Path
 from types import SimpleNamespace
 
-from book.editions import compared, took
+import pytest
+
+from book.editions import compared, costs, took
+from book.editions.templates import ASKED, fill
 from book.lab import catalog, plan
 from book.lab.cells import Cell
 
 ROOT = Path(__file__).resolve().parents[3]
 NONE = dict.fromkeys((*compared.WORDS, "cells", "budget known", "budget comparable"), 0)
 COUNTS = dict.fromkeys(compared.KINDS, NONE)
+STUDY = SimpleNamespace(number=1, prefix="abc", title="Abc")
+PROJECT = SimpleNamespace(root=ROOT, reports={"book/reports/01_abc": STUDY})
 
 
 def row(verdict="agrees", mean=2.0, published=1.0, **more):
-    given = {
-        "verdict": verdict,
-        "mean": mean,
-        "published": published,
-        "error": 0.1,
-        "quantile": 2.0,
-        "budget": 40,
-        "kind": "own",
-        "cause": "",
-        "tried": "",
-    }
-    return given | {"published_budget": 200.0, "budget_unit": "epochs"} | more
+    given = {"verdict": verdict, "mean": mean, "published": published, "error": 0.1, "quantile": 2.0, "budget": 40}
+    given |= {"kind": "own", "cause": "", "tried": "", "published_budget": 200.0, "budget_unit": "epochs"}
+    return given | more
 
 
 def found():
     runs = [{"minutes": 30.0, "device": "cpu (some)"}, {"minutes": 90.0, "device": "NVIDIA of some kind"}]
-    cells = [
-        row(),
-        row("worse: why", 9.0, cause="shown by abc-y"),
-        row("agrees", None),
-        row("agrees", -1.0),
-        row("not run: no file", None),
-    ]
-    some = {
+    cells = [row(), row("worse: why", 9.0, cause="shown by abc-y"), row("agrees", None), row("agrees", -1.0)]
+    cells.append(row("not run: no file", None))
+    own = NONE | {"agrees": 3, "worse": 1, "not run": 1, "cells": 5, "budget known": 2, "budget comparable": 1}
+    about = {"provenance": {"minutes": 2.0}, "paper": "000"}
+    some = about | {
         "profile": "book",
         "runs": runs,
         "cells": cells,
-        "paper": "000",
-        "counts": COUNTS | {"own": NONE | {"agrees": 3, "worse": 1, "not run": 1, "cells": 5}},
+        "state": "certified",
+        "counts": COUNTS | {"own": own},
     }
-    return {"abc-x": some, "abc-none": {"profile": "", "runs": [], "cells": [], "counts": COUNTS, "paper": "001"}}
+    none = about | {"profile": "", "runs": [], "cells": [], "state": "", "counts": COUNTS, "paper": "001"}
+    return {"abc-x": some, "abc-none": none}
 
 
-def project():
-    return SimpleNamespace(root=ROOT, reports={"chapters/01_abc": SimpleNamespace(number=1, prefix="abc")})
+def told(name, evidence=None, claims=None):
+    return took.tables(PROJECT, found() if evidence is None else evidence, claims or {})[name]()
 
 
-def test_tables_count_hours_budgets_and_verdicts():
-    template = "\n\n".join(f"% table: {one}" for one in ("hours", "budgets", "own", "causes"))
-    text = took.fill(template, project(), found(), {})
-    assert "| [01](reports/01_abc.md) | `abc-x` | book | 2 | 0.50 | 1.50 |" in text and "abc-none" not in text
-    assert "| all |  |  | 2 | 0.50 | 1.50 |" in text
-    assert "| [01](reports/01_abc.md) | `abc-x` | epochs | 40 | 200 | 20 % |" in text
-    assert "| Verdict | paper 000 |" in text and "| agrees | 3 |" in text and "| no file | 1 |" in text
-    assert "print 5 numbers" in text and "So 4 are decided, of which 3 agree or are better" in text
-    assert "| own methods | 1 | 1 | 0 | 0 |\n| methods that a paper quotes | 0 | 0 | 0 | 0 |" in text
+def test_hours_budgets_and_causes_are_counted():
+    hours = told("hours")
+    assert "| [01](reports/01_abc.md) | `abc-x` | book | 2 | 0.50 | 1.50 |" in hours and "abc-none" not in hours
+    assert "| all |  |  | 2 | 0.50 | 1.50 |" in hours
+    assert "| [01](reports/01_abc.md) | `abc-x` | epochs | 40 | 200 | 20 % |" in told("budgets")
+    assert "| own methods | 1 | 1 | 0 | 0 |\n| methods that a paper quotes | 0 | 0 | 0 | 0 |" in told("causes")
+    assert "| no file | 1 |" in told("causes")
+    assert "| [01 Abc](reports/01_abc.md) | 2 | 1 certified, 1 not run | 4 |" in told("validity")
+
+
+def test_kinds_of_numbers_stand_apart():
+    evidence = found()
+    evidence["abc-x"]["counts"] |= {"rival": NONE | {"worse": 7, "cells": 7}}
+    other = evidence["abc-x"] | {"paper": "010", "counts": COUNTS | {"own": NONE | {"better": 5, "cells": 5}}}
+    own, rival = told("own", evidence | {"other": other}), told("rival", evidence)
+    lines = [[cell.strip() for cell in line.strip("|").split("|")] for line in own.splitlines() if line[:1] == "|"]
+    assert lines[0] == ["Verdict", "paper 000", "paper 010"]
+    assert {line[0]: line[1:] for line in lines[2:]} == {
+        "agrees": ["3", "–"],
+        "better": ["–", "5"],
+        "worse": ["1", "–"],
+        "not run": ["1", "–"],
+        "cells": ["5", "5"],
+        "half of the budget or more": ["1 of 2", "–"],
+    }
+    assert "print 10 numbers of the methods" in own and "So 9 are decided, of which 8 agree or are better" in own
+    assert "puts up to 0 of" in own and "Another 7 numbers are of methods that the papers quote, 0 check" in own
+    assert "| worse | 7 |" in rival and "No results are committed yet." == told("oracle") == told("own", {})
 
 
 def test_points_are_ratios_by_verdict():
@@ -75,11 +89,15 @@ def test_the_picture_is_the_same_text_for_the_same_numbers():
     assert took.picture(other) != first
 
 
-def test_the_page_asks_for_tables_that_there_are(monkeypatch):
+@pytest.mark.parametrize("path", sorted((ROOT / "book").glob("*.md")), ids=lambda path: path.stem)
+def test_pages_ask_for_tables_that_there_are(monkeypatch, path):
     monkeypatch.setattr(catalog, "get", lambda name: SimpleNamespace(profiles={}))
-    template = (ROOT / "book" / "what_it_took.md").read_text(encoding="utf-8")
-    assert len(took.TABLE.findall(template)) == 9
-    assert "% table" not in took.fill(template, project(), found(), {})
+    known = costs.tables(costs.stored(ROOT)) | took.tables(PROJECT, found(), {})
+    known |= dict.fromkeys(("profile", "chapters", "untested", "versions"), str)  # of status.py
+    text = path.read_text(encoding="utf-8")
+    elsewhere = ("fallen", "stronger", *(f"example: {word}" for word in compared.WORDS))
+    filled = fill(text, known | dict.fromkeys(elsewhere, str))
+    assert not re.search(r"^% (table|example)|Not measured|\bnan\b", filled, re.MULTILINE)
 
 
 def test_what_is_left_is_priced_at_the_rate_of_what_ran(monkeypatch):
@@ -96,17 +114,31 @@ def test_what_is_left_is_priced_at_the_rate_of_what_ran(monkeypatch):
     entries = {"x": entry("a", 120.0), "y": entry("b", 1e6), "z": entry("a", 1.0, "NVIDIA of some kind")}
     monkeypatch.setattr(catalog, "get", lambda name: some)
     monkeypatch.setattr(plan, "stored_entries", lambda name, profile: entries)
-    text = took.fill("% table: left\n", project(), found(), {})
     hours = (10 + 3 * 20) / 60
-    assert f"| [01](reports/01_abc.md) | `abc-x` | 3 | {hours:.2f} | – | 1 |" in text
-    assert f"| all |  | 3 | {hours:.2f} | – | 1 |" in text
-    whole = found() | {"abc-x": found()["abc-x"] | {"profile": "paper"}}
-    assert "abc-x" not in took.fill("% table: left\n", project(), whole, {})
+    assert f"| [01](reports/01_abc.md) | `abc-x` | 3 | {hours:.2f} | – | 1 |" in told("left")
+    assert f"| all |  | 3 | {hours:.2f} | – | 1 |" in told("left")
+    assert "abc-x" not in told("left", {"abc-x": found()["abc-x"] | {"profile": "paper"}})
 
 
 def test_claims_are_counted_paper_by_paper():
     claims = {"one": [{"paper": "001", "verdict": "partly"}, {"paper": "000", "verdict": "reproduced"}], "two": []}
-    text = took.fill("% table: claims\n", project(), {}, claims)
+    text = told("claims", claims=claims)
     assert "make 2 claims" in text and "| Claim | paper 000 | paper 001 |" in text
     assert "| reproduced | 1 | – |" in text and "| partly | – | 1 |" in text and "| claims | 1 | 1 |" in text
-    assert took.fill("% table: claims\n", project(), {}, {}) == "No claims are written down.\n"
+    assert told("claims") == "No claims are written down."
+
+
+def test_examples_are_cells_of_the_results():
+    cell = {"paper": "002", "cell": "Table 2: VD, FNR", "setting": "U", "method": "VD", "printed": "0.67 ± 3.65"}
+    cell |= {"mean": 1.333, "se": 0.93, "n": 30, "difference": 0.663, "error": 1.14, "margin": 0.005}
+    cell |= {"verdict": "agrees", "published_budget": None}
+    other = cell | {"verdict": "not comparable: budget 8 of 500 epochs", "se": None, "error": None, "n": 1}
+    evidence = {"x": {"cells": [cell | {"n": 3, "cell": "fewer"}, cell, other]}}
+    assert told("example: agrees", evidence) == (
+        "For example, paper 002, Table 2: VD, FNR (U, VD): published 0.67 ± 3.65, ours 1.333 ± 0.93 (n = 30), "
+        "d = +0.663, s = 1.1, m = 0.005; **agrees**."
+    )
+    assert "d = +0.663, m = 0.005; **not comparable: budget 8 of" in told("example: not comparable", evidence)
+    assert told("example: worse", evidence).startswith("No published cell")
+    text = (ROOT / "book" / "verdicts.md").read_text(encoding="utf-8")
+    assert sorted(match["example"] for match in ASKED.finditer(text)) == sorted(f"example: {w}" for w in compared.WORDS)

@@ -1,10 +1,10 @@
-"""Numbers in the text: of a source that is opened in JupyterLab as it is, and on the page of the book."""
+"""A source in the JupyterLab of `make author`: placeholders, then numbers, live sliders, a clean file; and its page."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from tests.e2e.jupyter import run_all, serving
+from tests.e2e.jupyter import run_all
 
 FIXTURE = Path(__file__).resolve().parent / "fixtures/chapters/01_fixture.ipynb"
 SAID = "The profile was smoke, what was not run is (not run), and marks stay as they are: *1.5* ± <i>2</i>."
@@ -12,8 +12,11 @@ SAID = "The profile was smoke, what was not run is (not run), and marks stay as 
 RAW = ("said[", "{eval}", 'f"{', "KeyError", "NameError")
 
 
-def test_a_source_in_jupyterlab_shows_placeholders_then_numbers_and_never_an_expression(open_in_lab):
-    page = open_in_lab(FIXTURE, "numbers.ipynb")
+def test_a_source_shows_numbers_moves_its_picture_and_is_saved_without_either(root, lab, open_in_lab):
+    command = next(line for line in (root / "Makefile").read_text().splitlines() if "author_config" in line)
+    assert "--config=book/editions/author_config.py" in command
+    name = "chapters/01_fixture.ipynb"
+    page = open_in_lab(FIXTURE, name)
     rendered = page.locator(".jp-MarkdownCell")
     text = rendered.filter(has_text="The profile was")
     text.wait_for()
@@ -26,6 +29,24 @@ def test_a_source_in_jupyterlab_shows_placeholders_then_numbers_and_never_an_exp
     assert "3. That many were said, and twice 1.125 is 2.25." in text.inner_text()
     assert text.locator("td").all_inner_texts() == ["profile", "smoke"]
     assert not [mark for mark in (*RAW, "…") if mark in "\n".join(rendered.all_inner_texts())]
+
+    picture = page.locator(".jp-OutputArea .widget-html img[alt^='The curve x to the power']")
+    picture.wait_for()
+    assert picture.get_attribute("alt") == "The curve x to the power 2 between minus one and one."
+    before = picture.get_attribute("src")
+    page.locator(".jp-OutputArea .noUi-handle").focus()
+    page.keyboard.press("ArrowRight")
+    while picture.get_attribute("src") == before:
+        page.wait_for_timeout(300)
+    assert picture.get_attribute("alt") == "The curve x to the power 3 between minus one and one."
+    assert page.locator(".jp-OutputArea .widget-readout").inner_text() == "3"
+
+    saved = lab.ask(f"contents/{name}")["last_modified"]
+    page.evaluate("window.jupyterapp.commands.execute('docmanager:save')")
+    while lab.ask(f"contents/{name}")["last_modified"] == saved:
+        page.wait_for_timeout(300)
+    assert page.locator(".jp-OutputArea-output").count() > 0  # the page keeps what the file leaves out
+    assert (lab.folder / name).read_text() == FIXTURE.read_text()
     assert page.faults == []
 
 
@@ -36,24 +57,3 @@ def test_the_page_of_the_book_says_the_same(small_book, open_page):
     assert "3. That many were said, and twice 1.125 is 2.25." in paragraphs
     assert page.locator("article td", has_text="smoke").count() == 1
     assert not [mark for mark in RAW if mark in paragraphs]
-
-
-def test_make_author_saves_a_source_without_what_running_it_left(root, tmp_path, browser):
-    command = next(line for line in (root / "Makefile").read_text().splitlines() if "author_config" in line)
-    config = root / "book/editions/author_config.py"
-    assert f"--config={config.relative_to(root)}" in command
-    name = "chapters/01_fixture.ipynb"
-    with serving(tmp_path, root, f"--config={config}") as lab:
-        context = browser.new_context()
-        context.set_default_timeout(0)
-        page = lab.open(FIXTURE, context, name)
-        run_all(page)
-        page.locator(".jp-MarkdownCell", has_text="The profile was smoke").wait_for()
-        before = lab.ask(f"contents/{name}")["last_modified"]
-        page.evaluate("window.jupyterapp.commands.execute('docmanager:save')")
-        while lab.ask(f"contents/{name}")["last_modified"] == before:
-            page.wait_for_timeout(300)
-        # The page keeps what the file leaves out.
-        assert page.locator(".jp-OutputArea-output").count() > 0
-        assert (lab.folder / name).read_text() == FIXTURE.read_text()
-        context.close()
