@@ -53,7 +53,7 @@ def executed_before(project: Project, name: str, key: str) -> dict | None:
 
 
 def check_sources(sources: dict[str, dict]) -> None:
-    """Refuse what would run with another profile than the one asked for.
+    """Refuse what papermill would only warn of.
 
     Raises:
         BookError: a chapter without a cell tagged ``parameters``: the profile would not reach it.

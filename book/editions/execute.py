@@ -1,4 +1,4 @@
-"""Execute the stale chapters with nbclient, several at a time, and keep what a reader needs of the outcome."""
+"""Execute the stale chapters with papermill, several at a time, and keep what a reader needs of the outcome."""
 
 from __future__ import annotations
 
@@ -31,25 +31,25 @@ class Outcome:
     numbers: list[str] = field(default_factory=list)
 
 
-def _failure(what: str, cell: dict | None = None) -> dict:
-    """What went wrong, and the copy's cell at which the run ended, if it did not come to its end."""
-    return {"what": what, "cell": cell}
+def _failure(what: str, source: str | None = None, traceback: str = "", stopped: bool = True) -> dict:
+    return {"what": what, "source": source, "traceback": traceback, "stopped": stopped}
 
 
 def _run(root: str, name: str, profile: str, threads: int) -> dict:
     """Execute one chapter into ``_build/running``; runs in a worker process and returns only plain data."""
+    import logging
+
     # Optional to jsonschema, which then leaves one format unchecked: it compiles grammars for a second on import.
     sys.modules["rfc3987_syntax"] = None
-    import nbformat
-    from nbclient import NotebookClient
-    from nbclient.exceptions import CellExecutionError
+    import papermill
+    from papermill.exceptions import PapermillExecutionError
     from traitlets.config import Config
 
     project = Project(Path(root))
     source, target = project.root / name, project.running / name
     target.parent.mkdir(parents=True, exist_ok=True)
-    text = json.dumps(asking(with_profile(read_notebook(source), profile)))
-    notebook = nbformat.reads(text, as_version=4)
+    target.write_text(json.dumps(asking(read_notebook(source))), encoding="utf-8")
+    logging.getLogger("papermill").setLevel(logging.ERROR)
     paths = [root, *filter(None, [os.environ.get("PYTHONPATH")])]
     os.environ.update(
         BNN_STATIC="1",  # explorers draw frames and native sliders instead of widgets
@@ -63,67 +63,68 @@ def _run(root: str, name: str, profile: str, threads: int) -> dict:
     # The first silences a warning per kernel, whose connection stays on this machine. The file would else lie in the
     # user's folder, for good where the kernel is killed.
     kernel = {"transport_encryption": "auto", "connection_file": f"{target}.kernel"}
-    started, failure, reached = time.perf_counter(), None, None
-
-    def begin(cell: dict, cell_index: int) -> None:
-        nonlocal reached
-        reached = cell
-        done = len(code_cells({"cells": notebook["cells"][:cell_index]}))
-        Path(f"{target}.progress").write_text(f"cell {done} of {len(code_cells(notebook))}", encoding="utf-8")
-
-    client = NotebookClient(
-        notebook,
-        kernel_name="python3",  # the running environment's kernel, whatever name the notebook was saved with
-        resources={"metadata": {"path": str(source.parent)}},
-        startup_timeout=120,
-        timeout=CELL_SECONDS[profile],
-        record_timing=False,
-        coalesce_streams=True,
-        on_cell_execute=begin,
-        config=Config({"AsyncKernelManager": kernel}),
-    )
+    started = time.perf_counter()
+    failure = None
     try:
-        client.execute()
-    except CellExecutionError as error:
-        failure = _failure(f"{error.ename}: {error.evalue}", reached)
+        papermill.execute_notebook(
+            str(target),
+            str(target),
+            parameters={"PROFILE": profile},
+            kernel_name="python3",  # the running environment's kernel, whatever name the notebook was saved with
+            cwd=str(source.parent),
+            progress_bar=False,
+            start_timeout=120,
+            execution_timeout=CELL_SECONDS[profile],
+            config=Config({"AsyncKernelManager": kernel}),
+        )
+    except PapermillExecutionError as error:
+        failure = _failure(f"{error.ename}: {error.evalue}", error.source, "\n".join(error.traceback))
     except Exception as error:  # a dead kernel, a timeout, a broken notebook: reported like a failing cell
-        failure = _failure(f"{type(error).__name__}: {str(error).strip().splitlines()[0]}", reached)
-    target.write_text(json.dumps(notebook, sort_keys=True), encoding="utf-8")
+        failure = _failure(f"{type(error).__name__}: {str(error).strip().splitlines()[0]}")
     return {"seconds": time.perf_counter() - started, "failure": failure}
 
 
-def with_profile(notebook: dict, profile: str) -> dict:
-    """The notebook with the profile set at the end of its cell of parameters."""
-    marked = [cell for cell in code_cells(notebook) if "parameters" in tags_of(cell)]
-    for cell in marked:
-        cell["source"] = f"{source_of(cell)}\nPROFILE = {profile!r}"
-    return notebook
-
-
 def _own_cells(notebook: dict) -> list[dict]:
-    """The code cells of the source in an executed copy, without those that the builder put in."""
-    return [cell for cell in code_cells(notebook) if ASKED not in tags_of(cell)]
+    """The code cells of the source in an executed copy, without those that papermill and the builder put in."""
+    return [cell for cell in code_cells(notebook) if not {"injected-parameters", ASKED} & set(tags_of(cell))]
+
+
+def _failed_cell(notebook: dict) -> tuple[int, dict] | None:
+    """Number (from 1, among the code cells) and content of the cell at which the run ended.
+
+    A cell that raised holds an error. One that was stopped, or whose kernel died, is marked completed by papermill like
+    those before it; it is the last one that was started.
+    """
+    last = None
+    for number, cell in enumerate(_own_cells(notebook), start=1):
+        if any(output["output_type"] == "error" for output in cell.get("outputs", [])):
+            return number, cell
+        if cell["metadata"].get("papermill", {}).get("start_time"):
+            last = number, cell
+    return last
 
 
 def describe_failure(name: str, failure: dict, partial: Path, shown: str) -> str:
     """The message for the terminal: where, what, the cell's source, the traceback, where the partial notebook lies."""
-    cell, where, lines = failure["cell"], name, [f"  {failure['what']}"]
-    if cell and partial.exists():
-        ids = [one.get("id") for one in _own_cells(json.loads(partial.read_text(encoding="utf-8")))]
-        place = ids.index(cell.get("id")) + 1 if cell.get("id") in ids else "for the numbers of the text"
-        where = f"{name}, code cell {place} (id {cell.get('id', 'none')})"
-        lines += ["  The cell:", *(f"    | {line}" for line in source_of(cell).splitlines())]
-        tracebacks = [line for one in cell["outputs"] for line in one.get("traceback", [])]
-        if tracebacks:
-            text = "\n".join(tracebacks) if sys.stdout.isatty() else ANSI.sub("", "\n".join(tracebacks))
-            lines += ["  The traceback:", *(f"    {line}" for line in text.splitlines())]
+    where, source = name, failure["source"]
+    if failure["stopped"] and partial.exists():
+        found = _failed_cell(json.loads(partial.read_text(encoding="utf-8")))
+        if found:
+            where = f"{name}, code cell {found[0]} (id {found[1].get('id', 'none')})"
+            source = source or source_of(found[1])
+    lines = [f"FAILED {where}", f"  {failure['what']}"]
+    if source:
+        lines += ["  The cell:", *(f"    | {line}" for line in source.splitlines())]
+    if failure["traceback"]:
+        text = failure["traceback"] if sys.stdout.isatty() else ANSI.sub("", failure["traceback"])
+        lines += ["  The traceback:", *(f"    {line}" for line in text.splitlines())]
     if partial.exists():
         lines.append(f"  The notebook as far as it got: {shown}")
-    return "\n".join([f"FAILED {where}", *lines])
+    return "\n".join(lines)
 
 
 def finish(executed: dict, source: dict, run: dict) -> dict:
-    """A clean executed copy: the source's cells with outputs and numbers, without traces of the run and widget state.
+    """A clean executed copy: the source's cells with outputs and numbers, without papermill's traces and widget state.
 
     ``run`` (key, profile, seconds, numbers) is kept in the notebook's metadata as ``bnn_book``.
 
@@ -142,7 +143,7 @@ def finish(executed: dict, source: dict, run: dict) -> dict:
         elif expressions_of(cell):
             cell = said(cell, numbers)
         cells.append(cell)
-    metadata = {key: value for key, value in source["metadata"].items() if key != "widgets"}
+    metadata = {key: value for key, value in source["metadata"].items() if key not in ("papermill", "widgets")}
     return {**source, "cells": cells, "metadata": {**metadata, "bnn_book": run}}
 
 
@@ -156,9 +157,13 @@ def interactive_outputs(notebook: dict) -> list[str]:
 
 
 def _progress(project: Project, name: str) -> str:
-    """How far a running chapter is."""
-    path = project.running / f"{name}.progress"
-    return (path.read_text(encoding="utf-8") if path.exists() else "") or "starting"
+    """How far a running chapter is, read from the copy that papermill saves after every cell."""
+    try:
+        cells = code_cells(json.loads((project.running / name).read_text(encoding="utf-8")))
+    except (OSError, json.JSONDecodeError):  # not written yet, or just being written
+        return "starting"
+    done = sum(cell["metadata"].get("papermill", {}).get("status") == "completed" for cell in cells)
+    return f"cell {done} of {len(cells)}"
 
 
 def _kept(project: Project, name: str, result: dict) -> Outcome:
@@ -168,13 +173,14 @@ def _kept(project: Project, name: str, result: dict) -> Outcome:
     if failure is None and (ids := interactive_outputs(json.loads(partial.read_text(encoding="utf-8")))):
         failure = _failure(
             f"live widget in the output of cell {', '.join(ids)}: without a kernel its slider would move "
-            "and its figure would not. Show it with book.display.curves."
+            "and its figure would not. Show it with book.display.curves.",
+            stopped=False,
         )
     if failure is None:
         try:
             numbers = answered(read_notebook(partial))
         except BookError as error:
-            failure = _failure(str(error))
+            failure = _failure(str(error), stopped=False)
         else:
             kept.unlink(missing_ok=True)
             return Outcome(name, result["seconds"], numbers=numbers)

@@ -95,7 +95,7 @@ def parameters_cell(chapter):
 
 @rule
 def known_tags(chapter):
-    """No tag that the builder or the book would ignore."""
+    """No tag that papermill or the book would ignore."""
     allowed = {"parameters", "remove-cell", "remove-input", "remove-output", "hide-input", "hide-output", "hide-cell"}
     for cell in chapter.cells:
         if unknown := set(tags_of(cell)) - allowed:

@@ -14,7 +14,7 @@ from book.editions.project import Project, code_cells, source_of
 from book.editions.templates import markdown
 
 PACKAGES = ("torch", "numpy", "scipy", "scikit-learn", "matplotlib")
-PACKAGES += ("jupyter-book", "sphinx", "nbclient", "jupyterlab", "ipywidgets")
+PACKAGES += ("jupyter-book", "sphinx", "papermill", "jupyterlab", "ipywidgets")
 LOADED = re.compile(r"""\bload\(\s*["']([\w.-]+)["']""")
 
 
