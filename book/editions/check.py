@@ -20,9 +20,7 @@ from urllib.parse import unquote, urlsplit
 
 from book.editions.project import Project, files_below
 
-# Bytes after gzip that explorers of a page may take together: all of them, and those that send data.
-EXPLORERS_LIMIT = 500_000
-DATA_LIMIT = 100_000
+EXPLORERS_LIMIT = 100_000  # bytes after gzip that explorers of a page may take together
 PAGE_LIMIT = 3_000_000  # bytes, text after gzip, of a page and all that it loads, formulas' fonts aside
 TEXT = {".html", ".css", ".js", ".svg"}  # what a server compresses
 ICON = re.compile(r'class="[^"]*\bfa(?:-solid|s)\s[^"]*"')
@@ -185,12 +183,10 @@ def page_faults(path: Path, pages: dict[Path, Page], html: Path, root: Path) -> 
     found += [
         f"markup not rendered: {match.strip()}" for match in dict.fromkeys(UNRENDERED.findall(" ".join(page.prose)))
     ]
-    data = [one for one in page.explorers if 'class="bnn-explorer bnn-data' in one[:80]]
-    for kind, those, limit in (("explorers", page.explorers, EXPLORERS_LIMIT), ("data of explorers", data, DATA_LIMIT)):
-        size = len(gzip.compress("".join(those).encode(), mtime=0))
-        if size > limit:
-            told = f"{kind} take {size / 1000:.0f} kB after gzip, allowed are {limit // 1000}"
-            found.append(f"{told}: give them fewer stops, or frames fewer artists")
+    size = len(gzip.compress("".join(page.explorers).encode(), mtime=0))
+    if size > EXPLORERS_LIMIT:
+        told = f"explorers take {size / 1000:.0f} kB after gzip, allowed are {EXPLORERS_LIMIT // 1000}"
+        found.append(f"{told}: give them fewer stops")
     if str(root) in text:
         found.append(f"path of this machine: {text[max(0, text.index(str(root)) - 20) :][:80]!r}")
     return found
