@@ -2,21 +2,11 @@
 
 import math
 
-import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
 
 from bnnlib.models import Dropout, lenet5_batch_norm, lenet5_caffe, lenet_300_100
-from bnnlib.nn import (
-    GaussianSpikeSlabConv2d,
-    GaussianSpikeSlabLinear,
-    bayesian_layers,
-    mean_weights,
-    use_generator,
-)
-
-MIXTURE = {"slab_scale": 1.0, "spike_scale": 0.0067}
 
 
 def seeded(seed=0):
@@ -51,26 +41,6 @@ def test_lenet5_is_the_layers_written_out():
     torch.testing.assert_close(model(x), expected, rtol=1e-12, atol=1e-12)  # the same sums in float64
 
 
-@pytest.mark.parametrize(
-    ("plain", "bayesian"),
-    [
-        (lenet_300_100, lambda **k: lenet_300_100(GaussianSpikeSlabLinear, **MIXTURE, **k)),
-        (lenet5_caffe, lambda **k: lenet5_caffe(GaussianSpikeSlabConv2d, GaussianSpikeSlabLinear, **MIXTURE, **k)),
-    ],
-)
-def test_bayesian_layers_start_where_the_deterministic_ones_do(plain, bayesian):
-    torch.manual_seed(1)
-    model, reference = bayesian(generator=seeded(3)), plain(generator=seeded(3))
-    assert len(bayesian_layers(model)) == len([p for p in reference.parameters() if p.dim() > 1])
-    assert all(layer.spike_scale == 0.0067 for layer in bayesian_layers(model))
-    with mean_weights(model):
-        assert torch.equal(model(images()), reference(images()))
-    with use_generator(seeded(5)):
-        assert not torch.equal(model(images()), reference(images()))
-    other = plain(generator=seeded(4))
-    assert not torch.equal(reference(images()), other(images()))
-
-
 def test_lenet5_with_batch_norm_is_the_layers_written_out():
     model, x = lenet5_batch_norm(0.5, generator=seeded()).double().eval(), images().double()
     names = [name for name, _ in model.named_parameters()]
@@ -87,7 +57,7 @@ def test_lenet5_with_batch_norm_is_the_layers_written_out():
     torch.testing.assert_close(model(x), expected, rtol=1e-12, atol=1e-12)  # the same sums in float64
 
 
-def test_lenet5_with_batch_norm_drops_before_pooling_and_repeats_its_noise():
+def test_lenet5_with_batch_norm_drops_half_before_pooling():
     model, x = lenet5_batch_norm(0.5, generator=seeded()).train(), images(64)
     order = list(dict(model.named_children()))
     for k, after in ((1, "pool1"), (2, "pool2"), (3, "fc2")):
@@ -98,12 +68,7 @@ def test_lenet5_with_batch_norm_drops_before_pooling_and_repeats_its_noise():
         ]
     drops = []
     model.dropout1.register_forward_hook(lambda _, given, made: drops.append((given[0], made)))
-    with use_generator(seeded(5)):
-        first = model(x)
-    with use_generator(seeded(5)):
-        assert torch.equal(model(x), first)
-    with use_generator(seeded(6)):
-        assert not torch.equal(model(x), first)
+    model(x)
     given, made = drops[0]
     kept = (made != 0)[given > 0].double().mean()
     assert abs(float(kept) - 0.5) < 4 * 0.5 / math.sqrt(int((given > 0).sum()))  # four standard errors
