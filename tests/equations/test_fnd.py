@@ -67,13 +67,6 @@ def test_weight_decay_is_a_normal_prior_over_n(data):
     assert (start - theta.detach()).numpy() == pytest.approx(slope, abs=1e-5)
 
 
-# equation: fnd-energy
-def test_cross_entropy_is_the_energy_of_a_softmax():
-    logits, label = torch.tensor([[0.2, -1.0, 2.0]], dtype=DOUBLE), torch.tensor([1])
-    by_hand = -math.log(math.exp(-1.0) / (math.exp(0.2) + math.exp(-1.0) + math.exp(2.0)))
-    assert torch.nn.functional.cross_entropy(logits, label).item() == pytest.approx(by_hand, rel=1e-12)
-
-
 # equation: fnd-posterior
 def test_the_posterior_is_where_the_energy_is_least_and_as_wide_as_it_is_curved(data):
     x, y = data

@@ -5,6 +5,7 @@ import copy
 import pytest
 import torch
 import torch.nn.functional as F
+from torch.nn import Linear
 
 from bnnlib.models import (
     lenet5_caffe,
@@ -20,8 +21,12 @@ from bnnlib.nn import (
     GaussianLinear,
     GaussianSpikeSlabConv2d,
     GaussianSpikeSlabLinear,
+    HorseshoeLinear,
+    SparseVDLinear,
+    SpikeSlabLinear,
     bayesian_layers,
     elbo_loss,
+    mean_weights,
     use_generator,
 )
 
@@ -69,6 +74,35 @@ def test_a_network_starts_by_its_generator_alone(make):
     assert all(not torch.equal(a, b) for a, b in zip(first, other, strict=True) if a.dim() > 1)
 
 
+MIXTURE = {"slab_scale": 1.0, "spike_scale": 0.0067}
+
+
+def flat(layer=Linear, **options):
+    return mlp((784, 5, 2), layer=layer, flatten=True, **options)
+
+
+@pytest.mark.parametrize(
+    ("make", "layers", "options"),
+    [
+        (flat, (SpikeSlabLinear,), {"prior_inclusion_probability": 0.1}),
+        (flat, (SparseVDLinear,), {}),
+        (flat, (HorseshoeLinear,), {}),
+        (lenet_300_100, (GaussianSpikeSlabLinear,), MIXTURE),
+        (lenet5_caffe, (GaussianSpikeSlabConv2d, GaussianSpikeSlabLinear), MIXTURE),
+    ],
+)
+def test_bayesian_layers_start_where_the_deterministic_ones_do(make, layers, options):
+    model, reference = make(*layers, generator=seeded(3), **options), make(generator=seeded(3))
+    x, start, layers = torch.rand(6, 1, 28, 28), dict(reference.named_parameters()), bayesian_layers(model)
+    assert len(layers) == len([p for p in start.values() if p.dim() > 1])
+    assert all(getattr(layer, name) == value for layer in layers for name, value in options.items())
+    found = dict(model.named_parameters())
+    assert all(torch.equal(found[name], value) for name, value in start.items())
+    with mean_weights(model):
+        assert model(x).shape == reference(x).shape
+    assert not torch.equal(model(x), model(x))
+
+
 @pytest.mark.parametrize(("make", "slack"), [(resnet20, 1e-3), (lambda **k: vgg_like(0.1, **k), 1e-4)])
 def test_channels_last_and_bfloat16(make, slack):
     model = make(generator=seeded()).eval()
@@ -82,9 +116,6 @@ def test_channels_last_and_bfloat16(make, slack):
     torch.testing.assert_close(low.float(), expected, rtol=0, atol=0.05 * float(expected.detach().abs().max()))
     low.float().logsumexp(1).sum().backward()
     assert all(torch.isfinite(p.grad).all() for p in last.parameters())
-
-
-MIXTURE = {"slab_scale": 1.0, "spike_scale": 0.0067}
 
 
 @pytest.mark.parametrize("bayesian", [False, True])

@@ -1,17 +1,9 @@
 """The LeNets: names, equality with the layers written out, Bayesian layers."""
 
-import pytest
 import torch
 import torch.nn.functional as F
 
 from bnnlib.models import lenet5_caffe, lenet_300_100
-from bnnlib.nn import (
-    GaussianSpikeSlabConv2d,
-    GaussianSpikeSlabLinear,
-    bayesian_layers,
-    mean_weights,
-    use_generator,
-)
 
 MIXTURE = {"slab_scale": 1.0, "spike_scale": 0.0067}
 
@@ -46,23 +38,3 @@ def test_lenet5_is_the_layers_written_out():
     assert h.shape == (6, 50, 4, 4)
     expected = model.fc2(F.relu(model.fc1(h.flatten(1))))
     torch.testing.assert_close(model(x), expected, rtol=1e-12, atol=1e-12)  # the same sums in float64
-
-
-@pytest.mark.parametrize(
-    ("plain", "bayesian"),
-    [
-        (lenet_300_100, lambda **k: lenet_300_100(GaussianSpikeSlabLinear, **MIXTURE, **k)),
-        (lenet5_caffe, lambda **k: lenet5_caffe(GaussianSpikeSlabConv2d, GaussianSpikeSlabLinear, **MIXTURE, **k)),
-    ],
-)
-def test_bayesian_layers_start_where_the_deterministic_ones_do(plain, bayesian):
-    torch.manual_seed(1)
-    model, reference = bayesian(generator=seeded(3)), plain(generator=seeded(3))
-    assert len(bayesian_layers(model)) == len([p for p in reference.parameters() if p.dim() > 1])
-    assert all(layer.spike_scale == 0.0067 for layer in bayesian_layers(model))
-    with mean_weights(model):
-        assert torch.equal(model(images()), reference(images()))
-    with use_generator(seeded(5)):
-        assert not torch.equal(model(images()), reference(images()))
-    other = plain(generator=seeded(4))
-    assert not torch.equal(reference(images()), other(images()))

@@ -8,7 +8,7 @@ from torch import nn
 
 from bnnlib.functional import num_network_parameters
 from bnnlib.models import mlp
-from bnnlib.nn import HorseshoeLinear, SparseVDLinear, SpikeSlabLinear, mean_weights
+from bnnlib.nn import SpikeSlabLinear, mean_weights
 
 
 def test_widths_activations_and_size():
@@ -19,17 +19,6 @@ def test_widths_activations_and_size():
 
 def test_a_linear_model_has_no_activation():
     assert [type(module).__name__ for module in mlp((3, 1))] == ["Linear"]
-
-
-@pytest.mark.parametrize(
-    ("layer", "options"),
-    [(SpikeSlabLinear, {"prior_inclusion_probability": 0.1}), (SparseVDLinear, {}), (HorseshoeLinear, {})],
-)
-def test_bayesian_layers_start_where_the_deterministic_ones_do(layer, options):
-    plain = mlp((4, 5, 2), generator=torch.Generator().manual_seed(0))
-    model = mlp((4, 5, 2), layer=layer, generator=torch.Generator().manual_seed(0), **options)
-    for a, b in zip(plain[::2], model[::2], strict=True):
-        assert torch.equal(a.weight, b.weight) and torch.equal(a.bias, b.bias)
 
 
 def test_flatten_takes_images():

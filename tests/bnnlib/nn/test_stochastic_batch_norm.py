@@ -140,13 +140,6 @@ def test_one_draw_is_shared_by_the_rows_and_an_object_s_is_not(kind, plain, shap
     layer.draws = "object"
     own = layer(x)
     assert all(not torch.allclose(own[0], row) for row in own[1:])
-    # each feature and row is one line x -> a x + b: the same statistics at all positions
-    if len(shape) > 2:
-        line = (own - own.flatten(2).mean(2).view(8, 4, *(1,) * (len(shape) - 2))) / (
-            x - x.flatten(2).mean(2).view(8, 4, *(1,) * (len(shape) - 2))
-        )
-        torch.testing.assert_close(line, line.flatten(2)[:, :, :1].view(8, 4, *(1,) * (len(shape) - 2)).expand(shape),
-                                   rtol=1e-9, atol=0)  # fmt: skip
 
 
 def test_fitting_restores_modes_and_runs_without_gradients_or_dropout():
@@ -380,18 +373,6 @@ def test_memory_format_and_autocast(draws):
     with torch.autocast("cpu", torch.bfloat16):
         assert layer(x.bfloat16()).dtype == torch.bfloat16
     assert layer.moment_count == 4 and layer.moments().mean.dtype == torch.float32
-
-
-def test_a_compiled_layer_keeps_counting():
-    layer = bnn.StochasticBatchNorm1d(3)
-    compiled = torch.compile(layer, backend="eager")
-    for seed in range(4):
-        compiled(normal(6, 3, seed=seed).float())
-    assert layer.moment_count == 4
-    expected = bnn.StochasticBatchNorm1d(3)
-    for seed in range(4):
-        expected(normal(6, 3, seed=seed).float())
-    assert torch.equal(layer.running_mean_variance, expected.running_mean_variance)
 
 
 def test_resetting_forgets_the_moments():
