@@ -5,8 +5,6 @@ import torch.nn.functional as F
 
 from bnnlib.models import lenet5_caffe, lenet_300_100
 
-MIXTURE = {"slab_scale": 1.0, "spike_scale": 0.0067}
-
 
 def seeded(seed=0):
     return torch.Generator().manual_seed(seed)
