@@ -63,7 +63,8 @@ def _resolved(module: str, statement: ast.stmt, value: ast.expr) -> tuple[set[tu
         elif node.id not in seen:
             seen.add(node.id)
             for base, attribute in source.imports.get(node.id, ()):
-                if base.startswith(("chapters.", "bnnlib.")) and attribute:
+                # a check of the library, such as that a factor is not negative, changes no value
+                if base.startswith(("chapters.", "bnnlib.")) and attribute and base != "bnnlib._checks":
                     names.add((base, attribute))
             if any(_computes(one) for one in source.definitions.get(node.id, ())):
                 names.add((module, node.id))

@@ -112,7 +112,7 @@ def test_the_average_is_of_the_second_half(monkeypatch):
         return torch.full((*x.shape[:2], 1), 2.0 + len(calls))
 
     monkeypatch.setattr(uci, "_forward", numbered)
-    monkeypatch.setattr(uci, "_rmse", lambda prediction, target: prediction.mean(dim=(1, 2)))
+    monkeypatch.setattr(uci.metrics, "rmse", lambda prediction, target, dim: prediction.mean(dim=dim))
     rows = uci.run_cell(cell, CPU, None).rows
     # epochs 2 and 3 say 3 and 4, the last draw 5
     assert {row["value"] for row in rows if row["metric"] == "rmse_test_average"} == {3.5}
