@@ -23,6 +23,7 @@ LONGEST = (
     "e2e/test_every_page.py",
     "book/editions/test_learner_chapters.py",
     "e2e/test_explorer_page.py",
+    "chapters/test_resumed.py",
     "chapters/unit_noise/test_experiments.py",
     "e2e/test_learner.py",
     "book/editions/test_build.py",

@@ -1,4 +1,4 @@
-"""Stored numbers in the text: every key that a chapter says is there, and without a store it says so."""
+"""What the text says and the code has: stored numbers, which are there or said to be missing, and equations."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ import re
 import pytest
 
 from book import lab, studies
+from book.display.equations import equation_sources
 from book.editions.project import expressions_of, read_notebook, source_of
 from book.editions.source import ROOT
 
-SAYING = [study for study in studies.all(ROOT / "chapters") if (study.folder / "numbers.py").exists()]
+STUDIES = studies.all(ROOT / "chapters")
+SAYING = [study for study in STUDIES if (study.folder / "numbers.py").exists()]
 KEY = re.compile(r"""said\[["']([^"']+)["']\]""")
 
 
@@ -44,3 +46,10 @@ def test_what_is_not_stored_is_said_to_be_so(study, tmp_path, monkeypatch):
     settings = {key for key, text in texts.items() if re.fullmatch(r"[\d.]+", text)}  # of the experiment, not results
     assert set(map(texts.get, set(texts) - settings)) <= {"(not run)", "not run", "-"}
     assert "(not run)" in texts.values() and len(settings) < 10
+
+
+@pytest.mark.parametrize("study", STUDIES, ids=lambda study: study.name)
+def test_every_equation_that_the_library_names_stands_in_the_chapter(study):
+    text = "".join(map(source_of, read_notebook(ROOT / "chapters" / study.notebook)["cells"]))
+    missing = [label for label in equation_sources(study.prefix) if f":label: {label}\n" not in text]
+    assert not missing, f"docstrings cite {missing}, which the chapter does not number"

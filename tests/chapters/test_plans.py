@@ -18,6 +18,14 @@ def test_a_profile_is_planned_whole(profile, capsys):
     assert "damaged" not in {row["state"] for row in rows}
 
 
+@pytest.mark.parametrize("profile", PROFILES)
+def test_no_two_cells_of_a_profile_have_one_name(profile):
+    for experiment in map(lab.get, lab.names()):
+        if profile in experiment.profiles:
+            labels = [cell.label for cell in cells_of(experiment, profile)]
+            assert len(labels) == len(set(labels)) > 0, experiment.name
+
+
 def test_no_training_of_a_smoke_profile_has_no_epochs():
     """Halves and thirds of one epoch are one epoch, or a cell fails before it has begun."""
 

@@ -6,7 +6,6 @@ import math
 import statistics
 from dataclasses import replace
 
-import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
@@ -14,7 +13,6 @@ from torch import nn
 
 from bnnlib import datasets
 from bnnlib import sampling as mcmc
-from bnnlib.train.checkpoint import Checkpoint
 from book import lab
 from book.lab.cells import Cell
 from chapters.acceptance.experiments import lenet, logistic, six_gaussians
@@ -67,17 +65,6 @@ def test_the_reduced_lenet_is_the_network_of_torch():
     network = nn.Sequential(*layers, nn.Flatten(), nn.Linear(256, 10))
     nn.utils.vector_to_parameters(weights, network.parameters())
     torch.testing.assert_close(lenet.logits(weights, x), network(x))
-
-
-@pytest.mark.parametrize("method", lenet.METHODS)
-def test_a_killed_lenet_resumes_bit_for_bit(method, tmp_path, dies):
-    cell = smoke("mh-lenet", method)
-    whole = lenet.run_cell(cell, CPU)
-    with pytest.raises(dies.Killed):
-        lenet.run_cell(cell, CPU, dies(tmp_path / "cell.pt", 1))
-    resumed = lenet.run_cell(cell, CPU, Checkpoint(tmp_path / "cell.pt"))
-    assert resumed.rows == whole.rows
-    np.testing.assert_array_equal(resumed.arrays["nll"], whole.arrays["nll"])
 
 
 def test_without_entropy_the_gradient_is_that_of_the_noisy_loss():

@@ -9,21 +9,15 @@ from matplotlib.figure import Figure
 from book.display import exercises
 from chapters.acceptance import figures, numbers, pairs
 from chapters.acceptance.figures import explorers, results
+from tests.chapters.drawn import rows_of, texts
 
 RACE = ("VI", "HMC")
-
-
-def row(setting, method, metric, values, profile="book") -> dict:
-    return {
-        "setting": setting, "method": method, "metric": metric, "profile": profile, "values": values,
-        "mean": float(np.mean(values)), "se": 0.1, "published": None,
-    }  # fmt: skip
 
 
 @pytest.fixture
 def six() -> list[dict]:
     return [
-        row(setting, method, metric, [20.0 + k, 30.0, 4.0])
+        rows_of(setting, method, metric, [20.0 + k, 30.0, 4.0])
         for setting in (numbers.WIDE, numbers.NARROW)
         for k, method in enumerate(results.METHODS)
         for metric in ("modes_found", "acceptance", "acceptance_chain")
@@ -45,12 +39,12 @@ def test_every_seed_is_a_point(six):
     ],
 )
 def test_what_was_not_run_is_said(draw):
-    assert "not run" in {text.get_text() for panel in draw().axes for text in panel.texts}
+    assert "not run" in texts(draw())
 
 
 def test_a_curve_of_draws_begins_when_learning_ends():
-    rows = [row("Heart", m, "ess_per_second", [100.0]) for m in RACE]
-    rows += [row("Heart", m, "seconds_training", [s]) for m, s in zip(RACE, (40.0, 4.0), strict=True)]
+    rows = [rows_of("Heart", m, "ess_per_second", [100.0]) for m in RACE]
+    rows += [rows_of("Heart", m, "seconds_training", [s]) for m, s in zip(RACE, (40.0, 4.0), strict=True)]
     panel = figures.learning_pays(rows, ["Heart"], RACE).axes[0]
     starts = [line.get_xdata()[0] for line in panel.lines]
     assert 40 < starts[0] < 44 and 4 < starts[1] < 4.5

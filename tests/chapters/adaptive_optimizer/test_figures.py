@@ -9,15 +9,9 @@ from matplotlib.figure import Figure
 from book.display import exercises
 from chapters.adaptive_optimizer import figures, numbers
 from chapters.adaptive_optimizer.figures import explorers, results
+from tests.chapters.drawn import rows_of, texts
 
 EMPTY = {f"example-{number}": [] for number in (1, 2, 3)}
-
-
-def row(setting, method, metric, values) -> dict:
-    return {
-        "setting": setting, "method": method, "metric": metric, "profile": "paper", "values": values,
-        "mean": float(np.mean(values)), "se": 0.1, "published": None,
-    }  # fmt: skip
 
 
 @pytest.fixture
@@ -28,13 +22,11 @@ def rows() -> dict[str, list[dict]]:
         metrics |= {"false_positives": [0.0, 1.0, 30.0], "false_negatives": [0.0, 0.0, 1.0]}
         metrics |= {"exact_selection": [100.0, 0.0, 100.0]}
         found[name.replace(" ", "-")] = [
-            row(name, method, metric, values) for method in results.METHODS for metric, values in metrics.items()
+            rows_of(name, method, metric, values, "paper")
+            for method in results.METHODS
+            for metric, values in metrics.items()
         ]
     return found
-
-
-def texts(fig: Figure) -> set[str]:
-    return {text.get_text() for panel in fig.axes for text in panel.texts}
 
 
 def test_what_was_not_run_is_said():

@@ -11,11 +11,6 @@ from book.display import exercises
 from book.display.exercises.judge import judge
 
 
-def test_the_chapter_has_ten_answers_of_three_kinds():
-    assert sorted(exercises.ids("sbn")) == sorted(f"sbn-{k}" for k in range(1, 11))
-    assert {exercises.get(name).kind for name in exercises.ids("sbn")} == {"function", "number", "choice"}
-
-
 def test_references_are_those_worked_out_by_hand():
     by_hand = {
         "sbn-1": math.log(0.65 / 0.6),  # sqrt(0.9 * 0.4) = 0.6

@@ -9,7 +9,6 @@ import torch
 
 from bnnlib import datasets, metrics
 from bnnlib.nn import bayesian_layers, match_moments, predict, to_stochastic_batch_norm
-from bnnlib.train.checkpoint import Checkpoint
 from bnnlib.train.stages import Stages
 from book import lab
 from book.lab import Cell
@@ -72,25 +71,6 @@ def test_gains_are_paired_differences(result):
         without, with_sbn = values(result, "BN", replicate), values(result, "SBN", replicate)
         for gain, name in (("error", "error_test"), ("auroc", "auroc"), ("nll", "nll"), ("entropy", "entropy_unknown")):
             assert with_sbn[f"{gain}_gain"] == pytest.approx(with_sbn[name] - without[name], abs=1e-12)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("name", "method", "setting"), [("sbn-mnist", "BN", ""), ("sbn-mnist", "DO", ""),
-                                                         ("sbn-cifar5", "BN", "ResNet")])  # fmt: skip
-def test_a_killed_cell_resumes_bit_for_bit(name, method, setting, tmp_path, dies):
-    """Killed inside the last training and, by one more save, after its last step and before its scores."""
-    cell = short(name, method, setting, batch_size=256)
-    whole = sbn_images.run_cell(cell, CPU, None)
-    steps = -(-len(sbn_images.load_images(cell.params, CPU)["train"]) // 256)
-    # a save after each step but the last of an epoch, one after the epoch, one at the end, one of the scores
-    one = steps + 2
-    for saves in (one * (len(cell.replicates) - 1) + 2, one * len(cell.replicates) - 1):
-        path = tmp_path / f"{saves}.pt"
-        with pytest.raises(dies.Killed):
-            sbn_images.run_cell(cell, CPU, dies(path, saves))
-        resumed = sbn_images.run_cell(cell, CPU, Checkpoint(path))
-        assert resumed.rows == whole.rows
-        assert all(np.array_equal(resumed.arrays[key], value) for key, value in whole.arrays.items())
 
 
 def test_the_control_is_the_same_network_without_the_noise():

@@ -7,12 +7,12 @@ import math
 import numpy as np
 import pytest
 import torch
-from matplotlib.figure import Figure
 from torch import nn
 
 from bnnlib.nn import collect_statistics, match_moments, to_stochastic_batch_norm
 from chapters.batch_statistics.figures import explorers, noise
 from chapters.batch_statistics.figures import method as sbn
+from tests.chapters.drawn import line, texts
 
 
 @pytest.fixture(scope="module")
@@ -58,14 +58,6 @@ def study(network, data) -> explorers.BatchSizeStudy:
     )
 
 
-def curve(figure: Figure, panel: int, label: str) -> np.ndarray:
-    return next(one for one in figure.axes[panel].get_lines() if one.get_label() == label).get_xydata()
-
-
-def texts(figure: Figure) -> list[str]:
-    return [text.get_text() for panel in figure.axes for text in panel.texts]
-
-
 # --- statistics ---
 
 
@@ -94,9 +86,9 @@ def test_fitted_densities_are_normal_and_log_normal():
     batches = np.random.default_rng(3).normal([1.0, -2.0], [0.5, 0.3], size=(400, 2))
     table = np.concatenate([[[1.0, -2.0]], [[0.5, 0.3]], batches])[:, None]
     figure = sbn.statistics({"bn1": table})
-    x, density = curve(figure, 0, "fitted r").T
+    x, density = line(figure, 0, "fitted r").T
     assert density == pytest.approx(np.exp(-0.5 * ((x - 1) / 0.5) ** 2) / (0.5 * math.sqrt(2 * math.pi)), rel=1e-9)
-    x, density = curve(figure, 1, "fitted r").T
+    x, density = line(figure, 1, "fitted r").T
     assert np.trapezoid(density, x) == pytest.approx(1, abs=1e-3)  # +-4 s.d. hold all but 6e-5
     assert x[density.argmax()] == pytest.approx(math.exp(-2 - 0.3**2), rel=0.02)  # mode of the log-normal
     bars = figure.axes[1].patches
@@ -139,8 +131,8 @@ def test_the_picture_shows_the_three_values():
     figure = sbn.bound(x=1.0, spread=2.0)
     found = sbn.three_values(1.0, 0.0, 2.0)
     for label, name in (("average", "averaged"), ("bound", "bound"), ("plug-in, E μ", "plug-in")):
-        assert set(curve(figure, 0, label)[:, 1]) == {found[name]}
-        assert curve(figure, 1, label)[20] == pytest.approx([2.0, found[name]])
+        assert set(line(figure, 0, label)[:, 1]) == {found[name]}
+        assert line(figure, 1, label)[20] == pytest.approx([2.0, found[name]])
 
 
 def test_measured_values_are_those_over_the_average():
@@ -148,11 +140,11 @@ def test_measured_values_are_those_over_the_average():
     logits = 2 * torch.randn(60, generator=generator)
     draws = nn.functional.logsigmoid(logits + torch.randn(40, 60, generator=generator))
     figure = sbn.bound(draws, nn.functional.logsigmoid(logits))
-    average, ratio = curve(figure, 1, "bound").T
+    average, ratio = line(figure, 1, "bound").T
     assert len(average) == 60 and (ratio > 1).all()
     assert average == pytest.approx(-draws.double().exp().mean(0).log().numpy(), rel=1e-6)
     assert ratio * average == pytest.approx(-draws.double().mean(0).numpy(), rel=1e-6)
-    plug_in = curve(figure, 1, "plug-in, E μ")[:, 1]
+    plug_in = line(figure, 1, "plug-in, E μ")[:, 1]
     assert (plug_in > 1).any() and (plug_in < 1).any()
 
 
@@ -259,11 +251,11 @@ def test_every_image_has_its_margin_and_its_spread():
     mean = torch.tensor([[0.0, 8.0, 1.0]] * 5 + [[2.0, 1.0, 0.5]] * 7)
     logits = mean + 0.5 * torch.randn(2000, 12, 3, generator=generator)
     figure = noise.margins(logits, 5)
-    x, y = curve(figure, 0, "known").T
+    x, y = line(figure, 0, "known").T
     assert len(x) == 5 and x == pytest.approx(7, abs=0.1) and y == pytest.approx(0.5 * 2**0.5, rel=0.08)
-    assert len(curve(figure, 0, "unknown")) == 7
+    assert len(line(figure, 0, "unknown")) == 7
     # a sure probability hardly moves although its logits do
-    assert curve(figure, 1, "known")[:, 1].max() < 0.01 < 0.1 < curve(figure, 1, "unknown")[:, 1].min()
+    assert line(figure, 1, "known")[:, 1].max() < 0.01 < 0.1 < line(figure, 1, "unknown")[:, 1].min()
 
 
 def test_the_noise_explorer_shows_average_and_entropy():

@@ -11,11 +11,6 @@ from book.display import exercises
 from book.display.exercises.judge import judge
 
 
-def test_the_chapter_has_nine_answers_of_three_kinds():
-    assert exercises.ids("sbnn") == [f"sbnn-{k}" for k in range(1, 10)]
-    assert {exercises.get(name).kind for name in exercises.ids("sbnn")} == {"function", "number", "array"}
-
-
 def test_references_are_those_worked_out_by_hand():
     by_hand = {
         # r^2 = 2 (2 + log 3) / (e^6 - e^2)

@@ -13,17 +13,7 @@ from bnnlib import functional as bF
 from book.display.picture import Line, Points, Rule
 from chapters.closed_form.figures import explorers
 from chapters.closed_form.figures import method as cfi
-
-
-def texts(figure: Figure) -> str:
-    inside = [text for panel in figure.axes for text in [*panel.texts, panel.title, panel._left_title]]
-    above = [figure._suptitle] if figure._suptitle else []
-    return " ".join(text.get_text() for text in [*inside, *above])
-
-
-def line(figure: Figure, panel: int, label: str) -> np.ndarray:
-    """The (x, y) points of a labeled curve."""
-    return next(one for one in figure.axes[panel].get_lines() if one.get_label() == label).get_xydata()
+from tests.chapters.drawn import line, texts
 
 
 def curves(figure: Figure, panel: int) -> list[np.ndarray]:

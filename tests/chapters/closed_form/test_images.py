@@ -7,7 +7,6 @@ import torch
 
 from bnnlib import datasets
 from bnnlib.nn import bayesian_layers, mean_weights
-from bnnlib.train.checkpoint import Checkpoint
 from book import lab
 from book.lab import Cell
 from chapters.closed_form.experiments import images as sbnn_images
@@ -34,29 +33,6 @@ def short(name: str, method: str = "sBNN") -> Cell:
 
 def values(result, method: str, setting: str) -> dict[str, float]:
     return {row["metric"]: row["value"] for row in result.rows if (row["setting"], row["method"]) == (setting, method)}
-
-
-@pytest.mark.parametrize(
-    ("name", "method", "saves"), [("sbnn-mnist", "sBNN", 4), ("sbnn-mnist", "BbB", 9), ("sbnn-lenet", "Sparse VD", 4)]
-)
-def test_a_killed_cell_resumes_bit_for_bit(name, method, saves, tmp_path, dies):
-    """Six steps and a save of the finished candidate each: 4 saves are within the first, 9 within the second."""
-    cell = short(name, method)
-    whole = sbnn_images.run_cell(cell, CPU, None)
-    with pytest.raises(dies.Killed):
-        sbnn_images.run_cell(cell, CPU, dies(tmp_path / "cell.pt", saves))
-    resumed = sbnn_images.run_cell(cell, CPU, Checkpoint(tmp_path / "cell.pt"))
-    assert resumed.rows == whole.rows
-
-
-def test_a_killed_pretrained_cell_resumes_bit_for_bit(tmp_path, dies):
-    cell = short("sbnn-vgg")
-    cell = replace(cell, params={**cell.params, "batch_size": 600, "drop_rates": [0, 50], "width": 0.02})
-    whole = sbnn_images.run_cell(cell, CPU, None)
-    with pytest.raises(dies.Killed):  # two steps and a save of the pretrained network, then the posterior's first
-        sbnn_images.run_cell(cell, CPU, dies(tmp_path / "cell.pt", 4))
-    resumed = sbnn_images.run_cell(cell, CPU, Checkpoint(tmp_path / "cell.pt"))
-    assert resumed.rows == whole.rows
 
 
 def test_candidates_are_chosen_on_held_out_images_only(monkeypatch):

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import torch
 
-from bnnlib.train.checkpoint import Checkpoint
 from book import lab
 from chapters.closed_form.experiments import orders
 
@@ -55,11 +54,3 @@ def test_replicates_have_data_of_their_own():
     (x, y, test_x), (other, *_) = orders.data_set(0), orders.data_set(1)
     assert not torch.equal(x, other) and (x.shape, y.shape, test_x.shape) == ((400, 10), (400, 1), (2_000, 10))
     assert np.std((y - orders.teacher(x)).numpy()) == pytest.approx(orders.NOISE, rel=0.15)  # 4 standard errors of 400
-
-
-def test_a_killed_cell_resumes_bit_for_bit(tmp_path, dies):
-    cell = smoke()
-    whole = orders.run_orders(cell, CPU, None)
-    with pytest.raises(dies.Killed):
-        orders.run_orders(cell, CPU, dies(tmp_path / "cell.pt", 1))
-    assert orders.run_orders(cell, CPU, Checkpoint(tmp_path / "cell.pt")).rows == whole.rows

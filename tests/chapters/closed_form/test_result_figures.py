@@ -11,10 +11,7 @@ from book.lab import queries
 from chapters.closed_form.experiments.orders import LONG
 from chapters.closed_form.figures import pruned, results
 from chapters.closed_form.figures.pruned import removal_curve
-
-
-def texts(figure: Figure) -> str:
-    return " ".join(text.get_text() for panel in figure.axes for text in [*panel.texts, panel.title, panel._left_title])
+from tests.chapters.drawn import row, texts
 
 
 def points(figure: Figure, panel: int, color: str | None = None, filled: bool = True) -> list[list[float]]:
@@ -32,11 +29,6 @@ def curve(figure: Figure, panel: int, label: str) -> list[list[float]]:
     """The (x, y) of a method with error bars."""
     bars = next(one for one in figure.axes[panel].containers if one.get_label() == label)
     return np.asarray(bars.lines[0].get_xydata(), dtype=float).tolist()
-
-
-def row(setting: str, method: str, metric: str, mean: float | None, published: float | None = None, **more) -> dict:
-    fixed = {"setting": setting, "method": method, "metric": metric, "mean": mean, "published": published}
-    return fixed | {"se": 0.1, "published_sd": None, "profile": "book"} | more
 
 
 # --- rows ---
@@ -299,15 +291,11 @@ def test_uci_panels_show_both_choices_published_values_and_what_is_not_pruned():
     assert texts(figure).count("not run") == 1
 
 
-def test_all_ten_data_sets_have_a_panel():
-    figure = pruned.uci([])
-    assert len(figure.axes) == 10 and texts(figure).count("not run") == 10
-
-
 def test_what_was_not_run_says_so():
     assert texts(results.simulated({"influence": [], "importance": []}, {}, (0.9, 0.95))).count("not run") == 4
     assert texts(results.selection([])).count("not run") == 7
     assert texts(removed()).count("not run") == 9
+    assert texts(pruned.uci([])).count("not run") == len(pruned.uci([]).axes) == 10
 
 
 def test_rows_come_from_the_store_when_they_are_omitted(monkeypatch):

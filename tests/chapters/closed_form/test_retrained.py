@@ -6,7 +6,6 @@ import pytest
 import torch
 
 from bnnlib import datasets
-from bnnlib.train.checkpoint import Checkpoint
 from book import lab
 from book.lab import Cell
 from chapters.closed_form.experiments import images, retrained
@@ -21,17 +20,6 @@ def small(method: str, **params) -> Cell:
     cells = lab.get("sbnn-lenet").profiles["smoke"]()
     cell = next(one for one in cells if (one.setting, one.method) == ("LeNet-300-100", method))
     return replace(cell, params=cell.params | {"drop_rates": [0, 90, 99], "epochs": 3, "batch_size": 256} | params)
-
-
-def test_a_killed_cell_resumes_bit_for_bit_within_a_retraining(tmp_path, dies):
-    """Five steps an epoch and a save after each: the seventh is in the first retraining, behind a finished stage."""
-    cell = small("DC", epochs=3)
-    whole = retrained.run_cell(cell, CPU, None)
-    with pytest.raises(dies.Killed):
-        retrained.run_cell(cell, CPU, dies(tmp_path / "cell.pt", 8))
-    assert len(Checkpoint(tmp_path / "cell.pt").load()["finished"]) == 1
-    resumed = retrained.run_cell(cell, CPU, Checkpoint(tmp_path / "cell.pt"))
-    assert resumed.rows == whole.rows
 
 
 def test_each_drop_rate_leaves_that_share_of_the_weights_and_all_biases(monkeypatch):

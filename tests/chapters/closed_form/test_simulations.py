@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 import torch
 
-from bnnlib.train.checkpoint import Checkpoint
 from book import lab
 from chapters.closed_form.experiments import selection
 from chapters.closed_form.experiments import simulation_nets as nets
@@ -53,11 +52,8 @@ def test_rows_have_the_names_that_the_figures_read():
     assert _values(third, "BNN-VS-CV", "detected_share").keys() == {("cv, pi=0.2", 0), ("cv, pi=0.2", 1)}
 
 
-def test_every_profile_lists_distinct_cells_and_book_has_the_papers_sizes():
+def test_book_has_the_papers_sizes():
     for experiment in EXPERIMENTS.values():
-        for cells in experiment.profiles.values():
-            labels = [cell.label for cell in cells()]
-            assert len(labels) == len(set(labels)) > 0
         for cell in experiment.profiles["book"]():
             assert cell.params["num_samples"] == 2_000
     cells = EXPERIMENTS["sbnn-selection"].profiles["book"]()
@@ -155,24 +151,6 @@ def test_the_kept_share_is_chosen_without_the_test_rows():
     ]
     assert torch.equal(*curves)
     assert curves[0].shape == (len(selection.SHARES), 2, 2)
-
-
-@pytest.mark.parametrize(
-    ("name", "method", "saves"), [("sbnn-influence", "sBNN", 2), ("sbnn-selection", "BNN-VS-CV", 8)]
-)
-def test_resumed_cell_is_bit_identical(tmp_path, dies, name, method, saves):
-    """Killed inside the first training, or inside a later one of a cell with many."""
-    cell = next(c for c in EXPERIMENTS[name].profiles["smoke"]() if c.method == method)
-    whole = _run(name, cell)
-    path = tmp_path / "cell.pt"
-    with pytest.raises(dies.Killed):
-        _run(name, cell, dies(path, saves))
-    state = Checkpoint(path).load()
-    # two epochs and the end of each training are saved: the eighth save is in the third training
-    assert len(state["finished"]) == (0 if name == "sbnn-influence" else 2)
-    again = _run(name, cell, Checkpoint(path))
-    assert again.rows == whole.rows
-    assert all(np.array_equal(again.arrays[key], whole.arrays[key]) for key in whole.arrays)
 
 
 def test_pruning_curve_equals_one_computed_by_hand():

@@ -6,7 +6,6 @@ from dataclasses import replace
 import pytest
 import torch
 
-from bnnlib.train.checkpoint import Checkpoint
 from book import lab
 from book.lab import Cell
 from chapters.closed_form.experiments import uci as sbnn_uci
@@ -23,18 +22,6 @@ def smoke(method: str) -> Cell:
 
 def compute(cell: Cell, checkpoint=None):
     return lab.get("sbnn-uci").function(cell)(cell, CPU, checkpoint)
-
-
-@pytest.mark.parametrize(
-    ("method", "saves"), [("sBNN", 1), ("sBNN", 4), ("Dropout", 4), ("PBP", 1), ("SVBNN", 4), ("HS-BNN", 7)]
-)
-def test_a_killed_cell_resumes_bit_for_bit(method, saves, tmp_path, dies):
-    """A save an epoch and one after the search: the kill falls into the search, and into the final training."""
-    cell = smoke(method)
-    whole = compute(cell)
-    with pytest.raises(dies.Killed):
-        compute(cell, dies(tmp_path / "cell.pt", saves))
-    assert compute(cell, Checkpoint(tmp_path / "cell.pt")).rows == whole.rows
 
 
 @pytest.mark.parametrize(

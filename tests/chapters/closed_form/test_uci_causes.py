@@ -9,7 +9,6 @@ import pytest
 import torch
 
 from bnnlib import metrics
-from bnnlib.train.checkpoint import Checkpoint
 from book import lab
 from chapters.closed_form.experiments import uci, uci_causes
 from chapters.closed_form.experiments.uci_data import load_splits
@@ -99,10 +98,3 @@ def test_settings_are_chosen_without_the_test_rows(monkeypatch):
     monkeypatch.setattr(uci_causes, "load_splits", seen)
     uci_causes.run_causes(smoke(), CPU, None)
     assert chosen[0] > 0 and all(torch.equal(a, b) for a, b in zip(first, picks, strict=True))
-
-
-def test_a_killed_cell_resumes_bit_for_bit(tmp_path, dies):
-    whole = uci_causes.run_causes(smoke(), CPU, None)
-    with pytest.raises(dies.Killed):
-        uci_causes.run_causes(smoke(), CPU, dies(tmp_path / "cell.pt", 2))
-    assert uci_causes.run_causes(smoke(), CPU, Checkpoint(tmp_path / "cell.pt")).rows == whole.rows

@@ -14,11 +14,6 @@ from book.display import exercises
 from book.display.exercises.judge import judge
 
 
-def test_the_chapter_has_seven_exercises_of_three_kinds():
-    assert exercises.ids("fnd") == [f"fnd-{k}" for k in range(1, 8)]
-    assert {exercises.get(name).kind for name in exercises.ids("fnd")} == {"number", "function", "choice"}
-
-
 def test_references_are_those_worked_out_by_hand():
     odds = math.log(1 / 9) - 0.5 * math.log(101) + 0.5 * 30**2 / 101  # mu^2 / (2 sigma^2) = 30^2 / (2 * 101)
     by_hand = {

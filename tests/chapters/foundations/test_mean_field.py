@@ -17,25 +17,6 @@ def problem(correlation=0.6, p=5, n=50, seed=0, **prior):
     return spike_slab_regression(x, y, **prior)
 
 
-def test_coordinate_ascent_is_exact_where_the_inputs_are_orthogonal():
-    one = problem(0.0)
-    exact, found = enumerate_models(one), V.coordinate_ascent(one)
-    for name in ("inclusion", "mean", "scale"):
-        assert torch.allclose(getattr(found, name), getattr(exact, name), atol=1e-9)
-    # no divergence is left: the bound is the evidence
-    assert found.objective.item() == pytest.approx(exact.log_evidence.item(), abs=1e-9)
-
-
-def test_coordinate_ascent_ends_where_the_bound_has_no_slope():
-    one = problem()
-    found = V.coordinate_ascent(one)
-    values = [found.slab_mean, found.slab_scale, torch.logit(found.inclusion)]
-    values = [value.clone().requires_grad_() for value in values]
-    V.paired_elbo(one, *values).backward()
-    assert max(value.grad.abs().max().item() for value in values) < 1e-6
-    assert found.objective < enumerate_models(one).log_evidence
-
-
 def test_the_bound_is_an_average_over_draws():
     one = problem(p=3)
     mean, scale, logit = torch.tensor([[0.3, 0.5, -0.2], [0.2, 0.1, 0.3], [0.4, 1.0, -1.0]], dtype=torch.float64)

@@ -12,49 +12,6 @@ def problem(n=12, p=3, seed=0):
     return x, torch.randn(n, generator=generator, dtype=torch.float64)
 
 
-def test_the_posterior_and_the_evidence_are_those_of_the_joint_gaussian():
-    x, y = problem()
-    noise, prior = 0.7, 1.3
-    # the joint law of (w, y), conditioned on y
-    joint = prior**2 * x @ x.T + noise**2 * torch.eye(12, dtype=torch.float64)
-    gain = prior**2 * x.T @ torch.linalg.inv(joint)
-    posterior = R.linear_posterior(x, y, noise, prior)
-    assert torch.allclose(posterior.mean, gain @ y)
-    assert torch.allclose(posterior.covariance, prior**2 * torch.eye(3, dtype=torch.float64) - prior**2 * gain @ x)
-    assert torch.allclose(posterior.scale, posterior.covariance.diagonal().sqrt())
-    law = torch.distributions.MultivariateNormal(torch.zeros(12, dtype=torch.float64), joint)
-    assert R.linear_log_evidence(x, y, noise, prior).item() == pytest.approx(law.log_prob(y).item(), rel=1e-12)
-
-
-def test_the_band_is_that_of_the_weights_and_adds_the_noise():
-    x, y = problem()
-    posterior = R.linear_posterior(x, y)
-    line, outcome = R.linear_predictive(posterior, x[:4]), R.linear_predictive(posterior, x[:4], 0.5)
-    assert torch.allclose(line.mean, x[:4] @ posterior.mean)
-    assert torch.allclose(line.scale, (x[:4] @ posterior.covariance @ x[:4].T).diagonal().sqrt())
-    assert torch.allclose(outcome.scale.square() - line.scale.square(), torch.full((4,), 0.25, dtype=torch.float64))
-
-
-def test_mean_field_keeps_the_means_and_takes_the_least_divergence():
-    posterior = R.linear_posterior(*problem())
-    nearest = R.mean_field_gaussian(posterior)
-    law = torch.distributions.MultivariateNormal(*posterior)
-
-    def divergence(scale):
-        return torch.distributions.kl_divergence(
-            torch.distributions.MultivariateNormal(posterior.mean, torch.diag_embed(scale**2)), law
-        ).item()
-
-    assert torch.equal(nearest.mean, posterior.mean)
-    least = divergence(nearest.scale)
-    for index in range(3):
-        for factor in (0.98, 1.02):
-            other = nearest.scale.clone()
-            other[index] *= factor
-            assert divergence(other) > least
-    assert (nearest.scale < posterior.scale).all()
-
-
 def test_stacks_give_what_the_problems_give_alone():
     problems = [problem(seed=seed) for seed in range(3)]
     x, y = (torch.stack(part) for part in zip(*problems, strict=True))

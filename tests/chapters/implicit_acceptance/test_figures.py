@@ -5,20 +5,10 @@ import pytest
 import torch
 
 from bnnlib import functional as bF
-from book.display.equations import equation_sources
 from book.display.picture import Band
 from chapters.implicit_acceptance import figures, ring
 from chapters.implicit_acceptance.figures import explorers, results
-
-
-def texts(figure) -> str:
-    return " ".join(text.get_text() for panel in figure.axes for text in [*panel.texts, panel.title, panel._left_title])
-
-
-def stored(setting: str, method: str, metric: str, mean: float) -> dict:
-    row = {"setting": setting, "method": method, "metric": metric, "mean": mean, "se": 0.01, "published": None}
-    return row | {"profile": "book"}
-
+from tests.chapters.drawn import row, texts
 
 # --- the explorer ---
 
@@ -92,9 +82,9 @@ def test_the_ladder_draws_what_it_is_given():
 
 
 def test_curves_over_iterations_are_found_in_both_ways_of_writing_them():
-    rows = [stored("bridges/200", "CCE", "gap", 0.5), stored("bridges/0", "CCE", "gap", 1.5)]
-    rows += [stored("WGAN-GP, 100 iterations", results.INDEPENDENT, "feature_fid", 9.0)]
-    rows += [stored("WGAN-GP", results.INDEPENDENT, "feature_fid", 8.0), stored("bridges/0", "UB", "gap", 7.0)]
+    rows = [row("bridges/200", "CCE", "gap", 0.5), row("bridges/0", "CCE", "gap", 1.5)]
+    rows += [row("WGAN-GP, 100 iterations", results.INDEPENDENT, "feature_fid", 9.0)]
+    rows += [row("WGAN-GP", results.INDEPENDENT, "feature_fid", 8.0), row("bridges/0", "UB", "gap", 7.0)]
     assert results.over_iterations(rows, "bridges", "CCE", "gap")[:, :2].tolist() == [[0, 1.5], [200, 0.5]]
     found = results.over_iterations(rows, "WGAN-GP", results.INDEPENDENT, "feature_fid")
     assert found[:, :2].tolist() == [[100, 9.0]]
@@ -112,9 +102,9 @@ def test_a_part_that_is_stored_is_drawn_and_the_rest_is_not_run():
     rows, method = [], results.INDEPENDENT
     for step, fid, rate, recall in ((0, 20.0, 95.0, 60.0), (100, 12.0, 50.0, 30.0)):
         where = f"WGAN-GP, {step} iterations"
-        rows += [stored(where, method, "feature_fid", fid), stored(where, method, "acceptance_rate", rate)]
-        rows += [stored(where, method, "recall", recall), stored(where, method, "classifier_score", 9.0)]
-    rows += [stored("WGAN-GP", "Raw", "feature_fid", 20.0), stored("WGAN-GP", "Raw", "recall", 60.0)]
+        rows += [row(where, method, "feature_fid", fid), row(where, method, "acceptance_rate", rate)]
+        rows += [row(where, method, "recall", recall), row(where, method, "classifier_score", 9.0)]
+    rows += [row("WGAN-GP", "Raw", "feature_fid", 20.0), row("WGAN-GP", "Raw", "recall", 60.0)]
     assert texts(figures.image_curves({"mnist": rows})).count("not run") == 2
     made = figures.rejection_curves({"mnist": rows})
     assert texts(made).count("not run") == 1
@@ -126,13 +116,7 @@ def test_a_part_that_is_stored_is_drawn_and_the_rest_is_not_run():
 
 def test_no_image_curve_is_cut_off():
     """A chain that makes images twice as bad stays in the picture, with its error bar."""
-    rows = [stored("WGAN-GP", results.RAW, "feature_fid", 10.0)]
+    rows = [row("WGAN-GP", results.RAW, "feature_fid", 10.0)]
     for step, mean in ((0, 10.0), (200, 20.0)):
-        rows.append(stored(f"WGAN-GP, {step} iterations", results.INDEPENDENT, "feature_fid", mean) | {"se": 5.0})
+        rows.append(row(f"WGAN-GP, {step} iterations", results.INDEPENDENT, "feature_fid", mean) | {"se": 5.0})
     assert figures.image_curves({"mnist": rows}).axes[0].get_ylim()[1] > 2.5
-
-
-def test_the_table_of_equations_names_where_they_are_computed():
-    found = equation_sources("imh")
-    assert any("finite" in name for name, _ in found["imh-kernel"])
-    assert {"imh-bound", "imh-contraction", "imh-pinsker"} <= set(found)

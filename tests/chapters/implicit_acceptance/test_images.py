@@ -8,7 +8,6 @@ import pytest
 import torch
 
 from bnnlib import datasets
-from bnnlib.train import Checkpoint
 from book import lab
 from chapters.implicit_acceptance import numbers
 from chapters.implicit_acceptance.experiments import filtered
@@ -40,22 +39,6 @@ def compute(name: str, cell, checkpoint=None):
 
 def values(result, setting: str, method: str) -> dict[str, float]:
     return {row["metric"]: row["value"] for row in result.rows if (row["setting"], row["method"]) == (setting, method)}
-
-
-@pytest.mark.parametrize(
-    ("setting", "method", "saves"),
-    [("Images", CLASSIFIER, 5), ("WGAN-GP", RAW, 2), ("VAE", RAW, 2), ("VAE", INVERSION, 1), ("WGAN-GP", RANDOM, 1),
-     ("WGAN-GP", CCE, 2), ("WGAN-GP", CCE, 6), ("WGAN-GP", UB, 3), ("WGAN-GP", PICKED, 2), ("WGAN-GP", PICKED, 9),
-     ("WGAN-GP", PICKED, 12)],
-)  # fmt: skip
-def test_a_killed_cell_resumes_bit_for_bit(setting, method, saves, tmp_path, dies):
-    cell = smoke("imh-mnist", setting, method)
-    whole = compute("imh-mnist", cell)
-    with pytest.raises(dies.Killed):
-        compute("imh-mnist", cell, dies(tmp_path / "cell.pt", saves))
-    resumed = compute("imh-mnist", cell, Checkpoint(tmp_path / "cell.pt"))
-    assert resumed.rows == whole.rows
-    assert all(np.array_equal(resumed.arrays[name], array) for name, array in whole.arrays.items())
 
 
 @pytest.mark.parametrize("method", [RANDOM, CCE, PICKED, UB, MCE])

@@ -37,12 +37,6 @@ def test_cells_run_row_by_row_from_below():
     assert ring.cell_shares(centers[37:38].float()).argmax() == 37
 
 
-def test_the_density_of_the_ring_integrates_to_one():
-    points = ring.grid_points()
-    area = (2 * ring.REACH / (ring.CELLS * 4)) ** 2
-    assert float(ring.ring_log_density(points.flatten(0, 1)).exp().sum() * area) == pytest.approx(1.0, abs=1e-6)
-
-
 def test_a_mode_counts_from_half_of_its_share(generator):
     five = ring.draw_ring(6_000, generator, range(5))
     assert ring.modes_found(ring.draw_ring(6_000, generator)) == 6

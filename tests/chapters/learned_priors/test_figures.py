@@ -7,23 +7,11 @@ import math
 import numpy as np
 import pytest
 import torch
-from matplotlib.figure import Figure
 
 from bnnlib import functional as bF
 from chapters.learned_priors import figures as aeb
 from chapters.learned_priors.figures import prior, results, slab
-
-
-def texts(figure: Figure) -> str:
-    inside = [text for panel in figure.axes for text in [*panel.texts, panel.title, panel._left_title]]
-    above = [figure._suptitle] if figure._suptitle else []
-    return " ".join(text.get_text() for text in [*inside, *above])
-
-
-def line(figure: Figure, panel: int, label: str) -> np.ndarray:
-    """The (x, y) points of a labeled curve."""
-    return next(one for one in figure.axes[panel].get_lines() if one.get_label() == label).get_xydata()
-
+from tests.chapters.drawn import line, row, texts
 
 # --- the prior ---
 
@@ -154,11 +142,6 @@ def test_missing_results_say_so(tmp_path, monkeypatch):
     assert texts(results.resnet20([])).count("not run") == 2
     assert texts(slab.slab_traces()).count("not run") == 5
     assert slab.steps(0.08, 0.7).heading == "not run" and slab.em_chains() == []
-
-
-def row(setting: str, method: str, metric: str, mean: float | None, published: float | None = None, **more) -> dict:
-    other = {"se": 0.1, "published_sd": None, "profile": "book"}
-    return {"setting": setting, "method": method, "metric": metric, "mean": mean, "published": published} | other | more
 
 
 def test_every_data_set_and_the_published_number_are_drawn(monkeypatch):

@@ -4,13 +4,11 @@ import copy
 from dataclasses import replace
 from functools import partial
 
-import numpy as np
 import pytest
 import torch
 
 from bnnlib import datasets, metrics
 from bnnlib._files import StoreError
-from bnnlib.train.checkpoint import Checkpoint
 from book import lab
 from book.lab import Cell, load_result
 from chapters.learned_priors.experiments import fgsm as aeb_fgsm
@@ -42,22 +40,6 @@ def attacked(method: str, setting: str = "MNIST"):
 
 def values(result) -> dict[str, float]:
     return {row["metric"]: row["value"] for row in result.rows}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("method", "setting"),
-    [("SGHMC-SA", "MNIST"), ("Dropout", "MNIST"), ("SGHMC-SA", "DA-MNIST"), ("Dropout", "DA-MNIST")],
-)
-def test_a_killed_cell_resumes_bit_for_bit(method, setting, tmp_path, dies):
-    """8 steps; it dies after the sixth one, in the second epoch, when draws have been kept and augmentation is due."""
-    cell = smoke(method, setting)
-    whole = compute(cell)
-    with pytest.raises(dies.Killed):
-        compute(cell, dies(tmp_path / "cell.pt", saves=6))
-    resumed = compute(cell, Checkpoint(tmp_path / "cell.pt"))
-    assert resumed.rows == whole.rows
-    np.testing.assert_array_equal(resumed.arrays["curve"], whole.arrays["curve"])
 
 
 @pytest.mark.parametrize("experiment", ["aeb-mnist", "aeb-fmnist"])

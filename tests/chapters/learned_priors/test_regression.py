@@ -8,7 +8,6 @@ import math
 import pytest
 import torch
 
-from bnnlib.train.checkpoint import Checkpoint
 from chapters.learned_priors.experiments import regression
 
 CPU = torch.device("cpu")
@@ -86,12 +85,3 @@ def test_exact_ridge_is_the_posterior_mean():
     mean = torch.linalg.solve(x.t() @ x + torch.eye(x.shape[1], dtype=x.dtype), x.t() @ y)
     expected = (chains.test_x.double() @ mean - chains.test_y).square().mean().item()
     assert chains.exact_ridge() == pytest.approx(expected, rel=1e-9)
-
-
-def test_a_killed_cell_goes_on_bit_for_bit(tmp_path, dies):
-    cell = _cell(iterations=2600, num_inputs=20, burn_in=100, thin=50, methods=["SGLD-SA"])
-    whole = regression.run_cell(cell, CPU, None)
-    with pytest.raises(dies.Killed):
-        regression.run_cell(cell, CPU, dies(tmp_path / "cell.pt", saves=2))
-    resumed = regression.run_cell(cell, CPU, Checkpoint(tmp_path / "cell.pt"))
-    assert resumed.rows == whole.rows

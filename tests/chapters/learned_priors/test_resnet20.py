@@ -13,7 +13,6 @@ from bnnlib.pruning import smooth_sparsity
 from bnnlib.train.checkpoint import Checkpoint
 from bnnlib.train.distributed import Team, launch
 from book import lab
-from book.lab.cells import Need
 from chapters.learned_priors.experiments import resnet20 as aeb_resnet
 from chapters.learned_priors.experiments import resnet20_stage as stage
 
@@ -148,18 +147,6 @@ def test_a_killed_stage_resumes_bit_for_bit(method, saves, tmp_path, dies):
     assert resumed["curve"] == whole["curve"] and resumed["latent"] == whole["latent"]
     for name, value in whole["model"].items():
         assert torch.equal(resumed["model"][name], value), name
-
-
-def test_a_killed_pretraining_leaves_the_same_network(tmp_path, dies):
-    first, *sparse = cells("smoke")
-    assert all(cell.needs == (Need("aeb-resnet20", first),) for cell in sparse)
-    first.params["pretraining"]["epochs"] = 1
-    whole = aeb_resnet.run_cell(first, CPU, None)
-    with pytest.raises(dies.Killed):
-        aeb_resnet.run_cell(first, CPU, dies(tmp_path / "cell.pt", saves=5))
-    resumed = aeb_resnet.run_cell(first, CPU, Checkpoint(tmp_path / "cell.pt"))
-    assert resumed.rows == whole.rows
-    assert all(torch.equal(resumed.product["model"][name], value) for name, value in whole.product["model"].items())
 
 
 def test_the_test_images_choose_nothing(monkeypatch):

@@ -125,11 +125,6 @@ def test_the_stationary_law_is_the_eigenvector(size, generator):
         assert np.abs(law.numpy() - vector / vector.sum()).max() < 1e-10
 
 
-def test_the_stationary_law_of_the_acceptance_kernel_is_the_target(generator):
-    target, proposal = laws(50, 8, generator=generator), laws(50, 8, 8, generator=generator)
-    assert (stationary_law(metropolis_hastings_kernel(target, proposal)) - target).abs().max() < 1e-12
-
-
 def test_periodic_and_reducible_kernels():
     cycle = torch.eye(4, dtype=DOUBLE).roll(1, dims=1)
     assert torch.allclose(stationary_law(cycle), torch.full((4,), 0.25, dtype=DOUBLE))
@@ -149,15 +144,6 @@ def test_rounding_leaves_no_negative_probability():
     kernel = metropolis_hastings_kernel(target, proposal)
     assert (kernel >= 0).all()
     assert torch.allclose(stationary_law(kernel), target)
-
-
-def test_the_implicit_kernel_with_the_true_ratio_is_metropolis_hastings(generator):
-    target, proposal = laws(20, 6, generator=generator), laws(20, 6, 6, generator=generator)
-    flow = target[:, :, None] * proposal  # p(y) q(x | y) at [y, x]
-    # d(x, y) = p(x) q(y | x) / (p(x) q(y | x) + p(y) q(x | y)) at [x, y]
-    discriminator = flow / (flow + flow.transpose(-1, -2))
-    kernel = implicit_kernel(proposal, discriminator)
-    assert (kernel - metropolis_hastings_kernel(target, proposal)).abs().max() < 1e-12
 
 
 def test_single_precision_will_do(generator):

@@ -3,22 +3,14 @@
 import numpy as np
 import pytest
 import torch
-from matplotlib.figure import Figure
 
 from bnnlib.replicates import Layout
 from book import display, lab
 from book.display.equations import equation_sources, equation_table
 from chapters.spike_slab.figures import method as svbnn
 from chapters.spike_slab.figures import results
-
-
-def texts(figure: Figure) -> str:
-    return " ".join(text.get_text() for panel in figure.axes for text in [*panel.texts, panel.title, panel._left_title])
-
-
-def line(figure: Figure, panel: int, label: str) -> np.ndarray:
-    """The (x, y) points of a labeled curve."""
-    return next(one for one in figure.axes[panel].get_lines() if one.get_label() == label).get_xydata()
+from tests.chapters import drawn
+from tests.chapters.drawn import line, texts
 
 
 def test_the_bar_at_zero_is_the_probability_of_the_spike():
@@ -73,8 +65,7 @@ def test_a_vector_of_the_wrong_length_is_refused():
 
 
 def row(setting: str, metric: str, mean: float | None, published: float | None = None, **more) -> dict:
-    other = {"method": "SVBNN", "sd": 0.1, "profile": "book"}
-    return {"setting": setting, "metric": metric, "mean": mean, "published": published, **other, **more}
+    return drawn.row(setting, "SVBNN", metric, mean, published) | more
 
 
 def test_a_sweep_is_read_in_order_with_gaps_where_nothing_was_run():
@@ -130,13 +121,3 @@ def test_equations_are_found_in_the_library_s_docstrings():
     assert "`bnnlib.functional.spike_slab.gumbel_softmax_gate`" in table._repr_markdown_()
     with pytest.raises(ValueError, match="check the prefix"):
         equation_sources("nothing")
-
-
-def test_every_equation_that_the_library_names_stands_in_the_chapter():
-    import json
-    from pathlib import Path
-
-    path = Path(__file__).parents[3] / "chapters" / "03_variational_spike_and_slab.ipynb"
-    text = "".join("".join(cell["source"]) for cell in json.loads(path.read_text(encoding="utf-8"))["cells"])
-    missing = [label for label in equation_sources("svbnn") if f":label: {label}\n" not in text]
-    assert not missing, f"docstrings cite {missing}, which the chapter does not number"

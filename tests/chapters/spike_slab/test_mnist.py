@@ -10,7 +10,6 @@ import torch
 from bnnlib import datasets
 from bnnlib._files import StoreError
 from bnnlib.functional import inclusion_probability_for
-from bnnlib.train.checkpoint import Checkpoint
 from book import lab
 from book.lab import Cell, load_result
 from chapters.spike_slab.experiments import mnist as svbnn_mnist
@@ -33,23 +32,6 @@ def compute(cell: Cell, checkpoint=None):
 def value(result, setting: str, metric: str) -> float:
     (row,) = [row for row in result.rows if (row["setting"], row["metric"]) == (setting, metric)]
     return row["value"]
-
-
-@pytest.mark.parametrize(
-    ("setting", "saves"), [("tempered", 5), ("tempered", 32), ("exact", 7), ("pruned", 9), ("dropout", 13)]
-)
-def test_a_killed_cell_resumes_bit_for_bit(setting, saves, tmp_path, dies):
-    """22 steps a candidate; 32 saves are in the middle of the second one, after the first was put aside."""
-    cell = smoke(setting)
-    if setting == "tempered":
-        cell = replace(cell, params={**cell.params, "candidates": cell.params["candidates"][:2]})
-    whole = compute(cell)
-    with pytest.raises(dies.Killed):
-        compute(cell, dies(tmp_path / "cell.pt", saves))
-    resumed = compute(cell, Checkpoint(tmp_path / "cell.pt"))
-    assert resumed.rows == whole.rows
-    for name, array in whole.arrays.items():
-        np.testing.assert_array_equal(resumed.arrays[name], array)
 
 
 def test_candidates_are_chosen_on_held_out_images_only(monkeypatch):

@@ -20,11 +20,6 @@ def density(mean: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
     return weight / torch.trapezoid(weight, V)[:, None]
 
 
-def test_the_chapter_has_nine_exercises_of_three_kinds():
-    assert exercises.ids("sbp") == [f"sbp-{k}" for k in range(1, 10)]
-    assert {exercises.get(name).kind for name in exercises.ids("sbp")} == {"function", "number", "choice"}
-
-
 def test_references_are_those_worked_out_by_hand():
     # E theta = 1/10 and E theta^2 = 1/20 but for e^-10, so the ratio is 0.1 / sqrt(0.05 - 0.01)
     assert exercises.get("sbp-4").reference() == pytest.approx(0.5, abs=1e-4)

@@ -3,7 +3,6 @@
 from dataclasses import replace
 from functools import cache
 
-import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -12,7 +11,6 @@ from bnnlib import datasets
 from bnnlib.nn import StructuredBayesianPruning, mean_weights, selected_weights, unit_counts
 from bnnlib.pruning import compress
 from bnnlib.pruning.compress import report
-from bnnlib.train.checkpoint import Checkpoint
 from bnnlib.train.fit import fit
 from book import lab
 from book.lab import Cell
@@ -56,43 +54,6 @@ def steady(result) -> list[dict]:
 
 def values(result, setting: str) -> dict[str, float]:
     return {row["metric"]: row["value"] for row in result.rows if row["setting"] == setting}
-
-
-@needs_digits
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "setting", "method", "saves"),
-    [
-        ("sbp-mnist", "LeNet-500-300", "Original", 9),  # 2 epochs of 9 steps
-        ("sbp-mnist", "LeNet-500-300", "SBP", 6),
-        ("sbp-mnist", "LeNet-500-300", "SSL", 30),  # within the second strength
-        ("sbp-vgg", "width 0.05", "SparseVD", 3),
-    ],
-)
-@pytest.mark.usefixtures("without_onnx")
-def test_a_killed_cell_resumes_bit_for_bit(name, setting, method, saves, tmp_path, dies):
-    cell = smoke(name, setting, method)
-    whole = compute(name, cell)
-    with pytest.raises(dies.Killed):
-        compute(name, cell, dies(tmp_path / "cell.pt", saves))
-    resumed = compute(name, cell, Checkpoint(tmp_path / "cell.pt"))
-    assert steady(resumed) == steady(whole)
-    for state, other in zip((resumed.product or {}).values(), (whole.product or {}).values(), strict=True):
-        assert all(torch.equal(state[part], values) for part, values in other.items())
-    assert all(np.array_equal(resumed.arrays[name], array) for name, array in whole.arrays.items())
-
-
-@needs_digits
-@pytest.mark.parametrize("method", ["Dropout", "SBP"])
-def test_random_labels_resume_bit_for_bit(method, tmp_path, dies):
-    cell = smoke("sbp-random-labels", "MNIST, MLP", method)
-    whole = sbp_random_labels.run_cell(cell, CPU, None)
-    with pytest.raises(dies.Killed):
-        sbp_random_labels.run_cell(cell, CPU, dies(tmp_path / "cell.pt", 3))
-    resumed = sbp_random_labels.run_cell(cell, CPU, Checkpoint(tmp_path / "cell.pt"))
-    assert resumed.rows == whole.rows
-    assert np.array_equal(resumed.arrays["curve"], whole.arrays["curve"])
-    assert whole.arrays["curve"].shape == (3, 4)
 
 
 @needs_digits

@@ -12,11 +12,7 @@ from matplotlib.figure import Figure
 from book.display.picture import Line, Points, Text
 from chapters.unit_noise.figures import explorers
 from chapters.unit_noise.figures import method as sbp
-
-
-def line(figure: Figure, panel: int, label: str) -> np.ndarray:
-    """The (x, y) points of a labeled curve."""
-    return next(one for one in figure.axes[panel].get_lines() if one.get_label() == label).get_xydata()
+from tests.chapters.drawn import line
 
 
 def labels(figure: Figure, panel: int) -> list[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
@@ -9,15 +11,10 @@ from matplotlib.figure import Figure
 from book import lab
 from book.lab import queries
 from chapters.unit_noise.figures import results
+from tests.chapters import drawn
+from tests.chapters.drawn import texts
 
-
-def row(setting: str, method: str, metric: str, mean: float | None, published: float | None = None, **more) -> dict:
-    fixed = {"setting": setting, "method": method, "metric": metric, "mean": mean, "published": published}
-    return fixed | {"se": 0.5, "profile": "book"} | more
-
-
-def texts(figure: Figure) -> str:
-    return " ".join(text.get_text() for panel in figure.axes for text in panel.texts)
+row = partial(drawn.row, se=0.5)
 
 
 def ours(figure: Figure, panel: int, label: str) -> np.ndarray:
