@@ -13,7 +13,7 @@ def transformed() -> bool:
     return torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active()
 
 
-def again(
+def double_backward(
     function: Callable[..., tuple[Tensor | None, ...]], inputs: Sequence[Tensor], grads: Sequence[Tensor | None]
 ) -> tuple[Tensor | None, ...]:
     """Gradients of `function`, made of plain operations, as a graph: for backward passes to be differentiated again.
@@ -52,7 +52,7 @@ class _ClosedFormSum(torch.autograd.Function):
     def backward(ctx, grad):
         saved = ctx.saved_tensors  # once: a checkpoint gives them out once
         if torch.is_grad_enabled():  # create_graph=True
-            return None, None, None, *again(lambda *p: (total(ctx.value(*_wide(p))),), saved, [grad])
+            return None, None, None, *double_backward(lambda *p: (total(ctx.value(*_wide(p))),), saved, [grad])
         found = ctx.gradient(grad, *_wide(saved))
         return None, None, None, *(g.to(p.dtype) for g, p in zip(found, saved, strict=True))
 

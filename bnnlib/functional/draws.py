@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from bnnlib.functional._autograd import again, sum_dtype, total, transformed
+from bnnlib.functional._autograd import double_backward, sum_dtype, total, transformed
 from bnnlib.functional.gaussian import gaussian_kl_grad, unchecked_gaussian_kl
 from bnnlib.functional.gaussian_spike_slab import (
     MixturePrior,
@@ -85,7 +85,7 @@ class _GaussianDraw(torch.autograd.Function):
                 divergence = _kl(mean, scale, noise, prior, sampled)
                 return weight, total(divergence, 1).unsqueeze(1) if token.dim() else total(divergence)
 
-            return *again(plain, (mean, rho), (grad, token)), None, None, None, None, None
+            return *double_backward(plain, (mean, rho), (grad, token)), None, None, None, None, None
         d_mean = d_scale = None
         if grad is not None:
             d_mean = grad if output == "weight" else None
@@ -249,7 +249,7 @@ class _SpikeSlabDraw(torch.autograd.Function):
                 return weight, None
             return weight, total(prior_log_odds_kl(mean, F.softplus(rho), logit, prior_logit, prior_scale))
 
-        return *again(plain, (mean, rho, logit), (grad, token)), None, None, None, None, None, None
+        return *double_backward(plain, (mean, rho, logit), (grad, token)), None, None, None, None, None, None
 
 
 def _relaxed(mean: Tensor, rho: Tensor, logit: Tensor, noise: Tensor, logistic: Tensor, temperature: float) -> Tensor:

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from bnnlib._checks import check_scale
 from bnnlib.functional import truncated_normal as tn
-from bnnlib.functional._autograd import again
+from bnnlib.functional._autograd import double_backward
 
 LOWER, UPPER = -20.0, 0.0
 _SMALL = 0.05  # below this scale the variance of theta comes from a series: differences of moments have lost it
@@ -241,7 +241,7 @@ class _Sample(torch.autograd.Function):
         mean, theta, *saved = ctx.saved_tensors
         if torch.is_grad_enabled():  # create_graph=True
             level, interval = saved[-1], ctx.interval
-            given = again(lambda *at: (PlainSample.apply(*at, level, *interval),), (mean, saved[0]), [grad])
+            given = double_backward(lambda *at: (PlainSample.apply(*at, level, *interval),), (mean, saved[0]), [grad])
             return *given, None, None, None
         d_mean, d_log_scale = sample_grad(theta * grad, *saved)
         return d_mean, d_log_scale / saved[0], None, None, None

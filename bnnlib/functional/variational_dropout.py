@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from bnnlib.functional._autograd import again, closed_form_sum, sum_dtype, total, transformed
+from bnnlib.functional._autograd import closed_form_sum, double_backward, sum_dtype, total, transformed
 
 # Molchanov, Ashukha and Vetrov (2017), equation (14): a fit of the divergence, which has no closed form
 _K1, _K2, _K3 = 0.63576, 1.87320, 1.48695
@@ -88,7 +88,7 @@ class _Variance(torch.autograd.Function):
                 dtype = sum_dtype(mean)
                 return log_variance.exp(), total(sparse_vd_kl(log_alpha(mean.to(dtype), log_variance.to(dtype))))
 
-            return again(plain, (mean, log_variance), (grad, token))
+            return double_backward(plain, (mean, log_variance), (grad, token))
         if token is None:
             return None, None if grad is None else grad * variance
         d_mean, d_log_variance = (d.to(mean.dtype) for d in _gradient(token, mean, log_variance))

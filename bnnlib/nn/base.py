@@ -11,17 +11,17 @@ import torch
 from torch import Tensor, nn
 
 from bnnlib._checks import check_scale
-from bnnlib._steering import steered, steering
+from bnnlib._overrides import overrides, overriding
 from bnnlib.functional import softplus_inverse
-from bnnlib.nn.draws import take_token
+from bnnlib.nn.kl_tokens import take_token
 from bnnlib.nn.noise import Keyed, Source
-from bnnlib.nn.settings import Travelling, setting
+from bnnlib.nn.settings import PersistentSettings, setting
 
 WEIGHT_MODES = ("sample", "mean", "selected")
 Parameters = tuple[Tensor, Tensor | None]
 
 
-class StochasticLayer(Keyed, Travelling):
+class StochasticLayer(Keyed, PersistentSettings):
     """Mixin of modules with random parts that have a distribution of their own: weights, noise on units, statistics.
 
     The layer draws in `train()` and in `eval()`; `weight_mode` ("sample", "mean" or "selected") says otherwise,
@@ -65,7 +65,7 @@ class StochasticLayer(Keyed, Travelling):
     @property
     def weight_mode(self) -> str:
         """What `forward` uses: draws ("sample"), means ("mean") or the means of what is active ("selected")."""
-        return steering(self).get("weight_mode", self._weight_mode)
+        return overrides(self).get("weight_mode", self._weight_mode)
 
     @weight_mode.setter
     def weight_mode(self, mode: str) -> None:
@@ -73,7 +73,7 @@ class StochasticLayer(Keyed, Travelling):
 
     @property
     def _held(self) -> Any:
-        return steering(self).get("held")
+        return overrides(self).get("held")
 
 
 class BayesianLayer(StochasticLayer):
@@ -273,7 +273,7 @@ def sampling_layers(model: nn.Module) -> list[StochasticLayer]:
 
 @contextmanager
 def _mode(model: nn.Module, mode: str) -> Iterator[nn.Module]:
-    with steered({layer: {"weight_mode": mode} for layer in bayesian_layers(model)}):
+    with overriding({layer: {"weight_mode": mode} for layer in bayesian_layers(model)}):
         yield model
 
 
@@ -343,7 +343,7 @@ def held_weights(model: nn.Module, generator: torch.Generator | None = None) -> 
         ...     print(torch.equal(layer(x), layer(x)))
         True
     """
-    with steered({layer: {"held": layer.draw(generator)} for layer in bayesian_layers(model)}):
+    with overriding({layer: {"held": layer.draw(generator)} for layer in bayesian_layers(model)}):
         yield model
 
 
@@ -355,5 +355,5 @@ def drawers(model: nn.Module) -> dict[StochasticLayer, Callable[[torch.Generator
 @contextmanager
 def one_draw(draws: dict, generator: torch.Generator | None = None) -> Iterator[None]:
     """`held_weights` for the layers of `drawers`."""
-    with steered({layer: {"held": draw(generator)} for layer, draw in draws.items()}):
+    with overriding({layer: {"held": draw(generator)} for layer, draw in draws.items()}):
         yield

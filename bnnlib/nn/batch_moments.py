@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
-from bnnlib._steering import evaluating
+from bnnlib._overrides import evaluating
 from bnnlib.functional.stochastic_batch_norm import batch_statistics
 from bnnlib.nn.noise import use_generator
 from bnnlib.nn.stochastic_batch_norm import StochasticBatchNorm1d, StochasticBatchNorm2d, _StochasticBatchNorm

@@ -13,7 +13,7 @@ from bnnlib._checks import check_positive, check_scale
 from bnnlib.functional import MixturePrior, gaussian_draw, gaussian_kl_sum, softplus_inverse
 from bnnlib.functional._autograd import transformed
 from bnnlib.nn.base import BayesianLayer, Parameters, check_choice
-from bnnlib.nn.draws import forget, remembered
+from bnnlib.nn.kl_tokens import forget, remembered
 from bnnlib.nn.noise import Source, draw_normal, draw_signs
 from bnnlib.nn.settings import setting
 from bnnlib.nn.shapes import BayesianConv2d, BayesianLinear

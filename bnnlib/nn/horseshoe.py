@@ -8,7 +8,7 @@ from torch import Tensor
 from bnnlib._checks import check_positive, check_scale
 from bnnlib.functional import gaussian_draw, gaussian_kl_sum, half_cauchy_kl_sum
 from bnnlib.nn.base import Parameters, in_parameters
-from bnnlib.nn.draws import remembered, take_token
+from bnnlib.nn.kl_tokens import remembered, take_token
 from bnnlib.nn.noise import Source, draw_normal
 from bnnlib.nn.settings import setting
 from bnnlib.nn.shapes import BayesianLinear

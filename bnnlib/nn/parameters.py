@@ -15,7 +15,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from bnnlib._steering import steered, steering
+from bnnlib._overrides import overrides, overriding
 from bnnlib.nn.base import BayesianLayer
 from bnnlib.nn.gaussian import _GaussianLayer
 from bnnlib.nn.gaussian_spike_slab import _GaussianSpikeSlabLayer
@@ -147,7 +147,7 @@ class ParameterPosterior(BayesianLayer):
             finally:
                 for reader in readers:
                     reader.__dict__["_traced"] = None
-        with steered({reader: {"values": reader._values()} for reader in readers}):
+        with overriding({reader: {"values": reader._values()} for reader in readers}):
             return self._base.forward(self, *args, **kwargs)
 
     def extra_repr(self) -> str:
@@ -161,7 +161,7 @@ class ParameterPosterior(BayesianLayer):
 
 def _passing(module: ParameterPosterior) -> Values | None:
     """What the pass under way has drawn."""
-    return module.__dict__.get("_traced") if torch.compiler.is_compiling() else steering(module).get("values")
+    return module.__dict__.get("_traced") if torch.compiler.is_compiling() else overrides(module).get("values")
 
 
 def _reader(name: str) -> property:
@@ -223,7 +223,7 @@ _HOLDING: ContextVar[tuple[AbstractContextManager, ...]] = ContextVar("bnnlib_ho
 def _hold_shared(model: nn.Module, inputs: tuple) -> None:
     owners = {owner for module in model.modules() for owner, _ in module.__dict__.get("_owners", {}).values()}
     drawing = [owner for owner in owners if owner._held is None and owner.weight_mode == "sample"]
-    holding = steered({owner: {"held": owner.draw(owner._noise(None))} for owner in drawing})
+    holding = overriding({owner: {"held": owner.draw(owner._noise(None))} for owner in drawing})
     holding.__enter__()
     _HOLDING.set((*_HOLDING.get(), holding))
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from bnnlib._checks import check_count
-from bnnlib._steering import evaluating
+from bnnlib._overrides import evaluating
 from bnnlib.nn.base import bayesian_layers, drawers, one_draw
 
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from bnnlib._checks import check_probability
-from bnnlib.nn.draws import forget
+from bnnlib.nn.kl_tokens import forget
 
 
 def setting(name: str, check: Callable[[str, float], float]) -> property:
@@ -31,10 +31,10 @@ def setting(name: str, check: Callable[[str, float], float]) -> property:
 
 
 class _Setting(property):
-    """What `Travelling` looks for."""
+    """What `PersistentSettings` looks for."""
 
 
-class Travelling(nn.Module):
+class PersistentSettings(nn.Module):
     """Modules whose settings travel in the state_dict, above all those of their priors.
 
     They are JSON in a tensor of bytes under "_extra_state": exact, for 1e-200 as well, whatever the module is cast to,

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from bnnlib.functional import log_alpha, sparse_vd_kl_sum, sparse_vd_variance
 from bnnlib.nn.base import BayesianLayer, Parameters
-from bnnlib.nn.draws import remembered
+from bnnlib.nn.kl_tokens import remembered
 from bnnlib.nn.noise import Source, draw_normal
 from bnnlib.nn.settings import setting
 from bnnlib.nn.shapes import BayesianConv2d, BayesianLinear

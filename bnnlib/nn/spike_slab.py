@@ -14,7 +14,7 @@ from bnnlib.functional import log_odds, logistic_noise, spike_slab_draw, spike_s
 from bnnlib.functional._autograd import transformed
 from bnnlib.functional.draws import spike_slab_value
 from bnnlib.nn.base import Parameters
-from bnnlib.nn.draws import remembered
+from bnnlib.nn.kl_tokens import remembered
 from bnnlib.nn.noise import Source, draw_normal, draw_uniform
 from bnnlib.nn.selection import SelectingLayer
 from bnnlib.nn.settings import check_open, setting

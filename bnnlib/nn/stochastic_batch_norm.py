@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from bnnlib._steering import steering
+from bnnlib._overrides import overrides
 from bnnlib.functional.stochastic_batch_norm import (
     StatisticMoments,
     batch_norm,
@@ -190,7 +190,7 @@ class _StochasticBatchNorm(StochasticLayer, nn.modules.batchnorm._BatchNorm):
         held = self._held
         if held is None and self.weight_mode != "sample":
             return _normalized(self, input, self.running_mean, self.running_var, self.eps)
-        if held is None and steering(self).get("draws", self.draws) == "object":
+        if held is None and overrides(self).get("draws", self.draws) == "object":
             mean, scale = self._draw((len(input),), self._noise(generator))
             scale = scale if self.statistic == "scale" else (scale.square_().add_(self.eps)).sqrt_()
             return batch_norm(input, mean, scale, self.weight, self.bias)

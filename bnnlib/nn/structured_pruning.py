@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from bnnlib._checks import check_count, check_non_negative
-from bnnlib._steering import steered
-from bnnlib.functional._autograd import again, closed_form_sum, transformed
+from bnnlib._overrides import overriding
+from bnnlib.functional._autograd import closed_form_sum, double_backward, transformed
 from bnnlib.functional.truncated_log_normal import (
     LOWER,
     UPPER,
@@ -26,7 +26,7 @@ from bnnlib.functional.truncated_log_normal import (
     sample_grad,
 )
 from bnnlib.nn.base import StochasticLayer
-from bnnlib.nn.draws import remember
+from bnnlib.nn.kl_tokens import remember
 from bnnlib.nn.noise import Source, draw_uniform
 from bnnlib.nn.settings import setting
 
@@ -43,7 +43,7 @@ def _masked(gradient: Tensor, parameter: Tensor, low: float) -> Tensor:
 
 
 class _UnitNoiseDraw(torch.autograd.Function):
-    """theta of all units of some layers at once, and a token with the gradient of their KL: see `bnnlib.nn.draws`.
+    """theta of all units of some layers at once, and a token with the gradient of their KL: see `bnnlib.nn.kl_tokens`.
 
     The arithmetic is small: nearly all of its time goes into starting operations, so that many layers
     cost what one does.
@@ -78,7 +78,7 @@ class _UnitNoiseDraw(torch.autograd.Function):
                 ]
                 return draws + [token.to(like.dtype) for token, like in zip(tokens, parameters, strict=False)]
 
-            return None, None, None, None, *again(plain, parameters, grads)
+            return None, None, None, None, *double_backward(plain, parameters, grads)
         d_mean = d_scale = None
         if any(grad is not None for grad in grads[:half]):
             d_mean, d_scale = sample_grad(_joined(grads[:half], sizes, theta) * theta, *saved)
@@ -153,7 +153,7 @@ def drawn_together(model: nn.Module) -> Iterator[nn.Module]:
         for group in groups.values()
         for layer, theta in zip(group, _draw_noise(group, [layer._noise(None) for layer in group]), strict=True)
     }
-    with steered(drawn):
+    with overriding(drawn):
         yield model
 
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from bnnlib._checks import check_count
-from bnnlib._steering import evaluating, steered
+from bnnlib._overrides import evaluating, overriding
 from bnnlib.nn.batch_moments import stochastic_batch_norms, training_statistics
 from bnnlib.nn.noise import use_generator
 from bnnlib.nn.predict import _check_rows
@@ -23,7 +23,7 @@ def object_draws(model: nn.Module) -> Iterator[nn.Module]:
         ValueError: the model has no stochastic batch norm.
     """
     independent = {"draws": "object", "weight_mode": "sample", "held": None}
-    with steered(dict.fromkeys(stochastic_batch_norms(model).values(), independent)):
+    with overriding(dict.fromkeys(stochastic_batch_norms(model).values(), independent)):
         yield model
 
 

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from bnnlib import functional as bF
 from bnnlib.functional._autograd import total
-from bnnlib.nn.draws import forget, remembered
+from bnnlib.nn.kl_tokens import forget, remembered
 from bnnlib.replicates.layout import Layout, PerReplicate
 from bnnlib.replicates.posteriors import StackedPosterior
 

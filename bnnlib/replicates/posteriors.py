@@ -10,12 +10,12 @@ from bnnlib import functional as bF
 from bnnlib._checks import check_positive, check_probability, check_scale
 from bnnlib.functional._autograd import total
 from bnnlib.functional.spike_slab import unchecked_spike_slab_kl
-from bnnlib.nn.draws import forget, remembered, take_token
-from bnnlib.nn.settings import Travelling, setting
+from bnnlib.nn.kl_tokens import forget, remembered, take_token
+from bnnlib.nn.settings import PersistentSettings, setting
 from bnnlib.replicates.layout import Layout, PerReplicate
 
 
-class StackedPosterior(Travelling):
+class StackedPosterior(PersistentSettings):
     """What the distributions share: draws of all weights at once, split into the layers of the network.
 
     Example:

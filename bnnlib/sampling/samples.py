@@ -17,7 +17,7 @@ from torch.func import functional_call
 from bnnlib._callbacks import Callback
 from bnnlib._checks import check_count
 from bnnlib._files import sealed, unsealed, write_atomic
-from bnnlib._steering import evaluating
+from bnnlib._overrides import evaluating
 from bnnlib.sampling.draws import DrawsInFolder, DrawsInMemory
 
 _HEAD = b"bnnlib draws 1\n"

@@ -15,7 +15,7 @@ from pathlib import Path
 from string import Template
 
 from book import studies
-from book.editions import blank
+from book.editions import chapter_template
 from book.editions.source import NOTEBOOK_METADATA, mended
 
 IN_TOC = re.compile(r"^(\s*- file: )chapters/(\d+)_\S+$", re.MULTILINE)
@@ -72,13 +72,13 @@ def files(chapter: dict[str, str]) -> dict[str, str]:
         return Template(text).substitute(chapter)
 
     cells = []
-    for name, source, *metadata in blank.CELLS:
+    for name, source, *metadata in chapter_template.CELLS:
         cell = {"id": f"{chapter['prefix']}-{name}", "metadata": {}, "source": filled(source)}
         if metadata:
             cell |= {"metadata": json.loads(filled(json.dumps(metadata[0]))), "outputs": [], "execution_count": None}
         cells.append({**cell, "cell_type": "code" if metadata else "markdown"})
     notebook = {"cells": cells, "metadata": NOTEBOOK_METADATA, "nbformat": 4, "nbformat_minor": 5}
-    made = {filled(path): filled(text) for path, text in blank.FILES.items()}
+    made = {filled(path): filled(text) for path, text in chapter_template.FILES.items()}
     return {f"chapters/{chapter['notebook']}": mended(json.dumps(notebook)), **made}
 
 

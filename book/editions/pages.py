@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from book.editions import conclusions, costs, reports, status, took
+from book.editions import conclusions, costs, reports, status, what_it_took
 from book.editions.compared import claimed, compared, stored_results
 from book.editions.project import Project, digest, files_below
 from book.editions.templates import ASKED, fill
@@ -31,12 +31,12 @@ def written_pages(project: Project, chapters: dict[str, dict], profile: str) -> 
         keys = [project.study_key(name) for name in project.notebooks]
         found, claims = _remembered(project.build / "evidence.json", digest(shared, *keys), evidence)
         measured = costs.stored(project.root)
-        tables = ran | costs.tables(measured) | took.tables(project, found, claims)
+        tables = ran | costs.tables(measured) | what_it_took.tables(project, found, claims)
         made = {name: fill(text, tables) for name, text in templates.items()}
         if "book/step_cost.md" in made:
             made[costs.PICTURE] = costs.picture(measured)
         if "book/what_it_took.md" in made:
-            made[took.PICTURE] = took.picture(found)
+            made[what_it_took.PICTURE] = what_it_took.picture(found)
         if project.reports:
             made |= reports.pages(project, found, claims) | {"_toc.yml": reports.contents(project)}
         return made

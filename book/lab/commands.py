@@ -193,7 +193,7 @@ def _seconds(text: str | None) -> float | None:
 
 
 def _run_all(options: argparse.Namespace) -> int:
-    from book.lab.everything import run_all
+    from book.lab.all_experiments import run_all
 
     if options.only or options.again or options.devices != 1:
         raise lab.ExperimentError("--only, --again and --devices belong to one experiment; leave --all out")

@@ -9,7 +9,7 @@ import numpy as np
 
 from book import lab
 from book.lab.queries import Rows
-from book.lab.spoken import with_error
+from book.lab.wording import with_error
 from chapters.batch_statistics.experiments.cifar5 import DRAWN
 from chapters.batch_statistics.figures.results import CONTROL, PLACES
 

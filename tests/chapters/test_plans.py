@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from book import lab
+from book.lab.all_experiments import run_all
 from book.lab.cells import PROFILES
-from book.lab.everything import run_all
 from book.lab.plan import cells_of
 
 

@@ -10,7 +10,7 @@ from torch import nn
 
 from bnnlib import nn as bnn
 from bnnlib import replicates
-from bnnlib._steering import evaluating
+from bnnlib._overrides import evaluating
 
 
 def generator(seed=0):

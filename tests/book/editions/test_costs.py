@@ -1,4 +1,4 @@
-"""The tables of costs say what the benchmarks have stored; that pages ask for nothing else is in test_took.py."""
+"""The tables of costs say what the benchmarks have stored; test_what_it_took.py has that pages ask for nothing else."""
 
 from book.editions import costs
 

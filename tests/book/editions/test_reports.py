@@ -19,7 +19,7 @@ from book.editions import reports
 from book.editions.compared import KINDS, WORDS, by_paper, compared
 from book.editions.pages import written_pages
 from book.editions.project import Project
-from book.editions.took import verdicts_by_paper
+from book.editions.what_it_took import verdicts_by_paper
 from book.lab import commands, plan
 from book.lab.published import metrics
 

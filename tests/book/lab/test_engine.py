@@ -13,7 +13,7 @@ import pytest
 
 from book import lab
 from book.lab import StoreError, catalog, load_result
-from book.lab.everything import run_all
+from book.lab.all_experiments import run_all
 from book.lab.plan import Plan
 from tests.patience import outcome, wait_for
 

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from book.editions import compared, costs, took
+from book.editions import compared, costs, what_it_took
 from book.editions.templates import ASKED, fill
 from book.lab import catalog, plan
 from book.lab.cells import Cell
@@ -42,7 +42,7 @@ def found():
 
 
 def told(name, evidence=None, claims=None):
-    return took.tables(PROJECT, found() if evidence is None else evidence, claims or {})[name]()
+    return what_it_took.tables(PROJECT, found() if evidence is None else evidence, claims or {})[name]()
 
 
 def test_hours_budgets_and_causes_are_counted():
@@ -76,23 +76,23 @@ def test_kinds_of_numbers_stand_apart():
 
 
 def test_points_are_ratios_by_verdict():
-    points = took.points(found())
+    points = what_it_took.points(found())
     assert points["agrees"] == [(0.0, 2.0, 0.2)] and points["worse"] == [(0.5, 9.0, 0.2)]
     assert not points["undecided"] and "not run" not in points
 
 
 def test_the_picture_is_the_same_text_for_the_same_numbers():
-    first, again = took.picture(found()), took.picture(found())
+    first, again = what_it_took.picture(found()), what_it_took.picture(found())
     assert first == again and "<svg" in first
     other = found()
     other["abc-x"]["cells"][0]["mean"] = 1.5
-    assert took.picture(other) != first
+    assert what_it_took.picture(other) != first
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "book").glob("*.md")), ids=lambda path: path.stem)
 def test_pages_ask_for_tables_that_there_are(monkeypatch, path):
     monkeypatch.setattr(catalog, "get", lambda name: SimpleNamespace(profiles={}))
-    known = costs.tables(costs.stored(ROOT)) | took.tables(PROJECT, found(), {})
+    known = costs.tables(costs.stored(ROOT)) | what_it_took.tables(PROJECT, found(), {})
     known |= dict.fromkeys(("profile", "chapters", "untested", "versions"), str)  # of status.py
     text = path.read_text(encoding="utf-8")
     elsewhere = ("fallen", "stronger", *(f"example: {word}" for word in compared.WORDS))

@@ -29,8 +29,8 @@ _REQUESTS: WeakKeyDictionary[nn.Module, tuple[bool, dict[object, bool]]] = WeakK
 
 
 @contextmanager
-def steered(changes: Changes) -> Iterator[None]:
-    """Context in which `steering(layer)` has the given entries, on top of those of the blocks around it."""
+def overriding(changes: Changes) -> Iterator[None]:
+    """Context in which `overrides(layer)` has the given entries, on top of those of the blocks around it."""
     global _OPEN, _ANY_OPEN
     before = _CHANGES.get()
     token = _CHANGES.set({**before, **{layer: {**before.get(layer, {}), **own} for layer, own in changes.items()}})
@@ -46,7 +46,7 @@ def steered(changes: Changes) -> Iterator[None]:
         _CHANGES.reset(token)
 
 
-def steering(layer: nn.Module) -> Mapping[str, Any]:
+def overrides(layer: nn.Module) -> Mapping[str, Any]:
     """What the blocks around this point of this thread or task say of a layer; empty without any."""
     return _look(layer) if _ANY_OPEN else {}
 

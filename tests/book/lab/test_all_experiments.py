@@ -9,8 +9,8 @@ import pytest
 
 from bnnlib import datasets
 from book import lab
-from book.lab import catalog, everything
-from book.lab.everything import run_all
+from book.lab import all_experiments, catalog
+from book.lab.all_experiments import run_all
 
 ALL = ("tiny-elsewhere", "tiny-good", "tiny-long", "tiny-needs")
 
@@ -149,8 +149,10 @@ def test_an_alarm_that_nobody_heard_ends_the_run_at_the_next_cell(tiny, monkeypa
     """Python drops what a signal's handler raises while a destructor runs."""
     _choose(monkeypatch, "tiny-long")
     asked = []
-    monkeypatch.setattr(everything, "_deadline", lambda *_: contextlib.nullcontext())
-    monkeypatch.setattr(everything, "_is_spent", lambda budget, _: bool(asked.append(1) or (budget and len(asked) > 1)))
+    monkeypatch.setattr(all_experiments, "_deadline", lambda *_: contextlib.nullcontext())
+    monkeypatch.setattr(
+        all_experiments, "_is_spent", lambda budget, _: bool(asked.append(1) or (budget and len(asked) > 1))
+    )
     rows = run_all("smoke", budget=3600)
     assert rows[0]["state"] == "done" and "to do" in {row["state"] for row in rows}
     assert {row["state"] for row in run_all("smoke")} == {"done"}
