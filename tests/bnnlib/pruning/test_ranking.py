@@ -11,12 +11,9 @@ from torch import nn
 from bnnlib import nn as bnn
 from bnnlib.models import lenet5_caffe, mlp, vgg_like
 from bnnlib.pruning import global_masks, magnitude_mask, prune_ranked, rank_mask, to_deterministic, weight_scores
+from tests.bnnlib.pruning.networks import seeded
 
 MIXTURE = {"slab_scale": 1.0, "spike_scale": 0.0067}
-
-
-def seeded(seed=0):
-    return torch.Generator().manual_seed(seed)
 
 
 def perturb(model, seed=1):
@@ -120,12 +117,6 @@ def test_one_ranking_over_all_layers(sparsity):
     if sparsity:
         assert flat[~kept].max() <= flat[kept].min()
     assert all(mask.dtype == torch.bool and mask.shape == scores[n].shape for n, mask in masks.items())
-
-
-def test_the_ranking_is_global_not_by_layer():
-    scores = {"a": torch.arange(10.0), "b": torch.arange(10.0) + 100}
-    masks = global_masks(scores, 0.5)
-    assert not masks["a"].any() and masks["b"].all()
 
 
 def test_pruned_weights_are_zero_and_the_rest_are_the_means():
