@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import hashlib
 import os
 import subprocess
 import sys
@@ -14,6 +13,8 @@ import pytest
 
 from bnnlib.datasets import DownloadError, fetch, registry
 from bnnlib.datasets.download import Policy, download, lock
+from tests.bnnlib.datasets.files import HEAD, digest
+from tests.patience import wait_for
 
 BODY = bytes(range(256)) * 4000  # 1 MB, no two neighboring bytes alike, so that a wrong offset shows
 
@@ -26,19 +27,42 @@ def get(site, target, *paths, **options):
     download([site.url + path for path in paths], target, check=check, size=len(BODY), progress=False, **options)
 
 
-def test_file_appears_complete_and_without_leftovers(site, tmp_path):
-    site.pages["/a"] = BODY
-    get(site, tmp_path / "a", "/a")
-    assert (tmp_path / "a").read_bytes() == BODY
+RESUMED = [("/a", None), *(("/a", f"bytes={start}-") for start in range(100_000, 1_000_001, 100_000))]
+
+
+@pytest.mark.parametrize(
+    ("server", "requests"),
+    [
+        ({}, [("/a", None)]),
+        ({"break_after": {"/a": [300_000, 200_000]}}, [("/a", None), ("/a", "bytes=300000-"), ("/a", "bytes=500000-")]),
+        # more breaks than attempts are allowed, but each attempt makes progress
+        ({"break_after": {"/a": [100_000] * 10}}, RESUMED),
+        ({"break_after": {"/a": [500_000]}, "ignore_range": True}, [("/a", None), ("/a", "bytes=500000-")]),
+        ({"status": {"/a": [503, 429]}}, [("/a", None)] * 3),
+        ({"pages": {"/b": BODY}}, [("/a", None), ("/b", None)]),  # 404 is not tried again
+        ({"pages": {"/a": BODY[::-1], "/b": BODY}}, [("/a", None), ("/b", None)]),
+    ],
+    ids=["whole", "broken", "keeps breaking", "without ranges", "busy", "missing", "wrong content"],
+)
+def test_file_appears_complete_and_without_leftovers(site, tmp_path, server, requests):
+    for name, value in ({"pages": {"/a": BODY}} | server).items():
+        setattr(site, name, value)
+    get(site, tmp_path / "a", "/a", "/b")
+    assert (tmp_path / "a").read_bytes() == BODY and site.requests == requests
     assert list((tmp_path / ".download").iterdir()) == []
 
 
-def test_resumes_where_the_connection_broke(site, tmp_path):
+@pytest.mark.parametrize(
+    ("left", "requests"), [(BODY, ["bytes=1024000-"]), (b"x" * 1000, ["bytes=1000-", None])], ids=["complete", "stale"]
+)
+def test_a_part_that_was_left_is_used_or_thrown_away(site, tmp_path, left, requests):
     site.pages["/a"] = BODY
-    site.break_after["/a"] = [300_000, 200_000]
+    part = tmp_path / ".download" / f"a.{digest((site.url + '/a').encode())[:8]}.part"
+    part.parent.mkdir()
+    part.write_bytes(left)
     get(site, tmp_path / "a", "/a")
     assert (tmp_path / "a").read_bytes() == BODY
-    assert site.requests == [("/a", None), ("/a", "bytes=300000-"), ("/a", "bytes=500000-")]
+    assert site.requests == [("/a", span) for span in requests]
 
 
 def test_truncated_every_time_without_resume_is_an_error(site, tmp_path):
@@ -51,13 +75,6 @@ def test_truncated_every_time_without_resume_is_an_error(site, tmp_path):
     assert len(site.requests) == 3
 
 
-def test_a_line_that_keeps_breaking_gets_there_while_it_makes_progress(site, tmp_path):
-    site.pages["/a"] = BODY
-    site.break_after["/a"] = [100_000] * 10  # more breaks than attempts are allowed
-    get(site, tmp_path / "a", "/a")
-    assert (tmp_path / "a").read_bytes() == BODY
-
-
 def test_part_left_by_a_killed_process_is_used(site, tmp_path):
     site.pages["/a"] = BODY
     site.break_after["/a"] = [400_000, 0, 0]
@@ -67,53 +84,6 @@ def test_part_left_by_a_killed_process_is_used(site, tmp_path):
     get(site, tmp_path / "a", "/a")
     assert site.requests == [("/a", "bytes=400000-")]
     assert (tmp_path / "a").read_bytes() == BODY
-
-
-def test_complete_part_needs_no_second_download(site, tmp_path):
-    site.pages["/a"] = BODY
-    part = tmp_path / ".download" / f"a.{hashlib.sha256((site.url + '/a').encode()).hexdigest()[:8]}.part"
-    part.parent.mkdir()
-    part.write_bytes(BODY)
-    get(site, tmp_path / "a", "/a")
-    assert (tmp_path / "a").read_bytes() == BODY
-    assert site.requests == [("/a", "bytes=1024000-")]
-
-
-def test_stale_part_is_thrown_away_and_the_same_source_tried_again(site, tmp_path):
-    site.pages["/a"] = BODY
-    part = tmp_path / ".download" / f"a.{hashlib.sha256((site.url + '/a').encode()).hexdigest()[:8]}.part"
-    part.parent.mkdir()
-    part.write_bytes(b"x" * 1000)
-    get(site, tmp_path / "a", "/a")
-    assert (tmp_path / "a").read_bytes() == BODY
-    assert site.requests == [("/a", "bytes=1000-"), ("/a", None)]
-
-
-def test_server_without_ranges_starts_over(site, tmp_path):
-    site.pages["/a"], site.ignore_range = BODY, True
-    site.break_after["/a"] = [500_000]
-    get(site, tmp_path / "a", "/a")
-    assert (tmp_path / "a").read_bytes() == BODY
-
-
-def test_missing_at_the_first_source_comes_from_the_second(site, tmp_path):
-    site.pages["/good/a"] = BODY
-    get(site, tmp_path / "a", "/gone/a", "/good/a")
-    assert [path for path, _ in site.requests] == ["/gone/a", "/good/a"]  # 404 is not tried again
-
-
-def test_busy_server_is_tried_again(site, tmp_path):
-    site.pages["/a"] = BODY
-    site.status["/a"] = [503, 429]
-    get(site, tmp_path / "a", "/a")
-    assert len(site.requests) == 3
-
-
-def test_wrong_content_is_deleted_and_the_next_source_tried(site, tmp_path):
-    site.pages |= {"/bad": BODY[::-1], "/good": BODY}
-    get(site, tmp_path / "a", "/bad", "/good")
-    assert (tmp_path / "a").read_bytes() == BODY
-    assert list((tmp_path / ".download").iterdir()) == []
 
 
 def test_every_source_wrong_lists_each_and_leaves_nothing(site, tmp_path):
@@ -204,21 +174,13 @@ fetch("tiny", sys.argv[2])
 """
 
 
-def test_two_processes_download_once(site, use_registry, capsys):
-    # The first process holds the lock for a second, so that the second one finds it taken.
-    site.pages["/data.npy"], site.delay = BODY, 1.0
+def test_two_processes_download_once(site, use_registry, capsys, monkeypatch):
+    # The server keeps the first process, which has the lock, waiting until the second one has found it taken.
+    site.pages["/data.npy"], site.silent = BODY, True
     root = use_registry(
-        f"""[tiny]
-title = "Tiny"
-reader = "logistic"
-task = "classification"
-license = "none"
-citation = "none"
-homepage = "none"
-folder = "tiny"
-sources = ["{site.url}/{{file}}"]
-files = [{{ path = "data.npy", size = {len(BODY)}, sha256 = "{hashlib.sha256(BODY).hexdigest()}" }}]
-"""
+        f'[tiny]\n{HEAD}reader = "logistic"\ntask = "classification"\nfolder = "tiny"\n'
+        f'sources = ["{site.url}/{{file}}"]\n'
+        f'files = [{{ path = "data.npy", size = {len(BODY)}, sha256 = "{digest(BODY)}" }}]\n'
     )
     command = [sys.executable, "-c", OTHER, str(registry.REGISTRY), str(root)]
     pipe = subprocess.PIPE
@@ -227,12 +189,20 @@ files = [{{ path = "data.npy", size = {len(BODY)}, sha256 = "{hashlib.sha256(BOD
         assert other.stdout.readline() == "[]\n"
         other.stdin.write("\n")
         other.stdin.flush()
-        fetch("tiny")
+        wait_for(lambda: site.requests)
+        sleep = time.sleep
+        monkeypatch.setattr(time, "sleep", lambda seconds: (site.closing.set(), sleep(seconds)))
+        # Who waits for the lock asks the server for nothing, so that this limit is for a lock that does not hold.
+        monkeypatch.setattr("bnnlib.datasets.download.POLICY", Policy(attempts=1, timeout=5.0))
+        try:
+            fetch("tiny")
+        finally:
+            site.closing.set()
         errors = other.communicate()[1] + capsys.readouterr().err
     assert other.returncode == 0, errors
     assert [path for path, _ in site.requests] == ["/data.npy"]
     assert (root / "tiny" / "data.npy").read_bytes() == BODY
-    assert errors.count("another process is downloading Tiny") == 1
+    assert errors.count("another process is downloading Small") == 1
 
 
 def test_lock_of_a_dead_process_is_free(tmp_path, capsys):

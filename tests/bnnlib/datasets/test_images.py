@@ -15,12 +15,7 @@ import torch
 
 from bnnlib import datasets
 from bnnlib.datasets import download
-
-HEAD = 'title = "Small"\nlicense = "none"\ncitation = "none"\nhomepage = "none"\n'
-
-
-def digest(data: bytes, algorithm="sha256") -> str:
-    return hashlib.new(algorithm, data).hexdigest()
+from tests.bnnlib.datasets.files import HEAD, Malicious, digest
 
 
 def idx_pages(train=20, test=10, seed=0) -> dict[str, bytes]:
@@ -233,11 +228,6 @@ def test_archive_without_a_member_is_an_error(site, use_registry):
     use_registry(text)
     with pytest.raises(datasets.IntegrityError, match="holds no test_batch"):
         datasets.load("small")
-
-
-class Malicious:
-    def __reduce__(self):
-        return os.mkdir, ("pickle_ran",)
 
 
 @pytest.mark.parametrize(

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
 import io
-import os
 import zipfile
 
 import numpy as np
@@ -14,17 +12,7 @@ import torch
 from bnnlib import datasets
 from bnnlib.datasets import uci
 from bnnlib.datasets.content import sha256_of_array
-
-HEAD = 'title = "Small"\nlicense = "none"\ncitation = "none"\nhomepage = "none"\n'
-
-
-def digest(data: bytes, algorithm="sha256") -> str:
-    return hashlib.new(algorithm, data).hexdigest()
-
-
-class Malicious:
-    def __reduce__(self):
-        return os.mkdir, ("pickle_ran",)
+from tests.bnnlib.datasets.files import HEAD, Malicious, digest
 
 
 def uci_text(rows=40) -> tuple[bytes, np.ndarray]:

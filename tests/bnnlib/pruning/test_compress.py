@@ -12,24 +12,7 @@ from bnnlib import nn as bnn
 from bnnlib.models import lenet5_caffe, mlp, resnet, resnet20, vgg_like
 from bnnlib.pruning import SelectedLinear, compress, to_deterministic
 from bnnlib.pruning.compress import network
-
-
-def seeded(seed=0):
-    return torch.Generator().manual_seed(seed)
-
-
-@torch.no_grad()
-def prune_noise(model, kept, seed=0):
-    """Leave a share or a number of units to every layer of noise: the others get the width of the prior."""
-    generator = seeded(seed)
-    for layer in model.modules():
-        if isinstance(layer, bnn.StructuredBayesianPruning):
-            count = kept if isinstance(kept, int) else max(1, round(kept * layer.num_units))
-            off = torch.randperm(layer.num_units, generator=generator)[count:]
-            layer.location.uniform_(-0.3, 0.0, generator=generator)
-            layer.log_scale[off] = 3.0
-            assert layer.num_active() == count
-    return model
+from tests.bnnlib.pruning.networks import noises, noisy_lenet, norms, prune_noise, seeded
 
 
 @torch.no_grad()
@@ -41,8 +24,7 @@ def settle(model, shape, seed=1):
             layer.weight.uniform_(0.5, 1.5, generator=generator)
             layer.bias.normal_(generator=generator)
             layer.momentum = None  # plain averages over the batches below
-    noisy = any(isinstance(layer, bnn.StructuredBayesianPruning) for layer in model.modules())
-    with bnn.selected_weights(model.train()) if noisy else contextlib.nullcontext():
+    with bnn.selected_weights(model.train()) if noises(model) else contextlib.nullcontext():
         for _ in range(4):
             model(torch.randn(32, *shape, generator=generator))
     return model.eval()
@@ -66,10 +48,6 @@ def assert_same(model, small, x, tolerance=1e-6):
     assert float((small(x) - expected).abs().max()) <= tolerance * scale
 
 
-def names(model, *ends):
-    return [name for name, _ in model.named_modules() if name.endswith(ends)]
-
-
 def widths(model):
     return {n: tuple(m.weight.shape[:2]) for n, m in model.named_modules() if isinstance(m, (nn.Linear, nn.Conv2d))}
 
@@ -88,9 +66,8 @@ def test_a_fully_connected_network_with_noise_on_its_inputs():
 
 
 def test_lenet_5_pruned_as_in_the_paper():
-    model = bnn.insert_unit_noise(lenet5_caffe(generator=seeded()), ["conv1", "conv2"], ["fc1", "fc2"])
-    for name, kept in (("conv1_noise", 3), ("conv2_noise", 18), ("fc1_input_noise", 780), ("fc2_input_noise", 283)):
-        prune_noise(model.get_submodule(name), kept)
+    kept = {"conv1_noise": 3, "conv2_noise": 18, "fc1_input_noise": 780, "fc2_input_noise": 283}
+    model = prune_noise(noisy_lenet(), kept)
     x = torch.rand(1000, 1, 28, 28, generator=seeded(1))
     small = compress(model, x)
     assert_same(model, small, x)
@@ -107,9 +84,8 @@ def test_lenet_5_pruned_as_in_the_paper():
 @pytest.mark.slow
 def test_a_vgg_network_with_batch_norm():
     model = vgg_like(0.25, generator=seeded())
-    norms = [name for name in names(model, "") if name.startswith("bn")]
-    model = settle(prune_noise(bnn.insert_unit_noise(model, after=norms), 0.5), (3, 32, 32))
-    x = torch.randn(1000, 3, 32, 32, generator=seeded(1))
+    model = settle(prune_noise(bnn.insert_unit_noise(model, after=norms(model)), 0.5), (3, 32, 32))
+    x = torch.randn(200, 3, 32, 32, generator=seeded(1))
     small = compress(model, x)
     exact = masked(copy.deepcopy(model).double(), x[:100].double())
     own = float((masked(model, x[:100]) - exact).abs().max() / exact.abs().max())
@@ -124,8 +100,9 @@ def test_a_vgg_network_with_batch_norm():
 @pytest.mark.slow
 def test_resnet_20_with_noise_inside_its_blocks():
     model = resnet20(generator=seeded())
-    model = settle(prune_noise(bnn.insert_unit_noise(model, after=names(model, ".bn1")), 0.25), (3, 12, 12))
-    x = torch.randn(1000, 3, 12, 12, generator=seeded(1))  # small images: the network works on any size
+    inside = [name for name in norms(model) if name.endswith(".bn1")]
+    model = settle(prune_noise(bnn.insert_unit_noise(model, after=inside), 0.25), (3, 12, 12))
+    x = torch.randn(200, 3, 12, 12, generator=seeded(1))  # small images: the network works on any size
     small = compress(model, x)
     assert_same(model, small, x)
     shapes = widths(small)
@@ -144,9 +121,9 @@ def test_a_channel_of_a_sum_goes_only_when_all_its_terms_are_dead():
     x = torch.randn(20, 3, 16, 16, generator=seeded(1))
     small = compress(noisy, x)
     assert_same(noisy, small, x)
-    noises = {name: m.active() for name, m in noisy.named_modules() if name.endswith("noise")}
-    first = noises["bn1.noise"] | noises["layer1.0.bn2.noise"]
-    second = noises["layer2.0.bn2.noise"] | noises["layer2.0.downsample.1_noise"]
+    active = {name: layer.active() for name, layer in noises(noisy).items()}
+    first = active["bn1.noise"] | active["layer1.0.bn2.noise"]
+    second = active["layer2.0.bn2.noise"] | active["layer2.0.downsample.1_noise"]
     assert 4 < first.sum() < 8 and 4 < second.sum() < 16  # so that this test can fail
     assert small.conv1.out_channels == small.layer1[0].conv2.out_channels == int(first.sum())
     assert small.layer2[0].conv2.out_channels == small.layer3[0].conv1.in_channels == int(second.sum())
@@ -237,8 +214,7 @@ def test_bayesian_layers_become_what_their_active_weights_are(layer):
 
 def test_stochastic_batch_norm_takes_its_running_statistics():
     model = vgg_like(0.05, generator=seeded())
-    norms = [name for name in names(model, "") if name.startswith("bn")]
-    model = prune_noise(bnn.insert_unit_noise(bnn.to_stochastic_batch_norm(model), after=norms), 0.6)
+    model = prune_noise(bnn.insert_unit_noise(bnn.to_stochastic_batch_norm(model), after=norms(model)), 0.6)
     settle(model, (3, 32, 32)).double()
     x = torch.randn(50, 3, 32, 32, generator=seeded(1)).double()
     small = compress(model, x)
@@ -283,9 +259,8 @@ def test_under_inference_mode_and_with_one_row():
 
 
 def test_compressing_twice_changes_nothing_more():
-    model = bnn.insert_unit_noise(lenet5_caffe(generator=seeded()), ["conv1", "conv2"], ["fc1", "fc2"])
     x = torch.rand(4, 1, 28, 28, generator=seeded(1))
-    once = compress(prune_noise(model, 0.5), x)
+    once = compress(prune_noise(noisy_lenet(), 0.5), x)
     twice = compress(once, x)
     assert type(once.fc1) is SelectedLinear and widths(once) == widths(twice)
     assert all(torch.equal(a, b) for a, b in zip(once.state_dict().values(), twice.state_dict().values(), strict=True))

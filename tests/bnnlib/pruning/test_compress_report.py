@@ -11,25 +11,12 @@ import torch
 from torch import nn
 
 from bnnlib import nn as bnn
-from bnnlib.models import lenet5_caffe, mlp, resnet
+from bnnlib.models import mlp, resnet
 from bnnlib.pruning import compress, compression_report, export_onnx, save_compressed
+from tests.bnnlib.pruning.networks import noisy_lenet, prune_noise, seeded
 
 onnx = pytest.importorskip("onnx", reason="onnx is not installed: export not run")
 onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed: export not run")
-
-
-def seeded(seed=0):
-    return torch.Generator().manual_seed(seed)
-
-
-@torch.no_grad()
-def noisy_lenet(**kept):
-    """LeNet-5 with noise in the paper's four places, of which the given numbers of units are left."""
-    model = bnn.insert_unit_noise(lenet5_caffe(generator=seeded()), ["conv1", "conv2"], ["fc1", "fc2"])
-    for name, count in kept.items():
-        layer = model.get_submodule(name)
-        layer.log_scale[torch.randperm(layer.num_units, generator=seeded(1))[count:]] = 3.0
-    return model
 
 
 PAPER = {"conv1_noise": 3, "conv2_noise": 18, "fc1_input_noise": 800, "fc2_input_noise": 283}
@@ -37,8 +24,8 @@ PAPER = {"conv1_noise": 3, "conv2_noise": 18, "fc1_input_noise": 800, "fc2_input
 
 @pytest.mark.slow
 def test_the_report(tmp_path):
-    model = noisy_lenet(**PAPER).train()
-    x = torch.rand(1000, 1, 28, 28, generator=seeded(1))
+    model = prune_noise(noisy_lenet(), PAPER).train()
+    x = torch.rand(100, 1, 28, 28, generator=seeded(1))
     small = compress(model, x)
     before = {name: values.clone() for name, values in model.state_dict().items()}
     report = compression_report(model, small, x, batches=(1, 5), repeats=3)
@@ -73,7 +60,7 @@ def test_the_report(tmp_path):
 
 
 def test_the_report_names_what_is_cut_and_picks_runtimes():
-    model = noisy_lenet(conv2_noise=0)
+    model = prune_noise(noisy_lenet(), {"conv2_noise": 0})
     x = torch.rand(2, 1, 28, 28, generator=seeded(1))
     report = compression_report(model, compress(model, x), x, batches=(2,), repeats=1, runtimes=["eager"])
     assert report["cut"] == ["fc1", "fc2"]  # all units of fc1 are constant, so that fc2 reads nothing either
@@ -84,12 +71,6 @@ def test_the_report_names_what_is_cut_and_picks_runtimes():
 def test_the_report_checks_its_arguments(monkeypatch):
     model, x = mlp((4, 8, 3)), torch.ones(2, 4)
     small = compress(model, x)
-    with pytest.raises(ValueError, match="repeats is 0"):
-        compression_report(model, small, x, repeats=0)
-    with pytest.raises(ValueError, match="batches is 0"):
-        compression_report(model, small, x, batches=(0,))
-    with pytest.raises(ValueError, match=r"example has shape \(0, 4\)"):
-        compression_report(model, small, torch.ones(0, 4))
     with pytest.raises(ValueError, match="runtimes is 'tflite'"):
         compression_report(model, small, x, runtimes=["tflite"])
     with pytest.raises(ValueError, match="has the layers 0, 2, the compressed one 0, 2, 4"):
@@ -107,7 +88,8 @@ def test_the_report_checks_its_arguments(monkeypatch):
 @pytest.mark.parametrize("kind", ["lenet", "resnet"])
 def test_an_exported_network_takes_any_batch(tmp_path, kind):
     if kind == "lenet":
-        model, x = noisy_lenet(**{**PAPER, "fc1_input_noise": 300}), torch.rand(7, 1, 28, 28, generator=seeded(1))
+        model = prune_noise(noisy_lenet(), PAPER | {"fc1_input_noise": 300})
+        x = torch.rand(7, 1, 28, 28, generator=seeded(1))
     else:
         model, x = resnet(8, width=4, generator=seeded()), torch.rand(7, 3, 16, 16, generator=seeded(1))
     small = compress(model, x)

@@ -9,10 +9,7 @@ from torch.nn.utils import prune
 from bnnlib import nn as bnn
 from bnnlib.models import lenet5_caffe, mlp
 from bnnlib.pruning import SelectedLinear, compress
-
-
-def seeded(seed=0):
-    return torch.Generator().manual_seed(seed)
+from tests.bnnlib.pruning.networks import Own, seeded
 
 
 def run(model, *shape):
@@ -182,15 +179,6 @@ def test_a_few_unread_inputs_are_not_picked_out():
     assert "in_features=19, out_features=6, bias=True, features=20" in str(compress(model, x, select_below=1.0)[0])
     with pytest.raises(ValueError, match="select_below is 90"):
         compress(model, x, select_below=90)
-
-
-class Own(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.gain = nn.Parameter(torch.ones(3))
-
-    def forward(self, x):
-        return x * self.gain
 
 
 class Branch(nn.Module):

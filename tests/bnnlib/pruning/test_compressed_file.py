@@ -7,32 +7,20 @@ from torch import nn
 from bnnlib import nn as bnn
 from bnnlib.models import lenet5_caffe, mlp, resnet, vgg_like
 from bnnlib.pruning import SelectedLinear, compress, load_compressed, save_compressed
-
-
-def seeded(seed=0):
-    return torch.Generator().manual_seed(seed)
+from tests.bnnlib.pruning.networks import noises, noisy_lenet, norms, seeded
 
 
 @torch.no_grad()
 def halved(model):
     """Every second unit of the noise gets the width of the prior, and is pruned."""
-    for layer in model.modules():
-        if isinstance(layer, bnn.StructuredBayesianPruning):
-            layer.log_scale[::2] = 3.0
+    for layer in noises(model).values():
+        layer.log_scale[::2] = 3.0
     return model
-
-
-def lenet(generator=None):
-    return bnn.insert_unit_noise(lenet5_caffe(generator=generator), ["conv1", "conv2"], ["fc1", "fc2"])
-
-
-def norms(model):
-    return [n for n, m in model.named_modules() if isinstance(m, (nn.BatchNorm1d, nn.BatchNorm2d))]
 
 
 def test_a_file_holds_the_small_network_and_loads_into_any_form_of_its_architecture(tmp_path):
     x = torch.rand(4, 1, 28, 28, generator=seeded(1))
-    small = compress(halved(lenet(seeded())), x)
+    small = compress(halved(noisy_lenet()), x)
     path = tmp_path / "lenet.pt"
     save_compressed(small, path)
     torch.load(path, weights_only=True)
@@ -40,7 +28,7 @@ def test_a_file_holds_the_small_network_and_loads_into_any_form_of_its_architect
     torch.save(lenet5_caffe().state_dict(), dense)
     assert path.stat().st_size < dense.stat().st_size / 6  # a quarter of 400,000 weights of fc1 twice over, and headers
     bayesian = lenet5_caffe(bnn.SparseVDConv2d, bnn.SparseVDLinear)
-    for template in (lenet(), lenet5_caffe(), bayesian, lenet5_caffe().double()):
+    for template in (noisy_lenet(), lenet5_caffe(), bayesian, lenet5_caffe().double()):
         before = {name: values.clone() for name, values in template.state_dict().items()}
         loaded = load_compressed(path, template)
         assert torch.equal(loaded(x), small(x)) and not loaded.training

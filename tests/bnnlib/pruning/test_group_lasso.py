@@ -73,8 +73,8 @@ def test_momentum_does_not_change_where_training_ends():
             layer.weight.fill_(1.0)
             model[1].weight.zero_()
         callback = GroupLasso(model, 0.25)
-        optimizer = torch.optim.SGD([layer.weight], lr=0.01, momentum=momentum)
-        for _ in range(3000):
+        optimizer = torch.optim.SGD([layer.weight], lr=0.05, momentum=momentum)
+        for _ in range(600):
             optimizer.zero_grad()
             (0.5 * (layer.weight - 1.0).square()).sum().backward()
             optimizer.step()

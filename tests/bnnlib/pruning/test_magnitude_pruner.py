@@ -1,20 +1,15 @@
 """The paper's schedule, and pruning by magnitude with and without a lasting mask."""
 
-import copy
-
 import pytest
 import torch
 from torch import nn
 
 from bnnlib.models import mlp, resnet20
-from bnnlib.pruning import MagnitudePruner, smooth_sparsity
+from bnnlib.pruning import MagnitudePruner, Masks, smooth_sparsity
 from bnnlib.train.fit import Callback, Run, fit
+from tests.bnnlib.pruning.networks import seeded
 
 PATTERN = "layer*.conv*.weight"
-
-
-def seeded(seed=0):
-    return torch.Generator().manual_seed(seed)
 
 
 def network():
@@ -98,12 +93,6 @@ def test_names_and_patterns():
     assert list(MagnitudePruner(named, names=["0.weight"]).weights) == ["0.weight"]
 
 
-def test_scope_global_takes_the_smallest_of_all():
-    small, large = nn.Parameter(torch.full((10,), 0.1)), nn.Parameter(torch.full((10,), 9.0))
-    MagnitudePruner({"small": small, "large": large}, scope="global").prune(0.5)
-    assert not small.any() and large.all()
-
-
 def test_it_follows_its_schedule_inside_training():
     model = network()
     pruner = MagnitudePruner(model, lambda k: smooth_sparsity(k, 0.8, base=0.9, steps=3), frequency=4)
@@ -120,34 +109,17 @@ def test_it_follows_its_schedule_inside_training():
     assert shares[-1] > 0.3
 
 
-class Kept:
-    """A checkpoint in memory, from which the run is cut off after some epochs."""
-
-    def __init__(self):
-        self.state = None
-
-    def load(self):
-        return self.state
-
-    def save(self, state):
-        self.state = copy.deepcopy(state)
-
-    def due(self):
-        return False
-
-
 @pytest.mark.parametrize("persistent", [True, False])
-def test_a_resumed_run_is_the_uninterrupted_one(persistent):
-    def run(epochs, checkpoint):
+def test_a_resumed_run_is_the_uninterrupted_one(persistent, tmp_path):
+    def run(epochs, checkpoint=None):
         model = network()
         # 3 does not divide the 10 steps of an epoch, so the run stops between two prunings
         pruner = MagnitudePruner(model, lambda k: smooth_sparsity(k, 0.8, 0.9, 3), persistent=persistent, frequency=3)
         fit(model, data(), epochs=epochs, batch_size=8, generator=seeded(3), callbacks=[pruner], checkpoint=checkpoint)
         return model
 
-    kept = Kept()
-    run(2, kept)
-    resumed, whole = run(4, kept), run(4, None)
+    run(2, tmp_path / "run.pt")
+    resumed, whole = run(4, tmp_path / "run.pt"), run(4)
     assert all(torch.equal(a, b) for a, b in zip(resumed.parameters(), whole.parameters(), strict=True))
 
 
@@ -191,6 +163,7 @@ def test_a_lasting_mask_does_not_shrink_and_a_passing_one_may():
         (lambda: MagnitudePruner({}), "no parameter is selected"),
         (lambda: MagnitudePruner(network(), names=[]), "no parameter is selected"),
         (lambda: MagnitudePruner(nn.ReLU()), "nothing to prune"),
+        (lambda: Masks(nn.ReLU()), "nothing to prune"),
         (lambda: MagnitudePruner(network(), names=["3.weight"]), "'3.weight', which no parameter fits.*0.weight"),
         (lambda: MagnitudePruner(network(), frequency=0), "frequency is 0"),
         (lambda: MagnitudePruner(network(), scope="row"), "scope is 'row'"),

@@ -11,12 +11,9 @@ from torch import nn
 from bnnlib import nn as bnn
 from bnnlib.models import lenet5_caffe, mlp, vgg_like
 from bnnlib.pruning import global_masks, magnitude_mask, prune_ranked, rank_mask, to_deterministic, weight_scores
+from tests.bnnlib.pruning.networks import seeded
 
 MIXTURE = {"slab_scale": 1.0, "spike_scale": 0.0067}
-
-
-def seeded(seed=0):
-    return torch.Generator().manual_seed(seed)
 
 
 def perturb(model, seed=1):
