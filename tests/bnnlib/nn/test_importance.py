@@ -8,7 +8,8 @@ import torch
 from torch import nn
 
 from bnnlib import nn as bnn
-from bnnlib.models import Dropout, lenet5_caffe, mlp, vgg_like
+from bnnlib.functional import scaled_importance
+from bnnlib.models import Dropout, lenet5_caffe, vgg_like
 from bnnlib.nn.importance import feature_importance
 
 MIXTURE = {"slab_scale": 1.0, "spike_scale": 0.1}
@@ -88,21 +89,13 @@ def test_a_flatten_before_the_first_layer_gives_pixels():
     psi = feature_importance(model)
     close(psi, model[1].inclusion_probability.double().mean(0))
     assert torch.equal(feature_importance(model[1]), psi)  # one layer is a stack too
+    assert torch.equal(feature_importance(model, scaled=True), scaled_importance(psi))
 
 
 def test_a_layer_that_is_used_twice_counts_twice():
     once = varied(linear(3, 3))
     p = once.inclusion_probability.double()
     close(feature_importance(nn.Sequential(once, nn.ReLU(), once)), (p @ p).sum(0) / 9)
-
-
-def test_phi_is_scaled_and_an_irrelevant_input_is_last():
-    model = varied(mlp((5, 4, 1), layer=bnn.GaussianSpikeSlabLinear, **MIXTURE))
-    with torch.no_grad():
-        model[0].weight[:, 3] = 0.0
-    psi, phi = feature_importance(model), feature_importance(model, scaled=True)
-    assert int(psi.argmin()) == 3 and phi[3] == 0.0 and phi.max() == 1.0
-    close(phi, (psi - psi.min()) / (psi.max() - psi.min()))
 
 
 def test_dirac_spike_and_slab_and_bayes_by_backprop_have_probabilities_too():

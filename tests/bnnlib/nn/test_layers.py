@@ -229,9 +229,7 @@ def test_unknown_mode_and_missing_bayesian_layers_are_refused(network):
             pass
 
 
-@pytest.mark.parametrize(
-    "kind", [lambda **k: bnn.GaussianLinear(3, 2, **k), lambda **k: bnn.StructuredBayesianPruning(3, **k)]
-)
+@pytest.mark.parametrize(("kind", "sizes"), [(bnn.GaussianLinear, (3, 2)), (bnn.StructuredBayesianPruning, (3,))])
 def test_generator_on_the_wrong_device_is_explained(kind, sizes):
     layer = kind(*sizes, device="meta")
     with pytest.raises(ValueError, match=r"generator lives on cpu, but the weights are on meta.*torch.Generator"):
