@@ -203,34 +203,6 @@ def test_a_bounded_support_is_kept(generator):
     assert stats.kstest(trace.draws[:, 0, 1].numpy(), stats.uniform.cdf).pvalue > 0.01
 
 
-def test_bad_input(kernel, generator):
-    for broken, message in (
-        (torch.zeros(0, 2), "chains >= 1"),
-        (torch.tensor(1.0), r"chains >= 1|\(chains, "),
-        (torch.full((3, 2), torch.nan, dtype=DOUBLE), "not finite at the start of 3 of 3 chains"),
-        (torch.tensor([[0.0, 0.0], [math.inf, 0.0]], dtype=DOUBLE), "not finite at the start of 1 of 2 chains"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            sample(kernel, broken, 3, generator=generator)
-    for counts in ({"num_draws": 0}, {"num_draws": 1, "burn_in": -1}, {"num_draws": 1, "thin": 0}):
-        with pytest.raises(ValueError, match="must be an integer of at least"):
-            sample(kernel, start(), **counts, generator=generator)
-
-
-@pytest.mark.parametrize("wrong", [lambda x: -x.square(), lambda x: -x.square().sum(), lambda x: x[:, :1]])
-def test_a_density_of_another_shape(wrong):
-    with pytest.raises(ValueError, match=r"must be \(2,\): one log density a point"):
-        metropolis_hastings(wrong, RandomWalk(1.0)).start(torch.zeros(2, 2))
-
-
-def test_a_start_outside_of_the_support():
-    def half(points):
-        return torch.where(points[:, 0] > 0, log_prob(points), -torch.inf)
-
-    with pytest.raises(ValueError, match=r"not finite at the start of 2 of 3 chains. Start inside of the support"):
-        sample(metropolis_hastings(half, RandomWalk(1.0)), torch.tensor([[1.0, 0.0], [-1.0, 0.0], [0.0, 0.0]]), 2)
-
-
 def test_the_base_class_says_what_is_missing():
     with pytest.raises(NotImplementedError):
         sample(Kernel(log_prob), start(), 2)

@@ -207,29 +207,3 @@ def test_divergence_is_reported(generator):
                 generator=generator,
             )
         assert math.isnan(caught.value.value)
-
-
-def test_bad_input(generator):
-    density = FullGaussian(2).double()
-    for settings, message in (
-        ({"objective": "elbo"}, "acceptance, symmetric_kl, vi"),
-        ({"num_steps": 0}, "num_steps is 0"),
-        ({"batch_size": 0}, "batch_size is 0"),
-        ({"learning_rate": -1.0}, "learning_rate is -1"),
-        ({"clip": 0.0}, "clip is 0"),
-        ({"samples": torch.zeros(0, 2)}, r"\(count, 2\)"),
-        ({"samples": torch.zeros(4, 3)}, r"\(count, 2\)"),
-        ({"samples": torch.zeros(4)}, r"\(count, 2\)"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            learn_proposal(log_prob, density, **settings)
-    state = learn_proposal(log_prob, density, num_steps=1, batch_size=8, generator=generator).state
-    with pytest.raises(ValueError, match=r"must be \(9, 2\)"):
-        learn_proposal(log_prob, density, num_steps=1, batch_size=9, state=state)
-    with pytest.raises(TypeError, match="must be a Density"):
-        learn_proposal(log_prob, LAW)
-    for objective in OBJECTIVES:
-        with pytest.raises(ValueError, match="one log density a point"):
-            learn_proposal(lambda x: -x.square(), density, objective, num_steps=1, batch_size=2, generator=generator)
-    with pytest.raises(ValueError, match="not finite at the start"):
-        learn_proposal(lambda x: x.sum(-1) * torch.nan, density, num_steps=1)
