@@ -1,7 +1,6 @@
 """The training loop: what it minimizes, that it resumes bit for bit, and that nothing is lost when it stops."""
 
 import math
-import os
 import pickle
 import signal
 from contextlib import contextmanager
@@ -25,14 +24,7 @@ from bnnlib.nn import (
 from bnnlib.pruning import AGPPruner
 from bnnlib.train import Callback, DivergedError, cosine, fit
 from bnnlib.train.checkpoint import Checkpoint
-
-ROWS = 50  # not a multiple of the batch, so that every epoch ends with a smaller one
-
-
-def data(seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
-    generator = torch.Generator().manual_seed(seed)
-    x = torch.randn(ROWS, 6, generator=generator)
-    return x, (x[:, :3] @ torch.randn(3, 3, generator=generator)).argmax(dim=1)
+from tests.bnnlib.train.runs import ROWS, EveryStep, PressCtrlC, Stop, StopAt, data
 
 
 def network(kind: str) -> nn.Module:
@@ -41,28 +33,6 @@ def network(kind: str) -> nn.Module:
         return mlp((6, 8, 3), generator=generator)
     options = {"prior_inclusion_probability": 0.1} if kind == "spike" else {}
     return mlp((6, 8, 3), layer=SpikeSlabLinear if kind == "spike" else GaussianLinear, generator=generator, **options)
-
-
-class Stop(Exception):
-    pass
-
-
-class StopAt(Callback):
-    """Stands for kill -9: leaves at a step without any chance to save."""
-
-    def __init__(self, step: int | None) -> None:
-        self.step = step
-
-    def on_step(self, run) -> None:
-        if run.step == self.step:
-            raise Stop
-
-
-class EveryStep(Checkpoint):
-    """Due after every step, so that a run can be broken off anywhere."""
-
-    def due(self, seconds: float = 0.0) -> bool:
-        return True
 
 
 def train(kind: str, epochs: int = 5, checkpoint=None, stop: int | None = None):
@@ -113,12 +83,6 @@ def test_a_checkpoint_of_other_data_is_refused(tmp_path):
     x, y = data()
     with pytest.raises(ValueError, match=r"rows': 50.*rows': 49"):
         fit(network("gaussian"), (x[1:], y[1:]), epochs=2, batch_size=16, checkpoint=checkpoint, callbacks=[Callback()])
-
-
-class PressCtrlC(Callback):
-    def on_step(self, run) -> None:
-        if run.step == 6:
-            os.kill(os.getpid(), signal.SIGINT)
 
 
 def test_ctrl_c_saves_and_leaves_the_mean_weights(tmp_path):
@@ -243,6 +207,7 @@ def test_progress_goes_to_stderr(capsys):
         ({"epochs": 0}, "epochs"),
         ({"batch_size": 0}, "batch_size"),
         ({"kl_scale": -1.0}, "kl_scale"),
+        ({"minibatch_scheme": "first"}, "scheme is 'first'"),
         ({"data": (torch.zeros(3, 6), torch.zeros(2, dtype=torch.long))}, "same number of rows"),
         ({"data": (torch.zeros(0, 6), torch.zeros(0, dtype=torch.long))}, "at least one"),
         ({"schedule": lambda epoch: -1.0}, "schedule"),
@@ -323,11 +288,6 @@ def test_the_batches_of_an_epoch_share_the_kl_term_as_the_scheme_says(scheme):
     shares = torch.tensor(model.seen, dtype=torch.float64) * rows / 0.7  # prior N(0, 1): the KL's gradient is the mean
     expected = rows / 10 if scheme == "uniform" else minibatch_weights(3, "halving")
     torch.testing.assert_close(shares, expected, rtol=1e-12, atol=0)
-
-
-def test_an_unknown_minibatch_scheme_is_refused():
-    with pytest.raises(ValueError, match="scheme is 'first'"):
-        fit(network("gaussian"), data(), epochs=1, batch_size=10, minibatch_scheme="first")
 
 
 def test_augmentation_sees_every_batch_with_the_generator_of_the_run():

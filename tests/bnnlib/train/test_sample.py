@@ -1,8 +1,5 @@
 """The loop that samples: what a step is, that it resumes bit for bit, and what it keeps."""
 
-import os
-import signal
-
 import pytest
 import torch
 import torch.nn.functional as F
@@ -14,40 +11,11 @@ from bnnlib.sampling.samples import SampleStore
 from bnnlib.train.checkpoint import Checkpoint
 from bnnlib.train.fit import Callback
 from bnnlib.train.sample import sample
-
-ROWS = 50  # not a multiple of the batch, so that every epoch ends with a smaller one
-
-
-def data() -> tuple[torch.Tensor, torch.Tensor]:
-    generator = torch.Generator().manual_seed(0)
-    x = torch.randn(ROWS, 6, generator=generator)
-    return x, (x[:, :3] @ torch.randn(3, 3, generator=generator)).argmax(dim=1)
+from tests.bnnlib.train.runs import ROWS, EveryStep, PressCtrlC, Stop, StopAt, data
 
 
 def network() -> nn.Module:
     return mlp((6, 8, 3), generator=torch.Generator().manual_seed(1))
-
-
-class Stop(Exception):
-    pass
-
-
-class StopAt(Callback):
-    """Stands for kill -9: leaves at a step without any chance to save."""
-
-    def __init__(self, step: int | None) -> None:
-        self.step = step
-
-    def on_step(self, run) -> None:
-        if run.step == self.step:
-            raise Stop
-
-
-class EveryStep(Checkpoint):
-    """Due after every step, so that a run can be broken off anywhere."""
-
-    def due(self, seconds: float = 0.0) -> bool:
-        return True
 
 
 def jitter(x, generator):
@@ -108,11 +76,6 @@ def test_a_killed_chain_resumes_bit_for_bit(stop, scheme, tmp_path):
 
 
 def test_ctrl_c_saves_and_the_chain_goes_on(tmp_path):
-    class PressCtrlC(Callback):
-        def on_step(self, run) -> None:
-            if run.step == 6:
-                os.kill(os.getpid(), signal.SIGINT)
-
     whole = chain(callbacks=[Callback()])
     checkpoint = Checkpoint(tmp_path / "run.pt")  # due after a minute: only Ctrl-C writes it here
     with pytest.raises(KeyboardInterrupt):
