@@ -143,33 +143,3 @@ def test_a_bounded_support_is_kept(generator):
     draws = trace.draws[:, 0, 0]
     assert draws.min() > 0.0 and trace.acceptance.mean() < 0.95
     assert abs(float(draws.mean()) - 1.0) < 4.0 / 20_000**0.5
-
-
-def test_bad_input():
-    for settings, message in (
-        ({"step_size": 0.0}, "step_size is 0"),
-        ({"step_size": 0.1, "num_leapfrog": 0}, "num_leapfrog is 0"),
-        ({"step_size": 0.1, "jitter": 1.0}, "jitter is 1"),
-        ({"step_size": 0.1, "jitter": -0.1}, "jitter is -0.1"),
-        ({"step_size": 0.1, "covariance": torch.tensor([1.0, 0.0])}, "covariance is"),
-        ({"step_size": 0.1, "covariance": torch.tensor([[1.0, 2.0], [2.0, 1.0]])}, "positive definite"),
-        ({"step_size": 0.1, "covariance": torch.tensor([[1.0, 0.5], [0.0, 1.0]])}, "symmetric"),
-        ({"step_size": 0.1, "covariance": torch.ones(2, 3)}, r"\(dim, dim\)"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            HamiltonianMonteCarlo(quartic, **settings)
-    kernel = HamiltonianMonteCarlo(quartic, 0.1, covariance=torch.ones(3))
-    with pytest.raises(ValueError, match=r"\(chains, 3\)"):
-        kernel.start(torch.zeros(5, 2))
-    with pytest.raises(ValueError, match=r"\(chains, dim\)"):
-        HamiltonianMonteCarlo(quartic, 0.1).start(torch.zeros(5, 2, 2))
-    with pytest.raises(ValueError, match="one log density a point"):
-        HamiltonianMonteCarlo(lambda x: -x.square(), 0.1).start(torch.zeros(2, 2))
-    with pytest.raises(ValueError, match="number of chains is 1"):
-        warm_up(quartic, torch.zeros(1, 2))
-    with pytest.raises(ValueError, match="num_steps is 19"):
-        warm_up(quartic, torch.zeros(2, 2), 19)
-    with pytest.raises(ValueError, match="target is 1"):
-        warm_up(quartic, torch.zeros(2, 2), target=1.0)
-    with pytest.raises(ValueError, match="not finite at the start"):
-        warm_up(lambda x: x.sum(-1) * torch.nan, torch.zeros(2, 2))

@@ -32,12 +32,6 @@ def test_a_random_walk_on_points_of_any_shape(generator):
     assert move.state.position.shape == (4, 2, 3) and move.accepted.shape == (4,)
 
 
-@pytest.mark.parametrize("scale", [0.0, -1.0, float("nan"), torch.tensor([1.0, 0.0])])
-def test_a_scale_must_be_positive(scale):
-    with pytest.raises(ValueError, match="scale is"):
-        RandomWalk(scale)
-
-
 @pytest.mark.parametrize("build", [DiagonalGaussian, FullGaussian, RealNVP])
 def test_independent_passes_draws_and_densities_on(build, generator):
     law = build(3)
@@ -60,21 +54,6 @@ def test_a_law_without_both_at_once(generator):
 
     points, log_q = Independent(Uniform()).draw_with_log_prob(7, generator)
     assert points.shape == (7, 1) and torch.equal(log_q, torch.zeros(7))
-
-
-def test_what_has_no_density_is_refused():
-    class Generator:
-        def rsample(self, count, generator=None):
-            return torch.randn(count, 2)
-
-    with pytest.raises(TypeError, match=r"without log_prob.*implicit_metropolis_hastings"):
-        Independent(Generator())
-    with pytest.raises(TypeError, match=r"torch\.distributions.*FullGaussian"):
-        Independent(torch.distributions.Normal(0.0, 1.0))
-    with pytest.raises(TypeError, match="log_density is None"):
-        Markov(lambda given, generator: given, None)
-    with pytest.raises(TypeError, match=r"must be a Proposal.*implicit_metropolis_hastings"):
-        metropolis_hastings(lambda x: -x.square().sum(-1), torch.nn.Linear(2, 2))
 
 
 def test_the_base_class_says_what_is_missing():

@@ -121,15 +121,6 @@ def test_a_store_goes_on_from_its_checkpoint(tmp_path):
     assert torch.equal(second.stacked("0.bias"), whole.stacked("0.bias"))
 
 
-def test_bad_input_is_refused():
-    with pytest.raises(ValueError, match="needs a bound"):
-        SampleStore()
-    with pytest.raises(ValueError, match="max_samples"):
-        SampleStore(0)
-    with pytest.raises(ValueError, match="empty: 0 states were offered"):
-        SampleStore(3).predict(mlp((2, 3, 2)), torch.randn(1, 2))
-
-
 @pytest.mark.parametrize("capacity", [1, 2, 3, 7])
 @pytest.mark.parametrize("dtype", [None, torch.bfloat16])
 def test_a_folder_holds_the_same_draws(capacity, dtype, tmp_path):

@@ -29,23 +29,3 @@ def test_annealed_divides_the_temperature():
     assert temperature(1) == pytest.approx(2.0 / 1.003) and temperature(1000) == pytest.approx(2.0 * 1.003**-1000)
     assert annealed(1.0, 2.0)(10**6) == 0.0  # and not an overflow
     assert annealed(0.5, 1.0)(7) == 0.5
-
-
-@pytest.mark.parametrize(
-    "build",
-    [
-        lambda: constant(-1.0),
-        lambda: polynomial(0.0, 1.0, 0.5),
-        lambda: polynomial(1.0, -1.0, 0.5),
-        lambda: polynomial(1.0, 1.0, -0.5),
-        lambda: cyclical(0.0, 10, 1),
-        lambda: cyclical(0.1, 3, 4),
-        lambda: cyclical(0.1, 10, 2, exploration=1.5),
-        lambda: annealed(0.0, 1.1),
-        lambda: annealed(1.0, 0.9),
-        lambda: annealed(1.0, math.nan),
-    ],
-)
-def test_bad_arguments_are_refused(build):
-    with pytest.raises(ValueError, match=r"is -?[\d.a-z]+.*(must|needs)"):
-        build()

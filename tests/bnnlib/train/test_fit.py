@@ -24,7 +24,7 @@ from bnnlib.nn import (
 from bnnlib.pruning import AGPPruner
 from bnnlib.train import Callback, DivergedError, cosine, fit
 from bnnlib.train.checkpoint import Checkpoint
-from tests.bnnlib.train.breaking_off import ROWS, EveryStep, PressCtrlC, Stop, StopAt, data
+from tests.bnnlib.train.runs import ROWS, EveryStep, PressCtrlC, Stop, StopAt, data
 
 
 def network(kind: str) -> nn.Module:
@@ -207,6 +207,7 @@ def test_progress_goes_to_stderr(capsys):
         ({"epochs": 0}, "epochs"),
         ({"batch_size": 0}, "batch_size"),
         ({"kl_scale": -1.0}, "kl_scale"),
+        ({"minibatch_scheme": "first"}, "scheme is 'first'"),
         ({"data": (torch.zeros(3, 6), torch.zeros(2, dtype=torch.long))}, "same number of rows"),
         ({"data": (torch.zeros(0, 6), torch.zeros(0, dtype=torch.long))}, "at least one"),
         ({"schedule": lambda epoch: -1.0}, "schedule"),
@@ -287,11 +288,6 @@ def test_the_batches_of_an_epoch_share_the_kl_term_as_the_scheme_says(scheme):
     shares = torch.tensor(model.seen, dtype=torch.float64) * rows / 0.7  # prior N(0, 1): the KL's gradient is the mean
     expected = rows / 10 if scheme == "uniform" else minibatch_weights(3, "halving")
     torch.testing.assert_close(shares, expected, rtol=1e-12, atol=0)
-
-
-def test_an_unknown_minibatch_scheme_is_refused():
-    with pytest.raises(ValueError, match="scheme is 'first'"):
-        fit(network("gaussian"), data(), epochs=1, batch_size=10, minibatch_scheme="first")
 
 
 def test_augmentation_sees_every_batch_with_the_generator_of_the_run():

@@ -11,7 +11,7 @@ from bnnlib.sampling.samples import SampleStore
 from bnnlib.train.checkpoint import Checkpoint
 from bnnlib.train.fit import Callback
 from bnnlib.train.sample import sample
-from tests.bnnlib.train.breaking_off import ROWS, EveryStep, PressCtrlC, Stop, StopAt, data
+from tests.bnnlib.train.runs import ROWS, EveryStep, PressCtrlC, Stop, StopAt, data
 
 
 def network() -> nn.Module:

@@ -1,4 +1,4 @@
-"""The data that both loops run on, and ways to break a run off."""
+"""What tests of both loops share: a small problem, and ways for a run to end."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ import signal
 
 import torch
 
-from bnnlib.train import Callback, Checkpoint
+from bnnlib.train import Callback
+from bnnlib.train.checkpoint import Checkpoint
 
 ROWS = 50  # not a multiple of the batch, so that every epoch ends with a smaller one
 
 
-def data() -> tuple[torch.Tensor, torch.Tensor]:
-    """Rows of three classes, which three of the six inputs decide."""
-    generator = torch.Generator().manual_seed(0)
+def data(seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
+    generator = torch.Generator().manual_seed(seed)
     x = torch.randn(ROWS, 6, generator=generator)
     return x, (x[:, :3] @ torch.randn(3, 3, generator=generator)).argmax(dim=1)
 
 
 class Stop(Exception):
-    """What stands for the end of the process."""
+    pass
 
 
 class StopAt(Callback):
@@ -35,8 +35,6 @@ class StopAt(Callback):
 
 
 class PressCtrlC(Callback):
-    """Sends an interrupt in the middle of the second epoch."""
-
     def on_step(self, run) -> None:
         if run.step == 6:
             os.kill(os.getpid(), signal.SIGINT)
