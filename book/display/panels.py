@@ -57,10 +57,22 @@ def replicate_points(
         color: of the points.
         upright: values run along the vertical axis.
         width: of the spread to each side, in units of `place`.
-        look: further arguments of `Axes.scatter`.
+        look: further arguments of seaborn's `stripplot`.
     """
+    import seaborn as sns  # here: its import takes two seconds, and most chapters draw no replicates
+
     values = np.asarray(values, dtype=float)
     values = values[np.isfinite(values)]
-    places = place + np.random.RandomState(len(values)).uniform(-width, width, len(values)) * (len(values) > 1)
-    points = (places, values) if upright else (values, places)
-    panel.scatter(*points, color=color, **{"s": 3.5**2, "alpha": 0.35, "linewidth": 0, "zorder": 2} | look)
+    if not len(values):
+        return
+    places, axes = np.full(len(values), place), ("x", "y") if upright else ("y", "x")
+    points = dict(zip(axes, (places, values), strict=True))
+    look = {"size": 3.5, "alpha": 0.35, "linewidth": 0, "zorder": 2} | look
+    state = np.random.get_state()  # seaborn's jitter comes from NumPy's global generator
+    np.random.seed(len(values))
+    try:
+        sns.stripplot(
+            **points, orient=axes[0], native_scale=True, jitter=width, color=color, legend=False, ax=panel, **look
+        )
+    finally:
+        np.random.set_state(state)

@@ -66,7 +66,7 @@ def six_seeds(rows: Sequence[Mapping], settings: Sequence[str]) -> Figure:
             for place, (metric, setting, legend) in enumerate(pairs):
                 values = [replicates(rows, setting, method, metric) for method in METHODS]
                 known = known or any(map(len, values))
-                look = {"label": legend, "marker": "o^"[place], "s": 5.5**2, "alpha": 0.7}
+                look = {"label": legend, "marker": "o^"[place], "size": 5.5, "alpha": 0.7}
                 for x, one in enumerate(values):
                     if len(one):
                         at = x + 0.36 * place - 0.18

@@ -111,10 +111,11 @@ def test_figure_refuses_four_columns():
         display.figure(4)
 
 
-def test_the_theme_ends_with_its_block():
+def test_the_theme_ends_with_its_block_and_reaches_seaborn():
+    seaborn = pytest.importorskip("seaborn")
     before = dict(mpl.rcParams)
     with display.style_context():
-        assert [one["color"] for one in mpl.rcParams["axes.prop_cycle"]][:7] == list(display.PALETTE)
+        assert [mpl.colors.to_hex(c).upper() for c in seaborn.color_palette()] == list(display.PALETTE)
     assert dict(mpl.rcParams) == before
 
 
