@@ -12,10 +12,7 @@ from bnnlib import nn as bnn
 from bnnlib.models import lenet5_caffe, mlp, resnet, resnet20, vgg_like
 from bnnlib.pruning import SelectedLinear, compress, to_deterministic
 from bnnlib.pruning.compress import network
-
-
-def seeded(seed=0):
-    return torch.Generator().manual_seed(seed)
+from tests.seeded import seeded
 
 
 @torch.no_grad()

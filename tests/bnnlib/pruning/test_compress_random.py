@@ -6,10 +6,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from bnnlib.pruning import compress
-
-
-def seeded(seed=0):
-    return torch.Generator().manual_seed(seed)
+from tests.seeded import seeded
 
 
 class Random(nn.Module):

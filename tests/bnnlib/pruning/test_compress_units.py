@@ -6,13 +6,9 @@ import torch.nn.functional as F
 from torch import nn
 from torch.nn.utils import prune
 
-from bnnlib import nn as bnn
 from bnnlib.models import lenet5_caffe, mlp
 from bnnlib.pruning import SelectedLinear, compress
-
-
-def seeded(seed=0):
-    return torch.Generator().manual_seed(seed)
+from tests.seeded import seeded
 
 
 def run(model, *shape):
@@ -244,18 +240,6 @@ def hooked():
 def test_what_cannot_be_compressed_is_named(model, error, message):
     with pytest.raises(error, match=f"(?s){message}"):
         compress(model(), torch.ones(2, 3))
-
-
-def test_an_example_without_rows_is_refused():
-    for example in (torch.ones(3), torch.ones(0, 3)):
-        with pytest.raises(ValueError, match="must be rows of inputs"):
-            compress(nn.Linear(3, 2), example)
-
-
-def test_noise_along_a_dimension_without_units_is_refused():
-    model = nn.Sequential(nn.Conv2d(1, 2, 3), bnn.StructuredBayesianPruning(6, dim=2))
-    with pytest.raises(ValueError, match="1 has noise along dimension 2"):
-        compress(model, torch.ones(2, 1, 8, 8))
 
 
 def test_single_layers_and_networks_without_anything_to_remove():

@@ -7,10 +7,7 @@ from torch import nn
 from bnnlib import nn as bnn
 from bnnlib.models import lenet5_caffe, mlp, resnet, vgg_like
 from bnnlib.pruning import SelectedLinear, compress, load_compressed, save_compressed
-
-
-def seeded(seed=0):
-    return torch.Generator().manual_seed(seed)
+from tests.seeded import seeded
 
 
 @torch.no_grad()

@@ -79,15 +79,6 @@ def test_convolutions_are_pruned_and_biases_are_not():
     assert list(prunable_weights(model)) == ["0.weight", "2.weight"]
 
 
-def test_bad_arguments_are_refused():
-    with pytest.raises(ValueError, match="nothing to prune"):
-        Masks(nn.ReLU())
-    with pytest.raises(ValueError, match="'row'"):
-        Masks(network(), "row")
-    with pytest.raises(ValueError, match="sparsity"):
-        Masks(network()).update(1.5)
-
-
 @pytest.mark.parametrize("scope", ["layer", "global"])
 def test_a_live_weight_of_zero_stays_behind_what_is_pruned(scope):
     weight = nn.Parameter(torch.tensor([0.0, 3.0, 2.0, 1.0]))
