@@ -10,13 +10,10 @@ import torch
 
 from bnnlib import datasets
 from bnnlib.datasets import registry
+from tests.seeded import seeded as generator
 
 PROJECT = Path(__file__).resolve().parents[3]
 UCI = ("boston", "concrete", "energy", "kin8nm", "naval", "power", "protein", "wine", "yacht")
-
-
-def generator(seed=0):
-    return torch.Generator().manual_seed(seed)
 
 
 def toy(rows=10, task="regression"):

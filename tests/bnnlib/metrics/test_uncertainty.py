@@ -8,10 +8,7 @@ from scipy import stats
 from sklearn.metrics import roc_auc_score
 
 from bnnlib import metrics
-
-
-def seeded(seed=0):
-    return torch.Generator().manual_seed(seed)
+from tests.seeded import seeded
 
 
 def auroc_by_scikit_learn(unknown, known):

@@ -131,17 +131,3 @@ def test_after_the_last_step_dead_groups_are_held_and_the_others_are_free():
         assert model[0].weight[:, 2].eq(0).all()
         others = [0, 1, 3]
         assert torch.equal(model[0].weight[:, others], before[:, others])
-
-
-def test_what_it_refuses():
-    with pytest.raises(ValueError, match="strength is -1"):
-        GroupLasso(mlp((4, 3, 2)), -1.0)
-    model = mlp((4, 3, 2))
-    for other in (torch.optim.Adam, torch.optim.RMSprop):  # the second has a momentum too
-        run = SimpleNamespace(step=1, optimizer=other(model.parameters()))
-        with pytest.raises(ValueError, match=rf"needs torch\.optim\.SGD, .* not {other.__name__}"):
-            GroupLasso(model, 1.0).on_step(run)
-    with pytest.raises(ValueError, match="ReLU has no linear or convolutional layer"):
-        group_lasso_penalty(nn.ReLU())
-    with pytest.raises(ValueError, match=r"layers has 'conv9', but .* are 0, 2\."):
-        GroupLasso(model, 1.0, layers=["0", "conv9"])

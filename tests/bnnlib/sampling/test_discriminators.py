@@ -13,10 +13,7 @@ from bnnlib.sampling import (
     train_discriminator,
 )
 from bnnlib.train import Checkpoint
-
-
-def generator(seed: int = 0) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
+from tests.seeded import seeded as generator
 
 
 def draw(count, generator=None):

@@ -16,13 +16,10 @@ from bnnlib.sampling import (
     implicit_metropolis_hastings,
 )
 from bnnlib.train import DivergedError
+from tests.seeded import seeded as generator
 
 CHAINS = 100_000
 WIDE = 1.5  # standard deviation of the independent proposal
-
-
-def generator(seed: int = 0) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
 
 
 class Exact(nn.Module):

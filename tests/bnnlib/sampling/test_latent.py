@@ -4,10 +4,7 @@ import torch
 from torch import nn
 
 from bnnlib.sampling import invert
-
-
-def generator(seed: int = 0) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
+from tests.seeded import seeded as generator
 
 
 def test_inversion_of_a_linear_generator_is_least_squares():

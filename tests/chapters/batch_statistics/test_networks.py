@@ -11,10 +11,7 @@ from torch import nn
 from bnnlib.models import Dropout
 from bnnlib.nn import use_generator
 from chapters.batch_statistics.networks import preact_resnet18
-
-
-def seeded(seed=0):
-    return torch.Generator().manual_seed(seed)
+from tests.seeded import seeded
 
 
 def count(model):

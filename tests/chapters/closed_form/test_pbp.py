@@ -8,12 +8,9 @@ import torch
 from scipy import stats
 
 from chapters.closed_form.pbp import StackedPBP
+from tests.seeded import seeded as generator
 
 F64 = torch.float64
-
-
-def generator(seed=0):
-    return torch.Generator().manual_seed(seed)
 
 
 def normal(*shape, seed=0):

@@ -5,10 +5,7 @@ import torch
 from torch import nn
 
 from chapters.implicit_acceptance.networks import VAE, dcgan_critic, dcgan_generator
-
-
-def generator(seed: int = 0) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
+from tests.seeded import seeded as generator
 
 
 @pytest.mark.parametrize("shape", [(1, 28), (3, 32), (1, 32)])

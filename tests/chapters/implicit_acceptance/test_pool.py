@@ -10,12 +10,9 @@ from torch import nn
 from bnnlib.sampling import IndependentDiscriminator
 from bnnlib.train import DivergedError
 from chapters.implicit_acceptance.pool import pooled_metropolis_hastings
+from tests.seeded import seeded as generator
 
 WIDE = 1.5  # standard deviation of the proposals
-
-
-def generator(seed: int = 0) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
 
 
 class Exact(nn.Module):

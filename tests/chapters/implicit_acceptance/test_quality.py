@@ -15,10 +15,7 @@ from chapters.implicit_acceptance.quality import (
     frechet_distance,
     precision_recall,
 )
-
-
-def generator(seed: int = 0) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
+from tests.seeded import seeded as generator
 
 
 def samples(count: int, seed: int, dims: int = 6) -> torch.Tensor:

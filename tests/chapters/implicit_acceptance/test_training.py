@@ -11,10 +11,7 @@ from torch import distributions, nn
 from bnnlib.train import Checkpoint, DivergedError
 from chapters.implicit_acceptance.networks import VAE, Encoding, dcgan_critic, dcgan_generator
 from chapters.implicit_acceptance.training import evidence_lower_bound, gradient_penalty, train_vae, train_wgan_gp
-
-
-def generator(seed: int = 0) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
+from tests.seeded import seeded as generator
 
 
 def images(count: int = 30) -> torch.Tensor:

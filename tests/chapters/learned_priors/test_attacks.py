@@ -10,10 +10,7 @@ from torch import nn
 from bnnlib.models import mlp
 from chapters.learned_priors.attacks import fgsm, pgd
 from chapters.learned_priors.networks import cnn_two_conv
-
-
-def seeded(seed=0):
-    return torch.Generator().manual_seed(seed)
+from tests.seeded import seeded
 
 
 def inputs(n=8, width=6):

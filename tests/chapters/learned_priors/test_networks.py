@@ -9,10 +9,7 @@ import torch.nn.functional as F
 from bnnlib.models import Dropout
 from bnnlib.nn import use_generator
 from chapters.learned_priors.networks import cnn_batch_norm, cnn_two_conv
-
-
-def seeded(seed=0):
-    return torch.Generator().manual_seed(seed)
+from tests.seeded import seeded
 
 
 def count(model):

@@ -8,10 +8,7 @@ import pytest
 import torch
 
 from chapters.shared import simulated
-
-
-def _generator(seed: int = 0) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
+from tests.seeded import seeded as _generator
 
 
 def test_graded_function_against_values_computed_by_hand():
