@@ -1,7 +1,8 @@
 """The equations of the chapter on Structured Bayesian Pruning, each checked by a number computed another way.
 
 The judge of the noise is quadrature over log theta; the whole range of the parameters is the matter of
-`tests/functional/test_truncated_log_normal.py`. Equations that need a network or data are in `test_sbp_networks.py`.
+`tests/bnnlib/functional/test_truncated_log_normal.py`. Equations that need a network or data are in
+`test_sbp_networks.py`.
 """
 
 import itertools
