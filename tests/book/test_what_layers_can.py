@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 import torch
+import torch._functorch.config as compiler
 from torch import nn
 from torch.func import functional_call, grad, vmap
+from torch.utils.checkpoint import checkpoint
 
 from benchmarks import peers
 from bnnlib import nn as bnn
@@ -121,6 +123,30 @@ def compiles(model, x):
     step(x).backward()
 
 
+def gradients(model, run, x):
+    model.zero_grad()
+    with bnn.redraw(model, seed=0):
+        (run(x).square().mean() + bnn.kl_gradient(model)).backward()
+    return [p.grad.clone() for p in model.parameters() if p.grad is not None]
+
+
+def same(found, expected):
+    assert expected and len(found) == len(expected)
+    for one, other in zip(found, expected, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-6)
+
+
+def checkpoints(model, x):
+    same(gradients(model, lambda x: checkpoint(model, x, use_reentrant=False), x), gradients(model, model, x))
+
+
+def recomputes(model, x):
+    torch.compiler.reset()
+    fast = torch.compile(model, backend="aot_eager_decomp_partition")  # the compiler's recomputation, without its code
+    with compiler.patch(activation_memory_budget=0.0):
+        same(gradients(model, fast, x), gradients(model, model, x))
+
+
 def compresses(model, x):
     whole = nn.Sequential(model, nn.Flatten())
     compress(whole, x[:1])
@@ -135,6 +161,8 @@ FEATURES = {
     "`vmap` over draws": maps,
     "second derivatives": twice,
     "one compiled graph": compiles,
+    "checkpointing": checkpoints,
+    "memory budget 0": recomputes,
     "`compress`": compresses,
 }
 
