@@ -161,8 +161,6 @@ FEATURES = {
     "`vmap` over draws": maps,
     "second derivatives": twice,
     "one compiled graph": compiles,
-    "checkpointing": checkpoints,
-    "memory budget 0": recomputes,
     "`compress`": compresses,
 }
 
@@ -188,6 +186,14 @@ def table():
 @pytest.mark.slow
 def test_the_table_says_what_the_layers_do():
     assert table() in PAGE.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("check", [checkpoints, recomputes])
+@pytest.mark.parametrize("name", ROWS)
+def test_every_row_is_right_where_a_pass_is_computed_again(name, check):
+    torch.manual_seed(0)
+    make, inputs = ROWS[name]
+    check(make(), inputs())
 
 
 def test_the_table_of_libraries_is_the_stored_one():
