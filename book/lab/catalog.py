@@ -27,14 +27,9 @@ def registered() -> list[str]:
     return list(_OTHERS)
 
 
-@functools.cache
-def _of_studies() -> tuple[str, ...]:
-    return tuple(name for study in studies.all() for name in study.modules("experiments"))
-
-
 def modules() -> list[str]:
     """Names of the modules that may hold experiments."""
-    return [*_of_studies(), *_OTHERS]
+    return [name for study in studies.all() for name in study.modules("experiments")] + _OTHERS
 
 
 def table() -> dict[str, tuple[str, Experiment]]:
@@ -43,13 +38,19 @@ def table() -> dict[str, tuple[str, Experiment]]:
     Raises:
         ExperimentError: two modules have an experiment of the same name.
     """
-    return _table(tuple(modules()))
+    names = modules()
+    chapters = [name for name in names if name.startswith("chapters.")]  # which stay as they are while a process lives
+    return _named([name for name in names if name not in chapters], _of_chapters(tuple(chapters)))
 
 
 @functools.cache
-def _table(modules: tuple[str, ...]) -> dict[str, tuple[str, Experiment]]:
-    found: dict[str, tuple[str, Experiment]] = {}
-    for module in modules:
+def _of_chapters(names: tuple[str, ...]) -> dict[str, tuple[str, Experiment]]:
+    return _named(names, {})
+
+
+def _named(names: Iterable[str], known: dict[str, tuple[str, Experiment]]) -> dict[str, tuple[str, Experiment]]:
+    found = dict(known)
+    for module in names:
         for experiment in getattr(importlib.import_module(module), "EXPERIMENTS", []):
             if experiment.name in found:
                 raise ExperimentError(f"{experiment.name!r} is in both {found[experiment.name][0]} and {module}")

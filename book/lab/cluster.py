@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 from collections.abc import Iterator
@@ -41,6 +42,8 @@ class Cluster:
     """
 
     def __init__(self, jobs: int, scheduler: str | None, folder: str) -> None:
+        # what Dask's own loops say of connections that end with a run, as tracebacks
+        logging.getLogger("distributed").setLevel(logging.CRITICAL)
         self._running: dict[Future, Task] = {}
         with ExitStack() as opened:
             address = scheduler or opened.enter_context(_local(jobs))

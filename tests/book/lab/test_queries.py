@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from book import lab
-from book.lab import queries, spoken
+from book.lab import queries, wording
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_a_text_knows_the_runs_behind_it():
     mean = lab.stored_mean([row], "s", "a", "error")
     assert lab.number(mean, "{:.1f}").runs == 2 and lab.number(mean, runs=7).runs == 7
     assert lab.number(0.25).runs is None and lab.number(None).runs is None
-    assert lab.number(3, ordered=True).ordered and spoken.Said("3") == "3"
+    assert lab.number(3, ordered=True).ordered and wording.Said("3") == "3"
 
 
 def test_a_metric_that_no_table_lists_has_rows_too_stored_or_derived(monkeypatch):
