@@ -85,7 +85,7 @@ def run_all(
 
     spent = _is_spent(budget, started)
     todo = [task for task, row in work.values() if row["state"] == "to do" and not spent]
-    with contextlib.suppress(_BudgetSpent), _deadline(budget, started):
+    with contextlib.suppress(_BudgetSpent), _deadline(None if spent else budget, started):
         results = [Result(plan, command) for plan in plans]
         compute(plans, todo, results, jobs, scheduler, command, heard)
     for task, row in work.values():  # a worker may have finished one after the last that the runner heard of
@@ -134,12 +134,14 @@ def _deadline(seconds: float | None, started: float) -> Iterator[None]:
         say(f"the budget of {seconds / 60:.0f} minutes is spent")
         raise _BudgetSpent
 
-    before = signal.signal(signal.SIGALRM, up)
-    other = signal.setitimer(signal.ITIMER_REAL, max(1e-3, started + seconds - time.monotonic()))
+    before, other = signal.signal(signal.SIGALRM, up), signal.getitimer(signal.ITIMER_REAL)
     try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
+        try:
+            signal.setitimer(signal.ITIMER_REAL, max(1e-3, started + seconds - time.monotonic()))
+            yield
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+    finally:  # also where the alarm rings just now
         signal.signal(signal.SIGALRM, before)
         signal.setitimer(signal.ITIMER_REAL, *other)
 
