@@ -219,7 +219,7 @@ def _fresh_noise(like: Tensor, shape: tuple[int, ...] | None, kind: str, number:
 
 
 def _keyed_noise(like: Tensor, shape: tuple[int, ...] | None, kind: str, key: Tensor, number: int) -> Tensor:
-    # in float32 whatever is asked for: PyTorch's generators give each precision numbers of its own, a key gives one draw
+    # in float32 whatever is asked for: a generator has other numbers in each precision, a key is one draw in all
     return _fill(_empty(like, shape, torch.float32), kind, _keyed(like.device, key, number)).to(like.dtype)
 
 
