@@ -47,7 +47,7 @@ class ResultsBox:
 def _why(claim: Claim, word: str, reason: str) -> str:
     """The reason in a few words: how many rows say so, or the first that keeps the claim from being tried."""
     if word == NOT_TRIED:
-        return re.split("[;:] ", reason.removeprefix("not comparable: ").removeprefix("not run: "))[0]
+        return re.split("[;:] |, and ", reason.removeprefix("not comparable: ").removeprefix("not run: "))[0]
     said = [one.holds for one in claim.evidence if not one.why]
     good, bad = said.count(True), said.count(False)
     parts = [f"holds in {good}"] if good else []
