@@ -30,7 +30,7 @@ TREE = Path(__file__).resolve().parents[2]
 AT_MOST = 3  # results that verify is asked about
 DEAR = 120.0  # seconds: a result whose probes take longer is not asked
 NOTICED, SILENT, NOTHING, LATE = "noticed", "silent", "nothing to ask", "timed out"
-_OWN = tuple(f"book/lab/{name}.py" for name in ("bench", "mutants", "mutate", "reach"))
+_OWN = tuple(f"book/lab/{name}.py" for name in ("bench", "impact", "mutants", "mutate"))
 # What has moved must be settled by a probe of this machine: with none stored, all run and are kept.
 _PREPARE = """
 import sys

@@ -18,8 +18,8 @@ from dataclasses import asdict, dataclass
 from functools import partial
 
 from book.lab.bench import LATE, NOTICED, TREE, Answer, Bench, Kept
-from book.lab.mutants import Mutant, MutantError, as_toml, generate, read
-from book.lab.reach import Reach
+from book.lab.impact import Impact
+from book.lab.mutants import Mutant, MutantError, read
 
 
 @dataclass(frozen=True)
@@ -54,13 +54,13 @@ class Outcome:
 
 
 def run(
-    chosen: list[Mutant], reach: Reach, limit: float, jobs: int = 1, again: bool = False, say=print
+    chosen: list[Mutant], impact: Impact, limit: float, jobs: int = 1, again: bool = False, say=print
 ) -> list[Outcome]:
     """Try mutants out.
 
     Args:
         chosen: the mutants.
-        reach: what they concern, with the tree that is copied.
+        impact: what they concern, with the tree that is copied.
         limit: seconds for each of the two questions.
         jobs: copies of the tree that work side by side.
         again: ask although the answer is kept.
@@ -71,8 +71,8 @@ def run(
     def one(mutant: Mutant) -> Outcome:
         bench = benches.get()
         try:
-            verify = bench.ask_verify(mutant, reach.results(mutant))
-            found = Outcome(mutant, verify, bench.ask_tests(mutant, reach.tests(mutant)))
+            verify = bench.ask_verify(mutant, impact.results(mutant))
+            found = Outcome(mutant, verify, bench.ask_tests(mutant, impact.tests(mutant)))
         finally:
             benches.put(bench)
         told = "; ".join(filter(None, [verify.detail, found.tests.detail]))
@@ -81,7 +81,7 @@ def run(
 
     with ExitStack() as made, ThreadPoolExecutor(jobs) as pool:
         for _ in range(jobs):
-            benches.put(made.enter_context(closing(Bench(kept, reach.tree, again, limit))))
+            benches.put(made.enter_context(closing(Bench(kept, impact.tree, again, limit))))
         return list(pool.map(one, chosen))
 
 
@@ -104,20 +104,15 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--jobs", type=int, default=1, help="copies of the tree at work (default: 1)")
     parser.add_argument("--limit", type=float, default=300.0, help="seconds for each question (default: 300)")
     parser.add_argument("--again", action="store_true", help="ask although the answer is kept")
-    parser.add_argument("--generate", type=int, metavar="N", help="only print N small changes as entries for the list")
-    parser.add_argument("--seed", type=int, default=0, help="of --generate (default: 0)")
     options = parser.parse_args(arguments)
     try:
         listed = read(TREE)
     except MutantError as error:
         print(f"book: {error}", file=sys.stderr)
         return 2
-    if options.generate:
-        print("\n".join(map(as_toml, generate(*Reach(TREE).sources(), options.generate, options.seed))))
-        return 0
     chosen = [one for one in listed if any(options.only in text for text in (one.id, one.file, one.kind))]
     say = partial(print, file=sys.stderr if options.json else sys.stdout, flush=True)
-    found = run(chosen, Reach(TREE), options.limit, options.jobs, options.again, say)
+    found = run(chosen, Impact(TREE), options.limit, options.jobs, options.again, say)
     if options.json:
         rows = [
             {"id": one.mutant.id, "file": one.mutant.file, "kind": one.mutant.kind, "by": one.by, "fault": one.fault}

@@ -1,10 +1,10 @@
 """Run the probes of stored results, and write down what they say.
 
-On the processor that the stored probe ran on, rows are equal up to rounding (`book.lab.near`). Elsewhere they are not
-comparable: some steps of training later another order of additions has moved several test images. There the probe also
+On the processor that the stored probe ran on, rows are equal up to rounding (`book.lab.rounding`). Elsewhere they are
+not comparable: some steps of training later another order of additions has moved several test images. There the probe also
 runs at an earlier commit, taken from the history (`book.lab.history`), and both runs are of this machine.
 
-Beside its rows a probe keeps what the real cells of its kind read, and where their schedules end (`book.lab.real`).
+Beside its rows a probe keeps what the real cells of its kind read, and where their schedules end (`book.lab.inputs`).
 Where the data are not at hand, equal rows and schedules certify "without data", and the next run that has them decides.
 """
 
@@ -23,7 +23,7 @@ from typing import Any
 import torch
 
 from bnnlib._files import StoreError
-from book.lab import catalog, history, keys, near, probes, provenance, real, store
+from book.lab import catalog, history, inputs, keys, probes, provenance, rounding, store
 from book.lab.cells import Cell, ExperimentError
 from book.lab.plan import Codes
 from book.lab.probes import kind_of
@@ -204,7 +204,7 @@ class _Evidence:
         for kind, probe in self.stored(state).items():
             for cell in self._real[kind]:
                 if self._codes[keys.identity(self.experiment, cell)] in known:
-                    self.renewed |= real.keep(probe.setdefault("real", {}), self.experiment, cell, self.profile)
+                    self.renewed |= inputs.keep(probe.setdefault("real", {}), self.experiment, cell, self.profile)
 
     def judge(self, state: State) -> tuple[str, str, float]:
         """Today's probes beside the stored ones of cells whose code has moved: word, reason, largest difference."""
@@ -220,12 +220,13 @@ class _Evidence:
             return UNPROBED, f"another noise source: {provenance.noise('cpu')}, was {min(strange)}", 0.0
         moved = [(cell, probe) for kind, probe in stored.items() for cell in self._moved(state, kind)]
         for cell, probe in moved:
-            if why := real.unlike(probe.get("real", {}), self.experiment, cell, self.profile):
+            if why := inputs.unlike(probe.get("real", {}), self.experiment, cell, self.profile):
                 return (CHANGED if why.known else UNPROBED), f"{cell.label}: {why.text}", math.inf
         same, far, where = self._compare(state, cells, stored)
         if not same:
             return CHANGED, where, far
-        blind = self.experiment.reads and not all(real.at_hand(self.experiment, one, self.profile) for one, _ in moved)
+        here = (inputs.at_hand(self.experiment, one, self.profile) for one, _ in moved)
+        blind = self.experiment.reads and not all(here)
         return BLIND if blind else CERTIFIED, f"probes differ by {far:.0e}", far
 
     def _moved(self, state: State, kind: str) -> list[Cell]:
@@ -240,7 +241,7 @@ class _Evidence:
         same, far, where = True, 0.0, ""
         for kind, cell in cells.items():
             rows = probes.run(self.experiment, cell)
-            good, apart, place = near.farthest(rows, before[kind], near.share_of(self.experiment, cell))
+            good, apart, place = rounding.farthest(rows, before[kind], rounding.share_of(self.experiment, cell))
             if (same and not good) or (same == good and apart > far):
                 same, far, where = good, apart, f"{cell.label}: {place}"
         return same, far, where
