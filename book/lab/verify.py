@@ -1,8 +1,8 @@
 """Run the probes of stored results, and write down what they say.
 
 On the processor that the stored probe ran on, rows are equal up to rounding (`book.lab.rounding`). Elsewhere they are
-not comparable: some steps of training later another order of additions has moved several test images. There the probe also
-runs at an earlier commit, taken from the history (`book.lab.history`), and both runs are of this machine.
+not comparable: some steps of training later another order of additions has moved several test images. There the probe
+also runs at an earlier commit, taken from the history (`book.lab.history`), and both runs are of this machine.
 
 Beside its rows a probe keeps what the real cells of its kind read, and where their schedules end (`book.lab.inputs`).
 Where the data are not at hand, equal rows and schedules certify "without data", and the next run that has them decides.
