@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import multiprocessing
-import os
 import signal
-import threading
 import time
 from collections.abc import Callable, Iterator
 from multiprocessing import resource_tracker
@@ -15,6 +13,8 @@ from multiprocessing.process import BaseProcess
 from typing import Any
 
 import psutil
+
+from book import forks
 
 # Spawned, not forked: the parent may hold threads (pytest, a caller's torch) that a fork would copy in a bad state.
 _CONTEXT = multiprocessing.get_context("spawn")
@@ -76,13 +76,8 @@ class Processes:
 
 
 def _call(question: Connection, function: Callable[..., Any], *arguments: Any) -> None:
-    threading.Thread(target=_leave_with_parent, daemon=True).start()
+    forks.end_with_parent()  # a kernel notices within a second that its parent has gone, and goes as well
     question.send(function(*arguments))
-
-
-def _leave_with_parent() -> None:
-    multiprocessing.parent_process().join()
-    os._exit(1)  # a kernel notices within a second that its parent has gone, and goes as well
 
 
 @contextlib.contextmanager

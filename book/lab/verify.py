@@ -13,16 +13,15 @@ from __future__ import annotations
 import math
 import os
 import signal
-import threading
-import time
 from collections.abc import Callable, Container, Iterator
 from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import active_children, get_context
+from multiprocessing import active_children
 from typing import Any
 
 import torch
 
 from bnnlib._files import StoreError
+from book import forks
 from book.lab import catalog, history, inputs, keys, probes, provenance, rounding, store
 from book.lab.cells import Cell, ExperimentError
 from book.lab.plan import Codes
@@ -91,7 +90,7 @@ def verify_several(
         yield from ((*one, _tried(*one, **options)) for one in wanted)
         return
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # the processes share the cores out
-    with ProcessPoolExecutor(jobs, get_context("spawn"), _start_worker, (os.getpid(),)) as pool:
+    with ProcessPoolExecutor(jobs, forks.context(__name__, "torch._dynamo"), _start_worker, ({**os.environ},)) as pool:
         try:
             # what has the most to read and to run begins first, so that no process waits for the last one
             longest = sorted(wanted, key=lambda one: -store.result_path(*one).stat().st_size)
@@ -103,16 +102,11 @@ def verify_several(
             raise
 
 
-def _start_worker(parent: int) -> None:
+def _start_worker(environment: dict[str, str]) -> None:
+    os.environ.update(environment)
     # Ctrl-C reaches the whole process group; only the parent answers it, and it ends the workers
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-
-    def leave_with_parent() -> None:
-        while os.getppid() == parent:
-            time.sleep(1.0)
-        os._exit(1)
-
-    threading.Thread(target=leave_with_parent, daemon=True).start()
+    forks.end_with_parent()
 
 
 def _tried(name: str, profile: str, **options: Any) -> list[State] | StoreError:

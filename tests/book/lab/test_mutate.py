@@ -62,6 +62,7 @@ def tree(tmp_path, monkeypatch):
         (root / name).write_text(text)
     subprocess.run(["git", "init", "-q", str(root)], check=True)
     monkeypatch.setenv("BNNLIB_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # the tree's tests need none
     monkeypatch.setattr(Bench, "_probes", lambda self, result: 0)
     monkeypatch.setattr(Bench, "_evidence", lambda self, result: result)
     impact = Impact(root)
