@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import json
 import re
+from functools import partial
+from pathlib import Path
 
 import nbformat
 import pytest
@@ -16,6 +19,7 @@ from book.editions.learner.bookkeeping import without_idle
 from book.editions.learner.names import FILE
 from book.editions.learner.write import as_json, editions
 from book.editions.project import Project, code_cells, read_notebook, source_of
+from tests.kept import once
 
 RAW = re.compile(r"\{[\w:.+-]+\}`|^\s*(?:`{3,}|:{3,})\{|^\([\w:.-]+\)=|<!--", re.MULTILINE)
 
@@ -98,9 +102,16 @@ def test_they_run_from_any_folder_answered_wrongly_or_not_at_all(made, tmp_path,
     monkeypatch.setenv("PYTHONPATH", str(root))
     monkeypatch.delenv("BNN_STATIC", raising=False)
     monkeypatch.setenv("MPLBACKEND", "agg")  # the book has drawn the same pictures
-    for name, notebook in made.items():
-        run = nbformat.reads(as_json(answered_wrongly(notebook)), as_version=4)
-        NotebookClient(run, timeout=None, resources={"metadata": {"path": str(tmp_path)}}).execute()
-        printed = [output.get("text", "") for cell in code_cells(run) for output in cell["outputs"]]
+    project = Project(root)
+
+    def run(name: str, text: str) -> None:
+        notebook = nbformat.reads(text, as_version=4)
+        NotebookClient(notebook, timeout=None, resources={"metadata": {"path": str(tmp_path)}}).execute()
+        printed = [output.get("text", "") for cell in code_cells(notebook) for output in cell["outputs"]]
         assert any("not answered yet" in text or "returns nothing yet" in text for text in printed), name
         assert any("✗" in text and "Hint:" in text for text in printed), name
+
+    for name, notebook in made.items():
+        text = as_json(answered_wrongly(notebook))
+        parts = [text, project.shared_key("smoke"), project.study_key(name), inspect.getsource(run)]
+        once(project.build / "tested", f"{Path(name).name}.answered", parts, partial(run, name, text))
