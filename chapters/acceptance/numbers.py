@@ -115,7 +115,7 @@ def _range(draws: list[float]) -> str:
 
 def _lenet(rows: Rows) -> dict[str, str]:
     said = {"lenet-acceptance": spread(replicates(rows, LENET, "Symmetric KL", "acceptance"))}
-    for method in ("VI", "Symmetric KL", "No entropy", "Adam"):
+    for method in ("Symmetric KL", "Adam"):
         said[f"lenet-nll-{method}"] = spread(replicates(rows, LENET, method, "nll"), "{:.4f}")
     spreads = [replicates(rows, LENET, method, "weight_sd") for method in ("Symmetric KL", "VI")]
     assert not len(spreads[0]) or abs(spreads[0].mean() - spreads[1].mean()) < 0.001, "nearly equal spreads of weights"
