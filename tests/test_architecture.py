@@ -24,7 +24,7 @@ FLOORS = {
 }
 FLOOR = {part: floor for floor, parts in FLOORS.items() for part in parts}
 # What a part of book may import of book; editions and the command line stand above all.
-ROOMS = {"studies": set(), "lab": {"studies"}, "display": {"studies", "lab"}}
+ROOMS = {"studies": set(), "forks": set(), "lab": {"studies", "forks"}, "display": {"studies", "lab"}}
 ALONE = {"torch", "numpy", "bnnlib", *sys.stdlib_module_names}
 # An extra that a part is made for: nothing else of bnnlib imports that part.
 EXTRAS = {"estimators": {"sklearn"}}
