@@ -10,6 +10,7 @@ import argparse
 import ast
 import re
 from collections import Counter
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from book.editions import claims, prose, rules_of_code, rules_of_exercises  # noqa: F401  (imported, they are rules)
@@ -215,14 +216,24 @@ def few_runs_said(chapter):
             yield cell["id"], message
 
 
+def lesson(cells: Iterable[dict]) -> Iterator[dict]:
+    """The Markdown cells outside the section of the exercises."""
+    outside = True
+    for cell in cells:
+        if source_of(cell).startswith("## "):
+            outside = not source_of(cell).startswith("## Exercises")
+        if outside:
+            yield cell
+
+
 @rule
 def sizes(chapter):
-    """A chapter's measure: words, code cells that the reader sees, figures, labeled equations, exercises.
+    """A chapter's measure: words without exercises, code cells that readers see, figures, labeled equations, exercises.
 
     Explorers are no figures here: a page that shows one has a knob more, not a picture more to read.
     """
     counts = {
-        "words": sum(prose.words(source_of(cell)) for cell in chapter.markdown),
+        "words": sum(prose.words(source_of(cell)) for cell in lesson(chapter.markdown)),
         "code cells": sum("remove-cell" not in tags_of(cell) for cell in chapter.code),
         "figures": sum("explorer(" not in source_of(cell) for cell in figure_cells(chapter)),
         "labeled equations": len(equation_labels(chapter.notebook)),
