@@ -13,11 +13,10 @@ from bnnlib.functional.adaptive_variational import (
     scale_gradient,
     scale_step,
 )
-from bnnlib.functional.draws import gaussian_draw, gaussian_weight, spike_slab_draw, spike_slab_weight
+from bnnlib.functional.draws import gaussian_draw, gaussian_kl_sum, spike_slab_draw
 from bnnlib.functional.gaussian import (
     gaussian_kl,
     gaussian_kl_grad,
-    gaussian_kl_sum,
     softplus_inverse,
 )
 from bnnlib.functional.gaussian_spike_slab import (
@@ -32,7 +31,6 @@ from bnnlib.functional.gaussian_spike_slab import (
     scale_mixture_log_density,
     spike_slab_penalty,
     spike_slab_profile_grad,
-    spike_slab_profile_kl_sum,
     spike_slab_profile_penalty,
 )
 from bnnlib.functional.group_spike_slab import (
@@ -140,7 +138,6 @@ __all__ = [
     "gaussian_kl",
     "gaussian_kl_grad",
     "gaussian_kl_sum",
-    "gaussian_weight",
     "group_mean_square",
     "group_range",
     "group_size",
@@ -200,9 +197,7 @@ __all__ = [
     "spike_slab_kl_sum",
     "spike_slab_penalty",
     "spike_slab_profile_grad",
-    "spike_slab_profile_kl_sum",
     "spike_slab_profile_penalty",
-    "spike_slab_weight",
     "ssgl_log_density",
     "ssgl_penalty",
     "ssgl_penalty_gradient",

@@ -132,7 +132,7 @@ class LinearModel:
         if kind == "inverse CDF":
             return bF.spike_slab_inverse_cdf(uniform, mean, F.softplus(rho), torch.sigmoid(logit))
         many = (value.expand_as(uniform) for value in params)
-        return bF.spike_slab_weight(*many, noise, bF.logistic_noise(uniform), tau)
+        return bF.spike_slab_draw(*many, noise, bF.logistic_noise(uniform), tau)[0]
 
 
 def linear_model(x: Tensor, y: Tensor, inclusion: float = 0.1, scale: float = 1.0) -> LinearModel:

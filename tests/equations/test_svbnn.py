@@ -142,7 +142,7 @@ def test_the_minibatch_objective_is_unbiased(generator):
 def test_the_slab_is_drawn_by_location_and_scale(generator):
     rho = torch.full((DRAWS,), 0.4, dtype=torch.float64)
     noise = torch.randn(DRAWS, generator=generator, dtype=torch.float64)
-    theta = bF.gaussian_weight(torch.full_like(rho, -1.0), rho, noise)
+    theta = bF.gaussian_draw(torch.full_like(rho, -1.0), rho, noise, None)[0]
     assert stats.kstest(theta.numpy(), stats.norm(-1.0, math.log1p(math.exp(0.4))).cdf).pvalue > 1e-3
 
 
@@ -165,7 +165,7 @@ def test_the_gradient_is_that_of_the_soft_gate_at_the_hard_gate_s_output(generat
     mean, rho, logit = (torch.randn(50, generator=generator, dtype=torch.float64).requires_grad_() for _ in range(3))
     noise = torch.randn(50, generator=generator, dtype=torch.float64)
     logistic = bF.logistic_noise(torch.rand(50, generator=generator, dtype=torch.float64))
-    theta = bF.spike_slab_weight(mean, rho, logit, noise, logistic, 0.5)
+    theta = bF.spike_slab_draw(mean, rho, logit, noise, logistic, 0.5)[0]
     (gradient,) = torch.autograd.grad(theta.sum(), logit)
     step = 1e-6
     high, low = (torch.sigmoid((logit + logistic + sign * step) / 0.5) for sign in (1, -1))
