@@ -217,29 +217,3 @@ def spike_slab_kl_sum(
         return d_mean.mul_(grad), d_scale.mul_(torch.sigmoid(rho)).mul_(grad), d_logit.mul_(grad)
 
     return closed_form_sum(value, gradient, mean, rho, logit, with_value=with_value, dim=dim)
-
-
-def spike_slab_inverse_cdf(uniform: Tensor, mean: Tensor, scale: Tensor, inclusion_probability: Tensor) -> Tensor:
-    """theta = F^{-1}(u) for the Dirac spike-and-slab distribution, the first reparameterisation of section 5.
-
-    Equation (svbnn-inverse-cdf). Differentiable in mean, scale and inclusion_probability wherever theta is not 0; on
-    the atom the derivative is 0. Any shapes that broadcast.
-
-    Raises:
-        ValueError: an inclusion probability is outside [0, 1] or a scale is not positive.
-
-    Example:
-        >>> uniform = torch.tensor([0.01, 0.5, 0.99])
-        >>> spike_slab_inverse_cdf(uniform, torch.zeros(3), torch.ones(3), torch.full((3,), 0.5))
-        tensor([-2.0537,  0.0000,  2.0537])
-    """
-    check_probability("inclusion_probability", inclusion_probability)
-    check_scale("scale", scale)
-    normal = torch.distributions.Normal(0.0, 1.0)
-    below = inclusion_probability * normal.cdf(-mean / scale)  # mass of the slab to the left of the atom
-    atom = 1.0 - inclusion_probability
-    left, right = uniform < below, uniform >= below + atom
-    inside = torch.where(left, uniform, torch.where(right, uniform - atom, 0.5 * torch.ones_like(uniform)))
-    safe = torch.where(left | right, inside / inclusion_probability.clamp_min(1e-12), 0.5 * torch.ones_like(inside))
-    theta = mean + scale * normal.icdf(safe.clamp(1e-12, 1 - 1e-12))
-    return torch.where(left | right, theta, torch.zeros_like(theta))

@@ -14,6 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from bnnlib import functional as bF
+from chapters.spike_slab import formulas
 
 KINDS = ("exact", "straight-through", "inverse CDF")
 
@@ -130,7 +131,7 @@ class LinearModel:
     def _draw(kind: str, params: list[Tensor], uniform: Tensor, noise: Tensor, tau: Tensor) -> Tensor:
         mean, rho, logit = params
         if kind == "inverse CDF":
-            return bF.spike_slab_inverse_cdf(uniform, mean, F.softplus(rho), torch.sigmoid(logit))
+            return formulas.spike_slab_inverse_cdf(uniform, mean, F.softplus(rho), torch.sigmoid(logit))
         many = (value.expand_as(uniform) for value in params)
         return bF.spike_slab_draw(*many, noise, bF.logistic_noise(uniform), tau)[0]
 

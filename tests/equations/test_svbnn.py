@@ -11,6 +11,7 @@ from bnnlib import functional as bF
 from bnnlib import nn as bnn
 from bnnlib.nn.predict import predict
 from bnnlib.replicates import Layout, StackedSpikeSlab
+from chapters.spike_slab import formulas
 
 # Every labeled equation is tested; the statements of the lemmas and the theorem carry no label, they are asymptotic.
 UNTESTED: dict[str, str] = {}
@@ -179,7 +180,7 @@ def test_the_inverse_distribution_function_inverts_and_its_gradient_is_unbiased(
     mean, scale, inclusion = 0.4, 0.5, 0.6
     uniform = (torch.arange(DRAWS, dtype=torch.float64) + 0.5) / DRAWS
     phi = t(inclusion).requires_grad_()
-    theta = bF.spike_slab_inverse_cdf(uniform, t(mean), t(scale), phi)
+    theta = formulas.spike_slab_inverse_cdf(uniform, t(mean), t(scale), phi)
     law = inclusion * stats.norm(mean, scale).cdf(theta.detach()) + (1 - inclusion) * (theta.detach() >= 0).numpy()
     off_atom = (theta != 0).numpy()
     assert np.allclose(law[off_atom], uniform.numpy()[off_atom], atol=1e-9)
@@ -212,13 +213,13 @@ def test_the_squared_hellinger_distance_of_two_normal_laws_by_quadrature():
 def test_the_variational_error_is_the_price_that_condition_4_3_allows():
     n, p, L, N, s = 3_000, 200, 3, 7, 40
     price = (L + 1) * math.log(N) + math.log(p) + 0.5 * math.log(n / s)
-    assert bF.variational_error_rate(n, p, L, N, s) == pytest.approx(s * price / n, rel=1e-12)
+    assert formulas.variational_error_rate(n, p, L, N, s) == pytest.approx(s * price / n, rel=1e-12)
 
 
 # equation: svbnn-epsilon
 def test_the_estimation_error_is_the_variational_one_up_to_a_logarithm():
-    rate = bF.variational_error_rate(3_000, 200, 3, 7, 40)
-    assert bF.estimation_error_rate(rate, 3_000, 2.0) / rate == pytest.approx(math.log(3_000) ** 2, rel=1e-12)
+    rate = formulas.variational_error_rate(3_000, 200, 3, 7, 40)
+    assert formulas.estimation_error_rate(rate, 3_000, 2.0) / rate == pytest.approx(math.log(3_000) ** 2, rel=1e-12)
 
 
 # equation: svbnn-lambda-opt

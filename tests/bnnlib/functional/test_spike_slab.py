@@ -12,11 +12,11 @@ from bnnlib.functional import (
     log_odds,
     logistic_noise,
     spike_slab_draw,
-    spike_slab_inverse_cdf,
     spike_slab_kl,
     spike_slab_kl_grad,
     spike_slab_kl_sum,
 )
+from chapters.spike_slab.formulas import spike_slab_inverse_cdf
 
 DOUBLE = torch.float64
 
