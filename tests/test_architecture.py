@@ -16,7 +16,7 @@ import pytest
 
 # A part of bnnlib imports from its own floor and from those below; no two parts of one floor import each other.
 FLOORS = {
-    1: {"functional"},
+    1: {"functional", "posteriors"},
     2: {"nn", "optim", "sampling", "pruning", "models", "metrics", "datasets", "augmentation"},
     3: {"replicates", "train"},
     4: {"estimators"},
