@@ -24,7 +24,7 @@ from bnnlib.estimators.sampled import Sampled
 from bnnlib.estimators.variational import Variational
 from bnnlib.functional import inclusion_probability_for, input_inclusion, path_inclusion
 from bnnlib.nn.base import check_choice
-from bnnlib.nn.settings import check_open
+from bnnlib.posteriors.settings import check_open
 from bnnlib.replicates import Layout
 from bnnlib.replicates.network import ACTIVATIONS
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import ast
 import re
-import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -19,15 +18,7 @@ from book.editions.equations import equation_labels
 from book.editions.numbers import placeholders
 from book.editions.project import EVAL, expressions_of, source_of, tags_of
 from book.editions.rules import RULES, rule
-from book.editions.source import (
-    CELL_METADATA,
-    CHAPTERS,
-    NOTEBOOK_METADATA,
-    Chapter,
-    canonical,
-    load,
-    mended,
-)
+from book.editions.source import CELL_METADATA, CHAPTERS, NOTEBOOK_METADATA, Chapter, canonical, load, mended
 
 SIZES = {
     "words": (2500, 4000),
@@ -254,7 +245,7 @@ def sizes(chapter):
             yield "", f"{count} {what}; a chapter has {low:,} to {high:,}"
 
 
-def main(arguments: list[str] | None = None) -> int:
+def main(arguments: list[str]) -> int:
     """Print the problems of the given notebooks, or of all chapters; the exit code says whether there are any."""
     parser = argparse.ArgumentParser(prog="python -m book lint", description=__doc__)
     parser.add_argument("notebooks", nargs="*", type=Path, default=CHAPTERS)
@@ -270,7 +261,3 @@ def main(arguments: list[str] | None = None) -> int:
             found += 1
     print(f"{found} problems in {len(chosen.notebooks)} notebooks")
     return int(found > 0)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

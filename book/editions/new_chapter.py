@@ -113,7 +113,7 @@ def new_chapter(root: Path, options: argparse.Namespace) -> dict[str, str]:
     return chapter
 
 
-def main(arguments: list[str] | None = None) -> int:
+def main(arguments: list[str]) -> int:
     """Start the chapter in the present tree; 2 if something is taken."""
     parser = argparse.ArgumentParser(
         prog="python -m book new-chapter", description="Start a chapter: notebook, study and tests."
@@ -130,7 +130,3 @@ def main(arguments: list[str] | None = None) -> int:
         return 2
     print(NEXT.format(**{**chapter, "notebook": f"chapters/{chapter['notebook']}"}))
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
