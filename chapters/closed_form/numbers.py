@@ -79,12 +79,12 @@ def _choice(rows: Mapping[str, Rows]) -> dict[str, str]:
 def _importance(rows: Mapping[str, Rows]) -> dict[str, str]:
     texts = {}
     for key, suffix in (("two", ""), ("one", _OTHER)):
-        for end, alpha in (("none", 0), ("all", 1)):
-            share = _mean(rows["influence"], f"alpha={alpha}{suffix}", "share_2")
-            texts[f"share-{key}-{end}"] = lab.number(share, "{:.0f}")
-        for measure in ("pearson_2", "spearman_2"):
-            found = _mean(rows["influence"], f"all alpha{suffix}", measure)
-            texts[f"{measure.removesuffix('_2')}-{key}"] = lab.number(found, "{:.2f}")
+        for end, alpha in (("none", 0), ("all", 1)) if key == "two" else ():
+            share = _mean(rows["influence"], f"alpha={alpha}", "share_2")
+            texts[f"share-two-{end}"] = lab.number(share, "{:.0f}")
+        for measure in ("pearson_2", "spearman_2") if key == "two" else ():
+            found = _mean(rows["influence"], "all alpha", measure)
+            texts[f"{measure.removesuffix('_2')}-two"] = lab.number(found, "{:.2f}")
         none, every = (
             lab.stored_values("sbnn-influence", f"alpha={alpha}{suffix}", "sBNN", "share_2") for alpha in (0, 1)
         )
@@ -225,7 +225,6 @@ def _uci_causes(rows: Mapping[str, Rows]) -> dict[str, str]:
     changes = {
         "choice": [less(name, base, name, uci_causes.WHOLE) for name in every],
         "order": [less(name, "by |m| / sigma", name, base) for name in every],
-        "longer": [less(f"{name}, 3 x epochs", base, name, base) for name in uci_causes.SETS],
         "wider": [less(f"{name}, 2 x width", base, name, base) for name in uci_causes.SETS],
     }
     known = {key: all(n for *_, n in found) for key, found in changes.items()}
@@ -234,29 +233,9 @@ def _uci_causes(rows: Mapping[str, Rows]) -> dict[str, str]:
         f"causes-{key}": lab.number(found.count(-1) if known[key] else None, ordered=True)
         for key, found in sides.items()
     }
-    reached = {"p": base, "snr": "by |m| / sigma"}
-    for key, method in reached.items():
-        near = [_reached(name, method, metric) for name in every]
-        texts[f"causes-{key}"] = lab.number(None if None in near else sum(near))
-    texts["causes-longer-worse"] = lab.number(sides["longer"].count(1) if known["longer"] else None, ordered=True)
-    more = [_gap("uci-causes", name, ("by |m| / sigma", base), "rmse_test_at_90", 2)[1] for name in every]
-    signs = [lab.side(*gap) for gap in more]
-    texts["causes-order-90"] = lab.number(signs.count(-1) if known["order"] else None, ordered=True)
-    reversed_on = [name for name, sign in zip(every, signs, strict=True) if sign > 0]
-    assert not known["order"] or reversed_on == ["protein"], "at 90 % the order turns round on Protein alone"
     if all(known.values()):
         assert 1 not in (*sides["choice"], *sides["order"], *sides["wider"])  # the text has no such sets
     return texts
-
-
-def _reached(name: str, method: str, metric: str) -> bool | None:
-    """Whether our error agrees with the published one of sBNN or is better; None unless ours is stored."""
-    ours = lab.stored_values("sbnn-uci-causes", name, method, metric)
-    where = name, "sBNN", metric
-    values = (one for one in lab.paper_values("sbnn-uci")[0] if (one.setting, one.method, one.metric) == where)
-    if not len(ours):
-        return None
-    return lab.verdict(next(values), ours.tolist(), overlap=1 / 9).word in ("agrees", "better")
 
 
 def _uci_slab(complete: bool) -> dict[str, str]:
@@ -287,10 +266,7 @@ def _images(rows: Mapping[str, Rows]) -> dict[str, str]:
             texts[f"{prefix}-{key}"] = lab.number(_mean(mnist, "1200", metric, method), "{:.2f}")
     errors = [_mean(mnist, "1200", "error_at_98", method) for method in ("sBNN", "BbB")]
     assert None in errors or abs(errors[0] - errors[1]) < 0.25  # two binomial standard errors
-    curves = lab.stored_arrays("sbnn-mnist").items()
-    cdf = next((v for k, v in curves if (k[0], k[1], k[3]) == ("1200", "sBNN", "inclusion_cdf")), None)
-    low = None if cdf is None else 100 * float(np.interp(0.25, *np.asarray(cdf, dtype=float).T))
-    return texts | {"mnist-low": lab.number(low, "{:.0f}")}
+    return texts
 
 
 def _flattened(rows: Mapping[str, Rows]) -> dict[str, str]:
@@ -367,8 +343,7 @@ def _convolutions(rows: Mapping[str, Rows]) -> dict[str, str]:
     errors = [_mean(rows["lenet"], f"LeNet-5, set {k}", "error_at_99") for k in (1, 2)]
     assert None in errors or (below[0] < below[1] and errors[0] > 5 * errors[1] and errors[1] > 1.03)
     texts = {}
-    for key, share, error in zip(("one", "two"), below, errors, strict=True):
-        texts[f"lenet-used-{key}"] = lab.number(None if share is None else 100 - share, "{:.1f}")
+    for key, error in zip(("one", "two"), errors, strict=True):
         texts[f"lenet-{key}"] = lab.number(error, "{:.1f}")
     return texts
 

@@ -135,8 +135,7 @@ def _rules() -> dict[str, torch.Tensor]:
 def _trivial(rows: list) -> dict[str, str]:
     each = _rules()
     rule = {name: float(values.mean()) for name, values in each.items()}
-    said = {"1a-constant": f"{rule['constant']:.4f}"}
-    said["1a-constant-response"] = f"{rule['coverage']:.1f}"
+    said = {"1a-constant-response": f"{rule['coverage']:.1f}"}
     for method in ("SVBNN", "VBNN"):
         rmse = lab.stored_mean(rows, "dense", method, "rmse_test")
         left = None if rmse is None else (rmse**2 - rule["floor"] ** 2) / (rule["constant"] ** 2 - rule["floor"] ** 2)
@@ -150,21 +149,11 @@ def _trivial(rows: list) -> dict[str, str]:
 
 def _trap() -> dict[str, str]:
     plateau, (empty, kept) = _values(*SMALLEST, "rmse_train"), trapped()
-    half = PROBLEMS["2-uniform"].num_samples / 2
-    spread = (empty.min() - kept.min()) / half if empty.size and kept.size else None
     return {
         "plateau": lab.number(np.median(plateau) if plateau.size else None, "{:.2f}"),
         "trap-kept": lab.number(kept.min() if kept.size else None, "{:,.0f}"),
         "trap-empty": lab.number(empty.min() if empty.size else None, "{:,.0f}"),
-        "trap-variance": lab.number(spread, "{:.1f}"),
     }
-
-
-def _drift() -> float | None:
-    """Largest change of the exact runs' share of active weights over their last ten epochs, in percent of it."""
-    arrays = lab.stored_arrays(f"svbnn-{MNIST}").items()
-    shares = [table[:, 3] for (setting, _, _, array), table in arrays if (setting, array) == ("exact", "curve")]
-    return max((100 * abs(share[-1] / share[-11] - 1) for share in shares), default=None)
 
 
 def _mnist() -> dict[str, str]:
@@ -182,7 +171,6 @@ def _mnist() -> dict[str, str]:
         "exact-runs": lab.number(values("exact", "accuracy").size or None),
         "exact-error": mean("exact", "accuracy", "{:.1f}", error),
         "exact-active": mean("exact", "sparsity", "{:.2f}"),
-        "exact-drift": lab.number(_drift(), "{:.0f}"),
         "exact-price": mean("exact", "kl_per_active_weight", "{:.0f}"),
         "exact-selected": mean("exact", "sparsity_selected", "{:.2f}"),
         "exact-selected-error": mean("exact", "accuracy_selected", "{:.1f}", error),
