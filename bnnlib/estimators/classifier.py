@@ -11,8 +11,9 @@ from sklearn.utils.multiclass import check_classification_targets
 from torch import Tensor
 
 from bnnlib._checks import check_count
-from bnnlib.estimators.base import SparseEstimator, Uncertainty
+from bnnlib.estimators.base import SparseEstimator
 from bnnlib.estimators.likelihoods import Categorical, logits
+from bnnlib.estimators.uncertainty import Uncertainty
 from bnnlib.metrics import entropy_split
 
 
@@ -38,7 +39,7 @@ class SparseClassifier(ClassifierMixin, SparseEstimator):
         ((5, 2), True)
     """
 
-    def _start_targets(self, y: np.ndarray, classes: Any) -> int:
+    def _start_targets(self, y: np.ndarray, classes: Any, weights: np.ndarray) -> int:
         check_classification_targets(y)
         self.classes_ = np.unique(y if classes is None else np.asarray(classes))
         if len(self.classes_) < 2:
@@ -49,16 +50,16 @@ class SparseClassifier(ClassifierMixin, SparseEstimator):
             )
         return 1 if len(self.classes_) == 2 else len(self.classes_)
 
-    def _read_targets(self, y: np.ndarray) -> Tensor:
+    def _read_targets(self, y: np.ndarray) -> np.ndarray:
         labels = np.searchsorted(self.classes_, y).clip(0, len(self.classes_) - 1)
         if (unknown := self.classes_[labels] != y).any():
             raise ValueError(
                 f"y has the label {y[unknown].tolist()[0]!r}, but the classes are {self.classes_.tolist()}. Name all "
                 "labels in the first partial_fit(..., classes=...), or fit anew."
             )
-        return torch.from_numpy(labels[:, None])
+        return labels
 
-    def _likelihood(self) -> Categorical:
+    def _likelihood(self, replicates: int) -> Categorical:
         return Categorical()
 
     def _probabilities(self, X: np.ndarray, count: int, seed: int) -> list[Tensor]:

@@ -11,8 +11,10 @@ from sklearn.base import RegressorMixin
 from torch import Tensor
 
 from bnnlib._checks import check_count
-from bnnlib.estimators.base import SparseEstimator, Uncertainty, moments, quantile_levels
+from bnnlib.estimators.base import SparseEstimator
 from bnnlib.estimators.likelihoods import SharedGaussian
+from bnnlib.estimators.rows import check_targets, moments, quantile_levels
+from bnnlib.estimators.uncertainty import Uncertainty
 from bnnlib.functional import mixture_quantile
 
 
@@ -68,34 +70,27 @@ class SparseRegressor(RegressorMixin, SparseEstimator):
         ((5,), (5, 2))
     """
 
-    def _checked(self, X: Any, y: Any, reset: bool) -> tuple[np.ndarray, Any]:
-        held = np.asarray(y)
-        # objects too, which scikit-learn turns into numbers where it can
-        values = held.ravel().tolist() if held.dtype.kind in "OSTU" else []
-        if texts := [value for value in values if isinstance(value, str | bytes)]:
-            raise ValueError(
-                f"y holds text, such as {texts[0]!r}, but regression needs numbers. Use SparseClassifier for labels, "
-                "and y.astype(float) for numbers that were read as text."
-            )
-        return super()._checked(X, y, reset)
+    def _checked(self, X: Any, y: Any, sample_weight: Any, reset: bool) -> tuple[np.ndarray, Any, np.ndarray]:
+        check_targets(y)
+        return super()._checked(X, y, sample_weight, reset)
 
-    def _start_targets(self, y: np.ndarray, classes: Any) -> int:
+    def _start_targets(self, y: np.ndarray, classes: Any, weights: np.ndarray) -> int:
         if classes is not None:
             raise ValueError(
                 "classes are given to a regressor, which has none. Leave them out or use SparseClassifier."
             )
-        mean, scale = moments(y[:, None])
+        mean, scale = moments(y[:, None], weights)
         self.target_mean_, self.target_scale_ = float(mean[0]), float(scale[0])
         return 1
 
-    def _read_targets(self, y: np.ndarray) -> Tensor:
-        return torch.from_numpy((y[:, None] - self.target_mean_) / self.target_scale_).float()
+    def _read_targets(self, y: np.ndarray) -> np.ndarray:
+        return (y - self.target_mean_) / self.target_scale_
 
-    def _likelihood(self) -> SharedGaussian:
-        return SharedGaussian(self._count("n_replicates"))
+    def _likelihood(self, replicates: int) -> SharedGaussian:
+        return SharedGaussian(replicates)
 
-    def _look(self) -> None:
-        super()._look()
+    def _end(self) -> None:
+        super()._end()
         draws = self.network_.draws(self._count("n_draws"), torch.Generator().manual_seed(self.seed_))
         scales = [scale for _, scale in draws if scale is not None]
         self.noise_scale_ = self.target_scale_ * float(torch.cat(scales).square().mean().sqrt())
