@@ -206,8 +206,10 @@ _LIBRARY.define(
 _LIBRARY.define("keyed_noise(Tensor like, SymInt[]? shape, str kind, Tensor key, int number) -> Tensor")
 
 
-def _empty(like: Tensor, shape: tuple[int, ...] | None) -> Tensor:
-    return torch.empty_like(like, requires_grad=False) if shape is None else like.new_empty(shape)
+def _empty(like: Tensor, shape: tuple[int, ...] | None, dtype: torch.dtype | None = None) -> Tensor:
+    if shape is None:
+        return torch.empty_like(like, dtype=dtype, requires_grad=False)
+    return like.new_empty(shape, dtype=dtype)
 
 
 def _fresh_noise(like: Tensor, shape: tuple[int, ...] | None, kind: str, number: int) -> Tensor:
@@ -217,7 +219,8 @@ def _fresh_noise(like: Tensor, shape: tuple[int, ...] | None, kind: str, number:
 
 
 def _keyed_noise(like: Tensor, shape: tuple[int, ...] | None, kind: str, key: Tensor, number: int) -> Tensor:
-    return _fill(_empty(like, shape), kind, _keyed(like.device, key, number))
+    # in float32 whatever is asked for: a generator has other numbers in each precision, a key is one draw in all
+    return _fill(_empty(like, shape, torch.float32), kind, _keyed(like.device, key, number)).to(like.dtype)
 
 
 for _name, _function in (("noise", _fresh_noise), ("keyed_noise", _keyed_noise)):
@@ -242,6 +245,8 @@ def _draw(like: Tensor, shape: tuple[int, ...] | None, kind: str, generator: Sou
     if isinstance(generator, Keys):
         if torch.compiler.is_compiling():
             return torch.ops.bnnlib.keyed_noise(like.detach(), shape, kind, generator.key, generator.next())
+        if not torch._C._are_functorch_transforms_active():
+            return _keyed_noise(like, shape, kind, generator.key, generator.next())
         source = _keyed(like.device, generator.key, generator.next())
     elif torch.compiler.is_compiling():
         if generator is None:
@@ -252,10 +257,13 @@ def _draw(like: Tensor, shape: tuple[int, ...] | None, kind: str, generator: Sou
         source = _source(like, generator)
     if torch._C._are_functorch_transforms_active():  # which ask for new tensors: vmap may draw each entry its own
         shape = like.shape if shape is None else shape
-        place: dict[str, Any] = {"dtype": like.dtype, "device": like.device, "generator": source}
+        dtype = torch.float32 if isinstance(generator, Keys) else like.dtype
+        place: dict[str, Any] = {"dtype": dtype, "device": like.device, "generator": source}
         if kind == "signs":
-            return torch.randint(0, 2, tuple(shape), **place).mul(2.0).sub(1.0)
-        return (torch.randn if kind == "normal" else torch.rand)(tuple(shape), **place)
+            values = torch.randint(0, 2, tuple(shape), **place).mul(2.0).sub(1.0)
+        else:
+            values = (torch.randn if kind == "normal" else torch.rand)(tuple(shape), **place)
+        return values.to(like.dtype)
     return _fill(_empty(like, shape), kind, source)
 
 

@@ -32,6 +32,7 @@ CLAIMS = """\
 # paper = "$paper"
 # place = "Table 1"
 # text = "The error falls below a tenth with a hundred draws."
+# box = "A hundred draws are enough"  # its words in the box on top of the chapter, for the claims that matter most
 # kind = "value"
 # rows = [{ experiment = "$prefix-mean", setting = "n=100", metric = "mse_test", says = "below", than = 0.1 }]
 """

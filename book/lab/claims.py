@@ -77,6 +77,7 @@ class Claim:
         kind: one of `KINDS`: a value, an order of methods, something of all data sets, or the size of a difference.
         rows: that decide it, see `Row`.
         not_tried: why nothing decides it; "" where rows do.
+        box: the claim in a few words, where it stands in the box on top of the chapter; "" where it does not.
     """
 
     id: str
@@ -86,6 +87,7 @@ class Claim:
     kind: str
     rows: tuple[Row, ...] = ()
     not_tried: str = ""
+    box: str = ""
 
     @cached_property
     def evidence(self) -> list[Evidence]:

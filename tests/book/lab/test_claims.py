@@ -51,7 +51,7 @@ def test_a_file_is_read_and_a_study_without_one_claims_nothing(write):
 @pytest.mark.parametrize(
     ("old", "new", "says"),
     [
-        ('place = "Table 1"', 'spot = "Table 1"', "tiny-one: unknown key spot; allowed: id, kind"),
+        ('place = "Table 1"', 'spot = "Table 1"', "tiny-one: unknown key spot; allowed: box, id, kind"),
         ('paper = "002"\n', "", "tiny-one: paper must be given"),
         ('id = "tiny-one"\n', "", "A errs less than B.: id must be given"),
         ('"order"', '"rank"', "tiny-one: kind 'rank' is none of value, order, universal, contrast"),
