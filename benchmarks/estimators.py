@@ -1,19 +1,18 @@
-"""Error, intervals, selected inputs and time of the estimators beside scikit-learn's and Laplace, in one run.
+"""Error, likelihood, intervals, selection and time of the estimators beside scikit-learn's and Laplace, in one run.
 
-`python -m benchmarks.estimators [--json] [--sets diabetes boston wine breast_cancer five_of_200] [--splits 10]
-[--keep FILE] [--minutes 30]`
+`python -m benchmarks.estimators [--json] [--sets diabetes boston] [--splits 5] [--keep FILE] [--minutes 30]`
 
-Every estimator has its defaults, with one network, and gets raw data; the peers get scaled inputs. Boston and Wine have
-their standard splits, the others a tenth of the rows by seed; "five_of_200" is Friedman's function of five of 200
-inputs with 1,000 rows, 2,000 for the test, and a new draw of all by split. A regression's coverage is of central 95 %
-intervals of new targets, in percent: the lasso's is normal with the scale of its training residuals, the forest's takes
-the quantiles of its out-of-bag residuals, the Gaussian process and Laplace have their own. For classes `nll` is the
-mean negative log-likelihood in nats. The noise is the standard deviation that a method learns, over the true one where
-that is known, else in the target's units. Selected are inputs with path probability above a half, or a coefficient that
-is not 0.
+`benchmarks.tables` has the sets. Every estimator has its defaults and gets raw data; the peers get scaled inputs.
+`nll` is the mean negative log-likelihood of a test row in nats, for numbers in units of the training targets' spread
+and of a normal distribution: the lasso's scale is that of its training residuals, the forest's of its out-of-bag ones,
+boosting's of five folds, the Gaussian process and Laplace have their own. A regression's coverage is of central 95 %
+intervals, in percent. The noise is the standard deviation that a method learns, over the true one where that is known,
+else in the target's units. Selected are inputs with path probability above a half, or a coefficient that is not 0; of a
+simulation, `false` is the share of them that does not matter and `power` the share of what matters among them.
+`warned` counts the splits in which the default fit warned.
 The process has a length scale for every input; for labels, above 1,000 rows and above 100 inputs, one for all, since
 learning them would take minutes a split.
-Laplace (`pip install laplace-torch`, where it is installed; "not installed" otherwise) is a network of the same size,
+Laplace (`pip install laplace-torch`, where it is installed; "not installed" otherwise) is a network of 16 hidden units,
 all weights, full Hessian, prior and noise by the marginal likelihood.
 
 The first split of everything comes first, then the second. `--keep` appends each answer's scores to a file and reads
@@ -191,8 +190,8 @@ def methods(names: list[str]) -> dict[str, Callable[[Split], Answer]]:
 def score(split: Split, answer: Answer) -> dict[str, float]:
     """error (RMSE in the target's units, or wrong labels in percent), nll, coverage, and what was selected.
 
-    The coverage of the worst third of the rows by the first input that matters is beside that of all; of a selection
-    that is known, `false` is the share of it that does not matter and `power` that of what matters that is in it.
+    Of a selection that is known, `false` is the share of it that does not matter and `power` that of what matters that
+    is in it, in percent.
     """
     y, found = split.test_y, {}
     if split.labels:
@@ -229,13 +228,21 @@ def measure(name: str, number: int, method: str) -> dict:
     return about | score(split, answer) | seconds | ({"warned": answer.warned} if answer.warned else {})
 
 
-def summary(found: list[dict]) -> dict:
-    """One row of the scores of a method's splits of a set: means, and standard errors NAME_se from two splits on."""
+def summary(found: list[dict], own: dict[int, dict] | None = None) -> dict:
+    """One row of the scores of a method's splits of a set: means, and standard errors NAME_se from two splits on.
+
+    With the scores of bnnlib's default by split, `nll_behind` is by how many nats a row it is better, by pairs.
+    """
     first, number = found[0], len(found)
     row = {"set": first["set"], "method": first["method"], "splits": number}
     row |= {key: first[key] for key in ("rows", "inputs")}
+    found = [dict(one) for one in found]
+    for one in found:
+        if own and one["split"] in own and "nll" in one:
+            one["nll_behind"] = one["nll"] - own[one["split"]]["nll"]
+    first = found[0]
     row["warned"] = sum("warned" in one for one in found)
-    for key in [key for key in first if key not in ("split", "warned", *row)]:
+    for key in [key for key in first if key not in ("split", "warned", *row) and all(key in one for one in found)]:
         values = [one[key] for one in found]
         row[key] = round(float(np.mean(values)), 3)
         if number > 1 and not key.endswith("_s"):
@@ -288,7 +295,9 @@ def main(arguments: list[str] | None = None) -> list[dict]:
             some = [
                 one for key, one in found.items() if key[0] == name and key[2] == method and key[1] < options.splits
             ]
-            rows.append(summary(some) if some else {"set": name, "method": method, "note": _reason(method)})
+            own = {key[1]: one for key, one in found.items() if key[0] == name and key[2] == METHODS[0]}
+            own = {} if method in METHODS else own
+            rows.append(summary(some, own) if some else {"set": name, "method": method, "note": _reason(method)})
             print(text(rows[-1]), file=say, flush=True)
     return command.done(rows, options)
 
