@@ -15,6 +15,7 @@ except ImportError as error:
 
 from bnnlib._files import DamagedFileError
 from bnnlib.estimators.classifier import SparseClassifier
+from bnnlib.estimators.intervals import predict_interval
 from bnnlib.estimators.notes import ConvergenceWarning, SelectionWarning
 from bnnlib.estimators.regressor import SparseRegressor
 from bnnlib.estimators.settings import METHODS
@@ -28,4 +29,5 @@ __all__ = [
     "SparseClassifier",
     "SparseRegressor",
     "Uncertainty",
+    "predict_interval",
 ]

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 _TOLERANCE = 1e-3  # of probabilities, between two sweeps
+_STILL = 1e-2  # of outputs
 _LIKELY = 1e-2  # an input below it is visited again when the others have settled
 _NOISE = 1e-3  # least standard deviation of the noise
 _CURVATURE = 1e-3  # least curvature of a softmax, so that a class that is certain can still move
@@ -64,7 +65,7 @@ def ascend(
     named = [1] if outputs == 1 else range(outputs)
     target = (np.stack([y == k for k in named]) if classes else y[None]).astype(float)
     likely = np.clip(2.0 * probability, _LIKELY, 0.5)[:, None, None]
-    full, most = True, max(24, min(100, 40_000 // inputs))
+    full, most = True, max(24, min(200, 40_000 // inputs))
     for sweep in range(most):
         force, omega = _quadratic(f, spread, target, noise, weight, classes)
         total = omega.sum(axis=2)
@@ -72,7 +73,7 @@ def ascend(
         bias += move
         f += move[:, :, None]
         force -= omega * move[:, :, None]
-        precision, before = omega @ squares, phi.copy()
+        precision, before = omega @ squares, (phi.copy(), f.copy())
         for j in order if full else order[np.any(phi > likely, axis=(0, 1))[order]]:
             old = phi[:, :, j] * mu[:, :, j]
             var = 1.0 / (precision[:, :, j] + 1.0 / slab)
@@ -88,7 +89,7 @@ def ascend(
         if not classes:
             residual = (weight * (np.square(target - f) + spread)).sum(axis=(1, 2))
             noise = np.sqrt(np.maximum(residual / row_weights.sum(axis=1), _NOISE**2))
-        settled = np.abs(phi - before).max() < _TOLERANCE
+        settled = np.abs(phi - before[0]).max() < _TOLERANCE and np.abs(f - before[1]).max() < _STILL
         if settled and full and sweep > 1:
             break
         full = bool(settled or sweep < 2)

@@ -106,12 +106,14 @@ class SparseEstimator(Selection, Saved, Settings):
                     self._refit(rows, choice, epochs)
                 elif choice.probability != choice.selecting:
                     self._learn(rows, sizes, choice.probability, epochs)
+            if choice.p_values is not None:
+                self._promise(choice.p_values)
         self._end()
 
     def _choose(self, rows: Rows, sizes: tuple[int, ...]) -> Choice:
         """Compare candidates where there are several."""
         probabilities, adapts = self._priors(sizes, len(rows.x)), is_auto(self.hidden)
-        if adapts or len(probabilities) > 1 or is_auto(self.refit):
+        if adapts or len(probabilities) > 1 or is_auto(self.refit) or self.fdr is not None:
             return choose(self, rows, sizes, adapts)
         return Choice(False, probabilities[0], probabilities[0], bool(self.refit), self._scale())
 
@@ -198,7 +200,7 @@ class SparseEstimator(Selection, Saved, Settings):
         check_inputs(X)
         multi = {"multi_output": False, "y_numeric": is_regressor(self)}
         least = 2 if reset else 1
-        X, y = validate_data(self, X, y, reset=reset, dtype=np.float64, ensure_min_samples=least, **multi)
+        X, y = validate_data(self, X, y, reset=reset, dtype=np.float64, order="C", ensure_min_samples=least, **multi)
         weights = self._weights(y, check_weights(sample_weight, X))
         kept = weights > 0
         return (X, y, weights) if kept.all() else (X[kept], y[kept], weights[kept])

@@ -11,6 +11,8 @@ from torch import Tensor
 
 from bnnlib.estimators.ascent import Ascent, ascend, softmax
 from bnnlib.estimators.folds import Folds, Held, better
+from bnnlib.estimators.promises import Loss
+from bnnlib.estimators.rows import Rows
 from bnnlib.estimators.variational import Variational
 from bnnlib.functional import softplus_inverse
 
@@ -21,6 +23,7 @@ _MANY = 500  # inputs from which on the dense priors are left out
 _STARTS = 8  # orders of the inputs at least
 _ROWS = 20_000  # a sample of so many is as good as all
 _NEGLIGIBLE = 1e-3  # of the evidence's weights
+_READ = 0.02  # probability from which on a model reads an input
 _CERTAIN = 30.0  # largest log-odds that are kept
 
 
@@ -140,6 +143,22 @@ def _judged(fit: Ascent, x: np.ndarray, y: np.ndarray, classes: int, weights: np
     if len(logit) == 1:
         logit = np.concatenate([0.0 * logit, logit])
     return Held(-np.log(softmax(logit[None])[0][y, np.arange(len(y))]), weights)
+
+
+def fold_losses(rows: Rows, folds: Folds, probability: float, scale: float) -> tuple[np.ndarray, Loss]:
+    """Which inputs the folds' models of one setting read, and what they lose on held-out rows."""
+    mask = np.zeros((folds.number, len(rows.x)))
+    for fold, train in enumerate(folds.train):
+        mask[fold, train] = rows.weights[train]
+    several = np.full(folds.number, probability), np.full(folds.number, scale)
+    fit = ascend(rows.x, rows.y, rows.classes, mask, *several, np.arange(rows.x.shape[1]))
+
+    def loss(fold: int, x: np.ndarray) -> np.ndarray:
+        one, test = Ascent(*(part[fold : fold + 1] for part in fit)), folds.test[fold]
+        y = np.tile(rows.y[test], len(x))
+        return _judged(one, x.reshape(-1, x.shape[2]), y, rows.classes, np.ones(len(y))).nll.reshape(len(x), -1)
+
+    return fit.inclusion.max(axis=(0, 1)) > _READ, loss
 
 
 class Linear(Variational):

@@ -21,27 +21,31 @@ from bnnlib.functional import mixture_quantile
 class SparseRegressor(RegressorMixin, SparseEstimator):
     """Regression with a sparse Bayesian network: raw units in, raw units out.
 
-    Inputs and targets are scaled inside, the standard deviation of the noise is learned, and the prior inclusion
-    probability comes from theory (`bnnlib.functional.inclusion_probability_for`). Every prediction is of y, with its
-    noise.
+    Inputs and targets are scaled inside, and the standard deviation of the noise is learned. By default candidates are
+    compared on rows held out within training: a sparse linear model, and networks of 16 hidden units whose weights are
+    in with different prior probabilities, reading all inputs or those selected. The simpler one predicts unless the
+    richer one is better by more than a standard error. Every prediction is of y, with its noise.
 
     Args:
         method: "spike_slab" (Dirac spike and slab, exact zeros; Bai, Song and Cheng, 2020), "gaussian_spike_slab"
             (Saha, Liu and Liang, 2024), "horseshoe" (a scale for every input and unit), "gaussian" (dense), or "sghmc"
             (draws of a chain whose spike-and-slab prior is learned; Deng, Zhang, Liang and Lin, 2019).
-        hidden: widths of the hidden layers.
+        hidden: widths of the hidden layers; "auto" for 16 units, or none where held-out rows do not ask for them.
         activation: "relu", "tanh" or "sigmoid".
-        epochs: passes over the data; None for as many as make 6,000 steps.
+        epochs: passes over the data; None for as many as make 2,000 steps, and 1,000 for a candidate.
         batch_size: rows in a step.
-        learning_rate: of Adam, by default 0.01; for "sghmc" of SGD on the mean loss, by default 0.003.
-        prior_inclusion_probability: lambda of every weight; None for the theoretical choice. With "sghmc" the share
-            that the learned prior starts from, by default a half.
-        prior_scale: standard deviation of the slab, for scaled data.
+        learning_rate: of Adam, by default 0.015; for "sghmc" of SGD on the mean loss, by default 0.003.
+        prior_inclusion_probability: lambda of every weight; None for the theoretical choice
+            (`bnnlib.functional.inclusion_probability_for`), "auto" to choose among it and larger ones. With "sghmc"
+            the share that the learned prior starts from, by default a half.
+        prior_scale: standard deviation of the slab, for scaled data; "auto" for 1, and for the linear model's choice.
         refit: after inputs have been selected, train a second network of these alone, which predicts, and up to two
-            more while the selection shrinks; for "sghmc" where it explains the rows better. Without it the noise also
-            holds what the few weights that many inputs leave in cannot draw, and intervals are wider.
+            more while the selection shrinks; "auto" where held-out rows are better. Without it the noise also holds
+            what the few weights that many inputs leave in cannot draw, and intervals are wider.
+        fdr: false-discovery rate of `support_`: every input is tested on held-out rows against a stand-in drawn given
+            the others (`p_values_`). None selects inputs with path probability above a half.
         n_replicates: networks from different first weights, trained as one stack; predictions and probabilities are
-            averages over them.
+            averages over them. The linear model averages over 8 starts at least.
         n_draws: posterior draws of each behind a prediction.
         n_jobs: threads of PyTorch during fit and predict, -1 for all cores; None leaves them alone.
         random_state: seed of weights, batches and draws.
@@ -50,12 +54,18 @@ class SparseRegressor(RegressorMixin, SparseEstimator):
     Attributes:
         inclusion_probability_: of each input, 1 - prod (1 - phi) over its outgoing weights.
         path_inclusion_probability_: of each input, that a path of weights that are in joins it to the output.
+        inclusion_spread_: of each input, largest less smallest path probability over the starts.
         selected_features_: names (of a DataFrame) or numbers of the inputs with path probability above a half.
-        support_: the same as a Boolean mask.
+        support_: the same as a Boolean mask. Of inputs that are copies the first stands for all.
+        p_values_: of each input, where `fdr` is set.
+        feature_importances_: of each input, its share in the size of all paths to the output.
+        hidden_: widths of the network that predicts; () is the linear model.
+        candidates_: what was compared, with the mean loss of held-out rows in nats, and how far each is behind.
+        original_: number of the first input that each one copies, its own without.
         used_: numbers of the inputs that the predicting network reads.
         sparsity_: share of weights that are in, in percent of those of a network that reads every input.
         noise_scale_: standard deviation of the noise, in the units of y.
-        prior_inclusion_probability_, n_epochs_, n_features_in_, feature_names_in_: as they were used.
+        prior_inclusion_probability_, prior_scale_, n_epochs_, n_rows_, n_features_in_, feature_names_in_: as used.
 
     Example:
         >>> import numpy as np

@@ -99,10 +99,7 @@ def check_weights(sample_weight: Any, X: np.ndarray) -> np.ndarray:
     Raises:
         ValueError: one is negative, or all are 0.
     """
-    weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-    if not weights.any():
-        raise ValueError("sample_weight is 0 for every row, but some row must count: give positive weights.")
-    return weights
+    return _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
 
 
 def moments(values: np.ndarray, weights: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:

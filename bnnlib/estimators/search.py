@@ -14,7 +14,8 @@ import torch
 
 from bnnlib.estimators.folds import Folds, Held, better, gain
 from bnnlib.estimators.likelihoods import logits
-from bnnlib.estimators.linear import Explored, explore
+from bnnlib.estimators.linear import Explored, explore, fold_losses
+from bnnlib.estimators.promises import Loss, p_values
 from bnnlib.estimators.rows import Rows
 from bnnlib.functional import path_inclusion
 from bnnlib.replicates import Layout
@@ -23,6 +24,7 @@ _DRAWS = 50  # of each network for held-out rows
 _ROWS = 4_000  # held out that are looked at
 #: A network whose weights are likelier to be in by its prior says little about which inputs matter.
 SELECTING = 0.05
+_READ = 0.02  # probability of a path from which on a network reads an input
 _FAR = 2.0  # standard errors
 
 
@@ -37,6 +39,7 @@ class Choice(NamedTuple):
     explored: Explored | None = None
     held: Held | None = None
     table: tuple[dict[str, Any], ...] = ()
+    p_values: np.ndarray | None = None  # of the network's inputs, where a false-discovery rate is asked for
 
 
 def choose(estimator: Any, rows: Rows, sizes: tuple[int, ...], linear: bool) -> Choice:
@@ -79,7 +82,38 @@ def choose(estimator: Any, rows: Rows, sizes: tuple[int, ...], linear: bool) -> 
     table = [_entry(sizes[1:-1], one, again, other, held) for one, other, again in entries]
     if explored is not None:
         table.insert(0, _entry((), explored.probability, False, explored.held, held))
-    return Choice(is_linear, probability, probabilities[first], refit, scale, explored, held, tuple(table))
+    p = None
+    if estimator.fdr is not None:
+        if is_linear:
+            tested, loss = fold_losses(rows, folds, probability, scale)
+        else:
+            tested, loss = _losses(network, first, rows, folds, seed)
+        p = p_values(rows.x, folds, loss, tested, seed)
+    return Choice(is_linear, probability, probabilities[first], refit, scale, explored, held, tuple(table), p)
+
+
+def _losses(network: Any, candidate: int, rows: Rows, folds: Folds, seed: int) -> tuple[np.ndarray, Loss]:
+    """Which inputs the networks of a candidate read, and what they lose on held-out rows."""
+    index = slice(candidate * folds.number, (candidate + 1) * folds.number)
+    tested = path_inclusion([layer[index] for layer in network.inclusion()]).amax(dim=0).numpy() > _READ
+    generator = torch.Generator().manual_seed(seed)
+    draws = [
+        ([tuple(part[index].float() for part in one) for one in layers], None if scale is None else scale[index])
+        for layers, scale in network.draws(_DRAWS, generator)
+    ]
+
+    @torch.no_grad()
+    def loss(fold: int, x: np.ndarray) -> np.ndarray:
+        copies, inputs = len(x), torch.from_numpy(x).float()
+        own = [[tuple(part[fold].expand(copies, -1, -1) for part in one) for one in layers] for layers, _ in draws]
+        outputs = torch.stack([network.stack.propagate(layers, inputs) for layers in own])
+        scale = None if draws[0][1] is None else torch.stack([scale[fold] for _, scale in draws if scale is not None])
+        test = folds.test[fold]
+        return np.stack(
+            [judged(outputs[:, copy], scale, rows.y[test], rows.weights[test]).nll for copy in range(copies)]
+        )
+
+    return tested, loss
 
 
 def _entry(hidden: Any, probability: float, refit: bool, held: Held, winner: Held) -> dict[str, Any]:

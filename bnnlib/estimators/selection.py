@@ -9,6 +9,7 @@ import torch
 from sklearn.feature_selection import SelectorMixin
 from sklearn.utils.validation import check_is_fitted
 
+from bnnlib.estimators.promises import step_up
 from bnnlib.functional import input_inclusion, path_inclusion
 
 _IMPORTANCE_DRAWS = 30
@@ -24,6 +25,7 @@ class Selection(SelectorMixin):
     used_: np.ndarray
     original_: np.ndarray
     support_: np.ndarray
+    fdr: Any
 
     def _look(self, paths: np.ndarray | None = None, shares: np.ndarray | None = None) -> None:
         """What has been selected, from the probabilities of the weights, or those given (starts, inputs) with shares.
@@ -50,6 +52,14 @@ class Selection(SelectorMixin):
         self.support_ = (self.path_inclusion_probability_ * sharing[self.original_] > 0.5) & (
             self.original_ == np.arange(self.n_features_in_)
         )
+
+    def _promise(self, p: np.ndarray) -> None:
+        """Select by the p-values of the inputs that are no copies, at the false-discovery rate that is set."""
+        originals = np.unique(self.original_)
+        self.p_values_ = np.ones(self.n_features_in_)
+        self.p_values_[originals] = p
+        self.support_ = np.zeros(self.n_features_in_, dtype=bool)
+        self.support_[originals] = step_up(p, self.fdr)
 
     def _position(self, inputs: np.ndarray) -> np.ndarray:
         """Where inputs stand among those that the network reads."""

@@ -96,6 +96,8 @@ class Settings(BaseEstimator):
             check_positive("learning_rate", self.learning_rate)
         if self.prior_inclusion_probability is not None and not is_auto(self.prior_inclusion_probability):
             check_open("prior_inclusion_probability", self.prior_inclusion_probability)
+        if self.fdr is not None:
+            check_open("fdr", self.fdr)
         if not isinstance(self.refit, bool | np.bool_) and not is_auto(self.refit):
             raise ValueError(f"refit is {self.refit!r}, but it must be True, False or 'auto'.")
 
