@@ -29,10 +29,13 @@ def predict_interval(model: Any, X: Any, *, level: float = 0.95) -> np.ndarray:
         TypeError: the model ends in something else.
 
     Example:
+        >>> import numpy as np
+        >>> from sklearn.compose import TransformedTargetRegressor
         >>> rng = np.random.default_rng(0)
         >>> X = rng.normal(size=(100, 3))
         >>> y = np.exp(X[:, 0] + 0.1 * rng.normal(size=100))
-        >>> model = TransformedTargetRegressor(SparseRegressor(random_state=0), func=np.log, inverse_func=np.exp)
+        >>> inner = SparseRegressor(random_state=0, epochs=20)
+        >>> model = TransformedTargetRegressor(inner, func=np.log, inverse_func=np.exp)
         >>> predict_interval(model.fit(X, y), X[:5]).shape
         (5, 2)
     """

@@ -17,6 +17,7 @@ from bnnlib.estimators.variational import Variational
 from bnnlib.functional import softplus_inverse
 
 _EXPECTED = (1, 4, 16, 64)  # inputs of the prior that are in, while they are a third at most
+_LARGEST = 0.1  # lambda of a prior that selects: odds of even chances need a Bayes factor of ten
 _DENSE = (0.5, 0.9)  # lambda of priors that predict and do not select
 _SHARES = {False: (0.3, 1.0), True: (1.0, 4.0, 16.0, 64.0)}  # prior variance of the outputs, for numbers, for labels
 _MANY = 500  # inputs from which on the dense priors are left out
@@ -41,7 +42,7 @@ class Explored(NamedTuple):
 def settings(inputs: int, labels: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """lambda, sigma_0 and whether it selects, of every setting that is tried."""
     expected = [count for count in _EXPECTED if count == 1 or count <= inputs / 3]
-    sparse = [min(0.5, count / inputs) for count in expected]
+    sparse = [min(_LARGEST, count / inputs) for count in expected]
     dense = [] if inputs > _MANY else [one for one in _DENSE if one not in sparse]
     shares = _SHARES[labels]
     probability = np.repeat([*sparse, *dense], len(shares))

@@ -20,7 +20,7 @@ class ConvergenceWarning(SklearnWarning):
         >>> with warnings.catch_warnings():
         ...     warnings.simplefilter("error", ConvergenceWarning)
         ...     try:
-        ...         SparseRegressor(epochs=1).fit(X, X[:, 0])
+        ...         SparseRegressor(hidden=(4,), epochs=1).fit(X, X[:, 0])
         ...     except ConvergenceWarning as warning:
         ...         print("Raise epochs" in str(warning))
         True
@@ -36,7 +36,7 @@ class SelectionWarning(UserWarning):
         >>> with warnings.catch_warnings():
         ...     warnings.simplefilter("error", SelectionWarning)
         ...     try:
-        ...         SparseRegressor(random_state=0).fit(rng.normal(size=(60, 3)), rng.normal(size=60))
+        ...         SparseRegressor(epochs=5).fit(rng.normal(size=(60, 3)), rng.normal(size=60))
         ...     except SelectionWarning as warning:
         ...         print("no input" in str(warning))
         True
