@@ -29,7 +29,7 @@ from torch import Tensor
 from benchmarks import command
 from benchmarks.step_time import SIZES, Step, build_steps, deterministic
 from benchmarks.timing import Timed
-from bnnlib.nn import noise
+from bnnlib import _noise as noise
 
 LAYERS = ("gaussian", "spike-slab", "gaussian-spike-slab", "sparse-vd", "horseshoe")
 Draw = Callable[[], object]

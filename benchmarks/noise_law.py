@@ -15,8 +15,8 @@ import torch
 from torch import Tensor, nn
 
 from benchmarks import command
+from bnnlib._noise import Keyed, draw_normal, draw_signs, draw_uniform
 from bnnlib.nn import redraw
-from bnnlib.nn.noise import Keyed, draw_normal, draw_signs, draw_uniform
 
 WIDTH = 250_000  # numbers of one draw
 BINS = 1024

@@ -16,7 +16,7 @@ import pytest
 
 # A part of bnnlib imports from its own floor and from those below; no two parts of one floor import each other.
 FLOORS = {
-    1: {"functional"},
+    1: {"functional", "posteriors"},
     2: {"nn", "optim", "sampling", "pruning", "models", "metrics", "datasets", "augmentation"},
     3: {"replicates", "train"},
     4: {"estimators"},
@@ -24,7 +24,7 @@ FLOORS = {
 }
 FLOOR = {part: floor for floor, parts in FLOORS.items() for part in parts}
 # What a part of book may import of book; editions and the command line stand above all.
-ROOMS = {"studies": set(), "lab": {"studies"}, "display": {"studies", "lab"}}
+ROOMS = {"studies": set(), "forks": set(), "lab": {"studies", "forks"}, "display": {"studies", "lab"}}
 ALONE = {"torch", "numpy", "bnnlib", *sys.stdlib_module_names}
 # An extra that a part is made for: nothing else of bnnlib imports that part.
 EXTRAS = {"estimators": {"sklearn"}}

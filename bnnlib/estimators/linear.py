@@ -171,7 +171,7 @@ class Linear(Variational):
     def ascend(self, x: np.ndarray, y: np.ndarray, classes: int, weights: np.ndarray, seed: int) -> None:
         """Fit every network of the stack to scaled rows x (n, p), y (n,), each in another order of the inputs."""
         posterior, random = self.stack.posterior, np.random.default_rng(seed)
-        probability = posterior.prior_inclusion_probability.flatten().numpy()[:1]
+        probability = np.full(1, float(posterior.prior_inclusion_probability))
         scale = np.full(1, float(posterior.prior_scale))
         rows = _sample(len(x), random)
         inverse = len(x) / len(rows)  # the rows of a sample stand for the others too

@@ -35,7 +35,7 @@ class _Chains(StackedPosterior):
         self.weights = nn.ParameterList(nn.Parameter(part.contiguous()) for part, _ in layers)
         self.biases = nn.ParameterList(nn.Parameter(part.contiguous()) for _, part in layers)
 
-    def draw_layers(self, generator: torch.Generator | None) -> list[tuple[Tensor, ...]]:
+    def draw_layers(self, generator: Any = None) -> list[tuple[Tensor, ...]]:
         return list(zip(self.weights, self.biases, strict=True))
 
 

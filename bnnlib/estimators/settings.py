@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator
 from bnnlib._checks import check_count, check_positive, check_scale
 from bnnlib.functional import inclusion_probability_for
 from bnnlib.nn.base import check_choice
-from bnnlib.nn.settings import check_open
+from bnnlib.posteriors.settings import check_open
 from bnnlib.replicates.network import ACTIVATIONS
 
 #: What `method=` of the estimators can be.

@@ -111,7 +111,7 @@ class Variational(nn.Module):
 
             def after(model: StackedMLP, epoch: int, _) -> None:
                 if selecting:
-                    self._expected.append(float(self.stack.posterior.inclusion_probability().sum()))
+                    self._expected.append(float(self.stack.posterior.inclusion_probability.sum()))
                 self._travel += optimizer.param_groups[0]["lr"] * -(-len(x) // batch_size)
                 bar.update(1)
 
@@ -136,7 +136,7 @@ class Variational(nn.Module):
         """In words, what has not converged; None when nothing is known to be wrong."""
         posterior = self.stack.posterior
         if isinstance(posterior, StackedSpikeSlab):
-            near = ((posterior.weight_logit - self._start).abs() < _NEAR).double().mean().item()
+            near = ((posterior._odds()[0] - self._start).abs() < _NEAR).double().mean().item()
             if near > 0.5:
                 return (
                     f"{100 * near:.0f} % of the inclusion probabilities still sit near their start, "
@@ -165,7 +165,7 @@ class Variational(nn.Module):
         """phi of every layer's weights, (R, units, inputs), float64; 0 or 1 where the method has no probabilities."""
         posterior = self.stack.posterior
         selecting = hasattr(posterior, "inclusion_probability")
-        flat = posterior.inclusion_probability() if selecting else posterior.active()
+        flat = posterior.inclusion_probability if selecting else posterior.active()
         return [weight for weight, _ in posterior.layout.layers(flat.double())]
 
     def counted(self, layout: Layout) -> int:

@@ -39,22 +39,33 @@ def total(terms: Tensor, dim: int | None = None) -> Tensor:
     return terms.sum(dim, dtype=sum_dtype(terms))
 
 
+def zero_sum(like: Tensor, dim: int | None) -> Tensor:
+    """0 in the form of a sum of `like` over all, or along dim=1 for each row."""
+    return like.new_zeros(like.shape[: dim or 0], dtype=sum_dtype(like))
+
+
+def factor(grad: Tensor) -> Tensor:
+    """The gradient of a sum of `zero_sum`'s form as a factor: a scalar where all rows share one, else a column."""
+    if grad.dim() == 0:
+        return grad
+    return grad[0] if grad.stride(0) == 0 else grad.unsqueeze(1)
+
+
 class _ClosedFormSum(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, value, gradient, with_value, *parameters):
+    def forward(ctx, value, gradient, with_value, dim, *parameters):
         ctx.save_for_backward(*parameters)
-        ctx.value, ctx.gradient = value, gradient
-        parameters = _wide(parameters)
-        dtype = sum_dtype(parameters[0])
-        return total(value(*parameters)).to(dtype) if with_value else parameters[0].new_zeros((), dtype=dtype)
+        ctx.value, ctx.gradient, ctx.dim = value, gradient, dim
+        zero = zero_sum(parameters[0], dim)
+        return total(value(*_wide(parameters)), dim).to(zero.dtype) if with_value else zero
 
     @staticmethod
     def backward(ctx, grad):
         saved = ctx.saved_tensors  # once: a checkpoint gives them out once
         if torch.is_grad_enabled():  # create_graph=True
-            return None, None, None, *double_backward(lambda *p: (total(ctx.value(*_wide(p))),), saved, [grad])
-        found = ctx.gradient(grad, *_wide(saved))
-        return None, None, None, *(g.to(p.dtype) for g, p in zip(found, saved, strict=True))
+            return *(None,) * 4, *double_backward(lambda *p: (total(ctx.value(*_wide(p)), ctx.dim),), saved, [grad])
+        found = ctx.gradient(factor(grad), *_wide(saved))
+        return *(None,) * 4, *(g.to(p.dtype) for g, p in zip(found, saved, strict=True))
 
 
 def _wide(parameters: Sequence[Tensor]) -> list[Tensor]:
@@ -62,14 +73,19 @@ def _wide(parameters: Sequence[Tensor]) -> list[Tensor]:
 
 
 def closed_form_sum(
-    value: Callable[..., Tensor], gradient: Callable[..., tuple[Tensor, ...]], *parameters: Tensor, with_value: bool
+    value: Callable[..., Tensor],
+    gradient: Callable[..., tuple[Tensor, ...]],
+    *parameters: Tensor,
+    with_value: bool = True,
+    dim: int | None = None,
 ) -> Tensor:
-    """The sum of value(*parameters), a scalar, with the gradient gradient(grad, *parameters).
+    """The sum of value(*parameters) with the gradient gradient(grad, *parameters).
 
     Args:
         with_value: with False the value is 0 and is not computed.
+        dim: sum along it alone; by default over all.
     """
     if transformed():
-        plain = total(value(*_wide(parameters))).to(sum_dtype(parameters[0]))
+        plain = total(value(*_wide(parameters)), dim).to(sum_dtype(parameters[0]))
         return plain if with_value else plain - plain.detach()
-    return _ClosedFormSum.apply(value, gradient, with_value, *parameters)
+    return _ClosedFormSum.apply(value, gradient, with_value, dim, *parameters)

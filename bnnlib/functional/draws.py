@@ -13,7 +13,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from bnnlib.functional._autograd import double_backward, sum_dtype, total, transformed
+from bnnlib._checks import check_scale
+from bnnlib.functional._autograd import closed_form_sum, double_backward, factor, total, transformed, zero_sum
 from bnnlib.functional.gaussian import gaussian_kl_grad, unchecked_gaussian_kl
 from bnnlib.functional.gaussian_spike_slab import (
     MixturePrior,
@@ -38,11 +39,6 @@ def _plus(gradient: Tensor | None, kl: Tensor, factor: Tensor) -> Tensor:
     return torch.addcmul(gradient, kl, factor)
 
 
-def _slope(rho: Tensor, scale: Tensor, by_value: bool) -> Tensor:
-    """The derivative of softplus: equal, but rounded differently, and stored results hang on the last bit."""
-    return torch.expm1(-scale).neg_() if by_value else torch.sigmoid(rho)
-
-
 def _kl_grad(mean: Tensor, scale: Tensor, noise: Tensor | None, prior, sampled: bool) -> tuple[Tensor, Tensor]:
     if not isinstance(prior, MixturePrior):
         return gaussian_kl_grad(mean, scale, prior)
@@ -56,54 +52,51 @@ def _kl(mean: Tensor, scale: Tensor, noise: Tensor | None, prior, sampled: bool)
     if not isinstance(prior, MixturePrior):
         return unchecked_gaussian_kl(mean, scale, prior)
     if not sampled:
-        return spike_slab_profile_penalty(mean, scale, prior)
+        return spike_slab_profile_penalty(mean, scale, prior) - 0.5
     assert noise is not None
     return scale_mixture_kl_sample(mean, scale, noise, prior)
 
 
 class _GaussianDraw(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, mean, rho, noise, prior, output, sampled, by_value):
+    def forward(ctx, mean, rho, noise, prior, output, sampled, dim):
         ctx.set_materialize_grads(False)
         scale = F.softplus(rho)
         ctx.save_for_backward(mean, rho, scale, noise)
-        ctx.constants = prior, output, sampled, by_value
-        rows = isinstance(prior, MixturePrior) and isinstance(prior.slab_cost, Tensor)
-        token = mean.new_zeros((len(mean), 1) if rows else (), dtype=sum_dtype(mean))
-        return _quantity(mean, scale, noise, output), token
+        ctx.constants = prior, output, sampled, dim
+        return _quantity(mean, scale, noise, output), zero_sum(mean, dim)
 
     @staticmethod
     def backward(ctx, grad, token):
         mean, rho, scale, noise = ctx.saved_tensors
-        prior, output, sampled, by_value = ctx.constants
+        prior, output, sampled, dim = ctx.constants
         if torch.is_grad_enabled():  # create_graph=True
 
             def plain(mean: Tensor, rho: Tensor) -> tuple[Tensor, Tensor | None]:
                 weight, scale = _quantity(mean, F.softplus(rho), noise, output), F.softplus(rho)
                 if token is None:
                     return weight, None
-                divergence = _kl(mean, scale, noise, prior, sampled)
-                return weight, total(divergence, 1).unsqueeze(1) if token.dim() else total(divergence)
+                return weight, total(_kl(mean, scale, noise, prior, sampled), dim)
 
-            return *double_backward(plain, (mean, rho), (grad, token)), None, None, None, None, None
+            return *double_backward(plain, (mean, rho), (grad, token)), *(None,) * 5
         d_mean = d_scale = None
         if grad is not None:
             d_mean = grad if output == "weight" else None
             d_scale = (grad * scale).mul_(2.0) if output == "variance" else grad * noise
-        if token is not None and mean.is_cpu and not by_value and not isinstance(prior, MixturePrior):
+        token = None if token is None else factor(token)
+        if token is not None and token.is_cpu and not token.dim() and isinstance(prior, float):
             # gaussian_kl_grad, but into the buffers at hand: on a CPU fresh ones of a weight's size cost more in page
             # faults than the arithmetic
-            factor = token.item()
-            precision = factor / prior**2
+            number = token.item()
+            precision = number / prior**2
             d_mean = mean * precision if d_mean is None else torch.add(d_mean, mean, alpha=precision)
             d_scale = scale * precision if d_scale is None else d_scale.add_(scale, alpha=precision)
-            d_scale.sub_(buffer := scale.reciprocal(), alpha=factor)
-            return d_mean, d_scale.mul_(torch.sigmoid(rho, out=buffer)), None, None, None, None, None
+            d_scale.sub_(buffer := scale.reciprocal(), alpha=number)
+            return d_mean, d_scale.mul_(torch.sigmoid(rho, out=buffer)), *(None,) * 5
         if token is not None:
             kl_mean, kl_scale = _kl_grad(mean, scale, noise, prior, sampled)
             d_mean, d_scale = _plus(d_mean, kl_mean, token), _plus(d_scale, kl_scale, token)
-        d_rho = None if d_scale is None else d_scale.mul_(_slope(rho, scale, by_value))
-        return d_mean, d_rho, None, None, None, None, None
+        return d_mean, None if d_scale is None else d_scale.mul_(torch.sigmoid(rho)), *(None,) * 5
 
 
 def _quantity(mean: Tensor, scale: Tensor, noise: Tensor | None, output: str) -> Tensor:
@@ -117,11 +110,11 @@ def gaussian_draw(
     mean: Tensor,
     rho: Tensor,
     noise: Tensor | None,
-    prior: float | MixturePrior | None,
+    prior: float | Tensor | MixturePrior | None,
     *,
     output: str = "weight",
     sampled: bool = False,
-    by_value: bool = False,
+    dim: int | None = None,
 ) -> tuple[Tensor, Tensor | None]:
     """Reparameterised Gaussian weight mean + softplus(rho) * noise and the token of its divergence to `prior`.
 
@@ -135,11 +128,11 @@ def gaussian_draw(
         output: "weight", "deviation" for softplus(rho) * noise, or "variance" for softplus(rho)^2 (noise unused).
         sampled: under a mixture the token carries Bayes by Backprop's estimate at the drawn weight in place of the
             closed form at p*.
-        by_value: take the derivative of softplus from its value; for many small weights.
+        dim: 1 for a token (rows,) with one number for each row of weights.
 
     Returns:
-        (weight, token): the token is a scalar; (rows, 1) for a `MixturePrior` of tensors, one for each row of weights;
-        None while a graph is compiled, and without gradients.
+        (weight, token): the token is a scalar, or has a number for each row; None while a graph is compiled, and
+        without gradients.
 
     Example:
         >>> mean, rho = torch.zeros(2, 3, requires_grad=True), torch.zeros(2, 3, requires_grad=True)
@@ -150,17 +143,44 @@ def gaussian_draw(
     # a transformation could not follow a token, and without gradients nobody asks for one
     if transformed() or not torch.is_grad_enabled():
         return _quantity(mean, F.softplus(rho), noise, output), None
-    return _GaussianDraw.apply(mean, rho, noise, prior, output, sampled, by_value)
+    return _GaussianDraw.apply(mean, rho, noise, prior, output, sampled, dim)
 
 
-def gaussian_weight(mean: Tensor, rho: Tensor, noise: Tensor) -> Tensor:
-    """Reparameterised Gaussian weight mean + softplus(rho) * noise, equation (svbnn-gaussian-sample); one shape.
+def gaussian_kl_sum(
+    mean: Tensor,
+    rho: Tensor,
+    prior: float | Tensor | MixturePrior,
+    with_value: bool = True,
+    dim: int | None = None,
+) -> Tensor:
+    """Exact sum over all weights of the KL of N(mean, softplus(rho)^2) to the prior, in nats, with a closed gradient.
+
+    To N(0, prior^2) by equation (svbnn-gaussian-kl); to a `MixturePrior`, at p*, it is R* - 1/2 each, the second part
+    of the objective in equation (sbnn-split), (3.6) of Saha et al. (2024).
+
+    Args:
+        mean, rho: parameters of one shape.
+        prior: as for `gaussian_draw`.
+        with_value: with False the result's value is 0 and only its gradient is exact: half the cost in a training step
+            that logs the value now and then.
+        dim: sum along it alone.
 
     Example:
-        >>> gaussian_weight(torch.tensor([1.0]), softplus_inverse(torch.tensor([0.5])), torch.tensor([2.0]))
-        tensor([2.])
+        >>> mean, rho = torch.zeros(10, requires_grad=True), softplus_inverse(torch.full((10,), 0.5)).requires_grad_()
+        >>> round(gaussian_kl_sum(mean, rho, 1.0).item(), 4)
+        3.1815
     """
-    return gaussian_draw(mean, rho, noise, None, by_value=True)[0]
+    if isinstance(prior, float):
+        check_scale("prior", prior)
+
+    def value(mean: Tensor, rho: Tensor) -> Tensor:
+        return _kl(mean, F.softplus(rho), None, prior, False)
+
+    def gradient(grad: Tensor, mean: Tensor, rho: Tensor) -> tuple[Tensor, Tensor]:
+        d_mean, d_scale = _kl_grad(mean, F.softplus(rho), None, prior, False)
+        return d_mean.mul_(grad), d_scale.mul_(torch.sigmoid(rho)).mul_(grad)
+
+    return closed_form_sum(value, gradient, mean, rho, with_value=with_value, dim=dim)
 
 
 def _open(eta: Tensor) -> Tensor:
@@ -183,7 +203,7 @@ def _spike_slab_grad(
     """Gradients of weight and divergence together, in few passes over memory and, what costs more, few new buffers."""
     mean, rho, scale, logit, noise, eta, gate = saved
     precision = 1.0 / prior_scale**2
-    phi = torch.sigmoid(logit).mul_(token.item() if token.is_cpu else token)  # reading it on a GPU would wait
+    phi = torch.sigmoid(logit).mul_(token.item() if token.is_cpu and not token.dim() else token)  # a GPU would wait
     d_mean = grad * gate
     d_rho = torch.mul(d_mean, noise)
     d_mean.addcmul_(phi, mean, value=precision)
@@ -204,23 +224,24 @@ class _SpikeSlabDraw(torch.autograd.Function):
     """Hard gate forward, soft gate backward."""
 
     @staticmethod
-    def forward(ctx, mean, rho, logit, noise, logistic, temperature, prior_logit, prior_scale, by_value):
+    def forward(ctx, mean, rho, logit, noise, logistic, temperature, prior_logit, prior_scale, dim):
         ctx.set_materialize_grads(False)
         scale = F.softplus(rho)
         eta = logit + logistic
         gate = _open(eta)
         ctx.save_for_backward(mean, rho, scale, logit, noise, eta, gate)
-        ctx.constants = temperature, prior_logit, prior_scale, by_value
-        return torch.addcmul(mean, scale, noise).mul_(gate), mean.new_zeros((), dtype=sum_dtype(mean))
+        ctx.constants = temperature, prior_logit, prior_scale, dim
+        return torch.addcmul(mean, scale, noise).mul_(gate), zero_sum(mean, dim)
 
     @staticmethod
     def backward(ctx, grad, token):
         if torch.is_grad_enabled():  # create_graph=True
             return _SpikeSlabDraw._again(ctx, grad, token)
         saved = mean, rho, scale, logit, noise, eta, gate = ctx.saved_tensors  # a checkpoint gives them out once
-        temperature, prior_logit, prior_scale, by_value = ctx.constants
+        temperature, prior_logit, prior_scale, _ = ctx.constants
+        token = None if token is None else factor(token)
         numbers = not isinstance(prior_logit, Tensor) and not isinstance(prior_scale, Tensor)
-        if grad is not None and token is not None and numbers and not by_value and mean.dtype in _FULL:
+        if grad is not None and token is not None and numbers and mean.dtype in _FULL:
             return *_spike_slab_grad(grad, token, saved, *ctx.constants[:3]), *(None,) * 6
         d_mean = d_scale = d_logit = None
         if grad is not None:
@@ -234,22 +255,21 @@ class _SpikeSlabDraw(torch.autograd.Function):
             d_mean, d_scale, d_logit = (
                 _plus(d, kl, token) for d, kl in ((d_mean, kl_mean), (d_scale, kl_scale), (d_logit, kl_logit))
             )
-        d_rho = None if d_scale is None else _slope(rho, scale, by_value).mul_(d_scale)
-        return d_mean, d_rho, d_logit, None, None, None, None, None, None
+        return d_mean, None if d_scale is None else d_scale.mul_(torch.sigmoid(rho)), d_logit, *(None,) * 6
 
     @staticmethod
     def _again(ctx, grad, token):
         mean, rho, _, logit, noise, eta, *_ = ctx.saved_tensors
-        temperature, prior_logit, prior_scale, _ = ctx.constants
+        temperature, prior_logit, prior_scale, dim = ctx.constants
         logistic = (eta - logit).detach()
 
         def plain(mean: Tensor, rho: Tensor, logit: Tensor) -> tuple[Tensor, Tensor | None]:
             weight = _relaxed(mean, rho, logit, noise, logistic, temperature)
             if token is None:
                 return weight, None
-            return weight, total(prior_log_odds_kl(mean, F.softplus(rho), logit, prior_logit, prior_scale))
+            return weight, total(prior_log_odds_kl(mean, F.softplus(rho), logit, prior_logit, prior_scale), dim)
 
-        return *double_backward(plain, (mean, rho, logit), (grad, token)), None, None, None, None, None, None
+        return *double_backward(plain, (mean, rho, logit), (grad, token)), *(None,) * 6
 
 
 def _relaxed(mean: Tensor, rho: Tensor, logit: Tensor, noise: Tensor, logistic: Tensor, temperature: float) -> Tensor:
@@ -266,11 +286,10 @@ def spike_slab_draw(
     logit: Tensor,
     noise: Tensor,
     logistic: Tensor,
-    temperature: float,
-    prior_logit: float | Tensor,
-    prior_scale: float | Tensor,
-    *,
-    by_value: bool = False,
+    temperature: float = 0.5,
+    prior_logit: float | Tensor = 0.0,
+    prior_scale: float | Tensor = 1.0,
+    dim: int | None = None,
 ) -> tuple[Tensor, Tensor | None]:
     """Sparse weight draw with the straight-through Gumbel-softmax gradient, and the token of its divergence.
 
@@ -281,11 +300,10 @@ def spike_slab_draw(
         noise, logistic: standard normal draws and `logistic_noise` of that shape, drawn by the caller.
         temperature: of the soft gate in the backward pass.
         prior_logit, prior_scale: of the prior; prior_logit is log_odds(lambda).
-        by_value: as for `gaussian_draw`.
+        dim: as for `gaussian_draw`.
 
     Returns:
-        (weight, token): the weight is exactly 0 where the gate is closed; the token is a scalar, None while a graph is
-        compiled, and without gradients.
+        (weight, token): the weight is exactly 0 where the gate is closed; the token is that of `gaussian_draw`.
 
     Example:
         >>> mean, rho, logit = (torch.zeros(2, 3, requires_grad=True) for _ in range(3))
@@ -298,23 +316,10 @@ def spike_slab_draw(
         return spike_slab_value(mean, F.softplus(rho), logit, noise, logistic), None
     if transformed():
         return _relaxed(mean, rho, logit, noise, logistic, temperature), None
-    constants = temperature, prior_logit, prior_scale, by_value
+    constants = temperature, prior_logit, prior_scale, dim
     return _SpikeSlabDraw.apply(mean, rho, logit, noise, logistic, *constants)
 
 
 def spike_slab_value(mean: Tensor, scale: Tensor, logit: Tensor, noise: Tensor, logistic: Tensor) -> Tensor:
     """The weight of `spike_slab_draw` with the slab's standard deviation at hand, without gradients."""
     return torch.addcmul(mean, scale, noise).mul_((logit + logistic > 0).to(mean.dtype))
-
-
-def spike_slab_weight(
-    mean: Tensor, rho: Tensor, logit: Tensor, noise: Tensor, logistic: Tensor, temperature: float = 0.5
-) -> Tensor:
-    """The weight of `spike_slab_draw` alone, equation (svbnn-straight-through).
-
-    Example:
-        >>> mean, rho, logit = torch.ones(2), torch.zeros(2), torch.tensor([-9.0, 9.0])
-        >>> spike_slab_weight(mean, rho, logit, torch.zeros(2), torch.zeros(2))
-        tensor([0., 1.])
-    """
-    return spike_slab_draw(mean, rho, logit, noise, logistic, temperature, 0.0, 1.0, by_value=True)[0]

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from bnnlib._checks import check_scale
-from bnnlib.functional._autograd import closed_form_sum
 
 
 def softplus_inverse(scale: float | Tensor) -> Tensor:
@@ -74,31 +72,3 @@ def gaussian_kl_grad(mean: Tensor, scale: Tensor, prior_scale: float | Tensor) -
     """
     precision = 1.0 / prior_scale**2
     return mean * precision, scale * precision - scale.reciprocal()
-
-
-def gaussian_kl_sum(mean: Tensor, rho: Tensor, prior_scale: float, with_value: bool = True) -> Tensor:
-    """Exact sum over all weights of KL(N(mean, softplus(rho)^2) || N(0, prior_scale^2)), in nats.
-
-    Its gradient is evaluated in closed form.
-
-    Args:
-        mean, rho: parameters of one shape.
-        prior_scale: prior standard deviation.
-        with_value: with False the result's value is 0 and only its gradient is exact: half the cost in a training step
-            that logs the value now and then.
-
-    Example:
-        >>> mean, rho = torch.zeros(10, requires_grad=True), softplus_inverse(torch.full((10,), 0.5)).requires_grad_()
-        >>> round(gaussian_kl_sum(mean, rho, prior_scale=1.0).item(), 4)
-        3.1815
-    """
-
-    def value(mean: Tensor, rho: Tensor) -> Tensor:
-        return gaussian_kl(mean, F.softplus(rho), prior_scale)
-
-    def gradient(grad: Tensor, mean: Tensor, rho: Tensor) -> tuple[Tensor, Tensor]:
-        d_mean, d_scale = gaussian_kl_grad(mean, scale := F.softplus(rho), prior_scale)
-        # the derivative of softplus at rho, from its value: 1 - exp(-softplus(rho)) = sigmoid(rho)
-        return d_mean.mul_(grad), d_scale.mul_(torch.expm1(-scale).neg_()).mul_(grad)
-
-    return closed_form_sum(value, gradient, mean, rho, with_value=with_value)

@@ -12,11 +12,9 @@ import math
 from typing import NamedTuple
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from bnnlib._checks import check_probability, check_scale
-from bnnlib.functional._autograd import closed_form_sum
 
 Number = float | Tensor
 NARROWEST_SPIKE = 1e-19
@@ -273,30 +271,3 @@ def scale_mixture_grad_sample(mean: Tensor, scale: Tensor, noise: Tensor, prior:
     weight = torch.addcmul(mean, scale, noise)
     score = weight * expected_precision(weight.square(), prior)
     return score, score * noise - scale.reciprocal()
-
-
-def spike_slab_profile_kl_sum(mean: Tensor, rho: Tensor, prior: MixturePrior, with_value: bool = True) -> Tensor:
-    """Exact KL of q(W) q(Z) at p* to the spike-and-slab prior, summed over all weights: R* - 1/2 each, in nats.
-
-    The second part of the objective in equation (sbnn-split), (3.6) of the paper.
-
-    Args:
-        mean, rho: parameters of one shape; the posterior's scale is softplus(rho).
-        prior: from `mixture_prior`.
-        with_value: with False the value is 0 and only the gradient is exact.
-
-    Example:
-        >>> prior = mixture_prior(slab_scale=1.0, spike_scale=0.1, prior_inclusion_probability=0.5)
-        >>> mean, rho = torch.zeros(10, requires_grad=True), torch.zeros(10, requires_grad=True)
-        >>> bool(spike_slab_profile_kl_sum(mean, rho, prior) > 0)
-        True
-    """
-
-    def value(mean: Tensor, rho: Tensor) -> Tensor:
-        return spike_slab_profile_penalty(mean, F.softplus(rho), prior) - 0.5
-
-    def gradient(grad: Tensor, mean: Tensor, rho: Tensor) -> tuple[Tensor, Tensor]:
-        d_mean, d_scale = spike_slab_profile_grad(mean, scale := F.softplus(rho), prior)
-        return d_mean.mul_(grad), d_scale.mul_(torch.expm1(-scale).neg_()).mul_(grad)
-
-    return closed_form_sum(value, gradient, mean, rho, with_value=with_value)

@@ -36,12 +36,15 @@ def half_cauchy_kl(location: Tensor, log_scale: Tensor, prior_scale: float) -> T
     return log_rate + location - log_scale + constant
 
 
-def half_cauchy_kl_sum(location: Tensor, log_scale: Tensor, prior_scale: float, with_value: bool = True) -> Tensor:
+def half_cauchy_kl_sum(
+    location: Tensor, log_scale: Tensor, prior_scale: float, with_value: bool = True, dim: int | None = None
+) -> Tensor:
     """Sum of `half_cauchy_kl` over all scales, with its gradient in (location, log_scale) in closed form.
 
     Args:
         location, log_scale, prior_scale: as for `half_cauchy_kl`.
         with_value: with False the value is 0 and only the gradient is exact.
+        dim: sum along it alone.
 
     Example:
         >>> half_cauchy_kl_sum(torch.zeros(2), torch.full((2,), -1.0), prior_scale=1.0)
@@ -53,6 +56,7 @@ def half_cauchy_kl_sum(location: Tensor, log_scale: Tensor, prior_scale: float, 
         share = torch.sub(spread, location, alpha=2.0).add_(2.0 * math.log(prior_scale)).sigmoid_()
         return (1.0 - 2.0 * share).mul_(grad), share.mul_(spread).mul_(2.0).sub_(1.0).mul_(grad)
 
-    return closed_form_sum(
-        lambda m, s: half_cauchy_kl(m, s, prior_scale), gradient, location, log_scale, with_value=with_value
-    )
+    def value(location: Tensor, log_scale: Tensor) -> Tensor:
+        return half_cauchy_kl(location, log_scale, prior_scale)
+
+    return closed_form_sum(value, gradient, location, log_scale, with_value=with_value, dim=dim)

@@ -17,7 +17,7 @@ from bnnlib._checks import check_positive, check_probability, check_scale
 from bnnlib.functional._autograd import closed_form_sum
 from bnnlib.functional.gaussian import gaussian_kl_grad, unchecked_gaussian_kl
 
-_Number = TypeVar("_Number", float, Tensor)
+_Number = TypeVar("_Number", float, Tensor, float | Tensor)
 
 
 def log_odds(probability: _Number) -> _Number:
@@ -66,13 +66,11 @@ class _GatedKL(torch.autograd.Function):
         )
 
 
-def _gated_kl(logit: Tensor, prior_inclusion_probability: float | Tensor, slab: Tensor) -> Tensor:
-    prior = prior_inclusion_probability
-    if isinstance(prior, Tensor):
-        prior = prior.to(logit.device, torch.float64)
-    else:  # filled in on the device: a number copied to a GPU would wait for it
-        prior = torch.full((), prior, dtype=torch.float64, device=logit.device)
-    return _GatedKL.apply(logit, slab, prior.log().to(logit.dtype), torch.log1p(-prior).to(logit.dtype))
+def _gated_kl(logit: Tensor, prior_logit: float | Tensor, slab: Tensor) -> Tensor:
+    if not isinstance(prior_logit, Tensor):  # filled in on the device: a number copied to a GPU would wait for it
+        prior_logit = torch.full((), prior_logit, dtype=torch.float64, device=logit.device)
+    prior = prior_logit.to(logit.device)
+    return _GatedKL.apply(logit, slab, *(F.logsigmoid(one.double()).to(logit.dtype) for one in (prior, -prior)))
 
 
 def bernoulli_kl(logit: Tensor, prior_inclusion_probability: float | Tensor) -> Tensor:
@@ -88,8 +86,12 @@ def bernoulli_kl(logit: Tensor, prior_inclusion_probability: float | Tensor) -> 
         >>> bernoulli_kl(torch.tensor([0.0, 100.0]), 0.5)
         tensor([0.0000, 0.6931])
     """
+    return _gated_kl(logit, _prior_log_odds(prior_inclusion_probability), torch.zeros_like(logit))
+
+
+def _prior_log_odds(prior_inclusion_probability: float | Tensor) -> float | Tensor:
     check_probability("prior_inclusion_probability", prior_inclusion_probability, open_interval=True)
-    return _gated_kl(logit, prior_inclusion_probability, torch.zeros_like(logit))
+    return log_odds(prior_inclusion_probability)
 
 
 def spike_slab_kl(
@@ -116,26 +118,15 @@ def spike_slab_kl(
         >>> spike_slab_kl(torch.tensor(1.0), torch.tensor(0.5), torch.tensor(2.0), 0.5, prior_scale=1.0)
         tensor(1.0484)
     """
-    check_probability("prior_inclusion_probability", prior_inclusion_probability, open_interval=True)
     check_scale("prior_scale", prior_scale)
-    return unchecked_spike_slab_kl(mean, scale, logit, prior_inclusion_probability, prior_scale)
-
-
-def unchecked_spike_slab_kl(
-    mean: Tensor, scale: Tensor, logit: Tensor, prior_inclusion_probability: float | Tensor, prior_scale: float | Tensor
-) -> Tensor:
-    """`spike_slab_kl` without a look at priors that are tensors, which would wait for a GPU."""
-    return _gated_kl(logit, prior_inclusion_probability, unchecked_gaussian_kl(mean, scale, prior_scale))
+    return prior_log_odds_kl(mean, scale, logit, _prior_log_odds(prior_inclusion_probability), prior_scale)
 
 
 def prior_log_odds_kl(
     mean: Tensor, scale: Tensor, logit: Tensor, prior_logit: float | Tensor, prior_scale: float | Tensor
 ) -> Tensor:
-    """`spike_slab_kl` with the prior's inclusion probability given by its log-odds, unchecked."""
-    if not isinstance(prior_logit, Tensor):
-        prior_logit = torch.full((), prior_logit, dtype=torch.float64, device=logit.device)
-    log_prior, log_not_prior = (F.logsigmoid(one.double()).to(logit.dtype) for one in (prior_logit, -prior_logit))
-    return _GatedKL.apply(logit, unchecked_gaussian_kl(mean, scale, prior_scale), log_prior, log_not_prior)
+    """`spike_slab_kl` with the prior's inclusion probability as log-odds, without a look at tensors of a GPU."""
+    return _gated_kl(logit, prior_logit, unchecked_gaussian_kl(mean, scale, prior_scale))
 
 
 def spike_slab_kl_grad(
@@ -199,54 +190,30 @@ def spike_slab_kl_sum(
     mean: Tensor,
     rho: Tensor,
     logit: Tensor,
-    prior_inclusion_probability: float,
+    prior_logit: float | Tensor,
     prior_scale: float,
     with_value: bool = True,
+    dim: int | None = None,
 ) -> Tensor:
     """Exact sum of `spike_slab_kl` over all weights, in nats, with a closed-form gradient in (mean, rho, logit).
 
     Args:
+        prior_logit: log_odds(lambda).
         with_value: with False the result's value is 0 and only its gradient is exact.
+        dim: sum along it alone.
 
     Example:
         >>> mean, rho, logit = (torch.zeros(10, requires_grad=True) for _ in range(3))
-        >>> kl = spike_slab_kl_sum(mean, rho, logit, prior_inclusion_probability=0.5, prior_scale=1.0)
+        >>> kl = spike_slab_kl_sum(mean, rho, logit, prior_logit=0.0, prior_scale=1.0)
         >>> kl.shape, bool(kl > 0)
         (torch.Size([]), True)
     """
 
     def value(mean: Tensor, rho: Tensor, logit: Tensor) -> Tensor:
-        return spike_slab_kl(mean, F.softplus(rho), logit, prior_inclusion_probability, prior_scale)
+        return prior_log_odds_kl(mean, F.softplus(rho), logit, prior_logit, prior_scale)
 
     def gradient(grad: Tensor, mean: Tensor, rho: Tensor, logit: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        prior = log_odds(prior_inclusion_probability), prior_scale
-        d_mean, d_scale, d_logit = spike_slab_kl_grad(mean, scale := F.softplus(rho), logit, *prior)
-        return d_mean.mul_(grad), d_scale.mul_(torch.expm1(-scale).neg_()).mul_(grad), d_logit.mul_(grad)
+        d_mean, d_scale, d_logit = spike_slab_kl_grad(mean, F.softplus(rho), logit, prior_logit, prior_scale)
+        return d_mean.mul_(grad), d_scale.mul_(torch.sigmoid(rho)).mul_(grad), d_logit.mul_(grad)
 
-    return closed_form_sum(value, gradient, mean, rho, logit, with_value=with_value)
-
-
-def spike_slab_inverse_cdf(uniform: Tensor, mean: Tensor, scale: Tensor, inclusion_probability: Tensor) -> Tensor:
-    """theta = F^{-1}(u) for the Dirac spike-and-slab distribution, the first reparameterisation of section 5.
-
-    Equation (svbnn-inverse-cdf). Differentiable in mean, scale and inclusion_probability wherever theta is not 0; on
-    the atom the derivative is 0. Any shapes that broadcast.
-
-    Raises:
-        ValueError: an inclusion probability is outside [0, 1] or a scale is not positive.
-
-    Example:
-        >>> uniform = torch.tensor([0.01, 0.5, 0.99])
-        >>> spike_slab_inverse_cdf(uniform, torch.zeros(3), torch.ones(3), torch.full((3,), 0.5))
-        tensor([-2.0537,  0.0000,  2.0537])
-    """
-    check_probability("inclusion_probability", inclusion_probability)
-    check_scale("scale", scale)
-    normal = torch.distributions.Normal(0.0, 1.0)
-    below = inclusion_probability * normal.cdf(-mean / scale)  # mass of the slab to the left of the atom
-    atom = 1.0 - inclusion_probability
-    left, right = uniform < below, uniform >= below + atom
-    inside = torch.where(left, uniform, torch.where(right, uniform - atom, 0.5 * torch.ones_like(uniform)))
-    safe = torch.where(left | right, inside / inclusion_probability.clamp_min(1e-12), 0.5 * torch.ones_like(inside))
-    theta = mean + scale * normal.icdf(safe.clamp(1e-12, 1 - 1e-12))
-    return torch.where(left | right, theta, torch.zeros_like(theta))
+    return closed_form_sum(value, gradient, mean, rho, logit, with_value=with_value, dim=dim)

@@ -12,7 +12,6 @@ from __future__ import annotations
 import math
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from bnnlib._checks import check_positive, check_probability, check_scale
@@ -163,45 +162,3 @@ def optimal_inclusion(rho_sum: Tensor, count: Number, a: Number, b: Number) -> T
         tensor(0.3000)
     """
     return (rho_sum + (a - 1.0)) / (a + b + count - 2.0)
-
-
-def ssgl_penalty(weight: Tensor, kappa0: Tensor, kappa1: Tensor, sigma: Number) -> Tensor:
-    """kappa0 |w| / sigma + kappa1 w^2 / (2 sigma^2) per weight, in nats: the prior's term of Q1, equation (aeb-q1).
-
-    Args:
-        weight, kappa0, kappa1: of one shape.
-        sigma: broadcasts against them.
-
-    Example:
-        >>> ssgl_penalty(torch.tensor([2.0]), torch.tensor([1.0]), torch.tensor([0.5]), sigma=1.0)
-        tensor([3.])
-    """
-    return kappa0 * weight.abs() / sigma + kappa1 * weight.square() / (2.0 * sigma**2)
-
-
-def ssgl_penalty_gradient(weight: Tensor, kappa0: Tensor, kappa1: Tensor, sigma: Number) -> Tensor:
-    """Derivative kappa0 sign(w) / sigma + kappa1 w / sigma^2 of `ssgl_penalty`, with the subgradient 0 at w = 0.
-
-    Example:
-        >>> ssgl_penalty_gradient(torch.tensor([-2.0, 0.0]), torch.ones(2), torch.ones(2), sigma=1.0)
-        tensor([-3.,  0.])
-    """
-    return kappa0 * torch.sign(weight) / sigma + kappa1 * weight / sigma**2
-
-
-def ssgl_log_density(
-    weight: Tensor, inclusion: Number, sigma: Number, spike_scale: Number, slab_variance: Number
-) -> Tensor:
-    """log of the mixture density of equation (aeb-prior), (4) of Deng et al. (2019), with gamma summed out, in nats.
-
-    Arguments, result's shape and errors as for `slab_log_odds`. Its negative is the effective penalty, equation
-    (aeb-penalty); its derivative is minus `ssgl_penalty_gradient` at the kappas that belong to rho~.
-
-    Example:
-        >>> ssgl_log_density(torch.tensor([0.0, 1.0]), inclusion=0.5, sigma=1.0, spike_scale=0.1, slab_variance=1.0)
-        tensor([ 0.9931, -2.1111])
-    """
-    odds = slab_log_odds(weight, inclusion, sigma, spike_scale, slab_variance)
-    not_included = torch.log1p(-inclusion) if isinstance(inclusion, Tensor) else math.log1p(-inclusion)
-    spike = not_included - weight.abs() / (sigma * spike_scale) - math.log(2.0) - _log(sigma) - _log(spike_scale)
-    return spike + F.softplus(odds)  # log(b + a) = log b + log(1 + a / b)

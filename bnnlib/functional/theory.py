@@ -71,32 +71,3 @@ def inclusion_probability_for(sizes: Sequence[int], num_samples: int, delta: flo
     return theoretical_inclusion_probability(
         num_network_parameters(sizes), len(hidden), max(hidden), num_samples, sizes[0], delta
     )
-
-
-def variational_error_rate(
-    num_samples: int, num_inputs: int, num_hidden_layers: int, width: int, sparsity: float
-) -> float:
-    """r_n = ((L + 1) s/n) log N + (s/n) log(p sqrt(n/s)), equation (svbnn-rate): the price of s active weights.
-
-    Example:
-        >>> round(variational_error_rate(1000, num_inputs=50, num_hidden_layers=1, width=10, sparsity=20), 4)
-        0.2095
-    """
-    for name, value in (("num_samples", num_samples), ("sparsity", sparsity)):
-        check_positive(name, value)
-    share = sparsity / num_samples
-    return share * (
-        (num_hidden_layers + 1) * math.log(width) + math.log(num_inputs * math.sqrt(num_samples / sparsity))
-    )
-
-
-def estimation_error_rate(variational_rate: float, num_samples: int, delta: float = 1.01) -> float:
-    """epsilon_n^2 = r_n log(n)^delta with delta > 1, equation (svbnn-epsilon).
-
-    Example:
-        >>> round(estimation_error_rate(0.01, num_samples=1000), 4)
-        0.0704
-    """
-    if delta <= 1:
-        raise ValueError(f"delta is {delta}, but Lemma 4.2 needs delta > 1.")
-    return variational_rate * math.log(num_samples) ** delta

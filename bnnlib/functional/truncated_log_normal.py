@@ -104,34 +104,6 @@ def truncated_log_normal_kl(mean: Tensor, scale: Tensor, lower: float = LOWER, u
     return _KL.apply(*wide, lower, upper).to(mean.dtype)
 
 
-def truncated_log_normal_log_density(
-    theta: Tensor, mean: Tensor, scale: Tensor, lower: float = LOWER, upper: float = UPPER
-) -> Tensor:
-    """Log of the density of theta, equation (sbp-log-normal); -inf outside [exp(lower), exp(upper)].
-
-    Args:
-        theta: positive, broadcasts with the others.
-        mean, scale, lower, upper: as for `truncated_log_normal_kl`.
-
-    Raises:
-        ValueError: as `truncated_log_normal_kl`.
-
-    Example:
-        >>> truncated_log_normal_log_density(torch.tensor([0.5, 2.0]), torch.zeros(2), torch.ones(2))
-        tensor([0.2271,   -inf])
-    """
-    wide_mean, wide_scale = _checked(mean, scale, lower, upper)
-    log_theta = theta.double().log()
-    x, w, end = _standard(wide_mean, wide_scale, lower, upper)
-    log_z = tn.hazards(x, w, end)[3].log()
-    y = (upper - log_theta) / wide_scale
-    # v^2 - x^2 = y (y + 2 x): the squares cancel where Z was divided by phi(x)
-    exponent = torch.where(x > 0.0, -0.5 * y * (y + 2.0 * x), -0.5 * (x + y).square() - tn.LOG_ROOT_TWO_PI)
-    value = exponent - log_z - wide_scale.log() - log_theta
-    inside = (log_theta >= lower) & (log_theta <= upper)
-    return torch.where(inside, value, -math.inf).to(mean.dtype)
-
-
 def truncated_log_normal_mean(mean: Tensor, scale: Tensor, lower: float = LOWER, upper: float = UPPER) -> Tensor:
     """E theta, equation (sbp-mean): exp(m + s^2 / 2) [Phi(s - alpha) - Phi(s - beta)] / Z in its stable form.
 
@@ -145,23 +117,6 @@ def truncated_log_normal_mean(mean: Tensor, scale: Tensor, lower: float = LOWER,
         tensor([0.1353])
     """
     return _moment(*_checked(mean, scale, lower, upper), 1, lower, upper).to(mean.dtype)
-
-
-def truncated_log_normal_second_moment(
-    mean: Tensor, scale: Tensor, lower: float = LOWER, upper: float = UPPER
-) -> Tensor:
-    """E theta^2, equation (sbp-second-moment): exp(2 m + 2 s^2) [Phi(2 s - alpha) - Phi(2 s - beta)] / Z, stable.
-
-    Args, Raises: as for `truncated_log_normal_kl`.
-
-    Returns:
-        Tensor in the arguments' shape.
-
-    Example:
-        >>> truncated_log_normal_second_moment(torch.tensor([-2.0]), torch.tensor([0.01]))  # near exp(-4)
-        tensor([0.0183])
-    """
-    return _moment(*_checked(mean, scale, lower, upper), 2, lower, upper).to(mean.dtype)
 
 
 def _moment(mean: Tensor, scale: Tensor, order: int, lower: float, upper: float) -> Tensor:

@@ -43,7 +43,7 @@ def sparse_vd_kl(log_alpha: Tensor) -> Tensor:
 def _gradient(factor: Tensor, mean: Tensor, log_variance: Tensor) -> tuple[Tensor, Tensor]:
     """factor times the derivatives of `sparse_vd_kl` in (mean, log_variance), in float32 or better; four buffers."""
     mean, log_variance = (p.to(sum_dtype(p)) for p in (mean, log_variance))
-    number = factor.item() if factor.is_cpu else factor  # reading it on a GPU would wait
+    number = factor.item() if factor.is_cpu and not factor.dim() else factor  # reading it on a GPU would wait
     square = mean.square().add_(_EPS)
     alpha = torch.log(square)
     torch.sub(log_variance, alpha, out=alpha)
@@ -53,20 +53,23 @@ def _gradient(factor: Tensor, mean: Tensor, log_variance: Tensor) -> tuple[Tenso
     return torch.div(mean, square, out=square).mul_(d_alpha).mul_(-2.0), d_alpha
 
 
-def sparse_vd_kl_sum(mean: Tensor, log_variance: Tensor, with_value: bool = True) -> Tensor:
+def sparse_vd_kl_sum(mean: Tensor, log_variance: Tensor, with_value: bool = True, dim: int | None = None) -> Tensor:
     """Sum of `sparse_vd_kl` over all weights, with its gradient in (mean, log_variance) in closed form.
 
     Args:
         with_value: with False the value is 0 and only the gradient is exact.
+        dim: sum along it alone.
 
     Example:
         >>> mean, log_variance = torch.ones(10, requires_grad=True), torch.zeros(10, requires_grad=True)
         >>> torch.allclose(sparse_vd_kl_sum(mean, log_variance), 10 * sparse_vd_kl(torch.tensor(0.0)))
         True
     """
-    return closed_form_sum(
-        lambda m, v: sparse_vd_kl(log_alpha(m, v)), _gradient, mean, log_variance, with_value=with_value
-    )
+
+    def value(mean: Tensor, log_variance: Tensor) -> Tensor:
+        return sparse_vd_kl(log_alpha(mean, log_variance))
+
+    return closed_form_sum(value, _gradient, mean, log_variance, with_value=with_value, dim=dim)
 
 
 class _Variance(torch.autograd.Function):

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from bnnlib._checks import check_probability
-from bnnlib.nn.noise import Keyed, draw_uniform
+from bnnlib._noise import Keyed, draw_uniform
 
 
 class Dropout(Keyed, nn.Module):

@@ -1,5 +1,6 @@
 """Bayesian layers that stand in for `torch.nn.Linear` and `torch.nn.Conv2d`, and what one does with models of them."""
 
+from bnnlib._noise import redraw, use_generator
 from bnnlib.nn.base import (
     BayesianLayer,
     StochasticLayer,
@@ -21,7 +22,6 @@ from bnnlib.nn.gaussian_spike_slab import (
 )
 from bnnlib.nn.horseshoe import HorseshoeLinear
 from bnnlib.nn.importance import feature_importance
-from bnnlib.nn.noise import redraw, use_generator
 from bnnlib.nn.objective import elbo_loss, kl_divergence, kl_gradient, minibatch_weights, parameter_groups, sparsity
 from bnnlib.nn.parameters import ParameterPosterior
 from bnnlib.nn.predict import predict

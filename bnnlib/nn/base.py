@@ -5,23 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any, ClassVar, Self, cast
+from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor, nn
 
-from bnnlib._checks import check_scale
+from bnnlib._noise import Source
 from bnnlib._overrides import overrides, overriding
-from bnnlib.functional import softplus_inverse
-from bnnlib.nn.kl_tokens import take_token
-from bnnlib.nn.noise import Keyed, Source
-from bnnlib.nn.settings import PersistentSettings, setting
+from bnnlib.posteriors import Posterior, Random
 
 WEIGHT_MODES = ("sample", "mean", "selected")
 Parameters = tuple[Tensor, Tensor | None]
 
 
-class StochasticLayer(Keyed, PersistentSettings):
+class StochasticLayer(Random):
     """Mixin of modules with random parts that have a distribution of their own: weights, noise on units, statistics.
 
     The layer draws in `train()` and in `eval()`; `weight_mode` ("sample", "mean" or "selected") says otherwise,
@@ -38,30 +35,6 @@ class StochasticLayer(Keyed, PersistentSettings):
 
     _weight_mode = "sample"
 
-    def _check_setting(self, name: str, value: float) -> None:
-        """Raise if `value` does not go with the other settings."""
-
-    def draw(self, generator: Source = None) -> Any:
-        """One draw of what is random in the layer; `held_weights` keeps it for every forward pass of its block."""
-        raise NotImplementedError
-
-    def _drawer(self) -> Callable[[Source], Any]:
-        """`draw` for many draws of parameters that stay as they are: what does not change is computed once."""
-        return self.draw
-
-    def kl_divergence(self, with_value: bool = True) -> Tensor:
-        """Exact divergence of the layer's posterior to its prior in nats, a scalar.
-
-        Args:
-            with_value: with False the value is 0 and only the gradient is that of the divergence.
-        """
-        raise NotImplementedError
-
-    def kl_gradient(self) -> Tensor:
-        """A scalar of value 0 with the gradient of `kl_divergence`, if possible from the last draw's backward pass."""
-        token = take_token(self)
-        return self.kl_divergence(with_value=False) if token is None else token
-
     @property
     def weight_mode(self) -> str:
         """What `forward` uses: draws ("sample"), means ("mean") or the means of what is active ("selected")."""
@@ -76,12 +49,11 @@ class StochasticLayer(Keyed, PersistentSettings):
         return overrides(self).get("held")
 
 
-class BayesianLayer(StochasticLayer):
+class BayesianLayer(Posterior, StochasticLayer):
     """What layers whose weights have a posterior distribution share; the shape comes from `BayesianLinear` or
     `BayesianConv2d`.
 
-    A kind of layer states its own settings, as keyword arguments of `_init_posterior`, and in `_spread` the
-    parameters that each mean has beside it.
+    The posterior comes from one of the families of `bnnlib.posteriors`.
 
     Example:
         >>> isinstance(SpikeSlabLinear(3, 2, prior_inclusion_probability=0.1), BayesianLayer)
@@ -90,67 +62,17 @@ class BayesianLayer(StochasticLayer):
 
     weight: Tensor
     bias: Tensor | None
-    _posterior_keys: list[str]
-    _spread: tuple[str, ...] = ("rho",)
-    initial_scale = setting("initial_scale", check_scale)
 
-    def _init_posterior(self, *arguments: Any, **settings: Any) -> None:
-        """Check the settings and add the parameters that the deterministic layer does not have."""
-        raise NotImplementedError
+    def _means(self) -> Sequence[str]:
+        return ("weight", "bias")
 
-    def _add_spread(self) -> None:
-        for mean in self._means():
-            for name in self._spread:
-                self._add_parameter(f"{mean}_{name}", self._parameters[mean])
-
-    def _means(self) -> list[str]:
-        return ["weight", "bias"]
-
-    def _parts(self, values: Sequence[Tensor]) -> Parameters:
-        """(weight, bias) of what `_groups` gives."""
-        return in_parameters(values)
-
-    @torch.no_grad()
-    def _reset_posterior(self) -> None:
-        """Set what `_init_posterior` added to its initial values."""
-        rho = float(softplus_inverse(torch.tensor(self.initial_scale, dtype=torch.float64, device="cpu")))
-        for _, rhos, *_ in self._groups():
-            rhos.fill_(rho)
-
-    def _groups(self) -> list[tuple[Tensor, ...]]:
-        """(mean, *spread) of the weights and, if there are any, of the biases."""
-        means = ("weight",) if self.bias is None else ("weight", "bias")
-        return [(getattr(self, mean), *(getattr(self, f"{mean}_{name}") for name in self._spread)) for mean in means]
-
-    def draw(self, generator: Source = None) -> Parameters:
-        """One posterior draw of (weight, bias), in the parameters' shapes; bias is None for a layer without one."""
-        raise NotImplementedError
-
-    def mean(self) -> Parameters:
-        """Posterior means of (weight, bias)."""
-        return self.weight, self.bias
-
-    def selected(self) -> Parameters:
-        """Means of the weights that are active, 0 elsewhere: the network that remains after selection."""
-        return self.mean()
-
-    def active(self) -> Parameters:
-        """Boolean masks of the active weights and biases."""
-        return torch.ones_like(self.weight, dtype=torch.bool), (
-            None if self.bias is None else torch.ones_like(self.bias, dtype=torch.bool)
-        )
-
-    def num_active(self) -> Tensor:
-        """Number of active weights and biases, a float64 scalar (an expected number where gates are random)."""
-        return cast(Tensor, sum(mask.sum(dtype=torch.float64) for mask in self.active() if mask is not None))
+    def _parts(self, values: Sequence[Tensor], fill: float | None = None) -> Any:
+        """(weight, bias); bias is None for a layer without one."""
+        return values[0], values[1] if len(values) == 2 else None
 
     def sparsity(self) -> float:
         """Share of the layer's weights and biases that are active, in percent."""
-        return 100.0 * float(self.num_active()) / self.num_weights()
-
-    def num_weights(self) -> int:
-        """Number of weights and biases."""
-        return self.weight.numel() + (0 if self.bias is None else self.bias.numel())
+        return float(super().sparsity())
 
     def forward(self, input: Tensor, generator: torch.Generator | None = None) -> Tensor:
         """Output for `input`, with weights as `weight_mode` says.
@@ -187,8 +109,7 @@ class BayesianLayer(StochasticLayer):
             self._reset_posterior()
 
     def _add_parameter(self, name: str, like: Tensor | None) -> None:
-        self.register_parameter(name, None if like is None else nn.Parameter(torch.empty_like(like)))
-        self.__dict__.setdefault("_posterior_keys", []).append(name)
+        super()._add_parameter(name, like)
         # PyTorch's fused transformer layer reads weights without calling the layers, which would then never sample; it
         # leaves alone a layer with a hook
         if _fence not in self._forward_pre_hooks.values():
@@ -201,6 +122,10 @@ class BayesianLayer(StochasticLayer):
         deterministic = not any(prefix + key in state_dict for key in self._posterior_keys)
         spared = {prefix + key for key in self._posterior_keys} if deterministic else set()
         missing_keys.extend(key for key in missing if key not in spared)
+
+    def extra_repr(self) -> str:
+        settings = [f"{n}={getattr(self, n):.4g}" for n in self._all_settings() if not n.startswith("initial_")]
+        return ", ".join([super().extra_repr(), *settings])
 
     @classmethod
     def from_deterministic(cls, layer: nn.Module, **settings) -> Self:
@@ -228,11 +153,6 @@ class BayesianLayer(StochasticLayer):
 
 def _fence(module: nn.Module, inputs: tuple) -> None:
     """A hook that does nothing."""
-
-
-def in_parameters(values: Sequence[Tensor]) -> Parameters:
-    """(weight, bias) from a list of one or two, as `_groups` gives them."""
-    return values[0], values[1] if len(values) == 2 else None
 
 
 def check_choice(name: str, value: str, allowed: tuple[str, ...]) -> str:

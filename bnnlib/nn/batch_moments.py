@@ -9,9 +9,9 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
+from bnnlib._noise import use_generator
 from bnnlib._overrides import evaluating
 from bnnlib.functional.stochastic_batch_norm import batch_statistics
-from bnnlib.nn.noise import use_generator
 from bnnlib.nn.stochastic_batch_norm import StochasticBatchNorm1d, StochasticBatchNorm2d, _StochasticBatchNorm
 
 _LAYERS = {nn.BatchNorm1d: StochasticBatchNorm1d, nn.BatchNorm2d: StochasticBatchNorm2d}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import inspect
 import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -12,7 +11,7 @@ from fnmatch import fnmatchcase
 from torch import nn
 
 from bnnlib.nn.base import BayesianLayer, StochasticLayer, check_choice
-from bnnlib.nn.gaussian import GaussianConv2d, GaussianLinear, _GaussianLayer
+from bnnlib.nn.gaussian import GaussianConv2d, GaussianLinear
 from bnnlib.nn.gaussian_spike_slab import (
     GaussianSpikeSlabConv2d,
     GaussianSpikeSlabLinear,
@@ -23,6 +22,7 @@ from bnnlib.nn.horseshoe import HorseshoeLinear
 from bnnlib.nn.parameters import POSTERIORS, tie, with_posterior
 from bnnlib.nn.sparse_vd import SparseVDConv2d, SparseVDLinear
 from bnnlib.nn.spike_slab import SpikeSlabConv2d, SpikeSlabLinear
+from bnnlib.posteriors import Gaussian
 
 LAYERS: dict[str, dict[type[nn.Module], type[BayesianLayer]]] = {
     "gaussian": {nn.Linear: GaussianLinear, nn.Conv2d: GaussianConv2d},
@@ -142,14 +142,14 @@ def to_bayesian(
     model = new.get(model, model)
     tie(model)
     for converted in new.values():
-        if moped is not None and isinstance(converted, _GaussianLayer):
+        if moped is not None and isinstance(converted, Gaussian):
             converted.center_prior(moped)
     return model
 
 
 def _check_settings(layer: str, settings: dict[str, object]) -> None:
     kind = next(iter(LAYERS[layer].values()))  # linear and convolutional layers have the same
-    own = list(inspect.signature(kind._init_posterior).parameters.values())[1:]
+    own = kind._arguments()
     required = [p for p in own if p.default is p.empty]
     unknown = sorted(set(settings) - {p.name for p in own})
     missing = [p.name for p in required if p.name not in settings]

@@ -9,10 +9,10 @@ import torch
 from torch import Tensor, nn
 
 from bnnlib._checks import check_count
+from bnnlib._noise import use_generator
 from bnnlib._overrides import evaluating
 from bnnlib.nn.base import drawers, one_draw
 from bnnlib.nn.batch_moments import dropout_layers
-from bnnlib.nn.noise import use_generator
 from bnnlib.nn.predict import _check_rows
 
 

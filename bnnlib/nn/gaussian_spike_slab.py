@@ -2,117 +2,13 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-from typing import cast
-
-import torch
-import torch.nn.functional as F
-from torch import Tensor
-
-from bnnlib._checks import check_scale
-from bnnlib.functional import (
-    MixturePrior,
-    inclusion_log_odds,
-    mixture_prior,
-    scale_mixture_kl_sample,
-    spike_slab_profile_kl_sum,
-)
-from bnnlib.functional._autograd import total
-from bnnlib.nn.base import Parameters
-from bnnlib.nn.gaussian import _GaussianPosterior
-from bnnlib.nn.noise import draw_normal
+from bnnlib.nn.gaussian import _EstimatingLayer
 from bnnlib.nn.selection import SelectingLayer
-from bnnlib.nn.settings import check_open, setting
 from bnnlib.nn.shapes import BayesianConv2d, BayesianLinear
-
-_mixture_prior = lru_cache(256)(mixture_prior)
-_SETTINGS = ("slab_scale", "spike_scale", "prior_inclusion_probability")
+from bnnlib.posteriors import GaussianSpikeSlab, ScaleMixture
 
 
-class _MixtureLayer(SelectingLayer, _GaussianPosterior):
-    """A Gaussian posterior under a prior with a spike and a slab."""
-
-    slab_scale = setting("slab_scale", check_scale)
-    spike_scale = setting("spike_scale", check_scale)
-    prior_inclusion_probability = setting("prior_inclusion_probability", check_open)
-
-    def _init_posterior(
-        self,
-        *,
-        slab_scale: float,
-        spike_scale: float,
-        prior_inclusion_probability: float = 0.5,
-        initial_scale: float = 0.0025,
-        estimator: str = "weight",
-    ) -> None:
-        self.slab_scale, self.spike_scale = slab_scale, spike_scale
-        self.prior_inclusion_probability = prior_inclusion_probability
-        self._init_gaussian(initial_scale, estimator)
-
-    def _check_setting(self, name: str, value: float) -> None:
-        given = {key: self.__dict__[f"_{key}"] for key in _SETTINGS if f"_{key}" in self.__dict__} | {name: value}
-        if name in _SETTINGS and len(given) == len(_SETTINGS):
-            mixture_prior(**given)
-
-    @property
-    def _prior(self) -> MixturePrior:
-        return _mixture_prior(self.slab_scale, self.spike_scale, self.prior_inclusion_probability)
-
-    @torch.no_grad()
-    def inclusion_log_odds(self) -> Parameters:
-        """logit p* of (weight, bias), equation (sbnn-log-odds); p*, equation (sbnn-inclusion), is never a parameter."""
-        odds = [
-            inclusion_log_odds(mean.square() + F.softplus(rho).square(), self._prior) for mean, rho in self._groups()
-        ]
-        return self._parts(odds)
-
-    def extra_repr(self) -> str:
-        return (
-            f"{super().extra_repr()}, slab_scale={self.slab_scale:g}, "
-            f"spike_scale={self.spike_scale:g}, prior_inclusion_probability={self.prior_inclusion_probability:g}, "
-            f"estimator={self.estimator!r}"
-        )
-
-
-class _GaussianSpikeSlabLayer(_MixtureLayer):
-    def kl_divergence(self, with_value: bool = True) -> Tensor:
-        """Exact KL of the posterior over weights and indicators, at p*, to the prior in nats, (sbnn-profile)."""
-        terms = [spike_slab_profile_kl_sum(mean, rho, self._prior, with_value) for mean, rho in self._groups()]
-        return cast(Tensor, sum(terms))
-
-
-class _ScaleMixtureLayer(_MixtureLayer):
-    _sampled = True
-
-    def _init_posterior(  # type: ignore[override]  # has no choice of estimator
-        self,
-        *,
-        slab_scale: float,
-        spike_scale: float,
-        prior_inclusion_probability: float = 0.5,
-        initial_scale: float = 0.0025,
-    ) -> None:
-        # no choice of estimator: the divergence needs the weights that the pass has drawn
-        super()._init_posterior(
-            slab_scale=slab_scale,
-            spike_scale=spike_scale,
-            prior_inclusion_probability=prior_inclusion_probability,
-            initial_scale=initial_scale,
-        )
-
-    def kl_divergence(self, with_value: bool = True) -> Tensor:
-        """Unbiased estimate from one fresh draw of the KL to the scale mixture in nats, (sbnn-bbb): it has no closed
-        form, and the noise comes from `use_generator`."""
-        source = self._noise(None)  # by a key it is the pass's own draw
-        terms = [
-            total(scale_mixture_kl_sample(mean, F.softplus(rho), draw_normal(mean, source), self._prior))
-            for mean, rho in self._groups()
-        ]
-        estimate = cast(Tensor, sum(terms))
-        return estimate if with_value else estimate - estimate.detach()
-
-
-class GaussianSpikeSlabLinear(_GaussianSpikeSlabLayer, BayesianLinear):
+class GaussianSpikeSlabLinear(SelectingLayer, _EstimatingLayer, GaussianSpikeSlab, BayesianLinear):
     """Linear layer with the spike-and-slab prior of equation (3.1) of Saha, Liu and Liang (2024), p* in closed form.
 
     Posterior (sbnn-posterior), (3.3) of the paper: N(weight, softplus(weight_rho)^2) for the weight, Bernoulli(p*) for
@@ -144,7 +40,7 @@ class GaussianSpikeSlabLinear(_GaussianSpikeSlabLayer, BayesianLinear):
     """
 
 
-class GaussianSpikeSlabConv2d(_GaussianSpikeSlabLayer, BayesianConv2d):
+class GaussianSpikeSlabConv2d(SelectingLayer, _EstimatingLayer, GaussianSpikeSlab, BayesianConv2d):
     """Convolution with a spike-and-slab prior on every filter weight and bias, as `GaussianSpikeSlabLinear`.
 
     Args:
@@ -167,7 +63,7 @@ class GaussianSpikeSlabConv2d(_GaussianSpikeSlabLayer, BayesianConv2d):
     """
 
 
-class ScaleMixtureLinear(_ScaleMixtureLayer, BayesianLinear):
+class ScaleMixtureLinear(SelectingLayer, ScaleMixture, BayesianLinear):
     """Linear layer of Bayes by Backprop with its scale-mixture prior, equation (7) of Blundell et al. (2015).
 
     The same prior as `GaussianSpikeSlabLinear` with the indicators summed out: the scale mixture of Blundell et al.
@@ -196,7 +92,7 @@ class ScaleMixtureLinear(_ScaleMixtureLayer, BayesianLinear):
     """
 
 
-class ScaleMixtureConv2d(_ScaleMixtureLayer, BayesianConv2d):
+class ScaleMixtureConv2d(SelectingLayer, ScaleMixture, BayesianConv2d):
     """Convolution of Bayes by Backprop with its scale-mixture prior, as `ScaleMixtureLinear`.
 
     Args:

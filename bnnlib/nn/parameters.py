@@ -7,7 +7,7 @@ posterior has. `torch.nn.utils.parametrize` would rename the parameters, and dra
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from typing import Any, cast
@@ -17,16 +17,12 @@ from torch import Tensor, nn
 
 from bnnlib._overrides import overrides, overriding
 from bnnlib.nn.base import BayesianLayer
-from bnnlib.nn.gaussian import _GaussianLayer
-from bnnlib.nn.gaussian_spike_slab import _GaussianSpikeSlabLayer
-from bnnlib.nn.noise import Source
-from bnnlib.nn.selection import SelectingLayer
-from bnnlib.nn.spike_slab import _SpikeSlabLayer
+from bnnlib.posteriors import Gaussian, GaussianSpikeSlab, Posterior, SpikeSlab
 
-POSTERIORS: dict[str, type[BayesianLayer]] = {
-    "gaussian": _GaussianLayer,
-    "gaussian_spike_slab": _GaussianSpikeSlabLayer,
-    "spike_slab": _SpikeSlabLayer,
+POSTERIORS: dict[str, type[Posterior]] = {
+    "gaussian": Gaussian,
+    "gaussian_spike_slab": GaussianSpikeSlab,
+    "spike_slab": SpikeSlab,
 }
 Values = dict[str, Tensor]
 
@@ -46,68 +42,33 @@ class ParameterPosterior(BayesianLayer):
     _base: type[nn.Module]
     _random: tuple[str, ...]
 
-    inclusion_log_odds: Callable[[], Values]  # of the kinds that select
-
     # names whose posterior is that of a parameter of another module, with that module and its name there
     _owners: dict[str, tuple[ParameterPosterior, str]]
 
     def _own(self, name: str) -> Tensor:
         return cast(Tensor, self._parameters[name])  # never None where it is random
 
-    def _groups(self) -> list[tuple[Tensor, ...]]:
-        spread = [[getattr(self, f"{name}_{one}") for one in self._spread] for name in self._random]
-        return [(self._own(name), *own) for name, own in zip(self._random, spread, strict=True)]
+    def _means(self) -> Sequence[str]:
+        return self._random
 
-    def _parts(self, values: Sequence[Tensor]) -> Values:  # type: ignore[override]  # by names, where a layer has weight and bias
-        return dict(zip(self._random, values, strict=True))
+    def _padding(self) -> int | None:
+        return cast("int | None", getattr(self, "padding_idx", None))
 
-    def _means(self) -> list[str]:
-        return list(self._random)
+    def _rows(self, parameter: Tensor) -> Tensor:
+        """All but an embedding's padding row, which stands for nothing and has no posterior."""
+        row = self._padding()
+        return parameter if row is None else torch.cat([parameter[:row], parameter[row + 1 :]])
 
-    def draw(self, generator: Source = None) -> Values:  # type: ignore[override]  # by names
-        """One posterior draw by name; an embedding's padding row, which stands for nothing, stays as it is."""
-        values = cast(Values, super().draw(generator))
-        row = getattr(self, "padding_idx", None)
-        for name in () if row is None else values:
-            kept = torch.arange(len(values[name]), device=values[name].device).eq(cast(int, row))
-            values[name] = torch.where(kept.unsqueeze(1), self._own(name), values[name])
-        return values
-
-    def mean(self) -> Values:  # type: ignore[override]  # by names, where a layer has weight and bias
-        """Posterior means by name."""
-        found = super().mean() if isinstance(self, _SpikeSlabLayer) else [group[0] for group in self._groups()]
-        return found if isinstance(found, dict) else self._parts(found)
-
-    def active(self) -> Values:  # type: ignore[override]  # by names, where a layer has weight and bias
-        """Boolean masks by name."""
-        if isinstance(self, SelectingLayer):
-            return {name: odds > 0 for name, odds in self.inclusion_log_odds().items()}
-        return self._parts([torch.ones_like(group[0], dtype=torch.bool) for group in self._groups()])
-
-    def selected(self) -> Values:  # type: ignore[override]  # by names, where a layer has weight and bias
-        """Means of what is active, 0 elsewhere, by name."""
-        masks = self.active()
-        return {name: self._own(name) * mask for name, mask in masks.items()}
-
-    def num_active(self) -> Tensor:
-        """Number of active entries, an expected number where gates are random; float64."""
-        if isinstance(self, SelectingLayer):
-            odds = self.inclusion_log_odds().values()
-            return cast(Tensor, sum(torch.sigmoid(o).sum(dtype=torch.float64) for o in odds))
-        return cast(Tensor, sum(mask.sum(dtype=torch.float64) for mask in self.active().values()))
-
-    def num_weights(self) -> int:
-        """Number of entries that have a posterior."""
-        return sum(self._own(name).numel() for name in self._random)
-
-    @property
-    def inclusion_probability(self) -> Values:
-        """Posterior probabilities that an entry is in, by name; without gradient.
-
-        Raises:
-            AttributeError: the posterior selects nothing.
-        """
-        return {name: torch.sigmoid(odds) for name, odds in self.inclusion_log_odds().items()}
+    def _parts(self, values: Sequence[Tensor], fill: float | None = None) -> Values:
+        """Values by name; the padding row is that of the parameter, or `fill`."""
+        parts, row = dict(zip(self._random, values, strict=True)), self._padding()
+        if row is None:
+            return parts
+        for name, value in parts.items():
+            own = self._own(name)[row : row + 1]
+            own = own if fill is None else torch.full_like(own, fill, dtype=value.dtype)
+            parts[name] = torch.cat([value[:row], own, value[row:]])
+        return parts
 
     def kl_divergence(self, with_value: bool = True) -> Tensor:
         """Divergence to the prior over all random parameters in nats; one shared with another module counts there."""
@@ -185,7 +146,7 @@ _RECURRENT = {
 _CLASSES: dict[tuple, type[ParameterPosterior]] = {}
 
 
-def _class(base: type[nn.Module], kind: type[BayesianLayer], names: tuple[str, ...]) -> type[ParameterPosterior]:
+def _class(base: type[nn.Module], kind: type[Posterior], names: tuple[str, ...]) -> type[ParameterPosterior]:
     if (key := (base, kind, names)) in _CLASSES:
         return _CLASSES[key]
     body = {"_base": base, "_random": names, "__module__": __name__, "__doc__": ParameterPosterior.__doc__}
@@ -234,7 +195,7 @@ def _let_go(model: nn.Module, inputs: tuple, output: Any) -> None:
     holding.__exit__(None, None, None)
 
 
-def _blank(base: type[nn.Module], kind: type[BayesianLayer], names: tuple[str, ...]) -> ParameterPosterior:
+def _blank(base: type[nn.Module], kind: type[Posterior], names: tuple[str, ...]) -> ParameterPosterior:
     own = _class(base, kind, names)
     return own.__new__(own)
 

@@ -21,13 +21,12 @@ class _Shape(BayesianLayer):
         if "__init__" not in vars(cls) and parameters[-1].name == "settings":
             # for help() and editors: what the shape takes, what the kind of layer adds, where the parameters live
             *shape, device, dtype, _ = parameters
-            own = list(inspect.signature(cls._init_posterior).parameters.values())[1:]
-            parameters = [*shape, *own, device, dtype]
+            parameters = [*shape, *cls._arguments(), device, dtype]
         cls.__signature__ = inspect.Signature(parameters)
 
 
 class BayesianLinear(_Shape, nn.Linear):
-    """The shape of `nn.Linear`, to which a subclass adds a posterior; `settings` are those of its `_init_posterior`."""
+    """The shape of `nn.Linear`, to which a subclass adds a posterior with its `settings`."""
 
     bias: Tensor | None  # type: ignore[assignment]  # the stub of nn.Linear leaves out that it can be None
 

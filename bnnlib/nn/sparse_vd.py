@@ -2,64 +2,26 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
-
 import torch
 from torch import Tensor
 
-from bnnlib.functional import log_alpha, sparse_vd_kl_sum, sparse_vd_variance
+from bnnlib._noise import Source, draw_normal
+from bnnlib.functional import sparse_vd_variance
 from bnnlib.nn.base import BayesianLayer, Parameters
-from bnnlib.nn.kl_tokens import remembered
-from bnnlib.nn.noise import Source, draw_normal
-from bnnlib.nn.settings import setting
 from bnnlib.nn.shapes import BayesianConv2d, BayesianLinear
+from bnnlib.posteriors import SparseVD
+from bnnlib.posteriors.kl_tokens import remembered
 
 
-def _check_threshold(name: str, value: float) -> float:
-    if not math.isfinite(value):
-        raise ValueError(
-            f"{name} is {value}, but it must be a finite value of log alpha. Take 3 to prune dropout rates over 0.95."
-        )
-    return value
-
-
-class _SparseVDLayer(BayesianLayer):
-    threshold = setting("threshold", _check_threshold)
+class _SparseVDLayer(SparseVD, BayesianLayer):
     weight_log_variance: Tensor
 
-    def _init_posterior(self, *, initial_scale: float = math.exp(-5.0), threshold: float = 3.0) -> None:
-        self.initial_scale, self.threshold = initial_scale, threshold
-        self._add_parameter("weight_log_variance", self.weight)
-        self._reset_posterior()
-
-    @torch.no_grad()
-    def _reset_posterior(self) -> None:
-        self.weight_log_variance.fill_(2.0 * math.log(self.initial_scale))
-
-    def log_alpha(self) -> Tensor:
-        """log(sigma^2 / mean^2) of the weights, the variance of the multiplicative noise, equation (svbnn-vd-alpha)."""
-        return log_alpha(self.weight, self.weight_log_variance)
+    def _spread_of(self, mean: str) -> tuple[str, ...]:
+        return () if mean == "bias" else self._spread
 
     def scale(self) -> Parameters:
         """Posterior standard deviations of (weight, bias); the bias has none."""
         return torch.exp(0.5 * self.weight_log_variance), None
-
-    def draw(self, generator: Source = None) -> Parameters:
-        """One draw of (weight, bias); in `eval()` the weights that are not active are 0. The bias is deterministic."""
-        weight = torch.addcmul(
-            self.weight, torch.exp(0.5 * self.weight_log_variance), draw_normal(self.weight, generator)
-        )
-        return weight if self.training else weight * self.active()[0], self.bias
-
-    def _drawer(self) -> Callable[[Source], Parameters]:
-        """`draw` with standard deviations and mask computed once."""
-        if type(self).draw is not _SparseVDLayer.draw:
-            return self.draw
-        mean, scale = self.weight, torch.exp(0.5 * self.weight_log_variance)
-        if not self.training:
-            mean, scale = mean * self.active()[0], scale * self.active()[0]
-        return lambda generator: (torch.addcmul(mean, scale, draw_normal(mean, generator)), self.bias)
 
     def _sample_forward(self, input: Tensor, generator: Source) -> Tensor:
         weight = self.weight
@@ -71,22 +33,6 @@ class _SparseVDLayer(BayesianLayer):
         # the floor keeps the root's derivative finite where all inputs are 0
         spread = self._affine(input.square(), variance, None).add(1e-12).sqrt()
         return torch.addcmul(mean, spread, draw_normal(mean, generator))
-
-    def active(self) -> Parameters:
-        """Masks: weights with log alpha below the threshold, and every bias."""
-        bias = None if self.bias is None else torch.ones_like(self.bias, dtype=torch.bool)
-        return self.log_alpha().detach() < self.threshold, bias
-
-    def mean(self) -> Parameters:
-        """Means of the active weights, 0 elsewhere, and the bias: the network that is used after training."""
-        return self.weight * self.active()[0], self.bias
-
-    def kl_divergence(self, with_value: bool = True) -> Tensor:
-        """KL to the log-uniform prior over all weights in nats, up to its infinite constant, equation (svbnn-vd-kl)."""
-        return sparse_vd_kl_sum(self.weight, self.weight_log_variance, with_value)
-
-    def extra_repr(self) -> str:
-        return f"{super().extra_repr()}, threshold={self.threshold:g}"
 
 
 class SparseVDLinear(_SparseVDLayer, BayesianLinear):

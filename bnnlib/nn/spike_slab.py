@@ -2,104 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import cast
-
-import torch
-import torch.nn.functional as F
-from torch import Tensor
-
-from bnnlib._checks import check_positive, check_scale
-from bnnlib.functional import log_odds, logistic_noise, spike_slab_draw, spike_slab_kl_sum
-from bnnlib.functional._autograd import transformed
-from bnnlib.functional.draws import spike_slab_value
-from bnnlib.nn.base import Parameters
-from bnnlib.nn.kl_tokens import remembered
-from bnnlib.nn.noise import Source, draw_normal, draw_uniform
 from bnnlib.nn.selection import SelectingLayer
-from bnnlib.nn.settings import check_open, setting
 from bnnlib.nn.shapes import BayesianConv2d, BayesianLinear
+from bnnlib.posteriors import SpikeSlab
 
 
-class _SpikeSlabLayer(SelectingLayer):
-    # Python floats: 1e-200, which the lambda sweep needs, is 0 in float32
-    prior_inclusion_probability = setting("prior_inclusion_probability", check_open)
-    prior_scale = setting("prior_scale", check_scale)
-    initial_inclusion_probability = setting("initial_inclusion_probability", check_open)
-    temperature = setting("temperature", check_positive)
-    _spread = ("rho", "logit")
-
-    def _init_posterior(
-        self,
-        *,
-        prior_inclusion_probability: float,
-        prior_scale: float = 1.0,
-        initial_scale: float = 0.0025,
-        initial_inclusion_probability: float = 0.99,
-        temperature: float = 0.5,
-    ) -> None:
-        self.prior_inclusion_probability, self.prior_scale = prior_inclusion_probability, prior_scale
-        self.initial_scale, self.initial_inclusion_probability = initial_scale, initial_inclusion_probability
-        self.temperature = temperature
-        self._add_spread()
-        self._reset_posterior()
-
-    @torch.no_grad()
-    def _reset_posterior(self) -> None:
-        super()._reset_posterior()
-        for _, _, logits in self._groups():
-            logits.fill_(log_odds(self.initial_inclusion_probability))
-
-    def inclusion_log_odds(self) -> Parameters:
-        """logit phi of (weight, bias), without gradient."""
-        return self._parts([logit.detach() for _, _, logit in self._groups()])
-
-    def draw(self, generator: Source = None) -> Parameters:
-        """One posterior draw of (weight, bias), exactly 0 where the gate is closed."""
-        constants = (
-            self.temperature,
-            0.0 if transformed() else log_odds(self.prior_inclusion_probability),
-            self.prior_scale,
-        )
-        draws = [
-            (*group, draw_normal(group[0], generator), logistic_noise(draw_uniform(group[0], generator)), *constants)
-            for group in self._groups()
-        ]
-        return self._parts(remembered(self, spike_slab_draw, draws))
-
-    def _drawer(self) -> Callable[[Source], Parameters]:
-        """`draw` with the standard deviations of the slab computed once."""
-        if type(self).draw is not _SpikeSlabLayer.draw:
-            return self.draw
-        groups = [(mean, F.softplus(rho), logit) for mean, rho, logit in self._groups()]
-
-        def draw(generator: Source) -> Parameters:
-            noises = [(draw_normal(mean, generator), draw_uniform(mean, generator)) for mean, *_ in groups]
-            return self._parts(
-                [spike_slab_value(*g, n, logistic_noise(u)) for g, (n, u) in zip(groups, noises, strict=True)]
-            )
-
-        return draw
-
-    def mean(self) -> Parameters:
-        """Posterior means phi * mean of (weight, bias)."""
-        means = [mean * torch.sigmoid(logit) for mean, _, logit in self._groups()]
-        return self._parts(means)
-
-    def kl_divergence(self, with_value: bool = True) -> Tensor:
-        """Exact KL to the spike-and-slab prior over all weights and biases in nats, equation (svbnn-kl)."""
-        prior = (self.prior_inclusion_probability, self.prior_scale, with_value)
-        terms = [spike_slab_kl_sum(mean, rho, logit, *prior) for mean, rho, logit in self._groups()]
-        return cast(Tensor, sum(terms))
-
-    def extra_repr(self) -> str:
-        return (
-            f"{super().extra_repr()}, prior_inclusion_probability={self.prior_inclusion_probability:.4g}, "
-            f"prior_scale={self.prior_scale:g}, temperature={self.temperature:g}"
-        )
-
-
-class SpikeSlabLinear(_SpikeSlabLayer, BayesianLinear):
+class SpikeSlabLinear(SelectingLayer, SpikeSlab, BayesianLinear):
     """Linear layer with Dirac spike-and-slab weights and biases, equations (6) and (7) of Bai, Song and Cheng (2020).
 
     A weight is gate * (weight + softplus(weight_rho) * noise) with gate ~ Bernoulli(sigmoid(weight_logit)); its
@@ -131,7 +39,7 @@ class SpikeSlabLinear(_SpikeSlabLayer, BayesianLinear):
     """
 
 
-class SpikeSlabConv2d(_SpikeSlabLayer, BayesianConv2d):
+class SpikeSlabConv2d(SelectingLayer, SpikeSlab, BayesianConv2d):
     """Convolution with Dirac spike-and-slab weights and biases; posterior, prior and modes as for `SpikeSlabLinear`.
 
     Args:

@@ -13,6 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from bnnlib._noise import Source, draw_normal
 from bnnlib._overrides import overrides
 from bnnlib.functional.stochastic_batch_norm import (
     StatisticMoments,
@@ -23,7 +24,6 @@ from bnnlib.functional.stochastic_batch_norm import (
     welford_update_,
 )
 from bnnlib.nn.base import StochasticLayer, check_choice
-from bnnlib.nn.noise import Source, draw_normal
 
 STATISTICS = ("scale", "variance")
 DRAWS = ("batch", "object")

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from bnnlib._checks import check_count, check_non_negative
+from bnnlib._noise import Source, draw_uniform
 from bnnlib._overrides import overriding
 from bnnlib.functional._autograd import closed_form_sum, double_backward, transformed
 from bnnlib.functional.truncated_log_normal import (
@@ -26,9 +27,8 @@ from bnnlib.functional.truncated_log_normal import (
     sample_grad,
 )
 from bnnlib.nn.base import StochasticLayer
-from bnnlib.nn.kl_tokens import remember
-from bnnlib.nn.noise import Source, draw_uniform
-from bnnlib.nn.settings import setting
+from bnnlib.posteriors.kl_tokens import remember
+from bnnlib.posteriors.settings import setting
 
 BOUND = 5.0  # the published code keeps location and log scale in [-20, 5]
 
@@ -43,7 +43,7 @@ def _masked(gradient: Tensor, parameter: Tensor, low: float) -> Tensor:
 
 
 class _UnitNoiseDraw(torch.autograd.Function):
-    """theta of all units of some layers at once, and a token with the gradient of their KL: see `bnnlib.nn.kl_tokens`.
+    """theta of all units of some layers at once, and a token with the gradient of their KL: see `posteriors.kl_tokens`.
 
     The arithmetic is small: nearly all of its time goes into starting operations, so that many layers
     cost what one does.

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor, nn
 
 from bnnlib._checks import check_count
+from bnnlib._noise import use_generator
 from bnnlib._overrides import evaluating, overriding
 from bnnlib.nn.batch_moments import stochastic_batch_norms, training_statistics
-from bnnlib.nn.noise import use_generator
 from bnnlib.nn.predict import _check_rows
 
 

@@ -49,7 +49,7 @@ class AdaptiveVariational(Sampler):
         num_data: N, number of observations.
         form: "sghmc" or "natural".
         alpha: power of the variance that preconditions the step: 0.5 or 1.
-        estimator: of the curvature in the natural form, "squared" or "stein"; see `functional.expected_curvature`.
+        estimator: of the curvature in the natural form, "squared" or "stein", equation (avo-curvature).
         weight_decay: wd = delta / N of the prior N(0, 1 / delta).
         momentum: beta, at least 0 and below 1.
         scale_lr: eta, step size of the mirror descent; in the natural form gamma of the precision, below 1. 0 keeps

@@ -1,16 +1,18 @@
 """Many small networks trained as one stacked batch: replicates of a simulation, or the settings of a grid."""
 
-from bnnlib.replicates.baselines import StackedHorseshoe, StackedInputHorseshoe, StackedSparseVD
 from bnnlib.replicates.convert import unstack
 from bnnlib.replicates.dropout import StackedDropout
 from bnnlib.replicates.fit import GaussianLikelihood, fit_stacked, gaussian_nll
+from bnnlib.replicates.horseshoe import StackedHorseshoe, StackedInputHorseshoe
 from bnnlib.replicates.layout import Layout
-from bnnlib.replicates.mixture import StackedGaussianSpikeSlab, StackedScaleMixture
 from bnnlib.replicates.network import StackedMLP
 from bnnlib.replicates.posteriors import (
     StackedDeterministic,
     StackedGaussian,
+    StackedGaussianSpikeSlab,
     StackedPosterior,
+    StackedScaleMixture,
+    StackedSparseVD,
     StackedSpikeSlab,
 )
 

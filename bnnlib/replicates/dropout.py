@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from bnnlib._checks import check_probability
+from bnnlib._noise import Source, draw_uniform
 from bnnlib.replicates.layout import Layout, PerReplicate
 from bnnlib.replicates.posteriors import StackedDeterministic
 
@@ -43,8 +44,8 @@ class StackedDropout(StackedDeterministic):
         self.inputs = inputs
         self.register_buffer("keep", keep.to(weight.device))
 
-    def _dropped(self, values: Tensor, generator: torch.Generator | None) -> Tensor:
-        kept = torch.empty_like(values, requires_grad=False).uniform_(generator=generator) < self.keep
+    def _dropped(self, values: Tensor, generator: Source) -> Tensor:
+        kept = draw_uniform(values, generator) < self.keep
         return values * kept / self.keep
 
     def draw(self, generator=None):

@@ -78,6 +78,12 @@ class Layout:
         """Boolean (parameters,): True for weights, False for biases."""
         return torch.cat([torch.full((n,), k % 2 == 0, device=device) for k, n in enumerate(self.splits)])
 
+    def share_of_weights(self, mask: Tensor) -> Tensor:
+        """Share in percent of the weights of each network that a mask (replicates, parameters) has; biases aside."""
+        # a product, not an index: a mask as an index has a size that a GPU would be waited for
+        kept = (mask & self.weight_mask(mask.device)).sum(dim=1, dtype=torch.float64)
+        return 100.0 * kept / sum(self.splits[::2])
+
     def uniform(
         self, low: float, high: float, generator: torch.Generator | None, dtype=torch.float32, device=None
     ) -> Tensor:

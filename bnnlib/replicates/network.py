@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor, nn
 
+from bnnlib._noise import Source
 from bnnlib._overrides import evaluating
 from bnnlib.replicates.posteriors import StackedPosterior
 
@@ -44,15 +45,14 @@ class StackedMLP(nn.Module):
         return self.posterior.layout.replicates
 
     def forward(self, x: Tensor, generator: torch.Generator | None = None) -> Tensor:
-        return self.propagate(self.posterior.draw_layers(generator), x, generator)
+        source = self.posterior._noise(generator)
+        return self.propagate(self.posterior.draw_layers(source), x, source)
 
     def mean_forward(self, x: Tensor) -> Tensor:
         """Outputs of the networks whose weights are the posterior means."""
         return self.propagate(self.posterior.layout.layers(self.posterior.mean()), x)
 
-    def propagate(
-        self, layers: Sequence[tuple[Tensor, ...]], x: Tensor, generator: torch.Generator | None = None
-    ) -> Tensor:
+    def propagate(self, layers: Sequence[tuple[Tensor, ...]], x: Tensor, generator: Source = None) -> Tensor:
         """Outputs for given layers (from `posterior.draw_layers` or `layout.layers`)."""
         h = (x.expand(self.replicates, *x.shape) if x.dim() == 2 else x).transpose(1, 2)
         act = ACTIVATIONS[self.activation]

@@ -1,22 +1,30 @@
-"""Weight distributions of a stack of networks: every tensor has the shape (replicates, parameters of one network)."""
+"""Weight posteriors of a stack of networks: every tensor has the shape (replicates, parameters of one network)."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
-from bnnlib import functional as bF
-from bnnlib._checks import check_positive, check_probability, check_scale
-from bnnlib.functional._autograd import total
-from bnnlib.functional.spike_slab import unchecked_spike_slab_kl
-from bnnlib.nn.kl_tokens import forget, remembered, take_token
-from bnnlib.nn.settings import PersistentSettings, setting
+from bnnlib import nn as bnn
+from bnnlib import posteriors
+from bnnlib._noise import Source, draw_normal
+from bnnlib.posteriors import Posterior
 from bnnlib.replicates.layout import Layout, PerReplicate
 
 
-class StackedPosterior(PersistentSettings):
-    """What the distributions share: draws of all weights at once, split into the layers of the network.
+class StackedPosterior(Posterior):
+    """The shape that a stack gives to a family of `bnnlib.posteriors`: all weights of a network in one row.
+
+    Args:
+        layout: names the layers inside the flat parameter dimension.
+        weight: initial means, shape (replicates, parameters).
+        settings: of the family, in its order or by name; a prior inclusion probability, or a scale of a mixture, is one
+            number or one for each replicate.
+
+    Raises:
+        ValueError: a setting is out of its range, or has neither one value nor one for each replicate.
 
     Example:
         >>> layout = Layout((5, 8, 1), replicates=10)
@@ -24,25 +32,27 @@ class StackedPosterior(PersistentSettings):
         True
     """
 
-    def __init__(self, layout: Layout, weight: Tensor, initial_scale: float | None = None):
+    _dim = 1
+    _layer: Any = None  # the class in `bnnlib.nn` with parameters and settings of the same names
+
+    def __init__(self, layout: Layout, weight: Tensor, *settings: Any, **named: Any):
         super().__init__()
         self.layout = layout
         self.weight = nn.Parameter(weight.clone())
-        if initial_scale is not None:
-            self.weight_rho = nn.Parameter(torch.full_like(weight, float(bF.softplus_inverse(initial_scale))))
+        self._init_posterior(**dict(zip(self._all_settings(), settings, strict=False)), **named)
 
-    def _check_setting(self, name: str, value: float) -> None:
-        """Every setting stands for itself."""
+    def _as_setting(self, name: str, value: PerReplicate) -> float | Tensor:
+        column = self.layout.column(name, value)
+        return column.item() if len(column) == 1 else column
 
-    def draw(self, generator: torch.Generator | None) -> Tensor:
-        """One draw of all weights, shape (replicates, parameters)."""
-        raise NotImplementedError
+    def _parts(self, values, fill=None) -> Tensor:
+        return values[0]
 
-    def draw_layers(self, generator: torch.Generator | None) -> list[tuple[Tensor, ...]]:
+    def draw_layers(self, generator: Source = None) -> list[tuple[Tensor, ...]]:
         """The draw of each layer, in the form that `linear` takes."""
         return list(self.layout.layers(self.draw(generator)))
 
-    def linear(self, layer: tuple[Tensor, ...], h: Tensor, generator: torch.Generator | None) -> Tensor:
+    def linear(self, layer: tuple[Tensor, ...], h: Tensor, generator: Source) -> Tensor:
         """Pre-activations (replicates, fan_out, batch) for inputs h of shape (replicates, fan_in, batch).
 
         Features come before the batch: with a handful of units a layer, the product is then a wide matrix and about
@@ -52,12 +62,8 @@ class StackedPosterior(PersistentSettings):
         return torch.baddbmm(bias, weight, h)
 
     def mean(self) -> Tensor:
-        """Posterior mean of all weights, shape (replicates, parameters)."""
-        raise NotImplementedError
-
-    def kl_divergence(self) -> Tensor:
-        """Exact KL to the prior in nats, shape (replicates,); 0 where there is no prior."""
-        raise NotImplementedError
+        """Posterior means of all weights, shape (replicates, parameters), without gradient."""
+        return super().mean().detach()
 
     def kl_gradient(self, factor: float | Tensor = 1.0) -> Tensor:
         """A scalar of value 0 with the gradient of factor * `kl_divergence`, summed over replicates.
@@ -66,28 +72,19 @@ class StackedPosterior(PersistentSettings):
 
         Args:
             factor: a number, or a tensor (replicates, 1).
-
-        Raises:
-            ValueError: the factor is a tensor, but the draw's token is one number for all replicates.
         """
-        token = take_token(self)
-        if token is None:
-            value = (factor * self.kl_divergence().unsqueeze(1)).sum()
-            return value - value.detach()
-        if isinstance(factor, Tensor) and not token.dim():
-            raise ValueError(
-                f"the divergence's factor is a tensor, but {type(self).__name__} takes one number for all replicates. "
-                "Give a number, or train a stack for each."
-            )
-        return (factor * token).sum() if token.dim() else factor * token
+        term = self._kl_term()
+        return (factor.flatten() * term).sum() if isinstance(factor, Tensor) else factor * term.sum()
 
-    def active(self) -> Tensor:
-        """Boolean mask of the weights that stay in the selected network, shape (replicates, parameters)."""
-        return torch.ones_like(self.mean(), dtype=torch.bool)
+    def layer_of(self, index: int) -> tuple[Any, dict[str, Any]]:
+        """The class in `bnnlib.nn` of layer `index`, None where there is none, and its settings."""
+        names = self._layer._all_settings() if hasattr(self._layer, "_all_settings") else ()
+        return self._layer, {name: getattr(self, name) for name in names}
 
-    def sparsity(self) -> Tensor:
-        """Share of active weights in percent, shape (replicates,)."""
-        return 100.0 * self.active().double().mean(dim=1)
+    def parameter_of(self, name: str, index: int) -> Tensor:
+        """The parameter `name` of layer `index`, with a leading dimension for the replicates."""
+        weight, bias = self.layout.layers(getattr(self, name.replace("bias", "weight")))[index]
+        return bias[..., 0] if name.startswith("bias") else weight
 
 
 class StackedDeterministic(StackedPosterior):
@@ -101,31 +98,36 @@ class StackedDeterministic(StackedPosterior):
     """
 
     mask: Tensor
+    _layer = nn.Linear
 
     def __init__(self, layout: Layout, weight: Tensor):
         super().__init__(layout, weight)
         self.register_buffer("mask", torch.ones_like(weight, dtype=torch.bool))
 
-    def draw(self, generator=None):
+    def _mean_values(self) -> list[Tensor]:
+        return [self.weight * self.mask]
+
+    def draw(self, generator: Source = None) -> Tensor:
+        """The weights that are left."""
         return self.weight * self.mask
 
-    def mean(self):
-        return self.weight.detach() * self.mask
-
-    def kl_divergence(self):
+    def kl_divergence(self, with_value: bool = True) -> Tensor:
+        """0: there is no prior."""
         return self.weight.new_zeros(self.layout.replicates)
 
-    def active(self):
-        return self.mask
+    def _masks(self) -> list[Tensor]:
+        return [self.mask]
 
-    def sparsity(self):
+    def sparsity(self) -> Tensor:
         """Share of kept weights in percent; magnitude pruning leaves the biases alone and does not count them."""
-        # a product, not an index: a mask as an index has a size that a GPU would be waited for
-        weights = self.layout.weight_mask(self.mask.device)
-        return 100.0 * ((self.mask & weights).sum(dim=1, dtype=torch.float64) / sum(self.layout.splits[::2]))
+        return self.layout.share_of_weights(self.mask)
+
+    def parameter_of(self, name: str, index: int) -> Tensor:
+        weight, bias = self.layout.layers(self.mean())[index]
+        return bias[..., 0] if name == "bias" else weight
 
 
-class StackedGaussian(StackedPosterior):
+class StackedGaussian(StackedPosterior, posteriors.Gaussian):
     """Independent Gaussian posterior under N(0, prior_scale^2): dense variational network (Blundell et al., 2015).
 
     Example:
@@ -135,101 +137,99 @@ class StackedGaussian(StackedPosterior):
         torch.Size([10])
     """
 
-    prior_scale = setting("prior_scale", check_scale)
-
-    def __init__(self, layout: Layout, weight: Tensor, prior_scale: float = 1.0, initial_scale: float = 0.0025):
-        super().__init__(layout, weight, initial_scale)
-        self.prior_scale = prior_scale
-
-    def draw(self, generator=None):
-        noise = torch.empty_like(self.weight).normal_(generator=generator)
-        draws = [(self.weight, self.weight_rho, noise, self.prior_scale)]
-        return remembered(self, bF.gaussian_draw, draws, by_value=True)[0]
-
-    def mean(self):
-        return self.weight.detach()
-
-    def kl_divergence(self):
-        return total(bF.gaussian_kl(self.weight, F.softplus(self.weight_rho), self.prior_scale), dim=1)
+    _layer = bnn.GaussianLinear
 
 
-class StackedSpikeSlab(StackedPosterior):
-    """Dirac spike-and-slab posterior, equation (7) of Bai, Song and Cheng (2020).
+class StackedSpikeSlab(StackedPosterior, posteriors.SpikeSlab):
+    """Dirac spike-and-slab posterior, equation (7) of Bai, Song and Cheng (2020); settings of `nn.SpikeSlabLinear`.
 
-    Args:
-        layout: names the layers inside the flat parameter dimension.
-        weight: initial slab means, shape (replicates, parameters).
-        prior_inclusion_probability: lambda, one number or one for each replicate.
-        prior_scale: sigma_0, a standard deviation.
-        initial_scale: initial slab standard deviation.
-        initial_inclusion_probability: initial phi.
-        temperature: tau of the Gumbel-softmax backward pass.
-
-    Raises:
-        ValueError: a probability is not strictly between 0 and 1, a scale or the temperature is not positive, or the
-            number of prior probabilities is not the number of replicates.
+    Its sparsity is s_hat, the sum of phi over T in percent, the paper's definition (section 6).
 
     Example:
         >>> layout = Layout((5, 8, 1), replicates=10)
         >>> posterior = StackedSpikeSlab(layout, layout.kaiming_uniform(None), prior_inclusion_probability=0.01)
-        >>> posterior.inclusion_probability().shape
+        >>> posterior.inclusion_probability.shape
         torch.Size([10, 57])
     """
 
-    prior_scale = setting("prior_scale", check_scale)
-    temperature = setting("temperature", check_positive)
-    prior_logit: Tensor
+    _layer = bnn.SpikeSlabLinear
 
-    def __init__(
-        self,
-        layout: Layout,
-        weight: Tensor,
-        prior_inclusion_probability: PerReplicate,
-        prior_scale: float = 1.0,
-        initial_scale: float = 0.0025,
-        initial_inclusion_probability: float = 0.99,
-        temperature: float = 0.5,
-    ):
-        super().__init__(layout, weight, initial_scale)
-        check_probability("initial_inclusion_probability", initial_inclusion_probability, open_interval=True)
-        self.prior_scale, self.temperature = prior_scale, temperature
-        self.register_buffer("prior_logit", None)
-        self.prior_inclusion_probability = prior_inclusion_probability
-        self.weight_logit = nn.Parameter(torch.full_like(weight, bF.log_odds(initial_inclusion_probability)))
 
-    def draw(self, generator=None):
-        noise = torch.empty_like(self.weight).normal_(generator=generator)
-        logistic = bF.logistic_noise(torch.empty_like(self.weight).uniform_(generator=generator))
-        prior = self.temperature, self.prior_logit.to(self.weight.dtype), self.prior_scale
-        draws = [(self.weight, self.weight_rho, self.weight_logit, noise, logistic, *prior)]
-        return remembered(self, bF.spike_slab_draw, draws, by_value=True)[0]
+class StackedGaussianSpikeSlab(StackedPosterior, posteriors.GaussianSpikeSlab):
+    """Gaussian posterior, spike-and-slab prior (3.1) of Saha, Liu and Liang (2024), p* in closed form.
 
-    @property
-    def prior_inclusion_probability(self) -> Tensor:
-        """lambda, float64, (1, 1) or (replicates, 1); kept as log-odds, which survive `.float()` down to 1e-200."""
-        return torch.sigmoid(self.prior_logit.double())
+    Settings of `nn.GaussianSpikeSlabLinear`; its sparsity is the mean of p* in percent.
 
-    @prior_inclusion_probability.setter
-    def prior_inclusion_probability(self, value: PerReplicate) -> None:
-        column = self.layout.column("prior_inclusion_probability", value)
-        check_probability("prior_inclusion_probability", column, open_interval=True)
-        self.prior_logit = bF.log_odds(column).to(self.weight.device)
-        forget(self)
+    Example:
+        >>> layout = Layout((5, 8, 1), replicates=10)
+        >>> posterior = StackedGaussianSpikeSlab(layout, layout.kaiming_uniform(None), slab_scale=1.0, spike_scale=0.01)
+        >>> posterior.inclusion_probability.shape
+        torch.Size([10, 57])
+    """
 
-    def inclusion_probability(self) -> Tensor:
-        """phi, shape (replicates, parameters)."""
-        return torch.sigmoid(self.weight_logit.detach())
+    _layer = bnn.GaussianSpikeSlabLinear
 
-    def mean(self):
-        return self.inclusion_probability() * self.weight.detach()
 
-    def kl_divergence(self):
-        scale, prior = F.softplus(self.weight_rho), (self.prior_inclusion_probability, self.prior_scale)
-        return total(unchecked_spike_slab_kl(self.weight, scale, self.weight_logit, *prior), dim=1)
+class StackedScaleMixture(StackedPosterior, posteriors.ScaleMixture):
+    """Bayes by Backprop (Blundell et al., 2015): the same prior with the indicators summed out.
 
-    def active(self):
-        return self.weight_logit.detach() > 0
+    The KL has no closed form: training uses its estimate at the drawn weights; `kl_divergence` is one such estimate.
 
-    def sparsity(self):
-        """s_hat = sum of phi over T in percent, the paper's definition (section 6)."""
-        return 100.0 * self.inclusion_probability().double().mean(dim=1)
+    Example:
+        >>> layout = Layout((5, 8, 1), replicates=10)
+        >>> posterior = StackedScaleMixture(layout, layout.kaiming_uniform(None), slab_scale=1.0, spike_scale=0.01)
+        >>> posterior.kl_divergence().shape
+        torch.Size([10])
+    """
+
+    _layer = bnn.ScaleMixtureLinear
+
+
+class StackedSparseVD(StackedPosterior, posteriors.SparseVD):
+    """Sparse variational dropout (Molchanov et al., 2017): log-uniform prior, additive noise, local reparameterisation.
+
+    Weights with log alpha above `threshold` (3 in the paper: a dropout rate over 0.95) are not active. Biases are
+    deterministic, as published, and do not count.
+
+    Example:
+        >>> layout = Layout((5, 8, 1), replicates=10)
+        >>> StackedSparseVD(layout, layout.kaiming_uniform(None)).sparsity().shape
+        torch.Size([10])
+    """
+
+    order: Tensor
+    weight_log_variance: Tensor
+    _layer = bnn.SparseVDLinear
+
+    def __init__(self, layout: Layout, weight: Tensor, *settings: Any, **named: Any):
+        super().__init__(layout, weight, *settings, **named)
+        sorted_ = torch.argsort(~layout.weight_mask("cpu"), stable=True)  # weights, and then biases
+        self.register_buffer("order", sorted_.argsort().to(weight.device), persistent=False)
+
+    def _groups(self) -> list[tuple[Any, ...]]:
+        layers, spreads = (self.layout.layers(p) for p in (self.weight, self.weight_log_variance))
+        weights, variances = (torch.cat([w.flatten(1) for w, _ in one], dim=1) for one in (layers, spreads))
+        return [(weights, variances), (torch.cat([bias.flatten(1) for _, bias in layers], dim=1),)]
+
+    def _parts(self, values, fill=None) -> Tensor:
+        return torch.cat(list(values), dim=1)[:, self.order]
+
+    def draw_layers(self, generator: Source = None) -> list[tuple[Tensor, ...]]:
+        """Means and variances of each layer in training, where its outputs are drawn; else a draw of its weights."""
+        if not self.training:
+            return super().draw_layers(generator)
+        means = self.layout.layers(self.weight)
+        variances = self.layout.layers(self.weight_log_variance.exp())
+        return [(w, b, v) for (w, b), (v, _) in zip(means, variances, strict=True)]
+
+    def linear(self, layer: tuple[Tensor, ...], h: Tensor, generator: Source) -> Tensor:
+        """Pre-activations as for `StackedPosterior`, from their own Gaussian law where there are variances."""
+        if len(layer) == 2:
+            return super().linear(layer, h, generator)
+        weight, bias, variance = layer
+        mean = torch.baddbmm(bias, weight, h)
+        return torch.addcmul(mean, torch.sqrt(torch.bmm(variance, h.square()) + 1e-12), draw_normal(mean, generator))
+
+    def sparsity(self) -> Tensor:
+        """Share of active weights in percent."""
+        return self.layout.share_of_weights(self.active())

@@ -14,9 +14,9 @@ from torch import Tensor, nn
 from bnnlib._callbacks import Callback, CheckpointLike, Run
 from bnnlib._checks import DivergedError, check_count
 from bnnlib._devices import default_generator
+from bnnlib._noise import keeping_keys, new_seed, redraw, use_generator
 from bnnlib._terminal import deferred_interrupt, progress_bar
 from bnnlib.nn.base import StochasticLayer
-from bnnlib.nn.noise import keeping_keys, new_seed, redraw, use_generator
 from bnnlib.train.checkpoint import Checkpoint
 
 _CHECK_EVERY = 50  # steps between looks at the losses on a GPU, where each look waits for the device

@@ -12,6 +12,7 @@ ROOT = Path(__file__).resolve().parents[2]
 # where an equation is computed, from the ground floor up; pictures and exercises only use it
 FLOORS = (
     "bnnlib/functional",
+    "bnnlib/posteriors",
     "bnnlib/nn",
     "bnnlib/optim",
     "bnnlib/sampling",

@@ -11,7 +11,6 @@ import argparse
 import contextlib
 import os
 import shutil
-import sys
 import time
 from pathlib import Path
 
@@ -141,7 +140,7 @@ def build(root: Path, profile: str = "smoke", jobs: int | None = None, execute_o
     return 0
 
 
-def main(arguments: list[str] | None = None) -> int:
+def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m book build", description="Execute the chapters and render the book."
     )
@@ -156,7 +155,3 @@ def main(arguments: list[str] | None = None) -> int:
     return build(
         Path.cwd(), options.profile, options.jobs, options.execute_only, say=lambda text: print(text, flush=True)
     )
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import gzip
 import re
-import sys
 from collections import Counter
 from html.parser import HTMLParser
 from pathlib import Path
@@ -220,7 +219,7 @@ def check(root: Path, html: Path | None = None) -> list[str]:
     return faults
 
 
-def main(arguments: list[str] | None = None) -> int:
+def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m book check", description="Look the rendered book through.")
     parser.add_argument("--html", type=Path, help="folder of the rendered book (default: _build/html)")
     options = parser.parse_args(arguments)
@@ -229,7 +228,3 @@ def main(arguments: list[str] | None = None) -> int:
         print(fault)
     print(f"{len(faults)} faults" if faults else "The rendered book has no faults.")
     return 1 if faults else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -39,11 +39,7 @@ def _run(root: str, name: str, profile: str, threads: int) -> dict:
     """Execute one chapter into ``_build/running``; runs in a worker process and returns only plain data."""
     import logging
 
-    # Optional to jsonschema, which then leaves one format unchecked: it compiles grammars for a second on import.
-    sys.modules["rfc3987_syntax"] = None
-    import papermill
-    from papermill.exceptions import PapermillExecutionError
-    from traitlets.config import Config
+    from book.editions.preloaded import Config, PapermillExecutionError, execute_notebook
 
     project = Project(Path(root))
     source, target = project.root / name, project.running / name
@@ -66,7 +62,7 @@ def _run(root: str, name: str, profile: str, threads: int) -> dict:
     started = time.perf_counter()
     failure = None
     try:
-        papermill.execute_notebook(
+        execute_notebook(
             str(target),
             str(target),
             parameters={"PROFILE": profile},

@@ -9,8 +9,8 @@ from __future__ import annotations
 import argparse
 import ast
 import re
-import sys
 from collections import Counter
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from book.editions import claims, prose, rules_of_code, rules_of_exercises  # noqa: F401  (imported, they are rules)
@@ -18,15 +18,7 @@ from book.editions.equations import equation_labels
 from book.editions.numbers import placeholders
 from book.editions.project import EVAL, expressions_of, source_of, tags_of
 from book.editions.rules import RULES, rule
-from book.editions.source import (
-    CELL_METADATA,
-    CHAPTERS,
-    NOTEBOOK_METADATA,
-    Chapter,
-    canonical,
-    load,
-    mended,
-)
+from book.editions.source import CELL_METADATA, CHAPTERS, NOTEBOOK_METADATA, Chapter, canonical, load, mended
 
 SIZES = {
     "words": (2500, 4000),
@@ -224,14 +216,24 @@ def few_runs_said(chapter):
             yield cell["id"], message
 
 
+def lesson(cells: Iterable[dict]) -> Iterator[dict]:
+    """The Markdown cells outside the section of the exercises."""
+    outside = True
+    for cell in cells:
+        if source_of(cell).startswith("## "):
+            outside = not source_of(cell).startswith("## Exercises")
+        if outside:
+            yield cell
+
+
 @rule
 def sizes(chapter):
-    """A chapter's measure: words, code cells that the reader sees, figures, labeled equations, exercises.
+    """A chapter's measure: words without exercises, code cells that readers see, figures, labeled equations, exercises.
 
     Explorers are no figures here: a page that shows one has a knob more, not a picture more to read.
     """
     counts = {
-        "words": sum(prose.words(source_of(cell)) for cell in chapter.markdown),
+        "words": sum(prose.words(source_of(cell)) for cell in lesson(chapter.markdown)),
         "code cells": sum("remove-cell" not in tags_of(cell) for cell in chapter.code),
         "figures": sum("explorer(" not in source_of(cell) for cell in figure_cells(chapter)),
         "labeled equations": len(equation_labels(chapter.notebook)),
@@ -243,7 +245,7 @@ def sizes(chapter):
             yield "", f"{count} {what}; a chapter has {low:,} to {high:,}"
 
 
-def main(arguments: list[str] | None = None) -> int:
+def main(arguments: list[str]) -> int:
     """Print the problems of the given notebooks, or of all chapters; the exit code says whether there are any."""
     parser = argparse.ArgumentParser(prog="python -m book lint", description=__doc__)
     parser.add_argument("notebooks", nargs="*", type=Path, default=CHAPTERS)
@@ -259,7 +261,3 @@ def main(arguments: list[str] | None = None) -> int:
             found += 1
     print(f"{found} problems in {len(chosen.notebooks)} notebooks")
     return int(found > 0)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -15,9 +15,10 @@ from pathlib import Path
 from string import Template
 
 from book import studies
-from book.editions import chapter_template
 from book.editions.source import NOTEBOOK_METADATA, mended
 
+# Texts for `string.Template`, each below a line with its path; the notebook by cells, those of code with metadata.
+TEMPLATE = Path(__file__).with_suffix(".template")
 IN_TOC = re.compile(r"^(\s*- file: )chapters/(\d+)_\S+$", re.MULTILINE)
 NEXT = """\
 Made {notebook}, chapters/{name}/ and its tests; _toc.yml got one line. It runs already:
@@ -67,19 +68,16 @@ def facts(root: Path, options: argparse.Namespace) -> dict[str, str]:
 
 def files(chapter: dict[str, str]) -> dict[str, str]:
     """Path to content of everything that is new."""
-
-    def filled(text: str) -> str:
-        return Template(text).substitute(chapter)
-
-    cells = []
-    for name, source, *metadata in chapter_template.CELLS:
-        cell = {"id": f"{chapter['prefix']}-{name}", "metadata": {}, "source": filled(source)}
-        if metadata:
-            cell |= {"metadata": json.loads(filled(json.dumps(metadata[0]))), "outputs": [], "execution_count": None}
-        cells.append({**cell, "cell_type": "code" if metadata else "markdown"})
+    text = Template(TEMPLATE.read_text(encoding="utf-8")).substitute(chapter)
+    parts = re.split(r"^==== (.+)\n", text, flags=re.MULTILINE)
+    made, name = dict(zip(parts[1::2], parts[2::2], strict=True)), f"chapters/{chapter['notebook']}"
+    cells, found = [], re.split(r"^%% (\S+)(?: (\{.*\}))?\n", made[name], flags=re.MULTILINE)
+    for own, metadata, source in zip(found[1::3], found[2::3], found[3::3], strict=True):
+        cell = {"id": f"{chapter['prefix']}-{own}", "metadata": json.loads(metadata or "{}"), "source": source[:-1]}
+        kind = {"cell_type": "code", "outputs": [], "execution_count": None} if metadata else {"cell_type": "markdown"}
+        cells.append(cell | kind)
     notebook = {"cells": cells, "metadata": NOTEBOOK_METADATA, "nbformat": 4, "nbformat_minor": 5}
-    made = {filled(path): filled(text) for path, text in chapter_template.FILES.items()}
-    return {f"chapters/{chapter['notebook']}": mended(json.dumps(notebook)), **made}
+    return made | {name: mended(json.dumps(notebook))}
 
 
 def with_line(toc: str, chapter: dict[str, str]) -> str:
@@ -115,7 +113,7 @@ def new_chapter(root: Path, options: argparse.Namespace) -> dict[str, str]:
     return chapter
 
 
-def main(arguments: list[str] | None = None) -> int:
+def main(arguments: list[str]) -> int:
     """Start the chapter in the present tree; 2 if something is taken."""
     parser = argparse.ArgumentParser(
         prog="python -m book new-chapter", description="Start a chapter: notebook, study and tests."
@@ -132,7 +130,3 @@ def main(arguments: list[str] | None = None) -> int:
         return 2
     print(NEXT.format(**{**chapter, "notebook": f"chapters/{chapter['notebook']}"}))
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

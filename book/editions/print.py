@@ -314,7 +314,7 @@ def make_pdf(project: Project) -> Path:
     return pdf
 
 
-def main(arguments: list[str] | None = None) -> int:
+def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m book pdf", description="Print the rendered book as one PDF.")
     parser.parse_args(arguments)
     try:
@@ -324,7 +324,3 @@ def main(arguments: list[str] | None = None) -> int:
         return 1
     print(f"{pdf} ({pdf.stat().st_size / 1e6:.1f} MB)")
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

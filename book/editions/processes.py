@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import multiprocessing
 import os
 import signal
-import threading
 import time
 from collections.abc import Callable, Iterator
 from multiprocessing import resource_tracker
@@ -16,8 +14,7 @@ from typing import Any
 
 import psutil
 
-# Spawned, not forked: the parent may hold threads (pytest, a caller's torch) that a fork would copy in a bad state.
-_CONTEXT = multiprocessing.get_context("spawn")
+from book import forks
 
 
 class Processes:
@@ -34,6 +31,7 @@ class Processes:
         self.waiting = dict(calls)
         self.running: dict[str, BaseProcess] = {}
         self._answers: dict[Connection, tuple[str, float]] = {}
+        self._context = forks.context("book.editions.execute", "book.editions.preloaded")
 
     def __enter__(self) -> Processes:
         return self
@@ -66,8 +64,10 @@ class Processes:
         return found
 
     def _start(self, name: str) -> None:
-        answer, question = _CONTEXT.Pipe(duplex=False)
-        process = _CONTEXT.Process(target=_call, args=(question, self.function, *self.waiting.pop(name)))
+        answer, question = self._context.Pipe(duplex=False)
+        process = self._context.Process(
+            target=_call, args=(question, {**os.environ}, self.function, *self.waiting.pop(name))
+        )
         with _out_of_reach():
             process.start()
             self.running[name] = process
@@ -75,14 +75,12 @@ class Processes:
         self._answers[answer] = name, time.perf_counter()
 
 
-def _call(question: Connection, function: Callable[..., Any], *arguments: Any) -> None:
-    threading.Thread(target=_leave_with_parent, daemon=True).start()
+def _call(question: Connection, environment: dict[str, str], function: Callable[..., Any], *arguments: Any) -> None:
+    os.environ.clear()
+    os.environ.update(environment)
+    _deafen()  # where the server had been started by others
+    forks.end_with_parent()  # a kernel notices within a second that its parent has gone, and goes as well
     question.send(function(*arguments))
-
-
-def _leave_with_parent() -> None:
-    multiprocessing.parent_process().join()
-    os._exit(1)  # a kernel notices within a second that its parent has gone, and goes as well
 
 
 @contextlib.contextmanager
@@ -91,15 +89,18 @@ def _out_of_reach() -> Iterator[None]:
 
     To ignore the signal would not be enough: nbclient takes it for itself, and its kernels die noisily.
     """
-    if not hasattr(signal, "pthread_sigmask"):  # not a POSIX system
-        yield
-        return
     resource_tracker.ensure_running()  # or it would be started with the first process, and undo the mask
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    before = _deafen()
     try:
         yield
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        if before is not None:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _deafen() -> set | None:
+    """Hold back Ctrl-C from now on; the mask of before, None where there is none, as on a system that is not POSIX."""
+    return signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT}) if hasattr(signal, "pthread_sigmask") else None
 
 
 def _end(process: BaseProcess) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import symtable
+from functools import cache
 
 from book.editions.learner.answers import checked, parsed
 from book.editions.project import EVAL, source_of
@@ -49,11 +50,13 @@ def exercises_in_order(chapter):
         yield "", f"exercises are checked in the order {', '.join(asked)}: number them as they come"
 
 
+@cache  # of a pair of cells each is asked for as often as there are others
 def assigned(code: str) -> set[str]:
     """Names that a run of the code leaves in the notebook, without those that it imports."""
     return {name.get_name() for name in _table(code).get_symbols() if name.is_assigned() and not name.is_imported()}
 
 
+@cache
 def read(code: str) -> set[str]:
     """Names that the code, its functions included, looks up in the notebook."""
     tables, found = [_table(code)], set()

@@ -12,13 +12,13 @@ import signal
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from bnnlib._files import write_atomic
 from bnnlib.datasets.registry import data_root
@@ -30,7 +30,7 @@ TREE = Path(__file__).resolve().parents[2]
 AT_MOST = 3  # results that verify is asked about
 DEAR = 120.0  # seconds: a result whose probes take longer is not asked
 NOTICED, SILENT, NOTHING, LATE = "noticed", "silent", "nothing to ask", "timed out"
-_OWN = tuple(f"book/lab/{name}.py" for name in ("bench", "mutants", "mutate", "reach"))
+_OWN = tuple(f"book/lab/{name}.py" for name in ("bench", "impact", "mutants", "mutate"))
 # What has moved must be settled by a probe of this machine: with none stored, all run and are kept.
 _PREPARE = """
 import sys
@@ -76,40 +76,22 @@ class Answer:
     seconds: float = 0.0
 
 
-class Kept:
-    """Answers of earlier runs, and results whose probes ran on this machine, in ``data/cache/``."""
-
-    def __init__(self) -> None:
-        self.home = store.home() / "cache" / "mutants"
-        self.path, self.lock, self.known = self.home / "answers.json", threading.RLock(), {}
-        with contextlib.suppress(OSError, ValueError):
-            self.known = json.loads(self.path.read_text())
-
-    def answer(self, name: str, evidence: str, ask: Callable[[], Answer], again: bool = False) -> Answer:
-        """The kept answer while the hash of what it depends on is as it was, else a new one, kept at once."""
-        found = self.known.get(name, {})
-        if found.get("evidence") == evidence and not again:
-            return Answer(**found["answer"])
-        begin = time.monotonic()
-        new = replace(ask(), seconds=round(time.monotonic() - begin, 1))
-        with self.lock:
-            self.known[name] = {"evidence": evidence, "answer": asdict(new)}
-            write_atomic(self.path, json.dumps(self.known, indent=0).encode())
-        return new
-
-
 class Bench:
     """A copy of the tree as it is now, files that git does not know included.
 
+    Answers, and results whose probes ran on this machine, are kept in ``data/cache/mutants/``.
+
     Args:
-        kept: shared by all benches.
         tree: what is copied.
         again: ask although the answer is kept.
         limit: seconds for a question.
     """
 
-    def __init__(self, kept: Kept, tree: Path = TREE, again: bool = False, limit: float = 300.0) -> None:
-        self.kept, self.again, self.limit = kept, again, limit
+    def __init__(self, tree: Path = TREE, again: bool = False, limit: float = 300.0) -> None:
+        self.again, self.limit, self.home = again, limit, store.home() / "cache" / "mutants"
+        self.known: dict[str, Any] = {}
+        with contextlib.suppress(OSError, ValueError):
+            self.known = json.loads((self.home / "answers.json").read_text())
         self.root, self.seen = Path(tempfile.mkdtemp(prefix="mutate")), {}
         command = ["git", "-C", str(tree), "ls-files", "-co", "--exclude-standard"]
         listed = subprocess.check_output(command, text=True).splitlines()
@@ -122,19 +104,30 @@ class Bench:
         """Remove the copy."""
         shutil.rmtree(self.root, ignore_errors=True)
 
+    def _kept(self, name: str, evidence: str, ask: Callable[[], Answer], again: bool) -> Answer:
+        """The kept answer while the hash of what it depends on is as it was, else a new one, kept at once."""
+        found = self.known.get(name, {})
+        if found.get("evidence") == evidence and not again:
+            return Answer(**found["answer"])
+        begin = time.monotonic()
+        new = replace(ask(), seconds=round(time.monotonic() - begin, 1))
+        self.known[name] = {"evidence": evidence, "answer": asdict(new)}
+        write_atomic(self.home / "answers.json", json.dumps(self.known, indent=0).encode())
+        return new
+
     def ask_verify(self, mutant: Mutant, results: list[str]) -> Answer:
         """Whether `verify` certifies the results, as "name.profile", in spite of the mutant; the cheapest are asked."""
         if not results:
             return Answer(NOTHING)
         evidence = _hash(_text_of(mutant), *map(self._evidence, results))
-        return self.kept.answer(f"verify {mutant.id}", evidence, lambda: self._verify(mutant, results), self.again)
+        return self._kept(f"verify {mutant.id}", evidence, lambda: self._verify(mutant, results), self.again)
 
     def _verify(self, mutant: Mutant, results: list[str]) -> Answer:
         stored = mutant.file.startswith("data/results/")
         asked = results if stored else self._cheapest(results)
         if not asked:
             return Answer(NOTHING)
-        home = self.root / "data" if stored else self.kept.home
+        home = self.root / "data" if stored else self.home
         with self._mutated(mutant):
             code, out = self._call(home, self.limit, "-c", _VERIFY, *asked)
         said = [json.loads(line) for line in out.splitlines() if line.startswith('["')]
@@ -153,7 +146,7 @@ class Bench:
         """
 
         def seconds(result: str) -> float:
-            known = self.kept.known.get(f"prepared {result}")
+            known = self.known.get(f"prepared {result}")
             return known["answer"]["seconds"] if known else 2.0 * self._probes(result)
 
         before: Counter[str] = Counter()
@@ -172,17 +165,16 @@ class Bench:
         """Whether the result can be asked: its probes run without a mutant, on this machine, in a minute or two."""
 
         def prepare() -> Answer:
-            folder = self.kept.home / "results"
+            folder = self.home / "results"
             folder.mkdir(parents=True, exist_ok=True)
             for path in (self.root / "data" / "results").iterdir():  # those that it starts from, too
                 if not (folder / path.name).exists() or path.stem == result:
                     shutil.copy2(path, folder / path.name)
-            code, out = self._call(self.kept.home, DEAR, "-c", _PREPARE, *result.split("."))
+            code, out = self._call(self.home, DEAR, "-c", _PREPARE, *result.split("."))
             good = code == 0 and out.splitlines()[-1] in validity.GOOD
             return Answer(SILENT if good else NOTHING, out[-200:])
 
-        with self.kept.lock:  # one bench prepares it for all
-            return self.kept.answer(f"prepared {result}", self._evidence(result), prepare).word == SILENT
+        return self._kept(f"prepared {result}", self._evidence(result), prepare, False).word == SILENT
 
     def _evidence(self, result: str) -> str:
         """Hash of what decides what `verify` says of a result."""
@@ -200,7 +192,7 @@ class Bench:
         within = "bnnlib" if alone else "bnnlib|chapters|book|data/results"
         files = "|".join([rf"({within})/.*\.(py|toml|json)$", r".*conftest\.py$", *map(re.escape, tests)])
         evidence = _hash(_text_of(mutant), self._digest(files), *tests)
-        return self.kept.answer(f"tests {mutant.id}", evidence, lambda: self._tests(mutant, tests), self.again)
+        return self._kept(f"tests {mutant.id}", evidence, lambda: self._tests(mutant, tests), self.again)
 
     def _tests(self, mutant: Mutant, tests: list[str]) -> Answer:
         home = self.root / "data"

@@ -156,7 +156,7 @@ class Experiment:
             computes on purpose: the cells of the older version are computed again.
         tiny: parameters that make a cell take seconds while it takes the same branches, see `book.lab.probes`.
         reads: the calls by which a cell loads its data, as partials of the functions that it calls itself, see
-            `book.lab.real`; asked of every experiment that has data sets.
+            `book.lab.inputs`; asked of every experiment that has data sets.
         schedules: name to ``(function, range)`` of what changes while a cell runs, step sizes for example, and the
             steps or epochs that it is asked for; asked of every experiment whose cells have such a thing.
         precision: of the arithmetic behind the rows, by which probes are compared: "float64", "float32" or "bfloat16".

@@ -11,7 +11,7 @@ from book.lab.tables import markdown_table
 from book.lab.verdicts import UNDECIDED
 
 MARKS = {REPRODUCED: "✓", PARTLY: "◐", CONTRADICTED: "✗", UNDECIDED: "?", NOT_TRIED: "–"}
-COLUMNS = ("Claim of the paper", "Here", "Why")
+COLUMNS = ("Claim of the paper", "Here")
 
 
 class ResultsBox:
@@ -23,7 +23,11 @@ class ResultsBox:
 
     def __init__(self, study: str) -> None:
         every = [(one, *one.judge()) for one in claims(study)]
-        self.lines = [(one.box, f"{MARKS[word]} {word}", _why(one, word, why)) for one, word, why in every if one.box]
+        self.lines = [
+            (one.box.replace(" %", "\u00a0%"), f"{MARKS[word]}\u00a0{word}", _why(one, word, why))
+            for one, word, why in every
+            if one.box
+        ]
         counted = Counter(word for _, word, _ in every)
         said = ", ".join(f"{counted[word]} {word}" for word in WORDS if counted[word])
         self.caption = f"What the paper claims and what our runs say. Of all {len(every)} claims: {said}"
@@ -31,7 +35,7 @@ class ResultsBox:
     def _repr_html_(self) -> str:
         head = "".join(f'<th scope="col">{name}</th>' for name in COLUMNS)
         body = "".join(
-            f'<tr><th scope="row">{html.escape(claim)}</th><td>{word}</td><td>{html.escape(why)}</td></tr>'
+            f'<tr><th scope="row">{html.escape(claim)}</th><td><b>{word}</b><br>{html.escape(why)}</td></tr>'
             for claim, word, why in self.lines
         )
         return (
@@ -41,7 +45,8 @@ class ResultsBox:
         )
 
     def _repr_markdown_(self) -> str:
-        return f"{self.caption}\n\n{markdown_table(COLUMNS, self.lines)}"
+        lines = [(claim, f"{word}: {why}") for claim, word, why in self.lines]
+        return f"{self.caption}\n\n{markdown_table(COLUMNS, lines)}"
 
 
 def _why(claim: Claim, word: str, reason: str) -> str:

@@ -14,7 +14,9 @@ from typing import Any
 import dask
 import torch
 from distributed import Client, Future, KilledWorker, LocalCluster, WorkerPlugin, as_completed, get_worker
+from distributed.utils import get_mp_context
 
+from book import forks
 from book.lab.cells import ExperimentError
 from book.lab.worker import Task, execute, failure
 
@@ -99,9 +101,13 @@ class Cluster:
 
 @contextmanager
 def _local(jobs: int) -> Iterator[LocalCluster]:
-    with dask.config.set({"distributed.scheduler.allowed-failures": TRIES - 1}):
+    method = {"distributed.worker.multiprocessing-method": forks.METHOD}
+    with dask.config.set(method | {"distributed.scheduler.allowed-failures": TRIES - 1}):
+        get_mp_context()  # which names what its own server imports, first
+        forks.context(__name__, "torch._dynamo")  # the second at the first optimizer, else
         # without limits of memory, at which Dask would write rows to the disk, pause and kill workers
         options = {"threads_per_worker": 1, "processes": True, "memory_limit": 0, "silence_logs": 50}
+        options["env"] = {**os.environ}
         port = {"dashboard_address": ":0"}  # of its pages: any that is free, in place of one that may not be
         cluster = LocalCluster(jobs, dashboard_address=None, scheduler_kwargs=port, **options)
     with cluster:

@@ -8,18 +8,14 @@ in ``data/cache/mutants/answers.json`` as long as the code and those tests stay 
 from __future__ import annotations
 
 import argparse
-import json
-import queue
 import sys
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, closing
-from dataclasses import asdict, dataclass
-from functools import partial
+from contextlib import closing
+from dataclasses import dataclass
 
-from book.lab.bench import LATE, NOTICED, TREE, Answer, Bench, Kept
-from book.lab.mutants import Mutant, MutantError, as_toml, generate, read
-from book.lab.reach import Reach
+from book.lab.bench import LATE, NOTICED, TREE, Answer, Bench
+from book.lab.impact import Impact
+from book.lab.mutants import Mutant, MutantError, read
 
 
 @dataclass(frozen=True)
@@ -53,36 +49,24 @@ class Outcome:
         return {"neither": "nothing notices it", LATE: "no verdict: give it more time"}.get(self.by, "")
 
 
-def run(
-    chosen: list[Mutant], reach: Reach, limit: float, jobs: int = 1, again: bool = False, say=print
-) -> list[Outcome]:
+def run(chosen: list[Mutant], impact: Impact, limit: float, again: bool = False, say=print) -> list[Outcome]:
     """Try mutants out.
 
     Args:
         chosen: the mutants.
-        reach: what they concern, with the tree that is copied.
+        impact: what they concern, with the tree that is copied.
         limit: seconds for each of the two questions.
-        jobs: copies of the tree that work side by side.
         again: ask although the answer is kept.
         say: what to do with a line about each.
     """
-    kept, benches = Kept(), queue.SimpleQueue()
-
-    def one(mutant: Mutant) -> Outcome:
-        bench = benches.get()
-        try:
-            verify = bench.ask_verify(mutant, reach.results(mutant))
-            found = Outcome(mutant, verify, bench.ask_tests(mutant, reach.tests(mutant)))
-        finally:
-            benches.put(bench)
-        told = "; ".join(filter(None, [verify.detail, found.tests.detail]))
-        say(f"{mutant.id:<50} {found.by:<9} {found.fault or told}")
-        return found
-
-    with ExitStack() as made, ThreadPoolExecutor(jobs) as pool:
-        for _ in range(jobs):
-            benches.put(made.enter_context(closing(Bench(kept, reach.tree, again, limit))))
-        return list(pool.map(one, chosen))
+    found = []
+    with closing(Bench(impact.tree, again, limit)) as bench:
+        for mutant in chosen:
+            verify = bench.ask_verify(mutant, impact.results(mutant))
+            found.append(one := Outcome(mutant, verify, bench.ask_tests(mutant, impact.tests(mutant))))
+            told = "; ".join(filter(None, [verify.detail, one.tests.detail]))
+            say(f"{mutant.id:<50} {one.by:<9} {one.fault or told}")
+    return found
 
 
 def summary(found: list[Outcome]) -> str:
@@ -100,31 +84,15 @@ def main(arguments: list[str]) -> int:
     """0: it went as the list says; 1: a mutant did not; 2: the list cannot be used."""
     parser = argparse.ArgumentParser(prog="python -m book mutate", description=__doc__.splitlines()[0])
     parser.add_argument("--only", metavar="TEXT", default="", help="mutants whose id, file or kind contains it")
-    parser.add_argument("--json", action="store_true", help="one JSON list on stdout")
-    parser.add_argument("--jobs", type=int, default=1, help="copies of the tree at work (default: 1)")
     parser.add_argument("--limit", type=float, default=300.0, help="seconds for each question (default: 300)")
     parser.add_argument("--again", action="store_true", help="ask although the answer is kept")
-    parser.add_argument("--generate", type=int, metavar="N", help="only print N small changes as entries for the list")
-    parser.add_argument("--seed", type=int, default=0, help="of --generate (default: 0)")
     options = parser.parse_args(arguments)
     try:
         listed = read(TREE)
     except MutantError as error:
         print(f"book: {error}", file=sys.stderr)
         return 2
-    if options.generate:
-        print("\n".join(map(as_toml, generate(*Reach(TREE).sources(), options.generate, options.seed))))
-        return 0
     chosen = [one for one in listed if any(options.only in text for text in (one.id, one.file, one.kind))]
-    say = partial(print, file=sys.stderr if options.json else sys.stdout, flush=True)
-    found = run(chosen, Reach(TREE), options.limit, options.jobs, options.again, say)
-    if options.json:
-        rows = [
-            {"id": one.mutant.id, "file": one.mutant.file, "kind": one.mutant.kind, "by": one.by, "fault": one.fault}
-            | {"survives": one.mutant.survives, "verify": asdict(one.verify), "tests": asdict(one.tests)}
-            for one in found
-        ]
-        print(json.dumps(rows, ensure_ascii=False, indent=1))
-    else:
-        print(f"\n{summary(found)}")
+    found = run(chosen, Impact(TREE), options.limit, options.again)
+    print(f"\n{summary(found)}")
     return 1 if any(one.fault for one in found) else 0

@@ -219,48 +219,38 @@ def _value(path: Path, source: dict[str, Any], entry: dict[str, Any], known: dic
     metric = known.get(entry["metric"])
     if metric is None:
         raise StoreError(f"{where}: metric {entry['metric']!r} is not in metrics.toml; known: {', '.join(known)}")
-    mean, sd, replicates = float(entry["mean"]), entry.get("sd"), int(entry.get("replicates", source["replicates"]))
-    direction = entry.get("direction", source.get("direction", metric.direction))
+    given = {key: source[key] for key in _BOTH_KEYS & set(source)} | entry
+    mean, replicates = float(entry["mean"]), int(given["replicates"])
+    direction = given.get("direction", metric.direction)
     if direction not in DIRECTIONS:
         raise StoreError(f"{where}: direction {direction!r} is none of {', '.join(DIRECTIONS)}")
     rounding = 0.5 * 10.0 ** Decimal(entry["mean"]).as_tuple().exponent
-    rows = entry.get("test_set", source.get("test_set"))
+    rows, limits = given.get("test_set"), _limits(where, entry)
     sampling = _SAMPLING[metric.sampling](mean, int(rows)) if rows and metric.sampling else 0.0
-    limits = _limits(where, entry)
-    budget = entry.get("budget", source.get("budget"))
     return PaperValue(
-        paper=source["paper"],
-        table=source["table"],
-        cell=entry["cell"],
-        experiment=source["experiment"],
-        setting=entry["setting"],
-        method=entry["method"],
+        **{key: source[key] for key in ("paper", "table", "experiment")},
+        **{key: entry[key] for key in ("cell", "setting", "method")},
+        **{key: given.get(key, "") for key in ("by_design", "note", "searched")},
+        **{key: source.get(key, {}) | entry.get(key, {}) for key in ("not_comparable_in", "other_data")},
+        **{key: float(entry.get(key, 0.0)) for key in ("reading", "tolerance")},
+        **{key: None if key not in given else float(given[key]) for key in ("sd", "budget")},
         metric=metric.name,
         unit=metric.unit,
         direction=direction,
         nominal=metric.nominal,
         mean=mean,
-        sd=None if sd is None else float(sd),
-        spreads=tuple(one for one in (_spread(source, entry, replicates), (sampling, math.inf)) if one[0]),
+        spreads=tuple(one for one in (_spread(given, replicates), (sampling, math.inf)) if one[0]),
         rounding=rounding,
-        reading=float(entry.get("reading", 0.0)),
-        tolerance=float(entry.get("tolerance", 0.0)),
         interesting=max(_interesting(where, source, entry, metric, mean), 2.0 * rounding),
         replicates=replicates,
         printed=_printed(entry, limits),
         with_error=metric.with_error,
-        budget=None if budget is None else float(budget),
-        by_design=entry.get("by_design", ""),
         not_comparable="; ".join(filter(None, (one.get("not_comparable") for one in (source, entry)))),
-        not_comparable_in=source.get("not_comparable_in", {}) | entry.get("not_comparable_in", {}),
-        other_data=source.get("other_data", {}) | entry.get("other_data", {}),
-        note=entry.get("note", source.get("note", "")),
-        one_draw=bool(entry.get("one_draw", source.get("one_draw", False))),
+        one_draw=bool(given.get("one_draw", False)),
         causes=_causes(where, source, entry),
         not_run=_reason(source.get("not_run", {}), entry),
         kind=_kind(where, source, entry),
         limits=limits,
-        searched=entry.get("searched", source.get("searched", "")),
     )
 
 
@@ -272,18 +262,18 @@ def _kind(where: str, source: dict, entry: dict) -> str:
     return "oracle" if source.get("oracle") else "own" if entry["method"] in source["own"] else "rival"
 
 
-def _spread(source: dict, entry: dict, replicates: int) -> tuple[float, float]:
+def _spread(given: dict, replicates: int) -> tuple[float, float]:
     """The standard error over the paper's replicates and its degrees of freedom.
 
     Splits that overlap are no independent replicates: the error over n of them, a test row to r training rows, grows by
     sqrt(1 + n / r); see `book.lab.verdicts.spread`.
     """
-    splits = entry.get("splits", source.get("splits"))
+    splits = given.get("splits")
     number = int(splits["number"]) if splits else replicates
     wider = math.sqrt(1.0 + number * float(splits["overlap"])) if splits else 1.0
-    if "se" not in entry and entry.get("sd") is None:
+    if not {"se", "sd"} & set(given):
         return 0.0, math.inf
-    error = float(entry["se"]) if "se" in entry else float(entry["sd"]) / math.sqrt(replicates)
+    error = float(given["se"]) if "se" in given else float(given["sd"]) / math.sqrt(replicates)
     return error * wider, number - 1 if number > 1 else math.inf
 
 
@@ -363,20 +353,9 @@ def _metrics(_changed: int) -> dict[str, Metric]:
         kind = entry.get("kind", "")
         if kind and kind not in kinds:
             raise StoreError(f"metrics.toml: kind {kind!r} of {name!r} has no [kind] table; known: {', '.join(kinds)}")
-        facts = kinds.get(kind, {})
-        found[name] = Metric(
-            name=name,
-            label=entry["label"],
-            unit=entry["unit"],
-            direction=entry["direction"],
-            digits=int(entry["digits"]),
-            nominal=None if "nominal" not in entry else float(entry["nominal"]),
-            kind=kind,
-            interesting=None if "interesting" not in facts else float(facts["interesting"]),
-            interesting_share=None if "interesting_share" not in facts else float(facts["interesting_share"]),
-            sampling=facts.get("sampling", ""),
-            with_error=tuple(facts.get("with_error", ())),
-        )
+        about = {"sampling": "", "with_error": ()} | kinds.get(kind, {}) | entry
+        about |= {key: float(about[key]) for key in ("nominal", "interesting", "interesting_share") if key in about}
+        found[name] = Metric(name=name, **about | {"with_error": tuple(about["with_error"])})
     return found
 
 

@@ -22,21 +22,23 @@ def compared(name: str, rows: Rows | None) -> Rows:
     return compare(name) if rows is None else rows
 
 
+def _row(rows: Rows, setting: str, method: str, metric: str) -> Mapping | None:
+    """The row of one cell of a comparison; None where there is none."""
+    wanted = (setting, method, metric)
+    return next((row for row in rows if (row["setting"], row["method"], row["metric"]) == wanted), None)
+
+
 def cell(rows: Rows, setting: str, method: str, metric: str) -> tuple[float, float, float]:
     """(our mean, its standard error, published); NaN for what does not exist, and for ours at the smoke profile."""
-    for row in rows:
-        if (row["setting"], row["method"], row["metric"]) == (setting, method, metric):
-            ours = (None, None) if row["profile"] == "smoke" else (row["mean"], row["se"])
-            return tuple(np.nan if value is None else float(value) for value in (*ours, row["published"]))
-    return np.nan, np.nan, np.nan
+    row = _row(rows, setting, method, metric) or dict.fromkeys(("profile", "mean", "se", "published"))
+    ours = (None, None) if row["profile"] == "smoke" else (row["mean"], row["se"])
+    return tuple(np.nan if value is None else float(value) for value in (*ours, row["published"]))
 
 
 def replicates(rows: Rows, setting: str, method: str, metric: str) -> np.ndarray:
     """Our single replicates in one cell of a comparison; empty for what was not run, and at the smoke profile."""
-    for row in rows:
-        if (row["setting"], row["method"], row["metric"]) == (setting, method, metric) and row["profile"] != "smoke":
-            return np.array(row.get("values", ()), dtype=float)
-    return np.empty(0)
+    row = _row(rows, setting, method, metric)
+    return np.array(row.get("values", ()) if row and row["profile"] != "smoke" else (), dtype=float)
 
 
 def series(rows: Rows, settings: Mapping[float, str], method: str, metric: str) -> np.ndarray:
@@ -79,14 +81,12 @@ def stored_mean(rows: Sequence[Mapping], setting: str, method: str, metric: str)
         rows: from `book.lab.compare`.
         setting, method, metric: the cell.
     """
-    for row in rows:
-        if (row["setting"], row["method"], row["metric"]) == (setting, method, metric):
-            if row["profile"] == "smoke" or row["mean"] is None:
-                return None
-            mean = Mean(row["mean"])
-            mean.runs = row.get("n")
-            return mean
-    return None
+    row = _row(rows, setting, method, metric)
+    if row is None or row["profile"] == "smoke" or row["mean"] is None:
+        return None
+    mean = Mean(row["mean"])
+    mean.runs = row.get("n")
+    return mean
 
 
 def run_in_words(name: str) -> dict[str, str]:

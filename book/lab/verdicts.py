@@ -60,12 +60,7 @@ class Verdict:
 
 
 def verdict(
-    value: PaperValue,
-    numbers: Sequence[float],
-    *,
-    overlap: float = 0.0,
-    failed: int = 0,
-    obstacles: Iterable[str] = (),
+    value: PaperValue, numbers: Sequence[float], *, overlap: float = 0.0, failed: int = 0, obstacles: Iterable[str] = ()
 ) -> Verdict:
     """Judge our replicates against a published number; the first of these rules that holds gives the word.
 

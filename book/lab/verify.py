@@ -1,10 +1,10 @@
 """Run the probes of stored results, and write down what they say.
 
-On the processor that the stored probe ran on, rows are equal up to rounding (`book.lab.near`). Elsewhere they are not
-comparable: some steps of training later another order of additions has moved several test images. There the probe also
-runs at an earlier commit, taken from the history (`book.lab.history`), and both runs are of this machine.
+On the processor that the stored probe ran on, rows are equal up to rounding (`book.lab.rounding`). Elsewhere they are
+not comparable: some steps of training later another order of additions has moved several test images. There the probe
+also runs at an earlier commit, taken from the history (`book.lab.history`), and both runs are of this machine.
 
-Beside its rows a probe keeps what the real cells of its kind read, and where their schedules end (`book.lab.real`).
+Beside its rows a probe keeps what the real cells of its kind read, and where their schedules end (`book.lab.inputs`).
 Where the data are not at hand, equal rows and schedules certify "without data", and the next run that has them decides.
 """
 
@@ -13,17 +13,16 @@ from __future__ import annotations
 import math
 import os
 import signal
-import threading
-import time
 from collections.abc import Callable, Container, Iterator
 from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import active_children, get_context
+from multiprocessing import active_children
 from typing import Any
 
 import torch
 
 from bnnlib._files import StoreError
-from book.lab import catalog, history, keys, near, probes, provenance, real, store
+from book import forks
+from book.lab import catalog, history, inputs, keys, probes, provenance, rounding, store
 from book.lab.cells import Cell, ExperimentError
 from book.lab.plan import Codes
 from book.lab.probes import kind_of
@@ -91,7 +90,7 @@ def verify_several(
         yield from ((*one, _tried(*one, **options)) for one in wanted)
         return
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # the processes share the cores out
-    with ProcessPoolExecutor(jobs, get_context("spawn"), _start_worker, (os.getpid(),)) as pool:
+    with ProcessPoolExecutor(jobs, forks.context(__name__, "torch._dynamo"), _start_worker, ({**os.environ},)) as pool:
         try:
             # what has the most to read and to run begins first, so that no process waits for the last one
             longest = sorted(wanted, key=lambda one: -store.result_path(*one).stat().st_size)
@@ -103,16 +102,11 @@ def verify_several(
             raise
 
 
-def _start_worker(parent: int) -> None:
+def _start_worker(environment: dict[str, str]) -> None:
+    os.environ.update(environment)
     # Ctrl-C reaches the whole process group; only the parent answers it, and it ends the workers
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-
-    def leave_with_parent() -> None:
-        while os.getppid() == parent:
-            time.sleep(1.0)
-        os._exit(1)
-
-    threading.Thread(target=leave_with_parent, daemon=True).start()
+    forks.end_with_parent()
 
 
 def _tried(name: str, profile: str, **options: Any) -> list[State] | StoreError:
@@ -204,7 +198,7 @@ class _Evidence:
         for kind, probe in self.stored(state).items():
             for cell in self._real[kind]:
                 if self._codes[keys.identity(self.experiment, cell)] in known:
-                    self.renewed |= real.keep(probe.setdefault("real", {}), self.experiment, cell, self.profile)
+                    self.renewed |= inputs.keep(probe.setdefault("real", {}), self.experiment, cell, self.profile)
 
     def judge(self, state: State) -> tuple[str, str, float]:
         """Today's probes beside the stored ones of cells whose code has moved: word, reason, largest difference."""
@@ -220,12 +214,13 @@ class _Evidence:
             return UNPROBED, f"another noise source: {provenance.noise('cpu')}, was {min(strange)}", 0.0
         moved = [(cell, probe) for kind, probe in stored.items() for cell in self._moved(state, kind)]
         for cell, probe in moved:
-            if why := real.unlike(probe.get("real", {}), self.experiment, cell, self.profile):
+            if why := inputs.unlike(probe.get("real", {}), self.experiment, cell, self.profile):
                 return (CHANGED if why.known else UNPROBED), f"{cell.label}: {why.text}", math.inf
         same, far, where = self._compare(state, cells, stored)
         if not same:
             return CHANGED, where, far
-        blind = self.experiment.reads and not all(real.at_hand(self.experiment, one, self.profile) for one, _ in moved)
+        here = (inputs.at_hand(self.experiment, one, self.profile) for one, _ in moved)
+        blind = self.experiment.reads and not all(here)
         return BLIND if blind else CERTIFIED, f"probes differ by {far:.0e}", far
 
     def _moved(self, state: State, kind: str) -> list[Cell]:
@@ -240,7 +235,7 @@ class _Evidence:
         same, far, where = True, 0.0, ""
         for kind, cell in cells.items():
             rows = probes.run(self.experiment, cell)
-            good, apart, place = near.farthest(rows, before[kind], near.share_of(self.experiment, cell))
+            good, apart, place = rounding.farthest(rows, before[kind], rounding.share_of(self.experiment, cell))
             if (same and not good) or (same == good and apart > far):
                 same, far, where = good, apart, f"{cell.label}: {place}"
         return same, far, where

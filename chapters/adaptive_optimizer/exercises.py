@@ -41,7 +41,7 @@ def _draws(*shape: int) -> Tensor:
 
 
 def _stein():
-    from bnnlib.functional import expected_curvature
+    from chapters.adaptive_optimizer.formulas import expected_curvature
 
     return lambda gradients, noise, scale: expected_curvature(gradients, noise, scale, "stein")
 
@@ -53,7 +53,7 @@ def _stein_cases() -> list[tuple[Tensor, Tensor, Tensor]]:
 
 
 def _mirror():
-    from bnnlib.functional import scale_step
+    from chapters.adaptive_optimizer.formulas import scale_step
 
     def step(tau: Tensor, gradient: Tensor, rate: float) -> Tensor:
         return scale_step(torch.logit(tau), gradient, rate)[1]

@@ -13,6 +13,7 @@ from chapters.adaptive_optimizer.experiments.cifar10 import ALIGNED, HARD
 from chapters.adaptive_optimizer.experiments.cifar10 import NAME as CIFAR
 from chapters.adaptive_optimizer.figures.images import settings
 from chapters.adaptive_optimizer.figures.results import ERROR, EXAMPLES, METHODS
+from chapters.adaptive_optimizer.problems import PROBLEMS
 
 AVO, DENSE, MAGNITUDE = "AVO", "AVO, dense", "magnitude"
 OTHERS = METHODS[1:]
@@ -89,6 +90,11 @@ def _parts(rows: Mapping[str, Rows]) -> dict[str, str]:
             said[f"lost-{number}-{method}"] = counted(_found(rows, name, method, "false_negatives") > 0)
         kept = _found(rows, name, WARM_UPS[1], "false_positives")
         said[f"kept-{number}"] = lab.number(float(kept.mean()) if len(kept) else None, "{:.0f}")
+    for method in (AVO, "AVO, no noise"):
+        exact = [_found(rows, name, method, "exact_selection") > 0 for name in EXAMPLES]
+        said[f"exact-all-{method}"] = counted(np.concatenate(exact))
+    every = [_found(rows, name, WARM_UPS[0], "false_negatives") == PROBLEMS[name].relevant for name in EXAMPLES]
+    said["all-lost"] = counted(np.concatenate(every))
     third = _stored(EXAMPLES[2])
     ours, later = (100.0 - lab.stored_values(third, EXAMPLES[2], method, "accuracy") for method in (AVO, WARM_UPS[1]))
     both = len(later) == len(ours) > 0

@@ -25,7 +25,7 @@ def numbers(rows: Mapping[str, Rows]) -> dict[str, str]:
         rows: as every chapter gives them; these texts are of paired networks, which the store has and rows have not.
     """
     _claims()
-    return _gains() | _controls() | _temperatures() | _dropout() | _fits()
+    return _gains() | _controls() | _temperatures() | _fits()
 
 
 def spread(values: np.ndarray, form: str = "{:.2f}") -> str:
@@ -100,15 +100,6 @@ def _temperatures() -> dict[str, str]:
     for place in DEEP:
         texts[f"temperature-{place}-nll"] = _said(_across(place, "SBN", "nll", "BN", "nll_scaled"), 4)
         texts[f"scaled-{place}-nll"] = _difference(place, "SBN", CONTROL, "nll_scaled")
-    return texts
-
-
-def _dropout() -> dict[str, str]:
-    texts = {}
-    for metric in ("error_test", "auroc", "nll"):
-        texts[f"dropout-{metric.removesuffix('_test')}"] = _difference("vgg", "DO", "BN", metric)
-    for metric in ("auroc", "nll"):
-        texts[f"dropout-sbn-{metric}"] = _difference("vgg", "DO+SBN", "DO", metric)
     return texts
 
 

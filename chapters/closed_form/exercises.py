@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import cache
 
 import torch
 
@@ -187,6 +188,7 @@ def _settled(rows: int, scale: float = _WIDE_START) -> float:
     return float(scale)
 
 
+@cache
 def _rows_needed(edge: float = 2 * _SPIKE_HERE) -> int:
     """The least number of rows after which the weight is found in the spike."""
     return next(rows for rows in range(1_000) if _settled(rows) < edge)

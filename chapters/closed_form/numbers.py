@@ -9,7 +9,7 @@ import numpy as np
 from book import lab
 from book.lab.queries import Rows
 from chapters.closed_form.experiments import uci_causes
-from chapters.closed_form.experiments.orders import LONG, SHORT
+from chapters.closed_form.experiments.orders import INSIDE, LONG, SHORT
 from chapters.closed_form.experiments.simulation_nets import ONE_HOME_PRIOR, PUBLISHED_PRIORS, READ_PRIOR
 from chapters.closed_form.experiments.simulations import prior_name
 from chapters.closed_form.scales import drift, left_by_penalty
@@ -160,6 +160,11 @@ def _orders(rows: Mapping[str, Rows]) -> dict[str, str]:
         assert key != "long" or lab.shows(gap, 1), "after long training p* is the worse order"
     texts["orders-gap-snr"], gap = _gap("orders", LONG, (first, "by |m| / sigma"), "rmse_test_at_80", 2)
     assert lab.shows(gap, 1)
+    texts["orders-inside-80"], gap = _gap("orders", INSIDE, (first, "by |m|"), "rmse_test_at_80", 2)
+    assert lab.shows(gap, 0), "begun in the spike, p* is no worse than magnitude at this share"
+    texts["orders-inside-90"], gap = _gap("orders", INSIDE, (first, "by |m| / sigma"), "rmse_test_at_90", 2)
+    assert lab.shows(gap, 1), "but worse than the ratio at a larger one"
+    assert lab.shows(_gap("orders", INSIDE, ("by |m|", "by |m| / sigma"), "rmse_test_at_90", 2)[1], 1)
     return texts
 
 

@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from bnnlib.functional import gaussian_kl_sum, gaussian_weight, softplus_inverse
+from bnnlib.functional import gaussian_draw, gaussian_kl_sum, softplus_inverse
 
 
 def start(stack: int, sizes: Sequence[int], generator: torch.Generator) -> list[nn.Parameter]:
@@ -72,7 +72,7 @@ class MeanFieldPlane:
     def draw(self, generator: torch.Generator) -> list[Tensor]:
         """One draw of all weights."""
         return [
-            gaussian_weight(mean, rho, torch.randn(mean.shape, generator=generator))
+            gaussian_draw(mean, rho, torch.randn(mean.shape, generator=generator), None)[0]
             for mean, rho in zip(self.means, self.rhos, strict=True)
         ]
 

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from bnnlib import functional as bF
+from chapters.implicit_acceptance import formulas
 from chapters.shared import finite
 
 LADDER = ("(21)", "(22), ours", "(22)", "(24)", "(28)")
@@ -111,13 +112,13 @@ def ladder(chains: Chains) -> dict[str, Tensor]:
     formal = (alpha * (alpha / flow).log()).sum((-1, -2))
     one_step = bF.total_variation(_step(chains.target, kernel), chains.target)
     scale = 1.0 / (chains.lower * chains.minorization)
-    constant = bF.implicit_bound_constant(chains.lower, chains.minorization)
+    constant = formulas.implicit_bound_constant(chains.lower, chains.minorization)
     return {
         "measured": bF.total_variation(finite.stationary_law(kernel), chains.target),
         "one step": one_step,
         "(21)": scale * one_step,
         "(22), ours": scale * joint,
         "(22)": scale * 2.0 * joint,
-        "(24)": scale * 2.0 * bF.pinsker_bound(formal, mass).clamp_min(0.0).sqrt(),
+        "(24)": scale * 2.0 * formulas.pinsker_bound(formal, mass).clamp_min(0.0).sqrt(),
         "(28)": (constant * gap(chains)).clamp_min(0.0).sqrt(),
     }

@@ -23,7 +23,7 @@ def _rate(at: tuple[float, ...] = _TARGET, confidence: float = 1.0) -> float:
 
 
 def _threshold(lower: float = _LOWER) -> float:
-    from bnnlib.functional import implicit_bound_constant
+    from chapters.implicit_acceptance.formulas import implicit_bound_constant
 
     return 1.0 / implicit_bound_constant(lower)
 

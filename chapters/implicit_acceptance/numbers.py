@@ -7,7 +7,9 @@ from collections.abc import Mapping
 import numpy as np
 
 from book import lab
+from book.lab.wording import with_error
 from chapters.implicit_acceptance.experiments.filtered import PICKED
+from chapters.implicit_acceptance.experiments.filtered import UB as MARKOV
 from chapters.implicit_acceptance.figures.results import DATA, GENERATORS, INDEPENDENT, RANDOM, RAW, TOY_METHODS
 
 EXPERIMENTS = ("toy", "mnist", "fmnist")  # in the store with the chapter's prefix
@@ -43,7 +45,6 @@ def numbers(rows: Mapping[str, list]) -> dict[str, str]:
         "toy-bound": mean("log10_bound", "{:.1f}"),
         "toy-direct": mean("direct_bound", "{:.2f}"),
         "toy-memorized": mean("chain_tv", setting=FEW),
-        "toy-memorized-acceptance": mean("acceptance_rate", "{:.0f}", setting=FEW),
         "toy-memorized-worse": lab.number((memorized() > 0).sum() if memorized().size else None, ordered=True),
         "toy-ub-farther": lab.number(f"{farther.sum()} of {len(farther)}" if farther.size else None, ordered=True),
         "toy-missing": mean("chain_tv", setting="five modes/1600"),
@@ -62,7 +63,7 @@ def numbers(rows: Mapping[str, list]) -> dict[str, str]:
     said["images-cifar-error"] = lab.number(error.mean() if error.size else None, "{:.0f}")
     for generator in GENERATORS:
         said[f"images-cifar-{generator}"] = lab.difference(CIFAR, generator, INDEPENDENT, RAW, "feature_fid", 1)
-    return said | {"images": images(), "images-picked": picked()}
+    return said | _images() | _failed() | _never_moved() | _published()
 
 
 def memorized() -> np.ndarray:
@@ -76,48 +77,77 @@ def _cells() -> list[tuple[str, str, str]]:
     return [(f"imh-{name}", title, generator) for name, title in DATA.items() for generator in GENERATORS]
 
 
-def images() -> str:
-    """What is stored of generated images, a clause for each data set and generator, and what is not run yet."""
-    clauses, missing = [], []
-    for name, title, generator in _cells():
-        raw, chain, random = (
-            {one: lab.stored_values(name, generator, method, one) for one in ("feature_fid", "recall")}
-            for method in (RAW, INDEPENDENT, RANDOM)
-        )
-        runs = len(chain["feature_fid"])
-        if not runs:
-            missing.append(f"{title} with {generator}")
-            continue
-        gap = lab.difference(name, generator, INDEPENDENT, RAW, "feature_fid", 1)
-        paired = f" ({gap})" if runs > 1 else ""
-        control = f", {random['feature_fid'].mean():.1f} by an untrained discriminator" if random["recall"].size else ""
-        clauses.append(
-            f"{title}, {generator}, {'one run' if runs == 1 else f'{runs} runs'}: feature-FID "
-            f"{raw['feature_fid'].mean():.1f} raw, {chain['feature_fid'].mean():.1f} after the chain{paired}{control}; "
-            f"recall {raw['recall'].mean():.0f} % and {chain['recall'].mean():.0f} %"
-        )
-    if not clauses:
-        return lab.number(None)
-    return ". ".join([*clauses, f"Not run yet: {', '.join(missing)}"] if missing else clauses)
+def _mean(name: str, setting: str, method: str, metric: str, form: str = "{:.1f}") -> str:
+    values = lab.stored_values(name, setting, method, metric)
+    return lab.number(values.mean() if values.size else None, form, values.size or None)
 
 
-def picked() -> str:
-    """What a discriminator that was picked by held-out loss does in the case that fails, beside the same unpicked.
+def _images() -> dict[str, str]:
+    """Feature-FID of every generator: raw, after the chain, and by a discriminator that was never trained."""
+    said = {}
+    for name, _, generator in _cells():
+        key = f"{name.removeprefix('imh-')}-{generator}"
+        said |= {
+            f"{key}-raw": _mean(name, generator, RAW, "feature_fid"),
+            f"{key}-chain": _mean(name, generator, INDEPENDENT, "feature_fid"),
+            f"{key}-gap": lab.difference(name, generator, INDEPENDENT, RAW, "feature_fid", 1),
+            f"{key}-zero": _mean(name, f"{generator}, 0 iterations", INDEPENDENT, "feature_fid"),
+            f"{key}-random": _mean(name, generator, RANDOM, "feature_fid"),
+        }
+    for name in ("mnist", "fmnist"):
+        said[f"real-{name}"] = lab.number(_mean(f"imh-{name}", "Images", "Held-out images", "feature_fid"))
+    return said
 
-    All numbers are of the cells that picked, whose generators are the same; see `experiments.filtered.picked_cell`.
-    """
+
+def _failed() -> dict[str, str]:
+    """What other weights of the discriminator do in the case that fails, on the same generators."""
     name, generator = FAILED
-    settings = {"raw": f"{generator}, raw", "last": f"{generator}, last weights", "picked": generator}
-    fid = {key: lab.stored_values(name, setting, PICKED, "feature_fid") for key, setting in settings.items()}
-    if not fid["picked"].size:
-        return lab.number(None)
-    runs = len(fid["picked"])
-    words = f"{fid['raw'].mean():.1f} raw, {fid['last'].mean():.1f} unpicked, {fid['picked'].mean():.1f} picked"
-    if runs < 2:
-        return f"{words} (one run)"
-    gap = change, error, _ = lab.estimate(fid["picked"] - fid["raw"])
-    verdict = {-1: "mended", 1: "still worse", 0: "undecided"}[lab.side(*gap)]
-    return f"{words} ({change:+.1f} ± {error:.1f} against raw: {verdict}; {runs} runs)".replace("-", "−")
+    settings = {
+        "last": f"{generator}, last weights",
+        "averaged": f"{generator}, averaged",
+        "falling": f"{generator}, falling rate",
+        "both": f"{generator}, averaged, falling rate",
+        "picked": generator,
+    }
+    raw = lab.stored_values(name, f"{generator}, raw", PICKED, "feature_fid")
+    said = dict.fromkeys(("failed-picked-largest", "failed-averaged-last"), lab.number(None))
+    for key, setting in settings.items():
+        said[f"failed-{key}"] = _mean(name, setting, PICKED, "feature_fid")
+        change = lab.stored_values(name, setting, PICKED, "feature_fid") - raw
+        mean, error, n = lab.estimate(change)
+        said[f"failed-{key}-gap"] = lab.number(
+            with_error(mean, error, 1) if n > 1 else None, runs=n, ordered=lab.decided(mean, error, n)
+        )
+        if not n:
+            continue
+        assert lab.shows((mean, error, n), int(key == "last")), "other weights take the harm away, no gain is decided"
+        if key in ("averaged", "falling", "both"):
+            last = lab.stored_values(name, settings["last"], PICKED, "feature_fid") - raw
+            less = mean, error, n = lab.estimate(change - last)
+            assert lab.shows(less, -1 if key == "averaged" else 0), "averaging takes the harm away"
+            if key == "averaged":
+                said["failed-averaged-last"] = lab.Said(with_error(mean, error, 1), n, lab.decided(*less))
+        if key == "picked":
+            said["failed-picked-largest"] = lab.number(f"{change.max():.1f}", runs=1)
+            assert sorted(change)[-2] < 0.25 * change.max(), "one bad pick spoils the mean"
+    return said
+
+
+def _never_moved() -> dict[str, str]:
+    """Percent of the chains that took no proposal."""
+    return {
+        "mnist-never-moved": _mean("imh-mnist", "WGAN-GP", MARKOV, "never_moved", "{:.0f}"),
+        "cifar-markov-never-moved": _mean(CIFAR, "WGAN-GP", MARKOV, "never_moved", "{:.0f}"),
+        "cifar-never-moved": _mean(CIFAR, "WGAN-GP", INDEPENDENT, "never_moved", "{:.0f}"),
+    }
+
+
+def _published() -> dict[str, str]:
+    """What became of the paper's numbers on natural images."""
+    verdicts = [row["verdict"].split(":")[0] for row in lab.compare(CIFAR) if row["published"] is not None]
+    counts = {key: verdicts.count(key.replace("-", " ")) for key in ("not-run", "not-comparable")}
+    assert sum(counts.values()) == len(verdicts), "no published number on natural images is tested"
+    return {"published": f"{len(verdicts)}"} | {f"published-{key}": f"{count}" for key, count in counts.items()}
 
 
 def _claims() -> None:
@@ -136,8 +166,10 @@ def _claims() -> None:
             assert much and lab.shows(gap, -1), f"{title}, {generator}: the chain helps"
             rise = lab.paired_difference(name, generator, INDEPENDENT, RAW, "classifier_score")
             assert lab.shows(rise, 1), f"{title}, {generator}: a second measure agrees"
-        untrained = lab.paired_difference(name, generator, RANDOM, RAW, "feature_fid")
-        assert not untrained[0] <= 0.0, f"{title}, {generator}: an untrained discriminator does not help"
+        stretched = lab.paired_difference(name, generator, RANDOM, RAW, "feature_fid")
+        assert not stretched[0] <= 0.0, f"{title}, {generator}: an untrained discriminator that is stretched hurts"
+        zero = lab.stored_values(name, f"{generator}, 0 iterations", INDEPENDENT, "feature_fid")
+        assert not zero.size or abs(zero.mean() / raw.mean() - 1) < 0.05, f"{title}, {generator}: untrained, no change"
     for method in TOY_METHODS:
         found = lab.stored_values("imh-toy", LAST, method, "chain_tv")
         raw = lab.stored_values("imh-toy", LAST, method, "proposal_tv")

@@ -45,7 +45,7 @@ def _crossover(low: float = 0.0, high: float = 5.0, **changes: float) -> float:
 
 def _chain_variance(step: float = _STEP) -> float:
     """Fixed point of the variance under one step on the energy w^2 / 2."""
-    from bnnlib.functional import sgld_step
+    from chapters.learned_priors.formulas import sgld_step
 
     one, zero = _tensor(1.0), _tensor(0.0)
     factor, noise = float(sgld_step(one, one, zero, step)), float(sgld_step(zero, zero, one, step))

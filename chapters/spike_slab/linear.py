@@ -14,6 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from bnnlib import functional as bF
+from chapters.spike_slab import formulas
 
 KINDS = ("exact", "straight-through", "inverse CDF")
 
@@ -130,9 +131,9 @@ class LinearModel:
     def _draw(kind: str, params: list[Tensor], uniform: Tensor, noise: Tensor, tau: Tensor) -> Tensor:
         mean, rho, logit = params
         if kind == "inverse CDF":
-            return bF.spike_slab_inverse_cdf(uniform, mean, F.softplus(rho), torch.sigmoid(logit))
+            return formulas.spike_slab_inverse_cdf(uniform, mean, F.softplus(rho), torch.sigmoid(logit))
         many = (value.expand_as(uniform) for value in params)
-        return bF.spike_slab_weight(*many, noise, bF.logistic_noise(uniform), tau)
+        return bF.spike_slab_draw(*many, noise, bF.logistic_noise(uniform), tau)[0]
 
 
 def linear_model(x: Tensor, y: Tensor, inclusion: float = 0.1, scale: float = 1.0) -> LinearModel:

@@ -78,13 +78,13 @@ def _wide_cases() -> list[tuple]:
 
 
 def _prior_snr(width: float = 10.0) -> float:
-    from bnnlib.functional import truncated_log_uniform_snr
+    from chapters.unit_noise.formulas import truncated_log_uniform_snr
 
     return truncated_log_uniform_snr(-width, 0.0)
 
 
 def _second_over_first() -> float:
-    from bnnlib.functional import truncated_log_uniform_moment
+    from chapters.unit_noise.formulas import truncated_log_uniform_moment
 
     return truncated_log_uniform_moment(1, -10.0) / math.sqrt(truncated_log_uniform_moment(2, -10.0))
 

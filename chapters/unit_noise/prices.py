@@ -81,3 +81,36 @@ def entry() -> float:
     """The smallest gain, to 0.01 nats and at weight 1, whose best ratio is above the threshold of one."""
     gains = np.arange(0.0, 10.0, 0.01)
     return float(gains[best_ratio(np.sqrt(2 * gains)) > 1][0])
+
+
+@cache
+def two_optima() -> tuple[float, float]:
+    """The gains, to 0.01 nats and at weight 1, between which the bound has a maximum on each side of a ratio of one.
+
+    The maxima are over mu and sigma. The one above is sought at mu up to 1, where the cheapest precise noise lies: at a
+    ratio near one the edge of the interval is cheaper still, but training from little noise does not come there.
+    """
+    gains = np.arange(2.0, 5.0, 0.01)
+    inner = price_at(torch.as_tensor(RATIOS)[:, None], torch.linspace(-2.0, 1.0, 25)).min(dim=1).values.numpy()
+
+    def peaks(paid: np.ndarray, above: bool) -> np.ndarray:
+        worth = gains[:, None] * RATIOS**2 / (1 + RATIOS**2) - paid
+        top = (worth[:, 1:-1] >= worth[:, :-2]) & (worth[:, 1:-1] > worth[:, 2:])
+        return gains[(top & ((RATIOS[1:-1] > 1) == above)).any(axis=1)]
+
+    return float(peaks(inner, True)[0]), float(peaks(price_curve(), False)[-1])
+
+
+def trained_ratios(t: float, starts: list[tuple[float, float]]) -> list[float]:
+    """The signal-to-noise ratios to which Adam takes a unit's noise from these (mu, log sigma), at weight 1."""
+    noise = torch.tensor(starts, dtype=torch.float64).T.clone().requires_grad_()
+    adam = torch.optim.Adam([noise], lr=0.08)
+    decay = torch.optim.lr_scheduler.LinearLR(adam, 1.0, 0.0, 300)
+    for _ in range(300):
+        ratio = bF.truncated_log_normal_snr(noise[0], noise[1].exp())
+        earned = 0.5 * t**2 * ratio**2 / (1 + ratio**2)
+        adam.zero_grad()
+        (bF.truncated_log_normal_kl(noise[0], noise[1].exp()) - earned).sum().backward()
+        adam.step()
+        decay.step()
+    return ratio.tolist()

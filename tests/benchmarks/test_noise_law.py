@@ -3,7 +3,7 @@
 import pytest
 
 from benchmarks import noise_law, store
-from bnnlib.nn import noise
+from bnnlib import _noise as noise
 from tests.book.test_what_layers_can import PAGE
 
 fold = noise.fold

@@ -13,6 +13,7 @@ from scipy import integrate, optimize, stats
 
 from bnnlib import functional as bF
 from bnnlib.sampling import SpikeSlabGaussianLaplacePrior
+from chapters.learned_priors import formulas
 
 # Every labeled equation is tested.
 UNTESTED: dict[str, str] = {}
@@ -86,7 +87,7 @@ class Model:
 # equation: aeb-prior
 def test_the_mixture_is_a_density_and_the_law_of_a_weight_whose_coin_is_tossed():
     def density(weight):
-        return float(bF.ssgl_log_density(t(weight), DELTA, SIGMA, V0, V1).exp())
+        return float(formulas.ssgl_log_density(t(weight), DELTA, SIGMA, V0, V1).exp())
 
     assert integrate.quad(density, -30, 30, points=[0.0], limit=200)[0] == pytest.approx(1.0, rel=1e-8)
     rng = np.random.default_rng(0)
@@ -168,8 +169,10 @@ def test_the_precisions_are_those_of_the_expected_log_prior():
 
     for weight in (-1.3, 0.2, 2.0):
         slope = (expected(weight + step) - expected(weight - step)) / (2 * step)
-        assert float(bF.ssgl_penalty_gradient(t(weight), kappa0, kappa1, SIGMA)) == pytest.approx(-slope, rel=1e-6)
-        difference = float(bF.ssgl_penalty(t(weight), kappa0, kappa1, SIGMA))
+        assert float(formulas.ssgl_penalty_gradient(t(weight), kappa0, kappa1, SIGMA)) == pytest.approx(
+            -slope, rel=1e-6
+        )
+        difference = float(formulas.ssgl_penalty(t(weight), kappa0, kappa1, SIGMA))
         assert difference == pytest.approx(expected(0.0) - expected(weight), rel=1e-9)
 
 
@@ -205,11 +208,11 @@ def test_the_inclusion_probability_maximizes_q2(generator):
 def test_the_effective_penalty_and_its_slope():
     laplace, gaussian = log_components(np.array(WEIGHTS))
     expected = -np.logaddexp(math.log(1 - DELTA) + laplace, math.log(DELTA) + gaussian)
-    assert np.allclose(-bF.ssgl_log_density(t(WEIGHTS), DELTA, SIGMA, V0, V1), expected, rtol=1e-12)
+    assert np.allclose(-formulas.ssgl_log_density(t(WEIGHTS), DELTA, SIGMA, V0, V1), expected, rtol=1e-12)
     w = t([v for v in WEIGHTS if v != 0.0]).requires_grad_()
-    (slope,) = torch.autograd.grad(-bF.ssgl_log_density(w, DELTA, SIGMA, V0, V1).sum(), w)
+    (slope,) = torch.autograd.grad(-formulas.ssgl_log_density(w, DELTA, SIGMA, V0, V1).sum(), w)
     kappa = bF.expected_precisions(bF.slab_probability(w, DELTA, SIGMA, V0, V1), V0, V1)
-    assert torch.allclose(slope, bF.ssgl_penalty_gradient(w, *kappa, SIGMA), rtol=1e-9)
+    assert torch.allclose(slope, formulas.ssgl_penalty_gradient(w, *kappa, SIGMA), rtol=1e-9)
 
 
 # equation: aeb-trap

@@ -10,6 +10,7 @@ from scipy import integrate, linalg, stats
 from bnnlib import functional as bF
 from bnnlib.pruning import smooth_sparsity
 from bnnlib.sampling import SGHMC, SGLD, SpikeSlabGaussianLaplacePrior, annealed, cyclical, polynomial, split_r_hat
+from chapters.learned_priors import formulas
 from chapters.learned_priors.attacks import fgsm
 
 CHAINS = 20_000
@@ -73,10 +74,10 @@ def test_both_discretizations_follow_the_stochastic_differential_equation(scheme
 
     covariance = integrate.quad_vec(spread, 0, duration)[0]
     if scheme == "euler":
-        a, b = matrix(bF.sghmc_euler_step, curvature, h**2, 1 - friction * h, temperature)
+        a, b = matrix(formulas.sghmc_euler_step, curvature, h**2, 1 - friction * h, temperature)
     else:
         momentum = math.exp(-friction * h)
-        a, b = matrix(bF.sghmc_baoab_step, curvature, h**2 * (1 + momentum) / 2, momentum, temperature)
+        a, b = matrix(formulas.sghmc_baoab_step, curvature, h**2 * (1 + momentum) / 2, momentum, temperature)
     scale = np.diag([1.0, h])  # v = h r
     a, b = np.linalg.inv(scale) @ a @ scale, np.linalg.inv(scale) @ b
     total, power = np.zeros((2, 2)), np.eye(2)
@@ -90,7 +91,7 @@ def test_both_discretizations_follow_the_stochastic_differential_equation(scheme
 # equation: aeb-sghmc-euler
 def test_euler_s_variance_and_its_correction_for_noisy_gradients(generator):
     curvature, lr, momentum, temperature = 1.5, 0.6, 0.5, 0.8
-    a, b = matrix(bF.sghmc_euler_step, curvature, lr, momentum, temperature)
+    a, b = matrix(formulas.sghmc_euler_step, curvature, lr, momentum, temperature)
     expected = temperature / curvature / (1 - lr * curvature / (2 * (1 + momentum)))
     assert linalg.solve_discrete_lyapunov(a, b @ b.T)[0, 0] == pytest.approx(expected, rel=1e-9)
 
@@ -108,7 +109,7 @@ def test_euler_s_variance_and_its_correction_for_noisy_gradients(generator):
 @pytest.mark.parametrize(("lr", "momentum"), [(0.1, 0.9), (1.0, 0.5), (2.0, 0.9)])
 def test_baoab_is_exact_on_quadratic_energies_and_the_splitting_it_is_named_after(lr, momentum):
     curvature, temperature = 1.5, 0.8
-    a, b = matrix(bF.sghmc_baoab_step, curvature, lr, momentum, temperature)
+    a, b = matrix(formulas.sghmc_baoab_step, curvature, lr, momentum, temperature)
     assert linalg.solve_discrete_lyapunov(a, b @ b.T)[0, 0] == pytest.approx(temperature / curvature, rel=1e-9)
     # kick, half a drift, refreshment, half a drift with velocities r = v / h
     h = math.sqrt(2 * lr / (1 + momentum))
@@ -220,7 +221,7 @@ def test_the_squared_error_of_the_latent_variable_falls_like_the_step_size(gener
 
     def suggested(rho):
         kappa = bF.expected_precisions(rho, v0, v1)
-        density = torch.exp(-((y - grid) ** 2) / (2 * noise**2) - bF.ssgl_penalty(grid, *kappa, 1.0))
+        density = torch.exp(-((y - grid) ** 2) / (2 * noise**2) - formulas.ssgl_penalty(grid, *kappa, 1.0))
         owner = bF.slab_probability(grid, 0.5, 1.0, v0, v1)
         return torch.trapezoid(density * owner, grid) / torch.trapezoid(density, grid)
 
@@ -259,7 +260,7 @@ def test_the_mean_field_near_its_fixed_point_has_the_matrix_of_the_text():
         """The mean push on (rho, averaged rho): rho towards the suggestion under kappa, the average towards rho."""
         rho, average = state
         kappa = bF.expected_precisions(average, v0, v1)
-        density = torch.exp(-((y - grid) ** 2) / (2 * noise**2) - bF.ssgl_penalty(grid, *kappa, 1.0))
+        density = torch.exp(-((y - grid) ** 2) / (2 * noise**2) - formulas.ssgl_penalty(grid, *kappa, 1.0))
         owner = bF.slab_probability(grid, 0.5, 1.0, v0, v1)
         suggested = torch.trapezoid(density * owner, grid) / torch.trapezoid(density, grid)
         return torch.stack([suggested - rho, rho - average])

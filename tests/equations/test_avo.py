@@ -64,12 +64,12 @@ def test_the_gradient_in_the_variance_needs_the_curvature(draws):
     mean, variance, delta, g, noise = draws
     exact = difference(lambda v: elbo(mean, v, delta), variance)
     each = g * noise / variance.sqrt()
-    curvature = bF.expected_curvature(g, noise, variance.sqrt(), "stein")
+    curvature = formulas.expected_curvature(g, noise, variance.sqrt(), "stein")
     error = 0.5 * float(each.std()) / len(g) ** 0.5
-    assert float(bF.elbo_variance_gradient(curvature, variance, delta)) == pytest.approx(exact, abs=4 * error)
-    squares = bF.expected_curvature(g)
+    assert float(formulas.elbo_variance_gradient(curvature, variance, delta)) == pytest.approx(exact, abs=4 * error)
+    squares = formulas.expected_curvature(g)
     assert float(squares) == pytest.approx(float((g * g).sum()) / len(g), rel=1e-12)
-    assert abs(float(bF.elbo_variance_gradient(squares, variance, delta)) - exact) > 50 * error
+    assert abs(float(formulas.elbo_variance_gradient(squares, variance, delta)) - exact) > 50 * error
 
 
 # equation: avo-hessian
@@ -77,7 +77,7 @@ def test_the_hessian_of_the_elbo_is_negative(draws):
     mean, variance, delta, g, noise = draws
     exact = difference(lambda m: difference(lambda n: elbo(n, variance, delta), m), mean, 1e-3)
     each = g * noise / variance.sqrt()
-    found = float(bF.elbo_mean_hessian(each.mean(), delta))
+    found = float(formulas.elbo_mean_hessian(each.mean(), delta))
     # differences of differences: a thousandth
     assert found == pytest.approx(exact, abs=4 * float(each.std()) / len(g) ** 0.5 + 2e-3)
     assert found < 0
@@ -104,17 +104,17 @@ def test_the_step_minimizes_its_proximal_objective(alpha):
     found = optimize.minimize_scalar(
         lambda m: gradient * m + (m - mean) ** 2 / (2 * lr) * variance**-alpha, bracket=(-1, 1), tol=1e-10
     ).x
-    step = bF.mean_step(*(torch.tensor(v, dtype=DOUBLE) for v in (mean, variance, gradient)), lr, alpha)
+    step = formulas.mean_step(*(torch.tensor(v, dtype=DOUBLE) for v in (mean, variance, gradient)), lr, alpha)
     assert float(step) == pytest.approx(found, abs=1e-6)
 
 
 # equation: avo-precision-step
 def test_the_precision_settles_at_its_fixed_point():
     precision = torch.tensor(5.0, dtype=DOUBLE)
-    first = float(bF.precision_step(precision, torch.tensor(2.0, dtype=DOUBLE), 30.0, 100, 0.1, 0.5))
+    first = float(formulas.precision_step(precision, torch.tensor(2.0, dtype=DOUBLE), 30.0, 100, 0.1, 0.5))
     assert first == pytest.approx(0.95 * 5.0 + 0.1 * 2.3)
     for _ in range(800):
-        precision = bF.precision_step(precision, torch.tensor(2.0, dtype=DOUBLE), 30.0, 100, 0.1, 0.5)
+        precision = formulas.precision_step(precision, torch.tensor(2.0, dtype=DOUBLE), 30.0, 100, 0.1, 0.5)
     assert float(precision) == pytest.approx(2.3 / 0.5, rel=1e-9)
 
 
@@ -152,7 +152,7 @@ def test_early_step_sizes_have_no_variance_at_first():
 def test_signal_over_noise_of_a_draw(alpha, generator):
     sigma, m, lr = 0.3, 2.0, 0.05
     old, new = torch.randn(2, 400_000, generator=generator, dtype=DOUBLE)
-    moved = bF.mean_step(torch.zeros(()), torch.tensor(sigma**2, dtype=DOUBLE), torch.tensor(m), lr, alpha)
+    moved = formulas.mean_step(torch.zeros(()), torch.tensor(sigma**2, dtype=DOUBLE), torch.tensor(m), lr, alpha)
     moved = moved + sigma * (new - old)
     found = float(moved.mean().abs() / moved.std())
     exact = formulas.signal_to_noise(lr, m, sigma, alpha)
@@ -163,16 +163,16 @@ def test_signal_over_noise_of_a_draw(alpha, generator):
 def test_the_momentum_form_moves_like_differences_of_draws(generator):
     """w_t - w_(t-1) = -tau l m + sqrt(2) sigma eps with m's own recursion, in the variance of the injected noise."""
     lr, beta, T, tau = 0.04, 0.3, 0.2, 0.7
-    sigma = float(bF.posterior_scale(torch.tensor(tau, dtype=DOUBLE), lr, T))
+    sigma = float(formulas.posterior_scale(torch.tensor(tau, dtype=DOUBLE), lr, T))
     assert sigma == pytest.approx(0.7 * 0.2 * 0.04**0.75)
     epsilon = torch.randn(200_000, generator=generator, dtype=DOUBLE)
     steps = 2**0.5 * sigma / tau * epsilon  # of M, without a gradient
     injected = steps[1:] - beta * steps[:-1]
     assert float(injected.std()) == pytest.approx(bF.injected_scale(lr, beta, T), rel=0.01)
     zero, one = torch.zeros((), dtype=DOUBLE), torch.ones((), dtype=DOUBLE)
-    still = bF.momentum_step(2 * one, 3 * one, 4 * one, zero, lr, beta, 0.5, T)
+    still = formulas.momentum_step(2 * one, 3 * one, 4 * one, zero, lr, beta, 0.5, T)
     assert float(still) == pytest.approx(0.3 * 2 - 0.04 * (3 + 0.5 * 4))
-    moved = bF.momentum_step(zero, zero, zero, one, lr, beta, 0.5, T)
+    moved = formulas.momentum_step(zero, zero, zero, one, lr, beta, 0.5, T)
     assert float(moved) == pytest.approx(bF.injected_scale(lr, beta, T), rel=1e-12)
     signal = formulas.momentum_signal_to_noise(lr, 3.0, beta, T)
     assert signal == pytest.approx(lr * 3.0 / bF.injected_scale(lr, beta, T), rel=1e-12)
@@ -184,7 +184,7 @@ def test_the_chain_has_the_temperature_of_the_formula():
     lr, beta, T, tau, h, N = 1e-5, 0.4, 0.3, 0.6, 2.0, 200
     eye = torch.eye(3, dtype=DOUBLE)
     w, M, noise = eye  # one step on unit vectors gives its matrix
-    M_new = bF.momentum_step(M, h * w, w, noise, lr, beta, 0.0, T)
+    M_new = formulas.momentum_step(M, h * w, w, noise, lr, beta, 0.0, T)
     after = torch.stack([w + tau * M_new, M_new])
     A, b = after[:, :2], after[:, 2:]
     system = torch.eye(4, dtype=DOUBLE) - torch.kron(A, A)
@@ -206,7 +206,7 @@ def test_the_scale_follows_its_objective():
     w = (mean + tau * T * lr**0.75 * NODES).requires_grad_()
     (g,) = torch.autograd.grad(-log_p(w).sum() / N, w)
     w = w.detach()
-    found = MASS @ bF.scale_gradient(tau, g, NODES, lr, T, wd, N)
+    found = MASS @ formulas.scale_gradient(tau, g, NODES, lr, T, wd, N)
     assert float(found) == pytest.approx(difference(objective, tau), abs=1e-7)
 
 
@@ -222,10 +222,10 @@ def test_mirror_descent_minimizes_its_bregman_objective():
         lambda t: slope * t + divergence(t) / rate, bounds=(1e-9, 1 - 1e-9), method="bounded", options={"xatol": 1e-10}
     ).x
     rho = torch.logit(torch.tensor(old, dtype=DOUBLE))
-    found = bF.scale_step(rho, torch.tensor(slope, dtype=DOUBLE), rate)[1]
+    found = formulas.scale_step(rho, torch.tensor(slope, dtype=DOUBLE), rate)[1]
     assert float(found) == pytest.approx(best, abs=1e-6)
     for large in (1e4, -1e4):
-        assert 0 <= float(bF.scale_step(rho, torch.tensor(large, dtype=DOUBLE), 1.0)[1]) <= 1
+        assert 0 <= float(formulas.scale_step(rho, torch.tensor(large, dtype=DOUBLE), 1.0)[1]) <= 1
 
 
 # equation: avo-fixed-scale
@@ -237,13 +237,13 @@ def test_the_scale_rests_at_its_fixed_point(chain, generator):
     kappa = math.sqrt(2 + 2 * beta**2) if chain else 1.0
     for t in range(1_500):  # one scale for all draws, so that its gradient is a mean
         at = w if chain else tau * T * old
-        slope = bF.scale_gradient(tau, h * at, old, 1.0, T, wd, N).mean()
-        rho, tau = bF.scale_step(rho, slope, 20.0 if t < 1_000 else 2.0)
+        slope = formulas.scale_gradient(tau, h * at, old, 1.0, T, wd, N).mean()
+        rho, tau = formulas.scale_step(rho, slope, 20.0 if t < 1_000 else 2.0)
         old = torch.randn(count, generator=generator, dtype=DOUBLE)
-        M = bF.momentum_step(M, h * w, w, old, 1.0, beta, wd, T)
+        M = formulas.momentum_step(M, h * w, w, old, 1.0, beta, wd, T)
         w = w + tau * M
     exact = formulas.learned_scale(h, N, wd, kappa)
-    assert float(bF.posterior_scale(tau, 1.0, T)) == pytest.approx(exact, rel=0.02)
+    assert float(formulas.posterior_scale(tau, 1.0, T)) == pytest.approx(exact, rel=0.02)
 
 
 def densities(weights, spike, slab, N):

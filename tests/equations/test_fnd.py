@@ -16,6 +16,7 @@ from bnnlib import metrics
 from bnnlib.sampling import effective_sample_size, split_r_hat
 from chapters.foundations import enumeration, mean_field, regression
 from chapters.foundations.example import example_data
+from chapters.learned_priors import formulas
 
 UNTESTED: dict[str, str] = {}
 
@@ -198,7 +199,7 @@ def test_the_stationary_variance_of_a_step(step, generator):
     for _ in range(30):
         noise = torch.randn(chains, generator=generator, dtype=DOUBLE)
         by_hand = theta - step * h * theta + math.sqrt(2 * step) * noise
-        theta = bF.sgld_step(theta, h * theta, noise, step)
+        theta = formulas.sgld_step(theta, h * theta, noise, step)
         assert torch.allclose(theta, by_hand)
     # four relative errors of a variance
     assert theta.var().item() == pytest.approx(1 / (h * (1 - step * h / 2)), rel=4 * (2 / chains) ** 0.5)

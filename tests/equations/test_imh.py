@@ -14,7 +14,7 @@ from scipy import integrate, linalg, stats
 from bnnlib import functional as bF
 from bnnlib.sampling.discriminators import IndependentDiscriminator, MarkovDiscriminator
 from bnnlib.sampling.latent import LatentProposal
-from chapters.implicit_acceptance import chains
+from chapters.implicit_acceptance import chains, formulas
 from chapters.implicit_acceptance.quality import classifier_score, density_coverage, frechet_distance, precision_recall
 from chapters.shared import finite
 
@@ -264,7 +264,7 @@ def test_pinsker_without_normalization_on_random_functions(generator):
     alpha = laws(generator, 1000, 7)
     function = 3 * torch.rand(1000, 7, generator=generator, dtype=torch.float64) ** 3 + 1e-6
     formal = (alpha * (alpha / function).log()).sum(-1)
-    bound = bF.pinsker_bound(formal, function.sum(-1))
+    bound = formulas.pinsker_bound(formal, function.sum(-1))
     assert (bF.total_variation(alpha, function) ** 2 <= bound + ROUNDING).all()
 
 
@@ -281,7 +281,7 @@ def test_the_inequality_between_numbers_behind_it():
 @pytest.mark.parametrize(("lower", "minorization"), [(1.0, 1.0), (0.3, 1.0), (0.01, 0.2)])
 def test_the_constant_is_the_product_of_the_three_steps(lower, minorization):
     steps = (1 / (lower * minorization)) ** 2 * 2**2 * (2 / lower + 1) / 6
-    assert bF.implicit_bound_constant(lower, minorization) == pytest.approx(steps, rel=1e-12)
+    assert formulas.implicit_bound_constant(lower, minorization) == pytest.approx(steps, rel=1e-12)
 
 
 # equation: imh-direct

@@ -14,6 +14,7 @@ import torch
 from scipy import integrate, special, stats
 
 from bnnlib import functional as bF
+from chapters.unit_noise import formulas
 
 # Every labeled equation is tested.
 UNTESTED: dict[str, str] = {}
@@ -71,9 +72,9 @@ def single(function, mu, sigma):
 # equation: sbp-log-uniform
 def test_the_prior_is_uniform_in_the_logarithm():
     theta = np.exp(np.linspace(-19.9, -0.01, 50))
-    ours = bF.truncated_log_uniform_log_density(t(*theta))
+    ours = formulas.truncated_log_uniform_log_density(t(*theta))
     assert np.allclose(ours, stats.loguniform(math.exp(A), math.exp(B)).logpdf(theta), rtol=1e-12)
-    outside = bF.truncated_log_uniform_log_density(t(1e-10, 1.1))
+    outside = formulas.truncated_log_uniform_log_density(t(1e-10, 1.1))
     assert (outside == -math.inf).all()
 
 
@@ -81,7 +82,7 @@ def test_the_prior_is_uniform_in_the_logarithm():
 @pytest.mark.parametrize(("mu", "sigma"), POINTS[:-1])
 def test_the_posterior_is_a_log_normal_divided_by_the_share_that_the_cut_leaves(mu, sigma):
     v = np.clip(np.linspace(mu - 3 * sigma, mu + 3 * sigma, 41), A + 1e-6, B - 1e-6)
-    given = bF.truncated_log_normal_log_density(t(*np.exp(v)), t(mu).expand(41), t(sigma).expand(41))
+    given = formulas.truncated_log_normal_log_density(t(*np.exp(v)), t(mu).expand(41), t(sigma).expand(41))
     whole = stats.lognorm.logpdf(np.exp(v), sigma, scale=math.exp(mu))
     # Z as an integral of the normal density, not as a difference of Phi
     mode = min(max(mu, A), B)
@@ -90,7 +91,7 @@ def test_the_posterior_is_a_log_normal_divided_by_the_share_that_the_cut_leaves(
     z = sum(integrate.quad(stats.norm(mu, sigma).pdf, *ends, epsabs=0)[0] for ends in itertools.pairwise(pieces))
     # the density of theta from log theta loses the digits of exp and log, times the slope v / sigma^2
     assert np.allclose(given, whole - math.log(z), rtol=1e-9, atol=1e-8)
-    assert bF.truncated_log_normal_log_density(t(1.5), t(mu), t(sigma)).item() == -math.inf
+    assert formulas.truncated_log_normal_log_density(t(1.5), t(mu), t(sigma)).item() == -math.inf
 
 
 # equation: sbp-improper
@@ -123,7 +124,7 @@ def test_moments_and_signal_to_noise_ratio(mu, sigma):
     second = average(lambda v: np.exp(2 * v), mu, sigma)
     centered = average(lambda v: (np.exp(v) - first) ** 2, mu, sigma)  # not second - first^2, which cancels
     assert single(bF.truncated_log_normal_mean, mu, sigma) == pytest.approx(first, rel=1e-10)
-    assert single(bF.truncated_log_normal_second_moment, mu, sigma) == pytest.approx(second, rel=1e-10)
+    assert single(formulas.truncated_log_normal_second_moment, mu, sigma) == pytest.approx(second, rel=1e-10)
     assert single(bF.truncated_log_normal_snr, mu, sigma) == pytest.approx(first / math.sqrt(centered), rel=1e-8)
 
 
@@ -132,7 +133,7 @@ def test_moments_as_they_are_printed(mu, sigma):
     """The printed forms of "sbp-mean" and "sbp-second-moment", where float64 can still evaluate them."""
     alpha, beta = (A - mu) / sigma, (B - mu) / sigma
     z = special.ndtr(beta) - special.ndtr(alpha)
-    for k, function in ((1, bF.truncated_log_normal_mean), (2, bF.truncated_log_normal_second_moment)):
+    for k, function in ((1, bF.truncated_log_normal_mean), (2, formulas.truncated_log_normal_second_moment)):
         # Phi(k s - alpha) - Phi(k s - beta) by the symmetric tails, which do not round to 1
         share = special.ndtr(beta - k * sigma) - special.ndtr(alpha - k * sigma)
         printed = math.exp(k * mu + 0.5 * (k * sigma) ** 2) * share / z
@@ -189,10 +190,10 @@ def test_draws_as_they_are_printed(mu, sigma):
 # equation: sbp-limit
 def test_without_information_the_noise_is_the_prior():
     moments = [integrate.quad(lambda v, k=k: math.exp(k * v) / 20, A, B, epsabs=0)[0] for k in (1, 2)]
-    assert bF.truncated_log_uniform_moment(1) == pytest.approx(moments[0], rel=1e-10)
-    assert bF.truncated_log_uniform_moment(2) == pytest.approx(moments[1], rel=1e-10)
+    assert formulas.truncated_log_uniform_moment(1) == pytest.approx(moments[0], rel=1e-10)
+    assert formulas.truncated_log_uniform_moment(2) == pytest.approx(moments[1], rel=1e-10)
     ratio = moments[0] / math.sqrt(moments[1] - moments[0] ** 2)
-    assert bF.truncated_log_uniform_snr() == pytest.approx(ratio, rel=1e-10)
+    assert formulas.truncated_log_uniform_snr() == pytest.approx(ratio, rel=1e-10)
     # the chapter's 1/3 = 1 / sqrt((b - a) / 2 - 1), for b = 0 and e^a far below 1
     assert ratio == pytest.approx(1 / math.sqrt(10 - 1), rel=1e-8)
     distance = []

@@ -11,6 +11,7 @@ from bnnlib import functional as bF
 from bnnlib import nn as bnn
 from bnnlib.nn.predict import predict
 from bnnlib.replicates import Layout, StackedSpikeSlab
+from chapters.spike_slab import formulas
 
 # Every labeled equation is tested; the statements of the lemmas and the theorem carry no label, they are asymptotic.
 UNTESTED: dict[str, str] = {}
@@ -142,7 +143,7 @@ def test_the_minibatch_objective_is_unbiased(generator):
 def test_the_slab_is_drawn_by_location_and_scale(generator):
     rho = torch.full((DRAWS,), 0.4, dtype=torch.float64)
     noise = torch.randn(DRAWS, generator=generator, dtype=torch.float64)
-    theta = bF.gaussian_weight(torch.full_like(rho, -1.0), rho, noise)
+    theta = bF.gaussian_draw(torch.full_like(rho, -1.0), rho, noise, None)[0]
     assert stats.kstest(theta.numpy(), stats.norm(-1.0, math.log1p(math.exp(0.4))).cdf).pvalue > 1e-3
 
 
@@ -165,7 +166,7 @@ def test_the_gradient_is_that_of_the_soft_gate_at_the_hard_gate_s_output(generat
     mean, rho, logit = (torch.randn(50, generator=generator, dtype=torch.float64).requires_grad_() for _ in range(3))
     noise = torch.randn(50, generator=generator, dtype=torch.float64)
     logistic = bF.logistic_noise(torch.rand(50, generator=generator, dtype=torch.float64))
-    theta = bF.spike_slab_weight(mean, rho, logit, noise, logistic, 0.5)
+    theta = bF.spike_slab_draw(mean, rho, logit, noise, logistic, 0.5)[0]
     (gradient,) = torch.autograd.grad(theta.sum(), logit)
     step = 1e-6
     high, low = (torch.sigmoid((logit + logistic + sign * step) / 0.5) for sign in (1, -1))
@@ -179,7 +180,7 @@ def test_the_inverse_distribution_function_inverts_and_its_gradient_is_unbiased(
     mean, scale, inclusion = 0.4, 0.5, 0.6
     uniform = (torch.arange(DRAWS, dtype=torch.float64) + 0.5) / DRAWS
     phi = t(inclusion).requires_grad_()
-    theta = bF.spike_slab_inverse_cdf(uniform, t(mean), t(scale), phi)
+    theta = formulas.spike_slab_inverse_cdf(uniform, t(mean), t(scale), phi)
     law = inclusion * stats.norm(mean, scale).cdf(theta.detach()) + (1 - inclusion) * (theta.detach() >= 0).numpy()
     off_atom = (theta != 0).numpy()
     assert np.allclose(law[off_atom], uniform.numpy()[off_atom], atol=1e-9)
@@ -212,13 +213,13 @@ def test_the_squared_hellinger_distance_of_two_normal_laws_by_quadrature():
 def test_the_variational_error_is_the_price_that_condition_4_3_allows():
     n, p, L, N, s = 3_000, 200, 3, 7, 40
     price = (L + 1) * math.log(N) + math.log(p) + 0.5 * math.log(n / s)
-    assert bF.variational_error_rate(n, p, L, N, s) == pytest.approx(s * price / n, rel=1e-12)
+    assert formulas.variational_error_rate(n, p, L, N, s) == pytest.approx(s * price / n, rel=1e-12)
 
 
 # equation: svbnn-epsilon
 def test_the_estimation_error_is_the_variational_one_up_to_a_logarithm():
-    rate = bF.variational_error_rate(3_000, 200, 3, 7, 40)
-    assert bF.estimation_error_rate(rate, 3_000, 2.0) / rate == pytest.approx(math.log(3_000) ** 2, rel=1e-12)
+    rate = formulas.variational_error_rate(3_000, 200, 3, 7, 40)
+    assert formulas.estimation_error_rate(rate, 3_000, 2.0) / rate == pytest.approx(math.log(3_000) ** 2, rel=1e-12)
 
 
 # equation: svbnn-lambda-opt

@@ -182,7 +182,7 @@ def importance(model: StackedMLP) -> Tensor:
 
 
 def _inclusion(model: StackedMLP) -> Tensor:
-    return model.posterior.inclusion_probability().double()
+    return model.posterior.inclusion_probability.double()
 
 
 def keep_top(score: Tensor, share: float) -> Tensor:

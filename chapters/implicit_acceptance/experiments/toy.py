@@ -10,7 +10,7 @@ import math
 
 import torch
 
-from bnnlib.functional import implicit_bound_constant, total_variation
+from bnnlib.functional import total_variation
 from bnnlib.sampling.densities import RealNVP
 from bnnlib.sampling.discriminators import (
     IndependentDiscriminator,
@@ -23,6 +23,7 @@ from bnnlib.sampling.implicit import implicit_metropolis_hastings
 from bnnlib.sampling.latent import LatentProposal
 from book.lab.cells import Cell, CellResult, Experiment, profiles, rows_of
 from chapters.implicit_acceptance import ring
+from chapters.implicit_acceptance.formulas import implicit_bound_constant
 
 # method: (loss, does the proposal move from where the chain is)
 METHODS = {"CCE": ("cce", False), "UB": ("ub", False), "MCE, Markov": ("mce", True), "UB, Markov": ("ub", True)}

@@ -12,6 +12,7 @@ from bnnlib import functional as bF
 from book.display.control import Control
 from book.display.explorer import Explorer, curves
 from book.display.picture import Band, Line, Panel, Picture, Points, Rule
+from chapters.implicit_acceptance import formulas
 from chapters.shared.figures import normal_density
 
 _X = np.linspace(-5.0, 5.0, 201)
@@ -55,7 +56,7 @@ def settle(confidence: float, lower: float) -> Settled:
     loss = (alpha * (torch.exp(-ratio) - ratio)).sum()
     divergence = (alpha * (alpha / alpha.T).log()).sum()
     gap = (loss - 1.0 + divergence).clamp_min(0.0)
-    bound = (bF.implicit_bound_constant(lower**2) * gap).sqrt()
+    bound = (formulas.implicit_bound_constant(lower**2) * gap).sqrt()
     direct = (0.5 * (p * (p / law).log()).sum().clamp_min(0.0)).sqrt()
     numbers = (bF.total_variation(law, p), bF.total_variation(q, p), acceptance, bound, direct)
     return Settled(law.numpy(), *map(float, numbers))

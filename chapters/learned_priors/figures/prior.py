@@ -13,6 +13,7 @@ from bnnlib import functional as bF
 from book.display.control import Control
 from book.display.picture import Band, Line, Panel, Picture, Points, Rule, Text
 from book.display.style import INK, PALETTE, annotate, figure, line_styles, panel_letters, style_context
+from chapters.learned_priors import formulas
 
 SPIKE, SLAB = PALETTE[1], PALETTE[0]
 
@@ -46,11 +47,11 @@ def components(
         sigma, inclusion: scale of the hierarchy and prior probability of the Gaussian.
 
     Returns:
-        Two arrays in weight's shape; their sum is exp of `bnnlib.functional.ssgl_log_density`.
+        Two arrays in weight's shape; their sum is exp of `chapters.learned_priors.formulas.ssgl_log_density`.
     """
     scales = (sigma, spike_scale, slab_variance)
     w = torch.as_tensor(weight, dtype=torch.float64)
-    density = bF.ssgl_log_density(w, inclusion, *scales).exp()
+    density = formulas.ssgl_log_density(w, inclusion, *scales).exp()
     rho = bF.slab_probability(w, inclusion, *scales)
     return ((1 - rho) * density).numpy(), (rho * density).numpy()
 
@@ -198,8 +199,8 @@ def penalty(spike_scale: float, slab_variance: float, sigma: float = 1.0, inclus
     ends = (torch.ones(()), torch.zeros(()))
     precise = [bF.expected_precisions(one, spike_scale, slab_variance) for one in (rho, *(e.double() for e in ends))]
     effective = -np.log(sum(components(w, spike_scale, slab_variance, sigma, inclusion)))
-    heights = [effective - effective.min(), *(bF.ssgl_penalty(t, *pair, sigma).numpy() for pair in precise[1:])]
-    slopes = [bF.ssgl_penalty_gradient(t, *pair, sigma).numpy() for pair in precise]
+    heights = [effective - effective.min(), *(formulas.ssgl_penalty(t, *pair, sigma).numpy() for pair in precise[1:])]
+    slopes = [formulas.ssgl_penalty_gradient(t, *pair, sigma).numpy() for pair in precise]
     top, steepest = 1.35 * heights[0].max(), 1.4 * np.abs(slopes[0]).max()
     crossings = [Rule(x=None if where is None else sign * where) for sign in (-1, 1)]
     looks = (("both", "ink", 0), ("Gaussian alone", 0, 1), ("Laplace alone", 1, 2))

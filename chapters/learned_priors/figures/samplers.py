@@ -12,8 +12,8 @@ import numpy as np
 import torch
 from matplotlib.figure import Figure
 
-from bnnlib import functional as bF
 from book.display.style import INK, figure, line_styles, panel_letters, sparse_markers, style_context
+from chapters.learned_priors import formulas
 
 SCHEMES = ("SGLD", "SGHMC, Euler", "SGHMC, BAOAB")
 
@@ -40,8 +40,8 @@ def gaussian_variance(scheme: str, lr: float, momentum: float = 0.9, temperature
     def step(position: float, velocity: float, noise: float) -> list[float]:
         q, v, xi = (torch.tensor(value, dtype=torch.float64) for value in (position, velocity, noise))
         if scheme == "SGLD":
-            return [float(bF.sgld_step(q, q, xi, lr, temperature))]
-        move = bF.sghmc_euler_step if scheme == "SGHMC, Euler" else bF.sghmc_baoab_step
+            return [float(formulas.sgld_step(q, q, xi, lr, temperature))]
+        move = formulas.sghmc_euler_step if scheme == "SGHMC, Euler" else formulas.sghmc_baoab_step
         return [float(value) for value in move(q, v, q, xi, lr, momentum, temperature)]
 
     start = step(1.0, 0.0, 0.0)

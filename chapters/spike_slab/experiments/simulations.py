@@ -176,7 +176,7 @@ def run_cell(cell: Cell, device: torch.device, checkpoint: Checkpoint | None) ->
     if method == "SVBNN" and params.get("keep_network"):
         # the paper draws a replicate that found the right inputs; the first one with the fewest mistakes, here
         mistakes = values["fpr"] + values["fnr"]
-        inclusion = model.posterior.inclusion_probability()[int(mistakes.argmin())].cpu()
+        inclusion = model.posterior.inclusion_probability[int(mistakes.argmin())].cpu()
         arrays[f"selected/{cell.setting}"] = inclusion.half().numpy()
     return CellResult(rows_of(cell, values, settings), arrays)
 

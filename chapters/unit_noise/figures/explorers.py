@@ -14,7 +14,7 @@ from book.display.control import Control
 from book.display.explorer import Explorer, curves
 from book.display.picture import Band, Item, Line, Panel, Picture, Points, Rule, Text
 from chapters.unit_noise.figures.method import LOWER, UPPER, log_density, plane
-from chapters.unit_noise.prices import RATIOS, best_ratio, bound, price_curve
+from chapters.unit_noise.prices import RATIOS, best_ratio, bound, price_curve, two_optima
 
 KEPT, PRUNED = 0, 1  # looks
 LEVELS = (0.1, 1.0, 4.0)  # of the divergence, in nats
@@ -173,6 +173,7 @@ def trade(t: float, weight: float) -> Picture:
     """
     found = trade_values(t, weight)
     earned, paid = 0.5 * t**2 * RATIOS**2 / (1 + RATIOS**2), weight * price_curve()
+    fold = np.sqrt(2 * weight * np.array(two_optima()))  # t-statistics between which the start decides
     left = [
         Rule(y=0),
         Line(RATIOS, earned, "earned", 2),
@@ -186,6 +187,8 @@ def trade(t: float, weight: float) -> Picture:
         Line(*_best_line(weight), "this κ", 0),
         Points([t], [found["snr"]], look=0, size=11),
         Rule(y=1.0, dash=1),
+        Rule(x=fold[0], name="two optima between", look="gray", dash=2),
+        Rule(x=fold[1], look="gray", dash=2),
     ]
     return Picture(
         [

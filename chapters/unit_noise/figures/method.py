@@ -16,6 +16,7 @@ from torch import Tensor
 
 from bnnlib import functional as bF
 from book.display.style import INK, PALETTE, figure, line_styles, panel_letters, sparse_markers, style_context
+from chapters.unit_noise import formulas
 
 LOWER, UPPER = -20.0, 0.0  # the published bounds of log theta
 LOCAL, SHARED = PALETTE[0], PALETTE[1]
@@ -39,7 +40,7 @@ def log_density(v: Tensor, location: float, scale: float) -> Tensor:
     """
     v = v.double()
     mean, scale = (torch.full_like(v, float(value)) for value in (location, scale))
-    return bF.truncated_log_normal_log_density(v.exp(), mean, scale) + v
+    return formulas.truncated_log_normal_log_density(v.exp(), mean, scale) + v
 
 
 def densities(posteriors: Sequence[tuple[float, float]] = ((-0.5, 0.25), (-2.0, 1.2), (-3.0, 8.0))) -> Figure:
@@ -54,13 +55,13 @@ def densities(posteriors: Sequence[tuple[float, float]] = ((-0.5, 0.25), (-2.0, 
     for location, scale in posteriors:
         snr = float(bF.truncated_log_normal_snr(_double(location), _double(scale)))
         names[minus(f"μ = {location:g}, σ = {scale:g}: SNR {snr:.2g}")] = location, scale
-    prior = f"prior: SNR {bF.truncated_log_uniform_snr(LOWER, UPPER):.2g}"
+    prior = f"prior: SNR {formulas.truncated_log_uniform_snr(LOWER, UPPER):.2g}"
     with style_context():
         fig, (left, right) = figure(2, height=3.8)
         looks = line_styles([prior, *names])
         looks[prior]["color"], looks[list(names)[2 % len(names)]]["color"] = INK, PALETTE[0]
         left.semilogy(v, torch.full_like(v, 1 / (UPPER - LOWER)), **looks[prior])
-        right.semilogy(theta, bF.truncated_log_uniform_log_density(theta).exp(), **looks[prior])
+        right.semilogy(theta, formulas.truncated_log_uniform_log_density(theta).exp(), **looks[prior])
         for name, (location, scale) in names.items():
             left.semilogy(v, log_density(v, location, scale).exp(), **looks[name])
             right.semilogy(theta, (log_density(theta.log(), location, scale) - theta.log()).exp(), **looks[name])

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from bnnlib import functional as bF
+from chapters.implicit_acceptance import formulas
 
 DOUBLE = torch.float64
 INF = math.inf
@@ -52,7 +53,7 @@ def test_total_variation_over_several_dimensions():
 def test_bad_constants_of_the_implicit_bound_are_refused():
     for settings in ((0.0,), (1.5,), (0.5, 0.0), (0.5, 2.0)):
         with pytest.raises(ValueError, match=" is "):
-            bF.implicit_bound_constant(*settings)
+            formulas.implicit_bound_constant(*settings)
 
 
 def test_discriminator_losses():

@@ -10,10 +10,8 @@ from bnnlib.functional.ssgl import (
     expected_precisions,
     slab_log_odds,
     slab_probability,
-    ssgl_log_density,
-    ssgl_penalty,
-    ssgl_penalty_gradient,
 )
+from chapters.learned_priors.formulas import ssgl_log_density, ssgl_penalty, ssgl_penalty_gradient
 
 # (inclusion, sigma, v0, v1): text-book roles, the reversed roles of the published networks, extremes
 SETTINGS = [(0.5, 1.0, 0.1, 10.0), (0.5, 1.0, 0.005, 1e-5), (0.01, 2.0, 0.5, 1e-3), (0.999, 0.3, 1.0, 0.1)]

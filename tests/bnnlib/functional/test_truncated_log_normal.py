@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from bnnlib import functional as bF
+from chapters.unit_noise import formulas
 
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(12)
 STEPS = np.array([0.5, 1.0, 2.0, 3.0, 4.5, 6.0, 9.0, 13.0, 18.0, 26.0, 40.0])
@@ -15,7 +16,7 @@ AROUND = np.concatenate([-STEPS[6::-1], [0.0], STEPS[:7]])
 FUNCTIONS = {
     "kl": bF.truncated_log_normal_kl,
     "mean": bF.truncated_log_normal_mean,
-    "second": bF.truncated_log_normal_second_moment,
+    "second": formulas.truncated_log_normal_second_moment,
     "snr": bF.truncated_log_normal_snr,
 }
 
@@ -164,7 +165,7 @@ def test_a_wide_posterior_is_the_prior(dtype):
     wide = torch.full_like(mean, 1e4)  # the last correction is (20 / 1e4)^2 / 12
     for name, limit in {"kl": 0.0, "mean": 0.05, "second": 0.025, "snr": 1.0 / 3.0}.items():
         torch.testing.assert_close(FUNCTIONS[name](mean, wide), torch.full_like(mean, limit), rtol=1e-5, atol=1e-10)
-    assert bF.truncated_log_uniform_snr() == pytest.approx(1.0 / 3.0, abs=1e-8)
+    assert formulas.truncated_log_uniform_snr() == pytest.approx(1.0 / 3.0, abs=1e-8)
 
 
 def test_the_divergence_is_never_negative_and_the_moments_obey_their_order():
@@ -172,7 +173,7 @@ def test_the_divergence_is_never_negative_and_the_moments_obey_their_order():
     mean, log_scale = (torch.from_numpy(rng.uniform(-20.0, 5.0, 20_000)).float() for _ in range(2))
     scale = log_scale.exp()
     assert (bF.truncated_log_normal_kl(mean, scale) >= 0).all()
-    first, second = bF.truncated_log_normal_mean(mean, scale), bF.truncated_log_normal_second_moment(mean, scale)
+    first, second = bF.truncated_log_normal_mean(mean, scale), formulas.truncated_log_normal_second_moment(mean, scale)
     assert ((first >= math.exp(-20.0) * (1 - 1e-6)) & (first <= 1)).all()
     assert ((second <= first * (1 + 1e-6)) & (second >= first.double().square() * (1 - 1e-6))).all()
     assert (bF.truncated_log_normal_snr(mean, scale) > 0).all()

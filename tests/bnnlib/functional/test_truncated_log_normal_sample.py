@@ -9,6 +9,7 @@ import torch
 from scipy import integrate
 
 from bnnlib import functional as bF
+from chapters.unit_noise import formulas
 
 DOUBLE = torch.float64
 # one unit in the last place of log theta at -20, the resolution that a draw can have
@@ -94,7 +95,7 @@ def test_the_density_over_the_whole_range_and_outside():
     mean, scale = posteriors(MEANS, LOG_SCALES)
     theta = bF.truncated_log_normal_sample(mean, scale, torch.full_like(mean, 0.4))
     theta = theta.clamp(math.exp(-20.0) * (1 + 1e-12), 1.0)
-    found = bF.truncated_log_normal_log_density(theta, mean, scale)
+    found = formulas.truncated_log_normal_log_density(theta, mean, scale)
     assert found.isfinite().all()
     with mpmath.workdps(50):
         for m, s, t, ours in zip(*(v.tolist() for v in (mean, scale, theta, found)), strict=True):
@@ -104,7 +105,7 @@ def test_the_density_over_the_whole_range_and_outside():
             slope = abs((place[0] - m) / s**2) + 1
             assert abs(ours - exact) < 1e-8 + 2.0 * RESOLUTION * slope, (m, s, t, ours, exact)
     outside = torch.tensor([math.exp(-20.1), 1.0001, 5.0])
-    assert (bF.truncated_log_normal_log_density(outside, torch.zeros(3), torch.ones(3)) == -math.inf).all()
+    assert (formulas.truncated_log_normal_log_density(outside, torch.zeros(3), torch.ones(3)) == -math.inf).all()
 
 
 @pytest.mark.parametrize("lower, upper", [(-20.0, 0.0), (-1.0, 0.0), (-3.0, 2.0)])
@@ -112,25 +113,25 @@ def test_the_log_uniform_prior(lower, upper):
     level = torch.linspace(0.0, 1.0, 5, dtype=DOUBLE)
     theta = torch.exp(lower + (upper - lower) * level)
     inner = theta[1:-1]
-    density = bF.truncated_log_uniform_log_density(inner, lower, upper).exp()
+    density = formulas.truncated_log_uniform_log_density(inner, lower, upper).exp()
     torch.testing.assert_close(density * inner, torch.full_like(inner, 1.0 / (upper - lower)), rtol=1e-13, atol=0)
     outside = torch.tensor([math.exp(lower - 0.1), math.exp(upper + 0.1)])
-    assert (bF.truncated_log_uniform_log_density(outside, lower, upper) == -math.inf).all()
-    moments = [bF.truncated_log_uniform_moment(k, lower, upper) for k in (1, 2, 3)]
+    assert (formulas.truncated_log_uniform_log_density(outside, lower, upper) == -math.inf).all()
+    moments = [formulas.truncated_log_uniform_moment(k, lower, upper) for k in (1, 2, 3)]
     for order, found in enumerate(moments, 1):
         exact = integrate.quad(lambda v, k=order: np.exp(k * v), lower, upper, epsrel=1e-12)[0] / (upper - lower)
         assert found == pytest.approx(exact, rel=1e-10)
     snr = moments[0] / math.sqrt(moments[1] - moments[0] ** 2)
-    assert bF.truncated_log_uniform_snr(lower, upper) == pytest.approx(snr, rel=1e-12)
+    assert formulas.truncated_log_uniform_snr(lower, upper) == pytest.approx(snr, rel=1e-12)
     # the posterior of a huge scale
     wide = torch.tensor(0.0, dtype=DOUBLE), torch.tensor(1e5, dtype=DOUBLE), lower, upper
     assert bF.truncated_log_normal_snr(*wide).item() == pytest.approx(snr, rel=1e-6)
 
 
 ALL = [bF.truncated_log_normal_kl, bF.truncated_log_normal_mean]
-ALL += [bF.truncated_log_normal_second_moment, bF.truncated_log_normal_snr]
+ALL += [formulas.truncated_log_normal_second_moment, bF.truncated_log_normal_snr]
 ALL.append(lambda m, s, *ends: bF.truncated_log_normal_sample(m, s, torch.full_like(m, 0.5), *ends))
-ALL.append(lambda m, s, *ends: bF.truncated_log_normal_log_density(torch.full_like(m, 0.5), m, s, *ends))
+ALL.append(lambda m, s, *ends: formulas.truncated_log_normal_log_density(torch.full_like(m, 0.5), m, s, *ends))
 
 
 @pytest.mark.parametrize("function", ALL)
@@ -151,12 +152,12 @@ def test_bad_arguments_are_refused(function):
 def test_bad_arguments_of_the_prior_are_refused():
     one = torch.ones(1)
     for call in (
-        lambda *ends: bF.truncated_log_uniform_log_density(one, *ends),
-        lambda *ends: bF.truncated_log_uniform_moment(1, *ends),
-        bF.truncated_log_uniform_snr,
+        lambda *ends: formulas.truncated_log_uniform_log_density(one, *ends),
+        lambda *ends: formulas.truncated_log_uniform_moment(1, *ends),
+        formulas.truncated_log_uniform_snr,
     ):
         for ends in ((-0.5, 0.0), (0.0, -20.0), (-math.inf, 0.0), (math.nan, 0.0)):
             with pytest.raises(ValueError, match="at least 1 apart"):
                 call(*ends)
     with pytest.raises(ValueError, match="order is 0"):
-        bF.truncated_log_uniform_moment(0)
+        formulas.truncated_log_uniform_moment(0)

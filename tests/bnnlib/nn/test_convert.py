@@ -1,6 +1,5 @@
 """Conversion of deterministic networks: same function in mean mode, same names, nothing lost."""
 
-import inspect
 import re
 
 import pytest
@@ -133,7 +132,7 @@ def test_errors_say_what_is_possible():
 
 @pytest.mark.parametrize("kind", LAYERS)
 def test_missing_and_unknown_settings_are_answered_with_those_there_are(kind):
-    own = list(inspect.signature(LAYERS[kind][nn.Linear]._init_posterior).parameters.values())[1:]
+    own = LAYERS[kind][nn.Linear]._arguments()
     required = [p.name for p in own if p.default is p.empty]
     with pytest.raises(TypeError, match=rf"layer='{kind}' does not know prior_sale\b") as caught:
         bnn.to_bayesian(network(), kind, prior_sale=1.0)

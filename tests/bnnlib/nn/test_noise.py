@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from bnnlib.nn.noise import draw_normal
+from bnnlib._noise import draw_normal
 
 
 @pytest.mark.parametrize("shape", [(2, 3, 5, 7), (4, 1, 6, 6), (3, 8, 1, 1)])

@@ -112,6 +112,32 @@ def test_the_divergence_of_a_step_is_exact(case, kind):
         torch.testing.assert_close(p.grad, expected, rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.parametrize("row", [0, 2, 6])
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_embedding_s_padding_row_is_in_no_draw_no_count_and_no_divergence(kind, row):
+    torch.manual_seed(0)
+    plain = nn.Embedding(7, 3, padding_idx=row)
+    nn.init.constant_(plain.weight[row], 5.0)
+    kept = torch.arange(7) != row
+    model = bnn.to_bayesian(plain, kind, moped=0.1 if kind == "gaussian" else None, **KINDS[kind])
+    with torch.no_grad():
+        for p in model.parameters():
+            p[kept] += 0.3 * torch.randn(6, 3)
+    short = bnn.to_bayesian(nn.Embedding(6, 3), kind, moped=0.1 if kind == "gaussian" else None, **KINDS[kind])
+    short.load_state_dict({key: v[kept] if v.dim() == 2 else v for key, v in model.state_dict().items()})
+    assert torch.equal(model.kl_divergence(), short.kl_divergence())
+    assert model.num_weights() == 18 and torch.equal(model.num_active(), short.num_active())
+    assert model.sparsity() == short.sparsity()
+    for make in (lambda m: m.draw(generator(3)), lambda m: m.mean(), lambda m: m.selected()):
+        assert torch.equal(make(model)["weight"][kept], make(short)["weight"])
+        assert torch.equal(make(model)["weight"][row], plain.weight[row])
+    assert model.active()["weight"][row].all()
+    for loss in (lambda: model.kl_divergence(), lambda: model(torch.arange(7)).sum() * 0 + model.kl_gradient()):
+        model.zero_grad()
+        loss().backward()
+        assert all((p.grad[row] == 0).all() and (p.grad[kept] != 0).any() for p in model.parameters())
+
+
 def test_copies_and_saved_states_are_the_model(case):
     plain, x = case
     model = bnn.to_bayesian(plain, prior_scale=0.3, **GAUSSIAN)

@@ -11,9 +11,9 @@ from torch import nn
 from torch.func import functional_call
 from torch.utils.checkpoint import checkpoint
 
+from bnnlib._noise import Keyed, Keys, draw_normal, fold
 from bnnlib.models import Dropout
 from bnnlib.nn import insert_unit_noise, kl_gradient, predict, redraw, to_bayesian, use_generator
-from bnnlib.nn.noise import Keyed, Keys, draw_normal, fold
 from bnnlib.train import fit
 
 X = torch.randn(16, 8, generator=torch.Generator().manual_seed(1))

@@ -28,7 +28,7 @@ def test_priors_travel_exactly_in_every_dtype():
 
 def test_every_layer_loads_into_one_of_other_settings(linear):
     trained, other = linear(5, 4).double(), linear(5, 4).double()
-    for name in trained._settings_names():
+    for name in trained._all_settings():
         if "probability" in name:
             setattr(trained, name, 0.123)
         elif name == "spike_scale":
@@ -36,7 +36,7 @@ def test_every_layer_loads_into_one_of_other_settings(linear):
         else:
             setattr(trained, name, 1.3 * getattr(trained, name))
     other.load_state_dict(saved(trained))
-    for name in trained._settings_names():
+    for name in trained._all_settings():
         assert getattr(other, name) == getattr(trained, name)
     if not isinstance(trained, bnn.ScaleMixtureLinear):
         assert torch.equal(other.kl_divergence(), trained.kl_divergence())

@@ -15,6 +15,7 @@ from torch import nn
 from bnnlib import functional as bF
 from bnnlib.optim import AdaptiveVariational, GroupSpikeSlab
 from bnnlib.sampling import DivergedError
+from chapters.adaptive_optimizer import formulas
 
 FORMS = ("sghmc", "natural")
 
@@ -77,10 +78,10 @@ def test_steps_of_the_published_form_are_those_of_the_functions():
         gradient = torch.sin(3.0 * w)
         parameter.grad = torch.sin(3.0 * parameter.detach())
         optimizer.step()
-        change = bF.scale_gradient(tau, gradient, noise, 0.04, 0.5, 0.1, 30)
-        rho, tau = bF.scale_step(rho, change, 0.3)
+        change = formulas.scale_gradient(tau, gradient, noise, 0.04, 0.5, 0.1, 30)
+        rho, tau = formulas.scale_step(rho, change, 0.3)
         noise = torch.empty(6, dtype=torch.float64).normal_(generator=generator)
-        m = bF.momentum_step(m, gradient, w, noise, 0.04, 0.2, 0.1, 0.5)
+        m = formulas.momentum_step(m, gradient, w, noise, 0.04, 0.2, 0.1, 0.5)
         w = w + tau * m
         torch.testing.assert_close(parameter.detach(), w)
         torch.testing.assert_close(optimizer.scale(parameter), tau)
@@ -101,10 +102,10 @@ def test_steps_of_the_natural_form_are_those_of_the_functions(estimator):
         assert torch.equal(parameter.detach(), mean)
         parameter.grad = gradient
         optimizer.step()
-        curvature = bF.expected_curvature(gradient[None], eps[None], scale, estimator)
-        step = bF.precision_step if estimator == "squared" else bF.positive_precision_step
+        curvature = formulas.expected_curvature(gradient[None], eps[None], scale, estimator)
+        step = formulas.precision_step if estimator == "squared" else bF.positive_precision_step
         precision = step(precision, curvature, 0.1 * 30, 30, 0.3)
-        mean = bF.mean_step(mean, 1.0 / precision, gradient + 0.1 * mean, 0.04, 1.0)
+        mean = formulas.mean_step(mean, 1.0 / precision, gradient + 0.1 * mean, 0.04, 1.0)
         torch.testing.assert_close(parameter.detach(), mean)
         mean = parameter.detach().clone()  # equal to the last bit, for the comparison inside the context
 

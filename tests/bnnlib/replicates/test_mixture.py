@@ -68,9 +68,9 @@ def test_inclusion_selection_and_sparsity_are_the_layers_(kind):
     with torch.no_grad():
         stack.posterior.weight.normal_(0.0, 0.3, generator=generator(3))
     posterior = stack.posterior
-    p = posterior.layout.layers(posterior.inclusion_probability())
+    p = posterior.layout.layers(posterior.inclusion_probability)
     assert not posterior.inclusion_log_odds().requires_grad
-    assert torch.equal(posterior.active(), posterior.inclusion_probability() > 0.5)
+    assert torch.equal(posterior.active(), posterior.inclusion_probability > 0.5)
     assert posterior.active().any(dim=1).all() and not posterior.active().all(dim=1).any()
     for r in range(3):
         network = unstack(stack, r)
@@ -90,7 +90,7 @@ def test_float32_steps_are_finite_at_extreme_priors_and_weights(kind):
     output = stack(data()[0].float().transpose(0, 1), generator())
     (output.square().mean() + stack.posterior.kl_gradient(0.1)).backward()
     assert all(p.grad.isfinite().all() for p in stack.parameters())
-    assert stack.posterior.kl_divergence().isfinite().all() and stack.posterior.inclusion_probability().isfinite().all()
+    assert stack.posterior.kl_divergence().isfinite().all() and stack.posterior.inclusion_probability.isfinite().all()
 
 
 def test_the_prior_travels_with_the_state_and_resuming_goes_on_under_it():

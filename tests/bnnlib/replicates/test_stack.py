@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from bnnlib.replicates import Layout, StackedGaussian, StackedMLP, StackedSpikeSlab
+from bnnlib import nn as bnn
+from bnnlib.replicates import Layout, StackedDeterministic, StackedGaussian, StackedMLP, StackedSpikeSlab
 
 
 def generator(seed=0):
@@ -65,3 +66,13 @@ def test_bad_arguments_are_refused():
         StackedGaussian(layout, weight, -1.0)
     with pytest.raises(ValueError, match="activation is 'swish'"):
         StackedMLP(StackedGaussian(layout, weight), "swish")
+
+
+def test_a_key_fixes_the_noise_of_every_stack(stack, x):
+    stack.train()
+    with bnn.redraw(stack, seed=0, step=7):
+        first, again = stack(x), stack(x)
+    with bnn.redraw(stack, seed=0, step=8):
+        other = stack(x)
+    assert torch.equal(first, again)
+    assert torch.equal(first, other) == (type(stack.posterior) is StackedDeterministic)

@@ -39,6 +39,7 @@ def test_no_stack_waits_or_mixes_devices(kind, make, watch):
     loss = replicates.GaussianLikelihood(3).to("meta")
     x, y = torch.empty(3, 7, 5, device="meta"), torch.empty(3, 7, 2, device="meta")
     optimizer = torch.optim.SGD([*model.parameters(), *loss.parameters()], lr=0.1)
+    model.posterior.kl_gradient()  # settings of each replicate travel once
     with watch():
         for use in (loss, replicates.gaussian_nll):
             objective = use(model(x), y) + model.posterior.kl_gradient(0.1)

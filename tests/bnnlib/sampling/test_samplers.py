@@ -8,8 +8,8 @@ import torch
 from scipy import stats
 from torch import nn
 
-from bnnlib.functional import sghmc_baoab_step, sghmc_euler_step, sgld_step
 from bnnlib.sampling import SGHMC, SGLD, DivergedError
+from chapters.learned_priors.formulas import sghmc_baoab_step, sghmc_euler_step, sgld_step
 
 STEPS = 200
 

@@ -58,10 +58,7 @@ def compute(k: int, scale: str) -> Picture:
     )
 
 
-CONTROLS = {
-    "k": Control("Number k", range(12), 4),
-    "scale": Control("Scale", ("small", "large"), "small", choice=True),
-}
+CONTROLS = {"k": Control("Number k", range(12), 4), "scale": Control("Scale", ("small", "large"), "small", choice=True)}
 
 
 def make(function=compute, controls=CONTROLS, **kwargs) -> Explorer:

@@ -203,11 +203,6 @@ def test_an_unknown_id_names_the_nearest(given, said):
     ],
 )
 def test_a_badly_made_exercise_is_refused(changes, said):
-    fields = {
-        "id": "svbnn-x",
-        "kind": "number",
-        "reference": lambda: 1.0,
-        "stub": "answer = ...",
-    }
+    fields = {"id": "svbnn-x", "kind": "number", "reference": lambda: 1.0, "stub": "answer = ..."}
     with pytest.raises(ValueError, match=said):
         Exercise(**{**fields, **changes})

@@ -98,6 +98,7 @@ ALL = {"book/index", "book/words", "book/status", "book/bibliography", "chapters
 OTHER = {"text": "Other terms.", "section": "One more", "dot": "white", "work": "blundell2015weight"}
 
 
+@pytest.mark.slow  # Sphinx begins several times
 def test_what_changed_is_read_and_the_book_equals_one_from_nothing(pages):
     assert pages.render() == [ALL, ALL]
     # The page of the contents holds the tree of all titles, so Sphinx writes it with every document.
@@ -116,6 +117,7 @@ def test_what_changed_is_read_and_the_book_equals_one_from_nothing(pages):
     assert [name for name in went_on if went_on[name] != from_nothing[name]] == []
 
 
+@pytest.mark.slow  # Sphinx begins several times
 def test_a_page_that_was_not_touched_is_warned_of_as_often_as_it_is_at_fault(pages):
     pages.render()
     before = pages.files()

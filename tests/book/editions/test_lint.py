@@ -261,6 +261,12 @@ def test_sizes_pass_within_their_limits(monkeypatch):
     assert lint.problems(chapter(good()), "sizes") == []
 
 
+def test_the_lesson_ends_at_the_exercises_and_goes_on_behind_them():
+    texts = ["## Idea\n\nOne.", "Two.", "## Exercises\n\nThree.", "Four.", "## Summary\n\nFive.", "Six."]
+    cells = [{"cell_type": "markdown", "source": text} for text in texts]
+    assert [cell["source"] for cell in lint.lesson(cells)] == [texts[k] for k in (0, 1, 4, 5)]
+
+
 @pytest.mark.parametrize(("name", "fault", "said"), FAULTS)
 def test_a_fault_is_caught(name, fault, said):
     found = lint.problems(chapter(fault(good())), name)

@@ -13,6 +13,18 @@ import pytest
 
 from book.editions.new_chapter import main
 
+# Commands in one process, which imports PyTorch once; what each prints, as JSON.
+SEVERAL = """
+import contextlib, io, json, sys
+from book.__main__ import main
+said = []
+for command in json.loads(sys.argv[1]):
+    with contextlib.redirect_stdout(io.StringIO()) as out:
+        code = main(command)
+    assert code == (command[0] == "lint"), command
+    said.append(out.getvalue())
+print(json.dumps(said))
+"""
 SHARED_AT_MOST = 4  # files that all chapters share, which a chapter may have to edit
 
 
@@ -41,9 +53,11 @@ def test_a_new_chapter_is_listed_run_linted_tested_and_rendered(tree, root):
     tree.write("_toc.yml", toc.replace("- file: book/status\n", "- file: book/status\n  - file: book/verdicts\n"))
     environment = {**os.environ, "PYTHONPATH": str(tree.root), "BNNLIB_HOME": str(tree.root / "data")}
 
-    def call(*arguments: str, module: str = "book") -> subprocess.CompletedProcess:
-        command = [sys.executable, "-m", module, *arguments]
+    def run(command: list[str]) -> subprocess.CompletedProcess:
         return subprocess.run(command, cwd=tree.root, env=environment, capture_output=True, text=True, check=False)
+
+    def call(*arguments: str, module: str = "book") -> subprocess.CompletedProcess:
+        return run([sys.executable, "-m", module, *arguments])
 
     before = contents(tree.root)
     options = ["--number", "2", "--prefix", "thr", "--source", "papers/004-1.3", "--title", "Something to throw away"]
@@ -58,15 +72,15 @@ def test_a_new_chapter_is_listed_run_linted_tested_and_rendered(tree, root):
     assert len(lines) == len(before["_toc.yml"].decode().splitlines()) + 1
     assert [line.split("/")[1] for line in lines if "chapters/" in line] == ["01_one", "02_throw_away", "03_three"]
 
-    listed = json.loads(call("list", "--json").stdout)
-    assert listed == [{"name": "thr-mean", "paper": "004", "profiles": ["smoke"], "done": []}]
-    done = call("run", "thr-mean")
-    assert done.returncode == 0, done.stderr
-    assert json.loads(call("list", "--json").stdout)[0]["done"] == ["smoke"]
-    assert "n=100" in call("table", "thr-mean").stdout
-
     notebook = "chapters/02_throw_away.ipynb"
-    problems = call("lint", notebook).stdout.splitlines()[:-1]
+    commands = (["list", "--json"], ["run", "thr-mean"], ["list", "--json"], ["table", "thr-mean"], ["lint", notebook])
+    done = run([sys.executable, "-c", SEVERAL, json.dumps(commands)])
+    assert done.returncode == 0, done.stderr
+    listed, ran, again, table, linted = json.loads(done.stdout)
+    assert json.loads(listed) == [{"name": "thr-mean", "paper": "004", "profiles": ["smoke"], "done": []}]
+    assert ran == "" and json.loads(again)[0]["done"] == ["smoke"] and "n=100" in table
+
+    problems = linted.splitlines()[:-1]
     # what a chapter of a page cannot have yet: its full size and its exercises
     assert problems and all(": sizes: " in line or ": exercises_complete: " in line for line in problems), problems
     for check in (["check", "--no-cache"], ["format", "--check", "--no-cache"]):

@@ -105,7 +105,5 @@ def test_the_command_line_in_a_process_of_its_own(tiny):
     code, out, err = tiny.call("list", "--json")
     assert code == 0, err
     assert {row["name"] for row in json.loads(out)} >= {"tiny-good", "tiny-long"}
-    code, out, err = tiny.call("run", "tiny-good", "--only", "c")
-    assert (code, out) == (0, ""), err
     code, out, err = tiny.call("run", "nothing")
     assert (code, out) == (2, "") and "Available: tiny-good" in err

@@ -18,6 +18,8 @@ from book.lab.plan import Plan
 from tests.patience import outcome, wait_for
 
 distributed = pytest.importorskip("distributed")
+from book.lab.cluster import _local  # noqa: E402 - needs Dask
+
 pytestmark = pytest.mark.slow
 
 
@@ -29,8 +31,7 @@ def _fresh(tiny) -> None:
 @pytest.fixture(scope="module")
 def cluster():
     """Two workers that any program may use by their scheduler's address."""
-    options = {"threads_per_worker": 1, "processes": True, "dashboard_address": ":0", "silence_logs": 50}
-    with distributed.LocalCluster(2, **options) as cluster, distributed.Client(cluster, set_as_default=False) as client:
+    with _local(2) as cluster, distributed.Client(cluster, set_as_default=False) as client:
         yield client
 
 
@@ -149,6 +150,6 @@ def _finished(tiny) -> list:
 
 
 def test_a_scheduler_that_does_not_answer_is_a_clear_error(tiny, monkeypatch):
-    monkeypatch.setattr("book.lab.cluster.CONNECT_SECONDS", 2.0)
+    monkeypatch.setattr("book.lab.cluster.CONNECT_SECONDS", 0.2)
     with pytest.raises(lab.ExperimentError, match=r"no Dask scheduler .*dask worker"):
         lab.run("tiny-good", scheduler="tcp://127.0.0.1:9")

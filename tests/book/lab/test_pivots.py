@@ -29,11 +29,7 @@ def test_measures_are_columns_and_gaps_are_dashes():
     rows = [row(method="A", values=RUNS), row(method="A", metric="accuracy", values=(90.0,)), row(method="B")]
     lines = table(rows, ["accuracy", "rmse_test"]).markdown().splitlines()
     cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in (lines[2], *lines[4:])]
-    assert cells == [
-        ["Method", "test accuracy (%)", "test RMSE"],
-        ["A", "90.00", "1.10 ± 0.06"],
-        ["B", "–", "not run"],
-    ]
+    assert cells == [["Method", "test accuracy (%)", "test RMSE"], ["A", "90.00", "1.10 ± 0.06"], ["B", "–", "not run"]]
 
 
 def test_settings_have_a_column_only_where_they_differ_and_keep_the_order_asked_for():

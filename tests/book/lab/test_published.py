@@ -146,8 +146,7 @@ def test_the_published_settings_are_those_of_the_experiments():
 
 
 @pytest.mark.parametrize(
-    ("name", "variants"),
-    [("aeb-regression", {"SGLD, no L1": "SGLD", "SGLD-SA, w=0.1": "SGLD-SA"}), ("aeb-uci", None)],
+    ("name", "variants"), [("aeb-regression", {"SGLD, no L1": "SGLD", "SGLD-SA, w=0.1": "SGLD-SA"}), ("aeb-uci", None)]
 )
 def test_variants_of_ours_are_laid_beside_the_same_cells(name, variants):
     values, _ = paper_values(name)

@@ -32,7 +32,7 @@ def test_the_order_by_magnitude_is_that_by_p_without_the_variance():
     cell = smoke()
     model, x = orders.trained(cell, CPU, None)
     posterior = model.posterior
-    mean, prior = posterior.mean(), posterior.prior
+    mean, prior = posterior.mean(), posterior._prior
     from bnnlib.functional import inclusion_log_odds
 
     without = inclusion_log_odds(mean.double().square(), prior)

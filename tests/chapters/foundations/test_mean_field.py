@@ -61,7 +61,7 @@ def test_the_relaxed_fixed_point_has_no_slope_on_average():
     count, generator = 200_000, torch.Generator().manual_seed(2)
     wide = [value.expand(count, 3).clone().requires_grad_() for value in leaves]
     noise, uniform = (f(count, 3, generator=generator, dtype=torch.float64) for f in (torch.randn, torch.rand))
-    theta = bF.spike_slab_weight(*wide, noise, bF.logistic_noise(uniform), temperature)
+    theta = bF.spike_slab_draw(*wide, noise, bF.logistic_noise(uniform), temperature)[0]
     loss = 0.5 * (theta @ one.gram * theta).sum() - (theta @ one.cross).sum()
     kl = bF.spike_slab_kl(wide[0], torch.nn.functional.softplus(wide[1]), wide[2], 0.5, 1.0).sum()
     for gradient in torch.autograd.grad(loss + kl, wide):

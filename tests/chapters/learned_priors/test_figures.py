@@ -10,6 +10,7 @@ import torch
 
 from bnnlib import functional as bF
 from chapters.learned_priors import figures as aeb
+from chapters.learned_priors import formulas
 from chapters.learned_priors.figures import prior, results, slab
 from tests.chapters.drawn import line, row, texts
 
@@ -99,7 +100,7 @@ def test_variances_agree_with_a_simulated_chain():
     q, v = torch.zeros(2, 20_000, dtype=torch.float64)
     for _ in range(200):
         noise = torch.randn(q.shape, generator=generator, dtype=q.dtype)
-        q, v = bF.sghmc_euler_step(q, v, q, noise, 0.4, 0.5, 2.0)
+        q, v = formulas.sghmc_euler_step(q, v, q, noise, 0.4, 0.5, 2.0)
     # a sample variance of 20,000 independent chains has a relative standard error of 1 %: four of them
     assert float(q.var()) == pytest.approx(aeb.gaussian_variance("SGHMC, Euler", 0.4, 0.5, 2.0), rel=0.04)
 

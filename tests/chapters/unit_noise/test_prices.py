@@ -52,3 +52,13 @@ def test_a_large_gain_learns_its_t_statistic():
     t = np.array([6.0, 10.0, 20.0])
     # steps of the ratios, 3 %
     assert prices.best_ratio(t) == pytest.approx(np.sqrt(t**2 - 2), rel=0.04)
+
+
+def test_between_two_optima_the_start_decides_what_a_unit_learns():
+    low, high = prices.two_optima()
+    assert low < prices.entry() < high and (low, high) == pytest.approx((2.86, 3.6), abs=0.05)
+    starts = [(0.0, -5.0), (-10.0, 1.8)]  # little noise and much
+    narrow, wide = prices.trained_ratios(np.sqrt(2 * 3.1), starts)
+    assert narrow > 1 > wide
+    assert max(prices.trained_ratios(np.sqrt(2 * (low - 0.3)), starts)) < 1
+    assert min(prices.trained_ratios(np.sqrt(2 * (high + 0.6)), starts[:1])) > 1

@@ -48,22 +48,11 @@ def remember(layer: nn.Module, tokens: list[Tensor | None], parameters: Sequence
         _KEPT.states[layer] = _State(differentiable, parameters)
 
 
-def remembered(
-    layer: nn.Module,
-    function: Callable[..., tuple],
-    draws: list[tuple],
-    parameters: Sequence[Tensor] | None = None,
-    **settings,
-) -> list[Tensor]:
-    """The weights function(*arguments, **settings)[0] of some draws, remembering their tokens [1] for the layer.
-
-    Args:
-        parameters: that the draws depend on; by default the parameters among their arguments.
-    """
+def remembered(layer: nn.Module, function: Callable[..., tuple], draws: list[tuple], **settings) -> list[Tensor]:
+    """The weights function(*arguments, **settings)[0] of some draws, remembering their tokens [1] for the layer."""
     results = [function(*arguments, **settings) for arguments in draws]
     if not transformed():
-        if parameters is None:
-            parameters = [p for arguments in draws for p in arguments if isinstance(p, nn.Parameter)]
+        parameters = [p for p in layer._parameters.values() if p is not None]
         remember(layer, [token for _, token in results], parameters)
     return [weight for weight, _ in results]
 

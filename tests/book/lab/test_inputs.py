@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from bnnlib import datasets
-from book.lab import load_result, provenance, real, validity, verify
+from book.lab import inputs, load_result, provenance, validity, verify
 from book.lab.store import save_result
 
 _JOB = '''"""An experiment with data."""
@@ -56,9 +56,9 @@ EXPERIMENTS = [
 @pytest.fixture
 def pack(pack):
     pack.write("job.py", _JOB)
-    real._known.cache_clear()
+    inputs._known.cache_clear()
     yield pack
-    real._known.cache_clear()
+    inputs._known.cache_clear()
 
 
 def _only(found):
@@ -154,21 +154,21 @@ def test_another_source_of_noise_is_no_comparison(pack, monkeypatch):
 
 def test_a_summary_tells_other_rows_other_orders_and_other_sizes_apart():
     x = torch.randn(1000, 3, generator=torch.Generator().manual_seed(0))
-    numbers = real.summary(x)
+    numbers = inputs.summary(x)
     assert numbers[:2] == [1000.0, 3.0]
     late = x.clone()
     late[900:] = late[900:].flip(0)
     one = x.clone()
     one[990] = x[3]
     for other in (x.flip(0), x.flip(1), late, one, 2.0 * x, x[1:], torch.cat([x[:1], x[:-1]])):
-        assert real.difference({"x": real.summary(other)}, {"x": numbers}, real.FLOOR["reads"])
+        assert inputs.difference({"x": inputs.summary(other)}, {"x": numbers}, inputs.FLOOR["reads"])
     rounded = torch.from_numpy((x.double().numpy() * (1 + 1e-7)).astype(np.float32))
-    assert not real.difference({"x": real.summary(rounded)}, {"x": numbers}, real.FLOOR["reads"])
-    assert real.summary(torch.empty(0, 3)) == [0.0, 3.0] and len(real.summary(torch.tensor([True, False]))) == 4
+    assert not inputs.difference({"x": inputs.summary(rounded)}, {"x": numbers}, inputs.FLOOR["reads"])
+    assert inputs.summary(torch.empty(0, 3)) == [0.0, 3.0] and len(inputs.summary(torch.tensor([True, False]))) == 4
 
 
 def test_equal_calls_are_made_once(monkeypatch):
-    real._known.cache_clear()
+    inputs._known.cache_clear()
     made = []
 
     def load(name):
@@ -176,6 +176,6 @@ def test_equal_calls_are_made_once(monkeypatch):
         return [torch.ones(2)]
 
     for name in ("a", "a", "b"):
-        real._known(real._Call(partial(load, name)), "")
+        inputs._known(inputs._Call(partial(load, name)), "")
     assert made == ["a", "b"]
-    real._known.cache_clear()
+    inputs._known.cache_clear()

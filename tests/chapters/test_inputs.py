@@ -31,7 +31,7 @@ def test_an_experiment_whose_code_loads_data_says_what_its_cells_read(name):
     reached = set().union(*map(_reached, _functions(experiment)))
     planned = [(one, cell) for one in experiment.profiles for cell in plan.cells_of(experiment, one) if one != "smoke"]
     loads = any(keys.own_data(experiment, cell, profile) for profile, cell in planned)
-    assert experiment.reads is not None or not (loads or LOADERS & reached), f"{name} has no `reads`: book/lab/real.py"
+    assert experiment.reads is not None or not (loads or LOADERS & reached), f"{name} lacks reads: book/lab/inputs.py"
     if experiment.reads is None:
         return
     for profile in experiment.profiles:
@@ -71,7 +71,7 @@ def test_what_changes_on_the_way_is_named_in_the_schedules(name):
         for place, names, unnamed in sites(function):
             assert not unnamed, f"{place}: give this formula a name, and name it in the `schedules` of {name}"
             missing = sorted(names - declared)
-            assert not missing, f"{place}: {missing} is not in the `schedules` of {name}, see book/lab/real.py"
+            assert not missing, f"{place}: {missing} is not in the `schedules` of {name}, see book/lab/inputs.py"
 
 
 @pytest.mark.parametrize("name", [name for name, one in TABLE.items() if one.schedules is not None])

@@ -5,17 +5,17 @@ import math
 import pytest
 import torch
 
-from bnnlib import functional as bF
+from chapters.adaptive_optimizer import formulas
 
 
 def test_stein_needs_its_noise():
     with pytest.raises(ValueError, match="noise and scale"):
-        bF.expected_curvature(torch.ones(2, 3), estimator="stein")
+        formulas.expected_curvature(torch.ones(2, 3), estimator="stein")
     with pytest.raises(ValueError, match="estimator is 'hutchinson'"):
-        bF.expected_curvature(torch.ones(2, 3), estimator="hutchinson")
+        formulas.expected_curvature(torch.ones(2, 3), estimator="hutchinson")
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.75, 2.0, math.nan])
 def test_alpha_outside_the_family_is_refused(alpha):
     with pytest.raises(ValueError, match="alpha is"):
-        bF.mean_step(torch.zeros(1), torch.ones(1), torch.ones(1), 0.1, alpha)
+        formulas.mean_step(torch.zeros(1), torch.ones(1), torch.ones(1), 0.1, alpha)

@@ -14,7 +14,7 @@ from book.lab.mutants import Mutant
 Statement = tuple[str, int]
 
 
-class Reach:
+class Impact:
     """What reaches what in a tree.
 
     Args:
@@ -56,18 +56,6 @@ class Reach:
 
     def _files(self, pattern: str) -> list[str]:
         return sorted(str(path.relative_to(self.tree)) for path in self.tree.glob(pattern))
-
-    def sources(self) -> tuple[dict[str, str], dict[str, set[int]]]:
-        """Modules that results reach: file to text, and file to the lines that are reached."""
-        texts: dict[str, str] = {}
-        lines: dict[str, set[int]] = {}
-        for module, first in set().union(*self._results.values()):
-            path = Path(*module.split("."))
-            file = str(path / "__init__.py" if (self.tree / path).is_dir() else path.with_suffix(".py"))
-            texts[file] = (self.tree / file).read_text(encoding="utf-8")
-            last = next(end for begin, end in _spans(texts[file]) if begin == first)
-            lines.setdefault(file, set()).update(range(first, last + 1))
-        return texts, lines
 
     def _statement(self, mutant: Mutant) -> Statement | None:
         """The top-level statement that changes, None where the file is no module."""

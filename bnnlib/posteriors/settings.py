@@ -2,36 +2,47 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from bnnlib._checks import check_probability
-from bnnlib.nn.kl_tokens import forget
+from bnnlib.posteriors.kl_tokens import forget
 
 
-def setting(name: str, check: Callable[[str, float], float]) -> property:
+class _Setting(property):
+    default: Any
+    each: bool
+
+
+def setting(
+    name: str, check: Callable[[str, Any], Any], default: Any = inspect.Parameter.empty, each: bool = False
+) -> _Setting:
     """A number of a layer that is checked whenever it is assigned; a token of the value before is dropped.
 
     `_check_setting(name, value)` of the layer holds what several settings must keep to together.
+
+    Args:
+        each: in a stack there may be one number for each network.
     """
 
-    def get(layer) -> float:
+    def get(layer) -> float | Tensor:
         return getattr(layer, f"_{name}")
 
     def put(layer, value: float) -> None:
-        value = float(check(name, value))
+        value = check(name, layer._as_setting(name, value) if each else value)
+        value = value if isinstance(value, Tensor) and value.dim() else float(value)
         layer._check_setting(name, value)
         setattr(layer, f"_{name}", value)
         forget(layer)
 
-    return _Setting(get, put)
-
-
-class _Setting(property):
-    """What `PersistentSettings` looks for."""
+    made = _Setting(get, put)
+    made.default, made.each = default, each
+    return made
 
 
 class PersistentSettings(nn.Module):
@@ -42,13 +53,22 @@ class PersistentSettings(nn.Module):
     leaves the settings as they are.
     """
 
-    def _settings_names(self) -> list[str]:
-        kinds = type(self).__mro__
-        return sorted({name for kind in kinds for name, one in vars(kind).items() if isinstance(one, _Setting)})
+    def _check_setting(self, name: str, value: Any) -> None:
+        """Raise if `value` does not go with the other settings."""
+
+    def _as_setting(self, name: str, value: Any) -> Any:
+        """A number from what is given for a setting that may have one for each network of a stack."""
+        return value
+
+    @classmethod
+    def _all_settings(cls) -> dict[str, _Setting]:
+        """By name, those of base classes first."""
+        return {n: one for kind in cls.__mro__[::-1] for n, one in vars(kind).items() if isinstance(one, _Setting)}
 
     def get_extra_state(self) -> Tensor:
         """The settings, as JSON in a tensor of uint8."""
-        text = json.dumps({name: getattr(self, name) for name in self._settings_names()})
+        numbers = {name: getattr(self, name) for name in sorted(self._all_settings())}
+        text = json.dumps(numbers, default=lambda column: column.flatten().tolist())
         return torch.tensor(list(text.encode()), dtype=torch.uint8, device="cpu")
 
     def set_extra_state(self, state: Tensor) -> None:
@@ -63,15 +83,15 @@ class PersistentSettings(nn.Module):
             raise ValueError(
                 f"the settings of {type(self).__name__} in this state_dict cannot be read ({error}): it is damaged."
             ) from None
-        if unknown := set(given) - set(self._settings_names()):
+        if unknown := set(given) - set(self._all_settings()):
             raise ValueError(
                 f"this state_dict has the settings {', '.join(sorted(unknown))}, which {type(self).__name__} does not "
                 "have: it is of another kind of layer."
             )
         before = {name: getattr(self, name) for name in given}
-        # all before the checks: those that go together would not fit the ones from before
-        self.__dict__.update({f"_{name}": float(value) for name, value in given.items()})
         try:
+            # all before the checks: those that go together would not fit the ones from before
+            self.__dict__.update({f"_{name}": self._as_setting(name, value) for name, value in given.items()})
             for name, value in given.items():
                 setattr(self, name, value)
         except ValueError:
@@ -84,6 +104,6 @@ class PersistentSettings(nn.Module):
         missing_keys.extend(key for key in missing if key != f"{prefix}_extra_state")
 
 
-def check_open(name: str, value: float) -> float:
+def check_open(name: str, value: Any) -> Any:
     """`check_probability` on the open interval."""
     return check_probability(name, value, open_interval=True)

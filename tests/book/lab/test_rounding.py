@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from book.lab import catalog, near, probes
+from book.lab import catalog, probes, rounding
 from book.lab.cells import Cell, CellResult, Experiment, Need, rows_of
 
 ONE_IMAGE = 100.0 / 359.0
@@ -18,13 +18,13 @@ def _rows(**values):
 
 
 def _same(now, before, share=1e-4):
-    return near.farthest(_rows(**now), _rows(**before), share)
+    return rounding.farthest(_rows(**now), _rows(**before), share)
 
 
 def test_numbers_may_differ_by_the_share_of_their_precision():
     assert _same({"nll": 1.00005}, {"nll": 1.0}) == (True, pytest.approx(5e-5, rel=1e-4), "nll is 1.00005, was 1")
     assert _same({"nll": 1.0002}, {"nll": 1.0})[0] is False
-    assert _same({"nll": 1.0 + 2e-9}, {"nll": 1.0}, near.SHARE["float64"])[0] is False
+    assert _same({"nll": 1.0 + 2e-9}, {"nll": 1.0}, rounding.SHARE["float64"])[0] is False
     assert _same({"nll": math.nan}, {"nll": math.nan}) == (True, 0.0, "")
     assert _same({"nll": math.nan}, {"nll": 1.0})[0] is False
     assert _same({"nll": 1.0}, {"nll": 1.0, "kl": 1.0}) == (False, math.inf, "other rows")
@@ -48,11 +48,11 @@ def test_the_precision_is_the_experiment_s_or_what_a_cell_says_of_itself():
     def experiment(**more):
         return Experiment("n", "0", "s", {}, None, **more)
 
-    assert near.share_of(experiment(), Cell("a", "b", (0,))) == 1e-4
-    assert near.share_of(experiment(precision="float64"), Cell("a", "b", (0,))) == 1e-9
+    assert rounding.share_of(experiment(), Cell("a", "b", (0,))) == 1e-4
+    assert rounding.share_of(experiment(precision="float64"), Cell("a", "b", (0,))) == 1e-9
     for params in ({"bfloat16": True}, {"stage": {"bfloat16": True}}, {"precision": "bfloat16"}):
-        assert near.share_of(experiment(), Cell("a", "b", (0,), params)) == 1e-3
-    assert near.share_of(experiment(), Cell("a", "b", (0,), {"bfloat16": False})) == 1e-4
+        assert rounding.share_of(experiment(), Cell("a", "b", (0,), params)) == 1e-3
+    assert rounding.share_of(experiment(), Cell("a", "b", (0,), {"bfloat16": False})) == 1e-4
 
 
 def _step(cell, device, checkpoint):
@@ -71,7 +71,7 @@ def test_a_probe_says_how_large_the_last_gradients_were():
     rows = [probes.run(experiment, Cell("a", "VD", (0,), {"rate": rate})) for rate in (0.1, 0.101)]
     assert [row[3] for row in rows[0]] == ["accuracy", probes.GRADIENT]
     assert rows[0][1][4] == pytest.approx(2.0 * 0.8 * 2.0**0.5)
-    assert not near.farthest(rows[0], rows[1], 1e-4)[0]
+    assert not rounding.farthest(rows[0], rows[1], 1e-4)[0]
 
 
 def _start(cell, device, checkpoint):

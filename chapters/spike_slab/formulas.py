@@ -1,0 +1,65 @@
+"""The rates of section 4 of Bai, Song and Cheng (2020), and the reparameterisation that they leave for the gates."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from bnnlib._checks import check_positive, check_probability, check_scale
+
+
+def variational_error_rate(
+    num_samples: int, num_inputs: int, num_hidden_layers: int, width: int, sparsity: float
+) -> float:
+    """r_n = ((L + 1) s/n) log N + (s/n) log(p sqrt(n/s)), equation (svbnn-rate): the price of s active weights.
+
+    Example:
+        >>> round(variational_error_rate(1000, num_inputs=50, num_hidden_layers=1, width=10, sparsity=20), 4)
+        0.2095
+    """
+    for name, value in (("num_samples", num_samples), ("sparsity", sparsity)):
+        check_positive(name, value)
+    share = sparsity / num_samples
+    return share * (
+        (num_hidden_layers + 1) * math.log(width) + math.log(num_inputs * math.sqrt(num_samples / sparsity))
+    )
+
+
+def estimation_error_rate(variational_rate: float, num_samples: int, delta: float = 1.01) -> float:
+    """epsilon_n^2 = r_n log(n)^delta with delta > 1, equation (svbnn-epsilon).
+
+    Example:
+        >>> round(estimation_error_rate(0.01, num_samples=1000), 4)
+        0.0704
+    """
+    if delta <= 1:
+        raise ValueError(f"delta is {delta}, but Lemma 4.2 needs delta > 1.")
+    return variational_rate * math.log(num_samples) ** delta
+
+
+def spike_slab_inverse_cdf(uniform: Tensor, mean: Tensor, scale: Tensor, inclusion_probability: Tensor) -> Tensor:
+    """theta = F^{-1}(u) for the Dirac spike-and-slab distribution, the first reparameterisation of section 5.
+
+    Equation (svbnn-inverse-cdf). Differentiable in mean, scale and inclusion_probability wherever theta is not 0; on
+    the atom the derivative is 0. Any shapes that broadcast.
+
+    Raises:
+        ValueError: an inclusion probability is outside [0, 1] or a scale is not positive.
+
+    Example:
+        >>> uniform = torch.tensor([0.01, 0.5, 0.99])
+        >>> spike_slab_inverse_cdf(uniform, torch.zeros(3), torch.ones(3), torch.full((3,), 0.5))
+        tensor([-2.0537,  0.0000,  2.0537])
+    """
+    check_probability("inclusion_probability", inclusion_probability)
+    check_scale("scale", scale)
+    normal = torch.distributions.Normal(0.0, 1.0)
+    below = inclusion_probability * normal.cdf(-mean / scale)  # mass of the slab to the left of the atom
+    atom = 1.0 - inclusion_probability
+    left, right = uniform < below, uniform >= below + atom
+    inside = torch.where(left, uniform, torch.where(right, uniform - atom, 0.5 * torch.ones_like(uniform)))
+    safe = torch.where(left | right, inside / inclusion_probability.clamp_min(1e-12), 0.5 * torch.ones_like(inside))
+    theta = mean + scale * normal.icdf(safe.clamp(1e-12, 1 - 1e-12))
+    return torch.where(left | right, theta, torch.zeros_like(theta))
