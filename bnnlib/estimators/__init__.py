@@ -14,8 +14,20 @@ except ImportError as error:
     ) from error
 
 from bnnlib._files import DamagedFileError
-from bnnlib.estimators.base import METHODS, ConvergenceWarning, Uncertainty
 from bnnlib.estimators.classifier import SparseClassifier
+from bnnlib.estimators.intervals import predict_interval
+from bnnlib.estimators.notes import ConvergenceWarning, SelectionWarning
 from bnnlib.estimators.regressor import SparseRegressor
+from bnnlib.estimators.settings import METHODS
+from bnnlib.estimators.uncertainty import Uncertainty
 
-__all__ = ["METHODS", "ConvergenceWarning", "DamagedFileError", "SparseClassifier", "SparseRegressor", "Uncertainty"]
+__all__ = [
+    "METHODS",
+    "ConvergenceWarning",
+    "DamagedFileError",
+    "SelectionWarning",
+    "SparseClassifier",
+    "SparseRegressor",
+    "Uncertainty",
+    "predict_interval",
+]

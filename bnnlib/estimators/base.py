@@ -1,204 +1,132 @@
-"""What the regressor and the classifier share: settings, scaling, training, selection and draws."""
+"""What the regressor and the classifier share: settings, training, selection and draws."""
 
 from __future__ import annotations
 
-import math
-import warnings
+import copy
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
-from sklearn.base import BaseEstimator, is_regressor
-from sklearn.exceptions import ConvergenceWarning as SklearnWarning
+from sklearn.base import is_regressor
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor, nn
 
-from bnnlib._checks import check_count, check_positive, check_scale
+from bnnlib._checks import check_count
 from bnnlib.estimators.files import Saved
-from bnnlib.estimators.likelihoods import Categorical
+from bnnlib.estimators.linear import Explored, Linear
+from bnnlib.estimators.notes import tell
+from bnnlib.estimators.rows import Rows, check_inputs, check_weights, moments, originals
 from bnnlib.estimators.sampled import Sampled
+from bnnlib.estimators.search import SELECTING, Choice, choose
+from bnnlib.estimators.selection import Selection
+from bnnlib.estimators.settings import USUAL_RATE, WIDTHS, Settings, is_auto
 from bnnlib.estimators.variational import Variational
-from bnnlib.functional import inclusion_probability_for, input_inclusion, path_inclusion
-from bnnlib.nn.base import check_choice
-from bnnlib.posteriors.settings import check_open
 from bnnlib.replicates import Layout
-from bnnlib.replicates.network import ACTIVATIONS
 
-#: What `method=` of the estimators can be.
-METHODS = ("spike_slab", "gaussian_spike_slab", "horseshoe", "gaussian", "sghmc")
-_STEPS = 6000  # of the optimizer in all, where `epochs` is None
-_LEARNING_RATE = {"sghmc": 3e-3}
-_USUAL_RATE = 1e-2
 _ROUNDS = 3  # networks of selected inputs at most, after the first of all
 _ROWS = 2048  # in one forward pass of all draws
 
 
-class ConvergenceWarning(SklearnWarning):
-    """A fit ended before its probabilities settled; the message says what to raise. It is one of scikit-learn's too.
-
-    Example:
-        >>> import numpy as np, warnings
-        >>> X = np.random.default_rng(0).normal(size=(100, 3))
-        >>> with warnings.catch_warnings():
-        ...     warnings.simplefilter("error", ConvergenceWarning)
-        ...     try:
-        ...         SparseRegressor(epochs=1).fit(X, X[:, 0])
-        ...     except ConvergenceWarning as warning:
-        ...         print("Raise epochs" in str(warning))
-        True
-    """
-
-
-class Uncertainty(NamedTuple):
-    """What is not known about each row: the whole, the noise's part, and the part that more data would take away.
-
-    Example:
-        >>> import numpy as np
-        >>> rng = np.random.default_rng(0)
-        >>> X = rng.normal(size=(100, 3))
-        >>> model = SparseRegressor(method="gaussian", epochs=5, random_state=0).fit(X, X[:, 0])
-        >>> uncertainty = model.uncertainty(X[:5])
-        >>> bool(np.allclose(uncertainty.total, uncertainty.aleatoric + uncertainty.epistemic))
-        True
-    """
-
-    total: np.ndarray
-    aleatoric: np.ndarray
-    epistemic: np.ndarray
-
-
-class SparseEstimator(Saved, BaseEstimator):
+class SparseEstimator(Selection, Saved, Settings):
     """Settings and work of both estimators; see `SparseRegressor`."""
 
     # as scikit-learn has it, attributes of a fit appear with the fit
     network_: Variational | Sampled
+    hidden_: tuple[int, ...]
     input_mean_: np.ndarray
     input_scale_: np.ndarray
     support_: np.ndarray
     used_: np.ndarray
-
-    def __init__(
-        self,
-        method: str = "spike_slab",
-        hidden: Sequence[int] = (16,),
-        *,
-        activation: str = "relu",
-        epochs: int | None = None,
-        batch_size: int = 128,
-        learning_rate: float | None = None,
-        prior_inclusion_probability: float | None = None,
-        prior_scale: float = 1.0,
-        refit: bool = True,
-        n_replicates: int = 1,
-        n_draws: int = 100,
-        n_jobs: int | None = None,
-        random_state: int | np.random.RandomState | None = None,
-        verbose: bool = False,
-    ) -> None:
-        self.method = method
-        self.hidden = hidden
-        self.activation = activation
-        self.epochs = epochs
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.prior_inclusion_probability = prior_inclusion_probability
-        self.prior_scale = prior_scale
-        self.refit = refit
-        self.n_replicates = n_replicates
-        self.n_draws = n_draws
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
+    original_: np.ndarray
+    _unsettled: str | None = None
 
     # what the two do differently
-    def _read_targets(self, y: np.ndarray) -> Tensor:
-        """Targets (n, 1) for the network, by the scaling or classes of the fit."""
+    def _read_targets(self, y: np.ndarray) -> np.ndarray:
+        """Targets (n,) for the network, by the scaling or classes of the fit."""
         raise NotImplementedError
 
-    def _start_targets(self, y: np.ndarray, classes: Any) -> int:
+    def _start_targets(self, y: np.ndarray, classes: Any, weights: np.ndarray) -> int:
         """Learn scaling or classes; returns the number of the network's outputs."""
         raise NotImplementedError
 
-    def _likelihood(self) -> nn.Module:
+    def _likelihood(self, replicates: int) -> nn.Module:
         raise NotImplementedError
 
-    def _count(self, name: str) -> int:
-        """A setting that counts: 64.0 as 64, while the setting stays as it was given, as scikit-learn asks."""
-        return check_count(name, getattr(self, name))
-
-    def _check_settings(self) -> None:
-        check_choice("method", self.method, METHODS)
-        check_choice("activation", self.activation, tuple(ACTIVATIONS))
-        if isinstance(self.hidden, str) or not isinstance(self.hidden, Sequence | np.ndarray) or len(self.hidden) == 0:
-            raise ValueError(
-                f"hidden is {self.hidden!r}, but it must list the widths of the hidden layers: hidden=(16,)."
-            )
-        for width in self.hidden:
-            check_count("each width in hidden", width)
-        if self.epochs is not None:
-            self._count("epochs")
-        for name in ("batch_size", "n_replicates", "n_draws"):
-            self._count(name)
-        check_scale("prior_scale", self.prior_scale)
-        if self.learning_rate is not None:
-            check_positive("learning_rate", self.learning_rate)
-        if self.prior_inclusion_probability is not None:
-            check_open("prior_inclusion_probability", self.prior_inclusion_probability)
-
-    def fit(self, X: Any, y: Any) -> SparseEstimator:
-        """Scale the data, train from new weights, and look at what has been selected.
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> SparseEstimator:
+        """Scale the data, choose among candidates, train from new weights, and look at what has been selected.
 
         Args:
             X: array or DataFrame of shape (n, inputs), in its own units.
             y: (n,) targets or labels.
+            sample_weight: (n,), how many rows each one stands for.
 
         Returns:
-            The estimator.
+            The estimator. One that was interrupted, or that failed, is what it was before.
 
         Raises:
             ValueError: a setting or the data are not what they must be; the message says which and what is allowed.
             DivergedError: training left the finite numbers.
 
         Warns:
-            ConvergenceWarning: the inclusion probabilities still sit near their start, or still move.
+            ConvergenceWarning: the inclusion probabilities still sit near their start, or still move; or the noise is
+                larger than the spread of y.
+            SelectionWarning: nothing is selected, inputs are copies, or a selection depends on the start.
         """
         self._check_settings()
-        X, y = self._checked(X, y, reset=True)
-        self._start(X, y, None)
-        steps = -(-len(X) // self._count("batch_size"))
-        epochs = -(-_STEPS // steps) if self.epochs is None else self._count("epochs")
-        self._train(X, y, epochs, len(X), warm_up=True)
-        for _ in range(_ROUNDS if self.refit else 0):
-            if not 0 < self.support_.sum() < len(self.used_):
-                break
-            before = self.used_, self.network_
-            misfit = self._misfit(X, y) if self.method == "sghmc" else math.inf
-            self._refit(X, y, epochs)
-            # a chain of few rows and inputs drops some that it needs: without them its draws leave more unexplained
-            if self.method == "sghmc" and self._misfit(X, y) > misfit:
-                self.used_, self.network_ = before
-                self._look()
-                break
+        work = copy.copy(self)
+        for name in [name for name in vars(self) if name.endswith("_") and not name.startswith("_")]:
+            delattr(work, name)
+        work._unsettled = None
+        work._fit(X, y, sample_weight)
+        return self._take(work)
+
+    def _take(self, work: SparseEstimator) -> SparseEstimator:
+        """The attributes of a fit that has ended."""
+        for name in [name for name in vars(self) if name.endswith("_") and not name.startswith("_")]:
+            delattr(self, name)
+        self.__dict__.update(vars(work))
+        tell(self, getattr(self, "target_scale_", None))
         return self
 
-    def _misfit(self, X: np.ndarray, y: np.ndarray) -> float:
-        """Negative log-likelihood of the training rows, the mean over rows and draws, in nats."""
-        found = 0.0
-        for (outputs, scale), target in zip(
-            self._outputs(X, self._count("n_draws"), self.seed_), self._read_targets(y).split(_ROWS), strict=True
-        ):
-            if scale is None:
-                found += float(Categorical()(outputs, target)) / len(outputs) * len(target)
+    def _fit(self, X: Any, y: Any, sample_weight: Any) -> None:
+        rows, sizes = self._started(X, y, None, sample_weight)
+        with threads(self.n_jobs):
+            choice = self._choose(rows, sizes)
+            self.candidates_ = list(choice.table)
+            epochs = self._epochs(len(rows.x))
+            if choice.linear and choice.explored is not None:
+                self._fit_linear(rows, choice, choice.explored)
             else:
-                each = 0.5 * ((outputs - target).squeeze(-1) / scale).square() + scale.log()
-                found += float(each.mean(dim=0).sum())
-        return found / len(X)
+                self._learn(rows, sizes, choice.selecting, epochs)
+                self._look()
+                if choice.refit:
+                    self._refit(rows, choice, epochs)
+                elif choice.probability != choice.selecting:
+                    self._learn(rows, sizes, choice.probability, epochs)
+            if choice.p_values is not None:
+                self._promise(choice.p_values)
+        self._end()
 
-    def _refit(self, X: np.ndarray, y: np.ndarray, epochs: int) -> None:
+    def _choose(self, rows: Rows, sizes: tuple[int, ...]) -> Choice:
+        """Compare candidates where there are several."""
+        probabilities, adapts = self._priors(sizes, len(rows.x)), is_auto(self.hidden)
+        if adapts or len(probabilities) > 1 or is_auto(self.refit) or self.fdr is not None:
+            return choose(self, rows, sizes, adapts)
+        return Choice(False, probabilities[0], probabilities[0], bool(self.refit), self._scale())
+
+    def _fit_linear(self, rows: Rows, choice: Choice, explored: Explored) -> None:
+        sizes = (rows.x.shape[1], rows.outputs)
+        self.hidden_, self.prior_scale_, self.n_epochs_ = (), choice.scale, 0
+        self.prior_inclusion_probability_ = choice.probability
+        network: Any = self._build(sizes, choice.probability)
+        self.network_ = network
+        network.ascend(rows.x, rows.y, rows.classes, rows.weights, self.seed_)
+        self._look(explored.inclusion, explored.shares)
+
+    def _refit(self, rows: Rows, choice: Choice, epochs: int) -> None:
         """Another network, of the selected inputs alone, predicts, and may select fewer.
 
         Among many inputs a weight costs log(1 / lambda) nats, ten for two hundred inputs: more than the last ones that
@@ -206,20 +134,39 @@ class SparseEstimator(Saved, BaseEstimator):
         A spike that is not at zero and a chain keep weights of other inputs too, which draw noise as if it were
         function.
         """
-        self.used_ = np.flatnonzero(self.support_)
-        sizes = (len(self.used_), *self.network_.stack.posterior.layout.sizes[1:])
-        self.network_ = self._build(sizes, self._probability(sizes, len(X)))
-        self._learn(X, y, epochs, len(X), warm_up=True)
-        self._look()
+        for _ in range(_ROUNDS):
+            inside = self._position(np.flatnonzero(self.support_))
+            if not 0 < len(inside) < len(self.used_):
+                break
+            rows = rows._replace(x=rows.x[:, inside])
+            self.used_ = self.used_[inside]
+            sizes = (len(inside), *self.hidden_, rows.outputs)
+            dense = choice.held is not None and choice.probability > SELECTING
+            probability = choice.probability if dense else self._refit_priors(sizes, len(rows.x))[0]
+            self._learn(rows, sizes, probability, epochs)
+            if dense:
+                break  # its probabilities say little about which inputs matter
+            self._look()
 
     def partial_fit(
-        self, X: Any, y: Any, classes: Any = None, *, epochs: int = 1, num_data: int | None = None
+        self,
+        X: Any,
+        y: Any,
+        classes: Any = None,
+        sample_weight: Any = None,
+        *,
+        epochs: int = 1,
+        num_data: int | None = None,
     ) -> SparseEstimator:
         """Go on where the training stands, with the scaling, classes and optimizer that there are; at first, start.
+
+        A first call with `hidden="auto"` trains a network of 16 hidden units under the theoretical prior: candidates
+        need all rows, and `fit`.
 
         Args:
             X, y: as for `fit`: the same data to train longer, or a part of data that do not fit into memory.
             classes: all labels that will come, where the first call does not have them all; for classifiers.
+            sample_weight: as for `fit`.
             epochs: more of them over these rows.
             num_data: rows that X stands for, against which the prior is weighed; by default its own.
 
@@ -230,82 +177,92 @@ class SparseEstimator(Saved, BaseEstimator):
             ValueError: as for `fit`, or a label is none of the classes.
         """
         epochs = check_count("epochs", epochs)
-        first = not hasattr(self, "network_")
-        if first:
+        work = copy.copy(self)
+        if not hasattr(self, "network_"):
             self._check_settings()
-        X, y = self._checked(X, y, reset=first)
-        if first:
-            self._start(X, y, classes)
-        count = len(X) if num_data is None else check_count("num_data", num_data, minimum=len(X))
-        return self._train(X, y, epochs, count, warm_up=False)
-
-    def _checked(self, X: Any, y: Any, reset: bool) -> tuple[np.ndarray, Any]:
-        if isinstance(X, torch.utils.data.DataLoader | torch.utils.data.Dataset):
-            raise TypeError(
-                f"X is a {type(X).__name__}, but it must be an array or a DataFrame of shape (rows, inputs). Give the "
-                "arrays, chunk by chunk with partial_fit, or use bnnlib.train.fit with a network of your own."
-            )
-        multi = {"multi_output": False, "y_numeric": is_regressor(self)}
-        return validate_data(self, X, y, reset=reset, dtype=np.float64, ensure_min_samples=2 if reset else 1, **multi)
-
-    def _start(self, X: np.ndarray, y: np.ndarray, classes: Any) -> None:
-        self.seed_ = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
-        self.input_mean_, self.input_scale_ = moments(X)
-        outputs = self._start_targets(y, classes)
-        sizes = (X.shape[1], *(int(width) for width in self.hidden), outputs)
-        self.used_ = np.arange(X.shape[1])
-        self.prior_inclusion_probability_ = self._probability(sizes, len(X))
-        self.network_ = self._build(sizes, self.prior_inclusion_probability_)
-        self.n_epochs_ = 0
-
-    def _probability(self, sizes: Sequence[int], rows: int) -> float:
-        """lambda as given, or by theory; the learned prior of "sghmc" starts from a half."""
-        if self.prior_inclusion_probability is not None:
-            return float(self.prior_inclusion_probability)
-        return 0.5 if self.method == "sghmc" else float(inclusion_probability_for(sizes, rows))
-
-    def _build(self, sizes: Sequence[int], probability: float) -> Variational | Sampled:
-        rate = self.learning_rate or _LEARNING_RATE.get(self.method, _USUAL_RATE)
-        layout, generator = Layout(sizes, self._count("n_replicates")), torch.Generator().manual_seed(self.seed_)
-        kind = Sampled if self.method == "sghmc" else partial(Variational, self.method)
-        return kind(layout, self._likelihood(), self.activation, rate, probability, self.prior_scale, generator)
-
-    def _scaled(self, X: np.ndarray) -> np.ndarray:
-        return ((X - self.input_mean_) / self.input_scale_)[:, self.used_]
-
-    def _train(self, X: np.ndarray, y: np.ndarray, epochs: int, num_data: int, warm_up: bool) -> SparseEstimator:
-        self._learn(X, y, epochs, num_data, warm_up)
-        self.n_epochs_ += epochs
-        self._look()
-        if warm_up and (words := self.network_.unsettled()):
-            warnings.warn(
-                f"after {self.n_epochs_} epochs {words}. Raise epochs, or call partial_fit with the same data to go "
-                "on; a larger learning_rate gets there sooner.",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
+            rows, sizes = work._started(X, y, classes, sample_weight)
+            probability = self._priors(sizes, len(rows.x))[0]
+            work._make(sizes, probability)
+        else:
+            rows = work._scaled_rows(*work._checked(X, y, sample_weight, reset=False))
+            rows = rows._replace(x=rows.x[:, self.used_])
+            work.network_ = copy.deepcopy(self.network_)  # an interrupted call leaves the old one
+        count = len(rows.x) if num_data is None else check_count("num_data", num_data, minimum=len(rows.x))
+        with threads(self.n_jobs):
+            work._train(rows, epochs, count, warm_up=False)
+        work.n_epochs_ += epochs
+        work._look()
+        work._end()
+        self.__dict__.update(vars(work))
         return self
 
-    def _learn(self, X: np.ndarray, y: np.ndarray, epochs: int, num_data: int, warm_up: bool) -> None:
-        x, target = torch.from_numpy(self._scaled(X)).float(), self._read_targets(y)
-        with threads(self.n_jobs):
-            self.network_.train_on(x, target, epochs, self._count("batch_size"), num_data, bool(self.verbose), warm_up)
+    def _checked(self, X: Any, y: Any, sample_weight: Any, reset: bool) -> tuple[np.ndarray, Any, np.ndarray]:
+        check_inputs(X)
+        multi = {"multi_output": False, "y_numeric": is_regressor(self)}
+        least = 2 if reset else 1
+        X, y = validate_data(self, X, y, reset=reset, dtype=np.float64, order="C", ensure_min_samples=least, **multi)
+        weights = self._weights(y, check_weights(sample_weight, X))
+        kept = weights > 0
+        return (X, y, weights) if kept.all() else (X[kept], y[kept], weights[kept])
 
-    def _look(self) -> None:
-        """What has been selected, from the probabilities of the weights; an input keeps those of its last network."""
+    def _weights(self, y: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        return weights
+
+    def _started(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> tuple[Rows, tuple[int, ...]]:
+        """Scaling, seed and sizes of the network; the rows, of inputs that are no copies."""
+        X, y, weights = self._checked(X, y, sample_weight, reset=True)
+        self.seed_ = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+        self.n_rows_ = len(X)
+        self.input_mean_, self.input_scale_ = moments(X, weights)
+        outputs = self._start_targets(y, classes, weights)
+        rows = self._scaled_rows(X, y, weights)
+        self.original_ = originals(rows.x)
+        self.used_ = np.unique(self.original_)
+        self.inclusion_probability_, self.path_inclusion_probability_ = np.zeros((2, X.shape[1]))
+        self.inclusion_spread_ = np.zeros(X.shape[1])
+        widths = WIDTHS if is_auto(self.hidden) else tuple(int(width) for width in self.hidden)
+        return rows._replace(x=rows.x[:, self.used_]), (len(self.used_), *widths, outputs)
+
+    def _scaled_rows(self, X: np.ndarray, y: np.ndarray, weights: np.ndarray) -> Rows:
+        x = (X - self.input_mean_) / self.input_scale_
+        return Rows(x, self._read_targets(y), len(getattr(self, "classes_", ())), weights)
+
+    def _build(
+        self, sizes: Sequence[int], probability: Any, replicates: int | None = None
+    ) -> Variational | Sampled | Linear:
+        count = self._count("n_replicates") if replicates is None else replicates
+        layout, generator = Layout(sizes, count), torch.Generator().manual_seed(self.seed_)
+        scale = getattr(self, "prior_scale_", self._scale())
+        common = self._likelihood(count), self.activation
+        if len(sizes) == 2:
+            return Linear("spike_slab", layout, *common, USUAL_RATE, probability, scale, generator)
+        if self.method == "sghmc":
+            return Sampled(layout, *common, self._rate(), float(np.ravel(probability)[0]), scale, generator)
+        return Variational(self.method, layout, *common, self._rate(), probability, scale, generator)
+
+    def _make(self, sizes: tuple[int, ...], probability: float) -> None:
+        """A new network."""
+        self.hidden_, self.prior_scale_, self.n_epochs_ = tuple(sizes[1:-1]), self._scale(), 0
+        self.prior_inclusion_probability_ = probability
+        self.network_ = self._build(sizes, probability)
+
+    def _learn(self, rows: Rows, sizes: tuple[int, ...], probability: float, epochs: int) -> None:
+        """A new network, trained."""
+        self._make(sizes, probability)
+        self._train(rows, epochs, len(rows.x), warm_up=True)
+        self.n_epochs_ = epochs
+        self._unsettled = self._unsettled or self.network_.unsettled()
+
+    def _train(self, rows: Rows, epochs: int, num_data: int, warm_up: bool) -> None:
+        batch = self._count("batch_size")
+        self.network_.train_on(*rows.tensors(), epochs, batch, num_data, bool(self.verbose), warm_up)
+
+    def _end(self) -> None:
+        """What is known once the network that predicts is trained."""
         layout = self.network_.stack.posterior.layout
         sizes = (self.n_features_in_, *layout.sizes[1:])
         share = self.network_.counted(layout) / self.network_.counted(Layout(sizes, 1))
         self.sparsity_ = share * self.network_.sparsity()
-        inclusion = self.network_.inclusion()
-        if len(self.used_) == self.n_features_in_:
-            self.inclusion_probability_, self.path_inclusion_probability_ = np.empty((2, self.n_features_in_))
-        self.inclusion_probability_[self.used_] = input_inclusion(inclusion[0]).mean(dim=0).numpy()
-        self.path_inclusion_probability_[self.used_] = path_inclusion(inclusion).mean(dim=0).numpy()
-        self.support_ = self.path_inclusion_probability_ > 0.5
-        chosen = np.flatnonzero(self.support_)
-        names = getattr(self, "feature_names_in_", None)
-        self.selected_features_ = chosen if names is None else names[chosen]
 
     def _new_rows(self, X: Any) -> np.ndarray:
         check_is_fitted(self, "network_")
@@ -318,7 +275,8 @@ class SparseEstimator(Saved, BaseEstimator):
         """
         stack = self.network_.stack
         with threads(self.n_jobs), torch.no_grad():
-            for rows in torch.from_numpy(self._scaled(X)).split(_ROWS):
+            scaled = ((X - self.input_mean_) / self.input_scale_)[:, self.used_]
+            for rows in torch.from_numpy(scaled).split(_ROWS):
                 generator = torch.Generator().manual_seed(seed)
                 outputs, scales = [], []
                 for layers, scale in self.network_.draws(count, generator):
@@ -328,35 +286,14 @@ class SparseEstimator(Saved, BaseEstimator):
                 yield torch.cat(outputs), known
 
 
-def moments(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and standard deviation of the columns; a constant column has scale 1."""
-    mean, scale = values.mean(axis=0), values.std(axis=0)
-    # found by comparison: rounding in the mean would leave a tiny scale, which blows noise up
-    return mean, np.where((values.max(axis=0) == values.min(axis=0)) | ~(scale > 0), 1.0, scale)
-
-
 @contextmanager
 def threads(n_jobs: int | None) -> Iterator[None]:
-    """Let PyTorch use `n_jobs` threads, -1 for all cores, None for as many as it does anyway."""
-    if n_jobs is None:
-        yield
-        return
+    """Let PyTorch use `n_jobs` threads, -1 for all cores; None for one, the fastest for networks of a few units."""
     from joblib import effective_n_jobs
 
     before = torch.get_num_threads()
-    torch.set_num_threads(effective_n_jobs(n_jobs))
+    torch.set_num_threads(effective_n_jobs(1 if n_jobs is None else n_jobs))
     try:
         yield
     finally:
         torch.set_num_threads(before)
-
-
-def quantile_levels(level: float) -> tuple[float, float]:
-    """Lower and upper probability of the central interval that holds `level`.
-
-    Raises:
-        ValueError: the level is not strictly between 0 and 1.
-    """
-    if not (isinstance(level, int | float | np.floating) and math.isfinite(level) and 0.0 < level < 1.0):
-        raise ValueError(f"level is {level!r}, but it must be a share strictly between 0 and 1: 0.95 for 95 %.")
-    return 0.5 - level / 2.0, 0.5 + level / 2.0

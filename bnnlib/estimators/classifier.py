@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import torch
 from sklearn.base import ClassifierMixin
+from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 from torch import Tensor
 
 from bnnlib._checks import check_count
-from bnnlib.estimators.base import SparseEstimator, Uncertainty
+from bnnlib.estimators.base import SparseEstimator
 from bnnlib.estimators.likelihoods import Categorical, logits
+from bnnlib.estimators.uncertainty import Uncertainty
 from bnnlib.metrics import entropy_split
 
 
@@ -21,12 +24,15 @@ class SparseClassifier(ClassifierMixin, SparseEstimator):
 
     Args:
         method, hidden, activation, epochs, batch_size, learning_rate, prior_inclusion_probability, prior_scale,
-        refit, n_replicates, n_draws, n_jobs, random_state, verbose: as for `SparseRegressor`.
+        refit, fdr, n_replicates, n_draws, n_jobs, random_state, verbose: as for `SparseRegressor`.
+        class_weight: how many rows a row of each label stands for, as a dict; "balanced" gives all classes the same
+            weight. Probabilities are then those of a population with such shares.
 
     Attributes:
         classes_: the labels, sorted.
-        inclusion_probability_, path_inclusion_probability_, selected_features_, support_, used_,
-        sparsity_, prior_inclusion_probability_, n_epochs_, n_features_in_, feature_names_in_: as for `SparseRegressor`.
+        inclusion_probability_, path_inclusion_probability_, inclusion_spread_, selected_features_, support_, p_values_,
+        feature_importances_, hidden_, candidates_, used_, original_, sparsity_, prior_inclusion_probability_,
+        prior_scale_, n_epochs_, n_rows_, n_features_in_, feature_names_in_: as for `SparseRegressor`.
 
     Example:
         >>> import numpy as np
@@ -38,7 +44,34 @@ class SparseClassifier(ClassifierMixin, SparseEstimator):
         ((5, 2), True)
     """
 
-    def _start_targets(self, y: np.ndarray, classes: Any) -> int:
+    def __init__(
+        self,
+        method: str = "spike_slab",
+        hidden: Sequence[int] | str = "auto",
+        *,
+        activation: str = "relu",
+        epochs: int | None = None,
+        batch_size: int = 128,
+        learning_rate: float | None = None,
+        prior_inclusion_probability: float | str | None = "auto",
+        prior_scale: float | str = "auto",
+        refit: bool | str = "auto",
+        fdr: float | None = None,
+        class_weight: dict | str | None = None,
+        n_replicates: int = 3,
+        n_draws: int = 100,
+        n_jobs: int | None = None,
+        random_state: int | np.random.RandomState | None = None,
+        verbose: bool = False,
+    ) -> None:
+        shared = {name: value for name, value in locals().items() if name not in ("self", "class_weight", "__class__")}
+        super().__init__(**shared)
+        self.class_weight = class_weight
+
+    def _weights(self, y: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        return weights if self.class_weight is None else weights * compute_sample_weight(self.class_weight, y)
+
+    def _start_targets(self, y: np.ndarray, classes: Any, weights: np.ndarray) -> int:
         check_classification_targets(y)
         self.classes_ = np.unique(y if classes is None else np.asarray(classes))
         if len(self.classes_) < 2:
@@ -49,16 +82,16 @@ class SparseClassifier(ClassifierMixin, SparseEstimator):
             )
         return 1 if len(self.classes_) == 2 else len(self.classes_)
 
-    def _read_targets(self, y: np.ndarray) -> Tensor:
+    def _read_targets(self, y: np.ndarray) -> np.ndarray:
         labels = np.searchsorted(self.classes_, y).clip(0, len(self.classes_) - 1)
         if (unknown := self.classes_[labels] != y).any():
             raise ValueError(
                 f"y has the label {y[unknown].tolist()[0]!r}, but the classes are {self.classes_.tolist()}. Name all "
                 "labels in the first partial_fit(..., classes=...), or fit anew."
             )
-        return torch.from_numpy(labels[:, None])
+        return labels
 
-    def _likelihood(self) -> Categorical:
+    def _likelihood(self, replicates: int) -> Categorical:
         return Categorical()
 
     def _probabilities(self, X: np.ndarray, count: int, seed: int) -> list[Tensor]:
@@ -73,6 +106,10 @@ class SparseClassifier(ClassifierMixin, SparseEstimator):
         """
         chunks = self._probabilities(self._new_rows(X), self._count("n_draws"), self.seed_)
         return torch.cat([chunk.mean(dim=0) for chunk in chunks]).numpy()
+
+    def predict_log_proba(self, X: Any) -> np.ndarray:
+        """Logarithms of `predict_proba`."""
+        return np.log(self.predict_proba(X))
 
     def predict(self, X: Any) -> np.ndarray:
         """The most probable label of each row."""

@@ -1,7 +1,11 @@
-"""The losses of the estimators: mean negative log-likelihood over the batch, summed over the networks of a stack."""
+"""The losses of the estimators: mean negative log-likelihood over the batch, summed over the networks of a stack.
+
+A target has one column, or two where rows have weights: the second holds them.
+"""
 
 from __future__ import annotations
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -9,26 +13,38 @@ from bnnlib.replicates import GaussianLikelihood
 
 
 class SharedGaussian(GaussianLikelihood):
-    """`GaussianLikelihood` for targets that all networks share.
+    """`GaussianLikelihood` for targets that all networks share, or that each has of its own.
 
     Shapes:
-        output (R, batch, outputs), target the same or (batch, outputs).
+        output (R, batch, 1), target (R, batch, 1 or 2) or (batch, 1 or 2).
     """
 
     def forward(self, output: Tensor, target: Tensor) -> Tensor:
-        return super().forward(output, target.expand_as(output))
+        if target.shape[-1] == 1:
+            return super().forward(output, target.expand_as(output))
+        self.keep_above_minimum()
+        log_scale = self.log_scale.unsqueeze(2)
+        each = 0.5 * (output - target[..., :1]).square() * torch.exp(-2.0 * log_scale) + log_scale
+        return (each * target[..., 1:]).sum() / output.shape[1]
+
+    @torch.no_grad()
+    def keep_above_minimum(self) -> None:
+        self.log_scale.clamp_(min=torch.tensor(self.minimum).log().item())
 
 
 class Categorical(nn.Module):
     """-log softmax of the label's logit; a single output is the logit of the second of two classes.
 
     Shapes:
-        output (R, batch, 1 or classes), target (R, batch, 1) or (batch, 1), integers.
+        output (R, batch, 1 or classes), target (R, batch, 1 or 2) or (batch, 1 or 2), its first column whole numbers.
     """
 
     def forward(self, output: Tensor, target: Tensor) -> Tensor:
-        output, labels = logits(output), target.squeeze(-1).expand(output.shape[:2])
-        return F.cross_entropy(output.flatten(0, 1), labels.flatten()) * len(output)
+        output, labels = logits(output), target[..., 0].long().expand(output.shape[:2])
+        if target.shape[-1] == 1:
+            return F.cross_entropy(output.flatten(0, 1), labels.flatten()) * len(output)
+        each = F.cross_entropy(output.flatten(0, 1), labels.flatten(), reduction="none")
+        return (each.unflatten(0, output.shape[:2]) * target[..., 1]).sum() / output.shape[1]
 
 
 def logits(output: Tensor) -> Tensor:

@@ -11,35 +11,41 @@ from sklearn.base import RegressorMixin
 from torch import Tensor
 
 from bnnlib._checks import check_count
-from bnnlib.estimators.base import SparseEstimator, Uncertainty, moments, quantile_levels
+from bnnlib.estimators.base import SparseEstimator
 from bnnlib.estimators.likelihoods import SharedGaussian
+from bnnlib.estimators.rows import check_targets, moments, quantile_levels
+from bnnlib.estimators.uncertainty import Uncertainty
 from bnnlib.functional import mixture_quantile
 
 
 class SparseRegressor(RegressorMixin, SparseEstimator):
     """Regression with a sparse Bayesian network: raw units in, raw units out.
 
-    Inputs and targets are scaled inside, the standard deviation of the noise is learned, and the prior inclusion
-    probability comes from theory (`bnnlib.functional.inclusion_probability_for`). Every prediction is of y, with its
-    noise.
+    Inputs and targets are scaled inside, and the standard deviation of the noise is learned. By default candidates are
+    compared on rows held out within training: a sparse linear model, and networks of 16 hidden units whose weights are
+    in with different prior probabilities, reading all inputs or those selected. The simpler one predicts unless the
+    richer one is better by more than a standard error. Every prediction is of y, with its noise.
 
     Args:
         method: "spike_slab" (Dirac spike and slab, exact zeros; Bai, Song and Cheng, 2020), "gaussian_spike_slab"
             (Saha, Liu and Liang, 2024), "horseshoe" (a scale for every input and unit), "gaussian" (dense), or "sghmc"
             (draws of a chain whose spike-and-slab prior is learned; Deng, Zhang, Liang and Lin, 2019).
-        hidden: widths of the hidden layers.
+        hidden: widths of the hidden layers; "auto" for 16 units, or none where held-out rows do not ask for them.
         activation: "relu", "tanh" or "sigmoid".
-        epochs: passes over the data; None for as many as make 6,000 steps.
+        epochs: passes over the data; None for as many as make 2,000 steps, and 1,000 for a candidate.
         batch_size: rows in a step.
-        learning_rate: of Adam, by default 0.01; for "sghmc" of SGD on the mean loss, by default 0.003.
-        prior_inclusion_probability: lambda of every weight; None for the theoretical choice. With "sghmc" the share
-            that the learned prior starts from, by default a half.
-        prior_scale: standard deviation of the slab, for scaled data.
+        learning_rate: of Adam, by default 0.015; for "sghmc" of SGD on the mean loss, by default 0.003.
+        prior_inclusion_probability: lambda of every weight; None for the theoretical choice
+            (`bnnlib.functional.inclusion_probability_for`), "auto" to choose among it and larger ones. With "sghmc"
+            the share that the learned prior starts from, by default a half.
+        prior_scale: standard deviation of the slab, for scaled data; "auto" for 1, and for the linear model's choice.
         refit: after inputs have been selected, train a second network of these alone, which predicts, and up to two
-            more while the selection shrinks; for "sghmc" where it explains the rows better. Without it the noise also
-            holds what the few weights that many inputs leave in cannot draw, and intervals are wider.
+            more while the selection shrinks; "auto" where held-out rows are better. Without it the noise also holds
+            what the few weights that many inputs leave in cannot draw, and intervals are wider.
+        fdr: false-discovery rate of `support_`: every input is tested on held-out rows against a stand-in drawn given
+            the others (`p_values_`). None selects inputs with path probability above a half.
         n_replicates: networks from different first weights, trained as one stack; predictions and probabilities are
-            averages over them.
+            averages over them. The linear model averages over 8 starts at least.
         n_draws: posterior draws of each behind a prediction.
         n_jobs: threads of PyTorch during fit and predict, -1 for all cores; None leaves them alone.
         random_state: seed of weights, batches and draws.
@@ -48,12 +54,18 @@ class SparseRegressor(RegressorMixin, SparseEstimator):
     Attributes:
         inclusion_probability_: of each input, 1 - prod (1 - phi) over its outgoing weights.
         path_inclusion_probability_: of each input, that a path of weights that are in joins it to the output.
+        inclusion_spread_: of each input, largest less smallest path probability over the starts.
         selected_features_: names (of a DataFrame) or numbers of the inputs with path probability above a half.
-        support_: the same as a Boolean mask.
+        support_: the same as a Boolean mask. Of inputs that are copies the first stands for all.
+        p_values_: of each input, where `fdr` is set.
+        feature_importances_: of each input, its share in the size of all paths to the output.
+        hidden_: widths of the network that predicts; () is the linear model.
+        candidates_: what was compared, with the mean loss of held-out rows in nats, and how far each is behind.
+        original_: number of the first input that each one copies, its own without.
         used_: numbers of the inputs that the predicting network reads.
         sparsity_: share of weights that are in, in percent of those of a network that reads every input.
         noise_scale_: standard deviation of the noise, in the units of y.
-        prior_inclusion_probability_, n_epochs_, n_features_in_, feature_names_in_: as they were used.
+        prior_inclusion_probability_, prior_scale_, n_epochs_, n_rows_, n_features_in_, feature_names_in_: as used.
 
     Example:
         >>> import numpy as np
@@ -68,34 +80,27 @@ class SparseRegressor(RegressorMixin, SparseEstimator):
         ((5,), (5, 2))
     """
 
-    def _checked(self, X: Any, y: Any, reset: bool) -> tuple[np.ndarray, Any]:
-        held = np.asarray(y)
-        # objects too, which scikit-learn turns into numbers where it can
-        values = held.ravel().tolist() if held.dtype.kind in "OSTU" else []
-        if texts := [value for value in values if isinstance(value, str | bytes)]:
-            raise ValueError(
-                f"y holds text, such as {texts[0]!r}, but regression needs numbers. Use SparseClassifier for labels, "
-                "and y.astype(float) for numbers that were read as text."
-            )
-        return super()._checked(X, y, reset)
+    def _checked(self, X: Any, y: Any, sample_weight: Any, reset: bool) -> tuple[np.ndarray, Any, np.ndarray]:
+        check_targets(y)
+        return super()._checked(X, y, sample_weight, reset)
 
-    def _start_targets(self, y: np.ndarray, classes: Any) -> int:
+    def _start_targets(self, y: np.ndarray, classes: Any, weights: np.ndarray) -> int:
         if classes is not None:
             raise ValueError(
                 "classes are given to a regressor, which has none. Leave them out or use SparseClassifier."
             )
-        mean, scale = moments(y[:, None])
+        mean, scale = moments(y[:, None], weights)
         self.target_mean_, self.target_scale_ = float(mean[0]), float(scale[0])
         return 1
 
-    def _read_targets(self, y: np.ndarray) -> Tensor:
-        return torch.from_numpy((y[:, None] - self.target_mean_) / self.target_scale_).float()
+    def _read_targets(self, y: np.ndarray) -> np.ndarray:
+        return (y - self.target_mean_) / self.target_scale_
 
-    def _likelihood(self) -> SharedGaussian:
-        return SharedGaussian(self._count("n_replicates"))
+    def _likelihood(self, replicates: int) -> SharedGaussian:
+        return SharedGaussian(replicates)
 
-    def _look(self) -> None:
-        super()._look()
+    def _end(self) -> None:
+        super()._end()
         draws = self.network_.draws(self._count("n_draws"), torch.Generator().manual_seed(self.seed_))
         scales = [scale for _, scale in draws if scale is not None]
         self.noise_scale_ = self.target_scale_ * float(torch.cat(scales).square().mean().sqrt())

@@ -48,7 +48,11 @@ class _Network(nn.Module):
         self.stack, self.likelihood = stack, likelihood
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.stack(x)
+        return self.stack(x if x.dim() == 2 else x.transpose(0, 1))
+
+    def loss(self, output: Tensor, target: Tensor) -> Tensor:
+        """The likelihood's, of targets (batch, columns), or (batch, R, columns) where chains have rows of their own."""
+        return self.likelihood(output, target if target.dim() == 2 else target.transpose(0, 1))
 
 
 class Sampled(_Network):
@@ -118,7 +122,7 @@ class Sampled(_Network):
         steps = (epochs - weak) * batches
         burn_in = max(0, int(_BURN_IN * epochs * batches) - weak * batches) if warm_up else 0
         store = SampleStore(max_samples=_MAX_DRAWS)
-        go = partial(sample, self, (x, y), sampler=sampler, batch_size=batch_size, prior=prior, loss=self.likelihood)
+        go = partial(sample, self, (x, y), sampler=sampler, batch_size=batch_size, prior=prior, loss=self.loss)
         go = partial(go, generator=generator, progress=progress)
         if weak:
             group, rate = sampler.param_groups[0], sampler.param_groups[0]["lr"]

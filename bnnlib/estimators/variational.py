@@ -21,6 +21,7 @@ from bnnlib.replicates import (
     StackedSpikeSlab,
     fit_stacked,
 )
+from bnnlib.replicates.layout import PerReplicate
 
 # Of the Gaussian spike's scale to the slab's. Of 200 inputs with five that matter (Friedman's function), the first
 # network kept 28 at 0.01 and 9 at 0.02; at 0.04 no input was likelier in than out.
@@ -32,10 +33,13 @@ _WEAK = 0.1  # factor of the divergence in them
 _STEADY = 0.7  # share of the other epochs before the learning rate falls
 _FLOOR = 0.02  # share of the learning rate in the last epoch
 _NEAR = 1.0  # a log-odds within it of its start has not moved: phi from 0.973 to 0.996 around 0.99
+_TRAVEL = 3.0  # ways from the start to even odds that Adam must be able to go, whose step is its learning rate
 _SETTLING = 0.1  # share of the weights that are in at the end that may leave in the last tenth
 
 
-def _posterior(method: str, layout: Layout, weight: Tensor, probability: float, scale: float) -> StackedPosterior:
+def _posterior(
+    method: str, layout: Layout, weight: Tensor, probability: PerReplicate, scale: float
+) -> StackedPosterior:
     if method == "spike_slab":
         return StackedSpikeSlab(layout, weight, probability, scale)
     if method == "gaussian_spike_slab":
@@ -54,7 +58,7 @@ class Variational(nn.Module):
         likelihood: the loss, whose parameters are trained too.
         activation: of the hidden units.
         learning_rate: of Adam.
-        prior_inclusion_probability, prior_scale: of the prior.
+        prior_inclusion_probability, prior_scale: of the prior; the first may differ by network.
         generator: of the first weights, the batches and the noise.
     """
 
@@ -65,7 +69,7 @@ class Variational(nn.Module):
         likelihood: nn.Module,
         activation: str,
         learning_rate: float,
-        prior_inclusion_probability: float,
+        prior_inclusion_probability: PerReplicate,
         prior_scale: float,
         generator: torch.Generator,
     ) -> None:
@@ -81,12 +85,19 @@ class Variational(nn.Module):
             float(posterior.weight_logit.detach()[0, 0]) if method == "spike_slab" else 0.0
         )  # of every log-odds
         self._expected: list[float] = []  # weights that are in, by epoch of the last training
+        self._travel = 0.0  # sum of the learning rates of all steps
 
     def train_on(
         self, x: Tensor, y: Tensor, epochs: int, batch_size: int, num_data: int, progress: bool, warm_up: bool
     ) -> None:
-        """`epochs` more epochs on rows x (n, inputs), y (n, outputs) that stand for `num_data` rows."""
+        """`epochs` more epochs on rows that stand for `num_data` rows.
+
+        Args:
+            x, y: (n, inputs) and (n, columns), or (n, R, ...) where every network has rows of its own.
+        """
         replicates, generator = self.stack.replicates, torch.Generator()
+        if x.dim() == 2:
+            x, y = (part.unsqueeze(1).expand(-1, replicates, -1) for part in (x, y))
         generator.set_state(self.random)
         optimizer = torch.optim.Adam(self.parameters(), lr=self.learning_rate, fused=True)
         if self.optimizer is not None:
@@ -101,13 +112,14 @@ class Variational(nn.Module):
             def after(model: StackedMLP, epoch: int, _) -> None:
                 if selecting:
                     self._expected.append(float(self.stack.posterior.inclusion_probability.sum()))
+                self._travel += optimizer.param_groups[0]["lr"] * -(-len(x) // batch_size)
                 bar.update(1)
 
             for count, prior_share, schedule in stages:
                 fit_stacked(
                     self.stack,
-                    x.unsqueeze(1).expand(-1, replicates, -1),
-                    y.unsqueeze(1).expand(-1, replicates, -1),
+                    x,
+                    y,
                     epochs=count,
                     batch_size=batch_size,
                     learning_rate=self.learning_rate,
@@ -129,6 +141,11 @@ class Variational(nn.Module):
                 return (
                     f"{100 * near:.0f} % of the inclusion probabilities still sit near their start, "
                     f"{1.0 / (1.0 + math.exp(-self._start)):.2f}, so that nothing has been selected yet"
+                )
+            if self._travel < _TRAVEL * abs(self._start):
+                return (
+                    f"the steps times their learning rate add up to {self._travel:.1f}, too few to take log-odds from "
+                    f"their start, {self._start:.1f}, to where the data want them: inputs may be in that do not matter"
                 )
         if self._expected:
             before, now = self._expected[-max(1, len(self._expected) // 10) - 1 :][0], self._expected[-1]

@@ -181,21 +181,19 @@ def _draws(rows: Rows, _: Found) -> str:
 
 
 def _estimators(rows: Rows, _: Found) -> str:
-    """Error, intervals, noise, selected inputs and time by set and method; means and standard errors over splits."""
+    """The default by table: error, by how many nats it is ahead of each rival, coverage, selection and time."""
+    own = {row["set"]: row for row in rows if row["method"] == "spike_slab" and "note" not in row}
+    rivals = {(row["set"], row["method"]): row for row in rows if "nll_behind" in row}
+    names = list(dict.fromkeys(method for _, method in rivals))
     lines = []
-    for name in dict.fromkeys(row["set"] for row in rows):
-        some = [row for row in rows if row["set"] == name]
-        size = next((f", {row['rows']:,} rows of {row['inputs']} inputs" for row in some if "note" not in row), "")
-        lines.append([f"**{name.replace('_', ' ')}**{size}", *[""] * 6])
-        for row in some:
-            if "note" in row:
-                lines.append([row["method"], row["note"], *["–"] * 5])
-                continue
-            judged = _mean(row, "coverage", 1) + " %" if "coverage" in row else _mean(row, "nll", 3)
-            cells = [_mean(row, "error", 1 if row["error"] >= 10 else 2), judged]
-            cells += [_mean(row, "noise", 1 if row.get("noise", 0) >= 10 else 2), _mean(row, "selected", 1)]
-            lines.append([row["method"], *cells, f"{row['cpu_s']:.1f}", str(row["splits"])])
-    return markdown(["", "error", "coverage, or nats", "noise", "selected", "s", "splits"], lines)
+    for name, row in own.items():
+        ahead = [_mean(rivals[name, one], "nll_behind", 2) if (name, one) in rivals else "–" for one in names]
+        size = f"{name.replace('_', ' ')} ({row['rows']:,} x {row['inputs']:,})"
+        cells = [_mean(row, "error", 1 if row["error"] >= 10 else 2), *ahead]
+        cells += [f"{row['coverage']:.0f} %" if "coverage" in row else "–", f"{row['selected']:.1f}"]
+        lines.append([size, *cells, f"{row['cpu_s']:.1f}", str(row["splits"])])
+    ahead = [f"nats ahead of the {one}" if one == "lasso" else f"of {one}" for one in names]
+    return markdown(["table (rows x inputs)", "error", *ahead, "coverage", "selected", "s", "splits"], lines)
 
 
 def _mean(row: Row, key: str, digits: int) -> str:

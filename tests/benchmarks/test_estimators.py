@@ -5,10 +5,10 @@ import json
 import numpy as np
 import pytest
 
-from benchmarks import estimators
+from benchmarks import estimators, tables
 
-FIELDS = {"set", "method", "splits", "rows", "inputs", "error", "error_se", "fit_s", "cpu_s"}
-OWN = {"selected", "selected_se", "noise", "noise_se"}
+FIELDS = {"set", "method", "splits", "rows", "inputs", "error", "error_se", "nll", "nll_se", "warned", "fit_s", "cpu_s"}
+OWN = {"selected", "selected_se", "noise", "noise_se", "coverage", "coverage_se", "nll_behind", "nll_behind_se"}
 
 
 @pytest.mark.slow
@@ -26,9 +26,9 @@ def test_rows(capsys, monkeypatch):
         if row.get("note") == "not installed":
             assert row["method"] == "Laplace"
             continue
-        judged = "coverage" if row["set"] == "diabetes" else "nll"
-        assert set(row) - OWN == FIELDS | {judged, f"{judged}_se"}
-        assert ("noise" in row) == (row["set"] == "diabetes" and row["method"] != "random forest")
+        assert set(row) - OWN == FIELDS and ("coverage" in row) == (row["set"] == "diabetes")
+        assert ("noise" in row) == (row["set"] == "diabetes" and row["method"] == "spike_slab")
+        assert ("nll_behind" in row) == (row["method"] != "spike_slab")
         assert ("selected" in row) == (row["method"] in ("spike_slab", "lasso"))
         assert row["fit_s"] > 0 and row["error"] >= 0 and row["splits"] == 2
 
@@ -42,29 +42,35 @@ def test_a_run_goes_on_where_one_stopped(monkeypatch, tmp_path):
         return about | {"error": 1.0 + 2 * number, "nll": 0.5, "fit_s": 0.5, "cpu_s": 0.25}
 
     monkeypatch.setattr(estimators, "measure", measured)
-    run = ["--sets", "diabetes", "wine", "--methods", "lasso", "--keep", str(tmp_path / "kept.jsonl")]
+    run = ["--sets", "diabetes", "wine_100", "--methods", "lasso", "--keep", str(tmp_path / "kept.jsonl")]
     assert [row["splits"] for row in estimators.main([*run, "--splits", "1"])] == [1, 1]
     with (tmp_path / "kept.jsonl").open("a") as file:
-        file.write('{"set": "wine", "spl')  # killed in the middle of a line
+        file.write('{"set": "wine_100", "spl')  # killed in the middle of a line
     rows = estimators.main([*run, "--splits", "2"])
-    assert seen == [(name, number, "lasso") for number in (0, 1) for name in ("diabetes", "wine")]
+    assert seen == [(name, number, "lasso") for number in (0, 1) for name in ("diabetes", "wine_100")]
     assert [(row["error"], row["error_se"], row["splits"]) for row in rows] == [(2.0, 1.0, 2)] * 2
     assert estimators.main([*run, "--splits", "3", "--minutes", "0"]) == rows and len(seen) == 4
-    assert estimators.main(["--sets", "wine", "--methods", "lasso", "--minutes", "0"])[0]["note"] == "not run"
+    assert estimators.main(["--sets", "wine_100", "--methods", "lasso", "--minutes", "0"])[0]["note"] == "not run"
 
 
 def test_the_table_with_a_known_noise():
     split = estimators.load("five_of_200", 1)
     assert split.x.shape == (1000, 200) and split.test_x.shape == (2000, 200)
-    answer = estimators.Answer(split.test_y, np.stack([split.test_y] * 2, axis=1), noise=50.0)
-    assert estimators.score(split, answer) == {"error": 0.0, "coverage": 100.0, "noise": 0.5}
+    mask = np.arange(200) < 10
+    answer = estimators.Answer(split.test_y, np.stack([split.test_y] * 2, axis=1), mask, noise=50.0)
+    known = {"error": 0.0, "coverage": 100.0, "noise": 0.5, "selected": 10, "false": 50.0, "power": 100.0}
+    assert estimators.score(split, answer) == known
 
 
 def test_scores_of_answers_worked_out_by_hand():
     y = np.array([0.0, 1.0, 2.0, 3.0])
     split = estimators.Split(np.zeros((1, 1)), y, np.zeros((4, 1)), y, labels=False)
-    answer = estimators.Answer(y + 2.0, np.stack([y - 1.0, y + np.array([1.0, 1.0, -0.5, 1.0])], axis=1), 3)
-    assert estimators.score(split, answer) == {"error": 2.0, "coverage": 75.0, "selected": 3}
+    interval = np.stack([y - 1.0, y + np.array([1.0, 1.0, -0.5, 1.0])], axis=1)
+    answer = estimators.Answer(y + 2.0, interval, np.array([True]), std=np.full(4, 2.0))
+    found = estimators.score(split, answer)
+    assert found["error"] == 2.0 and found["coverage"] == 75.0 and found["selected"] == 1
+    # in units of the training targets' spread: a unit of error in each, and the scale's logarithm
+    assert found["nll"] == pytest.approx(0.5 + np.log(2.0 / y.std()) + 0.5 * np.log(2 * np.pi))
     split = estimators.Split(np.zeros((1, 1)), y, np.zeros((2, 1)), np.array([0, 1]), labels=True)
     found = estimators.score(split, estimators.Answer(np.array([[0.5, 0.5], [0.75, 0.25]])))
     assert found["error"] == 50.0 and found["nll"] == pytest.approx(-np.log(0.5 * 0.25) / 2)
@@ -72,5 +78,28 @@ def test_scores_of_answers_worked_out_by_hand():
 
 def test_splits_hold_every_row_once():
     split = estimators.load("diabetes", 3)
-    assert len(split.x) + len(split.test_x) == 442 and len(split.test_x) == 44
+    assert len(split.x) + len(split.test_x) == 442 and len(split.x) == 397
     assert len(np.unique(np.concatenate([split.x, split.test_x]), axis=0)) == 442
+
+
+@pytest.mark.parametrize("name", tables.SIMULATED)
+def test_a_simulation_knows_what_matters(name):
+    split, again = tables.load(name, 1), tables.load(name, 1)
+    assert np.array_equal(split.x, again.x) and not np.array_equal(split.x, tables.load(name, 2).x)
+    assert len(split.test_x) == tables.TEST_ROWS and split.relevant.shape == (split.x.shape[1],)
+    assert split.relevant.any() == (name != "null_100")
+
+
+def test_few_rows_hold_every_class():
+    for number in range(3):
+        split = tables.load("breast_cancer_30", number)
+        assert len(split.x) == 30 and np.bincount(split.y).min() >= 2
+
+
+def test_the_difference_to_a_rival_is_paired():
+    def one(method, number, nll):
+        return {"set": "a", "split": number, "method": method, "rows": 9, "inputs": 2, "error": 1.0, "nll": nll}
+
+    own = {number: one("spike_slab", number, float(number)) for number in range(3)}
+    row = estimators.summary([one("lasso", number, number + 0.5) for number in range(3)], own)
+    assert row["nll_behind"] == 0.5 and row["nll_behind_se"] == 0.0

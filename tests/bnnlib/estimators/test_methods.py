@@ -76,6 +76,6 @@ def test_a_count_may_be_a_whole_float(estimator, method, tmp_path):
 
 
 def test_the_batch_size_decides_on_the_epochs(monkeypatch):
-    monkeypatch.setattr("bnnlib.estimators.base._STEPS", 20)
-    model = SparseRegressor("gaussian", batch_size=30.0).fit(*table(rows=60))
+    monkeypatch.setattr("bnnlib.estimators.settings._STEPS", 20)
+    model = SparseRegressor("gaussian", hidden=(2,), batch_size=30.0).fit(*table(rows=60))
     assert type(model.n_epochs_) is int and model.n_epochs_ == 10

@@ -26,7 +26,7 @@ def test_finds_the_inputs_the_noise_and_the_function_in_raw_units(regressor):
 
 def test_the_second_network_reads_the_selected_inputs_alone(regressor, tmp_path):
     x, y = table()
-    first = SparseRegressor(**QUICK, refit=False).fit(x, y)
+    first = SparseRegressor(**QUICK | {"refit": False}).fit(x, y)
     assert regressor.used_.tolist() == [1, 4, 6] and first.used_.tolist() == list(range(8))
     # an input keeps the probabilities of the last network that read it
     out = ~regressor.support_
@@ -105,7 +105,7 @@ def test_the_seed_decides_everything(regressor):
 
 def test_replicates_are_one_stack_and_average():
     x, y = table()
-    model = SparseRegressor(**QUICK, n_replicates=3).fit(x, y)
+    model = SparseRegressor(**QUICK | {"n_replicates": 3}).fit(x, y)
     assert model.network_.stack.replicates == 3
     assert model.sample_posterior(x[:5], 10).shape == (30, 5)
     assert model.selected_features_.tolist() == [1, 4, 6]

@@ -63,27 +63,29 @@ def test_sources_of_noise_stand_beside_steps_without_its_price():
     assert "| Gaussian | 2.00 (1.90 to 2.10) | 1.70 (1.60 to 1.75) |" in text
 
 
-def test_estimators_stand_by_set_with_their_standard_errors():
-    scores = {
-        "splits": 2,
-        "rows": 1000,
-        "inputs": 200,
-        "error": 107.26,
-        "error_se": 1.04,
-        "coverage": 95.0,
-        "cpu_s": 20.04,
+def test_estimators_stand_by_set_with_their_lead_over_rivals():
+    own = {"method": "spike_slab", "splits": 2, "rows": 1000, "inputs": 200, "error": 107.26, "error_se": 1.04}
+    own |= {"coverage": 95.4, "selected": 5.0, "cpu_s": 20.04}
+    labels = {
+        "method": "spike_slab",
+        "splits": 1,
+        "rows": 30,
+        "inputs": 4,
+        "error": 3.514,
+        "selected": 12.0,
+        "cpu_s": 3.0,
     }
-    labels = {"splits": 1, "rows": 513, "inputs": 30, "error": 3.514, "nll": 0.0812, "selected": 12, "cpu_s": 3.0}
     rows = [
-        {"set": "five_of_200", "method": "sghmc", "noise": 1.0823, "noise_se": 0.0321, "cpu_s": 20.04, **scores},
+        {"set": "five_of_200", **own},
+        {"set": "five_of_200", "method": "lasso", "nll_behind": 0.251, "nll_behind_se": 0.02},
         {"set": "five_of_200", "method": "Laplace", "note": "not installed"},
-        {"set": "labels", "method": "lasso", **labels},
+        {"set": "iris", **labels},
+        {"set": "iris", "method": "random forest", "nll_behind": -0.1},
     ]
     text = told("estimators", {"estimators": {"about": ABOUT, "rows": rows}})
-    assert "| **five of 200**, 1,000 rows of 200 inputs |" in text
-    assert "| sghmc | 107.3 ± 1.0 | 95.0 % | 1.08 ± 0.03 | – | 20.0 | 2 |" in text
-    assert "| Laplace | not installed | – |" in text
-    assert "| lasso | 3.51 | 0.081 | – | 12.0 | 3.0 | 1 |" in text
+    assert "error | nats ahead of the lasso | of random forest | coverage" in text
+    assert "| five of 200 (1,000 x 200) | 107.3 ± 1.0 | 0.25 ± 0.02 | – | 95 % | 5.0 | 20.0 | 2 |" in text
+    assert "| iris (30 x 4) | 3.51 | – | -0.10 | – | 12.0 | 3.0 | 1 |" in text
 
 
 def test_the_picture_is_the_same_text_for_the_same_numbers():

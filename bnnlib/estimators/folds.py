@@ -1,0 +1,73 @@
+"""Rows held out within the training rows, and what two candidates say of them."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+_EFFORT = 400_000  # parameters of all networks that are trained side by side, at most
+_FEW, _SOME = 300, 2_000  # rows up to which five folds are made, and three
+
+
+class Folds(NamedTuple):
+    """Training and held-out rows of each fold; all folds have as many of them, as a stack of networks needs."""
+
+    train: np.ndarray  # (folds, rows)
+    test: np.ndarray  # (folds, rows)
+
+    @property
+    def number(self) -> int:
+        return len(self.test)
+
+    @classmethod
+    def divide(cls, rows: int, labels: np.ndarray | None, effort: int, seed: int) -> Folds:
+        """Five folds of few rows, three of more, and a fifth of many; the classes are spread evenly.
+
+        Args:
+            rows: how many there are.
+            labels: (n,), None for numbers.
+            effort: parameters that one fold's candidates have together.
+            seed: of the division.
+        """
+        most = 5 if rows <= _FEW else 3 if rows <= _SOME else 1
+        count = max(1, min(most, rows // 2, _EFFORT // max(1, effort)))
+        order = np.random.default_rng(seed).permutation(rows)
+        if labels is not None:
+            order = order[np.argsort(labels[order], kind="stable")]
+        share = max(count, 5 if rows >= 10 else 2)  # a single fold is a fifth
+        size = rows // share
+        test = np.stack([np.sort(order[fold::share][:size]) for fold in range(count)])
+        train = np.stack([np.setdiff1d(np.arange(rows), one) for one in test])
+        return cls(train, test)
+
+
+class Held(NamedTuple):
+    """What a candidate says of held-out rows; for numbers in units of the scaled target."""
+
+    nll: np.ndarray  # negative log-likelihood of each row, in nats
+    weights: np.ndarray
+    mean: np.ndarray | None = None
+    std: np.ndarray | None = None
+
+    def loss(self) -> float:
+        return float(np.average(self.nll, weights=self.weights))
+
+    @classmethod
+    def joined(cls, parts: list[Held]) -> Held:
+        whole: Any = [None if some[0] is None else np.concatenate(some) for some in zip(*parts, strict=True)]
+        return cls(*whole)
+
+
+def gain(held: Held, other: Held) -> tuple[float, float]:
+    """Nats a row by which the first is better, and their standard error, by pairs."""
+    each, weights = other.nll - held.nll, held.weights / held.weights.sum()
+    mean = float(weights @ each)
+    return mean, math.sqrt(float(np.square(weights) @ np.square(each - mean)))
+
+
+def better(held: Held, other: Held, errors: float = 1.0) -> bool:
+    """Whether the first is better by more than so many standard errors."""
+    mean, error = gain(held, other)
+    return mean > errors * error + 1e-9

@@ -1,0 +1,212 @@
+"""The sparse linear model: the candidate that every network must beat, and what predicts where none does."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from bnnlib.estimators.ascent import Ascent, ascend, softmax
+from bnnlib.estimators.folds import Folds, Held, better
+from bnnlib.estimators.promises import Loss
+from bnnlib.estimators.rows import Rows
+from bnnlib.estimators.variational import Variational
+from bnnlib.functional import softplus_inverse
+
+_EXPECTED = (1, 4, 16, 64)  # inputs of the prior that are in, while they are a third at most
+_LARGEST = 0.1  # lambda of a prior that selects: odds of even chances need a Bayes factor of ten
+_DENSE = (0.5, 0.9)  # lambda of priors that predict and do not select
+_SHARES = {False: (0.3, 1.0), True: (1.0, 4.0, 16.0, 64.0)}  # prior variance of the outputs, for numbers, for labels
+_MANY = 500  # inputs from which on the dense priors are left out
+_STARTS = 8  # orders of the inputs at least
+_ROWS = 20_000  # a sample of so many is as good as all
+_NEGLIGIBLE = 1e-3  # of the evidence's weights
+_READ = 0.02  # probability from which on a model reads an input
+_CERTAIN = 30.0  # largest log-odds that are kept
+
+
+class Explored(NamedTuple):
+    """What the linear model says of the data: its settings, which inputs matter, how well held-out rows are met."""
+
+    probability: float  # lambda of the model that predicts
+    scale: float  # its sigma_0
+    inclusion: np.ndarray  # by evidence, of each start and input, (S, p)
+    shares: np.ndarray  # of the starts in the evidence, (S,)
+    held: Held
+    dense: bool  # the model that predicts is none of those that select
+
+
+def settings(inputs: int, labels: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """lambda, sigma_0 and whether it selects, of every setting that is tried."""
+    expected = [count for count in _EXPECTED if count == 1 or count <= inputs / 3]
+    sparse = [min(_LARGEST, count / inputs) for count in expected]
+    dense = [] if inputs > _MANY else [one for one in _DENSE if one not in sparse]
+    shares = _SHARES[labels]
+    probability = np.repeat([*sparse, *dense], len(shares))
+    scale = np.sqrt(np.tile(shares, len(sparse) + len(dense)) / (probability * inputs))
+    return probability, scale, np.repeat([True] * len(sparse) + [False] * len(dense), len(shares))
+
+
+def explore(
+    x: np.ndarray, y: np.ndarray, classes: int, weights: np.ndarray, folds: Folds, starts: int, seed: int
+) -> Explored:
+    """Try every setting on all rows and on each fold's training rows.
+
+    The evidence says which inputs matter, averaged over the sparse settings (Carbonetto and Stephens, section 4) and
+    over starts that visit the inputs in another order, by evidence
+    too: each may end at another mode. The setting that predicts is that of the largest evidence,
+    unless held-out rows are sure of another.
+
+    Args:
+        x, y, classes: as for `ascend`.
+        weights: of the rows, (n,).
+        folds: rows held out.
+        starts: orders of the inputs.
+        seed: of the orders.
+    """
+    random = np.random.default_rng(seed)
+    probability, scale, sparse = settings(x.shape[1], classes > 0)
+    starts = max(starts, _STARTS if x.shape[1] <= _MANY else 1)
+    number, orders = len(probability), [random.permutation(x.shape[1]) for _ in range(starts)]
+    rows = _sample(len(x), random)
+    every = ascend(x[rows], y[rows], classes, np.tile(weights[rows], (number, 1)), probability, scale, orders[0])
+    best = int(np.where(sparse, every.evidence, -np.inf).argmax())
+    likely = sparse & (every.evidence > every.evidence[best] + math.log(_NEGLIGIBLE))
+    fits = [Ascent(*(part[likely] for part in every))]
+    for order in orders[1:]:
+        chosen = probability[likely], scale[likely]
+        fits.append(ascend(x[rows], y[rows], classes, np.tile(weights[rows], (likely.sum(), 1)), *chosen, order))
+    inclusion, shares = (np.stack(part) for part in zip(*(_averaged(fit) for fit in fits), strict=True))
+    shares = np.exp(shares - shares.max())
+    # held-out rows look at the most probable setting of those that select, and at all that do not
+    tried = np.flatnonzero(~sparse | (np.arange(number) == best))
+    helds = _held(x, y, classes, weights, folds, probability[tried], scale[tried], orders[0])
+    first = index = tried.tolist().index(best)
+    losses = [held.loss() for held in helds]
+    least = losses.index(min(losses))
+    if better(helds[least], helds[first]):
+        index = least
+    setting = int(tried[index])
+    return Explored(
+        float(probability[setting]),
+        float(scale[setting]),
+        inclusion,
+        shares / shares.sum(),
+        helds[index],
+        not sparse[setting],
+    )
+
+
+def _sample(rows: int, random: np.random.Generator) -> np.ndarray:
+    return np.arange(rows) if rows <= _ROWS else np.sort(random.choice(rows, _ROWS, replace=False))
+
+
+def _averaged(fit: Ascent) -> tuple[np.ndarray, float]:
+    """Probability that an input has a weight to some output, averaged over settings by evidence (p,); log evidence."""
+    most = fit.evidence.max()
+    weights = np.exp(fit.evidence - most)
+    joined = -np.expm1(np.log1p(-np.minimum(fit.inclusion, 1.0 - 1e-16)).sum(axis=1))
+    return weights @ joined / weights.sum(), float(most + np.log(weights.sum()))
+
+
+def _held(x, y, classes, weights, folds, probability, scale, order) -> list[Held]:
+    """Held-out rows under each setting, which every fold fits to its own training rows."""
+    number = len(probability)
+    mask = np.zeros((folds.number, len(x)))
+    for fold, train in enumerate(folds.train):
+        mask[fold, train] = weights[train]
+    count = folds.number
+    fit = ascend(
+        x, y, classes, np.repeat(mask, number, axis=0), np.tile(probability, count), np.tile(scale, count), order
+    )
+    helds = []
+    for one in range(number):
+        parts = []
+        for fold, test in enumerate(folds.test):
+            index = fold * number + one
+            single = Ascent(*(part[index : index + 1] for part in fit))
+            parts.append(_judged(single, x[test], y[test], classes, weights[test]))
+        helds.append(Held.joined(parts))
+    return helds
+
+
+def _judged(fit: Ascent, x: np.ndarray, y: np.ndarray, classes: int, weights: np.ndarray) -> Held:
+    mean, variance = (part[0] for part in fit.moments(x))
+    if not classes:
+        std = np.sqrt(variance[0] + fit.noise[0] ** 2)
+        nll = 0.5 * np.square((y - mean[0]) / std) + np.log(std) + 0.5 * math.log(2 * math.pi)
+        return Held(nll, weights, mean[0], std)
+    # a logistic function meets a normal distribution: the probit's answer (MacKay, 1992)
+    logit = mean / np.sqrt(1.0 + math.pi / 8.0 * variance)
+    if len(logit) == 1:
+        logit = np.concatenate([0.0 * logit, logit])
+    return Held(-np.log(softmax(logit[None])[0][y, np.arange(len(y))]), weights)
+
+
+def fold_losses(rows: Rows, folds: Folds, probability: float, scale: float) -> tuple[np.ndarray, Loss]:
+    """Which inputs the folds' models of one setting read, and what they lose on held-out rows."""
+    mask = np.zeros((folds.number, len(rows.x)))
+    for fold, train in enumerate(folds.train):
+        mask[fold, train] = rows.weights[train]
+    several = np.full(folds.number, probability), np.full(folds.number, scale)
+    fit = ascend(rows.x, rows.y, rows.classes, mask, *several, np.arange(rows.x.shape[1]))
+
+    def loss(fold: int, x: np.ndarray) -> np.ndarray:
+        one, test = Ascent(*(part[fold : fold + 1] for part in fit)), folds.test[fold]
+        y = np.tile(rows.y[test], len(x))
+        return _judged(one, x.reshape(-1, x.shape[2]), y, rows.classes, np.ones(len(y))).nll.reshape(len(x), -1)
+
+    return fit.inclusion.max(axis=(0, 1)) > _READ, loss
+
+
+class Linear(Variational):
+    """A stack without hidden layers whose posterior coordinate ascent finds; `partial_fit` goes on by gradients.
+
+    Args: as for `Variational`, whose method is "spike_slab".
+    """
+
+    def ascend(self, x: np.ndarray, y: np.ndarray, classes: int, weights: np.ndarray, seed: int) -> None:
+        """Fit every network of the stack to scaled rows x (n, p), y (n,), each in another order of the inputs."""
+        posterior, random = self.stack.posterior, np.random.default_rng(seed)
+        probability = np.full(1, float(posterior.prior_inclusion_probability))
+        scale = np.full(1, float(posterior.prior_scale))
+        rows = _sample(len(x), random)
+        inverse = len(x) / len(rows)  # the rows of a sample stand for the others too
+        found = [
+            ascend(
+                x[rows],
+                y[rows],
+                classes,
+                inverse * weights[None, rows],
+                probability,
+                scale,
+                random.permutation(x.shape[1]),
+            )
+            for _ in range(self.stack.replicates)
+        ]
+        every: Any = zip(*found, strict=True)
+        tensors: Any = [torch.from_numpy(np.concatenate(part)) for part in every]
+        fit: Any = Ascent(*tensors)
+
+        def flat(weight: Tensor, bias: Tensor) -> Tensor:
+            return torch.cat([weight.flatten(1), bias], dim=1)
+
+        with torch.no_grad():
+            posterior.weight.copy_(flat(fit.mean, fit.bias))
+            posterior.weight_rho.copy_(softplus_inverse(flat(fit.variance, fit.bias_variance).sqrt()))
+            logits = torch.logit(fit.inclusion).clamp(-_CERTAIN, _CERTAIN)
+            posterior.weight_logit.copy_(flat(logits, torch.full_like(fit.bias, _CERTAIN)))
+            if not classes:
+                self.noise_from(fit.noise)
+
+    def noise_from(self, scale: Tensor) -> None:
+        """Take over the noise of every network."""
+        likelihood: Any = self.likelihood
+        likelihood.log_scale.copy_(scale.log()[:, None])
+
+    def unsettled(self) -> str | None:
+        """Ascent ends when it has settled."""
+        return None

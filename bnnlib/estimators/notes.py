@@ -1,0 +1,110 @@
+"""What an estimator says when its answer cannot be relied on."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning as SklearnWarning
+
+_MOVES = 0.5  # of a probability between two starts that is told
+
+
+class ConvergenceWarning(SklearnWarning):
+    """A fit ended before its probabilities settled; the message says what to raise. It is one of scikit-learn's too.
+
+    Example:
+        >>> import numpy as np, warnings
+        >>> X = np.random.default_rng(0).normal(size=(100, 3))
+        >>> with warnings.catch_warnings():
+        ...     warnings.simplefilter("error", ConvergenceWarning)
+        ...     try:
+        ...         SparseRegressor(hidden=(4,), epochs=1).fit(X, X[:, 0])
+        ...     except ConvergenceWarning as warning:
+        ...         print("Raise epochs" in str(warning))
+        True
+    """
+
+
+class SelectionWarning(UserWarning):
+    """A fit whose selection, or whose noise, calls for a second look; the message says why and what to do.
+
+    Example:
+        >>> import numpy as np, warnings
+        >>> rng = np.random.default_rng(0)
+        >>> with warnings.catch_warnings():
+        ...     warnings.simplefilter("error", SelectionWarning)
+        ...     try:
+        ...         SparseRegressor(epochs=5).fit(rng.normal(size=(60, 3)), rng.normal(size=60))
+        ...     except SelectionWarning as warning:
+        ...         print("no input" in str(warning))
+        True
+    """
+
+
+def tell(estimator: Any, target_spread: float | None) -> None:
+    """Warn of what a fit found that a user would not expect.
+
+    Args:
+        estimator: after its fit.
+        target_spread: standard deviation of y, None for labels.
+    """
+    for words, kind in _found(estimator, target_spread):
+        warnings.warn(words, kind, stacklevel=4)
+
+
+def _found(estimator: Any, target_spread: float | None):
+    if words := estimator._unsettled:
+        advice = (
+            "Raise epochs, or call partial_fit with the same data to go on; a larger learning_rate gets there sooner."
+        )
+        yield f"after {estimator.n_epochs_} epochs {words}. {advice}", ConvergenceWarning
+    name = _namer(estimator)
+    copies = np.flatnonzero(estimator.original_ != np.arange(len(estimator.original_)))
+    if len(copies):
+        pairs = [f"{name(j)} of {name(estimator.original_[j])}" for j in copies]
+        yield (
+            f"some inputs are copies of others, or straight lines of them: {_list(pairs)}. The data cannot tell which "
+            "one matters: they share their probability, and where it is selected the first stands for all. Leave "
+            "copies out.",
+            SelectionWarning,
+        )
+    if estimator.method == "gaussian":
+        return
+    if not estimator.support_.any():
+        likeliest = int(estimator.path_inclusion_probability_.argmax())
+        tested = f" at a false-discovery rate of {estimator.fdr:g}" if estimator.fdr is not None else ""
+        yield (
+            f"no input is selected{tested}: these {estimator.n_rows_} rows do not show that any of the "
+            f"{estimator.n_features_in_} matters. The likeliest is {name(likeliest)}, with probability "
+            f"{estimator.path_inclusion_probability_[likeliest]:.2f}. Collect more rows, leave out inputs that cannot "
+            "matter, or look whether y is the right column; predict answers little more than the mean.",
+            SelectionWarning,
+        )
+    moving = np.flatnonzero(
+        (estimator.inclusion_spread_ > _MOVES) & (estimator.original_ == np.arange(estimator.n_features_in_))
+    )
+    if len(moving):
+        yield (
+            f"whether {_list([name(j) for j in moving])} matter{'s' if len(moving) == 1 else ''} depends on where the "
+            f"fit starts (inclusion_spread_ above {_MOVES:g}): inputs that are correlated stand in for each other. "
+            "Read their probabilities together, or raise n_replicates, which averages over more starts.",
+            SelectionWarning,
+        )
+    if target_spread is not None and estimator.noise_scale_ > 1.05 * target_spread > 0:
+        yield (
+            f"the noise that was learned, {estimator.noise_scale_:.3g}, is above the standard deviation of y, "
+            f"{target_spread:.3g}: the network explains nothing, and its intervals are too wide. Raise epochs, lower "
+            "learning_rate, or take method='spike_slab'.",
+            ConvergenceWarning,
+        )
+
+
+def _namer(estimator: Any):
+    names = getattr(estimator, "feature_names_in_", None)
+    return lambda j: f"input {j}" if names is None else repr(str(names[j]))
+
+
+def _list(words: list[str]) -> str:
+    return ", ".join(words[:5]) + (f" and {len(words) - 5} more" if len(words) > 5 else "")

@@ -1,0 +1,136 @@
+"""Rows as they are given and as they are trained on: what is refused with advice, weights, copies of inputs."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from sklearn.utils.validation import _check_sample_weight
+from torch import Tensor
+
+_DIGITS = 9  # of scaled inputs that copies share
+
+
+class Rows(NamedTuple):
+    """Scaled training rows."""
+
+    x: np.ndarray  # (n, p)
+    y: np.ndarray  # (n,), scaled numbers, or labels from 0
+    classes: int  # 0 for numbers
+    weights: np.ndarray  # (n,), all 1 where none are given
+
+    @property
+    def outputs(self) -> int:
+        return self.classes if self.classes > 2 else 1
+
+    def tensors(self, columns: np.ndarray | None = None) -> tuple[Tensor, Tensor]:
+        """Inputs (n, p) and targets for a network: (n, 1), or (n, 2) with the weights."""
+        x = torch.from_numpy(self.x if columns is None else self.x[:, columns]).float()
+        y = torch.from_numpy(self.y[:, None])
+        if (self.weights != 1.0).any():
+            return x, torch.cat([y, torch.from_numpy(self.weights[:, None])], dim=1).float()
+        return x, y if self.classes else y.float()
+
+
+def check_inputs(X: Any) -> None:
+    """Refuse what no array of numbers can be made of, with the column's name.
+
+    Raises:
+        TypeError: X is a DataLoader or a Dataset.
+        ValueError: a column holds text, or values are missing.
+    """
+    if isinstance(X, torch.utils.data.DataLoader | torch.utils.data.Dataset):
+        raise TypeError(
+            f"X is a {type(X).__name__}, but it must be an array or a DataFrame of shape (rows, inputs). Give the "
+            "arrays, chunk by chunk with partial_fit, or use bnnlib.train.fit with a network of your own."
+        )
+    named = hasattr(X, "columns") and hasattr(X, "iloc")
+    held: Any = None if named or hasattr(X, "toarray") or isinstance(X, Tensor) else np.asarray(X)
+    if not named and (held is None or held.ndim != 2 or held.dtype.kind not in "OUSf"):
+        return
+    for number in range(X.shape[1] if named else held.shape[1]):
+        column = X.iloc[:, number] if named else held[:, number]
+        what = f"the column {X.columns[number]!r}" if named else f"column {number}"
+        values = np.asarray(column)
+        texts = [one for one in values.tolist() if isinstance(one, str | bytes)] if values.dtype.kind in "OUST" else []
+        if texts and not all(_is_number(text) for text in texts):
+            raise ValueError(
+                f"X has text in {what}, such as {texts[0]!r}, but inputs must be numbers. Make a 0-1 input of every "
+                "category: make_pipeline(make_column_transformer((OneHotEncoder(), [...]), remainder='passthrough'), "
+                "model), or pandas.get_dummies. could not convert string to float"
+            )
+        missing = values != values if values.dtype.kind in "Of" else np.zeros(0, bool)
+        if missing.any():
+            raise ValueError(
+                f"Input X contains NaN: {int(missing.sum())} of {len(values)} values are missing in {what}. Fill them "
+                "in: make_pipeline(SimpleImputer(add_indicator=True), model), or leave these rows out."
+            )
+
+
+def _is_number(text: str | bytes) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def check_targets(y: Any) -> None:
+    """Refuse numbers that are written as text.
+
+    Raises:
+        ValueError: y holds text.
+    """
+    held = np.asarray(y)
+    # objects too, which scikit-learn turns into numbers where it can
+    values = held.ravel().tolist() if held.dtype.kind in "OSTU" else []
+    if texts := [value for value in values if isinstance(value, str | bytes)]:
+        raise ValueError(
+            f"y holds text, such as {texts[0]!r}, but regression needs numbers. Use SparseClassifier for labels, "
+            "and y.astype(float) for numbers that were read as text."
+        )
+
+
+def check_weights(sample_weight: Any, X: np.ndarray) -> np.ndarray:
+    """Weights of the rows (n,), float64: 1 each where none are given.
+
+    Raises:
+        ValueError: one is negative, or all are 0.
+    """
+    return _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+
+
+def moments(values: np.ndarray, weights: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and standard deviation of the columns; a constant column has scale 1."""
+    mean = np.average(values, axis=0, weights=weights)
+    scale = np.sqrt(np.average(np.square(values - mean), axis=0, weights=weights))
+    # found by comparison: rounding in the mean would leave a tiny scale, which blows noise up
+    return mean, np.where((values.max(axis=0) == values.min(axis=0)) | ~(scale > 0), 1.0, scale)
+
+
+def originals(x: np.ndarray) -> np.ndarray:
+    """For every scaled input the number of the first one that it copies, its own without (p,).
+
+    Inputs that are each other's straight line tell the same: degrees Celsius and Fahrenheit, or a sign turned.
+    """
+    if len(x) < 3:  # two points always lie on a line
+        return np.arange(x.shape[1])
+    largest = np.abs(x).argmax(axis=0)
+    values = np.round(x * np.where(x[largest, np.arange(x.shape[1])] < 0, -1.0, 1.0), _DIGITS) + 0.0
+    seen: dict[bytes, int] = {}
+    return np.array(
+        [j if not values[:, j].any() else seen.setdefault(values[:, j].tobytes(), j) for j in range(x.shape[1])]
+    )
+
+
+def quantile_levels(level: float) -> tuple[float, float]:
+    """Lower and upper probability of the central interval that holds `level`.
+
+    Raises:
+        ValueError: the level is not strictly between 0 and 1.
+    """
+    if not (isinstance(level, int | float | np.floating) and math.isfinite(level) and 0.0 < level < 1.0):
+        raise ValueError(f"level is {level!r}, but it must be a share strictly between 0 and 1: 0.95 for 95 %.")
+    return 0.5 - level / 2.0, 0.5 + level / 2.0

@@ -1,0 +1,208 @@
+"""The default that adapts: candidates beside each other on rows held out within training, from simple to rich.
+
+The linear model comes first. A network predicts where held-out rows are better by more than a standard error; a dense
+one, or one of the selected inputs alone, where it is better still by as much.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from bnnlib.estimators.folds import Folds, Held, better, gain
+from bnnlib.estimators.likelihoods import logits
+from bnnlib.estimators.linear import Explored, explore, fold_losses
+from bnnlib.estimators.promises import Loss, p_values
+from bnnlib.estimators.rows import Rows
+from bnnlib.functional import path_inclusion
+from bnnlib.replicates import Layout
+
+_DRAWS = 50  # of each network for held-out rows
+_ROWS = 4_000  # held out that are looked at
+#: A network whose weights are likelier to be in by its prior says little about which inputs matter.
+SELECTING = 0.05
+_READ = 0.02  # probability of a path from which on a network reads an input
+_FAR = 2.0  # standard errors
+
+
+class Choice(NamedTuple):
+    """What is trained on all rows: settings, and how well they met the rows held out."""
+
+    linear: bool
+    probability: float  # lambda of the network that predicts
+    selecting: float  # of the network of all inputs that selects
+    refit: bool  # the network that predicts reads the selected inputs alone
+    scale: float  # sigma_0
+    explored: Explored | None = None
+    held: Held | None = None
+    table: tuple[dict[str, Any], ...] = ()
+    p_values: np.ndarray | None = None  # of the network's inputs, where a false-discovery rate is asked for
+
+
+def choose(estimator: Any, rows: Rows, sizes: tuple[int, ...], linear: bool) -> Choice:
+    """Compare the candidates.
+
+    Args:
+        estimator: builds networks, with its settings.
+        rows: of training.
+        sizes: widths of the network, inputs first.
+        linear: whether the linear model is a candidate.
+    """
+    probabilities, seed = estimator._priors(sizes, len(rows.x)), estimator.seed_
+    effort = len(probabilities) * Layout(sizes, 1).num_parameters
+    folds = Folds.divide(len(rows.x), rows.y if rows.classes else None, effort, seed)
+    explored = None
+    if linear:
+        starts = estimator._count("n_replicates")
+        explored = explore(rows.x, rows.y, rows.classes, rows.weights, folds, starts, seed)
+    network, helds = _trained(estimator, rows, sizes, probabilities, folds, None)
+    losses = [held.loss() for held in helds]
+    can = [number for number, one in enumerate(probabilities) if one <= SELECTING] or [0]
+    least = min(can, key=losses.__getitem__)
+    first = least if better(helds[least], helds[can[0]]) else can[0]
+    best = int(np.argmin(losses))
+    chosen = best if better(helds[best], helds[first]) else first
+    held, probability, refit = helds[chosen], probabilities[chosen], estimator.refit is True
+    entries = list(zip(probabilities, helds, [False] * len(helds), strict=True))
+    # where the linear model is far ahead of every network, one of fewer inputs would not catch up
+    hopeless = explored is not None and better(explored.held, held, _FAR)
+    if estimator.refit == "auto" and estimator.method != "gaussian" and not hopeless:
+        paths = path_inclusion(network.inclusion()).numpy()
+        for again, one in _refitted(estimator, rows, sizes, paths[first * folds.number :][: folds.number] > 0.5, folds):
+            entries.append((again, one, True))
+            if better(one, held):
+                held, probability, refit = one, again, True
+    scale = estimator._scale()
+    is_linear = explored is not None and not better(held, explored.held)
+    if explored is not None and is_linear:
+        held, probability, scale, refit = explored.held, explored.probability, explored.scale, False
+    table = [_entry(sizes[1:-1], one, again, other, held) for one, other, again in entries]
+    if explored is not None:
+        table.insert(0, _entry((), explored.probability, False, explored.held, held))
+    p = None
+    if estimator.fdr is not None:
+        if is_linear:
+            tested, loss = fold_losses(rows, folds, probability, scale)
+        else:
+            tested, loss = _losses(network, first, rows, folds, seed)
+        p = p_values(rows.x, folds, loss, tested, seed)
+    return Choice(is_linear, probability, probabilities[first], refit, scale, explored, held, tuple(table), p)
+
+
+def _losses(network: Any, candidate: int, rows: Rows, folds: Folds, seed: int) -> tuple[np.ndarray, Loss]:
+    """Which inputs the networks of a candidate read, and what they lose on held-out rows."""
+    index = slice(candidate * folds.number, (candidate + 1) * folds.number)
+    tested = path_inclusion([layer[index] for layer in network.inclusion()]).amax(dim=0).numpy() > _READ
+    generator = torch.Generator().manual_seed(seed)
+    draws = [
+        ([tuple(part[index].float() for part in one) for one in layers], None if scale is None else scale[index])
+        for layers, scale in network.draws(_DRAWS, generator)
+    ]
+
+    @torch.no_grad()
+    def loss(fold: int, x: np.ndarray) -> np.ndarray:
+        copies, inputs = len(x), torch.from_numpy(x).float()
+        own = [[tuple(part[fold].expand(copies, -1, -1) for part in one) for one in layers] for layers, _ in draws]
+        outputs = torch.stack([network.stack.propagate(layers, inputs) for layers in own])
+        scale = None if draws[0][1] is None else torch.stack([scale[fold] for _, scale in draws if scale is not None])
+        test = folds.test[fold]
+        return np.stack(
+            [judged(outputs[:, copy], scale, rows.y[test], rows.weights[test]).nll for copy in range(copies)]
+        )
+
+    return tested, loss
+
+
+def _entry(hidden: Any, probability: float, refit: bool, held: Held, winner: Held) -> dict[str, Any]:
+    behind, error = gain(winner, held)
+    return {
+        "hidden": tuple(int(width) for width in hidden),
+        "prior_inclusion_probability": float(probability),
+        "refit": refit,
+        "held_out_nll": held.loss(),
+        "behind": behind,
+        "standard_error": error,
+    }
+
+
+def _refitted(estimator: Any, rows: Rows, sizes: tuple[int, ...], masks: np.ndarray, folds: Folds):
+    """Networks of the inputs that each fold has selected, where it has selected some and not all."""
+    counts = masks.sum(axis=1)
+    if not ((counts > 0) & (counts < masks.shape[1])).all():
+        return []
+    smaller = (int(counts.max()), *sizes[1:])
+    probabilities = estimator._refit_priors(smaller, len(rows.x))
+    return zip(probabilities, _trained(estimator, rows, smaller, probabilities, folds, masks)[1], strict=True)
+
+
+def _trained(
+    estimator: Any, rows: Rows, sizes: tuple[int, ...], probabilities: list[float], folds: Folds, masks: Any
+) -> tuple[Any, list[Held]]:
+    """Every candidate on every fold as one stack; with `masks` (folds, inputs) a fold reads its own inputs."""
+    number = len(probabilities)
+    network = estimator._build(sizes, np.repeat(probabilities, folds.number), folds.number * number)
+    columns = None if masks is None else [np.flatnonzero(mask) for mask in masks]
+
+    def stacked(which: np.ndarray) -> Any:
+        x, y = rows.tensors()
+        if folds.number == 1 and columns is None:
+            x, y = x[which[0], None], y[which[0], None]
+        else:
+            parts = [x[one] for one in which] if columns is None else _padded(x, which, columns, sizes[0])
+            x, y = torch.stack(parts, dim=1), torch.stack([y[one] for one in which], dim=1)
+        # a view: the candidates share the rows
+        return tuple(
+            part.unsqueeze(1).expand(-1, number, -1, -1).flatten(1, 2)
+            if folds.number > 1
+            else part.expand(-1, number, -1)
+            for part in (x, y)
+        )
+
+    epochs = estimator._epochs(folds.train.shape[1], searching=True)
+    network.train_on(*stacked(folds.train), epochs, estimator._count("batch_size"), folds.train.shape[1], False, True)
+    test = folds.test[:, :_ROWS]
+    with torch.no_grad():
+        x, _ = stacked(test)
+        outputs, scales = held_outputs(network, x.transpose(0, 1), estimator.seed_)
+    helds = []
+    for one in range(number):
+        parts = []
+        for fold, some in enumerate(test):
+            index = one * folds.number + fold
+            scale = None if scales is None else scales[:, index]
+            parts.append(judged(outputs[:, index], scale, rows.y[some], rows.weights[some]))
+        helds.append(Held.joined(parts))
+    return network, helds
+
+
+def _padded(x: torch.Tensor, which: np.ndarray, columns: list[np.ndarray], width: int) -> list[torch.Tensor]:
+    """Each fold's rows of its own inputs, with inputs of zeros up to the width."""
+    return [
+        torch.nn.functional.pad(x[one][:, some], (0, width - len(some)))
+        for one, some in zip(which, columns, strict=True)
+    ]
+
+
+def held_outputs(network: Any, x: torch.Tensor, seed: int) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """Draws of the outputs (draws, R, rows, outputs) at rows (R, rows, inputs), and of the noise (draws, R)."""
+    outputs, scales = [], []
+    for layers, scale in network.draws(_DRAWS, torch.Generator().manual_seed(seed)):
+        outputs.append(network.stack.propagate([tuple(part.float() for part in one) for one in layers], x))
+        scales.append(scale)
+    return torch.stack(outputs), None if scales[0] is None else torch.stack(scales)
+
+
+def judged(outputs: torch.Tensor, scale: torch.Tensor | None, y: np.ndarray, weights: np.ndarray) -> Held:
+    """Held-out rows under draws of the outputs (draws, rows, outputs), noise (draws,) or None for labels."""
+    outputs = outputs.double()
+    if scale is None:
+        log_p = torch.log_softmax(logits(outputs), dim=-1)[:, np.arange(len(y)), y]
+        return Held(math.log(len(outputs)) - torch.logsumexp(log_p, dim=0).numpy(), weights)
+    f, s = outputs[..., 0], scale[:, None]
+    log_p = -0.5 * ((torch.from_numpy(y) - f) / s).square() - s.log() - 0.5 * math.log(2 * math.pi)
+    nll = math.log(len(f)) - torch.logsumexp(log_p, dim=0).numpy()
+    std = (f.var(dim=0, correction=0) + s.square().mean()).sqrt().numpy()
+    return Held(nll, weights, f.mean(dim=0).numpy(), std)

@@ -1,0 +1,95 @@
+"""Which inputs a fit has selected, as scikit-learn's selectors tell it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from sklearn.feature_selection import SelectorMixin
+from sklearn.utils.validation import check_is_fitted
+
+from bnnlib.estimators.promises import step_up
+from bnnlib.functional import input_inclusion, path_inclusion
+
+_IMPORTANCE_DRAWS = 30
+_NEGLIGIBLE = 0.05  # share of a start in the evidence, over the largest
+
+
+class Selection(SelectorMixin):
+    """The part of an estimator that tells which inputs matter, after a fit."""
+
+    network_: Any
+    seed_: int
+    n_features_in_: int
+    used_: np.ndarray
+    original_: np.ndarray
+    support_: np.ndarray
+    fdr: Any
+
+    def _look(self, paths: np.ndarray | None = None, shares: np.ndarray | None = None) -> None:
+        """What has been selected, from the probabilities of the weights, or those given (starts, inputs) with shares.
+
+        An input keeps the probabilities of the last network that read it.
+        """
+        if paths is None:
+            inclusion = self.network_.inclusion()
+            weights, paths = input_inclusion(inclusion[0]).numpy(), path_inclusion(inclusion).numpy()
+        else:
+            weights = paths
+        counted = paths if shares is None else paths[shares > _NEGLIGIBLE * shares.max()]
+        found = {
+            "inclusion_probability_": np.average(weights, axis=0, weights=shares),
+            "path_inclusion_probability_": np.average(paths, axis=0, weights=shares),
+            "inclusion_spread_": np.ptp(counted, axis=0),
+        }
+        sharing = np.bincount(self.original_, minlength=self.n_features_in_)  # copies of an input, itself included
+        self.support_ = np.zeros(self.n_features_in_, dtype=bool)
+        for name, values in found.items():
+            whole = getattr(self, name).copy()
+            whole[self.used_] = values / sharing[self.used_]
+            setattr(self, name, whole[self.original_])
+        self.support_ = (self.path_inclusion_probability_ * sharing[self.original_] > 0.5) & (
+            self.original_ == np.arange(self.n_features_in_)
+        )
+
+    def _promise(self, p: np.ndarray) -> None:
+        """Select by the p-values of the inputs that are no copies, at the false-discovery rate that is set."""
+        originals = np.unique(self.original_)
+        self.p_values_ = np.ones(self.n_features_in_)
+        self.p_values_[originals] = p
+        self.support_ = np.zeros(self.n_features_in_, dtype=bool)
+        self.support_[originals] = step_up(p, self.fdr)
+
+    def _position(self, inputs: np.ndarray) -> np.ndarray:
+        """Where inputs stand among those that the network reads."""
+        return np.flatnonzero(np.isin(self.used_, inputs))
+
+    @property
+    def selected_features_(self) -> np.ndarray:
+        """Names (of a DataFrame) or numbers of the selected inputs."""
+        check_is_fitted(self, "network_")
+        chosen = np.flatnonzero(self.support_)
+        names = getattr(self, "feature_names_in_", None)
+        return chosen if names is None else names[chosen]
+
+    @property
+    def feature_importances_(self) -> np.ndarray:
+        """Share of each input in the size of all paths from inputs to outputs, (inputs,), with sum 1.
+
+        The size of a path is the product of its weights' root mean squares, for scaled inputs.
+        """
+        check_is_fitted(self, "network_")
+        total, generator = torch.zeros(1, dtype=torch.float64), torch.Generator().manual_seed(self.seed_)
+        for layers, _ in self.network_.draws(_IMPORTANCE_DRAWS, generator):
+            reached = torch.ones(len(layers[-1][0]), layers[-1][0].shape[1], 1, dtype=torch.float64)
+            for weight, *_ in reversed(layers):
+                reached = weight.square().transpose(1, 2) @ reached
+            total = total + reached.squeeze(-1).mean(dim=0)
+        sizes, found = np.sqrt(np.asarray(total)), np.zeros(self.n_features_in_)
+        found[self.used_] = sizes / sizes.sum() if sizes.sum() > 0 else 0.0
+        return found
+
+    def _get_support_mask(self) -> np.ndarray:
+        check_is_fitted(self, "network_")
+        return self.support_

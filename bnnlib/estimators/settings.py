@@ -1,0 +1,134 @@
+"""Settings of both estimators: what they may be, and what "auto" stands for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from bnnlib._checks import check_count, check_positive, check_scale
+from bnnlib.functional import inclusion_probability_for
+from bnnlib.nn.base import check_choice
+from bnnlib.posteriors.settings import check_open
+from bnnlib.replicates.network import ACTIVATIONS
+
+#: What `method=` of the estimators can be.
+METHODS = ("spike_slab", "gaussian_spike_slab", "horseshoe", "gaussian", "sghmc")
+_STEPS = 2000  # of the optimizer in all, where `epochs` is None
+_SEARCH_STEPS = 1000  # of a candidate for held-out rows
+LEARNING_RATE = {"sghmc": 3e-3}
+USUAL_RATE = 1.5e-2
+WIDTHS = (16,)  # of the network that is tried beside the linear model
+_PROBABILITIES = (0.01, 0.1, 0.5)  # lambda of the networks that are tried beside the theoretical one
+
+
+class Settings(BaseEstimator):
+    """What is given to an estimator; see `SparseRegressor`."""
+
+    # of any kind, as scikit-learn has it: they are checked when they are used
+    hidden: Any
+    prior_inclusion_probability: Any
+    prior_scale: Any
+
+    def __init__(
+        self,
+        method: str = "spike_slab",
+        hidden: Sequence[int] | str = "auto",
+        *,
+        activation: str = "relu",
+        epochs: int | None = None,
+        batch_size: int = 128,
+        learning_rate: float | None = None,
+        prior_inclusion_probability: float | str | None = "auto",
+        prior_scale: float | str = "auto",
+        refit: bool | str = "auto",
+        fdr: float | None = None,
+        n_replicates: int = 3,
+        n_draws: int = 100,
+        n_jobs: int | None = None,
+        random_state: int | np.random.RandomState | None = None,
+        verbose: bool = False,
+    ) -> None:
+        self.method = method
+        self.hidden = hidden
+        self.activation = activation
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.prior_inclusion_probability = prior_inclusion_probability
+        self.prior_scale = prior_scale
+        self.refit = refit
+        self.fdr = fdr
+        self.n_replicates = n_replicates
+        self.n_draws = n_draws
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def _count(self, name: str) -> int:
+        """A setting that counts: 64.0 as 64, while the setting stays as it was given, as scikit-learn asks."""
+        return check_count(name, getattr(self, name))
+
+    def _check_settings(self) -> None:
+        check_choice("method", self.method, METHODS)
+        check_choice("activation", self.activation, tuple(ACTIVATIONS))
+        if not is_auto(self.hidden):
+            if (
+                isinstance(self.hidden, str)
+                or not isinstance(self.hidden, Sequence | np.ndarray)
+                or not len(self.hidden)
+            ):
+                raise ValueError(
+                    f"hidden is {self.hidden!r}, but it must list the widths of the hidden layers: hidden=(16,), or be "
+                    "'auto'."
+                )
+            for width in self.hidden:
+                check_count("each width in hidden", width)
+        if self.epochs is not None:
+            self._count("epochs")
+        for name in ("batch_size", "n_replicates", "n_draws"):
+            self._count(name)
+        if not is_auto(self.prior_scale):
+            check_scale("prior_scale", self.prior_scale)
+        if self.learning_rate is not None:
+            check_positive("learning_rate", self.learning_rate)
+        if self.prior_inclusion_probability is not None and not is_auto(self.prior_inclusion_probability):
+            check_open("prior_inclusion_probability", self.prior_inclusion_probability)
+        if self.fdr is not None:
+            check_open("fdr", self.fdr)
+        if not isinstance(self.refit, bool | np.bool_) and not is_auto(self.refit):
+            raise ValueError(f"refit is {self.refit!r}, but it must be True, False or 'auto'.")
+
+    def _rate(self) -> float:
+        return self.learning_rate or LEARNING_RATE.get(self.method, USUAL_RATE)
+
+    def _scale(self) -> float:
+        return 1.0 if is_auto(self.prior_scale) else float(self.prior_scale)
+
+    def _priors(self, sizes: Sequence[int], rows: int) -> list[float]:
+        """Every lambda that is tried: the given one, or that of theory and larger ones; a learned one starts at 0.5."""
+        if self.method == "sghmc" and (
+            self.prior_inclusion_probability is None or is_auto(self.prior_inclusion_probability)
+        ):
+            return [0.5]
+        if self.prior_inclusion_probability is not None and not is_auto(self.prior_inclusion_probability):
+            return [float(self.prior_inclusion_probability)]
+        theory = float(inclusion_probability_for(sizes, rows))
+        several = is_auto(self.prior_inclusion_probability) and self.method == "spike_slab"
+        return [theory, *(one for one in _PROBABILITIES if one > 2.0 * theory)] if several else [theory]
+
+    def _refit_priors(self, sizes: Sequence[int], rows: int) -> list[float]:
+        found = self._priors(sizes, rows)
+        return found if len(found) < 3 else [found[0], found[-1]]
+
+    def _epochs(self, rows: int, searching: bool = False) -> int:
+        if self.epochs is not None:
+            return self._count("epochs")
+        batches = -(-rows // self._count("batch_size"))
+        return -(-(_SEARCH_STEPS if searching else _STEPS) // batches)
+
+
+def is_auto(value: Any) -> bool:
+    return isinstance(value, str) and value == "auto"
