@@ -16,7 +16,7 @@ from bnnlib.replicates.network import ACTIVATIONS
 
 #: What `method=` of the estimators can be.
 METHODS = ("spike_slab", "gaussian_spike_slab", "horseshoe", "gaussian", "sghmc")
-_STEPS = 2000  # of the optimizer in all, where `epochs` is None
+_STEPS = 6000  # of the optimizer in all, where `epochs` is None
 _SEARCH_STEPS = 1000  # of a candidate for held-out rows
 LEARNING_RATE = {"sghmc": 3e-3}
 USUAL_RATE = 1.5e-2

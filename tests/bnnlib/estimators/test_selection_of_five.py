@@ -27,7 +27,8 @@ def test_exactly_the_five(seed):
 @pytest.mark.parametrize("method", ["gaussian_spike_slab", "horseshoe", "sghmc"])
 def test_the_other_methods_that_select_find_the_five_and_the_noise(method):
     x, y = friedman(3000, 0)
-    model = SparseRegressor(method, random_state=0).fit(x[:1000], y[:1000])
+    fixed = {"hidden": (16,), "prior_inclusion_probability": None, "prior_scale": 1.0, "refit": True}
+    model = SparseRegressor(method, **fixed, n_replicates=1, random_state=0).fit(x[:1000], y[:1000])
     assert model.selected_features_.tolist() == model.used_.tolist() == [0, 1, 2, 3, 4]
     assert 80 < model.noise_scale_ < 120
     mean, interval = model.predict(x[1000:], return_interval=True)
