@@ -13,6 +13,6 @@ def close_figures():
 
 @pytest.fixture(autouse=True)
 def without_onednn_on_avx2():
-    """oneDNN of PyTorch 2.13 frees memory twice on AVX2, for channels_last images in networks as narrow as a smoke's."""
+    """oneDNN of PyTorch 2.13 frees memory twice on AVX2, for channels_last images in narrow networks."""
     with torch.backends.mkldnn.flags(enabled=torch.backends.cpu.get_cpu_capability() != "AVX2"):
         yield
