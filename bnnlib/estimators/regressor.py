@@ -32,7 +32,7 @@ class SparseRegressor(RegressorMixin, SparseEstimator):
             (draws of a chain whose spike-and-slab prior is learned; Deng, Zhang, Liang and Lin, 2019).
         hidden: widths of the hidden layers; "auto" for 16 units, or none where held-out rows do not ask for them.
         activation: "relu", "tanh" or "sigmoid".
-        epochs: passes over the data; None for as many as make 2,000 steps, and 1,000 for a candidate.
+        epochs: passes over the data; None for as many as make 6,000 steps, and 1,000 for a candidate.
         batch_size: rows in a step.
         learning_rate: of Adam, by default 0.015; for "sghmc" of SGD on the mean loss, by default 0.003.
         prior_inclusion_probability: lambda of every weight; None for the theoretical choice
