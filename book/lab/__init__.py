@@ -23,7 +23,7 @@ _MODULES = {
         "stored_values",
     ],
     "book.lab.runner": ["run"],
-    "book.lab.wording": ["Said", "difference", "number", "with_error"],
+    "book.lab.wording": ["Said", "difference", "gap", "number", "with_error"],
     "book.lab.store": ["home", "load_arrays", "load_result", "result_path", "save_result"],
     "book.lab.tables": ["Table", "table", "table_html"],
     "book.lab.verdicts": ["counts", "distinct", "verdict"],

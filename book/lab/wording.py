@@ -53,6 +53,9 @@ def difference(
         sign: -1 for what the text says the other way round.
     """
     mean, error, n = paired_difference(name, setting, method, other, metric)
-    if n < 2:
-        return number(None)
-    return Said(with_error(sign * mean, error, digits), n, decided(mean, error, n))
+    return gap(sign * mean, error, n, digits)
+
+
+def gap(mean: float, error: float, n: int, digits: int = 2) -> Said:
+    """A mean of `n` paired differences with its standard error, as `difference` says it."""
+    return Said(with_error(mean, error, digits), n, decided(mean, error, n)) if n > 1 else number(None)

@@ -9,7 +9,6 @@ import numpy as np
 
 from book import lab
 from book.lab.queries import Rows
-from book.lab.wording import with_error
 from chapters.batch_statistics.experiments.cifar5 import DRAWN
 from chapters.batch_statistics.figures.results import CONTROL, PLACES
 
@@ -59,10 +58,6 @@ def _across(place: str, method: str, metric: str, other: str, other_metric: str)
     return lab.estimate(ours - theirs if len(ours) == len(theirs) else [])
 
 
-def _said(gap: tuple[float, float, int], digits: int) -> str:
-    return lab.Said(with_error(*gap[:2], digits), gap[2], lab.decided(*gap)) if gap[2] > 1 else lab.number(None)
-
-
 def _gains() -> dict[str, str]:
     """What random statistics change."""
     texts = {}
@@ -82,7 +77,7 @@ def _controls() -> dict[str, str]:
             texts |= {f"{name}-noise": _difference(place, "SBN", CONTROL, metric)}
     for place in NETWORKS:
         # the draws of an image, and the same with the deviations of another image
-        texts[f"exchanged-{place}"] = _said(_across(place, CONTROL, "auroc_exchanged", CONTROL, "auroc_own"), 2)
+        texts[f"exchanged-{place}"] = lab.gap(*_across(place, CONTROL, "auroc_exchanged", CONTROL, "auroc_own"), 2)
         for what in ("margin", "spread"):
             for kind in ("known", "unknown"):
                 value = _mean(place, CONTROL, f"{what}_{kind}")
@@ -96,9 +91,9 @@ def _temperatures() -> dict[str, str]:
     """SBN less the plain network at its temperature, and what draws add when all have temperatures."""
     texts = {}
     for place in SETTINGS:
-        texts[f"temperature-{place}-auroc"] = _said(_across(place, "SBN", "auroc", "BN", "auroc_scaled"), 2)
+        texts[f"temperature-{place}-auroc"] = lab.gap(*_across(place, "SBN", "auroc", "BN", "auroc_scaled"), 2)
     for place in DEEP:
-        texts[f"temperature-{place}-nll"] = _said(_across(place, "SBN", "nll", "BN", "nll_scaled"), 4)
+        texts[f"temperature-{place}-nll"] = lab.gap(*_across(place, "SBN", "nll", "BN", "nll_scaled"), 4)
         texts[f"scaled-{place}-nll"] = _difference(place, "SBN", CONTROL, "nll_scaled")
     return texts
 

@@ -317,7 +317,7 @@ def _start(rows: Mapping[str, Rows]) -> dict[str, str]:
         gap = lab.estimate(first - other)
         assert lab.shows(gap, 1), "begun at half, fewer end in the slab"
         if gap[2]:
-            texts["start-gap"] = lab.number(lab.with_error(*gap[:2], 1), runs=gap[2], ordered=lab.decided(*gap))
+            texts["start-gap"] = lab.gap(*gap, 1)
     return {"start-gap": lab.number(None)} | texts
 
 

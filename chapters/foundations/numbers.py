@@ -129,7 +129,7 @@ def _calibration(rows: Rows) -> dict[str, str]:
     mean, error, n = lab.estimate(warm)
     said["temperature-Mean field"] = lab.number(lab.with_error(mean, error, 2) if n > 1 else None)
     assert not n or lab.shows((mean - 1.0, error, n), -1), "mean field is underconfident, says the text"
-    said["nll-SGHMC-MAP"] = lab.difference("fnd-calibration", "plane", "SGHMC", "MAP", "nll", 4)
+    said["nll-SGHMC-MAP"] = lab.gap(*excess(rows, "plane", "nll", "SGHMC", "MAP"), digits=4)
     return said
 
 

@@ -115,9 +115,7 @@ def _failed() -> dict[str, str]:
         said[f"failed-{key}"] = _mean(name, setting, PICKED, "feature_fid")
         change = lab.stored_values(name, setting, PICKED, "feature_fid") - raw
         mean, error, n = lab.estimate(change)
-        said[f"failed-{key}-gap"] = lab.number(
-            with_error(mean, error, 1) if n > 1 else None, runs=n, ordered=lab.decided(mean, error, n)
-        )
+        said[f"failed-{key}-gap"] = lab.gap(mean, error, n, 1)
         if not n:
             continue
         assert lab.shows((mean, error, n), int(key == "last")), "other weights take the harm away, no gain is decided"

@@ -195,10 +195,7 @@ def _residual(rows: Rows) -> dict[str, str]:
 
 def _mean_gap(gaps: list[float]) -> str:
     """The mean of paired differences with its standard error."""
-    if (n := len(gaps)) < lab.FEW:
-        return lab.number(None)
-    mean, error, _ = lab.estimate(gaps)
-    return lab.number(lab.with_error(mean, error, 2), runs=n, ordered=lab.decided(mean, error, n))
+    return lab.gap(*lab.estimate(gaps)) if len(gaps) >= lab.FEW else lab.number(None)
 
 
 def _holds(name: str, setting: str, method: str, other: str, metric: str, sign: int) -> None:
