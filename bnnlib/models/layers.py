@@ -1,4 +1,4 @@
-"""What several networks are made of: dropout with a generator of its own, and the initial draw."""
+"""What several networks are made of: dropout with a generator of its own, the initial draw, and a way round a fault."""
 
 from __future__ import annotations
 
@@ -44,6 +44,16 @@ class Dropout(Keyed, nn.Module):
 
     def extra_repr(self) -> str:
         return f"probability={self.probability:g}"
+
+
+def every(stride: int, x: Tensor) -> Tensor:
+    """The positions that a 1 x 1 convolution with this stride reads.
+
+    Taken beforehand, for the convolution without its stride is the same one: oneDNN writes past its workspace in the
+    weight gradient of a strided one of fewer channels than a register holds, in channels_last (uxlfoundation/oneDNN,
+    issue 6035; below eight channels on AVX2).
+    """
+    return x[:, :, ::stride, ::stride]
 
 
 def draw_initial(model: nn.Module, generator: torch.Generator | None) -> None:

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from bnnlib._checks import check_count, check_positive
-from bnnlib.models.layers import Dropout, draw_initial
+from bnnlib.models.layers import Dropout, draw_initial, every
 
 
 class PreActBlock(nn.Module):
@@ -34,13 +34,14 @@ class PreActBlock(nn.Module):
         self.bn2 = nn.BatchNorm2d(outputs)
         self.dropout = Dropout(dropout)
         self.conv2 = nn.Conv2d(outputs, outputs, 3, padding=1, bias=False)
+        self.stride = stride
         self.shortcut = None
         if stride != 1 or inputs != outputs:
-            self.shortcut = nn.Conv2d(inputs, outputs, 1, stride, bias=False)
+            self.shortcut = nn.Conv2d(inputs, outputs, 1, bias=False)
 
     def forward(self, x: Tensor) -> Tensor:
         active = F.relu(self.bn1(x))
-        shortcut = x if self.shortcut is None else self.shortcut(active)
+        shortcut = x if self.shortcut is None else self.shortcut(every(self.stride, active))
         return self.conv2(self.dropout(F.relu(self.bn2(self.conv1(active))))) + shortcut
 
 

@@ -1,7 +1,6 @@
 """What tests of all studies need."""
 
 import pytest
-import torch
 from matplotlib import pyplot as plt
 
 
@@ -9,10 +8,3 @@ from matplotlib import pyplot as plt
 def close_figures():
     yield
     plt.close("all")
-
-
-@pytest.fixture(autouse=True)
-def without_onednn_on_avx2():
-    """oneDNN of PyTorch 2.13 frees memory twice on AVX2, for channels_last images in narrow networks."""
-    with torch.backends.mkldnn.flags(enabled=torch.backends.cpu.get_cpu_capability() != "AVX2"):
-        yield

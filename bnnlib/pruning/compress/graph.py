@@ -115,6 +115,8 @@ def kind(node: fx.Node, modules: Modules) -> str:
         return "elementwise"
     if target in _POOL_CALLS or (target in (torch.mean, "mean") and _keeps_channels(node)):
         return "pool"
+    if target is operator.getitem and _cuts_positions(node.args[1]):
+        return "pool"  # of single positions
     if target == "contiguous" or (target is F.dropout and not _argument(node, 2, "training", True)):
         return "same"
     if target in (torch.flatten, "flatten") or (target in ("view", "reshape", torch.reshape) and _open_end(node)):
@@ -131,6 +133,12 @@ def _module_kind(module: nn.Module, node: fx.Node) -> str:
             return name
     flat = type(module) is nn.Flatten and _flattens(tensor_shape(node.args[0]), tensor_shape(node))
     return "flatten" if flat else "other"
+
+
+def _cuts_positions(index: Any) -> bool:
+    """Whether an index takes all rows and channels, and slices of what comes behind."""
+    slices = isinstance(index, tuple) and all(isinstance(one, slice) for one in index)
+    return slices and len(index) > 2 and index[:2] == (slice(None), slice(None))
 
 
 def _flattens(before: tuple[int, ...], after: tuple[int, ...]) -> bool:

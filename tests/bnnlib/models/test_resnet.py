@@ -71,3 +71,10 @@ def test_resnet18_has_four_stages():
     for stage in (small.layer1, small.layer2, small.layer3, small.layer4):
         h = stage(h)
     torch.testing.assert_close(small(x), small.fc(h.mean(dim=(2, 3))))
+
+
+def test_no_convolution_of_single_positions_has_a_stride():
+    """oneDNN's weight gradient of such a one breaks the heap on AVX2, below eight channels in channels_last."""
+    models = (resnet(depth=8, width=4), resnet18(width=4))
+    convolutions = [one for model in models for one in model.modules() if isinstance(one, torch.nn.Conv2d)]
+    assert all(one.stride == (1, 1) for one in convolutions if one.kernel_size == (1, 1))

@@ -100,3 +100,10 @@ def test_dropout_stands_between_the_convolutions_and_repeats_its_noise():
 def test_bad_arguments_are_refused(arguments, message):
     with pytest.raises(ValueError, match=message):
         preact_resnet18(*arguments)
+
+
+def test_a_shortcut_has_no_stride_of_its_own():
+    """Why: `bnnlib.models.layers.every`."""
+    model = preact_resnet18(width=0.1)
+    convolutions = [one for one in model.modules() if isinstance(one, nn.Conv2d)]
+    assert all(one.stride == (1, 1) for one in convolutions if one.kernel_size == (1, 1))
