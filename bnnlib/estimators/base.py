@@ -41,6 +41,7 @@ class SparseEstimator(Selection, Saved, Settings):
     support_: np.ndarray
     used_: np.ndarray
     original_: np.ndarray
+    temperature_: float
     _unsettled: str | None = None
 
     # what the two do differently
@@ -96,6 +97,8 @@ class SparseEstimator(Selection, Saved, Settings):
         with threads(self.n_jobs):
             choice = self._choose(rows, sizes)
             self.candidates_ = list(choice.table)
+            if rows.classes and choice.held is not None:
+                self.temperature_ = choice.held.temperature
             epochs = self._epochs(len(rows.x))
             if choice.linear and choice.explored is not None:
                 self._fit_linear(rows, choice, choice.explored)

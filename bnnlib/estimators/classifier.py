@@ -30,6 +30,7 @@ class SparseClassifier(ClassifierMixin, SparseEstimator):
 
     Attributes:
         classes_: the labels, sorted.
+        temperature_: the averaged probabilities are raised to 1 / temperature_: 1, or what held-out rows are sure of.
         inclusion_probability_, path_inclusion_probability_, inclusion_spread_, selected_features_, support_, p_values_,
         feature_importances_, hidden_, candidates_, used_, original_, sparsity_, prior_inclusion_probability_,
         prior_scale_, n_epochs_, n_rows_, n_features_in_, feature_names_in_: as for `SparseRegressor`.
@@ -73,6 +74,7 @@ class SparseClassifier(ClassifierMixin, SparseEstimator):
 
     def _start_targets(self, y: np.ndarray, classes: Any, weights: np.ndarray) -> int:
         check_classification_targets(y)
+        self.temperature_ = 1.0
         self.classes_ = np.unique(y if classes is None else np.asarray(classes))
         if len(self.classes_) < 2:
             given = f"y has only one class, {self.classes_.tolist()[0]!r}" if len(self.classes_) else "classes is empty"
@@ -100,12 +102,16 @@ class SparseClassifier(ClassifierMixin, SparseEstimator):
     def predict_proba(self, X: Any) -> np.ndarray:
         """Probabilities of the classes at new inputs, averaged over the posterior, shape (rows, classes).
 
+        At `temperature_`; `sample_posterior` and `uncertainty` are of the posterior as it is.
+
         Raises:
             ValueError: X has other columns than in `fit`.
             NotFittedError: before `fit`.
         """
         chunks = self._probabilities(self._new_rows(X), self._count("n_draws"), self.seed_)
-        return torch.cat([chunk.mean(dim=0) for chunk in chunks]).numpy()
+        averaged = torch.cat([chunk.mean(dim=0) for chunk in chunks])
+        temperature = getattr(self, "temperature_", 1.0)  # older files have none
+        return torch.softmax(averaged.log() / temperature, dim=1).numpy() if temperature != 1.0 else averaged.numpy()
 
     def predict_log_proba(self, X: Any) -> np.ndarray:
         """Logarithms of `predict_proba`."""

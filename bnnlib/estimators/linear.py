@@ -18,7 +18,7 @@ from bnnlib.functional import softplus_inverse
 
 _EXPECTED = (1, 4, 16, 64)  # inputs of the prior that are in, while they are a third at most
 _LARGEST = 0.1  # lambda of a prior that selects: odds of even chances need a Bayes factor of ten
-_DENSE = (0.5, 0.9)  # lambda of priors that predict and do not select
+_DENSE = (0.5, 0.99)  # lambda of priors that predict and do not select
 _SHARES = {False: (0.3, 1.0), True: (1.0, 4.0, 16.0, 64.0)}  # prior variance of the outputs, for numbers, for labels
 _MANY = 500  # inputs from which on the dense priors are left out
 _STARTS = 8  # orders of the inputs at least
@@ -129,7 +129,7 @@ def _held(x, y, classes, weights, folds, probability, scale, order) -> list[Held
             index = fold * number + one
             single = Ascent(*(part[index : index + 1] for part in fit))
             parts.append(_judged(single, x[test], y[test], classes, weights[test]))
-        helds.append(Held.joined(parts))
+        helds.append(Held.joined(parts).tempered())
     return helds
 
 
@@ -143,7 +143,7 @@ def _judged(fit: Ascent, x: np.ndarray, y: np.ndarray, classes: int, weights: np
     logit = mean / np.sqrt(1.0 + math.pi / 8.0 * variance)
     if len(logit) == 1:
         logit = np.concatenate([0.0 * logit, logit])
-    return Held(-np.log(softmax(logit[None])[0][y, np.arange(len(y))]), weights)
+    return Held.of_labels(np.log(softmax(logit[None])[0]).T, y, weights)
 
 
 def fold_losses(rows: Rows, folds: Folds, probability: float, scale: float) -> tuple[np.ndarray, Loss]:

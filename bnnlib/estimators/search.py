@@ -122,6 +122,7 @@ def _entry(hidden: Any, probability: float, refit: bool, held: Held, winner: Hel
         "hidden": tuple(int(width) for width in hidden),
         "prior_inclusion_probability": float(probability),
         "refit": refit,
+        "temperature": held.temperature,
         "held_out_nll": held.loss(),
         "behind": behind,
         "standard_error": error,
@@ -174,7 +175,7 @@ def _trained(
             index = one * folds.number + fold
             scale = None if scales is None else scales[:, index]
             parts.append(judged(outputs[:, index], scale, rows.y[some], rows.weights[some]))
-        helds.append(Held.joined(parts))
+        helds.append(Held.joined(parts).tempered())
     return network, helds
 
 
@@ -199,8 +200,8 @@ def judged(outputs: torch.Tensor, scale: torch.Tensor | None, y: np.ndarray, wei
     """Held-out rows under draws of the outputs (draws, rows, outputs), noise (draws,) or None for labels."""
     outputs = outputs.double()
     if scale is None:
-        log_p = torch.log_softmax(logits(outputs), dim=-1)[:, np.arange(len(y)), y]
-        return Held(math.log(len(outputs)) - torch.logsumexp(log_p, dim=0).numpy(), weights)
+        log_p = torch.log_softmax(logits(outputs), dim=-1).logsumexp(dim=0) - math.log(len(outputs))
+        return Held.of_labels(log_p.numpy(), y, weights)
     f, s = outputs[..., 0], scale[:, None]
     log_p = -0.5 * ((torch.from_numpy(y) - f) / s).square() - s.log() - 0.5 * math.log(2 * math.pi)
     nll = math.log(len(f)) - torch.logsumexp(log_p, dim=0).numpy()

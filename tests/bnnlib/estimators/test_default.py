@@ -30,6 +30,10 @@ def test_wine_is_told_apart(seed):
     model = SparseClassifier(**SHORT).fit(x, labels)
     # one network of the theoretical prior was right in .39 to .74; all rivals are right in 1.00 or nearly
     assert model.score(new, truth) > 0.93
+    averaged = model.sample_posterior(new).mean(axis=0)
+    loss, plain = (-np.log(p[np.arange(len(truth)), truth]).mean() for p in (model.predict_proba(new), averaged))
+    # the classes are far apart: the averaged draws are less sure of them than held-out rows allow
+    assert model.temperature_ < 1.0 and loss < 0.75 * plain
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
