@@ -41,7 +41,6 @@ class SparseEstimator(Selection, Saved, Settings):
     support_: np.ndarray
     used_: np.ndarray
     original_: np.ndarray
-    temperature_: float
     _unsettled: str | None = None
 
     # what the two do differently
@@ -55,6 +54,9 @@ class SparseEstimator(Selection, Saved, Settings):
 
     def _likelihood(self, replicates: int) -> nn.Module:
         raise NotImplementedError
+
+    def _keep_held_out(self, rows: Rows, choice: Choice) -> None:
+        """What rows held out say of predictions, once inputs are selected."""
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> SparseEstimator:
         """Scale the data, choose among candidates, train from new weights, and look at what has been selected.
@@ -97,8 +99,6 @@ class SparseEstimator(Selection, Saved, Settings):
         with threads(self.n_jobs):
             choice = self._choose(rows, sizes)
             self.candidates_ = list(choice.table)
-            if rows.classes and choice.held is not None:
-                self.temperature_ = choice.held.temperature
             epochs = self._epochs(len(rows.x))
             if choice.linear and choice.explored is not None:
                 self._fit_linear(rows, choice, choice.explored)
@@ -111,12 +111,14 @@ class SparseEstimator(Selection, Saved, Settings):
                     self._learn(rows, sizes, choice.probability, epochs)
             if choice.p_values is not None:
                 self._promise(choice.p_values)
+            self._keep_held_out(rows, choice)
         self._end()
 
     def _choose(self, rows: Rows, sizes: tuple[int, ...]) -> Choice:
         """Compare candidates where there are several."""
         probabilities, adapts = self._priors(sizes, len(rows.x)), is_auto(self.hidden)
-        if adapts or len(probabilities) > 1 or is_auto(self.refit) or self.fdr is not None:
+        held_out = self.fdr is not None or self.interval == "conformal"
+        if adapts or len(probabilities) > 1 or is_auto(self.refit) or held_out:
             return choose(self, rows, sizes, adapts)
         return Choice(False, probabilities[0], probabilities[0], bool(self.refit), self._scale())
 

@@ -15,6 +15,8 @@ from torch import Tensor
 from bnnlib._checks import check_count
 from bnnlib.estimators.base import SparseEstimator
 from bnnlib.estimators.likelihoods import Categorical, logits
+from bnnlib.estimators.rows import Rows
+from bnnlib.estimators.search import Choice
 from bnnlib.estimators.uncertainty import Uncertainty
 from bnnlib.metrics import entropy_split
 
@@ -92,6 +94,10 @@ class SparseClassifier(ClassifierMixin, SparseEstimator):
                 "labels in the first partial_fit(..., classes=...), or fit anew."
             )
         return labels
+
+    def _keep_held_out(self, rows: Rows, choice: Choice) -> None:
+        if choice.held is not None:
+            self.temperature_ = choice.held.temperature
 
     def _likelihood(self, replicates: int) -> Categorical:
         return Categorical()

@@ -12,8 +12,10 @@ from torch import Tensor
 
 from bnnlib._checks import check_count
 from bnnlib.estimators.base import SparseEstimator
+from bnnlib.estimators.conformal import Conformal
 from bnnlib.estimators.likelihoods import SharedGaussian
-from bnnlib.estimators.rows import check_targets, moments, quantile_levels
+from bnnlib.estimators.rows import Rows, check_targets, moments, quantile_levels
+from bnnlib.estimators.search import Choice
 from bnnlib.estimators.uncertainty import Uncertainty
 from bnnlib.functional import mixture_quantile
 
@@ -44,6 +46,9 @@ class SparseRegressor(RegressorMixin, SparseEstimator):
             what the few weights that many inputs leave in cannot draw, and intervals are wider.
         fdr: false-discovery rate of `support_`: every input is tested on held-out rows against a stand-in drawn given
             the others (`p_values_`). None selects inputs with path probability above a half.
+        interval: "posterior" for quantiles of the posterior's draws of y, which are right where the model is;
+            "conformal" for predicted standard deviations times what rows held out within training ask for, more where
+            errors nearby, by prediction and selected inputs, are larger (Lei et al., 2018).
         n_replicates: networks from different first weights, trained as one stack; predictions and probabilities are
             averages over them. The linear model averages over 8 starts at least.
         n_draws: posterior draws of each behind a prediction.
@@ -64,6 +69,8 @@ class SparseRegressor(RegressorMixin, SparseEstimator):
         original_: number of the first input that each one copies, its own without.
         used_: numbers of the inputs that the predicting network reads.
         sparsity_: share of weights that are in, in percent of those of a network that reads every input.
+        conformity_scores_, conformity_places_: of the held-out rows, their errors over predicted standard deviations
+            and where they lie, with interval="conformal".
         noise_scale_: standard deviation of the noise, in the units of y.
         prior_inclusion_probability_, prior_scale_, n_epochs_, n_rows_, n_features_in_, feature_names_in_: as used.
 
@@ -99,6 +106,18 @@ class SparseRegressor(RegressorMixin, SparseEstimator):
     def _likelihood(self, replicates: int) -> SharedGaussian:
         return SharedGaussian(replicates)
 
+    def _keep_held_out(self, rows: Rows, choice: Choice) -> None:
+        held = choice.held
+        if self.interval == "conformal" and held is not None and held.mean is not None:
+            scores = np.abs(rows.y[choice.rows] - held.mean) / held.std
+            conformal = Conformal.of(scores, self._places(rows.x[choice.rows], held.mean))
+            self.conformity_scores_, self.conformity_places_ = conformal
+
+    def _places(self, x: np.ndarray, mean: np.ndarray) -> np.ndarray:
+        """Where scaled rows of the inputs that are no copies lie: predicted mean and selected inputs."""
+        selected = np.searchsorted(np.unique(self.original_), np.flatnonzero(self.support_))
+        return np.column_stack([mean, x[:, selected]])
+
     def _end(self) -> None:
         super()._end()
         draws = self.network_.draws(self._count("n_draws"), torch.Generator().manual_seed(self.seed_))
@@ -113,31 +132,46 @@ class SparseRegressor(RegressorMixin, SparseEstimator):
         Args:
             X: shape (rows, inputs), in their own units.
             return_std: also the standard deviation of y.
-            return_interval: also the central interval of y, the quantiles of the mixture over all draws.
+            return_interval: also the interval of y, of the kind that `interval` says.
             level: share that the interval holds.
 
         Returns:
             mean (rows,), or a tuple of mean, std (rows,) where asked for, and interval (rows, 2) where asked for.
 
         Raises:
-            ValueError: X has other columns than in `fit`, or `level` is out of range.
+            ValueError: X has other columns than in `fit`, `level` is out of range, or a conformal interval's held-out
+                rows are too few for it.
             NotFittedError: before `fit`.
         """
         X = self._new_rows(X)
         low, high = quantile_levels(level)
         means, stds, intervals = [], [], []
+        conformal = return_interval and self.interval == "conformal"
         for draws, scale in self._functions(X, self._count("n_draws"), self.seed_):
             means.append(draws.mean(dim=0))
-            if return_std:
+            if return_std or conformal:
                 stds.append((draws.var(dim=0, correction=0) + scale.square().mean()).sqrt())
-            if return_interval:
+            if return_interval and not conformal:
                 intervals.append(torch.stack([mixture_quantile(draws, scale, q) for q in (low, high)], dim=1))
         answers = [self._raw(torch.cat(means))]
         if return_std:
             answers.append(self.target_scale_ * torch.cat(stds).numpy())
-        if return_interval:
+        if conformal:
+            answers.append(self._conformal(X, torch.cat(means), torch.cat(stds), level))
+        elif return_interval:
             answers.append(self._raw(torch.cat(intervals)))
         return answers[0] if len(answers) == 1 else tuple(answers)
+
+    def _conformal(self, X: np.ndarray, mean: Tensor, std: Tensor, level: float) -> np.ndarray:
+        if not hasattr(self, "conformity_scores_"):
+            raise ValueError(
+                "interval is 'conformal', but no rows were held out: `fit` does that where interval is 'conformal' "
+                "before, `partial_fit` does not. Call fit, or set interval='posterior'."
+            )
+        scaled = ((X - self.input_mean_) / self.input_scale_)[:, np.unique(self.original_)]
+        held_out = Conformal(self.conformity_scores_, self.conformity_places_)
+        half = std * torch.from_numpy(held_out.factors(self._places(scaled, mean.numpy()), level))
+        return self._raw(torch.stack([mean - half, mean + half], dim=1))
 
     def uncertainty(self, X: Any) -> Uncertainty:
         """Variance of y, in squared units: (total, aleatoric, epistemic), the noise's and that of E[y | x, weights]."""

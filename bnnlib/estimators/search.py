@@ -40,6 +40,7 @@ class Choice(NamedTuple):
     held: Held | None = None
     table: tuple[dict[str, Any], ...] = ()
     p_values: np.ndarray | None = None  # of the network's inputs, where a false-discovery rate is asked for
+    rows: np.ndarray | None = None  # those of `held`
 
 
 def choose(estimator: Any, rows: Rows, sizes: tuple[int, ...], linear: bool) -> Choice:
@@ -89,7 +90,8 @@ def choose(estimator: Any, rows: Rows, sizes: tuple[int, ...], linear: bool) -> 
         else:
             tested, loss = _losses(network, first, rows, folds, seed)
         p = p_values(rows.x, folds, loss, tested, seed)
-    return Choice(is_linear, probability, probabilities[first], refit, scale, explored, held, tuple(table), p)
+    tested = folds.test[:, : len(held.nll) // folds.number].ravel()
+    return Choice(is_linear, probability, probabilities[first], refit, scale, explored, held, tuple(table), p, tested)
 
 
 def _losses(network: Any, candidate: int, rows: Rows, folds: Folds, seed: int) -> tuple[np.ndarray, Loss]:

@@ -45,6 +45,7 @@ class Settings(BaseEstimator):
         prior_scale: float | str = "auto",
         refit: bool | str = "auto",
         fdr: float | None = None,
+        interval: str = "posterior",
         n_replicates: int = 3,
         n_draws: int = 100,
         n_jobs: int | None = None,
@@ -61,6 +62,7 @@ class Settings(BaseEstimator):
         self.prior_scale = prior_scale
         self.refit = refit
         self.fdr = fdr
+        self.interval = interval
         self.n_replicates = n_replicates
         self.n_draws = n_draws
         self.n_jobs = n_jobs
@@ -98,6 +100,7 @@ class Settings(BaseEstimator):
             check_open("prior_inclusion_probability", self.prior_inclusion_probability)
         if self.fdr is not None:
             check_open("fdr", self.fdr)
+        check_choice("interval", self.interval, ("posterior", "conformal"))
         if not isinstance(self.refit, bool | np.bool_) and not is_auto(self.refit):
             raise ValueError(f"refit is {self.refit!r}, but it must be True, False or 'auto'.")
 
