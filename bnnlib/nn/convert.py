@@ -69,6 +69,7 @@ def to_bayesian(
 
     The weights of the network become posterior means, and their names in the state_dict stay, so a checkpoint of the
     deterministic network still loads. Layers that are Bayesian already, and layers that are used twice, are respected.
+    Frozen ones, none of whose parameters requires a gradient, stay as they are, unless `parameters` names them.
     A parameter that several modules share keeps one posterior, one draw a pass of the model, and one divergence.
 
     Args:
@@ -110,7 +111,8 @@ def to_bayesian(
     left: dict[str, nn.Module] = {}
     for name, module in model.named_modules():
         own = {key: p for key, p in module._parameters.items() if p is not None}
-        if isinstance(module, BayesianLayer) or not own:
+        frozen = parameters is None and not any(p.requires_grad for p in own.values())
+        if isinstance(module, BayesianLayer) or not own or frozen:
             continue
         names = [key for key in own if chosen is None or (f"{name}.{key}" if name else key) in chosen]
         tied = layer in POSTERIORS and any(id(p) in shared for p in own.values())
@@ -131,7 +133,8 @@ def to_bayesian(
     if not new:
         raise ValueError(
             f"{type(model).__name__} has no layer to convert: layer={layer!r} replaces plain "
-            f"{' and '.join('nn.' + kind.__name__ for kind in kinds)} modules that `where` accepts."
+            f"{' and '.join('nn.' + kind.__name__ for kind in kinds)} modules that `where` accepts and that are not "
+            "frozen: requires_grad_(True) thaws them."
         )
     for module in [*model.modules(), *new.values()]:
         for name, child in module._modules.items():

@@ -111,6 +111,29 @@ class ParameterPosterior(BayesianLayer):
         with overriding({reader: {"values": reader._values()} for reader in readers}):
             return self._base.forward(self, *args, **kwargs)
 
+    @torch.no_grad()
+    def plain(self, means: dict[int, nn.Parameter]) -> nn.Module:
+        """A module of the class that this one was converted from, with the posterior means and no other parameters.
+
+        Args:
+            means: new parameters by the id of the one whose mean they hold, so that what modules share stays shared.
+        """
+        own: dict[str, Any] = {key: v.copy() if isinstance(v, dict | list) else v for key, v in self.__dict__.items()}
+        for key in ("_owners", "_posterior_keys", *(f"_{name}" for name in self._all_settings())):
+            own.pop(key, None)
+        values = self.mean()
+        parameters = {key: p for key, p in own["_parameters"].items() if key not in self._posterior_keys}
+        for key, parameter in parameters.items():
+            owner, name = self.__dict__.get("_owners", {}).get(key, (self, key))
+            value = values.get(key) if owner is self else owner.mean()[name]
+            if value is not None:
+                parameters[key] = means.setdefault(id(parameter), nn.Parameter(value.detach().clone()))
+        module = self._base.__new__(self._base)
+        module.__dict__.update(own | {"_parameters": parameters})
+        if isinstance(module, nn.RNNBase):
+            module._init_flat_weights()
+        return module
+
     def extra_repr(self) -> str:
         own = self._base.extra_repr(self)
         return f"{own}{', ' if own else ''}random={', '.join(self._random)}"

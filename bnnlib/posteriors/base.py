@@ -90,7 +90,8 @@ class Posterior(Random):
                 self._add_parameter(f"{mean}_{name}", self._parameters[mean])
 
     def _add_parameter(self, name: str, like: Tensor | None) -> None:
-        self.register_parameter(name, None if like is None else nn.Parameter(torch.empty_like(like)))
+        new = None if like is None else nn.Parameter(torch.empty_like(like), like.requires_grad)
+        self.register_parameter(name, new)
         self.__dict__.setdefault("_posterior_keys", []).append(name)
 
     @torch.no_grad()

@@ -192,7 +192,7 @@ def global_masks(scores: Mapping[str, Tensor], sparsity: float) -> dict[str, Ten
 
 @torch.no_grad()
 def to_deterministic(model: nn.Module, masks: Mapping[str, Tensor] | None = None) -> nn.Module:
-    """A copy with `nn.Linear` and `nn.Conv2d` in place of the Bayesian layers, holding the posterior means.
+    """A copy with plain modules in place of the Bayesian ones, `nn.Linear` or `nn.LSTM`, holding the posterior means.
 
     It computes what `model` does under `mean_weights`; normalization and all else is copied as it is. Deterministic
     layers can be masked too.
@@ -204,7 +204,6 @@ def to_deterministic(model: nn.Module, masks: Mapping[str, Tensor] | None = None
     Raises:
         ValueError: a mask is not of bool, names no weight or bias of a linear or convolutional layer of the model, or
             has another shape.
-        TypeError: a layer has been converted parameter by parameter.
 
     Example:
         >>> from bnnlib.nn import GaussianLinear
@@ -216,14 +215,14 @@ def to_deterministic(model: nn.Module, masks: Mapping[str, Tensor] | None = None
     model = copy.deepcopy(model)
     left = dict(masks or {})
     new: dict[nn.Module, nn.Module] = {}
+    shared: dict[int, nn.Parameter] = {}
     for name, module in model.named_modules():
+        if isinstance(module, ParameterPosterior):
+            new[module] = module.plain(shared)
+        elif isinstance(module, BayesianLayer):
+            new[module] = _plain(module)
         if isinstance(module, (nn.Linear, nn.modules.conv._ConvNd)):
-            if isinstance(module, ParameterPosterior):
-                raise TypeError(
-                    f"{name or 'the model'} is a {type(module).__name__}, converted parameter by parameter, and only "
-                    "nn.Linear and nn.Conv2d have a plain copy. Leave it out of to_bayesian."
-                )
-            plain = new[module] = _plain(module) if isinstance(module, BayesianLayer) else module
+            plain = new.get(module, module)
             for kind in ("weight", "bias"):
                 mask = left.pop(f"{name}.{kind}" if name else kind, None)
                 if mask is not None:
@@ -233,7 +232,7 @@ def to_deterministic(model: nn.Module, masks: Mapping[str, Tensor] | None = None
             f"masks has {', '.join(left)}, but {type(model).__name__} has no linear or convolutional layer with a "
             "parameter of that name. Take the masks from weight_scores of this model."
         )
-    for module in list(model.modules()):
+    for module in [*model.modules(), *new.values()]:
         for name, child in module._modules.items():
             if child in new:
                 module._modules[name] = new[child]

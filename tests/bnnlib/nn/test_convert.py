@@ -147,3 +147,15 @@ def test_missing_and_unknown_settings_are_answered_with_those_there_are(kind):
     assert all(name in bnn.to_bayesian.__doc__ for name in required)
     call = re.search(r"to_bayesian\(model, .*\)", str(caught.value)).group()
     assert bnn.bayesian_layers(eval(call, {"to_bayesian": bnn.to_bayesian, "model": nn.Linear(3, 2)}))
+
+
+def test_frozen_layers_stay_as_they_are():
+    network = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2))
+    network[0].requires_grad_(False)
+    model = bnn.to_bayesian(network, unsupported="error")
+    assert type(model[0]) is nn.Linear and type(model[2]) is bnn.GaussianLinear
+    assert {name for name, p in model.named_parameters() if not p.requires_grad} == {"0.weight", "0.bias"}
+    named = bnn.to_bayesian(network, parameters=["0.weight", "2.weight"])
+    assert isinstance(named[0], bnn.BayesianLayer) and not named[0].weight_rho.requires_grad
+    with pytest.raises(ValueError, match="thaws them"):
+        bnn.to_bayesian(network.requires_grad_(False))

@@ -276,3 +276,38 @@ def test_masks_that_do_not_fit_are_refused():
     without = mlp((3, 2), layer=bnn.GaussianSpikeSlabLinear, bias=False, **MIXTURE)
     with pytest.raises(ValueError, match=r"0.bias, but that layer has no bias"):
         to_deterministic(without, {"0.bias": torch.ones(2, dtype=torch.bool)})
+
+
+class Tied(torch.nn.Module):
+    """Modules that are converted parameter by parameter, two of which share their table."""
+
+    def __init__(self):
+        super().__init__()
+        self.table = torch.nn.Embedding(7, 4, padding_idx=0)
+        self.body = torch.nn.LSTM(4, 4, num_layers=2, batch_first=True)
+        self.attention = torch.nn.MultiheadAttention(4, 2, batch_first=True)
+        self.pair = torch.nn.Bilinear(4, 4, 4)
+        self.head = torch.nn.Linear(4, 7, bias=False)
+        self.head.weight = self.table.weight
+
+    def forward(self, tokens):
+        h, _ = self.body(self.table(tokens))
+        h, _ = self.attention(h, h, h)
+        return self.head(self.pair(h, h))
+
+
+@pytest.mark.parametrize("kind", ["gaussian", "spike_slab"])
+def test_what_was_converted_by_parameter_becomes_its_own_class_again(kind):
+    torch.manual_seed(0)
+    network, tokens = Tied(), torch.randint(7, (3, 5))
+    model = perturb(bnn.to_bayesian(network, kind, **LAYERS[kind])).eval()
+    plain = to_deterministic(model)
+    with bnn.mean_weights(model):
+        assert torch.equal(plain(tokens), model(tokens))
+    assert torch.equal(plain(tokens), plain(tokens))
+    assert [type(m) for m in plain.modules()] == [type(m) for m in network.modules()]
+    assert list(plain.state_dict()) == list(network.state_dict())
+    assert plain.head.weight is plain.table.weight
+    plain(tokens).sum().backward()  # it trains on
+    assert all(p.grad is not None for p in plain.parameters())
+    assert "random" not in repr(copy.deepcopy(plain))
