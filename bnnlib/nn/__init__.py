@@ -11,6 +11,7 @@ from bnnlib.nn.base import (
     selected_weights,
 )
 from bnnlib.nn.batch_moments import collect_statistics, match_moments, to_stochastic_batch_norm
+from bnnlib.nn.calls import UncalledWarning
 from bnnlib.nn.convert import bayesian_share, to_bayesian
 from bnnlib.nn.ensembles import predict_dropout, predict_ensemble
 from bnnlib.nn.gaussian import GaussianConv2d, GaussianLinear
@@ -50,6 +51,7 @@ __all__ = [
     "StochasticBatchNorm2d",
     "StochasticLayer",
     "StructuredBayesianPruning",
+    "UncalledWarning",
     "bayesian_layers",
     "bayesian_share",
     "collect_statistics",

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import nullcontext
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from bnnlib._checks import check_count
 from bnnlib._overrides import evaluating
 from bnnlib.nn.base import bayesian_layers, drawers, one_draw
+from bnnlib.nn.calls import noticing_uncalled
 
 
 @torch.no_grad()
 def predict(
     model: nn.Module,
-    x: Tensor,
+    x: Tensor | np.ndarray,
     num_samples: int = 30,
     chunk_size: int = 1024,
     generator: torch.Generator | None = None,
@@ -30,7 +33,7 @@ def predict(
 
     Args:
         model: with Bayesian layers.
-        x: inputs, shape (batch, ...), on the model's device.
+        x: inputs, shape (batch, ...), on the model's device; or a NumPy array, which is taken there.
         num_samples: S.
         chunk_size: rows in one forward pass; it bounds the memory beyond the result and does not change the draws.
         generator: of the weights, on the model's device.
@@ -41,6 +44,9 @@ def predict(
     Returns:
         Tensor (S, batch, ...). Its mean over the first dimension is the predictive mean of a regression; for a
         classifier average the softmax, not the logits.
+
+    Warns:
+        UncalledWarning: the model reads weights of a layer without calling it, so that they are no draw.
 
     Raises:
         ValueError: a count is below 1, x has no rows, or the model has no Bayesian layers.
@@ -56,17 +62,23 @@ def predict(
     check_count("num_samples", num_samples)
     check_count("chunk_size", chunk_size)
     check_count("draws_at_once", draws_at_once)
+    if not isinstance(x, Tensor):
+        x = _on_device_of(model, x)
     if x.dim() == 0 or len(x) == 0:
         raise ValueError(f"x has shape {tuple(x.shape)}, but it must have at least one row: (batch, ...).")
     bayesian_layers(model)  # there must be some
     with evaluating(model):
         layers = drawers(model)
         passes = num_samples if layers else 1
+        seen = False
 
         def one_sample() -> Iterator[Tensor]:  # the outputs of one draw, a chunk of rows after another
+            nonlocal seen
             with one_draw(layers, generator):
                 for rows in x.split(chunk_size):
-                    output = model(rows)
+                    with nullcontext() if seen else noticing_uncalled(model, layers):
+                        output = model(rows)
+                    seen = True
                     _check_rows(output, len(rows))
                     yield output
 
@@ -85,6 +97,13 @@ def predict(
     assert draws is not None  # there is a row, and a sample
     draws[passes:] = draws[0]
     return draws
+
+
+def _on_device_of(model: nn.Module, x: np.ndarray) -> Tensor:
+    """An array as the model reads numbers: on its device, and of its dtype unless they are whole."""
+    one = next(model.parameters(), torch.empty(0))
+    values = torch.as_tensor(x)
+    return values.to(one.device, one.dtype if values.is_floating_point() else values.dtype)
 
 
 def _check_rows(output: object, rows: int) -> None:

@@ -16,7 +16,8 @@ from bnnlib._checks import DivergedError, check_count
 from bnnlib._devices import default_generator
 from bnnlib._noise import keeping_keys, new_seed, redraw, use_generator
 from bnnlib._terminal import deferred_interrupt, progress_bar
-from bnnlib.nn.base import StochasticLayer
+from bnnlib.nn.base import StochasticLayer, sampling_layers
+from bnnlib.nn.calls import noticing_uncalled
 from bnnlib.train.checkpoint import Checkpoint
 
 _CHECK_EVERY = 50  # steps between looks at the losses on a GPU, where each look waits for the device
@@ -38,6 +39,7 @@ class Loop:
             no parameter of the model.
     """
 
+    _first_step = -1  # of this run, whose layers are watched
     keyed = False  # whether a step's noise comes by key
 
     def __init__(
@@ -94,6 +96,8 @@ class Loop:
         with ExitStack() as stack:
             for training_pass in self._passes:
                 stack.enter_context(training_pass(model))
+            if self.run.step == self._first_step:
+                stack.enter_context(noticing_uncalled(model, sampling_layers(model)))
             if self.autocast is None:
                 outputs = model(x)
             else:
@@ -125,6 +129,7 @@ class Loop:
         if self.channels_last:
             run.model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # PyTorch's stub has it not
         self._resume()
+        self._first_step = run.step
         was_training = run.model.training
         run.model.train()
         try:
