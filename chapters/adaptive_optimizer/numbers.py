@@ -95,6 +95,10 @@ def _parts(rows: Mapping[str, Rows]) -> dict[str, str]:
         said[f"exact-all-{method}"] = counted(np.concatenate(exact))
     every = [_found(rows, name, WARM_UPS[0], "false_negatives") == PROBLEMS[name].relevant for name in EXAMPLES]
     said["all-lost"] = counted(np.concatenate(every))
+    left = [lab.stored_values(_stored(name), name, WARM_UPS[0], "false_positives").sum() for name in EXAMPLES]
+    assert sum(left) <= 1, "without a warm-up a single irrelevant input is left"
+    lost = [lab.stored_values(_stored(name), name, WARM_UPS[1], "false_negatives") for name in EXAMPLES]
+    assert not np.concatenate(lost).any(), "a long warm-up loses no true input"
     third = _stored(EXAMPLES[2])
     ours, later = (100.0 - lab.stored_values(third, EXAMPLES[2], method, "accuracy") for method in (AVO, WARM_UPS[1]))
     both = len(later) == len(ours) > 0

@@ -9,6 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Ellipse
 
+from bnnlib.functional import group_threshold
 from book.display.panels import log_axis
 from book.display.style import INK, PALETTE, figure, line_styles, panel_letters, style_context
 from chapters.shared.figures import normal_density
@@ -33,14 +34,14 @@ def idea(steps: int = 14) -> Figure:
             left.plot(*path.T, **look | {"ms": 4, "lw": 1.4})
         left.set(xlabel="flat direction", ylabel="steep direction", xlim=(-3.2, 1.5), ylim=(-1.1, 1.5))
         left.legend(fontsize="small", loc="upper right", ncols=1)
-        grid = np.linspace(-2.6, 2.6, 300)
+        grid, decays, count = np.linspace(-0.4, 0.4, 300), (1.0, 1e-3), 500  # those of the lesson's example
         looks = line_styles(["spike: decay it", "slab: leave it"], markers=False)
-        for width, look in zip((0.3, 1.0), looks.values(), strict=True):
-            right.plot(grid, normal_density(grid, 0.0, width), **look)
-        turn = np.sqrt(2 * np.log(1.0 / 0.3) / (0.3**-2 - 1.0))
+        for decay, look in zip(decays, looks.values(), strict=True):
+            right.semilogy(grid, normal_density(grid, 0.0, (count * decay) ** -0.5), **look)
+        turn = group_threshold(*decays, count) ** 0.5
         for side in (-turn, turn):
             right.axvline(side, color=INK, ls=(0, (1, 2)), lw=1.2)
-        right.set(xlabel="weight", ylabel="density", ylim=(0, 1.7))
+        right.set(xlabel="weight", ylabel="density", ylim=(0.01, 100))
         right.legend(fontsize="small", loc="upper right")
         panel_letters((left, right))
     return fig
