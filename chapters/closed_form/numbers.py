@@ -157,14 +157,16 @@ def _orders(rows: Mapping[str, Rows]) -> dict[str, str]:
         share = _mean(orders, setting, "undetermined", first)
         texts[f"orders-noise-{key}"] = lab.number(share, "{:.0f}")
         texts[f"orders-gap-{key}"], gap = _gap("orders", setting, (first, "by |m|"), "rmse_test_at_80", 2)
-        assert key != "long" or lab.shows(gap, 1), "after long training p* is the worse order"
-    texts["orders-gap-snr"], gap = _gap("orders", LONG, (first, "by |m| / sigma"), "rmse_test_at_80", 2)
-    assert lab.shows(gap, 1)
-    texts["orders-inside-80"], gap = _gap("orders", INSIDE, (first, "by |m|"), "rmse_test_at_80", 2)
-    assert lab.shows(gap, 0), "begun in the spike, p* is no worse than magnitude at this share"
-    texts["orders-inside-90"], gap = _gap("orders", INSIDE, (first, "by |m| / sigma"), "rmse_test_at_90", 2)
-    assert lab.shows(gap, 1), "but worse than the ratio at a larger one"
-    assert lab.shows(_gap("orders", INSIDE, ("by |m|", "by |m| / sigma"), "rmse_test_at_90", 2)[1], 1)
+        assert lab.shows(gap, int(key == "long")), "after long training p* is the worse order"
+        texts[f"orders-snr-{key}"], gap = _gap("orders", setting, (first, "by |m| / sigma"), "rmse_test_at_80", 2)
+        assert lab.shows(gap, 1), "the ratio is better after both"
+    for share, side in ((80, 0), (90, 1)):
+        for key, method in (("m", "by |m|"), ("snr", "by |m| / sigma")):
+            texts[f"orders-{key}-{share}"], gap = _gap("orders", INSIDE, (first, method), f"rmse_test_at_{share}", 2)
+            assert lab.shows(gap, side), "begun in the spike, p* is worse at the larger share alone"
+    for setting, share in ((SHORT, 80), (INSIDE, 90)):
+        gap = _gap("orders", setting, ("by |m|", "by |m| / sigma"), f"rmse_test_at_{share}", 2)[1]
+        assert lab.shows(gap, 1), "there the ratio beats magnitude too"
     return texts
 
 
@@ -262,8 +264,10 @@ def _images(rows: Mapping[str, Rows]) -> dict[str, str]:
     mnist = rows["mnist"]
     texts = {}
     for method, prefix in (("sBNN", "mnist"), ("BbB", "mnist-bbb")):
-        for key, metric in (("full", "error_test"), ("98", "error_at_98")):
-            texts[f"{prefix}-{key}"] = lab.number(_mean(mnist, "1200", metric, method), "{:.2f}")
+        for width, suffix in (("1200", ""), ("400", "-400")):
+            for key, metric in (("full", "error_test"), ("98", "error_at_98")):
+                texts[f"{prefix}-{key}{suffix}"] = lab.number(_mean(mnist, width, metric, method), "{:.2f}")
+        texts[f"{prefix}-99"] = lab.number(_mean(mnist, "1200", "error_at_99", method), "{:.2f}")
     errors = [_mean(mnist, "1200", "error_at_98", method) for method in ("sBNN", "BbB")]
     assert None in errors or abs(errors[0] - errors[1]) < 0.25  # two binomial standard errors
     return texts

@@ -5,6 +5,7 @@ from chapters.implicit_acceptance.figures.method import bound_ladder, clouds, ri
 from chapters.implicit_acceptance.figures.results import (
     failing_ring,
     image_curves,
+    image_sheets,
     narrowing,
     over_iterations,
     rejection_curves,
@@ -17,6 +18,7 @@ __all__ = [
     "clouds",
     "failing_ring",
     "image_curves",
+    "image_sheets",
     "narrowing",
     "over_iterations",
     "rejection_curves",

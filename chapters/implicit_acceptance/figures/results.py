@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -23,6 +24,9 @@ RAW, INDEPENDENT, RANDOM = "Raw", "Independent, CCE", "Random discriminator"
 IMAGE_METHODS = (INDEPENDENT, "Markov, UB", "Markov, MCE")
 GENERATORS = ("WGAN-GP", "VAE")
 DATA = {"mnist": "MNIST", "fmnist": "Fashion-MNIST"}
+SHOWN, ACROSS = 18, 6  # images in a panel, and in a row of it
+# The first test images, 2 SHOWN of each data set, shape (n, 28, 28), as bytes: the sets need not be at hand.
+REAL = Path(__file__).with_name("real.npz")
 
 
 def over_iterations(rows: Rows, setting: str, method: str, metric: str) -> np.ndarray:
@@ -88,6 +92,36 @@ def toy_curves(rows: Rows) -> Figure:
             fig.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
         panel_letters(axes.flat)
     return fig
+
+
+def image_sheets() -> Figure:
+    """The first images of the first stored run, raw and after its chains, beside real ones; titles say feature-FIDs."""
+    sheets = {(name, *key): one for name in DATA for key, one in lab.stored_arrays(f"imh-{name}").items()}
+    with style_context(), np.load(REAL) as real:
+        fig, axes = figure(3, nrows=4, height=1.65)
+        kinds = [(name, generator) for name in DATA for generator in GENERATORS]
+        for row, (name, generator) in enumerate(kinds):
+            part = slice(SHOWN * (row % 2), SHOWN * (row % 2 + 1))
+            axes[row, 0].set_ylabel(f"{DATA[name]}\n{'GAN' if generator == GENERATORS[0] else generator}", size="small")
+            for panel, method, word in zip(axes[row], (RAW, INDEPENDENT), ("raw", "chain"), strict=False):
+                sheet = sheets.get((name, generator, method, 0, "sheet"))
+                if sheet is None:
+                    missing(panel)
+                    continue
+                fid = lab.stored_values(f"imh-{name}", generator, method, "feature_fid")[0]
+                _tile(panel, sheet[:SHOWN, 0], f"{word}, {fid:.0f}")
+            _tile(axes[row, 2], real[name][part], "real")
+    return fig
+
+
+def _tile(panel: Axes, images: np.ndarray, title: str) -> None:
+    """Images side by side in rows, dark on white as in print."""
+    side = images.shape[-1]
+    whole = images.reshape(-1, ACROSS, side, side).swapaxes(1, 2).reshape(-1, ACROSS * side)
+    panel.imshow(whole, cmap="gray_r", vmin=0, vmax=255)
+    panel.set(title=title, xticks=[], yticks=[])
+    panel.spines[:].set(visible=True, color="0.7")
+    panel.grid(visible=False)
 
 
 def image_curves(rows: Mapping[str, Rows]) -> Figure:

@@ -120,3 +120,17 @@ def test_no_image_curve_is_cut_off():
     for step, mean in ((0, 10.0), (200, 20.0)):
         rows.append(row(f"WGAN-GP, {step} iterations", results.INDEPENDENT, "feature_fid", mean) | {"se": 5.0})
     assert figures.image_curves({"mnist": rows}).axes[0].get_ylim()[1] > 2.5
+
+
+def test_sheets_show_the_first_stored_images_in_rows_beside_real_ones(monkeypatch):
+    stored = {
+        (one, m, 0, "sheet"): np.arange(40, dtype=np.uint8)[:, None, None, None] + np.zeros((1, 28, 28), np.uint8)
+        for one in results.GENERATORS
+        for m in (results.RAW, results.INDEPENDENT)
+    }
+    monkeypatch.setattr(results.lab, "stored_arrays", lambda name: stored if name == "imh-mnist" else {})
+    monkeypatch.setattr(results.lab, "stored_values", lambda *_: np.array([80.9]))
+    made = figures.image_sheets()
+    shown = np.asarray(made.axes[1].get_images()[0].get_array())
+    assert shown[::28, ::28].tolist() == np.arange(18).reshape(3, 6).tolist()
+    assert texts(made).count("not run") == 4 and len(made.axes[11].get_images()) == 1
