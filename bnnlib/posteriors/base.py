@@ -87,11 +87,13 @@ class Posterior(Random):
     def _add_spread(self) -> None:
         for mean in self._means():
             for name in self._spread_of(mean):
-                self._add_parameter(f"{mean}_{name}", self._parameters[mean])
+                own = self._parameters[mean]
+                self._add_parameter(f"{mean}_{name}", own)
+                if own is not None and not own.requires_grad:  # what is frozen stays so
+                    self.get_parameter(f"{mean}_{name}").requires_grad_(False)
 
     def _add_parameter(self, name: str, like: Tensor | None) -> None:
-        new = None if like is None else nn.Parameter(torch.empty_like(like), like.requires_grad)
-        self.register_parameter(name, new)
+        self.register_parameter(name, None if like is None else nn.Parameter(torch.empty_like(like)))
         self.__dict__.setdefault("_posterior_keys", []).append(name)
 
     @torch.no_grad()

@@ -159,3 +159,11 @@ def test_frozen_layers_stay_as_they_are():
     assert isinstance(named[0], bnn.BayesianLayer) and not named[0].weight_rho.requires_grad
     with pytest.raises(ValueError, match="thaws them"):
         bnn.to_bayesian(network.requires_grad_(False))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_all_that_a_posterior_adds_is_trained(kind):
+    settings = KINDS[kind][0]
+    model = bnn.to_bayesian(nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 1)), kind, **settings)
+    (model(torch.ones(5, 3)).sum() + bnn.kl_divergence(model)).backward()
+    assert all(p.requires_grad and p.grad is not None for p in model.parameters())

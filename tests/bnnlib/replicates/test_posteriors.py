@@ -89,3 +89,12 @@ def test_scales_of_inputs_reach_the_weights_that_leave_them_and_switch_them_off(
     assert posterior.active_units().all()
     with pytest.raises(TypeError, match="StackedInputHorseshoe has no layers"):
         unstack(StackedMLP(posterior), 0)
+
+
+@pytest.mark.parametrize("kind", [StackedSpikeSlab, StackedSparseVD, StackedHorseshoe, StackedInputHorseshoe])
+def test_all_that_a_stack_adds_is_trained(kind):
+    layout = Layout((3, 4, 1), 2)
+    settings = (0.1, 1.0) if kind is StackedSpikeSlab else ()
+    posterior = kind(layout, layout.kaiming_uniform(generator()), *settings)
+    (posterior.draw(generator()).sum() + posterior.kl_divergence().sum()).backward()
+    assert all(p.requires_grad and p.grad is not None for p in posterior.parameters())
