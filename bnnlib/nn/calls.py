@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -37,7 +38,13 @@ def noticing_uncalled(model: nn.Module, layers: Iterable[nn.Module]) -> Iterator
         for owner, _ in module.__dict__.get("_owners", {}).values():
             served |= {module, owner}
     waiting = {layer for layer in layers if layer not in served and any(True for _ in layer.parameters(recurse=False))}
-    hooks = [layer.register_forward_pre_hook(lambda called, _: waiting.discard(called)) for layer in waiting]
+    own = threading.get_ident()
+
+    def called(layer: nn.Module, inputs: tuple) -> None:
+        if threading.get_ident() == own:  # not by the pass of another thread, which runs the same hooks
+            waiting.discard(layer)
+
+    hooks = [layer.register_forward_pre_hook(called) for layer in tuple(waiting)]
     try:
         yield
     finally:

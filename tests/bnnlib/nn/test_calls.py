@@ -1,5 +1,7 @@
 """What a pass reads without calling is named, in predictions and in training; what others draw for is not."""
 
+import sys
+import threading
 import warnings
 
 import numpy as np
@@ -76,3 +78,26 @@ def test_an_array_is_taken_as_the_model_reads_numbers():
     assert torch.equal(bnn.predict(model, x.double().numpy(), num_samples=2, generator=seeded(1)), drawn)
     tokens = bnn.to_bayesian(nn.Sequential(nn.Embedding(5, 2)))
     assert bnn.predict(tokens, np.array([[0, 4]]), num_samples=2).shape == (2, 1, 2, 2)
+
+
+def test_threads_that_predict_at_once_do_not_meet():
+    model, (x, _) = bnn.to_bayesian(nn.Sequential(*[nn.Linear(4, 4) for _ in range(4)])), data()
+    faults, before = [], sys.getswitchinterval()
+
+    def work():
+        try:
+            for _ in range(300):
+                bnn.predict(model, x, num_samples=1)
+        except BaseException as fault:
+            faults.append(fault)
+
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    sys.setswitchinterval(1e-6)  # a thread changes at nearly every step
+    try:
+        for one in threads:
+            one.start()
+        for one in threads:
+            one.join()
+    finally:
+        sys.setswitchinterval(before)
+    assert faults == [] and all(len(layer._forward_pre_hooks) == 1 for layer in model)
