@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from bnnlib._checks import check_count
 from bnnlib.estimators.files import Saved
+from bnnlib.estimators.groups import group_numbers, members
 from bnnlib.estimators.linear import Explored, Linear
 from bnnlib.estimators.notes import tell
 from bnnlib.estimators.rows import Rows, check_inputs, check_weights, moments, originals
@@ -41,6 +42,7 @@ class SparseEstimator(Selection, Saved, Settings):
     support_: np.ndarray
     used_: np.ndarray
     original_: np.ndarray
+    groups_: np.ndarray
     _unsettled: str | None = None
 
     # what the two do differently
@@ -54,6 +56,14 @@ class SparseEstimator(Selection, Saved, Settings):
 
     def _likelihood(self, replicates: int) -> nn.Module:
         raise NotImplementedError
+
+    def _weighed(self, rows: Rows, choice: Choice) -> Rows | None:
+        """The rows, weighed by their noise, where it is not the same for all."""
+        return None
+
+    def _precise(self, rows: Rows) -> Rows:
+        """The rows of a later part of the data, weighed by the noise that `fit` has learned."""
+        return rows
 
     def _keep_held_out(self, rows: Rows, choice: Choice) -> None:
         """What rows held out say of predictions, once inputs are selected."""
@@ -98,6 +108,8 @@ class SparseEstimator(Selection, Saved, Settings):
         rows, sizes = self._started(X, y, None, sample_weight)
         with threads(self.n_jobs):
             choice = self._choose(rows, sizes)
+            if (weighed := self._weighed(rows, choice)) is not None:
+                rows, choice = weighed, self._choose(weighed, sizes)
             self.candidates_ = list(choice.table)
             epochs = self._epochs(len(rows.x))
             if choice.linear and choice.explored is not None:
@@ -117,7 +129,7 @@ class SparseEstimator(Selection, Saved, Settings):
     def _choose(self, rows: Rows, sizes: tuple[int, ...]) -> Choice:
         """Compare candidates where there are several."""
         probabilities, adapts = self._priors(sizes, len(rows.x)), is_auto(self.hidden)
-        held_out = self.fdr is not None or self.interval == "conformal"
+        held_out = self.fdr is not None or self.interval == "conformal" or self.noise == "heteroscedastic"
         if adapts or len(probabilities) > 1 or is_auto(self.refit) or held_out:
             return choose(self, rows, sizes, adapts)
         return Choice(False, probabilities[0], probabilities[0], bool(self.refit), self._scale())
@@ -185,11 +197,16 @@ class SparseEstimator(Selection, Saved, Settings):
         work = copy.copy(self)
         if not hasattr(self, "network_"):
             self._check_settings()
+            if self.noise == "heteroscedastic":
+                raise ValueError(
+                    "noise is 'heteroscedastic', which rows held out decide: partial_fit has none. Call fit first, on "
+                    "as many rows as fit into memory, or set noise='constant'."
+                )
             rows, sizes = work._started(X, y, classes, sample_weight)
             probability = self._priors(sizes, len(rows.x))[0]
             work._make(sizes, probability)
         else:
-            rows = work._scaled_rows(*work._checked(X, y, sample_weight, reset=False))
+            rows = work._precise(work._scaled_rows(*work._checked(X, y, sample_weight, reset=False)))
             rows = rows._replace(x=rows.x[:, self.used_])
             work.network_ = copy.deepcopy(self.network_)  # an interrupted call leaves the old one
         count = len(rows.x) if num_data is None else check_count("num_data", num_data, minimum=len(rows.x))
@@ -223,6 +240,7 @@ class SparseEstimator(Selection, Saved, Settings):
         rows = self._scaled_rows(X, y, weights)
         self.original_ = originals(rows.x)
         self.used_ = np.unique(self.original_)
+        self.groups_ = group_numbers(self.groups, X, getattr(self, "feature_names_in_", None))
         self.inclusion_probability_, self.path_inclusion_probability_ = np.zeros((2, X.shape[1]))
         self.inclusion_spread_ = np.zeros(X.shape[1])
         widths = WIDTHS if is_auto(self.hidden) else tuple(int(width) for width in self.hidden)
@@ -240,7 +258,8 @@ class SparseEstimator(Selection, Saved, Settings):
         scale = getattr(self, "prior_scale_", self._scale())
         common = self._likelihood(count), self.activation
         if len(sizes) == 2:
-            return Linear("spike_slab", layout, *common, USUAL_RATE, probability, scale, generator)
+            arguments = layout, *common, USUAL_RATE, probability, scale, generator
+            return Linear(*arguments, groups=members(self.groups_[self.used_]))
         if self.method == "sghmc":
             return Sampled(layout, *common, self._rate(), float(np.ravel(probability)[0]), scale, generator)
         return Variational(self.method, layout, *common, self._rate(), probability, scale, generator)

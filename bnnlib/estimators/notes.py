@@ -61,7 +61,8 @@ def _found(estimator: Any, target_spread: float | None):
         )
         yield f"after {estimator.n_epochs_} epochs {words}. {advice}", ConvergenceWarning
     name = _namer(estimator)
-    copies = np.flatnonzero(estimator.original_ != np.arange(len(estimator.original_)))
+    foreign = estimator.groups_ != estimator.groups_[estimator.original_]
+    copies = np.flatnonzero((estimator.original_ != np.arange(len(estimator.original_))) & foreign)
     if len(copies):
         pairs = [f"{name(j)} of {name(estimator.original_[j])}" for j in copies]
         yield (
@@ -82,8 +83,9 @@ def _found(estimator: Any, target_spread: float | None):
             "matter, or look whether y is the right column; predict answers little more than the mean.",
             SelectionWarning,
         )
+    first = np.isin(np.arange(estimator.n_features_in_), np.unique(estimator.groups_, return_index=True)[1])
     moving = np.flatnonzero(
-        (estimator.inclusion_spread_ > _MOVES) & (estimator.original_ == np.arange(estimator.n_features_in_))
+        (estimator.inclusion_spread_ > _MOVES) & first & (estimator.original_ == np.arange(estimator.n_features_in_))
     )
     if len(moving):
         yield (
