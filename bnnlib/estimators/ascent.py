@@ -28,7 +28,7 @@ class Ascent(NamedTuple):
     variance: np.ndarray  # of the slab (R, K, p)
     bias: np.ndarray  # (R, K)
     bias_variance: np.ndarray  # (R, K)
-    noise: np.ndarray  # standard deviation (R,); 1 for labels
+    noise: np.ndarray  # standard deviation (R, K); 1 for labels
     evidence: np.ndarray  # lower bound on log p(y), for three classes or more its estimate; nats (R,)
 
     def moments(self, x: np.ndarray, groups: Sequence[np.ndarray] = ()) -> tuple[np.ndarray, np.ndarray]:
@@ -58,22 +58,22 @@ def ascend(
 
     Args:
         x: (n, p), scaled.
-        y: (n,), scaled numbers, or labels from 0.
+        y: (n,), scaled numbers, or labels from 0; (n, K) of several numbers.
         classes: 0 for numbers.
         row_weights: (R, n); a row of weight 0 is left out.
         probability, slab_scale: lambda and sigma_0 of each setting, (R,).
         order: in which the groups are visited, (groups,); it decides which one of two copies enters.
         groups: columns of each group, every column in one; None for each input its own.
     """
-    outputs, (rows, inputs), weight = (classes if classes > 2 else 1), x.shape, row_weights[:, None, :]
+    outputs, (rows, inputs), weight = (classes if classes > 2 else y[:1].size), x.shape, row_weights[:, None, :]
     columns, squares = np.ascontiguousarray(x.T), np.square(x)
     prior, slab = np.log(probability / (1.0 - probability))[:, None], np.square(slab_scale)[:, None]
     phi = np.tile(probability[:, None, None], (1, outputs, inputs))
     mu, variance = np.zeros_like(phi), np.tile(slab[:, :, None], (1, outputs, inputs))
     bias, f = np.zeros(phi.shape[:2]), np.zeros((len(phi), outputs, rows))
-    spread, noise = np.zeros_like(f), np.ones(len(phi))
+    spread, noise = np.zeros_like(f), np.ones(phi.shape[:2])
     named = [1] if outputs == 1 else range(outputs)
-    target = (np.stack([y == k for k in named]) if classes else y[None]).astype(float)
+    target = (np.stack([y == k for k in named]) if classes else y.reshape(rows, outputs).T).astype(float)
     likely = np.clip(2.0 * probability, _LIKELY, 0.5)[:, None, None]
     full, most = True, max(24, min(200, 40_000 // inputs))
     groups = groups or [np.array([j]) for j in range(inputs)]
@@ -109,8 +109,8 @@ def ascend(
         found = Ascent(phi, mu, variance, bias, 1.0 / total, noise, noise)
         spread = found.moments(x, groups)[1]
         if not classes:
-            residual = (weight * (np.square(target - f) + spread)).sum(axis=(1, 2))
-            noise = np.sqrt(np.maximum(residual / row_weights.sum(axis=1), _NOISE**2))
+            residual = (weight * (np.square(target - f) + spread)).sum(axis=2)
+            noise = np.sqrt(np.maximum(residual / row_weights.sum(axis=1, keepdims=True), _NOISE**2))
         settled = np.abs(phi - before[0]).max() < _TOLERANCE and np.abs(f - before[1]).max() < _STILL
         if settled and full and sweep > 1:
             break
@@ -137,7 +137,7 @@ def _joint(x, force, omega, old, prior, slab) -> tuple[np.ndarray, np.ndarray, n
 def _quadratic(f, spread, target, noise, weight, classes) -> tuple[np.ndarray, np.ndarray]:
     """Gradient and curvature, (R, K, n) each, of the log-likelihood's quadratic bound at the outputs f."""
     if not classes:
-        omega = weight / np.square(noise)[:, None, None]
+        omega = weight / np.square(noise)[:, :, None]
         return omega * (target - f), omega
     if f.shape[1] > 1:
         p = softmax(f)
@@ -150,7 +150,7 @@ def _quadratic(f, spread, target, noise, weight, classes) -> tuple[np.ndarray, n
 def _log_likelihood(f, spread, target, noise, classes) -> np.ndarray:
     """Its expectation or the bound on it, row by row, (R, K, n)."""
     if not classes:
-        scale = noise[:, None, None]
+        scale = noise[:, :, None]
         return -0.5 * (np.square(target - f) + spread) / np.square(scale) - np.log(scale) - 0.5 * np.log(2 * np.pi)
     if f.shape[1] > 1:
         p = softmax(f)

@@ -54,7 +54,7 @@ class SparseEstimator(Selection, Saved, Settings):
         """Learn scaling or classes; returns the number of the network's outputs."""
         raise NotImplementedError
 
-    def _likelihood(self, replicates: int) -> nn.Module:
+    def _likelihood(self, replicates: int, outputs: int) -> nn.Module:
         raise NotImplementedError
 
     def _weighed(self, rows: Rows, choice: Choice) -> Rows | None:
@@ -73,7 +73,7 @@ class SparseEstimator(Selection, Saved, Settings):
 
         Args:
             X: array or DataFrame of shape (n, inputs), in its own units.
-            y: (n,) targets or labels.
+            y: (n,) targets or labels; for a regressor also (n, outputs).
             sample_weight: (n,), how many rows each one stands for.
 
         Returns:
@@ -220,7 +220,9 @@ class SparseEstimator(Selection, Saved, Settings):
 
     def _checked(self, X: Any, y: Any, sample_weight: Any, reset: bool) -> tuple[np.ndarray, Any, np.ndarray]:
         check_inputs(X)
-        multi = {"multi_output": False, "y_numeric": is_regressor(self)}
+        numbers = is_regressor(self)
+        several = numbers and np.asarray(y).ndim == 2 and np.asarray(y).shape[1] > 1
+        multi = {"multi_output": several, "y_numeric": numbers}
         least = 2 if reset else 1
         X, y = validate_data(self, X, y, reset=reset, dtype=np.float64, order="C", ensure_min_samples=least, **multi)
         weights = self._weights(y, check_weights(sample_weight, X))
@@ -256,7 +258,7 @@ class SparseEstimator(Selection, Saved, Settings):
         count = self._count("n_replicates") if replicates is None else replicates
         layout, generator = Layout(sizes, count), torch.Generator().manual_seed(self.seed_)
         scale = getattr(self, "prior_scale_", self._scale())
-        common = self._likelihood(count), self.activation
+        common = self._likelihood(count, sizes[-1]), self.activation
         if len(sizes) == 2:
             arguments = layout, *common, USUAL_RATE, probability, scale, generator
             return Linear(*arguments, groups=members(self.groups_[self.used_]))
@@ -294,6 +296,8 @@ class SparseEstimator(Selection, Saved, Settings):
 
     def _outputs(self, X: np.ndarray, count: int, seed: int) -> Iterator[tuple[Tensor, Tensor | None]]:
         """Chunk by chunk of rows: outputs of all draws, (draws, rows, outputs), and noise scales (draws, 1) or None.
+
+        Of several outputs the scales have shape (draws, 1, outputs).
 
         The draws are the same for every chunk, and those of one network after those of another.
         """

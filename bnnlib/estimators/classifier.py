@@ -100,7 +100,7 @@ class SparseClassifier(ClassifierMixin, SparseEstimator):
         if choice.held is not None:
             self.temperature_ = choice.held.temperature
 
-    def _likelihood(self, replicates: int) -> Categorical:
+    def _likelihood(self, replicates: int, outputs: int) -> Categorical:
         return Categorical()
 
     def _probabilities(self, X: np.ndarray, count: int, seed: int) -> list[Tensor]:

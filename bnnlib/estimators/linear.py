@@ -152,9 +152,11 @@ def _judged(
 ) -> Held:
     mean, variance = (part[0] for part in fit.moments(x, groups))
     if not classes:
-        std = np.sqrt(variance[0] + fit.noise[0] ** 2)
-        nll = 0.5 * np.square((y - mean[0]) / std) + np.log(std) + 0.5 * math.log(2 * math.pi)
-        return Held(nll, weights, mean[0], std, noise=np.full_like(std, fit.noise[0] ** 2))
+        mean, variance = (part.T.reshape(y.shape) for part in (mean, variance))
+        noise = np.broadcast_to(np.square(fit.noise[0]), (len(x), fit.noise.shape[1])).reshape(y.shape)
+        std = np.sqrt(variance + noise)
+        nll = 0.5 * np.square((y - mean) / std) + np.log(std) + 0.5 * math.log(2 * math.pi)
+        return Held(nll.reshape(len(x), -1).sum(axis=1), weights, mean, std, noise=noise)
     # a logistic function meets a normal distribution: the probit's answer (MacKay, 1992)
     logit = mean / np.sqrt(1.0 + math.pi / 8.0 * variance)
     if len(logit) == 1:
@@ -174,7 +176,7 @@ def fold_losses(
 
     def loss(fold: int, x: np.ndarray) -> np.ndarray:
         one, test = Ascent(*(part[fold : fold + 1] for part in fit)), folds.test[fold]
-        y = np.tile(rows.y[test], len(x))
+        y = np.concatenate([rows.y[test]] * len(x))
         held = _judged(one, x.reshape(-1, x.shape[2]), y, rows.classes, np.ones(len(y)), groups)
         return held.nll.reshape(len(x), -1)
 
@@ -249,7 +251,7 @@ class Linear(Variational):
     def noise_from(self, scale: Tensor) -> None:
         """Take over the noise of every network."""
         likelihood: Any = self.likelihood
-        likelihood.log_scale.copy_(scale.log()[:, None])
+        likelihood.log_scale.copy_(scale.log())
 
     def unsettled(self) -> str | None:
         """Ascent ends when it has settled."""

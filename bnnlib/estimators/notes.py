@@ -43,18 +43,18 @@ class SelectionWarning(UserWarning):
     """
 
 
-def tell(estimator: Any, target_spread: float | None) -> None:
+def tell(estimator: Any, target_spread: Any) -> None:
     """Warn of what a fit found that a user would not expect.
 
     Args:
         estimator: after its fit.
-        target_spread: standard deviation of y, None for labels.
+        target_spread: standard deviation of y, of each output; None for labels.
     """
     for words, kind in _found(estimator, target_spread):
         warnings.warn(words, kind, stacklevel=4)
 
 
-def _found(estimator: Any, target_spread: float | None):
+def _found(estimator: Any, target_spread: Any):
     if words := estimator._unsettled:
         advice = (
             "Raise epochs, or call partial_fit with the same data to go on; a larger learning_rate gets there sooner."
@@ -94,10 +94,14 @@ def _found(estimator: Any, target_spread: float | None):
             "Read their probabilities together, or raise n_replicates, which averages over more starts.",
             SelectionWarning,
         )
-    if target_spread is not None and estimator.noise_scale_ > 1.05 * target_spread > 0:
+    if target_spread is None:
+        return
+    noise, spread = np.ravel(estimator.noise_scale_), np.ravel(target_spread)
+    worst = int((noise / np.where(spread > 0, spread, np.inf)).argmax())
+    if noise[worst] > 1.05 * spread[worst] > 0:
         yield (
-            f"the noise that was learned, {estimator.noise_scale_:.3g}, is above the standard deviation of y, "
-            f"{target_spread:.3g}: the network explains nothing, and its intervals are too wide. Raise epochs, lower "
+            f"the noise that was learned, {noise[worst]:.3g}, is above the standard deviation of y, "
+            f"{spread[worst]:.3g}: the network explains nothing, and its intervals are too wide. Raise epochs, lower "
             "learning_rate, or take method='spike_slab'.",
             ConvergenceWarning,
         )

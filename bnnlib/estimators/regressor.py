@@ -1,4 +1,4 @@
-"""A sparse Bayesian network for a number: mean, noise, intervals and the inputs that matter."""
+"""A sparse Bayesian network for a number, or several: mean, noise, intervals and the inputs that matter."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ class SparseRegressor(RegressorMixin, SparseEstimator):
     Inputs and targets are scaled inside, and the standard deviation of the noise is learned. By default candidates are
     compared on rows held out within training: a sparse linear model, and networks of 16 hidden units whose weights are
     in with different prior probabilities, reading all inputs or those selected. The simpler one predicts unless the
-    richer one is better by more than a standard error. Every prediction is of y, with its noise.
+    richer one is better by more than a standard error. Every prediction is of y, with its noise. Several outputs share
+    a network, each with noise of its own, and an input is selected where it matters for one of them.
 
     Args:
         method: "spike_slab" (Dirac spike and slab, exact zeros; Bai, Song and Cheng, 2020), "gaussian_spike_slab"
@@ -98,8 +99,15 @@ class SparseRegressor(RegressorMixin, SparseEstimator):
         ((5,), (5, 2))
     """
 
+    target_mean_: Any
+    target_scale_: Any
     _scatter: Scatter | None = None  # of the noise, where it depends on the inputs
     _crossed: np.ndarray
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
 
     def _checked(self, X: Any, y: Any, sample_weight: Any, reset: bool) -> tuple[np.ndarray, Any, np.ndarray]:
         check_targets(y)
@@ -110,15 +118,25 @@ class SparseRegressor(RegressorMixin, SparseEstimator):
             raise ValueError(
                 "classes are given to a regressor, which has none. Leave them out or use SparseClassifier."
             )
-        mean, scale = moments(y[:, None], weights)
-        self.target_mean_, self.target_scale_ = float(mean[0]), float(scale[0])
-        return 1
+        if y.ndim == 2 and (self.noise != "constant" or self.interval != "posterior"):
+            raise ValueError(
+                f"y has {y.shape[1]} columns, but noise={self.noise!r} and interval={self.interval!r} are for one. Fit "
+                "each column alone: sklearn.multioutput.MultiOutputRegressor(model), or leave both at their defaults."
+            )
+        mean, scale = moments(y.reshape(len(y), -1), weights)
+        self.target_mean_, self.target_scale_ = (mean, scale) if y.ndim == 2 else (float(mean[0]), float(scale[0]))
+        return y[:1].size
 
     def _read_targets(self, y: np.ndarray) -> np.ndarray:
+        if y.shape[1:] != np.shape(self.target_mean_):
+            raise ValueError(
+                f"y has shape {y.shape}, but the fit that is there has {np.size(self.target_mean_)} outputs. Give as "
+                "many columns, or fit anew."
+            )
         return (y - self.target_mean_) / self.target_scale_
 
-    def _likelihood(self, replicates: int) -> SharedGaussian:
-        return SharedGaussian(replicates)
+    def _likelihood(self, replicates: int, outputs: int) -> SharedGaussian:
+        return SharedGaussian(replicates, outputs)
 
     def _weighed(self, rows: Rows, choice: Choice) -> Rows | None:
         held: Any = choice.held
@@ -160,7 +178,8 @@ class SparseRegressor(RegressorMixin, SparseEstimator):
         super()._end()
         draws = self.network_.draws(self._count("n_draws"), torch.Generator().manual_seed(self.seed_))
         scales = [scale for _, scale in draws if scale is not None]
-        self.noise_scale_ = self.target_scale_ * float(torch.cat(scales).square().mean().sqrt())
+        noise = torch.cat(scales).square().mean(dim=0).sqrt()
+        self.noise_scale_ = self.target_scale_ * (noise.numpy() if noise.dim() else float(noise))
         if self._scatter is not None:
             self.noise_scale_ *= self._scatter.spread
 
@@ -176,7 +195,8 @@ class SparseRegressor(RegressorMixin, SparseEstimator):
             level: share that the interval holds.
 
         Returns:
-            mean (rows,), or a tuple of mean, std (rows,) where asked for, and interval (rows, 2) where asked for.
+            mean (rows,), or a tuple of mean, std (rows,) where asked for, and interval (rows, 2) where asked for; of
+            several outputs (rows, outputs) and (rows, outputs, 2).
 
         Raises:
             ValueError: X has other columns than in `fit`, `level` is out of range, or a conformal interval's held-out
@@ -192,14 +212,14 @@ class SparseRegressor(RegressorMixin, SparseEstimator):
             if return_std or conformal:
                 stds.append((draws.var(dim=0, correction=0) + scale.square().mean(dim=0)).sqrt())
             if return_interval and not conformal:
-                intervals.append(torch.stack([mixture_quantile(draws, scale, q) for q in (low, high)], dim=1))
+                intervals.append(torch.stack([mixture_quantile(draws, scale, q) for q in (low, high)]))
         answers = [self._raw(torch.cat(means))]
         if return_std:
             answers.append(self.target_scale_ * torch.cat(stds).numpy())
         if conformal:
             answers.append(self._conformal(X, torch.cat(means), torch.cat(stds), level))
         elif return_interval:
-            answers.append(self._raw(torch.cat(intervals)))
+            answers.append(np.moveaxis(self._raw(torch.cat(intervals, dim=1)), 0, -1))
         return answers[0] if len(answers) == 1 else tuple(answers)
 
     def _conformal(self, X: np.ndarray, mean: Tensor, std: Tensor, level: float) -> np.ndarray:
@@ -223,7 +243,10 @@ class SparseRegressor(RegressorMixin, SparseEstimator):
         return Uncertainty(aleatoric + epistemic, aleatoric, epistemic)
 
     def _functions(self, X: np.ndarray, count: int, seed: int) -> Iterator[tuple[Tensor, Tensor]]:
-        """Chunk by chunk of rows: scaled functions (draws, rows), and noise scales, (draws, 1) or (draws, rows)."""
+        """Chunk by chunk of rows: scaled functions (draws, rows), and noise scales, (draws, 1) or (draws, rows).
+
+        Of several outputs (draws, rows, outputs) and (draws, 1, outputs).
+        """
         start = 0
         for outputs, scale in self._outputs(X, count, seed):
             assert scale is not None  # as for labels
@@ -232,7 +255,7 @@ class SparseRegressor(RegressorMixin, SparseEstimator):
                 scaled = ((some - self.input_mean_) / self.input_scale_)[:, np.unique(self.original_)]
                 factors = self._scatter.factors(scaled, count, seed)
                 scale, start = scale * factors[torch.arange(len(scale)) % len(factors)], start + len(some)
-            yield outputs.squeeze(-1), scale
+            yield (outputs.squeeze(-1) if np.ndim(self.target_mean_) == 0 else outputs), scale
 
     def sample_posterior(
         self, X: Any, n_draws: int = 100, *, noise: bool = False, random_state: int | None = None
@@ -246,7 +269,7 @@ class SparseRegressor(RegressorMixin, SparseEstimator):
             random_state: seed; by default that of the fit.
 
         Returns:
-            (n_draws * n_replicates, rows), in the units of y.
+            (n_draws * n_replicates, rows[, outputs]), in the units of y.
         """
         X = self._new_rows(X)
         seed = self.seed_ if random_state is None else random_state

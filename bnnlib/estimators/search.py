@@ -201,14 +201,15 @@ def held_outputs(
 
 
 def judged(outputs: torch.Tensor, scale: torch.Tensor | None, y: np.ndarray, weights: np.ndarray) -> Held:
-    """Held-out rows under draws of the outputs (draws, rows, outputs), noise (draws,) or None for labels."""
+    """Held-out rows under draws of the outputs (draws, rows, outputs), noise (draws[, outputs]) or None for labels."""
     outputs = outputs.double()
     if scale is None:
         log_p = torch.log_softmax(logits(outputs), dim=-1).logsumexp(dim=0) - math.log(len(outputs))
         return Held.of_labels(log_p.numpy(), y, weights)
-    f, s = outputs[..., 0], scale[:, None]
+    f, s = (outputs[..., 0], scale[:, None]) if y.ndim == 1 else (outputs, scale[:, None, :])
     log_p = -0.5 * ((torch.from_numpy(y) - f) / s).square() - s.log() - 0.5 * math.log(2 * math.pi)
+    log_p = log_p if y.ndim == 1 else log_p.sum(dim=-1)
     nll = math.log(len(f)) - torch.logsumexp(log_p, dim=0).numpy()
-    function, noise = f.var(dim=0, correction=0), s.square().mean()
+    function, noise = f.var(dim=0, correction=0), s.square().mean(dim=0)
     std = (function + noise).sqrt().numpy()
     return Held(nll, weights, f.mean(dim=0).numpy(), std, noise=noise.expand_as(function).numpy())
