@@ -89,29 +89,6 @@ def stored_mean(rows: Sequence[Mapping], setting: str, method: str, metric: str)
     return mean
 
 
-def run_in_words(name: str) -> dict[str, str]:
-    """Profile, number of replicates and minutes of the best stored result as a text says them; "-" without one."""
-    try:
-        result = load_result(name)
-    except NotStoredError:
-        return {"profile": "not run", "replicates": "-", "minutes": "-"}
-    origin = result["provenance"]
-    replicates, minutes = str(len(origin["seeds"]["replicates"])), f"{origin['minutes']:.0f}"
-    return {"profile": result["profile"], "replicates": replicates, "minutes": minutes}
-
-
-def best_method(rows: Sequence[Mapping], setting: str, metric: str) -> str | None:
-    """The method with the lowest mean, or None while a method of the published table is missing.
-
-    Args:
-        rows: from `book.lab.compare`.
-        setting, metric: which column of the table.
-    """
-    methods = {row["method"] for row in rows if row["setting"] == setting and row["published"] is not None}
-    means = {method: stored_mean(rows, setting, method, metric) for method in methods}
-    return None if not means or None in means.values() else min(means, key=means.__getitem__)
-
-
 def stored_values(name: str, setting: str, method: str, metric: str) -> np.ndarray:
     """One metric of every replicate of the best stored result, in order; empty when none is stored beyond smoke."""
     found = _by_replicate(_best(name), setting, method, metric)

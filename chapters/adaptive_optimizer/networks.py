@@ -44,24 +44,6 @@ class StackedReLU(nn.Module):
         return torch.baddbmm(bias, weight, h)[:, 0]
 
 
-@torch.no_grad()
-def alive_units(model: StackedReLU, x: Tensor) -> Tensor:
-    """Units of each hidden layer that are above 0 for at least one row, shape (layers, R).
-
-    With none in some layer the output is a constant whose weights below have no gradient: the network is dead. A few
-    units a layer make this likely at the first weights already.
-
-    Args:
-        model: the stack.
-        x: rows, (R, inputs, n).
-    """
-    h, counts = x, []
-    for weight, bias in list(zip(model.weights, model.biases, strict=True))[:-1]:
-        h = torch.relu(torch.baddbmm(bias, weight, h))
-        counts.append((h.amax(dim=2) > 0).sum(dim=1))
-    return torch.stack(counts)
-
-
 def mean_loss(output: Tensor, y: Tensor, classify: bool) -> Tensor:
     """The networks' mean losses, shape (R,): squared errors, or cross-entropies in nats."""
     if classify:

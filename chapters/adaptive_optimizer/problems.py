@@ -15,7 +15,6 @@ from torch import Tensor
 
 NUM_TRAIN, NUM_TEST, BATCH_SIZE = 10_240, 1_024, 1_024
 CYCLES, WARM_UP = 6, 50  # cycles of the step size in a training, epochs before the first E-step
-TEMPERATURE = NUM_TRAIN**-0.5
 
 
 def design(num_samples: int, num_inputs: int, generator: torch.Generator | None = None) -> Tensor:

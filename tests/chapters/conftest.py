@@ -1,10 +1,30 @@
 """What tests of all studies need."""
 
 import pytest
+import torch
 from matplotlib import pyplot as plt
+
+from tests.seeded import seeded
 
 
 @pytest.fixture(autouse=True)
 def close_figures():
     yield
     plt.close("all")
+
+
+@pytest.fixture
+def scramble(monkeypatch):
+    """``scramble(module, name)``: what that function loads has random test labels from now on."""
+
+    def scrambled(module, name: str) -> None:
+        load = getattr(module, name)
+
+        def loaded(params, device):
+            data = load(params, device)
+            x, y = data["test"]
+            return {**data, "test": (x, torch.randint(10, y.shape, generator=seeded()))}
+
+        monkeypatch.setattr(module, name, loaded)
+
+    return scrambled

@@ -1,4 +1,7 @@
-"""One cell of each kind runs from end to end at its smoke size, and what it gives can be stored."""
+"""One cell of each kind runs from end to end at its smoke size, and what it gives can be stored.
+
+Those that are killed and taken up again in `test_resumed.py` run there.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +10,13 @@ import pytest
 from book import lab
 from book.lab import store
 from book.lab.plan import cells_of
+from tests.chapters import test_resumed
 
 
 def kinds() -> list[tuple[str, str]]:
     """(experiment, label) of the first smoke cell that runs each function of the chapters."""
+    killed = [*test_resumed.SLOW, *test_resumed.QUICK]
+    elsewhere = {lab.get(name).function(test_resumed.smoke(name, *cell, {})) for name, *cell, _, _ in killed}
     found = {}
     for name in lab.names():
         experiment = lab.get(name)
@@ -18,7 +24,7 @@ def kinds() -> list[tuple[str, str]]:
             # what needs another cell would train that first, whose function has its own turn
             place = (bool(cell.needs), len(cell.replicates))
             function = experiment.function(cell)
-            if function not in found or place < found[function][0]:
+            if function not in elsewhere and (function not in found or place < found[function][0]):
                 found[function] = place, name, cell.label
     return [(name, label) for _, name, label in found.values()]
 

@@ -8,62 +8,73 @@ from tests.e2e.pages import SETTLED
 
 axe_api = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe-playwright-python is not installed")
 # Nothing is preloaded: a page from the disk may not ask for its own style sheets, and each try is an error it tells.
-OPTIONS = {"resultTypes": ["violations"], "preload": False}
-# Contrast takes most of the time, and a narrow page has the colors of a wide one.
-NARROW = OPTIONS | {"rules": {"color-contrast": {"enabled": False}}}
+# What lies outside of landmarks is no serious fault, and takes long to find.
+OPTIONS = {"resultTypes": ["violations"], "preload": False, "rules": {"region": {"enabled": False}}}
 # A theme changes colors and nothing else.
 COLORS = OPTIONS | {"runOnly": {"type": "rule", "values": ["color-contrast", "link-in-text-block"]}}
-LOOKS = ((1440, "light", OPTIONS), (1440, "dark", COLORS), (390, "light", NARROW))
+# A narrow page has the colors of a wide one, whose contrast takes most of the time.
+NARROW = OPTIONS | {"rules": OPTIONS["rules"] | {"color-contrast": {"enabled": False}}}
+# What width changes of an article: its frames scroll, explorers are laid out anew; and everything around it.
+AROUND = {"include": [["body"], [".bd-article [data-cut]"], [".bnn-explorer"]], "exclude": [[".bd-article"]]}
+SCROLLING = OPTIONS | {"runOnly": {"type": "rule", "values": ["scrollable-region-focusable"]}}
 
-# Marks the words of code and of entries of the reference, cells of tables and parts of formulas that are drawn as an
-# earlier one of the page is: all that decides contrast is equal, for the element and for everything around it. A
-# chapter has ten thousand of them in a few hundred looks.
-ALIKE = """() => {
-  const numbers = new Map(), looks = new Map(), seen = new Set();
+# Marks the text that is drawn as an earlier one is: all that decides contrast is equal, for its element and for
+# everything around it. A book has a hundred thousand of them in a few thousand looks, which are the same on all pages.
+ALIKE = """(earlier) => {
+  const hashed = (text) => {  // FNV-1a and a second one like it, together 64 bits
+    let one = 0x811c9dc5, two = 0x1234567;
+    for (let i = 0; i < text.length; i++) {
+      one = Math.imul(one ^ text.charCodeAt(i), 0x01000193);
+      two = Math.imul(two ^ text.charCodeAt(i), 0x5bd1e995);
+    }
+    return (one >>> 0).toString(36) + (two >>> 0).toString(36);
+  };
+  const looks = new Map(), seen = new Set(earlier), fresh = [];
   const kinds = ["color", "webkitTextFillColor", "backgroundColor", "backgroundImage", "opacity", "fontSize",
     "fontWeight", "textShadow", "position", "zIndex", "display", "visibility", "filter", "mixBlendMode", "clip",
-    "clipPath", "overflow"];
+    "clipPath", "overflow", "textDecorationLine"];
   for (const element of document.body.querySelectorAll("*")) {
     const style = getComputedStyle(element);
-    const look = [looks.get(element.parentElement), ...kinds.map((kind) => style[kind])].join("|");
-    if (!numbers.has(look)) numbers.set(look, numbers.size);
-    looks.set(element, numbers.get(look));
+    const look = hashed([looks.get(element.parentElement), ...kinds.map((kind) => style[kind])].join("|"));
+    looks.set(element, look);
     delete element.dataset.alike;
-    if (element.children.length || !element.matches("pre *, dl.py *, table *, mjx-container *")) continue;
-    if (element.matches("a, button, input")) continue;
-    if (seen.has(looks.get(element))) element.dataset.alike = "";
-    else seen.add(looks.get(element));
+    if (element.matches("input, select, textarea")) continue;
+    if (![...element.childNodes].some((node) => node.nodeType === Node.TEXT_NODE && node.data.trim())) continue;
+    if (seen.has(look)) element.dataset.alike = "";
+    else { seen.add(look); fresh.push(look); }
   }
+  return fresh;
 }"""
 # Leaves of each formula its outside, of the same size: role, name, and whether it scrolls and is reached. What MathJax
 # puts inside is half of all elements and of one make on all pages; links and colors of its own stay.
 HOLLOW = """() => {
-  for (const formula of document.querySelectorAll("mjx-container")) {
-    if (formula.querySelector("a, [style*=color]")) continue;
-    const inner = formula.querySelector("mjx-math").getBoundingClientRect(), box = document.createElement("span");
-    box.style.cssText = `display: inline-block; width: ${inner.width}px; height: ${inner.height}px`;
+  const own = (formula) => formula.querySelector("a, [style*=color]");
+  const formulas = [...document.querySelectorAll("mjx-container")].filter((one) => !own(one));
+  const boxes = formulas.map((one) => one.querySelector("mjx-math").getBoundingClientRect());
+  formulas.forEach((formula, at) => {
+    const box = document.createElement("span");
+    box.style.cssText = `display: inline-block; width: ${boxes[at].width}px; height: ${boxes[at].height}px`;
     formula.replaceChildren(box);
-  }
+  });
 }"""
-RUN = """async (options) => {
-  axe.configure({rules: [{id: "color-contrast", selector: "*:not([data-alike])"}]});
-  return (await axe.run(document, options)).violations;
+RUN = """async ([context, options]) => {
+  const rules = [["color-contrast", "*"], ["link-in-text-block", "a[href]"]];
+  axe.configure({rules: rules.map(([id, those]) => ({id, selector: `${those}:not([data-alike])`}))});
+  return (await axe.run(context ?? document, options)).violations;
 }"""
 
 
-def violations(page, options: dict = OPTIONS, every: bool = True) -> list[str]:
-    """Serious violations of a page as it stands.
+def violations(page, options: dict = OPTIONS, context: dict | None = None) -> list[str]:
+    """Serious violations of a page as it stands, but for the contrast of what is marked as `ALIKE`.
 
     Args:
         page: that is open and settled.
         options: of `axe.run`.
-        every: the contrast of every element; False leaves out those that are `ALIKE`.
+        context: the part of the page, as `axe.run` has it; None is all of it.
     """
     if page.evaluate("typeof axe === 'undefined'"):
         page.evaluate(axe_api.Axe().axe_script)
-    if not every:
-        page.evaluate(ALIKE)
-    found = page.evaluate(RUN, options)
+    found = page.evaluate(RUN, [context, options])
     return [
         f"{rule['id']} ({rule['impact']}): {node['html'][:120]} {node['failureSummary'][:160]}"
         for rule in found
@@ -72,14 +83,34 @@ def violations(page, options: dict = OPTIONS, every: bool = True) -> list[str]:
     ]
 
 
-def in_all_looks(page, every: bool = True) -> list[str]:
-    """The same at every width and in every theme; unless `every`, formulas are `HOLLOW` from then on."""
+def in_all_looks(page, seen: set[str] | None = None) -> list[str]:
+    """The same at every width and in every theme.
+
+    Args:
+        page: that is open and settled.
+        seen: the looks of all text on earlier pages, to which this page's are added: text that is drawn as an earlier
+            one is not looked at again, formulas are `HOLLOW` from then on, and of an article a phone shows what width
+            changes. None looks at every element in every way.
+    """
     told = []
-    if not every:
-        page.evaluate(HOLLOW)
-    for width, theme, options in LOOKS:
+
+    def show(width: int, theme: str) -> bool:
+        """Show the page this way; whether any of its text is drawn as none before."""
         page.set_viewport_size({"width": width, "height": 850})
         page.evaluate("(theme) => { document.documentElement.dataset.theme = theme; }", theme)
         page.evaluate(SETTLED)
-        told += [f"{width}, {theme}: {fault}" for fault in violations(page, options, every)]
-    return told
+        if seen is None or width < 1000:
+            return True
+        fresh = page.evaluate(ALIKE, list(seen))
+        seen.update(fresh)
+        return bool(fresh)
+
+    if seen is not None:
+        page.evaluate(HOLLOW)
+    show(1440, "light")
+    told += [f"1440, light: {fault}" for fault in violations(page)]
+    if show(1440, "dark"):
+        told += [f"1440, dark: {fault}" for fault in violations(page, COLORS)]
+    show(390, "light")
+    runs = [(NARROW, None)] if seen is None else [(NARROW, AROUND), (SCROLLING, None)]
+    return told + [f"390, light: {fault}" for run in runs for fault in violations(page, *run)]

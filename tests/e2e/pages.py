@@ -31,6 +31,39 @@ FORMULAS = """async () => {
   };
 }"""
 
+# Moves every knob over its whole way: how many there are, and what is wrong with any. Alone a step of one may meet
+# settings that look the same; over its whole way it may not.
+KNOBS = """() => {
+  const faults = [];
+  let knobs = 0;
+  for (const explorer of document.querySelectorAll(".bnn-explorer")) {
+    for (const knob of explorer.querySelectorAll(".bnn-control")) {
+      const pictures = new Set(), name = `${explorer.ariaLabel}: ${knob.textContent.trim().slice(0, 40)}`;
+      const slider = knob.querySelector("[type=range]");
+      const look = () => {
+        const all = [...explorer.querySelectorAll(".bnn-card :is(img, [role=img])")];
+        const shown = all.filter((i) => i.checkVisibility());
+        const silent = shown.some((i) => !(i.alt ?? i.ariaLabel ?? "").trim());
+        if (!shown.length || silent) faults.push(`${name}: a picture is missing or without words`);
+        pictures.add(shown.map((i) => i.src ?? i.querySelector(".bnn-panels").innerHTML).join());
+      };
+      if (slider) {
+        for (let at = Number(slider.min); at <= Number(slider.max); at++) {
+          slider.value = at;
+          slider.dispatchEvent(new Event("input", {bubbles: true}));
+          look();
+        }
+      } else for (const button of knob.querySelectorAll("[type=radio]")) {
+        button.click();
+        look();
+      }
+      knobs += 1;
+      if (pictures.size < 2) faults.push(`${name}: changes nothing`);
+    }
+  }
+  return {knobs, faults};
+}"""
+
 
 def pages_of(html: Path) -> list[Path]:
     """All pages but the first, which only sends the browser on to the landing page."""

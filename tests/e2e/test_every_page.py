@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.fits import DISTORTED, TOO_WIDE, on_paper, on_screens
-from tests.e2e.pages import FORMULAS, opened_up, pages_of, watch
+from tests.e2e.pages import FORMULAS, KNOBS, opened_up, pages_of, watch
 
 try:
     from tests.e2e import axe
@@ -32,26 +32,31 @@ class Seen:
     screens: list[str] = field(default_factory=list)
     paper: list[str] = field(default_factory=list)
     violations: list[str] = field(default_factory=list)
+    explorers: list[str] = field(default_factory=list)
+    knobs: int = 0
     formulas: int = 0
     kinds: set[str] = field(default_factory=set)
+    looks: set[str] | None = None
 
 
 @pytest.fixture(scope="module", params=["built_book", "small_book"])
 def seen(request, browser) -> Seen:
     """Of the book, and of the small one, in which axe looks at every element, also at those of one make."""
     html = request.getfixturevalue(request.param)
-    found = Seen()
+    found = Seen(looks=set() if request.param == "built_book" else None)
+    context = browser.new_context(color_scheme="light", reduced_motion="reduce", offline=True)
+    context.set_default_timeout(0)
+    tab = context.new_page()  # one for all: its process has the theme's scripts compiled
+    faults = watch(tab)
     for path in pages_of(html):
-        context = browser.new_context(viewport=PHONE, color_scheme="light", reduced_motion="reduce", offline=True)
-        context.set_default_timeout(0)
-        visit(context.new_page(), path, path.relative_to(html), found, every=request.param == "small_book")
-        context.close()
+        visit(tab, path, path.relative_to(html), found, faults)
+    context.close()
     return found
 
 
-def visit(page, path: Path, name: Path, found: Seen, every: bool) -> None:
-    """Open one page and add what is wrong with it."""
-    faults = watch(page)
+def visit(page, path: Path, name: Path, found: Seen, faults: list[str]) -> None:
+    """Open one page and add what is wrong with it; `faults` are those that the tab has told and nobody taken."""
+    page.set_viewport_size(PHONE)
     page.goto(path.as_uri())
     page.wait_for_load_state("load")
     formulas = page.evaluate(FORMULAS)
@@ -65,9 +70,13 @@ def visit(page, path: Path, name: Path, found: Seen, every: bool) -> None:
     found.screens += [f"{name} {fault}" for fault in screens]
     found.kinds |= kinds
     found.paper += [f"{name}: {fault}" for fault in on_paper(page)]
-    found.offline += [f"{name}: {fault}" for fault in faults + told]  # what axe does to the page is no fault of its own
     page.emulate_media(media="screen")
-    found.violations += [f"{name}, {fault}" for fault in axe.in_all_looks(page, every)] if axe else []
+    moved = page.evaluate(KNOBS)
+    found.knobs += moved["knobs"]
+    found.explorers += [f"{name}: {fault}" for fault in moved["faults"]]
+    found.offline += [f"{name}: {fault}" for fault in faults + told]
+    found.violations += [f"{name}, {fault}" for fault in axe.in_all_looks(page, found.looks)] if axe else []
+    faults.clear()  # those told before, and what axe does to the page, which is no fault of its own
 
 
 def test_all_pages_work_from_the_disk_alone(seen):
@@ -92,3 +101,8 @@ def test_nothing_is_cut_and_wide_things_say_so(seen):
 
 def test_nothing_is_cut_on_paper(seen):
     assert not seen.paper, "\n".join(seen.paper)
+
+
+def test_every_knob_changes_its_picture(seen):
+    assert not seen.explorers, "\n".join(seen.explorers)
+    assert seen.knobs > 0

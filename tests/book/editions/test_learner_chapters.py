@@ -1,4 +1,4 @@
-"""The learner's editions of the real chapters, where the book of this tree has been built."""
+"""The learner's editions of the real chapters."""
 
 from __future__ import annotations
 
@@ -26,12 +26,9 @@ RAW = re.compile(r"\{[\w:.+-]+\}`|^\s*(?:`{3,}|:{3,})\{|^\([\w:.-]+\)=|<!--", re
 
 
 @pytest.fixture(scope="module")
-def made(root) -> dict[str, dict]:
+def made(root, built_book) -> dict[str, dict]:
     """The editions of all chapters by path."""
-    project = Project(root)
-    if not (project.html / FILE).exists():
-        pytest.skip("the book of this tree is not built (make book)")
-    return editions(project, project.html)
+    return editions(Project(root), built_book)
 
 
 def markdown(notebook: dict) -> str:

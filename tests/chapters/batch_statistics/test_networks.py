@@ -1,4 +1,4 @@
-"""ResNet-18 of pre-activation blocks: sizes, names, dropout, the start, the layers written out, that it trains."""
+"""The chapter's three networks: sizes, names, the start, the layers written out, dropout, and what they refuse."""
 
 import copy
 import math
@@ -10,20 +10,33 @@ from torch import nn
 
 from bnnlib.models import Dropout
 from bnnlib.nn import use_generator
+from chapters.batch_statistics.lenet import lenet5_batch_norm
 from chapters.batch_statistics.networks import preact_resnet18
+from chapters.batch_statistics.vgg import vgg11
 from tests.seeded import seeded
+
+VGG_CHANNELS = (64, 128, 256, 256, 512, 512, 512, 512)
+VGG_PLACES = ("1_1", "2_1", "3_1", "3_2", "4_1", "4_2", "5_1", "5_2")
 
 
 def count(model):
     return sum(p.numel() for p in model.parameters())
 
 
-def images(n=4):
-    return torch.randn(n, 3, 32, 32, generator=seeded(7))
+def images(n=4, shape=(3, 32, 32)):
+    return torch.randn(n, *shape, generator=seeded(7))
+
+
+def normalized(h):
+    """Batch norm before any training: running mean 0 and variance 1."""
+    return h / math.sqrt(1 + 1e-5)
+
+
+# --- sizes, names and places ---
 
 
 @pytest.mark.parametrize(("width", "classes", "known"), [(1.0, 10, 11_171_274), (0.25, 10, 700_794), (0.5, 5, None)])
-def test_sizes(width, classes, known):
+def test_the_size_of_resnet18(width, classes, known):
     channels = [int(width * c) for c in (64, 128, 256, 512)]
     expected = 27 * channels[0] + 2 * channels[0] + channels[-1] * classes + classes
     before = channels[0]
@@ -35,75 +48,161 @@ def test_sizes(width, classes, known):
     assert known in (None, expected)
 
 
+@pytest.mark.parametrize(("width", "classes", "known"), [(1.0, 10, 9_228_362), (0.5, 10, 2_310_186), (0.25, 5, None)])
+def test_the_size_of_vgg11(width, classes, known):
+    channels = [int(width * c) for c in VGG_CHANNELS]
+    weights = sum(9 * a * b for a, b in zip([3, *channels], channels, strict=False))
+    assert count(vgg11(width, classes)) == weights + 2 * sum(channels) + channels[-1] * classes + classes
+    assert known in (None, count(vgg11(width, classes)))
+
+
+def test_the_size_of_lenet5():
+    # weights of conv1, conv2 and fc1, scales and shifts of their batch norms, fc2
+    weights = 25 * 20 + 25 * 20 * 50 + 800 * 500
+    assert count(lenet5_batch_norm()) == weights + 2 * (20 + 50 + 500) + 500 * 10 + 10 == 431_650
+
+
 def test_names_and_layers():
-    model = preact_resnet18(0.1)
-    names = dict(model.named_parameters())
+    resnet, vgg, lenet = preact_resnet18(0.1), vgg11(0.1), lenet5_batch_norm()
+    names = dict(resnet.named_parameters())
     assert {"conv1.weight", "bn1.weight", "layer1.0.bn1.weight", "layer2.0.shortcut.weight", "fc.bias"} <= set(names)
     assert "layer1.0.shortcut.weight" not in names and "layer2.1.shortcut.weight" not in names
-    assert sum(type(module) is nn.BatchNorm2d for module in model.modules()) == 17
-    assert sum(isinstance(module, nn.Conv2d) for module in model.modules()) == 20  # 17 of them 3 x 3
+    convolutions = [one for one in resnet.modules() if isinstance(one, nn.Conv2d)]
+    assert len(convolutions) == 20  # 17 of them 3 x 3
+    # a shortcut has no stride of its own; why: `bnnlib.models.layers.every`
+    assert all(one.stride == (1, 1) for one in convolutions if one.kernel_size == (1, 1))
+    parts = (("conv", "weight"), ("bn", "weight"), ("bn", "bias"))
+    expected = [f"{kind}{place}.{key}" for place in VGG_PLACES for kind, key in parts]
+    assert list(dict(vgg.named_parameters())) == [*expected, "fc.weight", "fc.bias"]
+    assert sum(isinstance(module, nn.MaxPool2d) for module in vgg) == 5
+    names = [name for name, _ in lenet.named_parameters()]
+    assert names[:6] == ["conv1.weight", "bn1.weight", "bn1.bias", "conv2.weight", "bn2.weight", "bn2.bias"]
+    assert names[6:] == ["fc1.weight", "bn3.weight", "bn3.bias", "fc2.weight", "fc2.bias"]
+    assert [type(lenet.get_submodule(f"bn{k}")) for k in (1, 2, 3)] == [nn.BatchNorm2d, nn.BatchNorm2d, nn.BatchNorm1d]
+    assert [sum(type(one) is nn.BatchNorm2d for one in model.modules()) for model in (resnet, vgg)] == [17, 8]
 
 
-def test_the_start():
-    torch.manual_seed(3)  # the global generator is left out
-    model, again, other = (preact_resnet18(0.25, generator=seeded(s)) for s in (0, 0, 1))
-    assert all(torch.equal(a, b) for a, b in zip(model.parameters(), again.parameters(), strict=True))
-    assert not torch.equal(model.layer3[1].conv2.weight, other.layer3[1].conv2.weight)
-    bound = 1 / math.sqrt(9 * 128)
-    assert 0.99 * bound < float(model.layer4[1].conv2.weight.detach().abs().max()) <= bound
-    assert torch.equal(model.layer4[1].bn2.weight, torch.ones(128))
-
-
-def test_forward_is_the_layers_written_out():
-    model, x = preact_resnet18(0.0625, generator=seeded()).double().eval(), images().double()
-
-    def active(h):  # running mean 0 and variance 1 before any training
-        return F.relu(h / math.sqrt(1 + 1e-5))
-
-    h = active(F.conv2d(x, model.conv1.weight, padding=1))
-    for stage, stride in ((model.layer1, 1), (model.layer2, 2), (model.layer3, 2), (model.layer4, 2)):
-        for index, block in enumerate(stage):
-            step = stride if index == 0 else 1
-            before = active(h)
-            inner = active(F.conv2d(before, block.conv1.weight, stride=step, padding=1))
-            inner = F.conv2d(inner, block.conv2.weight, padding=1)
-            h = inner + (h if step == 1 else F.conv2d(before, block.shortcut.weight, stride=step))
-    assert h.shape == (4, 32, 4, 4)
-    expected = model.fc(F.avg_pool2d(h, 4).flatten(1))
-    torch.testing.assert_close(model(x), expected, rtol=1e-10, atol=1e-10)  # float64, another order of the sums
-
-
-def test_dropout_stands_between_the_convolutions_and_repeats_its_noise():
-    model, plain = (preact_resnet18(0.0625, 5, p, generator=seeded()).train() for p in (0.3, 0.0))
-    drops = [module for module in model.modules() if isinstance(module, Dropout)]
-    assert [drop.probability for drop in drops] == [0.3] * 8
-    block, x = model.layer1[0], torch.ones(2, 4, 8, 8)
+def test_where_dropout_stands():
+    resnet, vgg, lenet = preact_resnet18(0.0625, 5, 0.3), vgg11(0.1, 5, (0.5, 0.4)), lenet5_batch_norm(0.5)
+    assert [one.probability for one in resnet.modules() if isinstance(one, Dropout)] == [0.3] * 8
     seen = []
-    block.dropout.register_forward_hook(lambda _, given, made: seen.append(made))
-    block.conv2.register_forward_hook(lambda _, given, made: seen.append(given[0]))
-    block(x)
+    resnet.layer1[0].dropout.register_forward_hook(lambda _, given, made: seen.append(made))
+    resnet.layer1[0].conv2.register_forward_hook(lambda _, given, made: seen.append(given[0]))
+    resnet.layer1[0](torch.ones(2, 4, 8, 8))
     assert seen[0] is seen[1]
+    places = {name: module.probability for name, module in vgg.named_children() if isinstance(module, Dropout)}
+    assert places == {"dropout3_1": 0.4, "dropout4_1": 0.4, "dropout5_1": 0.4, "dropout": 0.5}
+    between = [(vgg, "relu3_1", "dropout3_1", "conv3_2")]
+    between += [(lenet, f"relu{k}", f"dropout{k}", after) for k, after in ((1, "pool1"), (2, "pool2"), (3, "fc2"))]
+    for model, *expected in between:
+        order = list(dict(model.named_children()))
+        at = order.index(expected[1])
+        assert order[at - 1 : at + 2] == expected
+    assert [module.probability for module in lenet5_batch_norm() if isinstance(module, Dropout)] == [0.0] * 3
+
+
+# --- what all of them promise ---
+
+MADE = {  # by a generator, plain and with dropout, and the shape of an image
+    "resnet18": (preact_resnet18, (0.0625, 5), 0.3, (3, 32, 32)),
+    "vgg11": (vgg11, (0.1, 5), (0.5, 0.4), (3, 32, 32)),
+    "lenet5": (lenet5_batch_norm, (), 0.5, (1, 28, 28)),
+}
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_the_noise_comes_from_the_generator_and_in_training_alone(name):
+    make, size, drop, shape = MADE[name]
+    model, plain = make(*size, drop, generator=seeded()).train(), make(*size, generator=seeded()).train()
+    x, found = images(16, shape), []
+    for seed in (5, 5, 6):
+        with use_generator(seeded(seed)):
+            found.append(model(x))
+    assert torch.equal(found[0], found[1]) and not torch.equal(found[0], found[2])
+    assert torch.equal(plain(x), plain(x))
+    assert torch.equal(model.eval()(x), copy.deepcopy(model)(x))
+
+
+def test_dropout_keeps_half():
+    model, drops = lenet5_batch_norm(0.5, generator=seeded()).train(), []
+    model.dropout1.register_forward_hook(lambda _, given, made: drops.append((given[0], made)))
     with use_generator(seeded(5)):
-        first = model(images())
-    with use_generator(seeded(5)):
-        assert torch.equal(model(images()), first)
-    with use_generator(seeded(6)):
-        assert not torch.equal(model(images()), first)
-    assert torch.equal(plain(images()), plain(images()))
-    assert torch.equal(model.eval()(images()), copy.deepcopy(model)(images()))
+        model(images(64, (1, 28, 28)))
+    ((given, made),) = drops
+    kept = (made != 0)[given > 0].double().mean()
+    assert abs(float(kept) - 0.5) < 4 * 0.5 / math.sqrt(int((given > 0).sum()))  # four standard errors
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
-    [((0.0,), "width is 0"), ((1.0, 0), "classes is 0"), ((0.1, 10, 1.0), "probability is 1")],
+    ("make", "last", "fan_in"),
+    [
+        (lambda **k: preact_resnet18(0.25, **k), "layer4.1.conv2.weight", 9 * 128),
+        (lambda **k: vgg11(0.25, **k), "conv5_2.weight", 9 * 128),
+        (lenet5_batch_norm, "fc1.weight", 800),
+    ],
 )
-def test_bad_arguments_are_refused(arguments, message):
+def test_a_network_starts_by_its_generator_alone(make, last, fan_in):
+    torch.manual_seed(3)  # the global generator is left out
+    model, again, other = (dict(make(generator=seeded(s)).named_parameters()) for s in (0, 0, 1))
+    assert all(torch.equal(value, again[name]) for name, value in model.items())
+    assert not torch.equal(model[last], other[last])
+    bound = 1 / math.sqrt(fan_in)
+    assert 0.99 * bound < float(model[last].detach().abs().max()) <= bound
+    for name, value in model.items():
+        if ".bn" in f".{name}":
+            assert torch.equal(value, torch.full_like(value, float(name.endswith("weight"))))
+
+
+@pytest.mark.parametrize(
+    ("make", "arguments", "message"),
+    [
+        (preact_resnet18, (0.0,), "width is 0"),
+        (preact_resnet18, (1.0, 0), "classes is 0"),
+        (preact_resnet18, (0.1, 10, 1.0), "probability is 1"),
+        (vgg11, (0.0,), "width is 0"),
+        (vgg11, (1.0, 0), "classes is 0"),
+        (vgg11, (0.1, 10, 0.5), "dropout is 0.5"),
+        (vgg11, (0.1, 10, (0.5,)), "two probabilities"),
+        (vgg11, (0.1, 10, (0.5, 1.0)), "probability is 1"),
+        (lenet5_batch_norm, (1.0,), "probability is 1"),
+    ],
+)
+def test_bad_arguments_are_refused(make, arguments, message):
     with pytest.raises(ValueError, match=message):
-        preact_resnet18(*arguments)
+        make(*arguments)
 
 
-def test_a_shortcut_has_no_stride_of_its_own():
-    """Why: `bnnlib.models.layers.every`."""
-    model = preact_resnet18(width=0.1)
-    convolutions = [one for one in model.modules() if isinstance(one, nn.Conv2d)]
-    assert all(one.stride == (1, 1) for one in convolutions if one.kernel_size == (1, 1))
+# --- the layers written out, in float64: another order of the sums is all that differs ---
+
+
+def test_resnet18_is_the_layers_written_out():
+    model, x = preact_resnet18(0.0625, generator=seeded()).double().eval(), images().double()
+    h = F.relu(normalized(F.conv2d(x, model.conv1.weight, padding=1)))
+    for stage, stride in ((model.layer1, 1), (model.layer2, 2), (model.layer3, 2), (model.layer4, 2)):
+        for index, block in enumerate(stage):
+            step = stride if index == 0 else 1
+            before = F.relu(normalized(h))
+            inner = F.relu(normalized(F.conv2d(before, block.conv1.weight, stride=step, padding=1)))
+            inner = F.conv2d(inner, block.conv2.weight, padding=1)
+            h = inner + (h if step == 1 else F.conv2d(before, block.shortcut.weight, stride=step))
+    assert h.shape == (4, 32, 4, 4)
+    torch.testing.assert_close(model(x), model.fc(F.avg_pool2d(h, 4).flatten(1)), rtol=1e-10, atol=1e-10)
+
+
+def test_vgg11_is_the_layers_written_out():
+    model, x = vgg11(0.1, generator=seeded()).double().eval(), images().double()
+    h = x
+    for stage, repeats in enumerate((1, 1, 2, 2, 2), 1):
+        for index in range(1, repeats + 1):
+            h = F.relu(normalized(F.conv2d(h, model.get_submodule(f"conv{stage}_{index}").weight, padding=1)))
+        h = F.max_pool2d(h, 2)
+    assert h.shape == (4, 51, 1, 1)
+    torch.testing.assert_close(model(x), model.fc(h.flatten(1)), rtol=1e-10, atol=1e-10)
+
+
+def test_lenet5_is_the_layers_written_out():
+    model, x = lenet5_batch_norm(0.5, generator=seeded()).double().eval(), images(6, (1, 28, 28)).double()
+    h = F.max_pool2d(F.relu(normalized(F.conv2d(x, model.conv1.weight))), 2)
+    h = F.max_pool2d(F.relu(normalized(F.conv2d(h, model.conv2.weight))), 2)
+    expected = model.fc2(F.relu(normalized(F.linear(h.flatten(1), model.fc1.weight))))
+    torch.testing.assert_close(model(x), expected, rtol=1e-12, atol=1e-12)

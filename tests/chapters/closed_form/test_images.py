@@ -35,18 +35,11 @@ def values(result, method: str, setting: str) -> dict[str, float]:
     return {row["metric"]: row["value"] for row in result.rows if (row["setting"], row["method"]) == (setting, method)}
 
 
-def test_candidates_are_chosen_on_held_out_images_only(monkeypatch):
+def test_candidates_are_chosen_on_held_out_images_only(scramble):
     """Random test labels change what is reported, and not what is chosen."""
     cell = short("sbnn-mnist")
     honest = sbnn_images.run_cell(cell, CPU, None)
-    load = sbnn_images.load_images
-
-    def scrambled(params, device):
-        data = load(params, device)
-        x, y = data["test"]
-        return {**data, "test": (x, torch.randint(10, y.shape, generator=torch.Generator().manual_seed(0)))}
-
-    monkeypatch.setattr(sbnn_images, "load_images", scrambled)
+    scramble(sbnn_images, "load_images")
     blind = sbnn_images.run_cell(cell, CPU, None)
     candidates = [[row for row in r.rows if "candidate" in row["setting"]] for r in (honest, blind)]
     assert candidates[0] == candidates[1]

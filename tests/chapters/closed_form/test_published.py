@@ -6,20 +6,9 @@ import math
 
 import pytest
 
-from book import lab
 from book.lab import paper_values, verdict
 from book.lab.intervals import quantile
-from book.lab.published import metrics
 
-COUNTS = {
-    "sbnn-importance": 1,  # one range for all settings
-    "sbnn-selection": 4 + 9 + 1,  # four D, nine more alphas; one range for cross-validation
-    "sbnn-uci": 10 * (6 + 8 + 7),  # Table 3: six methods; Table 2: eight drop rates, and seven for sBNN-50
-    "sbnn-mnist": 3 + 4 + 5 + 1,  # Table 4, Table 5 without the row that repeats it, and Figure 11
-    "sbnn-cifar10-mlp": 2 * 6,
-    "sbnn-lenet": 4 + 2 * 12 + 2 * 11,  # Tables 7 and 8; five rivals and the whole network, which has no sparsity
-    "sbnn-vgg": 3 + 5,  # two rivals and the whole network
-}
 TEST_ROWS = {"boston": 51, "concrete": 103, "energy": 77, "power": 957, "protein": 4573, "wine": 160, "yacht": 31}
 
 
@@ -27,21 +16,6 @@ def _table_3(method: str = "sBNN") -> dict:
     metric = "rmse_test_at_50" if method == "sBNN-50" else "rmse_test"
     values = [value for value in paper_values("sbnn-uci")[0] if value.table == "Table 3"]
     return {value.setting: value for value in values if (value.method, value.metric) == (method, metric)}
-
-
-@pytest.mark.parametrize("name", COUNTS)
-def test_every_published_number_is_complete_and_unique(name):
-    values, also = paper_values(name)
-    keys = {(value.setting, value.method, value.metric) for value in values}
-    assert len(keys) == len(values) == COUNTS[name] and not also
-    for value in values:
-        assert value.paper == "003" and value.table and value.cell and value.note
-        assert value.replicates == (
-            20 if value.method in ("SVBNN", "HS-BNN") and value.sd is not None else value.replicates
-        )
-        # rows named "error" are failures: a published number under that name would never be compared
-        assert value.metric in metrics() and value.metric != "error"
-        assert value.margin > 0 and value.interesting > 0
 
 
 @pytest.mark.parametrize("method", ["sBNN", "sBNN-50", "Dropout", "PBP"])
@@ -126,16 +100,3 @@ def test_the_range_of_a_sentence_is_one_claim_without_a_direction():
     (value,) = paper_values("sbnn-importance")[0]
     assert (value.setting, value.direction) == ("*", "none")
     assert value.limits == (0.90, 0.95) and value.printed == "0.90 to 0.95"
-
-
-@pytest.mark.parametrize("name", COUNTS)
-def test_the_published_settings_are_those_of_the_experiments(name):
-    if name not in lab.names():
-        pytest.skip(f"there is no experiment {name}")
-    from chapters.closed_form.experiments import selection as sbnn_selection
-
-    cells = [cell for profile in lab.get(name).profiles.values() for cell in profile()]
-    ours = {cell.setting for cell in cells}
-    for cell in cells if name == "sbnn-selection" else ():  # a cell holds many cases
-        ours |= {sbnn_selection.setting_name(cell.params["num_inputs"], *case) for case in cell.params["cases"]}
-    assert {value.setting for value in paper_values(name)[0]} <= ours | {"*"}

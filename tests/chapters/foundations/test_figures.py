@@ -7,7 +7,6 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import torch
-from matplotlib.figure import Figure
 
 from book.display.picture import Bars, Line, Points
 from chapters.foundations import example, figures, numbers
@@ -80,18 +79,10 @@ def test_every_word_of_the_verdicts_has_its_example():
     assert example.judged(10.1, 0.1, n=1).word == "undecided"
 
 
-def test_pictures_of_the_method():
+def test_a_band_is_as_wide_as_the_draws():
     draws = {"one": RNG.normal(size=(30, 3)), "atoms": np.repeat(np.eye(3), 10, axis=0)}
-    assert len(figures.weight_space(np.zeros(3), np.eye(3), draws).axes) == 2
-    assert len(figures.bands(draws, np.eye(3)).axes[0].lines) == 3
     line = figures.bands(draws, np.eye(3)).axes[0].lines[0]
     assert line.get_ydata()[-1] == pytest.approx(method.GRID[-1] * 2**0.5)
-    assert isinstance(figures.idea(np.ones(3), np.ones(3), np.ones(2), np.ones(2)), Figure)
-    fig = figures.gradient_spread((1, 2), {"mean": {"a": [1.0, 0.5]}, "sd": {"a": [1.0, 0.7]}})
-    assert len(fig.axes) == 2
-    step = {"formula": (np.ones(2), np.ones(2)), "measured": (np.ones(2), np.ones(2))}
-    assert len(figures.chains(step, np.ones((3, 4)), {"a": np.ones(5)}, np.ones((3, 4))).axes) == 4
-    assert len(figures.scores(0.7, {"NLL": np.ones(3)}, np.linspace(0, 1, 3)).axes[0].lines) == 2
 
 
 def test_stored_probabilities_are_told_apart_by_design(monkeypatch):
@@ -127,12 +118,6 @@ def test_sparsity_has_a_line_for_each_form():
     rows.append(rows[0] | {"setting": "0 % removed", "method": "Nothing", "metric": "accuracy"})
     left, right = figures.sparsity(rows).axes
     assert len(left.lines) == 4 and len(right.containers) == 3
-
-
-def test_numbers_say_not_run_of_what_is_not_stored():
-    names = ("linear", "inclusion", "gate", "sparsity", "calibration")
-    said = numbers.numbers({name: [] for name in names})
-    assert set(said.values()) == {"(not run)"}
 
 
 def test_an_order_of_methods_needs_a_paired_difference():

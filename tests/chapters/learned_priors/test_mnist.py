@@ -38,6 +38,18 @@ def attacked(method: str, setting: str = "MNIST"):
     return cell, compute(cell.needs[0].cell)
 
 
+@pytest.fixture
+def few_images(monkeypatch):
+    """An attack on fifty images, where their number is not the matter."""
+    victims = aeb_fgsm.victims
+
+    def fewer(*given):
+        model, networks, (x, y) = victims(*given)
+        return model, networks, (x[:50], y[:50])
+
+    monkeypatch.setattr(aeb_fgsm, "victims", fewer)
+
+
 def values(result) -> dict[str, float]:
     return {row["metric"]: row["value"] for row in result.rows}
 
@@ -203,6 +215,7 @@ def test_attacks_need_cells_of_the_tables(profile):
         assert need.cell.as_json() == cell.as_json() | {"params": cell.params["network"]}
 
 
+@pytest.mark.usefixtures("few_images")
 def test_the_network_that_an_attack_has_trained_is_in_the_table(tmp_path, monkeypatch):
     monkeypatch.setenv("BNNLIB_HOME", str(tmp_path))
     trained, train_one = [], aeb_mnist.train_sampled
@@ -249,6 +262,7 @@ def test_the_attacked_draws_are_evenly_spaced_and_end_with_the_last(draws, kept)
     assert aeb_fgsm.spread(list(range(draws)), 6) == kept
 
 
+@pytest.mark.usefixtures("few_images")
 def test_dropout_is_attacked_without_and_scored_with_and_without_its_noise():
     attack, trained = attacked("Dropout")
     first, again = (aeb_fgsm.run_cell(attack, CPU, None, [trained.product]).rows for _ in range(2))

@@ -91,13 +91,6 @@ def test_epochs_without_results_say_so():
     assert len(figure.axes[0].get_lines()) == 2 and len(figure.legends[0].get_texts()) == 1
 
 
-def test_the_best_method_is_named_only_when_all_were_run():
-    rows = [row("s", "rmse_test", 1.2, 1.0), row("s", "rmse_test", 1.1, 1.0, method="VD")]
-    assert lab.best_method(rows, "s", "rmse_test") == "VD"
-    assert lab.best_method([*rows, row("s", "rmse_test", None, 1.0, method="LOT")], "s", "rmse_test") is None
-    assert lab.best_method([], "s", "rmse_test") is None
-
-
 def test_smoke_results_are_no_results():
     rows = [row("s", "rmse_test", 1.2, profile="smoke")]
     assert lab.stored_mean(rows, "s", "SVBNN", "rmse_test") is None

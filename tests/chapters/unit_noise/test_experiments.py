@@ -59,18 +59,11 @@ def values(result, setting: str) -> dict[str, float]:
 @needs_digits
 @pytest.mark.slow
 @pytest.mark.usefixtures("without_onnx")
-def test_test_images_decide_nothing(monkeypatch):
+def test_test_images_decide_nothing(scramble):
     """Random test labels change the test error and nothing else: not the strength that is chosen, nor the network."""
     cell = smoke("sbp-mnist", "LeNet-500-300", "SSL")
     honest = compute("sbp-mnist", cell)
-    load = sbp_images.load_images
-
-    def scrambled(params, device):
-        data = load(params, device)
-        x, y = data["test"]
-        return {**data, "test": (x, torch.randint(10, y.shape, generator=torch.Generator().manual_seed(0)))}
-
-    monkeypatch.setattr(sbp_images, "load_images", scrambled)
+    scramble(sbp_images, "load_images")
     blind = compute("sbp-mnist", cell)
     kept = [[row for row in steady(result) if not row["metric"].startswith("error_test")] for result in (honest, blind)]
     assert kept[0] == kept[1]
