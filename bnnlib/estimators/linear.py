@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 import torch.nn.functional as F
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import lasso_path
 from torch import Tensor
 
 from bnnlib.estimators.ascent import Ascent, ascend, softmax
@@ -66,9 +69,8 @@ def explore(
     """Try every setting on all rows and on each fold's training rows.
 
     The evidence says which inputs matter, averaged over the sparse settings (Carbonetto and Stephens, section 4) and
-    over starts that visit the inputs in another order, by evidence
-    too: each may end at another mode. The setting that predicts is that of the largest evidence,
-    unless held-out rows are sure of another.
+    over starts, by evidence too: each visits the inputs in another order and may end at another mode. The setting that
+    predicts is that of the largest evidence, unless held-out rows are sure of another.
 
     Args:
         x, y, classes: as for `ascend`.
@@ -80,9 +82,9 @@ def explore(
     """
     random = np.random.default_rng(seed)
     probability, scale, sparse = settings(len(groups), x.shape[1], classes > 0)
-    starts = max(starts, _STARTS if x.shape[1] <= _MANY else 1)
-    number, orders = len(probability), [random.permutation(len(groups)) for _ in range(starts)]
-    rows = _sample(len(x), random)
+    starts = _starts(starts, x.shape[1])
+    number, rows = len(probability), _sample(len(x), random)
+    orders = _orders(x[rows], y[rows], classes, weights[rows], groups, starts, random)
     every = ascend(
         x[rows], y[rows], classes, np.tile(weights[rows], (number, 1)), probability, scale, orders[0], groups
     )
@@ -98,7 +100,7 @@ def explore(
     shares = np.exp(shares - shares.max())
     # held-out rows look at the most probable setting of those that select, and at all that do not
     tried = np.flatnonzero(~sparse | (np.arange(number) == best))
-    helds = _held(x, y, classes, weights, folds, probability[tried], scale[tried], orders[0], groups)
+    helds = _held(x, y, classes, weights, folds, probability[tried], scale[tried], groups)
     first = index = tried.tolist().index(best)
     losses = [held.loss() for held in helds]
     least = losses.index(min(losses))
@@ -115,6 +117,10 @@ def explore(
     )
 
 
+def _starts(least: int, inputs: int) -> int:
+    return max(least, _STARTS if inputs <= _MANY else 1)
+
+
 def _sample(rows: int, random: np.random.Generator) -> np.ndarray:
     return np.arange(rows) if rows <= _ROWS else np.sort(random.choice(rows, _ROWS, replace=False))
 
@@ -127,24 +133,45 @@ def _averaged(fit: Ascent) -> tuple[np.ndarray, float]:
     return weights @ joined / weights.sum(), float(most + np.log(weights.sum()))
 
 
-def _held(x, y, classes, weights, folds, probability, scale, order, groups) -> list[Held]:
+def _orders(x, y, classes, weights, groups, count, random) -> list[np.ndarray]:
+    """Orders in which groups are visited: by the lasso's coefficients under a weak penalty first, then random ones.
+
+    Of inputs that stand in for each other the first keeps the others out, and the lasso has seen all of them together:
+    where blocks of six inputs were correlated by 0.95, eight random orders ended 8 to 28 nats short of it.
+    """
+    named = np.arange(classes) if classes > 2 else np.array([1])
+    target, root = y[:, None] == named if classes else y.reshape(len(y), -1), np.sqrt(weights)[:, None]
+    inputs, size = root * (x - np.average(x, axis=0, weights=weights)), np.zeros(x.shape[1])
+    for column in (root * (target - np.average(target, axis=0, weights=weights))).T:
+        if column.any():
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ConvergenceWarning)  # an order needs no digits
+                size += np.abs(lasso_path(inputs, column, n_alphas=20, eps=0.01, tol=1e-3)[1][:, -1])
+    first = np.argsort([-size[some].sum() for some in groups], kind="stable")
+    return [first, *(random.permutation(len(groups)) for _ in range(count - 1))]
+
+
+def _held(x, y, classes, weights, folds, probability, scale, groups) -> list[Held]:
     """Held-out rows under each setting, which every fold fits to its own training rows."""
-    number = len(probability)
-    mask = np.zeros((folds.number, len(x)))
-    for fold, train in enumerate(folds.train):
-        mask[fold, train] = weights[train]
-    count = folds.number
-    rows = np.repeat(mask, number, axis=0)
-    fit = ascend(x, y, classes, rows, np.tile(probability, count), np.tile(scale, count), order, groups)
-    helds = []
-    for one in range(number):
+    fits, helds = _fitted(x, y, classes, weights, folds, probability, scale, groups), []
+    for one in range(len(probability)):
         parts = []
-        for fold, test in enumerate(folds.test):
-            index = fold * number + one
-            single = Ascent(*(part[index : index + 1] for part in fit))
+        for fit, test in zip(fits, folds.test, strict=True):
+            single = Ascent(*(part[one : one + 1] for part in fit))
             parts.append(_judged(single, x[test], y[test], classes, weights[test], groups))
         helds.append(Held.joined(parts).tempered())
     return helds
+
+
+def _fitted(x, y, classes, weights, folds, probability, scale, groups) -> list[Ascent]:
+    """Every setting on the training rows of each fold, in an order that these alone decide."""
+    fits = []
+    for train in folds.train:
+        some = x[train], y[train], classes
+        (order,) = _orders(*some, weights[train], groups, 1, None)
+        rows = np.tile(weights[train], (len(probability), 1))
+        fits.append(ascend(*some, rows, probability, scale, order, groups))
+    return fits
 
 
 def _judged(
@@ -168,19 +195,16 @@ def fold_losses(
     rows: Rows, groups: list[np.ndarray], folds: Folds, probability: float, scale: float
 ) -> tuple[np.ndarray, Loss]:
     """Which inputs the folds' models of one setting read, and what they lose on held-out rows."""
-    mask = np.zeros((folds.number, len(rows.x)))
-    for fold, train in enumerate(folds.train):
-        mask[fold, train] = rows.weights[train]
-    several = np.full(folds.number, probability), np.full(folds.number, scale)
-    fit = ascend(rows.x, rows.y, rows.classes, mask, *several, np.arange(len(groups)), groups)
+    setting = np.full(1, probability), np.full(1, scale)
+    fits = _fitted(rows.x, rows.y, rows.classes, rows.weights, folds, *setting, groups)
 
     def loss(fold: int, x: np.ndarray) -> np.ndarray:
-        one, test = Ascent(*(part[fold : fold + 1] for part in fit)), folds.test[fold]
+        one, test = fits[fold], folds.test[fold]
         y = np.concatenate([rows.y[test]] * len(x))
         held = _judged(one, x.reshape(-1, x.shape[2]), y, rows.classes, np.ones(len(y)), groups)
         return held.nll.reshape(len(x), -1)
 
-    return fit.inclusion.max(axis=(0, 1)) > _READ, loss
+    return np.max([fit.inclusion.max(axis=(0, 1)) for fit in fits], axis=0) > _READ, loss
 
 
 class Linear(Variational):
@@ -214,26 +238,22 @@ class Linear(Variational):
                 yield [((even[:, :, numbers] < phi) * weight, bias)], scale
 
     def ascend(self, x: np.ndarray, y: np.ndarray, classes: int, weights: np.ndarray, seed: int) -> None:
-        """Fit every network of the stack to scaled rows x (n, p), y (n,), each in another order of the inputs."""
+        """Fit the networks of the stack to scaled rows x (n, p), y (n,), from starts with another order each."""
         posterior, random = self.stack.posterior, np.random.default_rng(seed)
         probability = np.full(1, float(posterior.prior_inclusion_probability))
         scale = np.full(1, float(posterior.prior_scale))
         rows = _sample(len(x), random)
         inverse = len(x) / len(rows)  # the rows of a sample stand for the others too
-        found = [
-            ascend(
-                x[rows],
-                y[rows],
-                classes,
-                inverse * weights[None, rows],
-                probability,
-                scale,
-                random.permutation(len(self.groups)),
-                self.groups,
-            )
-            for _ in range(self.stack.replicates)
-        ]
-        every: Any = zip(*found, strict=True)
+        count, starts = self.stack.replicates, _starts(self.stack.replicates, x.shape[1])
+        some = x[rows], y[rows], classes
+        orders = _orders(*some, weights[rows], self.groups, starts, random)
+        given = inverse * weights[None, rows], probability, scale
+        found = [ascend(*some, *given, order, self.groups) for order in orders]
+        # as often as their evidence says, in order of it
+        found.sort(key=lambda fit: -fit.evidence[0])
+        share = np.cumsum(np.exp([fit.evidence[0] - found[0].evidence[0] for fit in found]))
+        chosen = np.searchsorted(share / share[-1], (np.arange(count) + 0.5) / count)
+        every: Any = zip(*(found[one] for one in chosen), strict=True)
         tensors: Any = [torch.from_numpy(np.concatenate(part)) for part in every]
         fit: Any = Ascent(*tensors)
 
