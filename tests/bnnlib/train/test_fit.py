@@ -242,7 +242,6 @@ class _Gradient(Callback):
         (lambda x, y: x, "data is Tensor, but it must be (x, y)"),
         (lambda x, y: (x.numpy(), y.numpy()), "data is ndarray, ndarray, but"),
         (lambda x, y: [*zip(x, y, strict=True)], f"data is tuple, tuple, tuple and {ROWS - 3} more, but"),
-        (lambda x, y: torch.utils.data.DataLoader(torch.utils.data.TensorDataset(x, y)), "data is DataLoader, but"),
     ],
 )
 def test_what_is_no_pair_of_tensors_is_named(given, message):
