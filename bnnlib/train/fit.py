@@ -21,6 +21,7 @@ from bnnlib._checks import DivergedError, check_count, check_non_negative, check
 from bnnlib._noise import fold
 from bnnlib.nn.base import StochasticLayer
 from bnnlib.nn.objective import elbo_loss, kl_divergence, minibatch_weights
+from bnnlib.sampling.samples import at_a_draw
 from bnnlib.train.batches import Data
 from bnnlib.train.loop import Loop
 from bnnlib.train.validation import Validation
@@ -84,7 +85,9 @@ def fit(
             or a `DataLoader` of such batches, from `torch.utils.data`, whose batches are moved one by one.
         epochs: to reach in total; a run that resumes at epoch 30 of 80 does 50 more. None leaves it to the budgets.
         batch_size: rows in a step; the last batch of an epoch may be smaller. A loader has its own.
-        optimizer: over the model's parameters; by default Adam with learning rate 1e-3.
+        optimizer: over the model's parameters; by default Adam with learning rate 1e-3. A step of
+            `bnnlib.optim.AdaptiveVariational(form="natural")` takes the gradients at a draw; a `SampleStore` among the
+            callbacks keeps draws.
         loss: called as loss(model(x), y), returns the mean over the batch as a scalar; by default cross-entropy, for
             class labels. Numbers need another, such as torch.nn.functional.mse_loss.
         kl_scale: 1 for the exact objective, below 1 for a tempered one, or a function of the epoch (from 0) to warm up.
@@ -220,17 +223,19 @@ class _Descent(Loop):
         self.rate = self.initial_rates[0] * factor
 
     def step(self, x: Tensor, y: Tensor) -> None:
-        objective = self.loss(self.outputs(x), y)
-        self.record(objective)
-        if self.bayesian and self.epoch_kl_scale:
-            factor = self.epoch_kl_scale
-            if self.kl_weights is not None:
-                # a batch's loss is a mean over its rows: times n / rows it is that of the whole data set
-                factor *= self.kl_weights[self.done] * self.num_data / len(x)
-            objective = elbo_loss(objective, self.run.model, self.num_data, factor, with_value=False)
-        self.run.optimizer.zero_grad()
-        objective.backward()
-        self.run.optimizer.step()
+        optimizer = self.run.optimizer
+        with at_a_draw(optimizer):
+            objective = self.loss(self.outputs(x), y)
+            self.record(objective)
+            if self.bayesian and self.epoch_kl_scale:
+                factor = self.epoch_kl_scale
+                if self.kl_weights is not None:
+                    # a batch's loss is a mean over its rows: times n / rows it is that of the whole data set
+                    factor *= self.kl_weights[self.done] * self.num_data / len(x)
+                objective = elbo_loss(objective, self.run.model, self.num_data, factor, with_value=False)
+            optimizer.zero_grad()
+            objective.backward()
+        optimizer.step()
         if isinstance(self.scheduler, _BY_STEP):
             self.scheduler.step()
 

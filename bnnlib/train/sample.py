@@ -83,7 +83,7 @@ def sample(
         the last two as of the epoch's end.
 
     Raises:
-        ValueError: a count, the data or the checkpoint do not fit.
+        ValueError: a count, the data, the store or the checkpoint do not fit.
         DivergedError: the loss is NaN or infinite; it names the step size. On a CPU the step that would have used it
             is not taken; the checkpoint is not written.
         KeyboardInterrupt: on Ctrl-C, once the step under way is complete and the checkpoint written.
@@ -101,6 +101,8 @@ def sample(
     """
     check_count("burn_in", burn_in, minimum=0)
     check_count("thin", thin)
+    if store is not None and any(one is store for one in callbacks):
+        raise ValueError("the store is among the callbacks too, and would be offered every state twice: give it once.")
     loop = _Chain(
         model,
         sampler,
