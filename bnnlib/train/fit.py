@@ -72,7 +72,7 @@ def fit(
     channels_last: bool = False,
     generator: torch.Generator | None = None,
     shuffle_generator: torch.Generator | None = None,
-    keyed: bool = False,
+    keyed: bool = True,
     checkpoint: str | Path | CheckpointLike | None = None,
     callbacks: Sequence[Callback] = (),
     progress: bool = False,
@@ -110,9 +110,10 @@ def fit(
         generator: of the batches and of the layers' noise, on the model's device; by default PyTorch's own.
         shuffle_generator: of the order of rows alone, on the model's device, so that two models see the same batches
             whatever noise they draw; None takes it from `generator`. A loader draws its own order.
-        keyed: draw each step's noise by a key from the generator, as `bnnlib.nn.redraw` does: what gradient
-            checkpointing and an activation memory budget need. A layer that runs twice in a step then has one draw. The
-            generator gives the key once and then the order of rows, which is that of a deterministic network.
+        keyed: draw each step's noise by a key of the run and the step, as `bnnlib.nn.redraw` does, so that gradient
+            checkpointing, an activation memory budget and second derivatives see one draw. A layer that runs twice in
+            a step then has one draw. The generator gives the key once and then the order of rows, which is that of a
+            deterministic network. With False each pass draws from the generator anew, as older versions do.
         checkpoint: a file's path or a `Checkpoint`; read before the first step, written when it is due, at the end and
             on Ctrl-C. It holds model, optimizer, scheduler, random state, position within the epoch and callbacks: the
             resumed run is the uninterrupted one bit for bit. With a data set or a loader this needs randomness that

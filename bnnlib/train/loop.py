@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from bnnlib._callbacks import Callback, CheckpointLike, Run
 from bnnlib._checks import DivergedError, check_count
 from bnnlib._devices import default_generator
-from bnnlib._noise import keeping_keys, new_seed, redraw, use_generator
+from bnnlib._noise import StepKeys, keeping_keys, new_seed, use_generator
 from bnnlib._terminal import deferred_interrupt, progress_bar
 from bnnlib.nn.base import StochasticLayer, sampling_layers
 from bnnlib.nn.calls import noticing_uncalled
@@ -189,10 +189,13 @@ class Loop:
     def _epoch(self, interrupted: threading.Event) -> bool:
         """One epoch, or what is left of it; False if the run ends within."""
         run, number = self.run, self.batches.number
+        keys = StepKeys(run.model) if self.keyed else None
         for x, y in self.batches.epoch(run.epoch, self.done):
-            if self.keyed:
-                redraw(run.model, self.noise_seed, run.step)
+            if keys:
+                keys.give(self.noise_seed, run.step)
             self.step(*self._prepared(x, y))
+            if keys:
+                keys.take()
             self.done += 1
             run.step += 1
             self._look_at_clock()
