@@ -392,7 +392,9 @@ def test_a_step_is_noise_of_its_own_and_callbacks_draw_anew(keyed):
 def test_noise_by_key_is_that_of_redraw():
     """One step on all rows in their order of the loop, beside the pass by hand."""
     (x, y), seen, model = data(), [], network("gaussian")
-    handle = model.register_forward_hook(lambda module, inputs, output: seen.append((inputs[0].clone(), output.detach())))
+    handle = model.register_forward_hook(
+        lambda module, inputs, output: seen.append((inputs[0].clone(), output.detach()))
+    )
     sgd = torch.optim.SGD(model.parameters(), lr=0.0)
     fit(model, (x, y), epochs=2, batch_size=ROWS, optimizer=sgd, generator=torch.Generator().manual_seed(3))
     handle.remove()
