@@ -42,6 +42,9 @@ class Callback:
     def on_epoch(self, run: Run) -> None:
         """After each epoch; `run.epoch` epochs have been done."""
 
+    def on_end(self, run: Run) -> None:
+        """After the last step and the last save: what it does to the model is in no checkpoint."""
+
     def state_dict(self) -> dict[str, Any]:
         """What a checkpoint must keep."""
         return {}
@@ -58,7 +61,12 @@ class Run:
         model, optimizer: what is trained, and by what.
         epoch, step: epochs and steps completed so far.
         history: one row an epoch {"epoch", "nll", "kl", "kl_scale", "learning_rate"}: the mean loss over the epoch's
-            batches, and the divergence in nats after it (0 for deterministic networks).
+            batches, and the divergence in nats after it (0 for deterministic networks); with validation data
+            "validation_nll" too.
+        seconds: that the run has taken so far, by the clock, those before a resume included.
+        stopped: why the run ended before its epochs were complete; None if they are.
+        restored: the epochs after which the model's weights were what they are, where a callback has put back earlier
+            ones.
 
     Example:
         >>> run = fit(torch.nn.Linear(3, 2), (torch.randn(8, 3), torch.randint(2, (8,))), epochs=2, batch_size=4)
@@ -71,3 +79,13 @@ class Run:
     epoch: int = 0
     step: int = 0
     history: list[dict[str, float]] = field(default_factory=list)
+    seconds: float = 0.0
+    stopped: str | None = None
+    restored: int | None = None
+
+    def stop(self, reason: str) -> None:
+        """Let the run end after the step under way, as if its epochs were complete; for callbacks.
+
+        A checkpoint keeps the reason: the run that resumes from it ends at once.
+        """
+        self.stopped = reason

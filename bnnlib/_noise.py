@@ -102,8 +102,7 @@ class redraw:
         key = fold(fold(fold(0, new_seed() if seed is None else seed), step), rank)
         self._before = _keys(model)
         for number, layer in enumerate(self._before):
-            own = fold(key, number)
-            layer._noise_key = torch.tensor(own - (1 << 64) if own >> 63 else own, device="cpu")
+            layer._noise_key = torch.tensor(_signed(fold(key, number)), device="cpu")
 
     def __enter__(self) -> redraw:
         return self
@@ -131,6 +130,29 @@ def keeping_keys(model: nn.Module) -> Iterator[None]:
         _give_back(before)
 
 
+class StepKeys:
+    """The keys of `redraw(model, seed, step)` for one step after the other; between steps the layers have none.
+
+    What looks at the model between two steps draws anew at each call, and so does a copy that is made there.
+    """
+
+    def __init__(self, model: nn.Module) -> None:
+        # one tensor a layer that is filled: to make one, and to assign it as an attribute of a module, takes as long
+        # as the rest of a small layer's draw
+        self._keys = [(layer, torch.zeros((), dtype=torch.int64, device="cpu")) for layer in _keys(model)]
+
+    def give(self, seed: int, step: int) -> None:
+        """Fix the noise of a step."""
+        key = fold(fold(fold(0, seed), step), 0)
+        for number, (layer, own) in enumerate(self._keys):
+            layer.__dict__["_noise_key"] = own.fill_(_signed(fold(key, number)))
+
+    def take(self) -> None:
+        """Let the layers draw anew at each call."""
+        for layer, _ in self._keys:
+            layer.__dict__["_noise_key"] = None
+
+
 def new_seed(generator: torch.Generator | None = None) -> int:
     """A seed for `redraw` from a generator, by default PyTorch's global one."""
     return int(torch.randint(2**62, (), generator=generator, device=None if generator is None else generator.device))
@@ -142,6 +164,11 @@ def fold(key: int, number: int) -> int:
     z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
     z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & _MASK
     return z ^ (z >> 31)
+
+
+def _signed(key: int) -> int:
+    """The number of 64 bits with a sign that has the same bits."""
+    return key - (1 << 64) if key >> 63 else key
 
 
 _MASK = (1 << 64) - 1
@@ -174,8 +201,8 @@ def _repeated(source: str) -> RuntimeError:
     return RuntimeError(
         f"a forward pass is computed again for its backward (torch.utils.checkpoint, an activation memory budget), "
         f"but the numbers that {source} gave it are gone: its gradients would be wrong. Call "
-        "bnnlib.nn.redraw(model, seed, step) before each step, or give fit keyed=True: then the noise is a function of "
-        "the step."
+        "bnnlib.nn.redraw(model, seed, step) before each step, or leave fit's keyed=True: then the noise is a function "
+        "of the step."
     )
 
 

@@ -42,7 +42,7 @@ class _NoBar:
 
 
 @contextmanager
-def progress_bar(progress: bool, total: int, unit: str = "epoch") -> Iterator[Any]:
+def progress_bar(progress: bool, total: int | None, unit: str = "epoch") -> Iterator[Any]:
     """A bar over `total` units on stderr, or nothing at all without tqdm or with `progress` False."""
     try:
         from tqdm.auto import tqdm

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
 import sysconfig
 import zipfile
+from email import message_from_string
+from email.message import Message
 from pathlib import Path
 
 import pytest
@@ -81,7 +84,7 @@ def wheel(root, tmp_path_factory) -> Path:
     tree = home / "tree"
     for name in ("bnnlib", "book", "chapters", "benchmarks"):
         shutil.copytree(root / name, tree / name, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("pyproject.toml", "README.md", "LICENSE", "LICENSE-TEXT.md"):
+    for name in ("pyproject.toml", "LICENSE"):
         shutil.copyfile(root / name, tree / name)
     pip("wheel", "--no-build-isolation", "--wheel-dir", str(home), str(tree))
     (built,) = home.glob("*.whl")
@@ -118,6 +121,32 @@ def test_the_wheel_holds_the_library_and_nothing_else(wheel, root):
     }
     assert held == library
     assert {"bnnlib/__init__.py", "bnnlib/datasets/registry.toml"} <= held
+
+
+def metadata(wheel: Path) -> Message:
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
+        return message_from_string(archive.read(name).decode())
+
+
+def test_the_metadata_says_who_and_what(wheel, root):
+    about, citation = metadata(wheel), (root / "CITATION.cff").read_text()
+    assert f'name: "{about["Author"]}"' in citation and f"version: {about['Version']}" in citation
+    for keyword in re.findall(r"^  - (\S.*)$", citation.split("keywords:")[1].split("references:")[0], re.MULTILINE):
+        assert keyword in about["Keywords"].split(",")
+    assert "Typing :: Typed" in about.get_all("Classifier")
+
+
+def test_the_long_description_stands_alone_and_its_code_runs(wheel, alone):
+    text = metadata(wheel).get_payload()
+    assert re.findall(r"\]\((?!https?://)", text) == [] and "ADDRESS" not in text  # nothing here is beside it
+    assert f"pip install {wheel.name}" in text
+    blocks = re.findall(r"```(\w+)\n(.*?)```", text, re.DOTALL)
+    code = "".join(block for kind, block in blocks if kind == "python")
+    (printed,) = (block for kind, block in blocks if kind == "text")
+    check = "assert run.stopped and (probabilities.argmax(dim=-1) == test[1]).double().mean() > 0.8\n"
+    done = alone(code + check)
+    assert (done.returncode, done.stdout) == (0, printed), done.stderr
 
 
 def test_every_module_can_be_imported_with_pytorch_and_numpy_alone(alone):

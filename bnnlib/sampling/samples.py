@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, cast
@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from bnnlib._callbacks import Callback
+from bnnlib._callbacks import Callback, Run
 from bnnlib._checks import check_count
 from bnnlib._files import sealed, unsealed, write_atomic
 from bnnlib._overrides import evaluating
@@ -23,12 +23,24 @@ from bnnlib.sampling.draws import DrawsInFolder, DrawsInMemory
 _HEAD = b"bnnlib draws 1\n"
 
 
+def at_a_draw(optimizer: Any) -> AbstractContextManager:
+    """Context in which the parameters are a draw, where an optimizer holds their means (the natural form of
+    `AdaptiveVariational`); nothing happens with others."""
+    return optimizer.sampled_parameters() if getattr(optimizer, "form", None) == "natural" else nullcontext()
+
+
 class SampleStore(Callback):
     """Thinned draws of a model's state, buffers such as the statistics of batch norm included.
 
         store = SampleStore(max_samples=100)
         sample(model, data, sampler=sampler, epochs=50, batch_size=1000, burn_in=500, thin=50, store=store)
         probabilities = store.predict(model, x_test)
+
+    With an optimizer whose weights are draws, such as `bnnlib.optim.AdaptiveVariational`, it is a callback of
+    `bnnlib.train.fit`, which is offered the state after each step (of `form="natural"` a draw around the means):
+
+        store = SampleStore(max_samples=30, burn_in=500, every=50)
+        fit(model, data, epochs=50, batch_size=1000, optimizer=optimizer, callbacks=[store])
 
     Of the draws offered, every `thin`-th is kept. When the store is full, `thin` doubles and every other draw is
     dropped, so that the draws stay evenly spaced over the whole chain: offers number thin, 2 thin, 3 thin, ... It is
@@ -45,9 +57,11 @@ class SampleStore(Callback):
         folder: keeps each draw in a file of its own there, so that memory never holds more than the one in use;
             `save`, `load` and the state for a `Checkpoint` then hold the files' names alone. Each is a state_dict that
             `torch.load` reads. None keeps them in memory.
+        burn_in, every: in steps, where this is a callback: it is offered every `every`-th state after the first
+            `burn_in`. `bnnlib.train.sample` has its own.
 
     Raises:
-        ValueError: no bound is given, one is below 1, or both a device and a folder are given.
+        ValueError: no bound is given, one is below 1 (burn_in: below 0), or both a device and a folder are given.
 
     Example:
         >>> model, store = torch.nn.Linear(3, 1), SampleStore(max_samples=100)
@@ -71,6 +85,8 @@ class SampleStore(Callback):
         dtype: torch.dtype | None = None,
         device: torch.device | str | None = None,
         folder: str | os.PathLike | None = None,
+        burn_in: int = 0,
+        every: int = 1,
     ) -> None:
         if max_samples is None and max_bytes is None:
             raise ValueError(
@@ -84,8 +100,16 @@ class SampleStore(Callback):
         self.max_bytes = None if max_bytes is None else check_count("max_bytes", max_bytes)
         self.names = [names] if isinstance(names, str) else names
         self.dtype, self.device = dtype, device
+        self.burn_in, self.every = check_count("burn_in", burn_in, minimum=0), check_count("every", every)
         self.thin, self.offered = 1, 0
         self._draws: DrawsInMemory | DrawsInFolder = DrawsInMemory() if folder is None else DrawsInFolder(folder)
+
+    def on_step(self, run: Run) -> None:
+        """Take the state after a step of `fit`, if its turn has come."""
+        since = run.step - self.burn_in
+        if since > 0 and since % self.every == 0:
+            with at_a_draw(run.optimizer):
+                self.offer(run.model)
 
     @torch.no_grad()
     def offer(self, model: nn.Module) -> bool:

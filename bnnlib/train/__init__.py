@@ -3,6 +3,7 @@
 from bnnlib._callbacks import Callback, Run
 from bnnlib._checks import DivergedError
 from bnnlib.train.checkpoint import Checkpoint
+from bnnlib.train.early_stopping import EarlyStopping
 from bnnlib.train.fit import cosine, fit
 from bnnlib.train.sample import sample
 from bnnlib.train.stages import Stages
@@ -11,6 +12,7 @@ __all__ = [
     "Callback",
     "Checkpoint",
     "DivergedError",
+    "EarlyStopping",
     "Run",
     "Stages",
     "cosine",

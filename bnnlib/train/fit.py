@@ -1,25 +1,33 @@
 """A training loop that resumes bit for bit, survives Ctrl-C and says what went wrong.
 
-For networks of `bnnlib.nn` it minimizes the negative ELBO per observation, for deterministic ones the plain loss. The
-data stay in memory as tensors: rows are gathered by index, without worker processes.
+For networks of `bnnlib.nn` it minimizes the negative ELBO per observation, for deterministic ones the plain loss.
+Tensors stay in memory, and their rows are gathered by index, without worker processes; a loader brings its own.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.optim.lr_scheduler import CyclicLR, LRScheduler, OneCycleLR, ReduceLROnPlateau
 
 from bnnlib._callbacks import Callback, CheckpointLike, Run
-from bnnlib._checks import check_count, check_non_negative
+from bnnlib._checks import DivergedError, check_count, check_non_negative, check_positive
+from bnnlib._noise import fold
 from bnnlib.nn.base import StochasticLayer
 from bnnlib.nn.objective import elbo_loss, kl_divergence, minibatch_weights
+from bnnlib.sampling.samples import at_a_draw
+from bnnlib.train.batches import Data
 from bnnlib.train.loop import Loop
+from bnnlib.train.validation import Validation
 
 EpochFunction = Callable[[int], float]
+_VALIDATION = 2**62  # a number that no step has
 
 
 def cosine(epochs: int, floor: float = 0.0) -> EpochFunction:
@@ -45,20 +53,26 @@ def cosine(epochs: int, floor: float = 0.0) -> EpochFunction:
 
 def fit(
     model: nn.Module,
-    data: tuple[Tensor, Tensor],
+    data: Data,
     *,
-    epochs: int,
-    batch_size: int,
+    epochs: int | None = None,
+    batch_size: int | None = None,
     optimizer: torch.optim.Optimizer | None = None,
     loss: Callable[[Tensor, Tensor], Tensor] = F.cross_entropy,
     kl_scale: float | EpochFunction = 1.0,
     minibatch_scheme: str = "uniform",
-    schedule: EpochFunction | None = None,
+    schedule: EpochFunction | LRScheduler | None = None,
+    validation: Data | None = None,
+    validation_draws: int = 8,
+    max_steps: int | None = None,
+    max_seconds: float | None = None,
+    num_data: int | None = None,
     augment: Callable[..., Tensor] | None = None,
     autocast: torch.dtype | None = None,
     channels_last: bool = False,
     generator: torch.Generator | None = None,
-    keyed: bool = False,
+    shuffle_generator: torch.Generator | None = None,
+    keyed: bool = True,
     checkpoint: str | Path | CheckpointLike | None = None,
     callbacks: Sequence[Callback] = (),
     progress: bool = False,
@@ -67,35 +81,56 @@ def fit(
 
     Args:
         model: with layers of `bnnlib.nn`, or a deterministic network, which has no KL term.
-        data: (x, y), rows first; they are moved to the model's device once.
-        epochs: to reach in total; a run that resumes at epoch 30 of 80 does 50 more.
-        batch_size: rows in a step; the last batch of an epoch may be smaller.
-        optimizer: over the model's parameters; by default Adam with learning rate 1e-3.
+        data: (x, y), two tensors, rows first, which are moved to the model's device once; or a `Dataset` of such pairs
+            or a `DataLoader` of such batches, from `torch.utils.data`, whose batches are moved one by one.
+        epochs: to reach in total; a run that resumes at epoch 30 of 80 does 50 more. None leaves it to the budgets.
+        batch_size: rows in a step; the last batch of an epoch may be smaller. A loader has its own.
+        optimizer: over the model's parameters; by default Adam with learning rate 1e-3. A step of
+            `bnnlib.optim.AdaptiveVariational(form="natural")` takes the gradients at a draw; a `SampleStore` among the
+            callbacks keeps draws.
         loss: called as loss(model(x), y), returns the mean over the batch as a scalar; by default cross-entropy, for
             class labels. Numbers need another, such as torch.nn.functional.mse_loss.
         kl_scale: 1 for the exact objective, below 1 for a tempered one, or a function of the epoch (from 0) to warm up.
         minibatch_scheme: how an epoch's batches share the KL term, equation (sbnn-minibatch): "uniform" in
             proportion to their rows, or "halving", most of it on the first few.
-        schedule: function of the epoch (from 0); every group's initial learning rate is multiplied by it.
+        schedule: function of the epoch (from 0), by which every group's initial learning rate is multiplied; or a
+            scheduler of `torch.optim.lr_scheduler`, stepped after every epoch (OneCycleLR and CyclicLR after every
+            step, ReduceLROnPlateau with the validation loss).
+        validation: rows that are held out, as `data`; after each epoch the history has their loss, "validation_nll".
+            Of a network with draws it is that of the averaged predictive: of the mean probability where the loss is
+            PyTorch's cross-entropy, NLL or binary cross-entropy of logits, else of the mean output. The draws are the
+            same after every epoch, and the training that of a run without validation.
+        validation_draws: that the predictive averages.
+        max_steps, max_seconds: further bounds of the run in total, in steps and by the clock; the step under way is
+            completed. A run that resumes with a larger one goes on.
+        num_data: n, by default the rows of the data set; a stream without a length needs it.
         augment: called as augment(x, generator=...) on every batch of inputs; see `bnnlib.augmentation`.
         autocast: dtype of the forward pass, for example torch.bfloat16; parameters, loss and noise keep theirs.
         channels_last: memory format of images, the faster one for convolutions; the model is converted in place.
         generator: of the batches and of the layers' noise, on the model's device; by default PyTorch's own.
-        keyed: draw each step's noise by a key from the generator, as `bnnlib.nn.redraw` does: what gradient
-            checkpointing and an activation memory budget need. A layer that runs twice in a step then has one draw.
+        shuffle_generator: of the order of rows alone, on the model's device, so that two models see the same batches
+            whatever noise they draw; None takes it from `generator`. A loader draws its own order.
+        keyed: draw each step's noise by a key of the run and the step, as `bnnlib.nn.redraw` does, so that gradient
+            checkpointing, an activation memory budget and second derivatives see one draw. A layer that runs twice in
+            a step then has one draw. The generator gives the key once and then the order of rows, which is that of a
+            deterministic network. With False each pass draws from the generator anew, as older versions do.
         checkpoint: a file's path or a `Checkpoint`; read before the first step, written when it is due, at the end and
-            on Ctrl-C. It holds model, optimizer, random state, position within the epoch and callbacks: the resumed
-            run is the uninterrupted one bit for bit.
-        callbacks: see `Callback`.
+            on Ctrl-C. It holds model, optimizer, scheduler, random state, position within the epoch and callbacks: the
+            resumed run is the uninterrupted one bit for bit. With a data set or a loader this needs randomness that
+            is PyTorch's: a loader over items with PyTorch's samplers, or with a sampler that has a `generator`, is
+            started again and the batches that are done are passed over. A stream, or another sampler, is saved after
+            each epoch and goes on from there.
+        callbacks: see `Callback`; `EarlyStopping` is one.
         progress: a bar on stderr, where tqdm is installed.
 
     Returns:
         The `Run`, with the history of all epochs, those before a resume included.
 
     Raises:
-        ValueError: a count, the data, the optimizer, the loss or the checkpoint do not fit.
-        DivergedError: the loss is NaN or infinite. On a CPU the step that would have used it is not taken; the
-            checkpoint is not written.
+        ValueError: a count, the data, the optimizer, the scheduler, the loss or the checkpoint do not fit, or nothing
+            bounds the run.
+        DivergedError: the loss, or that of the validation, is NaN or infinite. On a CPU the step that would have used
+            it is not taken; the checkpoint is not written.
         KeyboardInterrupt: on Ctrl-C, once the step under way is complete and the checkpoint written. The model's
             parameters are its posterior means and scales throughout, never a draw.
 
@@ -109,9 +144,12 @@ def fit(
         >>> run.epoch, run.history[-1]["nll"] < run.history[0]["nll"]
         (20, True)
     """
+    scheduler, factors = (schedule, None) if isinstance(schedule, LRScheduler) else (None, schedule)
+    if optimizer is None:
+        optimizer = scheduler.optimizer if scheduler else torch.optim.Adam(model.parameters(), lr=1e-3)
     loop = _Descent(
         model,
-        optimizer or torch.optim.Adam(model.parameters(), lr=1e-3),
+        optimizer,
         data,
         batch_size,
         loss=loss,
@@ -119,13 +157,37 @@ def fit(
         autocast=autocast,
         channels_last=channels_last,
         generator=generator,
+        shuffle_generator=shuffle_generator,
+        num_data=num_data,
         checkpoint=checkpoint,
         callbacks=callbacks,
     )
-    loop.kl_scale, loop.schedule = kl_scale, schedule
+    loop.kl_scale, loop.schedule, loop.scheduler = kl_scale, factors, scheduler
     loop.share_kl(minibatch_scheme)
     loop.keyed = keyed
+    loop.max_steps = None if max_steps is None else check_count("max_steps", max_steps)
+    loop.max_seconds = None if max_seconds is None else check_positive("max_seconds", max_seconds)
+    if validation is not None:
+        loop.validation = Validation(validation, validation_draws, loop.batches.size or 1024, loss)
+    if scheduler:
+        _check_scheduler(scheduler, optimizer, loop.validation is not None)
     return loop.go(epochs, progress)
+
+
+_BY_STEP = (OneCycleLR, CyclicLR)  # they count steps, as their documentation has it
+
+
+def _check_scheduler(scheduler: LRScheduler, optimizer: torch.optim.Optimizer, validated: bool) -> None:
+    if scheduler.optimizer is not optimizer:
+        raise ValueError(
+            "the scheduler is of another optimizer, so that it would change nothing here. Make it from the optimizer "
+            "that fit gets."
+        )
+    if isinstance(scheduler, ReduceLROnPlateau) and not validated:
+        raise ValueError(
+            "ReduceLROnPlateau goes by the validation loss, but there is none. Give validation=(x, y), or another "
+            "scheduler."
+        )
 
 
 class _Descent(Loop):
@@ -133,38 +195,83 @@ class _Descent(Loop):
 
     kl_scale: float | EpochFunction
     schedule: EpochFunction | None
+    scheduler: LRScheduler | None = None
+    validation: Validation | None = None
+    rate = 0.0  # of the first group, at the start of the epoch
 
     def share_kl(self, scheme: str) -> None:
         """Let the batches share the KL term, by their rows or in another way."""
-        weights = minibatch_weights(len(self.losses), scheme)
         self.bayesian = any(isinstance(module, StochasticLayer) for module in self.run.model.modules())
-        self.kl_factors = [1.0] * len(weights)  # multiples of KL / n by batch
-        if scheme != "uniform":
-            sizes = [min(self.batch_size, len(self.x) - start) for start in range(0, len(self.x), self.batch_size)]
-            # a batch's loss is a mean over its rows: times n / rows it is that of the whole data set
-            self.kl_factors = [float(w) * len(self.x) / rows for w, rows in zip(weights, sizes, strict=True)]
+        number = self.batches.number
+        if number is None and scheme != "uniform":
+            raise ValueError(
+                f"minibatch_scheme={scheme!r} needs the number of batches in an epoch, which a stream does not know: "
+                "use 'uniform', or give the data set a length."
+            )
+        weights = minibatch_weights(number or 1, scheme)
+        self.kl_weights = None if scheme == "uniform" else weights.tolist()
 
     def start_epoch(self) -> None:
         scale = self.kl_scale(self.run.epoch) if callable(self.kl_scale) else self.kl_scale
         self.epoch_kl_scale = check_non_negative("kl_scale", scale)
+        groups = self.run.optimizer.param_groups
+        if self.scheduler is not None:
+            self.rate = float(groups[0]["lr"]) if self.done == 0 else self.rate
+            return
         factor = 1.0 if self.schedule is None else check_non_negative("schedule(epoch)", self.schedule(self.run.epoch))
-        for group, rate in zip(self.run.optimizer.param_groups, self.initial_rates, strict=True):
+        for group, rate in zip(groups, self.initial_rates, strict=True):
             group["lr"] = rate * factor
         self.rate = self.initial_rates[0] * factor
 
     def step(self, x: Tensor, y: Tensor) -> None:
-        objective = self.loss(self.outputs(x), y)
-        self.record(objective)
-        if self.bayesian and self.epoch_kl_scale:
-            factor = self.epoch_kl_scale * self.kl_factors[self.done]
-            objective = elbo_loss(objective, self.run.model, len(self.x), factor, with_value=False)
-        self.run.optimizer.zero_grad()
-        objective.backward()
-        self.run.optimizer.step()
+        optimizer = self.run.optimizer
+        with at_a_draw(optimizer):
+            objective = self.loss(self.outputs(x), y)
+            self.record(objective)
+            if self.bayesian and self.epoch_kl_scale:
+                factor = self.epoch_kl_scale
+                if self.kl_weights is not None:
+                    # a batch's loss is a mean over its rows: times n / rows it is that of the whole data set
+                    factor *= self.kl_weights[self.done] * self.num_data / len(x)
+                objective = elbo_loss(objective, self.run.model, self.num_data, factor, with_value=False)
+            optimizer.zero_grad()
+            objective.backward()
+        optimizer.step()
+        if isinstance(self.scheduler, _BY_STEP):
+            self.scheduler.step()
 
     def row(self) -> dict[str, float]:
         kl = float(kl_divergence(self.run.model).detach()) if self.bayesian else 0.0
-        return {"kl": kl, "kl_scale": float(self.epoch_kl_scale), "learning_rate": self.rate}
+        row = {"kl": kl, "kl_scale": float(self.epoch_kl_scale), "learning_rate": self.rate}
+        if self.validation is not None:
+            row["validation_nll"] = self._validated(self.validation)
+        if isinstance(self.scheduler, ReduceLROnPlateau):
+            self.scheduler.step(row["validation_nll"])
+        elif self.scheduler is not None and not isinstance(self.scheduler, _BY_STEP):
+            self.scheduler.step()
+        return row
+
+    def _validated(self, validation: Validation) -> float:
+        seed = fold(self.noise_seed, _VALIDATION)
+        value = validation(self.run.model, lambda x: self.forward(self.in_format(x)), self.device, seed)
+        if not math.isfinite(value):
+            where = f"the validation after epoch {self.run.epoch}"
+            raise DivergedError(self.explain(where, value), where, value)
+        return value
+
+    def memory(self) -> dict[str, Any]:
+        return {} if self.scheduler is None else {"scheduler": self.scheduler.state_dict(), "rate": self.rate}
+
+    def recall(self, state: dict[str, Any]) -> None:
+        if ("scheduler" in state) != (self.scheduler is not None):
+            one, other = ("a", "none") if "scheduler" in state else ("no", "one")
+            raise ValueError(
+                f"the checkpoint is of a run with {one} scheduler, but this one has {other}: it cannot go on from "
+                "there. Use the same, or another checkpoint file."
+            )
+        if self.scheduler is not None:
+            self.scheduler.load_state_dict(state["scheduler"])
+            self.rate = state["rate"]
 
     def explain(self, where: str, value: float) -> str:
         return (

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -14,12 +16,14 @@ from torch import Tensor, nn
 from bnnlib._callbacks import Callback, CheckpointLike, Run
 from bnnlib._checks import DivergedError, check_count
 from bnnlib._devices import default_generator
-from bnnlib._noise import keeping_keys, new_seed, redraw, use_generator
+from bnnlib._noise import StepKeys, keeping_keys, new_seed, use_generator
 from bnnlib._terminal import deferred_interrupt, progress_bar
 from bnnlib.nn.base import StochasticLayer, sampling_layers
 from bnnlib.nn.calls import noticing_uncalled
+from bnnlib.train.batches import Data, batches_of
 from bnnlib.train.checkpoint import Checkpoint
 
+_ROOM = 1024  # losses that fit at first where nobody knows the number of batches
 _CHECK_EVERY = 50  # steps between looks at the losses on a GPU, where each look waits for the device
 
 
@@ -31,23 +35,25 @@ class Loop:
 
     Args:
         model, optimizer: what is moved, and by what.
-        data: (x, y), rows first; they are moved to the model's device once.
-        batch_size, loss, augment, autocast, channels_last, generator, checkpoint, callbacks: as for `fit`.
+        data, batch_size, num_data, loss, augment, autocast, channels_last, generator, shuffle_generator, checkpoint,
+            callbacks: as for `fit`.
 
     Raises:
-        ValueError: batch_size is no count, the data are no two tensors of equally many rows, or the optimizer holds
+        ValueError: batch_size is no count, the data are of no known kind or of unknown length, or the optimizer holds
             no parameter of the model.
     """
 
     _first_step = -1  # of this run, whose layers are watched
     keyed = False  # whether a step's noise comes by key
+    max_steps: int | None = None
+    max_seconds: float | None = None
 
     def __init__(
         self,
         model: nn.Module,
         optimizer: torch.optim.Optimizer,
-        data: tuple[Tensor, Tensor],
-        batch_size: int,
+        data: Data,
+        batch_size: int | None,
         *,
         loss: Callable[[Tensor, Tensor], Tensor],
         augment: Callable[..., Tensor] | None,
@@ -56,24 +62,40 @@ class Loop:
         generator: torch.Generator | None,
         checkpoint: str | Path | CheckpointLike | None,
         callbacks: Sequence[Callback],
+        shuffle_generator: torch.Generator | None = None,
+        num_data: int | None = None,
     ) -> None:
-        self.batch_size = check_count("batch_size", batch_size)
         _check_optimizer(model, optimizer)
-        device = next(model.parameters()).device
-        self.x, self.y = (part.to(device) for part in _checked(data))
+        self.device = next(model.parameters()).device
+        self.generator = default_generator(self.device) if generator is None else generator
+        self.batches = batches_of(data, batch_size, self.device, shuffle_generator, self.generator)
+        self.num_data = self._observations(num_data)
         self.run, self.loss, self.augment, self.autocast = Run(model, optimizer), loss, augment, autocast
-        self.channels_last = channels_last and self.x.dim() == 4
-        self.generator = default_generator(device) if generator is None else generator
+        self.channels_last = channels_last
         self.checkpoint = Checkpoint(checkpoint) if isinstance(checkpoint, str | Path) else checkpoint
         self.callbacks = tuple(callbacks)
         self.initial_rates = [group["lr"] for group in optimizer.param_groups]
-        self.order: Tensor | None = None  # of the epoch under way
-        self.losses = torch.zeros(-(-len(self.x) // self.batch_size), device=device)
+        self.losses = torch.zeros(self.batches.number or _ROOM, device=self.device)
         self.done = 0  # steps of the epoch under way
-        # gathered into one buffer: a fresh allocation a step costs more in page faults than the copy itself
-        self._buffers = [t.new_empty(min(self.batch_size, len(t)), *t.shape[1:]) for t in (self.x, self.y)]
+        # The order takes its numbers from the same generator, and is the same for a network without noise if the seed
+        # of the noise only looks at the number that comes next. Where the order has another, the seed takes its own, or
+        # the next run would have this noise again.
+        before = self.generator.get_state()
+        self.noise_seed = new_seed(self.generator)
+        if not self.batches.own_order:
+            self.generator.set_state(before)
         passes = (m.training_pass for m in model.modules() if isinstance(m, StochasticLayer))
         self._passes = [one for one in dict.fromkeys(passes) if one is not None]
+
+    def _observations(self, given: int | None) -> int:
+        if given is not None:
+            return check_count("num_data", given)
+        if self.batches.rows is None:
+            raise ValueError(
+                "the data set of the loader has no length, so that nobody knows how many observations there are. Give "
+                "num_data, the observations of an epoch."
+            )
+        return self.batches.rows
 
     def start_epoch(self) -> None:
         """Set what holds for the epoch `run.epoch`; called again where a run resumes in its middle."""
@@ -98,11 +120,7 @@ class Loop:
                 stack.enter_context(training_pass(model))
             if self.run.step == self._first_step:
                 stack.enter_context(noticing_uncalled(model, sampling_layers(model)))
-            if self.autocast is None:
-                outputs = model(x)
-            else:
-                with torch.autocast(x.device.type, self.autocast):
-                    outputs = model(x).float()
+            outputs = self.forward(x)
         if self.loss is F.cross_entropy and outputs.shape[1:2] == (1,):
             raise ValueError(
                 "the model has one output, and the cross-entropy over a single class is 0 whatever it says. Give "
@@ -110,26 +128,38 @@ class Loop:
             )
         return outputs
 
+    def forward(self, x: Tensor) -> Tensor:
+        """The model alone, under `autocast` where that is asked for."""
+        if self.autocast is None:
+            return self.run.model(x)
+        with torch.autocast(x.device.type, self.autocast):
+            return self.run.model(x).float()
+
     def record(self, loss: Tensor) -> None:
         """Take the batch's loss.
 
         Raises:
             DivergedError: it is NaN or infinite; on a GPU it may be found some steps later.
         """
+        if self.done == len(self.losses):
+            self.losses = torch.cat([self.losses, torch.zeros_like(self.losses)])
         self.losses[self.done] = loss.detach()
-        if self.x.device.type == "cpu":
+        if self.device.type == "cpu":
             self._check(self.done)
         elif self.done % _CHECK_EVERY == _CHECK_EVERY - 1:
             self._check(self.done + 1 - _CHECK_EVERY)
 
-    def go(self, epochs: int, progress: bool) -> Run:
-        """Resume, and run until `epochs` epochs are complete."""
-        epochs = check_count("epochs", epochs)
+    def go(self, epochs: int | None, progress: bool) -> Run:
+        """Resume, and run until `epochs` epochs are complete, a budget is spent or a callback stops the run."""
+        if epochs is None and self.max_steps is None and self.max_seconds is None:
+            raise ValueError("nothing says when the run ends: give epochs, max_steps or max_seconds.")
+        epochs = None if epochs is None else check_count("epochs", epochs)
         run = self.run
-        if self.channels_last:
+        if self.channels_last and self.batches.images:
             run.model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # PyTorch's stub has it not
         self._resume()
         self._first_step = run.step
+        self._begun = time.monotonic() - run.seconds
         was_training = run.model.training
         run.model.train()
         try:
@@ -140,48 +170,77 @@ class Loop:
                 progress_bar(progress, epochs) as bar,
             ):
                 bar.update(run.epoch)
-                while run.epoch < epochs:
+                while (epochs is None or run.epoch < epochs) and not self._over():
                     self.start_epoch()
-                    self._epoch(interrupted)
+                    if not self._epoch(interrupted):
+                        break
                     last = run.history[-1]
                     bar.update(1)
                     bar.set_postfix(nll=f"{last['nll']:.4f}", lr=f"{last['learning_rate']:.3g}", refresh=False)
                 self._save()
+            run.stopped = run.stopped or self._spent()
+            for callback in self.callbacks:
+                if isinstance(callback, Callback):  # pruners and priors have only what they need of one
+                    callback.on_end(run)
         finally:
             run.model.train(was_training)
         return run
 
-    def _epoch(self, interrupted: threading.Event) -> None:
-        run = self.run
-        if self.order is None:
-            self.order = torch.randperm(len(self.x), generator=self.generator, device=self.x.device)
-        batches = self.order.split(self.batch_size)
-        for rows in batches[self.done :]:
-            if self.keyed:
-                redraw(run.model, new_seed(self.generator))
-            self.step(*self._batch(rows))
+    def _epoch(self, interrupted: threading.Event) -> bool:
+        """One epoch, or what is left of it; False if the run ends within."""
+        run, number = self.run, self.batches.number
+        keys = StepKeys(run.model) if self.keyed else None
+        for x, y in self.batches.epoch(run.epoch, self.done):
+            if keys:
+                keys.give(self.noise_seed, run.step)
+            self.step(*self._prepared(x, y))
+            if keys:
+                keys.take()
             self.done += 1
             run.step += 1
+            self._look_at_clock()
             for callback in self.callbacks:
                 callback.on_step(run)
-            if self.done < len(batches):
+            if self.done != number:
                 self._pause(interrupted)
+                if self._over():
+                    return False
+        if not self.done:
+            raise ValueError("the loader has given no batch: its data set is empty, or drop_last leaves none.")
         self._check(0)
-        run.history.append({"epoch": run.epoch, "nll": float(self.losses.mean()), **self.row()})
+        run.history.append({"epoch": run.epoch, "nll": float(self.losses[: self.done].mean()), **self.row()})
         run.epoch += 1
-        self.order, self.done = None, 0
+        self.done = 0
+        self.batches.end_epoch()
         for callback in self.callbacks:
             callback.on_epoch(run)
         self._pause(interrupted)
+        return True
 
-    def _batch(self, rows: Tensor) -> tuple[Tensor, Tensor]:
-        x, y = (
-            torch.index_select(whole, 0, rows, out=buffer[: len(rows)])
-            for whole, buffer in zip((self.x, self.y), self._buffers, strict=True)
-        )
+    def _look_at_clock(self) -> None:
+        self.run.seconds = time.monotonic() - self._begun
+
+    def _over(self) -> bool:
+        self._look_at_clock()
+        return self.run.stopped is not None or self._spent() is not None
+
+    def _spent(self) -> str | None:
+        """Which budget has come to its end."""
+        run = self.run
+        if self.max_steps is not None and run.step >= self.max_steps:
+            return f"max_steps={self.max_steps} are done"
+        if self.max_seconds is not None and run.seconds >= self.max_seconds:
+            return f"max_seconds={self.max_seconds:g} are over, after {run.step} steps"
+        return None
+
+    def _prepared(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
         if self.augment is not None:
             x = self.augment(x, generator=self.generator)
-        return (x.contiguous(memory_format=torch.channels_last) if self.channels_last else x), y
+        return self.in_format(x), y
+
+    def in_format(self, x: Tensor) -> Tensor:
+        """Images in the memory format of the run."""
+        return x.contiguous(memory_format=torch.channels_last) if self.channels_last and x.dim() == 4 else x
 
     def _check(self, start: int) -> None:
         # after the step under way the losses are those of the last epoch
@@ -192,37 +251,48 @@ class Loop:
             raise DivergedError(self.explain(where, value), where, value)
 
     def _pause(self, interrupted: threading.Event) -> None:
-        if interrupted.is_set() or (self.checkpoint and self.checkpoint.due()):
+        # a stream is found again at the end of an epoch alone, and what Ctrl-C leaves is the last of these
+        if interrupted.is_set() or (self.checkpoint and (self.checkpoint.due() or not self.batches.exact)):
             self._save()
         if interrupted.is_set():
             raise KeyboardInterrupt
 
     def _save(self) -> None:
-        if self.checkpoint is None:
+        if self.checkpoint is None or (self.done and not self.batches.exact):
             return
         run = self.run
         state = {
-            "rows": len(self.x),
-            "batch_size": self.batch_size,
+            "rows": self.batches.rows,
+            "batch_size": self.batches.size,
             "model": run.model.state_dict(),
             "optimizer": run.optimizer.state_dict(),
             "initial_rates": self.initial_rates,
             "generator": self.generator.get_state(),
             "epoch": run.epoch,
             "step": run.step,
+            "seconds": run.seconds,
+            "stopped": run.stopped,
+            "noise_seed": self.noise_seed,
             "history": run.history,
-            "order": self.order,
+            "batches": self.batches.state_dict(),
             "done": self.done,
             "losses": self.losses,
             "callbacks": [callback.state_dict() for callback in self.callbacks],
         }
-        self.checkpoint.save(state)
+        self.checkpoint.save(state | self.memory())
+
+    def memory(self) -> dict[str, Any]:
+        """What a checkpoint keeps beside what all loops have."""
+        return {}
+
+    def recall(self, state: dict[str, Any]) -> None:
+        """Take over what `memory` gave."""
 
     def _resume(self) -> None:
         state = self.checkpoint.load() if self.checkpoint else None
         if state is None:
             return
-        given = {"rows": len(self.x), "batch_size": self.batch_size, "callbacks": len(self.callbacks)}
+        given = {"rows": self.batches.rows, "batch_size": self.batches.size, "callbacks": len(self.callbacks)}
         kept = {"rows": state["rows"], "batch_size": state["batch_size"], "callbacks": len(state["callbacks"])}
         if given != kept:
             raise ValueError(
@@ -235,8 +305,12 @@ class Loop:
         self.initial_rates = list(state["initial_rates"])
         self.generator.set_state(state["generator"])
         run.epoch, run.step, run.history = state["epoch"], state["step"], list(state["history"])
-        self.order = None if state["order"] is None else state["order"].to(self.x.device)
-        self.done, self.losses = state["done"], state["losses"].to(self.x.device)
+        # a checkpoint of an older version has the order, and none of the others
+        self.batches.load_state_dict(state["batches"] if "batches" in state else {"order": state["order"]})
+        self.done, self.losses = state["done"], state["losses"].to(self.device)
+        run.seconds, run.stopped = state.get("seconds", 0.0), state.get("stopped")
+        self.noise_seed = state.get("noise_seed", self.noise_seed)
+        self.recall(state)
         for callback, memory in zip(self.callbacks, state["callbacks"], strict=True):
             callback.load_state_dict(memory)
 
@@ -248,19 +322,3 @@ def _check_optimizer(model: nn.Module, optimizer: torch.optim.Optimizer) -> None
             "the optimizer holds no parameter of the model, so that nothing would be trained. to_bayesian and "
             "insert_unit_noise return copies: make the optimizer from the parameters of the model that is trained."
         )
-
-
-def _checked(data: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
-    kinds = [type(part).__name__ for part in data] if isinstance(data, tuple | list) else [type(data).__name__]
-    if len(kinds) != 2 or not all(isinstance(part, Tensor) for part in data):
-        given = ", ".join(kinds[:3]) + (f" and {len(kinds) - 3} more" if len(kinds) > 3 else "")
-        raise ValueError(
-            f"data is {given}, but it must be (x, y), two tensors, which stay in memory. Give "
-            "(torch.as_tensor(x), torch.as_tensor(y)); of a DataLoader, the tensors of its data set."
-        )
-    x, y = data
-    if x.dim() == 0 or y.dim() == 0 or len(x) != len(y) or len(x) == 0:
-        raise ValueError(
-            f"x has shape {tuple(x.shape)} and y {tuple(y.shape)}, but both need the same number of rows, at least one."
-        )
-    return x, y

@@ -19,6 +19,7 @@ from bnnlib._checks import check_count
 from bnnlib.sampling.adaptive_prior import SpikeSlabGaussianLaplacePrior
 from bnnlib.sampling.base import Sampler
 from bnnlib.sampling.samples import SampleStore
+from bnnlib.train.batches import Data
 from bnnlib.train.loop import Loop
 
 StepFunction = Callable[[int], float]
@@ -26,11 +27,11 @@ StepFunction = Callable[[int], float]
 
 def sample(
     model: nn.Module,
-    data: tuple[Tensor, Tensor],
+    data: Data,
     *,
     sampler: Sampler,
     epochs: int,
-    batch_size: int,
+    batch_size: int | None = None,
     prior: SpikeSlabGaussianLaplacePrior | None = None,
     num_data: int | None = None,
     loss: Callable[[Tensor, Tensor], Tensor] = F.cross_entropy,
@@ -54,13 +55,13 @@ def sample(
 
     Args:
         model: what is sampled, in `train()` mode; afterwards it holds the last state of the chain.
-        data: (x, y), rows first; they are moved to the model's device once.
+        data: tensors, a data set or a loader, as for `fit`.
         sampler: over the model's parameters, from `bnnlib.optim`. Its generator draws the noise.
         epochs: to reach in total; a run that resumes at epoch 30 of 80 does 50 more.
-        batch_size: rows in a step; the last batch of an epoch may be smaller.
+        batch_size: rows in a step; the last batch of an epoch may be smaller. A loader has its own.
         prior: gets `add_gradient_()` and `update()` in each step; in regression with the batch's scaled residuals at
             the new weights, which cost a second forward pass, where it learns sigma.
-        num_data: N of the energy, by default len(x).
+        num_data: N of the energy, by default the rows of the data.
         loss: called as loss(model(x), y), returns the mean negative log-likelihood of the batch as a scalar, in nats.
         store: is offered every `thin`-th state after the first `burn_in` iterations.
         burn_in, thin: in iterations (steps, not epochs).
@@ -82,7 +83,7 @@ def sample(
         the last two as of the epoch's end.
 
     Raises:
-        ValueError: a count, the data or the checkpoint do not fit.
+        ValueError: a count, the data, the store or the checkpoint do not fit.
         DivergedError: the loss is NaN or infinite; it names the step size. On a CPU the step that would have used it
             is not taken; the checkpoint is not written.
         KeyboardInterrupt: on Ctrl-C, once the step under way is complete and the checkpoint written.
@@ -100,6 +101,8 @@ def sample(
     """
     check_count("burn_in", burn_in, minimum=0)
     check_count("thin", thin)
+    if store is not None and any(one is store for one in callbacks):
+        raise ValueError("the store is among the callbacks too, and would be offered every state twice: give it once.")
     loop = _Chain(
         model,
         sampler,
@@ -112,8 +115,9 @@ def sample(
         generator=generator,
         checkpoint=checkpoint,
         callbacks=(_Rows(), *callbacks, _Kept(prior, store, burn_in, thin)),
+        num_data=num_data,
     )
-    loop.prior, loop.num_data = prior, len(loop.x) if num_data is None else check_count("num_data", num_data)
+    loop.prior = prior
     loop.schedules = {"lr": lr_schedule, "temperature": temperature_schedule}
     return loop.go(epochs, progress)
 
@@ -157,7 +161,6 @@ class _Chain(Loop):
     """The loop with a step of Algorithm 1."""
 
     prior: SpikeSlabGaussianLaplacePrior | None
-    num_data: int
     schedules: dict[str, StepFunction | None]
 
     def step(self, x: Tensor, y: Tensor) -> None:

@@ -34,11 +34,11 @@ from bnnlib.augmentation import Compose, RandomCrop, RandomHorizontalFlip
 from bnnlib.models import resnet, resnet18
 from bnnlib.optim import AdaptiveVariational, GroupSpikeSlab
 from bnnlib.pruning.masks import Masks
-from bnnlib.train import fit
 from bnnlib.train.checkpoint import Checkpoint
 from book.lab.cells import Cell, CellResult, Experiment, Need, epochs_of, rows_of
 from chapters.adaptive_optimizer.problems import cyclic_lr
 from chapters.shared.images import Split, load_images, reads
+from chapters.shared.training import fit
 
 NAME = "avo-cifar10"
 HARD = (0.03, 0.06, 0.1)  # ranges below which a channel goes, in the book profile

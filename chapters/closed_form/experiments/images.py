@@ -24,12 +24,13 @@ from bnnlib.nn import predict, sparsity, to_bayesian
 from bnnlib.pruning import prune_ranked, weight_scores
 from bnnlib.train import DivergedError
 from bnnlib.train.checkpoint import Checkpoint
-from bnnlib.train.fit import cosine, fit
+from bnnlib.train.fit import cosine
 from bnnlib.train.stages import Stages
 from book.lab.cells import Cell, CellResult, rows_of
 from book.lab.probes import first
 from chapters.closed_form.experiments.networks import network, prior_of, scale_means
 from chapters.shared.images import Split, error_percent, load_images
+from chapters.shared.training import fit
 
 RANKED_BY = {"sBNN": "inclusion", "BbB": "signal_to_noise", "Sparse VD": "signal_to_noise"}  # each as its paper prunes
 OTHERS = {"sBNN": ("signal_to_noise", "magnitude"), "BbB": ("inclusion", "magnitude")}

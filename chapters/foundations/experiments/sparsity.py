@@ -23,10 +23,10 @@ from bnnlib.models import mlp
 from bnnlib.pruning import Masks, compress, compression_report, csr_report
 from bnnlib.pruning.ranking import rank_mask
 from bnnlib.train.checkpoint import Checkpoint
-from bnnlib.train.fit import fit
 from book.lab.cells import Cell, CellResult, Experiment, profiles, rows_of
 from book.lab.probes import first
 from chapters.shared.images import held_out_parts
+from chapters.shared.training import fit
 
 KINDS = ("Weights", "Units", "Inputs")
 SHARES = (50, 75, 90)

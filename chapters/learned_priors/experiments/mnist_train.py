@@ -12,11 +12,12 @@ from torch import Tensor, nn
 from bnnlib.sampling import SGHMC, SpikeSlabGaussianLaplacePrior, polynomial
 from bnnlib.sampling.samples import SampleStore
 from bnnlib.train.checkpoint import Checkpoint
-from bnnlib.train.fit import Callback, Run, fit
+from bnnlib.train.fit import Callback, Run
 from bnnlib.train.sample import sample
 from book.lab.cells import Cell
 from chapters.learned_priors.networks import cnn_two_conv
 from chapters.shared.images import held_out_parts
+from chapters.shared.training import fit
 
 SIDE = 28
 TEST_BATCH = 1000

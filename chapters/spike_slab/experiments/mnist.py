@@ -23,10 +23,11 @@ from bnnlib.pruning import agp_sparsity
 from bnnlib.pruning.agp import AGPPruner
 from bnnlib.train import DivergedError
 from bnnlib.train.checkpoint import Checkpoint
-from bnnlib.train.fit import Run, cosine, fit
+from bnnlib.train.fit import Run, cosine
 from bnnlib.train.stages import Stages
 from book.lab.cells import Cell, CellResult, Experiment, profiles, rows_of
 from book.lab.probes import first
+from chapters.shared.training import fit
 from chapters.spike_slab.experiments.mnist_scores import (
     Curves,
     Split,

@@ -25,11 +25,12 @@ from bnnlib.nn import to_bayesian
 from bnnlib.pruning import compress, compression_report
 from bnnlib.pruning.group_lasso import GroupLasso
 from bnnlib.train.checkpoint import Checkpoint
-from bnnlib.train.fit import Run, cosine, fit
+from bnnlib.train.fit import Run, cosine
 from bnnlib.train.stages import Stages
 from book.lab.cells import Cell, CellResult, Need, rows_of
 from book.lab.probes import first
 from chapters.shared.images import BestEpoch, Split, error_percent, load_images
+from chapters.shared.training import fit
 from chapters.unit_noise.experiments.networks import UnitCurve, add_noise, flops, frozen_statistics, network, units_left
 
 # a real cell at the sizes of the digits

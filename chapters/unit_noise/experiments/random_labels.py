@@ -26,9 +26,10 @@ from bnnlib import metrics
 from bnnlib.models import Dropout, mlp
 from bnnlib.nn import StructuredBayesianPruning, insert_unit_noise, selected_weights, unit_sparsity
 from bnnlib.train.checkpoint import Checkpoint
-from bnnlib.train.fit import Callback, fit
+from bnnlib.train.fit import Callback
 from book.lab.cells import Cell, CellResult, Experiment, epochs_of, profiles, rows_of
 from chapters.shared.images import load_images, reads
+from chapters.shared.training import fit
 
 
 def _network(cell: Cell) -> nn.Module:

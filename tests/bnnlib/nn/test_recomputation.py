@@ -173,7 +173,7 @@ def test_fit_by_key_trains_a_checkpointed_network_as_the_plain_one(layer):
         torch.manual_seed(0)
         model = to_bayesian(kind(), layer, **KINDS[layer])
         settings = {"loss": nn.functional.mse_loss, "generator": torch.Generator().manual_seed(2)}
-        fit(model, (X, X[:, :1]), epochs=3, batch_size=6, keyed=True, **settings)
+        fit(model, (X, X[:, :1]), epochs=3, batch_size=6, **settings)
         trained.append([parameter.detach() for parameter in model.parameters()])
         assert not torch.equal(model(X), model(X))  # training leaves no key behind
     assert_same(trained[1], trained[0])
@@ -182,7 +182,7 @@ def test_fit_by_key_trains_a_checkpointed_network_as_the_plain_one(layer):
 def test_fit_without_keys_refuses_a_checkpointed_network():
     model = to_bayesian(Checkpointed())
     with pytest.raises(RuntimeError, match="keyed=True"):
-        fit(model, (X, X[:, :1]), epochs=1, batch_size=6, loss=nn.functional.mse_loss)
+        fit(model, (X, X[:, :1]), epochs=1, batch_size=6, keyed=False, loss=nn.functional.mse_loss)
 
 
 def test_a_seed_of_its_own_comes_from_the_global_generator():

@@ -11,6 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from bnnlib._noise import new_seed
 from bnnlib.models import mlp
 from bnnlib.nn import (
     GaussianLinear,
@@ -19,6 +20,7 @@ from bnnlib.nn import (
     insert_unit_noise,
     kl_divergence,
     minibatch_weights,
+    redraw,
     structured_pruning,
 )
 from bnnlib.pruning import AGPPruner
@@ -133,7 +135,8 @@ def test_the_objective_is_mean_loss_plus_kl_over_n():
     ours, reference = network("gaussian").double(), network("gaussian").double()
     optimizer = torch.optim.SGD(ours.parameters(), lr=0.1)
     batches = torch.Generator().manual_seed(5)
-    fit(ours, (x.double(), y), epochs=1, batch_size=ROWS, optimizer=optimizer, kl_scale=0.3, generator=batches)
+    settings = {"batch_size": ROWS, "optimizer": optimizer, "kl_scale": 0.3, "generator": batches}
+    fit(ours, (x.double(), y), epochs=1, keyed=False, **settings)
     noise = torch.Generator().manual_seed(5)
     order = torch.randperm(ROWS, generator=noise)  # the loop draws the order first, then the layers their noise
     hidden = torch.relu(reference[0](x.double()[order], noise))
@@ -242,7 +245,6 @@ class _Gradient(Callback):
         (lambda x, y: x, "data is Tensor, but it must be (x, y)"),
         (lambda x, y: (x.numpy(), y.numpy()), "data is ndarray, ndarray, but"),
         (lambda x, y: [*zip(x, y, strict=True)], f"data is tuple, tuple, tuple and {ROWS - 3} more, but"),
-        (lambda x, y: torch.utils.data.DataLoader(torch.utils.data.TensorDataset(x, y)), "data is DataLoader, but"),
     ],
 )
 def test_what_is_no_pair_of_tensors_is_named(given, message):
@@ -367,3 +369,36 @@ def test_noise_on_units_is_drawn_for_all_layers_at_once(monkeypatch):
     )
     fit(model, data(), epochs=1, batch_size=25)
     assert drawn == [2, 2]  # layers a draw, one draw a step
+
+
+@pytest.mark.parametrize("keyed", [True, False])
+def test_a_step_is_noise_of_its_own_and_callbacks_draw_anew(keyed):
+    outputs, between = [], []
+
+    class Look(Callback):
+        def on_step(self, run):
+            between.append([run.model(data()[0]).detach() for _ in range(2)])
+
+    model = network("gaussian")
+    model.register_forward_hook(lambda module, inputs, output: outputs.append(output.detach()))
+    sgd = torch.optim.SGD(model.parameters(), lr=0.0)  # the outputs differ by their noise alone
+    settings = {"epochs": 3, "batch_size": ROWS, "optimizer": sgd, "callbacks": [Look()], "keyed": keyed}
+    fit(model, data(), shuffle_generator=torch.Generator().manual_seed(0), **settings)
+    steps = [one.sum() for one in outputs[::3]]  # each followed by two of the callback
+    assert len(set(map(float, steps))) == 3
+    assert not any(torch.equal(*pair) for pair in between)
+
+
+def test_noise_by_key_is_that_of_redraw():
+    """One step on all rows in their order of the loop, beside the pass by hand."""
+    (x, y), seen, model = data(), [], network("gaussian")
+    handle = model.register_forward_hook(
+        lambda module, inputs, output: seen.append((inputs[0].clone(), output.detach()))
+    )
+    sgd = torch.optim.SGD(model.parameters(), lr=0.0)
+    fit(model, (x, y), epochs=2, batch_size=ROWS, optimizer=sgd, generator=torch.Generator().manual_seed(3))
+    handle.remove()
+    seed = new_seed(torch.Generator().manual_seed(3))
+    for step, (rows, output) in enumerate(seen):
+        with redraw(model, seed, step):
+            assert torch.equal(model(rows).detach(), output)

@@ -39,6 +39,11 @@ def prepared(kind, model, optimizer, **settings):
     return loop
 
 
+def batch(loop):
+    """The next batch of four rows, as the loop gives it to a step."""
+    return loop._prepared(*loop.batches.take(torch.empty(4, dtype=torch.int64, device="meta")))
+
+
 @pytest.mark.parametrize("scheme", ["uniform", "halving"])
 @pytest.mark.parametrize("channels_last", [False, True])
 def test_no_step_of_fit_waits(scheme, channels_last, watch):
@@ -49,7 +54,7 @@ def test_no_step_of_fit_waits(scheme, channels_last, watch):
     loop.share_kl(scheme)
     with watch():
         loop.start_epoch()
-        loop.step(*loop._batch(torch.empty(4, dtype=torch.int64, device="meta")))
+        loop.step(*batch(loop))
 
 
 def test_no_step_of_sample_waits(watch):
@@ -61,7 +66,7 @@ def test_no_step_of_sample_waits(watch):
     loop.prior, loop.num_data, loop.schedules = None, 10, {"lr": lambda k: 1e-3, "temperature": None}
     store = SampleStore(max_samples=3)
     with watch():
-        loop.step(*loop._batch(torch.empty(4, dtype=torch.int64, device="meta")))
+        loop.step(*batch(loop))
         store.offer(model)
 
 

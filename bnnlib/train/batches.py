@@ -1,0 +1,301 @@
+"""Where the batches of an epoch come from: tensors, a data set, or a loader with workers of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset, IterableDataset, SubsetRandomSampler, TensorDataset, default_collate
+from torch.utils.data import sampler as samplers
+from torch.utils.data.distributed import DistributedSampler
+
+from bnnlib._checks import check_count
+
+Data = tuple[Tensor, Tensor] | Dataset | DataLoader
+Pair = tuple[Tensor, Tensor]
+
+
+class Batches:
+    """The batches of an epoch after each other, and what a checkpoint keeps to go on with the next one.
+
+    Attributes:
+        rows: observations; None where nobody knows.
+        size: rows in a batch; None where a loader has none of its own.
+        number: batches in an epoch; None where nobody knows.
+        exact: whether a run can go on from the middle of an epoch.
+    """
+
+    rows: int | None
+    size: int | None
+    number: int | None
+    exact = True
+    images = True  # whether the inputs may have four dimensions
+    own_order = False  # whether the order of the rows leaves alone the generator of the run
+
+    def epoch(self, epoch: int, done: int) -> Iterator[Pair]:
+        """The batches of an epoch after the first `done`, on the device of the model."""
+        raise NotImplementedError
+
+    def end_epoch(self) -> None:
+        """Forget the epoch that is over."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """What a checkpoint must keep."""
+        return {}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Take over what `state_dict` gave."""
+
+
+class TensorBatches(Batches):
+    """Rows of two tensors on the device, in an order that a generator draws for each epoch."""
+
+    def __init__(self, data: Pair, size: int, device: torch.device, order: torch.Generator) -> None:
+        self.data = tuple(part.to(device) for part in data)
+        self.images = data[0].dim() == 4
+        self.device, self.rows, self.size, self.number = device, len(data[0]), size, -(-len(data[0]) // size)
+        self.generator, self.order = order, None
+        # gathered into one buffer: a fresh allocation a step costs more in page faults than the copy itself
+        self._buffers = [part.new_empty(min(size, len(part)), *part.shape[1:]) for part in self.data]
+
+    rows: int
+    size: int
+    order: Tensor | None  # of the epoch under way
+
+    def epoch(self, epoch: int, done: int) -> Iterator[Pair]:
+        if self.order is None:
+            self.order = torch.randperm(self.rows, generator=self.generator, device=self.device)
+        for rows in self.order.split(self.size)[done:]:
+            yield self.take(rows)
+
+    def take(self, rows: Tensor) -> Pair:
+        """The rows of these numbers."""
+        x, y = (
+            torch.index_select(whole, 0, rows, out=buffer[: len(rows)])
+            for whole, buffer in zip(self.data, self._buffers, strict=True)
+        )
+        return x, y
+
+    def end_epoch(self) -> None:
+        self.order = None
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"order": self.order, "shuffle": self.generator.get_state()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.order = None if state["order"] is None else state["order"].to(self.device)
+        if "shuffle" in state:
+            self.generator.set_state(state["shuffle"])
+
+
+class ItemBatches(TensorBatches):
+    """Items of a data set, in an order that a generator draws for each epoch."""
+
+    def __init__(self, data: Dataset, size: int, device: torch.device, order: torch.Generator) -> None:
+        self.items: Any = data
+        self.rows, self.size, self.device = _length(data), size, device
+        self.number = -(-self.rows // size)
+        self.generator, self.order = order, None
+
+    def take(self, rows: Tensor) -> Pair:
+        numbers, many = rows.tolist(), getattr(self.items, "__getitems__", None)
+        return pair_of(default_collate(many(numbers) if many else [self.items[n] for n in numbers]), self.device)
+
+    def state_dict(self) -> dict[str, Any]:
+        return super().state_dict() | {"global": torch.get_rng_state()}  # of transforms
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        super().load_state_dict(state)
+        torch.set_rng_state(state["global"])
+
+
+class LoaderBatches(Batches):
+    """What a loader gives. The middle of an epoch is found again by starting it with the same states of generators."""
+
+    own_order = True
+
+    def __init__(self, loader: DataLoader, device: torch.device) -> None:
+        self.loader, self.device, self.size = loader, device, loader.batch_size
+        self.rows, self.number = _observations(loader), None
+        try:
+            self.number = len(loader)
+        except TypeError:  # a stream without a length
+            pass
+        self._samplers = _samplers(loader)
+        self.exact = not isinstance(loader.dataset, IterableDataset) and (
+            getattr(loader, "in_order", True)
+            and all(type(one) in _KNOWN or hasattr(one, "generator") for one in self._samplers)
+        )
+        found = {f"sampler {n}": getattr(one, "generator", None) for n, one in enumerate(self._samplers)}
+        found["loader"] = loader.generator
+        self._generators = {name: one for name, one in found.items() if isinstance(one, torch.Generator)}
+        self._start: dict[str, Tensor] | None = None  # states at the start of the epoch under way
+        self._now: dict[str, Tensor] | None = None  # those of a checkpoint
+
+    def epoch(self, epoch: int, done: int) -> Iterator[Pair]:
+        for one in self._samplers:
+            if hasattr(one, "set_epoch"):
+                one.set_epoch(epoch)
+        if done and self._start:
+            self._set(self._start)
+        else:
+            self._start = self._states()
+        batches = iter(self.loader)
+        for _ in range(done):
+            if next(batches, None) is None:
+                raise ValueError(f"the loader gives fewer than the {done} batches of the epoch in the checkpoint.")
+        if done and self._now:
+            self._set(self._now)
+        for batch in batches:
+            yield pair_of(batch, self.device)
+
+    def end_epoch(self) -> None:
+        self._start = None
+
+    def _states(self) -> dict[str, Tensor]:
+        return {"global": torch.get_rng_state()} | {n: one.get_state() for n, one in self._generators.items()}
+
+    def _set(self, states: dict[str, Tensor]) -> None:
+        torch.set_rng_state(states["global"])
+        for name, one in self._generators.items():
+            one.set_state(states[name])
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"start": self._start, "now": self._states()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        if missing := set(state["now"]) ^ {"global", *self._generators}:
+            raise ValueError(
+                f"the loader and the one of the checkpoint differ in their generators ({', '.join(sorted(missing))}): "
+                "it cannot go on from there. Build the loader as before, or use another checkpoint file."
+            )
+        self._start, self._now = state["start"], state["now"]
+        self._set(state["now"])
+
+
+_KNOWN = {
+    samplers.BatchSampler,
+    samplers.RandomSampler,
+    samplers.SequentialSampler,
+    samplers.SubsetRandomSampler,
+    samplers.WeightedRandomSampler,
+    DistributedSampler,
+}
+_WAYS = (
+    "(x, y), two tensors, which stay in memory; a torch.utils.data.Dataset of pairs, such as one of torchvision; or a "
+    "torch.utils.data.DataLoader"
+)
+
+
+def batches_of(
+    data: Data, size: int | None, device: torch.device, order: torch.Generator | None, run: torch.Generator
+) -> Batches:
+    """The batches of what is given for `data` and `batch_size`.
+
+    Args:
+        order: generator of the order of the rows; None takes that of the run.
+
+    Raises:
+        ValueError: the data are of no such kind or without rows, or the size is missing or given twice.
+    """
+    if isinstance(data, DataLoader):
+        if order is not None:
+            raise ValueError(
+                "shuffle_generator orders tensors and data sets, but a DataLoader draws its own order: give it the "
+                "generator, DataLoader(..., shuffle=True, generator=...)."
+            )
+        if size is not None and size != data.batch_size:
+            raise ValueError(
+                f"batch_size is {size}, but the loader gives batches of its own (batch_size={data.batch_size}): leave "
+                "it out."
+            )
+        return LoaderBatches(data, device)
+    if size is None:
+        raise ValueError("batch_size is missing: only a DataLoader brings one. Give the rows in a step.")
+    check_count("batch_size", size)
+    if isinstance(data, IterableDataset):
+        return LoaderBatches(DataLoader(data, batch_size=size), device)
+    if isinstance(data, TensorDataset) and len(data.tensors) == 2:
+        data = data.tensors[0], data.tensors[1]
+    generator = run if order is None else order
+    if isinstance(data, Dataset):
+        made: TensorBatches = ItemBatches(data, size, device, generator)
+    else:
+        made = TensorBatches(checked_pair(data), size, device, generator)
+    made.own_order = order is not None
+    return made
+
+
+def _samplers(loader: DataLoader) -> list[Any]:
+    """Those that decide about the order: of rows, of batches, and of rows within these."""
+    outer = loader.batch_sampler
+    found = [loader.sampler, outer, getattr(outer, "sampler", None)]
+    return [one for number, one in enumerate(found) if one is not None and one not in found[:number]]
+
+
+def _observations(loader: DataLoader) -> int | None:
+    for sampler in _samplers(loader):
+        if isinstance(sampler, SubsetRandomSampler):  # the other rows belong to somebody else, such as the validation
+            return len(sampler)
+    try:
+        return len(loader.dataset)  # type: ignore[arg-type]  # of a data set that has one
+    except TypeError:
+        return None
+
+
+def _length(data: Any) -> int:
+    try:
+        rows = len(data)
+    except TypeError:
+        raise ValueError(
+            f"{type(data).__name__} has no length, which the order of its rows needs. Give it a __len__, or make it an "
+            "IterableDataset and give num_data."
+        ) from None
+    if rows == 0:
+        raise ValueError(f"{type(data).__name__} is empty, but it needs at least one row.")
+    return rows
+
+
+def pair_of(batch: Any, device: torch.device) -> Pair:
+    """A batch of a loader on the device.
+
+    Raises:
+        ValueError: it is no pair of tensors with equally many rows.
+    """
+    kinds = [type(part).__name__ for part in batch] if isinstance(batch, tuple | list) else [type(batch).__name__]
+    if len(kinds) != 2 or not all(isinstance(part, Tensor) for part in batch):
+        raise ValueError(
+            f"a batch is {_shown(kinds)}, but it must be (x, y), two tensors, rows first. Let the data set return "
+            "pairs, or give the DataLoader a collate_fn that makes them."
+        )
+    x, y = (part.to(device, non_blocking=True) for part in batch)
+    return _same_rows(x, y)
+
+
+def _same_rows(x: Tensor, y: Tensor) -> Pair:
+    if x.dim() == 0 or y.dim() == 0 or len(x) != len(y) or len(x) == 0:
+        raise ValueError(
+            f"x has shape {tuple(x.shape)} and y {tuple(y.shape)}, but both need the same number of rows, at least one."
+        )
+    return x, y
+
+
+def _shown(kinds: list[str]) -> str:
+    return ", ".join(kinds[:3]) + (f" and {len(kinds) - 3} more" if len(kinds) > 3 else "")
+
+
+def checked_pair(data: Any) -> Pair:
+    """What is given as (x, y).
+
+    Raises:
+        ValueError: it is no pair of tensors with equally many rows.
+    """
+    kinds = [type(part).__name__ for part in data] if isinstance(data, tuple | list) else [type(data).__name__]
+    if len(kinds) != 2 or not all(isinstance(part, Tensor) for part in data):
+        raise ValueError(
+            f"data is {_shown(kinds)}, but it must be {_WAYS}. Of arrays, give (torch.as_tensor(x), "
+            "torch.as_tensor(y))."
+        )
+    return _same_rows(*data)

@@ -1,0 +1,82 @@
+"""Training that ends when held-out rows say so."""
+
+from __future__ import annotations
+
+import copy
+import math
+from typing import Any
+
+from torch import Tensor
+
+from bnnlib._callbacks import Callback, Run
+from bnnlib._checks import check_count, check_non_negative
+
+
+class EarlyStopping(Callback):
+    """Stop when the validation loss has not fallen for some epochs, and give the weights of the best one back.
+
+        fit(model, train, validation=held_out, epochs=500, batch_size=64, callbacks=[EarlyStopping(patience=10)])
+
+    The weights of the best epoch are put back when the run is over, also where it is by its epochs or by a budget;
+    `run.restored` says which epoch that was, `run.stopped` why the run ended. A checkpoint holds the last weights and
+    the best ones, so that a run that goes on does so as if it had never stopped. After Ctrl-C the model has its last
+    weights, and the best ones are in `best_weights`.
+
+    Args:
+        patience: epochs without an improvement after which the run stops.
+        min_delta: a loss is an improvement if it is below the best by more than this, in the units of the loss.
+        monitor: the entry of `run.history` to go by.
+        restore_best: False leaves the last weights in place.
+
+    Raises:
+        ValueError: patience is below 1 or min_delta negative; in `fit`, the history has no such entry.
+
+    Example:
+        >>> x = torch.randn(80, 5)
+        >>> y, model = x[:, :1] + torch.randn(80, 1), torch.nn.Linear(5, 1)
+        >>> settings = {"batch_size": 10, "loss": torch.nn.functional.mse_loss}
+        >>> adam = torch.optim.Adam(model.parameters(), lr=0.1)
+        >>> run = fit(
+        ...     model, (x[:40], y[:40]), validation=(x[40:], y[40:]), epochs=500, optimizer=adam,
+        ...     callbacks=[EarlyStopping(patience=5)], **settings,
+        ... )
+        >>> run.epoch < 500, run.restored == run.epoch - 5
+        (True, True)
+    """
+
+    def __init__(
+        self, patience: int = 5, min_delta: float = 0.0, *, monitor: str = "validation_nll", restore_best: bool = True
+    ) -> None:
+        self.patience, self.min_delta = check_count("patience", patience), check_non_negative("min_delta", min_delta)
+        self.monitor, self.restore_best = monitor, restore_best
+        self.best, self.best_epoch, self.best_weights = math.inf, 0, {}
+
+    best_weights: dict[str, Tensor]
+
+    def on_epoch(self, run: Run) -> None:
+        row = run.history[-1]
+        if self.monitor not in row:
+            raise ValueError(
+                f"EarlyStopping goes by {self.monitor!r}, but the history has {', '.join(row)}. Give fit "
+                "validation=(x, y), or name one of these as monitor."
+            )
+        if row[self.monitor] < self.best - self.min_delta:
+            self.best, self.best_epoch = row[self.monitor], run.epoch
+            if self.restore_best:
+                self.best_weights = copy.deepcopy(run.model.state_dict())
+        elif run.epoch - self.best_epoch >= self.patience:
+            run.stop(
+                f"{self.monitor} has not fallen below {self.best:g}, that of epoch {self.best_epoch}, for "
+                f"{self.patience} epochs"
+            )
+
+    def on_end(self, run: Run) -> None:
+        if self.best_weights:
+            run.model.load_state_dict(self.best_weights)
+            run.restored = self.best_epoch
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"best": self.best, "best_epoch": self.best_epoch, "best_weights": self.best_weights}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.best, self.best_epoch, self.best_weights = state["best"], state["best_epoch"], state["best_weights"]

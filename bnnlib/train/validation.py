@@ -1,0 +1,126 @@
+"""The loss on rows that are held out, of the predictive that averages over draws."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.utils.data import DataLoader, Dataset
+
+from bnnlib._checks import check_count
+from bnnlib._overrides import evaluating
+from bnnlib.nn.base import drawers, one_draw
+from bnnlib.train.batches import Data, Pair, checked_pair, pair_of
+
+
+class Validation:
+    """Held-out rows, and the loss on them.
+
+    Args:
+        data: as for `fit`.
+        draws: that the predictive averages.
+        size: rows in a pass; a loader has its own.
+        loss: of `fit`.
+
+    Raises:
+        ValueError: the data are of no known kind, or draws is no count.
+    """
+
+    def __init__(self, data: Data, draws: int, size: int, loss: Callable[[Tensor, Tensor], Tensor]) -> None:
+        self.draws, self.loss, self.size = check_count("validation_draws", draws), loss, size
+        self.data = data if isinstance(data, DataLoader | Dataset) else checked_pair(data)
+        self.average = _averages(loss)
+
+    def _blocks(self, device: torch.device) -> Iterator[Pair]:
+        if isinstance(self.data, tuple):
+            x, y = self.data
+            yield from (
+                (a.to(device), b.to(device)) for a, b in zip(x.split(self.size), y.split(self.size), strict=True)
+            )
+            return
+        loader = self.data if isinstance(self.data, DataLoader) else DataLoader(self.data, batch_size=self.size)
+        yield from (pair_of(batch, device) for batch in loader)
+
+    @torch.no_grad()
+    def __call__(self, model: nn.Module, forward: Callable[[Tensor], Tensor], device: torch.device, seed: int) -> float:
+        """The mean loss over the rows; equal seeds are equal draws, and the same ones for all rows."""
+        total, rows = 0.0, 0
+        generator = torch.Generator(device)
+        # a loader takes a number from PyTorch's generator, which may be that of the training
+        with torch.random.fork_rng(devices=[]), evaluating(model):
+            layers = drawers(model)
+            draws = self.draws if layers else 1
+            for x, y in self._blocks(device):
+                generator.manual_seed(seed)
+                outputs: Tensor | None = None
+                for _ in range(draws):
+                    with one_draw(layers, generator):
+                        one = self.average.of(forward(x))
+                    outputs = one if outputs is None else self.average.add(outputs, one)
+                assert outputs is not None  # there is a draw
+                total += float(self.loss(self.average.end(outputs, draws), y)) * len(x)
+                rows += len(x)
+        if not rows:
+            raise ValueError("the validation data have no rows, but they need at least one.")
+        return total / rows
+
+
+class _Outputs:
+    """The mean of the outputs: what a loss for numbers is about."""
+
+    def of(self, outputs: Tensor) -> Tensor:
+        return outputs
+
+    def add(self, total: Tensor, one: Tensor) -> Tensor:
+        return total + one
+
+    def end(self, total: Tensor, draws: int) -> Tensor:
+        return total / draws
+
+
+class _LogProbabilities(_Outputs):
+    """The log of the mean probability, from log probabilities."""
+
+    def add(self, total: Tensor, one: Tensor) -> Tensor:
+        return torch.logaddexp(total, one)
+
+    def end(self, total: Tensor, draws: int) -> Tensor:
+        return total - math.log(draws)
+
+
+class _Classes(_LogProbabilities):
+    """The same from logits; log probabilities are logits too."""
+
+    def of(self, outputs: Tensor) -> Tensor:
+        return torch.log_softmax(outputs, dim=min(1, outputs.dim() - 1))
+
+
+class _Binary(_LogProbabilities):
+    """The logit of the mean probability, from logits."""
+
+    def of(self, outputs: Tensor) -> Tensor:
+        return torch.stack([F.logsigmoid(outputs), F.logsigmoid(-outputs)])
+
+    def end(self, total: Tensor, draws: int) -> Tensor:
+        return total[0] - total[1]
+
+
+_AVERAGES: dict[Any, type[_Outputs]] = {
+    F.cross_entropy: _Classes,
+    nn.CrossEntropyLoss: _Classes,
+    F.nll_loss: _LogProbabilities,
+    nn.NLLLoss: _LogProbabilities,
+    F.binary_cross_entropy_with_logits: _Binary,
+    nn.BCEWithLogitsLoss: _Binary,
+}
+
+
+def _averages(loss: Any) -> _Outputs:
+    while isinstance(loss, functools.partial):
+        loss = loss.func
+    return _AVERAGES.get(type(loss) if isinstance(loss, nn.Module) else loss, _Outputs)()

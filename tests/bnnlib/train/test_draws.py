@@ -1,0 +1,77 @@
+"""Draws of a posterior out of `fit`: a store among its callbacks, and the adaptive variational optimizer."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from bnnlib.optim import AdaptiveVariational
+from bnnlib.sampling import SGHMC, SampleStore
+from bnnlib.train import fit, sample
+from tests.bnnlib.train.runs import EveryStep, Stop, StopAt, data
+
+
+def seeded(seed: int) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def line(rows: int = 200) -> tuple[torch.Tensor, torch.Tensor]:
+    x = torch.randn(rows, 1, generator=seeded(0))
+    return x, 0.7 * x + torch.randn(rows, 1, generator=seeded(1))
+
+
+def run(form: str, store: SampleStore, epochs: int = 3, checkpoint=None, stop=None):
+    model = nn.Linear(6, 3)
+    nn.init.zeros_(model.weight), nn.init.zeros_(model.bias)
+    optimizer = AdaptiveVariational(model.parameters(), 0.01, 50, form=form, temperature=0.1, generator=seeded(2))
+    settings = {"batch_size": 16, "optimizer": optimizer, "generator": seeded(3), "checkpoint": checkpoint}
+    fit(model, data(), epochs=epochs, callbacks=[store, StopAt(stop)], **settings)
+    return model
+
+
+@pytest.mark.parametrize("form", ["sghmc", "natural"])
+def test_a_store_among_the_callbacks_keeps_every_so_many_states(form):
+    store = SampleStore(max_samples=100, burn_in=4, every=2)
+    model = run(form, store)
+    assert store.offered == len(store) == 4  # after steps 6, 8, 10 and 12 of 12
+    weights = store.stacked("weight")
+    assert not torch.equal(weights[2], weights[3])
+    # the weights of one form are draws, of the other means: there the draws lie around them
+    assert torch.equal(weights[-1], model.weight.detach()) == (form == "sghmc")
+    assert store.predict(model, data()[0]).shape == (50, 3)
+
+
+@pytest.mark.parametrize("form", ["sghmc", "natural"])
+def test_the_draws_survive_a_killed_run(form, tmp_path):
+    whole, resumed = (SampleStore(max_samples=4, every=2) for _ in range(2))
+    one = run(form, whole)
+    checkpoint = EveryStep(tmp_path / "run.pt")
+    with pytest.raises(Stop):
+        run(form, SampleStore(max_samples=4, every=2), checkpoint=checkpoint, stop=7)
+    other = run(form, resumed, checkpoint=checkpoint)
+    assert torch.equal(one.weight, other.weight) and whole.offers == resumed.offers
+    assert torch.equal(whole.stacked("weight"), resumed.stacked("weight"))
+
+
+def test_the_natural_form_takes_its_gradients_at_a_draw():
+    """Without the draw the curvature by Stein's identity has nothing to go by, and the optimizer says so."""
+    (x, y), seen = line(), []
+    model = nn.Linear(1, 1)
+    model.register_forward_pre_hook(lambda module, inputs: seen.append(module.weight.detach().clone()))
+    options = {"form": "natural", "estimator": "stein", "temperature": 0.5, "generator": seeded(0)}
+    optimizer = AdaptiveVariational(model.parameters(), 1e-6, len(x), **options)
+    fit(model, (x, y), epochs=50, batch_size=len(x), loss=F.mse_loss, optimizer=optimizer, generator=seeded(1))
+    assert torch.cat(seen).std() > 0.1  # about T s, while the mean hardly moves
+
+
+def test_a_store_that_would_be_offered_twice_is_refused():
+    model, store = nn.Linear(6, 3), SampleStore(max_samples=3)
+    sampler = SGHMC(model.parameters(), lr=1e-4)
+    settings = {"sampler": sampler, "epochs": 1, "batch_size": 16, "callbacks": [store]}
+    with pytest.raises(ValueError, match="offered every state twice"):
+        sample(model, data(), store=store, **settings)
+    sample(model, data(), **settings)
+    assert store.offered == 4
+    for bad in ({"burn_in": -1}, {"every": 0}):
+        with pytest.raises(ValueError, match=next(iter(bad))):
+            SampleStore(max_samples=3, **bad)

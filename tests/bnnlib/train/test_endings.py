@@ -1,0 +1,344 @@
+"""Validation, schedulers, and what ends a run: budgets, callbacks, early stopping."""
+
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.optim import lr_scheduler
+from torch.utils.data import DataLoader, TensorDataset
+
+from bnnlib._noise import fold, new_seed
+from bnnlib.nn import GaussianLinear, StructuredBayesianPruning, mean_weights, predict
+from bnnlib.train import Callback, EarlyStopping, fit
+from bnnlib.train import loop as loops
+from bnnlib.train.checkpoint import Checkpoint
+from tests.bnnlib.train.runs import ROWS, EveryStep, Stop, StopAt, data
+
+
+def seeded(seed: int) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def network() -> nn.Module:
+    torch.manual_seed(1)
+    return nn.Sequential(GaussianLinear(6, 8, initial_scale=0.5), nn.ReLU(), GaussianLinear(8, 3, initial_scale=0.5))
+
+
+def train(epochs=5, model=None, rate=0.05, callbacks=(), **settings):
+    model = model or network()
+    settings = {"batch_size": 16, "generator": seeded(3)} | settings
+    if "optimizer" not in settings:
+        settings["optimizer"] = torch.optim.Adam(model.parameters(), lr=rate)
+    return model, fit(model, data(), epochs=epochs, callbacks=callbacks, **settings)
+
+
+def assert_equal(one: nn.Module, other: nn.Module) -> None:
+    for name, value in one.state_dict().items():
+        assert torch.equal(value, other.state_dict()[name]), name
+
+
+# --- validation -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("loss", "y", "average"),
+    [
+        (F.cross_entropy, data(7)[1], lambda o, y: -o.softmax(-1).mean(0)[range(ROWS), y].log().mean()),
+        (nn.CrossEntropyLoss(), data(7)[1], lambda o, y: -o.softmax(-1).mean(0)[range(ROWS), y].log().mean()),
+        (F.mse_loss, data(7)[0][:, :3], lambda o, y: (o.mean(0) - y).square().mean()),
+        (
+            F.binary_cross_entropy_with_logits,
+            (data(7)[0][:, :3] > 0).float(),
+            lambda o, y: F.binary_cross_entropy(o.sigmoid().mean(0), y),
+        ),
+    ],
+)
+def test_the_validation_loss_is_that_of_the_averaged_predictive(loss, y, average):
+    """Beside `predict` with the same draws, which come from the seed of the run's noise."""
+    model, (x, _) = network(), data(7)
+    adam = torch.optim.Adam(model.parameters(), lr=0.01)
+    settings = {"epochs": 1, "batch_size": 16, "optimizer": adam, "loss": loss, "validation_draws": 6}
+    run = fit(model, (x, y), validation=(x, y), generator=seeded(0), **settings)
+    draws = seeded(fold(new_seed(seeded(0)), 2**62))
+    outputs = predict(model, x, 6, generator=draws)
+    # float32, in batches
+    assert run.history[-1]["validation_nll"] == pytest.approx(float(average(outputs, y)), rel=1e-5)
+    assert abs(float(average(outputs, y) - average(outputs[:1], y))) > 1e-3  # one draw is something else
+
+
+def test_the_validation_leaves_the_training_alone_and_repeats_its_draws():
+    plain, _ = train()
+    held_out = DataLoader(TensorDataset(*data(7)), batch_size=20, shuffle=True)  # takes from the global generator
+    for given in (data(7), held_out, TensorDataset(*data(7))):
+        model, run = train(validation=given)
+        assert_equal(plain, model)
+        assert len({row["validation_nll"] for row in run.history}) == 5
+    torch.manual_seed(0)
+    plain, _ = train(generator=None)
+    torch.manual_seed(0)
+    model, _ = train(generator=None, validation=held_out)
+    assert_equal(plain, model)
+    _, run = train(rate=0.0, validation=data(7))  # the same weights, and so the same loss
+    assert len({row["validation_nll"] for row in run.history}) == 1
+
+
+def test_a_deterministic_network_is_evaluated_once_and_by_rows():
+    model, passes = nn.Sequential(nn.Linear(6, 3), nn.BatchNorm1d(3)), []
+    model.register_forward_pre_hook(lambda module, inputs: passes.append((module.training, len(inputs[0]))))
+    _, run = train(1, model, validation=data(7))
+    assert passes[4:] == [(False, 16), (False, 16), (False, 16), (False, 2)] and model.training
+    x, y = data(7)
+    assert run.history[0]["validation_nll"] == pytest.approx(F.cross_entropy(model.eval()(x), y).item(), rel=1e-5)
+
+
+def test_unit_noise_is_drawn_for_the_validation():
+    torch.manual_seed(0)
+    noisy = StructuredBayesianPruning(8, initial_scale=1.0)
+    model = nn.Sequential(nn.Linear(6, 8), noisy, nn.ReLU(), nn.Linear(8, 3))
+    _, run = train(1, model, validation=data(7))
+    with mean_weights(model):
+        fixed = F.cross_entropy(model.eval()(data(7)[0]), data(7)[1])
+    assert run.history[0]["validation_nll"] != pytest.approx(float(fixed), rel=1e-4)
+
+
+def test_a_validation_that_is_not_finite_is_named():
+    x, y = data(7)
+    with pytest.raises(ArithmeticError, match="the loss is nan in the validation after epoch 0"):
+        train(validation=(x * torch.nan, y))
+    with pytest.raises(ValueError, match=r"but it must be \(x, y\)"):
+        train(validation=x)
+    with pytest.raises(ValueError, match="validation_draws"):
+        train(validation=(x, y), validation_draws=0)
+
+
+# --- early stopping ---------------------------------------------------------------------------------------------
+
+
+def test_early_stopping_gives_the_best_weights_back():
+    states = []
+
+    class Copies(Callback):
+        def on_epoch(self, run):
+            states.append({name: value.clone() for name, value in run.model.state_dict().items()})
+
+    x, y = data()
+    held_out = x, torch.randint(3, y.shape, generator=seeded(0))  # labels of chance: training soon makes it worse
+    model, run = train(200, validation=held_out, callbacks=[EarlyStopping(patience=3), Copies()])
+    losses = [row["validation_nll"] for row in run.history]
+    best = losses.index(min(losses))
+    assert run.epoch == len(losses) == best + 1 + 3 < 200 and run.restored == best + 1
+    assert f"below {min(losses):g}, that of epoch {best + 1}, for 3 epochs" in run.stopped
+    assert all(torch.equal(value, states[best][name]) for name, value in model.state_dict().items())
+    last, run = train(200, validation=held_out, callbacks=[EarlyStopping(patience=3, restore_best=False)])
+    assert run.restored is None
+    assert all(torch.equal(value, states[-1][name]) for name, value in last.state_dict().items())
+
+
+def test_the_best_weights_come_back_without_a_stop_too_and_the_run_goes_on_from_the_last(tmp_path):
+    x, y = data()
+    settings = {"validation": (x, torch.randint(3, y.shape, generator=seeded(0))), "rate": 0.2}
+    stopping = lambda: [EarlyStopping(patience=100)]  # noqa: E731
+    whole, whole_run = train(12, callbacks=stopping(), **settings)
+    checkpoint = Checkpoint(tmp_path / "run.pt")
+    _, run = train(8, callbacks=stopping(), checkpoint=checkpoint, **settings)
+    assert run.stopped is None and run.restored < 8
+    again, run = train(12, callbacks=stopping(), checkpoint=checkpoint, **settings)
+    assert run.history == whole_run.history and run.restored == whole_run.restored
+    assert_equal(whole, again)
+
+
+@pytest.mark.parametrize("stop", [3, 9, 15])
+def test_early_stopping_resumes_bit_for_bit(stop, tmp_path):
+    x, y = data()
+    settings = {"validation": (x, torch.randint(3, y.shape, generator=seeded(0)))}
+
+    def go(checkpoint=None, at=None):
+        return train(200, callbacks=[EarlyStopping(patience=3), StopAt(at)], checkpoint=checkpoint, **settings)
+
+    whole, whole_run = go()
+    assert whole_run.step > 15
+    checkpoint = EveryStep(tmp_path / "run.pt")
+    with pytest.raises(Stop):
+        go(checkpoint, stop)
+    for _ in range(2):  # the second time it is over already
+        resumed, run = go(checkpoint)
+        assert (run.history, run.stopped, run.restored) == (whole_run.history, whole_run.stopped, whole_run.restored)
+        assert_equal(whole, resumed)
+
+
+def test_min_delta_asks_for_more_and_a_missing_entry_is_named():
+    stopping = EarlyStopping(patience=2, min_delta=10.0)
+    _, run = train(20, validation=data(7), callbacks=[stopping])
+    assert run.epoch == 3 and run.restored == 1  # the first is better than nothing, and no other by 10 nats
+    with pytest.raises(ValueError, match=r"goes by 'validation_nll', but the history has .*validation=\(x, y\)"):
+        train(2, callbacks=[EarlyStopping()])
+    _, run = train(3, callbacks=[EarlyStopping(monitor="nll")])
+    losses = [row["nll"] for row in run.history]
+    assert run.restored == losses.index(min(losses)) + 1
+    with pytest.raises(ValueError, match="patience"):
+        EarlyStopping(patience=0)
+
+
+# --- what ends a run --------------------------------------------------------------------------------------------
+
+
+class StopAfter(Callback):
+    def __init__(self, step: int | None = None, epoch: int | None = None) -> None:
+        self.step, self.epoch = step, epoch
+
+    def on_step(self, run):
+        if run.step == self.step:
+            run.stop("enough steps")
+
+    def on_epoch(self, run):
+        if run.epoch == self.epoch:
+            run.stop("enough epochs")
+
+
+@pytest.mark.parametrize(("step", "epochs"), [(6, 1), (8, 2)])  # within an epoch, and at its end
+def test_a_callback_stops_a_run_and_a_resumed_one_stays_stopped(step, epochs, tmp_path):
+    checkpoint = Checkpoint(tmp_path / "run.pt")
+    for _ in range(2):
+        _, run = train(callbacks=[StopAfter(step)], checkpoint=checkpoint)
+        assert (run.step, run.epoch, len(run.history), run.stopped) == (step, epochs, epochs, "enough steps")
+    assert train(callbacks=[StopAfter(epoch=2)])[1].step == 8
+
+
+@pytest.mark.parametrize("steps", [6, 8])
+def test_a_budget_of_steps_is_one_in_total_and_a_larger_one_goes_on(steps, tmp_path):
+    whole, whole_run = train()
+    checkpoint = Checkpoint(tmp_path / "run.pt")
+    for _ in range(2):
+        _, run = train(max_steps=steps, checkpoint=checkpoint)
+        assert run.step == steps and run.stopped == f"max_steps={steps} are done"
+    resumed, run = train(max_steps=100, checkpoint=checkpoint)
+    assert run.stopped is None and run.history == whole_run.history
+    assert_equal(whole, resumed)
+
+
+def test_a_budget_of_seconds_is_one_in_total_too(monkeypatch, tmp_path):
+    class Clock:
+        now = 0.0
+
+        def monotonic(self) -> float:
+            return self.now
+
+    clock = Clock()
+    monkeypatch.setattr(loops, "time", clock)
+
+    class Tick(Callback):
+        def on_step(self, run):
+            clock.now += 10.0
+
+    checkpoint = Checkpoint(tmp_path / "run.pt")
+    _, run = train(callbacks=[Tick()], max_seconds=45.0, checkpoint=checkpoint)
+    assert run.step == 5 and run.seconds == 50.0 and run.stopped == "max_seconds=45 are over, after 5 steps"
+    clock.now = 1000.0  # the time between is not the run's
+    assert train(callbacks=[Tick()], max_seconds=45.0, checkpoint=checkpoint)[1].step == 5
+    assert train(callbacks=[Tick()], max_seconds=75.0, checkpoint=checkpoint)[1].step == 8
+
+
+def test_a_run_may_have_a_budget_and_no_epochs():
+    assert train(None, max_steps=10)[1].step == 10
+    with pytest.raises(ValueError, match="give epochs, max_steps or max_seconds"):
+        train(None)
+    for name in ("max_steps", "max_seconds"):
+        with pytest.raises(ValueError, match=name):
+            train(**{name: 0})
+
+
+# --- schedulers -------------------------------------------------------------------------------------------------
+
+SCHEDULERS = {
+    "step": lambda o: lr_scheduler.StepLR(o, 2, gamma=0.5),
+    "multistep": lambda o: lr_scheduler.MultiStepLR(o, [1, 3]),
+    "lambda": lambda o: lr_scheduler.LambdaLR(o, lambda epoch: 1.0 / (1 + epoch)),
+    "warm-up": lambda o: lr_scheduler.SequentialLR(
+        o, [lr_scheduler.LinearLR(o, total_iters=2), lr_scheduler.CosineAnnealingLR(o, 3)], [2]
+    ),
+    "one cycle": lambda o: lr_scheduler.OneCycleLR(o, max_lr=0.1, total_steps=20),
+    "plateau": lambda o: lr_scheduler.ReduceLROnPlateau(o, factor=0.5, patience=0),
+}
+
+
+def scheduled(kind: str, checkpoint=None, stop=None):
+    model = network()
+    sgd = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
+    x, y = data()
+    validation = {"validation": (x, torch.randint(3, y.shape, generator=seeded(0)))} if kind == "plateau" else {}
+    settings = {"checkpoint": checkpoint, "callbacks": [StopAt(stop)], "schedule": SCHEDULERS[kind](sgd)} | validation
+    return train(model=model, optimizer=sgd, **settings)
+
+
+@pytest.mark.parametrize("kind", SCHEDULERS)
+def test_a_scheduler_sets_the_rate_and_resumes_bit_for_bit(kind, tmp_path):
+    whole, run = scheduled(kind)
+    rates = [row["learning_rate"] for row in run.history]
+    if kind != "plateau":
+        parameter = nn.Parameter(torch.zeros(1))
+        sgd = torch.optim.SGD([parameter], lr=0.05, momentum=0.9)
+        by_hand, expected = SCHEDULERS[kind](sgd), []
+        for _ in range(5):
+            expected.append(sgd.param_groups[0]["lr"])
+            for _ in range(4 if kind == "one cycle" else 1):
+                sgd.step(), by_hand.step()
+        assert rates == pytest.approx(expected, rel=1e-12)
+    assert len(set(rates)) > 1
+    checkpoint = EveryStep(tmp_path / "run.pt")
+    with pytest.raises(Stop):
+        scheduled(kind, checkpoint, 10)
+    resumed, again = scheduled(kind, checkpoint)
+    assert again.history == run.history
+    assert_equal(whole, resumed)
+
+
+def test_schedulers_that_cannot_serve_are_refused(tmp_path):
+    model, other = network(), network()
+    adam = torch.optim.Adam(model.parameters())
+    with pytest.raises(ValueError, match="scheduler is of another optimizer"):
+        train(optimizer=adam, model=model, schedule=SCHEDULERS["step"](torch.optim.Adam(other.parameters())))
+    with pytest.raises(ValueError, match=r"validation loss, but there is none. Give validation=\(x, y\)"):
+        train(optimizer=adam, model=model, schedule=SCHEDULERS["plateau"](adam))
+    scheduled("step", Checkpoint(tmp_path / "run.pt"))
+    with pytest.raises(ValueError, match="a run with a scheduler, but this one has none"):
+        sgd = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
+        train(8, model, optimizer=sgd, callbacks=[StopAt(None)], checkpoint=Checkpoint(tmp_path / "run.pt"))
+
+
+def test_the_optimizer_of_a_scheduler_is_taken_where_none_is_given():
+    model = network()
+    sgd = torch.optim.SGD(model.parameters(), lr=0.05)
+    run = fit(model, data(), epochs=1, batch_size=16, schedule=SCHEDULERS["step"](sgd))
+    assert run.optimizer is sgd and math.isclose(run.history[0]["learning_rate"], 0.05)
+
+
+# --- the same batches -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("settings", [{"shuffle_generator": 5, "keyed": False}, {}])
+def test_two_models_see_the_same_batches_whatever_noise_they_draw(settings, tmp_path):
+    def seen(model, epochs=3, **more):
+        rows = []
+        model.register_forward_pre_hook(lambda module, inputs: rows.append(inputs[0].clone()))
+        given = {name: seeded(value) if name == "shuffle_generator" else value for name, value in settings.items()}
+        train(epochs, model, **given, **more)
+        return torch.cat(rows)
+
+    deterministic, bayesian = seen(nn.Linear(6, 3)), seen(network())
+    assert torch.equal(deterministic, bayesian) and not torch.equal(bayesian[:ROWS], bayesian[ROWS : 2 * ROWS])
+    path = tmp_path / "run.pt"  # a resumed run as well
+    parts = [seen(network(), epochs, checkpoint=path) for epochs in (1, 3)]
+    assert torch.equal(torch.cat(parts), bayesian)
+
+
+def test_runs_after_each_other_have_noise_of_their_own():
+    """The seed of the noise moves the generator on where the order does not."""
+    generator, outputs = seeded(0), []
+    for _ in range(2):
+        model = network()
+        model.register_forward_hook(lambda module, inputs, output: outputs.append(output.detach()))
+        settings = {"shuffle_generator": seeded(1), "generator": generator}
+        fit(model, data(), epochs=1, batch_size=ROWS, **settings)
+    assert not torch.equal(*outputs)

@@ -1,0 +1,233 @@
+"""Data sets and loaders: the batches they give, n of the objective, and runs that go on where they stopped."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.utils.data import (
+    BatchSampler,
+    DataLoader,
+    Dataset,
+    IterableDataset,
+    RandomSampler,
+    SubsetRandomSampler,
+    TensorDataset,
+)
+
+from bnnlib.nn import GaussianLinear, minibatch_weights
+from bnnlib.sampling import SGHMC
+from bnnlib.train import Callback, fit, sample
+from bnnlib.train.checkpoint import Checkpoint
+from tests.bnnlib.train.runs import ROWS, EveryStep, PressCtrlC, Stop, StopAt, data
+
+
+def seeded(seed: int) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+class Jittered(Dataset):
+    """Items with a transform that draws from PyTorch's global generator, as those of torchvision do."""
+
+    def __init__(self) -> None:
+        self.x, self.y = data()
+
+    def __len__(self) -> int:
+        return ROWS
+
+    def __getitem__(self, row: int):
+        return self.x[row] + 0.1 * torch.randn(6), self.y[row]
+
+
+class Stream(IterableDataset):
+    def __iter__(self):
+        return iter(zip(*data(), strict=True))
+
+
+def shuffled(**settings) -> DataLoader:
+    return DataLoader(Jittered(), batch_size=16, shuffle=True, generator=seeded(5), **settings)
+
+
+SOURCES = {
+    "items": Jittered,
+    "loader": shuffled,
+    "loader by the global generator": lambda: DataLoader(Jittered(), batch_size=16, shuffle=True),
+    "sampler of batches": lambda: DataLoader(
+        Jittered(), batch_sampler=BatchSampler(RandomSampler(Jittered(), generator=seeded(4)), 16, False)
+    ),
+    "workers": lambda: shuffled(num_workers=2),
+}
+
+
+def network() -> nn.Module:
+    torch.manual_seed(1)
+    return nn.Sequential(GaussianLinear(6, 8), nn.ReLU(), nn.Linear(8, 3))
+
+
+def train(source: str, checkpoint=None, stop=None, **settings):
+    model, given = network(), SOURCES[source]()
+    size = {} if isinstance(given, DataLoader) else {"batch_size": 16}
+    adam = torch.optim.Adam(model.parameters(), lr=0.05)
+    settings = {"generator": seeded(3), "optimizer": adam, "callbacks": [StopAt(stop)]} | size | settings
+    return model, fit(model, given, epochs=3, checkpoint=checkpoint, **settings)
+
+
+def assert_equal(one: nn.Module, other: nn.Module) -> None:
+    for name, value in one.state_dict().items():
+        assert torch.equal(value, other.state_dict()[name]), name
+
+
+# workers take a second to start
+@pytest.mark.parametrize("source", [pytest.param(n, marks=[pytest.mark.slow] * (n == "workers")) for n in SOURCES])
+@pytest.mark.parametrize("stop", [4, 6])  # last step of an epoch, and within the second one
+def test_a_killed_run_resumes_bit_for_bit(source, stop, tmp_path):
+    whole, whole_run = train(source)
+    checkpoint = EveryStep(tmp_path / "run.pt")
+    with pytest.raises(Stop):
+        train(source, checkpoint, stop)
+    torch.manual_seed(99)  # another process has other numbers
+    resumed, run = train(source, checkpoint)
+    assert run.history == whole_run.history and run.step == 12
+    assert_equal(whole, resumed)
+
+
+def test_a_loader_gives_what_a_loop_by_hand_sees():
+    loader, seen = DataLoader(TensorDataset(*data()), batch_size=16, shuffle=True, generator=seeded(5)), []
+    model = nn.Linear(6, 3)
+    model.register_forward_pre_hook(lambda module, inputs: seen.append(inputs[0].clone()))
+    fit(model, loader, epochs=2, generator=seeded(0))
+    loader.generator.manual_seed(5)
+    by_hand = [x for _ in range(2) for x, _ in loader]
+    assert len(seen) == 8 and all(torch.equal(a, b) for a, b in zip(seen, by_hand, strict=True))
+
+
+def test_a_data_set_of_tensors_trains_as_its_tensors():
+    trained = []
+    for given in (data(), TensorDataset(*data()), torch.utils.data.Subset(TensorDataset(*data()), range(ROWS))):
+        model = network()
+        fit(model, given, epochs=2, batch_size=16, generator=seeded(0))
+        trained.append(model)
+    assert_equal(trained[0], trained[1])
+    assert_equal(trained[0], trained[2])
+
+
+class _Constant(nn.Module):
+    """A loss of 0 whatever the data say: the gradient is that of the KL term alone."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer, self.seen = GaussianLinear(6, 1, bias=False).double(), []
+
+    def forward(self, x):
+        return 0.0 * self.layer(x.double())
+
+
+class _Seen(Callback):
+    def on_step(self, run) -> None:
+        run.model.seen.append(run.model.layer.weight.grad.clone())
+
+
+@pytest.mark.parametrize(
+    ("given", "rows", "settings"),
+    [
+        (lambda d: DataLoader(d, batch_size=16), ROWS, {}),
+        (lambda d: DataLoader(d, batch_size=16, drop_last=True), ROWS, {}),  # each epoch leaves out others
+        (lambda d: DataLoader(d, batch_size=16, sampler=SubsetRandomSampler(range(20))), 20, {}),
+        (lambda d: DataLoader(d, batch_sampler=BatchSampler(SubsetRandomSampler(range(20)), 16, False)), 20, {}),
+        (lambda d: DataLoader(d, batch_size=16, sampler=RandomSampler(d, num_samples=32)), ROWS, {}),
+        (lambda d: DataLoader(d, batch_size=16), 1000, {"num_data": 1000}),
+        (lambda d: DataLoader(Stream(), batch_size=16), 70, {"num_data": 70}),
+    ],
+)
+def test_the_divergence_is_divided_by_the_observations(given, rows, settings):
+    """Prior N(0, 1): the gradient of the KL term by a mean is the mean, divided by n."""
+    model = _Constant()
+    rate_zero = torch.optim.SGD(model.parameters(), lr=0.0)
+    loss = lambda outputs, y: outputs.mean()  # noqa: E731
+    options = {"optimizer": rate_zero, "loss": loss, "callbacks": [_Seen()], "generator": seeded(0)}
+    fit(model, given(TensorDataset(*data())), epochs=1, **options, **settings)
+    assert model.seen
+    for gradient in model.seen:
+        torch.testing.assert_close(gradient, model.layer.weight.detach() / rows, rtol=1e-12, atol=0)
+
+
+def test_halving_weighs_the_batches_of_a_loader_by_their_rows():
+    model, (x, y) = _Constant(), data()
+    options = {"optimizer": torch.optim.SGD(model.parameters(), lr=0.0), "callbacks": [_Seen()]}
+    loader = DataLoader(TensorDataset(x[:10], y[:10]), batch_size=4)
+    fit(model, loader, epochs=1, loss=lambda o, y: o.mean(), minibatch_scheme="halving", **options)
+    shares = torch.stack([(g / model.layer.weight.detach()).mean() for g in model.seen])
+    rows = torch.tensor([4.0, 4.0, 2.0], dtype=torch.float64)
+    torch.testing.assert_close(shares * rows, minibatch_weights(3, "halving"), rtol=1e-12, atol=0)
+
+
+def test_a_stream_goes_on_from_the_end_of_an_epoch(tmp_path):
+    def go(callback, checkpoint=None):
+        model = network()
+        options = {"generator": seeded(3), "num_data": ROWS, "callbacks": [callback], "checkpoint": checkpoint}
+        return model, fit(model, DataLoader(Stream(), batch_size=16), epochs=3, **options)
+
+    whole, run = go(Callback())
+    assert run.step == 12 and len(run.history) == 3
+    checkpoint = Checkpoint(tmp_path / "run.pt")  # due after a minute: written at the ends of epochs all the same
+    with pytest.raises(KeyboardInterrupt):
+        go(PressCtrlC(), checkpoint)  # in the second epoch
+    assert checkpoint.load()["step"] == 4
+    resumed, _ = go(Callback(), checkpoint)
+    assert_equal(whole, resumed)
+
+
+def test_an_iterable_data_set_needs_no_loader_but_a_number_of_rows():
+    with pytest.raises(ValueError, match=r"no length.* Give num_data"):
+        fit(network(), Stream(), epochs=1, batch_size=16)
+    assert fit(network(), Stream(), epochs=2, batch_size=16, num_data=ROWS).step == 8
+    with pytest.raises(ValueError, match="minibatch_scheme='halving' needs the number of batches"):
+        fit(network(), Stream(), epochs=1, batch_size=16, num_data=ROWS, minibatch_scheme="halving")
+
+
+class Named(Dataset):
+    def __len__(self) -> int:
+        return 3
+
+    def __getitem__(self, row: int):
+        return {"x": torch.zeros(6), "y": 0}
+
+
+class Endless(Dataset):
+    def __getitem__(self, row: int):
+        return torch.zeros(6), torch.tensor(0)
+
+
+@pytest.mark.parametrize(
+    ("given", "settings", "message"),
+    [
+        (lambda: TensorDataset(*data()), {}, "batch_size is missing"),
+        (data, {}, "batch_size is missing"),
+        (shuffled, {"batch_size": 8}, r"batch_size is 8, but the loader gives .*batch_size=16"),
+        (shuffled, {"shuffle_generator": seeded(0)}, "draws its own order"),
+        (Named, {"batch_size": 2}, r"a batch is dict, but it must be \(x, y\).* collate_fn"),
+        (lambda: DataLoader(Named(), batch_size=2), {}, r"a batch is dict, but it must be \(x, y\)"),
+        (Endless, {"batch_size": 2}, "Endless has no length"),
+        (lambda: DataLoader(TensorDataset(*data()), batch_size=64, drop_last=True), {}, "given no batch"),
+    ],
+)
+def test_what_does_not_fit_is_refused(given, settings, message):
+    with pytest.raises(ValueError, match=message):
+        fit(network(), given(), epochs=1, **settings)
+
+
+def test_another_loader_is_not_taken_for_the_one_of_the_checkpoint(tmp_path):
+    train("loader", Checkpoint(tmp_path / "run.pt"), max_steps=2)
+    with pytest.raises(ValueError, match=r"differ in their generators \(loader, sampler 0\)"):
+        train("loader by the global generator", Checkpoint(tmp_path / "run.pt"))
+
+
+def test_a_chain_takes_a_loader_too():
+    x, _ = data()
+    trained = []
+    for given, size in (((x, x[:, :1]), {"batch_size": ROWS}), (DataLoader(TensorDataset(x, x[:, :1]), ROWS), {})):
+        model = nn.Linear(6, 1)
+        nn.init.zeros_(model.weight), nn.init.zeros_(model.bias)
+        sampler = SGHMC(model.parameters(), lr=1e-4, temperature=0.0, generator=seeded(0))
+        sample(model, given, sampler=sampler, epochs=3, loss=F.mse_loss, generator=seeded(1), **size)
+        trained.append(model.weight.detach())
+    torch.testing.assert_close(*trained, rtol=1e-5, atol=1e-7)  # all rows in another order, in float32
