@@ -2,19 +2,40 @@
 
 from __future__ import annotations
 
-import copy
 from collections import OrderedDict
 from collections.abc import Iterable
+from typing import Any
 
 import torch
 from torch import nn
 
+from bnnlib._copies import copied
 from bnnlib.nn.structured_pruning import StructuredBayesianPruning
 
 _OUTPUTS = {nn.Linear: "out_features", nn.Conv2d: "out_channels", nn.BatchNorm1d: "num_features"}
 _OUTPUTS[nn.BatchNorm2d] = "num_features"
 _INPUTS = {nn.Linear: "in_features", nn.Conv2d: "in_channels", nn.BatchNorm1d: "num_features"}
 _INPUTS[nn.BatchNorm2d] = "num_features"
+
+
+class _Wrapped(nn.Sequential):
+    """A layer and its noise in the layer's place; it says what is wrong where a pass reads the layer's weights."""
+
+    def _get_name(self) -> str:
+        return "Sequential"
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return super().__getattr__(name)
+        except AttributeError as error:
+            layer = self._modules.get("layer")
+            if layer is None or name.startswith("_") or not hasattr(layer, name):
+                raise
+            raise AttributeError(
+                f"the forward pass reads .{name} of a {type(layer).__name__} with noise beside it instead of calling "
+                "it, so that the noise would be skipped. Leave this layer out of insert_unit_noise, or put "
+                "StructuredBayesianPruning around the module that reads it."
+            ) from error
 
 
 def insert_unit_noise(model: nn.Module, after: Iterable[str] = (), before: Iterable[str] = (), **settings) -> nn.Module:
@@ -41,7 +62,7 @@ def insert_unit_noise(model: nn.Module, after: Iterable[str] = (), before: Itera
         >>> unit_counts(insert_unit_noise(network, after=["0"]))
         {'0_noise': (4, 4)}
     """
-    model = copy.deepcopy(model)
+    model = copied(model)
     after, before = list(after), list(before)
     if not after + before:
         raise ValueError("no layer is named, so there is nothing to insert. Give after=[...] or before=[...].")
@@ -86,7 +107,7 @@ def _insert(model, modules, name: str, behind: bool, widths: dict, settings: dic
     else:
         wrapper = parent._modules[own]
         if wrapper is layer:
-            wrapper = nn.Sequential(OrderedDict(layer=layer)).train(layer.training)
+            wrapper = _Wrapped(OrderedDict(layer=layer)).train(layer.training)
             parent._modules[own] = wrapper
         _place_beside(wrapper, "layer", side, noise, behind)
 

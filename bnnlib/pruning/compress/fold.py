@@ -43,7 +43,7 @@ def _fold(node: fx.Node, modules: Modules) -> nn.Module | None:
     """Move the factors of a noise layer; what has to stand in its place, if anything."""
     noise, size = cast(StructuredBayesianPruning, module_of(node, modules)), tensor_shape(node)
     factor, axis = noise.selected().detach(), noise.dim % len(size)
-    if axis not in (1, len(size) - 1) or (len(size) == 4 and axis != 1):
+    if axis not in (1, len(size) - 1):
         raise ValueError(
             f"{node.target} has noise along dimension {noise.dim} of a tensor of shape {size}, but units can be "
             "removed along the channels (dimension 1) and, behind a linear layer, along the last dimension only."

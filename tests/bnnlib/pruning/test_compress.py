@@ -269,13 +269,6 @@ def test_compressing_twice_changes_nothing_more():
     assert compress(once, x).fc1.out_features == once.fc1.out_features - 1
 
 
-def test_a_missing_torch_pruning_is_explained(monkeypatch):
-    monkeypatch.setitem(sys.modules, "torch_pruning", None)
-    model = prune_noise(bnn.insert_unit_noise(mlp((6, 8, 3), generator=seeded()), before=["2"]), 0.5)
-    with pytest.raises(ImportError, match=r"torch-pruning, which is not installed.*bnnlib\[compress\]"):
-        compress(model, torch.ones(2, 6))
-
-
 def test_both_networks_are_compared_without_tf32(monkeypatch):
     """Sums of ten-bit products differ by a thousandth between a whole and a smaller convolution on a GPU."""
     monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", True)
