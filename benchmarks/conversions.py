@@ -1,4 +1,4 @@
-"""What becomes of 137 networks: converted, trained for a step, predicted, exported, compressed; every "no" has a reason.
+"""What becomes of 137 networks: converted, trained for a step, predicted, exported, compressed, and why not.
 
 `python -m benchmarks.conversions [--json] [--networks mlp swin_t] [--packages own timm] [--keep FILE] [--minutes 30]`
 
@@ -247,9 +247,7 @@ def main(arguments: list[str] | None = None) -> list[dict]:
     known = networks()
     if unknown := set(options.networks or ()) - {one.name for one in known}:
         parser.error(f"there is no network {sorted(unknown)}; benchmarks/networks.py has them")
-    chosen = [
-        one for one in known if one.package in options.packages and one.name in (options.networks or [one.name])
-    ]
+    chosen = [one for one in known if one.package in options.packages and one.name in (options.networks or [one.name])]
     found = kept(options.keep)
     logging.getLogger("transformers").setLevel(logging.ERROR)
     rows = []

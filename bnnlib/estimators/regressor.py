@@ -68,7 +68,8 @@ class SparseRegressor(RegressorMixin, SparseEstimator):
         candidates_: what was compared, with the mean loss of held-out rows in nats, and how far each is behind.
         original_: number of the first input that each one copies, its own without.
         used_: numbers of the inputs that the predicting network reads.
-        sparsity_: share of weights that are in, in percent of those of a network that reads every input.
+        percent_active_: share of weights that are in, in percent of those of a network that reads every input;
+            `sparsity_` is its old name.
         conformity_scores_, conformity_places_: of the held-out rows, their errors over predicted standard deviations
             and where they lie, with interval="conformal".
         noise_scale_: standard deviation of the noise, in the units of y.

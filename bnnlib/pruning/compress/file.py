@@ -26,8 +26,8 @@ _GEOMETRY = ("kernel_size", "stride", "padding", "dilation", "padding_mode")
 def save_compressed(model: nn.Module, path: str | os.PathLike) -> None:
     """Write a network from `compress` to a file that `torch.load(path, weights_only=True)` reads.
 
-    The file holds the tensors, the sizes of every layer before and after, and a checksum, no code: `load_compressed` takes the rest of
-    the architecture from the network of full size.
+    The file holds the tensors, the sizes of every layer before and after, and a checksum, no code: `load_compressed`
+    takes the rest of the architecture from the network of full size.
 
     Raises:
         TypeError: the model has a layer that draws at random, which `compress` does not leave.
@@ -97,10 +97,10 @@ def load_compressed(path: str | os.PathLike, template: nn.Module) -> nn.Module:
     """
     plan, state = _read(Path(path))
     model = deterministic_layers(copy.deepcopy(template).cpu())
-    for name in [name for name, module in model.named_modules() if isinstance(module, StructuredBayesianPruning)]:
+    noises = [(n, module) for n, module in model.named_modules() if isinstance(module, StructuredBayesianPruning)]
+    for name, noise in noises:
         # where no neighbor could take up its factors, a batch norm has the noise's place
-        units = model.get_submodule(name).num_units
-        model = replace_module(model, name, nn.BatchNorm1d(units) if name in plan else None)
+        model = replace_module(model, name, nn.BatchNorm1d(noise.num_units) if name in plan else None)
     layers = {name: module for name, module in model.named_modules() if _entry(module) is not None}
     if missing := [*(layers.keys() - plan.keys()), *(plan.keys() - layers.keys())]:
         raise ValueError(

@@ -42,7 +42,9 @@ _PLAIN = (int, float, bool, str, torch.Size, torch.dtype, torch.device, slice, t
 
 class _Tracer(fx.Tracer):
     def is_leaf_module(self, module: nn.Module, name: str) -> bool:
-        return isinstance(module, LAYERS) or super().is_leaf_module(module, name)
+        # PyTorch's own modules are whole, unless noise has been put into them
+        noisy = any(isinstance(inner, StructuredBayesianPruning) for inner in module.modules())
+        return isinstance(module, LAYERS) or (super().is_leaf_module(module, name) and not noisy)
 
 
 def trace(model: nn.Module, example: Tensor) -> tuple[fx.Graph, dict[str, nn.Module]]:

@@ -8,7 +8,6 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-
 FULL_SIZES = "full_sizes"  # attribute of a layer of `compress`: its sizes before, for `load_compressed` to check
 
 

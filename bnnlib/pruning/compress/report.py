@@ -81,7 +81,7 @@ def compression_report(
     dense = plain_network(model, example[:2])
     layers = _layers(dense, compressed)
     with full_precision():
-        pairs = list(zip(outputs(masked_output(compressed, example)), outputs(masked_output(model, example)), strict=True))
+        given, expected = (outputs(masked_output(network, example)) for network in (compressed, model))
     pair = dense, compressed
     latency = []
     if example.is_cuda:
@@ -101,7 +101,9 @@ def compression_report(
         "flops": _ratio(*(_flops(network, example[:1]) for network in pair)),
         "bytes": _ratio(*sizes),
         "latency": latency,
-        "max_difference": max(float((a - b).abs().max() / b.abs().max().clamp_min(1e-30)) for a, b in pairs),
+        "max_difference": max(
+            float((a - b).abs().max() / b.abs().max().clamp_min(1e-30)) for a, b in zip(given, expected, strict=True)
+        ),
         "threads": torch.get_num_threads(),
         "torch": torch.__version__,
         "onnxruntime": _version(),

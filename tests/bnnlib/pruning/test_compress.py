@@ -2,7 +2,6 @@
 
 import contextlib
 import copy
-import sys
 
 import pytest
 import torch

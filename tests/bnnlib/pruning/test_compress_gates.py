@@ -1,4 +1,4 @@
-"""Physical compression through squeeze-and-excite, outputs that are no tensor, layers without a rule, and its report."""
+"""Compression through squeeze-and-excite, outputs that are no tensor, layers without a rule, and its report."""
 
 import dataclasses
 
@@ -16,7 +16,7 @@ SPELLINGS = ("convolutions", "index", "view", "expand", "first")
 
 
 class Gated(nn.Module):
-    """A block of EfficientNet: expand, depthwise, squeeze-and-excite, project, with the gate in one of its spellings."""
+    """A block of EfficientNet: expand, depthwise, squeeze-and-excite, project; the gate in one of its spellings."""
 
     def __init__(self, spelling="convolutions", width=12):
         super().__init__()
@@ -138,7 +138,7 @@ def test_an_output_without_tensors_is_refused():
         def forward(self, x):
             return str(super().forward(x))
 
-    with pytest.raises(TypeError, match="Hidden returns no tensor.*Wrap it"):
+    with pytest.raises(TypeError, match=r"Hidden returns no tensor.*Wrap it"):
         compress(Hidden(FORMS["tuple"]), torch.ones(2, 5))
 
 
@@ -231,10 +231,10 @@ def test_a_weight_that_is_computed_after_the_conversion_is_refused_with_advice(k
     COMPUTED[how](model[0])
     x = torch.ones(3, 5)
     for call in (lambda: model(x), lambda: bnn.kl_divergence(model), lambda: bnn.predict(model, x, 2)):
-        with pytest.raises(TypeError, match="no parameter 'weight' of its own any more.*before to_bayesian"):
+        with pytest.raises(TypeError, match=r"no parameter 'weight' of its own any more.*before to_bayesian"):
             call()
     assert bnn.bayesian_share(model) < 100.0
-    with pytest.raises(ValueError, match="0 is a .* whose weight is computed"):
+    with pytest.raises(ValueError, match=r"0 is a .* whose weight is computed"):
         compress(model, x)
 
 
@@ -266,5 +266,5 @@ def test_noise_beside_a_layer_that_is_read_and_not_called():
     assert str(noisy.qkv).startswith("Sequential(") and not hasattr(noisy.qkv, "width")
     with pytest.raises(AttributeError, match=r"reads \.weight of a Linear with noise beside it instead of calling"):
         noisy(torch.ones(2, 4))
-    with pytest.raises(TypeError, match="cannot be followed.*instead of calling"):
+    with pytest.raises(TypeError, match=r"cannot be followed.*instead of calling"):
         compress(noisy, torch.ones(2, 4))

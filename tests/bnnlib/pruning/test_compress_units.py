@@ -232,7 +232,9 @@ def test_what_cannot_be_compressed_is_named(model, error, message):
 
 
 @pytest.mark.parametrize(
-    "layer", [nn.LSTM(3, 2), nn.LayerNorm(3), nn.Softmax(1), Own(), nn.Unflatten(1, (3, 1))], ids=lambda m: type(m).__name__
+    "layer",
+    [nn.LSTM(3, 2), nn.LayerNorm(3), nn.Softmax(1), Own(), nn.Unflatten(1, (3, 1))],
+    ids=lambda m: type(m).__name__,
 )
 def test_layers_without_a_rule_keep_their_units(layer):
     model = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 3), layer).eval()
