@@ -14,7 +14,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from bnnlib.nn.base import StochasticLayer
 from bnnlib.nn.structured_pruning import StructuredBayesianPruning
-from bnnlib.pruning.compress.layers import FULL_SIZES, SelectedLinear, replace_module, sizes_of
+from bnnlib.pruning.compress.layers import FULL_SIZES, SelectedLinear, activated, keep_units, replace_module, sizes_of
 from bnnlib.pruning.compress.network import deterministic_layers
 from bnnlib.pruning.stored import check_digest, digest, read_tensors
 
@@ -62,7 +62,7 @@ def _entry(module: nn.Module) -> dict[str, Any] | None:
         sizes = [module.in_features, module.out_features, module.features]
     elif type(module) is nn.Conv2d:
         sizes = [module.in_channels, module.out_channels, module.groups]
-    elif type(module) in _NORMS.values():
+    elif type(module) in _NORMS.values() or activated(module):
         return {"type": kind, "sizes": [module.num_features], "bias": module.affine, "eps": module.eps}
     else:
         return None
@@ -154,6 +154,10 @@ def _sizes(sizes: Sequence[int]) -> str:
 def _layer(entry: Mapping[str, Any], full: nn.Module) -> nn.Module:
     """A layer of a plan, with the geometry of the one of full size."""
     kind, sizes, bias = entry["type"], entry["sizes"], entry["bias"]
+    if kind == type(full).__name__ and activated(full):
+        new, (width,) = copy.deepcopy(full), sizes
+        keep_units(new, torch.arange(new.num_features) < width)
+        return new
     if kind in _NORMS and isinstance(full, _BatchNorm):
         (width,) = sizes
         return _NORMS[kind](width, entry["eps"], affine=bias)

@@ -15,7 +15,7 @@ from torch.fx.passes.shape_prop import ShapeProp
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from bnnlib.nn.structured_pruning import StructuredBayesianPruning
-from bnnlib.pruning.compress.layers import SelectedLinear
+from bnnlib.pruning.compress.layers import SelectedLinear, activated
 
 Modules = Mapping[str, nn.Module]
 Layer = nn.Linear | nn.Conv2d | _BatchNorm  # LAYERS but for the noise
@@ -38,6 +38,11 @@ _BINARY = (operator.add, operator.iadd, torch.add, operator.sub, torch.sub, "add
 _SIZES = (torch.reshape, "view", "reshape")
 _SHAPES = (torch.unsqueeze, torch.squeeze, "unsqueeze", "squeeze")
 _PLAIN = (int, float, bool, str, torch.Size, torch.dtype, torch.device, slice, type(None))
+
+
+def has_rule(module: nn.Module) -> bool:
+    """Whether a module is one of the layers that can be made smaller, or noise."""
+    return type(module) in LAYERS or activated(module)
 
 
 class _Tracer(fx.Tracer):
@@ -65,7 +70,7 @@ def trace(model: nn.Module, example: Tensor) -> tuple[fx.Graph, dict[str, nn.Mod
     modules = dict(model.named_modules())
     called = [node.target for node in graph.nodes if node.op == "call_module"]
     for name in called:
-        if type(modules[name]) in LAYERS and called.count(name) > 1:
+        if has_rule(modules[name]) and called.count(name) > 1:
             raise TypeError(
                 f"{name} is a {type(modules[name]).__name__} that runs {called.count(name)} times in one forward pass, "
                 "so a unit cannot be removed for one of them alone. Give each place a layer of its own."
@@ -182,7 +187,7 @@ def _gates(one: tuple[int, ...], two: tuple[int, ...]) -> bool:
 
 
 def _module_kind(module: nn.Module, node: fx.Node) -> str:
-    if type(module) in LAYERS:
+    if has_rule(module):
         return "noise" if isinstance(module, StructuredBayesianPruning) else "layer"
     names = ((_SAME, "same"), (_HOMOGENEOUS, "homogeneous"), (_ACTIVATIONS, "elementwise"), (_POOLS, "pool"))
     for types, name in names:

@@ -77,6 +77,11 @@ def replace_module(model: nn.Module, name: str, new: nn.Module | None) -> nn.Mod
     return model
 
 
+def activated(layer: nn.Module) -> bool:
+    """Whether a layer is timm's batch norm with an activation in it; by its name, since timm is not needed here."""
+    return type(layer).__name__ == "BatchNormAct2d" and isinstance(layer, nn.BatchNorm2d)
+
+
 def sizes_of(layer: nn.Module) -> tuple[int, ...]:
     """What a layer of full size reads and makes: (inputs, units) with a convolution's groups, or (features,)."""
     if isinstance(layer, nn.Conv2d):

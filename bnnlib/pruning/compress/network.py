@@ -20,7 +20,7 @@ from bnnlib.nn.base import BayesianLayer, StochasticLayer, selected_weights
 from bnnlib.nn.parameters import ParameterPosterior
 from bnnlib.nn.structured_pruning import StructuredBayesianPruning
 from bnnlib.pruning.compress.fold import fold_noise
-from bnnlib.pruning.compress.graph import LAYERS, outputs
+from bnnlib.pruning.compress.graph import has_rule, outputs
 from bnnlib.pruning.compress.layers import FULL_SIZES, SelectedLinear, keep_units, replace_module, sizes_of
 from bnnlib.pruning.compress.units import Units
 from bnnlib.pruning.ranking import to_deterministic
@@ -76,7 +76,7 @@ def compress(model: nn.Module, example: Tensor, *, select_below: float = 0.9) ->
     plain = plain_network(model, example)
     small = copy.deepcopy(plain)
     for layer in small.modules():
-        if type(layer) in LAYERS and not hasattr(layer, FULL_SIZES):
+        if has_rule(layer) and not hasattr(layer, FULL_SIZES):
             setattr(layer, FULL_SIZES, sizes_of(layer))
     units = Units(small, example)
     _remove(units)
@@ -182,10 +182,10 @@ def _computed(module: nn.Module) -> set[str]:
 
 def _check_layers(model: nn.Module) -> None:
     owners: dict[nn.Parameter, str] = {}
-    others = {id(p) for m in model.modules() if type(m) not in LAYERS for p in m.parameters(recurse=False)}
+    others = {id(p) for m in model.modules() if not has_rule(m) for p in m.parameters(recurse=False)}
     for name, module in model.named_modules():
         shown = f"{name or 'the model'} is a {type(module).__name__}"
-        if type(module) not in LAYERS:
+        if not has_rule(module):
             if isinstance(module, StochasticLayer):
                 raise TypeError(
                     f"{shown}, which cannot be compressed: it draws at random, and has no deterministic form here."

@@ -28,7 +28,7 @@ from bnnlib.pruning.compress.graph import (
     tensor_shape,
     trace,
 )
-from bnnlib.pruning.compress.layers import SelectedLinear
+from bnnlib.pruning.compress.layers import SelectedLinear, activated
 
 _NO_RULE = "for which compress has no rule"
 
@@ -259,7 +259,10 @@ class Units:
         layer, rank, name = layer_of(node, self._modules), len(tensor_shape(source)), str(node.target)
         value = self._along(source, rank - 1 if isinstance(layer, nn.Linear) else 1, node)
         if isinstance(layer, _BatchNorm):
-            value = dataclasses.replace(value, constant=normalized(layer, value.constant))
+            constant = normalized(layer, value.constant)
+            if activated(layer):
+                constant = layer.get_submodule("act")(constant)
+            value = dataclasses.replace(value, constant=constant)
             self.followers.append((layer, value))
             return value
         if isinstance(layer, SelectedLinear):

@@ -95,6 +95,40 @@ def test_a_constant_that_is_not_0_stays_with_its_gate_and_the_report_says_why():
     assert (row["off"], row["stay"], row["reasons"]) == (3, 3, {"the gate of mul() is not off": 3})
 
 
+class BatchNormAct2d(nn.BatchNorm2d):
+    """As timm has it: known by its name."""
+
+    def __init__(self, features):
+        super().__init__(features)
+        self.drop, self.act = nn.Identity(), nn.SiLU()
+
+    def forward(self, x):
+        return self.act(self.drop(super().forward(x)))
+
+
+def test_a_batch_norm_with_an_activation_in_it(tmp_path):
+    def build():
+        torch.manual_seed(0)
+        model = Gated()
+        model.norm2, model.act = BatchNormAct2d(12), nn.Identity()
+        return model.double().eval()
+
+    model = prune_noise(bnn.insert_unit_noise(build(), after=["norm2"]), 5).double()
+    with torch.no_grad():
+        model.norm2.layer.running_mean.normal_(generator=seeded(3))
+        model.norm2.layer.bias.normal_(generator=seeded(4))
+    small = same(model, compress(model, images()), images())
+    assert small.deep.groups == small.project.in_channels == 5
+
+    plain = build()
+    with torch.no_grad():
+        plain.norm2.weight[:4] = plain.norm2.bias[:4] = 0.0
+    small = same(plain, compress(plain, images()), images())
+    assert small.deep.groups == small.norm2.num_features == small.excite.out_channels == 8
+    save_compressed(small, tmp_path / "net.pt")
+    assert torch.equal(load_compressed(tmp_path / "net.pt", build())(images()), small(images()))
+
+
 class Answers(nn.Module):
     def __init__(self, form):
         super().__init__()
