@@ -7,7 +7,7 @@ last two:
 
 - converted: `to_bayesian(network, "gaussian")` in `eval()` is the network to 1e-4 of its largest output, at the
   posterior means; `share` is the percentage of its parameters that got a posterior.
-- trained: a step of `elbo_loss` on the mean square of the first output has finite gradients, a spread of every
+- trained: a step of Adam on `elbo_loss` of the mean square of the first output has finite gradients, a spread of every
   posterior that the pass draws has one that is not 0, and the loss is finite after it.
 - predicted: two draws of `predict` differ; "partly" where layers are read without being called (`UncalledWarning`). An
   output that is no tensor is wrapped, as the error of `predict` advises.
@@ -26,6 +26,7 @@ import contextlib
 import copy
 import json
 import logging
+import re
 import signal
 import time
 import warnings
@@ -51,6 +52,17 @@ from bnnlib.nn import (
 )
 from bnnlib.pruning import blocked_units, compress, to_deterministic
 
+# what a note is about, the first that fits: (pattern, words)
+REASONS = (
+    (r"instead of calling|has not called", "weights are read without calling their layer"),
+    (r"cannot be followed", "torch.fx cannot follow the forward pass"),
+    (r"whose weight is computed", "a weight is computed, by a hook or parametrization"),
+    (r"there is no batch normalization", "no place for noise on units: no such layer before the last"),
+    (r"that runs \d+ times", "a layer runs more than once in a pass"),
+    (r"differs from the masked", "the smaller network computes something else"),
+    (r"nor is it before", "the network itself cannot be exported"),
+    (r"it took more than", "it took too long"),
+)
 COLUMNS = ("converted", "trained", "predicted", "exported", "compressed")
 SECONDS = 240  # for one answer
 _NORMS = (nn.BatchNorm1d, nn.BatchNorm2d)
@@ -104,7 +116,7 @@ def converted(network: Network) -> dict[str, Any]:
 
 def trained(network: Network) -> dict[str, Any]:
     _, model, x = _bayesian(network)
-    optimizer = torch.optim.SGD(model.parameters(), lr=1e-4)
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-4)
 
     def loss() -> Tensor:
         return elbo_loss(tensors(model(x))[0].square().mean(), model, num_data=1000)
@@ -190,6 +202,11 @@ def _half_off(network: nn.Module) -> nn.Module:
     return noisy
 
 
+def reason(note: str) -> str:
+    """What a note is about, in the words of its group."""
+    return next((words for pattern, words in REASONS if re.search(pattern, note)), note[:120])
+
+
 def said(error: BaseException) -> str:
     """An error in one line."""
     text = " ".join(str(error).split()) or type(error).__name__
@@ -224,7 +241,7 @@ def measure(network: Network, column: str) -> dict[str, Any]:
 
 
 def row(network: Network, answers: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    """The table's row: {network, package, parameters, share, left, stay, COLUMN: answer, COLUMN_note}."""
+    """The table's row: {network, package, parameters, share, left, off, stay, COLUMN: answer, COLUMN_note, _reason}."""
     found: dict[str, Any] = {"network": network.name, "package": network.package}
     for column in COLUMNS:
         answer = answers.get(column, {"answer": "not run" if network.installed() else "not installed"})
@@ -232,6 +249,8 @@ def row(network: Network, answers: dict[str, dict[str, Any]]) -> dict[str, Any]:
         found |= {key: answer[key] for key in ("parameters", "share", "left", "off", "stay") if key in answer}
         if "note" in answer:
             found[f"{column}_note"] = answer["note"]
+            if answer["answer"] != "yes":
+                found[f"{column}_reason"] = reason(answer["note"])
     return found
 
 
