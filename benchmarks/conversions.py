@@ -7,8 +7,8 @@ last two:
 
 - converted: `to_bayesian(network, "gaussian")` in `eval()` is the network to 1e-4 of its largest output, at the
   posterior means; `share` is the percentage of its parameters that got a posterior.
-- trained: a step of Adam on `elbo_loss` of the mean square of the first output has finite gradients, a spread of every
-  posterior that the pass draws has one that is not 0, and the loss is finite after it.
+- trained: a step of SGD at a rate of 1e-4 on `elbo_loss` of the mean square of the first output has finite gradients,
+  no spread of a posterior has a gradient of 0 alone, and the loss is finite after it.
 - predicted: two draws of `predict` differ; "partly" where layers are read without being called (`UncalledWarning`). An
   output that is no tensor is wrapped, as the error of `predict` advises.
 - exported: `torch.export` of `to_deterministic(model)` gives what the network gives.
@@ -60,6 +60,7 @@ REASONS = (
     (r"there is no batch normalization", "no place for noise on units: no such layer before the last"),
     (r"that runs \d+ times", "a layer runs more than once in a pass"),
     (r"differs from the masked", "the smaller network computes something else"),
+    (r"takes the loss from", "the step is too long: random weights in eval() give huge outputs"),
     (r"nor is it before", "the network itself cannot be exported"),
     (r"it took more than", "it took too long"),
 )
@@ -116,12 +117,13 @@ def converted(network: Network) -> dict[str, Any]:
 
 def trained(network: Network) -> dict[str, Any]:
     _, model, x = _bayesian(network)
-    optimizer = torch.optim.Adam(model.parameters(), lr=1e-4)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-4)
 
     def loss() -> Tensor:
         return elbo_loss(tensors(model(x))[0].square().mean(), model, num_data=1000)
 
-    loss().backward()
+    first = loss()
+    first.backward()
     used = {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
     if bad := [name for name, grad in used.items() if not grad.isfinite().all()]:
         return {"answer": "no", "note": f"the gradient of {bad[0]} is not finite"}
@@ -129,7 +131,9 @@ def trained(network: Network) -> dict[str, Any]:
     if silent := [name for name in spreads if name not in used or not used[name].any()]:
         return {"answer": "no", "note": f"{silent[0]} has no gradient"}
     optimizer.step()
-    return {"answer": "yes"} if bool(loss().isfinite()) else {"answer": "no", "note": "the loss is not finite after it"}
+    if not bool((then := loss()).isfinite()):
+        return {"answer": "no", "note": f"the step takes the loss from {float(first):.2g} to {float(then):.2g}"}
+    return {"answer": "yes"}
 
 
 def predicted(network: Network) -> dict[str, Any]:
@@ -195,7 +199,9 @@ def _half_off(network: nn.Module) -> nn.Module:
                 raise
             names.remove(refused)
     if noisy is None:
-        raise ValueError("there is no batch normalization, linear layer or 2-d convolution that could have noise")
+        raise ValueError(
+            "there is no batch normalization, and no linear layer or 2-d convolution but the last, that could have noise"
+        )
     for layer in noisy.modules():
         if isinstance(layer, StructuredBayesianPruning):
             layer.log_scale[::2] = 3.0

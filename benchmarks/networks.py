@@ -289,6 +289,8 @@ def _timm(name: str) -> nn.Module:
 
 
 def _transformers(name: str, settings: dict[str, Any]) -> nn.Module:
+    if find_spec("torchvision"):
+        _import_torchvision()  # which the vision models import
     from transformers import AutoConfig, AutoModel
 
     config = AutoConfig.for_model(name, use_cache=False, **settings)
