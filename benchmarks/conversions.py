@@ -200,7 +200,7 @@ def _half_off(network: nn.Module) -> nn.Module:
             names.remove(refused)
     if noisy is None:
         raise ValueError(
-            "there is no batch normalization, and no linear layer or 2-d convolution but the last, that could have noise"
+            "there is no batch normalization, and no linear layer or 2-d convolution before the last, to have noise"
         )
     for layer in noisy.modules():
         if isinstance(layer, StructuredBayesianPruning):

@@ -155,9 +155,9 @@ def _layer(entry: Mapping[str, Any], full: nn.Module) -> nn.Module:
     """A layer of a plan, with the geometry of the one of full size."""
     kind, sizes, bias = entry["type"], entry["sizes"], entry["bias"]
     if kind == type(full).__name__ and activated(full):
-        new, (width,) = copy.deepcopy(full), sizes
-        keep_units(new, torch.arange(new.num_features) < width)
-        return new
+        norm, (width,) = copy.deepcopy(full), sizes
+        keep_units(norm, torch.arange(sizes_of(full)[0]) < width)
+        return norm
     if kind in _NORMS and isinstance(full, _BatchNorm):
         (width,) = sizes
         return _NORMS[kind](width, entry["eps"], affine=bias)
