@@ -62,10 +62,11 @@ def trace(model: nn.Module, example: Tensor) -> tuple[fx.Graph, dict[str, nn.Mod
         graph = _Tracer().trace(model)
         ShapeProp(fx.GraphModule(model, graph)).propagate(example)
     except Exception as error:
+        first = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise TypeError(
             f"the forward pass of {type(model).__name__} cannot be followed with torch.fx on an example of shape "
-            f"{tuple(example.shape)}: {str(error).splitlines()[0] if str(error) else type(error).__name__} Check that "
-            "model(example) runs, and that the forward pass does not branch on values or shapes of tensors."
+            f"{tuple(example.shape)}: {first.rstrip('.')}. Check that model(example) runs, and that the forward pass "
+            "does not branch on values or shapes of tensors."
         ) from error
     modules = dict(model.named_modules())
     called = [node.target for node in graph.nodes if node.op == "call_module"]
@@ -205,7 +206,8 @@ def _cuts_positions(index: Any) -> bool:
 
 def _adds_ends(index: Any) -> bool:
     """Whether an index takes everything and adds dimensions behind: `[:, :, None, None]`."""
-    return isinstance(index, tuple) and index[:2] == (slice(None), slice(None)) and set(index[2:]) == {None}
+    whole = isinstance(index, tuple) and len(index) > 2 and index[:2] == (slice(None), slice(None))
+    return whole and all(one is None for one in index[2:])
 
 
 def _flattens(before: tuple[int, ...], after: tuple[int, ...]) -> bool:

@@ -188,7 +188,7 @@ class Parts(nn.Module):
 
     def forward(self, x):
         one, two = self.norm(self.first(x)).chunk(2, -1)
-        h = self.second(torch.cat([two, one], -1) * self.gain)
+        h = self.second(torch.cat([two, one], -1)[:, :, 0:] * self.gain)
         return self.last(torch.nn.functional.gelu(h))
 
 
@@ -298,6 +298,7 @@ def test_noise_beside_a_layer_that_is_read_and_not_called():
 
     noisy = bnn.insert_unit_noise(Reads(), after=["qkv"])
     assert str(noisy.qkv).startswith("Sequential(") and not hasattr(noisy.qkv, "width")
+    assert noisy.qkv.in_features == 4  # which no noise changes
     with pytest.raises(AttributeError, match=r"reads \.weight of a Linear with noise beside it instead of calling"):
         noisy(torch.ones(2, 4))
     with pytest.raises(TypeError, match=r"cannot be followed.*instead of calling"):
