@@ -32,7 +32,7 @@ class _Wrapped(nn.Sequential):
             layer = self._modules.get("layer")
             if layer is None or name.startswith("_") or not hasattr(layer, name):
                 raise
-            if not isinstance(value := getattr(layer, name), torch.Tensor):
+            if isinstance(value := getattr(layer, name), (bool, int, str, tuple)):
                 return value  # its geometry
             raise AttributeError(
                 f"the forward pass reads .{name} of a {type(layer).__name__} with noise beside it instead of calling "
