@@ -60,6 +60,7 @@ REASONS = (
     (r"there is no batch normalization", "no place for noise on units: no such layer before the last"),
     (r"that runs \d+ times", "a layer runs more than once in a pass"),
     (r"differs from the masked", "the smaller network computes something else"),
+    (r"has no rule|is not off$", "operations without a rule, or sums, hold all units that are off"),
     (r"takes the loss from", "the step is too long: random weights in eval() give huge outputs"),
     (r"nor is it before", "the network itself cannot be exported"),
     (r"it took more than", "it took too long"),
