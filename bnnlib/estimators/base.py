@@ -288,7 +288,8 @@ class SparseEstimator(Selection, Saved, Settings):
         layout = self.network_.stack.posterior.layout
         sizes = (self.n_features_in_, *layout.sizes[1:])
         share = self.network_.counted(layout) / self.network_.counted(Layout(sizes, 1))
-        self.sparsity_ = share * self.network_.sparsity()
+        self.percent_active_ = share * self.network_.sparsity()
+        self.sparsity_ = self.percent_active_  # the old name: the field calls the share of zeros sparsity
 
     def _new_rows(self, X: Any) -> np.ndarray:
         check_is_fitted(self, "network_")

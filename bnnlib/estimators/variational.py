@@ -174,7 +174,7 @@ class Variational(nn.Module):
 
     def sparsity(self) -> float:
         """Share of weights that are in, in percent."""
-        return float(self.stack.posterior.sparsity().mean())
+        return float(self.stack.posterior.percent_active().mean())
 
     def memory(self) -> dict[str, Any]:
         """Beside the modules' state, what a saved estimator needs to go on."""

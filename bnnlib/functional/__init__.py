@@ -9,6 +9,7 @@ from bnnlib.functional.gaussian import (
     gaussian_kl,
     gaussian_kl_grad,
     softplus_inverse,
+    softplus_scale,
 )
 from bnnlib.functional.gaussian_spike_slab import (
     MixturePrior,
@@ -147,6 +148,7 @@ __all__ = [
     "slab_log_odds_coefficients",
     "slab_probability",
     "softplus_inverse",
+    "softplus_scale",
     "sparse_vd_kl",
     "sparse_vd_kl_sum",
     "sparse_vd_variance",

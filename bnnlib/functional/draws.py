@@ -10,12 +10,11 @@ from __future__ import annotations
 import math
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from bnnlib._checks import check_scale
 from bnnlib.functional._autograd import closed_form_sum, double_backward, factor, total, transformed, zero_sum
-from bnnlib.functional.gaussian import gaussian_kl_grad, unchecked_gaussian_kl
+from bnnlib.functional.gaussian import gaussian_kl_grad, softplus_scale, softplus_slope, unchecked_gaussian_kl
 from bnnlib.functional.gaussian_spike_slab import (
     MixturePrior,
     scale_mixture_grad_sample,
@@ -61,7 +60,7 @@ class _GaussianDraw(torch.autograd.Function):
     @staticmethod
     def forward(ctx, mean, rho, noise, prior, output, sampled, dim):
         ctx.set_materialize_grads(False)
-        scale = F.softplus(rho)
+        scale = softplus_scale(rho)
         ctx.save_for_backward(mean, rho, scale, noise)
         ctx.constants = prior, output, sampled, dim
         return _quantity(mean, scale, noise, output), zero_sum(mean, dim)
@@ -73,7 +72,7 @@ class _GaussianDraw(torch.autograd.Function):
         if torch.is_grad_enabled():  # create_graph=True
 
             def plain(mean: Tensor, rho: Tensor) -> tuple[Tensor, Tensor | None]:
-                weight, scale = _quantity(mean, F.softplus(rho), noise, output), F.softplus(rho)
+                weight, scale = _quantity(mean, softplus_scale(rho), noise, output), softplus_scale(rho)
                 if token is None:
                     return weight, None
                 return weight, total(_kl(mean, scale, noise, prior, sampled), dim)
@@ -92,11 +91,11 @@ class _GaussianDraw(torch.autograd.Function):
             d_mean = mean * precision if d_mean is None else torch.add(d_mean, mean, alpha=precision)
             d_scale = scale * precision if d_scale is None else d_scale.add_(scale, alpha=precision)
             d_scale.sub_(buffer := scale.reciprocal(), alpha=number)
-            return d_mean, d_scale.mul_(torch.sigmoid(rho, out=buffer)), *(None,) * 5
+            return d_mean, d_scale.mul_(softplus_slope(rho, out=buffer)), *(None,) * 5
         if token is not None:
             kl_mean, kl_scale = _kl_grad(mean, scale, noise, prior, sampled)
             d_mean, d_scale = _plus(d_mean, kl_mean, token), _plus(d_scale, kl_scale, token)
-        return d_mean, None if d_scale is None else d_scale.mul_(torch.sigmoid(rho)), *(None,) * 5
+        return d_mean, None if d_scale is None else d_scale.mul_(softplus_slope(rho)), *(None,) * 5
 
 
 def _quantity(mean: Tensor, scale: Tensor, noise: Tensor | None, output: str) -> Tensor:
@@ -142,7 +141,7 @@ def gaussian_draw(
     """
     # a transformation could not follow a token, and without gradients nobody asks for one
     if transformed() or not torch.is_grad_enabled():
-        return _quantity(mean, F.softplus(rho), noise, output), None
+        return _quantity(mean, softplus_scale(rho), noise, output), None
     return _GaussianDraw.apply(mean, rho, noise, prior, output, sampled, dim)
 
 
@@ -174,11 +173,11 @@ def gaussian_kl_sum(
         check_scale("prior", prior)
 
     def value(mean: Tensor, rho: Tensor) -> Tensor:
-        return _kl(mean, F.softplus(rho), None, prior, False)
+        return _kl(mean, softplus_scale(rho), None, prior, False)
 
     def gradient(grad: Tensor, mean: Tensor, rho: Tensor) -> tuple[Tensor, Tensor]:
-        d_mean, d_scale = _kl_grad(mean, F.softplus(rho), None, prior, False)
-        return d_mean.mul_(grad), d_scale.mul_(torch.sigmoid(rho)).mul_(grad)
+        d_mean, d_scale = _kl_grad(mean, softplus_scale(rho), None, prior, False)
+        return d_mean.mul_(grad), d_scale.mul_(softplus_slope(rho)).mul_(grad)
 
     return closed_form_sum(value, gradient, mean, rho, with_value=with_value, dim=dim)
 
@@ -208,7 +207,7 @@ def _spike_slab_grad(
     d_rho = torch.mul(d_mean, noise)
     d_mean.addcmul_(phi, mean, value=precision)
     d_rho.addcmul_(phi, scale, value=precision).addcdiv_(phi, scale, value=-1.0)
-    d_rho.mul_(buffer := torch.sigmoid(rho))
+    d_rho.mul_(buffer := softplus_slope(rho))
     torch.log(scale, out=buffer)
     torch.sub(logit, buffer, out=buffer).addcmul_(scale, scale, value=0.5 * precision)
     buffer.addcmul_(mean, mean, value=0.5 * precision).add_(math.log(prior_scale) - 0.5 - prior_logit)
@@ -226,7 +225,7 @@ class _SpikeSlabDraw(torch.autograd.Function):
     @staticmethod
     def forward(ctx, mean, rho, logit, noise, logistic, temperature, prior_logit, prior_scale, dim):
         ctx.set_materialize_grads(False)
-        scale = F.softplus(rho)
+        scale = softplus_scale(rho)
         eta = logit + logistic
         gate = _open(eta)
         ctx.save_for_backward(mean, rho, scale, logit, noise, eta, gate)
@@ -255,7 +254,7 @@ class _SpikeSlabDraw(torch.autograd.Function):
             d_mean, d_scale, d_logit = (
                 _plus(d, kl, token) for d, kl in ((d_mean, kl_mean), (d_scale, kl_scale), (d_logit, kl_logit))
             )
-        return d_mean, None if d_scale is None else d_scale.mul_(torch.sigmoid(rho)), d_logit, *(None,) * 6
+        return d_mean, None if d_scale is None else d_scale.mul_(softplus_slope(rho)), d_logit, *(None,) * 6
 
     @staticmethod
     def _again(ctx, grad, token):
@@ -267,7 +266,7 @@ class _SpikeSlabDraw(torch.autograd.Function):
             weight = _relaxed(mean, rho, logit, noise, logistic, temperature)
             if token is None:
                 return weight, None
-            return weight, total(prior_log_odds_kl(mean, F.softplus(rho), logit, prior_logit, prior_scale), dim)
+            return weight, total(prior_log_odds_kl(mean, softplus_scale(rho), logit, prior_logit, prior_scale), dim)
 
         return *double_backward(plain, (mean, rho, logit), (grad, token)), *(None,) * 6
 
@@ -277,7 +276,7 @@ def _relaxed(mean: Tensor, rho: Tensor, logit: Tensor, noise: Tensor, logistic: 
     eta = logit + logistic
     soft = torch.sigmoid(eta / temperature)
     gate = (eta > 0).to(eta.dtype) + (soft - soft.detach())
-    return torch.addcmul(mean, F.softplus(rho), noise) * gate
+    return torch.addcmul(mean, softplus_scale(rho), noise) * gate
 
 
 def spike_slab_draw(
@@ -313,7 +312,7 @@ def spike_slab_draw(
         (torch.Size([2, 3]), True)
     """
     if not torch.is_grad_enabled():
-        return spike_slab_value(mean, F.softplus(rho), logit, noise, logistic), None
+        return spike_slab_value(mean, softplus_scale(rho), logit, noise, logistic), None
     if transformed():
         return _relaxed(mean, rho, logit, noise, logistic, temperature), None
     constants = temperature, prior_logit, prior_scale, dim

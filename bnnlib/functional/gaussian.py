@@ -2,10 +2,48 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from bnnlib._checks import check_scale
+from bnnlib.functional._autograd import transformed
+
+# below it softplus would leave the range in which 1 / sigma is finite, with some room for factors of the divergence
+_LOWEST = {torch.float64: -700.0, torch.float32: -80.0, torch.bfloat16: -80.0, torch.float16: -10.0}
+
+
+def lowest_rho(rho: Tensor) -> float:
+    """The `rho` below which `softplus_scale` does not follow any more."""
+    return _LOWEST.get(rho.dtype, -80.0)
+
+
+def softplus_scale(rho: Tensor) -> Tensor:
+    """Standard deviation softplus(rho) > 0, which the families of posteriors with a `rho` share.
+
+    It is at least exp(-80) = 1.8e-35 in single precision, exp(-700) = 9.9e-305 in double precision. A lower rho counts
+    as -80 or -700, so that divergences stay finite; its gradient is the one there, which leads back: that of -log sigma
+    is -1.
+
+    Args:
+        rho: any shape.
+
+    Example:
+        >>> softplus_scale(torch.tensor([0.0, -120.0]))
+        tensor([6.9315e-01, 1.8049e-35])
+    """
+    low = lowest_rho(rho)
+    if transformed() or (torch.is_grad_enabled() and rho.requires_grad):
+        finite = rho.clamp_min(-1e4)  # a difference of infinite numbers would be NaN
+        return F.softplus(torch.where(rho < low, low + (finite - finite.detach()), rho))
+    return F.softplus(rho).clamp_min_(math.exp(low))
+
+
+def softplus_slope(rho: Tensor, out: Tensor | None = None) -> Tensor:
+    """Derivative of `softplus_scale`: sigmoid(rho)."""
+    return torch.sigmoid(rho, out=out).clamp_min_(math.exp(lowest_rho(rho)))
 
 
 def softplus_inverse(scale: float | Tensor) -> Tensor:

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from bnnlib._checks import check_positive, check_probability, check_scale
 from bnnlib.functional._autograd import closed_form_sum
-from bnnlib.functional.gaussian import gaussian_kl_grad, unchecked_gaussian_kl
+from bnnlib.functional.gaussian import gaussian_kl_grad, softplus_scale, softplus_slope, unchecked_gaussian_kl
 
 _Number = TypeVar("_Number", float, Tensor, float | Tensor)
 
@@ -210,10 +210,10 @@ def spike_slab_kl_sum(
     """
 
     def value(mean: Tensor, rho: Tensor, logit: Tensor) -> Tensor:
-        return prior_log_odds_kl(mean, F.softplus(rho), logit, prior_logit, prior_scale)
+        return prior_log_odds_kl(mean, softplus_scale(rho), logit, prior_logit, prior_scale)
 
     def gradient(grad: Tensor, mean: Tensor, rho: Tensor, logit: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        d_mean, d_scale, d_logit = spike_slab_kl_grad(mean, F.softplus(rho), logit, prior_logit, prior_scale)
-        return d_mean.mul_(grad), d_scale.mul_(torch.sigmoid(rho)).mul_(grad), d_logit.mul_(grad)
+        d_mean, d_scale, d_logit = spike_slab_kl_grad(mean, softplus_scale(rho), logit, prior_logit, prior_scale)
+        return d_mean.mul_(grad), d_scale.mul_(softplus_slope(rho)).mul_(grad), d_logit.mul_(grad)
 
     return closed_form_sum(value, gradient, mean, rho, logit, with_value=with_value, dim=dim)

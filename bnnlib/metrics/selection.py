@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor
 
-from bnnlib._checks import check_probability
+from bnnlib._checks import check_probability, renamed
 from bnnlib.metrics._arguments import Dims, check_same_shape
 
 
@@ -71,7 +71,7 @@ def false_negative_rate(selected: Tensor, relevant: Tensor, dim: Dims = None) ->
     return _rate(~selected, relevant, dim, "no input is relevant, so there is no false negative to count.")
 
 
-def sparsity(inclusion: Tensor | Iterable[Tensor]) -> float:
+def percent_active(inclusion: Tensor | Iterable[Tensor]) -> float:
     """Share of active weights in percent, s_hat = sum(phi) / T over all tensors together.
 
     Args:
@@ -82,7 +82,7 @@ def sparsity(inclusion: Tensor | Iterable[Tensor]) -> float:
         ValueError: there is nothing, or a value outside [0, 1].
 
     Example:
-        >>> sparsity(torch.tensor([0.5, 0.0, 1.0, 0.5]))
+        >>> percent_active(torch.tensor([0.5, 0.0, 1.0, 0.5]))
         50.0
     """
     tensors = [inclusion] if isinstance(inclusion, Tensor) else list(inclusion)
@@ -95,3 +95,16 @@ def sparsity(inclusion: Tensor | Iterable[Tensor]) -> float:
         if tensor.numel():
             check_probability("inclusion", tensor.float())
     return 100.0 * sum(float(tensor.sum(dtype=torch.float64)) for tensor in tensors) / total
+
+
+def sparsity(inclusion: Tensor | Iterable[Tensor]) -> float:
+    """Deprecated name of `percent_active`: the field calls the share of zeros sparsity, from 0 to 1.
+
+    Example:
+        >>> import warnings
+        >>> with warnings.catch_warnings(record=True):
+        ...     sparsity(torch.tensor([0.5, 0.0, 1.0, 0.5]))
+        50.0
+    """
+    renamed("bnnlib.metrics.sparsity", "bnnlib.metrics.percent_active")
+    return percent_active(inclusion)

@@ -23,14 +23,22 @@ from bnnlib.nn.gaussian_spike_slab import (
 )
 from bnnlib.nn.horseshoe import HorseshoeLinear
 from bnnlib.nn.importance import feature_importance
-from bnnlib.nn.objective import elbo_loss, kl_divergence, kl_gradient, minibatch_weights, parameter_groups, sparsity
+from bnnlib.nn.objective import (
+    elbo_loss,
+    kl_divergence,
+    kl_gradient,
+    minibatch_weights,
+    parameter_groups,
+    percent_active,
+    sparsity,
+)
 from bnnlib.nn.parameters import ParameterPosterior
 from bnnlib.nn.predict import predict
 from bnnlib.nn.sparse_vd import SparseVDConv2d, SparseVDLinear
 from bnnlib.nn.spike_slab import SpikeSlabConv2d, SpikeSlabLinear
 from bnnlib.nn.stochastic_batch_norm import StochasticBatchNorm1d, StochasticBatchNorm2d
 from bnnlib.nn.structured_pruning import StructuredBayesianPruning, drawn_together
-from bnnlib.nn.unit_noise import insert_unit_noise, unit_counts, unit_sparsity
+from bnnlib.nn.unit_noise import insert_unit_noise, percent_active_units, unit_counts, unit_sparsity
 from bnnlib.nn.virtual_batch import predict_naive_batches, predict_virtual_batch
 
 __all__ = [
@@ -66,6 +74,8 @@ __all__ = [
     "mean_weights",
     "minibatch_weights",
     "parameter_groups",
+    "percent_active",
+    "percent_active_units",
     "predict",
     "predict_dropout",
     "predict_ensemble",

@@ -70,9 +70,9 @@ class BayesianLayer(Posterior, StochasticLayer):
         """(weight, bias); bias is None for a layer without one."""
         return values[0], values[1] if len(values) == 2 else None
 
-    def sparsity(self) -> float:
+    def percent_active(self) -> float:
         """Share of the layer's weights and biases that are active, in percent."""
-        return float(super().sparsity())
+        return float(super().percent_active())
 
     def forward(self, input: Tensor, generator: torch.Generator | None = None) -> Tensor:
         """Output for `input`, with weights as `weight_mode` says.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -10,6 +9,7 @@ from fnmatch import fnmatchcase
 
 from torch import nn
 
+from bnnlib._copies import copied
 from bnnlib.nn.base import BayesianLayer, StochasticLayer, check_choice
 from bnnlib.nn.gaussian import GaussianConv2d, GaussianLinear
 from bnnlib.nn.gaussian_spike_slab import (
@@ -104,7 +104,7 @@ def to_bayesian(
     check_choice("unsupported", unsupported, UNSUPPORTED)
     if moped is not None and layer != "gaussian":
         raise ValueError(f"moped is for layer='gaussian', whose prior has a mean, not for {layer!r}.")
-    model = copy.deepcopy(model)
+    model = copied(model)
     chosen = _chosen(model, parameters)
     shared = _shared(model)
     new: dict[nn.Module, nn.Module] = {}
@@ -220,7 +220,7 @@ def bayesian_share(model: nn.Module) -> float:
             keys = set(getattr(module, "_posterior_keys", module._parameters))
             spreads |= {id(p) for key, p in module._parameters.items() if key in keys}
         if isinstance(module, BayesianLayer):
-            random = module._means()
+            random = [name for name in module._means() if name in module._parameters]
             means |= {id(module._parameters[name]): module._parameters[name] for name in random}
     total = sum(p.numel() for p in model.parameters() if id(p) not in spreads)
     return 100.0 * sum(p.numel() for p in means.values() if p is not None) / max(total, 1)

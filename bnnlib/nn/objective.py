@@ -8,7 +8,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from bnnlib._checks import check_count, check_non_negative
+from bnnlib._checks import check_count, check_non_negative, renamed
 from bnnlib.nn.base import BayesianLayer, StochasticLayer, bayesian_layers, check_choice
 
 
@@ -155,7 +155,7 @@ def parameter_groups(model: nn.Module, weight_decay: float) -> list[dict[str, An
 
 
 @torch.no_grad()
-def sparsity(model: nn.Module) -> float:
+def percent_active(model: nn.Module) -> float:
     """Share of active weights and biases over all Bayesian layers in percent; for spike-and-slab layers the sum of
     phi over T.
 
@@ -164,14 +164,28 @@ def sparsity(model: nn.Module) -> float:
 
     Example:
         >>> model = SpikeSlabLinear(3, 4, prior_inclusion_probability=0.1, initial_inclusion_probability=0.5)
-        >>> round(sparsity(model), 2)
+        >>> round(percent_active(model), 2)
         50.0
     """
     layers = [layer for layer in bayesian_layers(model) if isinstance(layer, BayesianLayer)]
     if not layers:
         raise ValueError(
             f"{type(model).__name__} has no layer with random weights to count. Noise on units is counted by "
-            "bnnlib.nn.unit_sparsity(model)."
+            "bnnlib.nn.percent_active_units(model)."
         )
     total = sum(layer.num_weights() for layer in layers)
     return 100.0 * sum(float(layer.num_active()) for layer in layers) / total
+
+
+def sparsity(model: nn.Module) -> float:
+    """Deprecated name of `percent_active`: the field calls the share of zeros sparsity, from 0 to 1.
+
+    Example:
+        >>> import warnings
+        >>> model = SpikeSlabLinear(3, 4, prior_inclusion_probability=0.1, initial_inclusion_probability=0.5)
+        >>> with warnings.catch_warnings(record=True):
+        ...     print(round(sparsity(model), 2))
+        50.0
+    """
+    renamed("bnnlib.nn.sparsity", "bnnlib.nn.percent_active")
+    return percent_active(model)

@@ -2,19 +2,43 @@
 
 from __future__ import annotations
 
-import copy
 from collections import OrderedDict
 from collections.abc import Iterable
+from typing import Any
 
 import torch
 from torch import nn
 
+from bnnlib._checks import renamed
+from bnnlib._copies import copied
 from bnnlib.nn.structured_pruning import StructuredBayesianPruning
 
 _OUTPUTS = {nn.Linear: "out_features", nn.Conv2d: "out_channels", nn.BatchNorm1d: "num_features"}
 _OUTPUTS[nn.BatchNorm2d] = "num_features"
 _INPUTS = {nn.Linear: "in_features", nn.Conv2d: "in_channels", nn.BatchNorm1d: "num_features"}
 _INPUTS[nn.BatchNorm2d] = "num_features"
+
+
+class _Wrapped(nn.Sequential):
+    """A layer and its noise in the layer's place; it says what is wrong where a pass reads the layer's weights."""
+
+    def _get_name(self) -> str:
+        return "Sequential"
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return super().__getattr__(name)
+        except AttributeError as error:
+            layer = self._modules.get("layer")
+            if layer is None or name.startswith("_") or not hasattr(layer, name):
+                raise
+            if isinstance(value := getattr(layer, name), (bool, int, str, tuple)):
+                return value  # its geometry
+            raise AttributeError(
+                f"the forward pass reads .{name} of a {type(layer).__name__} with noise beside it instead of calling "
+                "it, so that the noise would be skipped. Leave this layer out of insert_unit_noise, or put "
+                "StructuredBayesianPruning around the module that reads it."
+            ) from error
 
 
 def insert_unit_noise(model: nn.Module, after: Iterable[str] = (), before: Iterable[str] = (), **settings) -> nn.Module:
@@ -41,7 +65,7 @@ def insert_unit_noise(model: nn.Module, after: Iterable[str] = (), before: Itera
         >>> unit_counts(insert_unit_noise(network, after=["0"]))
         {'0_noise': (4, 4)}
     """
-    model = copy.deepcopy(model)
+    model = copied(model)
     after, before = list(after), list(before)
     if not after + before:
         raise ValueError("no layer is named, so there is nothing to insert. Give after=[...] or before=[...].")
@@ -86,7 +110,7 @@ def _insert(model, modules, name: str, behind: bool, widths: dict, settings: dic
     else:
         wrapper = parent._modules[own]
         if wrapper is layer:
-            wrapper = nn.Sequential(OrderedDict(layer=layer)).train(layer.training)
+            wrapper = _Wrapped(OrderedDict(layer=layer)).train(layer.training)
             parent._modules[own] = wrapper
         _place_beside(wrapper, "layer", side, noise, behind)
 
@@ -129,15 +153,28 @@ def unit_counts(model: nn.Module) -> dict[str, tuple[int, int]]:
     return {name: (layer.num_active(), layer.num_units) for name, layer in _noises(model).items()}
 
 
-def unit_sparsity(model: nn.Module) -> float:
+def percent_active_units(model: nn.Module) -> float:
     """Share of units that are kept over all `StructuredBayesianPruning` layers, in percent.
 
     Raises:
         ValueError: the model has none.
 
     Example:
-        >>> unit_sparsity(torch.nn.Sequential(torch.nn.Linear(3, 4), StructuredBayesianPruning(4)))
+        >>> percent_active_units(torch.nn.Sequential(torch.nn.Linear(3, 4), StructuredBayesianPruning(4)))
         100.0
     """
     counts = unit_counts(model).values()
     return 100.0 * sum(kept for kept, _ in counts) / sum(total for _, total in counts)
+
+
+def unit_sparsity(model: nn.Module) -> float:
+    """Deprecated name of `percent_active_units`: the field calls the share of zeros sparsity, from 0 to 1.
+
+    Example:
+        >>> import warnings
+        >>> with warnings.catch_warnings(record=True):
+        ...     unit_sparsity(torch.nn.Sequential(torch.nn.Linear(3, 4), StructuredBayesianPruning(4)))
+        100.0
+    """
+    renamed("bnnlib.nn.unit_sparsity", "bnnlib.nn.percent_active_units")
+    return percent_active_units(model)

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, cast
 import torch
 from torch import Tensor, nn
 
+from bnnlib._checks import renamed
 from bnnlib._noise import Keyed, Source
 from bnnlib.posteriors.kl_tokens import take_token
 from bnnlib.posteriors.settings import PersistentSettings
@@ -48,6 +49,16 @@ class Random(Keyed, PersistentSettings):
     def kl_gradient(self) -> Tensor:
         """A scalar of value 0 with the gradient of `kl_divergence`, if possible from the last draw's backward pass."""
         return self._kl_term()
+
+
+def computed_weight(layer: nn.Module, name: str) -> str:
+    """What to say of a layer with a posterior whose parameter something else computes now."""
+    return (
+        f"{type(layer).__name__} has no parameter {name!r} of its own any more: a pruning hook, weight norm or another "
+        "parametrization computes it, and a posterior has no mean then. Prune or parametrize before to_bayesian, which "
+        f"leaves such layers as they are, or take it back: torch.nn.utils.prune.remove(layer, {name!r}), "
+        f"torch.nn.utils.parametrize.remove_parametrizations(layer, {name!r})."
+    )
 
 
 class Posterior(Random):
@@ -121,6 +132,9 @@ class Posterior(Random):
 
     def _groups(self) -> list[tuple[Any, ...]]:
         """(mean, *spread) of all means that there are."""
+        for name in self._means():
+            if name not in self._parameters:
+                raise TypeError(computed_weight(self, name))
         return [
             tuple(self._rows(cast(Tensor, self._parameters[n])) for n in (m, *(f"{m}_{s}" for s in self._spread_of(m))))
             for m in self._means()
@@ -186,9 +200,14 @@ class Posterior(Random):
         """Number of weights, of one network."""
         return sum(mean.numel() // (1 if self._dim is None else len(mean)) for mean, *_ in self._groups())
 
-    def sparsity(self) -> Any:
+    def percent_active(self) -> Any:
         """Share of the weights that are active, in percent."""
         return 100.0 * self.num_active() / self.num_weights()
+
+    def sparsity(self) -> Any:
+        """Deprecated name of `percent_active`: the field calls the share of zeros sparsity."""
+        renamed("sparsity()", "percent_active()")
+        return self.percent_active()
 
 
 class _Selecting(Posterior):

@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import Any, cast
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from bnnlib._checks import check_positive, check_scale
 from bnnlib._noise import Source, draw_normal
-from bnnlib.functional import MixturePrior, gaussian_draw, gaussian_kl_sum, softplus_inverse
+from bnnlib.functional import MixturePrior, gaussian_draw, gaussian_kl_sum, softplus_inverse, softplus_scale
 from bnnlib.functional._autograd import transformed
 from bnnlib.posteriors.base import Posterior
 from bnnlib.posteriors.kl_tokens import forget, remembered
@@ -49,7 +48,7 @@ class _GaussianWeights(Posterior):
         return [v if center is None else v + center for v, (*_, center) in zip(values, groups, strict=True)]
 
     def _prepared(self, mean: Tensor, rho: Tensor) -> tuple[Any, ...]:
-        return mean, F.softplus(rho)
+        return mean, softplus_scale(rho)
 
     def _value(self, mean: Tensor, scale: Tensor, source: Source) -> Tensor:
         return torch.addcmul(mean, scale, draw_normal(mean, source))
@@ -74,18 +73,19 @@ class Gaussian(_GaussianWeights):
 
     def scale(self) -> Any:
         """Posterior standard deviations."""
-        return self._parts([F.softplus(rho) for _, rho in self._groups()], 0.0)
+        return self._parts([softplus_scale(rho) for _, rho in self._groups()], 0.0)
 
     @property
     def _prior(self) -> float:
         return self.prior_scale
 
     def _centered(self) -> list[tuple[Tensor, Tensor, Tensor | None]]:
+        groups = self._groups()
         centers = [self._buffers.get(f"{m}_prior_mean") for m in self._means() if self._parameters[m] is not None]
         own = [center if center is None else self._rows(center) for center in centers]
         return [
             (mean if center is None else mean - center, rho, center)
-            for (mean, rho), center in zip(self._groups(), own, strict=True)
+            for (mean, rho), center in zip(groups, own, strict=True)
         ]
 
     @torch.no_grad()

@@ -6,12 +6,11 @@ from functools import lru_cache
 from typing import Any, cast
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from bnnlib._checks import check_scale
 from bnnlib._noise import draw_normal
-from bnnlib.functional import MixturePrior, inclusion_log_odds, mixture_prior, scale_mixture_kl_sample
+from bnnlib.functional import MixturePrior, inclusion_log_odds, mixture_prior, scale_mixture_kl_sample, softplus_scale
 from bnnlib.functional._autograd import total
 from bnnlib.posteriors.base import _Selecting
 from bnnlib.posteriors.gaussian import Gaussian, _GaussianWeights
@@ -52,13 +51,13 @@ class GaussianSpikeSlab(_Selecting, _GaussianWeights):
     @property
     def _prior(self) -> MixturePrior:
         settings = self.slab_scale, self.spike_scale, self.prior_inclusion_probability
-        mean = cast(Tensor, self._parameters[self._means()[0]])
+        mean = cast(Tensor, self._parameters[f"{self._means()[0]}_rho"])
         return _mixture_prior(mean.device, mean.dtype, *settings)
 
     @torch.no_grad()
     def _odds(self) -> list[Tensor]:
         """logit p*, equation (sbnn-log-odds); p*, equation (sbnn-inclusion), is never a parameter."""
-        return [inclusion_log_odds(m.square() + F.softplus(rho).square(), self._prior) for m, rho in self._groups()]
+        return [inclusion_log_odds(m.square() + softplus_scale(rho).square(), self._prior) for m, rho in self._groups()]
 
 
 class ScaleMixture(GaussianSpikeSlab):
@@ -77,7 +76,7 @@ class ScaleMixture(GaussianSpikeSlab):
         form, and the noise comes from `use_generator`."""
         source = self._noise(None)  # by a key it is the pass's own draw
         terms = [
-            total(scale_mixture_kl_sample(mean, F.softplus(rho), draw_normal(mean, source), self._prior), self._dim)
+            total(scale_mixture_kl_sample(mean, softplus_scale(rho), draw_normal(mean, source), self._prior), self._dim)
             for mean, rho in self._groups()
         ]
         estimate = cast(Tensor, sum(terms))

@@ -6,12 +6,18 @@ from functools import lru_cache
 from typing import Any, cast
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from bnnlib._checks import check_positive, check_scale
 from bnnlib._noise import Source, draw_normal, draw_uniform
-from bnnlib.functional import log_odds, logistic_noise, softplus_inverse, spike_slab_draw, spike_slab_kl_sum
+from bnnlib.functional import (
+    log_odds,
+    logistic_noise,
+    softplus_inverse,
+    softplus_scale,
+    spike_slab_draw,
+    spike_slab_kl_sum,
+)
 from bnnlib.functional._autograd import transformed
 from bnnlib.functional.draws import spike_slab_value
 from bnnlib.posteriors.base import _Selecting
@@ -68,7 +74,7 @@ class SpikeSlab(_Selecting):
         return self._parts(remembered(self, spike_slab_draw, draws))
 
     def _prepared(self, mean: Tensor, rho: Tensor, logit: Tensor) -> tuple[Any, ...]:
-        return mean, F.softplus(rho), logit
+        return mean, softplus_scale(rho), logit
 
     def _value(self, mean: Tensor, scale: Tensor, logit: Tensor, source: Source) -> Tensor:
         noise = draw_normal(mean, source)

@@ -3,7 +3,7 @@
 from bnnlib.pruning.agp import AGPPruner
 from bnnlib.pruning.compress.file import load_compressed, save_compressed
 from bnnlib.pruning.compress.layers import SelectedLinear
-from bnnlib.pruning.compress.network import compress
+from bnnlib.pruning.compress.network import blocked_units, compress
 from bnnlib.pruning.compress.onnx_export import export_onnx
 from bnnlib.pruning.compress.report import compression_report
 from bnnlib.pruning.csr import CSRConv2d, CSRLinear, load_csr, save_csr, to_csr
@@ -24,6 +24,7 @@ __all__ = [
     "Masks",
     "SelectedLinear",
     "agp_sparsity",
+    "blocked_units",
     "compress",
     "compression_report",
     "csr_report",

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping
 from typing import cast
 
 import torch
 from torch import Tensor, nn
 
+from bnnlib._copies import copied
 from bnnlib.nn.base import BayesianLayer, Parameters, check_choice
 from bnnlib.nn.parameters import ParameterPosterior
 
@@ -212,7 +212,7 @@ def to_deterministic(model: nn.Module, masks: Mapping[str, Tensor] | None = None
           (0): Linear(in_features=3, out_features=2, bias=True)
         )
     """
-    model = copy.deepcopy(model)
+    model = copied(model)
     left = dict(masks or {})
     new: dict[nn.Module, nn.Module] = {}
     shared: dict[int, nn.Parameter] = {}

@@ -107,7 +107,7 @@ class StackedDeterministic(StackedPosterior):
     Example:
         >>> layout = Layout((5, 8, 1), replicates=10)
         >>> posterior = StackedDeterministic(layout, layout.kaiming_uniform(None))
-        >>> posterior.sparsity().shape
+        >>> posterior.percent_active().shape
         torch.Size([10])
     """
 
@@ -132,7 +132,7 @@ class StackedDeterministic(StackedPosterior):
     def _masks(self) -> list[Tensor]:
         return [self.mask]
 
-    def sparsity(self) -> Tensor:
+    def percent_active(self) -> Tensor:
         """Share of kept weights in percent; magnitude pruning leaves the biases alone and does not count them."""
         return self.layout.share_of_weights(self.mask)
 
@@ -157,7 +157,7 @@ class StackedGaussian(StackedPosterior, posteriors.Gaussian):
 class StackedSpikeSlab(StackedPosterior, posteriors.SpikeSlab):
     """Dirac spike-and-slab posterior, equation (7) of Bai, Song and Cheng (2020); settings of `nn.SpikeSlabLinear`.
 
-    Its sparsity is s_hat, the sum of phi over T in percent, the paper's definition (section 6).
+    Its `percent_active` is s_hat, the sum of phi over T in percent, the paper's definition (section 6).
 
     Example:
         >>> layout = Layout((5, 8, 1), replicates=10)
@@ -172,7 +172,7 @@ class StackedSpikeSlab(StackedPosterior, posteriors.SpikeSlab):
 class StackedGaussianSpikeSlab(StackedPosterior, posteriors.GaussianSpikeSlab):
     """Gaussian posterior, spike-and-slab prior (3.1) of Saha, Liu and Liang (2024), p* in closed form.
 
-    Settings of `nn.GaussianSpikeSlabLinear`; its sparsity is the mean of p* in percent.
+    Settings of `nn.GaussianSpikeSlabLinear`; its `percent_active` is the mean of p* in percent.
 
     Example:
         >>> layout = Layout((5, 8, 1), replicates=10)
@@ -207,7 +207,7 @@ class StackedSparseVD(StackedPosterior, posteriors.SparseVD):
 
     Example:
         >>> layout = Layout((5, 8, 1), replicates=10)
-        >>> StackedSparseVD(layout, layout.kaiming_uniform(None)).sparsity().shape
+        >>> StackedSparseVD(layout, layout.kaiming_uniform(None)).percent_active().shape
         torch.Size([10])
     """
 
@@ -244,6 +244,6 @@ class StackedSparseVD(StackedPosterior, posteriors.SparseVD):
         mean = torch.baddbmm(bias, weight, h)
         return torch.addcmul(mean, torch.sqrt(torch.bmm(variance, h.square()) + 1e-12), draw_normal(mean, generator))
 
-    def sparsity(self) -> Tensor:
+    def percent_active(self) -> Tensor:
         """Share of active weights in percent."""
         return self.layout.share_of_weights(self.active())

@@ -1,4 +1,4 @@
-"""Tables and the picture of pages from `benchmarks/stored`: what a step costs, and the estimators beside others."""
+"""Tables and the picture of pages from `benchmarks/stored`: what a step costs, estimators, conversions."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from book.editions import conversions
 from book.editions.templates import markdown, svg
 
 PICTURE = "book/step_cost.svg"
@@ -42,7 +43,8 @@ Found = dict[str, dict[str, Any]]
 
 def stored(root: Path) -> Found:
     """What the benchmarks have stored, by name."""
-    files = [path for pattern in ("step_*", "estimators") for path in root.glob(f"benchmarks/stored/{pattern}.json")]
+    patterns = ("step_*", "estimators", "conversions")
+    files = [path for pattern in patterns for path in root.glob(f"benchmarks/stored/{pattern}.json")]
     return {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in sorted(files)}
 
 
@@ -50,7 +52,15 @@ def tables(found: Found) -> dict[str, Callable[[], str]]:
     """Each table with the machine and the command that measured it."""
     made = {"step_time_cpu": _times, "step_time_h100": _graphs, "prediction": _predictions, "estimators": _estimators}
     made |= {"stacks": _stacks, "workers": _workers, "convolutions": _convolutions, "draws": _draws, "noise": _noise}
-    return {name: partial(_table, name, make, found) for name, make in made.items()}
+    made |= {"conversions": lambda rows, _: conversions.counts(rows)}
+    said = {"conversions_reasons": conversions.reasons, "conversions_networks": conversions.networks}
+    filled = {name: partial(_table, name, make, found) for name, make in made.items()}
+    return filled | {name: partial(_untold, make, found) for name, make in said.items()}
+
+
+def _untold(make: Callable[[Rows], str], found: Found) -> str:
+    """A further table of the conversions, whose source the first has said."""
+    return make(found["conversions"]["rows"]) if "conversions" in found else ""
 
 
 def _table(name: str, make: Callable[[Rows, Found], str], found: Found) -> str:

@@ -14,7 +14,6 @@ import bnnlib
 
 PACKAGES = sorted(one.name for one in pkgutil.iter_modules(bnnlib.__path__) if not one.name.startswith("_"))
 EXTRAS = {
-    "pruning": ("torch_pruning",),
     "datasets": ("sklearn",),
     "estimators": ("sklearn",),
     "pruning.export_onnx": ("onnx", "onnxscript", "onnxruntime"),

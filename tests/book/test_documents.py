@@ -14,8 +14,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.mark.parametrize("name", DOCUMENTS)
 def test_blocks_run_in_their_order(name, root, capsys, monkeypatch, tmp_path):
-    for extra in ("sklearn", "torch_pruning"):
-        pytest.importorskip(extra)
+    pytest.importorskip("sklearn")
     monkeypatch.chdir(tmp_path)
     text = (root / name).read_text(encoding="utf-8")
     blocks = [(kind, body) for kind, body in BLOCK.findall(text)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +12,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
+from bnnlib.nn.base import StochasticLayer
 from bnnlib.nn.structured_pruning import StructuredBayesianPruning
-from bnnlib.pruning.compress.layers import SelectedLinear, replace_module
+from bnnlib.pruning.compress.layers import FULL_SIZES, SelectedLinear, activated, keep_units, replace_module, sizes_of
 from bnnlib.pruning.compress.network import deterministic_layers
 from bnnlib.pruning.stored import check_digest, digest, read_tensors
 
@@ -25,11 +26,11 @@ _GEOMETRY = ("kernel_size", "stride", "padding", "dilation", "padding_mode")
 def save_compressed(model: nn.Module, path: str | os.PathLike) -> None:
     """Write a network from `compress` to a file that `torch.load(path, weights_only=True)` reads.
 
-    The file holds the tensors, the width of every layer and a checksum, no code: `load_compressed` takes the rest of
-    the architecture from the network of full size.
+    The file holds the tensors, the sizes of every layer before and after, and a checksum, no code: `load_compressed`
+    takes the rest of the architecture from the network of full size.
 
     Raises:
-        TypeError: the model has a layer that `compress` does not make, or other parameters and buffers.
+        TypeError: the model has a layer that draws at random, which `compress` does not leave.
 
     Example:
         >>> import os, tempfile
@@ -42,8 +43,9 @@ def save_compressed(model: nn.Module, path: str | os.PathLike) -> None:
     plan = []
     for name, module in model.named_modules():
         if (entry := _entry(module)) is not None:
-            plan.append({"name": name, **entry})
-        elif [*module.parameters(recurse=False), *module.buffers(recurse=False)]:
+            full = getattr(module, FULL_SIZES, None)
+            plan.append({"name": name, **entry, **({} if full is None else {"full": list(full)})})
+        elif isinstance(module, StochasticLayer):
             raise TypeError(
                 f"{name or 'the model'} is a {type(module).__name__}, which save_compressed does not know. Save the "
                 "network that compress(model, example) returns, or this one's state_dict."
@@ -60,7 +62,7 @@ def _entry(module: nn.Module) -> dict[str, Any] | None:
         sizes = [module.in_features, module.out_features, module.features]
     elif type(module) is nn.Conv2d:
         sizes = [module.in_channels, module.out_channels, module.groups]
-    elif type(module) in _NORMS.values():
+    elif type(module) in _NORMS.values() or activated(module):
         return {"type": kind, "sizes": [module.num_features], "bias": module.affine, "eps": module.eps}
     else:
         return None
@@ -95,15 +97,24 @@ def load_compressed(path: str | os.PathLike, template: nn.Module) -> nn.Module:
     """
     plan, state = _read(Path(path))
     model = deterministic_layers(copy.deepcopy(template).cpu())
-    for name in [name for name, module in model.named_modules() if isinstance(module, StructuredBayesianPruning)]:
+    noises = [(n, module) for n, module in model.named_modules() if isinstance(module, StructuredBayesianPruning)]
+    for name, noise in noises:
         # where no neighbor could take up its factors, a batch norm has the noise's place
-        model = replace_module(model, name, nn.BatchNorm1d(1) if name in plan else None)
+        model = replace_module(model, name, nn.BatchNorm1d(noise.num_units) if name in plan else None)
     layers = {name: module for name, module in model.named_modules() if _entry(module) is not None}
     if missing := [*(layers.keys() - plan.keys()), *(plan.keys() - layers.keys())]:
         raise ValueError(
             f"{path} is of another network than this {type(template).__name__}: {', '.join(sorted(missing))} "
             f"{'is' if len(missing) == 1 else 'are'} in one of them only. Give the architecture it was compressed from."
         )
+    for name, entry in plan.items():
+        before, given = entry.get("full"), list(sizes_of(layers[name]))
+        if before is not None and before != given:
+            raise ValueError(
+                f"{path} is of another network than this {type(template).__name__}: before it was compressed, "
+                f"{name or 'the model'} had {_sizes(before)}, and here {layers[name]} has {_sizes(given)}. Give the "
+                "architecture it was compressed from."
+            )
     try:
         for name, entry in plan.items():
             weight = state.get(f"{name}.weight" if name else "weight")
@@ -111,6 +122,8 @@ def load_compressed(path: str | os.PathLike, template: nn.Module) -> nn.Module:
                 model, name, _layer(entry, layers[name]).to(None if weight is None else weight.dtype)
             )
         model.load_state_dict(state)
+        if kinds := {values.dtype for values in state.values() if values.is_floating_point()}:
+            model = model.to(kinds.pop()) if len(kinds) == 1 else model
     except (ValueError, RuntimeError) as error:
         raise ValueError(f"{path} is of another network than this {type(template).__name__}: {error}") from error
     for name, module in model.named_modules():
@@ -131,9 +144,20 @@ def _read(path: Path) -> tuple[dict[str, dict[str, Any]], dict[str, Tensor]]:
     return {entry["name"]: entry for entry in stored["plan"]}, stored["state"]
 
 
+def _sizes(sizes: Sequence[int]) -> str:
+    if len(sizes) == 1:
+        return f"{sizes[0]} features"
+    inputs, units, *groups = sizes
+    return f"{inputs} inputs and {units} units" + (f" in {groups[0]} groups" if groups and groups[0] > 1 else "")
+
+
 def _layer(entry: Mapping[str, Any], full: nn.Module) -> nn.Module:
     """A layer of a plan, with the geometry of the one of full size."""
     kind, sizes, bias = entry["type"], entry["sizes"], entry["bias"]
+    if kind == type(full).__name__ and activated(full):
+        norm, (width,) = copy.deepcopy(full), sizes
+        keep_units(norm, torch.arange(sizes_of(full)[0]) < width)
+        return norm
     if kind in _NORMS and isinstance(full, _BatchNorm):
         (width,) = sizes
         return _NORMS[kind](width, entry["eps"], affine=bias)

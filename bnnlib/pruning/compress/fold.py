@@ -11,7 +11,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from bnnlib.nn.structured_pruning import StructuredBayesianPruning
 from bnnlib.pruning.compress.graph import Layer, Modules, kind, layer_of, module_of, tensor_shape, trace
-from bnnlib.pruning.compress.layers import SelectedLinear, replace_module, running_statistics
+from bnnlib.pruning.compress.layers import SelectedLinear, activated, replace_module, running_statistics
 
 
 @torch.no_grad()
@@ -32,10 +32,15 @@ def fold_noise(model: nn.Module, example: Tensor) -> nn.Module:
     Raises:
         ValueError: noise is along a dimension that no layer reads as its channels or features.
     """
-    for name in [name for name, module in model.named_modules() if isinstance(module, StructuredBayesianPruning)]:
-        graph, modules = trace(model, example)
-        node = next((node for node in graph.nodes if node.op == "call_module" and node.target == name), None)
-        model = replace_module(model, name, None if node is None else _fold(node, modules))
+    noises = [name for name, module in model.named_modules() if isinstance(module, StructuredBayesianPruning)]
+    if not noises:
+        return model
+    graph, modules = trace(model, example)
+    nodes = {node.target: node for node in graph.nodes if node.op == "call_module"}
+    # all of them in one graph: what has its factors elsewhere, or is a batch norm that only multiplies, lets others by
+    places = {name: _fold(nodes[name], modules) if name in nodes else None for name in noises}
+    for name, place in places.items():
+        model = replace_module(model, name, place)
     return model
 
 
@@ -43,7 +48,7 @@ def _fold(node: fx.Node, modules: Modules) -> nn.Module | None:
     """Move the factors of a noise layer; what has to stand in its place, if anything."""
     noise, size = cast(StructuredBayesianPruning, module_of(node, modules)), tensor_shape(node)
     factor, axis = noise.selected().detach(), noise.dim % len(size)
-    if axis not in (1, len(size) - 1) or (len(size) == 4 and axis != 1):
+    if axis not in (1, len(size) - 1):
         raise ValueError(
             f"{node.target} has noise along dimension {noise.dim} of a tensor of shape {size}, but units can be "
             "removed along the channels (dimension 1) and, behind a linear layer, along the last dimension only."
@@ -101,7 +106,8 @@ def _maker(node: fx.Node, axis: int, modules: Modules) -> Layer | None:
     what = kind(source, modules)
     if what == "layer":
         layer = layer_of(source, modules)
-        return layer if layer.weight is not None and _fits(layer, axis, len(tensor_shape(source))) else None
+        takes = layer.weight is not None and not activated(layer)  # an activation stands behind the weight
+        return layer if takes and _fits(layer, axis, len(tensor_shape(source))) else None
     if not _passes(what, axis) or (what == "flatten" and tensor_shape(source)[1] != tensor_shape(source.args[0])[1]):
         return None
     return _maker(source, axis, modules)

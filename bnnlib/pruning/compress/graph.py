@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import operator
 from collections.abc import Callable, Mapping
@@ -14,7 +15,7 @@ from torch.fx.passes.shape_prop import ShapeProp
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from bnnlib.nn.structured_pruning import StructuredBayesianPruning
-from bnnlib.pruning.compress.layers import SelectedLinear
+from bnnlib.pruning.compress.layers import SelectedLinear, activated
 
 Modules = Mapping[str, nn.Module]
 Layer = nn.Linear | nn.Conv2d | _BatchNorm  # LAYERS but for the noise
@@ -32,12 +33,23 @@ _ACTIVATION_CALLS = (
     F.elu, F.selu, F.celu, F.gelu, F.silu, F.mish, F.relu6, F.sigmoid, F.tanh, F.softplus, F.softsign, F.hardtanh,
     F.hardswish, F.hardsigmoid, F.logsigmoid, torch.sigmoid, torch.tanh, "sigmoid", "tanh",
 )  # fmt: skip
-_BINARY = (operator.add, operator.iadd, torch.add, operator.sub, operator.mul, torch.mul, "add", "add_", "mul", "sub")
+PRODUCT = (operator.mul, operator.imul, torch.mul, "mul", "mul_")
+_BINARY = (operator.add, operator.iadd, torch.add, operator.sub, torch.sub, "add", "add_", "sub", *PRODUCT)
+_SIZES = (torch.reshape, "view", "reshape")
+_SHAPES = (torch.unsqueeze, torch.squeeze, "unsqueeze", "squeeze")
+_PLAIN = (int, float, bool, str, torch.Size, torch.dtype, torch.device, slice, type(None))
+
+
+def has_rule(module: nn.Module) -> bool:
+    """Whether a module is one of the layers that can be made smaller, or noise."""
+    return type(module) in LAYERS or activated(module)
 
 
 class _Tracer(fx.Tracer):
     def is_leaf_module(self, module: nn.Module, name: str) -> bool:
-        return isinstance(module, LAYERS) or super().is_leaf_module(module, name)
+        # PyTorch's own modules are whole, unless noise has been put into them
+        noisy = any(isinstance(inner, StructuredBayesianPruning) for inner in module.modules())
+        return isinstance(module, LAYERS) or (super().is_leaf_module(module, name) and not noisy)
 
 
 def trace(model: nn.Module, example: Tensor) -> tuple[fx.Graph, dict[str, nn.Module]]:
@@ -50,20 +62,36 @@ def trace(model: nn.Module, example: Tensor) -> tuple[fx.Graph, dict[str, nn.Mod
         graph = _Tracer().trace(model)
         ShapeProp(fx.GraphModule(model, graph)).propagate(example)
     except Exception as error:
+        first = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise TypeError(
             f"the forward pass of {type(model).__name__} cannot be followed with torch.fx on an example of shape "
-            f"{tuple(example.shape)}: {str(error).splitlines()[0] if str(error) else type(error).__name__} Check that "
-            "model(example) runs, and that the forward pass does not branch on values or shapes of tensors."
+            f"{tuple(example.shape)}: {first.rstrip('.')}. Check that model(example) runs, and that the forward pass "
+            "does not branch on values or shapes of tensors."
         ) from error
     modules = dict(model.named_modules())
     called = [node.target for node in graph.nodes if node.op == "call_module"]
     for name in called:
-        if isinstance(modules[name], LAYERS) and called.count(name) > 1:
+        if has_rule(modules[name]) and called.count(name) > 1:
             raise TypeError(
                 f"{name} is a {type(modules[name]).__name__} that runs {called.count(name)} times in one forward pass, "
                 "so a unit cannot be removed for one of them alone. Give each place a layer of its own."
             )
     return graph, modules
+
+
+def outputs(result: Any) -> list[Tensor]:
+    """The tensors of what a forward pass returns, in order: of one tensor, tuples, lists, dicts and dataclasses."""
+    if isinstance(result, Tensor):
+        return [result]
+    if isinstance(result, Mapping):
+        parts = list(result.values())
+    elif isinstance(result, (tuple, list)):
+        parts = list(result)
+    elif dataclasses.is_dataclass(result):
+        parts = [getattr(result, field.name) for field in dataclasses.fields(result)]
+    else:
+        parts = []
+    return [tensor for part in parts for tensor in outputs(part)]
 
 
 def shape(node: Any) -> tuple[int, ...] | None:
@@ -92,11 +120,12 @@ def kind(node: fx.Node, modules: Modules) -> str:
     """What a node does to channels.
 
     "layer", "noise", "same" (nothing), "homogeneous" or "elementwise" (a function of each entry), "pool", "flatten",
-    "binary" (two tensors), "plain" (no tensor comes out) or "other".
+    "reshape" (of what is behind the channels), "binary" (two tensors), "gate" (a product of all positions of a channel
+    with one number), "plain" (no tensor comes out) or "other".
     """
     after, target = shape(node), node.target
     if after is None:
-        return "plain"
+        return "other" if _holds_tensors(node) else "plain"
     if node.op == "call_module":
         return _module_kind(module_of(node, modules), node)
     before = shape(node.args[0]) if node.args else None
@@ -105,8 +134,13 @@ def kind(node: fx.Node, modules: Modules) -> str:
     tensors = [arg for arg in node.all_input_nodes if shape(arg) is not None]
     if target in _BINARY and not node.kwargs and len(node.args) == 2:
         if len(tensors) == 2:
-            return "binary" if shape(tensors[0]) == shape(tensors[1]) else "other"
+            one, two = (tensor_shape(tensor) for tensor in tensors)
+            if one == two:
+                return "binary"
+            return "gate" if target in PRODUCT and _gates(one, two) else "other"
         return "elementwise" if isinstance(node.args[1], (int, float)) else "other"
+    if target == "expand_as" and len(tensors) == 2 and _gates(before, after) and before[:2] == after[:2]:
+        return "same"  # of as many channels as what it is expanded as
     if len(tensors) != 1:
         return "other"
     if target in _HOMOGENEOUS_CALLS:
@@ -119,13 +153,42 @@ def kind(node: fx.Node, modules: Modules) -> str:
         return "pool"  # of single positions
     if target == "contiguous" or (target is F.dropout and not _argument(node, 2, "training", True)):
         return "same"
-    if target in (torch.flatten, "flatten") or (target in ("view", "reshape", torch.reshape) and _open_end(node)):
+    # torchvision's, by its name, since that library is not needed here
+    if getattr(target, "__name__", "") == "stochastic_depth" and not _argument(node, 3, "training", True):
+        return "same"
+    if target in (torch.flatten, "flatten") or (target in _SIZES and _open_end(node)):
         return "flatten" if _flattens(before, after) else "other"
+    follows = target in _SHAPES or (target in _SIZES and _computed_channels(node))
+    if (follows or (target is operator.getitem and _adds_ends(node.args[1]))) and len(before) > 1:
+        return "reshape" if before[:2] == after[:2] else "other"
     return "other"
 
 
+def described(node: fx.Node, modules: Modules) -> str:
+    """What a node is, in words of the network."""
+    if node.op == "call_module":
+        return f"{node.target} ({type(module_of(node, modules)).__name__})"
+    if node.op == "call_method":
+        return f".{node.target}()"
+    return f"{node.target if isinstance(node.target, str) else getattr(node.target, '__name__', node.name)}()"
+
+
+def _holds_tensors(node: fx.Node) -> bool:
+    """Whether tensors are in what a node gives, which is not one tensor."""
+    if node.op == "output" or "tensor_meta" in node.meta:
+        return True
+    kind = node.meta.get("type", type(None))
+    return not issubclass(kind, (*_PLAIN, tuple, list, dict))  # a dataclass, say
+
+
+def _gates(one: tuple[int, ...], two: tuple[int, ...]) -> bool:
+    """Whether one of two shapes has the other's rows and channels, and a single position."""
+    same = len(one) == len(two) > 2 and one[:2] == two[:2]
+    return same and any(math.prod(size[2:]) == 1 for size in (one, two))
+
+
 def _module_kind(module: nn.Module, node: fx.Node) -> str:
-    if isinstance(module, LAYERS):
+    if has_rule(module):
         return "noise" if isinstance(module, StructuredBayesianPruning) else "layer"
     names = ((_SAME, "same"), (_HOMOGENEOUS, "homogeneous"), (_ACTIVATIONS, "elementwise"), (_POOLS, "pool"))
     for types, name in names:
@@ -141,13 +204,30 @@ def _cuts_positions(index: Any) -> bool:
     return slices and len(index) > 2 and index[:2] == (slice(None), slice(None))
 
 
+def _adds_ends(index: Any) -> bool:
+    """Whether an index takes everything and adds dimensions behind: `[:, :, None, None]`."""
+    whole = isinstance(index, tuple) and len(index) > 2 and index[:2] == (slice(None), slice(None))
+    return whole and all(one is None for one in index[2:])
+
+
 def _flattens(before: tuple[int, ...], after: tuple[int, ...]) -> bool:
     return len(before) >= 2 and after == (before[0], math.prod(before[1:]))
 
 
 def _open_end(node: fx.Node) -> bool:
-    size = node.args[1] if isinstance(node.args[1], (tuple, list)) else node.args[1:]
-    return bool(len(size) == 2 and size[1] == -1)  # a size that is typed in would not fit a smaller network
+    size = _given_size(node)
+    # a size that is typed in would not fit a smaller network; one that the pass reads off its tensors does
+    return len(size) == 2 and (isinstance(size[1], fx.Node) or size[1] == -1)
+
+
+def _computed_channels(node: fx.Node) -> bool:
+    size = _given_size(node)
+    return len(size) > 1 and (isinstance(size[1], fx.Node) or size[1] == -1)
+
+
+def _given_size(node: fx.Node) -> tuple:
+    given = node.args[1] if len(node.args) > 1 else ()
+    return tuple(given) if isinstance(given, (tuple, list)) else tuple(node.args[1:])
 
 
 def _keeps_channels(node: fx.Node) -> bool:
@@ -170,7 +250,7 @@ def pads_with_zeros(node: fx.Node, modules: Modules) -> bool:
 
 
 def evaluate(node: fx.Node, modules: Modules) -> Callable[..., Tensor]:
-    """The function of the entries that a node of kind "elementwise", "homogeneous" or "binary" is."""
+    """The function of the entries that a node of kind "elementwise", "homogeneous", "binary" or "gate" is."""
     if node.op == "call_module":
         return module_of(node, modules)
 

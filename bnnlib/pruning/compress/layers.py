@@ -8,6 +8,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
+FULL_SIZES = "full_sizes"  # attribute of a layer of `compress`: its sizes before, for `load_compressed` to check
+
 
 class SelectedLinear(nn.Linear):
     """`nn.Linear` that reads only some of the features it is given; made by `compress`.
@@ -38,6 +40,8 @@ class SelectedLinear(nn.Linear):
         if bias:
             self.bias = nn.Parameter(layer.bias.detach().clone(), layer.bias.requires_grad)
         self.register_buffer("index", index.to(layer.weight.device))
+        if hasattr(layer, FULL_SIZES):
+            self.full_sizes = layer.full_sizes
         self.train(layer.training)
 
     def forward(self, input: Tensor) -> Tensor:
@@ -71,3 +75,47 @@ def replace_module(model: nn.Module, name: str, new: nn.Module | None) -> nn.Mod
     else:
         container._modules[own] = nn.Identity() if new is None else new
     return model
+
+
+def activated(layer: nn.Module) -> bool:
+    """Whether a layer is timm's batch norm with an activation in it; by its name, since timm is not needed here."""
+    return type(layer).__name__ == "BatchNormAct2d" and isinstance(layer, nn.BatchNorm2d)
+
+
+def sizes_of(layer: nn.Module) -> tuple[int, ...]:
+    """What a layer of full size reads and makes: (inputs, units) with a convolution's groups, or (features,)."""
+    if isinstance(layer, nn.Conv2d):
+        return layer.in_channels, layer.out_channels, layer.groups
+    if isinstance(layer, nn.Linear):
+        return getattr(layer, "features", layer.in_features), layer.out_features
+    return (layer.num_features,) if isinstance(layer, _BatchNorm) else ()
+
+
+def keep_units(layer: nn.Module, rows: Tensor, columns: Tensor | None = None) -> None:
+    """Leave to a layer some of its units, and to a linear or convolutional one some of its inputs, in place.
+
+    Args:
+        layer: linear, convolutional (depthwise without `columns`, else in one group) or batch norm.
+        rows, columns: bool masks.
+    """
+    if rows.all() and (columns is None or columns.all()):
+        return
+    count = int(rows.sum())
+    for name, values in [*layer.named_parameters(recurse=False), *layer.named_buffers(recurse=False)]:
+        if values.dim() == 0 or name == "index":  # batches that batch norm has seen, inputs that are picked
+            continue
+        kept = values.detach()[rows.to(values.device)]
+        if name == "weight" and columns is not None:
+            kept = kept[:, columns.to(values.device)]
+        kept = kept.clone()
+        setattr(layer, name, nn.Parameter(kept, values.requires_grad) if isinstance(values, nn.Parameter) else kept)
+    if isinstance(layer, _BatchNorm):
+        layer.num_features = count
+    elif isinstance(layer, nn.Conv2d):
+        layer.out_channels = count
+        if columns is None:
+            layer.in_channels = layer.groups = count
+        else:
+            layer.in_channels = int(columns.sum())
+    elif isinstance(layer, nn.Linear) and columns is not None:
+        layer.out_features, layer.in_features = count, int(columns.sum())

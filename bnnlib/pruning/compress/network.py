@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import copy
 from collections.abc import Iterator
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -19,14 +20,12 @@ from bnnlib.nn.base import BayesianLayer, StochasticLayer, selected_weights
 from bnnlib.nn.parameters import ParameterPosterior
 from bnnlib.nn.structured_pruning import StructuredBayesianPruning
 from bnnlib.pruning.compress.fold import fold_noise
-from bnnlib.pruning.compress.graph import LAYERS
-from bnnlib.pruning.compress.layers import SelectedLinear, replace_module
+from bnnlib.pruning.compress.graph import has_rule, outputs
+from bnnlib.pruning.compress.layers import FULL_SIZES, SelectedLinear, keep_units, replace_module, sizes_of
 from bnnlib.pruning.compress.units import Units
 from bnnlib.pruning.ranking import to_deterministic
 
-_SUPPORTED = (
-    "nn.Linear, nn.Conv2d, nn.BatchNorm1d, nn.BatchNorm2d, the layers of bnnlib.nn, and modules without parameters"
-)
+_DEFECT = "Otherwise this is a defect of bnnlib.pruning.compress: please report the network."
 
 
 @torch.inference_mode(False)
@@ -37,15 +36,17 @@ def compress(model: nn.Module, example: Tensor, *, select_below: float = 0.9) ->
     Bayesian layers take the means of their active weights, as under `selected_weights`; noise on units moves into a
     neighboring layer; stochastic batch norm takes its running statistics. Then all units go that are 0 for every input
     or that no weight reads, in sums of residual networks those whose every term is; constant units go into the biases
-    that follow, where no zeros are padded in between. Removal is by torch-pruning's dependency graph.
+    that follow, where no zeros are padded in between. A squeeze-and-excite gate loses the units that it multiplies.
 
-    Grouped convolutions, apart from depthwise ones, keep their channels, and so does all that runs through operations
-    without a rule here (softmax, concatenation, ...). A layer of which nothing is left keeps one unit, which nobody
-    reads, so that the shapes stay valid: `compression_report` lists it under "cut".
+    Linear layers, 2-d convolutions and batch norm are made smaller. All other layers with parameters, grouped
+    convolutions apart from depthwise ones, and operations without a rule here (softmax, concatenation, ...) stay as
+    they are, with every unit that they read or make; `blocked_units` says which those are. A layer of which nothing is
+    left keeps one unit, which nobody reads, so that the shapes stay valid: `compression_report` lists it under "cut".
 
     Args:
         model: any network with zeros: from Structured Bayesian Pruning, a spike-and-slab posterior, group lasso, masks
-            by hand. It is not changed, and need not be in eval().
+            by hand. It may return one tensor, or tensors in tuples, lists, dicts and dataclasses. It is not changed,
+            and need not be in eval().
         example: inputs (n, ...) as the network gets them, on its device; one row is enough.
         select_below: a linear layer with zero columns that cannot go as units (inputs of the network, single positions
             of a channel after flatten) picks its inputs (`SelectedLinear`) if it reads at most this share of them.
@@ -55,10 +56,9 @@ def compress(model: nn.Module, example: Tensor, *, select_below: float = 0.9) ->
         The network in eval mode, with the names of its layers as they were; layers of noise are gone.
 
     Raises:
-        TypeError: a layer is not supported, which the message names, runs more than once, or the forward pass cannot
-            be followed.
+        TypeError: a layer draws at random and has no deterministic form here, a layer that could be made smaller runs
+            more than once, or the forward pass cannot be followed; the message names it.
         ValueError: example has no rows, or weights are computed by a hook or parametrization.
-        ImportError: torch-pruning is not installed.
         RuntimeError: the compressed network computes something else, which is a defect.
 
     Example:
@@ -75,11 +75,49 @@ def compress(model: nn.Module, example: Tensor, *, select_below: float = 0.9) ->
     example = example[:2].clone()
     plain = plain_network(model, example)
     small = copy.deepcopy(plain)
+    for layer in small.modules():
+        if has_rule(layer) and not hasattr(layer, FULL_SIZES):
+            setattr(layer, FULL_SIZES, sizes_of(layer))
     units = Units(small, example)
-    _remove(small, units, example)
+    _remove(units)
     small = _select(small, select_below)
     _check_equal(model, small, example)
     return small
+
+
+@torch.inference_mode(False)
+@torch.no_grad()
+def blocked_units(model: nn.Module, example: Tensor) -> list[dict[str, Any]]:
+    """Which units of a network are off, which of those stay when `compress` makes it small, and what keeps them.
+
+    A unit is off where noise, a factor or zero weights make it constant, or where nobody reads it. Units that live and
+    die together (the terms of a sum, a gate and what it multiplies) are one row.
+
+    Args:
+        model, example: as for `compress`; the model is not changed.
+
+    Returns:
+        Rows {layers, units, off, stay, reasons}, JSON-able, for every set of units that has one that is off. layers:
+        names of what makes them. units, off, stay: how many there are, are off, and stay although they are. reasons:
+        for each reason the number of units that it keeps; one unit may have several.
+
+    Raises:
+        TypeError, ValueError: as for `compress`.
+
+    Example:
+        >>> network = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Softmax(1), torch.nn.Linear(4, 1)).eval()
+        >>> with torch.no_grad():
+        ...     network[0].weight[:2] = 0.0  # two units are constant, and have their share in the others' softmax
+        >>> (row,) = blocked_units(network, torch.randn(2, 3))
+        >>> row["layers"], row["units"], row["off"], row["stay"]
+        (['0'], 4, 2, 2)
+        >>> row["reasons"]
+        {'they go into 1 (Softmax), for which compress has no rule': 2}
+    """
+    if example.dim() < 2 or len(example) == 0:
+        raise ValueError(f"example has shape {tuple(example.shape)}, but it must be rows of inputs: (n, ...).")
+    example = example[:2].clone()
+    return list(Units(plain_network(model, example), example).blocked())
 
 
 def plain_network(model: nn.Module, example: Tensor) -> nn.Module:
@@ -127,24 +165,30 @@ def _plain_norm(layer: _BatchNorm) -> _BatchNorm:
 
 def _check_weights(model: nn.Module) -> None:
     for name, module in model.named_modules():
-        if isinstance(module, (nn.Linear, nn.Conv2d)) and module._parameters.get("weight") is None:
+        kinds = (nn.Linear, nn.Conv2d, BayesianLayer)
+        shown = f"{name or 'the model'} is a {type(module).__name__}"
+        if isinstance(module, kinds) and not isinstance(module, ParameterPosterior) and "weight" in _computed(module):
             raise ValueError(
-                f"{name or 'the model'} is a {type(module).__name__} whose weight is computed, by a pruning hook or "
-                "weight norm. Make it permanent first, with torch.nn.utils.prune.remove(layer, 'weight') or "
+                f"{shown} whose weight is computed, by a pruning hook or weight norm. Make it permanent first, with "
+                "torch.nn.utils.prune.remove(layer, 'weight') or "
                 "torch.nn.utils.parametrize.remove_parametrizations(layer, 'weight')."
             )
 
 
+def _computed(module: nn.Module) -> set[str]:
+    """Names that a layer reads as parameters and does not own as such."""
+    return {name for name in ("weight", "bias") if name not in module._parameters}
+
+
 def _check_layers(model: nn.Module) -> None:
     owners: dict[nn.Parameter, str] = {}
+    others = {id(p) for m in model.modules() if not has_rule(m) for p in m.parameters(recurse=False)}
     for name, module in model.named_modules():
         shown = f"{name or 'the model'} is a {type(module).__name__}"
-        own = [*module.named_parameters(recurse=False), *module.named_buffers(recurse=False)]
-        if type(module) not in LAYERS:
-            if own or isinstance(module, StochasticLayer):
+        if not has_rule(module):
+            if isinstance(module, StochasticLayer):
                 raise TypeError(
-                    f"{shown}, which cannot be compressed: compress does not know which of its "
-                    f"{'parameters' if own else 'draws'} belong to which unit. Supported are {_SUPPORTED}."
+                    f"{shown}, which cannot be compressed: it draws at random, and has no deterministic form here."
                 )
             continue
         if isinstance(module, _BatchNorm) and module.running_mean is None:
@@ -152,8 +196,10 @@ def _check_layers(model: nn.Module) -> None:
                 f"{shown} with track_running_stats=False, whose output depends on the other rows of the batch: a unit "
                 "cannot leave it. Train with running statistics."
             )
-        for key, parameter in module.named_parameters(recurse=False):
-            if parameter in owners:
+        for key, parameter in list(module.named_parameters(recurse=False)):
+            if id(parameter) in others:  # such as an embedding's, which stays whole
+                setattr(module, key, nn.Parameter(parameter.detach().clone(), parameter.requires_grad))
+            elif parameter in owners:
                 raise TypeError(
                     f"{name}.{key} is the same tensor as {owners[parameter]}, so a unit cannot be removed from one "
                     "alone. Give each layer weights of its own."
@@ -161,54 +207,13 @@ def _check_layers(model: nn.Module) -> None:
             owners[parameter] = f"{name}.{key}"
 
 
-def _remove(model: nn.Module, units: Units, example: Tensor) -> None:
+def _remove(units: Units) -> None:
     """Take the units that nobody reads out of the model, in place."""
-    planned: dict[nn.Linear | nn.Conv2d, int] = {}
-    removals: list[tuple[nn.Linear | nn.Conv2d, list[int]]] = []
-    for channels in units.channel_sets():
-        if not channels.producers:
-            continue
-        keep = channels.read.clone()
-        if not keep.any():
-            keep[0] = True
-        planned.update(dict.fromkeys(channels.producers, int(keep.sum())))
-        if not keep.all():
-            removals.append((channels.producers[0], (~keep).nonzero().flatten().tolist()))
-    if not removals:
-        return
-    pruning = _torch_pruning()
-    graph = pruning.DependencyGraph()
-    trainable = {name: parameter.requires_grad for name, parameter in model.named_parameters()}
-    with torch.enable_grad():  # torch-pruning follows the graph of the gradients
-        for parameter in model.parameters():
-            parameter.requires_grad_(True)
-        # a tuple: torch-pruning would take the rows of a tensor for the arguments
-        graph.build_dependency(model, example_inputs=(example,), verbose=False)
-    for layer, indices in removals:
-        linear = isinstance(layer, nn.Linear)
-        function = pruning.prune_linear_out_channels if linear else pruning.prune_conv_out_channels
-        graph.get_pruning_group(layer, function, indices).prune()
-    for name, parameter in model.named_parameters():
-        parameter.requires_grad_(trainable[name])
-        parameter.grad = None
-    names = {module: name for name, module in model.named_modules()}
-    for layer, count in planned.items():
-        if len(layer.weight) != count:
-            raise RuntimeError(
-                f"torch-pruning left {len(layer.weight)} units of {names[layer]}, but {count} were planned. This is a "
-                "defect of bnnlib.pruning.compress: please report the network."
-            )
-
-
-def _torch_pruning():
-    try:
-        import torch_pruning
-    except ImportError as error:
-        raise ImportError(
-            "compress removes units with torch-pruning, which is not installed. Install it with "
-            "pip install 'bnnlib[compress]' or pip install torch-pruning."
-        ) from error
-    return torch_pruning
+    cuts = [(reader.layer, reader.outputs.kept(), reader.inputs.kept()) for reader in units.readers]
+    for layer, rows, columns in cuts:
+        keep_units(layer, rows, columns)
+    for follower, value in units.followers:
+        keep_units(follower, value.kept())
 
 
 def _select(model: nn.Module, select_below: float) -> nn.Module:
@@ -222,7 +227,7 @@ def _select(model: nn.Module, select_below: float) -> nn.Module:
 
 
 @torch.no_grad()
-def masked_output(model: nn.Module, example: Tensor) -> Tensor:
+def masked_output(model: nn.Module, example: Tensor) -> Any:
     """What a model of any layers computes in eval mode under `selected_weights`; its own modes come back after."""
     training = {module: module.training for module in model.modules()}
     random = any(isinstance(module, StochasticLayer) for module in model.modules())
@@ -249,14 +254,28 @@ def full_precision() -> Iterator[None]:
 
 
 def _check_equal(model: nn.Module, small: nn.Module, example: Tensor) -> None:
+    called = f"the compressed {type(model).__name__}"
     with full_precision():
-        expected = masked_output(model, example)
-        difference = float((small(example) - expected).abs().max())
-    # far above rounding, which sums in another order change, and far below what a unit too many or too few does
-    allowed = 1e3 * torch.finfo(expected.dtype).eps * float(expected.abs().max().clamp_min(1.0))
-    if not difference <= allowed:
-        raise RuntimeError(
-            f"the compressed {type(model).__name__} differs from the masked one by {difference:.3g} on the example. "
-            "Does its forward pass use a number of channels, draw at random in eval(), or give NaN? Otherwise this is "
-            "a defect of bnnlib.pruning.compress: please report the network."
-        )
+        expected = outputs(masked_output(model, example))
+        if not expected:
+            raise TypeError(
+                f"{type(model).__name__} returns no tensor, or in an object that is no tuple, list, dict or dataclass, "
+                "so that nothing says whether the compressed one is right. Wrap it in a module that returns tensors."
+            )
+        try:
+            given = outputs(small(example))
+        except (RuntimeError, ValueError, IndexError) as error:
+            raise RuntimeError(
+                f"{called} does not run on the example: {error}. Does its forward pass have a number of channels in "
+                f"it? Read it off the tensor instead, as in x.flatten(1) or x.view(len(x), -1). {_DEFECT}"
+            ) from error
+    for one, other in zip(given, expected, strict=True):
+        difference = float((one.double() - other.double()).abs().max()) if one.numel() else 0.0
+        scale = float(other.double().abs().max().clamp_min(1.0)) if other.numel() else 1.0
+        # far above rounding, which sums in another order change, and far below what a unit too many or too few does
+        eps = torch.finfo(other.dtype).eps if other.is_floating_point() else 0.0
+        if not difference <= 1e3 * eps * scale:
+            raise RuntimeError(
+                f"{called} differs from the masked one by {difference:.3g} on the example. Does its forward pass use a "
+                f"number of channels, draw at random in eval(), or give NaN? {_DEFECT}"
+            )

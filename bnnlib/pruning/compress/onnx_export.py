@@ -41,7 +41,7 @@ def export_onnx(model: nn.Module, example: Tensor, path: str | os.PathLike, *, t
     Raises:
         ImportError: onnx, onnxscript or onnxruntime is not installed.
         ValueError: example has no rows.
-        TypeError: the model has layers that draw at random.
+        TypeError: the model has layers that draw at random, or does not return one tensor.
         RuntimeError: ONNX Runtime computes something else; the file is removed.
 
     Example:
@@ -54,6 +54,13 @@ def export_onnx(model: nn.Module, example: Tensor, path: str | os.PathLike, *, t
     _check(model, example)
     model, example = copy.deepcopy(model).cpu().eval(), example.detach().cpu()
     rows = rows_for_batch(example, max(2, len(example)))  # a batch of 1 would be taken for a constant
+    with torch.no_grad():
+        if not isinstance(output := model(rows[:2]), Tensor):
+            raise TypeError(
+                f"{type(model).__name__} returns a {type(output).__name__}, but a file of export_onnx has one output. "
+                "Wrap it in a module that returns the tensor you want; compression_report times the others in PyTorch "
+                "with runtimes=['eager']."
+            )
     with _quiet(), torch.no_grad():
         torch.onnx.export(
             model,

@@ -15,6 +15,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from bnnlib._checks import check_count
 from bnnlib.nn.base import check_choice
 from bnnlib.pruning.compress.file import save_compressed
+from bnnlib.pruning.compress.graph import outputs
 from bnnlib.pruning.compress.network import full_precision, masked_output, plain_network
 from bnnlib.pruning.compress.onnx_export import export_onnx, onnx_missing, onnx_runner
 from bnnlib.pruning.compress.timing import paired_medians, rows_for_batch
@@ -80,7 +81,7 @@ def compression_report(
     dense = plain_network(model, example[:2])
     layers = _layers(dense, compressed)
     with full_precision():
-        expected, given = masked_output(model, example), masked_output(compressed, example)
+        given, expected = (outputs(masked_output(network, example)) for network in (compressed, model))
     pair = dense, compressed
     latency = []
     if example.is_cuda:
@@ -100,7 +101,9 @@ def compression_report(
         "flops": _ratio(*(_flops(network, example[:1]) for network in pair)),
         "bytes": _ratio(*sizes),
         "latency": latency,
-        "max_difference": float((given - expected).abs().max() / expected.abs().max().clamp_min(1e-30)),
+        "max_difference": max(
+            float((a - b).abs().max() / b.abs().max().clamp_min(1e-30)) for a, b in zip(given, expected, strict=True)
+        ),
         "threads": torch.get_num_threads(),
         "torch": torch.__version__,
         "onnxruntime": _version(),

@@ -1,28 +1,57 @@
-"""What a network does with each of its units: which are constant, and which nobody reads.
+"""What a network does with each of its units: which are constant, which nobody reads, and what keeps the others.
 
 Forward, a unit is known to be constant when all that feeds it is; a layer that reads it takes it into its bias.
 Backward, a unit is read when a weight that is not 0 takes it to a unit that is read. Tensors that share their channels
-(the terms of a sum, the two sides of batch norm or pooling) share one answer.
+(the terms of a sum, a gate and what it multiplies, the two sides of batch norm or pooling) share one answer.
 """
 
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
 
 import torch
 from torch import Tensor, fx, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from bnnlib.pruning.compress.graph import evaluate, kind, layer_of, pads_with_zeros, shape, tensor_shape, trace
-from bnnlib.pruning.compress.layers import SelectedLinear, running_statistics
+from bnnlib.pruning.compress.constants import absorb, depthwise, lost, normalized, only_zero
+from bnnlib.pruning.compress.graph import (
+    PRODUCT,
+    described,
+    evaluate,
+    kind,
+    layer_of,
+    pads_with_zeros,
+    shape,
+    tensor_shape,
+    trace,
+)
+from bnnlib.pruning.compress.layers import SelectedLinear, activated
+
+_NO_RULE = "for which compress has no rule"
 
 
 class Channels:
-    """Units that live and die together in all tensors that carry them; `merge` makes two sets one."""
+    """Units that live and die together in all tensors that carry them; `merge` makes two sets one.
 
-    def __init__(self, size: int, fixed: bool = False) -> None:
-        self.read = torch.full((size,), fixed)
-        self.producers: list[nn.Linear | nn.Conv2d] = []
+    Args:
+        size: number of units.
+        reason: why all of them stay; empty where they need not.
+
+    Attributes:
+        read: (size,) bool, units that stay.
+        off: (size,) bool, units that are constant somewhere.
+        makers: names of what makes them.
+        reasons: masks (size,) of units, and what keeps them.
+    """
+
+    def __init__(self, size: int, reason: str = "") -> None:
+        self.read = torch.full((size,), bool(reason))
+        self.off = torch.zeros(size, dtype=torch.bool)
+        self.makers: list[str] = []
+        self.reasons: list[tuple[Tensor, str]] = [(self.read.clone(), reason)] if reason else []
         self._parent: Channels | None = None
 
     def root(self) -> Channels:
@@ -34,8 +63,17 @@ class Channels:
         mine, other = self.root(), other.root()
         if mine is not other:
             mine.read |= other.read
-            mine.producers += other.producers
+            mine.off |= other.off
+            mine.makers += other.makers
+            mine.reasons += other.reasons
             other._parent = mine
+
+    def kept(self) -> Tensor:
+        """Which units stay, bool: those that are read, and one where none is."""
+        kept = self.root().read.clone()
+        if not kept.any():
+            kept[0] = True
+        return kept
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,9 +88,27 @@ class Value:
     constant: Tensor
     repeat: int = 1
 
-    def fix(self) -> None:
+    def __post_init__(self) -> None:
+        self.channels.root().off |= self.units(~self.constant.isnan(), every=True)
+
+    def units(self, places: Tensor, every: bool = False) -> Tensor:
+        """The units that have any of the places, or all of theirs."""
+        grouped = places.view(-1, self.repeat)
+        return grouped.all(1) if every else grouped.any(1)
+
+    def fix(self, reason: str) -> None:
         """Keep all of its units."""
-        self.channels.root().read.fill_(True)
+        root = self.channels.root()
+        root.read.fill_(True)
+        root.reasons.append((root.read.clone(), reason))
+
+    def note(self, places: Tensor, reason: str) -> None:
+        """Say what keeps the units of some places, if they stay."""
+        self.channels.root().reasons.append((self.units(places), reason))
+
+    def kept(self) -> Tensor:
+        """Which places stay, bool."""
+        return self.channels.kept().repeat_interleave(self.repeat)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -74,11 +130,12 @@ class Units:
     """The units of a network in eval(); making it moves constant units into the biases of what reads them, in place.
 
     Args:
-        model: in eval(), of the supported layers alone, without noise.
+        model: in eval(), deterministic and without noise.
         example: inputs (n, ...).
 
     Attributes:
         readers: the linear and convolutional layers in the order of the forward pass.
+        followers: batch norm and depthwise convolutions, with the value whose units they share.
     """
 
     @torch.no_grad()
@@ -86,19 +143,38 @@ class Units:
         graph, self._modules = trace(model, example)
         self._values: dict[fx.Node, Value] = {}
         self.readers: list[Reader] = []
+        self.followers: list[tuple[nn.Module, Value]] = []
         self._sets: list[Channels] = []
         for node in graph.nodes:
             if node.op == "output":
-                for value in map(self._values.get, node.all_input_nodes):
-                    if value is not None:
-                        value.fix()
+                self._fix(node, "they are outputs of the network")
             elif shape(node) is not None:
                 self._values[node] = self._forward(node)
+            elif kind(node, self._modules) == "other":
+                self._fix(node, f"they go into {described(node, self._modules)}, {_NO_RULE}")
         self._backward()
 
-    def channel_sets(self) -> list[Channels]:
-        """The sets of units that live and die together, each once."""
-        return [channels for channels in self._sets if channels.root() is channels]
+    def blocked(self) -> Iterator[dict[str, Any]]:
+        """What `blocked_units` says of each set with a maker and a unit that is off or unread."""
+        for channels in (one for one in self._sets if one.root() is one and one.makers):
+            off = channels.off | ~channels.read
+            stay = off & channels.kept()
+            if not off.any():
+                continue
+            reasons: Counter[str] = Counter()
+            told = torch.zeros_like(stay)
+            for mask, reason in channels.reasons:
+                reasons[reason] += int((mask & stay).sum())
+                told |= mask
+            for reader in self.readers:
+                if reader.inputs.channels.root() is channels:
+                    read = reader.inputs.units(reader.columns()) & stay & ~told
+                    reasons[f"{reader.name} reads them where they are not off"] += int(read.sum())
+            if not channels.read.any():
+                reasons["one unit is left for the shapes"] = 1
+            counts = {"units": len(off), "off": int(off.sum()), "stay": int(stay.sum())}
+            makers = list(dict.fromkeys(channels.makers))
+            yield {"layers": makers, **counts, "reasons": {text: n for text, n in reasons.items() if n}}
 
     def _backward(self) -> None:
         changed = True
@@ -106,122 +182,109 @@ class Units:
             changed = False
             for reader in reversed(self.readers):
                 read = reader.inputs.channels.root().read
-                new = reader.columns().view(len(read), -1).any(1) & ~read
+                new = reader.inputs.units(reader.columns()) & ~read
                 read |= new
                 changed |= bool(new.any())
 
-    def _new(self, size: int, axis: int, constant: Tensor | None = None, fixed: bool = False) -> Value:
-        channels = Channels(size, fixed)
+    def _fix(self, node: fx.Node, reason: str) -> None:
+        for source in node.all_input_nodes:
+            if source in self._values:
+                self._values[source].fix(reason)
+
+    def _new(self, size: int, axis: int, constant: Tensor | None = None, reason: str = "") -> Value:
+        channels = Channels(size, reason)
         self._sets.append(channels)
         unknown = torch.full((size,), torch.nan, dtype=torch.float64)
         return Value(channels, axis, unknown if constant is None else constant)
 
-    def _along(self, node: fx.Node, axis: int) -> Value:
-        """The value of a node with its units along an axis; where they lie along another one, all are kept."""
-        value = self._values[node]
+    def _along(self, source: fx.Node, axis: int, node: fx.Node) -> Value:
+        """The value of a source with its units along an axis; where they lie along another one, all are kept."""
+        value = self._values[source]
         if value.axis == axis:
             return value
-        value.fix()
-        return self._new(tensor_shape(node)[axis], axis, fixed=True)
+        reason = f"{described(node, self._modules)} takes them along dimension {axis}, and they lie along {value.axis}"
+        value.fix(reason)
+        return self._new(tensor_shape(source)[axis], axis, reason=reason)
 
     def _forward(self, node: fx.Node) -> Value:
         what, sources = kind(node, self._modules), [n for n in node.all_input_nodes if n in self._values]
         size = tensor_shape(node)
         axis = min(1, len(size) - 1)
+        name = described(node, self._modules)
         if what == "layer":
             return self._layer(node, sources[0])
-        if what in ("same", "homogeneous", "elementwise", "binary"):
-            given = [source for source in node.args if isinstance(source, fx.Node)]
+        if what in ("same", "homogeneous", "elementwise", "binary", "gate"):
+            given = [source for source in node.args if isinstance(source, fx.Node) and source in self._values]
             return self._entries(node, what, [self._values[source] for source in given])
         if what == "pool":
-            value = self._along(sources[0], axis)
-            exact = value.constant if not pads_with_zeros(node, self._modules) else _only_zero(value.constant)
+            value = self._along(sources[0], axis, node)
+            known = value.constant
+            exact = only_zero(known) if pads_with_zeros(node, self._modules) else known
+            value.note(lost(known, exact), f"they are constant but not 0 in front of the zeros that {name} pads")
             return dataclasses.replace(value, constant=exact)
-        if what == "flatten":
-            value = self._along(sources[0], axis)
+        if what in ("flatten", "reshape"):
+            value = self._along(sources[0], axis, node)
             repeat = size[1] // len(value.constant)
             return dataclasses.replace(
                 value, constant=value.constant.repeat_interleave(repeat), repeat=value.repeat * repeat
             )
-        for source in sources:
-            self._values[source].fix()
-        return self._new(size[axis] if size else 1, axis, fixed=True)
+        self._fix(node, f"they go into {name}, {_NO_RULE}")
+        value = self._new(size[axis] if size else 1, axis, reason=f"{name} makes them, {_NO_RULE}")
+        if node.op not in ("placeholder", "get_attr"):
+            value.channels.makers.append(name)
+        return value
 
     def _entries(self, node: fx.Node, what: str, values: list[Value]) -> Value:
-        first = values[0]
-        if what == "same":
-            return first
+        first, name = values[0], described(node, self._modules)
         if any((value.axis, value.repeat) != (first.axis, first.repeat) for value in values):
             for value in values:
-                value.fix()
-            return self._new(tensor_shape(node)[1], 1, fixed=True)
+                value.fix(f"{name} takes tensors in which they lie in another order")
+            axis = min(1, len(tensor_shape(node)) - 1)
+            return self._new(tensor_shape(node)[axis], axis, reason=f"{name} takes them in another order")
         for value in values[1:]:
             first.channels.merge(value.channels)
-        unknown = torch.stack([value.constant for value in values]).isnan().any(0)
+        if what == "same":
+            return first
+        stacked = torch.stack([value.constant for value in values])
+        unknown = stacked.isnan().any(0)
         constant = evaluate(node, self._modules)(*(value.constant.clone() for value in values))
+        if node.target in PRODUCT:  # no number brings back what is 0
+            zero = (stacked == 0).any(0)
+            unknown, constant = unknown & ~zero, constant.masked_fill(zero, 0.0)
+        one_known = (~stacked.isnan()).any(0) & unknown
+        first.note(one_known, f"{'the gate' if what == 'gate' else 'another term'} of {name} is not off")
         return dataclasses.replace(first, constant=constant.masked_fill(unknown, torch.nan))
 
     def _layer(self, node: fx.Node, source: fx.Node) -> Value:
-        layer, rank = layer_of(node, self._modules), len(tensor_shape(source))
-        value = self._along(source, rank - 1 if isinstance(layer, nn.Linear) else 1)
+        layer, rank, name = layer_of(node, self._modules), len(tensor_shape(source)), str(node.target)
+        value = self._along(source, rank - 1 if isinstance(layer, nn.Linear) else 1, node)
         if isinstance(layer, _BatchNorm):
-            return dataclasses.replace(value, constant=_normalized(layer, value.constant))
+            constant = normalized(layer, value.constant)
+            if activated(layer):
+                constant = layer.get_submodule("act")(constant)
+            value = dataclasses.replace(value, constant=constant)
+            self.followers.append((layer, value))
+            return value
         if isinstance(layer, SelectedLinear):
-            value.fix()
+            value.fix(f"{name} picks its inputs")
             index = layer.index.cpu()
-            value = self._new(len(index), rank - 1, value.constant[index], fixed=True)
+            value = self._new(len(index), rank - 1, value.constant[index], f"{name} picks its inputs")
+        padded = f"they are constant but not 0 in front of the zeros that {name} pads"
         if isinstance(layer, nn.Conv2d) and layer.groups > 1:
             if layer.groups == layer.in_channels == layer.out_channels and value.repeat == 1:
-                return dataclasses.replace(value, constant=_depthwise(layer, value.constant))
-            value.fix()  # its groups must stay of one size: nothing before or after it is removed
-            return self._new(layer.out_channels, 1, fixed=True)
-        outputs = self._new(len(layer.weight), value.axis, _absorb(layer, value.constant))
-        outputs.channels.producers.append(layer)
-        self.readers.append(Reader(str(node.target), layer, value, outputs.channels))
+                constant, gone = depthwise(layer, value.constant)
+                value.note(gone, padded)
+                value = dataclasses.replace(value, constant=constant)
+                self.followers.append((layer, value))
+                return value
+            reason = f"{name} is a convolution in {layer.groups} groups, which must stay of one size"
+            value.fix(reason)
+            value = self._new(layer.out_channels, 1, reason=reason)
+            value.channels.makers.append(name)
+            return value
+        constant, gone = absorb(layer, value.constant)
+        value.note(gone, padded)
+        outputs = self._new(len(layer.weight), value.axis, constant)
+        outputs.channels.makers.append(name)
+        self.readers.append(Reader(name, layer, value, outputs.channels))
         return outputs
-
-
-def _only_zero(constant: Tensor) -> Tensor:
-    return constant.masked_fill(constant != 0, torch.nan)
-
-
-def _pads(layer: nn.Module) -> bool:
-    """Whether a constant input is not constant to the layer, because zeros stand around it."""
-    return (
-        isinstance(layer, nn.Conv2d) and layer.padding_mode == "zeros" and any(layer._reversed_padding_repeated_twice)
-    )
-
-
-def _bias(layer: nn.Linear | nn.Conv2d) -> Tensor:
-    return layer.weight.new_zeros(len(layer.weight)) if layer.bias is None else layer.bias
-
-
-def _absorb(layer: nn.Linear | nn.Conv2d, constant: Tensor) -> Tensor:
-    """Take the constant inputs of a layer into its bias where that is exact; the constants among its outputs."""
-    weight = layer.weight
-    known = _only_zero(constant) if _pads(layer) else constant
-    columns = (~known.isnan()).to(weight.device)
-    if columns.any():
-        sums = weight.double().flatten(2).sum(2) if weight.dim() > 2 else weight.double()
-        shift = sums @ known.nan_to_num(0.0).to(sums)
-        if shift.any():
-            layer.bias = nn.Parameter((_bias(layer).double() + shift).to(weight.dtype))
-        weight[:, columns] = 0.0
-    return _bias(layer).double().cpu().masked_fill((weight != 0).flatten(1).any(1).cpu(), torch.nan)
-
-
-def _depthwise(layer: nn.Conv2d, constant: Tensor) -> Tensor:
-    weight = layer.weight
-    known = _only_zero(constant) if _pads(layer) else constant
-    outputs = weight.double().flatten(1).sum(1).cpu() * known + _bias(layer).double().cpu()
-    reads = (weight != 0).flatten(1).any(1).cpu()
-    return torch.where(reads, outputs, _bias(layer).double().cpu())
-
-
-def _normalized(layer: _BatchNorm, constant: Tensor) -> Tensor:
-    mean, variance = (value.double().cpu() for value in running_statistics(layer))
-    standard = (constant - mean) / (variance + layer.eps).sqrt()
-    if not layer.affine:
-        return standard
-    weight, bias = layer.weight.double().cpu(), layer.bias.double().cpu()
-    return torch.where(weight == 0, bias, standard * weight + bias)

@@ -11,7 +11,7 @@ from book.editions.learner.names import Names
 from book.editions.learner.notebook import edition, fingerprint
 from book.editions.project import BookError, Project, read_notebook
 
-EXTRAS = "book,data,sweep,compress,onnx"
+EXTRAS = "book,data,sweep,onnx"
 
 
 def first_cell(root: Path) -> str:

@@ -20,7 +20,7 @@ from torch.optim.swa_utils import update_bn
 
 from bnnlib import metrics
 from bnnlib.augmentation import Compose, RandomCrop, RandomHorizontalFlip
-from bnnlib.nn import predict, sparsity, to_bayesian
+from bnnlib.nn import percent_active, predict, to_bayesian
 from bnnlib.pruning import prune_ranked, weight_scores
 from bnnlib.train import DivergedError
 from bnnlib.train.checkpoint import Checkpoint
@@ -193,7 +193,7 @@ def _final(cell: Cell, model: nn.Module, data: Split, device, validation: dict[s
     generator = torch.Generator(device).manual_seed(83_000)
     average = predict(model, x, NUM_DRAWS, 1000, generator).softmax(-1).mean(0)
     values |= {"error_predictive": 100.0 - metrics.accuracy(average, y), "nll": metrics.nll(average, y)}
-    values |= {"active": sparsity(model)}
+    values |= {"active": percent_active(model)}
     if cell.method == "Sparse VD":
         return rows_of(cell, values), {}
     scores = torch.cat([score.flatten() for score in weight_scores(model).values()])

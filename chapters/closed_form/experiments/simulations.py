@@ -175,7 +175,7 @@ def run_priors(cell: Cell, device: torch.device, checkpoint: Checkpoint | None) 
     build = partial(nets.sbnn, prior=grid.repeat_interleave(per_prior, dim=0))
     model, likelihood = nets.Trainings(checkpoint, device, 43).fit(build, data.x, data.y, params)
     draws = torch.Generator(device).manual_seed(43)
-    metrics = nets.held_out(model, likelihood, data, draws) | {"slab_share": model.posterior.sparsity()}
+    metrics = nets.held_out(model, likelihood, data, draws) | {"slab_share": model.posterior.percent_active()}
     psi = nets.importance(model)
     if problem == "selection":
         metrics["selection_accuracy"] = nets.selection_accuracy(nets.keep_top(psi, 0.2), data.effects)

@@ -119,7 +119,7 @@ def _scores(model: StackedMLP, noise: GaussianLikelihood, data: Splits, part: sl
     found["rmse_test_mean_weights"] = data.rmse(pruned(model, 0, x)[part])
     for percent in DROP_RATES:
         found[f"rmse_test_at_{percent}"] = data.rmse(pruned(model, percent, x)[part])
-    return found | {"active": model.posterior.sparsity()[part]}
+    return found | {"active": model.posterior.percent_active()[part]}
 
 
 def _cells(name: str, splits: int, hidden: int = 50, epochs: int | None = None, **others) -> list[Cell]:

@@ -44,7 +44,7 @@ def _scores(cell: Cell, data: Splits, kl_scale: float, seed: int, device, checkp
     generator = torch.Generator(device).manual_seed(seed)
     fit_splits(model, noise, data, 1, cell.params, generator, checkpoint, kl_scale)
     draws = model.predict(data.test_x, NUM_DRAWS, torch.Generator(device).manual_seed(seed + 1))
-    return gaussian_scores(draws, noise.scale(), data) | {"active": model.posterior.sparsity()}
+    return gaussian_scores(draws, noise.scale(), data) | {"active": model.posterior.percent_active()}
 
 
 def run_rival(cell: Cell, device: torch.device, checkpoint: Checkpoint | None) -> CellResult:

@@ -16,7 +16,7 @@ from torch import nn
 
 from bnnlib.functional import inclusion_probability_for
 from bnnlib.models import mlp
-from bnnlib.nn.objective import sparsity
+from bnnlib.nn.objective import percent_active
 from bnnlib.nn.sparse_vd import SparseVDLinear
 from bnnlib.nn.spike_slab import SpikeSlabLinear
 from bnnlib.pruning import agp_sparsity
@@ -71,7 +71,7 @@ def _train_spike_slab(model, data: Split, params: dict[str, Any], generator, che
         {"params": others, "lr": params["learning_rate"]},
         {"params": gates, "lr": params["gate_learning_rate"]},
     ]
-    curves = Curves(data, lambda: sparsity(model))
+    curves = Curves(data, lambda: percent_active(model))
     run = fit(
         model,
         data["train"],
@@ -118,7 +118,7 @@ def run_search(cell: Cell, device: torch.device, checkpoint: Checkpoint | None) 
             _, curves = _train_spike_slab(model, data, params, generator, stages)
             x, y = data["validation"]
             found = scores(probabilities(model, x, generator), y)
-            row = {"accuracy": found["accuracy"], "nll": found["nll"], "active": sparsity(model), "error": ""}
+            row = {"accuracy": found["accuracy"], "nll": found["nll"], "active": percent_active(model), "error": ""}
             row |= {"curve": curves.rows, "model": model.state_dict(), "generator": generator.get_state()}
         except DivergedError as error:
             row = {"accuracy": 0.0, "nll": math.inf, "active": 100.0, "error": str(error), "curve": []}  # never chosen
@@ -162,7 +162,7 @@ def run_vd(cell: Cell, device: torch.device, checkpoint: Checkpoint | None) -> C
     means = [parameter for name, parameter in model.named_parameters() if not name.endswith("_log_variance")]
     groups = [{"params": means, "lr": params["learning_rate"]}]
     groups += [{"params": variances, "lr": params["gate_learning_rate"]}]
-    curves = Curves(data, lambda: sparsity(model))
+    curves = Curves(data, lambda: percent_active(model))
     fit(
         model,
         data["train"],
@@ -227,6 +227,7 @@ def run_agp(cell: Cell, device: torch.device, checkpoint: Checkpoint | None) -> 
     x, y = data["test"]
     with torch.no_grad():
         values = scores(model.eval()(x).softmax(dim=1), y)
+    # the paper's word for the percentage of active weights
     return CellResult(rows_of(cell, values | {"sparsity": curves.active()}), {"curve": curves.array(True).numpy()})
 
 

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from bnnlib import metrics
 from bnnlib.functional import spike_slab_kl
 from bnnlib.nn.base import bayesian_layers, mean_weights, selected_weights
-from bnnlib.nn.objective import kl_divergence, sparsity
+from bnnlib.nn.objective import kl_divergence, percent_active
 from bnnlib.nn.predict import predict
 from bnnlib.nn.sparse_vd import SparseVDLinear
 from bnnlib.nn.spike_slab import SpikeSlabLinear
@@ -98,7 +98,8 @@ def final_scores(model: nn.Module, data: Split, generator: torch.Generator) -> d
     with selected_weights(model):
         found["accuracy_selected"] = metrics.accuracy(model(x), y)
     masks = [mask for layer in bayesian_layers(model) for mask in layer.active()]
-    return found | {"sparsity": sparsity(model), "sparsity_selected": metrics.sparsity(masks)}
+    # the papers' word for the percentage of active weights, which the library calls percent_active
+    return found | {"sparsity": percent_active(model), "sparsity_selected": metrics.percent_active(masks)}
 
 
 @torch.no_grad()

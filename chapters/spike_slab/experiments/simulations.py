@@ -205,8 +205,8 @@ def measured(model: StackedMLP, cell: Cell, x: Tensor, y: Tensor, generator: tor
 
 def _selection(model: StackedMLP, problem: Problem, method: str) -> dict[str, Tensor]:
     posterior = model.posterior
-    sparsity = posterior.sparsity()
-    values = {"sparsity": sparsity}
+    sparsity = posterior.percent_active()
+    values = {"sparsity": sparsity}  # the paper's word for the percentage of active weights
     if method == "SVBNN":
         values["log_sparsity"] = torch.log(sparsity / 100.0)
         values["kl"] = posterior.kl_divergence().detach()

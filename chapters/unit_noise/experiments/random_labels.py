@@ -24,7 +24,7 @@ from torch import Tensor, nn
 
 from bnnlib import metrics
 from bnnlib.models import Dropout, mlp
-from bnnlib.nn import StructuredBayesianPruning, insert_unit_noise, selected_weights, unit_sparsity
+from bnnlib.nn import StructuredBayesianPruning, insert_unit_noise, percent_active_units, selected_weights
 from bnnlib.train.checkpoint import Checkpoint
 from bnnlib.train.fit import Callback
 from book.lab.cells import Cell, CellResult, Experiment, epochs_of, profiles, rows_of
@@ -65,7 +65,7 @@ class _Curve(Callback):
         self.rows: list[list[float]] = []
 
     def on_epoch(self, run: Any) -> None:
-        removed = 100.0 - unit_sparsity(run.model) if self.noisy else 0.0
+        removed = 100.0 - percent_active_units(run.model) if self.noisy else 0.0
         last = run.history[-1]
         self.rows.append([_accuracy(run.model, *self.data), removed, len(self.data[0]) * last["nll"], last["kl"]])
 
@@ -102,7 +102,7 @@ def run_cell(cell: Cell, device: torch.device, checkpoint: Checkpoint | None) ->
     )
     values = {"accuracy_train": _accuracy(model, x, y), "accuracy_test": _accuracy(model, *data["test"])}
     if noisy:
-        values["removed"] = 100.0 - unit_sparsity(model)
+        values["removed"] = 100.0 - percent_active_units(model)
     return CellResult(rows_of(cell, values), {"curve": np.asarray(curve.rows, np.float32)})
 
 

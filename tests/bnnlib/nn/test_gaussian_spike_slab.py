@@ -76,7 +76,7 @@ def test_selection_is_by_the_median_probability(kind):
     assert torch.equal(layer.selected()[1], torch.where(bias, layer.bias, 0.0))
     expected = layer.inclusion_probability.sum() + layer.bias_inclusion_probability.sum()
     assert layer.num_active().item() == pytest.approx(expected.item(), rel=1e-12)
-    assert layer.sparsity() == pytest.approx(100 * expected.item() / (layer.weight.numel() + 10), rel=1e-12)
+    assert layer.percent_active() == pytest.approx(100 * expected.item() / (layer.weight.numel() + 10), rel=1e-12)
 
 
 def test_log_odds_rank_weights_whose_probability_rounds_to_one():

@@ -56,7 +56,7 @@ def test_all_weights_of_a_unit_share_its_scale():
 def test_a_unit_is_off_below_the_threshold():
     layer = layer_of()
     assert layer.active()[1].tolist() == [False, True, True, True]  # exp(-4 + 0.3) = 0.025 < 0.05
-    assert (layer.selected()[0][0] == 0).all() and layer.sparsity() == pytest.approx(75.0)
+    assert (layer.selected()[0][0] == 0).all() and layer.percent_active() == pytest.approx(75.0)
 
 
 def test_training_switches_useless_units_off():

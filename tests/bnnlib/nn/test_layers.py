@@ -146,7 +146,7 @@ def test_selected_weights_are_zero_where_not_active(linear):
     weight, bias = layer.selected()
     mask, bias_mask = layer.active()
     assert torch.equal(weight == 0, ~mask) and torch.equal(bias == 0, ~bias_mask)
-    assert 0 <= layer.sparsity() <= 100 and bnn.sparsity(layer) == pytest.approx(layer.sparsity())
+    assert 0 <= layer.percent_active() <= 100 and bnn.percent_active(layer) == pytest.approx(layer.percent_active())
     if not isinstance(layer, bnn.GaussianLinear):
         assert (~mask).any() and mask.any()
 

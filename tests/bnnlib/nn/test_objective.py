@@ -144,7 +144,7 @@ def test_bad_elbo_arguments_are_explained(network):
         bnn.elbo_loss(nll, network, 0)
     with pytest.raises(ValueError, match="kl_scale is -0"):
         bnn.elbo_loss(nll, network, 10, kl_scale=-0.5)
-    for function in (bnn.kl_divergence, bnn.kl_gradient, bnn.sparsity):
+    for function in (bnn.kl_divergence, bnn.kl_gradient, bnn.percent_active):
         with pytest.raises(ValueError, match="no Bayesian layers"):
             function(nn.Linear(2, 2))
 
@@ -190,4 +190,4 @@ def test_active_weights_are_counted_over_all_layers_and_biases():
     layers = [bnn.SpikeSlabLinear(3, 4, initial_inclusion_probability=p, **options) for p in (0.5, 0.25)]
     # 3 * 4 weights and 4 biases each, 3 * 4 of a Gaussian layer, whose weights all count
     model = nn.Sequential(*layers, nn.ReLU(), bnn.GaussianLinear(3, 4, bias=False))
-    assert bnn.sparsity(model) == pytest.approx(100 * (16 * 0.5 + 16 * 0.25 + 12) / 44)
+    assert bnn.percent_active(model) == pytest.approx(100 * (16 * 0.5 + 16 * 0.25 + 12) / 44)

@@ -89,7 +89,7 @@ def test_every_module_keeps_its_function_its_names_and_draws(case, kind):
     whole = bnn.predict(model, x, 4, generator=generator(3))
     torch.testing.assert_close(draws, whole, rtol=1e-5, atol=1e-5)
     assert model.load_state_dict(before) and torch.equal(plain(x), expected)
-    assert 0.0 < bnn.sparsity(model) <= 100.0
+    assert 0.0 < bnn.percent_active(model) <= 100.0
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -127,7 +127,7 @@ def test_an_embedding_s_padding_row_is_in_no_draw_no_count_and_no_divergence(kin
     short.load_state_dict({key: v[kept] if v.dim() == 2 else v for key, v in model.state_dict().items()})
     assert torch.equal(model.kl_divergence(), short.kl_divergence())
     assert model.num_weights() == 18 and torch.equal(model.num_active(), short.num_active())
-    assert model.sparsity() == short.sparsity()
+    assert model.percent_active() == short.percent_active()
     for make in (lambda m: m.draw(generator(3)), lambda m: m.mean(), lambda m: m.selected()):
         assert torch.equal(make(model)["weight"][kept], make(short)["weight"])
         assert torch.equal(make(model)["weight"][row], plain.weight[row])

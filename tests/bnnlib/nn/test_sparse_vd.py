@@ -40,7 +40,7 @@ def test_noisy_weights_are_dropped_in_eval_and_mean_mode_only():
         # an input whose weight is dropped passes the bias on, with no noise but the floor of 1e-6
         dropped = (outputs - layer.bias).permute(0, 2, 1)[:, ~kept]
     assert dropped.abs().max() < 1e-5
-    assert layer.sparsity() == pytest.approx(100 * (kept.sum().item() + 4) / 28)
+    assert layer.percent_active() == pytest.approx(100 * (kept.sum().item() + 4) / 28)
 
 
 def test_training_outputs_have_the_stated_moments():

@@ -28,7 +28,7 @@ def test_mean_and_selected_modes_use_phi_and_the_median_model():
         torch.testing.assert_close(layer(x), (layer.weight * (phi > 0.5)).T)
     assert layer.active()[0].sum() == 3 and not layer.active()[1].any()
     expected = 100 * (phi.sum() + torch.sigmoid(layer.bias_logit).sum()) / 8
-    assert layer.sparsity() == pytest.approx(expected.item(), rel=1e-12)
+    assert layer.percent_active() == pytest.approx(expected.item(), rel=1e-12)
 
 
 @pytest.mark.parametrize("prior", [1e-200, 1e-5, 0.5, 0.99])

@@ -158,10 +158,10 @@ def test_what_shows_and_what_counts_as_random_weights():
     assert isinstance(layer, bnn.StochasticLayer) and not isinstance(layer, bnn.BayesianLayer)
     model = nn.Sequential(bnn.SparseVDLinear(3, 3), layer)
     assert bnn.bayesian_layers(model) == [model[0], layer]
-    assert bnn.sparsity(model) == bnn.sparsity(model[0]) and bnn.unit_sparsity(model) == 100.0
+    assert bnn.percent_active(model) == bnn.percent_active(model[0]) and bnn.percent_active_units(model) == 100.0
     torch.testing.assert_close(bnn.kl_divergence(model), model[0].kl_divergence() + layer.kl_divergence())
-    with pytest.raises(ValueError, match=r"no layer with random weights.*unit_sparsity"):
-        bnn.sparsity(nn.Sequential(nn.Linear(3, 3), layer))
+    with pytest.raises(ValueError, match=r"no layer with random weights.*percent_active_units"):
+        bnn.percent_active(nn.Sequential(nn.Linear(3, 3), layer))
     for parameter in layer.parameters():
         parameter.data.fill_(2.0)
     layer.reset_parameters()

@@ -40,7 +40,7 @@ def trained(epochs, checkpoint=None):
 def test_training_prunes_the_inputs_without_signal():
     model, run = trained(90)
     assert model[0].active().nonzero().flatten().tolist() == [1, 6]
-    assert bnn.unit_counts(model) == {"0": (2, 8)} and bnn.unit_sparsity(model) == 25.0
+    assert bnn.unit_counts(model) == {"0": (2, 8)} and bnn.percent_active_units(model) == 25.0
     assert run.history[-1]["kl"] > 0
     x, y = problem(500)
     with bnn.selected_weights(model), torch.no_grad():

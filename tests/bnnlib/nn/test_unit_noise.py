@@ -31,7 +31,7 @@ def test_neighbors_in_a_sequential():
         "fc1_input_noise": (800, 800),
         "fc2_input_noise": (500, 500),
     }
-    assert bnn.unit_sparsity(noisy) == 100.0
+    assert bnn.percent_active_units(noisy) == 100.0
     # the order of the calls does not matter, and a noise stands where its layer is
     assert names(bnn.insert_unit_noise(plain, before=["fc1"])).index("fc1_input_noise") == names(plain).index("fc1")
     assert names(bnn.insert_unit_noise(plain, after=["fc2"]))[-1] == "fc2_noise"
@@ -88,7 +88,7 @@ def test_pruned_units_are_zero_for_the_layer_behind_them():
         "fc1_input_noise": (400, 800),
         "fc2_input_noise": (250, 500),
     }
-    assert bnn.unit_sparsity(noisy) == 50.0
+    assert bnn.percent_active_units(noisy) == 50.0
     x = torch.randn(3, 1, 28, 28)
     with bnn.selected_weights(noisy), torch.no_grad():
         expected = noisy(x)
@@ -123,7 +123,7 @@ def test_random_weights_and_noise_in_one_network():
     parts = [layer.kl_divergence() for layer in bnn.bayesian_layers(both)]
     assert len(parts) == 4
     torch.testing.assert_close(bnn.kl_divergence(both), sum(parts))
-    assert 0.0 <= bnn.sparsity(both) <= 100.0
+    assert 0.0 <= bnn.percent_active(both) <= 100.0
     assert bnn.predict(both, torch.randn(4, 6), 3).shape == (3, 4, 3)
 
 
@@ -148,7 +148,7 @@ def test_places_that_cannot_take_noise_are_refused(places, message):
 
 
 def test_networks_without_noise_have_no_units_to_count():
-    for count in (bnn.unit_counts, bnn.unit_sparsity):
+    for count in (bnn.unit_counts, bnn.percent_active_units):
         with pytest.raises(ValueError, match=r"Sequential has no StructuredBayesianPruning layer.*insert_unit_noise"):
             count(models.lenet5_caffe())
         with pytest.raises(ValueError, match="insert_unit_noise"):

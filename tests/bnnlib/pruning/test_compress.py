@@ -2,7 +2,6 @@
 
 import contextlib
 import copy
-import sys
 
 import pytest
 import torch
@@ -267,13 +266,6 @@ def test_compressing_twice_changes_nothing_more():
     with torch.no_grad():
         once.fc2.weight[:, 3] = 0.0
     assert compress(once, x).fc1.out_features == once.fc1.out_features - 1
-
-
-def test_a_missing_torch_pruning_is_explained(monkeypatch):
-    monkeypatch.setitem(sys.modules, "torch_pruning", None)
-    model = prune_noise(bnn.insert_unit_noise(mlp((6, 8, 3), generator=seeded()), before=["2"]), 0.5)
-    with pytest.raises(ImportError, match=r"torch-pruning, which is not installed.*bnnlib\[compress\]"):
-        compress(model, torch.ones(2, 6))
 
 
 def test_both_networks_are_compared_without_tf32(monkeypatch):

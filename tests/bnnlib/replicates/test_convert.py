@@ -25,7 +25,7 @@ def test_divergence_and_sparsity_agree(exact_stack):
         assert bnn.kl_divergence(network).item() == pytest.approx(
             posterior.kl_divergence()[replicate].item(), rel=1e-12
         )
-        assert bnn.sparsity(network) == pytest.approx(posterior.sparsity()[replicate].item(), rel=1e-9)
+        assert bnn.percent_active(network) == pytest.approx(posterior.percent_active()[replicate].item(), rel=1e-9)
 
 
 def test_deterministic_stacks_become_plain_layers_with_their_mask(x):

@@ -77,7 +77,7 @@ def test_inclusion_selection_and_sparsity_are_the_layers_(kind):
         for layer, (weight, bias) in zip((network[0], network[2]), p, strict=True):
             torch.testing.assert_close(layer.inclusion_probability, weight[r], rtol=1e-10, atol=1e-14)
             torch.testing.assert_close(layer.bias_inclusion_probability, bias[r, :, 0], rtol=1e-10, atol=1e-14)
-        assert bnn.sparsity(network) == pytest.approx(posterior.sparsity()[r].item(), rel=1e-9)
+        assert bnn.percent_active(network) == pytest.approx(posterior.percent_active()[r].item(), rel=1e-9)
 
 
 @pytest.mark.parametrize("kind", KINDS)

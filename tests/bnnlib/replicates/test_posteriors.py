@@ -25,7 +25,7 @@ def test_sparsity_of_the_spike_and_slab():
         posterior.weight_logit.normal_(generator=generator(1))
     phi = torch.sigmoid(posterior.weight_logit)
     # s_hat is the sum of phi over T, biases and output layer included
-    torch.testing.assert_close(posterior.sparsity(), 100 * phi.detach().mean(dim=1), rtol=1e-6, atol=0)
+    torch.testing.assert_close(posterior.percent_active(), 100 * phi.detach().mean(dim=1), rtol=1e-6, atol=0)
     assert torch.equal(posterior.active(), phi > 0.5)
 
 
@@ -63,7 +63,7 @@ def test_horseshoe_units_below_the_threshold_are_off():
         posterior.unit_location.copy_(torch.tensor([[-5.0, 0.0, -3.5]]))
     assert posterior.active_units().tolist() == [[False, True, False]]
     # two of three hidden units are off with their 3 weights and biases each: 6 of 13 parameters
-    assert posterior.sparsity().item() == pytest.approx(100 * 7 / 13)
+    assert posterior.percent_active().item() == pytest.approx(100 * 7 / 13)
 
 
 def test_scales_of_inputs_reach_the_weights_that_leave_them_and_switch_them_off():

@@ -16,7 +16,7 @@ def test_shapes_with_shared_and_with_own_inputs(stack, x):
     assert stack(x.expand(3, 7, 5), generator()).shape == (3, 7, 2)
     torch.testing.assert_close(stack.mean_forward(x), stack.mean_forward(x.expand(3, 7, 5)))
     posterior = stack.posterior
-    assert posterior.kl_divergence().shape == posterior.sparsity().shape == (3,)
+    assert posterior.kl_divergence().shape == posterior.percent_active().shape == (3,)
     assert posterior.active().shape == posterior.mean().shape == (3, posterior.layout.num_parameters)
     draws = stack.eval().predict(x, 4, generator(), chunk_size=3)
     assert draws.shape == (4, 3, 7, 2) and not draws.requires_grad

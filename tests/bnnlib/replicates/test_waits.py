@@ -50,7 +50,7 @@ def test_no_stack_waits_or_mixes_devices(kind, make, watch):
         assert model.posterior.kl_divergence().shape == (3,)
         assert model.predict(x, 2).shape == (2, 3, 7, 2) and model.mean_forward(x).shape == (3, 7, 2)
         assert model.posterior.active().shape == model.posterior.weight.shape
-        assert model.posterior.sparsity().shape == (3,)
+        assert model.posterior.percent_active().shape == (3,)
 
 
 def test_initial_values_lie_where_their_generator_does(watch):
