@@ -52,7 +52,6 @@ def test_a_curve_of_draws_begins_when_learning_ends():
 
 
 def test_pictures_of_the_method():
-    assert isinstance(figures.idea(), Figure)
     fig = figures.walk([0.1, 1.0], [0.9, 0.5], [0.01, 0.2], (0.8, 0.7))
     assert len(fig.axes[0].lines) == 4
     grid = np.linspace(-1, 1, 5)
