@@ -26,6 +26,7 @@ LONGEST = (
     "chapters/test_resumed.py",
     "chapters/unit_noise/test_experiments.py",
     "e2e/test_learner.py",
+    "e2e/test_answers.py",
     "book/editions/test_build.py",
     "book/lab/test_engine.py",
     "chapters/batch_statistics/test_experiments.py",

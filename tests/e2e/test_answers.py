@@ -14,6 +14,7 @@ from book.display import exercises
 from book.display.exercises.judge import judge
 from book.display.exercises.page import on_page
 from book.display.exercises.rules import as_array
+from tests.e2e.pages import opened_up
 
 SPOKEN = "(form) => form.querySelector('output').textContent"
 NO_STORAGE = "Object.defineProperty(window, 'localStorage', {get() { throw new DOMException('refused'); }})"
@@ -63,6 +64,15 @@ def test_each_task_has_its_question_and_says_what_is_wrong(open_page, path, widt
         assert box["x"] >= 0 and box["x"] + box["width"] <= width
         assert all(part.bounding_box()["height"] >= 24 for part in form.locator("button, [type=text], summary").all())
     assert page.faults == []
+
+
+def test_answered_questions_have_no_violation(open_page, path):
+    axe = pytest.importorskip("tests.e2e.axe", reason="axe-playwright-python is not installed")
+    page = open_page(path, reduced_motion="reduce")
+    for name, answer in (("ask-1", "1/4"), ("ask-2", "a"), ("ask-3", "[1]"), ("ask-4", "six")):
+        answered(page, name, answer)
+    opened_up(page)
+    assert axe.in_all_looks(page) == []
 
 
 def test_a_question_is_answered_by_keyboard_and_spoken(open_page, path):
