@@ -22,6 +22,7 @@ ROOT = Path(__file__).resolve().parents[1]
 LONGEST = (
     "book/editions/test_learner_chapters.py",
     "e2e/test_every_page.py",
+    "e2e/test_answers.py",
     "bnnlib/estimators/test_selection_of_five.py",
     "book/test_documents.py",
     "chapters/test_resumed.py",

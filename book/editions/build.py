@@ -15,9 +15,19 @@ import time
 from pathlib import Path
 
 from book.editions.execute import Outcome, execute, finish
+from book.editions.learner.answers import checked
 from book.editions.learner.write import editions, offer
 from book.editions.pages import written_pages
-from book.editions.project import PROFILES, BookError, Project, code_cells, notebook_key, read_notebook, tags_of
+from book.editions.project import (
+    PROFILES,
+    BookError,
+    Project,
+    code_cells,
+    notebook_key,
+    read_notebook,
+    source_of,
+    tags_of,
+)
 from book.editions.render import render, rendered, stage, tidy, write_notebook
 
 
@@ -65,6 +75,16 @@ def check_sources(sources: dict[str, dict]) -> None:
             )
 
 
+def asked(notebook: dict) -> dict[str, dict]:
+    """What the page asks: the exercises that the chapter's solutions check, as far as a page can check them."""
+    ids = [name for cell in code_cells(notebook) for name in checked(source_of(cell))]
+    if not ids:
+        return {}
+    from book.display.exercises.page import questions  # here, since it imports torch
+
+    return questions(ids)
+
+
 def run_chapters(project: Project, profile: str, jobs: int, say) -> tuple[dict[str, dict], list[str]]:
     """Executed copies of all chapters, running only the stale ones; and the error messages of those that failed."""
     shared = project.shared_key(profile)
@@ -79,7 +99,7 @@ def run_chapters(project: Project, profile: str, jobs: int, say) -> tuple[dict[s
         """Stage a good copy at once: an interruption later costs only the chapters that were still running."""
         if outcome.error is None:
             run = {"key": keys[outcome.name], "profile": profile, "seconds": round(outcome.seconds, 1)}
-            run["numbers"] = outcome.numbers
+            run |= {"numbers": outcome.numbers, "questions": asked(sources[outcome.name])}
             copy = finish(read_notebook(project.running / outcome.name), sources[outcome.name], run)
             copies[outcome.name] = copy
             write_notebook(project.staging / outcome.name, copy)

@@ -29,7 +29,7 @@ BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stab
 # Scripts for the reader's hands, which paper has no use for; all others may draw what is printed.
 FOR_HANDS = re.compile(
     r"/(documentation_options|doctools|sphinx_highlight|clipboard\.min|copybutton|sphinx-book-theme|togglebutton"
-    r"|design-tabs|bootstrap|pydata-sphinx-theme|a11y)\.js"
+    r"|design-tabs|bootstrap|pydata-sphinx-theme|a11y|answers)\.js"
 )
 REFERS = ("aria-labelledby", "aria-describedby", "aria-controls", "for")
 LAYOUT = """<!DOCTYPE html>

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from book.display.exercises.registry import Exercise
+from book.display.exercises.registry import Case, Exercise
 
 _TARGET = (1 / 2, 1 / 3, 1 / 6)  # of the three states of the worked example
 _OFFER = _TARGET[::-1]
@@ -133,6 +133,9 @@ EXERCISES = [
             lambda log_p, log_p_new, x, x_new: (log_p_new - log_p + x_new.log() - x.log()).exp(): "this is xi: its "
             "logarithm is asked for.",
         },
+        by_hand=Case(
+            "log xi for log p(x) = -2, log p(x') = -1.5, x = 1 and x' = 2", ([-2.0], [-1.5], [1.0], [2.0]), (0,)
+        ),
         cases=_step_cases,
         stub="def answer(log_p, log_p_new, x, x_new):\n"
         "    # log densities of the target at x and x_new = x * exp(s * z), z normal; x > 0\n"
@@ -154,6 +157,10 @@ EXERCISES = [
             "taken of each pair, not of the mean.",
             lambda weight, offered: (offered - weight[:, None]).exp().mean(): "the minimum with 1 is missing.",
         },
+        by_hand=Case(
+            "the rate for log w of 0 and 1 at points of the target, of 0.5 and -1 at proposed ones",
+            ([0.0, 1.0], [0.5, -1.0]),
+        ),
         cases=_pair_cases,
         stress={
             _far_cases: "exp overflows or vanishes where log w is far from 0: subtract first, take the minimum with 0, "
@@ -189,6 +196,11 @@ EXERCISES = [
             _wrong_kernel(lambda xi: xi / (1 + xi)): "this is Barker's test: it keeps p as well, but accepts less.",
             lambda p, q: _wrong_kernel(lambda xi: xi.clamp_max(1.0))(p, q).T: "rows are where the chain is.",
         },
+        by_hand=Case(
+            "how often the first of two states is kept, for p = (3/4, 1/4) and all of q 1/2",
+            ([0.75, 0.25], [[0.5, 0.5], [0.5, 0.5]]),
+            (0, 0),
+        ),
         cases=_kernel_cases,
         stub="def answer(p, q):\n"
         "    # p (n,): target; q (n, n): q[i, j] proposes state j from i; all positive\n"

@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from book.display.exercises.registry import Exercise
+from book.display.exercises.registry import Case, Exercise
 
 # the first example of the paper: observations, decays of spike and slab, weights of a group, the code's threshold
 _N, _SPIKE, _SLAB, _SIZE, _CODE = 10_240, 1e-2, 2e-4, 5, 1e-2
@@ -146,6 +146,11 @@ EXERCISES = [
             lambda gradients, noise, scale: (gradients * noise).mean(dim=0) * scale: "divide by the scale.",
             lambda gradients, noise, scale: (gradients * noise).sum(dim=0) / scale: "take the mean of the draws.",
         },
+        by_hand=Case(
+            "the estimate from gradients 3, -1 and 2 at noise 1, -1 and 0.5, with scale 2",
+            ([[3.0], [-1.0], [2.0]], [[1.0], [-1.0], [0.5]], [2.0]),
+            (0,),
+        ),
         cases=_stein_cases,
         stub="def answer(gradients, noise, scale):\n"
         "    # gradients (S, p): of -log p at w = mean + scale * noise\n"
@@ -165,6 +170,7 @@ EXERCISES = [
             "gradient descent in rho: in mirror descent the gradient in tau moves rho without the chain rule.",
             lambda tau, gradient, rate: torch.sigmoid(tau - rate * gradient): "start from the logit of tau.",
         },
+        by_hand=Case("the new tau from tau = 0.8 with gradient 2 and eta = 0.5", ([0.8], [2.0], 0.5), (0,)),
         cases=_mirror_cases,
         stress={_small_cases: "a large step must end at 0 or 1, without NaN: take the sigmoid of one number."},
         stub="def answer(tau, gradient, rate):\n"

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import torch
 
-from book.display.exercises.registry import Exercise
+from book.display.exercises.registry import Case, Exercise
 
 _LIKELIHOODS = (0.9, 0.4)  # of the right label under two equally likely batches
 _X, _VARIANCE = 2.0, 3.0
@@ -259,6 +259,9 @@ EXERCISES = [
                 spread=lambda value: value.square().mean(0).sqrt()
             ): "the mean was not subtracted: this is the root of the second moment.",
         },
+        by_hand=Case(
+            "s_mu for three mini-batches with means 1, 2 and 6", ([[1.0], [2.0], [6.0]], [[0.0], [1.0], [2.0]]), (1, 0)
+        ),
         cases=_matched_cases,
         stub="def answer(means, log_scales):\n"
         "    # (batches, C) each -> torch.stack([m_mu, s_mu, m_sigma, s_sigma]), least KL\n"
@@ -301,6 +304,7 @@ EXERCISES = [
                 [_misfollowed()(values, momentum)[0], _misfollowed()(values, momentum)[1].sqrt()]
             ): "the second number is the standard deviation: the variance is asked.",
         },
+        by_hand=Case("the variance of 1, 2, 4, the newest last, with momentum 0.5", ([1.0, 2.0, 4.0], 0.5), (1,)),
         cases=_followed_cases,
         stress={
             _offset_cases: "for values near 1e8 a difference of E[v^2] and E[v]^2 has no digits left: subtract the "
@@ -328,6 +332,11 @@ EXERCISES = [
             _miscopied(rows=(0, 2, 1, 3)): "the rows of moments are m_mu, s_mu, m_sigma, s_sigma, in this order.",
             _miscopied(spread=torch.zeros_like): "there is no noise in it: this is the deterministic layer.",
         },
+        by_hand=Case(
+            "the copy of x = 2 for the moments 1, 0.5, 0, 0.5 and the noise 1 for mu, -1 for sigma",
+            ([2.0], [[1.0], [0.5], [0.0], [0.5]], [[[1.0]], [[-1.0]]]),
+            (0, 0),
+        ),
         cases=_copies_cases,
         stub="def answer(x, moments, noise):\n"
         "    # x (C,), moments (4, C) as in sbn-5, noise (2, K, C), for mu and for sigma\n"
@@ -348,6 +357,9 @@ EXERCISES = [
                 _area()(unknown, known) / 100 * len(unknown) * len(known)
             ): "this counts the pairs: divide by their number, and give percent.",
         },
+        by_hand=Case(
+            "the area in percent for unknown scores 3, 2, 2 and known ones 1, 2", ([3.0, 2.0, 2.0], [1.0, 2.0])
+        ),
         cases=_area_cases,
         stub="def answer(unknown, known):\n    ...  # area under the ROC curve in percent, ties count half",
     ),

@@ -8,7 +8,7 @@ from functools import cache
 
 import torch
 
-from book.display.exercises.registry import Exercise
+from book.display.exercises.registry import Case, Exercise
 
 _SET_TWO = {"slab_scale": math.exp(-1.0), "spike_scale": math.exp(-3.0)}  # of LeNet-5
 _SPIKE, _MEAN, _SCALE = math.exp(-5.0), 0.03, 0.005  # Lindley: tau_0 of LeNet-5's set 1, and one weight
@@ -194,6 +194,8 @@ def _rows_needed(edge: float = 2 * _SPIKE_HERE) -> int:
     return next(rows for rows in range(1_000) if _settled(rows) < edge)
 
 
+_BY_HAND = [0.2], [0.1], 1.0, 0.1, 0.25  # (m, sigma, tau_1, tau_0, pi) of one weight
+
 EXERCISES = [
     Exercise(
         id="sbnn-1",
@@ -206,6 +208,7 @@ EXERCISES = [
             ): "A and B are exchanged: this is the spike's probability.",
             **{_through_sigmoid(wrong): message for wrong, message in _MISODDS.items()},
         },
+        by_hand=Case("p* for m = 0.2, sigma = 0.1, tau_1 = 1, tau_0 = 0.1 and pi = 1/4", _BY_HAND, (0,)),
         cases=_inclusion_cases,
         stub="def answer(mean, scale, slab, spike, prior):\n"
         "    ...  # p*; scale is sigma, slab and spike are tau_1 and tau_0, prior is pi",
@@ -220,6 +223,7 @@ EXERCISES = [
             **_MISODDS,
             lambda *arguments: _closed_form()(*arguments): "this is p* itself; its logit is asked.",
         },
+        by_hand=Case("logit p* for m = 0.2, sigma = 0.1, tau_1 = 1, tau_0 = 0.1 and pi = 1/4", _BY_HAND, (0,)),
         cases=_inclusion_cases,
         stress={_far_cases: "p* rounds to 0 or 1 there: take B - A itself and never compute p."},
         stub="def answer(mean, scale, slab, spike, prior):\n    ...  # logit p*, also where p* rounds to 0 or 1",
@@ -306,6 +310,7 @@ EXERCISES = [
             _misgradient(precision=lambda tau: 1 / tau): "tau_1 and tau_0 are scales: the precision is 1 / tau^2.",
             _misgradient(order=(1, 0)): "the rows are exchanged: the derivative in m comes first.",
         },
+        by_hand=Case("in sigma, for m = 0.2, sigma = 0.1, tau_1 = 1, tau_0 = 0.1 and pi = 1/4", _BY_HAND, (1, 0)),
         cases=_inclusion_cases,
         stub="def answer(mean, scale, slab, spike, prior):\n"
         "    ...  # torch.stack([derivative of R* in m, derivative of R* in sigma])",
@@ -352,6 +357,7 @@ EXERCISES = [
                 _count(num_batches).flip(0) / _count(num_batches).sum()
             ): "the shares halve from batch to batch; these fall in equal steps.",
         },
+        by_hand=Case("the second of four shares", (4,), (1,)),
         cases=lambda: [(1,), (5,), (469,)],
         stress={lambda: [(1030,)]: "2^M overflows: divide numerator and denominator by it on paper."},
         stub="def answer(num_batches):\n    ...  # the shares of Blundell et al. (2015) in float64, for any M",

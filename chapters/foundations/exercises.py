@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from book.display.exercises.registry import Exercise
+from book.display.exercises.registry import Case, Exercise
 
 _IMAGES, _DECAY = 50_000, 5e-4
 _OBSERVATIONS, _WEIGHT, _PRIOR = 100, 0.3, 0.1  # of the orthogonal input
@@ -76,6 +76,9 @@ EXERCISES = [
             lambda covariance: covariance.diagonal().rsqrt(): "the precision matrix is the inverse of the whole "
             "covariance, not of each entry.",
         },
+        by_hand=Case(
+            "first standard deviation for the covariance [[4, 1.2], [1.2, 1]]", ([[4.0, 1.2], [1.2, 1.0]],), (0,)
+        ),
         cases=_covariances,
         stub="def answer(covariance):\n"
         "    # covariance (p, p) of a normal posterior\n"
@@ -95,6 +98,7 @@ EXERCISES = [
                 0.5 * (torch.linalg.inv(covariance).diagonal() * covariance.diagonal()).log().sum()
             ): "log det is not the sum of the logs of the diagonal: the weights depend on each other.",
         },
+        by_hand=Case("the gap in nats for the covariance [[4, 1.2], [1.2, 1]]", ([[4.0, 1.2], [1.2, 1.0]],)),
         cases=_covariances,
         stress={
             _known_well: "the determinant of hundreds of small numbers is 0 "

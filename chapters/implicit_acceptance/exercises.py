@@ -6,7 +6,7 @@ import math
 
 import torch
 
-from book.display.exercises.registry import Exercise
+from book.display.exercises.registry import Case, Exercise
 
 # Three states: what is wanted, and what the generator draws.
 _TARGET, _RAW = (0.5, 0.3, 0.2), (0.2, 0.3, 0.5)
@@ -130,6 +130,7 @@ EXERCISES = [
             lambda x, y: torch.sigmoid(x): "the present point matters too.",
             lambda x, y: (x / y).clamp(0.0, 1.0): "this is a ratio of logits: exponentiate their difference.",
         },
+        by_hand=Case("the probability to go from the logit 0.5 to the logit -1", ([-1.0], [0.5]), (0,)),
         cases=_accept_cases,
         stress={
             _sure_cases: "where d rounds to 0 or 1 its odds are lost: work with the difference of the logits, and keep "
@@ -154,6 +155,11 @@ EXERCISES = [
             lambda q, logit: q * logit.exp(): "the masses have to sum to 1.",
             lambda q, logit: q: "this is the generator's own law, of a chain that accepts everything.",
         },
+        by_hand=Case(
+            "the share of the first state for q = (0.5, 0.3, 0.2) and the logits 0, 1, -1",
+            ([0.5, 0.3, 0.2], [0.0, 1.0, -1.0]),
+            (0,),
+        ),
         cases=_implied_cases,
         stress={_large_cases: "the exponential of a large logit overflows: subtract the largest, or use softmax."},
         stub="def answer(q, logit):\n"

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import torch
 
-from book.display.exercises.registry import Exercise
+from book.display.exercises.registry import Case, Exercise
 
 _STEP = 0.4  # of SGLD on N(0, 1)
 _TEXTBOOK = {"spike_scale": 0.1, "slab_variance": 10.0}
@@ -212,6 +212,11 @@ EXERCISES = [
             lambda step, h, heat, spread: heat / h / (1 - step * h / 2): "the gradient's noise is missing: each step "
             "adds step^2 V.",
         },
+        by_hand=Case(
+            "the variance for step 0.1, curvature 2, temperature 0.5 and gradient noise of variance 3",
+            ([0.1], [2.0], [0.5], [3.0]),
+            (0,),
+        ),
         cases=_stationary_cases,
         stub="def answer(step, curvature, temperature, gradient_variance):\n"
         "    ...  # variance of SGLD's draws on the energy curvature * beta^2 / 2",
@@ -235,6 +240,9 @@ EXERCISES = [
             lambda weight, sigma, v0, v1, b: _growth()(weight, sigma, v0, v1**2, b): "v1 is a variance: the standard "
             "deviation is sigma times its root.",
         },
+        by_hand=Case(
+            "g for the weights 0 and 0.5 with sigma = 1, v0 = 0.1, v1 = 10 and b = 3", ([0.0, 0.5], 1.0, 0.1, 10.0, 3.0)
+        ),
         cases=_growth_cases,
         stub="def answer(weight, sigma, spike_scale, slab_variance, b):\n"
         "    ...  # factor by which EM multiplies a small delta, a = 1",

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import torch
 
-from book.display.exercises.registry import Exercise
+from book.display.exercises.registry import Case, Exercise
 
 # A weight in doubt (phi = 1/2) with mean 1 and scale 0.1, under lambda = 0.1 and prior variance 2.
 _PHI, _MEAN, _SCALE, _LAMBDA, _PRIOR_SCALE = 0.5, 1.0, 0.1, 0.1, math.sqrt(2)
@@ -239,6 +239,7 @@ EXERCISES = [
                 _miscoin()(logit, 0.5) - math.log(2)
             ): "the prior's logarithms are missing: this is minus the entropy.",
         },
+        by_hand=Case("the divergence in nats for the logit 1 and lambda = 0.1", ([1.0], 0.1), (0,)),
         cases=_coin_cases,
         stress={
             _saturated_cases: "at logits of 100 phi rounds to 0 or 1: take its logarithms with logsigmoid.",

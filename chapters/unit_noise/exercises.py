@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import torch
 
-from book.display.exercises.registry import Exercise
+from book.display.exercises.registry import Case, Exercise
 
 # units of LeNet-5 before and after, as published for MNIST: channels, channels, inputs of both linear layers
 _DENSE, _PRUNED = (20, 50, 800, 500), (3, 18, 284, 283)
@@ -153,6 +153,7 @@ EXERCISES = [
             lambda gain, weight: (2 * gain / weight - 2).sqrt(): "this is the approximation for large gains: solve the "
             "quadratic equation.",
         },
+        by_hand=Case("the ratio for a gain of 10 nats and kappa = 2", ([10.0], [2.0]), (0,)),
         cases=_ratio_cases,
         stub="def answer(gain, weight):\n"
         "    # both of one shape; gain in nats, above 2 * weight\n"
@@ -181,6 +182,7 @@ EXERCISES = [
             _mismean(power=lambda mean, scale: mean + scale / 2): "the exponent has the variance sigma^2.",
             _mismean(power=lambda mean, scale: scale**2 / 2): "mu is missing in the exponent.",
         },
+        by_hand=Case("E theta on [-20, 0] for mu = -1 and sigma = 0.5", ([-1.0], [0.5]), (0,)),
         cases=_narrow_cases,
         stress={
             _wide_cases: "for wide noise e^(sigma^2 / 2) overflows while Phi(sigma - alpha) - Phi(sigma - beta) "
@@ -240,6 +242,11 @@ EXERCISES = [
             lambda weight, mean, snr: (weight / mean)[:, snr > 1]: "the noise multiplies its unit: so does its mean.",
             lambda weight, mean, snr: (weight * mean)[:, snr > 1].T: "rows are outputs: it is transposed.",
         },
+        by_hand=Case(
+            "the one weight left of (2, 3), with means (0.5, 0.8) and ratios (0.9, 2)",
+            ([[2.0, 3.0]], [0.5, 0.8], [0.9, 2.0]),
+            (0, 0),
+        ),
         cases=_fold_cases,
         stub="def answer(weight, mean, snr):\n"
         "    ...  # weight (out, units) of the layer that reads the units -> (out, kept units)",

@@ -1,12 +1,11 @@
 """Pictures of the chapter on the Metropolis-Hastings view."""
 
 from chapters.acceptance.figures.explorers import pair_explorer
-from chapters.acceptance.figures.method import idea, learned, scatter, walk
+from chapters.acceptance.figures.method import learned, scatter, walk
 from chapters.acceptance.figures.results import crossings, learning_pays, lenet_epochs, six_histograms, six_seeds
 
 __all__ = [
     "crossings",
-    "idea",
     "learned",
     "learning_pays",
     "lenet_epochs",

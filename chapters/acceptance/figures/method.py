@@ -9,30 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from book.display.style import INK, PALETTE, figure, line_styles, panel_letters, style_context
-from chapters.acceptance.pairs import GRID, chain, density, target
 from chapters.acceptance.targets import MODES, mode_centers
-
-
-def idea(distance: float = 1.0, width: float = 1.5, steps: int = 40) -> Figure:
-    """A target and a proposal with what they share, and the chain that they make."""
-    shown = np.abs(GRID) <= 5.5
-    p, q = target()[shown], density(distance, width, "normal")[shown]
-    with style_context():
-        fig, (left, right) = figure(2, height=3.0)
-        left.fill_between(GRID[shown], np.minimum(p, q), color=PALETTE[2], alpha=0.3, lw=0, label="shared")
-        left.plot(GRID[shown], p, **line_styles(["target", "proposal"], markers=False)["target"])
-        left.plot(GRID[shown], q, **line_styles(["target", "proposal"], markers=False)["proposal"])
-        left.set(xlabel="x", ylabel="density", ylim=(0, 0.62))
-        left.legend(fontsize="small", loc="upper left")
-        path = chain(distance, width, "normal", steps)
-        stayed = np.r_[False, np.diff(path) == 0]
-        right.step(np.arange(steps), path, where="mid", color=PALETTE[0], lw=1, marker="none")
-        right.plot(np.arange(steps)[~stayed], path[~stayed], "o", ms=5, color=PALETTE[0], label="accepted")
-        right.plot(np.arange(steps)[stayed], path[stayed], "x", ms=5, color=PALETTE[1], label="refused: stays")
-        right.set(xlabel="step", ylabel="x", ylim=(-3, 5))
-        right.legend(fontsize="small", loc="upper right")
-        panel_letters((left, right))
-    return fig
 
 
 def walk(scales: Sequence[float], acceptance: Sequence[float], share: Sequence[float], independent: Sequence[float]):
