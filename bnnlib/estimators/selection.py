@@ -24,6 +24,7 @@ class Selection(SelectorMixin):
     n_features_in_: int
     used_: np.ndarray
     original_: np.ndarray
+    inclusion_range_: np.ndarray
     support_: np.ndarray
     fdr: Any
 
@@ -44,6 +45,9 @@ class Selection(SelectorMixin):
             "inclusion_spread_": np.ptp(counted, axis=0),
         }
         sharing = np.bincount(self.original_, minlength=self.n_features_in_)  # copies of an input, itself included
+        ranges = getattr(self, "inclusion_range_", np.zeros((2, self.n_features_in_))).copy()
+        ranges[:, self.used_] = np.stack([counted.min(axis=0), counted.max(axis=0)]) / sharing[self.used_]
+        self.inclusion_range_ = ranges[:, self.original_]
         self.support_ = np.zeros(self.n_features_in_, dtype=bool)
         for name, values in found.items():
             whole = getattr(self, name).copy()
