@@ -12,6 +12,7 @@ import numpy as np
 # protanopia, deuteranopia and tritanopia (the tests compute both). Line style and marker say the same as the color.
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#B65F96")
 GRAY = "#808080"  # of what is beside the point
+PLAIN = {"linestyle": "-", "marker": "none"}  # a style may cycle through lines and markers
 LINES = ("-", "--", "-.", ":")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*")
 _LONGEST = 24  # letters of a name

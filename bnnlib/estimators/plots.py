@@ -17,6 +17,7 @@ from bnnlib.estimators.dependence import check_model, dependence, drawn_features
 from bnnlib.estimators.drawing import (
     COLORS,
     GRAY,
+    PLAIN,
     counted,
     ink,
     look,
@@ -89,7 +90,7 @@ def plot_path(
     names = names_of(found.model, inclusion.shape[1])
     ax = one_axes(ax, (7.2, 4.0))
     for j in order[top:]:
-        ax.plot(lambdas, inclusion[:, j], color=GRAY, linewidth=0.8, alpha=0.5, zorder=1)
+        ax.plot(lambdas, inclusion[:, j], color=GRAY, linewidth=0.8, alpha=0.5, zorder=1, **PLAIN)
     for number, j in enumerate(order[:top]):
         every = (max(1, len(lambdas) // 6), len(lambdas) // 6)
         style = look(number) | {"markevery": (number % every[0], every[0]), "markersize": 5, "clip_on": False}
@@ -164,7 +165,7 @@ def plot_inclusion(model: Any, *, top: int = 20, ax: Any = None) -> Any:
         ax.axvline(0.5, color=ink(), linestyle="--", linewidth=1.0, zorder=0, label="selected from here on")
     else:
         words = f"selected at a false-discovery rate of {model.fdr:g}, by p-values"
-        ax.plot([], [], linestyle="none", label=words)
+        ax.plot([], [], linestyle="none", marker="none", label=words)
     ax.set_yticks(place, [names[j] for j in shown])
     ax.set_ylim(len(shown) - 0.4, -0.6)
     unit_axis(ax.xaxis, "probability of a path to the output")
@@ -241,8 +242,8 @@ def plot_dependence(
         else:
             panel.fill_between(one.values, low, high, color=COLORS[0], alpha=0.25, linewidth=0)
             some = np.linspace(0, len(one.draws) - 1, min(_SHOWN_DRAWS, len(one.draws))).round().astype(int)
-            panel.plot(one.values, one.draws[some].T, color=COLORS[0], linewidth=0.8, alpha=0.6)
-            panel.plot(one.values, one.mean, color=ink(), linewidth=1.8)
+            panel.plot(one.values, one.draws[some].T, color=COLORS[0], linewidth=0.8, alpha=0.6, **PLAIN)
+            panel.plot(one.values, one.mean, color=ink(), linewidth=1.8, **PLAIN)
             panel.plot(one.deciles, np.zeros(9), "|", color=ink(), markersize=8, transform=panel.get_xaxis_transform())
         panel.set_xlabel(shortened(one.name))
     axes[0].set_ylabel(f"probability of {found[0].target!r}" if found[0].target is not None else "average of y")
@@ -298,7 +299,7 @@ def plot_calibration(
         promised, hits, counts, labels = coverage(model, X, y)
     ax = one_axes(ax, (4.6, 4.4))
     share, bounds = hits / counts, wilson(hits, counts, level)
-    ax.plot([0, 1], [0, 1], color=ink(), linestyle="--", linewidth=1.0, label="as promised", zorder=0)
+    ax.plot([0, 1], [0, 1], "--", marker="none", color=ink(), linewidth=1.0, label="as promised", zorder=0)
     error = np.abs(bounds.T - share)  # rounding may leave a bound a hair beyond the share
     words = f"found, with {100 * level:g} % interval"
     ax.errorbar(promised, share, error, color=COLORS[0], fmt="o-", linewidth=1.4, capsize=3, label=words)

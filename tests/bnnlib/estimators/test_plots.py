@@ -155,7 +155,8 @@ def test_every_picture_of_one_input_and_of_a_thousand(inputs, style):
     rng = np.random.default_rng(0)
     x = pandas.DataFrame(rng.normal(size=(60, inputs)), columns=[f"the input with number {j}" for j in range(inputs)])
     y = 3.0 * x.iloc[:, 0].to_numpy() + rng.normal(size=60)
-    with plt.style.context(style):
+    cycle = {"axes.prop_cycle": matplotlib.cycler(marker=["X", "P"], linestyle=[":", "--"])}  # as the book's own style
+    with plt.style.context([style, cycle]):
         model = SparseRegressor(**SHORT | {"epochs": 3}, refit=False, prior_inclusion_probability=1e-3).fit(x, y)
         pictures = [plot_path(x, y, probabilities=[1e-3]), plot_inclusion(model)]
         pictures += [plot_dependence(model, x, "the input with number 0"), plot_calibration(model, x, y)]
@@ -166,6 +167,7 @@ def test_every_picture_of_one_input_and_of_a_thousand(inputs, style):
             assert (
                 inside.x0 > -0.01 and inside.y0 > -0.01 and inside.x1 < whole.x1 + 0.01 and inside.y1 < whole.y1 + 0.01
             )
+    assert {line.get_marker() for line in pictures[2].get_lines()} == {"none", "|"}
     said = pictures[1].get_title(loc="left")
     assert ("980 other inputs" in said) if inputs == 1000 else said == ""
 
