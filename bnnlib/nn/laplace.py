@@ -318,19 +318,35 @@ class LaplaceNetwork(StochasticLayer, nn.Module):
                 covariances.append(covariance.detach())
         return torch.cat(means), torch.cat(covariances)
 
-    def predictive(self, x: Tensor) -> Any:
-        """The prediction in closed form, of the linearized network.
+    def predictive(
+        self, x: Tensor, num_samples: int | None = None, generator: torch.Generator | None = None
+    ) -> Tensor | tuple[Tensor, Tensor]:
+        """The prediction of the linearized network, in closed form.
+
+        Args:
+            x: inputs, (rows, ...).
+            num_samples: of a classifier, average the softmax over so many draws of the linearized outputs in place of
+                the closed form: what that approximates.
+            generator: of these draws.
 
         Returns:
-            Of a classifier the probabilities (rows, K): softmax of f / sqrt(1 + pi/8 v), the probit approximation
-            (MacKay, 1992), v the variance of each logit. Of a regression mean and standard deviation of y, (rows, K)
-            each, the noise included.
+            Of a regression mean and standard deviation of y, (rows, K) each, the noise included. Of a classifier the
+            probabilities (rows, K): p_k in proportion to 1 / sum_j exp(-(f_k - f_j) / sqrt(1 + pi/8 v_kj)), where v_kj
+            is the variance of f_k - f_j. It is the probit approximation (MacKay, 1992) of each pair of classes (Lu, Ie
+            and Sha, 2020), and leaves out what moves all logits alike, which no data determine and no softmax sees.
         """
         mean, covariance = self.linearized(x)
         variance = covariance.diagonal(dim1=1, dim2=2)
-        if self.classes:
-            return (mean / (1.0 + math.pi / 8.0 * variance).sqrt()).softmax(dim=1)
-        return mean, (variance + self.noise_scale**2).sqrt()
+        if not self.classes:
+            return mean, (variance + self.noise_scale**2).sqrt()
+        if num_samples is not None:
+            values, vectors = torch.linalg.eigh(covariance)
+            root = vectors * values.clamp_min(0.0).sqrt()[:, None]
+            noise = draw_normal(mean.expand(check_count("num_samples", num_samples), -1, -1), generator)
+            return (mean + (root @ noise.unsqueeze(-1)).squeeze(-1)).softmax(dim=-1).mean(dim=0)
+        apart = variance[:, :, None] + variance[:, None] - 2.0 * covariance
+        gaps = (mean[:, :, None] - mean[:, None]) / (1.0 + math.pi / 8.0 * apart.clamp_min(0.0)).sqrt()
+        return (-torch.logsumexp(-gaps, dim=2)).softmax(dim=1)
 
 
 def _check_rows_kept(name: str, a: Tensor, rows: int) -> None:

@@ -50,6 +50,9 @@ def run_blocks(name, root, capsys):
             printed = capsys.readouterr().out
         else:
             assert printed == body
+        if "tempered" in scope and "around" in scope:  # what the page says of them
+            each = [float(scope["nll"](one, scope["digits"].test_y[150:])) for one in scope["compared"].values()]
+            assert each[1] < each[0] < each[2]
         if name == "README.md" and "right" in scope:  # a result worth having
             assert scope["right"] > 0.9
         if name == "README.md" and "sparsity" in scope:

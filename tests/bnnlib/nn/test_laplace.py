@@ -106,12 +106,25 @@ def test_the_last_layer_has_the_whole_gauss_newton_matrix(likelihood):
     torch.testing.assert_close(covariance(posterior, "2"), exact, rtol=1e-9, atol=1e-13)
     found, _ = jacobians(model, x, {"2.weight", "2.bias"})
     j = torch.cat([found["2.weight"], found["2.bias"][..., None]], dim=3).flatten(2)
-    mean, spread = posterior.linearized(x)
+    spread = posterior.linearized(x)[1]
     torch.testing.assert_close(spread, j @ exact @ j.mT, rtol=1e-9, atol=1e-13)
-    if likelihood == "classification":
-        v = spread.diagonal(dim1=1, dim2=2)
-        expected = (mean / (1 + math.pi / 8 * v).sqrt()).softmax(dim=1)
-        torch.testing.assert_close(posterior.predictive(x), expected)
+
+
+def test_the_closed_form_of_two_classes_is_the_probit_s_and_of_more_near_what_it_approximates():
+    model, x = network(outputs=2), normal(30, 4)
+    posterior = to_laplace(model, (x, (x[:, 0] > 0).long()), prior_precision=PRECISION)
+    mean, spread = posterior.linearized(x)
+    gap, v = mean[:, 1] - mean[:, 0], spread[:, 0, 0] + spread[:, 1, 1] - 2 * spread[:, 0, 1]
+    expected = torch.sigmoid(gap / (1 + math.pi / 8 * v).sqrt())
+    torch.testing.assert_close(posterior.predictive(x)[:, 1], expected)
+    more = to_laplace(network(), (x, torch.arange(30) % 3), structure="kfac", prior_precision=PRECISION)
+    sampled = more.predictive(x, 20_000, generator(2))
+    assert (more.predictive(x) - sampled).abs().max() < 0.03  # the approximation; draws add 0.004 at most
+    torch.testing.assert_close(sampled.sum(dim=1), torch.ones(30).double())
+    # logits that are far apart do not overflow
+    with torch.no_grad():
+        more.network[2].bias.copy_(torch.tensor([1e4, 0.0, -1e4]))
+    assert more.predictive(x).isfinite().all()
 
 
 @pytest.mark.parametrize(
