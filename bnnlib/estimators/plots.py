@@ -76,7 +76,7 @@ def plot_path(
         >>> rng = np.random.default_rng(0)
         >>> X = rng.normal(size=(100, 10))
         >>> ax = plot_path(X, X[:, 3] - X[:, 5] + rng.normal(size=100))
-        >>> sorted(text.get_text() for text in ax.get_legend().get_texts())[:2]
+        >>> sorted(text.get_text() for text in ax.get_legend().get_texts()[:2])
         ['input 3', 'input 5']
     """
     check_count("top", top)
