@@ -108,6 +108,19 @@ def check_output(output: Any, rows: int) -> None:
         )
 
 
+def check_rows_kept(name: str, a: Tensor, rows: int) -> None:
+    """Refuse a layer that does not have the model's rows first.
+
+    Raises:
+        ValueError: it does not.
+    """
+    if len(a) != rows:
+        raise ValueError(
+            f"{name} is called with {len(a)} rows where the model is given {rows}: the closed form needs rows first in "
+            "every layer. Draw with bnnlib.nn.predict."
+        )
+
+
 def groups(layer: Any) -> int:
     return getattr(layer, "groups", 1)
 

@@ -25,6 +25,7 @@ from bnnlib.nn.curvature import (
     batches,
     candidates,
     check_output,
+    check_rows_kept,
     check_small,
     giving,
     gradients_of,
@@ -310,7 +311,7 @@ class LaplaceNetwork(StochasticLayer, nn.Module):
                     for call, (given, _) in enumerate(calls):
                         a = inputs_of(layers[name], given)
                         g = torch.stack([gradients_of(layers[name], one[name][call]) for one in pulled])
-                        _check_rows_kept(name, a, len(part))
+                        check_rows_kept(name, a, len(part))
                         jacobians = jacobians + torch.einsum("knpgo,npgi->kngoi", g, a)
                     turned = (blocks[name].rotated(jacobians) * self._scale(blocks[name])).flatten(2)
                     covariance += torch.einsum("knw,lnw->nkl", turned, turned)
@@ -347,11 +348,3 @@ class LaplaceNetwork(StochasticLayer, nn.Module):
         apart = variance[:, :, None] + variance[:, None] - 2.0 * covariance
         gaps = (mean[:, :, None] - mean[:, None]) / (1.0 + math.pi / 8.0 * apart.clamp_min(0.0)).sqrt()
         return (-torch.logsumexp(-gaps, dim=2)).softmax(dim=1)
-
-
-def _check_rows_kept(name: str, a: Tensor, rows: int) -> None:
-    if len(a) != rows:
-        raise ValueError(
-            f"{name} is called with {len(a)} rows where the model is given {rows}: the closed form needs rows first in "
-            "every layer. Draw with bnnlib.nn.predict."
-        )
