@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from bnnlib._checks import check_count
 from bnnlib.estimators.files import Saved
+from bnnlib.estimators.groups import group_numbers, members
 from bnnlib.estimators.linear import Explored, Linear
 from bnnlib.estimators.notes import tell
 from bnnlib.estimators.rows import Rows, check_inputs, check_weights, moments, originals
@@ -41,6 +42,7 @@ class SparseEstimator(Selection, Saved, Settings):
     support_: np.ndarray
     used_: np.ndarray
     original_: np.ndarray
+    groups_: np.ndarray
     _unsettled: str | None = None
 
     # what the two do differently
@@ -52,8 +54,16 @@ class SparseEstimator(Selection, Saved, Settings):
         """Learn scaling or classes; returns the number of the network's outputs."""
         raise NotImplementedError
 
-    def _likelihood(self, replicates: int) -> nn.Module:
+    def _likelihood(self, replicates: int, outputs: int) -> nn.Module:
         raise NotImplementedError
+
+    def _weighed(self, rows: Rows, choice: Choice) -> Rows | None:
+        """The rows, weighed by their noise, where it is not the same for all."""
+        return None
+
+    def _precise(self, rows: Rows) -> Rows:
+        """The rows of a later part of the data, weighed by the noise that `fit` has learned."""
+        return rows
 
     def _keep_held_out(self, rows: Rows, choice: Choice) -> None:
         """What rows held out say of predictions, once inputs are selected."""
@@ -63,7 +73,7 @@ class SparseEstimator(Selection, Saved, Settings):
 
         Args:
             X: array or DataFrame of shape (n, inputs), in its own units.
-            y: (n,) targets or labels.
+            y: (n,) targets or labels; for a regressor also (n, outputs).
             sample_weight: (n,), how many rows each one stands for.
 
         Returns:
@@ -98,6 +108,8 @@ class SparseEstimator(Selection, Saved, Settings):
         rows, sizes = self._started(X, y, None, sample_weight)
         with threads(self.n_jobs):
             choice = self._choose(rows, sizes)
+            if (weighed := self._weighed(rows, choice)) is not None:
+                rows, choice = weighed, self._choose(weighed, sizes)
             self.candidates_ = list(choice.table)
             epochs = self._epochs(len(rows.x))
             if choice.linear and choice.explored is not None:
@@ -117,7 +129,7 @@ class SparseEstimator(Selection, Saved, Settings):
     def _choose(self, rows: Rows, sizes: tuple[int, ...]) -> Choice:
         """Compare candidates where there are several."""
         probabilities, adapts = self._priors(sizes, len(rows.x)), is_auto(self.hidden)
-        held_out = self.fdr is not None or self.interval == "conformal"
+        held_out = self.fdr is not None or self.interval == "conformal" or self.noise == "heteroscedastic"
         if adapts or len(probabilities) > 1 or is_auto(self.refit) or held_out:
             return choose(self, rows, sizes, adapts)
         return Choice(False, probabilities[0], probabilities[0], bool(self.refit), self._scale())
@@ -185,11 +197,16 @@ class SparseEstimator(Selection, Saved, Settings):
         work = copy.copy(self)
         if not hasattr(self, "network_"):
             self._check_settings()
+            if self.noise == "heteroscedastic":
+                raise ValueError(
+                    "noise is 'heteroscedastic', which rows held out decide: partial_fit has none. Call fit first, on "
+                    "as many rows as fit into memory, or set noise='constant'."
+                )
             rows, sizes = work._started(X, y, classes, sample_weight)
             probability = self._priors(sizes, len(rows.x))[0]
             work._make(sizes, probability)
         else:
-            rows = work._scaled_rows(*work._checked(X, y, sample_weight, reset=False))
+            rows = work._precise(work._scaled_rows(*work._checked(X, y, sample_weight, reset=False)))
             rows = rows._replace(x=rows.x[:, self.used_])
             work.network_ = copy.deepcopy(self.network_)  # an interrupted call leaves the old one
         count = len(rows.x) if num_data is None else check_count("num_data", num_data, minimum=len(rows.x))
@@ -203,7 +220,9 @@ class SparseEstimator(Selection, Saved, Settings):
 
     def _checked(self, X: Any, y: Any, sample_weight: Any, reset: bool) -> tuple[np.ndarray, Any, np.ndarray]:
         check_inputs(X)
-        multi = {"multi_output": False, "y_numeric": is_regressor(self)}
+        numbers = is_regressor(self)
+        several = numbers and np.asarray(y).ndim == 2 and np.asarray(y).shape[1] > 1
+        multi = {"multi_output": several, "y_numeric": numbers}
         least = 2 if reset else 1
         X, y = validate_data(self, X, y, reset=reset, dtype=np.float64, order="C", ensure_min_samples=least, **multi)
         weights = self._weights(y, check_weights(sample_weight, X))
@@ -223,6 +242,7 @@ class SparseEstimator(Selection, Saved, Settings):
         rows = self._scaled_rows(X, y, weights)
         self.original_ = originals(rows.x)
         self.used_ = np.unique(self.original_)
+        self.groups_ = group_numbers(self.groups, X, getattr(self, "feature_names_in_", None))
         self.inclusion_probability_, self.path_inclusion_probability_ = np.zeros((2, X.shape[1]))
         self.inclusion_spread_ = np.zeros(X.shape[1])
         widths = WIDTHS if is_auto(self.hidden) else tuple(int(width) for width in self.hidden)
@@ -238,9 +258,10 @@ class SparseEstimator(Selection, Saved, Settings):
         count = self._count("n_replicates") if replicates is None else replicates
         layout, generator = Layout(sizes, count), torch.Generator().manual_seed(self.seed_)
         scale = getattr(self, "prior_scale_", self._scale())
-        common = self._likelihood(count), self.activation
+        common = self._likelihood(count, sizes[-1]), self.activation
         if len(sizes) == 2:
-            return Linear("spike_slab", layout, *common, USUAL_RATE, probability, scale, generator)
+            arguments = layout, *common, USUAL_RATE, probability, scale, generator
+            return Linear(*arguments, groups=members(self.groups_[self.used_]))
         if self.method == "sghmc":
             return Sampled(layout, *common, self._rate(), float(np.ravel(probability)[0]), scale, generator)
         return Variational(self.method, layout, *common, self._rate(), probability, scale, generator)
@@ -275,6 +296,8 @@ class SparseEstimator(Selection, Saved, Settings):
 
     def _outputs(self, X: np.ndarray, count: int, seed: int) -> Iterator[tuple[Tensor, Tensor | None]]:
         """Chunk by chunk of rows: outputs of all draws, (draws, rows, outputs), and noise scales (draws, 1) or None.
+
+        Of several outputs the scales have shape (draws, 1, outputs).
 
         The draws are the same for every chunk, and those of one network after those of another.
         """

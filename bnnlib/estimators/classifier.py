@@ -26,7 +26,7 @@ class SparseClassifier(ClassifierMixin, SparseEstimator):
 
     Args:
         method, hidden, activation, epochs, batch_size, learning_rate, prior_inclusion_probability, prior_scale,
-        refit, fdr, n_replicates, n_draws, n_jobs, random_state, verbose: as for `SparseRegressor`.
+        refit, groups, fdr, n_replicates, n_draws, n_jobs, random_state, verbose: as for `SparseRegressor`.
         class_weight: how many rows a row of each label stands for, as a dict; "balanced" gives all classes the same
             weight. Probabilities are then those of a population with such shares.
 
@@ -34,7 +34,7 @@ class SparseClassifier(ClassifierMixin, SparseEstimator):
         classes_: the labels, sorted.
         temperature_: the averaged probabilities are raised to 1 / temperature_: 1, or what held-out rows are sure of.
         inclusion_probability_, path_inclusion_probability_, inclusion_range_, inclusion_spread_, selected_features_,
-        support_, p_values_, feature_importances_, hidden_, candidates_, used_, original_, sparsity_,
+        support_, p_values_, feature_importances_, hidden_, candidates_, used_, original_, groups_, sparsity_,
         prior_inclusion_probability_, prior_scale_, n_epochs_, n_rows_, n_features_in_, feature_names_in_: as for
         `SparseRegressor`.
 
@@ -60,6 +60,7 @@ class SparseClassifier(ClassifierMixin, SparseEstimator):
         prior_inclusion_probability: float | str | None = "auto",
         prior_scale: float | str = "auto",
         refit: bool | str = "auto",
+        groups: Any = "auto",
         fdr: float | None = None,
         class_weight: dict | str | None = None,
         n_replicates: int = 3,
@@ -100,7 +101,7 @@ class SparseClassifier(ClassifierMixin, SparseEstimator):
         if choice.held is not None:
             self.temperature_ = choice.held.temperature
 
-    def _likelihood(self, replicates: int) -> Categorical:
+    def _likelihood(self, replicates: int, outputs: int) -> Categorical:
         return Categorical()
 
     def _probabilities(self, X: np.ndarray, count: int, seed: int) -> list[Tensor]:

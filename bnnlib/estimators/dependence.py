@@ -124,16 +124,18 @@ def dependence(
         deciles = np.quantile(known, np.arange(1, 10) / 10.0)
         values = np.linspace(np.quantile(known, _ENDS[0]), np.quantile(known, _ENDS[1]), grid_resolution)
     some = np.linspace(0, len(whole) - 1, min(rows, len(whole))).round().astype(int)
-    label = None if not hasattr(inner, "classes_") else class_number(inner.classes_, target)
+    label = class_number(inner.classes_, target) if hasattr(inner, "classes_") else None
     parts = [_with(X, column, some, value, points) for value in values]
     # in one call: the posterior draws the same functions for all values
     inside = _joined(parts)
     inside = model[:-1].transform(inside) if isinstance(model, Pipeline) and len(model) > 1 else inside
     drawn = inner.sample_posterior(inside, inner._count("n_draws"))
-    drawn = drawn if label is None else drawn[:, :, label]
+    if drawn.ndim == 3:
+        label = class_number(np.arange(drawn.shape[2]), target) if label is None else label
+        drawn = drawn[:, :, label]
     every = drawn.reshape(len(drawn), len(values), len(some)).mean(axis=2)
     bounds = np.quantile(every, (low, high), axis=0)
-    shown = None if label is None else inner.classes_[label].item()
+    shown = inner.classes_[label].item() if hasattr(inner, "classes_") else None
     return Dependence(name, values, points, every, every.mean(axis=0), bounds, deciles, shown)
 
 

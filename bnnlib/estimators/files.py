@@ -13,6 +13,7 @@ import torch
 from torch import nn
 
 from bnnlib._files import DamagedFileError, sealed, unsealed, write_atomic
+from bnnlib.estimators.scatter import Scatter
 from bnnlib.train.checkpoint import _require_plain
 
 _HEAD = b"bnnlib estimator 1\n"
@@ -24,6 +25,10 @@ class Saved:
     # of the estimator that this is a part of
     network_: Any
     prior_inclusion_probability_: float
+    original_: np.ndarray
+    groups_: np.ndarray
+    activation: str
+    _scatter: Scatter | None
     get_params: Callable[..., dict[str, Any]]
     _build: Callable[..., nn.Module]
 
@@ -50,6 +55,8 @@ class Saved:
         if network is not None:
             sizes = list(network.stack.posterior.layout.sizes)
             content["network"] = {"sizes": sizes, "state": network.state_dict(), "memory": network.memory()}
+        if (scatter := getattr(self, "_scatter", None)) is not None:
+            content["scatter"] = scatter.kept()
         _require_plain({name: content[name] for name in ("settings", "fitted")}, type(self).__name__)
         buffer = io.BytesIO()
         torch.save(content, buffer)
@@ -76,10 +83,13 @@ class Saved:
         for key, value in content["fitted"].items():
             setattr(estimator, key, _back(value))
         if "network" in content:
-            kept = content["network"]
+            kept: Any = content["network"]
+            estimator.groups_ = getattr(estimator, "groups_", np.arange(len(estimator.original_)))  # older files
             estimator.network_ = estimator._build(kept["sizes"], estimator.prior_inclusion_probability_)
             estimator.network_.load_state_dict(kept["state"])
             estimator.network_.remember(kept["memory"])
+        if "scatter" in content:
+            estimator._scatter = Scatter.of(content["scatter"], estimator.activation)
         return estimator
 
 

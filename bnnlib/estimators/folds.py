@@ -51,6 +51,7 @@ class Held(NamedTuple):
     weights: np.ndarray
     mean: np.ndarray | None = None
     std: np.ndarray | None = None
+    noise: np.ndarray | None = None  # variance of the noise, part of std's square
     log_p: np.ndarray | None = None  # of the classes, (n, K)
     labels: np.ndarray | None = None
     temperature: float = 1.0  # of the probabilities of classes

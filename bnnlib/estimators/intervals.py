@@ -23,7 +23,7 @@ def predict_interval(model: Any, X: Any, *, level: float = 0.95) -> np.ndarray:
         level: share that the interval holds.
 
     Returns:
-        Lower and upper bounds, shape (rows, 2).
+        Lower and upper bounds, shape (rows, 2), of several outputs (rows, outputs, 2).
 
     Raises:
         TypeError: the model ends in something else.
@@ -43,8 +43,9 @@ def predict_interval(model: Any, X: Any, *, level: float = 0.95) -> np.ndarray:
         return predict_interval(model[-1], model[:-1].transform(X) if len(model) > 1 else X, level=level)
     if isinstance(model, TransformedTargetRegressor):
         inside = predict_interval(model.regressor_, X, level=level)
-        bounds = [np.ravel(model.transformer_.inverse_transform(bound[:, None])) for bound in inside.T]
-        return np.sort(np.stack(bounds, axis=1), axis=1)  # a falling transformation swaps them
+        flat = inside.reshape(len(inside), -1, 2)
+        bounds = [model.transformer_.inverse_transform(flat[:, :, bound]) for bound in (0, 1)]
+        return np.sort(np.stack(bounds, axis=-1), axis=-1).reshape(inside.shape)  # a falling transformation swaps them
     if not isinstance(model, SparseRegressor):
         raise TypeError(
             f"{type(model).__name__} has no intervals: the model must be, or end in, a SparseRegressor, also behind a "

@@ -1,6 +1,6 @@
 """The losses of the estimators: mean negative log-likelihood over the batch, summed over the networks of a stack.
 
-A target has one column, or two where rows have weights: the second holds them.
+A target has a column for each output, or one for a label, and another where rows have weights: the last holds them.
 """
 
 from __future__ import annotations
@@ -13,19 +13,27 @@ from bnnlib.replicates import GaussianLikelihood
 
 
 class SharedGaussian(GaussianLikelihood):
-    """`GaussianLikelihood` for targets that all networks share, or that each has of its own.
+    """`GaussianLikelihood` for targets that all networks share, or that each has of its own; a scale for each output.
 
     Shapes:
-        output (R, batch, 1), target (R, batch, 1 or 2) or (batch, 1 or 2).
+        output (R, batch, outputs), target ([R,] batch, outputs) or, with weights, ([R,] batch, outputs + 1).
     """
 
+    def __init__(self, replicates: int, outputs: int = 1) -> None:
+        super().__init__(replicates)
+        self.log_scale = nn.Parameter(self.log_scale.detach().repeat(1, outputs))
+
+    def scale(self) -> Tensor:
+        """Standard deviations of the noise, shape (R,), of several outputs (R, outputs)."""
+        return self.log_scale.detach().exp().clamp_min(self.minimum).squeeze(1)
+
     def forward(self, output: Tensor, target: Tensor) -> Tensor:
-        if target.shape[-1] == 1:
+        if target.shape[-1] == output.shape[-1]:
             return super().forward(output, target.expand_as(output))
         self.keep_above_minimum()
-        log_scale = self.log_scale.unsqueeze(2)
-        each = 0.5 * (output - target[..., :1]).square() * torch.exp(-2.0 * log_scale) + log_scale
-        return (each * target[..., 1:]).sum() / output.shape[1]
+        log_scale = self.log_scale.unsqueeze(1)
+        each = 0.5 * (output - target[..., :-1]).square() * torch.exp(-2.0 * log_scale) + log_scale
+        return (each * target[..., -1:]).sum() / output.shape[1]
 
     @torch.no_grad()
     def keep_above_minimum(self) -> None:

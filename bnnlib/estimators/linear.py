@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from bnnlib.estimators.ascent import Ascent, ascend, softmax
 from bnnlib.estimators.folds import Folds, Held, better
+from bnnlib.estimators.likelihoods import SharedGaussian
 from bnnlib.estimators.promises import Loss
 from bnnlib.estimators.rows import Rows
 from bnnlib.estimators.variational import Variational
@@ -39,10 +42,10 @@ class Explored(NamedTuple):
     dense: bool  # the model that predicts is none of those that select
 
 
-def settings(inputs: int, labels: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def settings(groups: int, inputs: int, labels: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """lambda, sigma_0 and whether it selects, of every setting that is tried."""
-    expected = [count for count in _EXPECTED if count == 1 or count <= inputs / 3]
-    sparse = [min(_LARGEST, count / inputs) for count in expected]
+    expected = [count for count in _EXPECTED if count == 1 or count <= groups / 3]
+    sparse = [min(_LARGEST, count / groups) for count in expected]
     dense = [] if inputs > _MANY else [one for one in _DENSE if one not in sparse]
     shares = _SHARES[labels]
     probability = np.repeat([*sparse, *dense], len(shares))
@@ -51,7 +54,14 @@ def settings(inputs: int, labels: bool) -> tuple[np.ndarray, np.ndarray, np.ndar
 
 
 def explore(
-    x: np.ndarray, y: np.ndarray, classes: int, weights: np.ndarray, folds: Folds, starts: int, seed: int
+    x: np.ndarray,
+    y: np.ndarray,
+    classes: int,
+    weights: np.ndarray,
+    groups: list[np.ndarray],
+    folds: Folds,
+    starts: int,
+    seed: int,
 ) -> Explored:
     """Try every setting on all rows and on each fold's training rows.
 
@@ -63,27 +73,32 @@ def explore(
     Args:
         x, y, classes: as for `ascend`.
         weights: of the rows, (n,).
+        groups: columns of each group of inputs.
         folds: rows held out.
-        starts: orders of the inputs.
+        starts: orders of the groups.
         seed: of the orders.
     """
     random = np.random.default_rng(seed)
-    probability, scale, sparse = settings(x.shape[1], classes > 0)
+    probability, scale, sparse = settings(len(groups), x.shape[1], classes > 0)
     starts = max(starts, _STARTS if x.shape[1] <= _MANY else 1)
-    number, orders = len(probability), [random.permutation(x.shape[1]) for _ in range(starts)]
+    number, orders = len(probability), [random.permutation(len(groups)) for _ in range(starts)]
     rows = _sample(len(x), random)
-    every = ascend(x[rows], y[rows], classes, np.tile(weights[rows], (number, 1)), probability, scale, orders[0])
+    every = ascend(
+        x[rows], y[rows], classes, np.tile(weights[rows], (number, 1)), probability, scale, orders[0], groups
+    )
     best = int(np.where(sparse, every.evidence, -np.inf).argmax())
     likely = sparse & (every.evidence > every.evidence[best] + math.log(_NEGLIGIBLE))
     fits = [Ascent(*(part[likely] for part in every))]
     for order in orders[1:]:
         chosen = probability[likely], scale[likely]
-        fits.append(ascend(x[rows], y[rows], classes, np.tile(weights[rows], (likely.sum(), 1)), *chosen, order))
+        fits.append(
+            ascend(x[rows], y[rows], classes, np.tile(weights[rows], (likely.sum(), 1)), *chosen, order, groups)
+        )
     inclusion, shares = (np.stack(part) for part in zip(*(_averaged(fit) for fit in fits), strict=True))
     shares = np.exp(shares - shares.max())
     # held-out rows look at the most probable setting of those that select, and at all that do not
     tried = np.flatnonzero(~sparse | (np.arange(number) == best))
-    helds = _held(x, y, classes, weights, folds, probability[tried], scale[tried], orders[0])
+    helds = _held(x, y, classes, weights, folds, probability[tried], scale[tried], orders[0], groups)
     first = index = tried.tolist().index(best)
     losses = [held.loss() for held in helds]
     least = losses.index(min(losses))
@@ -112,33 +127,36 @@ def _averaged(fit: Ascent) -> tuple[np.ndarray, float]:
     return weights @ joined / weights.sum(), float(most + np.log(weights.sum()))
 
 
-def _held(x, y, classes, weights, folds, probability, scale, order) -> list[Held]:
+def _held(x, y, classes, weights, folds, probability, scale, order, groups) -> list[Held]:
     """Held-out rows under each setting, which every fold fits to its own training rows."""
     number = len(probability)
     mask = np.zeros((folds.number, len(x)))
     for fold, train in enumerate(folds.train):
         mask[fold, train] = weights[train]
     count = folds.number
-    fit = ascend(
-        x, y, classes, np.repeat(mask, number, axis=0), np.tile(probability, count), np.tile(scale, count), order
-    )
+    rows = np.repeat(mask, number, axis=0)
+    fit = ascend(x, y, classes, rows, np.tile(probability, count), np.tile(scale, count), order, groups)
     helds = []
     for one in range(number):
         parts = []
         for fold, test in enumerate(folds.test):
             index = fold * number + one
             single = Ascent(*(part[index : index + 1] for part in fit))
-            parts.append(_judged(single, x[test], y[test], classes, weights[test]))
+            parts.append(_judged(single, x[test], y[test], classes, weights[test], groups))
         helds.append(Held.joined(parts).tempered())
     return helds
 
 
-def _judged(fit: Ascent, x: np.ndarray, y: np.ndarray, classes: int, weights: np.ndarray) -> Held:
-    mean, variance = (part[0] for part in fit.moments(x))
+def _judged(
+    fit: Ascent, x: np.ndarray, y: np.ndarray, classes: int, weights: np.ndarray, groups: list[np.ndarray]
+) -> Held:
+    mean, variance = (part[0] for part in fit.moments(x, groups))
     if not classes:
-        std = np.sqrt(variance[0] + fit.noise[0] ** 2)
-        nll = 0.5 * np.square((y - mean[0]) / std) + np.log(std) + 0.5 * math.log(2 * math.pi)
-        return Held(nll, weights, mean[0], std)
+        mean, variance = (part.T.reshape(y.shape) for part in (mean, variance))
+        noise = np.broadcast_to(np.square(fit.noise[0]), (len(x), fit.noise.shape[1])).reshape(y.shape)
+        std = np.sqrt(variance + noise)
+        nll = 0.5 * np.square((y - mean) / std) + np.log(std) + 0.5 * math.log(2 * math.pi)
+        return Held(nll.reshape(len(x), -1).sum(axis=1), weights, mean, std, noise=noise)
     # a logistic function meets a normal distribution: the probit's answer (MacKay, 1992)
     logit = mean / np.sqrt(1.0 + math.pi / 8.0 * variance)
     if len(logit) == 1:
@@ -146,18 +164,21 @@ def _judged(fit: Ascent, x: np.ndarray, y: np.ndarray, classes: int, weights: np
     return Held.of_labels(np.log(softmax(logit[None])[0]).T, y, weights)
 
 
-def fold_losses(rows: Rows, folds: Folds, probability: float, scale: float) -> tuple[np.ndarray, Loss]:
+def fold_losses(
+    rows: Rows, groups: list[np.ndarray], folds: Folds, probability: float, scale: float
+) -> tuple[np.ndarray, Loss]:
     """Which inputs the folds' models of one setting read, and what they lose on held-out rows."""
     mask = np.zeros((folds.number, len(rows.x)))
     for fold, train in enumerate(folds.train):
         mask[fold, train] = rows.weights[train]
     several = np.full(folds.number, probability), np.full(folds.number, scale)
-    fit = ascend(rows.x, rows.y, rows.classes, mask, *several, np.arange(rows.x.shape[1]))
+    fit = ascend(rows.x, rows.y, rows.classes, mask, *several, np.arange(len(groups)), groups)
 
     def loss(fold: int, x: np.ndarray) -> np.ndarray:
         one, test = Ascent(*(part[fold : fold + 1] for part in fit)), folds.test[fold]
-        y = np.tile(rows.y[test], len(x))
-        return _judged(one, x.reshape(-1, x.shape[2]), y, rows.classes, np.ones(len(y))).nll.reshape(len(x), -1)
+        y = np.concatenate([rows.y[test]] * len(x))
+        held = _judged(one, x.reshape(-1, x.shape[2]), y, rows.classes, np.ones(len(y)), groups)
+        return held.nll.reshape(len(x), -1)
 
     return fit.inclusion.max(axis=(0, 1)) > _READ, loss
 
@@ -165,8 +186,32 @@ def fold_losses(rows: Rows, folds: Folds, probability: float, scale: float) -> t
 class Linear(Variational):
     """A stack without hidden layers whose posterior coordinate ascent finds; `partial_fit` goes on by gradients.
 
-    Args: as for `Variational`, whose method is "spike_slab".
+    Args: as for `Variational`, whose method is "spike_slab"; and
+        groups: columns of each group of inputs, which a draw has in or out together.
     """
+
+    def __init__(self, *arguments: Any, groups: list[np.ndarray]) -> None:
+        super().__init__("spike_slab", *arguments)
+        self.groups = groups
+
+    def draws(self, count: int, generator: torch.Generator) -> Iterator[tuple[list[tuple[Tensor, ...]], Tensor | None]]:
+        posterior, numbers = self.stack.posterior, np.empty(self.stack.posterior.layout.sizes[0], dtype=int)
+        if len(self.groups) == len(numbers):
+            yield from super().draws(count, generator)
+            return
+        for number, some in enumerate(self.groups):
+            numbers[some] = number
+        with torch.no_grad():
+            parts = posterior.weight, F.softplus(posterior.weight_rho), posterior.inclusion_probability
+            (mean, center), (std, error), (phi, _) = (posterior.layout.layers(part.double())[0] for part in parts)
+            scale = self.likelihood.scale().double() if isinstance(self.likelihood, SharedGaussian) else None
+            for _ in range(count):
+                even = torch.rand((*phi.shape[:2], len(self.groups)), generator=generator, dtype=torch.float64)
+                weight, bias = (
+                    part + scatter * torch.randn(part.shape, generator=generator, dtype=torch.float64)
+                    for part, scatter in ((mean, std), (center, error))
+                )
+                yield [((even[:, :, numbers] < phi) * weight, bias)], scale
 
     def ascend(self, x: np.ndarray, y: np.ndarray, classes: int, weights: np.ndarray, seed: int) -> None:
         """Fit every network of the stack to scaled rows x (n, p), y (n,), each in another order of the inputs."""
@@ -183,7 +228,8 @@ class Linear(Variational):
                 inverse * weights[None, rows],
                 probability,
                 scale,
-                random.permutation(x.shape[1]),
+                random.permutation(len(self.groups)),
+                self.groups,
             )
             for _ in range(self.stack.replicates)
         ]
@@ -205,7 +251,7 @@ class Linear(Variational):
     def noise_from(self, scale: Tensor) -> None:
         """Take over the noise of every network."""
         likelihood: Any = self.likelihood
-        likelihood.log_scale.copy_(scale.log()[:, None])
+        likelihood.log_scale.copy_(scale.log())
 
     def unsettled(self) -> str | None:
         """Ascent ends when it has settled."""

@@ -43,25 +43,26 @@ class SelectionWarning(UserWarning):
     """
 
 
-def tell(estimator: Any, target_spread: float | None) -> None:
+def tell(estimator: Any, target_spread: Any) -> None:
     """Warn of what a fit found that a user would not expect.
 
     Args:
         estimator: after its fit.
-        target_spread: standard deviation of y, None for labels.
+        target_spread: standard deviation of y, of each output; None for labels.
     """
     for words, kind in _found(estimator, target_spread):
         warnings.warn(words, kind, stacklevel=4)
 
 
-def _found(estimator: Any, target_spread: float | None):
+def _found(estimator: Any, target_spread: Any):
     if words := estimator._unsettled:
         advice = (
             "Raise epochs, or call partial_fit with the same data to go on; a larger learning_rate gets there sooner."
         )
         yield f"after {estimator.n_epochs_} epochs {words}. {advice}", ConvergenceWarning
     name = _namer(estimator)
-    copies = np.flatnonzero(estimator.original_ != np.arange(len(estimator.original_)))
+    foreign = estimator.groups_ != estimator.groups_[estimator.original_]
+    copies = np.flatnonzero((estimator.original_ != np.arange(len(estimator.original_))) & foreign)
     if len(copies):
         pairs = [f"{name(j)} of {name(estimator.original_[j])}" for j in copies]
         yield (
@@ -82,8 +83,9 @@ def _found(estimator: Any, target_spread: float | None):
             "matter, or look whether y is the right column; predict answers little more than the mean.",
             SelectionWarning,
         )
+    first = np.isin(np.arange(estimator.n_features_in_), np.unique(estimator.groups_, return_index=True)[1])
     moving = np.flatnonzero(
-        (estimator.inclusion_spread_ > _MOVES) & (estimator.original_ == np.arange(estimator.n_features_in_))
+        (estimator.inclusion_spread_ > _MOVES) & first & (estimator.original_ == np.arange(estimator.n_features_in_))
     )
     if len(moving):
         yield (
@@ -92,10 +94,14 @@ def _found(estimator: Any, target_spread: float | None):
             "Read their probabilities together, or raise n_replicates, which averages over more starts.",
             SelectionWarning,
         )
-    if target_spread is not None and estimator.noise_scale_ > 1.05 * target_spread > 0:
+    if target_spread is None:
+        return
+    noise, spread = np.ravel(estimator.noise_scale_), np.ravel(target_spread)
+    worst = int((noise / np.where(spread > 0, spread, np.inf)).argmax())
+    if noise[worst] > 1.05 * spread[worst] > 0:
         yield (
-            f"the noise that was learned, {estimator.noise_scale_:.3g}, is above the standard deviation of y, "
-            f"{target_spread:.3g}: the network explains nothing, and its intervals are too wide. Raise epochs, lower "
+            f"the noise that was learned, {noise[worst]:.3g}, is above the standard deviation of y, "
+            f"{spread[worst]:.3g}: the network explains nothing, and its intervals are too wide. Raise epochs, lower "
             "learning_rate, or take method='spike_slab'.",
             ConvergenceWarning,
         )

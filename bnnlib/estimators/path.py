@@ -11,10 +11,10 @@ from sklearn.base import clone
 
 from bnnlib.estimators.ascent import Ascent, ascend
 from bnnlib.estimators.base import threads
-from bnnlib.estimators.linear import _LARGEST, _MANY, _averaged, _sample, settings
+from bnnlib.estimators.groups import members
+from bnnlib.estimators.linear import _LARGEST, _MANY, _SHARES, _averaged, _sample
 from bnnlib.estimators.notes import ConvergenceWarning
 from bnnlib.estimators.rows import Rows
-from bnnlib.functional import path_inclusion
 from bnnlib.posteriors.settings import check_open
 
 _WHOLE = np.geomspace(1e-8, 0.5, 17)  # from where log(1 / lambda), the price of an input, is 18 nats
@@ -62,14 +62,15 @@ def path(estimator: Any, X: Any, y: Any, probabilities: Any) -> Path:
     if len(hidden):
         inclusion, evidence = _of_networks(own, rows, (sizes[0], *hidden, sizes[-1]), lambdas)
     else:
-        inclusion, evidence = _of_linear_models(rows, lambdas, own.seed_)
+        inclusion, evidence = _of_linear_models(rows, lambdas, members(own.groups_[own.used_]), own.seed_)
     if probabilities is None:  # without what comes before the first input
         first = max(0, int((inclusion.max(axis=1) > _EMPTY).argmax()) - 1)
         first = min(first, int(np.searchsorted(lambdas, _USUAL)))
         lambdas, inclusion = lambdas[first:], inclusion[first:]
         evidence = None if evidence is None else evidence[first:]
     # copies share the probability, as in a fit
-    sharing = np.bincount(own.original_, minlength=own.n_features_in_)[own.original_]
+    pairs = np.unique(np.stack([own.original_, own.groups_]), axis=1)
+    sharing = np.bincount(pairs[0], minlength=own.n_features_in_)[own.original_]
     whole = inclusion[:, np.searchsorted(own.used_, own.original_)] / sharing
     return Path(lambdas, whole, evidence, tuple(int(width) for width in hidden), own)
 
@@ -83,32 +84,32 @@ def _checked(probabilities: Any) -> np.ndarray:
     return lambdas
 
 
-def _of_linear_models(rows: Rows, probabilities: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
+def _of_linear_models(
+    rows: Rows, probabilities: np.ndarray, groups: list[np.ndarray], seed: int
+) -> tuple[np.ndarray, np.ndarray]:
     """Averages over prior scales, and over starts, by evidence, as a fit averages them."""
     random, inputs = np.random.default_rng(seed), rows.x.shape[1]
     chosen = _sample(len(rows.x), random)
     x, y = rows.x[chosen], rows.y[chosen]
-    probability, scale, _ = settings(inputs, rows.classes > 0)
-    # the prior variance of the outputs is what the scales of a fit have in common
-    shares = np.unique(np.round(np.square(scale) * probability * inputs, 9))
+    shares = np.array(_SHARES[rows.classes > 0])  # prior variances of the outputs, as a fit tries them
     lambdas = np.repeat(probabilities, len(shares))
     # the slab of one input that is in, or of as many as the prior expects
     scales = np.sqrt(np.tile(shares, len(probabilities)) / np.maximum(1.0, lambdas * inputs))
     weights = np.tile(rows.weights[chosen], (len(lambdas), 1))
-    groups = [slice(len(shares) * one, len(shares) * (one + 1)) for one in range(len(probabilities))]
+    settings = [slice(len(shares) * one, len(shares) * (one + 1)) for one in range(len(probabilities))]
     found: list[Any] = []
     evidence: list[Any] = []
 
     def start(order: np.ndarray) -> None:
-        fit = ascend(x, y, rows.classes, weights, lambdas, scales, order)
-        averages = [_averaged(Ascent(*(part[group] for part in fit))) for group in groups]
+        fit = ascend(x, y, rows.classes, weights, lambdas, scales, order, groups)
+        averages = [_averaged(Ascent(*(part[group] for part in fit))) for group in settings]
         found.append([one for one, _ in averages])
         evidence.append([one for _, one in averages])
 
     for _ in range(_STARTS if inputs <= _MANY else 1):
-        start(random.permutation(inputs))
+        start(random.permutation(len(groups)))
     # what is best for one lambda is tried for all: else correlated inputs would take turns from point to point
-    best = np.asarray(found)[np.argmax(evidence, axis=0), np.arange(len(probabilities))]
+    best = np.asarray(found)[np.argmax(evidence, axis=0), np.arange(len(probabilities))][:, [one[0] for one in groups]]
     orders = {tuple(order[: (one > 0.5).sum()]): order for one in best for order in [np.argsort(-one, kind="stable")]}
     for order in list(orders.values())[-_AGAIN:]:
         start(order)
@@ -132,4 +133,4 @@ def _of_networks(own: Any, rows: Rows, sizes: tuple[int, ...], probabilities: np
         warnings.warn(
             f"after {epochs} epochs {words}. Raise epochs of the estimator.", ConvergenceWarning, stacklevel=4
         )
-    return path_inclusion(network.inclusion()).numpy(), None
+    return own._joined(network.inclusion())[1], None

@@ -199,8 +199,8 @@ def plot_dependence(
         model: a fitted estimator, or a `Pipeline` that ends in one, whose own columns are then meant.
         X: rows to average over, as the model takes them; a DataFrame or an array.
         features: a name or number, or a list of them; None for those selected, at most six.
-        target: the label whose probability is drawn, of a classifier; by default the second of two. Probabilities are
-            those of `sample_posterior`, before the temperature.
+        target: the label whose probability is drawn, of a classifier, or the number of one of several outputs; by
+            default the second of two. Probabilities are those of `sample_posterior`, before the temperature.
         level: share of the curves in the band.
         rows: of X that are averaged over, evenly spread, if there are more.
         grid_resolution: values of a number.
@@ -290,7 +290,10 @@ def plot_calibration(
         'share of rows inside'
     """
     check_count("bins", bins)
-    y = np.asarray(y).ravel()
+    y = np.asarray(y)
+    if y.ndim > 1 and y.shape[1] > 1:
+        raise ValueError(f"y has {y.shape[1]} outputs, but calibration is drawn of one. Fit and draw them one by one.")
+    y = y.ravel()
     if np.shape(X)[0] != len(y) or not len(y):
         raise ValueError(f"X has {np.shape(X)[0]} rows and y has {len(y)}, but both need as many, and at least one.")
     if is_classifier(model):

@@ -21,11 +21,14 @@ Loss = Callable[[int, np.ndarray], np.ndarray]
 _STAND_INS = 5  # draws of each stand-in
 
 
-def p_values(x: np.ndarray, folds: Folds, loss: Loss, tested: np.ndarray, seed: int) -> np.ndarray:
+def p_values(
+    x: np.ndarray, groups: list[np.ndarray], folds: Folds, loss: Loss, tested: np.ndarray, seed: int
+) -> np.ndarray:
     """One-sided p-values that inputs matter given the others, (p,); 1 where no fold's model reads the input.
 
     Args:
         x: scaled inputs (n, p).
+        groups: columns that have a stand-in and a p-value together.
         folds: on whose held-out rows inputs are tested.
         loss: of the models.
         tested: mask of the inputs that some fold's model reads.
@@ -34,18 +37,19 @@ def p_values(x: np.ndarray, folds: Folds, loss: Loss, tested: np.ndarray, seed: 
     random, found = np.random.default_rng(seed), np.ones(x.shape[1])
     precision = np.linalg.pinv(ledoit_wolf(x)[0], hermitian=True)
     plain = [loss(fold, x[test][None])[0] for fold, test in enumerate(folds.test)]
-    for j in np.flatnonzero(tested):
-        residual = (x - x.mean(axis=0)) @ precision[:, j] / precision[j, j]  # of x_j, given the others
+    for some in (group for group in groups if tested[group].any()):
+        own = np.linalg.pinv(precision[np.ix_(some, some)], hermitian=True)
+        residual = (x - x.mean(axis=0)) @ precision[:, some] @ own  # of the group, given the others
         differences = []
         for fold, test in enumerate(folds.test):
             rows = np.repeat(x[test][None], _STAND_INS, axis=0)
-            rows[:, :, j] += random.choice(residual, size=rows.shape[:2]) - residual[test]
+            rows[:, :, some] += residual[random.integers(len(x), size=rows.shape[:2])] - residual[test]
             differences.append(loss(fold, rows).mean(axis=0) - plain[fold])
         each = np.concatenate(differences)
         spread = each.std(ddof=1)
         if spread > 0:
             z = torch.tensor(each.mean() / spread * np.sqrt(len(each)), dtype=torch.float64)
-            found[j] = float(torch.special.ndtr(-z))
+            found[some] = float(torch.special.ndtr(-z))
     return found
 
 

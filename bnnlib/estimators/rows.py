@@ -17,18 +17,18 @@ class Rows(NamedTuple):
     """Scaled training rows."""
 
     x: np.ndarray  # (n, p)
-    y: np.ndarray  # (n,), scaled numbers, or labels from 0
+    y: np.ndarray  # (n,), scaled numbers, or labels from 0; (n, outputs) of several numbers
     classes: int  # 0 for numbers
     weights: np.ndarray  # (n,), all 1 where none are given
 
     @property
     def outputs(self) -> int:
-        return self.classes if self.classes > 2 else 1
+        return self.classes if self.classes > 2 else self.y[:1].size
 
-    def tensors(self, columns: np.ndarray | None = None) -> tuple[Tensor, Tensor]:
-        """Inputs (n, p) and targets for a network: (n, 1), or (n, 2) with the weights."""
-        x = torch.from_numpy(self.x if columns is None else self.x[:, columns]).float()
-        y = torch.from_numpy(self.y[:, None])
+    def tensors(self) -> tuple[Tensor, Tensor]:
+        """Inputs (n, p) and targets for a network: (n, 1) or (n, outputs), with the weights one column more."""
+        x = torch.from_numpy(self.x).float()
+        y = torch.from_numpy(self.y.reshape(len(self.y), -1))
         if (self.weights != 1.0).any():
             return x, torch.cat([y, torch.from_numpy(self.weights[:, None])], dim=1).float()
         return x, y if self.classes else y.float()

@@ -149,7 +149,7 @@ class Sampled(_Network):
                 for layer in range(self.stack.posterior.layout.num_layers)
             ]
             scale = draw.get("likelihood.log_scale")
-            yield layers, None if scale is None else scale.exp().clamp_min(self.likelihood.minimum)[:, 0]
+            yield layers, None if scale is None else scale.exp().clamp_min(self.likelihood.minimum).squeeze(1)
 
     def inclusion(self) -> list[Tensor]:
         """rho of every layer's weights, the probability of the slab, (R, units, inputs), float64."""

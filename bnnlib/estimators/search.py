@@ -13,11 +13,11 @@ import numpy as np
 import torch
 
 from bnnlib.estimators.folds import Folds, Held, better, gain
+from bnnlib.estimators.groups import members
 from bnnlib.estimators.likelihoods import logits
 from bnnlib.estimators.linear import Explored, explore, fold_losses
 from bnnlib.estimators.promises import Loss, p_values
 from bnnlib.estimators.rows import Rows
-from bnnlib.functional import path_inclusion
 from bnnlib.replicates import Layout
 
 _DRAWS = 50  # of each network for held-out rows
@@ -55,10 +55,10 @@ def choose(estimator: Any, rows: Rows, sizes: tuple[int, ...], linear: bool) -> 
     probabilities, seed = estimator._priors(sizes, len(rows.x)), estimator.seed_
     effort = len(probabilities) * Layout(sizes, 1).num_parameters
     folds = Folds.divide(len(rows.x), rows.y if rows.classes else None, effort, seed)
-    explored = None
+    explored, groups = None, members(estimator.groups_[estimator.used_])
     if linear:
         starts = estimator._count("n_replicates")
-        explored = explore(rows.x, rows.y, rows.classes, rows.weights, folds, starts, seed)
+        explored = explore(rows.x, rows.y, rows.classes, rows.weights, groups, folds, starts, seed)
     network, helds = _trained(estimator, rows, sizes, probabilities, folds, None)
     losses = [held.loss() for held in helds]
     can = [number for number, one in enumerate(probabilities) if one <= SELECTING] or [0]
@@ -71,7 +71,7 @@ def choose(estimator: Any, rows: Rows, sizes: tuple[int, ...], linear: bool) -> 
     # where the linear model is far ahead of every network, one of fewer inputs would not catch up
     hopeless = explored is not None and better(explored.held, held, _FAR)
     if estimator.refit == "auto" and estimator.method != "gaussian" and not hopeless:
-        paths = path_inclusion(network.inclusion()).numpy()
+        paths = estimator._joined(network.inclusion())[1]
         for again, one in _refitted(estimator, rows, sizes, paths[first * folds.number :][: folds.number] > 0.5, folds):
             entries.append((again, one, True))
             if better(one, held):
@@ -86,19 +86,19 @@ def choose(estimator: Any, rows: Rows, sizes: tuple[int, ...], linear: bool) -> 
     p = None
     if estimator.fdr is not None:
         if is_linear:
-            tested, loss = fold_losses(rows, folds, probability, scale)
+            tested, loss = fold_losses(rows, groups, folds, probability, scale)
         else:
-            tested, loss = _losses(network, first, rows, folds, seed)
-        p = p_values(rows.x, folds, loss, tested, seed)
+            tested, loss = _losses(estimator, network, first, rows, folds)
+        p = p_values(rows.x, groups, folds, loss, tested, seed)
     tested = folds.test[:, : len(held.nll) // folds.number].ravel()
     return Choice(is_linear, probability, probabilities[first], refit, scale, explored, held, tuple(table), p, tested)
 
 
-def _losses(network: Any, candidate: int, rows: Rows, folds: Folds, seed: int) -> tuple[np.ndarray, Loss]:
+def _losses(estimator: Any, network: Any, candidate: int, rows: Rows, folds: Folds) -> tuple[np.ndarray, Loss]:
     """Which inputs the networks of a candidate read, and what they lose on held-out rows."""
     index = slice(candidate * folds.number, (candidate + 1) * folds.number)
-    tested = path_inclusion([layer[index] for layer in network.inclusion()]).amax(dim=0).numpy() > _READ
-    generator = torch.Generator().manual_seed(seed)
+    tested = estimator._joined([layer[index] for layer in network.inclusion()])[1].max(axis=0) > _READ
+    generator = torch.Generator().manual_seed(estimator.seed_)
     draws = [
         ([tuple(part[index].float() for part in one) for one in layers], None if scale is None else scale[index])
         for layers, scale in network.draws(_DRAWS, generator)
@@ -189,23 +189,27 @@ def _padded(x: torch.Tensor, which: np.ndarray, columns: list[np.ndarray], width
     ]
 
 
-def held_outputs(network: Any, x: torch.Tensor, seed: int) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """Draws of the outputs (draws, R, rows, outputs) at rows (R, rows, inputs), and of the noise (draws, R)."""
+def held_outputs(
+    network: Any, x: torch.Tensor, seed: int, count: int = _DRAWS
+) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """Draws of the outputs (draws, R, rows, outputs) at rows ([R,] rows, inputs), and of the noise (draws, R)."""
     outputs, scales = [], []
-    for layers, scale in network.draws(_DRAWS, torch.Generator().manual_seed(seed)):
+    for layers, scale in network.draws(count, torch.Generator().manual_seed(seed)):
         outputs.append(network.stack.propagate([tuple(part.float() for part in one) for one in layers], x))
         scales.append(scale)
     return torch.stack(outputs), None if scales[0] is None else torch.stack(scales)
 
 
 def judged(outputs: torch.Tensor, scale: torch.Tensor | None, y: np.ndarray, weights: np.ndarray) -> Held:
-    """Held-out rows under draws of the outputs (draws, rows, outputs), noise (draws,) or None for labels."""
+    """Held-out rows under draws of the outputs (draws, rows, outputs), noise (draws[, outputs]) or None for labels."""
     outputs = outputs.double()
     if scale is None:
         log_p = torch.log_softmax(logits(outputs), dim=-1).logsumexp(dim=0) - math.log(len(outputs))
         return Held.of_labels(log_p.numpy(), y, weights)
-    f, s = outputs[..., 0], scale[:, None]
+    f, s = (outputs[..., 0], scale[:, None]) if y.ndim == 1 else (outputs, scale[:, None, :])
     log_p = -0.5 * ((torch.from_numpy(y) - f) / s).square() - s.log() - 0.5 * math.log(2 * math.pi)
+    log_p = log_p if y.ndim == 1 else log_p.sum(dim=-1)
     nll = math.log(len(f)) - torch.logsumexp(log_p, dim=0).numpy()
-    std = (f.var(dim=0, correction=0) + s.square().mean()).sqrt().numpy()
-    return Held(nll, weights, f.mean(dim=0).numpy(), std)
+    function, noise = f.var(dim=0, correction=0), s.square().mean(dim=0)
+    std = (function + noise).sqrt().numpy()
+    return Held(nll, weights, f.mean(dim=0).numpy(), std, noise=noise.expand_as(function).numpy())

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from sklearn.feature_selection import SelectorMixin
 from sklearn.utils.validation import check_is_fitted
+from torch import Tensor
 
 from bnnlib.estimators.promises import step_up
 from bnnlib.functional import input_inclusion, path_inclusion
@@ -25,6 +26,7 @@ class Selection(SelectorMixin):
     used_: np.ndarray
     original_: np.ndarray
     inclusion_range_: np.ndarray
+    groups_: np.ndarray
     support_: np.ndarray
     fdr: Any
 
@@ -34,8 +36,7 @@ class Selection(SelectorMixin):
         An input keeps the probabilities of the last network that read it.
         """
         if paths is None:
-            inclusion = self.network_.inclusion()
-            weights, paths = input_inclusion(inclusion[0]).numpy(), path_inclusion(inclusion).numpy()
+            weights, paths = self._joined(self.network_.inclusion())
         else:
             weights = paths
         counted = paths if shares is None else paths[shares > _NEGLIGIBLE * shares.max()]
@@ -44,26 +45,42 @@ class Selection(SelectorMixin):
             "path_inclusion_probability_": np.average(paths, axis=0, weights=shares),
             "inclusion_spread_": np.ptp(counted, axis=0),
         }
-        sharing = np.bincount(self.original_, minlength=self.n_features_in_)  # copies of an input, itself included
+        pairs = np.unique(np.stack([self.original_, self.groups_]), axis=1)
+        sharing = np.bincount(
+            pairs[0], minlength=self.n_features_in_
+        )  # groups with a copy of an input, its own included
         ranges = getattr(self, "inclusion_range_", np.zeros((2, self.n_features_in_))).copy()
         ranges[:, self.used_] = np.stack([counted.min(axis=0), counted.max(axis=0)]) / sharing[self.used_]
         self.inclusion_range_ = ranges[:, self.original_]
-        self.support_ = np.zeros(self.n_features_in_, dtype=bool)
         for name, values in found.items():
             whole = getattr(self, name).copy()
             whole[self.used_] = values / sharing[self.used_]
             setattr(self, name, whole[self.original_])
-        self.support_ = (self.path_inclusion_probability_ * sharing[self.original_] > 0.5) & (
-            self.original_ == np.arange(self.n_features_in_)
-        )
+        chosen = self.path_inclusion_probability_ * sharing[self.original_] > 0.5
+        self.support_ = self._together(chosen & (self.original_ == np.arange(self.n_features_in_)))
+
+    def _joined(self, inclusion: list[Tensor]) -> tuple[np.ndarray, np.ndarray]:
+        """Of each start and input that the network reads, that a weight is in, and that a path is; of groups any."""
+        groups = self.groups_[self.used_]
+        if len(np.unique(groups)) < len(groups):
+            number = torch.from_numpy(np.unique(groups, return_inverse=True)[1])
+            member = torch.nn.functional.one_hot(number).expand(len(inclusion[0]), -1, -1).double()
+            some = input_inclusion(member * input_inclusion(inclusion[0]).unsqueeze(-1))
+            return some[:, number].numpy(), path_inclusion([member, *inclusion])[:, number].numpy()
+        return input_inclusion(inclusion[0]).numpy(), path_inclusion(inclusion).numpy()
+
+    def _together(self, chosen: np.ndarray) -> np.ndarray:
+        """With the inputs that are chosen, those of their groups."""
+        return np.isin(self.groups_, self.groups_[chosen])
 
     def _promise(self, p: np.ndarray) -> None:
         """Select by the p-values of the inputs that are no copies, at the false-discovery rate that is set."""
         originals = np.unique(self.original_)
         self.p_values_ = np.ones(self.n_features_in_)
-        self.p_values_[originals] = p
-        self.support_ = np.zeros(self.n_features_in_, dtype=bool)
-        self.support_[originals] = step_up(p, self.fdr)
+        tests, number = np.unique(self.groups_[originals], return_index=True)
+        tested = np.isin(self.groups_, tests)
+        self.p_values_[tested] = p[number][np.searchsorted(tests, self.groups_[tested])]
+        self.support_ = np.isin(self.groups_, tests[step_up(p[number], self.fdr)])
 
     def _position(self, inputs: np.ndarray) -> np.ndarray:
         """Where inputs stand among those that the network reads."""

@@ -44,7 +44,9 @@ class Settings(BaseEstimator):
         prior_inclusion_probability: float | str | None = "auto",
         prior_scale: float | str = "auto",
         refit: bool | str = "auto",
+        groups: Any = "auto",
         fdr: float | None = None,
+        noise: str = "constant",
         interval: str = "posterior",
         n_replicates: int = 3,
         n_draws: int = 100,
@@ -61,7 +63,9 @@ class Settings(BaseEstimator):
         self.prior_inclusion_probability = prior_inclusion_probability
         self.prior_scale = prior_scale
         self.refit = refit
+        self.groups = groups
         self.fdr = fdr
+        self.noise = noise
         self.interval = interval
         self.n_replicates = n_replicates
         self.n_draws = n_draws
@@ -100,6 +104,7 @@ class Settings(BaseEstimator):
             check_open("prior_inclusion_probability", self.prior_inclusion_probability)
         if self.fdr is not None:
             check_open("fdr", self.fdr)
+        check_choice("noise", self.noise, ("constant", "heteroscedastic"))
         check_choice("interval", self.interval, ("posterior", "conformal"))
         if not isinstance(self.refit, bool | np.bool_) and not is_auto(self.refit):
             raise ValueError(f"refit is {self.refit!r}, but it must be True, False or 'auto'.")
@@ -118,9 +123,8 @@ class Settings(BaseEstimator):
             return [0.5]
         if self.prior_inclusion_probability is not None and not is_auto(self.prior_inclusion_probability):
             return [float(self.prior_inclusion_probability)]
-        theory = float(inclusion_probability_for(sizes, rows))
         several = is_auto(self.prior_inclusion_probability) and self.method == "spike_slab"
-        return [theory, *(one for one in _PROBABILITIES if one > 2.0 * theory)] if several else [theory]
+        return probabilities_to_try(sizes, rows)[: None if several else 1]
 
     def _refit_priors(self, sizes: Sequence[int], rows: int) -> list[float]:
         found = self._priors(sizes, rows)
@@ -131,6 +135,12 @@ class Settings(BaseEstimator):
             return self._count("epochs")
         batches = -(-rows // self._count("batch_size"))
         return -(-(_SEARCH_STEPS if searching else _STEPS) // batches)
+
+
+def probabilities_to_try(sizes: Sequence[int], rows: int) -> list[float]:
+    """lambda of theory, and larger ones."""
+    theory = float(inclusion_probability_for(sizes, rows))
+    return [theory, *(one for one in _PROBABILITIES if one > 2.0 * theory)]
 
 
 def is_auto(value: Any) -> bool:
