@@ -117,7 +117,7 @@ def test_groups_enter_together():
     rng = np.random.default_rng(0)
     x = rng.normal(size=(150, 6))
     y = x[:, 1] + 0.5 * x[:, 4] + rng.normal(size=150)
-    found = path(SparseRegressor(random_state=0, groups=[[1, 2], [3, 4]]), x, y, [1e-6, 1e-2])
+    found = path(SparseRegressor(random_state=0, groups=[None, "a", "a", "b", "b", None]), x, y, [1e-6, 1e-2])
     np.testing.assert_array_equal(found.inclusion[:, [1, 3]], found.inclusion[:, [2, 4]])
     assert (found.inclusion[:, 1] > 0.9).all() and found.inclusion[0, 0] < 0.5
 
