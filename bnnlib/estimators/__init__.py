@@ -17,6 +17,7 @@ from bnnlib._files import DamagedFileError
 from bnnlib.estimators.classifier import SparseClassifier
 from bnnlib.estimators.intervals import predict_interval
 from bnnlib.estimators.notes import ConvergenceWarning, SelectionWarning
+from bnnlib.estimators.plots import plot_calibration, plot_dependence, plot_inclusion, plot_path
 from bnnlib.estimators.regressor import SparseRegressor
 from bnnlib.estimators.settings import METHODS
 from bnnlib.estimators.uncertainty import Uncertainty
@@ -29,5 +30,9 @@ __all__ = [
     "SparseClassifier",
     "SparseRegressor",
     "Uncertainty",
+    "plot_calibration",
+    "plot_dependence",
+    "plot_inclusion",
+    "plot_path",
     "predict_interval",
 ]

@@ -67,7 +67,8 @@ class SparseRegressor(RegressorMixin, SparseEstimator):
     Attributes:
         inclusion_probability_: of each input, 1 - prod (1 - phi) over its outgoing weights.
         path_inclusion_probability_: of each input, that a path of weights that are in joins it to the output.
-        inclusion_spread_: of each input, largest less smallest path probability over the starts.
+        inclusion_range_, inclusion_spread_: of each input, smallest and largest path probability over the starts
+            (2, inputs), and their difference.
         selected_features_: names (of a DataFrame) or numbers of the inputs with path probability above a half.
         support_: the same as a Boolean mask. Of inputs that are copies the first stands for all; of a group all or none
             are selected, and have one probability, that any of them is in.

@@ -25,6 +25,7 @@ class Selection(SelectorMixin):
     n_features_in_: int
     used_: np.ndarray
     original_: np.ndarray
+    inclusion_range_: np.ndarray
     groups_: np.ndarray
     support_: np.ndarray
     fdr: Any
@@ -48,6 +49,9 @@ class Selection(SelectorMixin):
         sharing = np.bincount(
             pairs[0], minlength=self.n_features_in_
         )  # groups with a copy of an input, its own included
+        ranges = getattr(self, "inclusion_range_", np.zeros((2, self.n_features_in_))).copy()
+        ranges[:, self.used_] = np.stack([counted.min(axis=0), counted.max(axis=0)]) / sharing[self.used_]
+        self.inclusion_range_ = ranges[:, self.original_]
         for name, values in found.items():
             whole = getattr(self, name).copy()
             whole[self.used_] = values / sharing[self.used_]

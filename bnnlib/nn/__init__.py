@@ -23,6 +23,7 @@ from bnnlib.nn.gaussian_spike_slab import (
 )
 from bnnlib.nn.horseshoe import HorseshoeLinear
 from bnnlib.nn.importance import feature_importance
+from bnnlib.nn.laplace import LaplaceNetwork, to_laplace
 from bnnlib.nn.objective import (
     elbo_loss,
     kl_divergence,
@@ -48,6 +49,7 @@ __all__ = [
     "GaussianSpikeSlabConv2d",
     "GaussianSpikeSlabLinear",
     "HorseshoeLinear",
+    "LaplaceNetwork",
     "ParameterPosterior",
     "ScaleMixtureConv2d",
     "ScaleMixtureLinear",
@@ -86,6 +88,7 @@ __all__ = [
     "selected_weights",
     "sparsity",
     "to_bayesian",
+    "to_laplace",
     "to_stochastic_batch_norm",
     "unit_counts",
     "unit_sparsity",

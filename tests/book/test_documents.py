@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import re
 
+import numpy as np
 import pytest
+from PIL import Image
+
+from book.editions import own_data
 
 BLOCK = re.compile(r"^```(python|text)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 DOCUMENTS = ("README.md", "book/from_your_data.md")
@@ -14,8 +18,25 @@ pytestmark = pytest.mark.slow
 
 @pytest.mark.parametrize("name", DOCUMENTS)
 def test_blocks_run_in_their_order(name, root, capsys, monkeypatch, tmp_path):
-    pytest.importorskip("sklearn")
+    for extra in ("sklearn", "matplotlib"):
+        pytest.importorskip(extra)
     monkeypatch.chdir(tmp_path)
+    import matplotlib
+
+    matplotlib.use("Agg")
+    with matplotlib.rc_context(own_data.STYLE):
+        run_blocks(name, root, capsys)
+    if name == own_data.PAGE:
+        stored = {path.name: path for path in (root / own_data.FOLDER).iterdir()}
+        drawn = {path.name: path for path in tmp_path.glob("*.png")}
+        assert stored.keys() == drawn.keys()
+        assert all(f"{{figure}} from_your_data/{one}" in (root / name).read_text(encoding="utf-8") for one in stored)
+        for one, path in drawn.items():  # another processor rounds in another way, and a line moves a little
+            now, then = (np.asarray(Image.open(path).convert("L"), dtype=float) for path in (path, stored[one]))
+            assert now.shape == then.shape and np.abs(now - then).mean() < 5, f"{one}: python -m book.editions.own_data"
+
+
+def run_blocks(name, root, capsys):
     text = (root / name).read_text(encoding="utf-8")
     blocks = [(kind, body) for kind, body in BLOCK.findall(text)]
     assert [kind for kind, _ in blocks].count("python") >= 3
@@ -29,6 +50,9 @@ def test_blocks_run_in_their_order(name, root, capsys, monkeypatch, tmp_path):
             printed = capsys.readouterr().out
         else:
             assert printed == body
+        if "tempered" in scope and "around" in scope:  # what the page says of them
+            each = [float(scope["nll"](one, scope["digits"].test_y[150:])) for one in scope["compared"].values()]
+            assert each[1] < each[0] < each[2]
         if name == "README.md" and "right" in scope:  # a result worth having
             assert scope["right"] > 0.9
         if name == "README.md" and "sparsity" in scope:

@@ -49,17 +49,6 @@ def test_a_curve_of_draws_begins_when_learning_ends():
     assert panel.lines[0].get_ydata()[-1] == pytest.approx(100 * (1000 - 40))
 
 
-<<<<<<< HEAD
-=======
-def test_pictures_of_the_method():
-    fig = figures.walk([0.1, 1.0], [0.9, 0.5], [0.01, 0.2], (0.8, 0.7))
-    assert len(fig.axes[0].lines) == 4
-    grid = np.linspace(-1, 1, 5)
-    assert isinstance(figures.learned({"VI": grid**2}, grid**2, grid, {"VI": "VI: 50 %"}), Figure)
-    assert len(figures.scatter({"a": np.zeros((3, 2)), "b": np.zeros((3, 2))}).axes) == 2
-
-
->>>>>>> h-page
 def test_the_explorer_says_what_the_bound_says():
     close = explorers.pair_in_words(0.0, 1.0, "normal")
     assert "acceptance rate 1.00, lower bound 1.00" in close

@@ -1,0 +1,326 @@
+"""Pictures of a fit: who enters when, which inputs matter, how the answer depends on them, how far to trust it."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from sklearn.base import is_classifier
+from sklearn.utils.validation import check_is_fitted
+
+from bnnlib._checks import check_count
+from bnnlib.estimators.calibration import coverage, reliability
+from bnnlib.estimators.classifier import SparseClassifier
+from bnnlib.estimators.dependence import check_model, dependence, drawn_features
+from bnnlib.estimators.drawing import (
+    COLORS,
+    GRAY,
+    PLAIN,
+    counted,
+    ink,
+    look,
+    names_of,
+    note,
+    one_axes,
+    several_axes,
+    shortened,
+    unit_axis,
+    wilson,
+)
+from bnnlib.estimators.path import path
+from bnnlib.estimators.regressor import SparseRegressor
+
+_SHOWN_DRAWS = 12
+
+
+def plot_path(
+    X: Any,
+    y: Any,
+    estimator: Any = None,
+    *,
+    probabilities: Sequence[float] | None = None,
+    top: int = 8,
+    ax: Any = None,
+) -> Any:
+    """Inclusion probability of each input along the prior's lambda: who enters when.
+
+    A model is fitted for every lambda. The linear one is what a fit begins with: coordinate ascent, averaged over prior
+    scales and starts by evidence (Carbonetto and Stephens, 2012, section 4); a dashed line marks the lambda of the
+    largest evidence. Networks are trained as one stack from the same first weights, 3,000 steps each or `epochs`
+    epochs, and show path probabilities.
+
+    Args:
+        X, y: the training data, as for `fit`.
+        estimator: a `SparseRegressor` or `SparseClassifier`. Its `hidden`, and that of its fit where there was one,
+            says which model is meant: "auto" is the linear one. None is `SparseRegressor()` for numbers, and
+            `SparseClassifier()` for texts and Booleans.
+        probabilities: the lambdas, each strictly between 0 and 1; by default from 1e-8 to a half, for networks
+            to a tenth, without what comes before the first input enters.
+        top: inputs that get a line of their own, in the order in which they enter; the others are gray.
+        ax: matplotlib axes; None for those of a new figure.
+
+    Returns:
+        The axes.
+
+    Raises:
+        ImportError: matplotlib is not installed.
+        ValueError: a lambda is out of range, the data are not what they must be, or `method` has no lambda.
+
+    Warns:
+        ConvergenceWarning: the networks still move; raise `epochs`.
+
+    Example:
+        >>> import numpy as np
+        >>> rng = np.random.default_rng(0)
+        >>> X = rng.normal(size=(100, 10))
+        >>> ax = plot_path(X, X[:, 3] - X[:, 5] + rng.normal(size=100))
+        >>> sorted(text.get_text() for text in ax.get_legend().get_texts()[:2])
+        ['input 3', 'input 5']
+    """
+    check_count("top", top)
+    if estimator is None:
+        estimator = SparseClassifier() if np.asarray(y).dtype.kind in "OUSb" else SparseRegressor()
+    found = path(check_model(estimator, "plot_path"), X, y, probabilities)
+    lambdas, inclusion = found.probabilities, found.inclusion
+    # by the first lambda with an even chance, then by the whole path
+    enters = np.where((inclusion > 0.5).any(axis=0), (inclusion > 0.5).argmax(axis=0), len(lambdas))
+    order = np.lexsort((-inclusion.sum(axis=0), enters))
+    names = names_of(found.model, inclusion.shape[1])
+    ax = one_axes(ax, (7.2, 4.0))
+    for j in order[top:]:
+        ax.plot(lambdas, inclusion[:, j], color=GRAY, linewidth=0.8, alpha=0.5, zorder=1, **PLAIN)
+    for number, j in enumerate(order[:top]):
+        every = (max(1, len(lambdas) // 6), len(lambdas) // 6)
+        style = look(number) | {"markevery": (number % every[0], every[0]), "markersize": 5, "clip_on": False}
+        ax.plot(lambdas, inclusion[:, j], label=names[j], zorder=2 + top - number, **style)
+    if found.evidence is not None and len(lambdas) > 1:
+        best = lambdas[found.evidence.argmax()]
+        ax.axvline(best, color=ink(), linestyle=(0, (6, 3)), linewidth=1.0, zorder=0)
+        ax.annotate("most evidence", (best, 1.02), xycoords=("data", "axes fraction"), ha="center", fontsize="small")
+    ax.axhline(0.5, color=GRAY, linestyle=":", linewidth=1.0, zorder=0)
+    ax.set(xscale="log", xlabel="prior inclusion probability λ")
+    unit_axis(ax.yaxis, "inclusion probability")
+    widths = ", ".join(map(str, found.hidden))
+    note(ax, f"networks of {widths} hidden units" if found.hidden else "linear model")
+    left = order[top:]
+    title = "in the order of entry" + (f"; gray: {_others(left, inclusion.max(axis=0))}" if len(left) else "")
+    ax.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), frameon=False, fontsize="small")
+    ax.get_legend().set_title(textwrap.fill(title, 24), prop={"size": "small"})
+    ax.get_legend().set_alignment("left")
+    return ax
+
+
+def plot_inclusion(model: Any, *, top: int = 20, ax: Any = None) -> Any:
+    """Inclusion probability of each input, with its range over starts, and which ones are selected.
+
+    A filled mark is a selected input, a hollow one is not. The bar goes from the smallest to the largest probability
+    of a start, as `inclusion_range_` has them: a long one says that inputs stand in for each other.
+
+    Args:
+        model: a fitted estimator.
+        top: inputs that are drawn, the selected and the likeliest ones; the picture says what is left out.
+        ax: matplotlib axes; None for those of a new figure.
+
+    Returns:
+        The axes.
+
+    Raises:
+        ImportError: matplotlib is not installed.
+        NotFittedError: before `fit`.
+        ValueError: the method has no inclusion probabilities.
+
+    Example:
+        >>> import numpy as np
+        >>> rng = np.random.default_rng(0)
+        >>> X = rng.normal(size=(100, 10))
+        >>> model = SparseRegressor(hidden=(4,), epochs=200, random_state=0).fit(X, 3 * X[:, 3])
+        >>> ax = plot_inclusion(model, top=5)
+        >>> ax.get_yticklabels()[0].get_text()
+        'input 3'
+    """
+    check_count("top", top)
+    check_is_fitted(check_model(model, "plot_inclusion"), "network_")
+    if model.method == "gaussian":
+        raise ValueError(
+            "method='gaussian' keeps every weight, so that there are no inclusion probabilities. Fit with "
+            "method='spike_slab', or draw model.feature_importances_."
+        )
+    mean, selected = model.path_inclusion_probability_, model.support_
+    order = np.lexsort((-mean, ~selected))
+    shown, left = order[:top], order[top:]
+    place, names = np.arange(len(shown)), names_of(model, len(mean))
+    ax = one_axes(ax, (6.4, 1.3 + 0.26 * max(len(shown), 4)))
+    if (bounds := getattr(model, "inclusion_range_", None)) is not None:  # older files have none
+        ax.hlines(place, bounds[0, shown], bounds[1, shown], color=GRAY, linewidth=3.0, alpha=0.6, label="over starts")
+    for chosen, word in ((True, "selected"), (False, "not selected")):
+        some = selected[shown] == chosen
+        if some.any():
+            face = COLORS[0] if chosen else ax.get_facecolor()
+            words = f"{word} ({(selected == chosen).sum():,})"
+            style = {"marker": "o" if chosen else "s", "markersize": 6.5, "linestyle": "none", "clip_on": False}
+            ax.plot(mean[shown][some], place[some], label=words, color=COLORS[0], markerfacecolor=face, **style)
+    if model.fdr is None:
+        ax.axvline(0.5, color=ink(), linestyle="--", linewidth=1.0, zorder=0, label="selected from here on")
+    else:
+        words = f"selected at a false-discovery rate of {model.fdr:g}, by p-values"
+        ax.plot([], [], linestyle="none", marker="none", label=words)
+    ax.set_yticks(place, [names[j] for j in shown])
+    ax.set_ylim(len(shown) - 0.4, -0.6)
+    unit_axis(ax.xaxis, "probability of a path to the output")
+    if len(left):
+        note(ax, f"not shown: {_others(left, mean, selected)}")
+    ax.legend(loc="best", fontsize="small")
+    return ax
+
+
+def plot_dependence(
+    model: Any,
+    X: Any,
+    features: Any = None,
+    *,
+    target: Any = None,
+    level: float = 0.95,
+    rows: int = 200,
+    grid_resolution: int = 30,
+    categorical_features: Sequence[Any] = (),
+    ax: Any = None,
+) -> Any:
+    """Partial dependence on inputs, one by one, as the posterior knows it: mean, band and single draws.
+
+    For every value of the input the whole of `X` gets this value, and the predictions are averaged over its rows
+    (Friedman, 2001). Each posterior draw is one function, so that each draws one curve; the band holds `level` of the
+    curves at each value, and some of them are drawn thin. It is the average's uncertainty, without the noise of y.
+    Numbers get a line between their 5 and 95 % quantiles, with ticks at the deciles; categories and inputs of few
+    values get points with bars. Inputs that hang together are moved apart, beyond where the data are.
+
+    Args:
+        model: a fitted estimator, or a `Pipeline` that ends in one, whose own columns are then meant.
+        X: rows to average over, as the model takes them; a DataFrame or an array.
+        features: a name or number, or a list of them; None for those selected, at most six.
+        target: the label whose probability is drawn, of a classifier, or the number of one of several outputs; by
+            default the second of two. Probabilities are those of `sample_posterior`, before the temperature.
+        level: share of the curves in the band.
+        rows: of X that are averaged over, evenly spread, if there are more.
+        grid_resolution: values of a number.
+        categorical_features: names or numbers of inputs whose numbers are codes. Columns of text, of categories and of
+            Booleans are known.
+        ax: matplotlib axes, one for each feature; None for those of a new figure.
+
+    Returns:
+        The axes; an array (features,) of them where `features` is a list or None.
+
+    Raises:
+        ImportError: matplotlib is not installed.
+        NotFittedError: before `fit`.
+        ValueError: an input, a label or a number of axes does not fit; the message says which there are.
+
+    Example:
+        >>> import numpy as np
+        >>> rng = np.random.default_rng(0)
+        >>> X = rng.normal(size=(100, 3))
+        >>> model = SparseRegressor(random_state=0, hidden=(4,), epochs=50).fit(X, X[:, 1] ** 2)
+        >>> plot_dependence(model, X, 1).get_xlabel()
+        'input 1'
+    """
+    check_model(model, "plot_dependence", pipeline=True)
+    chosen, left = drawn_features(model, X, features)
+    several = features is None or not isinstance(features, str | int | np.integer)
+    settings = {"target": target, "level": level, "rows": rows, "grid_resolution": grid_resolution}
+    found = [dependence(model, X, one, categorical_features, **settings) for one in chosen]
+    axes = several_axes(ax, len(found))
+    for one, panel in zip(found, axes, strict=True):
+        low, high = one.bounds
+        if one.points:
+            place = np.arange(len(one.values))
+            panel.errorbar(place, one.mean, [one.mean - low, high - one.mean], color=COLORS[0], fmt="o", capsize=4)
+            texts = [shortened(str(value)) for value in one.values]
+            steep = sum(map(len, texts)) > 28
+            panel.set_xticks(place, texts, rotation=45 if steep else 0, ha="right" if steep else "center")
+            panel.set_xlim(-0.5, len(place) - 0.5)
+        else:
+            panel.fill_between(one.values, low, high, color=COLORS[0], alpha=0.25, linewidth=0)
+            some = np.linspace(0, len(one.draws) - 1, min(_SHOWN_DRAWS, len(one.draws))).round().astype(int)
+            panel.plot(one.values, one.draws[some].T, color=COLORS[0], linewidth=0.8, alpha=0.6, **PLAIN)
+            panel.plot(one.values, one.mean, color=ink(), linewidth=1.8, **PLAIN)
+            panel.plot(one.deciles, np.zeros(9), "|", color=ink(), markersize=8, transform=panel.get_xaxis_transform())
+        panel.set_xlabel(shortened(one.name))
+    axes[0].set_ylabel(f"probability of {found[0].target!r}" if found[0].target is not None else "average of y")
+    words = f"mean, {100 * level:g} % band, single draws"
+    note(axes[0], f"{words}; {counted(left, 'more selected input')} not drawn" if left else words)
+    return axes if several else axes[0]
+
+
+def plot_calibration(
+    model: Any, X: Any, y: Any, *, target: Any = None, bins: int = 10, level: float = 0.95, ax: Any = None
+) -> Any:
+    """How far probabilities, or intervals, keep what they promise on rows that the fit has not seen.
+
+    A classifier: rows are put into bins of equally many by their probability; each bin's share of rows with the label
+    stands over its mean probability, with its number of rows; bins closer than 0.04 are joined.
+    A regressor: the share of rows within the central interval over what it promises; intervals of all levels use the
+    same rows, so that neighbouring points hang together. On the diagonal the promise is kept. The bars are Wilson's
+    intervals, by the number of rows.
+
+    Args:
+        model: a fitted estimator; for intervals also a `Pipeline` or `TransformedTargetRegressor`, as for
+            `predict_interval`, and for probabilities any classifier with `predict_proba`.
+        X, y: rows that were not trained on.
+        target: the label whose probability is meant; by default the second of two. Of more labels without `target`
+            each row's likeliest one is taken, and whether it is right.
+        bins: of probabilities; fewer where they would hold less than five rows.
+        level: of the bars.
+        ax: matplotlib axes; None for those of a new figure.
+
+    Returns:
+        The axes.
+
+    Raises:
+        ImportError: matplotlib is not installed.
+        ValueError: `target` is none of the labels, or X and y have different numbers of rows.
+
+    Example:
+        >>> import numpy as np
+        >>> rng = np.random.default_rng(0)
+        >>> X = rng.normal(size=(200, 3))
+        >>> y = X[:, 0] + 0.5 * rng.normal(size=200)
+        >>> model = SparseRegressor(random_state=0, hidden=(4,), epochs=100).fit(X[:100], y[:100])
+        >>> plot_calibration(model, X[100:], y[100:]).get_ylabel()
+        'share of rows inside'
+    """
+    check_count("bins", bins)
+    y = np.asarray(y)
+    if y.ndim > 1 and y.shape[1] > 1:
+        raise ValueError(f"y has {y.shape[1]} outputs, but calibration is drawn of one. Fit and draw them one by one.")
+    y = y.ravel()
+    if np.shape(X)[0] != len(y) or not len(y):
+        raise ValueError(f"X has {np.shape(X)[0]} rows and y has {len(y)}, but both need as many, and at least one.")
+    if is_classifier(model):
+        promised, hits, counts, labels = reliability(model, X, y, target, bins)
+    else:
+        promised, hits, counts, labels = coverage(model, X, y)
+    ax = one_axes(ax, (4.6, 4.4))
+    share, bounds = hits / counts, wilson(hits, counts, level)
+    ax.plot([0, 1], [0, 1], "--", marker="none", color=ink(), linewidth=1.0, label="as promised", zorder=0)
+    error = np.abs(bounds.T - share)  # rounding may leave a bound a hair beyond the share
+    words = f"found, with {100 * level:g} % interval"
+    ax.errorbar(promised, share, error, color=COLORS[0], fmt="o-", linewidth=1.4, capsize=3, label=words)
+    if is_classifier(model):
+        for x, low, number in zip(promised, bounds[:, 0], counts, strict=True):
+            ax.annotate(f"{number:,}", (x, low), (0, -3), textcoords="offset points", ha="center", va="top", size=8)
+    else:
+        note(ax, f"{counts[0]:,} rows")
+    unit_axis(ax.xaxis, labels[0])
+    unit_axis(ax.yaxis, labels[1])
+    ax.set_aspect("equal")
+    ax.legend(loc="upper left", frameon=False, fontsize="small")
+    return ax
+
+
+def _others(left: np.ndarray, values: np.ndarray, selected: np.ndarray | None = None) -> str:
+    """In words, the inputs that are not shown."""
+    most = values[left].max()
+    words = f"{counted(len(left), 'other input')}, {f'at most {most:.2f}' if most >= 0.005 else 'below 0.005'}"
+    chosen = 0 if selected is None else int(selected[left].sum())
+    return words + (f"; {chosen:,} of them selected" if chosen else "")
