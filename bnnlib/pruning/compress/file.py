@@ -18,7 +18,7 @@ from bnnlib.pruning.compress.layers import FULL_SIZES, SelectedLinear, activated
 from bnnlib.pruning.compress.network import deterministic_layers
 from bnnlib.pruning.stored import check_digest, digest, read_tensors
 
-FORMAT = "bnnlib-compressed-1"
+FORMAT, FIRST = "bnnlib-compressed-2", "bnnlib-compressed-1"
 _NORMS = {"BatchNorm1d": nn.BatchNorm1d, "BatchNorm2d": nn.BatchNorm2d}
 _GEOMETRY = ("kernel_size", "stride", "padding", "dilation", "padding_mode")
 
@@ -43,8 +43,8 @@ def save_compressed(model: nn.Module, path: str | os.PathLike) -> None:
     plan = []
     for name, module in model.named_modules():
         if (entry := _entry(module)) is not None:
-            full = getattr(module, FULL_SIZES, None)
-            plan.append({"name": name, **entry, **({} if full is None else {"full": list(full)})})
+            full = getattr(module, FULL_SIZES, sizes_of(module))  # only where they are others: a file is small
+            plan.append({"name": name, **entry, **({} if full == sizes_of(module) else {"full": list(full)})})
         elif isinstance(module, StochasticLayer):
             raise TypeError(
                 f"{name or 'the model'} is a {type(module).__name__}, which save_compressed does not know. Save the "
@@ -95,7 +95,7 @@ def load_compressed(path: str | os.PathLike, template: nn.Module) -> nn.Module:
         >>> torch.equal(again(x), small(x))
         True
     """
-    plan, state = _read(Path(path))
+    plan, state, first = _read(Path(path))
     model = deterministic_layers(copy.deepcopy(template).cpu())
     noises = [(n, module) for n, module in model.named_modules() if isinstance(module, StructuredBayesianPruning)]
     for name, noise in noises:
@@ -108,8 +108,11 @@ def load_compressed(path: str | os.PathLike, template: nn.Module) -> nn.Module:
             f"{'is' if len(missing) == 1 else 'are'} in one of them only. Give the architecture it was compressed from."
         )
     for name, entry in plan.items():
-        before, given = entry.get("full"), list(sizes_of(layers[name]))
-        if before is not None and before != given:
+        given = list(sizes_of(layers[name]))
+        own = entry["sizes"]
+        own = [own[2], own[1]] if entry["type"] == SelectedLinear.__name__ else own
+        before = entry.get("full", given if first else own)
+        if before != given:
             raise ValueError(
                 f"{path} is of another network than this {type(template).__name__}: before it was compressed, "
                 f"{name or 'the model'} had {_sizes(before)}, and here {layers[name]} has {_sizes(given)}. Give the "
@@ -134,14 +137,15 @@ def load_compressed(path: str | os.PathLike, template: nn.Module) -> nn.Module:
     return model.eval()
 
 
-def _read(path: Path) -> tuple[dict[str, dict[str, Any]], dict[str, Tensor]]:
+def _read(path: Path) -> tuple[dict[str, dict[str, Any]], dict[str, Tensor], bool]:
+    """The plan by layer, the tensors, and whether the file is of the first format, which lacks sizes from before."""
     stored = read_tensors(path, "save_compressed")
-    if not isinstance(stored, dict) or stored.get("format") != FORMAT:
+    if not isinstance(stored, dict) or stored.get("format") not in (FORMAT, FIRST):
         raise ValueError(
             f"{path} is not a file of save_compressed ({FORMAT}). A plain state_dict loads with load_state_dict."
         )
     check_digest(path, stored.get("plan", []), stored)
-    return {entry["name"]: entry for entry in stored["plan"]}, stored["state"]
+    return {entry["name"]: entry for entry in stored["plan"]}, stored["state"], stored["format"] == FIRST
 
 
 def _sizes(sizes: Sequence[int]) -> str:
