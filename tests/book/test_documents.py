@@ -55,8 +55,8 @@ def run_blocks(name, root, capsys):
             assert each[1] < each[0] < each[2]
         if name == "README.md" and "right" in scope:  # a result worth having
             assert scope["right"] > 0.9
-        if name == "README.md" and "sparsity" in scope:
-            assert scope["sparsity"](scope["model"]) < 15
+        if name == "README.md" and "percent_active" in scope:
+            assert scope["percent_active"](scope["model"]) < 15
         if name == "README.md" and "small" in scope:
             sizes = [sum(p.numel() for p in scope[one].parameters()) for one in ("small", "network")]
             assert sizes[0] < sizes[1] / 2
