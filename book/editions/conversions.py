@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from typing import Any
 
@@ -51,9 +52,11 @@ def networks(rows: Rows) -> str:
         left = f"{row['left']:.0f} % left" if row["compressed"] == "yes" else row["compressed"]
         if row.get("stay"):
             left += f", {row['stay']:.0f} % of units stay"
-        said = [share if row["converted"] == "yes" else row["converted"], *(row[one] for one in COLUMNS[1:4]), left]
-        lines.append([f"{PACKAGES[row['package']]}: {row['network']}", _size(row), *said])
-    return markdown(["network", "parameters", *COLUMNS], lines)
+        between = ", ".join(f"{one}: {row[one]}" for one in COLUMNS[1:4] if row[one] != "yes") or "yes"
+        said = [share if row["converted"] == "yes" else row["converted"], between, left]
+        name = re.sub(r"(?<=_)|(?<=[a-z])(?=[A-Z])", "<wbr>", row["network"])  # long names may be broken
+        lines.append([f"{PACKAGES[row['package']]}: {name}", _size(row), *said])
+    return markdown(["network", "parameters", COLUMNS[0], ", ".join(COLUMNS[1:4]), COLUMNS[4]], lines)
 
 
 def _size(row: dict[str, Any]) -> str:
