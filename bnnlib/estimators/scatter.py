@@ -157,7 +157,7 @@ def learn(estimator: Any, errors: Errors) -> tuple[Scatter | None, np.ndarray]:
             if held.loss() < best.loss() and better(held, plain):
                 best, found = held, (sizes, probability, g)
     if found is None:
-        return None, np.full(rows, float(torch.exp(2.0 * level).mean()))
+        return None, np.ones(rows)  # predictions keep the noise that they have
     sizes, probability, g = found
     network = noise_network(Layout(sizes, estimator._count("n_replicates")), estimator.activation, probability, seed)
     batch, epochs = estimator._count("batch_size"), estimator._epochs(len(some))

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from bnnlib.estimators import SparseRegressor
-from bnnlib.estimators.scatter import Errors, OfErrors
+from bnnlib.estimators import SparseRegressor, scatter
+from bnnlib.estimators.scatter import Errors, OfErrors, learn
 
 NOISY = {"noise": "heteroscedastic", "random_state": 0, "epochs": 800, "batch_size": 300, "learning_rate": 0.03}
 
@@ -84,3 +84,16 @@ def test_without_held_out_rows_it_says_so():
         SparseRegressor(**NOISY).partial_fit(x, y)
     with pytest.raises(ValueError, match="constant"):
         SparseRegressor(noise="gaussian").fit(x, y)
+
+
+def test_where_nothing_beats_constant_noise_nothing_is_scaled(monkeypatch):
+    def far(estimator, x, target, sizes, probabilities, folds):
+        return [torch.full((2, folds.test.size), 5.0, dtype=torch.float64)] * len(probabilities)
+
+    monkeypatch.setattr(scatter, "_tried", far)
+    model = SparseRegressor(**NOISY)
+    model.seed_ = 0
+    # errors three times as large as predicted: a conformal step must see them against what predict says
+    errors = Errors(np.zeros((50, 2)), np.full(50, 9.0), np.zeros(50), np.ones(50), np.ones(50))
+    found, squared = learn(model, errors)
+    assert found is None and (squared == 1.0).all()
