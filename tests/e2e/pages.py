@@ -5,14 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 # All formulas set, three frames drawn after whatever was changed (size observers have had their say), and no animation
-# left: a cell that is unfolded fades in, and is pale until then.
+# left: a cell that is unfolded fades in, and is pale until then. Nothing here waits for what may never come: a browser on
+# a busy machine now and then gives no more frames to a page that nobody sees, and a paused animation has no end.
 SETTLED = """async () => {
+  const later = (seconds) => new Promise((go) => setTimeout(go, 1000 * seconds));
   if (window.MathJax && MathJax.startup) await MathJax.startup.promise;
-  await document.fonts.ready;
-  const frame = () => new Promise(requestAnimationFrame);
-  for (let i = 0; i < 3; i++) await frame();
-  const ends = document.getAnimations().filter((one) => one.effect.getComputedTiming().endTime < Infinity);
-  await Promise.all(ends.map((one) => one.finished.catch(() => {})));
+  await Promise.race([document.fonts.ready, later(20)]);
+  for (let i = 0; i < 3; i++) await Promise.race([new Promise(requestAnimationFrame), later(2)]);
+  const moving = document.getAnimations().filter((one) => one.effect.getComputedTiming().endTime < Infinity);
+  for (const one of moving) if (one.playbackRate) one.finish();
 }"""
 OPEN = """async () => {
   for (const image of document.images) image.loading = "eager";
@@ -75,7 +76,7 @@ def opened_up(page) -> None:
     """Unfold everything, load every picture, and wait until nothing moves any more."""
     page.wait_for_load_state("load")
     page.evaluate(OPEN)
-    page.wait_for_function("[...document.images].every((image) => image.complete)")
+    page.wait_for_function("[...document.images].every((image) => image.complete)", polling=100)
     page.evaluate(SETTLED)
 
 
