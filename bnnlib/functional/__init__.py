@@ -16,12 +16,10 @@ from bnnlib.functional.gaussian_spike_slab import (
     closed_form_inclusion,
     expected_precision,
     inclusion_log_odds,
-    inclusion_threshold,
     mixture_prior,
     scale_mixture_grad_sample,
     scale_mixture_kl_sample,
     scale_mixture_log_density,
-    spike_slab_penalty,
     spike_slab_profile_grad,
     spike_slab_profile_penalty,
 )
@@ -36,7 +34,6 @@ from bnnlib.functional.group_spike_slab import (
 from bnnlib.functional.horseshoe import half_cauchy_kl, half_cauchy_kl_sum
 from bnnlib.functional.importance import input_inclusion, path_importance, path_inclusion, scaled_importance
 from bnnlib.functional.metropolis_hastings import (
-    acceptance_lower_bound,
     acceptance_probability,
     acceptance_rate_loss,
     bounded_logit,
@@ -49,8 +46,6 @@ from bnnlib.functional.metropolis_hastings import (
 )
 from bnnlib.functional.predictive import mixture_quantile
 from bnnlib.functional.spike_slab import (
-    bernoulli_kl,
-    gumbel_softmax_gate,
     log_odds,
     logistic_noise,
     spike_slab_kl,
@@ -69,7 +64,6 @@ from bnnlib.functional.stochastic_batch_norm import (
     StatisticMoments,
     batch_norm,
     batch_statistics,
-    matched_moments,
     moment_weights,
     sample_statistics,
     welford_update_,
@@ -81,9 +75,6 @@ from bnnlib.functional.theory import (
 )
 from bnnlib.functional.truncated_log_normal import (
     truncated_log_normal_kl,
-    truncated_log_normal_mean,
-    truncated_log_normal_sample,
-    truncated_log_normal_snr,
 )
 from bnnlib.functional.variational_dropout import (
     log_alpha,
@@ -95,12 +86,10 @@ from bnnlib.functional.variational_dropout import (
 __all__ = [
     "MixturePrior",
     "StatisticMoments",
-    "acceptance_lower_bound",
     "acceptance_probability",
     "acceptance_rate_loss",
     "batch_norm",
     "batch_statistics",
-    "bernoulli_kl",
     "bounded_logit",
     "closed_form_inclusion",
     "conditional_cross_entropy",
@@ -116,12 +105,10 @@ __all__ = [
     "group_slab_log_odds",
     "group_slab_probability",
     "group_threshold",
-    "gumbel_softmax_gate",
     "half_cauchy_kl",
     "half_cauchy_kl_sum",
     "inclusion_log_odds",
     "inclusion_probability_for",
-    "inclusion_threshold",
     "injected_scale",
     "input_inclusion",
     "log_acceptance_ratio",
@@ -129,7 +116,6 @@ __all__ = [
     "log_odds",
     "logistic_noise",
     "markov_cross_entropy",
-    "matched_moments",
     "mixture_prior",
     "mixture_quantile",
     "moment_weights",
@@ -156,16 +142,12 @@ __all__ = [
     "spike_slab_kl",
     "spike_slab_kl_grad",
     "spike_slab_kl_sum",
-    "spike_slab_penalty",
     "spike_slab_profile_grad",
     "spike_slab_profile_penalty",
     "symmetric_kl_loss",
     "theoretical_inclusion_probability",
     "total_variation",
     "truncated_log_normal_kl",
-    "truncated_log_normal_mean",
-    "truncated_log_normal_sample",
-    "truncated_log_normal_snr",
     "upper_bound_loss",
     "welford_update_",
 ]

@@ -11,8 +11,6 @@ import math
 import torch
 from torch import Tensor
 
-from bnnlib._checks import check_non_negative
-
 
 def log_acceptance_ratio(log_p: Tensor, log_p_proposed: Tensor, log_forward: Tensor, log_backward: Tensor) -> Tensor:
     """log xi = log p(x') + log q(x | x') - log p(x) - log q(x' | x), equation (mh-ratio), the variable of Theorem 1.
@@ -63,23 +61,6 @@ def symmetric_kl_loss(log_ratio: Tensor) -> Tensor:
         tensor(0.2500)
     """
     return -log_ratio.mean()
-
-
-def acceptance_lower_bound(divergence: float | Tensor) -> float | Tensor:
-    """1 - sqrt(KL / 2), equation (mh-pinsker), (11) and (12): the least acceptance rate at this divergence in nats.
-
-    Below 0, that is from 2 nats on, it says nothing.
-
-    Raises:
-        ValueError: the divergence is negative, infinite or NaN.
-
-    Example:
-        >>> acceptance_lower_bound(0.5)
-        0.5
-    """
-    check_non_negative("divergence", divergence)
-    root = torch.sqrt(divergence / 2) if isinstance(divergence, Tensor) else math.sqrt(divergence / 2)
-    return 1.0 - root
 
 
 def total_variation(first: Tensor, second: Tensor, dims: int = 1) -> Tensor:

@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from bnnlib._checks import check_positive, check_probability, check_scale
+from bnnlib._checks import check_probability, check_scale
 from bnnlib.functional._autograd import closed_form_sum
 from bnnlib.functional.gaussian import gaussian_kl_grad, softplus_scale, softplus_slope, unchecked_gaussian_kl
 
@@ -71,22 +71,6 @@ def _gated_kl(logit: Tensor, prior_logit: float | Tensor, slab: Tensor) -> Tenso
         prior_logit = torch.full((), prior_logit, dtype=torch.float64, device=logit.device)
     prior = prior_logit.to(logit.device)
     return _GatedKL.apply(logit, slab, *(F.logsigmoid(one.double()).to(logit.dtype) for one in (prior, -prior)))
-
-
-def bernoulli_kl(logit: Tensor, prior_inclusion_probability: float | Tensor) -> Tensor:
-    """KL(Bern(sigmoid(logit)) || Bern(prior_inclusion_probability)) in nats, finite for every finite logit.
-
-    Equation (svbnn-bernoulli-kl), the second term of equation (10). Both logarithms are taken as logsigmoid, so
-    that nothing is computed as log(0) or as 1 - 1: a direct evaluation is NaN beyond logits of 36.7 in float64.
-
-    Raises:
-        ValueError: the prior probability is not strictly between 0 and 1.
-
-    Example:
-        >>> bernoulli_kl(torch.tensor([0.0, 100.0]), 0.5)
-        tensor([0.0000, 0.6931])
-    """
-    return _gated_kl(logit, _prior_log_odds(prior_inclusion_probability), torch.zeros_like(logit))
 
 
 def _prior_log_odds(prior_inclusion_probability: float | Tensor) -> float | Tensor:
@@ -160,30 +144,6 @@ def logistic_noise(uniform: Tensor) -> Tensor:
     """
     tiny = torch.finfo(uniform.dtype).eps / 2
     return torch.logit(uniform, eps=tiny)
-
-
-def gumbel_softmax_gate(logit: Tensor, logistic: Tensor, temperature: float = 0.5) -> tuple[Tensor, Tensor]:
-    """Hard and soft gate of the binary Gumbel-softmax (concrete) relaxation, equation (svbnn-gumbel).
-
-    Args:
-        logit: log-odds of the inclusion probability.
-        logistic: `logistic_noise` of the same shape.
-        temperature: tau > 0; the soft gate approaches the hard one as tau falls to 0.
-
-    Returns:
-        (hard, soft): hard = 1[soft > 1/2] is exactly Bernoulli(sigmoid(logit)) at every temperature.
-
-    Raises:
-        ValueError: the temperature is not positive.
-
-    Example:
-        >>> hard, soft = gumbel_softmax_gate(torch.tensor([-2.0, 2.0]), torch.zeros(2))
-        >>> hard, soft
-        (tensor([0., 1.]), tensor([0.0180, 0.9820]))
-    """
-    check_positive("temperature", temperature)
-    eta = logit + logistic
-    return (eta > 0).to(eta.dtype), torch.sigmoid(eta / temperature)
 
 
 def spike_slab_kl_sum(

@@ -20,9 +20,9 @@ class StatisticMoments(NamedTuple):
     """Parameters of r(mu) r(sigma), equation (sbn-factorized), (8) of the paper, one value a feature.
 
     Example:
-        >>> means, log_scales = torch.zeros(100, 3), torch.zeros(100, 3)
-        >>> [tuple(one.shape) for one in matched_moments(means, log_scales)]
-        [(3,), (3,), (3,), (3,)]
+        >>> moments = StatisticMoments(*torch.zeros(4, 3))
+        >>> moments.mean.shape
+        torch.Size([3])
     """
 
     mean: Tensor  # m_mu, in units of the input
@@ -160,33 +160,6 @@ def welford_update_(mean: Tensor, variance: Tensor, value: Tensor, weights: tupl
     delta = value - mean
     mean.lerp_(value, step)  # exactly the value at step 1, whatever stood there before
     variance.mul_(keep).addcmul_(delta, delta, value=add)
-
-
-def matched_moments(means: Tensor, log_scales: Tensor, *, unbiased: bool = True) -> StatisticMoments:
-    """The r(mu) r(sigma) closest to a sample of statistics, equation (sbn-moments): the minimum of (sbn-kl).
-
-    Args:
-        means, log_scales: mu(B) and log sigma(B) of batches, shape (batches, ...).
-        unbiased: divide the sums of squares by batches - 1, the estimate for the distribution that the batches are
-            drawn from; False divides by their number, the exact minimum for this sample.
-
-    Raises:
-        ValueError: shapes differ or there are fewer than two batches.
-
-    Example:
-        >>> moments = matched_moments(torch.tensor([[0.0], [2.0]]), torch.tensor([[1.0], [1.0]]), unbiased=False)
-        >>> moments.mean, moments.mean_spread
-        (tensor([1.]), tensor([1.]))
-    """
-    if means.shape != log_scales.shape or means.dim() == 0 or len(means) < 2:
-        raise ValueError(
-            f"means have shape {tuple(means.shape)} and log_scales {tuple(log_scales.shape)}, but both must be "
-            "(batches, ...) with at least two batches: the spread of one is not defined."
-        )
-    (mean_variance, mean), (log_variance, log_scale) = (
-        torch.var_mean(values, dim=0, correction=int(unbiased)) for values in (means, log_scales)
-    )
-    return StatisticMoments(mean, mean_variance.sqrt(), log_scale, log_variance.sqrt())
 
 
 def sample_statistics(moments: StatisticMoments, noise: Tensor) -> tuple[Tensor, Tensor]:

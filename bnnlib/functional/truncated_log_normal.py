@@ -14,7 +14,6 @@ from torch import Tensor
 
 from bnnlib._checks import check_scale
 from bnnlib.functional import truncated_normal as tn
-from bnnlib.functional._autograd import double_backward
 
 LOWER, UPPER = -20.0, 0.0
 _SMALL = 0.05  # below this scale the variance of theta comes from a series: differences of moments have lost it
@@ -104,21 +103,6 @@ def truncated_log_normal_kl(mean: Tensor, scale: Tensor, lower: float = LOWER, u
     return _KL.apply(*wide, lower, upper).to(mean.dtype)
 
 
-def truncated_log_normal_mean(mean: Tensor, scale: Tensor, lower: float = LOWER, upper: float = UPPER) -> Tensor:
-    """E theta, equation (sbp-mean): exp(m + s^2 / 2) [Phi(s - alpha) - Phi(s - beta)] / Z in its stable form.
-
-    Args, Raises: as for `truncated_log_normal_kl`.
-
-    Returns:
-        Tensor in the arguments' shape, between exp(lower) and exp(upper).
-
-    Example:
-        >>> truncated_log_normal_mean(torch.tensor([-2.0]), torch.tensor([0.01]))  # near exp(-2)
-        tensor([0.1353])
-    """
-    return _moment(*_checked(mean, scale, lower, upper), 1, lower, upper).to(mean.dtype)
-
-
 def _moment(mean: Tensor, scale: Tensor, order: int, lower: float, upper: float) -> Tensor:
     return _Moment.apply(mean, scale, order, lower, upper)
 
@@ -144,26 +128,6 @@ class _Moment(torch.autograd.Function):
         return grad * d_x, grad * d_log_scale, None, None, None
 
 
-def truncated_log_normal_snr(mean: Tensor, scale: Tensor, lower: float = LOWER, upper: float = UPPER) -> Tensor:
-    """Signal-to-noise ratio E theta / sqrt(Var theta), equation (sbp-snr); units at or below 1 are pruned.
-
-    It is 1 / sqrt(exp(d) - 1) with d = log E theta^2 - 2 log E theta. For small scales d is the second difference of a
-    cumulant generating function and is summed from the cumulants, equation (sbp-snr-stable); far in the tail from the
-    series of the Mills ratio.
-
-    Args, Raises: as for `truncated_log_normal_kl`.
-
-    Returns:
-        Tensor in the arguments' shape, positive; 1/3 (to nine digits) where the noise is the log-uniform prior on
-        [-20, 0].
-
-    Example:
-        >>> truncated_log_normal_snr(torch.tensor([-1.0, -1.0]), torch.tensor([0.1, 5.0])) > 1
-        tensor([ True, False])
-    """
-    return _snr(*_checked(mean, scale, lower, upper), lower, upper).to(mean.dtype)
-
-
 def _snr(mean: Tensor, scale: Tensor, lower: float, upper: float) -> Tensor:
     return torch.rsqrt(torch.expm1(_log_relative_second_moment(mean, scale, lower, upper)))
 
@@ -181,25 +145,6 @@ def _log_relative_second_moment(mean: Tensor, scale: Tensor, lower: float, upper
     series = square * (k2 + square * (k4 / 12.0 + square * k6 / 360.0))
     far = tn.far_second_difference(x.clamp(min=tn.FAR), scale)
     return torch.where(x > tn.FAR, far, torch.where(scale < _SMALL, series, direct))
-
-
-class _Sample(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, mean, scale, uniform, lower, upper):
-        theta, saved = sample_forward(mean, scale, uniform, lower, upper)
-        ctx.save_for_backward(mean, theta, *saved)
-        ctx.interval = lower, upper
-        return theta
-
-    @staticmethod
-    def backward(ctx, grad):
-        mean, theta, *saved = ctx.saved_tensors
-        if torch.is_grad_enabled():  # create_graph=True
-            level, interval = saved[-1], ctx.interval
-            given = double_backward(lambda *at: (PlainSample.apply(*at, level, *interval),), (mean, saved[0]), [grad])
-            return *given, None, None, None
-        d_mean, d_log_scale = sample_grad(theta * grad, *saved)
-        return d_mean, d_log_scale / saved[0], None, None, None
 
 
 class PlainSample(torch.autograd.Function):
@@ -259,33 +204,3 @@ def sample_grad(grad: Tensor, scale: Tensor, x: Tensor, end: Tensor, v: Tensor, 
     far = torch.exp((end - v).mul_(end + v).mul_(-0.5)).mul_(uniform)
     d_log_scale = (x * near).addcmul_(end, far).sub_(v).mul_(scale).mul_(grad)
     return near.add_(far).neg_().add_(1.0).mul_(grad), d_log_scale
-
-
-def truncated_log_normal_sample(
-    mean: Tensor, scale: Tensor, uniform: Tensor, lower: float = LOWER, upper: float = UPPER
-) -> Tensor:
-    """theta above which a share `uniform` of its distribution lies, equation (sbp-sample); differentiable.
-
-    It is the inverse distribution function at 1 - uniform: near the upper end, where the noise of a unit that carries
-    signal lies, levels of the upper tail keep their digits. Where Phi underflows the level is inverted through the
-    hazard, so that every mean and scale gives a draw.
-
-    Args:
-        mean, scale: as for `truncated_log_normal_kl`.
-        uniform: levels of the upper tail in (0, 1), the same shape; towards 0 the draw goes to exp(upper).
-        lower, upper: the bounds of log theta.
-
-    Returns:
-        Tensor of noise in [exp(lower), exp(upper)], the arguments' shape.
-
-    Raises:
-        ValueError: as `truncated_log_normal_kl`.
-
-    Example:
-        >>> theta = truncated_log_normal_sample(torch.zeros(5), torch.ones(5), torch.rand(5))
-        >>> bool(((theta > 0) & (theta <= 1)).all())
-        True
-    """
-    wide = _checked(mean, scale, lower, upper)
-    tiny = torch.finfo(uniform.dtype).eps / 2.0
-    return _Sample.apply(*wide, uniform.double().clamp(tiny, 1.0 - tiny), lower, upper).to(mean.dtype)

@@ -7,7 +7,7 @@ from bnnlib.metrics.classification import accuracy, brier, ece, nll
 from bnnlib.metrics.regression import central_interval, coverage, rmse
 from bnnlib.metrics.selection import false_negative_rate, false_positive_rate, percent_active, sparsity
 from bnnlib.metrics.temperature import apply_temperature, fit_temperature
-from bnnlib.metrics.uncertainty import auroc, entropy_cdf, entropy_split, predictive_entropy
+from bnnlib.metrics.uncertainty import auroc, entropy_split, predictive_entropy
 
 __all__ = [
     "accuracy",
@@ -17,7 +17,6 @@ __all__ = [
     "central_interval",
     "coverage",
     "ece",
-    "entropy_cdf",
     "entropy_split",
     "false_negative_rate",
     "false_positive_rate",

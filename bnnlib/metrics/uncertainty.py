@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from bnnlib.metrics._arguments import check_distributions, check_finite
+from bnnlib.metrics._arguments import check_distributions
 
 
 def predictive_entropy(probabilities: Tensor) -> Tensor:
@@ -59,31 +59,6 @@ def entropy_split(probabilities: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     total = predictive_entropy(probabilities.mean(dim=0))
     aleatoric = predictive_entropy(probabilities.flatten(0, 1)).unflatten(0, probabilities.shape[:2]).mean(dim=0)
     return total, aleatoric, (total - aleatoric).clamp_min(0.0)
-
-
-def entropy_cdf(entropy: Tensor, grid: Tensor) -> Tensor:
-    """Empirical distribution function on a grid: the share of values at or below each point (Figure 1 of the paper).
-
-    Args:
-        entropy: values in any order, shape (n,), such as those of `predictive_entropy` on unknown classes.
-        grid: points in any order, shape (k,), in the same units.
-
-    Returns:
-        Shape (k,), float64: shares from 0 to 1, not in percent, as it is a probability that is plotted. On unknown
-        classes lower is better.
-
-    Raises:
-        ValueError: one of the two is not a vector, is empty, or has NaN or infinite entries.
-
-    Example:
-        >>> entropy_cdf(torch.tensor([0.1, 0.5, 0.9]), torch.tensor([0.0, 0.5, 1.0]))
-        tensor([0.0000, 0.6667, 1.0000], dtype=torch.float64)
-    """
-    for name, value in (("entropy", entropy), ("grid", grid)):
-        _check_vector(name, value)
-        check_finite(name, value)
-    ordered = entropy.double().sort().values
-    return torch.searchsorted(ordered, grid.double(), right=True).double() / len(entropy)
 
 
 def auroc(unknown_scores: Tensor, known_scores: Tensor) -> float:

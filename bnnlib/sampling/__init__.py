@@ -13,7 +13,6 @@ from bnnlib.sampling.discriminators import (
     discriminator_loss,
     train_discriminator,
 )
-from bnnlib.sampling.estimators import Estimate, acceptance_rate_of, mean_of
 from bnnlib.sampling.hmc import HamiltonianMonteCarlo, WarmUp, warm_up
 from bnnlib.sampling.implicit import ImplicitChains, ScoredChains, accept_scored, implicit_metropolis_hastings
 from bnnlib.sampling.kernels import Kernel, MetropolisHastings, Trace, metropolis_hastings, sample
@@ -30,7 +29,6 @@ __all__ = [
     "SGLD",
     "DiagonalGaussian",
     "DivergedError",
-    "Estimate",
     "FullGaussian",
     "GenerativeProposal",
     "HamiltonianMonteCarlo",
@@ -56,7 +54,6 @@ __all__ = [
     "Trace",
     "WarmUp",
     "accept_scored",
-    "acceptance_rate_of",
     "annealed",
     "constant",
     "cyclical",
@@ -65,7 +62,6 @@ __all__ = [
     "implicit_metropolis_hastings",
     "invert",
     "learn_proposal",
-    "mean_of",
     "metropolis_hastings",
     "polynomial",
     "sample",

@@ -19,7 +19,7 @@ def _generator(seed: int) -> torch.Generator:
 
 
 def _matched():
-    from bnnlib.functional import matched_moments
+    from chapters.batch_statistics.formulas import matched_moments
 
     return lambda means, log_scales: torch.stack(matched_moments(means, log_scales, unbiased=False))
 

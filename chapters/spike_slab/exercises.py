@@ -34,7 +34,7 @@ def _slab() -> float:
 
 
 def _gate_part() -> float:
-    from bnnlib.functional import bernoulli_kl
+    from chapters.spike_slab.formulas import bernoulli_kl
 
     return float(bernoulli_kl(torch.logit(_tensor(_PHI)), _LAMBDA))
 
@@ -46,7 +46,8 @@ def _inclusion(**changes: float) -> float:
 
 
 def _hard_gate():
-    from bnnlib.functional import gumbel_softmax_gate, logistic_noise
+    from bnnlib.functional import logistic_noise
+    from chapters.spike_slab.formulas import gumbel_softmax_gate
 
     return lambda logit, uniform: gumbel_softmax_gate(logit, logistic_noise(uniform))[0]
 
@@ -77,7 +78,7 @@ def _break_even() -> float:
 
 
 def _stable_coin():
-    from bnnlib.functional import bernoulli_kl
+    from chapters.spike_slab.formulas import bernoulli_kl
 
     return bernoulli_kl
 

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from bnnlib._checks import check_positive, check_probability, check_scale
+from bnnlib.functional.spike_slab import _gated_kl, _prior_log_odds
 
 
 def variational_error_rate(
@@ -63,3 +64,43 @@ def spike_slab_inverse_cdf(uniform: Tensor, mean: Tensor, scale: Tensor, inclusi
     safe = torch.where(left | right, inside / inclusion_probability.clamp_min(1e-12), 0.5 * torch.ones_like(inside))
     theta = mean + scale * normal.icdf(safe.clamp(1e-12, 1 - 1e-12))
     return torch.where(left | right, theta, torch.zeros_like(theta))
+
+
+def bernoulli_kl(logit: Tensor, prior_inclusion_probability: float | Tensor) -> Tensor:
+    """KL(Bern(sigmoid(logit)) || Bern(prior_inclusion_probability)) in nats, finite for every finite logit.
+
+    Equation (svbnn-bernoulli-kl), the second term of equation (10). Both logarithms are taken as logsigmoid, so
+    that nothing is computed as log(0) or as 1 - 1: a direct evaluation is NaN beyond logits of 36.7 in float64.
+
+    Raises:
+        ValueError: the prior probability is not strictly between 0 and 1.
+
+    Example:
+        >>> bernoulli_kl(torch.tensor([0.0, 100.0]), 0.5)
+        tensor([0.0000, 0.6931])
+    """
+    return _gated_kl(logit, _prior_log_odds(prior_inclusion_probability), torch.zeros_like(logit))
+
+
+def gumbel_softmax_gate(logit: Tensor, logistic: Tensor, temperature: float = 0.5) -> tuple[Tensor, Tensor]:
+    """Hard and soft gate of the binary Gumbel-softmax (concrete) relaxation, equation (svbnn-gumbel).
+
+    Args:
+        logit: log-odds of the inclusion probability.
+        logistic: `logistic_noise` of the same shape.
+        temperature: tau > 0; the soft gate approaches the hard one as tau falls to 0.
+
+    Returns:
+        (hard, soft): hard = 1[soft > 1/2] is exactly Bernoulli(sigmoid(logit)) at every temperature.
+
+    Raises:
+        ValueError: the temperature is not positive.
+
+    Example:
+        >>> hard, soft = gumbel_softmax_gate(torch.tensor([-2.0, 2.0]), torch.zeros(2))
+        >>> hard, soft
+        (tensor([0., 1.]), tensor([0.0180, 0.9820]))
+    """
+    check_positive("temperature", temperature)
+    eta = logit + logistic
+    return (eta > 0).to(eta.dtype), torch.sigmoid(eta / temperature)

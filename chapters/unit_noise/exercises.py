@@ -47,7 +47,7 @@ def _narrow(ratio: float) -> float:
 
 
 def _mean():
-    from bnnlib.functional import truncated_log_normal_mean
+    from chapters.unit_noise.formulas import truncated_log_normal_mean
 
     return lambda mean, scale: truncated_log_normal_mean(mean, scale)
 
@@ -125,7 +125,7 @@ def _weights(units: tuple[int, int, int, int]) -> int:
 
 def _scale_at_threshold(threshold: float = 1.0) -> float:
     """sigma at mu = 0 where the signal-to-noise ratio falls to the threshold, by bisection of its logarithm."""
-    from bnnlib.functional import truncated_log_normal_snr
+    from chapters.unit_noise.formulas import truncated_log_normal_snr
 
     low, high = -5.0, 5.0
     for _ in range(60):

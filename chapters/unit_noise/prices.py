@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from bnnlib import functional as bF
+from chapters.unit_noise import formulas
 
 RATIOS = np.geomspace(0.334, 60.0, 160)  # from just above the prior's, 1/3
 _LOCATIONS = torch.linspace(-2.0, 5.0, 57, dtype=torch.float64)  # 5: as far as the published code lets mu go
@@ -29,7 +30,7 @@ def scale_at(ratio: Tensor, location: Tensor) -> Tensor:
     low, high = torch.full_like(ratio, -9.0), torch.full_like(ratio, 7.0)
     for _ in range(40):
         middle = 0.5 * (low + high)
-        above = bF.truncated_log_normal_snr(location, middle.exp()) > ratio
+        above = formulas.truncated_log_normal_snr(location, middle.exp()) > ratio
         low, high = torch.where(above, middle, low), torch.where(above, high, middle)
     return (0.5 * (low + high)).exp()
 
@@ -107,7 +108,7 @@ def trained_ratios(t: float, starts: list[tuple[float, float]]) -> list[float]:
     adam = torch.optim.Adam([noise], lr=0.08)
     decay = torch.optim.lr_scheduler.LinearLR(adam, 1.0, 0.0, 300)
     for _ in range(300):
-        ratio = bF.truncated_log_normal_snr(noise[0], noise[1].exp())
+        ratio = formulas.truncated_log_normal_snr(noise[0], noise[1].exp())
         earned = 0.5 * t**2 * ratio**2 / (1 + ratio**2)
         adam.zero_grad()
         (bF.truncated_log_normal_kl(noise[0], noise[1].exp()) - earned).sum().backward()

@@ -1,4 +1,4 @@
-"""The examples of the studies' formulas run and print what stands below them."""
+"""The examples in the docstrings of the studies run and print what stands below them."""
 
 import doctest
 import importlib
@@ -9,12 +9,17 @@ import torch
 
 import chapters
 
-STUDIES = sorted(path.parent.name for path in Path(chapters.__path__[0]).glob("*/formulas.py"))
+ROOT = Path(chapters.__path__[0])
+MODULES = sorted(
+    ".".join(path.relative_to(ROOT.parent).with_suffix("").parts)
+    for path in ROOT.rglob("*.py")
+    if ">>> " in path.read_text(encoding="utf-8")
+)
 
 
-@pytest.mark.parametrize("study", STUDIES)
-def test_examples_of_formulas(study):
-    module = importlib.import_module(f"chapters.{study}.formulas")
+@pytest.mark.parametrize("name", MODULES)
+def test_examples_in_docstrings(name):
+    module = importlib.import_module(name)
     torch.manual_seed(0)
     failed, tried = doctest.testmod(module, extraglobs={"torch": torch})
     assert not failed and tried

@@ -17,6 +17,7 @@ from bnnlib.sampling import effective_sample_size, split_r_hat
 from chapters.foundations import enumeration, mean_field, regression
 from chapters.foundations.example import example_data
 from chapters.learned_priors import formulas
+from chapters.spike_slab.formulas import gumbel_softmax_gate
 
 UNTESTED: dict[str, str] = {}
 
@@ -302,7 +303,7 @@ def test_the_relaxed_gate_ends_where_its_mean_gradient_is_zero():
     assert enumeration.enumerate_models(problem).inclusion.item() == pytest.approx(0.935, abs=1e-12)
     logit = torch.logit(found.inclusion).requires_grad_()
     uniform = (torch.arange(2_000_000, dtype=DOUBLE) + 0.5) / 2_000_000
-    hard, soft = bF.gumbel_softmax_gate(logit, bF.logistic_noise(uniform), tau)
+    hard, soft = gumbel_softmax_gate(logit, bF.logistic_noise(uniform), tau)
     gram, cross = problem.gram.item(), problem.cross.item()
     mean, second = found.slab_mean.item(), (found.slab_mean**2 + found.slab_scale**2).item()
     # the loss given the gate is g^2 gram E[w^2] / 2 - g cross E[w], differentiated where the hard gate stands

@@ -14,14 +14,14 @@ from bnnlib.sampling import (
     Independent,
     Markov,
     RandomWalk,
-    acceptance_rate_of,
     effective_sample_size,
     learn_proposal,
-    mean_of,
     metropolis_hastings,
     sample,
 )
+from chapters.acceptance import formulas
 from chapters.acceptance.adversarial import learn_adversarial_proposal
+from chapters.acceptance.formulas import acceptance_rate_of, mean_of
 from chapters.shared.finite import acceptance_rate, metropolis_hastings_kernel
 
 UNTESTED: dict[str, str] = {}
@@ -144,8 +144,8 @@ def test_the_rate_is_above_its_bound(kind, generator):
         inside = (joint > 1e-300) & (mirror > 1e-300)
         divergence = double_integral(np.where(inside, mirror * np.log(np.where(inside, mirror / joint, 1.0)), 0.0))
         rate = 1.0 - 0.5 * double_integral(np.abs(joint - mirror))
-        assert 1.0 - math.sqrt(divergence / 2) == pytest.approx(bF.acceptance_lower_bound(divergence), abs=1e-14)
-        assert bF.acceptance_lower_bound(divergence) <= rate
+        assert 1.0 - math.sqrt(divergence / 2) == pytest.approx(formulas.acceptance_lower_bound(divergence), abs=1e-14)
+        assert formulas.acceptance_lower_bound(divergence) <= rate
 
 
 # equation: mh-bound, mh-loss-kl
@@ -162,7 +162,7 @@ def test_the_divergence_of_the_joint_laws_is_the_symmetric_one(mean, scale, gene
     of_joints = double_integral(mirror * (log_ratio[None, :] - log_ratio[:, None]))
     assert of_joints == pytest.approx(forward + backward, rel=1e-6)
     rate = double_integral(np.minimum(joint, mirror))
-    assert bF.acceptance_lower_bound(of_joints) <= rate
+    assert formulas.acceptance_lower_bound(of_joints) <= rate
     # (15): the same number by pairs
     density, points = gaussian(mean, scale), draw_p(COUNT, generator)
     with torch.no_grad():

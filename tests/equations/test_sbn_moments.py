@@ -14,6 +14,7 @@ from torch import nn
 from bnnlib import functional as bF
 from bnnlib import metrics
 from bnnlib import nn as bnn
+from chapters.batch_statistics import formulas
 
 
 def generator(seed=0):
@@ -139,7 +140,7 @@ def test_gradient_and_curvature_in_the_natural_parameters(family):
 # equation: sbn-moments
 def test_matched_moments_minimize_the_divergence():
     means, log_scales = normal(200, 2) * 0.5 + 1, normal(200, 2, seed=1) * 0.2 - 0.4
-    matched = bF.matched_moments(means, log_scales, unbiased=False)
+    matched = formulas.matched_moments(means, log_scales, unbiased=False)
     for j in range(2):
         mu, log_sigma = means[:, j].numpy(), log_scales[:, j].numpy()
 

@@ -13,6 +13,7 @@ from scipy import integrate, optimize, special, stats
 
 from bnnlib import functional as bF
 from bnnlib import nn as bnn
+from chapters.closed_form import formulas
 
 # Every labeled equation is tested.
 UNTESTED: dict[str, str] = {}
@@ -92,7 +93,7 @@ def test_the_objective_splits_into_misfit_and_penalties():
         chance = np.prod(np.where(z, p, 1 - p))
         log_prior = log_joint(w0, z[0]) + log_joint(w1, z[1])
         direct -= chance * (mass * (log_likelihood + log_prior - log_q_w - np.log(chance))).sum()
-    penalties = bF.spike_slab_penalty(t(*m), t(*s), t(*p), PRIOR)
+    penalties = formulas.spike_slab_penalty(t(*m), t(*s), t(*p), PRIOR)
     split = -(mass * log_likelihood).sum() + float((penalties - 0.5).sum())
     # the integrands are polynomials of degree two: the rule is exact, and only rounding is left
     assert split == pytest.approx(direct, rel=1e-11)
@@ -102,7 +103,9 @@ def test_the_objective_splits_into_misfit_and_penalties():
 @pytest.mark.parametrize("m, s", POINTS)
 @pytest.mark.parametrize("p", [0.0, 0.2, 0.97, 1.0])
 def test_the_penalty_is_the_divergence_plus_one_half(m, s, p):
-    assert float(bF.spike_slab_penalty(t(m), t(s), t(p), PRIOR)) - 0.5 == pytest.approx(divergence(m, s, p), rel=1e-9)
+    assert float(formulas.spike_slab_penalty(t(m), t(s), t(p), PRIOR)) - 0.5 == pytest.approx(
+        divergence(m, s, p), rel=1e-9
+    )
 
 
 def searched(m, s):
@@ -123,7 +126,7 @@ def test_the_closed_form_minimizes_and_the_profile_is_the_minimum(m, s):
     assert best == pytest.approx(divergence(m, s, star), rel=1e-9) and best <= found.fun + 1e-9
     # at any other p the excess is a divergence of coins
     for p in (0.0, 0.3, 0.8):
-        excess = float(bF.spike_slab_penalty(t(m), t(s), t(p), PRIOR)) - 0.5 - best
+        excess = float(formulas.spike_slab_penalty(t(m), t(s), t(p), PRIOR)) - 0.5 - best
         assert excess == pytest.approx(bernoulli_kl(p, star), rel=1e-6, abs=1e-9)
 
 

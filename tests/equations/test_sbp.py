@@ -123,9 +123,9 @@ def test_moments_and_signal_to_noise_ratio(mu, sigma):
     first = average(np.exp, mu, sigma)
     second = average(lambda v: np.exp(2 * v), mu, sigma)
     centered = average(lambda v: (np.exp(v) - first) ** 2, mu, sigma)  # not second - first^2, which cancels
-    assert single(bF.truncated_log_normal_mean, mu, sigma) == pytest.approx(first, rel=1e-10)
+    assert single(formulas.truncated_log_normal_mean, mu, sigma) == pytest.approx(first, rel=1e-10)
     assert single(formulas.truncated_log_normal_second_moment, mu, sigma) == pytest.approx(second, rel=1e-10)
-    assert single(bF.truncated_log_normal_snr, mu, sigma) == pytest.approx(first / math.sqrt(centered), rel=1e-8)
+    assert single(formulas.truncated_log_normal_snr, mu, sigma) == pytest.approx(first / math.sqrt(centered), rel=1e-8)
 
 
 @pytest.mark.parametrize(("mu", "sigma"), POINTS[1:5])
@@ -133,7 +133,7 @@ def test_moments_as_they_are_printed(mu, sigma):
     """The printed forms of "sbp-mean" and "sbp-second-moment", where float64 can still evaluate them."""
     alpha, beta = (A - mu) / sigma, (B - mu) / sigma
     z = special.ndtr(beta) - special.ndtr(alpha)
-    for k, function in ((1, bF.truncated_log_normal_mean), (2, formulas.truncated_log_normal_second_moment)):
+    for k, function in ((1, formulas.truncated_log_normal_mean), (2, formulas.truncated_log_normal_second_moment)):
         # Phi(k s - alpha) - Phi(k s - beta) by the symmetric tails, which do not round to 1
         share = special.ndtr(beta - k * sigma) - special.ndtr(alpha - k * sigma)
         printed = math.exp(k * mu + 0.5 * (k * sigma) ** 2) * share / z
@@ -147,7 +147,7 @@ def test_the_ratio_is_a_second_difference_of_the_cumulant_generating_function(mu
     shift = min(max(mu, A), B)
     k1 = math.log(mass @ np.exp(v - shift)) + shift
     k2 = math.log(mass @ np.exp(2 * (v - shift))) + 2 * shift
-    snr = single(bF.truncated_log_normal_snr, mu, sigma)
+    snr = single(formulas.truncated_log_normal_snr, mu, sigma)
     # the difference loses digits for narrow noise: that is why the library sums cumulants there
     assert math.log1p(snr**-2) == pytest.approx(k2 - 2 * k1, abs=1e-12, rel=1e-8)
 
@@ -163,14 +163,14 @@ def test_narrow_noise_has_the_ratio_of_its_cumulants():
         kappa = {4: m4 - 3 * m2**2, 6: m6 - 15 * m4 * m2 - 10 * m3**2 + 30 * m2**3}
         d = m2 + kappa[4] / 12 + kappa[6] / 360
         # what follows in the series is of order sigma^8; log1p of a large ratio has the digits of its inverse square
-        assert math.log1p(single(bF.truncated_log_normal_snr, mu, sigma) ** -2) == pytest.approx(d, rel=1e-8)
+        assert math.log1p(single(formulas.truncated_log_normal_snr, mu, sigma) ** -2) == pytest.approx(d, rel=1e-8)
 
 
 # equation: sbp-sample
 @pytest.mark.parametrize(("mu", "sigma"), POINTS)
 def test_draws_have_the_distribution_function_of_the_posterior(mu, sigma):
     level = np.linspace(0.02, 0.98, 13)
-    drawn = bF.truncated_log_normal_sample(t(mu).expand(13), t(sigma).expand(13), 1 - t(*level)).log().numpy()
+    drawn = formulas.truncated_log_normal_sample(t(mu).expand(13), t(sigma).expand(13), 1 - t(*level)).log().numpy()
     # the library's levels count from the upper end
     for one, v in zip(level, drawn, strict=True):
         share = masses(mu, sigma, high=v)[1].sum() / masses(mu, sigma)[1].sum()
@@ -183,7 +183,7 @@ def test_draws_as_they_are_printed(mu, sigma):
     u = np.linspace(0.05, 0.95, 9)
     low, high = special.ndtr((A - mu) / sigma), special.ndtr((B - mu) / sigma)
     printed = np.exp(mu + sigma * special.ndtri(low + u * (high - low)))
-    drawn = bF.truncated_log_normal_sample(t(mu).expand(9), t(sigma).expand(9), 1 - t(*u))
+    drawn = formulas.truncated_log_normal_sample(t(mu).expand(9), t(sigma).expand(9), 1 - t(*u))
     assert np.allclose(drawn, printed, rtol=1e-9)
 
 
@@ -198,7 +198,7 @@ def test_without_information_the_noise_is_the_prior():
     assert ratio == pytest.approx(1 / math.sqrt(10 - 1), rel=1e-8)
     distance = []
     for sigma in (1e2, 1e3, 1e4):
-        kl, snr = (single(f, -3.0, sigma) for f in (bF.truncated_log_normal_kl, bF.truncated_log_normal_snr))
+        kl, snr = (single(f, -3.0, sigma) for f in (bF.truncated_log_normal_kl, formulas.truncated_log_normal_snr))
         distance.append((kl, abs(snr - ratio)))
     # sigma grows by 10: the divergence falls with its fourth power, the ratio approaches with the second
     assert distance[0][0] > 9e3 * distance[1][0] > 0

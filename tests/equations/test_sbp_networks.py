@@ -9,9 +9,9 @@ import torch
 from scipy import optimize, stats
 from torch import nn
 
-from bnnlib import functional as bF
 from bnnlib import nn as bnn
-from bnnlib.pruning.group_lasso import GroupLasso, group_lasso_penalty
+from chapters.unit_noise import formulas
+from chapters.unit_noise.group_lasso import GroupLasso, group_lasso_penalty
 
 A, B = -20.0, 0.0
 MU, SIGMA = -0.6, 0.5
@@ -87,7 +87,7 @@ def test_the_bound_is_the_evidence_minus_the_divergence_to_the_posterior():
     to_posterior = w @ (q * (log_q - (log_likelihood + log_prior - evidence)))
     # the library's side: the data term is an average over levels of the reparameterized draw
     level, mass = legendre(0.0, 1.0)
-    drawn = bF.truncated_log_normal_sample(t(MU).expand(2_000), t(SIGMA).expand(2_000), t(*level)).numpy()
+    drawn = formulas.truncated_log_normal_sample(t(MU).expand(2_000), t(SIGMA).expand(2_000), t(*level)).numpy()
     data_term = sum(mass @ regression(drawn, x, y) for x, y in zip(X, Y, strict=True))
     bound = data_term - layer(1).kl_divergence().item()
     # quadrature over levels meets the vertical tangents of the quantile at both ends
@@ -112,7 +112,7 @@ def test_an_orthogonal_input_gains_half_its_squared_t_statistic_at_infinite_prec
 
     best = -optimize.minimize_scalar(lambda weight: -data_term(weight)).fun
     gain = 0.5 * (x @ y) ** 2 / (x @ x)
-    ratio = bF.truncated_log_normal_snr(t(MU), t(SIGMA)).item()
+    ratio = formulas.truncated_log_normal_snr(t(MU), t(SIGMA)).item()
     assert ratio == pytest.approx(mean / math.sqrt(second - mean**2), rel=1e-8)
     assert best + 0.5 * y @ y == pytest.approx(gain * ratio**2 / (1 + ratio**2), rel=1e-8)
     # least squares: weight over its standard error
@@ -143,7 +143,7 @@ def test_the_estimated_gradient_is_right_on_average():
     level, mass = legendre(0.0, 1.0)
     parameters = t(MU, math.log(SIGMA)).requires_grad_()
     mu, sigma = parameters[0].expand(2_000), parameters[1].exp().expand(2_000)
-    theta = bF.truncated_log_normal_sample(mu, sigma, t(*level))
+    theta = formulas.truncated_log_normal_sample(mu, sigma, t(*level))
     estimates = []
     for batch in ((0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)):
         rows = list(batch)
@@ -167,7 +167,7 @@ def test_shared_noise_adds_the_covariance_of_the_objects():
     # gradients of the four objects in mu for every level: columns are objects, exact by quadrature over the level
     level, mass = legendre(1e-9, 1 - 1e-9)
     mu = t(MU).expand(2_000).clone().requires_grad_()
-    theta = bF.truncated_log_normal_sample(mu, t(SIGMA).expand(2_000), t(*level))
+    theta = formulas.truncated_log_normal_sample(mu, t(SIGMA).expand(2_000), t(*level))
     slope = torch.autograd.grad(theta.sum(), mu)[0].numpy()
     theta = theta.detach().numpy()
     g = (Y - np.multiply.outer(theta, X)) * X / 0.25 * slope[:, None]

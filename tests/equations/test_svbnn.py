@@ -112,7 +112,7 @@ def test_divergence_of_two_mixtures_with_an_atom(mean, scale, inclusion):
 @pytest.mark.parametrize("inclusion", [1e-6, 0.3, 0.999])
 def test_divergence_of_two_coins(inclusion):
     expected = stats.entropy([inclusion, 1 - inclusion], [0.1, 0.9])
-    assert float(bF.bernoulli_kl(torch.logit(t(inclusion)), 0.1)) == pytest.approx(expected, rel=1e-9)
+    assert float(formulas.bernoulli_kl(torch.logit(t(inclusion)), 0.1)) == pytest.approx(expected, rel=1e-9)
 
 
 # equation: svbnn-gaussian-kl
@@ -154,7 +154,7 @@ def test_the_soft_gate_has_the_law_of_two_competing_gumbel_variables(temperature
     gumbel = stats.gumbel_r.rvs(size=(2, 20_000), random_state=np.random.default_rng(5))
     on, off = (np.exp((g + math.log(p)) / temperature) for g, p in zip(gumbel, (inclusion, 1 - inclusion), strict=True))
     uniform = torch.rand(20_000, generator=generator, dtype=torch.float64)
-    hard, soft = bF.gumbel_softmax_gate(torch.logit(t(inclusion)), bF.logistic_noise(uniform), temperature)
+    hard, soft = formulas.gumbel_softmax_gate(torch.logit(t(inclusion)), bF.logistic_noise(uniform), temperature)
     assert stats.ks_2samp(soft.numpy(), on / (on + off)).pvalue > 1e-3
     # the proposition: beyond one half lies phi, at every temperature (five standard errors)
     assert abs((soft > 0.5).double().mean() - inclusion) < 5 * math.sqrt(0.21 / 20_000)

@@ -17,6 +17,7 @@ from torch import Tensor
 from bnnlib import sampling as mcmc
 from bnnlib.train.checkpoint import Checkpoint
 from book.lab.cells import Cell, CellResult, Experiment, profiles, rows_of
+from chapters.acceptance import formulas
 from chapters.acceptance.targets import MODES, draw_six_gaussians, nearest_mode, six_gaussians
 
 OBJECTIVES = {"VI": "vi", "Acceptance rate": "acceptance", "Symmetric KL": "symmetric_kl"}
@@ -52,7 +53,7 @@ def run_cell(cell: Cell, device: torch.device, checkpoint: Checkpoint | None = N
     points = trace.draws.reshape(-1, 2)
     shares = torch.bincount(nearest_mode(points), minlength=MODES) / len(points)
     exact = draw_six_gaussians(EXACT, torch.Generator().manual_seed(72_000)).to(device)
-    rate = mcmc.acceptance_rate_of(six_gaussians, proposal, exact, generator)
+    rate = formulas.acceptance_rate_of(six_gaussians, proposal, exact, generator)
     values = {
         "modes_found": int((shares >= FOUND / MODES).sum()),
         "mode_tv": 0.5 * (shares - 1.0 / MODES).abs().sum().item(),

@@ -30,6 +30,7 @@ from bnnlib.nn import collect_statistics, match_moments, predict, predict_dropou
 from bnnlib.train.checkpoint import Checkpoint
 from bnnlib.train.stages import Stages
 from book.lab.cells import Cell, CellResult, rows_of
+from chapters.batch_statistics import formulas
 from chapters.batch_statistics.lenet import lenet5_batch_norm
 from chapters.batch_statistics.networks import preact_resnet18
 from chapters.batch_statistics.vgg import vgg11
@@ -289,7 +290,7 @@ def _curves(members: list[dict[str, Tensor]], labels: Tensor) -> dict[str, np.nd
     grid = torch.linspace(0.0, math.log(members[0]["test"].shape[1]), GRID, dtype=torch.float64)
     curves = {}
     for part in ("test", "unknown"):
-        columns = [metrics.entropy_cdf(metrics.predictive_entropy(one[part]), grid) for one in members]
+        columns = [formulas.entropy_cdf(metrics.predictive_entropy(one[part]), grid) for one in members]
         curves[f"entropy_cdf_{part}"] = torch.stack([grid, *columns], dim=1).float().numpy()
     confidence, choice = torch.cat([one["test"] for one in members]).double().max(dim=1)
     correct = (choice == labels.repeat(len(members))).double()

@@ -17,6 +17,7 @@ from book.display.control import Control
 from book.display.explorer import Explorer, curves
 from book.display.picture import Line, Panel, Picture, Points, Rule, Text
 from book.display.style import PALETTE
+from chapters.closed_form import formulas
 
 SLAB, SPIKE = PALETTE[0], PALETTE[1]
 
@@ -60,7 +61,7 @@ def threshold(log_slab: float, log_spike: float, inclusion: float = 0.5) -> floa
     Args:
         log_slab, log_spike, inclusion: log tau_1, log tau_0 and pi.
     """
-    where = bF.inclusion_threshold(_prior(log_slab, log_spike, inclusion))
+    where = formulas.inclusion_threshold(_prior(log_slab, log_spike, inclusion))
     return where if where > 0 else None
 
 

@@ -6,7 +6,8 @@ from typing import Any
 
 import torch
 
-from bnnlib.augmentation import Compose, Normalize, RandomCrop, RandomErasing, RandomHorizontalFlip, RandomRotation
+from bnnlib.augmentation import Compose, Normalize, RandomCrop, RandomHorizontalFlip
+from chapters.learned_priors.augmentation import RandomErasing, RandomRotation
 from chapters.learned_priors.experiments.mnist_train import Network, generators
 from chapters.learned_priors.networks import cnn_batch_norm
 

@@ -8,10 +8,10 @@ from functools import cache
 import numpy as np
 import torch
 
-from bnnlib import functional as bF
 from book.display.control import Control
 from book.display.explorer import Explorer, curves
 from book.display.picture import Band, Bars, Line, Panel, Picture, Points, Rule, network, span
+from chapters.spike_slab import formulas
 
 
 def lambda_explorer(
@@ -128,7 +128,7 @@ def gate_gradients(target: float, temperature: float) -> dict[str, np.ndarray]:
     # eta = logit + noise decides on the gates: a fixed grid of eta, even in the soft gate, and dense at the threshold
     right = torch.cat([temperature * torch.linspace(0.025, 30, 1200), torch.linspace(0.1, 40, 400)]).double().unique()
     eta = torch.cat([-right.flip(0), torch.zeros(1), right])
-    hard, soft = bF.gumbel_softmax_gate(eta, torch.zeros_like(eta), temperature)
+    hard, soft = formulas.gumbel_softmax_gate(eta, torch.zeros_like(eta), temperature)
     noise = eta - logit
     density = torch.sigmoid(noise) * torch.sigmoid(-noise)
     slope = 2 * soft * (1 - soft) / temperature

@@ -13,6 +13,7 @@ from bnnlib import functional as bF
 from book.display.control import Control
 from book.display.explorer import Explorer, curves
 from book.display.picture import Band, Item, Line, Panel, Picture, Points, Rule, Text
+from chapters.unit_noise import formulas
 from chapters.unit_noise.figures.method import LOWER, UPPER, log_density, plane
 from chapters.unit_noise.prices import RATIOS, best_ratio, bound, price_curve, two_optima
 
@@ -42,9 +43,9 @@ def noise_values(location: float, log_scale: float) -> dict[str, float]:
     settings = (torch.tensor([value], dtype=torch.float64) for value in (location, math.exp(log_scale)))
     mean, scale = settings
     functions = {
-        "snr": bF.truncated_log_normal_snr,
+        "snr": formulas.truncated_log_normal_snr,
         "kl": bF.truncated_log_normal_kl,
-        "mean": bF.truncated_log_normal_mean,
+        "mean": formulas.truncated_log_normal_mean,
     }
     return {name: float(function(mean, scale)) for name, function in functions.items()}
 

@@ -53,7 +53,7 @@ def densities(posteriors: Sequence[tuple[float, float]] = ((-0.5, 0.25), (-2.0, 
     theta = torch.linspace(1e-3, 1.0 - 1e-9, 800, dtype=torch.float64)
     names = {}
     for location, scale in posteriors:
-        snr = float(bF.truncated_log_normal_snr(_double(location), _double(scale)))
+        snr = float(formulas.truncated_log_normal_snr(_double(location), _double(scale)))
         names[minus(f"μ = {location:g}, σ = {scale:g}: SNR {snr:.2g}")] = location, scale
     prior = f"prior: SNR {formulas.truncated_log_uniform_snr(LOWER, UPPER):.2g}"
     with style_context():
@@ -85,7 +85,7 @@ def plane(locations: Sequence[float], log_scales: Sequence[float]) -> dict[str, 
         {"snr", "kl"}: arrays of shape (log_scales, locations), the divergence in nats.
     """
     scale, mean = torch.meshgrid(_double(*log_scales).exp(), _double(*locations), indexing="ij")
-    snr, kl = bF.truncated_log_normal_snr(mean, scale), bF.truncated_log_normal_kl(mean, scale)
+    snr, kl = formulas.truncated_log_normal_snr(mean, scale), bF.truncated_log_normal_kl(mean, scale)
     return {"snr": snr.numpy(), "kl": kl.numpy()}
 
 
@@ -139,7 +139,7 @@ def stability(location: float = -3.0, scale: float = 0.3) -> Figure:
     moved = locations, torch.full_like(locations, scale)
     with style_context():
         fig, (left, right) = figure(2, height=3.7)
-        exact = bF.truncated_log_normal_snr(*wide)
+        exact = formulas.truncated_log_normal_snr(*wide)
         left.set_yscale("log")
         _against(left, log_scale.numpy(), printed_forms(*wide)["snr"], exact, (0.1, 2e4))
         _against(right, locations.numpy(), printed_forms(*moved)["kl"], bF.truncated_log_normal_kl(*moved), (0.0, 12.0))
@@ -175,7 +175,7 @@ def gradient_spread(
         for name, rows in (("local", size), ("shared", 1)):
             uniform = torch.rand(draws, rows, units, generator=generator, dtype=torch.float64)
             mean = torch.full_like(uniform, -scale).requires_grad_()
-            theta = bF.truncated_log_normal_sample(mean, torch.full_like(uniform, scale), uniform)
+            theta = formulas.truncated_log_normal_sample(mean, torch.full_like(uniform, scale), uniform)
             log_likelihood = -0.5 * (y - (theta * x).sum(-1)).square().mean(1)
             gradient = torch.autograd.grad(log_likelihood.sum(), mean)[0].sum(1)
             found[name].append(float(gradient.std(0).mean()))  # all units have the same deviation

@@ -8,6 +8,7 @@ import torch
 from torch.distributions import Bernoulli, Normal, kl_divergence
 
 from bnnlib import functional as bF
+from chapters.closed_form import formulas
 
 DOUBLE = torch.float64
 
@@ -46,10 +47,10 @@ def test_the_profile_is_the_penalty_at_the_optimum(random_problems):
     prior = bF.mixture_prior(*settings)
     profile = bF.spike_slab_profile_penalty(mean, scale, prior)
     p = bF.closed_form_inclusion(mean, scale, prior)
-    at_optimum = bF.spike_slab_penalty(mean, scale, p, prior)
+    at_optimum = formulas.spike_slab_penalty(mean, scale, p, prior)
     torch.testing.assert_close(at_optimum, profile, rtol=1e-13, atol=1e-13)
     for end in (0.0, 1.0):
-        assert bF.spike_slab_penalty(mean, scale, torch.full_like(p, end), prior).isfinite().all()
+        assert formulas.spike_slab_penalty(mean, scale, torch.full_like(p, end), prior).isfinite().all()
 
 
 def test_penalty_minus_one_half_is_the_divergence_of_weight_and_indicator(random_problems):
@@ -64,7 +65,7 @@ def test_penalty_minus_one_half_is_the_divergence_of_weight_and_indicator(random
     for share, component in ((p, slab), (1 - p, spike)):
         ratio = log_posterior - Normal(torch.zeros_like(mean), component).log_prob(draws)
         total = total + share * (weights * ratio).sum(dim=0) / math.sqrt(2 * math.pi)
-    found = bF.spike_slab_penalty(mean, scale, p, bF.mixture_prior(slab, spike, pi)) - 0.5
+    found = formulas.spike_slab_penalty(mean, scale, p, bF.mixture_prior(slab, spike, pi)) - 0.5
     torch.testing.assert_close(found, total, rtol=1e-12, atol=1e-12)
     assert (bF.spike_slab_profile_penalty(mean, scale, bF.mixture_prior(slab, spike, pi)) - 0.5 > -1e-12).all()
 
@@ -123,16 +124,16 @@ def test_bad_priors_are_explained(as_tensor):
 @pytest.mark.parametrize(("log_slab", "log_spike", "probability"), [(1, -6, 0.5), (0, -5, 0.25), (-1, -3, 0.75)])
 def test_the_threshold_is_where_the_inclusion_probability_is_one_half(log_slab, log_spike, probability):
     prior = bF.mixture_prior(math.exp(log_slab), math.exp(log_spike), probability)
-    r = torch.tensor(bF.inclusion_threshold(prior), dtype=torch.float64)
+    r = torch.tensor(formulas.inclusion_threshold(prior), dtype=torch.float64)
     # float64: the log-odds cancel to a few units in the last place of their two terms, below 15 nats each
     assert float(bF.closed_form_inclusion(r, 0.0, prior)) == pytest.approx(0.5, abs=1e-13)
     stacked = bF.mixture_prior(
         *(torch.tensor([float(v)]) for v in (math.exp(log_slab), math.exp(log_spike), probability))
     )
-    assert float(bF.inclusion_threshold(stacked)) == pytest.approx(float(r), rel=1e-6)  # the settings in float32
+    assert float(formulas.inclusion_threshold(stacked)) == pytest.approx(float(r), rel=1e-6)  # the settings in float32
 
 
 def test_there_is_no_threshold_where_every_weight_is_included():
     prior = bF.mixture_prior(1.0, 0.5, 0.9)
-    assert bF.inclusion_threshold(prior) == 0.0
+    assert formulas.inclusion_threshold(prior) == 0.0
     assert float(bF.closed_form_inclusion(torch.zeros(()), 0.0, prior)) > 0.5

@@ -31,15 +31,6 @@ def test_the_acceptance_loss_has_no_gradient_where_all_is_accepted():
     assert torch.allclose(log_ratio.grad, t(-math.exp(-2.0), -math.exp(-0.5), 0.0) / 3)
 
 
-def test_the_lower_bound():
-    assert bF.acceptance_lower_bound(0.0) == 1.0
-    assert bF.acceptance_lower_bound(0.5) == 0.5
-    assert float(bF.acceptance_lower_bound(t(2.0))) == 0.0
-    for broken in (-0.1, INF, math.nan, t(1.0, -1.0)):
-        with pytest.raises(ValueError, match="divergence is"):
-            bF.acceptance_lower_bound(broken)
-
-
 def test_total_variation_over_several_dimensions():
     first, second = t(0.5, 0.3, 0.2), t(0.2, 0.2, 0.6)
     assert float(bF.total_variation(first, second)) == pytest.approx(0.4)

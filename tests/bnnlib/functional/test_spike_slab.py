@@ -6,9 +6,7 @@ import pytest
 import torch
 
 from bnnlib.functional import (
-    bernoulli_kl,
     gaussian_kl,
-    gumbel_softmax_gate,
     log_odds,
     logistic_noise,
     spike_slab_draw,
@@ -16,7 +14,7 @@ from bnnlib.functional import (
     spike_slab_kl_grad,
     spike_slab_kl_sum,
 )
-from chapters.spike_slab.formulas import spike_slab_inverse_cdf
+from chapters.spike_slab.formulas import bernoulli_kl, gumbel_softmax_gate, spike_slab_inverse_cdf
 
 DOUBLE = torch.float64
 

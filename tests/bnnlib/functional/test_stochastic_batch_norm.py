@@ -8,6 +8,7 @@ import torch.nn.functional as F
 
 from bnnlib import functional as bF
 from bnnlib.functional import stochastic_batch_norm as sbn
+from chapters.batch_statistics import formulas
 
 DOUBLE = torch.float64
 
@@ -74,7 +75,7 @@ def test_bad_arguments_are_refused():
         bF.batch_statistics(torch.ones(1, 4))
     for means, log_scales in ((torch.ones(1, 3),) * 2, (torch.ones(4, 3), torch.ones(4, 2)), (torch.ones(()),) * 2):
         with pytest.raises(ValueError, match="at least two batches"):
-            bF.matched_moments(means, log_scales)
+            formulas.matched_moments(means, log_scales)
 
 
 def test_one_image_has_as_many_values_as_positions():

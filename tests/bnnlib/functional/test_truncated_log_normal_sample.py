@@ -39,7 +39,7 @@ def test_a_level_is_the_share_of_the_distribution_above_the_draw():
     """(sbp-sample) at fixed levels of the upper tail: exact at every mean and scale, no region is left to chance."""
     mean, scale = posteriors(MEANS, LOG_SCALES)
     for level in (1e-10, 1e-3, 0.3, 0.7, 1.0 - 1e-6):
-        theta = bF.truncated_log_normal_sample(mean, scale, torch.full_like(mean, level))
+        theta = formulas.truncated_log_normal_sample(mean, scale, torch.full_like(mean, level))
         assert ((theta >= math.exp(-20.0) * (1 - RESOLUTION)) & (theta <= 1.0)).all()
         with mpmath.workdps(50):
             for m, s, t in zip(mean.tolist(), scale.tolist(), theta.tolist(), strict=True):
@@ -54,7 +54,7 @@ def test_levels_of_other_intervals(lower, upper):
     mean = lower + (upper + 3.0 - lower) * torch.rand(60, generator=g, dtype=DOUBLE)
     scale = torch.exp(-8.0 + 13.0 * torch.rand(60, generator=g, dtype=DOUBLE))
     level = torch.rand(60, generator=g, dtype=DOUBLE)
-    theta = bF.truncated_log_normal_sample(mean, scale, level, lower, upper)
+    theta = formulas.truncated_log_normal_sample(mean, scale, level, lower, upper)
     with mpmath.workdps(50):
         for m, s, u, t in zip(*(v.tolist() for v in (mean, scale, level, theta)), strict=True):
             found = upper_tail(mpmath.log(t), mpmath.mpf(m), mpmath.mpf(s), lower, upper)
@@ -67,7 +67,7 @@ def test_extreme_levels_and_parameters_give_finite_draws_and_gradients(dtype):
     mean, scale = (v.to(dtype) for v in posteriors(MEANS, LOG_SCALES))
     for level in (0.0, 1e-30, 1e-7, 0.5, 1.0 - 6e-8, 1.0):
         leaves = mean.clone().requires_grad_(), scale.clone().requires_grad_()
-        theta = bF.truncated_log_normal_sample(*leaves, torch.full_like(mean, level))
+        theta = formulas.truncated_log_normal_sample(*leaves, torch.full_like(mean, level))
         assert theta.dtype == dtype and ((theta >= 2.06e-9) & (theta <= 1.0)).all()
         for slope in torch.autograd.grad(theta.sum(), leaves):
             assert slope.isfinite().all(), level
@@ -78,7 +78,7 @@ def test_reparameterisation_gradients_are_those_of_the_quantile():
     mean, scale = posteriors([-20.0, -19.99, -7.0, -0.01, 0.0, 0.01, 1.4713512, 5.0], [-3.015, -1.0, 0.0, 1.0, 5.0])
     for level in (1e-3, 0.4, 0.95):
         leaves = mean.clone().requires_grad_(), scale.clone().requires_grad_()
-        theta = bF.truncated_log_normal_sample(*leaves, torch.full_like(mean, level))
+        theta = formulas.truncated_log_normal_sample(*leaves, torch.full_like(mean, level))
         slopes = torch.autograd.grad(theta.log().sum(), leaves)
         with mpmath.workdps(50):
             for m, s, t, *ours in zip(*(v.tolist() for v in (mean, scale, theta, *slopes)), strict=True):
@@ -93,7 +93,7 @@ def test_reparameterisation_gradients_are_those_of_the_quantile():
 
 def test_the_density_over_the_whole_range_and_outside():
     mean, scale = posteriors(MEANS, LOG_SCALES)
-    theta = bF.truncated_log_normal_sample(mean, scale, torch.full_like(mean, 0.4))
+    theta = formulas.truncated_log_normal_sample(mean, scale, torch.full_like(mean, 0.4))
     theta = theta.clamp(math.exp(-20.0) * (1 + 1e-12), 1.0)
     found = formulas.truncated_log_normal_log_density(theta, mean, scale)
     assert found.isfinite().all()
@@ -125,12 +125,12 @@ def test_the_log_uniform_prior(lower, upper):
     assert formulas.truncated_log_uniform_snr(lower, upper) == pytest.approx(snr, rel=1e-12)
     # the posterior of a huge scale
     wide = torch.tensor(0.0, dtype=DOUBLE), torch.tensor(1e5, dtype=DOUBLE), lower, upper
-    assert bF.truncated_log_normal_snr(*wide).item() == pytest.approx(snr, rel=1e-6)
+    assert formulas.truncated_log_normal_snr(*wide).item() == pytest.approx(snr, rel=1e-6)
 
 
-ALL = [bF.truncated_log_normal_kl, bF.truncated_log_normal_mean]
-ALL += [formulas.truncated_log_normal_second_moment, bF.truncated_log_normal_snr]
-ALL.append(lambda m, s, *ends: bF.truncated_log_normal_sample(m, s, torch.full_like(m, 0.5), *ends))
+ALL = [bF.truncated_log_normal_kl, formulas.truncated_log_normal_mean]
+ALL += [formulas.truncated_log_normal_second_moment, formulas.truncated_log_normal_snr]
+ALL.append(lambda m, s, *ends: formulas.truncated_log_normal_sample(m, s, torch.full_like(m, 0.5), *ends))
 ALL.append(lambda m, s, *ends: formulas.truncated_log_normal_log_density(torch.full_like(m, 0.5), m, s, *ends))
 
 

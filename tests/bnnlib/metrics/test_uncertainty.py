@@ -8,6 +8,7 @@ from scipy import stats
 from sklearn.metrics import roc_auc_score
 
 from bnnlib import metrics
+from chapters.batch_statistics import formulas
 from tests.seeded import seeded
 
 
@@ -41,7 +42,7 @@ def test_entropy_agrees_with_scipy():
 def test_distribution_function_counts_ties_and_takes_any_order():
     values, grid = torch.tensor([0.5, 0.1, 0.5, 2.0]), torch.tensor([2.0, 0.0, 0.5, 0.4999, 0.1])
     expected = torch.tensor([1.0, 0.0, 0.75, 0.25, 0.25], dtype=torch.float64)
-    assert torch.equal(metrics.entropy_cdf(values, grid), expected)
+    assert torch.equal(formulas.entropy_cdf(values, grid), expected)
 
 
 @pytest.mark.parametrize("decimals", [12, 1, 0])  # no ties, some, almost nothing else
@@ -81,9 +82,9 @@ def test_roc_area_sees_ranks_only():
         (metrics.predictive_entropy, (torch.zeros(0, 3),), "n > 0"),
         (metrics.predictive_entropy, (torch.tensor([[2.0, -1.0]]),), "softmax"),
         (metrics.predictive_entropy, (torch.tensor([[math.nan, 1.0]]),), "1 NaN"),
-        (metrics.entropy_cdf, (torch.zeros(3, 2), torch.zeros(2)), r"entropy has shape \(3, 2\)"),
-        (metrics.entropy_cdf, (torch.zeros(3), torch.zeros(0)), r"grid has shape \(0,\)"),
-        (metrics.entropy_cdf, (torch.tensor([math.nan]), torch.zeros(2)), "entropy has 1 NaN"),
+        (formulas.entropy_cdf, (torch.zeros(3, 2), torch.zeros(2)), r"entropy has shape \(3, 2\)"),
+        (formulas.entropy_cdf, (torch.zeros(3), torch.zeros(0)), r"grid has shape \(0,\)"),
+        (formulas.entropy_cdf, (torch.tensor([math.nan]), torch.zeros(2)), "entropy has 1 NaN"),
         (metrics.auroc, (torch.zeros(0), torch.zeros(2)), r"unknown_scores has shape \(0,\)"),
         (metrics.auroc, (torch.zeros(2), torch.zeros(2, 1)), r"known_scores has shape \(2, 1\)"),
         (metrics.auroc, (torch.tensor([math.nan, 1.0]), torch.zeros(2)), "unknown_scores has 1 NaN"),

@@ -9,7 +9,6 @@ from torch.nn import Linear
 
 from bnnlib.models import (
     lenet5_caffe,
-    lenet_300_100,
     mlp,
     resnet,
     resnet18,
@@ -43,7 +42,7 @@ def images(n=4):
     ("make", "published"),
     [
         (lambda: mlp((784, 512, 512, 10)), 669_706),
-        (lenet_300_100, 266_610),
+        (lambda: mlp((784, 300, 100, 10)), 266_610),
         (lenet5_caffe, 431_080),
         (resnet20, 272_474),
         (resnet18, 11_173_962),
@@ -60,7 +59,6 @@ def test_sizes_are_the_literature_s(make, published):
     "make",
     [
         lambda **k: mlp((4, 5, 2), **k),
-        lenet_300_100,
         lenet5_caffe,
         lambda **k: resnet(8, width=4, **k),
         lambda **k: resnet18(4, 3, **k),
@@ -87,7 +85,7 @@ def flat(layer=Linear, **options):
         (flat, (SpikeSlabLinear,), {"prior_inclusion_probability": 0.1}),
         (flat, (SparseVDLinear,), {}),
         (flat, (HorseshoeLinear,), {}),
-        (lenet_300_100, (GaussianSpikeSlabLinear,), MIXTURE),
+        (flat, (GaussianSpikeSlabLinear,), MIXTURE),
         (lenet5_caffe, (GaussianSpikeSlabConv2d, GaussianSpikeSlabLinear), MIXTURE),
     ],
 )

@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import nn
 
-from bnnlib import functional as bF
 from bnnlib import nn as bnn
+from chapters.unit_noise import formulas
 
 LAYER = bnn.StructuredBayesianPruning
 
@@ -51,7 +51,7 @@ def test_the_draw_is_the_function_at_levels_of_the_generator():
     for dtype in (torch.float32, torch.float64):
         layer = spread(40, dtype=dtype)
         level = torch.empty(40, dtype=torch.float64).uniform_(generator=generator(1))
-        expected = bF.truncated_log_normal_sample(layer.location.detach(), layer.log_scale.detach().exp(), level)
+        expected = formulas.truncated_log_normal_sample(layer.location.detach(), layer.log_scale.detach().exp(), level)
         # in float32 the layer takes the exponential of log_scale in double precision, this test does not
         tolerance = 2e-6 if dtype == torch.float32 else 1e-12
         torch.testing.assert_close(layer.draw(generator(1)), expected, rtol=tolerance, atol=0)
@@ -60,7 +60,7 @@ def test_the_draw_is_the_function_at_levels_of_the_generator():
 def test_modes():
     layer, x = spread(), torch.randn(5, 6, dtype=torch.float64, generator=generator(1))
     location, scale = layer.location.detach(), layer.log_scale.detach().exp()
-    mean, snr = bF.truncated_log_normal_mean(location, scale), bF.truncated_log_normal_snr(location, scale)
+    mean, snr = formulas.truncated_log_normal_mean(location, scale), formulas.truncated_log_normal_snr(location, scale)
     torch.testing.assert_close(layer.mean(), mean, rtol=1e-12, atol=0)
     torch.testing.assert_close(layer.signal_to_noise(), snr, rtol=1e-12, atol=0)
     kept = snr > 1.0

@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch import nn
 
-from bnnlib import functional as bF
 from bnnlib import nn as bnn
+from chapters.unit_noise import formulas
 
 LAYER = bnn.StructuredBayesianPruning
 
@@ -44,7 +44,7 @@ def test_all_layers_draw_together_as_each_would_alone():
     first, second = model[0], model[3]
     level = torch.empty(10, dtype=torch.float64).uniform_(generator=generator(3))
     expected = [
-        bF.truncated_log_normal_sample(layer.location.detach(), layer.log_scale.detach().exp(), part)
+        formulas.truncated_log_normal_sample(layer.location.detach(), layer.log_scale.detach().exp(), part)
         for layer, part in zip((first, second), level.split((6, 4)), strict=True)
     ]
     with bnn.use_generator(generator(3)), bnn.drawn_together(model):

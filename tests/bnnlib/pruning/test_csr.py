@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from bnnlib import nn as bnn
-from bnnlib.models import lenet5_caffe, lenet_300_100, mlp, resnet, vgg_like
+from bnnlib.models import lenet5_caffe, mlp, resnet, vgg_like
 from bnnlib.pruning import (
     CSRConv2d,
     CSRLinear,
@@ -88,7 +88,7 @@ def test_images_go_in_chunks(monkeypatch):
 @pytest.mark.parametrize(
     ("model", "shape"),
     [
-        (lambda: lenet_300_100(generator=seeded()), (6, 1, 28, 28)),
+        (lambda: mlp((784, 300, 100, 10), flatten=True, generator=seeded()), (6, 1, 28, 28)),
         (lambda: lenet5_caffe(generator=seeded()), (6, 1, 28, 28)),
         (lambda: vgg_like(0.1, generator=seeded()), (3, 3, 32, 32)),
         (lambda: resnet(8, width=4, generator=seeded()), (3, 3, 32, 32)),

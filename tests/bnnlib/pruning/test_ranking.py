@@ -10,7 +10,7 @@ from torch import nn
 
 from bnnlib import nn as bnn
 from bnnlib.models import lenet5_caffe, mlp, vgg_like
-from bnnlib.pruning import global_masks, magnitude_mask, prune_ranked, rank_mask, to_deterministic, weight_scores
+from bnnlib.pruning import global_masks, prune_ranked, rank_mask, to_deterministic, weight_scores
 from tests.bnnlib.pruning.networks import seeded
 
 MIXTURE = {"slab_scale": 1.0, "spike_scale": 0.0067}
@@ -54,11 +54,6 @@ def test_infinite_scores_have_a_rank():
     score = torch.tensor([math.inf, 0.0, -math.inf, math.inf, 1.0])
     assert rank_mask(score, 0.4).tolist() == [True, False, False, True, True]
     assert rank_mask(score, 0.8).tolist() == [False, False, False, True, False]
-
-
-def test_magnitude_is_a_rank():
-    weight = torch.randn(4, 30, generator=seeded())
-    assert torch.equal(magnitude_mask(weight, 0.7, 1), rank_mask(weight.abs(), 0.7, 1))
 
 
 def test_bfloat16_scores():

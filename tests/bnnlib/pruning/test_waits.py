@@ -6,7 +6,9 @@ import pytest
 import torch
 from torch import nn
 
-from bnnlib.pruning import AGPPruner, GroupLasso, MagnitudePruner, Masks
+from bnnlib.pruning import MagnitudePruner, Masks
+from chapters.spike_slab.schedules import AGPPruner
+from chapters.unit_noise.group_lasso import GroupLasso
 
 
 def network(device="meta"):

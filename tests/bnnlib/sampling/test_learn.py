@@ -6,16 +6,9 @@ import pytest
 import torch
 
 from bnnlib._checks import DivergedError
-from bnnlib.sampling import (
-    FullGaussian,
-    Independent,
-    RealNVP,
-    acceptance_rate_of,
-    learn_proposal,
-    metropolis_hastings,
-    sample,
-)
+from bnnlib.sampling import FullGaussian, Independent, RealNVP, learn_proposal, metropolis_hastings, sample
 from bnnlib.sampling.learn import OBJECTIVES
+from chapters.acceptance.formulas import acceptance_rate_of
 
 DOUBLE = torch.float64
 MEAN = torch.tensor([1.0, -1.0], dtype=DOUBLE)

@@ -23,14 +23,12 @@ from bnnlib.sampling import (
     RandomWalk,
     RealNVP,
     SpikeSlabGaussianLaplacePrior,
-    acceptance_rate_of,
     annealed,
     constant,
     cyclical,
     implicit_metropolis_hastings,
     invert,
     learn_proposal,
-    mean_of,
     metropolis_hastings,
     polynomial,
     sample,
@@ -40,6 +38,7 @@ from bnnlib.sampling import (
 from bnnlib.sampling.diagnostics import effective_sample_size, split_r_hat
 from bnnlib.sampling.learn import OBJECTIVES
 from bnnlib.sampling.samples import SampleStore
+from chapters.acceptance.formulas import acceptance_rate_of, mean_of
 
 NAN, INF, INT = math.nan, math.inf, "must be an integer of at least"
 

@@ -19,7 +19,8 @@ def test_at_the_threshold_spike_and_slab_are_equally_probable():
 
 
 def test_the_closed_form_is_where_the_numeric_derivative_of_the_penalty_is_zero():
-    from bnnlib.functional import mixture_prior, spike_slab_penalty
+    from bnnlib.functional import mixture_prior
+    from chapters.closed_form.formulas import spike_slab_penalty
 
     exercise = exercises.get("sbnn-1")
     for mean, scale, *prior in exercise.cases():

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from bnnlib import functional as bF
 from book.display.picture import Bars, Line, Picture, Points
+from chapters.spike_slab import formulas
 from chapters.spike_slab.figures import explorers
 
 
@@ -19,7 +19,7 @@ def test_gate_gradients_are_the_means_of_draws(temperature):
     found = {name: values[8] for name, values in explorers.gate_gradients(target, temperature).items()}
     uniform = (torch.arange(400_000, dtype=torch.float64) + 0.5) / 400_000
     logit = torch.logit(torch.tensor(phi))
-    hard, soft = bF.gumbel_softmax_gate(logit, torch.logit(uniform), temperature)
+    hard, soft = formulas.gumbel_softmax_gate(logit, torch.logit(uniform), temperature)
     slope = 2 * soft * (1 - soft) / temperature
     assert found["straight-through"] == pytest.approx(float(((hard - target) * slope).mean()), abs=2e-4)
     assert found["soft"] == pytest.approx(float(((soft - target) * slope).mean()), abs=2e-4)

@@ -111,6 +111,6 @@ def test_equations_are_found_in_the_library_s_docstrings():
     assert ("bnnlib.functional.spike_slab.spike_slab_kl", sources["svbnn-kl"][0][1]) == sources["svbnn-kl"][0]
     table = equation_table("svbnn")
     assert '<a href="#equation-svbnn-gumbel">' in table._repr_html_()
-    assert "`bnnlib.functional.spike_slab.gumbel_softmax_gate`" in table._repr_markdown_()
+    assert "`chapters.spike_slab.formulas.gumbel_softmax_gate`" in table._repr_markdown_()
     with pytest.raises(ValueError, match="check the prefix"):
         equation_sources("nothing")

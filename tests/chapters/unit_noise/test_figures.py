@@ -10,6 +10,7 @@ import torch
 from matplotlib.figure import Figure
 
 from book.display.picture import Line, Points, Text
+from chapters.unit_noise import formulas
 from chapters.unit_noise.figures import explorers
 from chapters.unit_noise.figures import method as sbp
 from tests.chapters.drawn import line
@@ -69,7 +70,7 @@ def test_the_printed_forms_are_right_where_double_precision_holds_them():
 
     mean, scale = torch.tensor([-1.0, -3.0, -0.2]).double(), torch.tensor([0.5, 1.5, 0.1]).double()
     found = sbp.printed_forms(mean, scale)
-    ours = (bF.truncated_log_normal_kl, bF.truncated_log_normal_mean, bF.truncated_log_normal_snr)
+    ours = (bF.truncated_log_normal_kl, formulas.truncated_log_normal_mean, formulas.truncated_log_normal_snr)
     for name, function in zip(("kl", "mean", "snr"), ours, strict=True):
         assert found[name].numpy() == pytest.approx(function(mean, scale).numpy(), rel=1e-9)
 

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from bnnlib import functional as bF
-from chapters.unit_noise import prices
+from chapters.unit_noise import formulas, prices
 from chapters.unit_noise.figures import plane
 from chapters.unit_noise.figures.results import HALF_BELL
 
@@ -16,7 +15,7 @@ from chapters.unit_noise.figures.results import HALF_BELL
 def test_the_scale_has_the_ratio_that_was_asked_for(location):
     ratio = torch.tensor([0.4, 1.0, 3.0, 50.0])
     scale = prices.scale_at(ratio, torch.tensor(location))
-    found = bF.truncated_log_normal_snr(torch.full_like(scale, location), scale)
+    found = formulas.truncated_log_normal_snr(torch.full_like(scale, location), scale)
     assert found.numpy() == pytest.approx(ratio.numpy(), rel=1e-6)
 
 

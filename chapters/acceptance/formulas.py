@@ -1,4 +1,4 @@
-"""What the chains' numbers are worth: acceptance rate and total variation with their standard errors."""
+"""Bounds and estimates of the acceptance rate, which the lesson shows and the experiments report."""
 
 from __future__ import annotations
 
@@ -8,10 +8,27 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from bnnlib._checks import check_count
+from bnnlib._checks import check_count, check_non_negative
 from bnnlib.functional import acceptance_probability
 from bnnlib.sampling.kernels import LogProb, check_log_density, weigh
 from bnnlib.sampling.proposals import Proposal
+
+
+def acceptance_lower_bound(divergence: float | Tensor) -> float | Tensor:
+    """1 - sqrt(KL / 2), equation (mh-pinsker), (11) and (12): the least acceptance rate at this divergence in nats.
+
+    Below 0, that is from 2 nats on, it says nothing.
+
+    Raises:
+        ValueError: the divergence is negative, infinite or NaN.
+
+    Example:
+        >>> acceptance_lower_bound(0.5)
+        0.5
+    """
+    check_non_negative("divergence", divergence)
+    root = torch.sqrt(divergence / 2) if isinstance(divergence, Tensor) else math.sqrt(divergence / 2)
+    return 1.0 - root
 
 
 class Estimate(NamedTuple):
@@ -63,6 +80,7 @@ def acceptance_rate_of(
         ValueError: there are no samples, a shape does not fit, or a density is NaN.
 
     Example:
+        >>> from bnnlib.sampling import RandomWalk
         >>> rate = acceptance_rate_of(lambda x: -x.square().sum(dim=-1) / 2, RandomWalk(0.1), torch.randn(1000, 1))
         >>> 0.9 < rate.mean < 1.0
         True
