@@ -1,16 +1,8 @@
 """Pure functions on tensors: every coded equation of the book lives here once."""
 
-from bnnlib.functional.adaptive_variational import (
-    injected_scale,
-    positive_precision_step,
-)
+from bnnlib.functional.adaptive_variational import injected_scale, positive_precision_step
 from bnnlib.functional.draws import gaussian_draw, gaussian_kl_sum, spike_slab_draw
-from bnnlib.functional.gaussian import (
-    gaussian_kl,
-    gaussian_kl_grad,
-    softplus_inverse,
-    softplus_scale,
-)
+from bnnlib.functional.gaussian import gaussian_kl, gaussian_kl_grad, softplus_inverse, softplus_scale
 from bnnlib.functional.gaussian_spike_slab import (
     MixturePrior,
     closed_form_inclusion,
@@ -45,13 +37,7 @@ from bnnlib.functional.metropolis_hastings import (
     upper_bound_loss,
 )
 from bnnlib.functional.predictive import mixture_quantile
-from bnnlib.functional.spike_slab import (
-    log_odds,
-    logistic_noise,
-    spike_slab_kl,
-    spike_slab_kl_grad,
-    spike_slab_kl_sum,
-)
+from bnnlib.functional.spike_slab import log_odds, logistic_noise, spike_slab_kl, spike_slab_kl_grad, spike_slab_kl_sum
 from bnnlib.functional.ssgl import (
     expected_precisions,
     optimal_inclusion,
@@ -73,15 +59,8 @@ from bnnlib.functional.theory import (
     num_network_parameters,
     theoretical_inclusion_probability,
 )
-from bnnlib.functional.truncated_log_normal import (
-    truncated_log_normal_kl,
-)
-from bnnlib.functional.variational_dropout import (
-    log_alpha,
-    sparse_vd_kl,
-    sparse_vd_kl_sum,
-    sparse_vd_variance,
-)
+from bnnlib.functional.truncated_log_normal import truncated_log_normal_kl
+from bnnlib.functional.variational_dropout import log_alpha, sparse_vd_kl, sparse_vd_kl_sum, sparse_vd_variance
 
 __all__ = [
     "MixturePrior",

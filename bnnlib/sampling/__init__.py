@@ -11,7 +11,6 @@ from bnnlib.sampling.discriminators import (
     MarkovDiscriminator,
     PairDiscriminator,
     discriminator_loss,
-    train_discriminator,
 )
 from bnnlib.sampling.hmc import HamiltonianMonteCarlo, WarmUp, warm_up
 from bnnlib.sampling.implicit import ImplicitChains, ScoredChains, accept_scored, implicit_metropolis_hastings
@@ -66,6 +65,5 @@ __all__ = [
     "polynomial",
     "sample",
     "split_r_hat",
-    "train_discriminator",
     "warm_up",
 ]

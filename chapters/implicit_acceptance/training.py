@@ -11,9 +11,9 @@ from torch import Tensor, nn
 
 from bnnlib._callbacks import CheckpointLike
 from bnnlib._checks import check_count, check_non_negative, check_positive
-from bnnlib._steps import StepLoop, Training
 from bnnlib.functional.gaussian import gaussian_kl
 from chapters.implicit_acceptance.networks import VAE, Encoding
+from chapters.implicit_acceptance.steps import StepLoop, Training
 
 LIKELIHOODS = ("bernoulli", "gaussian")
 

@@ -38,11 +38,11 @@ from bnnlib.sampling import (
     MarkovDiscriminator,
     PairDiscriminator,
     implicit_metropolis_hastings,
-    train_discriminator,
 )
 from bnnlib.train.checkpoint import Checkpoint
 from bnnlib.train.stages import Stages
 from book.lab.cells import Cell, CellResult, rows_of
+from chapters.implicit_acceptance.discriminating import train_discriminator
 from chapters.implicit_acceptance.experiments.generators import falling, latent_proposal, latents, load_decoder, sheet
 from chapters.implicit_acceptance.experiments.judge import MEASURES, Judge
 from chapters.implicit_acceptance.pool import pooled_metropolis_hastings

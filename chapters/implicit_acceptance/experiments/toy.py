@@ -17,12 +17,12 @@ from bnnlib.sampling.discriminators import (
     MarkovDiscriminator,
     PairDiscriminator,
     discriminator_loss,
-    train_discriminator,
 )
 from bnnlib.sampling.implicit import implicit_metropolis_hastings
 from bnnlib.sampling.latent import LatentProposal
 from book.lab.cells import Cell, CellResult, Experiment, profiles, rows_of
 from chapters.implicit_acceptance import ring
+from chapters.implicit_acceptance.discriminating import train_discriminator
 from chapters.implicit_acceptance.formulas import implicit_bound_constant
 
 # method: (loss, does the proposal move from where the chain is)

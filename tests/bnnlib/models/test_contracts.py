@@ -7,14 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch.nn import Linear
 
-from bnnlib.models import (
-    lenet5_caffe,
-    mlp,
-    resnet,
-    resnet18,
-    resnet20,
-    vgg_like,
-)
+from bnnlib.models import lenet5_caffe, mlp, resnet, resnet18, resnet20, vgg_like
 from bnnlib.nn import (
     GaussianConv2d,
     GaussianLinear,

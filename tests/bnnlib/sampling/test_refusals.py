@@ -32,13 +32,13 @@ from bnnlib.sampling import (
     metropolis_hastings,
     polynomial,
     sample,
-    train_discriminator,
     warm_up,
 )
 from bnnlib.sampling.diagnostics import effective_sample_size, split_r_hat
 from bnnlib.sampling.learn import OBJECTIVES
 from bnnlib.sampling.samples import SampleStore
 from chapters.acceptance.formulas import acceptance_rate_of, mean_of
+from chapters.implicit_acceptance.discriminating import train_discriminator
 
 NAN, INF, INT = math.nan, math.inf, "must be an integer of at least"
 
