@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from typing import TypeVar
 
 import torch
@@ -130,13 +129,3 @@ def check_covariance(value: Tensor, name: str = "covariance") -> Tensor:
             "number to the diagonal if it is singular."
         )
     return value
-
-
-def renamed(old: str, new: str) -> None:
-    """Warn the caller of a deprecated name that it has a new one, and that it gives what it gave."""
-    warnings.warn(
-        f"{old} is the percentage of what is active, and is called {new} now: everywhere else sparsity is the share of "
-        "zeros, from 0 to 1. The old name gives what it gave, and will go.",
-        DeprecationWarning,
-        stacklevel=3,
-    )

@@ -289,7 +289,6 @@ class SparseEstimator(Selection, Saved, Settings):
         sizes = (self.n_features_in_, *layout.sizes[1:])
         share = self.network_.counted(layout) / self.network_.counted(Layout(sizes, 1))
         self.percent_active_ = share * self.network_.sparsity()
-        self.sparsity_ = self.percent_active_  # the old name: the field calls the share of zeros sparsity
 
     def _new_rows(self, X: Any) -> np.ndarray:
         check_is_fitted(self, "network_")

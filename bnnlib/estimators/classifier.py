@@ -34,7 +34,7 @@ class SparseClassifier(ClassifierMixin, SparseEstimator):
         classes_: the labels, sorted.
         temperature_: the averaged probabilities are raised to 1 / temperature_: 1, or what held-out rows are sure of.
         inclusion_probability_, path_inclusion_probability_, inclusion_range_, inclusion_spread_, selected_features_,
-        support_, p_values_, feature_importances_, hidden_, candidates_, used_, original_, groups_, sparsity_,
+        support_, p_values_, feature_importances_, hidden_, candidates_, used_, original_, groups_, percent_active_,
         prior_inclusion_probability_, prior_scale_, n_epochs_, n_rows_, n_features_in_, feature_names_in_: as for
         `SparseRegressor`.
 

@@ -79,8 +79,7 @@ class SparseRegressor(RegressorMixin, SparseEstimator):
         original_: number of the first input that each one copies, its own without.
         groups_: number of each input's group.
         used_: numbers of the inputs that the predicting network reads.
-        percent_active_: share of weights that are in, in percent of those of a network that reads every input;
-            `sparsity_` is its old name.
+        percent_active_: share of weights that are in, in percent of those of a network that reads every input.
         conformity_scores_, conformity_places_: of the held-out rows, their errors over predicted standard deviations
             and where they lie, with interval="conformal".
         noise_scale_: standard deviation of the noise, in the units of y; where it depends on the inputs the root of its

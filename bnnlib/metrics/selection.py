@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor
 
-from bnnlib._checks import check_probability, renamed
+from bnnlib._checks import check_probability
 from bnnlib.metrics._arguments import Dims, check_same_shape
 
 
@@ -95,16 +95,3 @@ def percent_active(inclusion: Tensor | Iterable[Tensor]) -> float:
         if tensor.numel():
             check_probability("inclusion", tensor.float())
     return 100.0 * sum(float(tensor.sum(dtype=torch.float64)) for tensor in tensors) / total
-
-
-def sparsity(inclusion: Tensor | Iterable[Tensor]) -> float:
-    """Deprecated name of `percent_active`: the field calls the share of zeros sparsity, from 0 to 1.
-
-    Example:
-        >>> import warnings
-        >>> with warnings.catch_warnings(record=True):
-        ...     sparsity(torch.tensor([0.5, 0.0, 1.0, 0.5]))
-        50.0
-    """
-    renamed("bnnlib.metrics.sparsity", "bnnlib.metrics.percent_active")
-    return percent_active(inclusion)

@@ -31,7 +31,6 @@ from bnnlib.nn.objective import (
     minibatch_weights,
     parameter_groups,
     percent_active,
-    sparsity,
 )
 from bnnlib.nn.parameters import ParameterPosterior
 from bnnlib.nn.predict import predict
@@ -39,7 +38,7 @@ from bnnlib.nn.sparse_vd import SparseVDConv2d, SparseVDLinear
 from bnnlib.nn.spike_slab import SpikeSlabConv2d, SpikeSlabLinear
 from bnnlib.nn.stochastic_batch_norm import StochasticBatchNorm1d, StochasticBatchNorm2d
 from bnnlib.nn.structured_pruning import StructuredBayesianPruning, drawn_together
-from bnnlib.nn.unit_noise import insert_unit_noise, percent_active_units, unit_counts, unit_sparsity
+from bnnlib.nn.unit_noise import insert_unit_noise, percent_active_units, unit_counts
 from bnnlib.nn.virtual_batch import predict_naive_batches, predict_virtual_batch
 
 __all__ = [
@@ -86,11 +85,9 @@ __all__ = [
     "redraw",
     "sample_weights",
     "selected_weights",
-    "sparsity",
     "to_bayesian",
     "to_laplace",
     "to_stochastic_batch_norm",
     "unit_counts",
-    "unit_sparsity",
     "use_generator",
 ]

@@ -25,7 +25,8 @@ def _outputs(model: nn.Module, x: Tensor, chunk_size: int) -> Tensor:
     return torch.cat(parts)
 
 
-def _check_counts(x: Tensor, num_samples: int, chunk_size: int) -> None:
+def check_draws(x: Tensor, num_samples: int, chunk_size: int = 1) -> None:
+    """Refuse no draws, and no rows."""
     check_count("num_samples", num_samples)
     check_count("chunk_size", chunk_size)
     if x.dim() == 0 or len(x) == 0:
@@ -68,7 +69,7 @@ def predict_ensemble(
     models = list(models)
     if not models:
         raise ValueError("models is empty, but an ensemble needs at least one network.")
-    _check_counts(x, num_samples, chunk_size)
+    check_draws(x, num_samples, chunk_size)
     outputs = []
     for model in models:
         with evaluating(model):
@@ -114,7 +115,7 @@ def predict_dropout(
         >>> predict_dropout(model, torch.randn(8, 3), num_samples=20).shape
         torch.Size([20, 8, 1])
     """
-    _check_counts(x, num_samples, chunk_size)
+    check_draws(x, num_samples, chunk_size)
     layers = dropout_layers(model)
     if not layers:
         raise ValueError(

@@ -8,7 +8,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from bnnlib._checks import check_count, check_non_negative, renamed
+from bnnlib._checks import check_count, check_non_negative
 from bnnlib.nn.base import BayesianLayer, StochasticLayer, bayesian_layers, check_choice
 
 
@@ -175,17 +175,3 @@ def percent_active(model: nn.Module) -> float:
         )
     total = sum(layer.num_weights() for layer in layers)
     return 100.0 * sum(float(layer.num_active()) for layer in layers) / total
-
-
-def sparsity(model: nn.Module) -> float:
-    """Deprecated name of `percent_active`: the field calls the share of zeros sparsity, from 0 to 1.
-
-    Example:
-        >>> import warnings
-        >>> model = SpikeSlabLinear(3, 4, prior_inclusion_probability=0.1, initial_inclusion_probability=0.5)
-        >>> with warnings.catch_warnings(record=True):
-        ...     print(round(sparsity(model), 2))
-        50.0
-    """
-    renamed("bnnlib.nn.sparsity", "bnnlib.nn.percent_active")
-    return percent_active(model)

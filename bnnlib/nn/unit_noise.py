@@ -9,7 +9,6 @@ from typing import Any
 import torch
 from torch import nn
 
-from bnnlib._checks import renamed
 from bnnlib._copies import copied
 from bnnlib.nn.structured_pruning import StructuredBayesianPruning
 
@@ -165,16 +164,3 @@ def percent_active_units(model: nn.Module) -> float:
     """
     counts = unit_counts(model).values()
     return 100.0 * sum(kept for kept, _ in counts) / sum(total for _, total in counts)
-
-
-def unit_sparsity(model: nn.Module) -> float:
-    """Deprecated name of `percent_active_units`: the field calls the share of zeros sparsity, from 0 to 1.
-
-    Example:
-        >>> import warnings
-        >>> with warnings.catch_warnings(record=True):
-        ...     unit_sparsity(torch.nn.Sequential(torch.nn.Linear(3, 4), StructuredBayesianPruning(4)))
-        100.0
-    """
-    renamed("bnnlib.nn.unit_sparsity", "bnnlib.nn.percent_active_units")
-    return percent_active_units(model)

@@ -12,6 +12,7 @@ from bnnlib._checks import check_count
 from bnnlib._noise import use_generator
 from bnnlib._overrides import evaluating, overriding
 from bnnlib.nn.batch_moments import stochastic_batch_norms, training_statistics
+from bnnlib.nn.ensembles import check_draws
 from bnnlib.nn.predict import _check_rows
 
 
@@ -59,14 +60,14 @@ def predict_virtual_batch(
         >>> predict_virtual_batch(model, torch.randn(8, 3), num_samples=10).shape
         torch.Size([10, 8, 4])
     """
-    _check(num_samples, x)
-    check_count("chunk_size", chunk_size)
+    check_draws(x, num_samples, chunk_size)
     # rows by draws, so that an object's copies are neighbors and a chunk reads few objects
     numbers = torch.arange(len(x) * num_samples, device=x.device)
     outputs: list[Tensor] = []
     with evaluating(model), object_draws(model), use_generator(generator):
         for chunk in numbers.split(chunk_size):
-            outputs.append(_check_rows_of(model(x[chunk // num_samples]), len(chunk)))
+            outputs.append(model(x[chunk // num_samples]))
+            _check_rows(outputs[-1], len(chunk))
     whole = torch.cat(outputs)
     return whole.reshape(len(x), num_samples, *whole.shape[1:]).transpose(0, 1).contiguous()
 
@@ -107,7 +108,7 @@ def predict_naive_batches(
         >>> predict_naive_batches(model, torch.randn(8, 3), torch.randn(64, 3), num_samples=10, batch_size=16).shape
         torch.Size([10, 8, 4])
     """
-    _check(num_samples, x)
+    check_draws(x, num_samples)
     check_count("batch_size", batch_size, minimum=2)
     if train_x.shape[1:] != x.shape[1:] or len(train_x) < batch_size - 1:
         raise ValueError(
@@ -119,7 +120,8 @@ def predict_naive_batches(
         for row in x.split(1):
             for _ in range(num_samples):
                 others = train_x[_choose(len(train_x), batch_size - 1, generator, train_x.device)]
-                output = _check_rows_of(model(torch.cat((row, others))), batch_size)
+                output = model(torch.cat((row, others)))
+                _check_rows(output, batch_size)
                 outputs.append(output[0])
     whole = torch.stack(outputs)
     return whole.reshape(len(x), num_samples, *whole.shape[1:]).transpose(0, 1).contiguous()
@@ -136,14 +138,3 @@ def _choose(rows: int, number: int, generator: torch.Generator | None, device: t
         chosen = torch.randint(rows, (number,), generator=generator, device=device)
         if len(chosen.unique()) == number:
             return chosen
-
-
-def _check(num_samples: int, x: Tensor) -> None:
-    check_count("num_samples", num_samples)
-    if x.dim() == 0 or len(x) == 0:
-        raise ValueError(f"x has shape {tuple(x.shape)}, but it must have at least one row: (batch, ...).")
-
-
-def _check_rows_of(output: Tensor, rows: int) -> Tensor:
-    _check_rows(output, rows)
-    return output

@@ -10,7 +10,6 @@ from typing import Any, ClassVar, cast
 import torch
 from torch import Tensor, nn
 
-from bnnlib._checks import renamed
 from bnnlib._noise import Keyed, Source
 from bnnlib.posteriors.kl_tokens import take_token
 from bnnlib.posteriors.settings import PersistentSettings
@@ -203,11 +202,6 @@ class Posterior(Random):
     def percent_active(self) -> Any:
         """Share of the weights that are active, in percent."""
         return 100.0 * self.num_active() / self.num_weights()
-
-    def sparsity(self) -> Any:
-        """Deprecated name of `percent_active`: the field calls the share of zeros sparsity."""
-        renamed("sparsity()", "percent_active()")
-        return self.percent_active()
 
 
 class _Selecting(Posterior):

@@ -1,4 +1,4 @@
-"""Training and sampling that resume bit for bit, on one device or several."""
+"""Training and sampling that resume bit for bit."""
 
 from bnnlib._callbacks import Callback, Run
 from bnnlib._checks import DivergedError

@@ -264,26 +264,9 @@ def pair_of(batch: Any, device: torch.device) -> Pair:
     Raises:
         ValueError: it is no pair of tensors with equally many rows.
     """
-    kinds = [type(part).__name__ for part in batch] if isinstance(batch, tuple | list) else [type(batch).__name__]
-    if len(kinds) != 2 or not all(isinstance(part, Tensor) for part in batch):
-        raise ValueError(
-            f"a batch is {_shown(kinds)}, but it must be (x, y), two tensors, rows first. Let the data set return "
-            "pairs, or give the DataLoader a collate_fn that makes them."
-        )
-    x, y = (part.to(device, non_blocking=True) for part in batch)
-    return _same_rows(x, y)
-
-
-def _same_rows(x: Tensor, y: Tensor) -> Pair:
-    if x.dim() == 0 or y.dim() == 0 or len(x) != len(y) or len(x) == 0:
-        raise ValueError(
-            f"x has shape {tuple(x.shape)} and y {tuple(y.shape)}, but both need the same number of rows, at least one."
-        )
-    return x, y
-
-
-def _shown(kinds: list[str]) -> str:
-    return ", ".join(kinds[:3]) + (f" and {len(kinds) - 3} more" if len(kinds) > 3 else "")
+    advice = "Let the data set return pairs, or give the DataLoader a collate_fn that makes them."
+    x, y = _two("a batch", batch, "(x, y), two tensors, rows first", advice)
+    return _same_rows(x.to(device, non_blocking=True), y.to(device, non_blocking=True))
 
 
 def checked_pair(data: Any) -> Pair:
@@ -292,10 +275,21 @@ def checked_pair(data: Any) -> Pair:
     Raises:
         ValueError: it is no pair of tensors with equally many rows.
     """
-    kinds = [type(part).__name__ for part in data] if isinstance(data, tuple | list) else [type(data).__name__]
-    if len(kinds) != 2 or not all(isinstance(part, Tensor) for part in data):
+    return _same_rows(*_two("data", data, _WAYS, "Of arrays, give (torch.as_tensor(x), torch.as_tensor(y))."))
+
+
+def _two(name: str, given: Any, allowed: str, advice: str) -> Pair:
+    parts = given if isinstance(given, tuple | list) else (given,)
+    if len(parts) != 2 or not all(isinstance(part, Tensor) for part in parts):
+        kinds = ", ".join(type(part).__name__ for part in parts[:3])
+        more = f" and {len(parts) - 3} more" if len(parts) > 3 else ""
+        raise ValueError(f"{name} is {kinds}{more}, but it must be {allowed}. {advice}")
+    return parts[0], parts[1]
+
+
+def _same_rows(x: Tensor, y: Tensor) -> Pair:
+    if x.dim() == 0 or y.dim() == 0 or len(x) != len(y) or len(x) == 0:
         raise ValueError(
-            f"data is {_shown(kinds)}, but it must be {_WAYS}. Of arrays, give (torch.as_tensor(x), "
-            "torch.as_tensor(y))."
+            f"x has shape {tuple(x.shape)} and y {tuple(y.shape)}, but both need the same number of rows, at least one."
         )
-    return _same_rows(*data)
+    return x, y

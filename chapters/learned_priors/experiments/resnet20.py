@@ -28,8 +28,8 @@ import numpy as np
 import torch
 
 from bnnlib.train.checkpoint import Checkpoint
-from bnnlib.train.distributed import launch
 from book.lab.cells import Cell, CellResult, Experiment, Need, rows_of
+from chapters.learned_priors.distributed import launch
 from chapters.learned_priors.experiments import resnet20_stage
 from chapters.learned_priors.experiments.resnet20_stage import PUBLISHED_STEPS, load_images, run_stage
 

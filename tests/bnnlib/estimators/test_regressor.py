@@ -18,7 +18,7 @@ def test_finds_the_inputs_the_noise_and_the_function_in_raw_units(regressor):
     x, y = table(seed=1)
     assert regressor.selected_features_.tolist() == [1, 4, 6]
     assert (regressor.inclusion_probability_[[1, 4, 6]] > 0.95).all()
-    assert regressor.support_.sum() == 3 and 0 < regressor.sparsity_ < 100
+    assert regressor.support_.sum() == 3 and 0 < regressor.percent_active_ < 100
     # the noise is 2; the scale that is learned also holds the spread of the posterior and what six units cannot draw
     assert 1.7 < regressor.noise_scale_ < 3.0
     assert regressor.score(x, y) > 0.9
@@ -36,7 +36,7 @@ def test_the_second_network_reads_the_selected_inputs_alone(regressor, tmp_path)
     other = x.copy()
     other[:, [0, 2, 3, 5, 7]] = 0.0
     np.testing.assert_array_equal(regressor.predict(other), regressor.predict(x))
-    assert 0 < regressor.sparsity_ < 100 * (3 * 6 + 6 + 6 + 1) / (8 * 6 + 6 + 6 + 1)
+    assert 0 < regressor.percent_active_ < 100 * (3 * 6 + 6 + 6 + 1) / (8 * 6 + 6 + 6 + 1)
     again = SparseRegressor.load(regressor.save(tmp_path / "model.bnn")).partial_fit(x, y)
     assert again.used_.tolist() == [1, 4, 6] and again.selected_features_.tolist() == [1, 4, 6]
 

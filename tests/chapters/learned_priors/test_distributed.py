@@ -9,7 +9,7 @@ from torch import nn
 
 from bnnlib.models import resnet20
 from bnnlib.sampling import SGHMC, SpikeSlabGaussianLaplacePrior
-from bnnlib.train.distributed import Team, launch
+from chapters.learned_priors.distributed import Team, launch
 
 # float32: sums over a batch in another order differ by about 1e-7 of a weight of order 1 in each step
 TOLERANCE = 1e-5
