@@ -33,7 +33,6 @@ from bnnlib.functional.metropolis_hastings import (
     log_acceptance_ratio,
     markov_cross_entropy,
     symmetric_kl_loss,
-    total_variation,
     upper_bound_loss,
 )
 from bnnlib.functional.predictive import mixture_quantile
@@ -125,7 +124,6 @@ __all__ = [
     "spike_slab_profile_penalty",
     "symmetric_kl_loss",
     "theoretical_inclusion_probability",
-    "total_variation",
     "truncated_log_normal_kl",
     "upper_bound_loss",
     "welford_update_",

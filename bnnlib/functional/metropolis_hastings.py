@@ -63,18 +63,6 @@ def symmetric_kl_loss(log_ratio: Tensor) -> Tensor:
     return -log_ratio.mean()
 
 
-def total_variation(first: Tensor, second: Tensor, dims: int = 1) -> Tensor:
-    """Half the sum of |first - second| over the last `dims` dimensions, equations (mh-tv) and (imh-tv), (18).
-
-    On a finite space; neither needs to sum to 1, as in (22) and (24).
-
-    Example:
-        >>> total_variation(torch.tensor([0.5, 0.5]), torch.tensor([1.0, 0.0]))
-        tensor(0.5000)
-    """
-    return 0.5 * (first - second).abs().flatten(-dims).sum(dim=-1)
-
-
 def upper_bound_loss(log_ratio: Tensor) -> Tensor:
     """E[-D + exp(-D)], equation (imh-loss-ub), (28), where D = log d(x, y) - log d(y, x), x ~ p and y ~ q(y | x).
 

@@ -8,12 +8,11 @@ from contextlib import ExitStack
 import torch
 from torch import Tensor, nn
 
-from bnnlib._checks import check_count
 from bnnlib._noise import use_generator
 from bnnlib._overrides import evaluating
 from bnnlib.nn.base import drawers, one_draw
 from bnnlib.nn.batch_moments import dropout_layers
-from bnnlib.nn.predict import _check_rows
+from bnnlib.nn.predict import _check_rows, check_draws
 
 
 def _outputs(model: nn.Module, x: Tensor, chunk_size: int) -> Tensor:
@@ -23,14 +22,6 @@ def _outputs(model: nn.Module, x: Tensor, chunk_size: int) -> Tensor:
         _check_rows(output, len(rows))
         parts.append(output)
     return torch.cat(parts)
-
-
-def check_draws(x: Tensor, num_samples: int, chunk_size: int = 1) -> None:
-    """Refuse no draws, and no rows."""
-    check_count("num_samples", num_samples)
-    check_count("chunk_size", chunk_size)
-    if x.dim() == 0 or len(x) == 0:
-        raise ValueError(f"x has shape {tuple(x.shape)}, but it must have at least one row: (batch, ...).")
 
 
 @torch.no_grad()

@@ -59,13 +59,10 @@ def predict(
         >>> draws.shape, draws.mean(dim=0).shape
         (torch.Size([20, 8, 1]), torch.Size([8, 1]))
     """
-    check_count("num_samples", num_samples)
-    check_count("chunk_size", chunk_size)
     check_count("draws_at_once", draws_at_once)
     if not isinstance(x, Tensor):
         x = _on_device_of(model, x)
-    if x.dim() == 0 or len(x) == 0:
-        raise ValueError(f"x has shape {tuple(x.shape)}, but it must have at least one row: (batch, ...).")
+    check_draws(x, num_samples, chunk_size)
     bayesian_layers(model)  # there must be some
     with evaluating(model):
         layers = drawers(model)
@@ -113,3 +110,11 @@ def _check_rows(output: object, rows: int) -> None:
             f"the model returned {given} for {rows} rows, but predict needs one tensor with a row for each input. "
             "Wrap the model in a module that returns only that tensor."
         )
+
+
+def check_draws(x: Tensor, num_samples: int, chunk_size: int = 1) -> None:
+    """Refuse no draws, and no rows."""
+    check_count("num_samples", num_samples)
+    check_count("chunk_size", chunk_size)
+    if x.dim() == 0 or len(x) == 0:
+        raise ValueError(f"x has shape {tuple(x.shape)}, but it must have at least one row: (batch, ...).")

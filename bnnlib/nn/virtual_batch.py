@@ -12,8 +12,7 @@ from bnnlib._checks import check_count
 from bnnlib._noise import use_generator
 from bnnlib._overrides import evaluating, overriding
 from bnnlib.nn.batch_moments import stochastic_batch_norms, training_statistics
-from bnnlib.nn.ensembles import check_draws
-from bnnlib.nn.predict import _check_rows
+from bnnlib.nn.predict import _check_rows, check_draws
 
 
 @contextmanager

@@ -12,7 +12,6 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from bnnlib import functional as bF
 from chapters.implicit_acceptance import formulas
 from chapters.shared import finite
 
@@ -76,7 +75,7 @@ def contraction(chains: Chains) -> tuple[Tensor, Tensor]:
     first = _step(chains.target, kernel)
     second = _step(first, kernel)
     rate = 1.0 - chains.lower * chains.minorization
-    return bF.total_variation(second, first), rate * bF.total_variation(first, chains.target)
+    return finite.total_variation(second, first), rate * finite.total_variation(first, chains.target)
 
 
 def _step(law: Tensor, kernel: Tensor) -> Tensor:
@@ -108,13 +107,13 @@ def ladder(chains: Chains) -> dict[str, Tensor]:
     """
     kernel = finite.implicit_kernel(chains.proposal, chains.discriminator)
     alpha, flow = flows(chains)
-    joint, mass = bF.total_variation(alpha, flow, dims=2), flow.sum((-1, -2))
+    joint, mass = finite.total_variation(alpha, flow, dims=2), flow.sum((-1, -2))
     formal = (alpha * (alpha / flow).log()).sum((-1, -2))
-    one_step = bF.total_variation(_step(chains.target, kernel), chains.target)
+    one_step = finite.total_variation(_step(chains.target, kernel), chains.target)
     scale = 1.0 / (chains.lower * chains.minorization)
     constant = formulas.implicit_bound_constant(chains.lower, chains.minorization)
     return {
-        "measured": bF.total_variation(finite.stationary_law(kernel), chains.target),
+        "measured": finite.total_variation(finite.stationary_law(kernel), chains.target),
         "one step": one_step,
         "(21)": scale * one_step,
         "(22), ours": scale * joint,

@@ -99,3 +99,15 @@ def _check_target(target: Tensor) -> Tensor:
             "a distribution with positive entries. Divide by target.sum(-1, keepdim=True), and leave out other states."
         )
     return target
+
+
+def total_variation(first: Tensor, second: Tensor, dims: int = 1) -> Tensor:
+    """Half the sum of |first - second| over the last `dims` dimensions, equations (mh-tv) and (imh-tv), (18).
+
+    On a finite space; neither needs to sum to 1, as in (22) and (24).
+
+    Example:
+        >>> total_variation(torch.tensor([0.5, 0.5]), torch.tensor([1.0, 0.0]))
+        tensor(0.5000)
+    """
+    return 0.5 * (first - second).abs().flatten(-dims).sum(dim=-1)

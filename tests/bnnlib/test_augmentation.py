@@ -7,12 +7,9 @@ import torch
 
 from bnnlib.augmentation import Compose, Normalize, RandomCrop, RandomHorizontalFlip, crop
 from chapters.learned_priors.augmentation import RandomErasing, RandomRotation, erase, rotate
+from tests.seeded import seeded
 
 ALL = [RandomCrop(4), RandomHorizontalFlip(), RandomRotation(15.0), RandomErasing(0.5, value=0.4)]
-
-
-def seeded(seed=0):
-    return torch.Generator().manual_seed(seed)
 
 
 def images(n=12, channels=3, height=10, width=8):

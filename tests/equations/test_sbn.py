@@ -16,15 +16,12 @@ from torch import nn
 
 from bnnlib import functional as bF
 from bnnlib import nn as bnn
+from tests.seeded import seeded as generator
 
 # Every labeled equation is tested.
 UNTESTED: dict[str, str] = {}
 
 EPS = 1e-5
-
-
-def generator(seed=0):
-    return torch.Generator().manual_seed(seed)
 
 
 def normal(*shape, seed=0):

@@ -15,10 +15,7 @@ from bnnlib import functional as bF
 from bnnlib import metrics
 from bnnlib import nn as bnn
 from chapters.batch_statistics import formulas
-
-
-def generator(seed=0):
-    return torch.Generator().manual_seed(seed)
+from tests.seeded import seeded as generator
 
 
 def normal(*shape, seed=0):

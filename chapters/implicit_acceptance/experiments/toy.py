@@ -10,7 +10,6 @@ import math
 
 import torch
 
-from bnnlib.functional import total_variation
 from bnnlib.sampling.densities import RealNVP
 from bnnlib.sampling.discriminators import (
     IndependentDiscriminator,
@@ -24,6 +23,7 @@ from book.lab.cells import Cell, CellResult, Experiment, profiles, rows_of
 from chapters.implicit_acceptance import ring
 from chapters.implicit_acceptance.discriminating import train_discriminator
 from chapters.implicit_acceptance.formulas import implicit_bound_constant
+from chapters.shared.finite import total_variation
 
 # method: (loss, does the proposal move from where the chain is)
 METHODS = {"CCE": ("cce", False), "UB": ("ub", False), "MCE, Markov": ("mce", True), "UB, Markov": ("ub", True)}

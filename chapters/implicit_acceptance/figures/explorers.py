@@ -13,6 +13,7 @@ from book.display.control import Control
 from book.display.explorer import Explorer, curves
 from book.display.picture import Band, Line, Panel, Picture, Points, Rule
 from chapters.implicit_acceptance import formulas
+from chapters.shared import finite
 from chapters.shared.figures import normal_density
 
 _X = np.linspace(-5.0, 5.0, 201)
@@ -58,7 +59,7 @@ def settle(confidence: float, lower: float) -> Settled:
     gap = (loss - 1.0 + divergence).clamp_min(0.0)
     bound = (formulas.implicit_bound_constant(lower**2) * gap).sqrt()
     direct = (0.5 * (p * (p / law).log()).sum().clamp_min(0.0)).sqrt()
-    numbers = (bF.total_variation(law, p), bF.total_variation(q, p), acceptance, bound, direct)
+    numbers = (finite.total_variation(law, p), finite.total_variation(q, p), acceptance, bound, direct)
     return Settled(law.numpy(), *map(float, numbers))
 
 

@@ -9,12 +9,9 @@ import torch.nn.functional as F
 from bnnlib import functional as bF
 from bnnlib.functional import stochastic_batch_norm as sbn
 from chapters.batch_statistics import formulas
+from tests.seeded import seeded as generator
 
 DOUBLE = torch.float64
-
-
-def generator(seed=0):
-    return torch.Generator().manual_seed(seed)
 
 
 def normal(*shape, seed=0, dtype=DOUBLE):

@@ -21,10 +21,7 @@ from bnnlib.nn import (
     mean_weights,
     use_generator,
 )
-
-
-def seeded(seed=0):
-    return torch.Generator().manual_seed(seed)
+from tests.seeded import seeded
 
 
 def images(n=4):

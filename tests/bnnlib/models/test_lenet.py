@@ -4,10 +4,7 @@ import torch
 import torch.nn.functional as F
 
 from bnnlib.models import lenet5_caffe
-
-
-def seeded(seed=0):
-    return torch.Generator().manual_seed(seed)
+from tests.seeded import seeded
 
 
 def images(n=6):

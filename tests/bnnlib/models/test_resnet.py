@@ -8,10 +8,7 @@ import torch
 import torch.nn.functional as F
 
 from bnnlib.models import resnet, resnet18, resnet20
-
-
-def seeded(seed=0):
-    return torch.Generator().manual_seed(seed)
+from tests.seeded import seeded
 
 
 def images(n=4):

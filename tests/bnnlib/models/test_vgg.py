@@ -8,10 +8,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from bnnlib.models import vgg_like
-
-
-def seeded(seed=0):
-    return torch.Generator().manual_seed(seed)
+from tests.seeded import seeded
 
 
 def images(n=4):

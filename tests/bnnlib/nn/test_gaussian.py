@@ -5,10 +5,7 @@ import torch
 
 from bnnlib import nn as bnn
 from bnnlib.nn.gaussian import ESTIMATORS
-
-
-def generator(seed=0):
-    return torch.Generator().manual_seed(seed)
+from tests.seeded import seeded as generator
 
 
 def layer_of(estimator, kind=bnn.GaussianLinear, size=(4, 3)):

@@ -8,6 +8,7 @@ import torch.nn.functional as F
 
 from bnnlib import functional as bF
 from bnnlib import nn as bnn
+from tests.seeded import seeded as generator
 
 PRIOR = {"slab_scale": 1.0, "spike_scale": 0.1, "prior_inclusion_probability": 0.3}
 ALL = [
@@ -16,10 +17,6 @@ ALL = [
     lambda *a, **k: bnn.GaussianSpikeSlabConv2d(*a, 3, **k),
     lambda *a, **k: bnn.ScaleMixtureConv2d(*a, 3, **k),
 ]
-
-
-def generator(seed=0):
-    return torch.Generator().manual_seed(seed)
 
 
 def layer_of(kind=bnn.GaussianSpikeSlabLinear, size=(6, 5), **settings):

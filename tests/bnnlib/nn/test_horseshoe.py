@@ -5,10 +5,7 @@ import torch
 
 from bnnlib import nn as bnn
 from bnnlib.functional import gaussian_kl, half_cauchy_kl
-
-
-def generator(seed=0):
-    return torch.Generator().manual_seed(seed)
+from tests.seeded import seeded as generator
 
 
 def layer_of():

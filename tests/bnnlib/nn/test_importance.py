@@ -11,12 +11,9 @@ from bnnlib import nn as bnn
 from bnnlib.functional import scaled_importance
 from bnnlib.models import Dropout, lenet5_caffe, vgg_like
 from bnnlib.nn.importance import feature_importance
+from tests.seeded import seeded
 
 MIXTURE = {"slab_scale": 1.0, "spike_scale": 0.1}
-
-
-def seeded(seed=0):
-    return torch.Generator().manual_seed(seed)
 
 
 def linear(inputs, outputs, **options):

@@ -10,12 +10,9 @@ import torch
 from torch import nn
 
 from bnnlib.nn import GaussianLinear, LaplaceNetwork, UncalledWarning, kl_divergence, mean_weights, predict, to_laplace
+from tests.seeded import seeded as generator
 
 PRECISION, NOISE = 1.7, 0.3
-
-
-def generator(seed=0):
-    return torch.Generator().manual_seed(seed)
 
 
 def normal(*shape, seed=0):

@@ -9,10 +9,7 @@ import torch
 from torch import nn
 
 from bnnlib import nn as bnn
-
-
-def generator(seed=0):
-    return torch.Generator().manual_seed(seed)
+from tests.seeded import seeded as generator
 
 
 def test_linear_keeps_leading_dimensions_and_works_without_bias(linear):

@@ -7,10 +7,7 @@ import torch
 from torch import nn
 
 from bnnlib import nn as bnn
-
-
-def generator(seed=0):
-    return torch.Generator().manual_seed(seed)
+from tests.seeded import seeded as generator
 
 
 def gradients(model, x, loss):

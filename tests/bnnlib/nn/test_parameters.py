@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from bnnlib import nn as bnn
+from tests.seeded import seeded as generator
 
 GAUSSIAN = {"initial_scale": 0.1}
 KINDS = {
@@ -17,10 +18,6 @@ KINDS = {
     "gaussian_spike_slab": {"slab_scale": 1.0, "spike_scale": 0.1, **GAUSSIAN},
     "spike_slab": {"prior_inclusion_probability": 0.3, "initial_inclusion_probability": 0.9, **GAUSSIAN},
 }
-
-
-def generator(seed=0):
-    return torch.Generator().manual_seed(seed)
 
 
 class Attention(nn.MultiheadAttention):

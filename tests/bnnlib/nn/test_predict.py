@@ -5,10 +5,7 @@ import torch
 from torch import nn
 
 from bnnlib import nn as bnn
-
-
-def generator(seed=0):
-    return torch.Generator().manual_seed(seed)
+from tests.seeded import seeded as generator
 
 
 def test_samples_do_not_depend_on_the_chunks(any_network, x):

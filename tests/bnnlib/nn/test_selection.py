@@ -4,14 +4,11 @@ import pytest
 import torch
 
 from bnnlib import nn as bnn
+from tests.seeded import seeded as generator
 
 # threshold of p* at 0.12, between the true zeros (errors of 0.035) and the true effects
 MIXTURE = {"slab_scale": 1.0, "spike_scale": 0.05, "initial_scale": 0.05}
 ACTIVE = {2: 1.5, 7: -2.0, 11: 1.0}
-
-
-def generator(seed=0):
-    return torch.Generator().manual_seed(seed)
 
 
 def trained(kind, settings, steps, learning_rate=0.03, p=20, effects=ACTIVE):

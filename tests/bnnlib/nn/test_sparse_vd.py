@@ -6,10 +6,7 @@ import torch
 from bnnlib import nn as bnn
 from bnnlib.functional import sparse_vd_kl
 from bnnlib.pruning import prune_ranked, weight_scores
-
-
-def generator(seed=0):
-    return torch.Generator().manual_seed(seed)
+from tests.seeded import seeded as generator
 
 
 def layer_of():

@@ -7,10 +7,6 @@ from bnnlib import nn as bnn
 from bnnlib.functional import spike_slab_kl
 
 
-def generator(seed=0):
-    return torch.Generator().manual_seed(seed)
-
-
 def layer_of(prior=0.1, size=(40, 30), **settings):
     torch.manual_seed(0)
     return bnn.SpikeSlabLinear(*size, prior_inclusion_probability=prior, dtype=torch.float64, **settings)

@@ -11,14 +11,11 @@ from bnnlib import functional as bF
 from bnnlib import models
 from bnnlib import nn as bnn
 from bnnlib.train.fit import fit
+from tests.seeded import seeded as generator
 
 DOUBLE = torch.float64
 KINDS = [(bnn.StochasticBatchNorm1d, nn.BatchNorm1d, (8, 4)), (bnn.StochasticBatchNorm1d, nn.BatchNorm1d, (8, 4, 5)),
          (bnn.StochasticBatchNorm2d, nn.BatchNorm2d, (8, 4, 3, 2))]  # fmt: skip
-
-
-def generator(seed=0):
-    return torch.Generator().manual_seed(seed)
 
 
 def normal(*shape, seed=0, dtype=DOUBLE):

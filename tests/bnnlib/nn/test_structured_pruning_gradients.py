@@ -9,12 +9,9 @@ from torch import nn
 
 from bnnlib import nn as bnn
 from chapters.unit_noise import formulas
+from tests.seeded import seeded as generator
 
 LAYER = bnn.StructuredBayesianPruning
-
-
-def generator(seed=0):
-    return torch.Generator().manual_seed(seed)
 
 
 def spread(num_units=6, dim=1, *, dtype=torch.float64, **settings) -> nn.Module:

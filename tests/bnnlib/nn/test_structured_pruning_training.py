@@ -7,12 +7,9 @@ from torch import nn
 from bnnlib import nn as bnn
 from bnnlib.train.checkpoint import Checkpoint
 from bnnlib.train.fit import fit
+from tests.seeded import seeded as generator
 
 LAYER = bnn.StructuredBayesianPruning
-
-
-def generator(seed=0):
-    return torch.Generator().manual_seed(seed)
 
 
 def problem(rows=120) -> tuple[torch.Tensor, torch.Tensor]:

@@ -11,10 +11,7 @@ from torch import nn
 from bnnlib import nn as bnn
 from bnnlib import replicates
 from bnnlib._overrides import evaluating
-
-
-def generator(seed=0):
-    return torch.Generator().manual_seed(seed)
+from tests.seeded import seeded as generator
 
 
 def model():

@@ -8,10 +8,7 @@ from torch import nn
 from torch.func import functional_call, grad, stack_module_state, vmap
 
 from bnnlib import nn as bnn
-
-
-def generator(seed=0):
-    return torch.Generator().manual_seed(seed)
+from tests.seeded import seeded as generator
 
 
 class Objective(nn.Module):

@@ -9,12 +9,9 @@ from torch import nn
 
 from bnnlib import functional as bF
 from bnnlib import nn as bnn
+from tests.seeded import seeded as generator
 
 DOUBLE = torch.float64
-
-
-def generator(seed=0):
-    return torch.Generator().manual_seed(seed)
 
 
 def normal(*shape, seed=0):

@@ -247,18 +247,6 @@ def test_layers_without_a_rule_keep_their_units(layer):
         torch.testing.assert_close(given, expected)
 
 
-def test_an_example_without_rows_is_refused():
-    for example in (torch.ones(3), torch.ones(0, 3)):
-        with pytest.raises(ValueError, match="must be rows of inputs"):
-            compress(nn.Linear(3, 2), example)
-
-
-def test_noise_along_a_dimension_without_units_is_refused():
-    model = nn.Sequential(nn.Conv2d(1, 2, 3), bnn.StructuredBayesianPruning(6, dim=2))
-    with pytest.raises(ValueError, match="1 has noise along dimension 2"):
-        compress(model, torch.ones(2, 1, 8, 8))
-
-
 def test_single_layers_and_networks_without_anything_to_remove():
     layer = nn.Linear(6, 4)
     with torch.no_grad():

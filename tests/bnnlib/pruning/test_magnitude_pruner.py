@@ -2,10 +2,9 @@
 
 import pytest
 import torch
-from torch import nn
 
 from bnnlib.models import mlp, resnet20
-from bnnlib.pruning import MagnitudePruner, Masks, smooth_sparsity
+from bnnlib.pruning import MagnitudePruner, smooth_sparsity
 from bnnlib.train.fit import Callback, Run, fit
 from tests.bnnlib.pruning.networks import seeded
 
@@ -155,26 +154,3 @@ def test_a_lasting_mask_does_not_shrink_and_a_passing_one_may():
     move(passing, seeded(4))
     passing.prune(0.2)
     assert zeros(passing) == {"0.weight": 120, "2.weight": 24}
-
-
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda: MagnitudePruner({}), "no parameter is selected"),
-        (lambda: MagnitudePruner(network(), names=[]), "no parameter is selected"),
-        (lambda: MagnitudePruner(nn.ReLU()), "nothing to prune"),
-        (lambda: Masks(nn.ReLU()), "nothing to prune"),
-        (lambda: MagnitudePruner(network(), names=["3.weight"]), "'3.weight', which no parameter fits.*0.weight"),
-        (lambda: MagnitudePruner(network(), frequency=0), "frequency is 0"),
-        (lambda: MagnitudePruner(network(), scope="row"), "scope is 'row'"),
-        (lambda: MagnitudePruner(network()).prune(1.5), "sparsity is 1.5"),
-        (lambda: MagnitudePruner(network()).prune(float("nan")), "sparsity is nan"),
-        (lambda: smooth_sparsity(-1, 0.5), "step is -1"),
-        (lambda: smooth_sparsity(1, 1.5), "final_sparsity"),
-        (lambda: smooth_sparsity(1, 0.5, base=1.0), "base is 1"),
-        (lambda: smooth_sparsity(1, 0.5, steps=0), "steps is 0"),
-    ],
-)
-def test_bad_arguments_are_refused(make, message):
-    with pytest.raises(ValueError, match=message):
-        make()

@@ -6,10 +6,7 @@ import pytest
 import torch
 
 from bnnlib.replicates import Layout, StackedDropout, StackedMLP
-
-
-def generator(seed=0):
-    return torch.Generator().manual_seed(seed)
+from tests.seeded import seeded as generator
 
 
 def posterior_of(sizes=(5, 8, 2), probability=0.3, inputs=False, replicates=3):

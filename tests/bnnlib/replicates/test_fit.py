@@ -20,10 +20,7 @@ from bnnlib.replicates import (
 )
 from bnnlib.replicates.convert import unstack
 from bnnlib.train import Checkpoint, cosine
-
-
-def generator(seed=0):
-    return torch.Generator().manual_seed(seed)
+from tests.seeded import seeded as generator
 
 
 def data(n=50, replicates=3):

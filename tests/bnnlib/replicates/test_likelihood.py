@@ -6,20 +6,10 @@ import pytest
 import torch
 from torch.distributions import Normal
 
-from bnnlib.replicates import (
-    GaussianLikelihood,
-    Layout,
-    StackedDeterministic,
-    StackedMLP,
-    fit_stacked,
-    gaussian_nll,
-)
+from bnnlib.replicates import GaussianLikelihood, Layout, StackedDeterministic, StackedMLP, fit_stacked, gaussian_nll
+from tests.seeded import seeded as generator
 
 NOISE = torch.tensor([0.1, 0.5, 2.0], dtype=torch.float64)
-
-
-def generator(seed=0):
-    return torch.Generator().manual_seed(seed)
 
 
 def problem(n=800):

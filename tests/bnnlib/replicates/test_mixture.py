@@ -7,15 +7,12 @@ import torch
 
 from bnnlib import nn as bnn
 from bnnlib.replicates import Layout, StackedGaussianSpikeSlab, StackedMLP, StackedScaleMixture, fit_stacked, unstack
+from tests.seeded import seeded as generator
 
 KINDS = [StackedGaussianSpikeSlab, StackedScaleMixture]
 # one prior a replicate
 PRIORS = ([1.0, 2.7, 0.5], [0.1, 0.05, 0.2], [0.5, 0.1, 0.6])
 KL_SCALE = torch.tensor([[1.0], [0.1], [3.0]], dtype=torch.float64)
-
-
-def generator(seed=0):
-    return torch.Generator().manual_seed(seed)
 
 
 def stack_of(kind=StackedGaussianSpikeSlab, sizes=(5, 4, 1), priors=PRIORS, dtype=torch.float64):

@@ -12,10 +12,7 @@ from bnnlib.replicates import (
     StackedSpikeSlab,
     unstack,
 )
-
-
-def generator(seed=0):
-    return torch.Generator().manual_seed(seed)
+from tests.seeded import seeded as generator
 
 
 def test_sparsity_of_the_spike_and_slab():

@@ -5,10 +5,7 @@ import torch
 
 from bnnlib import nn as bnn
 from bnnlib.replicates import Layout, StackedDeterministic, StackedGaussian, StackedMLP, StackedSpikeSlab
-
-
-def generator(seed=0):
-    return torch.Generator().manual_seed(seed)
+from tests.seeded import seeded as generator
 
 
 def test_shapes_with_shared_and_with_own_inputs(stack, x):

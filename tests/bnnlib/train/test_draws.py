@@ -9,10 +9,7 @@ from bnnlib.optim import AdaptiveVariational
 from bnnlib.sampling import SGHMC, SampleStore
 from bnnlib.train import fit, sample
 from tests.bnnlib.train.runs import EveryStep, Stop, StopAt, data
-
-
-def seeded(seed: int) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
+from tests.seeded import seeded
 
 
 def line(rows: int = 200) -> tuple[torch.Tensor, torch.Tensor]:

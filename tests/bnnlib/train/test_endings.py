@@ -15,10 +15,7 @@ from bnnlib.train import Callback, EarlyStopping, fit
 from bnnlib.train import loop as loops
 from bnnlib.train.checkpoint import Checkpoint
 from tests.bnnlib.train.runs import ROWS, EveryStep, Stop, StopAt, data
-
-
-def seeded(seed: int) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
+from tests.seeded import seeded
 
 
 def network() -> nn.Module:

@@ -19,10 +19,7 @@ from bnnlib.sampling import SGHMC
 from bnnlib.train import Callback, fit, sample
 from bnnlib.train.checkpoint import Checkpoint
 from tests.bnnlib.train.runs import ROWS, EveryStep, PressCtrlC, Stop, StopAt, data
-
-
-def seeded(seed: int) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
+from tests.seeded import seeded
 
 
 class Jittered(Dataset):

@@ -5,12 +5,12 @@ import math
 import pytest
 import torch
 
-from bnnlib.functional import total_variation
 from bnnlib.sampling.discriminators import IndependentDiscriminator
 from bnnlib.sampling.latent import LatentProposal
 from book import lab
 from chapters.implicit_acceptance import ring
 from chapters.implicit_acceptance.experiments import toy
+from chapters.shared.finite import total_variation
 
 
 @pytest.fixture

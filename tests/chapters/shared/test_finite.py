@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import torch
 
-from bnnlib.functional import total_variation
 from bnnlib.sampling import Independent, Markov, RandomWalk, metropolis_hastings
 from bnnlib.sampling.kernels import State
 from chapters.shared.finite import (
@@ -14,6 +13,7 @@ from chapters.shared.finite import (
     implicit_kernel,
     metropolis_hastings_kernel,
     stationary_law,
+    total_variation,
 )
 
 
