@@ -103,24 +103,3 @@ def test_the_prior_travels_with_the_state_and_resuming_goes_on_under_it():
     for model in (stack, whole):
         fit_stacked(model, x, y, epochs=2, batch_size=16, learning_rate=0.01, generator=generator(7))
     assert torch.equal(stack.posterior.weight_rho, whole.posterior.weight_rho)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_bad_arguments_are_explained(kind):
-    layout = Layout((2, 1), 3)
-    weight = layout.kaiming_uniform(generator())
-    for position, name in enumerate(("slab_scale", "spike_scale", "prior_inclusion_probability")):
-        settings = [1.0, 0.1, 0.5]
-        settings[position] = [settings[position]] * 2
-        with pytest.raises(ValueError, match=rf"{name} has 2 values, but there are 3 replicates.*one for each"):
-            kind(layout, weight, *settings)
-        for bad in (0.0, math.nan):
-            settings[position] = [0.3, bad, 0.3]
-            with pytest.raises(ValueError, match=rf"{name} is a tensor with values"):
-                kind(layout, weight, *settings)
-    with pytest.raises(ValueError, match=r"prior_inclusion_probability is .*strictly between 0 and 1"):
-        kind(layout, weight, 1.0, 0.1, 1.0)
-    with pytest.raises(ValueError, match=r"spike_scale is 0\.1 to 1 and slab_scale 1, but the spike must be narrower"):
-        kind(layout, weight, 1.0, [0.1, 1.0, 0.2])
-    with pytest.raises(ValueError, match="scale is -1"):
-        kind(layout, weight, 1.0, 0.1, 0.5, -1.0)

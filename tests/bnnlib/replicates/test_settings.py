@@ -98,9 +98,11 @@ def test_bad_values_are_refused_and_change_nothing(kind, start, name, value):
     for bad in (-1.0, math.nan):
         with pytest.raises(ValueError, match=name):
             setattr(posterior, name, bad)
-    if kind in (R.StackedSpikeSlab, R.StackedGaussianSpikeSlab) and name not in ("prior_scale", "temperature"):
-        with pytest.raises(ValueError, match="2 values, but there are 3 replicates"):
+    if name in ("slab_scale", "spike_scale", "prior_inclusion_probability"):
+        with pytest.raises(ValueError, match=r"2 values, but there are 3 replicates.*one for each"):
             setattr(posterior, name, [0.15, 0.2])
+        with pytest.raises(ValueError, match=f"{name} is a tensor with values"):
+            setattr(posterior, name, [0.15, math.nan, 0.15])
     assert torch.equal(divergence(posterior), before)
 
 
