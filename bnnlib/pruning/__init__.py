@@ -1,4 +1,4 @@
-"""Pruning schedules, masks, the methods that prune by rank, and the physical export of what is left."""
+"""Masks, the methods that prune by rank, and the physical export of what is left."""
 
 from bnnlib.pruning.compress.file import load_compressed, save_compressed
 from bnnlib.pruning.compress.layers import SelectedLinear
@@ -10,7 +10,6 @@ from bnnlib.pruning.magnitude_pruner import MagnitudePruner
 from bnnlib.pruning.masks import Masks, prunable_weights
 from bnnlib.pruning.ranking import global_masks, prune_ranked, rank_mask, to_deterministic, weight_scores
 from bnnlib.pruning.report import csr_report
-from bnnlib.pruning.schedules import smooth_sparsity
 
 __all__ = [
     "CSRConv2d",
@@ -31,7 +30,6 @@ __all__ = [
     "rank_mask",
     "save_compressed",
     "save_csr",
-    "smooth_sparsity",
     "to_csr",
     "to_deterministic",
     "weight_scores",

@@ -18,11 +18,11 @@ from bnnlib.pruning import (
     global_masks,
     prune_ranked,
     rank_mask,
-    smooth_sparsity,
     to_csr,
     to_deterministic,
     weight_scores,
 )
+from chapters.learned_priors.formulas import smooth_sparsity
 from chapters.spike_slab.schedules import AGPPruner
 from chapters.unit_noise.group_lasso import GroupLasso, group_lasso_penalty
 
