@@ -1,4 +1,4 @@
-"""Copies of networks, also of those whose weights a hook computes."""
+"""Copies of networks, also of those whose weights a hook computes, and modules in the places of others."""
 
 from __future__ import annotations
 
@@ -15,3 +15,12 @@ def copied(model: nn.Module) -> nn.Module:
     """
     computed = [v for module in model.modules() for v in vars(module).values() if isinstance(v, Tensor)]
     return copy.deepcopy(model, {id(value): value.detach().clone() for value in computed if not value.is_leaf})
+
+
+def replaced(model: nn.Module, new: dict[nn.Module, nn.Module]) -> nn.Module:
+    """The model with new modules in the places of some, wherever they stand in it."""
+    for module in list(model.modules()):
+        for name, child in module._modules.items():
+            if child in new:
+                module._modules[name] = new[child]
+    return new.get(model, model)

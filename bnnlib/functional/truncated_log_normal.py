@@ -103,11 +103,9 @@ def truncated_log_normal_kl(mean: Tensor, scale: Tensor, lower: float = LOWER, u
     return _KL.apply(*wide, lower, upper).to(mean.dtype)
 
 
-def _moment(mean: Tensor, scale: Tensor, order: int, lower: float, upper: float) -> Tensor:
-    return _Moment.apply(mean, scale, order, lower, upper)
+class Moment(torch.autograd.Function):
+    """E theta^order, of which a network takes the first and the lesson the second, too."""
 
-
-class _Moment(torch.autograd.Function):
     generate_vmap_rule = True
 
     @staticmethod

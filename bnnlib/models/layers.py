@@ -72,3 +72,12 @@ def draw_initial(model: nn.Module, generator: torch.Generator | None) -> None:
                 for values in (module.weight, module.bias):
                     if values is not None:
                         values.uniform_(-bound, bound, generator=generator)
+
+
+@torch.no_grad()
+def draw_convolutions(model: nn.Module, generator: torch.Generator | None) -> None:
+    """Draw the weights of convolutions as N(0, 2 / fan_out), with PyTorch's global generator for None."""
+    for module in model.modules():
+        if isinstance(module, nn.Conv2d):
+            spread = math.sqrt(2.0 / (module.kernel_size[0] * module.kernel_size[1] * module.out_channels))
+            module.weight.normal_(0.0, spread, generator=generator)

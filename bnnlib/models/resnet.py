@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import OrderedDict
 
 import torch
@@ -10,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from bnnlib._checks import check_count
-from bnnlib.models.layers import draw_initial, every
+from bnnlib.models.layers import draw_convolutions, draw_initial, every
 
 
 class BasicBlock(nn.Module):
@@ -107,11 +106,7 @@ def resnet(depth: int = 20, width: int = 16, classes: int = 10, *, generator: to
 
 def _drawn(model: ResNet, generator: torch.Generator | None) -> ResNet:
     draw_initial(model.fc, generator)
-    with torch.no_grad():
-        for module in model.modules():
-            if isinstance(module, nn.Conv2d):
-                spread = math.sqrt(2.0 / (module.kernel_size[0] * module.kernel_size[1] * module.out_channels))
-                module.weight.normal_(0.0, spread, generator=generator)
+    draw_convolutions(model, generator)
     return model
 
 

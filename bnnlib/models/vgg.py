@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import OrderedDict
 from collections.abc import Callable
 
@@ -10,7 +9,7 @@ import torch
 from torch import nn
 
 from bnnlib._checks import check_count, check_positive
-from bnnlib.models.layers import draw_initial
+from bnnlib.models.layers import draw_convolutions, draw_initial
 
 STAGES = ((64, 2), (128, 2), (256, 3), (512, 3), (512, 3))  # channels and convolutions; each ends with a pooling
 
@@ -77,9 +76,5 @@ def vgg_like(
     ]
     model = nn.Sequential(OrderedDict(layers))
     draw_initial(model, generator)
-    with torch.no_grad():
-        for module in model.modules():
-            if isinstance(module, nn.Conv2d):
-                spread = math.sqrt(2.0 / (module.kernel_size[0] * module.kernel_size[1] * module.out_channels))
-                module.weight.normal_(0.0, spread, generator=generator)
+    draw_convolutions(model, generator)
     return model

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
+from bnnlib._copies import replaced
 from bnnlib._noise import use_generator
 from bnnlib._overrides import evaluating
 from bnnlib.functional.stochastic_batch_norm import batch_statistics
@@ -68,11 +69,7 @@ def to_stochastic_batch_norm(
             f"{type(model).__name__} has no BatchNorm1d or BatchNorm2d that `where` accepts, so there is nothing to "
             "make stochastic."
         )
-    for module in list(model.modules()):
-        for name, child in module._modules.items():
-            if child in new:
-                module._modules[name] = new[child]
-    return new.get(model, model)
+    return replaced(model, new)
 
 
 def stochastic_batch_norms(model: nn.Module) -> dict[str, _StochasticBatchNorm]:

@@ -16,12 +16,12 @@ from bnnlib.functional._autograd import closed_form_sum, double_backward, transf
 from bnnlib.functional.truncated_log_normal import (
     LOWER,
     UPPER,
+    Moment,
     PlainSample,
     _checked,
     _interval,
     _kl,
     _kl_grad,
-    _moment,
     _snr,
     sample_forward,
     sample_grad,
@@ -268,7 +268,7 @@ class StructuredBayesianPruning(StochasticLayer, nn.Module):
     def mean(self) -> Tensor:
         """E theta of every unit, shape (num_units,), equation (sbp-mean)."""
         location, scale, *interval = self._posterior()
-        return _moment(location, scale, 1, *interval).to(self.location.dtype)
+        return Moment.apply(location, scale, 1, *interval).to(self.location.dtype)
 
     @torch.no_grad()
     def signal_to_noise(self) -> Tensor:

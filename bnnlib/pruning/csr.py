@@ -17,6 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from bnnlib._checks import check_probability
+from bnnlib._copies import replaced
 from bnnlib.nn.base import BayesianLayer
 from bnnlib.pruning.stored import check_digest, digest, read_tensors
 
@@ -188,7 +189,7 @@ def to_csr(model: nn.Module, min_sparsity: float = 0.0) -> nn.Module:
             f"min_sparsity is {min_sparsity:g}, but the sparsest layer, {sparsest or 'the model'}, "
             f"has a share of {zeros[sparsest]:.4g} zeros, so nothing would be converted. Prune more, or lower it."
         )
-    return _replaced(model, new)
+    return replaced(model, new)
 
 
 def exportable(model: nn.Module) -> dict[str, _Dense]:
@@ -220,14 +221,6 @@ def exportable(model: nn.Module) -> dict[str, _Dense]:
     if not layers:
         raise ValueError(f"{type(model).__name__} has no nn.Linear or nn.Conv2d, so there is nothing to export.")
     return layers
-
-
-def _replaced(model: nn.Module, new: dict[nn.Module, nn.Module]) -> nn.Module:
-    for module in list(model.modules()):
-        for name, child in module._modules.items():
-            if child in new:
-                module._modules[name] = new[child]
-    return new.get(model, model)
 
 
 def save_csr(model: nn.Module, path: str | os.PathLike) -> None:
@@ -294,7 +287,7 @@ def load_csr(path: str | os.PathLike, model: nn.Module) -> nn.Module:
                     f"{path} does not fit {name or 'the model'}, a {layer}: {str(error).splitlines()[0]} The file is "
                     "damaged or of another network."
                 ) from error
-    model = _replaced(model, new)
+    model = replaced(model, new)
     try:
         model.load_state_dict(state)
     except RuntimeError as error:

@@ -19,7 +19,7 @@ from bnnlib.sampling.latent import Inversion, LatentProposal, PointProposal, inv
 from bnnlib.sampling.learn import Learned, learn_proposal
 from bnnlib.sampling.proposals import Independent, Markov, Proposal, RandomWalk
 from bnnlib.sampling.samples import SampleStore
-from bnnlib.sampling.schedules import annealed, constant, cyclical, polynomial
+from bnnlib.sampling.schedules import constant, cyclical, polynomial
 from bnnlib.sampling.sghmc import SGHMC
 from bnnlib.sampling.sgld import SGLD
 
@@ -53,7 +53,6 @@ __all__ = [
     "Trace",
     "WarmUp",
     "accept_scored",
-    "annealed",
     "constant",
     "cyclical",
     "discriminator_loss",

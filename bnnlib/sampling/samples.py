@@ -252,14 +252,6 @@ class SampleStore(Callback):
         total = sum(torch.softmax(logits.float(), dim=-1) for logits in self.outputs(model, x, batch_size))
         return cast(Tensor, total) / len(self)
 
-    def log_predict(self, model: nn.Module, x: Tensor, batch_size: int = 1024) -> Tensor:
-        """Log of the normalized geometric mean of the draws' softmax, as the published code averages under attack.
-
-        Arguments, errors and shape of the result as for `predict`, whose arithmetic mean is the posterior predictive.
-        """
-        total = sum(torch.log_softmax(logits.float(), dim=-1) for logits in self.outputs(model, x, batch_size))
-        return torch.log_softmax(cast(Tensor, total) / len(self), dim=-1)
-
     def save(self, path: str | os.PathLike) -> Path:
         """Write draws and counters to one file with a checksum, replaced whole or not at all; returns its path.
 

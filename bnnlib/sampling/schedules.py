@@ -95,27 +95,3 @@ class cyclical:
     def exploring(self, step: int) -> bool:
         """True while the cycle of this step still explores."""
         return self._position(step) < self.exploration
-
-
-class annealed:
-    """initial / factor^k: a temperature that falls geometrically, equation (aeb-temperature); simulated annealing.
-
-    The inverse temperature of the paper, tau <- tau * factor, once for every call's step. factor = 1 is constant.
-
-    Raises:
-        ValueError: the initial value is not positive or the factor is below 1.
-
-    Example:
-        >>> [round(annealed(8.0, 2.0)(k), 6) for k in (1, 2, 3)]
-        [4.0, 2.0, 1.0]
-    """
-
-    def __init__(self, initial: float, factor: float) -> None:
-        self.initial = check_positive("initial", initial)
-        if not 1.0 <= factor < math.inf:
-            raise ValueError(f"factor is {factor:g}, but it must be at least 1: the temperature is divided by it.")
-        self.factor = factor
-
-    def __call__(self, step: int) -> float:
-        # the power underflows to temperature 0 where it would overflow
-        return self.initial * math.exp(-step * math.log(self.factor))

@@ -13,10 +13,10 @@ from bnnlib.functional._autograd import double_backward
 from bnnlib.functional.truncated_log_normal import (
     LOWER,
     UPPER,
+    Moment,
     PlainSample,
     _checked,
     _interval,
-    _moment,
     _snr,
     _standard,
     sample_forward,
@@ -115,7 +115,7 @@ def truncated_log_normal_second_moment(
         >>> truncated_log_normal_second_moment(torch.tensor([-2.0]), torch.tensor([0.01]))  # near exp(-4)
         tensor([0.0183])
     """
-    return _moment(*_checked(mean, scale, lower, upper), 2, lower, upper).to(mean.dtype)
+    return Moment.apply(*_checked(mean, scale, lower, upper), 2, lower, upper).to(mean.dtype)
 
 
 def truncated_log_normal_mean(mean: Tensor, scale: Tensor, lower: float = LOWER, upper: float = UPPER) -> Tensor:
@@ -130,7 +130,7 @@ def truncated_log_normal_mean(mean: Tensor, scale: Tensor, lower: float = LOWER,
         >>> truncated_log_normal_mean(torch.tensor([-2.0]), torch.tensor([0.01]))  # near exp(-2)
         tensor([0.1353])
     """
-    return _moment(*_checked(mean, scale, lower, upper), 1, lower, upper).to(mean.dtype)
+    return Moment.apply(*_checked(mean, scale, lower, upper), 1, lower, upper).to(mean.dtype)
 
 
 def truncated_log_normal_snr(mean: Tensor, scale: Tensor, lower: float = LOWER, upper: float = UPPER) -> Tensor:

@@ -23,7 +23,6 @@ from bnnlib.sampling import (
     RandomWalk,
     RealNVP,
     SpikeSlabGaussianLaplacePrior,
-    annealed,
     constant,
     cyclical,
     implicit_metropolis_hastings,
@@ -39,6 +38,7 @@ from bnnlib.sampling.learn import OBJECTIVES
 from bnnlib.sampling.samples import SampleStore
 from chapters.acceptance.formulas import acceptance_rate_of, mean_of
 from chapters.implicit_acceptance.discriminating import train_discriminator
+from chapters.learned_priors.formulas import annealed
 
 NAN, INF, INT = math.nan, math.inf, "must be an integer of at least"
 

@@ -5,7 +5,8 @@ from itertools import pairwise
 
 import pytest
 
-from bnnlib.sampling import annealed, constant, cyclical, polynomial
+from bnnlib.sampling import constant, cyclical, polynomial
+from chapters.learned_priors.formulas import annealed
 
 
 def test_constant_and_the_published_sequence():

@@ -6,11 +6,12 @@ import torch.nn.functional as F
 from torch import nn
 
 from bnnlib.models import mlp
-from bnnlib.sampling import SGHMC, SGLD, DivergedError, SpikeSlabGaussianLaplacePrior, annealed, polynomial
+from bnnlib.sampling import SGHMC, SGLD, DivergedError, SpikeSlabGaussianLaplacePrior, polynomial
 from bnnlib.sampling.samples import SampleStore
 from bnnlib.train.checkpoint import Checkpoint
 from bnnlib.train.fit import Callback
 from bnnlib.train.sample import sample
+from chapters.learned_priors.formulas import annealed
 from tests.bnnlib.train.runs import ROWS, EveryStep, PressCtrlC, Stop, StopAt, data
 
 
