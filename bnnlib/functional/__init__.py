@@ -1,4 +1,4 @@
-"""Pure functions on tensors: every coded equation of the book lives here once."""
+"""Pure functions on tensors: the equations that the library computes, each written once."""
 
 from bnnlib.functional.adaptive_variational import injected_scale, positive_precision_step
 from bnnlib.functional.draws import gaussian_draw, gaussian_kl_sum, spike_slab_draw

@@ -48,13 +48,7 @@ def test_bad_constants_of_the_implicit_bound_are_refused():
             formulas.implicit_bound_constant(*settings)
 
 
-def test_discriminator_losses():
-    delta = torch.randn(100, generator=torch.Generator().manual_seed(0), dtype=DOUBLE)
-    d = torch.sigmoid(delta)
-    assert float(bF.upper_bound_loss(delta)) == pytest.approx(float((-delta + (-delta).exp()).mean()))
-    assert float(bF.markov_cross_entropy(d.log(), d.log())) == pytest.approx(float(-2 * d.log().mean()))
-    expected = -(d[:50].log().mean() + (1 - d[50:]).log().mean())
-    assert float(bF.conditional_cross_entropy(delta[:50], delta[50:])) == pytest.approx(float(expected))
+def test_the_cross_entropy_of_a_discriminator_that_is_sure_is_finite():
     assert bF.conditional_cross_entropy(t(1e4, -1e4), t(1e4)).isfinite()
 
 

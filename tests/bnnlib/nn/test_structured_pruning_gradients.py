@@ -9,18 +9,8 @@ from torch import nn
 
 from bnnlib import nn as bnn
 from chapters.unit_noise import formulas
+from tests.bnnlib.nn.test_structured_pruning import spread
 from tests.seeded import seeded as generator
-
-LAYER = bnn.StructuredBayesianPruning
-
-
-def spread(num_units=6, dim=1, *, dtype=torch.float64, **settings) -> nn.Module:
-    """A layer whose units run from almost no noise (kept) to almost the prior (pruned)."""
-    layer = LAYER(num_units, dim, dtype=dtype, **settings)
-    with torch.no_grad():
-        layer.location.copy_(torch.linspace(0.3, -6.0, num_units))
-        layer.log_scale.copy_(torch.linspace(-4.0, 2.0, num_units))
-    return layer
 
 
 def network(**settings) -> nn.Sequential:
