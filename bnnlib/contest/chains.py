@@ -72,7 +72,7 @@ def sghmc_sa(
     network, problem: Problem, steps: int, seed: int, lr: float, temperature: float, sparsity: float
 ) -> Predictor:
     """SGHMC with the prior learned by stochastic approximation and magnitude pruning, of Deng et al. (2019)."""
-    names = list(prunable_weights(network))
+    names = list(prunable_weights(network))[:-1]  # a layer that makes one output has no weights to spare
     prior = SpikeSlabGaussianLaplacePrior(
         network,
         sparse=names,
@@ -83,7 +83,7 @@ def sghmc_sa(
         weight_decay=1.0,
     )
     pace = steps / 600.0  # so that the share has come within 2 % of its end after two thirds of the chain
-    pruner = MagnitudePruner(network, lambda k: smooth_sparsity(k, sparsity, steps=pace), persistent=False)
+    pruner = MagnitudePruner(network, lambda k: smooth_sparsity(k, sparsity, steps=pace), names=names, persistent=False)
     loss = problem.loss().to(problem.x.device)
     predictor = _chain(network, problem, steps, seed, lr, temperature, loss, prior=prior, callbacks=[pruner])
     predictor.selects = True

@@ -20,7 +20,19 @@ MAX_TUNED = 3
 
 
 class UnsuitableError(ValueError):
-    """The method is not made for this network or problem; the message says why."""
+    """The method is not made for this network or problem; the message says why.
+
+    Example:
+        >>> from bnnlib.contest import METHODS
+        >>> from bnnlib.models import lenet5_caffe
+        >>> x, y = torch.rand(8, 1, 28, 28), torch.zeros(8, dtype=torch.long)
+        >>> problem = Problem(x, y, x, y, kind="classification")
+        >>> try:
+        ...     predictor = METHODS["horseshoe"].fit(lenet5_caffe(), problem, steps=1)
+        ... except UnsuitableError as error:
+        ...     print(error)
+        the library's horseshoe layers are linear, and this network has convolutions
+    """
 
 
 @dataclass(frozen=True)

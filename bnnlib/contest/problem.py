@@ -115,11 +115,27 @@ def descend(
     Batches are those of the seed, for every method; the noise of layers has a generator of its own.
 
     Args:
+        model: that is trained; with Bayesian layers its loss has their KL term.
+        problem: rows and loss.
+        steps: of the optimizer.
+        seed: of order and noise.
+        optimizer: over the model's parameters.
+        callbacks: see `bnnlib.train.Callback`.
         best: end with the weights of the epoch of lowest validation loss.
         warm_up: share of the epochs in which the KL term rises from 0.
 
     Returns:
         Variance of the noise at the end; NaN for a classification.
+
+    Raises:
+        DivergedError: the loss is NaN or infinite.
+
+    Example:
+        >>> x = torch.randn(120, 3)
+        >>> y, network = x[:, :1] + 0.1 * torch.randn(120, 1), torch.nn.Sequential(torch.nn.Linear(3, 1))
+        >>> problem = Problem(x[:100], y[:100], x[100:], y[100:])
+        >>> descend(network, problem, 300, 0, adam(network, lr=0.03)) < 0.05
+        True
     """
     epochs, device = problem.epochs(check_count("steps", steps)), problem.x.device
     loss = problem.loss().to(device)
@@ -144,7 +160,12 @@ def descend(
 
 
 def adam(model: nn.Module, lr: float, weight_decay: float = 0.0) -> torch.optim.Optimizer:
-    """AdamW; without a weight decay it is Adam."""
+    """AdamW; without a weight decay it is Adam.
+
+    Example:
+        >>> type(adam(torch.nn.Linear(3, 1), lr=1e-3)).__name__
+        'AdamW'
+    """
     return torch.optim.AdamW(model.parameters(), lr=lr, weight_decay=weight_decay)
 
 
@@ -161,6 +182,14 @@ def predictive_nll(outputs: Tensor, y: Tensor, variance: float = math.nan, tempe
         y: numbers (n, K) or labels (n,).
         variance: of the noise, for numbers.
         temperature: divides the log-probabilities of the average, for labels.
+
+    Returns:
+        Scalar tensor, in nats.
+
+    Example:
+        >>> logits = torch.tensor([[[3.0, 0.0]], [[0.0, 3.0]]])  # two draws that disagree about one row
+        >>> round(float(predictive_nll(logits, torch.tensor([0]))), 4)
+        0.6931
     """
     if y.dim() == 1:
         return F.nll_loss(F.log_softmax(log_predictive(outputs) / temperature, dim=1), y)
@@ -170,5 +199,10 @@ def predictive_nll(outputs: Tensor, y: Tensor, variance: float = math.nan, tempe
 
 
 def log_predictive(logits: Tensor) -> Tensor:
-    """Logarithm of the mean probability over draws, (n, K)."""
+    """Logarithm of the mean probability over draws, (n, K), of logits (S, n, K).
+
+    Example:
+        >>> log_predictive(torch.zeros(5, 2, 4)).exp()[0]
+        tensor([0.2500, 0.2500, 0.2500, 0.2500])
+    """
     return torch.logsumexp(F.log_softmax(logits, dim=2), dim=0) - math.log(len(logits))

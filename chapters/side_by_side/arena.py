@@ -76,6 +76,12 @@ def load_simulated(draw, num_samples: int, batch_size: int, replicate: int, devi
     return {"problem": Problem(*parts, batch_size=batch_size), "test": test, "scale": scale, "mean": mean}
 
 
+def rows_read(task: str, params: dict[str, Any]) -> dict[str, Any]:
+    """What a cell of a simulation reads, for its probe: the rows of its first seed, and the test rows."""
+    data = TASKS[task].load(0, "cpu", params)
+    return {"problem": data["problem"], "test": data["test"]()}
+
+
 def score_simulated(predictor: Predictor, data: Data, params: dict[str, Any]) -> dict[str, float]:
     """Errors in the units of the target, and what is selected of which inputs."""
     x, y, f = data["test"]()

@@ -87,6 +87,7 @@ EXPERIMENTS = [
         (1, 4, 16),
         {"test_rows": 10_000},
         {"test_rows": 500},
+        reads=lambda cell: [partial(arena.rows_read, cell.params["task"], {"test_rows": cell.params["test_rows"]})],
         tiny={"steps": 3, "trials": 1, "draws": 2, "test_rows": 100},
     ),
     _images("side-mnist", "mnist", "fmnist"),
