@@ -7,6 +7,7 @@ cells.
 from __future__ import annotations
 
 import datetime
+import sys
 import tomllib
 from collections.abc import Sequence
 from functools import cache
@@ -19,7 +20,7 @@ from bnnlib.contest import METHODS, UnsuitableError
 
 FILE = Path(__file__).with_name("costs.toml")
 ROUNDS = 5
-SAME = {"fmnist": "mnist"}  # the same network, rows and batches
+SAME = {"correlated": "sparse-teacher", "fmnist": "mnist"}  # the same sizes of network, rows and batches
 
 
 @cache
@@ -54,19 +55,20 @@ def measured(
 
 
 def main() -> None:
-    """Measure all tasks that costs.toml does not have yet."""
+    """Measure the tasks named, or all, that costs.toml does not have yet."""
     from chapters.side_by_side.arena import TASKS
 
     torch.set_num_threads(1)
-    lines = [FILE.read_text(encoding="utf-8")] if FILE.exists() else []
-    for name, task in TASKS.items():
-        if name in costs() or name in SAME:
+    for name in sys.argv[1:] or TASKS:
+        if name in costs():
             continue
-        data = task.load(0, "cpu")
-        ratios = measured(task.network(0), data["problem"], 100 if name == "mnist" else 400)
-        lines.append(f"[{name}] # processor time of a run, torch {torch.__version__}, {datetime.date.today()}\n")
+        task = TASKS[name]
+        ratios = measured(task.network(0), task.load(0, "cpu")["problem"], 100 if name == "mnist" else 400)
+        lines = [f"[{name}] # processor time of a run, torch {torch.__version__}, {datetime.date.today()}\n"]
         lines += [f"{method} = {ratio}\n" for method, ratio in ratios.items()] + ["\n"]
-        FILE.write_text("".join(lines), encoding="utf-8")
+        with FILE.open("a", encoding="utf-8") as file:
+            file.write("".join(lines))
+        costs.cache_clear()
         print(name, ratios, flush=True)
 
 
