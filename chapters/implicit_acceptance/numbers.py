@@ -58,6 +58,7 @@ def numbers(rows: Mapping[str, list]) -> dict[str, str]:
     }
     said["failed-precision"] = lab.difference(*FAILED, INDEPENDENT, RAW, "precision", 1)
     said["cifar-recall"] = lab.difference(CIFAR, "WGAN-GP", INDEPENDENT, RAW, "recall", 1)
+    said["cifar-precision"] = lab.difference(CIFAR, "VAE", INDEPENDENT, RAW, "precision", 1)
     raw, after = (lab.stored_values(*FAILED, method, "feature_fid") for method in (RAW, INDEPENDENT))
     said["images-worse"] = lab.number(f"{(after > raw).sum()} of {len(raw)}" if raw.size else None, ordered=True)
     error = lab.stored_values(CIFAR, "Images", "Classifier", "error_test")
