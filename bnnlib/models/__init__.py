@@ -4,7 +4,7 @@ Beside them generators of such images, with their critics and encoders.
 """
 
 from bnnlib.models.layers import Dropout
-from bnnlib.models.lenet import lenet5_caffe
+from bnnlib.models.lenet import lenet5_caffe, lenet_300_100
 from bnnlib.models.mlp import ACTIVATIONS, mlp
 from bnnlib.models.resnet import ResNet, resnet, resnet18, resnet20
 from bnnlib.models.vgg import vgg_like
@@ -14,6 +14,7 @@ __all__ = [
     "Dropout",
     "ResNet",
     "lenet5_caffe",
+    "lenet_300_100",
     "mlp",
     "resnet",
     "resnet18",

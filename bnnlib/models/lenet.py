@@ -1,4 +1,4 @@
-"""The LeNet-5 of Caffe (LeCun et al., 1998)."""
+"""LeNet-300-100, and the LeNet-5 of Caffe (LeCun et al., 1998)."""
 
 from __future__ import annotations
 
@@ -9,6 +9,27 @@ import torch
 from torch import nn
 
 from bnnlib.models.layers import draw_initial
+from bnnlib.models.mlp import mlp
+
+
+def lenet_300_100(
+    layer: Callable[..., nn.Module] = nn.Linear, *, generator: torch.Generator | None = None, **options
+) -> nn.Sequential:
+    """Fully connected 784-300-100-10 network with ReLU, 266,610 weights and biases.
+
+    Args:
+        layer: `nn.Linear` or a linear layer of `bnnlib.nn`.
+        generator: of the initial weights, on the CPU; None means PyTorch's global one.
+        options: passed on to every layer.
+
+    Shapes:
+        input (n, 1, 28, 28) or (n, 784); output logits (n, 10).
+
+    Example:
+        >>> lenet_300_100()(torch.rand(8, 1, 28, 28)).shape
+        torch.Size([8, 10])
+    """
+    return mlp((784, 300, 100, 10), "relu", layer, flatten=True, generator=generator, **options)
 
 
 def lenet5_caffe(

@@ -124,7 +124,7 @@ def _average_variance(weight: float = _WEIGHT) -> float:
 
 def _schedule_step(sparsity: float = _REACHED, final: float = _FINAL, steps: int = 50) -> float:
     """First step at which the schedule, which only rises, has reached the sparsity."""
-    from chapters.learned_priors.formulas import smooth_sparsity
+    from bnnlib.pruning import smooth_sparsity
 
     return float(bisect_left(range(50_000), sparsity, key=lambda step: smooth_sparsity(step, final, steps=steps)))
 

@@ -7,11 +7,11 @@ from typing import TypedDict, cast
 import torch
 from torch import Tensor
 
+from bnnlib.pruning import agp_sparsity, lottery_ticket_sparsities
 from bnnlib.pruning.ranking import step_mask
 from bnnlib.replicates.fit import fit_stacked
 from bnnlib.replicates.network import StackedMLP
 from bnnlib.replicates.posteriors import StackedDeterministic
-from chapters.spike_slab.schedules import agp_sparsity, lottery_ticket_sparsities
 
 
 @torch.no_grad()

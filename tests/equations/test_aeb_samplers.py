@@ -8,10 +8,11 @@ import torch
 from scipy import integrate, linalg, stats
 
 from bnnlib import functional as bF
+from bnnlib.pruning import smooth_sparsity
 from bnnlib.sampling import SGHMC, SGLD, SpikeSlabGaussianLaplacePrior, cyclical, polynomial, split_r_hat
 from chapters.learned_priors import formulas
 from chapters.learned_priors.attacks import fgsm
-from chapters.learned_priors.formulas import annealed, smooth_sparsity
+from chapters.learned_priors.formulas import annealed
 
 CHAINS = 20_000
 # Five standard errors of a variance estimated from CHAINS independent draws, relative to it.

@@ -10,8 +10,8 @@ from scipy import optimize, stats
 from torch import nn
 
 from bnnlib import nn as bnn
+from bnnlib.pruning.group_lasso import GroupLasso, group_lasso_penalty
 from chapters.unit_noise import formulas
-from chapters.unit_noise.group_lasso import GroupLasso, group_lasso_penalty
 
 A, B = -20.0, 0.0
 MU, SIGMA = -0.6, 0.5

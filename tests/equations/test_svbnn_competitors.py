@@ -8,8 +8,8 @@ import torch
 from scipy import integrate, stats
 
 from bnnlib import functional as bF
+from bnnlib.pruning import agp_sparsity, lottery_ticket_sparsities
 from chapters.shared import simulated
-from chapters.spike_slab.schedules import agp_sparsity, lottery_ticket_sparsities
 
 
 def t(value: float) -> torch.Tensor:

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from bnnlib.models import lenet5_caffe, mlp, vgg_like
+from bnnlib.models import lenet5_caffe, lenet_300_100, mlp, vgg_like
 from bnnlib.nn import (
     BayesianLayer,
     GaussianSpikeSlabConv2d,
@@ -38,8 +38,10 @@ def network(params: dict[str, Any], kind: str, seed: int, prior: dict[str, float
     """
     conv, layer = LAYERS[kind]
     generator, options = torch.Generator().manual_seed(seed), prior or {}
-    if params["network"] in ("mlp", "LeNet-300-100"):
-        return mlp(params.get("sizes", (784, 300, 100, 10)), layer=layer, flatten=True, generator=generator, **options)
+    if params["network"] == "mlp":
+        return mlp(params["sizes"], layer=layer, flatten=True, generator=generator, **options)
+    if params["network"] == "LeNet-300-100":
+        return lenet_300_100(layer, generator=generator, **options)
     if params["network"] == "LeNet-5":
         return lenet5_caffe(conv, layer, generator=generator, **options)
     return vgg_like(params["width"], conv, layer, generator=generator, **options)

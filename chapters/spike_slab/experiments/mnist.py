@@ -19,6 +19,7 @@ from bnnlib.models import mlp
 from bnnlib.nn.objective import percent_active
 from bnnlib.nn.sparse_vd import SparseVDLinear
 from bnnlib.nn.spike_slab import SpikeSlabLinear
+from bnnlib.pruning import AGPPruner, agp_sparsity
 from bnnlib.train import DivergedError
 from bnnlib.train.checkpoint import Checkpoint
 from bnnlib.train.fit import Run, cosine
@@ -36,7 +37,6 @@ from chapters.spike_slab.experiments.mnist_scores import (
     reads,
     scores,
 )
-from chapters.spike_slab.schedules import AGPPruner, agp_sparsity
 
 CHOSEN = {"kl_scale": 0.05}  # by replicate 0 of the book profile; its other replicates repeat this candidate only
 MAX_ACTIVE = 6.0  # percent; a candidate that keeps more is not chosen

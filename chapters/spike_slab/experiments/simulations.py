@@ -17,6 +17,7 @@ from torch import Tensor
 
 from bnnlib import metrics
 from bnnlib.functional import inclusion_probability_for
+from bnnlib.pruning import agp_sparsity, lottery_ticket_sparsities
 from bnnlib.replicates import (
     Layout,
     StackedDeterministic,
@@ -32,7 +33,6 @@ from book.lab.cells import Cell, CellResult, Experiment, epochs_of, profiles, ro
 from book.lab.probes import first
 from chapters.shared import simulated
 from chapters.spike_slab.pruned import agp_ramp, fit_agp, fit_lottery_ticket
-from chapters.spike_slab.schedules import agp_sparsity, lottery_ticket_sparsities
 
 NUM_TEST = 10_000  # one test set for all replicates, as in the published code
 NUM_DRAWS = 30  # H of the posterior mean estimator

@@ -23,6 +23,7 @@ from torch import nn
 from bnnlib.augmentation import Compose, RandomCrop, RandomHorizontalFlip
 from bnnlib.nn import to_bayesian
 from bnnlib.pruning import compress, compression_report
+from bnnlib.pruning.group_lasso import GroupLasso
 from bnnlib.train.checkpoint import Checkpoint
 from bnnlib.train.fit import Run, cosine
 from bnnlib.train.stages import Stages
@@ -31,7 +32,6 @@ from book.lab.probes import first
 from chapters.shared.images import BestEpoch, Split, error_percent, load_images
 from chapters.shared.training import fit
 from chapters.unit_noise.experiments.networks import UnitCurve, add_noise, flops, frozen_statistics, network, units_left
-from chapters.unit_noise.group_lasso import GroupLasso
 
 # a real cell at the sizes of the digits
 TINY = {"data": "digits", "held_out": 300, "epochs": 2, "repeats": 2, "warm_up": 1, "dense": {"epochs": 2}}

@@ -1,10 +1,13 @@
-"""LeNet-5: its names, and equality with the layers written out."""
+"""The LeNets: names, equality with the layers written out, Bayesian layers."""
 
 import torch
 import torch.nn.functional as F
 
-from bnnlib.models import lenet5_caffe
-from tests.seeded import seeded
+from bnnlib.models import lenet5_caffe, lenet_300_100
+
+
+def seeded(seed=0):
+    return torch.Generator().manual_seed(seed)
 
 
 def images(n=6):
@@ -14,6 +17,15 @@ def images(n=6):
 def test_names_can_be_read():
     layers = ("conv1", "conv2", "fc1", "fc2")
     assert list(dict(lenet5_caffe().named_parameters())) == [f"{n}.{k}" for n in layers for k in ("weight", "bias")]
+
+
+def test_lenet_300_100_is_the_layers_written_out():
+    model, x = lenet_300_100(generator=seeded()).double(), images().double()
+    layers = [module for module in model if isinstance(module, torch.nn.Linear)]
+    assert [tuple(layer.weight.shape) for layer in layers] == [(300, 784), (100, 300), (10, 100)]
+    h = F.relu(layers[0](x.flatten(1)))
+    expected = layers[2](F.relu(layers[1](h)))
+    torch.testing.assert_close(model(x), expected, rtol=1e-12, atol=1e-12)  # the same sums in float64
 
 
 def test_lenet5_is_the_layers_written_out():

@@ -4,9 +4,8 @@ import pytest
 import torch
 
 from bnnlib.models import mlp, resnet20
-from bnnlib.pruning import MagnitudePruner
+from bnnlib.pruning import MagnitudePruner, smooth_sparsity
 from bnnlib.train.fit import Callback, Run, fit
-from chapters.learned_priors.formulas import smooth_sparsity
 from tests.bnnlib.pruning.networks import seeded
 
 PATTERN = "layer*.conv*.weight"

@@ -10,6 +10,7 @@ from torch import nn
 from bnnlib import nn as bnn
 from bnnlib.models import mlp
 from bnnlib.pruning import (
+    AGPPruner,
     MagnitudePruner,
     Masks,
     compress,
@@ -18,13 +19,12 @@ from bnnlib.pruning import (
     global_masks,
     prune_ranked,
     rank_mask,
+    smooth_sparsity,
     to_csr,
     to_deterministic,
     weight_scores,
 )
-from chapters.learned_priors.formulas import smooth_sparsity
-from chapters.spike_slab.schedules import AGPPruner
-from chapters.unit_noise.group_lasso import GroupLasso, group_lasso_penalty
+from bnnlib.pruning.group_lasso import GroupLasso, group_lasso_penalty
 
 RAMP = {"final_sparsity": 0.9, "begin_step": 10, "end_step": 50}
 MIXTURE = {"slab_scale": 1.0, "spike_scale": 0.0067}

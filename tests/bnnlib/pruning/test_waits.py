@@ -6,9 +6,8 @@ import pytest
 import torch
 from torch import nn
 
-from bnnlib.pruning import MagnitudePruner, Masks
-from chapters.spike_slab.schedules import AGPPruner
-from chapters.unit_noise.group_lasso import GroupLasso
+from bnnlib.pruning import AGPPruner, MagnitudePruner, Masks
+from bnnlib.pruning.group_lasso import GroupLasso
 
 
 def network(device="meta"):

@@ -9,12 +9,12 @@ import pytest
 import torch
 
 from bnnlib.models import resnet20
+from bnnlib.pruning import smooth_sparsity
 from bnnlib.train.checkpoint import Checkpoint
 from book import lab
 from chapters.learned_priors.distributed import Team, launch
 from chapters.learned_priors.experiments import resnet20 as aeb_resnet
 from chapters.learned_priors.experiments import resnet20_stage as stage
-from chapters.learned_priors.formulas import smooth_sparsity
 
 CPU = torch.device("cpu")
 

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from bnnlib.models import mlp
+from bnnlib.pruning import AGPPruner, agp_sparsity
 from bnnlib.train.fit import Callback, fit
-from chapters.spike_slab.schedules import AGPPruner, agp_sparsity
 
 
 class Watch(Callback):

@@ -8,8 +8,8 @@ import torch
 from torch import nn
 
 from bnnlib.models import lenet5_caffe, mlp
+from bnnlib.pruning.group_lasso import GroupLasso, group_lasso_penalty
 from bnnlib.train.fit import fit
-from chapters.unit_noise.group_lasso import GroupLasso, group_lasso_penalty
 
 
 def run_at(rate: float, momentum: float = 0.0, step: int = 1) -> SimpleNamespace:

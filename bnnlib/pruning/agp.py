@@ -1,4 +1,4 @@
-"""Automated gradual pruning (Zhu and Gupta, 2018) while a network trains, and the rounds of a lottery ticket."""
+"""Automated gradual pruning (Zhu and Gupta, 2018): prune while training, fast at first and slowly at the end."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from typing import Any, TypedDict
 
 from torch import nn
 
-from bnnlib._checks import check_count, check_probability
+from bnnlib._checks import check_count
 from bnnlib.pruning.masks import Masks
+from bnnlib.pruning.schedules import agp_sparsity
 
 
 class _Ramp(TypedDict):
@@ -68,42 +69,3 @@ class AGPPruner(Masks):
         if begin <= run.step <= end and ((run.step - begin) % self.frequency == 0 or run.step == end):
             self.update(agp_sparsity(run.step, **self.ramp))
         self.apply()
-
-
-def agp_sparsity(
-    step: int, *, final_sparsity: float, begin_step: int, end_step: int, initial_sparsity: float = 0.0
-) -> float:
-    """Target share of zero weights at `step`, the cubic ramp of Zhu and Gupta (2018), equation (svbnn-agp).
-
-    s_t = s_f + (s_i - s_f) (1 - (t - t_0) / (t_1 - t_0))^3 between begin_step t_0 and end_step t_1, constant outside.
-
-    Raises:
-        ValueError: a sparsity is outside [0, 1] or end_step is not after begin_step.
-
-    Example:
-        >>> [round(agp_sparsity(step, final_sparsity=0.8, begin_step=0, end_step=100), 3) for step in (0, 50, 100)]
-        [0.0, 0.7, 0.8]
-    """
-    check_probability("final_sparsity", final_sparsity)
-    check_probability("initial_sparsity", initial_sparsity)
-    if end_step <= begin_step:
-        raise ValueError(f"end_step is {end_step}, but it must come after begin_step = {begin_step}.")
-    progress = min(max((step - begin_step) / (end_step - begin_step), 0.0), 1.0)
-    return final_sparsity + (initial_sparsity - final_sparsity) * (1.0 - progress) ** 3
-
-
-def lottery_ticket_sparsities(final_sparsity: float, rounds: int) -> list[float]:
-    """Share of zero weights after each round of iterative pruning: every round removes the same share of what is left.
-
-    1 - (1 - final_sparsity)^(k / rounds) for k = 1..rounds (Frankle and Carbin, 2018), equation (svbnn-lottery).
-
-    Raises:
-        ValueError: final_sparsity is not strictly between 0 and 1, or rounds is below 1.
-
-    Example:
-        >>> [round(share, 3) for share in lottery_ticket_sparsities(0.875, rounds=3)]
-        [0.5, 0.75, 0.875]
-    """
-    check_probability("final_sparsity", final_sparsity, open_interval=True)
-    check_count("rounds", rounds)
-    return [1.0 - (1.0 - final_sparsity) ** (k / rounds) for k in range(1, rounds + 1)]
