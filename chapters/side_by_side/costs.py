@@ -21,7 +21,7 @@ from bnnlib.contest import METHODS, UnsuitableError
 FILE = Path(__file__).with_name("costs.toml")
 ROUNDS = 5
 PASSES = ("laplace", "stochastic_batch_norm")  # they go over the data after training
-SAME = {"correlated": "sparse-teacher", "fmnist": "mnist"}  # the same sizes of network, rows and batches
+SAME = {"correlated": "sparse-teacher", "Fashion-MNIST": "MNIST"}  # the same sizes of network, rows and batches
 
 
 @cache
@@ -57,16 +57,17 @@ def measured(
 
 def main() -> None:
     """Measure the tasks named, or all, that costs.toml does not have yet."""
-    from chapters.side_by_side.arena import TASKS
+    from chapters.side_by_side import images, tables
 
     torch.set_num_threads(1)
-    for name in sys.argv[1:] or TASKS:
+    tasks = tables.TASKS | images.TASKS
+    for name in sys.argv[1:] or tasks:
         if name in costs():
             continue
-        task = TASKS[name]
+        task = tasks[name]
         network, problem = task.network(0), task.load(0, "cpu")["problem"]
-        ratios = measured(network, problem, min(task.one, 100 if name == "mnist" else 400))
-        if name == "mnist":  # what is paid once, after training, weighs as much as it does in a whole run
+        ratios = measured(network, problem, min(task.one, 100 if name == "MNIST" else 400))
+        if name == "MNIST":  # what is paid once, after training, weighs as much as it does in a whole run
             ratios |= measured(network, problem, task.one, PASSES)
         lines = [f"[{name}] # processor time of a run, torch {torch.__version__}, {datetime.date.today()}\n"]
         lines += [f"{method} = {ratio}\n" for method, ratio in ratios.items()] + ["\n"]

@@ -19,7 +19,7 @@ import torch
 from bnnlib.contest import METHODS, Method
 from book.lab.cells import Cell
 from book.lab.intervals import estimate
-from chapters.side_by_side import arena
+from chapters.side_by_side import tables
 from chapters.side_by_side.costs import measured
 from chapters.side_by_side.standing import QUESTIONS, standing, table
 
@@ -34,12 +34,12 @@ def entered(method: Method, task: str, budget: int, seeds: int, trials: int = 8)
         raise ValueError(f"there is a method {method.name!r} already: give yours another name.")
     METHODS[method.name] = method
     try:
-        place = arena.TASKS[task]
+        place = tables.TASKS[task]
         problem = place.load(0, "cpu", {})["problem"]
         ratio = measured(place.network(0), problem, min(place.one, 400), [method.name])[method.name]
         params = {"task": task, "steps": max(1, round(place.one * budget / ratio)), "trials": trials, "draws": 30}
         cell = Cell(f"{task}, B = {budget}", method.name, tuple(range(seeds)), params | {"test_rows": 10_000})
-        rows = arena.run_cell(cell, torch.device("cpu")).rows
+        rows = tables.run_cell(cell, torch.device("cpu")).rows
     finally:
         del METHODS[method.name]
     return [*rows, {**rows[0], "metric": "cost", "value": ratio, "setting": cell.setting, "replicate": 0}]
@@ -49,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run a method from a file, and print it beside the stored ones."""
     parser = argparse.ArgumentParser(prog="python -m chapters.side_by_side.enter", description=__doc__)
     parser.add_argument("file", type=Path, help="Python file that defines METHOD")
-    parser.add_argument("--task", choices=[one for one in arena.TASKS if "mnist" not in one], default="simulation-2")
+    parser.add_argument("--task", choices=tables.TASKS, default="simulation-2")
     parser.add_argument("--budget", type=int, default=1)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--trials", type=int, default=8)

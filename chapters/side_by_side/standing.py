@@ -16,6 +16,7 @@ from book.lab.tables import markdown_table
 
 # metric: (reference, sign by which less is better, half width of the region of practical equivalence; a share of the
 # reference's mean where it is negative)
+IMAGES = {"MNIST": "side-mnist", "Fashion-MNIST": "side-fmnist"}
 QUESTIONS: dict[str, tuple[str, float, float]] = {
     "rmse": ("ensemble", 1.0, -0.02),
     "nll": ("ensemble", 1.0, 0.02),
@@ -67,7 +68,7 @@ def standing(task: str, budget: int, metric: str, kind: str = "tuned") -> list[d
     """A row a method, best mean first: mean and standard error, and what `judge` says; [] where nothing is stored.
 
     Args:
-        task: of `chapters.side_by_side.arena.TASKS`.
+        task: of `tables.TASKS` or `images.TASKS`.
         budget: B.
         metric: one of `QUESTIONS`.
         kind: "tuned" or "default".
@@ -93,7 +94,7 @@ def standing(task: str, budget: int, metric: str, kind: str = "tuned") -> list[d
 
 def experiment_of(task: str) -> str:
     """The experiment that a task belongs to."""
-    return f"side-{task}" if task in ("mnist", "fmnist", "cifar10") else "side-table"
+    return IMAGES.get(task, "side-table")
 
 
 def table(rows: Sequence[Mapping[str, Any]], digits: int = 3) -> str:
@@ -116,7 +117,7 @@ def table(rows: Sequence[Mapping[str, Any]], digits: int = 3) -> str:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Print one question's table."""
     parser = argparse.ArgumentParser(prog="python -m chapters.side_by_side.standing", description=__doc__)
-    parser.add_argument("task", help="simulation-2, sparse-teacher, correlated, mnist or fmnist")
+    parser.add_argument("task", help="simulation-2, sparse-teacher, correlated, MNIST or Fashion-MNIST")
     parser.add_argument("--budget", type=int, default=1, help="multiple of the deterministic network's cost")
     parser.add_argument("--metric", choices=QUESTIONS, default="nll")
     parser.add_argument("--default", action="store_true", help="the default settings in place of the tuned ones")

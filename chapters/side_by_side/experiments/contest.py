@@ -9,7 +9,7 @@ from bnnlib.contest import METHODS
 from book.lab.cells import Cell, Experiment, Need, profiles
 from book.lab.probes import first
 from chapters.shared.images import load_images
-from chapters.side_by_side import arena
+from chapters.side_by_side import images, tables
 from chapters.side_by_side.costs import costs, steps
 
 TRIALS, DRAWS = 8, 30
@@ -25,13 +25,18 @@ def cells(
         for method in SMOKE if smoke else [name for name in METHODS if name in costs().get(task, {})]:
             tried: Cell | None = None
             for budget in budgets:
-                count = 4 if smoke else steps(task, method, arena.TASKS[task].one, budget)
+                count = 4 if smoke else steps(task, method, one_of(task), budget)
                 own = {"task": task, "steps": count, "trials": 2 if smoke else TRIALS, "draws": DRAWS, **params}
                 needs = (Need(experiment, tried),) if tried and budget > 4 else ()
                 cell = Cell(f"{task}, B = {budget}", method, tuple(range(seeds)), own, needs)
                 found.append(cell)
                 tried = cell if budget == 4 else tried
     return found
+
+
+def one_of(task: str) -> int:
+    """Steps of the deterministic network at budget 1."""
+    return (tables.TASKS | images.TASKS)[task].one
 
 
 def image_reads(cell: Cell) -> list[partial]:
@@ -51,7 +56,6 @@ def _experiment(name: str, summary: str, tasks: tuple[str, ...], seeds: int, bud
             smoke=(tasks[:1], (1,), 2, {**params, **small}, True),
             book=(tasks, budgets, seeds, params),
         ),
-        run_cell=arena.run_cell,
         unavailable={"paper": "not run: no paper has this comparison, and the book profile is whole"},
         measured=("seconds",),
         **about,
@@ -65,12 +69,13 @@ def _images(name: str, data: str, other: str) -> Experiment:
     return _experiment(
         name,
         f"All methods on {'MNIST' if data == 'mnist' else 'Fashion-MNIST'} with LeNet-300-100 at equal cost",
-        (data,),
+        ("MNIST" if data == "mnist" else "Fashion-MNIST",),
         5,
         (1, 4, 16),
         params,
         small | {"severities": [2]},
         data={"smoke": ("digits",), "book": (data, other)},
+        run_cell=images.run_cell,
         reads=image_reads,
         tiny={"steps": 3, "trials": 1, "draws": 2, "severities": first(1)}
         | {name: value for name, value in small.items() if name != "shape"}
@@ -87,9 +92,9 @@ EXPERIMENTS = [
         (1, 4, 16),
         {"test_rows": 10_000},
         {"test_rows": 500},
-        reads=lambda cell: [partial(arena.rows_read, cell.params["task"], {"test_rows": cell.params["test_rows"]})],
+        run_cell=tables.run_cell,
         tiny={"steps": 3, "trials": 1, "draws": 2, "test_rows": 100},
     ),
-    _images("side-mnist", "mnist", "fmnist"),
-    _images("side-fmnist", "fmnist", "mnist"),
+    _images("side-mnist", "mnist", "fashion_mnist"),
+    _images("side-fmnist", "fashion_mnist", "mnist"),
 ]

@@ -11,7 +11,7 @@ from bnnlib import contest
 from bnnlib.contest import METHODS, Method, Predictor, Range, descend
 from book.lab.cells import Cell
 from chapters.shared import simulated
-from chapters.side_by_side import arena
+from chapters.side_by_side import arena, images, tables
 from chapters.side_by_side.costs import costs, steps
 from chapters.side_by_side.experiments.contest import cells
 from chapters.side_by_side.shifts import SHIFTS, shifted
@@ -24,13 +24,13 @@ def cell(method: str, **params) -> Cell:
 
 
 def test_rows_of_default_and_tuned_runs_and_of_trials():
-    result = arena.run_cell(cell("deterministic"), torch.device("cpu"))
+    result = tables.run_cell(cell("deterministic"), torch.device("cpu"))
     settings = {row["setting"].rpartition(", ")[2] for row in result.rows}
     assert settings == {"trials", "default", "tuned"}
     tried = [row["value"] for row in result.rows if row["metric"] == "validation_nll"]
     chosen = METHODS["deterministic"].trials(2)[tried.index(min(tried))]
     assert len(tried) == 2 and result.product == {"settings": chosen}
-    again = arena.run_cell(cell("deterministic", steps=40), torch.device("cpu"), products=(result.product,))
+    again = tables.run_cell(cell("deterministic", steps=40), torch.device("cpu"), products=(result.product,))
     assert {row["setting"].rpartition(", ")[2] for row in again.rows} == {"tuned"}
 
 
@@ -46,10 +46,10 @@ def test_the_test_rows_are_read_after_training(monkeypatch):
         descend(network, problem, steps, seed, torch.optim.SGD(network.parameters(), lr))
         return Predictor(network, problem)
 
-    task = dataclasses.replace(arena.TASKS["sparse-teacher"], load=partial(arena.load_simulated, draw, 500, 128))
-    monkeypatch.setitem(arena.TASKS, "sparse-teacher", task)
+    task = dataclasses.replace(tables.TASKS["sparse-teacher"], load=partial(tables.load_simulated, draw, 500, 128))
+    monkeypatch.setitem(tables.TASKS, "sparse-teacher", task)
     monkeypatch.setitem(contest.METHODS, "own", Method("own", train, {"lr": Range(0.01, 0.001, 0.1)}))
-    arena.run_cell(cell("own"), torch.device("cpu"))
+    tables.run_cell(cell("own"), torch.device("cpu"))
     tried = [("draw", 500), ("train", arena.TUNED_ON)] * 2
     assert events[:4] == tried  # no test row is drawn while settings are chosen
     for at in range(4, len(events), 3):
@@ -58,9 +58,11 @@ def test_the_test_rows_are_read_after_training(monkeypatch):
 
 
 def test_a_method_that_diverges_is_the_constant_predictor_and_counted():
-    found = arena.scored(cell("sghmc", steps=60), {"lr": 1e6, "temperature": 1.0}, 0, torch.device("cpu"))
+    found = arena.scored(
+        tables.TASKS["sparse-teacher"], cell("sghmc", steps=60), {"lr": 1e6, "temperature": 1.0}, 0, torch.device("cpu")
+    )
     assert found["diverged"] == 1.0
-    _, _, f = arena.TASKS["sparse-teacher"].load(0, "cpu", PARAMS)["test"]()
+    _, _, f = tables.TASKS["sparse-teacher"].load(0, "cpu", PARAMS)["test"]()
     assert found["rmse"] == pytest.approx(float(f.std()), rel=0.1)  # the mean of the training rows predicts all
 
 
@@ -78,13 +80,13 @@ def test_all_methods_get_the_same_first_weights_and_batches(monkeypatch):
 
     for name in ("one", "other"):
         monkeypatch.setitem(contest.METHODS, name, Method(name, train))
-        arena.trained(cell(name), {}, 3, torch.device("cpu"))
+        arena.trained(tables.TASKS["sparse-teacher"], cell(name), {}, 3, torch.device("cpu"))
     assert seen[0][1] == seen[1][1] and len(seen[0][1]) == PARAMS["steps"]
     assert all(torch.equal(a, b) for a, b in zip(seen[0][0], seen[1][0], strict=True))
 
 
 def test_correlated_inputs_keep_their_law_and_their_order():
-    x, y, f = arena.correlated_teacher(20_000, torch.Generator().manual_seed(0))
+    x, y, f = tables.correlated_teacher(20_000, torch.Generator().manual_seed(0))
     assert x.shape == (20_000, 100) and y.shape == f.shape == (20_000, 1)
     assert torch.equal(f[:, 0], simulated.sparse_teacher_function(x / math.sqrt(3.0)))
     covariance = torch.corrcoef(x.T)
@@ -97,8 +99,8 @@ def test_a_budget_is_a_multiple_of_the_deterministic_cost():
     assert steps("simulation-2", "deterministic", 500, 4) == 2000
     for task, ratios in costs().items():
         for method, ratio in ratios.items():
-            count = steps(task, method, arena.TASKS[task].one, 16)
-            assert count * ratio == pytest.approx(16 * arena.TASKS[task].one, abs=ratio)
+            count = steps(task, method, (tables.TASKS | images.TASKS)[task].one, 16)
+            assert count * ratio == pytest.approx(16 * (tables.TASKS | images.TASKS)[task].one, abs=ratio)
 
 
 def test_high_budgets_take_the_settings_of_the_one_before():
