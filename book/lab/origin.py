@@ -42,7 +42,7 @@ class Origin:
         budgets = sorted({experiment.budget(cell_of(about["cell"])) for about in cells} if experiment.budget else ())
         commits = sorted({about["commit"][:7] for about in cells if about.get("commit")})
         parts = [f"{len(runs)} runs (seeds {_listed(runs)})" if len(runs) > 1 else f"one run (seed {runs[0]})"]
-        parts += [" and ".join(f"{budget:,g} {unit}" for budget, unit in budgets)] if budgets else []
+        parts += [f"{' and '.join(f'{budget:,g}' for budget, _ in budgets)} {budgets[0][1]}"] if budgets else []
         parts += [f"standard error {float(format(error, '.2g')):,g}"] if error == error else []
         parts += [f"profile {result['profile']}"]
         parts += [f"commit{'s' if commits[1:] else ''} {', '.join(commits)}"] if commits else []
