@@ -47,7 +47,7 @@
     if (target.pathname === location.pathname) {
       const found = document.getElementById(id);
       if (!found?.matches(KINDS)) return null;
-      return (found.matches("dt") ? found.nextElementSibling : found).cloneNode(true);
+      return found.matches("dt") ? html(found.nextElementSibling.innerHTML) : found.cloneNode(true);
     }
     const page = target.pathname.slice(root().pathname.length).replace(/\.html$/, "");
     const text = target.protocol === location.protocol && (await others())[page]?.[id];

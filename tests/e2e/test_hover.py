@@ -4,6 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+try:
+    from tests.e2e import axe
+except pytest.skip.Exception:  # its package is not installed
+    axe = None
+
 CHAPTER, ASKED = "chapters/01_fixture.html", "chapters/02_asked.html"
 # by the beginning of the address: the page, the words of the link, and what is shown
 SHOWN = {
@@ -58,6 +63,7 @@ def test_the_mouse_may_move_onto_what_is_shown(open_page, small_book):
     link = page.locator(f"{BOX} a[href$='term-Root']")
     link.hover()
     page.wait_for_timeout(600)  # longer than it stays when it is left
+    assert axe is None or axe.violations(page) == []
     link.click()
     page.wait_for_url("**/notation.html#term-Root")
 

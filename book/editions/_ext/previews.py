@@ -30,6 +30,7 @@ def previews(builder, doctree: nodes.document) -> dict[str, str]:
                 node.next_node(kind).deepcopy() for kind in (nodes.image, nodes.caption) if node.next_node(kind)
             ]
         html = builder.render_partial(content.deepcopy())["fragment"].strip()
+        html = html.removeprefix("<dd>").removesuffix("</dd>")  # it is no part of a list there
         found.update(dict.fromkeys(node["ids"], html))
     return found
 
