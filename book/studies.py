@@ -18,7 +18,7 @@ class Study:
         folder: of the study.
         number: of the chapter, by which studies are ordered.
         title: of the chapter, in a few words.
-        notebook: file beside the folder; its name starts with the number.
+        notebook: file beside the folder; its name starts with the number. Empty while the lesson is not written.
         source: what it is about, for example ``"papers/002"``.
         prefix: of its equation labels, exercises, cells and experiments.
     """
@@ -63,16 +63,18 @@ def root() -> Path | None:
     return Path(next(iter(spec.submodule_search_locations))) if spec else None
 
 
-def all(folder: Path | None = None) -> list[Study]:
+def all(folder: Path | None = None, without_lesson: bool = False) -> list[Study]:
     """All studies by number.
 
     Args:
         folder: that holds them; by default ``chapters``.
+        without_lesson: those too whose lesson is not written yet: they have experiments and no chapter.
 
     Raises:
         StudyError: a card lacks a line, or two cards share a number or a prefix.
     """
-    return _below(folder) if folder else list(_own())
+    found = _below(folder) if folder else list(_own())
+    return [one for one in found if one.notebook or without_lesson]
 
 
 @cache

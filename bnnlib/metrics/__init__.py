@@ -4,8 +4,14 @@ Every share is in percent, every log-likelihood in nats.
 """
 
 from bnnlib.metrics.classification import accuracy, brier, ece, nll
-from bnnlib.metrics.regression import central_interval, coverage, rmse
-from bnnlib.metrics.selection import false_negative_rate, false_positive_rate, percent_active, sparsity
+from bnnlib.metrics.regression import central_interval, coverage, crps, rmse
+from bnnlib.metrics.selection import (
+    false_discovery_rate,
+    false_negative_rate,
+    false_positive_rate,
+    percent_active,
+    sparsity,
+)
 from bnnlib.metrics.temperature import apply_temperature, fit_temperature
 from bnnlib.metrics.uncertainty import auroc, entropy_cdf, entropy_split, predictive_entropy
 
@@ -16,9 +22,11 @@ __all__ = [
     "brier",
     "central_interval",
     "coverage",
+    "crps",
     "ece",
     "entropy_cdf",
     "entropy_split",
+    "false_discovery_rate",
     "false_negative_rate",
     "false_positive_rate",
     "fit_temperature",

@@ -68,8 +68,8 @@ def brier(probabilities: Tensor, labels: Tensor) -> float:
     return float((wide.square().sum(dim=1) - 2.0 * wide.gather(1, labels[:, None]).squeeze(1) + 1.0).mean())
 
 
-def ece(probabilities: Tensor, labels: Tensor, num_bins: int = 15) -> float:
-    """Expected calibration error: mean |accuracy - confidence| over equal bins of confidence, by rows, in percent.
+def ece(probabilities: Tensor, labels: Tensor, num_bins: int = 15, equal_mass: bool = False) -> float:
+    """Expected calibration error: mean |accuracy - confidence| over bins of confidence, by rows, in percent.
 
     Equation (fnd-ece).
 
@@ -77,6 +77,7 @@ def ece(probabilities: Tensor, labels: Tensor, num_bins: int = 15) -> float:
         probabilities: shape (n, classes), rows sum to 1.
         labels: class numbers, shape (n,).
         num_bins: bins (k - 1, k] / num_bins of the largest probability.
+        equal_mass: bins of equally many rows, sorted by their largest probability, in place of equal widths.
 
     Raises:
         ValueError: shapes do not fit, a label is no class, a row is not a distribution, or num_bins is below 1.
@@ -90,6 +91,9 @@ def ece(probabilities: Tensor, labels: Tensor, num_bins: int = 15) -> float:
     confidence, choice = probabilities.double().max(dim=1)
     excess = (choice == labels).double() - confidence
     place = (confidence * num_bins).ceil().long().clamp(1, num_bins) - 1
+    if equal_mass:
+        ranks = confidence.argsort(stable=True).argsort(stable=True)
+        place = ranks * num_bins // len(labels)
     # the rows of a bin divided by n, times |mean excess of the bin|, is |sum of the excess| / n
     sums = excess.new_zeros(num_bins).index_add_(0, place, excess)
     return 100.0 * float(sums.abs().sum()) / len(labels)

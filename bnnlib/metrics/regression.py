@@ -104,3 +104,41 @@ def coverage(
         draws = draws + noise_scale * torch.empty_like(draws).normal_(generator=generator)
     low, high = central_interval(draws, level)
     return 100.0 * mean_over(((target >= low) & (target <= high)).double(), dim)
+
+
+def crps(draws: Tensor, target: Tensor, noise_scale: float = 0.0, dim: Dims = None) -> Tensor:
+    """Continuous ranked probability score, E|X - y| - E|X - X'| / 2, in the units of the target; lower is better.
+
+    X is normal around a draw, all draws alike, so that the score is exact for the mixture (Gneiting and Raftery, 2007;
+    Grimit et al., 2006), the distribution function of which takes all pairs of draws.
+
+    Args:
+        draws: predictions (S, ...).
+        target: (...).
+        noise_scale: standard deviation around every draw; 0 for the draws alone.
+        dim: of the target, to take the mean over; None for all.
+
+    Returns:
+        Tensor of the dimensions that are left, float64.
+
+    Raises:
+        ValueError: noise_scale is negative, or a draw does not have the shape of the target.
+
+    Example:
+        >>> round(crps(torch.zeros(1, 3), torch.tensor([-1.0, 0.0, 1.0])).item(), 4)
+        0.6667
+    """
+    check_non_negative("noise_scale", noise_scale)
+    check_same_shape("a draw", draws[0], "target", target)
+    draws, target = draws.double(), target.double()
+    error = _mean_absolute(draws - target, noise_scale).mean(dim=0)
+    spread = torch.stack([_mean_absolute(draws - one, 2.0**0.5 * noise_scale).mean(dim=0) for one in draws]).mean(dim=0)
+    return mean_over(error - 0.5 * spread, dim)
+
+
+def _mean_absolute(mean: Tensor, scale: float) -> Tensor:
+    """E|X| of X ~ N(mean, scale^2)."""
+    if scale == 0.0:
+        return mean.abs()
+    z = mean / scale
+    return mean * torch.erf(z / 2.0**0.5) + scale * (2.0 / torch.pi) ** 0.5 * torch.exp(-0.5 * z.square())

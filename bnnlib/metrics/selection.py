@@ -71,6 +71,27 @@ def false_negative_rate(selected: Tensor, relevant: Tensor, dim: Dims = None) ->
     return _rate(~selected, relevant, dim, "no input is relevant, so there is no false negative to count.")
 
 
+def false_discovery_rate(selected: Tensor, relevant: Tensor, dim: Dims = None) -> Tensor:
+    """Share of the selected inputs that are irrelevant, in percent; 0 where nothing is selected.
+
+    Args:
+        selected, relevant, dim: as for `false_positive_rate`.
+
+    Returns:
+        Tensor of the dimensions that are left, float64.
+
+    Raises:
+        ValueError: shapes or types do not fit.
+
+    Example:
+        >>> false_discovery_rate(torch.tensor([True, False, True]), torch.tensor([True, True, False])).item()
+        50.0
+    """
+    _check_selection(selected, relevant, dim)
+    wrong, among = ((one.sum() if dim is None else one.sum(dim=dim)) for one in (selected & ~relevant, selected))
+    return 100.0 * wrong.double() / among.clamp_min(1)
+
+
 def percent_active(inclusion: Tensor | Iterable[Tensor]) -> float:
     """Share of active weights in percent, s_hat = sum(phi) / T over all tensors together.
 

@@ -30,7 +30,8 @@ def sample(
     data: Data,
     *,
     sampler: Sampler,
-    epochs: int,
+    epochs: int | None = None,
+    max_steps: int | None = None,
     batch_size: int | None = None,
     prior: SpikeSlabGaussianLaplacePrior | None = None,
     num_data: int | None = None,
@@ -57,7 +58,7 @@ def sample(
         model: what is sampled, in `train()` mode; afterwards it holds the last state of the chain.
         data: tensors, a data set or a loader, as for `fit`.
         sampler: over the model's parameters, from `bnnlib.optim`. Its generator draws the noise.
-        epochs: to reach in total; a run that resumes at epoch 30 of 80 does 50 more.
+        epochs, max_steps: to reach in total, whichever is first; a run that resumes at epoch 30 of 80 does 50 more.
         batch_size: rows in a step; the last batch of an epoch may be smaller. A loader has its own.
         prior: gets `add_gradient_()` and `update()` in each step; in regression with the batch's scaled residuals at
             the new weights, which cost a second forward pass, where it learns sigma.
@@ -118,6 +119,7 @@ def sample(
         num_data=num_data,
     )
     loop.prior = prior
+    loop.max_steps = None if max_steps is None else check_count("max_steps", max_steps)
     loop.schedules = {"lr": lr_schedule, "temperature": temperature_schedule}
     return loop.go(epochs, progress)
 

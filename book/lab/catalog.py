@@ -29,7 +29,7 @@ def registered() -> list[str]:
 
 def modules() -> list[str]:
     """Names of the modules that may hold experiments."""
-    return [name for study in studies.all() for name in study.modules("experiments")] + _OTHERS
+    return [name for study in studies.all(without_lesson=True) for name in study.modules("experiments")] + _OTHERS
 
 
 def table() -> dict[str, tuple[str, Experiment]]:

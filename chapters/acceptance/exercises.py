@@ -89,6 +89,11 @@ def _wrong_kernel(accept: Callable[[Tensor], Tensor], stay: bool = True) -> Call
     return kernel
 
 
+def _metropolis(p: Tensor, q: Tensor) -> Tensor:
+    moved = q * (p / p[:, None]).clamp_max(1.0)
+    return moved + torch.diag(1.0 - moved.sum(dim=1))
+
+
 EXERCISES = [
     Exercise(
         id="mh-1",
@@ -132,6 +137,10 @@ EXERCISES = [
             ): "the target's ratio is upside down: a point with more density is welcome.",
             lambda log_p, log_p_new, x, x_new: (log_p_new - log_p + x_new.log() - x.log()).exp(): "this is xi: its "
             "logarithm is asked for.",
+            lambda log_p, log_p_new, x, x_new: (log_p_new - log_p + x_new.log() - x.log()).clamp_max(0.0): "this is "
+            "the logarithm of the probability to accept, min{1, xi}: that of xi itself is asked for.",
+            lambda log_p, log_p_new, x, x_new: log_p_new - log_p + x_new / x: "the factor x' / x enters with its "
+            "logarithm.",
         },
         by_hand=Case(
             "log xi for log p(x) = -2, log p(x') = -1.5, x = 1 and x' = 2", ([-2.0], [-1.5], [1.0], [2.0]), (0,)
@@ -195,6 +204,7 @@ EXERCISES = [
             _wrong_kernel(lambda xi: xi.clamp_max(1.0), stay=False): "rows must sum to 1: a refused move stays.",
             _wrong_kernel(lambda xi: xi / (1 + xi)): "this is Barker's test: it keeps p as well, but accepts less.",
             lambda p, q: _wrong_kernel(lambda xi: xi.clamp_max(1.0))(p, q).T: "rows are where the chain is.",
+            _metropolis: "this takes p(x') / p(x) for xi: that is for a symmetric q, and this one is not.",
         },
         by_hand=Case(
             "how often the first of two states is kept, for p = (3/4, 1/4) and all of q 1/2",
@@ -219,6 +229,9 @@ EXERCISES = [
             lambda: (_LEARNING - _WARM_UP) * _LEARNED_RATE: "this is what the learned one draws in the head start; "
             "when do the two lines meet?",
             lambda: (_LEARNING - _WARM_UP) * _HMC_RATE: "this is HMC's head start; it goes on drawing meanwhile.",
+            lambda: (_LEARNING - _WARM_UP) * (_LEARNED_RATE - _HMC_RATE): "seconds a draw are subtracted, 1 / rate, "
+            "not draws a second.",
+            lambda: _crossing() / 1e6: "this is in millions: give the number of draws.",
         },
         stub="learning, learned_rate = 40.0, 120_000.0  # seconds; effective draws a second\n"
         "warm_up, hmc_rate = 4.0, 30_000.0\n"

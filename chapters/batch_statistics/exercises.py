@@ -192,7 +192,7 @@ EXERCISES = [
             lambda: 0.65 - 0.6: "take the difference of the logarithms.",
         },
         stub="p = (0.9, 0.4)  # of the right label, under two equally likely batches\n"
-        "answer = ...  # log p(y | x) less its lower bound, in nats",
+        "answer = ...  # log p(y | x) minus its lower bound, in nats",
     ),
     Exercise(
         id="sbn-2",
@@ -203,6 +203,9 @@ EXERCISES = [
             lambda: _phi(_X): "this is the plug-in, p at the mean of mu.",
             lambda: _phi(_X / (1 + _VARIANCE)): "divide by the standard deviation of the sum, not by its variance.",
             lambda: _phi(_X / math.sqrt(_VARIANCE)): "the standard normal inside Phi has a variance of its own.",
+            lambda: _phi(_X / math.sqrt(1 + _VARIANCE**2)): "3 is the variance of mu, not its standard deviation.",
+            lambda: 1 / (1 + math.exp(-_X / math.sqrt(1 + math.pi * _VARIANCE / 8))): "that approximation is for the "
+            "logistic sigmoid; here Phi is the normal distribution function, and the average is exact.",
         },
         stub="x, variance = 2.0, 3.0  # p(y = 1 | x, mu) = Phi(x - mu), mu ~ N(0, variance)\n"
         "answer = ...  # p(y = 1 | x)",
@@ -294,11 +297,11 @@ EXERCISES = [
                 lambda age, momentum: torch.ones_like(age)
             ): "all values have the same weight: older ones fade.",
             _misfollowed(share=lambda weight: weight): "the weights do not add up to one: divide by their sum.",
-            _misfollowed(unbias=lambda weight: 1.0): "the variance is biased: divide it by one less the sum of w^2.",
+            _misfollowed(unbias=lambda weight: 1.0): "the variance is biased: divide it by one minus the sum of w^2.",
             _misfollowed(
                 unbias=lambda weight: (len(weight) - 1) / len(weight)
-            ): "n / (n - 1) unbiases equal weights; these ask for one less the sum of w^2.",
-            _misfollowed(unbias=lambda weight: 1 / (1 - (weight**2).sum())): "divide by one less the sum of w^2: it "
+            ): "n / (n - 1) unbiases equal weights; these ask for one minus the sum of w^2.",
+            _misfollowed(unbias=lambda weight: 1 / (1 - (weight**2).sum())): "divide by one minus the sum of w^2: it "
             "was multiplied.",
             lambda values, momentum: torch.stack(
                 [_misfollowed()(values, momentum)[0], _misfollowed()(values, momentum)[1].sqrt()]
@@ -331,6 +334,10 @@ EXERCISES = [
             _miscopied(spread=torch.sqrt): "s is a standard deviation: the noise is multiplied by s, not by its root.",
             _miscopied(rows=(0, 2, 1, 3)): "the rows of moments are m_mu, s_mu, m_sigma, s_sigma, in this order.",
             _miscopied(spread=torch.zeros_like): "there is no noise in it: this is the deterministic layer.",
+            _miscopied(divide=torch.reciprocal): "it was multiplied by sigma: divide.",
+            _miscopied(
+                divide=lambda sigma: (sigma.square() + 1e-5).sqrt()
+            ): "epsilon is in sigma already: from its definition on, sigma is what we divide by.",
         },
         by_hand=Case(
             "the copy of x = 2 for the moments 1, 0.5, 0, 0.5 and the noise 1 for mu, -1 for sigma",
@@ -371,6 +378,9 @@ EXERCISES = [
         mistakes={
             lambda: math.sqrt(_BATCH): "the object's own value moves the mean, too.",
             lambda: float(_BATCH - 1): "this is the square: divide by the standard deviation.",
+            lambda: (
+                (_BATCH - 1) / math.sqrt(_BATCH)
+            ): "that is with the divisor m - 1: in training the variance has the divisor m.",
             lambda: (_BATCH - 1) / _BATCH: "this is the distance to the mean in units of d: divide by the deviation.",
         },
         stub="m = 16\nanswer = ...  # largest normalized value in a batch of m, in training",

@@ -128,6 +128,8 @@ EXERCISES = [
             ): "this is Barker's rule, 1 / (1 + e^-(x - y)): it keeps the same law, but "
             "accepts less than min{1, ratio}.",
             lambda x, y: torch.sigmoid(x): "the present point matters too.",
+            lambda x, y: torch.sigmoid(x) * torch.sigmoid(-y): "this is d(x, y): divide it by d(y, x), and take the "
+            "minimum with 1.",
             lambda x, y: (x / y).clamp(0.0, 1.0): "this is a ratio of logits: exponentiate their difference.",
         },
         by_hand=Case("the probability to go from the logit 0.5 to the logit -1", ([-1.0], [0.5]), (0,)),
@@ -153,6 +155,8 @@ EXERCISES = [
             ): "the proposal is missing: what is never drawn is never kept.",
             lambda q, logit: torch.softmax(q.log() - logit, dim=-1): "the sign of the logit is reversed.",
             lambda q, logit: q * logit.exp(): "the masses have to sum to 1.",
+            lambda q, logit: torch.softmax(q.log() + 2 * logit, dim=-1): "the odds were squared: they enter once.",
+            lambda q, logit: torch.softmax(q + logit, dim=-1): "inside a softmax q enters with its logarithm.",
             lambda q, logit: q: "this is the generator's own law, of a chain that accepts everything.",
         },
         by_hand=Case(
@@ -175,6 +179,8 @@ EXERCISES = [
             lambda: _settled(1.0): "this is p itself, with the right logits.",
             lambda: 0.7**2 / (0.7**2 + 0.3**2): "this is p squared: q enters too.",
             lambda: _settled(3.0): "the logit was tripled.",
+            lambda: (7 / 3) ** 2 / ((7 / 3) ** 2 + (3 / 7) ** 2): "the generator's law is missing: the weights are "
+            "q times the squared odds.",
             lambda: 1 - _settled(): "this is the second state.",
         },
         stub="p, q = (0.7, 0.3), (0.3, 0.7)\nanswer = ...  # long-run share of the first state with doubled logits",
@@ -188,6 +194,8 @@ EXERCISES = [
         mistakes={
             lambda: 1 - _stuck(): "this is the probability that it does move.",
             lambda: 1 / 999: "this is the probability of a move in one step.",
+            lambda: math.exp(-_STEPS * (1 - _SURE) / _SURE): "four digits are asked: this is the right value to "
+            "three, or exp(-n m) in place of (1 - m)^n.",
             lambda: 0.999**640: "0.001 is 1 - d(x): the odds of the proposal over those of the start are 1 / 999.",
             lambda: (
                 (1 - 0.5 / 0.999) ** 640

@@ -56,14 +56,16 @@ def numbers(rows: Mapping[str, list]) -> dict[str, str]:
         f"images-recall-{generator}": lab.difference("imh-mnist", generator, INDEPENDENT, RAW, "recall", 1)
         for generator in GENERATORS
     }
-    said["images-recall-failed"] = lab.difference(*FAILED, INDEPENDENT, RAW, "recall", 1)
+    said["failed-precision"] = lab.difference(*FAILED, INDEPENDENT, RAW, "precision", 1)
+    said["cifar-recall"] = lab.difference(CIFAR, "WGAN-GP", INDEPENDENT, RAW, "recall", 1)
+    said["cifar-precision"] = lab.difference(CIFAR, "VAE", INDEPENDENT, RAW, "precision", 1)
     raw, after = (lab.stored_values(*FAILED, method, "feature_fid") for method in (RAW, INDEPENDENT))
     said["images-worse"] = lab.number(f"{(after > raw).sum()} of {len(raw)}" if raw.size else None, ordered=True)
     error = lab.stored_values(CIFAR, "Images", "Classifier", "error_test")
     said["images-cifar-error"] = lab.number(error.mean() if error.size else None, "{:.0f}")
     for generator in GENERATORS:
         said[f"images-cifar-{generator}"] = lab.difference(CIFAR, generator, INDEPENDENT, RAW, "feature_fid", 1)
-    return said | _images() | _failed() | _never_moved() | _published()
+    return said | _images() | _failed() | _distinct() | _never_moved() | _published()
 
 
 def memorized() -> np.ndarray:
@@ -109,9 +111,12 @@ def _failed() -> dict[str, str]:
         "both": f"{generator}, averaged, falling rate",
         "picked": generator,
     }
-    raw = lab.stored_values(name, f"{generator}, raw", PICKED, "feature_fid")
+    raw, kept = (lab.stored_values(name, f"{generator}, raw", PICKED, one) for one in ("feature_fid", "recall"))
     said = dict.fromkeys(("failed-picked-largest", "failed-averaged-last"), lab.number(None))
     for key, setting in settings.items():
+        recall = lab.estimate(lab.stored_values(name, setting, PICKED, "recall") - kept)
+        said[f"failed-{key}-recall"] = lab.gap(*recall, 1)
+        assert key not in ("last", "averaged") or lab.shows(recall, -1), "averaged weights leave the loss of recall"
         said[f"failed-{key}"] = _mean(name, setting, PICKED, "feature_fid")
         change = lab.stored_values(name, setting, PICKED, "feature_fid") - raw
         mean, error, n = lab.estimate(change)
@@ -129,6 +134,19 @@ def _failed() -> dict[str, str]:
             said["failed-picked-largest"] = lab.number(f"{change.max():.1f}", runs=1)
             assert sorted(change)[-2] < 0.25 * change.max(), "one bad pick spoils the mean"
     return said
+
+
+def _distinct() -> dict[str, str]:
+    """Percent of the chains' ends that are different images, in the case that fails: trained, and untrained."""
+    name, generator = FAILED
+    trained, zero = (
+        lab.stored_values(name, setting, INDEPENDENT, "distinct")
+        for setting in (generator, f"{generator}, 0 iterations")
+    )
+    gap = lab.estimate(trained - zero if len(trained) == len(zero) else [])
+    assert lab.shows(gap, -1), "with a trained discriminator chains end at fewer images"
+    ends = {"failed-distinct": trained, "failed-distinct-zero": zero}
+    return {key: lab.number(v.mean() if v.size else None, "{:.0f}", v.size or None) for key, v in ends.items()}
 
 
 def _never_moved() -> dict[str, str]:
@@ -151,6 +169,8 @@ def _published() -> dict[str, str]:
 def _claims() -> None:
     gan, vae = (lab.paired_difference(CIFAR, one, INDEPENDENT, RAW, "feature_fid") for one in ("WGAN-GP", "VAE"))
     assert lab.shows(vae, -1) and lab.shows(gan, 0), "on CIFAR-10 the chain helps the VAE alone"
+    precise = lab.paired_difference(*FAILED, INDEPENDENT, RAW, "precision")
+    assert lab.shows(precise, 1), "where the chain fails by feature-FID, precision rises"
     for name, generator, sign in (("imh-mnist", "WGAN-GP", 0), ("imh-mnist", "VAE", 0), (*FAILED, -1)):
         recall = lab.paired_difference(name, generator, INDEPENDENT, RAW, "recall")
         assert lab.shows(recall, sign), f"{name}, {generator}: recall falls where the chain fails"

@@ -118,6 +118,16 @@ def _operations(units: tuple[int, int, int, int]) -> int:
     return 24**2 * 25 * first + 8**2 * 25 * first * second + inputs * hidden + 10 * hidden
 
 
+def _with_biases(units: tuple[int, int, int, int]) -> int:
+    first, second, _, hidden = units
+    return _operations(units) + 24**2 * first + 8**2 * second + hidden + 10
+
+
+def _padded(units: tuple[int, int, int, int]) -> int:
+    first, second, inputs, hidden = units
+    return 28**2 * 25 * first + 14**2 * 25 * first * second + inputs * hidden + 10 * hidden
+
+
 def _weights(units: tuple[int, int, int, int]) -> int:
     first, second, inputs, hidden = units
     return 25 * first + 25 * first * second + inputs * hidden + 10 * hidden
@@ -141,7 +151,7 @@ EXERCISES = [
         id="sbp-1",
         kind="function",
         reference=_ratio,
-        hint="Maximize the gain less the price in z = SNR^2: a quadratic equation, and one of its roots is a minimum.",
+        hint="Maximize the gain minus the price in z = SNR^2: a quadratic equation, and one of its roots is a minimum.",
         mistakes={
             lambda gain, weight: _ratio()(gain, torch.ones_like(weight)): "the weight kappa is missing.",
             lambda gain, weight: _ratio()(gain * weight, torch.ones_like(weight)): "a larger weight makes precision "
@@ -212,6 +222,7 @@ EXERCISES = [
             _second_over_first: "E theta over the root of E theta^2: the variance still lacks -(E theta)^2.",
             lambda: _prior_snr(20.0): "this is the published interval [-20, 0]; here it is [-10, 0].",
             lambda: math.sqrt(3.0): "theta itself is not uniform: its logarithm is.",
+            lambda: _prior_snr() ** 2: "this is the square of the ratio: divide by the standard deviation.",
         },
         stub="lower, upper = -10.0, 0.0\nanswer = ...  # E theta / sqrt(Var theta) of the log-uniform prior",
     ),
@@ -261,6 +272,10 @@ EXERCISES = [
                 _weights(_DENSE) / _weights(_PRUNED)
             ): "this is the ratio of weights; a convolution uses each often.",
             lambda: 10.49: "this is the published number, which counts in another way.",
+            lambda: _with_biases(_DENSE) / _with_biases(_PRUNED): "a bias is added, not multiplied: leave biases out.",
+            lambda: (
+                _padded(_DENSE) / _padded(_PRUNED)
+            ): "there is no padding: the outputs have 24 x 24 and 8 x 8 pixels.",
             lambda: _operations(_DENSE) / _operations((3, 18, 800, 500)): "the linear layers have fewer inputs, too.",
             lambda: math.prod(a / b for a, b in zip(_DENSE, _PRUNED, strict=True)): "each layer counts for itself.",
         },

@@ -24,7 +24,7 @@ def test_the_library_alone_brings_nothing_and_imports_its_packages_on_use():
     assert python("import bnnlib; print(bnnlib.nn.GaussianLinear(2, 1), bnnlib.augmentation.RandomCrop)")
     # a misspelled name stays what Python makes of it, with the names that there are
     assert python("import bnnlib\ntry: bnnlib.nm\nexcept AttributeError as error: print(error)").startswith(
-        "module 'bnnlib' has no attribute 'nm'; its packages are augmentation, datasets, estimators"
+        "module 'bnnlib' has no attribute 'nm'; its packages are augmentation, contest, datasets, estimators"
     )
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 # All formulas set, three frames drawn after whatever was changed (size observers have had their say), and no animation
-# left: a cell that is unfolded fades in, and is pale until then. Nothing here waits for what may never come: a browser
-# on a busy machine now and then gives no more frames to a page that nobody sees, and a paused animation has no end.
+# left: a cell that is unfolded fades in, and is pale until then. Nothing here waits for what may never come: a
+# busy browser now and then gives no more frames to a page that nobody sees, and a paused animation has no end.
 SETTLED = """async () => {
   const later = (seconds) => new Promise((go) => setTimeout(go, 1000 * seconds));
   if (window.MathJax && MathJax.startup) await MathJax.startup.promise;

@@ -50,6 +50,14 @@ TWO = torch.tensor([[0.5, 0.5]])
 ONE = torch.tensor([0])
 
 
+def test_ece_in_bins_of_equal_mass():
+    # confidences .6, .7, .8, .9; the first two are wrong, the others right: two bins of two rows
+    top = torch.tensor([0.9, 0.6, 0.8, 0.7])
+    labels = torch.tensor([0, 1, 0, 1])
+    found = metrics.ece(torch.stack([top, 1.0 - top], dim=1), labels, num_bins=2, equal_mass=True)
+    assert found == pytest.approx(100.0 * 0.5 * (0.65 + 0.15), rel=1e-5)
+
+
 @pytest.mark.parametrize(
     ("function", "arguments", "message"),
     [

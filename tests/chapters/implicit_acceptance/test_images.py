@@ -186,10 +186,17 @@ def test_other_weights_are_compared_on_the_same_generators(monkeypatch):
     }
     found = {"WGAN-GP, raw": raw, "WGAN-GP": raw + np.array([1.0, -1.0, 0.5, -0.5, 36.9])}
     found |= {f"WGAN-GP, {name}": raw + gain for name, gain in gains.items()}
-    monkeypatch.setattr(numbers.lab, "stored_values", lambda name, setting, method, metric: found[setting])
+    kept = {setting: 70.0 + 0.1 * np.arange(5) for setting in found}  # recall; the chain takes five points
+    kept |= {setting: kept[setting] - np.array([5.0, 5.5, 4.5, 5.2, 4.8]) for setting in kept if "raw" not in setting}
+    stored = {"feature_fid": found, "recall": kept}
+    monkeypatch.setattr(numbers.lab, "stored_values", lambda name, setting, method, metric: stored[metric][setting])
     said = numbers._failed()
+    assert said["failed-last-recall"] == "−5.0 ± 0.2" and said["failed-averaged-recall"].ordered
     assert said["failed-picked-largest"] == "36.9" and said["failed-averaged-gap"].startswith("+0.0 ± ")
     assert said["failed-averaged-last"].startswith("−20.0 ± ") and said["failed-averaged-last"].ordered
     found["WGAN-GP"] = raw + 10.0 + np.array([1.0, -1.0, 0.5, -0.5, 0.0])
     with pytest.raises(AssertionError, match="other weights take the harm away"):
+        numbers._failed()
+    kept["WGAN-GP, averaged"] = kept["WGAN-GP, raw"] + np.array([1.0, -1.0, 0.5, -0.5, 0.0])
+    with pytest.raises(AssertionError, match="averaged weights leave the loss of recall"):
         numbers._failed()

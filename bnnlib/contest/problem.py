@@ -1,0 +1,208 @@
+"""What all methods are given: the rows, the loss, the budget, and one way down the gradient."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from bnnlib._checks import check_count
+from bnnlib.nn.base import check_choice
+from bnnlib.train import EarlyStopping, cosine, fit
+
+KINDS = ("regression", "classification")
+WARM_UP = 0.2  # share of the epochs in which the KL term rises from 0 to its whole
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Rows to train on, rows to choose by, and what kind of answer is asked. There are no test rows in it.
+
+    Args:
+        x, y: training rows, (n, ...), with numbers (n, K) or class labels (n,).
+        x_validation, y_validation: held out, for early stopping, the noise and the temperature of what is predicted.
+        kind: "regression" or "classification".
+        batch_size: rows in a step, the same for all methods.
+
+    Raises:
+        ValueError: an unknown kind, rows that do not fit each other, or no rows.
+
+    Example:
+        >>> problem = Problem(torch.randn(80, 3), torch.randn(80, 1), torch.randn(20, 3), torch.randn(20, 1))
+        >>> problem.epochs(steps=100)
+        100
+    """
+
+    x: Tensor
+    y: Tensor
+    x_validation: Tensor
+    y_validation: Tensor
+    kind: str = "regression"
+    batch_size: int = 128
+
+    def __post_init__(self) -> None:
+        check_choice("kind", self.kind, KINDS)
+        check_count("batch_size", self.batch_size)
+        for name, x, y in (("", self.x, self.y), ("validation ", self.x_validation, self.y_validation)):
+            if len(x) != len(y) or not len(x) or y.dim() != (2 if self.kind == "regression" else 1):
+                wanted = "numbers (n, K)" if self.kind == "regression" else "labels (n,)"
+                raise ValueError(
+                    f"the {name}rows have shapes {tuple(x.shape)} and {tuple(y.shape)}, but {self.kind} needs inputs "
+                    f"(n, ...) and {wanted} with equal n of at least 1."
+                )
+
+    def loss(self) -> nn.Module:
+        """A new loss: the mean negative log-likelihood of a row in nats."""
+        return GaussianNoise() if self.kind == "regression" else nn.CrossEntropyLoss()
+
+    def epochs(self, steps: int) -> int:
+        """How many epochs hold so many steps, the last perhaps not in whole."""
+        return math.ceil(steps / math.ceil(len(self.x) / self.batch_size))
+
+
+class GaussianNoise(nn.Module):
+    """Mean Gaussian negative log-likelihood, whose variance follows the residuals: the M-step of a stochastic EM.
+
+    The one home of the noise scale: a method needs no parameter for it, whatever its optimizer or sampler is.
+
+    Args:
+        variance: at the start, in the squared units of the targets; 1 suits standardized ones.
+        rate: share by which a batch moves the variance, while gradients are on.
+
+    Example:
+        >>> loss = GaussianNoise()
+        >>> for _ in range(200):
+        ...     _ = loss(torch.zeros(64, 1), 0.5 * torch.randn(64, 1))
+        >>> 0.2 < loss.variance.item() < 0.3
+        True
+    """
+
+    variance: Tensor
+
+    def __init__(self, variance: float = 1.0, rate: float = 0.05) -> None:
+        super().__init__()
+        self.rate = rate
+        self.register_buffer("variance", torch.tensor(variance))
+
+    def forward(self, prediction: Tensor, y: Tensor) -> Tensor:
+        """Scalar, in nats a row."""
+        square = (prediction - y).square().sum(dim=1).mean()
+        count = y.shape[1]
+        if torch.is_grad_enabled():
+            moved = self.variance.lerp(square.detach() / count, self.rate)
+            self.variance = moved.clamp_min(1e-6)  # a network that interpolates has no residuals
+        return 0.5 * (square / self.variance + count * torch.log(2.0 * torch.pi * self.variance))
+
+
+def descend(
+    model: nn.Module,
+    problem: Problem,
+    steps: int,
+    seed: int,
+    optimizer: torch.optim.Optimizer,
+    *,
+    callbacks: Sequence[Any] = (),
+    best: bool = False,
+    warm_up: float = 0.0,
+) -> float:
+    """Train a model in place by so many steps, with the learning rate along half a cosine.
+
+    Batches are those of the seed, for every method; the noise of layers has a generator of its own.
+
+    Args:
+        model: that is trained; with Bayesian layers its loss has their KL term.
+        problem: rows and loss.
+        steps: of the optimizer.
+        seed: of order and noise.
+        optimizer: over the model's parameters.
+        callbacks: see `bnnlib.train.Callback`.
+        best: end with the weights of the epoch of lowest validation loss.
+        warm_up: share of the epochs in which the KL term rises from 0.
+
+    Returns:
+        Variance of the noise at the end; NaN for a classification.
+
+    Raises:
+        DivergedError: the loss is NaN or infinite.
+
+    Example:
+        >>> x = torch.randn(120, 3)
+        >>> y, network = x[:, :1] + 0.1 * torch.randn(120, 1), torch.nn.Sequential(torch.nn.Linear(3, 1))
+        >>> problem = Problem(x[:100], y[:100], x[100:], y[100:])
+        >>> descend(network, problem, 300, 0, adam(network, lr=0.03)) < 0.05
+        True
+    """
+    epochs, device = problem.epochs(check_count("steps", steps)), problem.x.device
+    loss = problem.loss().to(device)
+    rising = max(1.0, warm_up * epochs)
+    stopping = [EarlyStopping(patience=epochs)] if best else []
+    fit(
+        model,
+        (problem.x, problem.y),
+        epochs=epochs,
+        max_steps=steps,
+        batch_size=problem.batch_size,
+        optimizer=optimizer,
+        loss=loss,
+        kl_scale=(lambda epoch: min(1.0, (epoch + 1) / rising)) if warm_up else 1.0,
+        schedule=cosine(epochs, 0.02),
+        validation=(problem.x_validation, problem.y_validation) if best else None,
+        generator=torch.Generator(device).manual_seed(2 * seed),
+        shuffle_generator=torch.Generator(device).manual_seed(2 * seed + 1),
+        callbacks=[*callbacks, *stopping],
+    )
+    return float(loss.variance) if isinstance(loss, GaussianNoise) else math.nan
+
+
+def adam(model: nn.Module, lr: float, weight_decay: float = 0.0) -> torch.optim.Optimizer:
+    """AdamW; without a weight decay it is Adam.
+
+    Example:
+        >>> type(adam(torch.nn.Linear(3, 1), lr=1e-3)).__name__
+        'AdamW'
+    """
+    return torch.optim.AdamW(model.parameters(), lr=lr, weight_decay=weight_decay)
+
+
+def sgd(model: nn.Module, lr: float, weight_decay: float = 0.0) -> torch.optim.Optimizer:
+    """SGD with Nesterov's momentum of .9."""
+    return torch.optim.SGD(model.parameters(), lr, momentum=0.9, weight_decay=weight_decay, nesterov=True)
+
+
+def predictive_nll(outputs: Tensor, y: Tensor, variance: float = math.nan, temperature: float = 1.0) -> Tensor:
+    """Mean negative log-likelihood a row of the predictive that averages densities or probabilities of S draws.
+
+    Args:
+        outputs: (S, n, K), predictions, or logits with class labels y.
+        y: numbers (n, K) or labels (n,).
+        variance: of the noise, for numbers.
+        temperature: divides the log-probabilities of the average, for labels.
+
+    Returns:
+        Scalar tensor, in nats.
+
+    Example:
+        >>> logits = torch.tensor([[[3.0, 0.0]], [[0.0, 3.0]]])  # two draws that disagree about one row
+        >>> round(float(predictive_nll(logits, torch.tensor([0]))), 4)
+        0.6931
+    """
+    if y.dim() == 1:
+        return F.nll_loss(F.log_softmax(log_predictive(outputs) / temperature, dim=1), y)
+    square = (outputs - y).square().sum(dim=2) / variance
+    density = -0.5 * (square + y.shape[1] * math.log(2.0 * math.pi * variance))
+    return -(torch.logsumexp(density, dim=0) - math.log(len(outputs))).mean()
+
+
+def log_predictive(logits: Tensor) -> Tensor:
+    """Logarithm of the mean probability over draws, (n, K), of logits (S, n, K).
+
+    Example:
+        >>> log_predictive(torch.zeros(5, 2, 4)).exp()[0]
+        tensor([0.2500, 0.2500, 0.2500, 0.2500])
+    """
+    return torch.logsumexp(F.log_softmax(logits, dim=2), dim=0) - math.log(len(logits))

@@ -1,0 +1,80 @@
+"""What a step of each method costs relative to the deterministic network: ``python -m chapters.side_by_side.costs``.
+
+The outcome is costs.toml, from which the cells take their steps; it is measured once, because other costs are other
+cells.
+"""
+
+from __future__ import annotations
+
+import datetime
+import sys
+import tomllib
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from statistics import median
+
+import torch
+
+from bnnlib.contest import METHODS, UnsuitableError
+
+FILE = Path(__file__).with_name("costs.toml")
+ROUNDS = 5
+PASSES = ("laplace", "stochastic_batch_norm")  # they go over the data after training
+SAME = {"correlated": "sparse-teacher", "fmnist": "mnist"}  # the same sizes of network, rows and batches
+
+
+@cache
+def costs() -> dict[str, dict[str, float]]:
+    """Task to method to its cost; a method that is not made for the task is missing."""
+    found = tomllib.loads(FILE.read_text(encoding="utf-8")) if FILE.exists() else {}
+    return found | {task: found[like] for task, like in SAME.items() if like in found}
+
+
+def steps(task: str, method: str, one: int, budget: int) -> int:
+    """Optimizer steps of a budget, `one` being those of the deterministic network at budget 1."""
+    return max(1, round(one * budget / costs()[task][method]))
+
+
+def measured(
+    network: torch.nn.Module, problem, steps: int, methods: Sequence[str] = tuple(METHODS)
+) -> dict[str, float]:
+    """Median over rounds of the ratio of processor times, each method in turn with the deterministic network."""
+    found: dict[str, list[float]] = {name: [] for name in methods}
+    for round_ in range(ROUNDS + 1):
+        base = METHODS["deterministic"].fit(network, problem, steps, round_).cost["seconds"]
+        for name in list(found):
+            try:
+                seconds = METHODS[name].fit(network, problem, steps, round_).cost["seconds"]
+            except UnsuitableError:
+                del found[name]
+                continue
+            if round_:  # the first warms up
+                found[name].append(seconds / base)
+        print(f"round {round_} of {ROUNDS}", flush=True)
+    return {name: round(median(ratios), 2) for name, ratios in found.items()} | {"deterministic": 1.0}
+
+
+def main() -> None:
+    """Measure the tasks named, or all, that costs.toml does not have yet."""
+    from chapters.side_by_side.arena import TASKS
+
+    torch.set_num_threads(1)
+    for name in sys.argv[1:] or TASKS:
+        if name in costs():
+            continue
+        task = TASKS[name]
+        network, problem = task.network(0), task.load(0, "cpu")["problem"]
+        ratios = measured(network, problem, min(task.one, 100 if name == "mnist" else 400))
+        if name == "mnist":  # what is paid once, after training, weighs as much as it does in a whole run
+            ratios |= measured(network, problem, task.one, PASSES)
+        lines = [f"[{name}] # processor time of a run, torch {torch.__version__}, {datetime.date.today()}\n"]
+        lines += [f"{method} = {ratio}\n" for method, ratio in ratios.items()] + ["\n"]
+        with FILE.open("a", encoding="utf-8") as file:
+            file.write("".join(lines))
+        costs.cache_clear()
+        print(name, ratios, flush=True)
+
+
+if __name__ == "__main__":
+    main()

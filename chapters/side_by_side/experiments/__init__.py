@@ -1,0 +1,1 @@
+"""Experiments of the chapter that lays all methods side by side."""

@@ -1,0 +1,144 @@
+"""Every method of the contest trains, predicts, selects and is weighed through one interface."""
+
+import math
+
+import pytest
+import torch
+from torch import nn
+
+from bnnlib.contest import METHODS, GaussianNoise, Method, Predictor, Problem, Range, descend, predictive_nll
+from bnnlib.contest.method import UnsuitableError
+from bnnlib.models import lenet5_caffe, mlp
+
+SPARSE = ("group_lasso", "gradual_pruning", "lottery_ticket", "random_pruning", "sghmc_sa")
+
+
+def regression(rows: int = 240) -> Problem:
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(rows + 60, 6, generator=generator)
+    y = x[:, :1] - 2.0 * x[:, 1:2].relu() + 0.3 * torch.randn(rows + 60, 1, generator=generator)
+    y = (y - y.mean()) / y.std()
+    return Problem(x[:rows], y[:rows], x[rows:], y[rows:], batch_size=64)
+
+
+def images() -> Problem:
+    generator = torch.Generator().manual_seed(0)
+    x, y = torch.rand(96, 1, 28, 28, generator=generator), torch.arange(96) % 10
+    return Problem(x[:64], y[:64], x[64:], y[64:], "classification", 32)
+
+
+def network() -> nn.Module:
+    return mlp((6, 8, 8, 1), generator=torch.Generator().manual_seed(1))
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_table_is_fitted_predicted_and_weighed(name):
+    problem, start = regression(), network()
+    before = {key: value.clone() for key, value in start.state_dict().items()}
+    settings = {"lr": 0.02} if "lr" in METHODS[name].box else {}
+    predictor = METHODS[name].fit(start, problem, 300, seed=3, settings=settings)
+    assert all(torch.equal(before[key], value) for key, value in start.state_dict().items())
+    draws = predictor.predict(problem.x_validation, 8)
+    assert draws.shape[1:] == (60, 1) and draws.isfinite().all()
+    # a constant leaves a variance of 1; whatever a method is, it must be better than that where it keeps weights
+    if name not in ("random_pruning", "lottery_ticket", "small_dense", "sghmc_sa"):
+        assert (draws.mean(0) - problem.y_validation).square().mean() < 0.9
+    assert 0.0 <= predictor.sparsity <= 1.0 and (predictor.sparsity > 0.4) >= (name in SPARSE[1:])
+    assert predictor.selected.shape == predictor.inclusion(20).shape == (6,)
+    sizes = predictor.size_in_bytes()
+    assert min(sizes.values()) > 0 and sizes["dense"] % predictor.networks == 0
+    assert predictor.cost["steps"] == 300 and predictor.cost["seconds"] > 0.0
+    again = METHODS[name].fit(start, problem, 300, seed=3, settings=settings)
+    torch.testing.assert_close(again.predict(problem.x_validation, 8), draws, rtol=0.0, atol=0.0)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_images_go_through_a_convolutional_network(name):
+    problem = images()
+    start = lenet5_caffe(generator=torch.Generator().manual_seed(0))
+    if name == "horseshoe":
+        with pytest.raises(UnsuitableError, match="linear"):
+            METHODS[name].fit(start, problem, 4)
+        return
+    predictor = METHODS[name].fit(start, problem, 8)
+    logits = predictor.predict(problem.x_validation, 3)
+    assert logits.shape[1:] == (32, 10)
+    assert float(predictive_nll(logits, problem.y_validation)) > 0.0
+    assert min(predictor.size_in_bytes().values()) > 0
+
+
+def test_inputs_that_matter_are_the_ones_selected():
+    """The inputs 0 and 1 of six matter; a spike and slab trained to its end keeps them and drops the others."""
+    settings = {"lr": 0.02, "inclusion": 0.01}
+    predictor = METHODS["spike_slab"].fit(network(), regression(960), 3000, settings=settings)
+    assert predictor.selected.tolist() == [True, True, False, False, False, False]
+    inclusion = predictor.inclusion(400)
+    assert (inclusion[:2] > 0.95).all() and (inclusion[2:] < 0.3).all()
+
+
+def test_trials_begin_with_the_default_and_are_the_same_each_time():
+    method = METHODS["gaussian_spike_slab"]
+    trials = method.trials(8)
+    assert trials == method.trials(8) and len({tuple(one.items()) for one in trials}) == 8
+    assert trials[0] == {name: one.default for name, one in method.box.items()}
+    for name, one in method.box.items():
+        assert all(one.low <= trial[name] <= one.high for trial in trials)
+    assert method.trials(1) == trials[:1]
+
+
+def test_a_method_of_ones_own_is_a_function():
+    def train(network, problem, steps, seed, lr):
+        descend(network, problem, steps, seed, torch.optim.SGD(network.parameters(), lr))
+        return Predictor(network, problem)
+
+    predictor = Method("own", train, {"lr": Range(0.1, 0.01, 1.0)}).fit(network(), regression(), 50)
+    assert predictor.predict(torch.zeros(2, 6)).shape == (1, 2, 1)
+
+
+def test_the_noise_follows_the_residuals_and_has_no_gradient():
+    loss, generator = GaussianNoise(), torch.Generator().manual_seed(0)
+    target = 0.2 * torch.randn(4000, 2, generator=generator)
+    for batch in target.split(20):
+        loss(torch.zeros(20, 2), batch)
+    # 200 batches of 40 numbers with weights of .05: a relative standard error of (2 / 40 * .05 / 1.95)^.5 = 4 %
+    assert float(loss.variance) == pytest.approx(0.04, rel=0.15)
+    kept = float(loss.variance)
+    with torch.no_grad():
+        value = loss(torch.zeros(20, 2), torch.ones(20, 2))
+    assert float(loss.variance) == kept
+    assert float(value) == pytest.approx(1.0 / kept + math.log(2.0 * math.pi * kept))
+
+
+def test_the_predictive_is_that_of_the_mixture():
+    outputs, y = torch.tensor([[[0.0]], [[2.0]]]), torch.tensor([[1.0]])
+    # both draws are one standard deviation away
+    expected = 0.5 + 0.5 * math.log(2.0 * math.pi)
+    assert float(predictive_nll(outputs, y, 1.0)) == pytest.approx(expected, rel=1e-5)
+    logits = torch.tensor([[[3.0, 0.0]], [[0.0, 3.0]]])
+    assert float(predictive_nll(logits, torch.tensor([0]))) == pytest.approx(math.log(2.0), rel=1e-5)
+
+
+def test_the_fitted_noise_is_that_of_the_validation_rows():
+    problem = regression()
+    model = nn.Sequential(nn.Linear(6, 1))
+    nn.init.zeros_(model[0].weight), nn.init.zeros_(model[0].bias)
+    expected = float(problem.y_validation.square().mean())
+    assert Predictor(model, problem).fitted_variance() == pytest.approx(expected, rel=2e-3)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: METHODS["gaussian"].fit(network(), regression(), 0), "steps"),
+        (lambda: METHODS["gaussian"].fit(network(), regression(), 5, settings={"rate": 1.0}), "no settings"),
+        (lambda: Range(1.0, 2.0, 3.0), "default"),
+        (lambda: Range(1.0, -1.0, 3.0), "positive"),
+        (lambda: Method("own", print, dict.fromkeys("abcd", Range(1.0, 0.5, 2.0))), "at most 3"),
+        (lambda: Problem(torch.zeros(3, 2), torch.zeros(3), torch.zeros(1, 2), torch.zeros(1)), "numbers"),
+        (lambda: Problem(torch.zeros(3, 2), torch.zeros(2, 1), torch.zeros(1, 2), torch.zeros(1, 1)), "rows"),
+        (lambda: Problem(*[torch.zeros(1, 1)] * 4, kind="ranking"), "kind"),
+    ],
+)
+def test_errors_say_what_was_given(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()

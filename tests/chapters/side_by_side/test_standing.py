@@ -1,0 +1,65 @@
+"""The rule of judgment, and a method from outside that is entered."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from bnnlib.contest import METHODS
+from chapters.side_by_side import enter, standing
+from chapters.side_by_side.standing import judge, table
+
+SWAG = Path(enter.__file__).parent / "examples" / "swag.py"
+
+
+def test_a_difference_is_decided_against_all_of_its_question():
+    gaps = {"clear": [-1.0, -1.1, -0.9, -1.05], "weak": [-1.0, -0.1, -0.5, -1.4], "none": [0.5, -0.5, 0.3, -0.4]}
+    found = judge(gaps, 1.0, 0.0)
+    assert (found["clear"]["verdict"], found["none"]["verdict"]) == ("better", "undecided")
+    # t = -2.66 of 3 degrees of freedom has p = .076: with all or alone, it decides nothing
+    assert found["weak"]["verdict"] == "undecided"
+    assert judge(gaps, -1.0, 0.0)["clear"]["verdict"] == "worse"
+
+
+def test_holm_keeps_fewer_than_single_tests_would():
+    # t = 3.5 of 9 degrees of freedom, p = .0067: decided alone, and not among twenty
+    base = [1.0 + 0.9035 * z for z in (-1.5, -1.0, -0.66, -0.38, -0.12, 0.12, 0.38, 0.66, 1.0, 1.5)]
+    assert judge({"one": base}, 1.0, 0.0)["one"]["verdict"] == "worse"
+    many = {f"other {k}": [(-1.0) ** j * (k + 1) for j in range(10)] for k in range(19)}
+    assert judge({"one": base, **many}, 1.0, 0.0)["one"]["verdict"] == "undecided"
+
+
+def test_ties_lie_within_the_region_as_a_whole_and_few_seeds_decide_nothing():
+    found = judge({"equal": [0.01, -0.01, 0.005], "wide": [0.5, -0.5, 0.0], "few": [-3.0, -3.1]}, 1.0, 0.1)
+    assert [found[name]["verdict"] for name in ("equal", "wide", "few")] == ["tie", "undecided", "undecided"]
+    # beyond chance, but too small to matter
+    assert judge({"small": [0.050, 0.051, 0.049, 0.050]}, 1.0, 0.1)["small"]["verdict"] == "tie"
+
+
+def test_an_own_method_is_entered_on_equal_terms(tmp_path, capsys, monkeypatch):
+    assert len([line for line in SWAG.read_text().splitlines() if line.strip()]) <= 30
+    monkeypatch.setattr("chapters.side_by_side.costs.ROUNDS", 1)
+    out = tmp_path / "rows.json"
+    enter.main([str(SWAG), "--task", "sparse-teacher", "--seeds", "2", "--trials", "2", "--out", str(out)])
+    rows = json.loads(out.read_text())
+    assert {row["method"] for row in rows} == {"swag"} and "swag" not in METHODS
+    assert len([row for row in rows if row["metric"] == "rmse" and row["setting"].endswith("tuned")]) == 2
+    assert all(row["value"] == 0.0 for row in rows if row["metric"] == "diverged")
+    said = capsys.readouterr().out
+    assert "swag (yours)" in said and "rmse" in said
+
+
+def test_a_file_without_a_method_is_refused(tmp_path, capsys):
+    (tmp_path / "own.py").write_text("METHOD = 3\n")
+    with pytest.raises(SystemExit):
+        enter.main([str(tmp_path / "own.py")])
+    assert "METHOD" in capsys.readouterr().err
+
+
+def test_a_question_without_results_says_what_to_run(capsys, monkeypatch):
+    monkeypatch.setattr(standing.queries, "stored_values", lambda *_: [])
+    standing.main(["simulation-2", "--metric", "rmse"])
+    assert "run side-table" in capsys.readouterr().out
+    row = {"method": "one", "mean": 1.0, "se": 0.1, "difference": 0.0, "low": -0.1, "high": 0.1, "verdict": "tie"}
+    cells = [cell.strip() for cell in table([row]).splitlines()[-1].strip("|").split("|")]
+    assert cells == ["one", "1.000", "0.100", "+0.000", "-0.100 to +0.100", "tie"]
