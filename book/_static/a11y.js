@@ -3,6 +3,11 @@ document.addEventListener("DOMContentLoaded", () => {
   // A name that differs from the visible words cannot be spoken to by voice control: let the words be the name.
   document.querySelectorAll(".search-button-field[aria-label]").forEach((button) => button.removeAttribute("aria-label"));
 
+  // Not everybody knows that the Enter key searches, and voice control and switches need something to press.
+  document.querySelectorAll("form.bd-search").forEach((form) => {
+    form.append(Object.assign(document.createElement("button"), { className: "btn btn-primary", textContent: "Search" }));
+  });
+
   // The sidebar is no landmark by itself, so the book's title would stand outside of all of them.
   const sidebar = document.getElementById("pst-primary-sidebar");
   if (sidebar) {

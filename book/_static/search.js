@@ -38,6 +38,12 @@
     return shown;
   };
 
+  // A screen reader says what changes in a place that it knew before; Sphinx would make a new one, and put the number in.
+  const found = document.createElement("p");
+  found.className = "search-summary";
+  found.setAttribute("role", "status");
+  document.getElementById("search-results").before(found);
+
   Search.query = (query) => {
     const [asked, terms, excluded, highlighted, objects] = Search._parseQuery(query);
     const phrase = asked.toLowerCase().trim();
@@ -59,7 +65,10 @@
         highlighted.forEach((term) => _highlightText(item, term, "highlighted"));
       }
     }
+    Search.status.remove();
+    Search.status = found;
     _finishSearch(shown.size);
-    Search.status.textContent = Search.status.textContent.replace("page(s)", shown.size === 1 ? "section" : "sections");
+    const some = `${shown.size} ${shown.size === 1 ? "section" : "sections"} with “${asked}”.`;
+    found.textContent = shown.size ? some : `Nothing was found for “${asked}”. Are all words spelled as in the book? Fewer words find more.`;
   };
 }

@@ -39,8 +39,10 @@ def asking(notebook: dict) -> dict:
     return {**notebook, "cells": cells}
 
 
-def answered(executed: dict) -> list[str]:
+def answered(executed: dict) -> list[str | dict[str, str]]:
     """The values of all expressions, in order, from an executed copy with the hidden cells.
+
+    Of a number that knows its stored runs also these: {"text", "experiment", "origin"}, see `book.lab.wording.Said`.
 
     Raises:
         BookError: an expression raised, or is neither a text nor a number; the message names all such.
@@ -60,7 +62,7 @@ def answered(executed: dict) -> list[str]:
     return values
 
 
-def _text(result: dict) -> str:
+def _text(result: dict) -> str | dict[str, str]:
     """One answer of `user_expressions` as jupyterlab-myst shows it."""
     if result["status"] != "ok":
         raise ValueError(f"raised {result['ename']}: {result['evalue']}")
@@ -72,14 +74,23 @@ def _text(result: dict) -> str:
         value = None
     if set(result["data"]) != {"text/plain"} or str(value) != shown or not isinstance(value, str | int | float):
         raise ValueError(f"is {plain[:60]}")
-    return shown
+    about = result.get("metadata", {}).get("text/plain")
+    return {"text": shown, **about} if about else shown
 
 
-def said(cell: dict, values: Iterator[str]) -> dict:
+def _marked_up(value: str | dict[str, str]) -> str:
+    """A value as Markdown: as text, or as a link to its experiment's report that says which runs it is from."""
+    if isinstance(value, str):
+        return MARKUP.sub(r"\\\g<0>", value)
+    origin = re.sub(r'[\\`*_\[\]<>$~{}|#^"]', r"\\\g<0>", value["origin"])
+    return f'[{_marked_up(value["text"])}](#report-{value["experiment"]} "{origin}")'
+
+
+def said(cell: dict, values: Iterator[str | dict[str, str]]) -> dict:
     """A Markdown cell with the next values in place of its roles, and without what JupyterLab keeps of them."""
     lines = []
     for line in source_of(cell).split("\n"):
-        told = EVAL.sub(lambda _: MARKUP.sub(r"\\\g<0>", next(values)), line)
+        told = EVAL.sub(lambda _: _marked_up(next(values)), line)
         start = ITEM.match(line).end()
         if EVAL.match(line, start):  # "3. Of these" would begin a list
             told = told[:start] + re.sub(r"^(\d*)([-+.)])(?=\s|$)", r"\1\\\2", told[start:])

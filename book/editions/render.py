@@ -76,13 +76,21 @@ def stage(project: Project, chapters: dict[str, dict], pages: dict[str, str]) ->
         write_if_changed(project.staging / name, content)
 
 
+def code(project: Project) -> list[Path]:
+    """The code that pages show: docstrings of the library are its reference, and links lead to functions of both."""
+    studies = [path for path in files_below(project.root / "chapters") if path.suffix == ".py"]
+    return files_below(project.root / "bnnlib") + studies
+
+
 def render_key(project: Project) -> str:
     """Hash of everything that the rendered pages are made from."""
     parts: list[str | bytes] = []
     makers = project.root / "book" / "editions"
-    for folder in (project.staging, makers / "_ext", makers / "learner", project.root / "bnnlib"):
+    for folder in (project.staging, makers / "_ext", makers / "learner"):
         for path in files_below(folder):
             parts += [path.relative_to(folder).as_posix(), path.read_bytes()]
+    for path in code(project):
+        parts += [path.relative_to(project.root).as_posix(), path.read_bytes()]
     parts += [(project.root / name).read_bytes() for name in ("_config.yml", "requirements.txt")]
     return digest(*parts)
 
@@ -95,7 +103,7 @@ def surroundings_key(project: Project) -> str:
         for path in files_below(folder):
             name = path.relative_to(folder).as_posix()
             parts += [name] if folder == project.staging and name in documents else [name, path.read_bytes()]
-    for path in files_below(project.root / "bnnlib"):  # whose docstrings are the reference
+    for path in code(project):
         parts += [path.relative_to(project.root).as_posix(), path.read_bytes()]
     parts += [(project.root / name).read_bytes() for name in ("_config.yml", "requirements.txt")]
     return digest(*parts)

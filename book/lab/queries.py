@@ -53,7 +53,7 @@ def settings_over(rows: Rows, pattern: str) -> dict[float, str]:
     return dict(sorted((float(match[1]), setting) for match, setting in matches if match))
 
 
-def _best(name: str) -> dict[str, Any] | None:
+def best_stored(name: str) -> dict[str, Any] | None:
     """The best stored result; None without one beyond smoke."""
     try:
         result = load_result(name)
@@ -64,14 +64,28 @@ def _best(name: str) -> dict[str, Any] | None:
 
 def stored_arrays(name: str) -> dict[tuple[str, str, int, str], np.ndarray]:
     """Arrays beside the best stored result, keyed as by `book.lab.load_arrays`; {} without one beyond smoke."""
-    result = _best(name)
+    result = best_stored(name)
     return load_arrays(name, result["profile"]) if result else {}
 
 
-class Mean(float):
-    """A mean that knows over how many runs it was taken."""
+class Mean(np.float64):
+    """A mean that knows over how many runs it was taken, and which: (experiment, setting, method, metric)."""
 
     runs: int | None = None
+    cell: tuple[str, ...] = ()
+
+
+class Values(np.ndarray):
+    """The values of a cell's replicates, whose mean knows which they are; what is computed from them does not."""
+
+    cell: tuple[str, ...] = ()
+
+    def mean(self, *arguments: Any, **options: Any) -> Any:
+        if not self.cell or arguments or options:
+            return super().mean(*arguments, **options)
+        mean = Mean(super().mean())
+        mean.runs, mean.cell = self.size, self.cell
+        return mean
 
 
 def stored_mean(rows: Sequence[Mapping], setting: str, method: str, metric: str) -> Mean | None:
@@ -86,16 +100,19 @@ def stored_mean(rows: Sequence[Mapping], setting: str, method: str, metric: str)
         return None
     mean = Mean(row["mean"])
     mean.runs = row.get("n")
+    mean.cell = (row["experiment"], setting, method, metric) if "experiment" in row else ()
     return mean
 
 
-def stored_values(name: str, setting: str, method: str, metric: str) -> np.ndarray:
+def stored_values(name: str, setting: str, method: str, metric: str) -> Values:
     """One metric of every replicate of the best stored result, in order; empty when none is stored beyond smoke."""
-    found = _by_replicate(_best(name), setting, method, metric)
-    return np.array([found[replicate] for replicate in sorted(found)])
+    found = by_replicate(best_stored(name), setting, method, metric)
+    values = np.array([found[replicate] for replicate in sorted(found)]).view(Values)
+    values.cell = (name, setting, method, metric)
+    return values
 
 
-def _by_replicate(result: dict[str, Any] | None, setting: str, method: str, metric: str) -> dict[int, float]:
+def by_replicate(result: dict[str, Any] | None, setting: str, method: str, metric: str) -> dict[int, float]:
     rows = result["rows"] if result else []
     wanted = (setting, method, metric)
     return {row["replicate"]: row["value"] for row in rows if (row["setting"], row["method"], row["metric"]) == wanted}
@@ -108,7 +125,7 @@ def unlisted(name: str, metric: str) -> list[dict]:
         name: the experiment.
         metric: its key, stored or derived from the arrays.
     """
-    result = None if metric in metrics() else _best(name)
+    result = None if metric in metrics() else best_stored(name)
     if result is None:
         return []
     experiment = catalog.get(name)
@@ -130,7 +147,7 @@ def paired_difference(name: str, setting: str, method: str, other: str, metric: 
     Replicates of one number share their data, so what the data do to both cancels. NaN, and 0 or 1 replicates, where
     nothing beyond smoke is stored.
     """
-    result = _best(name)
-    ours, theirs = (_by_replicate(result, setting, one, metric) for one in (method, other))
+    result = best_stored(name)
+    ours, theirs = (by_replicate(result, setting, one, metric) for one in (method, other))
     gaps = [ours[replicate] - theirs[replicate] for replicate in sorted(ours.keys() & theirs.keys())]
     return estimate(gaps, catalog.get(name).overlap)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from book.lab.intervals import decided
+from book.lab.origin import Origin
 from book.lab.queries import paired_difference
 
 
@@ -13,15 +16,25 @@ class Said(str):
         text: as the sentence shows it.
         runs: over how many runs it is a mean, None where it is none or nobody said.
         ordered: whether the paired differences that it says, or counts, are decided; None for what is no comparison.
+        origin: the stored runs that it is a mean of, where that is known.
     """
 
     runs: int | None
     ordered: bool | None
+    origin: Origin | None
 
-    def __new__(cls, text: str, runs: int | None = None, ordered: bool | None = None) -> Said:
+    def __new__(
+        cls, text: str, runs: int | None = None, ordered: bool | None = None, origin: Origin | None = None
+    ) -> Said:
         said = super().__new__(cls, text)
-        said.runs, said.ordered = runs, ordered
+        said.runs, said.ordered, said.origin = runs, ordered, origin
         return said
+
+    def _repr_mimebundle_(self, **_: Any) -> tuple[dict[str, str], dict[str, Any]]:
+        """Where it comes from, as metadata, for the pages (`book.editions.numbers`)."""
+        about = str(self.origin) if self.origin else ""
+        known = {"experiment": self.origin.name, "origin": about} if self.origin and about else {}
+        return {"text/plain": repr(str(self))}, {"text/plain": known}
 
 
 def number(value: float | str | None, form: str = "{}", runs: int | None = None, ordered: bool | None = None) -> Said:
@@ -34,7 +47,9 @@ def number(value: float | str | None, form: str = "{}", runs: int | None = None,
     """
     if value is None:
         return Said("(not run)")
-    return Said(form.format(value), getattr(value, "runs", None) if runs is None else runs, ordered)
+    cell = getattr(value, "cell", ())
+    runs = getattr(value, "runs", None) if runs is None else runs
+    return Said(form.format(value), runs, ordered, Origin(*cell) if cell else None)
 
 
 def with_error(mean: float, error: float, digits: int) -> str:
@@ -53,7 +68,9 @@ def difference(
         sign: -1 for what the text says the other way round.
     """
     mean, error, n = paired_difference(name, setting, method, other, metric)
-    return gap(sign * mean, error, n, digits)
+    said = gap(sign * mean, error, n, digits)
+    said.origin = Origin(name, setting, method, metric, other) if n > 1 else None
+    return said
 
 
 def gap(mean: float, error: float, n: int, digits: int = 2) -> Said:

@@ -84,6 +84,12 @@ def test_members_are_those_of_the_library_s_own_classes(api):
 
 
 @pytest.mark.slow
+def test_what_two_packages_export_has_its_source_in_one_place(api):
+    """A second [source] would lead back to an entry that is not there."""
+    asked = [(f"bnnlib.{package}", "DivergedError") for package in ("sampling", "train")]
+    assert [api.source_once(None, *one) for one in asked] == [None, "bnnlib.train"]
+
+
 def test_other_projects_find_every_name(api, built_book):
     head, _, packed = (built_book / "objects.inv").read_bytes().partition(b"zlib.\n")
     assert b"# Project: bnnlib\n" in head

@@ -53,4 +53,30 @@ def test_an_exercise_is_found_with_its_number_and_shown(search):
 def test_what_is_not_there_is_said_so(search):
     page, results = search("unfindable")
     assert results == []
+    assert "Nothing was found for “unfindable”" in page.get_by_role("status").text_content()
+    assert page.faults == []
+
+
+def test_a_screen_reader_hears_how_much_was_found(open_page, small_book):
+    """The place that it listens to is there, and empty, before the search; the number is put in afterwards."""
+    page = open_page(small_book / "search.html")
+    status = page.locator("main [role=status]")
+    assert status.text_content() == ""
+    page.evaluate("window.listened = document.querySelector('main [role=status]')")
+    page.evaluate("Search.performSearch('second proof')")
+    page.wait_for_function("listened.isConnected && listened.textContent.startsWith('1 section with')")
+    assert status.count() == 1 and status.is_visible()
+
+
+def test_a_button_searches_from_every_page(open_page, small_book):
+    page = open_page(small_book / "book/notation.html")
+    page.locator(".search-button__button:visible").first.click()
+    asked = page.get_by_role("dialog")
+    asked.get_by_role("searchbox").fill("second proof")
+    asked.get_by_role("button", name="Search", exact=True).click()
+    page.wait_for_url("**/search.html?q=second+proof")
+    page.locator("ul.search a").first.wait_for()
+    page.locator("main input[name=q]").fill("Compute")
+    page.locator("main form").get_by_role("button", name="Search", exact=True).click()
+    page.wait_for_url("**/search.html?q=Compute*")
     assert page.faults == []

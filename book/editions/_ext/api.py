@@ -245,8 +245,16 @@ def finish(app, doctree: nodes.document) -> None:
                 text.parent.replace(text, nodes.Text(f" – {text[4:]}"))
 
 
+def source_once(app, package: str, name: str) -> str | None:
+    """An entry that names another one as the same has no source of its own: viewcode looks in the package, in vain."""
+    known = sys.modules.get(package)
+    alike = known is not None and hasattr(known, name) and package.startswith(LIBRARY)
+    return package if alike and first_home(known, name) != package else None
+
+
 def setup(app) -> dict:
     app.add_directive("api", Api)
+    app.connect("viewcode-follow-imported", source_once)
     app.connect("autodoc-process-docstring", mark_up, priority=400)  # before napoleon
     app.connect("autodoc-process-bases", show_public_bases)
     app.connect("doctree-read", finish)

@@ -11,6 +11,8 @@ ROLE = re.compile(r"\{([\w:.+-]+)\}(`+)(.+?)\2(?!`)", re.DOTALL)
 EXPLICIT = re.compile(r"^(.*?)\s*<([^<>]+)>$", re.DOTALL)
 LINK = re.compile(r"(?<!!)\[([^\]\[]*)\]\((?![a-z]+:)([^)\s#]*)(#[^)\s]*)?\)")
 MATH = re.compile(r"^([ \t]*)\$\$(.+?)\$\$(?:[ \t]*\(([\w:.-]+)\))?[ \t]*$", re.DOTALL | re.MULTILINE)
+# A number of the store, which leads to its report on the pages, see `book.editions.numbers`.
+STORED = re.compile(r'\[((?:[^\]\\]|\\.)*)\]\(#report-[^ )]+ "(?:[^"\\]|\\.)*"\)')
 # Comments of the authors, and targets before a heading or a figure.
 UNSEEN = re.compile(r"[ \t]*<!--.*?-->|^\([\w:.-]+\)=[ \t]*\n?|^%[^\n]*\n?", re.DOTALL | re.MULTILINE)
 LINE_BREAK = r"\\"
@@ -44,7 +46,7 @@ def convert(text: str, names: Names) -> str:
     def role(match: re.Match) -> str:
         return _role(match[1], match[3].strip(), names)
 
-    text = MATH.sub(formula, UNSEEN.sub("", text))
+    text = MATH.sub(formula, UNSEEN.sub("", STORED.sub(r"\1", text)))
     text = ROLE.sub(role, text)
     return LINK.sub(lambda match: _link(match, names), text)
 

@@ -6,6 +6,8 @@ import json
 
 import pytest
 
+from book.editions.learner.inline import convert
+from book.editions.learner.names import Names
 from book.editions.numbers import BEFORE, answered, asking, placeholders, said
 from book.editions.project import BookError, notebook_key
 from book.editions.source import mended
@@ -46,6 +48,19 @@ def plain(text: str) -> dict:
 )
 def test_values_stand_in_place_of_the_roles_as_plain_text(source, values, text):
     assert told(source, *values) == text
+
+
+def test_a_number_that_knows_its_runs_leads_to_their_report():
+    known = {"text": "1.2 | 3", "experiment": "a-b", "origin": 'a-b, "x|y": 3 runs'}
+    assert told("It is {eval}`a`.", known) == r'It is [1.2 \| 3](#report-a-b "a-b, \"x\|y\": 3 runs").'
+    assert convert(told("It is {eval}`a`.", known | {"text": "[1]*"}), Names("any")) == r"It is \[1\]\*."
+
+
+def test_the_kernel_says_what_a_number_knows(make_notebook):
+    executed = asked(
+        make_notebook(("text-a", "{eval}`a`")), plain("'1'") | {"metadata": {"text/plain": {"origin": "b"}}}
+    )
+    assert answered(executed) == [{"text": "1", "origin": "b"}]
 
 
 def test_a_cell_keeps_its_other_metadata():

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from book import lab
-from book.lab import queries, wording
+from book.lab import origin, queries, wording
 
 
 @pytest.mark.parametrize(
@@ -91,3 +91,28 @@ def test_a_metric_that_no_table_lists_has_rows_too_stored_or_derived(monkeypatch
     assert queries.unlisted("x", "rmse_test") == []  # tables have it
     monkeypatch.setattr(queries, "load_result", lambda name: result | {"profile": "smoke"})
     assert queries.unlisted("x", "sigma") == []
+
+
+def test_a_mean_of_stored_runs_and_a_difference_know_them(monkeypatch):
+    """What is told is counted again here, from the rows."""
+    result = stored(a=[1.0, 2.0, 4.0], b=[0.5, 1.0, 2.0])
+    cells = [{"rows": 3, "commit": commit * 7, "cell": {"epochs": 10}} for commit in "xy"]
+    monkeypatch.setattr(queries, "load_result", lambda name: result | {"cells": cells})
+    budget = SimpleNamespace(overlap=0.0, budget=lambda cell: (1_000, "epochs"))
+    monkeypatch.setattr(queries.catalog, "get", lambda name: budget)
+    monkeypatch.setattr(origin, "cell_of", lambda about: about)
+    told = "3 runs (seeds 0 to 2), 1,000 epochs, standard error"
+    mean = lab.number(lab.stored_values("any", "s", "a", "error").mean(), "{:.1f}")
+    assert mean == "2.3" and mean.runs == 3
+    assert str(mean.origin) == f"any, s, a, all measures: {told} 0.88, profile book, commit xxxxxxx"
+    assert mean._repr_mimebundle_() == (
+        {"text/plain": "'2.3'"},
+        {"text/plain": {"experiment": "any", "origin": str(mean.origin)}},
+    )
+    less = lab.difference("any", "s", "a", "b", "error")
+    assert str(less.origin) == f"any, s, a minus b, all measures: {told} 0.44, profile book, commits xxxxxxx, yyyyyyy"
+    # what is computed from runs is no mean of them, and nothing is claimed
+    assert lab.number(100 - lab.stored_values("any", "s", "a", "error").mean(), "{:.1f}").origin is None
+    assert lab.number((2 * lab.stored_values("any", "s", "a", "error")).mean(), "{:.1f}").origin is None
+    result["rows"] = []
+    assert str(mean.origin) == "" and mean._repr_mimebundle_()[1] == {"text/plain": {}}
