@@ -43,3 +43,4 @@ METHODS: dict[str, Method] = {
         ("small_dense", sparse.small_dense, {"lr": _LR, "sparsity": _SPARSITY}),
     )
 }
+"""`Method` by name; ``METHODS[name].summary`` says what it is and ``METHODS[name].box`` in which ranges it is tuned."""
