@@ -21,7 +21,7 @@ from bnnlib.nn.selection import SelectingLayer
 from bnnlib.pruning import SelectedLinear, compress, prunable_weights, save_compressed, save_csr, to_csr
 from bnnlib.pruning.compress.network import plain_network
 
-Draws = Callable[[nn.Module, Tensor, int, torch.Generator], Tensor]
+Draws = Callable[..., Tensor]
 
 
 def posterior_draws(model: nn.Module, x: Tensor, num_samples: int, generator: torch.Generator) -> Tensor:
