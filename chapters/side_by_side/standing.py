@@ -16,6 +16,7 @@ from book.lab.tables import markdown_table
 
 # metric: (reference, sign by which less is better, half width of the region of practical equivalence; a share of the
 # reference's mean where it is negative)
+MISSED = 90.0  # percent of the relevant inputs, above which a low rate of false discoveries says nothing
 IMAGES = {"MNIST": "side-mnist", "Fashion-MNIST": "side-fmnist"}
 QUESTIONS: dict[str, tuple[str, float, float]] = {
     "rmse": ("ensemble", 1.0, -0.02),
@@ -84,6 +85,11 @@ def standing(task: str, budget: int, metric: str, kind: str = "tuned") -> list[d
     region = region if region > 0.0 else -region * abs(float(base.mean()))
     others = {one: numbers - base for one, numbers in values.items() if one != reference and len(numbers) == len(base)}
     said = judge(others, sign, region)
+    if metric == "fdr":  # 0 by name where nothing is found
+        for one in said:
+            missed = queries.stored_values(name, place, one, "fnr")
+            if len(missed) and missed.mean() > MISSED:
+                said[one]["verdict"] = "finds nothing"
     rows = []
     for one, numbers in values.items():
         mean, error, n = estimate(numbers.tolist(), 0.0)

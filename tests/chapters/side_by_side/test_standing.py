@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from bnnlib.contest import METHODS
@@ -63,3 +64,20 @@ def test_a_question_without_results_says_what_to_run(capsys, monkeypatch):
     row = {"method": "one", "mean": 1.0, "se": 0.1, "difference": 0.0, "low": -0.1, "high": 0.1, "verdict": "tie"}
     cells = [cell.strip() for cell in table([row]).splitlines()[-1].strip("|").split("|")]
     assert cells == ["one", "1.000", "0.100", "+0.000", "-0.100 to +0.100", "tie"]
+
+
+def test_no_discoveries_are_no_merit(monkeypatch):
+    stored = {
+        ("fdr", "gradual_pruning"): [50.0, 60.0, 55.0],
+        ("fdr", "gaussian"): [0.0, 0.0, 0.0],
+        ("fnr", "gaussian"): [100.0, 100.0, 80.0],
+        ("fdr", "spike_slab"): [10.0, 11.0, 9.0],
+        ("fnr", "spike_slab"): [0.0, 20.0, 0.0],
+    }
+
+    def values(name, place, method, metric):
+        return np.array(stored.get((metric, method), ()))
+
+    monkeypatch.setattr(standing.queries, "stored_values", values)
+    rows = {row["method"]: row["verdict"] for row in standing.standing("simulation-2", 1, "fdr")}
+    assert rows == {"gaussian": "finds nothing", "spike_slab": "better", "gradual_pruning": "reference"}
