@@ -77,7 +77,7 @@ def tiny(tmp_path, monkeypatch) -> Tiny:
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     monkeypatch.syspath_prepend(str(_HERE))
     keys._fingerprint.cache_clear()
-    monkeypatch.setattr(studies, "all", list)
+    monkeypatch.setattr(studies, "all", lambda **_: [])
     monkeypatch.setattr(catalog, "_OTHERS", ["tiny_experiments"])
     return Tiny(tmp_path)
 
