@@ -43,7 +43,7 @@ def imports(tree: ast.Module) -> dict[str, str]:
     """Dotted names by the names under which a module or cell imports them."""
     return {
         alias.asname or alias.name: f"{node.module}.{alias.name}"
-        for node in tree.body
+        for node in ast.walk(tree)
         if isinstance(node, ast.ImportFrom)
         for alias in node.names
     }
