@@ -68,6 +68,13 @@ class Predictor:
         self.model.eval()
         return self.draws(self.model, x, num_samples, torch.Generator(x.device).manual_seed(seed))
 
+    @torch.no_grad()
+    def shipped(self, x: Tensor) -> Tensor:
+        """Outputs (S, n, K) of what is shipped: of `deployed` alone, or of all `networks` where there are several."""
+        if self.networks > 1:
+            return self.predict(x, self.networks)
+        return torch.cat([self.deployed(rows) for rows in x.split(4096)])[None]
+
     def fitted_variance(self, num_samples: int = 30) -> float:
         """Variance of the noise with the lowest validation NLL, by golden section in its logarithm."""
         outputs, y = self.predict(self.problem.x_validation, num_samples), self.problem.y_validation

@@ -155,6 +155,7 @@ def descend(
         generator=torch.Generator(device).manual_seed(2 * seed),
         shuffle_generator=torch.Generator(device).manual_seed(2 * seed + 1),
         callbacks=[*callbacks, *stopping],
+        keyed=False,  # stored comparisons rest on the generator's own numbers
     )
     return float(loss.variance) if isinstance(loss, GaussianNoise) else math.nan
 

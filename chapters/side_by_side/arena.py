@@ -27,12 +27,14 @@ class Task:
         network: called with a replicate; the deterministic network with its first weights.
         one: optimizer steps of the deterministic network at budget 1.
         score: called with (predictor, data, params); returns metrics.
+        seeds: how many replicates there are.
     """
 
     load: Callable[..., Data]
     network: Callable[[int], nn.Module]
     one: int
     score: Callable[[Predictor, Data, dict[str, Any]], dict[str, float]]
+    seeds: int = 10
 
 
 def first_weights(replicate: int) -> torch.Generator:

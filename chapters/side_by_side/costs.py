@@ -17,18 +17,20 @@ from statistics import median
 import torch
 
 from bnnlib.contest import METHODS, UnsuitableError
+from chapters.side_by_side import images, tables, uci
 
 FILE = Path(__file__).with_name("costs.toml")
 ROUNDS = 5
 PASSES = ("laplace", "stochastic_batch_norm")  # they go over the data after training
 SAME = {"correlated": "sparse-teacher", "Fashion-MNIST": "MNIST"}  # the same sizes of network, rows and batches
+SAME |= dict.fromkeys(uci.SMALL, "concrete") | dict.fromkeys(uci.LARGE, "power")  # about the same sizes
 
 
 @cache
 def costs() -> dict[str, dict[str, float]]:
     """Task to method to its cost; a method that is not made for the task is missing."""
     found = tomllib.loads(FILE.read_text(encoding="utf-8")) if FILE.exists() else {}
-    return found | {task: found[like] for task, like in SAME.items() if like in found}
+    return {task: found[like] for task, like in SAME.items() if like in found} | found
 
 
 def steps(task: str, method: str, one: int, budget: int) -> int:
@@ -57,17 +59,15 @@ def measured(
 
 def main() -> None:
     """Measure the tasks named, or all, that costs.toml does not have yet."""
-    from chapters.side_by_side import images, tables
-
     torch.set_num_threads(1)
-    tasks = tables.TASKS | images.TASKS
+    tasks = tables.TASKS | images.TASKS | uci.TASKS
     for name in sys.argv[1:] or tasks:
         if name in costs():
             continue
         task = tasks[name]
         network, problem = task.network(0), task.load(0, "cpu")["problem"]
         ratios = measured(network, problem, min(task.one, 100 if name == "MNIST" else 400))
-        if name == "MNIST":  # what is paid once, after training, weighs as much as it does in a whole run
+        if name in ("MNIST", "power"):  # what is paid once, after training, weighs as much as it does in a whole run
             ratios |= measured(network, problem, task.one, PASSES)
         lines = [f"[{name}] # processor time of a run, torch {torch.__version__}, {datetime.date.today()}\n"]
         lines += [f"{method} = {ratio}\n" for method, ratio in ratios.items()] + ["\n"]

@@ -43,7 +43,10 @@ def score_images(predictor: Predictor, data: Data, params: dict[str, Any]) -> di
     probabilities /= probabilities.sum(dim=1, keepdim=True)
     others = log_predictive(predictor.predict(unknown[: params["shifted_rows"]], draws))
     entropies = [-(one.exp() * one).sum(dim=1) for one in (others, known)]
+    shipped = log_predictive(predictor.shipped(x))
     found = {
+        "accuracy_shipped": metrics.accuracy(shipped, y),
+        "nll_shipped": float(nn.functional.nll_loss(shipped, y)),
         "accuracy": metrics.accuracy(known, y),
         "nll": float(nn.functional.nll_loss(known, y)),
         "nll_tempered": float(nn.functional.cross_entropy(known / temperature, y)),
@@ -66,8 +69,8 @@ def _lenet(replicate: int) -> nn.Module:
 
 
 TASKS = {
-    "MNIST": Task(partial(load, "mnist", "fashion_mnist"), _lenet, 4300, score_images),
-    "Fashion-MNIST": Task(partial(load, "fashion_mnist", "mnist"), _lenet, 4300, score_images),
+    "MNIST": Task(partial(load, "mnist", "fashion_mnist"), _lenet, 4300, score_images, 5),
+    "Fashion-MNIST": Task(partial(load, "fashion_mnist", "mnist"), _lenet, 4300, score_images, 5),
 }
 
 

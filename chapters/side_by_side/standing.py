@@ -100,7 +100,7 @@ def standing(task: str, budget: int, metric: str, kind: str = "tuned") -> list[d
 
 def experiment_of(task: str) -> str:
     """The experiment that a task belongs to."""
-    return IMAGES.get(task, "side-table")
+    return IMAGES.get(task, f"side-{task}")
 
 
 def table(rows: Sequence[Mapping[str, Any]], digits: int = 3) -> str:
@@ -123,7 +123,7 @@ def table(rows: Sequence[Mapping[str, Any]], digits: int = 3) -> str:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Print one question's table."""
     parser = argparse.ArgumentParser(prog="python -m chapters.side_by_side.standing", description=__doc__)
-    parser.add_argument("task", help="simulation-2, sparse-teacher, correlated, MNIST or Fashion-MNIST")
+    parser.add_argument("task", help="simulation-2, sparse-teacher, correlated, MNIST, Fashion-MNIST or a UCI set")
     parser.add_argument("--budget", type=int, default=1, help="multiple of the deterministic network's cost")
     parser.add_argument("--metric", choices=QUESTIONS, default="nll")
     parser.add_argument("--default", action="store_true", help="the default settings in place of the tuned ones")

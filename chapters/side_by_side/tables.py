@@ -53,33 +53,56 @@ def load_simulated(draw, num_samples: int, batch_size: int, replicate: int, devi
     return {"problem": Problem(*parts, batch_size=batch_size), "test": test, "scale": scale, "mean": mean}
 
 
-def score_simulated(predictor: Predictor, data: Data, params: dict[str, Any]) -> dict[str, float]:
-    """Errors in the units of the target, and what is selected of which inputs."""
-    x, y, f = data["test"]()
+def errors(predictor: Predictor, x: Tensor, y: Tensor, truth: Tensor, data: Data, params: dict) -> dict[str, float]:
+    """Errors of the predictive and of what is shipped, in the units of the target.
+
+    Args:
+        x, y: test rows, the targets standardized.
+        truth: what RMSE compares with, in the units of the target: the function, or the targets.
+    """
     outputs, scale = predictor.predict(x, params["draws"]), data["scale"]
     fitted = predictor.fitted_variance(params["draws"])
-    found = {"rmse": float(metrics.rmse(outputs.mean(0) * scale + data["mean"], f))}
+    found = {
+        name: float(metrics.rmse(one.mean(0) * scale + data["mean"], truth))
+        for name, one in (("rmse", outputs), ("rmse_shipped", predictor.shipped(x)))
+    }
     for name, variance in (("nll", fitted), ("nll_as_trained", predictor.variance)):
         found[name] = float(predictive_nll(outputs, y, max(variance, 1e-6))) + math.log(scale)
     found["crps"] = scale * float(metrics.crps(outputs[:, :2000], y[:2000], math.sqrt(fitted)))
     noise = torch.Generator(x.device).manual_seed(7)
     many = outputs.repeat(-(-1000 // len(outputs)), 1, 1)[:, :2000]
     found["coverage"] = float(metrics.coverage(many, y[:2000], noise_scale=math.sqrt(fitted), generator=noise))
-    relevant = torch.arange(x.shape[1], device=x.device) < NUM_RELEVANT
-    selected, inclusion = predictor.selected, predictor.inclusion()
-    found |= {
+    return found
+
+
+def selection(selected: Tensor) -> dict[str, float]:
+    """Rates in percent of the inputs that are selected, of which the first `NUM_RELEVANT` are relevant."""
+    relevant = torch.arange(len(selected), device=selected.device) < NUM_RELEVANT
+    return {
         "fpr": float(metrics.false_positive_rate(selected, relevant)),
         "fnr": float(metrics.false_negative_rate(selected, relevant)),
         "fdr": float(metrics.false_discovery_rate(selected, relevant)),
-        "inclusion_brier": float((inclusion - relevant.float()).square().mean()),
     }
-    return found
+
+
+def score_simulated(predictor: Predictor, data: Data, params: dict[str, Any]) -> dict[str, float]:
+    """Errors to the true function, and what is selected of which inputs."""
+    x, y, f = data["test"]()
+    inclusion = predictor.inclusion()
+    relevant = torch.arange(x.shape[1], device=x.device) < NUM_RELEVANT
+    brier = float((inclusion - relevant.float()).square().mean())
+    return errors(predictor, x, y, f, data, params) | selection(predictor.selected) | {"inclusion_brier": brier}
 
 
 def _mlp(sizes: tuple[int, ...], activation: str, replicate: int) -> nn.Module:
     return mlp(sizes, activation, generator=first_weights(replicate))
 
 
+SUMMARIES = {
+    "simulation-2": "the second simulation of Bai, Song and Cheng (2020)",
+    "sparse-teacher": "a sparse network as truth",
+    "correlated": "a sparse network as truth with correlated inputs",
+}
 TASKS = {
     "simulation-2": Task(
         partial(load_simulated, simulated.simulation_two, 3000, 512),

@@ -56,7 +56,7 @@ def load_splits(name: str, splits: tuple[int, ...], held_out: float = 0.0) -> Sp
     """
     parts = []
     for split in splits:
-        raw = _simulated(split) if name == SIMULATED else datasets.load(name, split=split)
+        raw = simulated_split(split) if name == SIMULATED else datasets.load(name, split=split)
         if held_out:
             raw = raw.validation_split(held_out, generator=torch.Generator().manual_seed(split))[1]
         scaled = datasets.standardize(raw)
@@ -84,7 +84,8 @@ def schedules(cell: Cell) -> dict[str, Any]:
     return {} if cell.method == "PBP" else {"learning rate": (cosine(epochs), range(epochs))}
 
 
-def _simulated(split: int) -> datasets.Dataset:
+def simulated_split(split: int) -> datasets.Dataset:
+    """Rows that stand for a set where no data are wanted."""
     generator = torch.Generator().manual_seed(split)
     x = torch.randn(150, 4, generator=generator)
     y = 3.0 * x[:, :1] + x[:, 1:2].tanh() + 0.3 * torch.randn(150, 1, generator=generator)

@@ -9,34 +9,30 @@ from bnnlib.contest import METHODS
 from book.lab.cells import Cell, Experiment, Need, profiles
 from book.lab.probes import first
 from chapters.shared.images import load_images
-from chapters.side_by_side import images, tables
+from chapters.side_by_side import images, rivals, tables, uci
+from chapters.side_by_side.arena import Task
 from chapters.side_by_side.costs import costs, steps
 
 TRIALS, DRAWS = 8, 30
 SMOKE = ("deterministic", "spike_slab", "sghmc")
+UNAVAILABLE = "not run: no paper has this comparison, and the book profile is whole"
 
 
-def cells(
-    experiment: str, tasks: tuple[str, ...], budgets: tuple[int, ...], seeds: int, params: dict[str, Any], smoke=False
-) -> list[Cell]:
+def cells(experiment: str, tasks: dict[str, Task], budgets: tuple[int, ...], params: dict[str, Any], smoke=False):
     """One cell for each task, budget and method; the budgets above 4 take the settings of 4."""
     found = []
-    for task in tasks:
+    for task, place in tasks.items():
         for method in SMOKE if smoke else [name for name in METHODS if name in costs().get(task, {})]:
             tried: Cell | None = None
             for budget in budgets:
-                count = 4 if smoke else steps(task, method, one_of(task), budget)
+                count = 4 if smoke else steps(task, method, place.one, budget)
                 own = {"task": task, "steps": count, "trials": 2 if smoke else TRIALS, "draws": DRAWS, **params}
                 needs = (Need(experiment, tried),) if tried and budget > 4 else ()
-                cell = Cell(f"{task}, B = {budget}", method, tuple(range(seeds)), own, needs)
+                seeds = tuple(range(2 if smoke else place.seeds))
+                cell = Cell(f"{task}, B = {budget}", method, seeds, own, needs)
                 found.append(cell)
                 tried = cell if budget == 4 else tried
     return found
-
-
-def one_of(task: str) -> int:
-    """Steps of the deterministic network at budget 1."""
-    return (tables.TASKS | images.TASKS)[task].one
 
 
 def image_reads(cell: Cell) -> list[partial]:
@@ -46,31 +42,43 @@ def image_reads(cell: Cell) -> list[partial]:
     return [partial(load_images, one, "cpu") for one in (asked, other)]
 
 
-def _experiment(name: str, summary: str, tasks: tuple[str, ...], seeds: int, budgets, params, small, **about):
+def _experiment(name: str, summary: str, tasks: dict[str, Task], budgets, params, small, **about) -> Experiment:
     return Experiment(
         name=name,
         paper="all",
         summary=summary,
         profiles=profiles(
             partial(cells, name),
-            smoke=(tasks[:1], (1,), 2, {**params, **small}, True),
-            book=(tasks, budgets, seeds, params),
+            smoke=(dict(list(tasks.items())[:1]), (1,), {**params, **small}, True),
+            book=(tasks, budgets, params),
         ),
-        unavailable={"paper": "not run: no paper has this comparison, and the book profile is whole"},
+        unavailable={"paper": UNAVAILABLE},
         measured=("seconds",),
         **about,
     )
 
 
-def _images(name: str, data: str, other: str) -> Experiment:
+def _simulation(task: str) -> Experiment:
+    return _experiment(
+        f"side-{task}",
+        f"All methods on {tables.SUMMARIES[task]} at equal cost",
+        {task: tables.TASKS[task]},
+        (1, 4, 16),
+        {"test_rows": 10_000},
+        {"test_rows": 500},
+        run_cell=tables.run_cell,
+        tiny={"steps": 3, "trials": 1, "draws": 2, "test_rows": 100},
+    )
+
+
+def _images(task: str, name: str, data: str, other: str) -> Experiment:
     params = {"data": data, "unknown": other, "held_out": 5000, "scaling": "unit"}
     params |= {"shifted_rows": 2000, "severities": [1, 2, 3, 4, 5]}
     small = {"data": "digits", "unknown": "digits", "held_out": 300, "shape": [1, 28], "shifted_rows": 50}
     return _experiment(
         name,
-        f"All methods on {'MNIST' if data == 'mnist' else 'Fashion-MNIST'} with LeNet-300-100 at equal cost",
-        ("MNIST" if data == "mnist" else "Fashion-MNIST",),
-        5,
+        f"All methods on {task} with LeNet-300-100 at equal cost",
+        {task: images.TASKS[task]},
         (1, 4, 16),
         params,
         small | {"severities": [2]},
@@ -83,18 +91,42 @@ def _images(name: str, data: str, other: str) -> Experiment:
     )
 
 
+def _uci(name: str) -> Experiment:
+    return _experiment(
+        f"side-{name}",
+        f"All methods on the UCI set {name} with 50 hidden units at equal cost",
+        {name: uci.TASKS[name]},
+        (1, 4),
+        {"data": name},
+        {"data": uci.SIMULATED},
+        data={"smoke": (), "book": (name,)},
+        run_cell=uci.run_cell,
+        reads=uci.reads,
+        tiny={"steps": 3, "trials": 1, "draws": 2, "data": uci.SIMULATED},
+    )
+
+
+def _rivals(tasks: tuple[str, ...], seeds: int, test_rows: int) -> list[Cell]:
+    return [
+        Cell(f"{task}, rivals", rival, tuple(range(seeds)), {"task": task, "test_rows": test_rows})
+        for task in tasks
+        for rival in rivals.RIVALS
+    ]
+
+
 EXPERIMENTS = [
-    _experiment(
-        "side-table",
-        "All methods on simulations with known truth at equal cost",
-        ("simulation-2", "sparse-teacher", "correlated"),
-        10,
-        (1, 4, 16),
-        {"test_rows": 10_000},
-        {"test_rows": 500},
-        run_cell=tables.run_cell,
-        tiny={"steps": 3, "trials": 1, "draws": 2, "test_rows": 100},
+    *(_simulation(task) for task in tables.TASKS),
+    _images("MNIST", "side-mnist", "mnist", "fashion_mnist"),
+    _images("Fashion-MNIST", "side-fmnist", "fashion_mnist", "mnist"),
+    *(_uci(name) for name in uci.TASKS),
+    Experiment(
+        name="side-rivals",
+        paper="all",
+        summary="Lasso, forest, boosting and knockoffs on the simulations",
+        profiles=profiles(_rivals, smoke=(("sparse-teacher",), 2, 500), book=(tuple(tables.TASKS), 10, 10_000)),
+        unavailable={"paper": UNAVAILABLE},
+        measured=("seconds",),
+        run_cell=rivals.run_cell,
+        tiny={"test_rows": 100},
     ),
-    _images("side-mnist", "mnist", "fashion_mnist"),
-    _images("side-fmnist", "fashion_mnist", "mnist"),
 ]

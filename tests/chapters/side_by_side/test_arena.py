@@ -4,6 +4,7 @@ import dataclasses
 import math
 from functools import partial
 
+import numpy as np
 import pytest
 import torch
 
@@ -11,7 +12,7 @@ from bnnlib import contest
 from bnnlib.contest import METHODS, Method, Predictor, Range, descend
 from book.lab.cells import Cell
 from chapters.shared import simulated
-from chapters.side_by_side import arena, images, tables
+from chapters.side_by_side import arena, images, rivals, tables, uci
 from chapters.side_by_side.costs import costs, steps
 from chapters.side_by_side.experiments.contest import cells
 from chapters.side_by_side.shifts import SHIFTS, shifted
@@ -97,14 +98,13 @@ def test_correlated_inputs_keep_their_law_and_their_order():
 
 def test_a_budget_is_a_multiple_of_the_deterministic_cost():
     assert steps("simulation-2", "deterministic", 500, 4) == 2000
-    for task, ratios in costs().items():
-        for method, ratio in ratios.items():
-            count = steps(task, method, (tables.TASKS | images.TASKS)[task].one, 16)
-            assert count * ratio == pytest.approx(16 * (tables.TASKS | images.TASKS)[task].one, abs=ratio)
+    for task, place in (tables.TASKS | images.TASKS | uci.TASKS).items():
+        for method, ratio in costs()[task].items():
+            assert steps(task, method, place.one, 16) * ratio == pytest.approx(16 * place.one, abs=ratio)
 
 
 def test_high_budgets_take_the_settings_of_the_one_before():
-    found = cells("side-table", ("simulation-2",), (1, 4, 16), 2, {})
+    found = cells("side-simulation-2", {"simulation-2": tables.TASKS["simulation-2"]}, (1, 4, 16), {})
     by_budget = {one.setting: one for one in found if one.method == "gaussian"}
     assert set(METHODS) == {one.method for one in found}
     assert not by_budget["simulation-2, B = 1"].needs and not by_budget["simulation-2, B = 4"].needs
@@ -130,3 +130,42 @@ def test_a_rotation_by_a_right_angle_turns_the_rows_into_columns():
         float((turned - x.rot90(-1, (2, 3))).abs().max()) < 1e-4
         or float((turned - x.rot90(1, (2, 3))).abs().max()) < 1e-4
     )
+
+
+def test_knockoffs_of_correlated_inputs_are_exchangeable_with_them():
+    random = np.random.default_rng(0)
+    x = np.cumsum(random.standard_normal((4000, 5)), axis=1)
+    covariance = np.cov(np.hstack([x, rivals.knockoff_copies(x, random)]).T)
+    # a covariance of 4,000 rows of variance 5 errs by about 5 / sqrt(4,000) = .08
+    assert np.abs(covariance[:5, :5] - covariance[5:, 5:]).max() < 0.4
+    swapped = covariance[:5, 5:] - np.diag(np.diag(covariance[:5, 5:]))
+    assert np.abs(swapped - (covariance[:5, :5] - np.diag(np.diag(covariance[:5, :5])))).max() < 0.4
+
+
+def test_rivals_are_scored_as_the_networks_are():
+    params = {"test_rows": 300}
+    found = {name: rivals.scored(name, "sparse-teacher", 0, params) for name in rivals.RIVALS}
+    assert {"rmse", "nll", "crps", "seconds"} <= set(found["random_forest"]) & set(found["gradient_boosting"])
+    assert {"fpr", "fnr", "fdr"} <= set(found["lasso"]) & set(found["knockoffs"]) and "rmse" not in found["knockoffs"]
+    assert found["lasso"]["rmse"] < 1.05 * float(
+        tables.TASKS["sparse-teacher"].load(0, "cpu", params)["test"]()[2].std()
+    )
+
+
+def test_a_table_of_uci_is_read_for_its_own_split_and_errors_are_in_its_units():
+    data = uci.load("boston", 32, 0, "cpu", {"data": uci.SIMULATED})
+    result = uci.run_cell(cell("deterministic", task="boston", data=uci.SIMULATED), torch.device("cpu"))
+    found = {row["metric"]: row["value"] for row in result.rows if row["setting"].endswith("tuned")}
+    assert found["rmse"] == found["rmse_shipped"] and 0.3 < found["rmse"] < 4.0 * data["scale"]
+    other = uci.load("boston", 32, arena.TUNED_ON, "cpu", {"data": uci.SIMULATED})
+    assert not torch.equal(data["problem"].x, other["problem"].x)
+
+
+def test_what_is_shipped_is_one_network_or_all():
+    data = tables.TASKS["sparse-teacher"].load(0, "cpu", {"test_rows": 50})
+    x = data["problem"].x_validation
+    for name in ("dropout", "ensemble", "sghmc"):
+        network = tables.TASKS["sparse-teacher"].network(0)
+        predictor = METHODS[name].fit(network, data["problem"], 60)
+        alone = predictor.deployed(x)[None] if name == "dropout" else predictor.predict(x, predictor.networks)
+        assert torch.equal(predictor.shipped(x), alone)

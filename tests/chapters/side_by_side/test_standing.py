@@ -60,7 +60,7 @@ def test_a_file_without_a_method_is_refused(tmp_path, capsys):
 def test_a_question_without_results_says_what_to_run(capsys, monkeypatch):
     monkeypatch.setattr(standing.queries, "stored_values", lambda *_: [])
     standing.main(["simulation-2", "--metric", "rmse"])
-    assert "run side-table" in capsys.readouterr().out
+    assert "run side-simulation-2" in capsys.readouterr().out
     row = {"method": "one", "mean": 1.0, "se": 0.1, "difference": 0.0, "low": -0.1, "high": 0.1, "verdict": "tie"}
     cells = [cell.strip() for cell in table([row]).splitlines()[-1].strip("|").split("|")]
     assert cells == ["one", "1.000", "0.100", "+0.000", "-0.100 to +0.100", "tie"]
