@@ -20,6 +20,7 @@ from bnnlib.nn.base import StochasticLayer
 from bnnlib.nn.selection import SelectingLayer
 from bnnlib.pruning import SelectedLinear, compress, prunable_weights, save_compressed, save_csr, to_csr
 from bnnlib.pruning.compress.network import plain_network
+from bnnlib.pruning.compress.report import flops
 
 Draws = Callable[..., Tensor]
 
@@ -140,6 +141,10 @@ class Predictor:
                 gates = torch.bernoulli(probability, generator=generator).bool()
             reached = (gates & reached[:, :, None]).any(dim=1)
         return reached.float().mean(dim=0)
+
+    def flops(self) -> int:
+        """Operations of what is shipped for one row, all `networks` together; a multiply-add counts as 2."""
+        return self.networks * flops(self.compress(), self.example[:1])
 
     def size_in_bytes(self) -> dict[str, int]:
         """Bytes of the files that a deployer could ship, all `networks` together: {"dense", "csr", "compressed"}."""

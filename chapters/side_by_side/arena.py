@@ -98,4 +98,5 @@ def scored(task: Task, cell: Cell, settings: dict[str, float], replicate: int, d
     found = task.score(predictor, data, cell.params)
     sizes = predictor.size_in_bytes()
     found |= {"active": 100.0 * (1.0 - predictor.sparsity), "bytes": min(sizes.values()), "bytes_dense": sizes["dense"]}
+    found["flops"] = predictor.flops()
     return found | {"networks": predictor.networks, "diverged": float(diverged), "seconds": predictor.cost["seconds"]}

@@ -98,7 +98,7 @@ def compression_report(
         "layers": layers,
         "cut": [row["layer"] for row in layers if not bool(compressed.get_parameter(f"{row['layer']}.weight").any())],
         "parameters": _ratio(*(sum(p.numel() for p in network.parameters()) for network in pair)),
-        "flops": _ratio(*(_flops(network, example[:1]) for network in pair)),
+        "flops": _ratio(*(flops(network, example[:1]) for network in pair)),
         "bytes": _ratio(*sizes),
         "latency": latency,
         "max_difference": max(
@@ -141,7 +141,8 @@ def _ratio(before: float, after: float) -> dict[str, float]:
     return {"before": before, "after": after, "ratio": before / after}
 
 
-def _flops(network: nn.Module, row: Tensor) -> int:
+def flops(network: nn.Module, row: Tensor) -> int:
+    """Floating-point operations of a pass, a multiply-add counted as 2."""
     with FlopCounterMode(display=False) as counter:
         network(row)
     return counter.get_total_flops()

@@ -169,3 +169,5 @@ def test_what_is_shipped_is_one_network_or_all():
         predictor = METHODS[name].fit(network, data["problem"], 60)
         alone = predictor.deployed(x)[None] if name == "dropout" else predictor.predict(x, predictor.networks)
         assert torch.equal(predictor.shipped(x), alone)
+        dense = 2 * sum(one.weight.numel() for one in network.modules() if isinstance(one, torch.nn.Linear))
+        assert predictor.flops() == predictor.networks * dense
