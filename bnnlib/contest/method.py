@@ -60,7 +60,7 @@ class Range:
             )
 
     def at(self, share: float) -> float:
-        """The value at a share, 0 to 1, of the way, to three digits."""
+        """The value at a share, 0 to 1, of the way, to three digits; equation (side-box)."""
         value = self.low * (self.high / self.low) ** share if self.log else self.low + share * (self.high - self.low)
         return float(f"{value:.3g}")
 

@@ -122,6 +122,8 @@ class Predictor:
     def inclusion(self, num_samples: int = 200, seed: int = 0) -> Tensor:
         """Probability (K,) that an input reaches the output, where gates are drawn by their inclusion probabilities.
 
+        Equation (side-inclusion).
+
         Weights without such a probability are in or out as in `deployed`. For networks of linear layers in a row.
         """
         generator = torch.Generator(self.example.device).manual_seed(seed)
@@ -147,7 +149,10 @@ class Predictor:
         return self.networks * flops(self.compress(), self.example[:1])
 
     def size_in_bytes(self) -> dict[str, int]:
-        """Bytes of the files that a deployer could ship, all `networks` together: {"dense", "csr", "compressed"}."""
+        """Bytes of the files that a deployer could ship, all `networks` together: {"dense", "csr", "compressed"}.
+
+        Equation (side-bytes) takes the smallest.
+        """
         plain, file = self.deployed, io.BytesIO()
         torch.save(plain.state_dict(), file)
         with tempfile.TemporaryDirectory() as folder:

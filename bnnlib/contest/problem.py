@@ -68,7 +68,8 @@ class Problem:
 class GaussianNoise(nn.Module):
     """Mean Gaussian negative log-likelihood, whose variance follows the residuals: the M-step of a stochastic EM.
 
-    The one home of the noise scale: a method needs no parameter for it, whatever its optimizer or sampler is.
+    Equation (side-noise). The one home of the noise scale: a method needs no parameter for it, whatever its optimizer
+    or sampler is.
 
     Args:
         variance: at the start, in the squared units of the targets; 1 suits standardized ones.
@@ -177,6 +178,8 @@ def sgd(model: nn.Module, lr: float, weight_decay: float = 0.0) -> torch.optim.O
 
 def predictive_nll(outputs: Tensor, y: Tensor, variance: float = math.nan, temperature: float = 1.0) -> Tensor:
     """Mean negative log-likelihood a row of the predictive that averages densities or probabilities of S draws.
+
+    Equations (side-predictive) and (side-nll).
 
     Args:
         outputs: (S, n, K), predictions, or logits with class labels y.

@@ -33,9 +33,20 @@ def costs() -> dict[str, dict[str, float]]:
     return {task: found[like] for task, like in SAME.items() if like in found} | found
 
 
+def bought(one: int, budget: int, cost: float) -> int:
+    """Optimizer steps of a budget, equation (side-budget).
+
+    Args:
+        one: those of the deterministic network at budget 1.
+        budget: B.
+        cost: of the method's step relative to the deterministic one.
+    """
+    return max(1, round(one * budget / cost))
+
+
 def steps(task: str, method: str, one: int, budget: int) -> int:
-    """Optimizer steps of a budget, `one` being those of the deterministic network at budget 1."""
-    return max(1, round(one * budget / costs()[task][method]))
+    """Optimizer steps of a method on a task, whose cost is measured."""
+    return bought(one, budget, costs()[task][method])
 
 
 def measured(

@@ -8,16 +8,24 @@ from __future__ import annotations
 import argparse
 import math
 from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
 from typing import Any
 
-from book.lab import catalog, queries
+import numpy as np
+
+from bnnlib.contest import METHODS
+from book.lab import queries, store
 from book.lab.intervals import chance, estimate, holm, quantile
 from book.lab.tables import markdown_table
+from chapters.side_by_side.costs import costs
+from chapters.side_by_side.rivals import RIVALS
 
-# metric: (reference, sign by which less is better, half width of the region of practical equivalence; a share of the
-# reference's mean where it is negative)
 MISSED = 90.0  # percent of the relevant inputs, above which a low rate of false discoveries says nothing
 IMAGES = {"MNIST": "side-mnist", "Fashion-MNIST": "side-fmnist"}
+BUDGETS = (1, 4, 16)
+# metric: (reference, sign by which less is better, half width of the region of practical equivalence; a share of the
+# reference's mean where it is negative)
 QUESTIONS: dict[str, tuple[str, float, float]] = {
     "rmse": ("ensemble", 1.0, -0.02),
     "nll": ("ensemble", 1.0, 0.02),
@@ -27,15 +35,21 @@ QUESTIONS: dict[str, tuple[str, float, float]] = {
     "auroc_unknown": ("ensemble", -1.0, 0.5),
     "fdr": ("gradual_pruning", 1.0, 2.0),
     "fnr": ("gradual_pruning", 1.0, 2.0),
+    "selection_error": ("lasso", 1.0, 2.0),
     "inclusion_brier": ("gradual_pruning", 1.0, 0.005),
     "active": ("gradual_pruning", 1.0, 1.0),
     "bytes": ("gradual_pruning", 1.0, -0.02),
+    "flops": ("gradual_pruning", 1.0, -0.02),
+    "rmse_shipped": ("deterministic", 1.0, -0.02),
+    "accuracy_shipped": ("deterministic", -1.0, 0.1),
     "seconds": ("deterministic", 1.0, -0.05),
 }
 
 
 def judge(gaps: Mapping[str, Sequence[float]], sign: float, region: float) -> dict[str, dict[str, Any]]:
     """What paired differences to one reference say, all methods of a question together.
+
+    Equations (side-paired), (side-holm) and (side-region).
 
     Args:
         gaps: method to its differences by seed, method minus reference.
@@ -65,33 +79,74 @@ def judge(gaps: Mapping[str, Sequence[float]], sign: float, region: float) -> di
     return found
 
 
-def standing(task: str, budget: int, metric: str, kind: str = "tuned") -> list[dict[str, Any]]:
+def _index(name: str) -> dict[tuple[str, str, str], dict[int, float]]:
+    """(setting, method, metric) to the stored values by replicate."""
+    return _read(name, store.home())
+
+
+@cache
+def _read(name: str, home: Path) -> dict[tuple[str, str, str], dict[int, float]]:
+    found: dict[tuple[str, str, str], dict[int, float]] = {}
+    for row in (queries.best_stored(name) or {"rows": ()})["rows"]:
+        found.setdefault((row["setting"], row["method"], row["metric"]), {})[row["replicate"]] = row["value"]
+    return found
+
+
+def values(task: str, budget: int, method: str, metric: str, kind: str = "tuned") -> queries.Values:
+    """One metric of every seed; empty where nothing is stored.
+
+    Args:
+        task: of `tables.TASKS`, `uci.TASKS` or `images.TASKS`.
+        budget: B.
+        method: of `METHODS`; or a rival of `rivals.RIVALS`, which has no budget.
+        metric: as stored, or "selection_error", half of the sum of "fpr" and "fnr", equation (side-balanced).
+        kind: "tuned", "default" or, with the metric "validation_nll", "trials".
+    """
+    if metric == "selection_error":
+        return (values(task, budget, method, "fpr", kind) + values(task, budget, method, "fnr", kind)) / 2.0
+    name, setting = experiment_of(task), f"{task}, B = {budget}, {kind}"
+    if method in RIVALS:
+        name, setting = "side-rivals", f"{task}, rivals"
+    found = _index(name).get((setting, method, metric), {})
+    numbers = np.array([found[replicate] for replicate in sorted(found)]).view(queries.Values)
+    numbers.cell = (name, setting, method, metric)
+    return numbers
+
+
+def stored_budgets(task: str) -> list[int]:
+    """The budgets at which all methods of the task are stored."""
+    return [b for b in BUDGETS if all(len(values(task, b, one, "seconds")) for one in costs()[task])]
+
+
+def standing(
+    task: str, budget: int, metric: str, kind: str = "tuned", beside: str | None = None
+) -> list[dict[str, Any]]:
     """A row a method, best mean first: mean and standard error, and what `judge` says; [] where nothing is stored.
 
     Args:
-        task: of `tables.TASKS` or `images.TASKS`.
+        task: of `tables.TASKS`, `uci.TASKS` or `images.TASKS`.
         budget: B.
         metric: one of `QUESTIONS`.
         kind: "tuned" or "default".
+        beside: the reference, by default the question's.
     """
     reference, sign, region = QUESTIONS[metric]
-    name, place = experiment_of(task), f"{task}, B = {budget}, {kind}"
-    methods = dict.fromkeys(cell.method for cell in catalog.get(name).profiles["book"]())
-    values = {one: queries.stored_values(name, place, one, metric) for one in methods}
-    values = {one: numbers for one, numbers in values.items() if len(numbers)}
-    base = values.get(reference)
+    reference = beside or reference
+    found = {one: values(task, budget, one, metric, kind) for one in (*METHODS, *RIVALS)}
+    found = {one: numbers for one, numbers in found.items() if len(numbers)}
+    base = found.get(reference)
     if base is None:
         return []
     region = region if region > 0.0 else -region * abs(float(base.mean()))
-    others = {one: numbers - base for one, numbers in values.items() if one != reference and len(numbers) == len(base)}
+    others = {one: numbers - base for one, numbers in found.items() if one != reference and len(numbers) == len(base)}
     said = judge(others, sign, region)
     if metric == "fdr":  # 0 by name where nothing is found
         for one in said:
-            missed = queries.stored_values(name, place, one, "fnr")
+            missed = values(task, budget, one, "fnr", kind)
             if len(missed) and missed.mean() > MISSED:
                 said[one]["verdict"] = "finds nothing"
     rows = []
-    for one, numbers in values.items():
+    for one, numbers in found.items():
         mean, error, n = estimate(numbers.tolist(), 0.0)
         about = {"method": one, "mean": mean, "se": error, "n": n}
         rows.append(about | said.get(one, {"verdict": "reference", "difference": 0.0, "low": 0.0, "high": 0.0}))

@@ -58,7 +58,7 @@ def test_a_file_without_a_method_is_refused(tmp_path, capsys):
 
 
 def test_a_question_without_results_says_what_to_run(capsys, monkeypatch):
-    monkeypatch.setattr(standing.queries, "stored_values", lambda *_: [])
+    monkeypatch.setattr(standing, "values", lambda *_: np.array([]))
     standing.main(["simulation-2", "--metric", "rmse"])
     assert "run side-simulation-2" in capsys.readouterr().out
     row = {"method": "one", "mean": 1.0, "se": 0.1, "difference": 0.0, "low": -0.1, "high": 0.1, "verdict": "tie"}
@@ -75,9 +75,9 @@ def test_no_discoveries_are_no_merit(monkeypatch):
         ("fnr", "spike_slab"): [0.0, 20.0, 0.0],
     }
 
-    def values(name, place, method, metric):
+    def values(task, budget, method, metric, kind):
         return np.array(stored.get((metric, method), ()))
 
-    monkeypatch.setattr(standing.queries, "stored_values", values)
+    monkeypatch.setattr(standing, "values", values)
     rows = {row["method"]: row["verdict"] for row in standing.standing("simulation-2", 1, "fdr")}
     assert rows == {"gaussian": "finds nothing", "spike_slab": "better", "gradual_pruning": "reference"}

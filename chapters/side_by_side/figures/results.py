@@ -1,0 +1,156 @@
+"""Still pictures: paired differences, what tuning buys, doubt under shift, and a gallery of failures."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from bnnlib.contest import METHODS
+from book.display.gallery import failures
+from book.display.panels import missing
+from book.display.style import PALETTE, figure, line_styles, panel_letters
+from chapters.side_by_side.costs import costs
+from chapters.side_by_side.matrix import NAMES, SIMULATIONS
+from chapters.side_by_side.shifts import SHIFTS
+from chapters.side_by_side.standing import QUESTIONS, standing, stored_budgets, values
+
+SHOWN = ("ensemble", "deterministic", "dropout", "gaussian", "sghmc", "stochastic_batch_norm")
+TRIALS = (1, 2, 4, 8)
+
+
+def step_costs(task: str = "simulation-2") -> Figure:
+    """What a step of each method costs, relative to the ordinary network, from the stored table."""
+    fig, panel = figure(height=5.2)
+    found = dict(sorted(costs()[task].items(), key=lambda one: one[1]))
+    panel.barh([NAMES[one] for one in found], list(found.values()), color=PALETTE[0])
+    panel.axvline(1.0, color="0.3", lw=1)
+    panel.set(xlabel="processor time of a step, one network with Adam = 1")
+    return fig
+
+
+def luck(single: Sequence[int], kept: Sequence[int]) -> Figure:
+    """How many methods of a comparison look decided though nothing is there, over many comparisons."""
+    fig, panel = figure()
+    most = int(max(*single, *kept)) + 1
+    for place, (name, counts) in enumerate({"each alone": single, "by Holm's rule": kept}.items()):
+        share = np.bincount(np.asarray(counts, dtype=int), minlength=most)[:most] / len(counts)
+        panel.bar(np.arange(most) + 0.4 * place - 0.2, share, 0.4, label=name, color=PALETTE[place])
+    panel.set(xlabel="methods of 20 that look decided", ylabel="share of comparisons", xticks=range(most))
+    panel.legend()
+    return fig
+
+
+def differences(metric: str = "rmse", budget: int = 1, tasks: Sequence[str] = SIMULATIONS) -> Figure:
+    """Differences to the reference paired by seed, with 95 % intervals; the gray band is practical equivalence."""
+    fig, axes = figure(len(tasks), height=6.2, sharey=True)
+    methods = [one for one in METHODS if one != QUESTIONS[metric][0]]
+    for panel, task in zip(np.atleast_1d(axes), tasks, strict=True):
+        rows = {row["method"]: row for row in standing(task, budget, metric)}
+        if not rows:
+            missing(panel)
+            continue
+        reference, _, region = QUESTIONS[metric]
+        half = region if region > 0.0 else -region * rows[reference]["mean"]
+        panel.axvspan(-half, half, color="0.88", zorder=0)
+        for place, method in enumerate(reversed(methods)):
+            if method not in rows:
+                continue
+            row = rows[method]
+            look = PALETTE[{"better": 2, "worse": 1}.get(row["verdict"], 0)]
+            panel.hlines(place, row["low"], row["high"], color=look, lw=1.6)
+            filled = look if row["verdict"] in ("better", "worse") else "white"
+            panel.plot(row["difference"], place, "o", color=look, mfc=filled, ms=5, ls="none")
+        panel.set(title=task.replace("-", " "), xlabel=f"difference in {metric.upper()}")
+        panel.set_yticks(range(len(methods)), [NAMES[one] for one in reversed(methods)])
+    panel_letters(np.atleast_1d(axes))
+    return fig
+
+
+def trials(task: str = "simulation-2", budget: int = 1) -> Figure:
+    """(a) The lowest validation NLL after some trials, minus that after all; (b) test errors by default and tuned."""
+    fig, (left, right) = figure(2)
+    gains = {}
+    for method in METHODS:
+        tried = values(task, budget, method, "validation_nll", "trials")
+        if len(tried) == TRIALS[-1]:
+            gains[method] = np.minimum.accumulate(tried)[np.array(TRIALS) - 1] - tried.min()
+    if not gains:
+        for panel in (left, right):
+            missing(panel)
+        return fig
+    most = sorted(gains, key=lambda one: -gains[one][0])[:3]
+    for method, gain in gains.items():
+        if method not in most:
+            left.plot(TRIALS, gain, color="0.75", lw=1, ls="-", marker="")
+    for method, look in line_styles(most).items():
+        left.plot(TRIALS, gains[method], **look | {"label": NAMES[method]})
+    left.set(xlabel="trials", ylabel="validation NLL above the best", xscale="log")
+    left.set_xticks(TRIALS, [str(one) for one in TRIALS])
+    left.minorticks_off()
+    left.legend(fontsize="small")
+    pairs = {
+        one: [float(values(task, budget, one, "rmse", kind).mean()) for kind in ("default", "tuned")] for one in gains
+    }
+    points = np.array(list(pairs.values()))
+    ends = [points.min() - 0.05, points.max() + 0.05]
+    right.plot(ends, ends, color="0.6", lw=1, ls="-", marker="")
+    right.plot(*points.T, "o", color=PALETTE[0], ls="none")
+    right.set(xlabel="RMSE of the default", ylabel="RMSE when tuned")
+    panel_letters([left, right])
+    return fig
+
+
+def shifts(task: str = "MNIST", budget: int = 1) -> Figure:
+    """NLL at the best temperature over the severity of three shifts, severity 0 the test images as they are."""
+    fig, axes = figure(len(SHIFTS))
+    for panel, kind in zip(axes, SHIFTS, strict=True):
+        drawn = False
+        for method, look in line_styles(SHOWN).items():
+            names = ["nll_tempered", *(f"nll_{kind}_{severity}" for severity in range(1, 6))]
+            found = [values(task, budget, method, name) for name in names]
+            if all(len(one) for one in found):
+                panel.plot(range(6), [float(one.mean()) for one in found], **look | {"label": NAMES[method]})
+                drawn = True
+        panel.set(title=kind, xlabel="severity", ylabel="NLL, nats")
+        if not drawn:
+            missing(panel)
+    if axes[0].get_legend_handles_labels()[0]:
+        axes[0].legend(fontsize="small")
+    panel_letters(axes)
+    return fig
+
+
+def failed(budget: int = 1) -> Figure:
+    """Four ways to be misled, each from the stored runs."""
+    if not all(stored_budgets(task) for task in ("simulation-2", "correlated")):
+        fig, panel = figure()
+        missing(panel)
+        return fig
+    order = np.arange(1, 11)
+
+    def seeds(task: str, method: str, metric: str) -> tuple[np.ndarray, np.ndarray]:
+        numbers = np.asarray(values(task, budget, method, metric), dtype=float)
+        return order[: len(numbers)], np.sort(numbers)
+
+    def pair(task: str, method: str) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+        return {"over draws": seeds(task, method, "rmse"), "as shipped": seeds(task, method, "rmse_shipped")}
+
+    rates = {
+        "false discoveries": seeds("simulation-2", "gaussian_spike_slab", "fdr"),
+        "missed": seeds("simulation-2", "gaussian_spike_slab", "fnr"),
+    }
+    kept = {
+        NAMES[one]: seeds("simulation-2", one, "active") for one in ("spike_slab", "sparse_vd", "gaussian_spike_slab")
+    }
+    correlated = {NAMES[one]: seeds("correlated", one, "fnr") for one in ("sghmc_sa", "gradual_pruning")}
+    correlated["knockoffs"] = seeds("correlated", "knockoffs", "fnr")
+    return failures(
+        [
+            ("two networks, one name", "data set, sorted", "RMSE", pair("simulation-2", "gaussian_spike_slab")),
+            ("no discovery, no merit", "data set, sorted", "percent", rates),
+            ("sparse by name", "data set, sorted", "weights left, %", kept),
+            ("a guarantee of nothing", "data set, sorted", "relevant inputs missed, %", correlated),
+        ]
+    )

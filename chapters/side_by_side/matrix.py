@@ -1,0 +1,169 @@
+"""The answer in one table: methods down, questions across, a mark for each task that `standing` has decided."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Sequence
+
+from bnnlib.contest import METHODS
+from book.lab.tables import markdown_table
+from chapters.side_by_side.costs import costs
+from chapters.side_by_side.standing import BUDGETS, standing
+from chapters.side_by_side.standing import QUESTIONS as REFERENCES
+
+SIMULATIONS = ("simulation-2", "sparse-teacher", "correlated")
+NAMES = {
+    "deterministic": "one network, Adam",
+    "deterministic_sgd": "one network, SGD",
+    "ensemble": "deep ensemble",
+    "dropout": "Monte Carlo dropout",
+    "laplace": "last-layer Laplace",
+    "stochastic_batch_norm": "stochastic batch norm",
+    "sghmc": "SGHMC",
+    "sghmc_sa": "SGHMC, learned prior",
+    "adaptive_variational": "adaptive variational optimizer",
+    "gaussian": "Gaussian mean field",
+    "spike_slab": "Dirac spike and slab",
+    "gaussian_spike_slab": "Gaussian spike and slab",
+    "sparse_vd": "sparse variational dropout",
+    "horseshoe": "horseshoe",
+    "unit_noise": "structured Bayesian pruning",
+    "group_lasso": "group lasso",
+    "gradual_pruning": "gradual pruning",
+    "lottery_ticket": "lottery ticket",
+    "random_pruning": "random pruning",
+    "small_dense": "small dense network",
+}
+RIVAL_NAMES = {
+    "lasso": "lasso",
+    "random_forest": "random forest",
+    "gradient_boosting": "boosted trees",
+    "knockoffs": "knockoffs",
+}
+MARKS = {"better": "▲", "tie": "=", "worse": "▼", "undecided": "·", "small but wrong": "△", "reference": "ref"}
+# question: (metric, what it is compared with)
+QUESTIONS = {
+    "Accurate": ("rmse", "deep ensemble"),
+    "Small": ("bytes", "gradual pruning"),
+    "Fast": ("flops", "gradual pruning"),
+    "Honest doubt": ("nll", "deep ensemble"),
+    "Which inputs": ("selection_error", "lasso"),
+    "Good when shipped": ("rmse_shipped", "one network"),
+}
+
+
+class Matrix:
+    """Marks of all methods at one budget; leave it on a cell's last line.
+
+    Args:
+        budget: B.
+        tasks: a mark for each, in this order; a task that is not run at this budget has "–".
+        kind: "tuned" or "default".
+    """
+
+    def __init__(self, budget: int, tasks: Sequence[str] = SIMULATIONS, kind: str = "tuned") -> None:
+        self.budget, self.tasks = budget, tuple(tasks)
+        said = {
+            (question, task): {row["method"]: row["verdict"] for row in standing(task, budget, metric, kind)}
+            for question, (metric, _) in QUESTIONS.items()
+            for task in self.tasks
+        }
+        for (question, task), verdicts in said.items():
+            if QUESTIONS[question][0] in ("bytes", "flops"):  # of what is shipped, so it must not err more
+                errors = standing(task, budget, "rmse_shipped", kind, "gradual_pruning")
+                wrong = {row["method"] for row in errors if row["verdict"] == "worse"}
+                verdicts.update(
+                    dict.fromkeys(wrong & {m for m, v in verdicts.items() if v == "better"}, "small but wrong")
+                )
+        self.cells = {
+            method: {
+                question: tuple(said[question, task].get(method, "not run") for task in self.tasks)
+                for question in QUESTIONS
+            }
+            for method in METHODS
+        }
+        self.caption = (
+            f"Where each method stands at B = {budget}, {kind}. One mark each for {', '.join(self.tasks)}: ▲ better "
+            "than the reference, ▼ worse, = a tie, · undecided, △ smaller, but it errs more as shipped, – not run"
+        )
+
+    def count(self, method: str, question: str, verdict: str) -> int:
+        """On how many tasks the method has this verdict."""
+        return self.cells[method][question].count(verdict)
+
+    def _rows(self) -> list[tuple[str, list[tuple[str, str]]]]:
+        """(name, [(marks, words) for each question])."""
+        found = []
+        for method, answers in self.cells.items():
+            marks = [
+                (" ".join(MARKS.get(one, "–") for one in verdicts), ", ".join(verdicts))
+                for verdicts in answers.values()
+            ]
+            found.append((NAMES[method], [("ref", "the reference") if "reference" in m[1] else m for m in marks]))
+        return found
+
+    def _repr_html_(self) -> str:
+        head = "".join(
+            f'<th scope="col">{question}<br><small>beside {reference}</small></th>'
+            for question, (_, reference) in QUESTIONS.items()
+        )
+        body = ""
+        for name, marks in self._rows():
+            cells = "".join(
+                f'<td style="text-align: center; white-space: nowrap"><span aria-hidden="true">{mark}</span>'
+                f'<span class="visually-hidden">{html.escape(words)}</span></td>'
+                for mark, words in marks
+            )
+            body += f'<tr><th scope="row" style="text-align: left">{name}</th>{cells}</tr>'
+        return (
+            f'<div class="bnn-table" role="region" tabindex="0" aria-label="Answers at B = {self.budget}" '
+            f'style="overflow-x: auto"><table><caption style="text-align: left">{self.caption}</caption><thead><tr>'
+            f'<th scope="col">Method</th>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+        )
+
+    def _repr_markdown_(self) -> str:
+        columns = ("Method", *(f"{one} (beside {reference})" for one, (_, reference) in QUESTIONS.items()))
+        lines = [(name, *(mark for mark, _ in marks)) for name, marks in self._rows()]
+        return f"{self.caption}\n\n{markdown_table(columns, lines)}"
+
+
+class Decided:
+    """Who is decidedly better or worse in one metric, a row for each task and stored budget.
+
+    Args:
+        metric: of `standing.QUESTIONS`.
+        tasks: of the comparison.
+        budgets: that are asked for; without results a budget has no row.
+    """
+
+    columns = ("Task", "B", "Decidedly better", "Decidedly worse", "Ties", "Undecided")
+
+    def __init__(self, metric: str, tasks: Sequence[str] = SIMULATIONS, budgets: Sequence[int] = BUDGETS) -> None:
+        self.rows = []
+        for task in tasks:
+            for budget in budgets:
+                said = standing(task, budget, metric)
+                if len(said) < len(costs()[task]):  # a budget of which not all methods are stored
+                    continue
+                groups: dict[str, list[str]] = {name: [] for name in ("better", "worse", "tie", "undecided")}
+                for row in said:
+                    if row["verdict"] in groups:
+                        groups[row["verdict"]].append((NAMES | RIVAL_NAMES)[row["method"]])
+                words = [", ".join(groups[one]) or "none" for one in ("better", "worse", "tie")]
+                self.rows.append((task.replace("-", " "), str(budget), *words, str(len(groups["undecided"]))))
+        self.caption = f"{metric.upper()} beside that of the reference, {(NAMES | RIVAL_NAMES)[REFERENCES[metric][0]]}"
+
+    def _repr_html_(self) -> str:
+        head = "".join(f'<th scope="col">{name}</th>' for name in self.columns)
+        body = "".join(
+            "<tr>" + "".join(f'<td style="text-align: left">{html.escape(one)}</td>' for one in row) + "</tr>"
+            for row in self.rows
+        )
+        return (
+            f'<div class="bnn-table" role="region" tabindex="0" aria-label="{self.caption}" style="overflow-x: auto">'
+            f'<table><caption style="text-align: left">{self.caption}</caption><thead><tr>{head}</tr></thead>'
+            f"<tbody>{body}</tbody></table></div>"
+        )
+
+    def _repr_markdown_(self) -> str:
+        return f"{self.caption}\n\n{markdown_table(self.columns, self.rows)}"
