@@ -8,6 +8,7 @@ from itertools import pairwise
 import torch
 from torch import Tensor
 
+from bnnlib import datasets
 from bnnlib._checks import check_count, check_non_negative, check_positive, check_probability
 
 # The dense teacher's parameters are drawn once, so that all replicates estimate the same function.
@@ -198,3 +199,14 @@ def graded_regression(
     active = torch.empty(num_inputs).uniform_(generator=generator) < activity
     effects = torch.arange(1, num_inputs + 1) / alpha * active
     return *_with_noise(x, graded_function(x, function) @ effects, generator), effects
+
+
+SIMULATED = "simulated"
+
+
+def simulated_split(split: int) -> datasets.Dataset:
+    """Rows that stand for a set where no data are wanted."""
+    generator = torch.Generator().manual_seed(split)
+    x = torch.randn(150, 4, generator=generator)
+    y = 3.0 * x[:, :1] + x[:, 1:2].tanh() + 0.3 * torch.randn(150, 1, generator=generator)
+    return datasets.Dataset(SIMULATED, x[:120], y[:120], x[120:], y[120:], task="regression")

@@ -147,7 +147,7 @@ EXERCISES = [
             "densities is no density.",
         },
         by_hand=Case(
-            "for one row with the densities 0.1 and 0.3 under two draws", ([[math.log(0.1)], [math.log(0.3)]],)
+            "for one row with the densities 0.1 and 0.3 under two draws", ([[math.log(0.1)], [math.log(0.3)]],), (0,)
         ),
         cases=_densities,
         stress={

@@ -63,7 +63,7 @@ def knockoff_filter(statistics: np.ndarray, rate: float) -> np.ndarray:
     """Inputs whose statistic passes the lowest threshold at which the estimated rate of false discoveries is kept.
 
     Example:
-        >>> knockoff_filter(np.array([5.0, 4.0, 3.0, 2.0, 1.0, -0.5, 0.2]), 0.2).sum()
+        >>> int(knockoff_filter(np.array([5.0, 4.0, 3.0, 2.0, 1.0, -0.5, 0.2]), 0.2).sum())
         5
     """
     for threshold in np.sort(np.abs(statistics[statistics != 0.0])):

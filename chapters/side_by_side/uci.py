@@ -14,7 +14,7 @@ from bnnlib.contest import Predictor, Problem
 from bnnlib.models import mlp
 from bnnlib.train.checkpoint import Checkpoint
 from book.lab.cells import Cell, CellResult
-from chapters.closed_form.experiments.uci_data import SIMULATED, simulated_split
+from chapters.shared.simulated import SIMULATED, simulated_split
 from chapters.side_by_side.arena import TUNED_ON, Data, Task, first_weights, run
 from chapters.side_by_side.tables import HELD_OUT, errors
 

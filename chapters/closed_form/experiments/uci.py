@@ -25,7 +25,6 @@ from book.lab.cells import Cell, CellResult, Experiment, epochs_of, profiles, ro
 from chapters.closed_form.experiments import uci_rivals
 from chapters.closed_form.experiments.uci_baselines import run_dropout, run_pbp
 from chapters.closed_form.experiments.uci_data import (
-    SIMULATED,
     Splits,
     fit_splits,
     gaussian_scores,
@@ -33,6 +32,7 @@ from chapters.closed_form.experiments.uci_data import (
     reads,
     schedules,
 )
+from chapters.shared.simulated import SIMULATED
 
 PRIOR = {"slab_scale": math.exp(1.0), "spike_scale": math.exp(-6.0), "prior_inclusion_probability": 0.5}
 DROP_RATES = (10, 20, 25, 50, 75, 80, 90, 95)  # percent, Table 2

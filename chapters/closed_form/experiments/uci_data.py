@@ -15,8 +15,7 @@ from bnnlib.replicates import GaussianLikelihood, StackedMLP, fit_stacked
 from bnnlib.train.checkpoint import Checkpoint
 from bnnlib.train.fit import cosine
 from book.lab.cells import Cell
-
-SIMULATED = "simulated"
+from chapters.shared.simulated import SIMULATED, simulated_split
 
 
 @dataclass(frozen=True)
@@ -82,14 +81,6 @@ def schedules(cell: Cell) -> dict[str, Any]:
     """What changes on the way of a cell, for its probe; Bayes by backpropagated moments has no learning rate."""
     epochs = cell.params["epochs"]
     return {} if cell.method == "PBP" else {"learning rate": (cosine(epochs), range(epochs))}
-
-
-def simulated_split(split: int) -> datasets.Dataset:
-    """Rows that stand for a set where no data are wanted."""
-    generator = torch.Generator().manual_seed(split)
-    x = torch.randn(150, 4, generator=generator)
-    y = 3.0 * x[:, :1] + x[:, 1:2].tanh() + 0.3 * torch.randn(150, 1, generator=generator)
-    return datasets.Dataset(SIMULATED, x[:120], y[:120], x[120:], y[120:], task="regression")
 
 
 def fit_splits(
