@@ -13,14 +13,14 @@ from chapters.side_by_side.standing import QUESTIONS as REFERENCES
 
 SIMULATIONS = ("simulation-2", "sparse-teacher", "correlated")
 NAMES = {
-    "deterministic": "one network, Adam",
-    "deterministic_sgd": "one network, SGD",
+    "deterministic": "one network (Adam)",
+    "deterministic_sgd": "one network (SGD)",
     "ensemble": "deep ensemble",
     "dropout": "Monte Carlo dropout",
     "laplace": "last-layer Laplace",
     "stochastic_batch_norm": "stochastic batch norm",
     "sghmc": "SGHMC",
-    "sghmc_sa": "SGHMC, learned prior",
+    "sghmc_sa": "SGHMC with learned prior",
     "adaptive_variational": "adaptive variational optimizer",
     "gaussian": "Gaussian mean field",
     "spike_slab": "Dirac spike and slab",
