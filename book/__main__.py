@@ -11,6 +11,7 @@ EDITIONS = {
     "lab": ("book.editions.learner.lab", "open the learner's notebooks in JupyterLab"),
     "pdf": ("book.editions.print", "print the rendered book as one PDF"),
     "check": ("book.editions.check", "look the rendered book through"),
+    "contest": ("chapters.side_by_side.enter", "run a method of your own on the terms of chapter 09"),
     "lint": ("book.editions.lint", "hold the chapters to the rules of notebooks"),
     "mutate": ("book.lab.mutate", "which faults the certificates and the tests would notice"),
     "new-chapter": ("book.editions.new_chapter", "start a chapter: notebook, study and tests"),

@@ -1,4 +1,4 @@
-"""Enter a method of your own into the comparison, on equal terms: ``python -m chapters.side_by_side.enter own.py``.
+"""Enter a method of your own into the comparison, on equal terms: ``python -m book contest own.py``.
 
 The file defines METHOD, a `bnnlib.contest.Method`; examples/swag.py is one. Its cost is measured in turns with the
 deterministic network; it gets the steps that the budget buys, eight trials and the seeds of the stored runs, which the
@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 import runpy
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -45,9 +46,9 @@ def entered(method: Method, task: str, budget: int, seeds: int, trials: int = 8)
     return [*rows, {**rows[0], "metric": "cost", "value": ratio, "setting": cell.setting, "replicate": 0}]
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
+def main(arguments: Sequence[str] | None = None) -> int:
     """Run a method from a file, and print it beside the stored ones."""
-    parser = argparse.ArgumentParser(prog="python -m chapters.side_by_side.enter", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m book contest", description=__doc__)
     parser.add_argument("file", type=Path, help="Python file that defines METHOD")
     parser.add_argument("--task", choices=tables.TASKS, default="simulation-2")
     parser.add_argument("--budget", type=int, default=1)
@@ -70,7 +71,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sign = QUESTIONS[metric][1]
         beside = {"difference": float("nan"), "low": float("nan"), "high": float("nan")}
         print(f"\n{metric}\n\n{table(sorted([*stored, own | beside], key=lambda row: sign * row['mean']))}")
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
