@@ -5,29 +5,39 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from book import lab
+from book.lab.intervals import estimate
 from book.lab.queries import Rows
 from chapters.side_by_side.matrix import SIMULATIONS
 from chapters.side_by_side.standing import standing, values
 
 SHORT = {"simulation-2": "second", "sparse-teacher": "teacher", "correlated": "correlated"}
+# key: (method, the other) of a difference in RMSE
+PAIRS = {
+    "gain": ("sghmc_sa", "ensemble"),
+    "pruned": ("gradual_pruning", "ensemble"),
+    "laplace": ("laplace", "ensemble"),
+    "trees": ("gradient_boosting", "ensemble"),
+}
+
+
+def _gap(task: str, method: str, other: str) -> lab.Said:
+    one, two = (values(task, 1, name, "rmse") for name in (method, other))
+    return lab.gap(*estimate((one - two).tolist())) if len(one) == len(two) > 1 else lab.number(None)
 
 
 def numbers(rows: Mapping[str, Rows] | None = None) -> dict[str, str]:
     """The texts by key; `rows` are not asked, the comparison reads the store by itself."""
     said: dict[str, str] = {}
     for task, short in SHORT.items():
-        for key, method, other in (
-            ("gain", "sghmc_sa", "ensemble"),
-            ("pruned", "gradual_pruning", "ensemble"),
-            ("laplace", "laplace", "ensemble"),
-        ):
-            said[f"{key}-{short}"] = lab.difference(f"side-{task}", f"{task}, B = 1, tuned", method, other, "rmse")
+        for key, (method, other) in PAIRS.items():
+            said[f"{key}-{short}"] = _gap(task, method, other)
     for key, method, metric, form, kind in (
         ("coverage-ensemble", "ensemble", "coverage", "{:.1f}", "tuned"),
         ("coverage-one", "deterministic", "coverage", "{:.1f}", "tuned"),
         ("lasso-error", "lasso", "selection_error", "{:.0f}", "tuned"),
         ("lasso-missed", "lasso", "fnr", "{:.0f}", "tuned"),
         ("spike-wrong", "spike_slab", "fpr", "{:.0f}", "tuned"),
+        ("knockoffs-missed", "knockoffs", "fnr", "{:.0f}", "tuned"),
         ("gauss-missed", "gaussian_spike_slab", "fnr", "{:.0f}", "tuned"),
         ("one-default", "deterministic", "rmse", "{:.2f}", "default"),
         ("one-tuned", "deterministic", "rmse", "{:.2f}", "tuned"),
