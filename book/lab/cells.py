@@ -151,6 +151,7 @@ class Experiment:
             them; laid beside the published budget.
         overlap: where replicates are random splits of the same rows, the ratio of test rows to training rows, by which
             their errors are correlated (`book.lab.verdicts.spread`).
+        renamed: stored metric to its key in `metrics.toml`, where the stored name means something else there.
         sources: method in the rows to that of the cell it comes from, where they differ.
         version: of the code that decides the rows, for all methods or by method. Raise it when you change what a cell
             computes on purpose: the cells of the older version are computed again.
@@ -177,6 +178,7 @@ class Experiment:
     budget: Callable[[Cell], tuple[float, str]] | None = None
     overlap: float = 0.0
     sources: dict[str, str] = field(default_factory=dict)
+    renamed: dict[str, str] = field(default_factory=dict)
     version: int | dict[str, int] = 1
     tiny: dict[str, Any] = field(default_factory=dict)
     reads: Callable[[Cell], list[partial]] | None = None

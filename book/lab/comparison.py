@@ -113,8 +113,9 @@ class Ours:
             if row["metric"] == "error":  # one row for every measure that failed: a replicate has several
                 self.failures.setdefault(where, {}).setdefault(row["replicate"], row.get("note", "failed"))
             else:
-                self.values.setdefault((*where, row["metric"]), []).append(row["value"])
-                self.replicates.setdefault((*where, row["metric"]), []).append(row["replicate"])
+                key = (*where, experiment.renamed.get(row["metric"], row["metric"]))
+                self.values.setdefault(key, []).append(row["value"])
+                self.replicates.setdefault(key, []).append(row["replicate"])
 
     def failed(self, key: Key) -> list[str]:
         """What the replicates said that failed before they had this measure, one entry each."""

@@ -54,6 +54,7 @@ def _experiment(name: str, summary: str, tasks: dict[str, Task], budgets, params
         ),
         unavailable={"paper": UNAVAILABLE},
         measured=("seconds",),
+        renamed={"coverage": "coverage_predictive"},
         **about,
     )
 
