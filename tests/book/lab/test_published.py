@@ -166,7 +166,7 @@ def test_studies_need_no_registration(tree):
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("rmse_test", "rmse", "metric 'rmse' is not in metrics.toml"),
+        ("rmse_test", "rmsd", "metric 'rmsd' is not in metrics.toml"),
         ("rmse_test", "ece", "no interesting difference is declared for 'ece'"),
         ("mean = 1.00", "mean = 1.00, tolarance = 1.0", "Table 1, c: unknown key tolarance"),
         ('cell = "c", ', "", "cell must be given"),

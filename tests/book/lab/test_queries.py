@@ -79,7 +79,7 @@ def test_a_metric_that_no_table_lists_has_rows_too_stored_or_derived(monkeypatch
     rows.append({"setting": "a", "method": "B", "replicate": 0, "metric": "error", "value": math.nan})
     result = {"profile": "book", "rows": rows}
     derived = {"setting": "a", "method": "A", "replicate": 4, "metric": "last", "value": 5.0}
-    about = SimpleNamespace(derived=lambda arrays: [derived], profiles={})
+    about = SimpleNamespace(derived=lambda arrays: [derived], profiles={}, renamed={})
     monkeypatch.setattr(queries, "load_result", lambda name: result)
     monkeypatch.setattr(queries, "load_arrays", lambda name, profile: {})
     monkeypatch.setattr(queries.catalog, "get", lambda name: about)
