@@ -128,6 +128,10 @@ EXERCISES = [
             lambda selected, relevant: 2.0 * _balanced(selected, relevant): "the half is missing.",
             lambda selected, relevant: _balanced(selected, relevant) / 100.0: "the unit is percent.",
         },
+        by_hand=Case(
+            "the error in percent for the selected inputs [1, 1, 0, 0, 0, 0] and the relevant ones [1, 0, 1, 0, 0, 0]",
+            ([1.0, 1.0, 0.0, 0.0, 0.0, 0.0], [1.0, 0.0, 1.0, 0.0, 0.0, 0.0]),
+        ),
         cases=_shares,
         stub="def answer(selected, relevant):  # tensors of 0 and 1; percent\n    return ...",
     ),
