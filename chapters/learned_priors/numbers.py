@@ -147,6 +147,9 @@ def _images(rows: Mapping[str, Rows]) -> dict[str, str]:
     for where in (mnist, fashion):
         for method in rivals:
             _holds(*where, learned, method, "accuracy", 0)
+    low = ("aeb-fmnist", "DA-Fashion-MNIST", learned, "Dropout", "accuracy")
+    found["fashion-augmented-Dropout"] = lab.difference(*low, 2)
+    _holds(*low, -1)
     found["fashion-nll"] = lab.difference(*fashion, learned, "SGHMC", "nll", 3)
     _holds(*fashion, learned, "SGHMC", "nll", -1)
     budgets = [
@@ -172,12 +175,38 @@ def _attacks(rows: Rows) -> dict[str, str]:
     for method, sign in (("SGHMC", 1), ("Dropout", 0)):
         found[f"fgsm-less-{method}"] = lab.difference(name, mnist, "SGHMC-SA", method, "accuracy", 1)
         _holds(name, mnist, "SGHMC-SA", method, "accuracy", sign)
+    sizes = [f"{data} zeta=0.{k}" for data in ("MNIST", "Fashion-MNIST") for k in range(1, 6)]
+    ahead, behind = _counted(name, sizes, "SGHMC")
+    assert behind is None or not behind, "SGHMC-SA is decided to keep less than SGHMC nowhere"
+    found["fgsm-ahead-SGHMC"] = _of(ahead, sizes)
+    ahead, behind = _counted(name, sizes, "Dropout")
+    assert ahead is None or not ahead, "SGHMC-SA is decided to keep more than Dropout nowhere"
+    assert behind is None or 2 * behind > len(sizes), "Dropout mostly withstands more"
+    found["fgsm-behind-Dropout"] = _of(behind, sizes)
+    sizes = [f"MNIST, PGD zeta={size:g}" for size in (0.05, 0.1, 0.2)]
+    ahead, behind = _counted("aeb-pgd", sizes, "Dropout")
+    assert behind is None or not behind, "under ten steps Dropout is decided to keep more nowhere"
+    found["pgd-ahead-Dropout"] = _of(ahead, sizes)
     for method in ("Dropout", "SGHMC"):
         pair = "aeb-pgd", "MNIST, PGD zeta=0.1", "SGHMC-SA", method, "accuracy"
         found[f"pgd-less-{method}"] = lab.difference(*pair, 1)
         _holds(*pair, 1)
     found["pgd-kept"] = _average("aeb-pgd", "MNIST, PGD zeta=0.2", "SGHMC-SA", "accuracy", form="{:.0f}")
     return found
+
+
+def _counted(name: str, settings: list[str], other: str) -> tuple[int | None, int | None]:
+    """In how many settings SGHMC-SA is decided to be more accurate, and in how many less; None without a store."""
+    gaps = [lab.paired_difference(name, one, "SGHMC-SA", other, "accuracy") for one in settings]
+    if not all(n > 1 for *_, n in gaps):
+        return None, None
+    sides = [lab.side(*gap) for gap in gaps]
+    return sides.count(1), sides.count(-1)
+
+
+def _of(count: int | None, settings: list[str]) -> str:
+    """ "8 of 10"."""
+    return lab.number(None if count is None else f"{count} of {len(settings)}", ordered=True)
 
 
 def _residual(rows: Rows) -> dict[str, str]:
