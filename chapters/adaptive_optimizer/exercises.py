@@ -212,6 +212,17 @@ EXERCISES = [
                 weight.square().mean(dim=0) >= math.log(spike / slab) / (num_data * spike)
             ).double(): "the slab decays too: divide by the difference.",
         },
+        by_hand=Case(
+            "1 for each of five inputs that stays in the slab and 0 for the others, for the weights "
+            "[[0.05, 0.3, 0.02, 0.08, 0.04], [0.05, -0.3, 0.02, 0.08, 0.04], [0.05, 0, 0.02, 0.08, 0.03]] with the "
+            "decays 0.2 and 0.1 and 2000 observations",
+            (
+                [[0.05, 0.3, 0.02, 0.08, 0.04], [0.05, -0.3, 0.02, 0.08, 0.04], [0.05, 0.0, 0.02, 0.08, 0.03]],
+                0.2,
+                0.1,
+                2000,
+            ),
+        ),
         cases=_weight_cases,
         stub="def answer(weight, spike, slab, num_data):\n"
         "    # weight (out, in); spike > slab: decays of a mean loss; equal prior odds\n"
