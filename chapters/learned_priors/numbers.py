@@ -125,10 +125,15 @@ def _better(other: str, metric: str) -> str:
 
 def _data_sets() -> dict[str, str]:
     name = "aeb-logistic"
+    asked, ended = (
+        len(lab.stored_values("aeb-uci", one, "A-SGHMC-SA", "rmse_test"))
+        for one in ("concrete", "concrete, published step")
+    )
     return {
         "logistic-em": lab.difference(name, "v0=0.1", "SGLD-SA", "SGLD-EM", "accuracy", 1),
         "logistic-frozen": lab.difference(name, "v0=0.1", "SGLD-SA", "SGLD", "accuracy", 1),
         "logistic-em-sharp": lab.difference(name, "v0=0.01", "SGLD-SA", "SGLD-EM", "accuracy", 1),
+        "uci-diverged": lab.number(f"{asked - ended} of {asked}" if ended else None),
         "uci-em-draw": _better("A-SGHMC-EM", "rmse_test"),
         "uci-em-average": _better("A-SGHMC-EM", "rmse_test_average"),
         "uci-plain-draw": _better("A-SGHMC", "rmse_test"),
