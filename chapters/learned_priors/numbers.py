@@ -222,6 +222,10 @@ def _residual(rows: Rows) -> dict[str, str]:
         _holds(name, "S=90", one, other, "accuracy", sign)
     found["resnet-90-whole"] = lab.difference(name, "S=90", order[0], order[-1], "accuracy")
     _holds(name, "S=90", order[0], order[-1], "accuracy", 1)
+    one, other = (lab.stored_values(name, "S=70", method, "accuracy") for method in order[:2])
+    assert len(one) == len(other) <= 1, "the text speaks of one run at 70 %"
+    assert not len(one) or one[0] < other[0], "at 70 % annealing is behind"
+    found["resnet-70"] = lab.number(float(other[0] - one[0]) if len(one) else None, "{:.2f}", 1)
     found["resnet-50"] = lab.difference(name, "S=50", order[0], order[-1], "accuracy")
     _holds(name, "S=50", order[0], order[-1], "accuracy", 0)
     return found
