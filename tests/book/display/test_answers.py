@@ -154,10 +154,6 @@ def test_questions_have_words_of_their_own():
         assert json.loads(json.dumps(data, allow_nan=False)) == data
 
 
-def test_the_page_can_ask_every_exercise():
-    assert IDS == exercises.ids()
-
-
 def test_what_returns_zeros_and_ones_is_asked_as_a_whole_in_all_forms_that_are_right():
     gates = on_page(exercises.get("svbnn-5"))  # u above 1 - phi, or u below phi
     assert judge(gates, [0, 0, 1, 0]).right and judge(gates, [1, 0, 0, 1]).right
