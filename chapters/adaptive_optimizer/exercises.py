@@ -118,6 +118,7 @@ EXERCISES = [
             lambda: _threshold() * _N: "this is N times the threshold: decays of a mean loss count N-fold.",
             lambda: math.sqrt(_threshold()): "this is a root mean square: the rule compares the mean square.",
             lambda: math.log(_SPIKE / _SLAB) / (_N * _SPIKE): "the slab decays too: divide by the difference.",
+            lambda: math.log(_SPIKE / _SLAB) / (_N * (_SPIKE + _SLAB)): "divide by the difference, not by the sum.",
         },
         stub="N, spike, slab = 10_240, 1e-2, 2e-4\nanswer = ...  # mean square at which the E-step is even",
     ),
@@ -129,6 +130,10 @@ EXERCISES = [
         mistakes={
             lambda: 1 / _prior_odds(): "the sign: a lower threshold needs a prior that favors the slab.",
             lambda: _prior_odds(2): "a group of five weights has five densities: k / 2 is missing.",
+            lambda: _prior_odds(10): "the half is missing: each weight has the root of a precision.",
+            lambda: math.exp(2.5 * (math.log(_SPIKE / _SLAB) - _N * _SPIKE * _CODE)): "the slab decays too: take the "
+            "difference of the decays.",
+            lambda: _prior_odds() / (1 + _prior_odds()): "this is pi: the odds pi / (1 - pi) are asked.",
             lambda: math.log(_prior_odds()): "these are log odds.",
         },
         stub="N, spike, slab, k = 10_240, 1e-2, 2e-4, 5\n"
@@ -144,6 +149,7 @@ EXERCISES = [
             lambda gradients, noise, scale: gradients.square().mean(dim=0): "this is the squared estimate.",
             lambda gradients, noise, scale: (gradients * noise).mean(dim=0): "the division by the scale is missing.",
             lambda gradients, noise, scale: (gradients * noise).mean(dim=0) * scale: "divide by the scale.",
+            lambda gradients, noise, scale: (gradients * noise).mean(dim=0) / scale**2: "divide by the scale once.",
             lambda gradients, noise, scale: (gradients * noise).sum(dim=0) / scale: "take the mean of the draws.",
         },
         by_hand=Case(
@@ -188,6 +194,8 @@ EXERCISES = [
             lambda: _TAU**2 * math.sqrt(_RATE) * (1 + _BETA**2) / (1 - _BETA): "tau counts once: it scales the step "
             "of the sampler as well as its noise.",
             lambda: _TAU * math.sqrt(_RATE): "the momentum is missing.",
+            lambda: _TAU * math.sqrt(_RATE) / (1 - _BETA): "the noise has the variance of two steps: 1 + beta^2 is "
+            "missing.",
         },
         stub="N, T = 10_240, 10_240**-0.5\n"
         "tau, lr, beta = 0.5, 0.01, 0.1\n"
@@ -212,6 +220,17 @@ EXERCISES = [
                 weight.square().mean(dim=0) >= math.log(spike / slab) / (num_data * spike)
             ).double(): "the slab decays too: divide by the difference.",
         },
+        by_hand=Case(
+            "1 for each of five inputs that stays in the slab and 0 for the others, for the weights "
+            "[[0.05, 0.3, 0.02, 0.08, 0.04], [0.05, -0.3, 0.02, 0.08, 0.04], [0.05, 0, 0.02, 0.08, 0.03]] with the "
+            "decays 0.2 and 0.1 and 2000 observations",
+            (
+                [[0.05, 0.3, 0.02, 0.08, 0.04], [0.05, -0.3, 0.02, 0.08, 0.04], [0.05, 0.0, 0.02, 0.08, 0.03]],
+                0.2,
+                0.1,
+                2000,
+            ),
+        ),
         cases=_weight_cases,
         stub="def answer(weight, spike, slab, num_data):\n"
         "    # weight (out, in); spike > slab: decays of a mean loss; equal prior odds\n"
@@ -226,6 +245,7 @@ EXERCISES = [
             lambda: _escape() / 2: "this is enough to stay in the slab; out of the spike it takes more.",
             lambda: (_escape() / 2) ** 2: "this is the threshold itself: a mean square, and without the decay.",
             lambda: 2 * (_escape() / 2) ** 2: "the threshold is a mean square: take its root.",
+            lambda: _escape() ** 2: "this is the square of b.",
             lambda: _escape() * 1.001 / 2: "this is enough to stay in the slab; out of the spike it takes more.",
         },
         stub="N, spike, slab, h = 500, 1.0, 1e-3, 1.0\n"

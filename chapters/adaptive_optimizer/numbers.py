@@ -82,17 +82,24 @@ def _parts(rows: Mapping[str, Rows]) -> dict[str, str]:
             said[f"{number}-{method}"] = (
                 lab.Said(f"{gap}; {counted(exact > 0)}", gap.runs, gap.ordered) if len(exact) else gap
             )
-        if number == 1:
-            for method in ("AVO, no noise", "AVO, exact E-step"):
-                assert lab.shows(_less(name, method), 0), f"example 1: {method} makes no difference"
-            said["exact-SVBNN"] = counted(_found(rows, name, "SVBNN", "exact_selection") > 0)
+        for method in ("AVO, no noise", "AVO, exact E-step"):
+            assert lab.shows(_less(name, method), 0), f"{name}: {method} makes no decided difference"
+        said[f"exact-SVBNN-{number}"] = counted(_found(rows, name, "SVBNN", "exact_selection") > 0)
         for method in (AVO, WARM_UPS[1]):
             said[f"lost-{number}-{method}"] = counted(_found(rows, name, method, "false_negatives") > 0)
         kept = _found(rows, name, WARM_UPS[1], "false_positives")
         said[f"kept-{number}"] = lab.number(float(kept.mean()) if len(kept) else None, "{:.0f}")
+    exact = {}
     for method in (AVO, "AVO, no noise"):
-        exact = [_found(rows, name, method, "exact_selection") > 0 for name in EXAMPLES]
-        said[f"exact-all-{method}"] = counted(np.concatenate(exact))
+        exact[method] = np.concatenate([_found(rows, name, method, "exact_selection") > 0 for name in EXAMPLES])
+        said[f"exact-all-{method}"] = counted(exact[method])
+    noisy, quiet = exact.values()
+    said["exact-quiet-only"] = lab.number(None)
+    if len(noisy) == len(quiet) > 0:
+        assert not (noisy & ~quiet).any(), "without noise the selection is exact wherever it is with noise"
+        more = int((quiet & ~noisy).sum())
+        assert 0.5 ** (more - 1) > 0.05, "a sign test does not decide that the noise harms"
+        said["exact-quiet-only"] = lab.number(more)
     every = [_found(rows, name, WARM_UPS[0], "false_negatives") == PROBLEMS[name].relevant for name in EXAMPLES]
     said["all-lost"] = counted(np.concatenate(every))
     left = [lab.stored_values(_stored(name), name, WARM_UPS[0], "false_positives").sum() for name in EXAMPLES]
@@ -164,6 +171,7 @@ def _images() -> dict[str, str]:
         gap = _gap(lab.stored_values(CIFAR, setting, AVO, "accuracy"), dense)
         assert lab.shows(gap, -1), f"{setting}: the method loses accuracy"
     said["less-dense"] = difference(*_gap(lab.stored_values(CIFAR, first, AVO, "accuracy"), dense), "{:.1f}")
+    said["dense"] = spread(dense, "{:.1f}")
     said["aligned"] = spread(lab.stored_values(CIFAR, ALIGNED, DENSE, "accuracy"), "{:.1f}")
     for key, other in (("less-dense", DENSE), ("less-magnitude", MAGNITUDE)):
         gap = lab.paired_difference(CIFAR, ALIGNED, AVO, other, "accuracy")

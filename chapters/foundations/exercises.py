@@ -15,7 +15,7 @@ _DENSE, _VALUES, _STARTS = 4 * 1_000**2, 4 * 100_000, 4 * 1_001  # bytes
 
 
 def _covariances() -> list[tuple[Tensor]]:
-    generator = torch.Generator().manual_seed(50)
+    generator = torch.Generator().manual_seed(54)
     cases = []
     for p in (2, 5):
         factor = torch.randn(p, p, generator=generator, dtype=torch.float64)
@@ -42,8 +42,10 @@ def _gap():
     return gap
 
 
-def _probability(precision: float = _OBSERVATIONS + 1, prior: float = _PRIOR, width: bool = True) -> float:
-    mean = _OBSERVATIONS * _WEIGHT / precision
+def _probability(
+    precision: float = _OBSERVATIONS + 1, prior: float = _PRIOR, width: bool = True, mean: float | None = None
+) -> float:
+    mean = _OBSERVATIONS * _WEIGHT / precision if mean is None else mean
     odds = math.log(prior / (1 - prior)) + 0.5 * mean**2 * precision
     return 1 / (1 + math.exp(-odds + 0.5 * math.log(precision) * width))
 
@@ -59,6 +61,7 @@ EXERCISES = [
             lambda: 1 / (_IMAGES * _DECAY): "this is the variance.",
             lambda: 1 / math.sqrt(2 * _IMAGES * _DECAY): "there is no factor 2: PyTorch adds decay times theta to the "
             "gradient, which is the slope of decay times theta^2 / 2.",
+            lambda: float(_IMAGES * _DECAY): "this is the precision of the prior: one over its variance.",
             lambda: math.sqrt(_IMAGES * _DECAY): "upside down: a strong decay is a narrow prior.",
         },
         stub="images, weight_decay = 50_000, 5e-4\nanswer = ...  # standard deviation of the prior",
@@ -95,6 +98,9 @@ EXERCISES = [
             lambda covariance: 0.5 * (covariance.diagonal().log().sum() - torch.logdet(covariance)): "this is "
             "the divergence the other way, from the posterior to independent normals.",
             lambda covariance: (
+                0.5 * (torch.linalg.inv(covariance).diagonal().log().sum() - torch.logdet(covariance))
+            ): "the sign of the second term: log det of the precision is minus that of the covariance.",
+            lambda covariance: (
                 0.5 * (torch.linalg.inv(covariance).diagonal() * covariance.diagonal()).log().sum()
             ): "log det is not the sum of the logs of the diagonal: the weights depend on each other.",
         },
@@ -116,6 +122,10 @@ EXERCISES = [
         mistakes={
             lambda: _probability(prior=0.5): "the coin is missing: heads were rare beforehand.",
             lambda: _probability(width=False): "log(sigma / sigma_0) is missing: the slab pays for its width.",
+            lambda: _probability(mean=_WEIGHT): "the slab pulls the least-squares weight towards zero: its mean is "
+            "100 * 0.3 / 101.",
+            lambda: _probability(precision=_OBSERVATIONS): "the slab's own precision is missing: 100 + 1.",
+            lambda: _probability(prior=_PRIOR / (1 + _PRIOR)): "the prior odds are lambda / (1 - lambda), not lambda.",
             lambda: 1 - _probability(): "this is the probability that it is not needed.",
             lambda: math.log(_probability() / (1 - _probability())): "these are the log-odds.",
         },

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
+
 from book import lab
 from book.lab.queries import Rows, replicates
+from chapters.foundations.figures.results import stored_probabilities
 
 BANDS = ("Exact", "Mean field", "MC dropout", "HMC")
 PLACES = ("inside", "away")  # of the inputs, like those of the data or not
@@ -54,6 +57,9 @@ def _linear(rows: Rows) -> dict[str, str]:
         "sgld-batch": ("SGLD", "sd_ratio_narrowest"),
     }
     assert above(rows, CORRELATED, "sd_ratio_narrowest", "SGLD", "SGLD, all rows")
+    hats = {lab.number(lab.stored_mean(rows, CORRELATED, one, "r_hat"), "{:.1f}") for one in ("SGLD", "SGLD, all rows")}
+    assert len(hats) == 1, "the text has one R-hat for SGLD with all rows and with a tenth of them"
+    said["sgld-r-hat"] = hats.pop()
     # the text: with ten inputs mean field is too sure even where the inputs are like those of the data
     assert all(above(rows, f"{CORRELATED}, {place}", "band_coverage", "Exact", "Mean field") for place in PLACES)
     return said | {k: lab.number(lab.stored_mean(rows, CORRELATED, *cell), "{:.2f}") for k, cell in asked.items()}
@@ -77,7 +83,21 @@ def _inclusion(rows: Rows) -> dict[str, str]:
     assert lab.shows(excess(rows, CORRELATED, "rank_agreement", "SBP", "|mean| / sd"), 0), "undecided, says the text"
     for method in ("Mean field", "SVBNN"):  # the text: not decided to be better than saying one half
         assert lab.shows(excess(rows, CORRELATED, "inclusion_error", method, "Prior"), 0)
-    return said
+    return said | _too_decided(rows)
+
+
+def _too_decided(rows: Rows) -> dict[str, str]:
+    """Of the inputs whose exact probability is between 0.1 and 0.9, the percentage that a method puts outside."""
+    found, outside = stored_probabilities(), {}
+    for method in SAID:
+        problems = len(replicates(rows, CORRELATED, method, "inclusion_error"))
+        if not problems or (CORRELATED, method) not in found:
+            continue
+        exact, stated = (np.abs(one - 0.5) for one in found[CORRELATED, method])
+        farther = (stated - exact).reshape(problems, -1).mean(axis=1)
+        assert lab.shows(lab.estimate(farther), 1), f"{method} is too decided with correlated inputs"
+        outside[method] = 100.0 * float((stated[exact < 0.4] > 0.4).mean())
+    return {f"decided-{one}": lab.number(outside.get(one), "{:.0f}") for one in ("Mean field", "SGHMC-SA")}
 
 
 def _gate(rows: Rows) -> dict[str, str]:
@@ -110,6 +130,9 @@ def _sparsity(rows: Rows) -> dict[str, str]:
     }
     assert abs((lab.stored_mean(rows, REMOVED, *asked["bytes-zeros"]) or 1.0) - 1.0) < 0.05  # "no smaller at all"
     said = {key: lab.number(lab.stored_mean(rows, REMOVED, *cell), "{:.1f}") for key, cell in asked.items()}
+    gap = excess(rows, REMOVED, "accuracy", "Weights", "Units")
+    assert lab.shows(gap, 1), "weights cost less accuracy than units"
+    said["accuracy-Weights-Units"] = lab.gap(*gap, digits=1)
     for kind in ("Weights", "Units", "Inputs"):
         said[f"accuracy-{kind}"] = lab.number(lab.stored_mean(rows, REMOVED, kind, "accuracy"), "{:.1f}")
     return said | {

@@ -6,6 +6,7 @@ import math
 from bisect import bisect_left
 from collections.abc import Callable
 
+import numpy as np
 import torch
 
 from book.display.exercises.registry import Case, Exercise
@@ -170,6 +171,13 @@ EXERCISES = [
             lambda: _crossover(slab_variance=100.0): "v1 = 10 was taken for a standard deviation; it is the variance.",
             lambda: _crossover(slab_variance=math.sqrt(10)): "the root of v1 was taken for the variance.",
             lambda: _crossover(**_MNIST): "these are the settings of MNIST.",
+            lambda: min(
+                abs(np.roots([-1 / 20, 10, math.log(0.1 / math.sqrt(20 * math.pi))]))
+            ): "the Laplace density is divided by 2 v0, not by v0.",
+            lambda: min(
+                abs(np.roots([-1 / 20, 10, math.log(0.2 / math.sqrt(10))]))
+            ): "the Gaussian density is divided by the root of 2 pi v1.",
+            lambda: 0.1 * math.log(math.sqrt(20 * math.pi) / 0.2): "the square in the Gaussian's exponent is missing.",
         },
         stub="v0, v1, sigma, delta = 0.1, 10.0, 1.0, 0.5\nanswer = ...  # the smallest |beta| > 0 with rho = 1/2",
     ),
@@ -183,6 +191,7 @@ EXERCISES = [
             lambda: 1 / (1 - _STEP): "the factor 1 - epsilon enters the variance with its square.",
             lambda: 1 + _STEP / 2: "this is the first order in epsilon; the exact value has a closed form.",
             lambda: 2 * _STEP: "this is the variance of one step's noise alone.",
+            lambda: _chain_variance() - 1: "this is the excess over the target's variance.",
         },
         stub="epsilon = 0.4  # the step of SGLD on N(0, 1) at temperature 1\nanswer = ...  # variance of the chain",
     ),
@@ -206,6 +215,7 @@ EXERCISES = [
             _misbalance(
                 kept=lambda step, h: (1 - step) ** 2
             ): "the gradient is h beta: the curvature is missing in the factor.",
+            _misbalance(noise=lambda step, heat: step * heat): "the injected noise has the variance 2 step T.",
             _misbalance(noise=lambda step, heat: 2 * step): "the injected noise lacks the temperature.",
             _misbalance(noise=lambda step, heat: 2 * step * heat**2): "2 step T is a variance already: T enters once.",
             lambda step, h, heat, spread: heat / h: "this is the target's variance: the step's part is missing.",

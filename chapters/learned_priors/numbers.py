@@ -125,10 +125,15 @@ def _better(other: str, metric: str) -> str:
 
 def _data_sets() -> dict[str, str]:
     name = "aeb-logistic"
+    asked, ended = (
+        len(lab.stored_values("aeb-uci", one, "A-SGHMC-SA", "rmse_test"))
+        for one in ("concrete", "concrete, published step")
+    )
     return {
         "logistic-em": lab.difference(name, "v0=0.1", "SGLD-SA", "SGLD-EM", "accuracy", 1),
         "logistic-frozen": lab.difference(name, "v0=0.1", "SGLD-SA", "SGLD", "accuracy", 1),
         "logistic-em-sharp": lab.difference(name, "v0=0.01", "SGLD-SA", "SGLD-EM", "accuracy", 1),
+        "uci-diverged": lab.number(f"{asked - ended} of {asked}" if ended else None),
         "uci-em-draw": _better("A-SGHMC-EM", "rmse_test"),
         "uci-em-average": _better("A-SGHMC-EM", "rmse_test_average"),
         "uci-plain-draw": _better("A-SGHMC", "rmse_test"),
@@ -147,6 +152,9 @@ def _images(rows: Mapping[str, Rows]) -> dict[str, str]:
     for where in (mnist, fashion):
         for method in rivals:
             _holds(*where, learned, method, "accuracy", 0)
+    low = ("aeb-fmnist", "DA-Fashion-MNIST", learned, "Dropout", "accuracy")
+    found["fashion-augmented-Dropout"] = lab.difference(*low, 2)
+    _holds(*low, -1)
     found["fashion-nll"] = lab.difference(*fashion, learned, "SGHMC", "nll", 3)
     _holds(*fashion, learned, "SGHMC", "nll", -1)
     budgets = [
@@ -172,12 +180,38 @@ def _attacks(rows: Rows) -> dict[str, str]:
     for method, sign in (("SGHMC", 1), ("Dropout", 0)):
         found[f"fgsm-less-{method}"] = lab.difference(name, mnist, "SGHMC-SA", method, "accuracy", 1)
         _holds(name, mnist, "SGHMC-SA", method, "accuracy", sign)
+    sizes = [f"{data} zeta=0.{k}" for data in ("MNIST", "Fashion-MNIST") for k in range(1, 6)]
+    ahead, behind = _counted(name, sizes, "SGHMC")
+    assert behind is None or not behind, "SGHMC-SA is decided to keep less than SGHMC nowhere"
+    found["fgsm-ahead-SGHMC"] = _of(ahead, sizes)
+    ahead, behind = _counted(name, sizes, "Dropout")
+    assert ahead is None or not ahead, "SGHMC-SA is decided to keep more than Dropout nowhere"
+    assert behind is None or 2 * behind > len(sizes), "Dropout mostly withstands more"
+    found["fgsm-behind-Dropout"] = _of(behind, sizes)
+    sizes = [f"MNIST, PGD zeta={size:g}" for size in (0.05, 0.1, 0.2)]
+    ahead, behind = _counted("aeb-pgd", sizes, "Dropout")
+    assert behind is None or not behind, "under ten steps Dropout is decided to keep more nowhere"
+    found["pgd-ahead-Dropout"] = _of(ahead, sizes)
     for method in ("Dropout", "SGHMC"):
         pair = "aeb-pgd", "MNIST, PGD zeta=0.1", "SGHMC-SA", method, "accuracy"
         found[f"pgd-less-{method}"] = lab.difference(*pair, 1)
         _holds(*pair, 1)
     found["pgd-kept"] = _average("aeb-pgd", "MNIST, PGD zeta=0.2", "SGHMC-SA", "accuracy", form="{:.0f}")
     return found
+
+
+def _counted(name: str, settings: list[str], other: str) -> tuple[int | None, int | None]:
+    """In how many settings SGHMC-SA is decided to be more accurate, and in how many less; None without a store."""
+    gaps = [lab.paired_difference(name, one, "SGHMC-SA", other, "accuracy") for one in settings]
+    if not all(n > 1 for *_, n in gaps):
+        return None, None
+    sides = [lab.side(*gap) for gap in gaps]
+    return sides.count(1), sides.count(-1)
+
+
+def _of(count: int | None, settings: list[str]) -> str:
+    """ "8 of 10"."""
+    return lab.number(None if count is None else f"{count} of {len(settings)}", ordered=True)
 
 
 def _residual(rows: Rows) -> dict[str, str]:
@@ -188,6 +222,10 @@ def _residual(rows: Rows) -> dict[str, str]:
         _holds(name, "S=90", one, other, "accuracy", sign)
     found["resnet-90-whole"] = lab.difference(name, "S=90", order[0], order[-1], "accuracy")
     _holds(name, "S=90", order[0], order[-1], "accuracy", 1)
+    one, other = (lab.stored_values(name, "S=70", method, "accuracy") for method in order[:2])
+    assert len(one) == len(other) <= 1, "the text speaks of one run at 70 %"
+    assert not len(one) or one[0] < other[0], "at 70 % annealing is behind"
+    found["resnet-70"] = lab.number(float(other[0] - one[0]) if len(one) else None, "{:.2f}", 1)
     found["resnet-50"] = lab.difference(name, "S=50", order[0], order[-1], "accuracy")
     _holds(name, "S=50", order[0], order[-1], "accuracy", 0)
     return found

@@ -218,6 +218,10 @@ EXERCISES = [
                 logit + torch.log(u) + torch.log1p(-u) > 0
             ): "the logarithms of u and 1 - u are subtracted, not added.",
         },
+        by_hand=Case(
+            "the four gates, 0 or 1, for the logits -2, -1, 0.5 and 1 with u = 0.1, 0.7, 0.7 and 0.2",
+            ([-2.0, -1.0, 0.5, 1.0], [0.1, 0.7, 0.7, 0.2]),
+        ),
         cases=_gate_cases,
         stub="def answer(logit, u):\n"
         "    # logit, u: tensors of one shape, u uniform on (0, 1)\n"

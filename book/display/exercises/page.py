@@ -28,20 +28,26 @@ def on_page(exercise: Exercise) -> Exercise | None:
         return exercise
     case = exercise.by_hand
 
-    def value(function: Callable) -> Callable[[], float]:
-        return lambda: float(as_array(function(*map(_tensor, case.arguments)))[case.entry])
+    def value(function: Callable) -> Callable[[], np.ndarray]:
+        return lambda: np.asarray(as_array(function(*map(_tensor, case.arguments)))[case.entry])
 
-    right = as_array(value(exercise.reference())())
+    right = value(exercise.reference())()
+    kind = "array" if right.shape else "number"
+
+    def shows(form: Callable) -> bool:
+        """Whether a form differs in this case, where it may not, or may have no value."""
+        one = form()
+        return one.shape != right.shape or not np.allclose(one, right, rtol=1e-6, atol=0.0)
+
     wrong = {value(mistake): said for mistake, said in exercise.mistakes.items()}
     return replace(
         exercise,
-        kind="number",
+        kind=kind,
         reference=lambda: value(exercise.reference())(),
         stub=f"answer = ...  # one case by hand: {case.asked}",
-        digits=registry.DIGITS["number"],
-        # A mistake may not show in one case, or have no value there.
-        mistakes={form: said for form, said in wrong.items() if not np.isclose(form(), right, rtol=1e-6)},
-        accepted=(),
+        digits=registry.DIGITS[kind],
+        mistakes={form: said for form, said in wrong.items() if shows(form)},
+        accepted=[form for form in map(value, exercise.accepted) if shows(form)],
         cases=None,
         stress={},
         by_hand=None,

@@ -22,10 +22,12 @@ DIGITS = {"number": 3, "array": 3, "function": 5}  # what the chapters promise w
 class Case:
     """One case of a function that can be worked out by hand: the page asks for it, where no function can be checked.
 
+    A function whose single entries could be guessed, such as one that returns zeros and ones, is asked as a whole.
+
     Args:
         asked: what is asked, with the arguments: "the first standard deviation for [[1, 0.6], [0.6, 1]]".
         arguments: of the function; a list stands for a tensor in double precision.
-        entry: place of the number in what the function returns.
+        entry: place of the number in what the function returns; () asks for all of it, an array as a list.
     """
 
     asked: str
@@ -58,7 +60,7 @@ class Exercise:
         stress: {function that returns more cases: what to say to an answer that is right on `cases`, but not here}:
             where only a numerically stable form passes, functions only.
         samples: n by which an answer may be off (a sum given for a mean), if the exercise has one.
-        by_hand: a case whose number the page asks for, functions only.
+        by_hand: a case whose number or list the page asks for, functions only.
 
     Raises:
         ValueError: for an unknown kind, a stub without `answer`, or a field that the kind needs and that is empty.
