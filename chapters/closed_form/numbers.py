@@ -141,6 +141,12 @@ def _selection(rows: Mapping[str, Rows]) -> dict[str, str]:
     text, gap = _gap("selection", base, ("BNN-VS", "LM"), "selection_accuracy", 1)
     assert lab.shows(gap, 0), "the choice of the linear model is not worse"
     texts["selection-less-lm"] = text
+    chosen = {row["setting"] for row in selection if row["setting"].startswith("cv, ")}
+    each = [
+        value for one in chosen for value in lab.stored_values("sbnn-selection", one, "BNN-VS-CV", "selection_accuracy")
+    ]
+    texts["cv-sets"] = lab.number(len(each) or None)
+    texts["cv-below"] = lab.number(sum(value < 80 for value in each) if each else None)
     for key, setting, rule in (("few", CHOSEN[0], "keep none"), ("many", CHOSEN[2], "keep all")):
         texts[f"cv-{key}"], gap = _gap("selection", setting, ("BNN-VS-CV", rule), "selection_accuracy", 0)
         assert lab.shows(gap, int(key == "few")), f"the text tells otherwise of {key} active inputs"
@@ -153,9 +159,11 @@ def _orders(rows: Mapping[str, Rows]) -> dict[str, str]:
     texts = {"orders-runs": lab.number(len(runs) or None)}
     for key, method in (("p", first), ("snr", "by |m| / sigma"), ("m", "by |m|")):
         texts[f"orders-{key}"] = lab.number(_mean(orders, LONG, "rmse_test_at_80", method), "{:.2f}")
-    for key, setting in (("short", SHORT), ("long", LONG)):
+    for key, setting in (("short", SHORT), ("long", LONG), ("inside", INSIDE)):
         share = _mean(orders, setting, "undetermined", first)
         texts[f"orders-noise-{key}"] = lab.number(share, "{:.0f}")
+        if setting == INSIDE:
+            continue
         texts[f"orders-gap-{key}"], gap = _gap("orders", setting, (first, "by |m|"), "rmse_test_at_80", 2)
         assert lab.shows(gap, int(key == "long")), "after long training p* is the worse order"
         texts[f"orders-snr-{key}"], gap = _gap("orders", setting, (first, "by |m| / sigma"), "rmse_test_at_80", 2)
@@ -312,10 +320,11 @@ def _pretrained(rows: Mapping[str, Rows]) -> dict[str, str]:
 def _start(rows: Mapping[str, Rows]) -> dict[str, str]:
     """The same pretrained function begun at two sizes: what ends in the slab, and the error with 95 % removed."""
     texts = {}
-    for key, setting in (("whole", "as pretrained"), ("half", "half")):
+    for key, setting in (("whole", "as pretrained"), ("half", "half"), ("fifth", "a fifth")):
         texts[f"start-{key}"] = lab.number(_mean(rows["start"], setting, "slab_share"), "{:.0f}")
     late = np.subtract(*(lab.stored_values("sbnn-start", one, "sBNN", "slab_share") for one in ("a fifth", "half")))
     assert lab.shows(lab.estimate(late), 1), "at a fifth more end there"
+    texts["start-late"] = lab.gap(*lab.estimate(late), 1)
     for metric in ("slab_share", "error_at_95"):
         first, other = (lab.stored_values("sbnn-start", one, "sBNN", metric) for one in ("as pretrained", "half"))
         gap = lab.estimate(first - other)
