@@ -61,7 +61,7 @@ def numbers(rows: Mapping[str, list]) -> dict[str, str]:
         said[f"2-{key}"] = lab.number(lab.stored_mean(rows[TWO], UNIFORM, "SVBNN", metric), "{:.0f}")
     missed = _values(TWO, UNIFORM, "SVBNN", "fnr")
     said["2-complete"], said["2-replicates"] = (
-        lab.number(n if missed.size else None) for n in ((missed == 0).sum(), missed.size)
+        lab.number(n if missed.size else None, of=[missed]) for n in ((missed == 0).sum(), missed.size)
     )
     return said | _starts() | _trivial(rows[ONE_A]) | _trap() | _mnist()
 
@@ -183,7 +183,7 @@ def _mnist() -> dict[str, str]:
         return 100 - percent
 
     return {
-        "exact-runs": lab.number(values("exact", "accuracy").size or None),
+        "exact-runs": lab.number((runs := values("exact", "accuracy")).size or None, of=[runs]),
         "exact-error": mean("exact", "accuracy", "{:.1f}", error),
         "exact-active": mean("exact", "sparsity", "{:.2f}"),
         "exact-price": mean("exact", "kl_per_active_weight", "{:.0f}"),
