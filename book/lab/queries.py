@@ -36,10 +36,14 @@ def cell(rows: Rows, setting: str, method: str, metric: str) -> tuple[float, flo
     return tuple(np.nan if value is None else float(value) for value in (*ours, row["published"]))
 
 
-def replicates(rows: Rows, setting: str, method: str, metric: str) -> np.ndarray:
+def replicates(rows: Rows, setting: str, method: str, metric: str) -> Values:
     """Our single replicates in one cell of a comparison; empty for what was not run, and at the smoke profile."""
     row = _row(rows, setting, method, metric)
-    return np.array(row.get("values", ()) if row and row["profile"] != "smoke" else (), dtype=float)
+    found = np.array(row.get("values", ()) if row and row["profile"] != "smoke" else (), dtype=float).view(Values)
+    if len(found) and "experiment" in row:
+        found.cell = (row["experiment"], setting, method, metric)
+        found.cells = (found.cell,)
+    return found
 
 
 def series(rows: Rows, settings: Mapping[float, str], method: str, metric: str) -> np.ndarray:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-from book.lab.intervals import decided
+from book.lab.intervals import decided, estimate
 from book.lab.known import cells_of
 from book.lab.origin import Computed, Origin
 from book.lab.queries import paired_difference
@@ -56,9 +56,28 @@ def number(
     """
     if value is None:
         return Said("(not run)")
-    cell, cells = getattr(value, "cell", ()), cells_of(value, *of)
     runs = getattr(value, "runs", None) if runs is None else runs
-    return Said(form.format(value), runs, ordered, Origin(*cell) if cell else Computed(cells) if cells else None)
+    return Said(form.format(value), runs, ordered, _origin(value, *of))
+
+
+def _origin(value: Any, *others: Any) -> Origin | Computed | None:
+    """The runs behind a value, or behind all that it was computed from."""
+    if cell := getattr(value, "cell", ()):
+        return Origin(*cell)
+    return Computed(cells) if (cells := cells_of(value, *others)) else None
+
+
+def mean(values: Sequence[float], form: str) -> Said:
+    """ "1.10 ± 0.02", the mean of replicates and its standard error; of one replicate its value; "(not run)" of none.
+
+    Args:
+        values: one of each replicate.
+        form: the format of both.
+    """
+    if len(values) < 2:
+        return number(values[0] if len(values) else None, form, runs=1)
+    middle, error, n = estimate(values)
+    return Said(f"{form.format(middle)} ± {form.format(error)}", n, None, _origin(values))
 
 
 def with_error(mean: float, error: float, digits: int) -> str:
@@ -84,5 +103,6 @@ def difference(
 
 def gap(mean: float, error: float, n: int, digits: int = 2) -> Said:
     """A mean of `n` paired differences with its standard error, as `difference` says it."""
-    origin = Computed(cells) if (cells := cells_of(mean)) else None
-    return Said(with_error(mean, error, digits), n, decided(mean, error, n), origin) if n > 1 else number(None)
+    if n < 2:
+        return number(None)
+    return Said(with_error(mean, error, digits), n, decided(mean, error, n), _origin(mean))
