@@ -194,7 +194,7 @@ document.addEventListener("DOMContentLoaded", () => {
     all();
   });
   window.addEventListener("storage", (event) => { if (event.key === NAME || event.key === null) { load(); all(); } });
-  progress.hidden = false;
+  for (const one of [progress, ...document.querySelectorAll(".bnn-closer")]) one.hidden = false;
   load();
   all();
 });

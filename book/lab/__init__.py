@@ -16,7 +16,7 @@ _MODULES = {
     "book.lab.published": ["paper_values"],
     "book.lab.queries": ["paired_difference", "stored_arrays", "stored_mean", "stored_values"],
     "book.lab.runner": ["run"],
-    "book.lab.wording": ["Said", "difference", "gap", "number", "with_error"],
+    "book.lab.wording": ["Said", "difference", "gap", "mean", "number", "with_error"],
     "book.lab.store": ["home", "load_arrays", "load_result", "result_path", "save_result"],
     "book.lab.tables": ["Table", "table", "table_html"],
     "book.lab.verdicts": ["counts", "distinct", "verdict"],

@@ -8,6 +8,8 @@ from collections.abc import Iterable, Sequence
 
 from scipy.special import stdtr, stdtrit
 
+from book.lab.known import cells_of, knowing
+
 FEW = 3
 """Fewer replicates than this decide nothing."""
 LEVEL = 0.95
@@ -89,9 +91,10 @@ def estimate(numbers: Sequence[float], overlap: float = 0.0) -> tuple[float, flo
     """(mean, standard error, how many) of numbers, as `decided` and `side` take them; NaN for what they do not have.
 
     Args:
-        numbers: one of each replicate, such as the differences of pairs.
+        numbers: one of each replicate, such as the differences of pairs; what they know of their cells the mean knows.
         overlap: as of `spread`.
     """
-    own = [float(one) for one in numbers]
+    own, cells = [float(one) for one in numbers], cells_of(numbers)
     error = spread(own, overlap)
-    return (math.fsum(own) / len(own) if own else math.nan), (math.nan if error is None else error), len(own)
+    mean = math.fsum(own) / len(own) if own else math.nan
+    return knowing(mean, cells) if cells else mean, (math.nan if error is None else error), len(own)

@@ -5,7 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from book.lab import catalog, intervals, queries
+from book.lab.known import Cells
 from book.lab.validity import cell_of
+
+FEW = 2
+"""So many cells a number tells in full."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +52,32 @@ class Origin:
         parts += [f"commit{'s' if commits[1:] else ''} {', '.join(commits)}"] if commits else []
         label = known.label if (known := queries.metrics().get(self.metric)) else self.metric
         return f"{self.name}, {self.setting}, {' minus '.join(methods)}, {label}: {', '.join(parts)}"
+
+
+@dataclass(frozen=True)
+class Computed:
+    """The stored cells that a number was computed from: (experiment, setting, method, metric) of each."""
+
+    cells: Cells
+
+    @property
+    def name(self) -> str:
+        """The experiment of the first."""
+        return self.cells[0][0]
+
+    def __str__(self) -> str:
+        """ "Computed from ...": two cells in full, of more the experiments with what differs; "" if none is stored."""
+        if len(self.cells) <= FEW:
+            told = [text for cell in self.cells if (text := str(Origin(*cell)))]
+            return f"Computed from {'; '.join(told)}" if told else ""
+        told, known = [], queries.metrics()
+        for name in dict.fromkeys(cell[0] for cell in self.cells):
+            columns = zip(*(cell[1:] for cell in self.cells if cell[0] == name), strict=True)
+            settings, methods, measured = map(list, map(dict.fromkeys, columns))
+            settings = settings if len(settings) <= FEW else [f"{len(settings)} settings"]
+            labels = [known[one].label if one in known else one for one in measured]
+            told += [", ".join([name, *settings, *methods, *labels])]
+        return f"Computed from {'; '.join(told)}" if queries.best_stored(self.name) else ""
 
 
 def _listed(runs: list[int]) -> str:

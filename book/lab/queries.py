@@ -11,6 +11,7 @@ import numpy as np
 from book.lab import catalog
 from book.lab.comparison import Ours, compare
 from book.lab.intervals import estimate
+from book.lab.known import Mean, Values, knowing
 from book.lab.published import metrics
 from book.lab.store import NotStoredError, load_arrays, load_result
 
@@ -35,10 +36,14 @@ def cell(rows: Rows, setting: str, method: str, metric: str) -> tuple[float, flo
     return tuple(np.nan if value is None else float(value) for value in (*ours, row["published"]))
 
 
-def replicates(rows: Rows, setting: str, method: str, metric: str) -> np.ndarray:
+def replicates(rows: Rows, setting: str, method: str, metric: str) -> Values:
     """Our single replicates in one cell of a comparison; empty for what was not run, and at the smoke profile."""
     row = _row(rows, setting, method, metric)
-    return np.array(row.get("values", ()) if row and row["profile"] != "smoke" else (), dtype=float)
+    found = np.array(row.get("values", ()) if row and row["profile"] != "smoke" else (), dtype=float).view(Values)
+    if len(found) and "experiment" in row:
+        found.cell = (row["experiment"], setting, method, metric)
+        found.cells = (found.cell,)
+    return found
 
 
 def series(rows: Rows, settings: Mapping[float, str], method: str, metric: str) -> np.ndarray:
@@ -68,26 +73,6 @@ def stored_arrays(name: str) -> dict[tuple[str, str, int, str], np.ndarray]:
     return load_arrays(name, result["profile"]) if result else {}
 
 
-class Mean(np.float64):
-    """A mean that knows over how many runs it was taken, and which: (experiment, setting, method, metric)."""
-
-    runs: int | None = None
-    cell: tuple[str, ...] = ()
-
-
-class Values(np.ndarray):
-    """The values of a cell's replicates, whose mean knows which they are; what is computed from them does not."""
-
-    cell: tuple[str, ...] = ()
-
-    def mean(self, *arguments: Any, **options: Any) -> Any:
-        if not self.cell or arguments or options:
-            return super().mean(*arguments, **options)
-        mean = Mean(super().mean())
-        mean.runs, mean.cell = self.size, self.cell
-        return mean
-
-
 def stored_mean(rows: Sequence[Mapping], setting: str, method: str, metric: str) -> Mean | None:
     """Our mean in one cell of a comparison; None when it was not run, or only at the smoke profile's sizes.
 
@@ -101,6 +86,7 @@ def stored_mean(rows: Sequence[Mapping], setting: str, method: str, metric: str)
     mean = Mean(row["mean"])
     mean.runs = row.get("n")
     mean.cell = (row["experiment"], setting, method, metric) if "experiment" in row else ()
+    mean.cells = (mean.cell,) if mean.cell else ()
     return mean
 
 
@@ -109,6 +95,7 @@ def stored_values(name: str, setting: str, method: str, metric: str) -> Values:
     found = by_replicate(best_stored(name), setting, method, metric)
     values = np.array([found[replicate] for replicate in sorted(found)]).view(Values)
     values.cell = (name, setting, method, metric)
+    values.cells = (values.cell,)
     return values
 
 
@@ -150,4 +137,5 @@ def paired_difference(name: str, setting: str, method: str, other: str, metric: 
     result = best_stored(name)
     ours, theirs = (by_replicate(result, setting, one, metric) for one in (method, other))
     gaps = [ours[replicate] - theirs[replicate] for replicate in sorted(ours.keys() & theirs.keys())]
-    return estimate(gaps, catalog.get(name).overlap)
+    mean, *more = estimate(gaps, catalog.get(name).overlap)
+    return knowing(mean, tuple((name, setting, one, metric) for one in (method, other)) if gaps else ()), *more

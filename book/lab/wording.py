@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-from book.lab.intervals import decided
-from book.lab.origin import Origin
+from book.lab.intervals import decided, estimate
+from book.lab.known import cells_of
+from book.lab.origin import Computed, Origin
 from book.lab.queries import paired_difference
 
 
@@ -16,15 +18,15 @@ class Said(str):
         text: as the sentence shows it.
         runs: over how many runs it is a mean, None where it is none or nobody said.
         ordered: whether the paired differences that it says, or counts, are decided; None for what is no comparison.
-        origin: the stored runs that it is a mean of, where that is known.
+        origin: the stored runs that it is a mean of, or computed from, where that is known.
     """
 
     runs: int | None
     ordered: bool | None
-    origin: Origin | None
+    origin: Origin | Computed | None
 
     def __new__(
-        cls, text: str, runs: int | None = None, ordered: bool | None = None, origin: Origin | None = None
+        cls, text: str, runs: int | None = None, ordered: bool | None = None, origin: Origin | Computed | None = None
     ) -> Said:
         said = super().__new__(cls, text)
         said.runs, said.ordered, said.origin = runs, ordered, origin
@@ -37,19 +39,45 @@ class Said(str):
         return {"text/plain": repr(str(self))}, {"text/plain": known}
 
 
-def number(value: float | str | None, form: str = "{}", runs: int | None = None, ordered: bool | None = None) -> Said:
+def number(
+    value: float | str | None,
+    form: str = "{}",
+    runs: int | None = None,
+    ordered: bool | None = None,
+    of: Iterable[Any] = (),
+) -> Said:
     """The number as a text says it, formatted; "(not run)" for None.
 
     Args:
         value: what is said; a mean of `stored_mean` brings its number of runs.
         form: its format.
         runs, ordered: as of `Said`.
+        of: stored means and values that it was counted in or computed from, where it does not know them itself.
     """
     if value is None:
         return Said("(not run)")
-    cell = getattr(value, "cell", ())
     runs = getattr(value, "runs", None) if runs is None else runs
-    return Said(form.format(value), runs, ordered, Origin(*cell) if cell else None)
+    return Said(form.format(value), runs, ordered, _origin(value, *of))
+
+
+def _origin(value: Any, *others: Any) -> Origin | Computed | None:
+    """The runs behind a value, or behind all that it was computed from."""
+    if cell := getattr(value, "cell", ()):
+        return Origin(*cell)
+    return Computed(cells) if (cells := cells_of(value, *others)) else None
+
+
+def mean(values: Sequence[float], form: str) -> Said:
+    """ "1.10 ± 0.02", the mean of replicates and its standard error; of one replicate its value; "(not run)" of none.
+
+    Args:
+        values: one of each replicate.
+        form: the format of both.
+    """
+    if len(values) < 2:
+        return number(values[0] if len(values) else None, form, runs=1)
+    middle, error, n = estimate(values)
+    return Said(f"{form.format(middle)} ± {form.format(error)}", n, None, _origin(values))
 
 
 def with_error(mean: float, error: float, digits: int) -> str:
@@ -75,4 +103,6 @@ def difference(
 
 def gap(mean: float, error: float, n: int, digits: int = 2) -> Said:
     """A mean of `n` paired differences with its standard error, as `difference` says it."""
-    return Said(with_error(mean, error, digits), n, decided(mean, error, n)) if n > 1 else number(None)
+    if n < 2:
+        return number(None)
+    return Said(with_error(mean, error, digits), n, decided(mean, error, n), _origin(mean))

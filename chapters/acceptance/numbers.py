@@ -31,26 +31,18 @@ def numbers(rows: Mapping[str, Rows]) -> dict[str, str]:
     return _six(rows["six-gaussians"]) | _logistic(rows["logistic"]) | _lenet(rows["lenet"])
 
 
-def spread(values: np.ndarray, form: str = "{:.1f}") -> str:
-    """ "mean ± standard error" of replicates."""
-    if len(values) < 2:
-        return lab.number(form.format(values[0]) if len(values) else None, runs=1)
-    mean, error, n = lab.estimate(values)
-    return lab.Said(f"{form.format(mean)} ± {form.format(error)}", n)
-
-
 def _six(rows: Rows) -> dict[str, str]:
-    said = {"six-acceptance_chain-VI": spread(replicates(rows, WIDE, "VI", "acceptance_chain"))}
+    said = {"six-acceptance_chain-VI": lab.mean(replicates(rows, WIDE, "VI", "acceptance_chain"), "{:.1f}")}
     for setting, key in ((WIDE, "six"), (NARROW, "narrow")):
         for method in METHODS:
             found = replicates(rows, setting, method, "modes_found")
-            said[f"{key}-all-{method}"] = lab.number(int((found == MODES).sum()) if len(found) else None)
+            said[f"{key}-all-{method}"] = lab.number((found == MODES).sum() if len(found) else None)
             if method == RATE:
-                said[f"{key}-runs-{method}"] = lab.number(len(found) or None)
+                said[f"{key}-runs-{method}"] = lab.number(len(found) or None, of=[found])
             if setting == WIDE:
-                said[f"{key}-acceptance-{method}"] = spread(replicates(rows, setting, method, "acceptance"))
+                said[f"{key}-acceptance-{method}"] = lab.mean(replicates(rows, setting, method, "acceptance"), "{:.1f}")
     modes = replicates(rows, WIDE, "VI", "modes_found")
-    said["six-modes-VI"] = lab.number(f"{modes.mean():.1f}" if len(modes) else None)
+    said["six-modes-VI"] = lab.number(modes.mean() if len(modes) else None, "{:.1f}")
     pair = "mh-six-gaussians", WIDE, RATE, "VI", "acceptance"
     said["six-gap"] = lab.difference(*pair, 1)
     assert lab.shows(lab.paired_difference(*pair), 1), (
@@ -117,7 +109,7 @@ def _range(draws: list[float]) -> str:
 
 
 def _lenet(rows: Rows) -> dict[str, str]:
-    said = {"lenet-acceptance": spread(replicates(rows, LENET, "Symmetric KL", "acceptance"))}
+    said = {"lenet-acceptance": lab.mean(replicates(rows, LENET, "Symmetric KL", "acceptance"), "{:.1f}")}
     spreads = [replicates(rows, LENET, method, "weight_sd") for method in ("Symmetric KL", "VI")]
     assert not len(spreads[0]) or abs(spreads[0].mean() - spreads[1].mean()) < 0.001, "nearly equal spreads of weights"
     for other in ("VI", "No entropy", "Adam"):

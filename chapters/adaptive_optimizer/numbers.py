@@ -46,7 +46,7 @@ def errors(rows: Mapping[str, Rows], example: str, method: str) -> np.ndarray:
 
 def counted(flags: np.ndarray) -> str:
     """ "7 of 10" of yes and no."""
-    return lab.number(f"{int(flags.sum())} of {len(flags)}" if len(flags) else None)
+    return lab.number(f"{int(flags.sum())} of {len(flags)}" if len(flags) else None, of=[flags])
 
 
 def _found(rows: Mapping[str, Rows], example: str, method: str, metric: str) -> np.ndarray:
@@ -58,14 +58,14 @@ def _examples(rows: Mapping[str, Rows]) -> dict[str, str]:
     said = {}
     for number, name in enumerate(EXAMPLES, start=1):
         said[f"exact-{number}"] = counted(_found(rows, name, AVO, "exact_selection") > 0)
-        said[f"error-{number}"] = spread(errors(rows, name, AVO), _form(name))
+        said[f"error-{number}"] = lab.mean(errors(rows, name, AVO), _form(name))
     squared = errors(rows, EXAMPLES[1], AVO)
-    said["median-2"] = lab.number(float(np.median(squared)) if len(squared) else None, "{:.2f}")
+    said["median-2"] = lab.number(np.median(squared) if len(squared) else None, "{:.2f}")
     said["dead-2"] = counted(squared > DEAD)
     wrong = errors(rows, EXAMPLES[2], AVO)
     said["stuck-3"] = counted(wrong > STUCK)
     said["lossy-3"] = counted(_found(rows, EXAMPLES[2], AVO, "false_negatives") > 0)
-    said["median-3"] = lab.number(float(np.median(wrong)) if len(wrong) else None, "{:.1f}")
+    said["median-3"] = lab.number(np.median(wrong) if len(wrong) else None, "{:.1f}")
     if len(wrong) >= 3:
         assert 0 < (wrong > STUCK).sum() < len(wrong), "example 3: the data sets part"
         assert wrong.min() < PUBLISHED_3 < np.median(wrong), "example 3: the published run is like a better one of ours"
@@ -80,7 +80,7 @@ def _parts(rows: Mapping[str, Rows]) -> dict[str, str]:
             exact = _found(rows, name, method, "exact_selection")
             gap = difference(*_less(name, method), _form(name))
             said[f"{number}-{method}"] = (
-                lab.Said(f"{gap}; {counted(exact > 0)}", gap.runs, gap.ordered) if len(exact) else gap
+                lab.Said(f"{gap}; {counted(exact > 0)}", gap.runs, gap.ordered, gap.origin) if len(exact) else gap
             )
         for method in ("AVO, no noise", "AVO, exact E-step"):
             assert lab.shows(_less(name, method), 0), f"{name}: {method} makes no decided difference"
@@ -88,7 +88,7 @@ def _parts(rows: Mapping[str, Rows]) -> dict[str, str]:
         for method in (AVO, WARM_UPS[1]):
             said[f"lost-{number}-{method}"] = counted(_found(rows, name, method, "false_negatives") > 0)
         kept = _found(rows, name, WARM_UPS[1], "false_positives")
-        said[f"kept-{number}"] = lab.number(float(kept.mean()) if len(kept) else None, "{:.0f}")
+        said[f"kept-{number}"] = lab.number(kept.mean() if len(kept) else None, "{:.0f}")
     exact = {}
     for method in (AVO, "AVO, no noise"):
         exact[method] = np.concatenate([_found(rows, name, method, "exact_selection") > 0 for name in EXAMPLES])
@@ -138,7 +138,7 @@ def difference(mean: float, error: float, n: int, form: str) -> lab.Said:
         return lab.number(None)
     said = form.replace(":", ":+").format(mean).replace("-", "−")
     text = f"{said} ± {form.format(error)}" if n > 1 else f"{said} (one run)"
-    return lab.Said(text, n, lab.decided(mean, error, n))
+    return lab.Said(text, n, lab.decided(mean, error, n), lab.number(mean).origin)
 
 
 def _changed() -> dict[str, str]:
@@ -161,7 +161,7 @@ def _images() -> dict[str, str]:
     """Of the pruned residual networks: percent of zeros, and accuracies in points, paired over the runs."""
     said: dict[str, str] = _changed()
     for place, setting in enumerate(settings("ResNet20"), start=1):
-        said[f"zeros-{place}"] = spread(lab.stored_values(CIFAR, setting, AVO, "zeros"), "{:.1f}")
+        said[f"zeros-{place}"] = lab.mean(lab.stored_values(CIFAR, setting, AVO, "zeros"), "{:.1f}")
         gap = lab.paired_difference(CIFAR, setting, AVO, MAGNITUDE, "accuracy")
         assert lab.shows(gap, -1), f"{setting}: magnitude loses less"
         said[f"less-magnitude-{place}"] = difference(*gap, "{:.1f}")
@@ -171,8 +171,8 @@ def _images() -> dict[str, str]:
         gap = _gap(lab.stored_values(CIFAR, setting, AVO, "accuracy"), dense)
         assert lab.shows(gap, -1), f"{setting}: the method loses accuracy"
     said["less-dense"] = difference(*_gap(lab.stored_values(CIFAR, first, AVO, "accuracy"), dense), "{:.1f}")
-    said["dense"] = spread(dense, "{:.1f}")
-    said["aligned"] = spread(lab.stored_values(CIFAR, ALIGNED, DENSE, "accuracy"), "{:.1f}")
+    said["dense"] = lab.mean(dense, "{:.1f}")
+    said["aligned"] = lab.mean(lab.stored_values(CIFAR, ALIGNED, DENSE, "accuracy"), "{:.1f}")
     for key, other in (("less-dense", DENSE), ("less-magnitude", MAGNITUDE)):
         gap = lab.paired_difference(CIFAR, ALIGNED, AVO, other, "accuracy")
         assert lab.shows(gap, -1), "with a clock from 0 too"
@@ -195,11 +195,3 @@ def _gap(ours: np.ndarray, theirs: np.ndarray) -> tuple[float, float, int]:
     if len(ours) != len(theirs) or not len(ours):
         return lab.estimate([])
     return lab.estimate(ours - theirs)
-
-
-def spread(values: np.ndarray, form: str) -> str:
-    """ "mean ± standard error" of replicates."""
-    if len(values) < 2:
-        return lab.number(form.format(values[0]) if len(values) else None, runs=1)
-    mean, error, n = lab.estimate(values)
-    return lab.Said(f"{form.format(mean)} ± {form.format(error)}", n)

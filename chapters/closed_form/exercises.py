@@ -83,6 +83,8 @@ _MISODDS = {
     ): "the second moment is m^2 + sigma^2, not the square of the sum.",
     _misodds(precision=lambda tau: 1 / tau): "tau_1 and tau_0 are scales: their squares divide the second moment.",
     _misodds(price=0.0): "the normalizing constants of the two normals are missing: log tau_1 - log tau_0.",
+    _misodds(price=-1.0): "log tau_1 - log tau_0 is a price: it lowers the log-odds.",
+    _misodds(price=0.0, prior=lambda pi: 0.0): "the logarithms are missing, of tau_1 / tau_0 and of pi / (1 - pi).",
     _misodds(price=2.0): "log tau_1 - log tau_0 was counted twice: tau is the scale, not the variance.",
     _misodds(prior=lambda pi: 0.0): "the prior's log-odds, log(pi / (1 - pi)), are missing.",
     _misodds(prior=lambda pi: math.log(pi)): "the spike's prior probability 1 - pi is missing.",
@@ -237,6 +239,7 @@ EXERCISES = [
         mistakes={
             lambda: _orders().flip(1): "these are the right weights: write each pair in rising order.",
             lambda: _tensor([1, 4], [1, 4], [1, 4]): "two of the orders do agree, but p* ranks by m^2 + sigma^2.",
+            lambda: _orders() - 1: "the weights are numbered from 1 to 4.",
             lambda: _tensor([1, 3], [1, 3], [1, 3]): "a large sigma helps a weight under p* alone.",
             lambda: _tensor([2, 4], [2, 3], [2, 3]): "these are the weights that go; those that are left are asked.",
             lambda: _tensor([1, 4], [1, 3], [1, 3]): "under the ratio a large sigma lowers the rank.",
@@ -272,6 +275,9 @@ EXERCISES = [
             lambda: _threshold(0.5): "pi is 1/4 here; with 1/2 its log-odds would vanish.",
             lambda: _threshold(0.75): "pi and 1 - pi are swapped: a small prior probability raises the threshold.",
             lambda: math.sqrt(2 * (2 + math.log(3)) * math.exp(-6)): "the slab's precision 1/tau_1^2 was left out.",
+            lambda: _threshold(
+                math.exp(-math.log(4)) / (1 + math.exp(-math.log(4)))
+            ): "log pi was taken for the logit of pi, log(pi / (1 - pi)).",
             lambda: _threshold() * math.sqrt(2): "a factor 1/2 or 2 is missing under the root.",
         },
         stub="log_slab, log_spike, prior = -1.0, -3.0, 0.25\nanswer = ...  # the r with p* = 1/2",
@@ -346,6 +352,7 @@ EXERCISES = [
             lambda num_batches: (
                 0.5 ** _count(num_batches)
             ): "these do not add up to one: divide by 2^M - 1, not by 2^M.",
+            lambda num_batches: 2.0 ** (1 - _count(num_batches)): "the denominator is 2^M - 1, not 2^(M - 1).",
             lambda num_batches: _halving()(num_batches).flip(0): "the order is reversed: the first batch pays most.",
             lambda num_batches: torch.full(
                 (num_batches,), 1 / num_batches, dtype=torch.float64

@@ -105,14 +105,14 @@ def _importance(rows: Mapping[str, Rows]) -> dict[str, str]:
             assert lab.shows((few.mean() - many.mean(), apart, len(few)), 1)
             assert lab.shows(lab.estimate(close - many), 1)  # the same data sets
     linear = [_mean(rows["importance"], f"nonlinear, D=100, alpha={a}", "correlation", "LM") for a in range(1, 11)]
-    texts["correlation-lm"] = lab.number(None if None in linear else float(np.mean(linear)), "{:.2f}")
+    texts["correlation-lm"] = lab.number(None if None in linear else sum(linear) / len(linear), "{:.2f}")
     return texts
 
 
 def _correlation(rows: Mapping[str, Rows], where: str, prior: str = "") -> float | None:
     """The mean over the ten alphas, of five data sets each; None unless all are stored."""
     found = [_mean(rows["importance"], f"{where}, alpha={alpha}{prior}", "correlation") for alpha in range(1, 11)]
-    return None if None in found else float(np.mean(found))
+    return None if None in found else sum(found) / len(found)
 
 
 def _correlations(where: str, prior: str) -> np.ndarray:
@@ -141,6 +141,10 @@ def _selection(rows: Mapping[str, Rows]) -> dict[str, str]:
     text, gap = _gap("selection", base, ("BNN-VS", "LM"), "selection_accuracy", 1)
     assert lab.shows(gap, 0), "the choice of the linear model is not worse"
     texts["selection-less-lm"] = text
+    chosen = {row["setting"] for row in selection if row["setting"].startswith("cv, ")}
+    each = [lab.stored_values("sbnn-selection", one, "BNN-VS-CV", "selection_accuracy") for one in sorted(chosen)]
+    texts["cv-sets"] = lab.number(sum(map(len, each)) or None, of=each)
+    texts["cv-below"] = lab.number(sum((values < 80).sum() for values in each) if each else None, of=each)
     for key, setting, rule in (("few", CHOSEN[0], "keep none"), ("many", CHOSEN[2], "keep all")):
         texts[f"cv-{key}"], gap = _gap("selection", setting, ("BNN-VS-CV", rule), "selection_accuracy", 0)
         assert lab.shows(gap, int(key == "few")), f"the text tells otherwise of {key} active inputs"
@@ -150,12 +154,14 @@ def _selection(rows: Mapping[str, Rows]) -> dict[str, str]:
 def _orders(rows: Mapping[str, Rows]) -> dict[str, str]:
     orders, first = rows["orders"], "by p*"
     runs = lab.stored_values("sbnn-orders", LONG, first, "rmse_test_at_80")
-    texts = {"orders-runs": lab.number(len(runs) or None)}
+    texts = {"orders-runs": lab.number(len(runs) or None, of=[runs])}
     for key, method in (("p", first), ("snr", "by |m| / sigma"), ("m", "by |m|")):
         texts[f"orders-{key}"] = lab.number(_mean(orders, LONG, "rmse_test_at_80", method), "{:.2f}")
-    for key, setting in (("short", SHORT), ("long", LONG)):
+    for key, setting in (("short", SHORT), ("long", LONG), ("inside", INSIDE)):
         share = _mean(orders, setting, "undetermined", first)
         texts[f"orders-noise-{key}"] = lab.number(share, "{:.0f}")
+        if setting == INSIDE:
+            continue
         texts[f"orders-gap-{key}"], gap = _gap("orders", setting, (first, "by |m|"), "rmse_test_at_80", 2)
         assert lab.shows(gap, int(key == "long")), "after long training p* is the worse order"
         texts[f"orders-snr-{key}"], gap = _gap("orders", setting, (first, "by |m| / sigma"), "rmse_test_at_80", 2)
@@ -192,17 +198,21 @@ def _data_sets(rows: Mapping[str, Rows]) -> dict[str, str]:
     good = len(words) - words.count("undecided")
     texts = {"uci-good": lab.number(good if complete else None, ordered=True)}
     ahead = [_gap("uci", name, ("sBNN", "Dropout"), "rmse_test", 3)[1] for name in UCI_SETS]
-    complete &= all(n for *_, n in ahead)
-    texts["uci-wins"] = lab.number(sum(lab.side(*gap) < 0 for gap in ahead) if complete else None, ordered=True)
-    against = sum(mean > 0 for mean, *_ in ahead)
-    texts["uci-against"] = lab.number(against if complete else None, ordered=True)
+    complete, found = complete and all(n for *_, n in ahead), [mean for mean, *_ in ahead]
+    texts["uci-wins"] = lab.number(
+        sum(lab.side(*gap) < 0 for gap in ahead) if complete else None, ordered=True, of=found
+    )
+    against = sum(mean > 0 for mean in found)
+    texts["uci-against"] = lab.number(against if complete else None, ordered=True, of=found)
     assert 1 not in [lab.side(*gap) for gap in ahead], "dropout is decided to be better on no set"
     texts |= _uci_slab(complete)
     stored = lab.load_result("sbnn-uci")["rows"] if words else []
     for key, method in (("whole", "sBNN"), ("half", "sBNN-50")):
         pairs = [[_mean(rows["uci"], name, k, method) for k in ("rmse_test_at_50", "rmse_test")] for name in UCI_SETS]
         known = complete and not any(None in pair for pair in pairs)
-        texts[f"uci-worse-{key}"] = lab.number(sum(a > 1.5 * b for a, b in pairs) if known else None)
+        texts[f"uci-worse-{key}"] = lab.number(
+            sum(a > 1.5 * b for a, b in pairs) if known else None, of=[one for pair in pairs for one in pair]
+        )
         plain = np.array([row["value"] for row in stored if (row["method"], row["metric"]) == (method, "kl_scale")])
         texts[f"uci-plain-{key}"] = lab.number(100 * np.mean(plain == 1) if len(plain) else None, "{:.0f}")
         if known and method == "sBNN":
@@ -232,7 +242,9 @@ def _uci_causes(rows: Mapping[str, Rows]) -> dict[str, str]:
     known = {key: all(n for *_, n in found) for key, found in changes.items()}
     sides = {key: [lab.side(*gap) for gap in found] for key, found in changes.items()}
     texts = {
-        f"causes-{key}": lab.number(found.count(-1) if known[key] else None, ordered=True)
+        f"causes-{key}": lab.number(
+            found.count(-1) if known[key] else None, ordered=True, of=[mean for mean, *_ in changes[key]]
+        )
         for key, found in sides.items()
     }
     if all(known.values()):
@@ -284,7 +296,7 @@ def _flattened(rows: Mapping[str, Rows]) -> dict[str, str]:
     assert lab.shows(gap, 0), "the two methods are not told apart"
     runs = lab.stored_values("sbnn-cifar10-mlp", "1200", "sBNN", "error_test")
     return texts | {
-        "mlp-runs": lab.number(len(runs) or None),
+        "mlp-runs": lab.number(len(runs) or None, of=[runs]),
         "mlp-active": lab.number(_above_quarter("cifar10-mlp", "1200"), "{:.1f}"),
     }
 
@@ -292,7 +304,7 @@ def _flattened(rows: Mapping[str, Rows]) -> dict[str, str]:
 def _above_quarter(name: str, setting: str) -> float | None:
     """The percentage of weights with p* above 1/4; the mean of p* would count what every weight of the spike has."""
     values = lab.stored_values(f"sbnn-{name}", setting, "sBNN", "share_below_quarter")
-    return 100 - float(values.mean()) if len(values) else None
+    return 100 - values.mean() if len(values) else None
 
 
 def _pretrained(rows: Mapping[str, Rows]) -> dict[str, str]:
@@ -312,10 +324,11 @@ def _pretrained(rows: Mapping[str, Rows]) -> dict[str, str]:
 def _start(rows: Mapping[str, Rows]) -> dict[str, str]:
     """The same pretrained function begun at two sizes: what ends in the slab, and the error with 95 % removed."""
     texts = {}
-    for key, setting in (("whole", "as pretrained"), ("half", "half")):
+    for key, setting in (("whole", "as pretrained"), ("half", "half"), ("fifth", "a fifth")):
         texts[f"start-{key}"] = lab.number(_mean(rows["start"], setting, "slab_share"), "{:.0f}")
     late = np.subtract(*(lab.stored_values("sbnn-start", one, "sBNN", "slab_share") for one in ("a fifth", "half")))
     assert lab.shows(lab.estimate(late), 1), "at a fifth more end there"
+    texts["start-late"] = lab.gap(*lab.estimate(late), 1)
     for metric in ("slab_share", "error_at_95"):
         first, other = (lab.stored_values("sbnn-start", one, "sBNN", metric) for one in ("as pretrained", "half"))
         gap = lab.estimate(first - other)

@@ -39,6 +39,16 @@ def _gate_part() -> float:
     return float(bernoulli_kl(torch.logit(_tensor(_PHI)), _LAMBDA))
 
 
+def _reversed_gate() -> float:
+    return float(_reversed_coin(torch.logit(_tensor(_PHI)), _LAMBDA))
+
+
+def _reversed_slab() -> float:
+    from bnnlib.functional import gaussian_kl
+
+    return float(gaussian_kl(_tensor(_MEAN), _tensor(_PRIOR_SCALE), _SCALE))
+
+
 def _inclusion(**changes: float) -> float:
     from bnnlib.functional import theoretical_inclusion_probability
 
@@ -140,6 +150,7 @@ EXERCISES = [
         hint="Every coin must show tails, weights and biases alike.",
         mistakes={
             lambda: 0.05: "0.05 is close to the chance of the opposite.",
+            lambda: 1 - 669_706 * 6.807625e-8: "1 - T lambda is only the beginning of the series of (1 - lambda)^T.",
             lambda: 0.5: "the prior expects far less than one edge in the whole network.",
         },
         stub="inclusion, parameters = 6.808e-8, 669_706\nanswer = ...  # probability of a network without any edge",
@@ -154,6 +165,7 @@ EXERCISES = [
             lambda: _inclusion(num_hidden_layers=1): "the width's exponent is L + 1, here with two hidden layers.",
             lambda: _inclusion(num_hidden_layers=3): "the net has two hidden layers; the output layer is not one.",
             lambda: _inclusion(num_samples=3000**2): "the sample size enters by its square root.",
+            lambda: _inclusion(num_samples=150): "p stands outside the root: log(sqrt(n) p), as in the code.",
             lambda: _inclusion(num_inputs=1): "the number of inputs p is missing.",
             lambda: _inclusion(delta=1.0): "the constant delta = 0.1 is missing.",
             lambda: 1 / _NET["num_parameters"]: "this is 1/T: the term with delta is missing.",
@@ -171,6 +183,11 @@ EXERCISES = [
             _gate_part: "this is the divergence of the gates alone.",
             lambda: _PHI * _slab(): "this is the slabs' part alone: the gates' divergence is missing.",
             lambda: _gate_part() + _slab(): "the slabs' divergence has to be weighted by phi.",
+            lambda: _gate_part() + _PHI * (_slab() + 0.5): "the -1/2 of the slabs' divergence is missing.",
+            lambda: (
+                _reversed_gate() + _PHI * _slab()
+            ): "the coins' divergence is reversed: it is from the prior, weighted by phi.",
+            lambda: _gate_part() + _PHI * _reversed_slab(): "the slabs' divergence is reversed: it is from the prior.",
             lambda: _kl(prior_scale=2.0): "sigma0 = 2 was used: 2 is the variance, sigma0 its root.",
             lambda: _kl(prior_scale=2**0.25): "the prior's scale was taken for its variance.",
         },
@@ -267,6 +284,7 @@ EXERCISES = [
             lambda: _missing_input(2): "this is the mean squared error that is saved: what is it in nats, for all n?",
             lambda: _missing_input() + 3000 / 2 * 49 / 3 * (math.pi / 4) ** 2: "the best prediction without x1 keeps "
             "the mean pi/4 of the curve: only the variance around it is lost.",
+            lambda: _missing_input() / 49: "the factor 49 of 7 x2, squared, is missing.",
             lambda: _missing_input() / 7: "7 x2 enters the squared error with its square, 49.",
         },
         samples=3000,

@@ -11,6 +11,7 @@ import torch
 
 from bnnlib import metrics
 from book import lab
+from chapters.spike_slab.experiments.mnist import CHOSEN
 from chapters.spike_slab.experiments.simulations import PROBLEMS
 
 # of the experiments, in the store with the chapter's prefix
@@ -41,8 +42,8 @@ def numbers(rows: Mapping[str, list]) -> dict[str, str]:
         for row in rows[ONE_A]
         if row["metric"] == "coverage" and row["mean"] is not None and row["profile"] != "smoke"
     }
-    near = apart.get("SVBNN", 100.0) > 30.0 and all(gap < 10.0 for method, gap in apart.items() if method != "SVBNN")
-    assert near, f"Simulation I (A): coverage near three of the published ones, not near ours: {apart}"
+    near = not apart or (max(apart["VBNN"], apart["HS-BNN"]) < 5.0 < apart["VD"] < 30.0 < apart["SVBNN"])
+    assert near, f"Simulation I (A): coverage near two of the published ones, below VD's, far below ours: {apart}"
     said["1a-lot"] = lab.difference(f"svbnn-{ONE_A}", "dense", "LOT", "VBNN", "rmse_test", 4)
     said["1a-ours"] = lab.difference(f"svbnn-{ONE_A}", "dense", "SVBNN", "VBNN", "rmse_test", 4)
     said["1a-active"] = lab.number(lab.stored_mean(rows[ONE_A], "dense", "SVBNN", "sparsity"), "{:.1f}")
@@ -50,13 +51,17 @@ def numbers(rows: Mapping[str, list]) -> dict[str, str]:
     said["2-rmse"], said["2-fnr"] = lab.number(two["rmse_test"], "{:.2f}"), lab.number(two["fnr"], "{:.0f}")
     said["2-slab"] = lab.number(lab.stored_mean(rows[TWO], f"{UNIFORM}, sigma0^2=2", "SVBNN", "rmse_test"), "{:.2f}")
     said["2-next"] = lab.difference(f"svbnn-{TWO}", UNIFORM, "SVBNN", "VD", "rmse_test", 2)
-    for metric, key, form in (("rmse_test", "normal", "{:.2f}"), ("sparsity", "normal-active", "{:.0f}")):
-        said[f"2-{key}"] = lab.number(lab.stored_mean(rows[TWO], NORMAL, "SVBNN", metric), form)
+    for metric, key, form in (
+        ("rmse_test", "", "{:.2f}"),
+        ("sparsity", "-active", "{:.0f}"),
+        ("fpr", "-fpr", "{:.0f}"),
+    ):
+        said[f"2-normal{key}"] = lab.number(lab.stored_mean(rows[TWO], NORMAL, "SVBNN", metric), form)
     for metric, key in (("coverage", "mean"), ("coverage_predictive", "response")):
         said[f"2-{key}"] = lab.number(lab.stored_mean(rows[TWO], UNIFORM, "SVBNN", metric), "{:.0f}")
     missed = _values(TWO, UNIFORM, "SVBNN", "fnr")
     said["2-complete"], said["2-replicates"] = (
-        lab.number(n if missed.size else None) for n in ((missed == 0).sum(), missed.size)
+        lab.number(n if missed.size else None, of=[missed]) for n in ((missed == 0).sum(), missed.size)
     )
     return said | _starts() | _trivial(rows[ONE_A]) | _trap() | _mnist()
 
@@ -93,6 +98,8 @@ def _claims() -> None:
     elbo, empty = (_values(MNIST, "tempered", "SVBNN", f"{one}_nats") for one in ("negative_elbo", "nll_null"))
     worse = (elbo > 2 * empty).all() and lab.shows(lab.estimate(elbo - empty), 1)
     assert worse, "MNIST: by the exact objective the tempered network is worse than the empty one"
+    selected, whole = (_values(MNIST, "exact", "SVBNN", one) for one in ("accuracy_selected", "accuracy"))
+    assert lab.shows(lab.estimate(selected - whole), -1), "MNIST: the undecided gates matter"
     elbo, empty = (_values(MNIST, "exact", "SVBNN", f"{one}_nats") for one in ("negative_elbo", "nll_null"))
     assert lab.shows(lab.estimate(elbo - empty), -1), "MNIST: the exact objective ends below the empty network"
 
@@ -152,8 +159,12 @@ def _trivial(rows: list) -> dict[str, str]:
 
 
 def _trap() -> dict[str, str]:
+    best, tenth = (_values(SWEEP, f"2/lambda={one}", "SVBNN", "rmse_test") for one in ("opt", "0.1"))
+    gap = lab.estimate(best - tenth)
+    assert lab.shows(gap, 1), "Simulation II: lambda = 0.1 predicts better than lambda_opt"
     plateau, (empty, kept) = _values(*SMALLEST, "rmse_train"), trapped()
     return {
+        "opt-less-tenth": lab.gap(*gap),
         "plateau": lab.number(np.median(plateau) if plateau.size else None, "{:.2f}"),
         "trap-kept": lab.number(kept.min() if kept.size else None, "{:,.0f}"),
         "trap-empty": lab.number(empty.min() if empty.size else None, "{:,.0f}"),
@@ -172,7 +183,7 @@ def _mnist() -> dict[str, str]:
         return 100 - percent
 
     return {
-        "exact-runs": lab.number(values("exact", "accuracy").size or None),
+        "exact-runs": lab.number((runs := values("exact", "accuracy")).size or None, of=[runs]),
         "exact-error": mean("exact", "accuracy", "{:.1f}", error),
         "exact-active": mean("exact", "sparsity", "{:.2f}"),
         "exact-price": mean("exact", "kl_per_active_weight", "{:.0f}"),
@@ -182,5 +193,6 @@ def _mnist() -> dict[str, str]:
         "empty-objective": mean("exact", "nll_null_nats", "{:,.0f}"),
         "tempered-error": mean("tempered", "accuracy", "{:.1f}", error),
         "tempered-active": mean("tempered", "sparsity", "{:.1f}"),
+        "tempered-scale": lab.number(CHOSEN["kl_scale"]),
         "tempered-objective": mean("tempered", "negative_elbo_nats", "{:,.0f}"),
     }

@@ -109,7 +109,7 @@ def _ssl_with_all_inputs() -> float | None:
         return None
     dense = 800 * 500 + 500 * 10
     whole = 24**2 * 25 * 20 + 8**2 * 25 * 20 * 50 + dense
-    return float((whole / (24**2 * 25 * first + 8**2 * 25 * first * second + dense)).mean())
+    return (whole / (24**2 * 25 * first + 8**2 * 25 * first * second + dense)).mean()
 
 
 def _runs(rows: Rows, method: str) -> str:

@@ -28,12 +28,16 @@ class Question(nodes.General, nodes.Element):
     """The field of one question; ``asked`` holds what the page needs of it."""
 
 
+class CloserHints(nodes.General, nodes.Element):
+    """The hints to single questions of an exercise; ``asked`` holds those questions, by name."""
+
+
 class Progress(nodes.General, nodes.Element):
     """How many of the page's questions are answered."""
 
 
 class AskQuestions(SphinxTransform):
-    """Put each question behind the paragraph, or its list of options, that names it."""
+    """Put each question behind the paragraph, or list of options, that names it, its hint behind the general one."""
 
     default_priority = 400  # before Sphinx takes the titles of exercises apart
 
@@ -45,14 +49,19 @@ class AskQuestions(SphinxTransform):
         asked = dict(notebook["metadata"].get("bnn_book", {}).get("questions", {}))
         exercises = [one for one in self.document.findall(nodes.Element) if is_exercise_node(one)]
         count = 0
-        for name, place in [found for one in exercises for found in named(one)]:
-            if name not in asked:
-                continue
-            parent, at = place.parent, place.parent.index(place) + 1
-            while at < len(parent) and isinstance(parent[at], (Question, nodes.bullet_list, nodes.enumerated_list)):
-                at += 1
-            parent.insert(at, Question("", asked=asked.pop(name)))
-            count += 1
+        for exercise in exercises:
+            closer = []
+            for name, place in named(exercise):
+                if name not in asked:
+                    continue
+                parent, at = place.parent, place.parent.index(place) + 1
+                while at < len(parent) and isinstance(parent[at], (Question, nodes.bullet_list, nodes.enumerated_list)):
+                    at += 1
+                parent.insert(at, Question("", asked=asked.pop(name)))
+                closer += [parent[at]["asked"]] if parent[at]["asked"]["hint"] else []
+                count += 1
+            if closer:
+                exercise += CloserHints("", asked=closer)
         if count:
             exercises[0].parent.insert(exercises[0].parent.index(exercises[0]), Progress("", count=count))
 
@@ -84,11 +93,21 @@ def visit_question(writer, node: Question) -> None:
             f'<label for="{field}">{words}</label><div class="bnn-fields"><input type="text" id="{field}" '
             f'autocomplete="off" autocapitalize="off" spellcheck="false" aria-describedby="{field}-said">{check}</div>'
         )
-    hint = f"<details><summary>A closer hint</summary><p>{escape(asked['hint'])}</p></details>" if asked["hint"] else ""
     writer.body.append(
         f'<form class="bnn-question" hidden data-question="{escape(coded(asked))}">{body}'
-        f'<output id="{field}-said" aria-live="polite"></output>{hint}</form>\n'
+        f'<output id="{field}-said" aria-live="polite"></output></form>\n'
     )
+    raise nodes.SkipNode
+
+
+def visit_hints(writer, node: CloserHints) -> None:
+    """Below the exercise's own hint, which says less."""
+    for asked in node["asked"]:
+        of = f" for <code>{escape(asked['id'])}</code>" if len(node["asked"]) > 1 else ""
+        writer.body.append(
+            f'<details class="bnn-closer" hidden><summary>A closer hint{of}</summary><p>{escape(asked["hint"])}</p>'
+            "</details>\n"
+        )
     raise nodes.SkipNode
 
 
@@ -106,6 +125,7 @@ def load(app, pagename, templatename, context, doctree) -> None:
 
 def setup(app) -> dict:
     app.add_node(Question, html=(visit_question, None))
+    app.add_node(CloserHints, html=(visit_hints, None))
     app.add_node(Progress, html=(visit_progress, None))
     app.add_transform(AskQuestions)
     app.connect("html-page-context", load)

@@ -1,7 +1,7 @@
 """Pictures of the chapter on variational spike-and-slab networks."""
 
-from chapters.spike_slab.figures.explorers import gate_bias_explorer, lambda_explorer
-from chapters.spike_slab.figures.method import learned_gates, predictive_band, spike_and_slab
+from chapters.spike_slab.figures.explorers import gate_bias_explorer, lambda_explorer, weight_explorer
+from chapters.spike_slab.figures.method import learned_gates, predictive_band
 from chapters.spike_slab.figures.results import epochs, lambda_sweep, selected_edges, sweep_curve, unpack
 
 __all__ = [
@@ -12,7 +12,7 @@ __all__ = [
     "learned_gates",
     "predictive_band",
     "selected_edges",
-    "spike_and_slab",
     "sweep_curve",
     "unpack",
+    "weight_explorer",
 ]

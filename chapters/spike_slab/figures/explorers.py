@@ -1,17 +1,23 @@
-"""Explorers of variational spike-and-slab networks: the sweep of lambda, the gradient of a gate."""
+"""Explorers of variational spike-and-slab networks: one weight, the sweep of lambda, the gradient of a gate."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from functools import cache
 
 import numpy as np
 import torch
 
+from bnnlib import functional as bF
 from book.display.control import Control
 from book.display.explorer import Explorer, curves
 from book.display.picture import Band, Bars, Line, Panel, Picture, Points, Rule, network, span
+from chapters.shared.figures import normal_density
 from chapters.spike_slab import formulas
+
+ROWS = 40  # of the lesson's example, with inputs of mean square one and noise of variance one
+_WEIGHT = np.linspace(-1.6, 1.6, 161)
 
 
 def lambda_explorer(
@@ -107,6 +113,75 @@ def lambda_explorer(
 
     knob = Control("Prior inclusion λ", range(len(x)), default, format=names.__getitem__)
     return curves(compute, {"k": knob}, title="From an empty network to an overfitted one", alt=words, static=static)
+
+
+def one_weight(estimate: float | np.ndarray, prior_inclusion: float) -> tuple[np.ndarray, float, np.ndarray]:
+    """Mean and scale of the slab and phi of a weight of the lesson's example, whose slab has the scale one before.
+
+    Args:
+        estimate: the least-squares weight b, any shape.
+        prior_inclusion: lambda.
+    """
+    variance = 1.0 / (ROWS + 1.0)
+    mean = variance * ROWS * np.asarray(estimate, dtype=float)
+    log_odds = bF.log_odds(prior_inclusion) + mean**2 / (2.0 * variance) + 0.5 * math.log(variance)
+    return mean, math.sqrt(variance), torch.sigmoid(torch.as_tensor(log_odds)).numpy()
+
+
+def weight(estimate: float, prior_inclusion: float) -> Picture:
+    """The posterior of one weight, a bar of mass at zero and a slab with the rest, and phi for every estimate.
+
+    Args:
+        estimate, prior_inclusion: as of `one_weight`.
+    """
+    mean, scale, phi = one_weight(estimate, prior_inclusion)
+    slab = normal_density(_WEIGHT, mean, scale)
+    posterior = [
+        Bars([0.0], [1.0 - phi], "spike: exactly zero", 1, width=0.09),
+        Band(_WEIGHT, 0, phi * slab / slab.max(), "slab", 0, 0.35),
+        Line(_WEIGHT, phi * slab / slab.max(), look=0, dash=0),
+        Rule(x=estimate, dash=1, width=1),
+    ]
+    estimates = np.linspace(-1.05, 1.05, 106)
+    heads = [
+        Rule(y=0.5, dash=1, width=1),
+        Line(estimates, one_weight(estimates, prior_inclusion)[2], look="ink"),
+        Points([estimate], [phi], look="ink", size=12),
+    ]
+    halves = {"ylim": (0, 1.05), "yticks": (0, 0.5, 1)}
+    return Picture(
+        [
+            Panel("the weight", posterior, "weight", "probability", (_WEIGHT[0], _WEIGHT[-1]), **halves),
+            Panel("probability of heads", heads, "least-squares estimate", "φ", (-1.05, 1.05), **halves),
+        ],
+        f"φ = {phi:.3f}, mean of the slab {mean:.3f}, scale {scale:.3f}",
+    )
+
+
+def weight_in_words(estimate: float, prior_inclusion: float) -> str:
+    """The alternative text of `weight`."""
+    mean, scale, phi = one_weight(estimate, prior_inclusion)
+    return (
+        f"Estimate {estimate:g}, λ = {prior_inclusion:g}: a bar of height {1 - phi:.2f} at zero and a slab of height "
+        f"{phi:.2f} around {mean:.2f} with scale {scale:.2f}."
+    )
+
+
+WEIGHT_CONTROLS = {
+    "estimate": Control("Least-squares estimate b", [round(0.05 * k, 2) for k in range(-20, 21)], 0.45, format=".2f"),
+    "prior_inclusion": Control(
+        "Prior probability λ", (1e-6, 1e-5, 1e-4, 1e-3, 0.01, 0.03, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9), 0.1
+    ),
+}
+
+
+def weight_explorer(static: bool | None = None) -> Explorer:
+    """Knobs for what the data say of a weight and for lambda: when does its coin turn?
+
+    Args:
+        static: as for `book.display.curves`.
+    """
+    return curves(weight, WEIGHT_CONTROLS, title="When is a weight worth keeping?", alt=weight_in_words, static=static)
 
 
 _PHI = np.linspace(0.02, 0.98, 33)

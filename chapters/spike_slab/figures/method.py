@@ -1,44 +1,18 @@
-"""Pictures of the chapter on variational spike-and-slab networks: the idea, the gradients, a band.
+"""Pictures of the chapter on variational spike-and-slab networks: the gradients, a band.
 
 Every function takes plain arrays and returns a matplotlib Figure. The pictures of results are in `results`.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 
 import numpy as np
 from matplotlib.figure import Figure
 
 from book.display.style import INK, PALETTE, figure, line_styles, panel_letters, sparse_markers, style_context
-from chapters.shared.figures import normal_density
 
 SPIKE, SLAB = PALETTE[1], PALETTE[0]
-
-
-def spike_and_slab(weights: Mapping[str, tuple[float, float, float]], reach: float = 3.0) -> Figure:
-    """Distributions of a few weights: a bar of mass at zero and a slab with the rest.
-
-    Args:
-        weights: {title: (slab mean, slab standard deviation, inclusion probability)}, an even number of them.
-        reach: half the width of the horizontal axis.
-    """
-    with style_context():
-        fig, axes = figure(2, nrows=math.ceil(len(weights) / 2), height=2.3, sharex=True, squeeze=False)
-        x = np.linspace(-reach, reach, 601)
-        for panel, (title, (mean, scale, inclusion)) in zip(axes.flat, weights.items(), strict=True):
-            slab = normal_density(x, mean, scale)
-            panel.fill_between(x, inclusion * slab / slab.max(), color=SLAB, alpha=0.35, lw=0)
-            panel.plot(x, inclusion * slab / slab.max(), color=SLAB, ls="-", marker="none")
-            panel.bar(0, 1 - inclusion, width=0.11, color=SPIKE, hatch="//", edgecolor="white", zorder=3)
-            panel.set(title=f"{title}: φ = {inclusion:g}", ylim=(0, 1.12), yticks=[0, 0.5, 1], xlim=(-reach, reach))
-        for panel in axes[-1]:
-            panel.set_xlabel("weight")
-        for row in axes:
-            row[0].set_ylabel("probability")
-        panel_letters(axes)
-    return fig
 
 
 def learned_gates(

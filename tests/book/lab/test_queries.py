@@ -111,8 +111,10 @@ def test_a_mean_of_stored_runs_and_a_difference_know_them(monkeypatch):
     )
     less = lab.difference("any", "s", "a", "b", "error")
     assert str(less.origin) == f"any, s, a minus b, all measures: {told} 0.44, profile book, commits xxxxxxx, yyyyyyy"
-    # what is computed from runs is no mean of them, and nothing is claimed
-    assert lab.number(100 - lab.stored_values("any", "s", "a", "error").mean(), "{:.1f}").origin is None
-    assert lab.number((2 * lab.stored_values("any", "s", "a", "error")).mean(), "{:.1f}").origin is None
+    # what is computed from runs is no mean of them: it is said what it is computed from
+    left = lab.number(100 - lab.stored_values("any", "s", "a", "error").mean(), "{:.1f}")
+    assert str(left.origin) == f"Computed from {mean.origin}" and left.runs is None
+    twice = lab.number((2 * lab.stored_values("any", "s", "a", "error")).mean(), "{:.1f}")
+    assert twice.origin == left.origin
     result["rows"] = []
     assert str(mean.origin) == "" and mean._repr_mimebundle_()[1] == {"text/plain": {}}

@@ -7,17 +7,22 @@ import torch
 from bnnlib.replicates import Layout
 from book import display, lab
 from book.display.equations import equation_sources, equation_table
+from chapters.spike_slab.figures import explorers, results
 from chapters.spike_slab.figures import method as svbnn
-from chapters.spike_slab.figures import results
+from chapters.spike_slab.linear import LinearModel
 from tests.chapters import drawn
 from tests.chapters.drawn import line, texts
 
 
-def test_the_bar_at_zero_is_the_probability_of_the_spike():
-    figure = svbnn.spike_and_slab({"a": (0.0, 1.0, 0.1), "b": (1.0, 0.2, 0.75)})
-    heights = [panel.patches[0].get_height() for panel in figure.axes]
-    assert heights == pytest.approx([0.9, 0.25])
-    assert [panel.get_lines()[0].get_ydata().max() for panel in figure.axes] == pytest.approx([0.1, 0.75])
+@pytest.mark.parametrize(("estimate", "prior_inclusion"), [(0.45, 0.1), (-0.1, 0.01), (1.0, 0.9)])
+def test_the_explored_weight_has_the_exact_posterior(estimate, prior_inclusion):
+    rows = float(explorers.ROWS)
+    model = LinearModel(torch.tensor([[rows]]), torch.tensor([rows * estimate]), prior_inclusion)
+    mean, _, phi = explorers.one_weight(estimate, prior_inclusion)
+    assert float(phi) == pytest.approx(float(model.posterior()[0]), rel=1e-5)  # the model computes in float32
+    bar, _, slab, _ = explorers.weight(estimate, prior_inclusion).panels[0].items
+    assert bar.height[0] == pytest.approx(1 - phi) and slab.y.max() == pytest.approx(phi, rel=0.01)
+    assert slab.x[slab.y.argmax()] == pytest.approx(float(mean), abs=0.02)  # the distance of points of the curve
 
 
 def test_learned_gates_and_traces_are_drawn_as_given():
