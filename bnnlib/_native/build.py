@@ -117,9 +117,9 @@ def library() -> ctypes.CDLL | None:
         loaded = ctypes.CDLL(str(_library()))
     except (_Failed, OSError, RuntimeError, subprocess.SubprocessError) as error:
         warnings.warn(
-            f"bnnlib's kernels for noise by key are not there: {error}. PyTorch draws the same numbers, slower. Install "
-            f"a C++ compiler such as g++ (what it makes is kept in {_kept_in()}, by XDG_CACHE_HOME), or set "
-            f"{SWITCH}=0, which leaves this out.",
+            f"bnnlib's kernels for noise by key are not there: {error}. PyTorch draws the same numbers, slower. "
+            f"Install a C++ compiler such as g++ (what it makes is kept in {_kept_in()}, by XDG_CACHE_HOME), or "
+            f"set {SWITCH}=0, which leaves this out.",
             NativeWarning,
             stacklevel=2,
         )

@@ -19,6 +19,7 @@ from bnnlib.functional import (
 )
 from bnnlib.functional._autograd import transformed
 from bnnlib.functional.draws import spike_slab_value
+from bnnlib.posteriors import fused
 from bnnlib.posteriors.base import _Selecting
 from bnnlib.posteriors.kl_tokens import remembered
 from bnnlib.posteriors.settings import check_open, setting
@@ -66,10 +67,11 @@ class SpikeSlab(_Selecting):
     def draw(self, generator: Source = None) -> Any:
         """One draw of all weights, exactly 0 where the gate is closed."""
         constants = self.temperature, 0.0 if transformed() else self.prior_log_odds, self.prior_scale, self._dim
-        draws = [
-            (*group, draw_normal(group[0], generator), draw_logistic(group[0], generator), *constants)
-            for group in self._groups()
-        ]
+        groups = self._groups()
+        if fused.fits(generator, *groups):
+            draws = [(*group, generator, *constants) for group in groups]
+            return self._parts(remembered(self, fused.spike_slab_by_key, draws))
+        draws = [(*g, draw_normal(g[0], generator), draw_logistic(g[0], generator), *constants) for g in groups]
         return self._parts(remembered(self, spike_slab_draw, draws))
 
     def _prepared(self, mean: Tensor, rho: Tensor, logit: Tensor) -> tuple[Any, ...]:

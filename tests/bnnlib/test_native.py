@@ -137,6 +137,7 @@ print(_native.fill(torch.empty(5), "normal", 3).tolist())
 
 
 @native
+@pytest.mark.slow
 def test_processes_that_compile_at_once_leave_one_whole_file(tmp_path):
     environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path), "PYTHONPATH": os.pathsep.join(sys.path)}
     command = [sys.executable, "-W", "error", "-c", COMPILE]
@@ -148,6 +149,7 @@ def test_processes_that_compile_at_once_leave_one_whole_file(tmp_path):
 
 
 @native
+@pytest.mark.slow
 def test_a_file_that_was_cut_short_is_compiled_again(fresh, tmp_path):
     whole = build._library()
     fresh.setenv("XDG_CACHE_HOME", str(tmp_path / "other"))
@@ -158,6 +160,7 @@ def test_a_file_that_was_cut_short_is_compiled_again(fresh, tmp_path):
 
 
 @native
+@pytest.mark.slow
 def test_a_compiler_without_choices_of_vectors_gives_the_same_numbers(fresh):
     expected = numbers("normal", 1001)
     build.library.cache_clear()
