@@ -60,6 +60,10 @@ class Keys:
         self.drawn += 1
         return self.drawn - 1
 
+    def next_key(self) -> int:
+        """The key of the draw at hand, of 64 bits."""
+        return fold(int(self.key) & _MASK, self.next())
+
 
 Source = torch.Generator | Keys | None
 

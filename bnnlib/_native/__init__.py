@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import ctypes
+from collections.abc import Sequence
 
 from torch import Tensor
 
@@ -17,42 +17,34 @@ _NUMBERS = {name: number for number, name in enumerate(_KERNELS)}
 _PLAIN = ("uniform", "signs", "logistic")  # whose items are numbers and no pairs
 
 
-class _Call(ctypes.Structure):
-    _fields_ = (
-        ("keys", ctypes.c_uint64 * 2),
-        ("inputs", ctypes.c_void_p * 5),
-        ("outputs", ctypes.c_void_p * 3),
-        ("constants", ctypes.c_float * 4),
-        ("number", ctypes.c_int),
-    )
-
-
 def available() -> bool:
     """Whether the kernels are there; the first question may compile them."""
     return build.library() is not None
 
 
 def run(
-    kernel: str, keys: tuple[int, ...], inputs: tuple[Tensor, ...], outputs: tuple[Tensor, ...], constants=()
+    kernel: str,
+    keys: Sequence[int],
+    inputs: Sequence[Tensor],
+    outputs: Sequence[Tensor],
+    constants: Sequence[float] = (),
 ) -> None:
     """Run a kernel over float32 tensors of one size on a CPU, each dense and all in one order of memory.
 
     Args:
-        keys: of 64 bits, at most two.
-        constants: at most four.
+        keys: of 64 bits, one or two.
+        inputs, outputs, constants: at most four, three and four.
     """
     number = outputs[0].numel()
     if not number:
         return
-    call = _Call(number=number)
-    call.keys[: len(keys)] = keys
-    call.inputs[: len(inputs)] = [tensor.data_ptr() for tensor in inputs]
-    call.outputs[: len(outputs)] = [tensor.data_ptr() for tensor in outputs]
-    call.constants[: len(constants)] = constants
     items = number if kernel in _PLAIN else (number + 1) // 2
+    pointers = [tensor.data_ptr() for tensor in inputs] + [None] * (4 - len(inputs))
+    pointers += [tensor.data_ptr() for tensor in outputs] + [None] * (3 - len(outputs))
     loaded = build.library()
     assert loaded is not None
-    loaded.bnnlib_run(_NUMBERS[kernel], ctypes.byref(call), items, build.threads(items))
+    how = _NUMBERS[kernel], number, items, build.threads(items)
+    loaded.bnnlib_run(*how, keys[0], keys[-1], *pointers, *constants, *(0.0,) * (4 - len(constants)))
 
 
 def fill(values: Tensor, kind: str, key: int) -> Tensor:

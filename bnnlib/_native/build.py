@@ -12,6 +12,7 @@ import tempfile
 import warnings
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -124,7 +125,14 @@ def library() -> ctypes.CDLL | None:
             stacklevel=2,
         )
         return None
-    loaded.bnnlib_run.argtypes = [ctypes.c_int, ctypes.c_void_p, ctypes.c_int, ctypes.c_int]
+    types: list[tuple[Any, int]] = [
+        (ctypes.c_int, 4),
+        (ctypes.c_uint64, 2),
+        (ctypes.c_void_p, 4),
+        (ctypes.c_void_p, 3),
+        (ctypes.c_float, 4),
+    ]
+    loaded.bnnlib_run.argtypes = [kind for kind, number in types for _ in range(number)]
     loaded.bnnlib_run.restype = loaded.bnnlib_threads.restype = None
     _share_threads(loaded)
     return loaded
@@ -139,4 +147,6 @@ def _kept_in() -> str:
 
 def threads(items: int) -> int:
     """How many of PyTorch's threads so many items are worth."""
+    if items < 32_768:
+        return 1
     return max(1, min(torch.get_num_threads(), items // 16_384))

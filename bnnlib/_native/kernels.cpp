@@ -64,7 +64,7 @@ IN Spread softplus(float rho) {
 }
 IN float open(float eta) { return eta > 0 ? 1.f : eta <= 0 ? 0.f : eta; }  // NaN stays NaN
 
-struct Call { u32 k[4]; const float* in[5]; float* out[3]; float c[4]; int n; };
+struct Call { u32 k[4]; const float* in[4]; float* out[3]; float c[4]; int n; };
 
 extern "C" {
 // pairs: number j is the cosine's and number h + j the sine's; of an odd count the last cosine stands alone
@@ -127,8 +127,11 @@ static void part(void* given) {
   const Work* work = (const Work*)given; const int64_t all = count(), own = number();
   work->kernel(work->call, (int)(work->items*own/all), (int)(work->items*(own + 1)/all));
 }
-void bnnlib_run(int kernel, const Call* call, int items, int threads) {
-  Work work = {kernels[kernel], call, items};
-  if (threads > 1 && team) team(part, &work, (unsigned)threads, 0); else work.kernel(call, 0, items);
+void bnnlib_run(int kernel, int number, int items, int threads, uint64_t key, uint64_t other, const float* i0, const float* i1,
+    const float* i2, const float* i3, float* o0, float* o1, float* o2, float c0, float c1, float c2, float c3) {
+  const Call call = {{(u32)key, (u32)(key >> 32), (u32)other, (u32)(other >> 32)}, {i0, i1, i2, i3}, {o0, o1, o2},
+    {c0, c1, c2, c3}, number};
+  Work work = {kernels[kernel], &call, items};
+  if (threads > 1 && team) team(part, &work, (unsigned)threads, 0); else work.kernel(&call, 0, items);
 }
 }

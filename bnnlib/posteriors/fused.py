@@ -8,46 +8,85 @@ noise that is made for it.
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from bnnlib import _native
 from bnnlib._memory import keep_pages
-from bnnlib._noise import Keys, Source, _in_order, fold
+from bnnlib._noise import Keys, Source, _in_order
 from bnnlib.functional._autograd import factor, transformed, zero_sum
 from bnnlib.functional.draws import gate_of, gaussian_backward, spike_slab_backward
 from bnnlib.functional.gaussian import softplus_scale
+from bnnlib.posteriors.kl_tokens import remember
+
+Group = Sequence[Tensor]  # a mean and what stands beside it
 
 
-def fits(source: Source, *groups: tuple[Tensor, ...]) -> bool:
+class Family(NamedTuple):
+    """What a kind of posterior has to say of its draws.
+
+    `kernel` draws, and `kernel` with "_grad" has the gradients. `noise` are the kinds of numbers of a weight.
+    `constants(share, *settings)` are the kernel's for a divergence that counts `share`, or None where it does not know
+    the settings. `formulas(group, noise, grad, token, *settings)` are the gradients without kernel.
+    """
+
+    kernel: str
+    noise: tuple[str, ...]
+    constants: Callable[..., tuple[float, ...] | None]
+    formulas: Callable[..., tuple[Tensor | None, ...]]
+
+
+def _gaussian_constants(share: float, prior: Any, sampled: bool) -> tuple[float, ...] | None:
+    if not share:
+        return 0.0, 0.0
+    return (share, share / prior**2) if isinstance(prior, float) else None
+
+
+def _gaussian_formulas(group, noise, grad, token, prior, sampled, dim):
+    mean, rho = group
+    scale = softplus_scale(rho.detach())
+    return gaussian_backward(mean, rho, scale, *noise, grad, token, prior, "weight", sampled, dim)
+
+
+def _spike_slab_constants(share: float, temperature: float, prior_logit: Any, prior_scale: Any):
+    if isinstance(prior_logit, Tensor) or isinstance(prior_scale, Tensor):
+        return None
+    return share, prior_scale**-2, math.log(prior_scale) - 0.5 - prior_logit, 1.0 / temperature
+
+
+def _spike_slab_formulas(group, noise, grad, token, *settings):
+    mean, rho, logit = group
+    eta = logit.detach() + noise[1]
+    saved = mean, rho, softplus_scale(rho.detach()), logit, noise[0], eta, gate_of(eta)
+    return spike_slab_backward(*saved, grad, token, *settings)
+
+
+GAUSSIAN = Family("gaussian", ("normal",), _gaussian_constants, _gaussian_formulas)
+SPIKE_SLAB = Family("spike_slab", ("normal", "logistic"), _spike_slab_constants, _spike_slab_formulas)
+
+
+def fits(source: Source, groups: Sequence[Group]) -> bool:
     """Whether the kernels can draw from groups of parameters by `source`; the first yes to all else compiles them."""
-    return (
-        isinstance(source, Keys)
-        and not transformed()
-        and all(_dense(group) for group in groups)
-        and _native.available()
-    )
+    if not isinstance(source, Keys) or transformed():
+        return False
+    return all(_dense(group) for group in groups) and _native.available()
 
 
-def _dense(group: tuple[Tensor, ...]) -> bool:
+def _dense(group: Group) -> bool:
     """Whether tensors lie in memory alike and without gaps, in the first one's order."""
     first = group[0]
-    if not (first.is_cpu and first.numel() <= _native.LARGEST):
+    shape, contiguous = first.shape, first.is_contiguous()
+    if not first.is_cpu or first.numel() > _native.LARGEST:
         return False
-    return all(
-        type(one) in (Tensor, nn.Parameter)
-        and one.dtype is torch.float32
-        and one.shape == first.shape
-        and (one.is_contiguous() if first.is_contiguous() else _in_order(one).is_contiguous() != one.is_contiguous())
-        for one in group
-    )
-
-
-def _keys(source: Keys, number: int) -> tuple[int, ...]:
-    key = int(source.key) & (1 << 64) - 1
-    return tuple(fold(key, source.next()) for _ in range(number))
+    for one in group:
+        if type(one) not in (nn.Parameter, Tensor) or one.dtype is not torch.float32 or one.shape != shape:
+            return False
+        if one.is_contiguous() != contiguous or not (contiguous or _in_order(one).is_contiguous()):
+            return False
+    return True
 
 
 def _made(like: Tensor, kind: str, key: int) -> Tensor:
@@ -63,7 +102,7 @@ def _as(like: Tensor, grad: Tensor) -> Tensor | None:
     return grad.contiguous(memory_format=torch.contiguous_format if like.is_contiguous() else torch.channels_last)
 
 
-def _number(token: Tensor | None) -> float | None:
+def _share(token: Tensor | None) -> float | None:
     """What the divergence counts in the objective, 0 without a token; None where each row has its own."""
     if token is None:
         return 0.0
@@ -71,86 +110,60 @@ def _number(token: Tensor | None) -> float | None:
     return None if token.dim() else token.item()
 
 
-class _GaussianByKey(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, mean, rho, keys, prior, sampled, dim):
-        ctx.set_materialize_grads(False)
-        ctx.save_for_backward(mean, rho)
-        ctx.keys, ctx.constants = keys, (prior, "weight", sampled, dim)
-        return _gaussian_value(mean, rho, keys), zero_sum(mean, dim)
-
-    @staticmethod
-    def backward(ctx, grad, token):
-        mean, rho = ctx.saved_tensors
-        prior, number = ctx.constants[0], _number(token)
-        known = isinstance(prior, float) or token is None
-        if grad is not None and number is not None and known and not torch.is_grad_enabled():
-            own = _as(mean, grad)
-            if own is not None:
-                found = torch.empty_like(mean), torch.empty_like(rho)
-                precision = number / prior**2 if number else 0.0
-                _native.run("gaussian_grad", ctx.keys, (mean, rho, own), found, (number, precision))
-                return *found, *(None,) * 4
-        noise = _made(mean, "normal", *ctx.keys)
-        scale = softplus_scale(rho.detach())
-        return *gaussian_backward(mean, rho, scale, noise, grad, token, *ctx.constants), *(None,) * 4
-
-
-def _gaussian_value(mean: Tensor, rho: Tensor, keys: tuple[int, ...]) -> Tensor:
+def _values(family: Family, keys: list[tuple[int, ...]], groups: Sequence[Group]) -> list[Tensor]:
     keep_pages()
-    weight = torch.empty_like(mean, requires_grad=False)
-    _native.run("gaussian", keys, (mean, rho), (weight,))
-    return weight
+    values = [torch.empty_like(group[0], requires_grad=False) for group in groups]
+    for key, group, value in zip(keys, groups, values, strict=True):
+        _native.run(family.kernel, key, group, (value,))
+    return values
 
 
-def gaussian_by_key(
-    mean: Tensor, rho: Tensor, source: Keys, prior: Any, *, sampled: bool = False, dim: int | None = None
-) -> tuple[Tensor, Tensor | None]:
-    """`gaussian_draw` of weights with the next noise of `source`, for parameters that `fits` takes."""
-    keys = _keys(source, 1)
-    if not torch.is_grad_enabled():
-        return _gaussian_value(mean, rho, keys), None
-    return _GaussianByKey.apply(mean, rho, keys, prior, sampled, dim)
-
-
-class _SpikeSlabByKey(torch.autograd.Function):
+class _ByKey(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, mean, rho, logit, keys, temperature, prior_logit, prior_scale, dim):
+    def forward(ctx, family, keys, settings, dim, *parameters):
         ctx.set_materialize_grads(False)
-        ctx.save_for_backward(mean, rho, logit)
-        ctx.keys, ctx.constants = keys, (temperature, prior_logit, prior_scale, dim)
-        return _spike_slab_value(mean, rho, logit, keys), zero_sum(mean, dim)
+        ctx.save_for_backward(*parameters)
+        ctx.about = family, keys, settings, dim
+        return *_values(family, keys, _groups(parameters, len(keys))), zero_sum(parameters[0], dim)
 
     @staticmethod
-    def backward(ctx, grad, token):
-        mean, rho, logit = ctx.saved_tensors
-        temperature, prior_logit, prior_scale, _ = ctx.constants
-        number, known = _number(token), not isinstance(prior_logit, Tensor) and not isinstance(prior_scale, Tensor)
-        if grad is not None and number is not None and known and not torch.is_grad_enabled():
-            own = _as(mean, grad)
+    def backward(ctx, *grads):
+        family, keys, settings, dim = ctx.about
+        token, share = grads[-1], _share(grads[-1])
+        constants = None if share is None or torch.is_grad_enabled() else family.constants(share, *settings)
+        found: list[Tensor | None] = []
+        for key, group, grad in zip(keys, _groups(ctx.saved_tensors, len(keys)), grads[:-1], strict=True):
+            own = None if grad is None or constants is None else _as(group[0], grad)
             if own is not None:
-                found = torch.empty_like(mean), torch.empty_like(rho), torch.empty_like(logit)
-                constants = number, prior_scale**-2, math.log(prior_scale) - 0.5 - prior_logit, 1.0 / temperature
-                _native.run("spike_slab_grad", ctx.keys, (mean, rho, logit, own), found, constants)
-                return *found, *(None,) * 5
-        noise, logistic = _made(mean, "normal", ctx.keys[0]), _made(mean, "logistic", ctx.keys[1])
-        eta = logit.detach() + logistic
-        saved = mean, rho, softplus_scale(rho.detach()), logit, noise, eta, gate_of(eta)
-        return *spike_slab_backward(*saved, grad, token, *ctx.constants), *(None,) * 5
+                assert constants is not None
+                outputs = [torch.empty_like(one) for one in group]
+                _native.run(f"{family.kernel}_grad", key, (*group, own), outputs, constants)
+                found += outputs
+            elif grad is None and token is None:
+                found += [None] * len(group)
+            else:
+                noise = [_made(group[0], kind, one) for kind, one in zip(family.noise, key, strict=True)]
+                found += family.formulas(group, noise, grad, token, *settings, dim)
+        return *(None,) * 4, *found
 
 
-def _spike_slab_value(mean: Tensor, rho: Tensor, logit: Tensor, keys: tuple[int, ...]) -> Tensor:
-    keep_pages()
-    weight = torch.empty_like(mean, requires_grad=False)
-    _native.run("spike_slab", keys, (mean, rho, logit), (weight,))
-    return weight
+def _groups(parameters: Sequence[Tensor], number: int) -> list[Group]:
+    size = len(parameters) // number
+    return [parameters[start : start + size] for start in range(0, len(parameters), size)]
 
 
-def spike_slab_by_key(
-    mean: Tensor, rho: Tensor, logit: Tensor, source: Keys, *constants: Any
-) -> tuple[Tensor, Tensor | None]:
-    """`spike_slab_draw` with the next noise of `source`, for parameters that `fits` takes."""
-    keys = _keys(source, 2)
+def draw(layer: nn.Module, family: Family, source: Keys, groups: Sequence[Group], *settings: Any) -> list[Tensor]:
+    """Draws of all groups of a layer, which `fits` takes, with the next noise of `source`; the layer keeps the token.
+
+    Args:
+        settings: of the divergence, the last one the dimension of its sum.
+    """
+    *own, dim = settings
+    keys = [tuple(source.next_key() for _ in family.noise) for _ in groups]
+    parameters = [p for p in layer._parameters.values() if p is not None]
     if not torch.is_grad_enabled():
-        return _spike_slab_value(mean, rho, logit, keys), None
-    return _SpikeSlabByKey.apply(mean, rho, logit, keys, *constants)
+        remember(layer, [], parameters)
+        return _values(family, keys, groups)
+    *values, token = _ByKey.apply(family, keys, own, dim, *(one for group in groups for one in group))
+    remember(layer, [token], parameters)
+    return values

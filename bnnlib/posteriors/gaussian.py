@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from bnnlib._checks import check_positive, check_scale
-from bnnlib._noise import Source, draw_normal
+from bnnlib._noise import Keys, Source, draw_normal
 from bnnlib.functional import MixturePrior, gaussian_draw, gaussian_kl_sum, softplus_inverse, softplus_scale
 from bnnlib.functional._autograd import transformed
 from bnnlib.posteriors import fused
@@ -42,11 +42,11 @@ class _GaussianWeights(Posterior):
     def _draws(self, output: str, source: Source) -> list[Tensor]:
         """Weights, or what else `gaussian_draw` knows, of all groups."""
         noisy, prior, groups = output != "variance", None if transformed() else self._prior, self._centered()
-        if output == "weight" and fused.fits(source, *(group[:2] for group in groups)):
-            by_key = [(mean, rho, source, prior) for mean, rho, _ in groups]
-            values = remembered(self, fused.gaussian_by_key, by_key, sampled=self._sampled, dim=self._dim)
+        pairs = [group[:2] for group in groups]
+        if output == "weight" and fused.fits(source, pairs):
+            values = fused.draw(self, fused.GAUSSIAN, cast(Keys, source), pairs, prior, self._sampled, self._dim)
         else:
-            draws = [(mean, rho, draw_normal(mean, source) if noisy else None, prior) for mean, rho, _ in groups]
+            draws = [(mean, rho, draw_normal(mean, source) if noisy else None, prior) for mean, rho in pairs]
             values = remembered(self, gaussian_draw, draws, output=output, sampled=self._sampled, dim=self._dim)
         if output != "weight":
             return values

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from bnnlib._checks import check_positive, check_scale
-from bnnlib._noise import Source, draw_logistic, draw_normal
+from bnnlib._noise import Keys, Source, draw_logistic, draw_normal
 from bnnlib.functional import (
     log_odds,
     softplus_inverse,
@@ -68,9 +68,8 @@ class SpikeSlab(_Selecting):
         """One draw of all weights, exactly 0 where the gate is closed."""
         constants = self.temperature, 0.0 if transformed() else self.prior_log_odds, self.prior_scale, self._dim
         groups = self._groups()
-        if fused.fits(generator, *groups):
-            draws = [(*group, generator, *constants) for group in groups]
-            return self._parts(remembered(self, fused.spike_slab_by_key, draws))
+        if fused.fits(generator, groups):
+            return self._parts(fused.draw(self, fused.SPIKE_SLAB, cast(Keys, generator), groups, *constants))
         draws = [(*g, draw_normal(g[0], generator), draw_logistic(g[0], generator), *constants) for g in groups]
         return self._parts(remembered(self, spike_slab_draw, draws))
 

@@ -147,9 +147,9 @@ def test_what_the_kernels_do_not_know_is_left_to_the_formulas():
         draws_and_gradients(other, OBJECTIVES["both"], used=False)
     torch.manual_seed(0)
     for source in (None, torch.Generator().manual_seed(1)):
-        assert not fused.fits(source, *layer._groups())
+        assert not fused.fits(source, layer._groups())
     with redraw(layer, seed=1):
-        assert fused.fits(layer._noise(None), *layer._groups())
+        assert fused.fits(layer._noise(None), layer._groups())
         assert torch.func.vmap(lambda x: layer(x), randomness="same")(torch.ones(3, 6)).shape == (3, 5)
 
 
