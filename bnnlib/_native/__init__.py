@@ -12,7 +12,10 @@ from bnnlib._native.build import NativeWarning
 __all__ = ["LARGEST", "NativeWarning", "available", "fill", "run"]
 
 LARGEST = 2**31 - 2**16  # numbers of a key: a counter has 32 bits
-_KERNELS = ("normal", "uniform", "signs", "logistic", "gaussian", "gaussian_grad", "spike_slab", "spike_slab_grad")
+_KERNELS = (
+    *("normal", "uniform", "signs", "logistic", "gaussian", "gaussian_grad", "spike_slab", "spike_slab_grad"),
+    *("profile_grad", "mixture_grad"),
+)
 _NUMBERS = {name: number for number, name in enumerate(_KERNELS)}
 _PLAIN = ("uniform", "signs", "logistic")  # whose items are numbers and no pairs
 

@@ -96,6 +96,24 @@ KERNEL(gaussian) { IN_(mean, 0) IN_(rho, 1) OUT_(o, 0) PAIRS(ONE) }
 KERNEL(gaussian_grad) { IN_(mean, 0) IN_(rho, 1) IN_(g, 2) OUT_(dm, 0) OUT_(dr, 1)
   const float t = call->c[0], tp = call->c[1]; PAIRS(ONE) }
 #undef ONE
+// the same under N(0, 1/p) with probability 1 - share and N(0, 1/(p + more)) with share, whose log-odds fall with the
+// second moment: at its expectation, where the divergence is that of the best share, or at the drawn weight's square
+IN float precision(float moment, float p, float more, float odds) {
+  float a = 0.5f*more*moment + odds, y = ex(-absolute(a)), q = 1.f/(1.f + y), share = a > 0 ? y*q : q;
+  return p + (a > 86.f ? 0.f : more)*share;  // e^-a ends there
+}
+#define PRIOR const float t = call->c[0], p = call->c[1], more = call->c[2], odds = call->c[3];
+#define ONE(i, z) { float gi = g[i], m = mean[i]; Spread s = softplus(rho[i]); \
+  float v = precision(m*m + s.scale*s.scale, p, more, odds); \
+  dm[i] = gi + t*(m*v); dr[i] = (gi*(z) + t*(s.scale*v - 1.f/s.scale))*s.slope; }
+KERNEL(profile_grad) { IN_(mean, 0) IN_(rho, 1) IN_(g, 2) OUT_(dm, 0) OUT_(dr, 1) PRIOR PAIRS(ONE) }
+#undef ONE
+#define ONE(i, z) { float gi = g[i]; Spread s = softplus(rho[i]); float w = mean[i] + s.scale*(z); \
+  float score = w*precision(w*w, p, more, odds); \
+  dm[i] = gi + t*score; dr[i] = (gi*(z) + t*(score*(z) - 1.f/s.scale))*s.slope; }
+KERNEL(mixture_grad) { IN_(mean, 0) IN_(rho, 1) IN_(g, 2) OUT_(dm, 0) OUT_(dr, 1) PRIOR PAIRS(ONE) }
+#undef ONE
+
 // the slab's weight where the gate is open, and 0 where it is closed
 #define ONE(i, z) { float slab = mean[i] + softplus(rho[i]).scale*(z); \
   o[i] = slab*open(logit[i] + logistic((u32)(i), k2, k3)); }
@@ -114,7 +132,8 @@ KERNEL(spike_slab_grad) { IN_(mean, 0) IN_(rho, 1) IN_(logit, 2) IN_(g, 3) OUT_(
 #undef ONE
 
 typedef void (*Kernel)(const Call*, int, int);
-static const Kernel kernels[] = {normal, uniform, signs, logistics, gaussian, gaussian_grad, spike_slab, spike_slab_grad};
+static const Kernel kernels[] = {normal, uniform, signs, logistics, gaussian, gaussian_grad, spike_slab, spike_slab_grad,
+  profile_grad, mixture_grad};
 
 // of the OpenMP library that PyTorch has loaded, so that its threads serve here too; given once, or never
 typedef void (*Team)(void (*)(void*), void*, unsigned, unsigned);

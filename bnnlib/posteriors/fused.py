@@ -20,29 +20,38 @@ from bnnlib._noise import Keys, Source, _in_order
 from bnnlib.functional._autograd import factor, transformed, zero_sum
 from bnnlib.functional.draws import gate_of, gaussian_backward, spike_slab_backward
 from bnnlib.functional.gaussian import softplus_scale
+from bnnlib.functional.gaussian_spike_slab import MixturePrior
 from bnnlib.posteriors.kl_tokens import remember
 
 Group = Sequence[Tensor]  # a mean and what stands beside it
+Kernel = tuple[str, tuple[float, ...]]  # with its constants
 
 
 class Family(NamedTuple):
     """What a kind of posterior has to say of its draws.
 
-    `kernel` draws, and `kernel` with "_grad" has the gradients. `noise` are the kinds of numbers of a weight.
-    `constants(share, *settings)` are the kernel's for a divergence that counts `share`, or None where it does not know
-    the settings. `formulas(group, noise, grad, token, *settings)` are the gradients without kernel.
+    `kernel` draws, and `noise` are the kinds of numbers of a weight. `gradient(share, *settings)` is the kernel of the
+    gradients and its constants for a divergence that counts `share`, or None where none knows the settings.
+    `formulas(group, noise, grad, token, *settings)` are the gradients without kernel.
     """
 
     kernel: str
     noise: tuple[str, ...]
-    constants: Callable[..., tuple[float, ...] | None]
+    gradient: Callable[..., Kernel | None]
     formulas: Callable[..., tuple[Tensor | None, ...]]
 
 
-def _gaussian_constants(share: float, prior: Any, sampled: bool) -> tuple[float, ...] | None:
-    if not share:
-        return 0.0, 0.0
-    return (share, share / prior**2) if isinstance(prior, float) else None
+def _gaussian_gradient(share: float, prior: Any, sampled: bool) -> Kernel | None:
+    if isinstance(prior, float) or not share:
+        return "gaussian_grad", (share, share / prior**2 if share else 0.0)
+    if not isinstance(prior, MixturePrior):
+        return None
+    slab, spike, slab_cost, spike_cost = prior
+    if not (isinstance(slab, float) and isinstance(spike, float)):
+        return None
+    if not (isinstance(slab_cost, float) and isinstance(spike_cost, float)):
+        return None
+    return "mixture_grad" if sampled else "profile_grad", (share, slab, spike - slab, spike_cost - slab_cost)
 
 
 def _gaussian_formulas(group, noise, grad, token, prior, sampled, dim):
@@ -51,10 +60,10 @@ def _gaussian_formulas(group, noise, grad, token, prior, sampled, dim):
     return gaussian_backward(mean, rho, scale, *noise, grad, token, prior, "weight", sampled, dim)
 
 
-def _spike_slab_constants(share: float, temperature: float, prior_logit: Any, prior_scale: Any):
+def _spike_slab_gradient(share: float, temperature: float, prior_logit: Any, prior_scale: Any) -> Kernel | None:
     if isinstance(prior_logit, Tensor) or isinstance(prior_scale, Tensor):
         return None
-    return share, prior_scale**-2, math.log(prior_scale) - 0.5 - prior_logit, 1.0 / temperature
+    return "spike_slab_grad", (share, prior_scale**-2, math.log(prior_scale) - 0.5 - prior_logit, 1.0 / temperature)
 
 
 def _spike_slab_formulas(group, noise, grad, token, *settings):
@@ -64,8 +73,8 @@ def _spike_slab_formulas(group, noise, grad, token, *settings):
     return spike_slab_backward(*saved, grad, token, *settings)
 
 
-GAUSSIAN = Family("gaussian", ("normal",), _gaussian_constants, _gaussian_formulas)
-SPIKE_SLAB = Family("spike_slab", ("normal", "logistic"), _spike_slab_constants, _spike_slab_formulas)
+GAUSSIAN = Family("gaussian", ("normal",), _gaussian_gradient, _gaussian_formulas)
+SPIKE_SLAB = Family("spike_slab", ("normal", "logistic"), _spike_slab_gradient, _spike_slab_formulas)
 
 
 def fits(source: Source, groups: Sequence[Group]) -> bool:
@@ -130,14 +139,14 @@ class _ByKey(torch.autograd.Function):
     def backward(ctx, *grads):
         family, keys, settings, dim = ctx.about
         token, share = grads[-1], _share(grads[-1])
-        constants = None if share is None or torch.is_grad_enabled() else family.constants(share, *settings)
+        kernel = None if share is None or torch.is_grad_enabled() else family.gradient(share, *settings)
         found: list[Tensor | None] = []
         for key, group, grad in zip(keys, _groups(ctx.saved_tensors, len(keys)), grads[:-1], strict=True):
-            own = None if grad is None or constants is None else _as(group[0], grad)
+            own = None if grad is None or kernel is None else _as(group[0], grad)
             if own is not None:
-                assert constants is not None
+                assert kernel is not None
                 outputs = [torch.empty_like(one) for one in group]
-                _native.run(f"{family.kernel}_grad", key, (*group, own), outputs, constants)
+                _native.run(kernel[0], key, (*group, own), outputs, kernel[1])
                 found += outputs
             elif grad is None and token is None:
                 found += [None] * len(group)
