@@ -5,7 +5,7 @@ backward pass. The second time it must draw the same numbers, or the gradients a
 is a function of its key, so that it does. A generator is a sequence that has moved on by then, and is refused there.
 
 By key, number i of a draw is a function of the key and i on a CPU, the same in `kernels.cpp` and in plain PyTorch. A
-GPU draws from PyTorch's generator at the key: one kernel, where the function in plain PyTorch would start sixty.
+GPU draws from PyTorch's generator at the key: one kernel, where the function in plain PyTorch would start a hundred.
 """
 
 from __future__ import annotations

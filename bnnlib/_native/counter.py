@@ -11,7 +11,7 @@ import math
 import torch
 from torch import Tensor
 
-_BLOCK = 1 << 18  # numbers at a time: below, starting forty operations takes longer than what they compute
+_BLOCK = 1 << 18  # numbers at a time: below, starting a hundred operations takes longer than what they compute
 
 
 def _signed(word: int) -> int:
