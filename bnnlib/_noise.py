@@ -89,7 +89,6 @@ class redraw:
     `torch.compile` under an activation memory budget, or where ranks, a resumed run and a second look must see the same
     draw. A layer that runs twice in a pass uses one draw of its weights, as in `predict`, and one of its masks.
     Without it a forward pass draws anew, from `use_generator` or PyTorch's global generator, at each call.
-
     On a CPU the noise comes from C++ that the system's compiler translates at the first draw, once a user, in about
     three seconds. Without one, or with BNNLIB_NATIVE=0 set, PyTorch makes the same numbers, slower.
 
