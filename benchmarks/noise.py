@@ -5,10 +5,12 @@
 The first rows draw one number for every weight of the 784-400-400-10 network. PyTorch's own numbers come from a
 Mersenne Twister, one 32-bit word each, and NumPy's from newer generators by the ziggurat method; "16-bit words" cuts
 the twister's words into halves and takes each half's quantile from a table, a discrete distribution; "compiled" is what
-`torch.compile` makes of `torch.randn`, where a compiler is found.
+`torch.compile` makes of `torch.randn`, where a compiler is found. "By key" are numbers that are a function of a key and
+of their place, from C++ and from PyTorch.
 
-The other rows are training steps with 128 rows whose noise is drawn once and used again and again, which no training
-may do: the ratio to the deterministic step is what would be left if numbers cost nothing. All times are of the
+The other rows are training steps with 128 rows: with noise from PyTorch's generator; with noise that is drawn once and
+used again and again, which no training may do: the ratio to the deterministic step is what would be left if numbers
+cost nothing; and with noise by key, drawn and used in one pass. All times are of the
 processor, with one thread, in turns.
 """
 
@@ -29,7 +31,9 @@ from torch import Tensor
 from benchmarks import command
 from benchmarks.step_time import SIZES, Step, build_steps, deterministic
 from benchmarks.timing import Timed
+from bnnlib import _native
 from bnnlib import _noise as noise
+from bnnlib._native import counter
 
 LAYERS = ("gaussian", "spike-slab", "gaussian-spike-slab", "sparse-vd", "horseshoe")
 Draw = Callable[[], object]
@@ -55,6 +59,9 @@ def ways(count: int) -> dict[str, Draw]:
     for kind in ("MT19937", "PCG64", "Philox", "SFC64"):
         generator = np.random.Generator(getattr(np.random, kind)(0))
         found[f"NumPy, {kind}, normal"] = partial(generator.standard_normal, out=full.numpy(), dtype=np.float32)
+    if _native.available():
+        found["by key, C++"] = lambda: _native.fill(full, "normal", 1)
+    found["by key, PyTorch"] = lambda: counter.fill(full, "normal", 1)
     try:
         compiled = torch.compile(lambda: torch.randn(count))
         compiled()
@@ -95,21 +102,25 @@ def numbers(count: int, rounds: int) -> list[dict]:
 
 
 def steps(layers: tuple[str, ...], rounds: int, batch: int = 128) -> list[dict]:
-    """Rows {layer, ratio, free}: the step over the deterministic one, as it is and with repeated noise."""
+    """Rows {layer, ratio, free, keyed}: the step over the deterministic one, with noise drawn, repeated and by key."""
     device = torch.device("cpu")
     x, y = torch.rand(batch, SIZES[0]), torch.randint(0, SIZES[-1], (batch,))
-    base, own = Step(deterministic, device), build_steps(device, list(layers))
+    base, own, by_key = Step(deterministic, device), *(build_steps(device, list(layers), one) for one in (False, True))
     base.seconds(x, y, 3)
     rows = []
     for layer in layers:
         step, repeated = own["bnnlib", layer], Repeated()
-        drawn, free = [], []
+        drawn, free, keyed = [], [], []
         for _ in range(rounds + 1):
             whole = base.seconds(x, y, 5)
             drawn.append(step.seconds(x, y, 5) / whole)
             with mock.patch.object(noise, "_draw", repeated):
                 free.append(step.seconds(x, y, 5) / base.seconds(x, y, 5))
-        rows.append({"layer": layer, **_middle("ratio", drawn[1:], 3), **_middle("free", free[1:], 3)})
+            keyed.append(by_key["bnnlib", layer].seconds(x, y, 5) / base.seconds(x, y, 5))
+        found = {"ratio": drawn, "free": free, "keyed": keyed}
+        rows.append(
+            {"layer": layer} | {k: v for name, one in found.items() for k, v in _middle(name, one[1:], 3).items()}
+        )
     return rows
 
 

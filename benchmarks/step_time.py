@@ -1,9 +1,10 @@
 """Time of a full training step of every Bayesian layer and sampler, as a ratio to the deterministic network's.
 
-`python -m benchmarks.step_time [--json] [--batch 128 1024] [--layers gaussian ...]`
+`python -m benchmarks.step_time [--quick] [--json] [--batch 128 1024] [--layers gaussian ...]`
 
 A step is forward pass, loss with the gradient of the exact KL divergence, backward pass and Adam, on a
-784-400-400-10 classifier. All networks use the same Adam (fused). Each round times the deterministic network and a
+784-400-400-10 classifier. On a CPU the noise comes by key, as `bnnlib.train.fit` draws it; `--unkeyed` takes it from
+PyTorch's generator. All networks use the same Adam (fused). Each round times the deterministic network and a
 Bayesian one right after each other, so that whatever else the machine does hits both; the ratio is the median over
 rounds. torchbnn and bayesian-torch are measured in the same rounds where they are installed (`pip install torchbnn
 bayesian-torch`). The samplers ("sgld", "sghmc", with the learned prior "sghmc-sa") take the place of Adam on the
@@ -15,11 +16,15 @@ so are the posteriors on convolutions ("lenet5-...", "resnet20-...").
 Beside the median stand the quartiles over the rounds. On a machine with other work `--processor` takes the
 processor's time in place of the clock's: with one thread on a CPU it counts what the step itself has used.
 
+`--quick` is 128 rows on one thread, all fully connected networks and samplers in under three minutes. Behind a ratio
+stands the goal of the project, where there is one.
+
 With `--graphs` every step is recorded as a CUDA graph, the deterministic ones too; what cannot be recorded is left out.
 """
 
 from __future__ import annotations
 
+import argparse
 import math
 import statistics
 import sys
@@ -31,10 +36,12 @@ from itertools import pairwise
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from tqdm import tqdm
 
 from benchmarks import command
+from benchmarks.goals import GOALS
 from benchmarks.samplers import Adaptive, Ivon, Ours, Posteriors
-from benchmarks.timing import Graphed, Timed, adam
+from benchmarks.timing import Graphed, StepNoise, Timed, adam
 from benchmarks.unit_noise import NETWORKS, pairs
 from bnnlib import nn as bnn
 from bnnlib.functional import inclusion_probability_for
@@ -135,21 +142,22 @@ def samplers() -> dict[tuple[str, str], Callable[[nn.Module, int], Timed]]:
 class Step(Timed):
     """One training step of one network."""
 
-    def __init__(self, build: Callable[[], tuple[nn.Module, Loss]], device: torch.device):
+    def __init__(self, build: Callable[[], tuple[nn.Module, Loss]], device: torch.device, keyed: bool = True):
         torch.manual_seed(0)
         self.model, self.loss = build()
         self.model.to(device)
-        self.optimizer = adam(self.model, device)
+        self.optimizer, self.noise = adam(self.model, device), StepNoise(self.model, device, keyed)
 
     def step(self, x: Tensor, y: Tensor) -> None:
         self.optimizer.zero_grad()
-        self.loss(x, y).backward()
+        with self.noise:
+            self.loss(x, y).backward()
         self.optimizer.step()
 
 
-def build_steps(device: torch.device, layers: list[str]) -> dict[tuple[str, str], Timed]:
+def build_steps(device: torch.device, layers: list[str], keyed: bool = True) -> dict[tuple[str, str], Timed]:
     """Every contender that is installed and asked for; without layers, all."""
-    builders = {key: partial(Step, build) for key, build in contenders().items()}
+    builders = {key: partial(Step, build, keyed=keyed) for key, build in contenders().items()}
     builders |= {key: lambda device, build=build: _sampler(build, device) for key, build in samplers().items()}
     steps = {}
     for key, build in builders.items():
@@ -167,13 +175,19 @@ def _sampler(build: Callable[[nn.Module, int], Timed], device: torch.device) -> 
 
 
 def measure(
-    batch: int, device: torch.device, layers: list[str], rounds: int, steps: int, graphs: bool = False
+    batch: int,
+    device: torch.device,
+    layers: list[str],
+    rounds: int,
+    steps: int,
+    graphs: bool = False,
+    keyed: bool = True,
 ) -> list[dict]:
     """Rows {library, layer, batch, device, ratio, quartiles, ms, base_ms}: the ratio's, and medians of both steps."""
     x = torch.rand(batch, SIZES[0], device=device)
     y = torch.randint(0, SIZES[-1], (batch,), device=device)
     base = Step(deterministic, device)
-    compared = {key: (base, step, x, y) for key, step in build_steps(device, layers).items()}
+    compared = {key: (base, step, x, y) for key, step in build_steps(device, layers, keyed).items()}
     compared |= {("bnnlib", n): pairs(n, batch, device) for n in NETWORKS if not layers or n in layers}
     if graphs:
         compared = _recorded(compared)
@@ -181,7 +195,7 @@ def measure(
     for base, step, x, y in compared.values():
         base.seconds(x, y, 3)
         step.seconds(x, y, 3)
-    for round_number in range(rounds):
+    for round_number in tqdm(range(rounds), desc=f"batch {batch}, rounds", file=sys.stderr, disable=None):
         for key, (base, step, x, y) in compared.items():
             # who goes first alternates, so that neither always finds the caches warm
             if round_number % 2:
@@ -223,34 +237,46 @@ def _recorded(compared: dict) -> dict:
     return found
 
 
-def main(arguments: list[str] | None = None) -> list[dict]:
+def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser = command.parser("step_time", __doc__)
+    names = sorted({key[1] for key in contenders() | samplers()} | set(NETWORKS))
+    parser.add_argument("--quick", action="store_true", help="128 rows, one thread, no convolutions: three minutes")
     parser.add_argument("--batch", type=int, nargs="+", default=[128, 1024], help="batch sizes")
-    parser.add_argument(
-        "--layers", nargs="+", default=[], choices=sorted({key[1] for key in contenders() | samplers()} | set(NETWORKS))
-    )
+    parser.add_argument("--layers", nargs="+", default=[], choices=names, metavar="NAME", help=", ".join(names))
     parser.add_argument("--rounds", type=int, default=25, help="pairs of measurements for each ratio")
     parser.add_argument("--steps", type=int, default=4, help="training steps in one measurement")
-    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu", help="cpu or cuda")
     parser.add_argument("--processor", action="store_true", help="take the processor's time, not the clock's")
+    parser.add_argument("--unkeyed", action="store_true", help="noise from PyTorch's generator, not by key")
     parser.add_argument("--graphs", action="store_true", help="record every step as a CUDA graph")
     options = parser.parse_args(arguments)
-    device = torch.device(options.device)
-    if options.graphs and device.type != "cuda":
+    if options.graphs and not options.device.startswith("cuda"):
         parser.error(f"--graphs records CUDA graphs, but the device is {options.device}; leave it out")
-    if options.processor and device.type != "cpu":
+    if options.processor and options.device != "cpu":
         parser.error(f"--processor takes the CPU's time, but the device is {options.device}; leave it out")
+    if options.quick:
+        options.batch, options.rounds, options.device = [128], min(options.rounds, 9), "cpu"
+        options.layers = options.layers or sorted({key[1] for key in contenders() | samplers()})
+        torch.set_num_threads(1)
+    return options
+
+
+def main(arguments: list[str] | None = None) -> list[dict]:
+    options = _options(arguments)
+    device = torch.device(options.device)
     Timed.clock = staticmethod(time.process_time if options.processor else time.perf_counter)
     say = command.progress(options)
     print(f"torch {torch.__version__}, {device}, {torch.get_num_threads()} threads, Adam(fused=True)", file=say)
-    rows = []
+    rows, own = [], (options.graphs, not options.unkeyed)
     for batch in options.batch:
-        found = measure(batch, device, options.layers, options.rounds, options.steps, options.graphs)
+        found = measure(batch, device, options.layers, options.rounds, options.steps, *own)
         for row in found:
             name = f"{row['library']} {row['layer']}"
             low, high = row["quartiles"]
+            goal = GOALS.get((row["layer"], batch)) if row["library"] == "bnnlib" else None
+            aim = f"goal {goal:.2f}" if goal else " " * 9
             print(
-                f"batch {batch:5d}  {name:32s} {row['ratio']:6.2f} [{low:.2f}, {high:.2f}]   "
+                f"batch {batch:5d}  {name:32s} {row['ratio']:6.2f} [{low:.2f}, {high:.2f}]  {aim}   "
                 f"({row['ms']:.2f} ms against {row['base_ms']:.2f} ms)",
                 file=say,
             )

@@ -8,12 +8,33 @@ import torch
 from torch import Tensor, nn
 
 from benchmarks.graphs import GraphedStep
+from bnnlib._noise import StepKeys
 
 
 def synchronize(device: torch.device) -> None:
     """Wait for the device's queue."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
+
+
+class StepNoise:
+    """The noise of step after step by key, as `bnnlib.train.fit` draws it; not `keyed`, it is PyTorch's generator's.
+
+    On a GPU the generator serves either way: a key there is a seed that is set in Python, which no graph records.
+    """
+
+    def __init__(self, model: nn.Module, device: torch.device, keyed: bool = True) -> None:
+        self.keys = StepKeys(model) if keyed and device.type == "cpu" else None
+        self.number = 0
+
+    def __enter__(self) -> None:
+        if self.keys is not None:
+            self.keys.give(0, self.number)
+            self.number += 1
+
+    def __exit__(self, *_: object) -> None:
+        if self.keys is not None:
+            self.keys.take()
 
 
 def adam(model: nn.Module, device: torch.device) -> torch.optim.Optimizer:

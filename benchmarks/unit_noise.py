@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from benchmarks.timing import Timed, adam
+from benchmarks.timing import StepNoise, Timed, adam
 from bnnlib import nn as bnn
 from bnnlib.models import lenet5_caffe, mlp, resnet20
 from chapters.batch_statistics.lenet import lenet5_batch_norm
@@ -73,7 +73,7 @@ class UnitNoiseStep(Timed):
     def __init__(self, build: Build, device: torch.device):
         torch.manual_seed(0)
         self.model = build().to(device)
-        self.optimizer = adam(self.model, device)
+        self.optimizer, self.noise = adam(self.model, device), StepNoise(self.model, device)
         modules = list(self.model.modules())
         self.noisy = any(isinstance(module, bnn.StructuredBayesianPruning) for module in modules)
         self.random = self.noisy or any(isinstance(module, bnn.BayesianLayer) for module in modules)
@@ -83,11 +83,12 @@ class UnitNoiseStep(Timed):
 
     def step(self, x: Tensor, y: Tensor) -> None:
         self.optimizer.zero_grad()
-        with self._forward():
-            loss = F.cross_entropy(self.model(x), y)
-        if self.random:
-            loss = loss + bnn.kl_gradient(self.model) / NUM_DATA
-        loss.backward()
+        with self.noise:
+            with self._forward():
+                loss = F.cross_entropy(self.model(x), y)
+            if self.random:
+                loss = loss + bnn.kl_gradient(self.model) / NUM_DATA
+            loss.backward()
         self.optimizer.step()
 
 

@@ -3,6 +3,9 @@
 A pass may be computed twice: by gradient checkpointing, or by a compiler with a memory budget, in the middle of the
 backward pass. The second time it must draw the same numbers, or the gradients are wrong. After `redraw` a layer's noise
 is a function of its key, so that it does. A generator is a sequence that has moved on by then, and is refused there.
+
+By key, number i of a draw is a function of the key and i on a CPU, the same in `kernels.cpp` and in plain PyTorch. A
+GPU draws from PyTorch's generator at the key: one kernel, where the function in plain PyTorch would start a hundred.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ import torch
 import torch._functorch.config
 from torch import Tensor, nn
 
+from bnnlib import _native
 from bnnlib._memory import keep_pages
 
 _GENERATOR: ContextVar[torch.Generator | None] = ContextVar("bnnlib_generator", default=None)
@@ -56,6 +60,10 @@ class Keys:
         self.drawn += 1
         return self.drawn - 1
 
+    def next_key(self) -> int:
+        """The key of the draw at hand, of 64 bits."""
+        return fold(int(self.key) & _MASK, self.next())
+
 
 Source = torch.Generator | Keys | None
 
@@ -81,6 +89,8 @@ class redraw:
     `torch.compile` under an activation memory budget, or where ranks, a resumed run and a second look must see the same
     draw. A layer that runs twice in a pass uses one draw of its weights, as in `predict`, and one of its masks.
     Without it a forward pass draws anew, from `use_generator` or PyTorch's global generator, at each call.
+    On a CPU the noise comes from C++ that the system's compiler translates at the first draw, once a user, in about
+    three seconds. Without one, or with BNNLIB_NATIVE=0 set, PyTorch makes the same numbers, slower.
 
     As a context manager it gives back at its end the keys from before; the backward pass belongs inside.
 
@@ -219,8 +229,9 @@ def _fill(values: Tensor, kind: str, generator: torch.Generator | None) -> Tenso
     if kind == "normal":
         _in_order(values).normal_(generator=generator)
         return values
-    if kind == "uniform":
-        return values.uniform_(generator=generator)
+    if kind != "signs":
+        values.uniform_(generator=generator)
+        return values if kind == "uniform" else values.logit_(torch.finfo(values.dtype).eps / 2)
     return values.random_(0, 2, generator=generator).mul_(2.0).sub_(1.0)
 
 
@@ -247,7 +258,16 @@ def _fresh_noise(like: Tensor, shape: tuple[int, ...] | None, kind: str, number:
 
 def _keyed_noise(like: Tensor, shape: tuple[int, ...] | None, kind: str, key: Tensor, number: int) -> Tensor:
     # in float32 whatever is asked for: a generator has other numbers in each precision, a key is one draw in all
-    return _fill(_empty(like, shape, torch.float32), kind, _keyed(like.device, key, number)).to(like.dtype)
+    values = _empty(like, shape, torch.float32)
+    if not values.is_cpu or values.numel() > _native.LARGEST:
+        return _fill(values, kind, _keyed(like.device, key, number)).to(like.dtype)
+    keep_pages()
+    ordered, key_of_draw = _in_order(values), fold(int(key) & _MASK, number)
+    if ordered.is_contiguous():
+        _native.fill(ordered.view(-1), kind, key_of_draw)
+    else:
+        values.copy_(_native.fill(values.new_empty(values.numel()), kind, key_of_draw).view(values.shape))
+    return values.to(like.dtype)
 
 
 for _name, _function in (("noise", _fresh_noise), ("keyed_noise", _keyed_noise)):
@@ -274,6 +294,10 @@ def _draw(like: Tensor, shape: tuple[int, ...] | None, kind: str, generator: Sou
             return torch.ops.bnnlib.keyed_noise(like.detach(), shape, kind, generator.key, generator.next())
         if not torch._C._are_functorch_transforms_active():
             return _keyed_noise(like, shape, kind, generator.key, generator.next())
+        if like.is_cpu and _one_draw_for_all():
+            with torch._C._DisableFuncTorch():
+                plain, shape = torch.empty((), dtype=like.dtype), tuple(like.shape if shape is None else shape)
+                return _keyed_noise(plain, shape, kind, generator.key, generator.next())
         source = _keyed(like.device, generator.key, generator.next())
     elif torch.compiler.is_compiling():
         if generator is None:
@@ -290,8 +314,17 @@ def _draw(like: Tensor, shape: tuple[int, ...] | None, kind: str, generator: Sou
             values = torch.randint(0, 2, tuple(shape), **place).mul(2.0).sub(1.0)
         else:
             values = (torch.randn if kind == "normal" else torch.rand)(tuple(shape), **place)
+            values = torch.logit(values, torch.finfo(dtype).eps / 2) if kind == "logistic" else values
         return values.to(like.dtype)
     return _fill(_empty(like, shape), kind, source)
+
+
+def _one_draw_for_all() -> bool:
+    """Whether no `torch.func.vmap` at work wants a draw for each entry, or refuses draws."""
+    stack = torch._C._functorch.get_interpreter_stack() or []
+    own = torch._C._functorch
+    vmaps = [own.CVmapInterpreterPtr(one) for one in stack if one.key() == own.TransformType.Vmap]
+    return all(one.randomness() == own.RandomnessType.Same for one in vmaps)
 
 
 def draw_normal(like: Tensor, generator: Source = None) -> Tensor:
@@ -302,6 +335,13 @@ def draw_normal(like: Tensor, generator: Source = None) -> Tensor:
 def draw_uniform(like: Tensor, generator: Source = None) -> Tensor:
     """U(0, 1) noise in the shape, dtype and device of `like`, drawn outside compiled regions."""
     return _draw(like, None, "uniform", generator)
+
+
+def draw_logistic(like: Tensor, generator: Source = None) -> Tensor:
+    """Logistic noise, the log-odds of U(0, 1), in the shape, dtype and device of `like`."""
+    if isinstance(generator, Keys):  # one operation, so that a gate is the same wherever its numbers come from
+        return _draw(like, None, "logistic", generator)
+    return torch.logit(draw_uniform(like, generator), eps=torch.finfo(like.dtype).eps / 2)
 
 
 def draw_signs(shape: tuple[int, ...], like: Tensor, generator: Source = None) -> Tensor:

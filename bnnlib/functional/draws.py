@@ -67,35 +67,38 @@ class _GaussianDraw(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, grad, token):
-        mean, rho, scale, noise = ctx.saved_tensors
-        prior, output, sampled, dim = ctx.constants
-        if torch.is_grad_enabled():  # create_graph=True
+        return *gaussian_backward(*ctx.saved_tensors, grad, token, *ctx.constants), *(None,) * 5
 
-            def plain(mean: Tensor, rho: Tensor) -> tuple[Tensor, Tensor | None]:
-                weight, scale = _quantity(mean, softplus_scale(rho), noise, output), softplus_scale(rho)
-                if token is None:
-                    return weight, None
-                return weight, total(_kl(mean, scale, noise, prior, sampled), dim)
 
-            return *double_backward(plain, (mean, rho), (grad, token)), *(None,) * 5
-        d_mean = d_scale = None
-        if grad is not None:
-            d_mean = grad if output == "weight" else None
-            d_scale = (grad * scale).mul_(2.0) if output == "variance" else grad * noise
-        token = None if token is None else factor(token)
-        if token is not None and token.is_cpu and not token.dim() and isinstance(prior, float):
-            # gaussian_kl_grad, but into the buffers at hand: on a CPU fresh ones of a weight's size cost more in page
-            # faults than the arithmetic
-            number = token.item()
-            precision = number / prior**2
-            d_mean = mean * precision if d_mean is None else torch.add(d_mean, mean, alpha=precision)
-            d_scale = scale * precision if d_scale is None else d_scale.add_(scale, alpha=precision)
-            d_scale.sub_(buffer := scale.reciprocal(), alpha=number)
-            return d_mean, d_scale.mul_(softplus_slope(rho, out=buffer)), *(None,) * 5
-        if token is not None:
-            kl_mean, kl_scale = _kl_grad(mean, scale, noise, prior, sampled)
-            d_mean, d_scale = _plus(d_mean, kl_mean, token), _plus(d_scale, kl_scale, token)
-        return d_mean, None if d_scale is None else d_scale.mul_(softplus_slope(rho)), *(None,) * 5
+def gaussian_backward(mean, rho, scale, noise, grad, token, prior, output, sampled, dim):
+    """Gradients in (mean, rho) of what `gaussian_draw` gives, from those of the weight and of the token."""
+    if torch.is_grad_enabled():  # create_graph=True
+
+        def plain(mean: Tensor, rho: Tensor) -> tuple[Tensor, Tensor | None]:
+            weight, scale = _quantity(mean, softplus_scale(rho), noise, output), softplus_scale(rho)
+            if token is None:
+                return weight, None
+            return weight, total(_kl(mean, scale, noise, prior, sampled), dim)
+
+        return double_backward(plain, (mean, rho), (grad, token))
+    d_mean = d_scale = None
+    if grad is not None:
+        d_mean = grad if output == "weight" else None
+        d_scale = (grad * scale).mul_(2.0) if output == "variance" else grad * noise
+    token = None if token is None else factor(token)
+    if token is not None and token.is_cpu and not token.dim() and isinstance(prior, float):
+        # gaussian_kl_grad, but into the buffers at hand: on a CPU fresh ones of a weight's size cost more in page
+        # faults than the arithmetic
+        number = token.item()
+        precision = number / prior**2
+        d_mean = mean * precision if d_mean is None else torch.add(d_mean, mean, alpha=precision)
+        d_scale = scale * precision if d_scale is None else d_scale.add_(scale, alpha=precision)
+        d_scale.sub_(buffer := scale.reciprocal(), alpha=number)
+        return d_mean, d_scale.mul_(softplus_slope(rho, out=buffer))
+    if token is not None:
+        kl_mean, kl_scale = _kl_grad(mean, scale, noise, prior, sampled)
+        d_mean, d_scale = _plus(d_mean, kl_mean, token), _plus(d_scale, kl_scale, token)
+    return d_mean, None if d_scale is None else d_scale.mul_(softplus_slope(rho))
 
 
 def _quantity(mean: Tensor, scale: Tensor, noise: Tensor | None, output: str) -> Tensor:
@@ -182,7 +185,7 @@ def gaussian_kl_sum(
     return closed_form_sum(value, gradient, mean, rho, with_value=with_value, dim=dim)
 
 
-def _open(eta: Tensor) -> Tensor:
+def gate_of(eta: Tensor) -> Tensor:
     """1 where eta > 0 and 0 elsewhere, in eta's type: a Boolean gate makes every product with it five times slower."""
     if not eta.is_cpu:
         return torch.heaviside(eta, eta.new_zeros(()))
@@ -227,39 +230,21 @@ class _SpikeSlabDraw(torch.autograd.Function):
         ctx.set_materialize_grads(False)
         scale = softplus_scale(rho)
         eta = logit + logistic
-        gate = _open(eta)
+        gate = gate_of(eta)
         ctx.save_for_backward(mean, rho, scale, logit, noise, eta, gate)
         ctx.constants = temperature, prior_logit, prior_scale, dim
         return torch.addcmul(mean, scale, noise).mul_(gate), zero_sum(mean, dim)
 
     @staticmethod
     def backward(ctx, grad, token):
-        if torch.is_grad_enabled():  # create_graph=True
-            return _SpikeSlabDraw._again(ctx, grad, token)
-        saved = mean, rho, scale, logit, noise, eta, gate = ctx.saved_tensors  # a checkpoint gives them out once
-        temperature, prior_logit, prior_scale, _ = ctx.constants
-        token = None if token is None else factor(token)
-        numbers = not isinstance(prior_logit, Tensor) and not isinstance(prior_scale, Tensor)
-        if grad is not None and token is not None and numbers and mean.dtype in _FULL:
-            return *_spike_slab_grad(grad, token, saved, *ctx.constants[:3]), *(None,) * 6
-        d_mean = d_scale = d_logit = None
-        if grad is not None:
-            soft = torch.sigmoid(eta / temperature)
-            slab = torch.addcmul(mean, scale, noise)
-            d_logit = torch.addcmul(soft, soft, soft, value=-1.0).mul_(slab).mul_(grad).mul_(1.0 / temperature)
-            d_mean = grad * gate
-            d_scale = d_mean * noise
-        if token is not None:
-            kl_mean, kl_scale, kl_logit = spike_slab_kl_grad(mean, scale, logit, prior_logit, prior_scale)
-            d_mean, d_scale, d_logit = (
-                _plus(d, kl, token) for d, kl in ((d_mean, kl_mean), (d_scale, kl_scale), (d_logit, kl_logit))
-            )
-        return d_mean, None if d_scale is None else d_scale.mul_(softplus_slope(rho)), d_logit, *(None,) * 6
+        return *spike_slab_backward(*ctx.saved_tensors, grad, token, *ctx.constants), *(None,) * 6
 
-    @staticmethod
-    def _again(ctx, grad, token):
-        mean, rho, _, logit, noise, eta, *_ = ctx.saved_tensors
-        temperature, prior_logit, prior_scale, dim = ctx.constants
+
+def spike_slab_backward(
+    mean, rho, scale, logit, noise, eta, gate, grad, token, temperature, prior_logit, prior_scale, dim
+):
+    """Gradients in (mean, rho, logit) of what `spike_slab_draw` gives, from those of the weight and of the token."""
+    if torch.is_grad_enabled():  # create_graph=True
         logistic = (eta - logit).detach()
 
         def plain(mean: Tensor, rho: Tensor, logit: Tensor) -> tuple[Tensor, Tensor | None]:
@@ -268,7 +253,25 @@ class _SpikeSlabDraw(torch.autograd.Function):
                 return weight, None
             return weight, total(prior_log_odds_kl(mean, softplus_scale(rho), logit, prior_logit, prior_scale), dim)
 
-        return *double_backward(plain, (mean, rho, logit), (grad, token)), *(None,) * 6
+        return double_backward(plain, (mean, rho, logit), (grad, token))
+    token = None if token is None else factor(token)
+    numbers = not isinstance(prior_logit, Tensor) and not isinstance(prior_scale, Tensor)
+    if grad is not None and token is not None and numbers and mean.dtype in _FULL:
+        saved = mean, rho, scale, logit, noise, eta, gate
+        return _spike_slab_grad(grad, token, saved, temperature, prior_logit, prior_scale)
+    d_mean = d_scale = d_logit = None
+    if grad is not None:
+        soft = torch.sigmoid(eta / temperature)
+        slab = torch.addcmul(mean, scale, noise)
+        d_logit = torch.addcmul(soft, soft, soft, value=-1.0).mul_(slab).mul_(grad).mul_(1.0 / temperature)
+        d_mean = grad * gate
+        d_scale = d_mean * noise
+    if token is not None:
+        kl_mean, kl_scale, kl_logit = spike_slab_kl_grad(mean, scale, logit, prior_logit, prior_scale)
+        d_mean, d_scale, d_logit = (
+            _plus(d, kl, token) for d, kl in ((d_mean, kl_mean), (d_scale, kl_scale), (d_logit, kl_logit))
+        )
+    return d_mean, None if d_scale is None else d_scale.mul_(softplus_slope(rho)), d_logit
 
 
 def _relaxed(mean: Tensor, rho: Tensor, logit: Tensor, noise: Tensor, logistic: Tensor, temperature: float) -> Tensor:

@@ -1,5 +1,6 @@
 """Bayesian layers that stand in for `torch.nn.Linear` and `torch.nn.Conv2d`, and what one does with models of them."""
 
+from bnnlib._native import NativeWarning
 from bnnlib._noise import redraw, use_generator
 from bnnlib.nn.base import (
     BayesianLayer,
@@ -49,6 +50,7 @@ __all__ = [
     "GaussianSpikeSlabLinear",
     "HorseshoeLinear",
     "LaplaceNetwork",
+    "NativeWarning",
     "ParameterPosterior",
     "ScaleMixtureConv2d",
     "ScaleMixtureLinear",

@@ -39,7 +39,8 @@ def predict(
         generator: of the weights, on the model's device.
         draws_at_once: draws in one forward pass, by `torch.func.vmap`; they take the memory of so many sets of weights.
             A network whose pass is over before Python is back, such as one for a table, is several times faster with
-            all at once; a large one on a processor is not. The draws are others than one after another.
+            all at once; a large one on a processor is not, and one with convolutions of many rows is slower. The draws
+            are others than one after another.
 
     Returns:
         Tensor (S, batch, ...). Its mean over the first dimension is the predictive mean of a regression; for a

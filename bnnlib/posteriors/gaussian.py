@@ -8,9 +8,10 @@ import torch
 from torch import Tensor
 
 from bnnlib._checks import check_positive, check_scale
-from bnnlib._noise import Source, draw_normal
+from bnnlib._noise import Keys, Source, draw_normal
 from bnnlib.functional import MixturePrior, gaussian_draw, gaussian_kl_sum, softplus_inverse, softplus_scale
 from bnnlib.functional._autograd import transformed
+from bnnlib.posteriors import fused
 from bnnlib.posteriors.base import Posterior
 from bnnlib.posteriors.kl_tokens import forget, remembered
 from bnnlib.posteriors.settings import setting
@@ -41,8 +42,12 @@ class _GaussianWeights(Posterior):
     def _draws(self, output: str, source: Source) -> list[Tensor]:
         """Weights, or what else `gaussian_draw` knows, of all groups."""
         noisy, prior, groups = output != "variance", None if transformed() else self._prior, self._centered()
-        draws = [(mean, rho, draw_normal(mean, source) if noisy else None, prior) for mean, rho, _ in groups]
-        values = remembered(self, gaussian_draw, draws, output=output, sampled=self._sampled, dim=self._dim)
+        pairs = [group[:2] for group in groups]
+        if output == "weight" and fused.fits(source, pairs):
+            values = fused.draw(self, fused.GAUSSIAN, cast(Keys, source), pairs, prior, self._sampled, self._dim)
+        else:
+            draws = [(mean, rho, draw_normal(mean, source) if noisy else None, prior) for mean, rho in pairs]
+            values = remembered(self, gaussian_draw, draws, output=output, sampled=self._sampled, dim=self._dim)
         if output != "weight":
             return values
         return [v if center is None else v + center for v, (*_, center) in zip(values, groups, strict=True)]

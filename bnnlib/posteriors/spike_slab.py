@@ -9,10 +9,9 @@ import torch
 from torch import Tensor
 
 from bnnlib._checks import check_positive, check_scale
-from bnnlib._noise import Source, draw_normal, draw_uniform
+from bnnlib._noise import Keys, Source, draw_logistic, draw_normal
 from bnnlib.functional import (
     log_odds,
-    logistic_noise,
     softplus_inverse,
     softplus_scale,
     spike_slab_draw,
@@ -20,6 +19,7 @@ from bnnlib.functional import (
 )
 from bnnlib.functional._autograd import transformed
 from bnnlib.functional.draws import spike_slab_value
+from bnnlib.posteriors import fused
 from bnnlib.posteriors.base import _Selecting
 from bnnlib.posteriors.kl_tokens import remembered
 from bnnlib.posteriors.settings import check_open, setting
@@ -67,10 +67,10 @@ class SpikeSlab(_Selecting):
     def draw(self, generator: Source = None) -> Any:
         """One draw of all weights, exactly 0 where the gate is closed."""
         constants = self.temperature, 0.0 if transformed() else self.prior_log_odds, self.prior_scale, self._dim
-        draws = [
-            (*group, draw_normal(group[0], generator), logistic_noise(draw_uniform(group[0], generator)), *constants)
-            for group in self._groups()
-        ]
+        groups = self._groups()
+        if fused.fits(generator, groups):
+            return self._parts(fused.draw(self, fused.SPIKE_SLAB, cast(Keys, generator), groups, *constants))
+        draws = [(*g, draw_normal(g[0], generator), draw_logistic(g[0], generator), *constants) for g in groups]
         return self._parts(remembered(self, spike_slab_draw, draws))
 
     def _prepared(self, mean: Tensor, rho: Tensor, logit: Tensor) -> tuple[Any, ...]:
@@ -78,7 +78,7 @@ class SpikeSlab(_Selecting):
 
     def _value(self, mean: Tensor, scale: Tensor, logit: Tensor, source: Source) -> Tensor:
         noise = draw_normal(mean, source)
-        return spike_slab_value(mean, scale, logit, noise, logistic_noise(draw_uniform(mean, source)))
+        return spike_slab_value(mean, scale, logit, noise, draw_logistic(mean, source))
 
     def _mean_values(self) -> list[Tensor]:
         return [mean * torch.sigmoid(logit) for mean, _, logit in self._groups()]

@@ -85,7 +85,8 @@ def fit(
             or a `DataLoader` of such batches, from `torch.utils.data`, whose batches are moved one by one.
         epochs: to reach in total; a run that resumes at epoch 30 of 80 does 50 more. None leaves it to the budgets.
         batch_size: rows in a step; the last batch of an epoch may be smaller. A loader has its own.
-        optimizer: over the model's parameters; by default Adam with learning rate 1e-3. A step of
+        optimizer: over the model's parameters; by default Adam with learning rate 1e-3, fused unless keyed=False: on a
+            CPU its sweep over the weights then takes less than half the time. A step of
             `bnnlib.optim.AdaptiveVariational(form="natural")` takes the gradients at a draw; a `SampleStore` among the
             callbacks keeps draws.
         loss: called as loss(model(x), y), returns the mean over the batch as a scalar; by default cross-entropy, for
@@ -146,7 +147,7 @@ def fit(
     """
     scheduler, factors = (schedule, None) if isinstance(schedule, LRScheduler) else (None, schedule)
     if optimizer is None:
-        optimizer = scheduler.optimizer if scheduler else torch.optim.Adam(model.parameters(), lr=1e-3)
+        optimizer = scheduler.optimizer if scheduler else _adam(model, keyed)
     loop = _Descent(
         model,
         optimizer,
@@ -172,6 +173,12 @@ def fit(
     if scheduler:
         _check_scheduler(scheduler, optimizer, loop.validation is not None)
     return loop.go(epochs, progress)
+
+
+def _adam(model: nn.Module, fused: bool) -> torch.optim.Adam:
+    parameters = list(model.parameters())
+    fused = fused and all(p.device.type in ("cpu", "cuda") and p.is_floating_point() for p in parameters)
+    return torch.optim.Adam(parameters, lr=1e-3, fused=fused or None)
 
 
 _BY_STEP = (OneCycleLR, CyclicLR)  # they count steps, as their documentation has it

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from benchmarks.goals import GOALS
 from book.editions import conversions
 from book.editions.templates import markdown, svg
 
@@ -52,6 +53,7 @@ def tables(found: Found) -> dict[str, Callable[[], str]]:
     """Each table with the machine and the command that measured it."""
     made = {"step_time_cpu": _times, "step_time_h100": _graphs, "prediction": _predictions, "estimators": _estimators}
     made |= {"stacks": _stacks, "workers": _workers, "convolutions": _convolutions, "draws": _draws, "noise": _noise}
+    made |= {"memory": _memory}
     made |= {"conversions": lambda rows, _: conversions.counts(rows)}
     said = {"conversions_reasons": conversions.reasons, "conversions_networks": conversions.networks}
     filled = {name: partial(_table, name, make, found) for name, make in made.items()}
@@ -82,15 +84,36 @@ def _by(rows: Rows, *keys: str) -> dict[tuple, Row]:
 
 
 def _times(rows: Rows, found: Found) -> str:
-    """Ratio and quartiles by layer and library, and the bytes that a step moves."""
+    """Ratio and quartiles by layer and library, the goal, and the bytes that a step moves."""
     by, moved, lines = _by(rows, "library", "layer", "batch"), _moved(found), []
     for kind, name in KINDS.items():
         if ("bnnlib", kind, 128) in by:
             own = [_spread(by.get(("bnnlib", kind, batch)), "ratio") for batch in (128, 1024)]
             peers = [f"{one} {by[one, kind, 128]['ratio']:.2f}" for one in PEERS if (one, kind, 128) in by]
             bytes_ = moved.get(("bnnlib", kind, 128))
-            lines.append([name, *own, "; ".join(peers) or "–", "–" if bytes_ is None else f"{bytes_ / 1e6:.0f}"])
-    return markdown(["Layer or sampler", "128 rows", "1,024 rows", "Others, 128 rows", "MB moved"], lines)
+            goals = [f"{GOALS[kind, batch]:.2f}" if (kind, batch) in GOALS else "–" for batch in (128, 1024)]
+            goal = "–" if set(goals) == {"–"} else "; ".join(goals)
+            told = ["–", "–"] if bytes_ is None else [f"{bytes_ / 1e6:.0f}", _limit(by["bnnlib", kind, 128], found)]
+            lines.append([name, *own, goal, "; ".join(peers) or "–", *told])
+    heads = ["Layer or sampler", "128 rows", "1,024 rows", "Goals", "Others, 128 rows", "MB moved", "Limit by bytes"]
+    return markdown(heads, lines)
+
+
+def _limit(row: Row, found: Found) -> str:
+    """The ratio if all that a step does beyond the deterministic one were to move its bytes at the rate of a copy."""
+    moved = _moved(found)
+    more = moved[row["library"], row["layer"], row["batch"]] - moved["torch", "none", row["batch"]]
+    return f"{1.0 + 1e3 * more / found['step_traffic']['bandwidth'] / row['base_ms']:.2f}"
+
+
+def _memory(rows: Rows, _: Found) -> str:
+    """Bytes a weight at the worst moment of a step and between steps, by layer and library."""
+    names = {("torch", "deterministic"): "deterministic"}
+    lines = []
+    for row in rows:
+        name = names.get((row["library"], row["layer"]), f"{row['library']}, {KINDS.get(row['layer'], row['layer'])}")
+        lines.append([name, f"{row['peak']:.0f}", f"{row['standing']:.0f}"])
+    return markdown(["Network", "At the worst moment, bytes", "Between steps, bytes"], lines)
 
 
 def _spread(row: Row | None, key: str) -> str:
@@ -102,10 +125,11 @@ def _spread(row: Row | None, key: str) -> str:
 
 
 def _noise(rows: Rows, _: Found) -> str:
-    """Nanoseconds of a number by its source; and steps as they are and with noise that costs nothing."""
+    """Nanoseconds of a number by its source; and steps with noise from a generator, for nothing, and by key."""
     ways = [[row["way"], _spread(row, "ns")] for row in rows if "way" in row]
-    steps = [[KINDS[row["layer"]], _spread(row, "ratio"), _spread(row, "free")] for row in rows if "layer" in row]
-    heads = ["Layer, ratio with 128 rows", "noise drawn", "noise for nothing"]
+    keys = ("ratio", "free", "keyed")
+    steps = [[KINDS[row["layer"]], *(_spread(row, key) for key in keys)] for row in rows if "layer" in row]
+    heads = ["Layer, ratio with 128 rows", "from a generator", "noise for nothing", "by key"]
     return "\n\n".join([markdown(["Source of numbers", "ns a number"], ways), markdown(heads, steps)])
 
 

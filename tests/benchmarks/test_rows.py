@@ -24,6 +24,18 @@ def test_step_time_rows(capsys):
     assert all(row["ratio"] > 0 and row["batch"] == 8 and row["device"] == "cpu" for row in rows)
 
 
+def test_the_quick_form_has_128_rows_on_one_thread_and_the_goals(capsys):
+    before = torch.get_num_threads()
+    try:
+        step_time.main(["--quick", "--layers", "gaussian", "sgld", "--rounds", "1", "--steps", "1"])
+        assert torch.get_num_threads() == 1
+    finally:
+        torch.set_num_threads(before)
+    lines = [line for line in capsys.readouterr().out.splitlines() if "bnnlib" in line]
+    assert ["goal 1.25" in line for line in lines] == [True, False]
+    assert all(line.startswith("batch   128") for line in lines)
+
+
 def test_step_time_measures_complete_steps():
     for (library, layer), build in step_time.contenders().items():
         if library != "bnnlib":

@@ -402,3 +402,12 @@ def test_noise_by_key_is_that_of_redraw():
     for step, (rows, output) in enumerate(seen):
         with redraw(model, seed, step):
             assert torch.equal(model(rows).detach(), output)
+
+
+def test_the_default_optimizer_is_adam_and_fused_where_no_stored_number_depends_on_it():
+    x = torch.randn(6, 3, generator=torch.Generator().manual_seed(1))
+    for keyed in (True, False):
+        model = torch.nn.Sequential(GaussianLinear(3, 1))
+        run = fit(model, (x, x[:, :1]), epochs=1, batch_size=3, keyed=keyed, loss=torch.nn.functional.mse_loss)
+        assert type(run.optimizer) is torch.optim.Adam and run.optimizer.defaults["lr"] == 1e-3
+        assert bool(run.optimizer.defaults["fused"]) == keyed

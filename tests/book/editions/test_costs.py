@@ -45,8 +45,9 @@ def found():
 
 def test_tables_hold_the_stored_numbers():
     text = told("step_time_cpu", found())
-    assert "| Gaussian | 2.00 (1.90 to 2.25) | 1.20 | torchbnn 2.50 | 100 |" in text
-    assert "| SGHMC | 1.40 | – | – | 42 |" in text and "horseshoe" not in text
+    # 75 MB at 5 GB/s are 15 ms, beside the deterministic 5
+    assert "| Gaussian | 2.00 (1.90 to 2.25) | 1.20 | 1.25; 1.05 | torchbnn 2.50 | 100 | 4.00 |" in text
+    assert "| SGHMC | 1.40 | – | 1.05; – | – | 42 | 1.68 |" in text and "horseshoe" not in text
     draws = told("prediction", found())
     assert "| Draws | 13-50-1, 1 row |" in draws and "| bnnlib, gaussian, at once | 7 |" in draws
     assert "*cpu (some), 1 thread, torch 2.13, 2026-01-01: `python -m benchmarks.x`.*" in text
@@ -58,9 +59,17 @@ def test_sources_of_noise_stand_beside_steps_without_its_price():
         {"way": "PyTorch, normal", "ns": 2.3, "ns_quartiles": [2.2, 2.5]},
         {"layer": "gaussian", "ratio": 2.0, "ratio_quartiles": [1.9, 2.1], "free": 1.7, "free_quartiles": [1.6, 1.75]},
     ]
+    rows[1] |= {"keyed": 1.5, "keyed_quartiles": [1.4, 1.6]}
     text = told("noise", {"step_noise": {"about": ABOUT, "rows": rows}})
     assert "| PyTorch, normal | 2.30 (2.20 to 2.50) |" in text
-    assert "| Gaussian | 2.00 (1.90 to 2.10) | 1.70 (1.60 to 1.75) |" in text
+    assert "| Gaussian | 2.00 (1.90 to 2.10) | 1.70 (1.60 to 1.75) | 1.50 (1.40 to 1.60) |" in text
+
+
+def test_memory_is_told_in_bytes_a_weight():
+    rows = [{"library": "torch", "layer": "deterministic", "peak": 21.2, "standing": 16.0}]
+    rows.append({"library": "bnnlib", "layer": "gaussian", "peak": 40.4, "standing": 32.0})
+    text = told("memory", {"step_memory": {"about": ABOUT, "rows": rows}})
+    assert "| deterministic | 21 | 16 |" in text and "| bnnlib, Gaussian | 40 | 32 |" in text
 
 
 def test_estimators_stand_by_set_with_their_lead_over_rivals():

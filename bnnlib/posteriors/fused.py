@@ -1,0 +1,178 @@
+"""Draws by key in one pass over the parameters, and their gradients in another, which makes the same noise again.
+
+Between the two nothing is kept but the key. What the kernels do not know (other types and layouts, a divergence with a
+number for each row, a backward pass that is itself differentiated) takes the formulas of `bnnlib.functional.draws`, on
+noise that is made for it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from bnnlib import _native
+from bnnlib._memory import keep_pages
+from bnnlib._noise import Keys, Source, _in_order
+from bnnlib.functional._autograd import factor, transformed, zero_sum
+from bnnlib.functional.draws import gate_of, gaussian_backward, spike_slab_backward
+from bnnlib.functional.gaussian import softplus_scale
+from bnnlib.functional.gaussian_spike_slab import MixturePrior
+from bnnlib.posteriors.kl_tokens import remember
+
+Group = Sequence[Tensor]  # a mean and what stands beside it
+Kernel = tuple[str, tuple[float, ...]]  # with its constants
+
+
+class Family(NamedTuple):
+    """What a kind of posterior has to say of its draws.
+
+    `kernel` draws, and `noise` are the kinds of numbers of a weight. `gradient(share, *settings)` is the kernel of the
+    gradients and its constants for a divergence that counts `share`, or None where none knows the settings.
+    `formulas(group, noise, grad, token, *settings)` are the gradients without kernel.
+    """
+
+    kernel: str
+    noise: tuple[str, ...]
+    gradient: Callable[..., Kernel | None]
+    formulas: Callable[..., tuple[Tensor | None, ...]]
+
+
+def _gaussian_gradient(share: float, prior: Any, sampled: bool) -> Kernel | None:
+    if isinstance(prior, float) or not share:
+        return "gaussian_grad", (share, share / prior**2 if share else 0.0)
+    if not isinstance(prior, MixturePrior):
+        return None
+    slab, spike, slab_cost, spike_cost = prior
+    if not (isinstance(slab, float) and isinstance(spike, float)):
+        return None
+    if not (isinstance(slab_cost, float) and isinstance(spike_cost, float)):
+        return None
+    return "mixture_grad" if sampled else "profile_grad", (share, slab, spike - slab, spike_cost - slab_cost)
+
+
+def _gaussian_formulas(group, noise, grad, token, prior, sampled, dim):
+    mean, rho = group
+    scale = softplus_scale(rho.detach())
+    return gaussian_backward(mean, rho, scale, *noise, grad, token, prior, "weight", sampled, dim)
+
+
+def _spike_slab_gradient(share: float, temperature: float, prior_logit: Any, prior_scale: Any) -> Kernel | None:
+    if isinstance(prior_logit, Tensor) or isinstance(prior_scale, Tensor):
+        return None
+    return "spike_slab_grad", (share, prior_scale**-2, math.log(prior_scale) - 0.5 - prior_logit, 1.0 / temperature)
+
+
+def _spike_slab_formulas(group, noise, grad, token, *settings):
+    mean, rho, logit = group
+    eta = logit.detach() + noise[1]
+    saved = mean, rho, softplus_scale(rho.detach()), logit, noise[0], eta, gate_of(eta)
+    return spike_slab_backward(*saved, grad, token, *settings)
+
+
+GAUSSIAN = Family("gaussian", ("normal",), _gaussian_gradient, _gaussian_formulas)
+SPIKE_SLAB = Family("spike_slab", ("normal", "logistic"), _spike_slab_gradient, _spike_slab_formulas)
+
+
+def fits(source: Source, groups: Sequence[Group]) -> bool:
+    """Whether the kernels can draw from groups of parameters by `source`; the first yes to all else compiles them."""
+    if not isinstance(source, Keys) or transformed():
+        return False
+    return all(_dense(group) for group in groups) and _native.available()
+
+
+def _dense(group: Group) -> bool:
+    """Whether tensors lie in memory alike and without gaps, in the first one's order."""
+    first = group[0]
+    shape, contiguous = first.shape, first.is_contiguous()
+    if not first.is_cpu or first.numel() > _native.LARGEST:
+        return False
+    for one in group:
+        if type(one) not in (nn.Parameter, Tensor) or one.dtype is not torch.float32 or one.shape != shape:
+            return False
+        if one.is_contiguous() != contiguous or not (contiguous or _in_order(one).is_contiguous()):
+            return False
+    return True
+
+
+def _made(like: Tensor, kind: str, key: int) -> Tensor:
+    noise = torch.empty_like(like, requires_grad=False)
+    _native.fill(_in_order(noise).view(-1), kind, key)
+    return noise
+
+
+def _as(like: Tensor, grad: Tensor) -> Tensor | None:
+    """A gradient in the order of memory of `like`; None for one that the kernels cannot read."""
+    if grad.layout is not torch.strided or grad.dtype is not torch.float32 or type(grad) is not Tensor:
+        return None
+    return grad.contiguous(memory_format=torch.contiguous_format if like.is_contiguous() else torch.channels_last)
+
+
+def _share(token: Tensor | None) -> float | None:
+    """What the divergence counts in the objective, 0 without a token; None where each row has its own."""
+    if token is None:
+        return 0.0
+    token = factor(token)
+    return None if token.dim() else token.item()
+
+
+def _values(family: Family, keys: list[tuple[int, ...]], groups: Sequence[Group]) -> list[Tensor]:
+    keep_pages()
+    values = [torch.empty_like(group[0], requires_grad=False) for group in groups]
+    for key, group, value in zip(keys, groups, values, strict=True):
+        _native.run(family.kernel, key, group, (value,))
+    return values
+
+
+class _ByKey(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, family, keys, settings, dim, *parameters):
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(*parameters)
+        ctx.about = family, keys, settings, dim
+        return *_values(family, keys, _groups(parameters, len(keys))), zero_sum(parameters[0], dim)
+
+    @staticmethod
+    def backward(ctx, *grads):
+        family, keys, settings, dim = ctx.about
+        token, share = grads[-1], _share(grads[-1])
+        kernel = None if share is None or torch.is_grad_enabled() else family.gradient(share, *settings)
+        found: list[Tensor | None] = []
+        for key, group, grad in zip(keys, _groups(ctx.saved_tensors, len(keys)), grads[:-1], strict=True):
+            own = None if grad is None or kernel is None else _as(group[0], grad)
+            if own is not None:
+                assert kernel is not None
+                outputs = [torch.empty_like(one) for one in group]
+                _native.run(kernel[0], key, (*group, own), outputs, kernel[1])
+                found += outputs
+            elif grad is None and token is None:
+                found += [None] * len(group)
+            else:
+                noise = [_made(group[0], kind, one) for kind, one in zip(family.noise, key, strict=True)]
+                found += family.formulas(group, noise, grad, token, *settings, dim)
+        return *(None,) * 4, *found
+
+
+def _groups(parameters: Sequence[Tensor], number: int) -> list[Group]:
+    size = len(parameters) // number
+    return [parameters[start : start + size] for start in range(0, len(parameters), size)]
+
+
+def draw(layer: nn.Module, family: Family, source: Keys, groups: Sequence[Group], *settings: Any) -> list[Tensor]:
+    """Draws of all groups of a layer, which `fits` takes, with the next noise of `source`; the layer keeps the token.
+
+    Args:
+        settings: of the divergence, the last one the dimension of its sum.
+    """
+    *own, dim = settings
+    keys = [tuple(source.next_key() for _ in family.noise) for _ in groups]
+    parameters = [p for p in layer._parameters.values() if p is not None]
+    if not torch.is_grad_enabled():
+        remember(layer, [], parameters)
+        return _values(family, keys, groups)
+    *values, token = _ByKey.apply(family, keys, own, dim, *(one for group in groups for one in group))
+    remember(layer, [token], parameters)
+    return values

@@ -1,0 +1,194 @@
+"""Draws by key in one pass over the weights: the draws, gates and gradients of the formulas that they stand for."""
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+
+from bnnlib import _native
+from bnnlib import nn as bnn
+from bnnlib.nn import kl_gradient, redraw
+from bnnlib.posteriors import fused
+from bnnlib.replicates import Layout, StackedGaussian, StackedSpikeSlab
+
+pytestmark = pytest.mark.skipif(not _native.available(), reason="there is no C++ compiler")
+GATED = {"prior_inclusion_probability": 1e-7, "initial_inclusion_probability": 0.6, "prior_scale": 0.7}
+LAYERS = {
+    "gaussian": lambda: bnn.GaussianLinear(33, 21, prior_scale=0.5),
+    "spike-slab": lambda: bnn.SpikeSlabLinear(33, 21, **GATED, temperature=0.3),
+    "gaussian, convolution": lambda: bnn.GaussianConv2d(3, 7, 3),
+    "spike-slab, convolution": lambda: bnn.SpikeSlabConv2d(3, 7, 3, **GATED),
+    "channels last": lambda: bnn.SpikeSlabConv2d(3, 7, 3, **GATED).to(memory_format=torch.channels_last),
+    "horseshoe": lambda: bnn.HorseshoeLinear(33, 21),
+    "closed form": lambda: bnn.GaussianSpikeSlabLinear(33, 21, slab_scale=1.0, spike_scale=0.01),
+    "mixture": lambda: bnn.ScaleMixtureLinear(33, 21, slab_scale=1.0, spike_scale=0.01),
+}
+layers = pytest.mark.parametrize("name", LAYERS)
+
+
+def layer_of(name):
+    """A layer with parameters from everywhere that training may lead."""
+    torch.manual_seed(0)
+    layer = LAYERS[name]()
+    with torch.no_grad():
+        for key, parameter in layer.named_parameters():
+            ends = None
+            if key.endswith("_rho"):
+                parameter.copy_(4.0 * torch.randn_like(parameter) - 3.0)
+                ends = [-79.0, -30.0, 20.0]
+            elif key.endswith("_logit"):
+                parameter.copy_(4.0 * torch.randn_like(parameter))
+                ends = [-80.0, 80.0, 40.0]
+            if ends is not None:
+                parameter[(slice(None), *(0,) * (parameter.dim() - 1))][:3] = torch.tensor(ends)
+    return layer
+
+
+def draws_and_gradients(layer, objective, used=True):
+    """One keyed draw, and the gradients of `objective(draws)`; `used` says which way they must have gone."""
+    layer.zero_grad()
+    with redraw(layer, seed=3, step=4):
+        drawn = [value for value in layer.draw(layer._noise(None)) if value is not None]
+        names = {type(value.grad_fn).__name__ for value in drawn}
+        if used is not None:
+            assert any("ByKey" in name for name in names) == used or "Horseshoe" in type(layer).__name__
+        objective(layer, drawn).backward()
+    return [value.detach() for value in drawn], [p.grad for p in layer.parameters()]
+
+
+def assert_close(found, expected, tolerance=2e-6):
+    """Up to some thirty roundings of 6e-8 of each tensor's largest entry: what cancels leaves those of its terms."""
+    for one, other in zip(found, expected, strict=True):
+        assert (one is None) == (other is None)
+        if one is not None:
+            scale = float(other.abs().max())
+            torch.testing.assert_close(one.to(other.dtype) / scale, other / scale, rtol=tolerance, atol=tolerance)
+
+
+def pulled(values):
+    generator = torch.Generator().manual_seed(1)
+    return sum((torch.randn(value.shape, generator=generator) * value).sum() for value in values)
+
+
+OBJECTIVES = {
+    "both": lambda layer, drawn: pulled(drawn) + 0.01 * kl_gradient(layer),
+    "weights alone": lambda layer, drawn: pulled(drawn),
+    "divergence alone": lambda layer, drawn: 0.01 * kl_gradient(layer),
+}
+
+
+@layers
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_draws_and_gradients_are_those_of_the_formulas(name, objective):
+    layer = layer_of(name)
+    found = draws_and_gradients(layer, OBJECTIVES[objective])
+    exact = copy.deepcopy(layer).double()  # by the formulas, and with the same noise
+    expected = draws_and_gradients(exact, OBJECTIVES[objective], used=False)
+    for one, other in zip(found[0], expected[0], strict=True):
+        assert torch.equal(one == 0, other == 0) and one.stride() == other.stride()  # the same gates are closed
+    # the horseshoe's bound on its scales ends in a difference of its own
+    tolerance = 2e-5 if name == "horseshoe" else 2e-6
+    for one, other in zip(found, expected, strict=True):
+        assert_close(one, other, tolerance)
+
+
+@pytest.mark.parametrize("name", ["gaussian", "spike-slab"])
+def test_beyond_the_ends_of_the_scale_it_is_the_formulas_as_well(monkeypatch, name):
+    layer, found = layer_of(name), []
+    with torch.no_grad():
+        layer.weight_rho.view(-1)[:4] = torch.tensor([-120.0, -81.0, -torch.inf, 95.0])
+    for _ in range(2):
+        drawn, gradients = draws_and_gradients(layer, OBJECTIVES["both"], used=None)
+        found.append([*(one.view(-1)[:4] for one in drawn), *(one.clone().view(-1)[:4] for one in gradients)])
+        monkeypatch.setattr(fused, "fits", lambda *_: False)
+    assert_close(*found)
+
+
+@pytest.mark.parametrize("name", ["gaussian", "spike-slab"])
+def test_second_derivatives_are_those_of_the_formulas(monkeypatch, name):
+    layer, found = layer_of(name), []
+    with torch.no_grad():
+        for rho in (layer.weight_rho, layer.bias_rho):
+            rho.clamp_(-6.0, 10.0)  # beyond, second derivatives of the divergence leave float32
+    for _ in range(2):
+        with redraw(layer, seed=3):
+            drawn = layer.draw(layer._noise(None))
+            loss = sum(value.square().sum() for value in drawn) + 0.01 * kl_gradient(layer)
+            parameters = list(layer.parameters())
+            first = torch.autograd.grad(loss, parameters, create_graph=True)
+            found.append(torch.autograd.grad(sum(one.square().sum() for one in first), parameters))
+        monkeypatch.setattr(fused, "fits", lambda *_: False)
+    assert_close(*found, tolerance=1e-4)  # the draws differ by roundings, which each derivative enlarges
+
+
+@pytest.mark.parametrize("kind", [StackedGaussian, StackedSpikeSlab])
+@pytest.mark.parametrize("each", [False, True])
+def test_stacks_weigh_each_network_s_divergence(monkeypatch, kind, each):
+    layout, found = Layout((5, 8, 1), replicates=3), []
+    settings = {"prior_inclusion_probability": 0.01} if kind is StackedSpikeSlab else {}
+    stack = kind(layout, layout.kaiming_uniform(torch.Generator().manual_seed(1)), **settings)
+    factor = torch.tensor([[0.1], [0.2], [0.3]]) if each else 0.1
+    for _ in range(2):
+        with redraw(stack, seed=3):
+            drawn = stack.draw(stack._noise(None))
+            (pulled([drawn]) + stack.kl_gradient(factor)).backward()
+        found.append([drawn.detach(), *(p.grad for p in stack.parameters())])
+        stack.zero_grad()
+        monkeypatch.setattr(fused, "fits", lambda *_: False)
+    assert_close(*found)
+
+
+def test_what_the_kernels_do_not_know_is_left_to_the_formulas():
+    layer = bnn.SpikeSlabLinear(6, 5, **GATED)
+    odd = copy.deepcopy(layer)
+    odd.weight = nn.Parameter(torch.randn(6, 5).t())
+    for other in (copy.deepcopy(layer).double(), copy.deepcopy(layer).bfloat16(), odd):
+        draws_and_gradients(other, OBJECTIVES["both"], used=False)
+    torch.manual_seed(0)
+    for source in (None, torch.Generator().manual_seed(1)):
+        assert not fused.fits(source, layer._groups())
+    with redraw(layer, seed=1):
+        assert fused.fits(layer._noise(None), layer._groups())
+        assert torch.func.vmap(lambda x: layer(x), randomness="same")(torch.ones(3, 6)).shape == (3, 5)
+
+
+@pytest.mark.parametrize("name", ["gaussian", "spike-slab"])
+def test_nothing_that_is_not_a_number_is_hidden(name):
+    for bad in dict(LAYERS[name]().named_parameters()):
+        layer = layer_of(name)
+        with torch.no_grad():
+            layer.get_parameter(bad).view(-1)[3] = torch.nan
+        drawn, gradients = draws_and_gradients(layer, OBJECTIVES["both"])
+        own = drawn["bias" in bad]
+        assert bool(own.view(-1)[3].isnan()) and int(own.isnan().sum()) == 1
+        assert bool(dict(layer.named_parameters())[bad].grad.view(-1)[3].isnan())
+        assert sum(int(gradient.isnan().sum()) for gradient in gradients) <= 3
+
+
+def test_a_frozen_parameter_stays_and_the_others_move():
+    layer = layer_of("spike-slab")
+    layer.weight.requires_grad_(False)
+    _, gradients = draws_and_gradients(layer, OBJECTIVES["both"])
+    assert gradients[0] is None and all(gradient is not None for gradient in gradients[1:])
+
+
+def test_threads_do_not_change_a_step():
+    before, found = torch.get_num_threads(), []
+    layer = bnn.SpikeSlabLinear(300, 301, **GATED)
+    try:
+        for number in (1, 2, 4):
+            torch.set_num_threads(number)
+            drawn, gradients = draws_and_gradients(layer, lambda layer, drawn: drawn[0].sum() + kl_gradient(layer))
+            found.append([*drawn, *(gradient.clone() for gradient in gradients)])
+    finally:
+        torch.set_num_threads(before)
+    assert all(torch.equal(one, other) for later in found[1:] for one, other in zip(found[0], later, strict=True))
+
+
+def test_between_the_passes_nothing_is_kept_but_parameters():
+    layer, kept = layer_of("spike-slab"), []
+    own = {parameter.data_ptr() for parameter in layer.parameters()}
+    with redraw(layer, seed=1), torch.autograd.graph.saved_tensors_hooks(lambda t: kept.append(t) or t, lambda t: t):
+        layer.draw(layer._noise(None))
+    assert kept and {tensor.data_ptr() for tensor in kept} <= own
