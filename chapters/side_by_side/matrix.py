@@ -114,7 +114,7 @@ class Matrix:
                 f'<span class="visually-hidden">{html.escape(words)}</span></td>'
                 for mark, words in marks
             )
-            body += f'<tr><th scope="row" style="text-align: left">{name}</th>{cells}</tr>'
+            body += f'<tr><th scope="row" style="text-align: left; white-space: nowrap">{name}</th>{cells}</tr>'
         return (
             f'<div class="bnn-table" role="region" tabindex="0" aria-label="Answers at B = {self.budget}" '
             f'style="overflow-x: auto"><table><caption style="text-align: left">{self.caption}</caption><thead><tr>'
@@ -151,7 +151,7 @@ class Decided:
                         groups[row["verdict"]].append((NAMES | RIVAL_NAMES)[row["method"]])
                 words = [", ".join(groups[one]) or "none" for one in ("better", "worse", "tie")]
                 self.rows.append((task.replace("-", " "), str(budget), *words, str(len(groups["undecided"]))))
-        self.caption = f"{metric.upper()} beside that of the reference, {(NAMES | RIVAL_NAMES)[REFERENCES[metric][0]]}"
+        self.caption = f"{metric.upper()} beside that of the {(NAMES | RIVAL_NAMES)[REFERENCES[metric][0]]}"
 
     def _repr_html_(self) -> str:
         head = "".join(f'<th scope="col">{name}</th>' for name in self.columns)
