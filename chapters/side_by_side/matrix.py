@@ -114,7 +114,7 @@ class Matrix:
                 f'<span class="visually-hidden">{html.escape(words)}</span></td>'
                 for mark, words in marks
             )
-            body += f'<tr><th scope="row" style="text-align: left; white-space: nowrap">{name}</th>{cells}</tr>'
+            body += f'<tr><th scope="row" style="text-align: left; min-width: min(15rem, 30vw)">{name}</th>{cells}</tr>'
         return (
             f'<div class="bnn-table" role="region" tabindex="0" aria-label="Answers at B = {self.budget}" '
             f'style="overflow-x: auto"><table><caption style="text-align: left">{self.caption}</caption><thead><tr>'
