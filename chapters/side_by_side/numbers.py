@@ -20,8 +20,8 @@ PAIRS = {
 }
 
 
-def _gap(task: str, method: str, other: str) -> lab.Said:
-    one, two = (values(task, 1, name, "rmse") for name in (method, other))
+def _gap(task: str, method: str, other: str, budget: int = 1) -> lab.Said:
+    one, two = (values(task, budget, name, "rmse") for name in (method, other))
     return lab.gap(*estimate((one - two).tolist())) if len(one) == len(two) > 1 else lab.number(None)
 
 
@@ -31,6 +31,11 @@ def numbers(rows: Mapping[str, Rows] | None = None) -> dict[str, str]:
     for task, short in SHORT.items():
         for key, (method, other) in PAIRS.items():
             said[f"{key}-{short}"] = _gap(task, method, other)
+    for key, method in (("gain", "sghmc_sa"), ("dirac", "spike_slab"), ("gauss", "gaussian_spike_slab")):
+        said[f"{key}-teacher-4"] = _gap("sparse-teacher", method, "ensemble", 4)
+    for budget in (1, 4):
+        error = values("sparse-teacher", budget, "spike_slab", "selection_error")
+        said[f"dirac-error-{budget}"] = lab.number(error.mean() if len(error) else None, "{:.0f}")
     for key, method, metric, form, kind in (
         ("coverage-ensemble", "ensemble", "coverage", "{:.1f}", "tuned"),
         ("coverage-one", "deterministic", "coverage", "{:.1f}", "tuned"),

@@ -30,7 +30,8 @@ def _stored() -> tuple[str, ...]:
 
 
 def _task() -> Control:
-    return Control("task", _stored(), _stored()[0], format=TASKS.__getitem__, choice=True)
+    first = max(_stored(), key=lambda task: len(stored_budgets(task)))
+    return Control("task", _stored(), first, format=TASKS.__getitem__, choice=True)
 
 
 def _empty() -> Figure | None:
