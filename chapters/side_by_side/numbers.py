@@ -31,8 +31,9 @@ def numbers(rows: Mapping[str, Rows] | None = None) -> dict[str, str]:
     for task, short in SHORT.items():
         for key, (method, other) in PAIRS.items():
             said[f"{key}-{short}"] = _gap(task, method, other)
-    for key, method in (("gain", "sghmc_sa"), ("dirac", "spike_slab"), ("gauss", "gaussian_spike_slab")):
-        said[f"{key}-teacher-4"] = _gap("sparse-teacher", method, "ensemble", 4)
+    for key, method in (("gain", "sghmc_sa"), ("dirac", "spike_slab")):
+        for task in ("sparse-teacher", "correlated"):
+            said[f"{key}-{SHORT[task]}-4"] = _gap(task, method, "ensemble", 4)
     for budget in (1, 4):
         error = values("sparse-teacher", budget, "spike_slab", "selection_error")
         said[f"dirac-error-{budget}"] = lab.number(error.mean() if len(error) else None, "{:.0f}")
