@@ -109,7 +109,9 @@ def coverage(
 def crps(draws: Tensor, target: Tensor, noise_scale: float = 0.0, dim: Dims = None) -> Tensor:
     """Continuous ranked probability score, E|X - y| - E|X - X'| / 2, in the units of the target; lower is better.
 
-    Equation (side-crps). X is normal around a draw, all draws alike, so that the score is exact for the mixture (Gneiting and Raftery, 2007;
+    Equation (side-crps).
+
+    X is normal around a draw, all draws alike, so that the score is exact for the mixture (Gneiting and Raftery, 2007;
     Grimit et al., 2006), the distribution function of which takes all pairs of draws.
 
     Args:
