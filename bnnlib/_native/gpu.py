@@ -27,13 +27,19 @@ class DeviceKey(NamedTuple):
 
 @cache
 def kernels() -> ModuleType | None:
-    """The compiled functions, or None where there are none; where Triton fails, a warning tells of it once."""
+    """The compiled functions, or None where there are none; where Triton fails, a warning tells of it once.
+
+    Raises:
+        RuntimeError: the first question comes while a CUDA graph is recorded, when nothing can be tried.
+    """
     if os.environ.get(SWITCH, "1") == "0":
         return None
     try:
         module = importlib.import_module("bnnlib._native.triton_kernels")
     except ImportError:
         return None
+    if torch.cuda.is_available() and torch.cuda.is_current_stream_capturing():
+        raise RuntimeError("the first draw on this GPU is being recorded as a CUDA graph. Run the step once before.")
     try:  # Triton itself needs a C compiler, and not every device will do
         launch(module, "normal", (0,), (), (torch.empty(2, device="cuda"),))
     except Exception as error:
