@@ -214,7 +214,7 @@ def render(project: Project) -> dict[str, dict]:
         made = folder / "html"
         shutil.copytree(pages, made)
         notebooks = editions(project, made)
-        publish(notebooks, made)
+        publish(project, notebooks, made)
         (made / KEY).write_text(render_key(project), encoding="utf-8")
         if project.html.exists():
             project.html.rename(project.aside)

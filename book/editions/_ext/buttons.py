@@ -1,0 +1,43 @@
+"""Sphinx extension: the buttons of a chapter: its notebook with all that it runs on, and where it can be run at once.
+
+The theme makes buttons that launch from the repository's address; without one there are none. They lead to the branch
+``notebooks``, which the workflow "release" fills with the unpacked archive: the sources are not made to be run alone.
+"""
+
+from __future__ import annotations
+
+ARCHIVE = "sparse-bayes-notebooks.zip"  # as `learner.companion` names it, which Sphinx has no way to
+LAUNCH = {
+    "notebook_interface": "jupyterlab",
+    "binderhub_url": "https://mybinder.org",
+    "colab_url": "https://colab.research.google.com",
+}
+
+
+def use_address(app, config) -> None:
+    """Buttons that lead to the repository, where `_config.yml` names one."""
+    options = config.html_theme_options
+    if options.get("repository_url"):
+        options |= {"launch_buttons": LAUNCH, "repository_branch": "notebooks", "path_to_docs": ""}
+        options |= {"use_repository_button": True, "use_issues_button": True}
+
+
+def add_archive(app, page, template, context, doctree) -> None:
+    """A second download below a chapter's notebook."""
+    for group in context.get("header_buttons", []):
+        if group.get("label") == "download-buttons" and context["sourcename"].endswith(".ipynb"):
+            whole = {
+                "type": "link",
+                "url": f"{context['pathto']('_sources', 1)}/{ARCHIVE}",
+                "text": ".zip",
+                "tooltip": "Download all notebooks, with what they run on",
+                "icon": "fas fa-file",
+                "label": "download-archive-button",
+            }
+            group["buttons"].insert(1, whole)
+
+
+def setup(app) -> dict:
+    app.connect("config-inited", use_address)
+    app.connect("html-page-context", add_archive, priority=600)  # after the theme's own
+    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
