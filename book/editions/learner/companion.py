@@ -29,6 +29,8 @@ NEEDED = {
     "PIL": "pillow",
     "tqdm": "tqdm",
 }
+# Binder's machines have no GPU and little room: 200 MB instead of 2.7 GB.
+CPU = "--extra-index-url https://download.pytorch.org/whl/cpu"
 FOLDERS = ("bnnlib", "book/lab", "book/display", "chapters", "data/results")
 FILES = ("book/__init__.py", "book/__main__.py", "book/studies.py", "book/forks.py", "LICENSE", "LICENSE-TEXT.md")
 TOLD = f"""\
@@ -100,7 +102,9 @@ def archive(project: Project, notebooks: dict[str, str]) -> bytes:
             if path.suffix != ".ipynb":
                 files[path.relative_to(project.root).as_posix()] = path.read_bytes()
     files |= {path: text.encode() for path, text in notebooks.items()}
-    files |= {"requirements.txt": "".join(f"{one}\n" for one in NEEDED.values()).encode(), "README.txt": TOLD.encode()}
+    wanted = "".join(f"{one}\n" for one in NEEDED.values())
+    made_here = {"README.txt": TOLD, "requirements.txt": wanted, "binder/requirements.txt": f"{CPU}\n{wanted}"}
+    files |= {path: text.encode() for path, text in made_here.items()}
     made = io.BytesIO()
     with zipfile.ZipFile(made, "w") as out:
         for path, content in sorted(files.items()):
