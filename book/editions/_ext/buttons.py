@@ -6,6 +6,9 @@ The theme makes buttons that launch from the repository's address; without one t
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 ARCHIVE = "sparse-bayes-notebooks.zip"  # as `learner.companion` names it, which Sphinx has no way to
 LAUNCH = {
     "notebook_interface": "jupyterlab",
@@ -20,6 +23,14 @@ def use_address(app, config) -> None:
     if options.get("repository_url"):
         options |= {"launch_buttons": LAUNCH, "repository_branch": "notebooks", "path_to_docs": ""}
         options |= {"use_repository_button": True, "use_issues_button": True}
+
+
+def say_version(app, config) -> None:
+    """The version at the foot of every page, by which a mistake can be reported."""
+    project = Path(__file__).parents[3] / "pyproject.toml"
+    if project.exists():
+        version = re.search(r'^version = "(.+)"$', project.read_text(encoding="utf-8"), re.MULTILINE)[1]
+        config.html_theme_options["extra_footer"] += f" Version {version}."
 
 
 def add_archive(app, page, template, context, doctree) -> None:
@@ -39,5 +50,6 @@ def add_archive(app, page, template, context, doctree) -> None:
 
 def setup(app) -> dict:
     app.connect("config-inited", use_address)
+    app.connect("config-inited", say_version)
     app.connect("html-page-context", add_archive, priority=600)  # after the theme's own
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -7,6 +7,7 @@ import io
 import re
 import subprocess
 import sys
+import tomllib
 import zipfile
 from types import SimpleNamespace
 
@@ -105,6 +106,13 @@ def test_buttons_that_launch_follow_from_the_address():
     assert without.html_theme_options == {}
     assert known.html_theme_options["launch_buttons"] == buttons.LAUNCH
     assert known.html_theme_options["repository_branch"] == "notebooks"
+
+
+def test_the_version_stands_at_the_foot_of_every_page(root):
+    config = SimpleNamespace(html_theme_options={"extra_footer": "Free."})
+    buttons.say_version(None, config)
+    version = tomllib.loads((root / "pyproject.toml").read_text())["project"]["version"]
+    assert config.html_theme_options["extra_footer"] == f"Free. Version {version}."
 
 
 def test_nothing_that_a_reader_sees_holds_an_address_to_fill_in(root):
