@@ -9,6 +9,9 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import yaml
+
+ROOT = Path(__file__).parents[3]
 ARCHIVE = "sparse-bayes-notebooks.zip"  # as `learner.companion` names it, which Sphinx has no way to
 LAUNCH = {
     "notebook_interface": "jupyterlab",
@@ -18,16 +21,25 @@ LAUNCH = {
 
 
 def use_address(app, config) -> None:
-    """Buttons that lead to the repository, where `_config.yml` names one."""
-    options = config.html_theme_options
-    if options.get("repository_url"):
-        options |= {"launch_buttons": LAUNCH, "repository_branch": "notebooks", "path_to_docs": ""}
-        options |= {"use_repository_button": True, "use_issues_button": True}
+    """Buttons that lead to the repository, where `_config.yml` names one.
+
+    Jupyter Book hands the address on among the theme's options, which those of our own replace.
+    """
+    settings = yaml.safe_load((ROOT / "_config.yml").read_text(encoding="utf-8"))
+    if address := (settings.get("repository") or {}).get("url"):
+        config.html_theme_options |= {
+            "repository_url": address,
+            "repository_branch": "notebooks",
+            "path_to_docs": "",
+            "launch_buttons": LAUNCH,
+            "use_repository_button": True,
+            "use_issues_button": True,
+        }
 
 
 def say_version(app, config) -> None:
     """The version at the foot of every page, by which a mistake can be reported."""
-    project = Path(__file__).parents[3] / "pyproject.toml"
+    project = ROOT / "pyproject.toml"
     if project.exists():
         version = re.search(r'^version = "(.+)"$', project.read_text(encoding="utf-8"), re.MULTILINE)[1]
         config.html_theme_options["extra_footer"] += f" Version {version}."

@@ -96,16 +96,17 @@ def test_what_it_installs_is_all_that_is_imported(archive):
     assert asked - own - ELSEWHERE == set(companion.NEEDED)
 
 
-def test_buttons_that_launch_follow_from_the_address():
+def test_buttons_that_launch_follow_from_the_address(tmp_path, monkeypatch):
     assert f"{companion.NAME}.zip" == buttons.ARCHIVE
-    without, known = (
-        SimpleNamespace(html_theme_options=options) for options in ({}, {"repository_url": "https://a/b"})
-    )
-    for config in (without, known):
-        buttons.use_address(None, config)
-    assert without.html_theme_options == {}
-    assert known.html_theme_options["launch_buttons"] == buttons.LAUNCH
-    assert known.html_theme_options["repository_branch"] == "notebooks"
+    monkeypatch.setattr(buttons, "ROOT", tmp_path)
+    settings, config = tmp_path / "_config.yml", SimpleNamespace(html_theme_options={})
+    settings.write_text("title: A book\n")
+    buttons.use_address(None, config)
+    assert config.html_theme_options == {}
+    settings.write_text("repository:\n  url: https://a/b\n")
+    buttons.use_address(None, config)
+    assert config.html_theme_options["repository_url"] == "https://a/b"
+    assert config.html_theme_options["launch_buttons"] == buttons.LAUNCH
 
 
 def test_the_version_stands_at_the_foot_of_every_page(root):
