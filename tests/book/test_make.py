@@ -37,6 +37,16 @@ def test_help_lists_every_target(root):
     assert make(root).stdout == listed  # plain `make` explains itself instead of starting something long
 
 
+def test_workflows_call_targets_that_there_are(root):
+    phony = re.search(r"^\.PHONY: (.+)$", (root / "Makefile").read_text(), re.MULTILINE)[1].split()
+    called = {
+        name
+        for path in (root / ".github" / "workflows").glob("*.yml")
+        for name in re.findall(r"run: make (\w+)", path.read_text())
+    }
+    assert {"venv", "test", "book", "release"} <= called <= set(phony)
+
+
 def test_tests_begin_with_the_files_that_take_longest(root, tree):
     said = make(tree, "-n", "test").stdout
     assert "--dist loadfile" in said and "--no-loadscope-reorder" in said  # else xdist begins with the most tests

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import io
 import re
 import subprocess
@@ -62,6 +63,14 @@ def test_beside_the_archive_or_in_its_folder_it_finds_all(tmp_path, code, archiv
     done = run(tmp_path / where, code + show)
     home = (tmp_path / companion.NAME).resolve()
     assert done.stdout.split() == [str(home / "bnnlib/__init__.py"), str(home / "data")], done.stderr
+
+
+def test_what_pip_cannot_install_is_named(tmp_path, archive):
+    (tmp_path / f"{companion.NAME}.zip").write_bytes(archive)
+    asked = {"no_such_module": "no-such-module @ file:///nowhere/no_such_module-1-py3-none-any.whl"}
+    source = inspect.getsource(companion.prepare)
+    done = run(tmp_path, f"{source}\nprepare({companion.NAME!r}, None, {asked})")
+    assert "pip could not install ['no-such-module" in done.stderr and "install them otherwise" in done.stderr
 
 
 def test_with_an_address_it_fetches_the_archive(tmp_path, archive, code):
