@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import io
+import os
 import re
 import subprocess
 import sys
@@ -29,7 +30,8 @@ def run(folder, code: str) -> subprocess.CompletedProcess:
     """Run code in a folder, with what is installed and without this checkout, which is installed as editable."""
     installed = [place for place in sys.path if place.endswith("site-packages")]
     command = [sys.executable, "-I", "-S", "-c", f"import sys\nsys.path += {installed}\n{code}"]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    environment = os.environ | {"PIP_NO_INDEX": "1"}  # nothing is ever installed
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
 
 
 @pytest.fixture(scope="module")
