@@ -62,7 +62,7 @@ site: book ## pack the rendered book, and the notebooks with what they run on, i
 	@$(PY) -m book release --only site
 
 release: $(STAMP) ## make all that a release consists of, try it, and write _build/release/checklist.md
-	@$(PY) -m book release $(if $(TORCH_INDEX),--torch-index $(TORCH_INDEX))
+	@OMP_NUM_THREADS=1 $(PY) -m book release $(if $(TORCH_INDEX),--torch-index $(TORCH_INDEX))
 
 venv: $(STAMP) ## only create .venv with the pinned requirements
 
