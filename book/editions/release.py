@@ -215,7 +215,7 @@ class Release:
         project = Project(self.root)
         notebooks = project.html / "_sources" / f"{companion.NAME}.zip"
         if not rendered(project):
-            raise Skipped("there is no book that was rendered from what is here; `make book` makes one")
+            raise RuntimeError("there is no book that was rendered from what is here; `make book` makes one")
         shutil.copyfile(notebooks, self.folder / notebooks.name)
         return f"{self.size(packed(project.html, self.folder / SITE))}; {self.size(notebooks)}"
 

@@ -114,6 +114,11 @@ def test_results_are_packed_with_checksums_and_a_citation(root, release, monkeyp
     assert "CITATION.cff" in {name for _, name in lines} and len(lines) > 60
 
 
+def test_a_release_without_the_rendered_book_fails(release):
+    with pytest.raises(RuntimeError, match="make book"):
+        release.site()
+
+
 def test_an_audit_without_a_network_is_skipped_and_a_weakness_is_not(release, monkeypatch):
     monkeypatch.setattr(
         release, "call", lambda *command: '{"dependencies": [{"name": "a", "skip_reason": "not found"}]}'
