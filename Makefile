@@ -9,6 +9,8 @@ TORCH_INDEX ?=
 # Passed on to pytest, for example TESTFLAGS='-k lambda -x' or TESTFLAGS='-m "not slow"'.
 TESTFLAGS ?=
 NTEST ?= 2
+# A rendered book, as a release has it.
+BOOK ?= sparse-bayes-book.zip
 
 SUITABLE := import sys; sys.exit(sys.version_info < (3, 11))
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python; do \
@@ -17,12 +19,18 @@ VENV := .venv
 PY := $(VENV)/bin/python
 STAMP := $(VENV)/.installed
 
-.PHONY: help book pdf test check verify lab author lint venv clean distclean
+.PHONY: help read book pdf test check verify lab author lint site release venv clean distclean
 .DEFAULT_GOAL := help
 
 help: ## show this list
 	@echo 'make TARGET [PROFILE=smoke|book|paper] [JOBS=n] [TESTFLAGS=...]'
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  %-10s %s\n", $$1, $$2}' Makefile
+
+read: ## unpack a rendered book (BOOK=file.zip, from a release) and open it; installs nothing
+	@test -f '$(BOOK)' || { echo 'There is no $(BOOK): take it from a release, or name it: make read BOOK=/path/to/it.zip' >&2; exit 1; }
+	@rm -rf _build/read && $(PYTHON) -m zipfile -e '$(BOOK)' _build/read
+	@echo "Open $(CURDIR)/_build/read/sparse-bayes-book/index.html"
+	@$(PYTHON) -m webbrowser -t "file://$(CURDIR)/_build/read/sparse-bayes-book/index.html" 2>/dev/null || true
 
 book: $(STAMP) ## run the chapters that changed, render the book, print where index.html is
 	@$(PY) -m book build --profile $(PROFILE) $(if $(JOBS),--jobs $(JOBS))
@@ -49,6 +57,12 @@ author: $(STAMP) ## open the sources of the chapters in JupyterLab; saving leave
 lint: $(STAMP) ## ruff over the code and the notebooks, mypy over the library, then the rules for chapters
 	@$(VENV)/bin/ruff check . && $(VENV)/bin/ruff format --check . && \
 		$(VENV)/bin/ruff format --check --line-length 88 chapters/*.ipynb && $(VENV)/bin/mypy && $(PY) -m book lint
+
+site: book ## pack the rendered book, and the notebooks with what they run on, into _build/release
+	@$(PY) -m book release --only site
+
+release: $(STAMP) ## make all that a release consists of, try it, and write _build/release/checklist.md
+	@OMP_NUM_THREADS=1 $(PY) -m book release $(if $(TORCH_INDEX),--torch-index $(TORCH_INDEX))
 
 venv: $(STAMP) ## only create .venv with the pinned requirements
 

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from book.editions import conclusions, costs, reports, status, what_it_took
+from book.editions import conclusions, costs, landing, lessons, reports, status, teaching, what_it_took
 from book.editions.compared import claimed, compared, stored_results
 from book.editions.project import Project, digest, files_below
 from book.editions.templates import ASKED, fill
@@ -22,6 +22,7 @@ def written_pages(project: Project, chapters: dict[str, dict], profile: str) -> 
     templates = {f"book/{name}": text for name, text in texts.items() if ASKED.search(text)}
     ran = status.tables(project, chapters, profile, stored_results(project.root))
     shared = project.shared_key(profile)
+    read = lessons.read(project, chapters)
 
     def evidence() -> list:
         with ThreadPoolExecutor() as both:  # each asks a process of its own
@@ -32,6 +33,7 @@ def written_pages(project: Project, chapters: dict[str, dict], profile: str) -> 
         found, claims = _remembered(project.build / "evidence.json", digest(shared, *keys), evidence)
         measured = costs.stored(project.root)
         tables = ran | costs.tables(measured) | what_it_took.tables(project, found, claims)
+        tables |= landing.tables(read, chapters, claims) | teaching.tables(read, kind)
         made = {name: fill(text, tables) for name, text in templates.items()}
         if "book/step_cost.md" in made:
             made[costs.PICTURE] = costs.picture(measured)
@@ -44,9 +46,16 @@ def written_pages(project: Project, chapters: dict[str, dict], profile: str) -> 
     named = ("_toc.yml", reports.DIFFERENCES, conclusions.FILE)
     sources = [*Path(__file__).parent.glob("*.py"), *(project.root / name for name in named)]
     sources += [*files_below(project.root / "benchmarks" / "stored"), *project.root.glob("chapters/*/*.toml")]
-    told = [table() for table in ran.values()] + [str(templates)]
+    told = [table() for table in ran.values()] + [str(templates), str(read), landing.explorer(chapters)]
     told += [path.read_text(encoding="utf-8") for path in sorted(sources) if path.exists()]
     return _remembered(project.build / "pages.json", digest(shared, *told), pages)
+
+
+def kind(name: str) -> str:
+    """What the question with an id asks for."""
+    from book.display import exercises  # here, since it imports torch, without which pages can be rendered
+
+    return exercises.get(name).kind
 
 
 def _remembered(path: Path, key: str, make: Callable[[], Any]) -> Any:

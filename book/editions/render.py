@@ -82,6 +82,12 @@ def code(project: Project) -> list[Path]:
     return files_below(project.root / "bnnlib") + studies
 
 
+def settings(project: Project) -> list[bytes]:
+    """How pages are made, and the version at the foot of each."""
+    paths = [project.root / name for name in ("_config.yml", "requirements.txt", "pyproject.toml")]
+    return [path.read_bytes() for path in paths if path.exists()]
+
+
 def render_key(project: Project) -> str:
     """Hash of everything that the rendered pages are made from."""
     parts: list[str | bytes] = []
@@ -91,7 +97,7 @@ def render_key(project: Project) -> str:
             parts += [path.relative_to(folder).as_posix(), path.read_bytes()]
     for path in code(project):
         parts += [path.relative_to(project.root).as_posix(), path.read_bytes()]
-    parts += [(project.root / name).read_bytes() for name in ("_config.yml", "requirements.txt")]
+    parts += settings(project)
     return digest(*parts)
 
 
@@ -105,7 +111,7 @@ def surroundings_key(project: Project) -> str:
             parts += [name] if folder == project.staging and name in documents else [name, path.read_bytes()]
     for path in code(project):
         parts += [path.relative_to(project.root).as_posix(), path.read_bytes()]
-    parts += [(project.root / name).read_bytes() for name in ("_config.yml", "requirements.txt")]
+    parts += settings(project)
     return digest(*parts)
 
 
@@ -214,7 +220,7 @@ def render(project: Project) -> dict[str, dict]:
         made = folder / "html"
         shutil.copytree(pages, made)
         notebooks = editions(project, made)
-        publish(notebooks, made)
+        publish(project, notebooks, made)
         (made / KEY).write_text(render_key(project), encoding="utf-8")
         if project.html.exists():
             project.html.rename(project.aside)

@@ -11,7 +11,7 @@ from PIL import Image
 from book.editions import own_data
 
 BLOCK = re.compile(r"^```(python|text)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-DOCUMENTS = ("README.md", "book/from_your_data.md")
+DOCUMENTS = ("README.md", "book/from_your_data.md", "book/first_steps.md")
 
 pytestmark = pytest.mark.slow
 

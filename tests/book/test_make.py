@@ -8,6 +8,7 @@ import subprocess
 
 import pytest
 
+from book.editions.release import SITE, packed
 from tests.conftest import LONGEST
 
 pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
@@ -36,6 +37,16 @@ def test_help_lists_every_target(root):
     assert make(root).stdout == listed  # plain `make` explains itself instead of starting something long
 
 
+def test_workflows_call_targets_that_there_are(root):
+    phony = re.search(r"^\.PHONY: (.+)$", (root / "Makefile").read_text(), re.MULTILINE)[1].split()
+    called = {
+        name
+        for path in (root / ".github" / "workflows").glob("*.yml")
+        for name in re.findall(r"run: make (\w+)", path.read_text())
+    }
+    assert {"venv", "test", "book", "release"} <= called <= set(phony)
+
+
 def test_tests_begin_with_the_files_that_take_longest(root, tree):
     said = make(tree, "-n", "test").stdout
     assert "--dist loadfile" in said and "--no-loadscope-reorder" in said  # else xdist begins with the most tests
@@ -46,6 +57,20 @@ def test_tests_begin_with_the_files_that_take_longest(root, tree):
 def test_profile_and_jobs_reach_the_builder(tree):
     assert "-m book build --profile smoke" in make(tree, "-n", "book").stdout
     assert "--profile paper --jobs 3" in make(tree, "-n", "book", "PROFILE=paper", "JOBS=3").stdout
+
+
+def test_a_rendered_book_is_read_without_an_environment(tree, monkeypatch):
+    (tree / ".venv" / ".installed").unlink()
+    absent = make(tree, "read")
+    assert absent.returncode and "There is no sparse-bayes-book.zip: take it from a release" in absent.stderr
+    (tree / "html").mkdir()
+    (tree / "html" / "index.html").write_text("Read me.")
+    packed(tree / "html", tree / SITE)
+    monkeypatch.setenv("BROWSER", "cat %s #")  # in place of a browser: opens nothing and ends
+    told = make(tree, "read").stdout
+    page = tree / "_build" / "read" / "sparse-bayes-book" / "index.html"
+    assert f"Open {page}" in told and page.read_text() == "Read me."
+    assert not (tree / ".venv" / ".installed").exists()
 
 
 def test_the_environment_is_made_once_and_again_when_the_pins_change(tree):

@@ -69,3 +69,8 @@ def test_a_page_on_a_disk_gives_its_notebook_to_keep(small_book, open_page):
     given = small_book / "_sources/chapters/01_fixture.ipynb"
     assert kept.value.suggested_filename == given.name
     assert Path(kept.value.path()).read_text() == given.read_text()
+    if not page.is_visible(".btn-download-archive-button"):  # the list may have closed
+        page.click(".dropdown-download-buttons > button")
+    with page.expect_download() as kept:
+        page.click(".btn-download-archive-button")
+    assert kept.value.suggested_filename == "sparse-bayes-notebooks.zip"

@@ -21,12 +21,12 @@ SILENT = {"cellView": "form", "jupyter": {"outputs_hidden": True, "source_hidden
 FOLDED = {"jp-MarkdownHeadingCollapsed": True}
 
 
-def edition(notebook: dict, names: Names, first: str) -> dict:
+def edition(notebook: dict, names: Names, first: tuple[str, str]) -> dict:
     """The learner's edition of an executed chapter, without outputs.
 
     Args:
         names: what the pages call things, as seen from this chapter's page.
-        first: text of the first cell, which says what to install.
+        first: text of the first cell, which says what the notebook needs, and code of the second, which finds it.
 
     Raises:
         BookError: a role, directive or reference that has no plain form.
@@ -34,8 +34,9 @@ def edition(notebook: dict, names: Names, first: str) -> dict:
     converter = Converter(names)
     parts = Divider(converter).divide(without_idle(notebook["cells"]))
     known = answers.imported("\n".join(source_of(cell) for cell in code_cells(notebook)))
-    start = f"{posixpath.basename(names.page).partition('_')[0]}-install"
-    cells = [_markdown(start, first), *_main(parts, converter, known, names.tables(notebook))]
+    start = posixpath.basename(names.page).partition("_")[0]
+    told, found = _markdown(f"{start}-needs", first[0]), _code(f"{start}-finds", first[1], HIDDEN)
+    cells = [told, found, *_main(parts, converter, known, names.tables(notebook))]
     cells += [*_references(notebook, names), *_solutions(parts)]
     made = {"cells": cells, "metadata": {"kernelspec": KERNEL, "language_info": {"name": "python"}},
             "nbformat": 4, "nbformat_minor": 5}  # fmt: skip

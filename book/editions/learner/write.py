@@ -5,30 +5,24 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import yaml
-
+from book.editions.learner import companion
 from book.editions.learner.names import Names
 from book.editions.learner.notebook import edition, fingerprint
 from book.editions.project import BookError, Project, read_notebook
 
-EXTRAS = "book,data,sweep,onnx"
-
 
 def first_cell(root: Path) -> str:
-    """What to install where; the repository's address is that of CITATION.cff, if it has one."""
-    citation = root / "CITATION.cff"
-    found = yaml.safe_load(citation.read_text(encoding="utf-8")) if citation.exists() else {}
-    address = found.get("repository-code", "ADDRESS-OF-THE-REPOSITORY")
-    asked = "" if "repository-code" in found else " (put in the address that you have the book from)"
-    colab = f'`!git clone {address} sparse-book`{asked} and `%pip install -e "./sparse-book[{EXTRAS}]"`'
+    """What the notebook needs, where it may lie."""
+    known = companion.address(root)
+    alone = f"the next cell fetches it from {known}" if known else "the download button of the page gives it, too"
+    upload = "" if known else f" Upload `{companion.NAME}.zip` first, by the folder icon on the left."
     return f"""\
 **Learner's edition.** Run the cells, change them, answer the exercises; solutions are folded at the end.
-The notebook needs the book's repository, because it calls `bnnlib`, `book` and `chapters`.
+The next cell finds the code and the stored results that the notebook calls, and installs packages that are missing.
 
-- *On your machine:* in the folder of the repository, `make lab` installs what is needed and opens these notebooks.
-- *In VS Code or another Jupyter:* `make venv` there, then choose `.venv` as the kernel.
-- *In Colab:* run {colab} in a new cell, then restart the session.
-- *In Binder:* open the repository, and run `pip install --no-deps -e .` in a terminal once."""
+- *From `make lab`, or in the unpacked folder `{companion.NAME}`:* everything is there.
+- *This file alone, in Jupyter or VS Code:* it needs `{companion.NAME}.zip` beside it; {alone}.
+- *In Colab:* the same.{upload}"""
 
 
 def editions(project: Project, html: Path) -> dict[str, dict]:
@@ -37,7 +31,7 @@ def editions(project: Project, html: Path) -> dict[str, dict]:
     Raises:
         BookError: something in a chapter has no plain form, or the pages are not there.
     """
-    first, made = first_cell(project.root), {}
+    first, made = (first_cell(project.root), companion.start(project.root)), {}
     for name in project.notebooks:
         names = Names.read(html, name.removesuffix(".ipynb"))
         made[name] = edition(read_notebook(project.staging / name), names, first)
@@ -50,15 +44,17 @@ def as_json(notebook: dict) -> str:
     return json.dumps({**notebook, "cells": cells}, ensure_ascii=False, indent=1) + "\n"
 
 
-def publish(made: dict[str, dict], html: Path) -> None:
-    """Put the editions where the download buttons of the pages in `html` lead to."""
-    for name, notebook in made.items():
+def publish(project: Project, made: dict[str, dict], html: Path) -> None:
+    """Put the editions, and what they run on, where the download buttons of the pages in `html` lead to."""
+    texts = {name: as_json(notebook) for name, notebook in made.items()}
+    for name, text in texts.items():
         path = html / "_sources" / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        text = as_json(notebook)
         path.write_text(text, encoding="utf-8")
         # A browser shows a file of the disk whatever the link says, and lets a page read it only as a script.
         path.with_name(f"{path.name}.js").write_text(f"bnnKeep({json.dumps(text)});\n", encoding="utf-8")
+    if texts:
+        (html / "_sources" / f"{companion.NAME}.zip").write_bytes(companion.archive(project, texts))
 
 
 def changed(path: Path) -> bool:

@@ -82,7 +82,7 @@ def test_unknown_options_and_help_build_nothing(scratch, monkeypatch, capfd):
 
 
 def test_the_download_button_gives_the_edition(built):
-    publish(editions(built, built.html), built.html)
+    publish(built, editions(built, built.html), built.html)
     given = json.loads((built.html / "_sources/chapters/01_one.ipynb").read_text())
     assert given["metadata"]["bnn_learner"]["page"] == "chapters/01_one"
     script = (built.html / "_sources/chapters/01_one.ipynb.js").read_text()

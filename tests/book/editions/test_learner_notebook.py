@@ -11,7 +11,7 @@ import pytest
 from book.display.exercises import Exercise, registry
 from book.editions.learner.names import Names
 from book.editions.learner.notebook import edition
-from book.editions.learner.write import as_json, changed, first_cell, offer
+from book.editions.learner.write import as_json, changed, offer
 
 PAGE = "chapters/03_here"
 PARAMETERS = ("here-parameters", 'PROFILE = "smoke"', {"tags": ["parameters", "remove-cell"]})
@@ -55,7 +55,9 @@ def make(make_notebook, monkeypatch):
 
     def made(*cells, printed=None):
         names = replace(NAMES, printed={PAGE: printed or {}})
-        notebook = edition(make_notebook(("text-title", "# Here"), PARAMETERS, *cells), names, "Install it.")
+        notebook = edition(
+            make_notebook(("text-title", "# Here"), PARAMETERS, *cells), names, ("Install it.", "prepare()")
+        )
         nbformat.validate(nbformat.reads(as_json(notebook), as_version=4))
         return {cell["id"]: cell for cell in notebook["cells"]}
 
@@ -148,15 +150,8 @@ def test_an_exercise_without_a_check_has_an_empty_cell(make):
     assert "Because." in cells["here-ex-open-solved-1"]["source"]
 
 
-def test_the_first_cell_names_the_repository_where_there_is_one(tmp_path):
-    assert "put in the address" in first_cell(tmp_path)
-    (tmp_path / "CITATION.cff").write_text('repository-code: "https://example.org/book"\n')
-    assert "!git clone https://example.org/book sparse-book`" in first_cell(tmp_path)
-    assert "put in the address" not in first_cell(tmp_path)
-
-
 def notebook_saying(make_notebook, text: str) -> dict[str, dict]:
-    return {f"{PAGE}.ipynb": edition(make_notebook(("text-title", text), PARAMETERS), NAMES, "")}
+    return {f"{PAGE}.ipynb": edition(make_notebook(("text-title", text), PARAMETERS), NAMES, ("", ""))}
 
 
 def test_what_a_learner_wrote_is_not_overwritten(make_notebook, tmp_path):
@@ -164,7 +159,7 @@ def test_what_a_learner_wrote_is_not_overwritten(make_notebook, tmp_path):
     first, second = (notebook_saying(make_notebook, text) for text in ("Old.", "New."))
     [path] = offer(first, tmp_path, said.append)
     mine = json.loads(path.read_text())
-    mine["cells"][2]["source"] = ["PROFILE = 'book'"]
+    mine["cells"][3]["source"] = ["PROFILE = 'book'"]
     path.write_text(json.dumps(mine))
     assert changed(path)
 
@@ -180,7 +175,7 @@ def test_a_notebook_that_was_only_run_is_renewed(make_notebook, tmp_path):
     first, second = (notebook_saying(make_notebook, text) for text in ("Old.", "New."))
     [path] = offer(first, tmp_path)
     run = json.loads(path.read_text())
-    run["cells"][2].update(execution_count=1, outputs=[{"output_type": "stream", "name": "stdout", "text": "run"}])
+    run["cells"][3].update(execution_count=1, outputs=[{"output_type": "stream", "name": "stdout", "text": "run"}])
     path.write_text(json.dumps(run))
     offer(first, tmp_path)
     assert json.loads(path.read_text()) == run  # nothing new: the outputs stay

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from book.editions import compared, costs, what_it_took
+from book.editions import compared, costs, landing, teaching, what_it_took
 from book.editions.templates import ASKED, fill
 from book.lab import catalog, plan
 from book.lab.cells import Cell
@@ -94,6 +94,7 @@ def test_pages_ask_for_tables_that_there_are(monkeypatch, path):
     monkeypatch.setattr(catalog, "get", lambda name: SimpleNamespace(profiles={}))
     known = costs.tables(costs.stored(ROOT)) | what_it_took.tables(PROJECT, found(), {})
     known |= dict.fromkeys(("profile", "chapters", "untested", "versions"), str)  # of status.py
+    known |= landing.tables([], {}, {}) | teaching.tables([], str)
     text = path.read_text(encoding="utf-8")
     elsewhere = ("fallen", "stronger", *(f"example: {word}" for word in compared.WORDS))
     filled = fill(text, known | dict.fromkeys(elsewhere, str))

@@ -1,0 +1,66 @@
+"""What the landing page shows of each chapter: a card, and an explorer to move."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable
+
+from book.editions.compared import Claims
+from book.editions.lessons import PACE, Lesson
+
+# Each by its shape: a printer and many eyes know no colors.
+MARKS = {"reproduced": "●", "partly": "◐", "contradicted": "✕", "undecided": "○", "not tried": "·"}
+TERM = re.compile(r"\{term\}`([^`<]+?)\s*(?:<[^>]+>)?`")  # a card is one link; those inside could not be reached
+MOVED = "svbnn-fig-idea"  # the explorer that shows what the book is about
+
+
+def tables(lessons: list[Lesson], chapters: dict[str, dict], claims: Claims) -> dict[str, Callable[[], str]]:
+    """The parts of the landing page that are written by the build, by the names by which it asks for them."""
+    return {"cards": lambda: cards(lessons, claims), "explorer": lambda: explorer(chapters)}
+
+
+def marks(claims: list[dict]) -> str:
+    """A mark for each claim of the paper, and the same in words for those who cannot see them."""
+    said = Counter(one["verdict"] for one in claims)
+    words = ", ".join(f"{said[word]} {word}" for word in MARKS if said[word])
+    row = "".join(mark * said[word] for word, mark in MARKS.items())
+    told = f"{len(claims)} claims of the paper: {words}"
+    return f'<span class="bnn-marks" role="img" aria-label="{told}" title="{told}">{row}</span>'
+
+
+def cards(lessons: list[Lesson], claims: Claims) -> str:
+    """A card for each chapter: what a reader can do afterwards, its minutes and exercises, what became of the paper."""
+    lines = [":::::{grid} 1 1 2 2", ":gutter: 3", ""]
+    for one in lessons:
+        able = TERM.sub(r"\1", one.able)
+        lines += [
+            f"::::{{grid-item-card}} {one.number}. {one.title}",
+            f":link: ../{one.document}",
+            ":link-type: doc",
+            "",
+        ]
+        lines += [f"You learn to {able}.", ""] if able else []
+        about = f"{one.minutes} minutes, {len(one.tasks)} exercises"
+        made = f"{about}<br>{marks(claims[one.study])}" if claims.get(one.study) else about
+        lines += [":::{card-footer}", made, ":::", "::::", ""]
+    legend = ", ".join(f"{mark} {word}" for word, mark in MARKS.items())
+    return "\n".join(
+        [
+            *lines,
+            ":::::",
+            "",
+            f"Minutes are of reading, at {PACE} words each, without exercises.",
+            f"The signs at the foot of a card stand for the claims of its paper, one each: {legend}.",
+        ]
+    )
+
+
+def explorer(chapters: dict[str, dict]) -> str:
+    """The explorer as its chapter shows it; nothing where the chapter is not in the book."""
+    for notebook in chapters.values():
+        for cell in notebook["cells"]:
+            if cell.get("id") == MOVED:
+                shown = [part["data"]["text/html"] for part in cell["outputs"] if "text/html" in part.get("data", {})]
+                return "```{raw} html\n" + "".join("".join(one) for one in shown) + "\n```"
+    return ""
