@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import torch
@@ -15,7 +15,7 @@ from bnnlib.contest import Predictor, Problem, log_predictive
 from bnnlib.models import lenet_300_100, resnet20
 from bnnlib.train.checkpoint import Checkpoint
 from book.lab.cells import Cell, CellResult
-from chapters.shared.images import load_images
+from chapters.shared.images import Split, load_images
 from chapters.side_by_side.arena import Data, Task, first_weights, run
 from chapters.side_by_side.shifts import SHIFTS, shifted
 
@@ -23,14 +23,23 @@ from chapters.side_by_side.shifts import SHIFTS, shifted
 def load(name: str, other: str, replicate: int, device, params=None) -> Data:
     """Images of one set with 5,000 held out, and behind "test" its test images and those of another."""
     params = {"scaling": "unit", "held_out": 5000, "data": name, **(params or {})}
-    data = load_images(params, torch.device(device))
+    data = _split(params, str(device))
 
     def test() -> tuple[Tensor, Tensor, Tensor]:
-        unknown = load_images({**params, "data": params.get("unknown", other), "held_out": 0}, torch.device(device))
+        unknown = _split({**params, "data": params.get("unknown", other), "held_out": 0}, str(device))
         return (*data["test"], framed(unknown["test"][0], x.shape[1:]))
 
     (x, y), held = data["train"], data["validation"]
     return {"problem": Problem(x, y, *held, kind="classification", batch_size=128), "test": test}
+
+
+def _split(params: dict[str, Any], device: str) -> Split:
+    return _kept(params["data"], params["held_out"], params["scaling"], tuple(params.get("shape", ())), device)
+
+
+@lru_cache(2)  # the known and the unknown images, which every training of a cell reads again
+def _kept(name: str, held_out: int, scaling: str, shape: tuple[int, ...], device: str) -> Split:
+    return load_images({"data": name, "held_out": held_out, "scaling": scaling, "shape": shape}, torch.device(device))
 
 
 def framed(x: Tensor, shape: Sequence[int]) -> Tensor:
