@@ -1,6 +1,6 @@
 """What a step's noise costs: standard normal numbers by every way at hand, and steps whose noise is for nothing.
 
-`python -m benchmarks.noise [--json] [--rounds 9]`
+`python -m benchmarks.noise [--json] [--rounds 9] [--device cuda]`
 
 The first rows draw one number for every weight of the 784-400-400-10 network. PyTorch's own numbers come from a
 Mersenne Twister, one 32-bit word each, and NumPy's from newer generators by the ziggurat method; "16-bit words" cuts
@@ -12,6 +12,9 @@ The other rows are training steps with 128 rows: with noise from PyTorch's gener
 used again and again, which no training may do: the ratio to the deterministic step is what would be left if numbers
 cost nothing; and with noise by key, drawn and used in one pass. All times are of the
 processor, with one thread, in turns.
+
+With `--device cuda` the rows are passes over memory on a GPU: numbers, draws and gradients of weights by key, and a
+copy, with the bytes that each reads and writes a second. Times are of the GPU, between two events, calls in a row.
 """
 
 from __future__ import annotations
@@ -85,6 +88,59 @@ class Repeated:
         return self.kept[key]
 
 
+PASSES = {  # by key, with noise, parameters and gradients for each weight: inputs and outputs of 4 bytes
+    "draw, Gaussian": ("gaussian", 2, 1, ()),
+    "gradients, Gaussian": ("gaussian_grad", 3, 2, (0.1, 0.1)),
+    "gradients, closed form": ("profile_grad", 3, 2, (0.1, 1.0, 9999.0, -4.6)),
+    "gradients, scale mixture": ("mixture_grad", 3, 2, (0.1, 1.0, 9999.0, -4.6)),
+    "draw, spike and slab": ("spike_slab", 3, 1, ()),
+    "gradients, spike and slab": ("spike_slab_grad", 4, 3, (0.1, 1.0, 10.0, 2.0)),
+}
+
+
+def passes(count: int, device: torch.device) -> dict[str, tuple[int, Draw]]:
+    """Name to the bytes for each number, and a function that goes over `count` numbers on a GPU."""
+    made = [torch.randn(count, device=device) for _ in range(7)]
+    first = made[0]
+    found: dict[str, tuple[int, Draw]] = {
+        "copy": (8, lambda: made[1].copy_(first)),
+        "PyTorch, normal": (4, first.normal_),
+        "PyTorch, uniform": (4, first.uniform_),
+        "by key, PyTorch, normal": (4, lambda: counter.fill(first, "normal", 1)),
+    }
+    if not _native.serves(first):
+        print("by key, Triton is not measured: it is not installed, or fails here", file=sys.stderr)
+        return found
+    for kind in ("normal", "uniform", "logistic"):
+        found[f"by key, Triton, {kind}"] = 4, partial(_native.fill, first, kind, 1)
+    for name, (kernel, inputs, outputs, constants) in PASSES.items():
+        arguments = (1, 2), made[:inputs], made[4 : 4 + outputs], constants
+        found[name] = 4 * (inputs + outputs), partial(_native.run, kernel, *arguments)
+    return found
+
+
+def on_gpu(count: int, rounds: int, device: torch.device, calls: int = 20) -> list[dict]:
+    """Rows {way, count, device, ns, ns_quartiles, per_second, gb_s, of_copy}: by number, and as shares of a copy."""
+    made = passes(count, device)
+    times: dict[str, list[float]] = {name: [] for name in made}
+    for _ in range(rounds + 1):
+        for name, (_, work) in made.items():
+            before, after = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            number = 1 if "by key, PyTorch" in name else calls
+            before.record()
+            for _ in range(number):
+                work()
+            after.record()
+            after.synchronize()
+            times[name].append(before.elapsed_time(after) * 1e6 / number / count)  # of milliseconds
+    rows = []
+    for name, (size, _) in made.items():
+        row = {"way": name, "count": count, "device": str(device), **_middle("ns", times[name][1:], 5)}
+        ns = statistics.median(times[name][1:])
+        rows.append(row | {"per_second": float(f"{1e9 / ns:.4g}"), "gb_s": round(size / ns, 1)})
+    return [row | {"of_copy": round(row["gb_s"] / rows[0]["gb_s"], 3)} for row in rows]
+
+
 def _seconds(work: Draw) -> float:
     start = time.process_time()
     work()
@@ -133,11 +189,16 @@ def main(arguments: list[str] | None = None) -> list[dict]:
     parser = command.parser("noise", __doc__)
     parser.add_argument("--rounds", type=int, default=9, help="of each way and of each layer")
     parser.add_argument("--layers", nargs="+", default=list(LAYERS), help="whose steps are timed")
+    parser.add_argument("--device", default="cpu", help="cpu or cuda")
     options = parser.parse_args(arguments)
-    torch.set_num_threads(1)
-    Timed.clock = staticmethod(time.process_time)
     count = sum(a * b + b for a, b in pairwise(SIZES))
-    rows = numbers(count, options.rounds) + steps(tuple(options.layers), options.rounds)
+    if options.device == "cpu":
+        torch.set_num_threads(1)
+        Timed.clock = staticmethod(time.process_time)
+        rows = numbers(count, options.rounds) + steps(tuple(options.layers), options.rounds)
+    else:  # the network's weights, which caches hold, and more than they do
+        device = torch.device(options.device)
+        rows = [row for size in (count, 2**26) for row in on_gpu(size, options.rounds, device)]
     say = command.progress(options)
     for row in rows:
         name, values = row.get("way", row.get("layer")), {key: one for key, one in row.items() if "quart" not in key}

@@ -1,10 +1,10 @@
 """Time of a full training step of every Bayesian layer and sampler, as a ratio to the deterministic network's.
 
-`python -m benchmarks.step_time [--quick] [--json] [--batch 128 1024] [--layers gaussian ...]`
+`python -m benchmarks.step_time [--quick] [--json] [--device cuda] [--batch 128 1024] [--layers gaussian ...]`
 
-A step is forward pass, loss with the gradient of the exact KL divergence, backward pass and Adam, on a
-784-400-400-10 classifier. On a CPU the noise comes by key, as `bnnlib.train.fit` draws it; `--unkeyed` takes it from
-PyTorch's generator. All networks use the same Adam (fused). Each round times the deterministic network and a
+A step is forward pass, loss with the gradient of the exact KL divergence, backward pass and Adam, on a 784-400-400-10
+classifier. The noise comes by key, as `bnnlib.train.fit` draws it (on a GPU where Triton is found); `--unkeyed` takes
+it from PyTorch's generator. All networks use the same Adam (fused). Each round times the deterministic network and a
 Bayesian one right after each other, so that whatever else the machine does hits both; the ratio is the median over
 rounds. torchbnn and bayesian-torch are measured in the same rounds where they are installed (`pip install torchbnn
 bayesian-torch`). The samplers ("sgld", "sghmc", with the learned prior "sghmc-sa") take the place of Adam on the
@@ -19,7 +19,8 @@ processor's time in place of the clock's: with one thread on a CPU it counts wha
 `--quick` is 128 rows on one thread, all fully connected networks and samplers in under three minutes. Behind a ratio
 stands the goal of the project, where there is one.
 
-With `--graphs` every step is recorded as a CUDA graph, the deterministic ones too; what cannot be recorded is left out.
+On a GPU every step is measured as it is and as a CUDA graph, the deterministic ones too, and a table at the end has
+both; what cannot be recorded is left out. `--graphs` measures the graphs alone, and `--quick` has both batch sizes.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ import sys
 import time
 from collections.abc import Callable
 from functools import partial
-from itertools import pairwise
+from itertools import pairwise, product
 
 import torch
 import torch.nn.functional as F
@@ -183,7 +184,10 @@ def measure(
     graphs: bool = False,
     keyed: bool = True,
 ) -> list[dict]:
-    """Rows {library, layer, batch, device, ratio, quartiles, ms, base_ms}: the ratio's, and medians of both steps."""
+    """Rows {library, layer, batch, device, ratio, quartiles, ms, base_ms}: the ratio's, and medians of both steps.
+
+    On a GPU a row has its mode too, "eager" or "graphs".
+    """
     x = torch.rand(batch, SIZES[0], device=device)
     y = torch.randint(0, SIZES[-1], (batch,), device=device)
     base = Step(deterministic, device)
@@ -195,7 +199,9 @@ def measure(
     for base, step, x, y in compared.values():
         base.seconds(x, y, 3)
         step.seconds(x, y, 3)
-    for round_number in tqdm(range(rounds), desc=f"batch {batch}, rounds", file=sys.stderr, disable=None):
+    for round_number in tqdm(
+        range(rounds), desc=f"batch {batch}{', graphs' * graphs}, rounds", file=sys.stderr, disable=None
+    ):
         for key, (base, step, x, y) in compared.items():
             # who goes first alternates, so that neither always finds the caches warm
             if round_number % 2:
@@ -214,6 +220,7 @@ def measure(
             "quartiles": _quartiles(ratios[library, layer]),
             "ms": round(1e3 * statistics.median(ours for ours, _ in times[library, layer]), 3),
             "base_ms": round(1e3 * statistics.median(theirs for _, theirs in times[library, layer]), 3),
+            **({"mode": "graphs" if graphs else "eager"} if device.type == "cuda" else {}),
         }
         for library, layer in compared
     ]
@@ -240,22 +247,26 @@ def _recorded(compared: dict) -> dict:
 def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser = command.parser("step_time", __doc__)
     names = sorted({key[1] for key in contenders() | samplers()} | set(NETWORKS))
-    parser.add_argument("--quick", action="store_true", help="128 rows, one thread, no convolutions: three minutes")
+    parser.add_argument("--quick", action="store_true", help="128 rows, one thread, no convolutions: a minute or two")
     parser.add_argument("--batch", type=int, nargs="+", default=[128, 1024], help="batch sizes")
     parser.add_argument("--layers", nargs="+", default=[], choices=names, metavar="NAME", help=", ".join(names))
     parser.add_argument("--rounds", type=int, default=25, help="pairs of measurements for each ratio")
-    parser.add_argument("--steps", type=int, default=4, help="training steps in one measurement")
-    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu", help="cpu or cuda")
+    parser.add_argument("--steps", type=int, help="training steps in one measurement (4, on a GPU 20)")
+    parser.add_argument("--device", help="cpu or cuda; by default cuda where it is, and with --quick cpu")
     parser.add_argument("--processor", action="store_true", help="take the processor's time, not the clock's")
     parser.add_argument("--unkeyed", action="store_true", help="noise from PyTorch's generator, not by key")
-    parser.add_argument("--graphs", action="store_true", help="record every step as a CUDA graph")
+    parser.add_argument("--graphs", action="store_true", help="CUDA graphs of every step alone")
     options = parser.parse_args(arguments)
-    if options.graphs and not options.device.startswith("cuda"):
+    if options.device is None:
+        options.device = "cuda" if torch.cuda.is_available() and not options.quick else "cpu"
+    on_gpu = options.device.startswith("cuda")
+    options.steps = options.steps or (20 if on_gpu else 4)
+    if options.graphs and not on_gpu:
         parser.error(f"--graphs records CUDA graphs, but the device is {options.device}; leave it out")
     if options.processor and options.device != "cpu":
         parser.error(f"--processor takes the CPU's time, but the device is {options.device}; leave it out")
     if options.quick:
-        options.batch, options.rounds, options.device = [128], min(options.rounds, 9), "cpu"
+        options.batch, options.rounds = [128, 1024] if on_gpu else [128], min(options.rounds, 9)
         options.layers = options.layers or sorted({key[1] for key in contenders() | samplers()})
         torch.set_num_threads(1)
     return options
@@ -267,21 +278,38 @@ def main(arguments: list[str] | None = None) -> list[dict]:
     Timed.clock = staticmethod(time.process_time if options.processor else time.perf_counter)
     say = command.progress(options)
     print(f"torch {torch.__version__}, {device}, {torch.get_num_threads()} threads, Adam(fused=True)", file=say)
-    rows, own = [], (options.graphs, not options.unkeyed)
-    for batch in options.batch:
-        found = measure(batch, device, options.layers, options.rounds, options.steps, *own)
+    modes = [True] if options.graphs else [False, True] if device.type == "cuda" else [False]
+    rows: list[dict] = []
+    for batch, graphs in product(options.batch, modes):
+        found = measure(batch, device, options.layers, options.rounds, options.steps, graphs, not options.unkeyed)
         for row in found:
-            name = f"{row['library']} {row['layer']}"
+            name = f"{'graph  ' * graphs}{row['library']} {row['layer']}"
             low, high = row["quartiles"]
             goal = GOALS.get((row["layer"], batch)) if row["library"] == "bnnlib" else None
             aim = f"goal {goal:.2f}" if goal else " " * 9
             print(
-                f"batch {batch:5d}  {name:32s} {row['ratio']:6.2f} [{low:.2f}, {high:.2f}]  {aim}   "
+                f"batch {batch:5d}  {name:38s} {row['ratio']:6.2f} [{low:.2f}, {high:.2f}]  {aim}   "
                 f"({row['ms']:.2f} ms against {row['base_ms']:.2f} ms)",
                 file=say,
             )
         rows += found
+    if device.type == "cuda":
+        print("\n" + table(rows), file=say)
     return command.done(rows, options)
+
+
+def table(rows: list[dict]) -> str:
+    """A line for each step: by batch and mode its milliseconds and, behind them, the ratio."""
+    columns = list(dict.fromkeys((row["batch"], row["mode"]) for row in rows))
+    cells: dict[str, dict] = {}
+    for row in rows:
+        at = row["batch"], row["mode"]
+        cells.setdefault(f"{row['library']} {row['layer']}", {})[at] = f"{row['ms']:.3f} {row['ratio']:5.2f}"
+        if row["layer"] not in NETWORKS:
+            cells.setdefault("deterministic", {})[at] = f"{row['base_ms']:.3f}  1.00"
+    heads = [f"{batch} rows, {mode}" for batch, mode in columns]
+    lines = [["ms and ratio", *heads], *([name, *(own.get(at, "-") for at in columns)] for name, own in cells.items())]
+    return "\n".join(f"{line[0]:32s}" + "".join(f"{cell:>20s}" for cell in line[1:]) for line in lines)
 
 
 if __name__ == "__main__":

@@ -50,12 +50,13 @@ def main(arguments: list[str] | None = None) -> Path:
     found = importlib.import_module(f"benchmarks.{options.benchmark}").main([*rest, "--json"])
     rows = found if isinstance(found, dict) else {"rows": found}
     device = rows["rows"][0].get("device", "cpu") if rows["rows"] else "cpu"
+    commit = provenance.commit()["commit"]  # None where the code came without its history
     about = {
         "command": " ".join(["python -m", f"benchmarks.{options.benchmark}", *_that_count(rest)]),
         "device": provenance.device_name(torch.device(device)),
         "threads": torch.get_num_threads(),
         "torch": torch.__version__,
-        "commit": provenance.commit()["commit"][:7],
+        "commit": commit and commit[:7],
         "date": datetime.date.today().isoformat(),
     }
     FOLDER.mkdir(exist_ok=True)

@@ -8,7 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from benchmarks.graphs import GraphedStep
-from bnnlib._noise import StepKeys
+from bnnlib import _native
+from bnnlib._noise import Keyed, StepKeys
 
 
 def synchronize(device: torch.device) -> None:
@@ -20,17 +21,22 @@ def synchronize(device: torch.device) -> None:
 class StepNoise:
     """The noise of step after step by key, as `bnnlib.train.fit` draws it; not `keyed`, it is PyTorch's generator's.
 
-    On a GPU the generator serves either way: a key there is a seed that is set in Python, which no graph records.
+    On a GPU without Triton the generator serves either way: a key there is a seed that is set in Python.
     """
 
     def __init__(self, model: nn.Module, device: torch.device, keyed: bool = True) -> None:
-        self.keys = StepKeys(model) if keyed and device.type == "cpu" else None
-        self.number = 0
+        noisy = keyed and any(isinstance(module, Keyed) for module in model.modules())
+        self.keys = StepKeys(model) if noisy and _native.serves(torch.empty(0, device=device)) else None
+        self.number: int | Tensor = 0
+
+    def record(self, device: torch.device) -> None:
+        """Count the steps on the device, so that a recorded step does."""
+        self.number = torch.zeros((), dtype=torch.int64, device=device)
 
     def __enter__(self) -> None:
         if self.keys is not None:
             self.keys.give(0, self.number)
-            self.number += 1
+            self.number += 1  # in place where it is a tensor
 
     def __exit__(self, *_: object) -> None:
         if self.keys is not None:
@@ -72,6 +78,9 @@ class Graphed(Timed):
     def __init__(self, timed: Timed, x: Tensor, y: Tensor) -> None:
         if not timed.recordable:
             raise ValueError("it computes step sizes in Python, which a replay would repeat")
+
+        if hasattr(timed, "noise"):
+            timed.noise.record(x.device)
 
         def step(x: Tensor, y: Tensor) -> Tensor:
             timed.step(x, y)

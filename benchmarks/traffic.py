@@ -64,10 +64,10 @@ def traffic(step: Timed, x: Tensor, y: Tensor) -> tuple[int, int]:
     step.step(x, y)
     run = _native.run
 
-    def counted(kernel: str, keys, inputs, outputs, constants=()) -> None:
+    def counted(kernel: str, keys, inputs, outputs, constants=(), share=None) -> None:
         found.operations += 1
         found.bytes += sum(map(_size, (*inputs, *outputs)))
-        run(kernel, keys, inputs, outputs, constants)
+        run(kernel, keys, inputs, outputs, constants, share)
 
     with Traffic() as found, mock.patch.object(_native, "run", counted):  # which PyTorch knows nothing of
         step.step(x, y)

@@ -4,8 +4,8 @@ A pass may be computed twice: by gradient checkpointing, or by a compiler with a
 backward pass. The second time it must draw the same numbers, or the gradients are wrong. After `redraw` a layer's noise
 is a function of its key, so that it does. A generator is a sequence that has moved on by then, and is refused there.
 
-By key, number i of a draw is a function of the key and i on a CPU, the same in `kernels.cpp` and in plain PyTorch. A
-GPU draws from PyTorch's generator at the key: one kernel, where the function in plain PyTorch would start a hundred.
+By key, number i of a draw is a function of the key and i, the same in `kernels.cpp`, in Triton and in plain PyTorch. A
+GPU without Triton draws from PyTorch's generator at the key: one kernel, where plain PyTorch would start a hundred.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from torch import Tensor, nn
 
 from bnnlib import _native
 from bnnlib._memory import keep_pages
+from bnnlib._native.keys import DeviceKey, fold, of_draw, of_layers, signed, whole
 
 _GENERATOR: ContextVar[torch.Generator | None] = ContextVar("bnnlib_generator", default=None)
 
@@ -60,9 +61,9 @@ class Keys:
         self.drawn += 1
         return self.drawn - 1
 
-    def next_key(self) -> int:
-        """The key of the draw at hand, of 64 bits."""
-        return fold(int(self.key) & _MASK, self.next())
+    def next_key(self, device: torch.device) -> int | DeviceKey:
+        """The key of the draw at hand, of 64 bits; where it lies, for a draw on the same GPU."""
+        return of_draw(self.key, self.next(), device)
 
 
 Source = torch.Generator | Keys | None
@@ -90,14 +91,16 @@ class redraw:
     draw. A layer that runs twice in a pass uses one draw of its weights, as in `predict`, and one of its masks.
     Without it a forward pass draws anew, from `use_generator` or PyTorch's global generator, at each call.
     On a CPU the noise comes from C++ that the system's compiler translates at the first draw, once a user, in about
-    three seconds. Without one, or with BNNLIB_NATIVE=0 set, PyTorch makes the same numbers, slower.
+    three seconds. Without one, or with BNNLIB_NATIVE=0 set, PyTorch makes the same numbers, slower. On a GPU it comes
+    from Triton, the same numbers again; without Triton from PyTorch's generator at the key, which has others.
 
     As a context manager it gives back at its end the keys from before; the backward pass belongs inside.
 
     Args:
         model: any module; layers without noise are left alone.
         seed: with `step` it names the draw; None takes one from PyTorch's global generator.
-        step: of the run.
+        step: of the run. A tensor (int64, one number) on a GPU stays there, with kernels of Triton: a step that is
+            recorded as a CUDA graph has new noise in every replay if it also counts the tensor up.
         rank: of the process, where each of several shall have draws of its own.
 
     Example:
@@ -108,11 +111,16 @@ class redraw:
         (True, False)
     """
 
-    def __init__(self, model: nn.Module, seed: int | None = None, step: int = 0, *, rank: int = 0) -> None:
-        key = fold(fold(fold(0, new_seed() if seed is None else seed), step), rank)
+    def __init__(self, model: nn.Module, seed: int | None = None, step: int | Tensor = 0, *, rank: int = 0) -> None:
+        key = fold(0, new_seed() if seed is None else seed)
         self._before = _keys(model)
+        if isinstance(step, Tensor) and (there := of_layers(key, step, rank, len(self._before))) is not None:
+            for layer, own in zip(self._before, there.unbind(), strict=True):
+                layer._noise_key = own
+            return
+        key = fold(fold(key, int(step)), rank)
         for number, layer in enumerate(self._before):
-            layer._noise_key = torch.tensor(_signed(fold(key, number)), device="cpu")
+            layer._noise_key = torch.tensor(signed(fold(key, number)), device="cpu")
 
     def __enter__(self) -> redraw:
         return self
@@ -151,11 +159,16 @@ class StepKeys:
         # as the rest of a small layer's draw
         self._keys = [(layer, torch.zeros((), dtype=torch.int64, device="cpu")) for layer in _keys(model)]
 
-    def give(self, seed: int, step: int) -> None:
+    def give(self, seed: int, step: int | Tensor) -> None:
         """Fix the noise of a step."""
+        if isinstance(step, Tensor) and (there := of_layers(fold(0, seed), step, 0, len(self._keys))) is not None:
+            for (layer, _), own in zip(self._keys, there.unbind(), strict=True):
+                layer.__dict__["_noise_key"] = own
+            return
+        step = int(step)
         key = fold(fold(fold(0, seed), step), 0)
         for number, (layer, own) in enumerate(self._keys):
-            layer.__dict__["_noise_key"] = own.fill_(_signed(fold(key, number)))
+            layer.__dict__["_noise_key"] = own.fill_(signed(fold(key, number)))
 
     def take(self) -> None:
         """Let the layers draw anew at each call."""
@@ -168,20 +181,6 @@ def new_seed(generator: torch.Generator | None = None) -> int:
     return int(torch.randint(2**62, (), generator=generator, device=None if generator is None else generator.device))
 
 
-def fold(key: int, number: int) -> int:
-    """The key of 64 bits that splitmix64 makes of a key and a number: those of neighbors have nothing in common."""
-    z = (key + 0x9E3779B97F4A7C15 * (number + 1)) & _MASK
-    z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
-    z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & _MASK
-    return z ^ (z >> 31)
-
-
-def _signed(key: int) -> int:
-    """The number of 64 bits with a sign that has the same bits."""
-    return key - (1 << 64) if key >> 63 else key
-
-
-_MASK = (1 << 64) - 1
 _OWN = threading.local()
 
 
@@ -190,7 +189,7 @@ def _keyed(device: torch.device, key: Tensor, number: int) -> torch.Generator:
     generators = _OWN.__dict__.setdefault("generators", {})
     if device not in generators:
         generators[device] = torch.Generator(device)
-    return generators[device].manual_seed(fold(int(key) & _MASK, number))
+    return generators[device].manual_seed(fold(whole(key), number))
 
 
 def _source(like: Tensor, generator: torch.Generator | None) -> torch.Generator | None:
@@ -259,10 +258,10 @@ def _fresh_noise(like: Tensor, shape: tuple[int, ...] | None, kind: str, number:
 def _keyed_noise(like: Tensor, shape: tuple[int, ...] | None, kind: str, key: Tensor, number: int) -> Tensor:
     # in float32 whatever is asked for: a generator has other numbers in each precision, a key is one draw in all
     values = _empty(like, shape, torch.float32)
-    if not values.is_cpu or values.numel() > _native.LARGEST:
+    if values.numel() > _native.LARGEST or not _native.serves(values):
         return _fill(values, kind, _keyed(like.device, key, number)).to(like.dtype)
     keep_pages()
-    ordered, key_of_draw = _in_order(values), fold(int(key) & _MASK, number)
+    ordered, key_of_draw = _in_order(values), of_draw(key, number, values.device)
     if ordered.is_contiguous():
         _native.fill(ordered.view(-1), kind, key_of_draw)
     else:
@@ -294,9 +293,10 @@ def _draw(like: Tensor, shape: tuple[int, ...] | None, kind: str, generator: Sou
             return torch.ops.bnnlib.keyed_noise(like.detach(), shape, kind, generator.key, generator.next())
         if not torch._C._are_functorch_transforms_active():
             return _keyed_noise(like, shape, kind, generator.key, generator.next())
-        if like.is_cpu and _one_draw_for_all():
+        if _native.serves(like) and _one_draw_for_all():
             with torch._C._DisableFuncTorch():
-                plain, shape = torch.empty((), dtype=like.dtype), tuple(like.shape if shape is None else shape)
+                plain = torch.empty((), dtype=like.dtype, device=like.device)
+                shape = tuple(like.shape if shape is None else shape)
                 return _keyed_noise(plain, shape, kind, generator.key, generator.next())
         source = _keyed(like.device, generator.key, generator.next())
     elif torch.compiler.is_compiling():

@@ -26,8 +26,8 @@ FLOOR = {part: floor for floor, parts in FLOORS.items() for part in parts}
 # What a part of book may import of book; editions and the command line stand above all.
 ROOMS = {"studies": set(), "forks": set(), "lab": {"studies", "forks"}, "display": {"studies", "lab"}}
 ALONE = {"torch", "numpy", "bnnlib", *sys.stdlib_module_names}
-# An extra that a part is made for: nothing else of bnnlib imports that part.
-EXTRAS = {"estimators": {"sklearn"}}
+# An extra that a part is made for: nothing else of bnnlib imports that part, or that file of it, as a module.
+EXTRAS = {"estimators": {"sklearn"}, "_native": {"triton"}}
 
 
 @dataclass(frozen=True)

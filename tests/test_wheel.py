@@ -31,7 +31,8 @@ import importlib, pkgutil
 sys.modules |= dict.fromkeys(["scipy", "sklearn", "matplotlib", "joblib", "tqdm", "dask", "lightning_fabric", "onnx"])
 import bnnlib
 names = [one.name for one in pkgutil.walk_packages(bnnlib.__path__, "bnnlib.") if one.name != "bnnlib.__main__"]
-names.remove("bnnlib.estimators")  # the one part that is made for an extra
+for name in ("bnnlib.estimators", "bnnlib._native.triton_kernels"):  # what is made for an extra, and for a GPU
+    names.remove(name)
 for name in names:
     importlib.import_module(name)
 try:

@@ -1,4 +1,4 @@
-"""Kernels for noise by key: a C++ file that is compiled on first use, and the same numbers in plain PyTorch."""
+"""Kernels for noise by key: C++ that is compiled on first use, Triton on GPUs, and the numbers in plain PyTorch."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
-from bnnlib._native import build, counter
+from bnnlib._native import build, counter, gpu
 from bnnlib._native.build import NativeWarning
+from bnnlib._native.gpu import DeviceKey
 
-__all__ = ["LARGEST", "NativeWarning", "available", "fill", "run"]
+__all__ = ["LARGEST", "DeviceKey", "NativeWarning", "available", "fill", "has_kernels", "run", "serves"]
 
 LARGEST = 2**31 - 2**16  # numbers of a key: a counter has 32 bits
 _KERNELS = (
@@ -21,25 +22,40 @@ _PLAIN = ("uniform", "signs", "logistic")  # whose items are numbers and no pair
 
 
 def available() -> bool:
-    """Whether the kernels are there; the first question may compile them."""
+    """Whether the kernels for a CPU are there; the first question may compile them."""
     return build.library() is not None
+
+
+def has_kernels(like: Tensor) -> bool:
+    """Whether there are kernels where a tensor lies."""
+    return available() if like.is_cpu else serves(like)
+
+
+def serves(like: Tensor) -> bool:
+    """Whether `fill` has numbers where a tensor lies: on a CPU always, on a GPU with Triton."""
+    return like.is_cpu or (like.is_cuda and gpu.kernels() is not None)
 
 
 def run(
     kernel: str,
-    keys: Sequence[int],
+    keys: Sequence[int | DeviceKey],
     inputs: Sequence[Tensor],
     outputs: Sequence[Tensor],
     constants: Sequence[float] = (),
+    share: Tensor | None = None,
 ) -> None:
-    """Run a kernel over float32 tensors of one size on a CPU, each dense and all in one order of memory.
+    """Run a kernel over float32 tensors of one size and device, each dense and all in one order of memory.
 
     Args:
-        keys: of 64 bits, one or two.
+        keys: of 64 bits, one or two; on a GPU also those that lie there.
         inputs, outputs, constants: at most four, three and four.
+        share: on a GPU, a number there that multiplies what the divergence counts by `constants`.
     """
     number = outputs[0].numel()
     if not number:
+        return
+    if outputs[0].is_cuda:
+        gpu.run(kernel, keys, inputs, outputs, constants, share)
         return
     items = number if kernel in _PLAIN else (number + 1) // 2
     pointers = [tensor.data_ptr() for tensor in inputs] + [None] * (4 - len(inputs))
@@ -50,9 +66,10 @@ def run(
     loaded.bnnlib_run(*how, keys[0], keys[-1], *pointers, *constants, *(0.0,) * (4 - len(constants)))
 
 
-def fill(values: Tensor, kind: str, key: int) -> Tensor:
+def fill(values: Tensor, kind: str, key: int | DeviceKey) -> Tensor:
     """`counter.fill`, by the kernels where they are there."""
-    if available():
+    if has_kernels(values):
         run(kind, (key,), (), (values,))
         return values
+    assert isinstance(key, int)  # one that lies on a GPU is given to its kernels alone
     return counter.fill(values, kind, key)

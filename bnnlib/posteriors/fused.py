@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from bnnlib import _native
 from bnnlib._memory import keep_pages
+from bnnlib._native import DeviceKey
 from bnnlib._noise import Keys, Source, _in_order
 from bnnlib.functional._autograd import factor, transformed, zero_sum
 from bnnlib.functional.draws import gate_of, gaussian_backward, spike_slab_backward
@@ -81,24 +82,26 @@ def fits(source: Source, groups: Sequence[Group]) -> bool:
     """Whether the kernels can draw from groups of parameters by `source`; the first yes to all else compiles them."""
     if not isinstance(source, Keys) or transformed():
         return False
-    return all(_dense(group) for group in groups) and _native.available()
+    return all(_dense(group) for group in groups) and all(_native.has_kernels(group[0]) for group in groups)
 
 
 def _dense(group: Group) -> bool:
     """Whether tensors lie in memory alike and without gaps, in the first one's order."""
     first = group[0]
     shape, contiguous = first.shape, first.is_contiguous()
-    if not first.is_cpu or first.numel() > _native.LARGEST:
+    if first.numel() > _native.LARGEST:
         return False
     for one in group:
         if type(one) not in (nn.Parameter, Tensor) or one.dtype is not torch.float32 or one.shape != shape:
+            return False
+        if one.device != first.device:
             return False
         if one.is_contiguous() != contiguous or not (contiguous or _in_order(one).is_contiguous()):
             return False
     return True
 
 
-def _made(like: Tensor, kind: str, key: int) -> Tensor:
+def _made(like: Tensor, kind: str, key: int | DeviceKey) -> Tensor:
     noise = torch.empty_like(like, requires_grad=False)
     _native.fill(_in_order(noise).view(-1), kind, key)
     return noise
@@ -111,15 +114,20 @@ def _as(like: Tensor, grad: Tensor) -> Tensor | None:
     return grad.contiguous(memory_format=torch.contiguous_format if like.is_contiguous() else torch.channels_last)
 
 
-def _share(token: Tensor | None) -> float | None:
-    """What the divergence counts in the objective, 0 without a token; None where each row has its own."""
+def _share(token: Tensor | None) -> tuple[float | None, Tensor | None]:
+    """What the divergence counts in the objective: a number, 0 without a token and None where each row has its own.
+
+    On a GPU, where to read a value is to wait, it is the second number's multiple.
+    """
     if token is None:
-        return 0.0
+        return 0.0, None
     token = factor(token)
-    return None if token.dim() else token.item()
+    if token.dim():
+        return None, None
+    return (token.item(), None) if token.is_cpu else (1.0, token)
 
 
-def _values(family: Family, keys: list[tuple[int, ...]], groups: Sequence[Group]) -> list[Tensor]:
+def _values(family: Family, keys: list[tuple[int | DeviceKey, ...]], groups: Sequence[Group]) -> list[Tensor]:
     keep_pages()
     values = [torch.empty_like(group[0], requires_grad=False) for group in groups]
     for key, group, value in zip(keys, groups, values, strict=True):
@@ -138,7 +146,7 @@ class _ByKey(torch.autograd.Function):
     @staticmethod
     def backward(ctx, *grads):
         family, keys, settings, dim = ctx.about
-        token, share = grads[-1], _share(grads[-1])
+        token, (share, there) = grads[-1], _share(grads[-1])
         kernel = None if share is None or torch.is_grad_enabled() else family.gradient(share, *settings)
         found: list[Tensor | None] = []
         for key, group, grad in zip(keys, _groups(ctx.saved_tensors, len(keys)), grads[:-1], strict=True):
@@ -146,7 +154,7 @@ class _ByKey(torch.autograd.Function):
             if own is not None:
                 assert kernel is not None
                 outputs = [torch.empty_like(one) for one in group]
-                _native.run(kernel[0], key, (*group, own), outputs, kernel[1])
+                _native.run(kernel[0], key, (*group, own), outputs, kernel[1], there)
                 found += outputs
             elif grad is None and token is None:
                 found += [None] * len(group)
@@ -168,7 +176,8 @@ def draw(layer: nn.Module, family: Family, source: Keys, groups: Sequence[Group]
         settings: of the divergence, the last one the dimension of its sum.
     """
     *own, dim = settings
-    keys = [tuple(source.next_key() for _ in family.noise) for _ in groups]
+    device = groups[0][0].device
+    keys = [tuple(source.next_key(device) for _ in family.noise) for _ in groups]
     parameters = [p for p in layer._parameters.values() if p is not None]
     if not torch.is_grad_enabled():
         remember(layer, [], parameters)
