@@ -8,8 +8,8 @@ import numpy as np
 
 from bnnlib.contest import METHODS
 from book.lab.tables import markdown_table
-from chapters.side_by_side.matrix import NAMES, html_table
-from chapters.side_by_side.standing import QUESTIONS, values
+from chapters.side_by_side.matrix import MARKS, NAMES, html_table
+from chapters.side_by_side.standing import QUESTIONS, standing, values
 
 PRIOR = 0.5  # weight of one more data set, without a difference
 
@@ -39,44 +39,61 @@ def signed_rank(gaps: Sequence[float], region: float, draws: int = 20_000, seed:
     return float(below), float(inside), float(above)
 
 
-def gaps(tasks: Sequence[str], budget: int, method: str, metric: str, kind: str = "tuned") -> list[float]:
-    """Mean difference to the reference, one a data set that is stored; a share of it where the region is one."""
-    reference, _, region = QUESTIONS[metric]
+def gaps(tasks: Sequence[str], budget: int, method: str, metric: str, beside: str) -> list[float]:
+    """Mean difference to a reference, one a data set that is stored; a share of it where the region is one."""
     found = []
     for task in tasks:
-        one, other = (values(task, budget, name, metric, kind) for name in (method, reference))
+        one, other = (values(task, budget, name, metric) for name in (method, beside))
         if len(one) and len(one) == len(other):
-            found.append(float((one - other).mean() / (other.mean() if region < 0.0 else 1.0)))
+            found.append(float((one - other).mean() / (other.mean() if QUESTIONS[metric][2] < 0.0 else 1.0)))
     return found
 
 
 class SignedRanks:
-    """What nine data sets say of the next one, a row a method; leave it on a cell's last line.
+    """What several data sets say of the next one, a row a method; leave it on a cell's last line.
 
     Args:
-        tasks: data sets.
+        tasks: data sets, of which each has a mark in this order.
+        metric: of `standing.QUESTIONS`, in which less is better.
         budget: B.
-        metrics: of `standing.QUESTIONS`, in which less is better.
-        kind: "tuned" or "default".
+        references: what the methods are compared with.
     """
 
     def __init__(
-        self, tasks: Sequence[str], budget: int = 1, metrics: Sequence[str] = ("rmse", "nll"), kind: str = "tuned"
+        self,
+        tasks: Sequence[str],
+        metric: str = "rmse",
+        budget: int = 1,
+        references: Sequence[str] = ("ensemble", "deterministic"),
     ) -> None:
-        self.columns = ("Method", *(f"{one.upper()} {way}" for one in metrics for way in ("better", "equal", "worse")))
-        self.found = {}
-        for method in METHODS:
-            each = [gaps(tasks, budget, method, metric, kind) for metric in metrics]
-            if method != QUESTIONS[metrics[0]][0] and all(len(one) > 2 for one in each):
-                regions = [abs(QUESTIONS[metric][2]) for metric in metrics]
-                self.found[method] = [
-                    p for one, region in zip(each, regions, strict=True) for p in signed_rank(one, region)
-                ]
-        self.rows = [(NAMES[name], *(f"{100 * p:.0f}" for p in said)) for name, said in self.found.items()]
+        self.chances: dict[tuple[str, str], tuple[float, float, float]] = {}
+        self.marks: dict[tuple[str, str], list[str]] = {}
+        for beside in references:
+            said = [standing(task, budget, metric, beside=beside) for task in tasks]
+            verdicts = [{row["method"]: row["verdict"] for row in rows} for rows in said]
+            for method in METHODS:
+                found = gaps(tasks, budget, method, metric, beside)
+                if method != beside and len(found) > 2:
+                    self.chances[method, beside] = signed_rank(found, abs(QUESTIONS[metric][2]))
+                    self.marks[method, beside] = [one.get(method, "not run") for one in verdicts]
+        self.columns = ["Method"]
+        for beside in references:
+            self.columns += [f"Beside {NAMES[beside]}", "better, %", "equal, %", "worse, %"]
+        self.rows = [
+            (NAMES[method], *(cell for beside in references for cell in self._cells(method, beside)))
+            for method in METHODS
+            if any(key[0] == method for key in self.chances)
+        ]
         self.caption = (
-            f"Chance in percent that the next data set's difference to the {NAMES[QUESTIONS[metrics[0]][0]]} is most "
-            f"likely better, practically equal or worse; B = {budget}, {kind}, {len(tasks)} data sets"
+            f"{metric.upper()} at B = {budget}: a mark for each of {', '.join(tasks)}, ▲ better, ▼ worse, = a tie, "
+            "· undecided, – not run; and the chance that on the next data set better, equal or worse is most likely"
         )
+
+    def _cells(self, method: str, beside: str) -> tuple[str, ...]:
+        if (method, beside) not in self.chances:
+            return ("the reference", "", "", "")
+        marks = "".join(MARKS.get(one, "–") for one in self.marks[method, beside])
+        return (marks, *(f"{100 * p:.0f}" for p in self.chances[method, beside]))
 
     def _repr_html_(self) -> str:
         return html_table(self.columns, self.rows, self.caption)
