@@ -77,8 +77,8 @@ def batch_norm(network, problem: Problem, steps: int, seed: int, lr: float, weig
 
     def make(before: Layer) -> nn.Module:
         if isinstance(before, nn.Conv2d):
-            return nn.BatchNorm2d(before.out_channels)
-        return nn.BatchNorm1d(before.out_features)
+            return nn.BatchNorm2d(before.out_channels, device=before.weight.device)
+        return nn.BatchNorm1d(before.out_features, device=before.weight.device)
 
     put_beside(network, make, behind=True)
     variance = descend(network, problem, steps, seed, adam(network, lr, weight_decay), best=True)

@@ -53,7 +53,9 @@ def run(task: Task, cell: Cell, device: torch.device, products: Sequence[dict[st
         tried = [_validated(task, cell, trial, device) for trial in trials]
         chosen = trials[min(range(len(trials)), key=tried.__getitem__)]
         for number, loss in enumerate(tried):
-            rows += rows_of(cell, {"validation_nll": loss}, f"{place}, trials", replicate=number)
+            own = number in cell.replicates  # where seeds are fewer than trials, the others are numbered by name
+            name = "validation_nll" if own else f"validation_nll {number}"
+            rows += rows_of(cell, {name: loss}, f"{place}, trials", replicate=number if own else None)
     for replicate in cell.replicates:
         done: dict[tuple, dict[str, float]] = {}
         for name, settings in (("default", default), ("tuned", chosen)):

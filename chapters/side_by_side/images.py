@@ -1,20 +1,21 @@
-"""The tasks of images: MNIST and Fashion-MNIST, each with the other as what is not known."""
+"""The tasks of images: MNIST and Fashion-MNIST, each with the other as what is not known, and CIFAR-10."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from bnnlib import metrics
 from bnnlib.contest import Predictor, Problem, log_predictive
-from bnnlib.models import lenet_300_100
+from bnnlib.models import lenet_300_100, resnet20
 from bnnlib.train.checkpoint import Checkpoint
 from book.lab.cells import Cell, CellResult
-from chapters.shared.images import load_images
+from chapters.shared.images import Split, load_images
 from chapters.side_by_side.arena import Data, Task, first_weights, run
 from chapters.side_by_side.shifts import SHIFTS, shifted
 
@@ -22,14 +23,30 @@ from chapters.side_by_side.shifts import SHIFTS, shifted
 def load(name: str, other: str, replicate: int, device, params=None) -> Data:
     """Images of one set with 5,000 held out, and behind "test" its test images and those of another."""
     params = {"scaling": "unit", "held_out": 5000, "data": name, **(params or {})}
-    data = load_images(params, torch.device(device))
+    data = _split(params, str(device))
 
     def test() -> tuple[Tensor, Tensor, Tensor]:
-        unknown = load_images({**params, "data": params.get("unknown", other), "held_out": 0}, torch.device(device))
-        return (*data["test"], unknown["test"][0])
+        unknown = _split({**params, "data": params.get("unknown", other), "held_out": 0}, str(device))
+        return (*data["test"], framed(unknown["test"][0], x.shape[1:]))
 
     (x, y), held = data["train"], data["validation"]
     return {"problem": Problem(x, y, *held, kind="classification", batch_size=128), "test": test}
+
+
+def _split(params: dict[str, Any], device: str) -> Split:
+    return _kept(params["data"], params["held_out"], params["scaling"], tuple(params.get("shape", ())), device)
+
+
+@lru_cache(2)  # the known and the unknown images, which every training of a cell reads again
+def _kept(name: str, held_out: int, scaling: str, shape: tuple[int, ...], device: str) -> Split:
+    return load_images({"data": name, "held_out": held_out, "scaling": scaling, "shape": shape}, torch.device(device))
+
+
+def framed(x: Tensor, shape: Sequence[int]) -> Tensor:
+    """Images in a black frame up to (channels, height, width), grey ones in every channel."""
+    wide, high = shape[2] - x.shape[3], shape[1] - x.shape[2]
+    x = F.pad(x, (wide // 2, wide - wide // 2, high // 2, high - high // 2))
+    return x.expand(-1, shape[0], -1, -1)
 
 
 def score_images(predictor: Predictor, data: Data, params: dict[str, Any]) -> dict[str, float]:
@@ -68,9 +85,14 @@ def _lenet(replicate: int) -> nn.Module:
     return lenet_300_100(generator=first_weights(replicate))
 
 
+def _resnet(replicate: int) -> nn.Module:
+    return resnet20(generator=first_weights(replicate))
+
+
 TASKS = {
     "MNIST": Task(partial(load, "mnist", "fashion_mnist"), _lenet, 4300, score_images, 5),
     "Fashion-MNIST": Task(partial(load, "fashion_mnist", "mnist"), _lenet, 4300, score_images, 5),
+    "CIFAR-10": Task(partial(load, "cifar10", "fashion_mnist"), _resnet, 3500, score_images, 3),
 }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from bnnlib.contest import METHODS
 from book.lab.tables import markdown_table
@@ -52,6 +52,30 @@ QUESTIONS = {
 }
 
 
+IMAGE_QUESTIONS = {
+    "Accurate": ("accuracy", "deep ensemble"),
+    "Small": ("bytes", "gradual pruning"),
+    "Fast": ("flops", "gradual pruning"),
+    "Honest doubt": ("nll_tempered", "deep ensemble"),
+    "Knows the unknown": ("auroc_unknown", "deep ensemble"),
+    "Good when shipped": ("accuracy_shipped", "one network"),
+}
+
+
+def html_table(columns: Sequence[str], rows: Sequence[Sequence[str]], caption: str) -> str:
+    """Rows of words as a table of the page."""
+    head = "".join(f'<th scope="col">{name}</th>' for name in columns)
+    body = "".join(
+        "<tr>" + "".join(f'<td style="text-align: left">{html.escape(one)}</td>' for one in row) + "</tr>"
+        for row in rows
+    )
+    return (
+        f'<div class="bnn-table" role="region" tabindex="0" aria-label="{caption}" style="overflow-x: auto">'
+        f'<table><caption style="text-align: left">{caption}</caption><thead><tr>{head}</tr></thead>'
+        f"<tbody>{body}</tbody></table></div>"
+    )
+
+
 class Matrix:
     """Marks of all methods at one budget; leave it on a cell's last line.
 
@@ -59,18 +83,25 @@ class Matrix:
         budget: B.
         tasks: a mark for each, in this order; a task that is not run at this budget has "–".
         kind: "tuned" or "default".
+        questions: question to (metric, what it is compared with); without them those of regressions.
     """
 
-    def __init__(self, budget: int, tasks: Sequence[str] = SIMULATIONS, kind: str = "tuned") -> None:
-        self.budget, self.tasks = budget, tuple(tasks)
+    def __init__(
+        self,
+        budget: int,
+        tasks: Sequence[str] = SIMULATIONS,
+        kind: str = "tuned",
+        questions: Mapping[str, tuple[str, str]] = QUESTIONS,
+    ) -> None:
+        self.budget, self.tasks, self.questions = budget, tuple(tasks), dict(questions)
         said = {
             (question, task): {row["method"]: row["verdict"] for row in standing(task, budget, metric, kind)}
-            for question, (metric, _) in QUESTIONS.items()
+            for question, (metric, _) in self.questions.items()
             for task in self.tasks
         }
         for (question, task), verdicts in said.items():
-            if QUESTIONS[question][0] in ("bytes", "flops"):  # of what is shipped, so it must not err more
-                errors = standing(task, budget, "rmse_shipped", kind, "gradual_pruning")
+            if self.questions[question][0] in ("bytes", "flops"):  # of what is shipped, so it must not err more
+                errors = standing(task, budget, self.questions["Good when shipped"][0], kind, "gradual_pruning")
                 wrong = {row["method"] for row in errors if row["verdict"] == "worse"}
                 verdicts.update(
                     dict.fromkeys(wrong & {m for m, v in verdicts.items() if v == "better"}, "small but wrong")
@@ -78,7 +109,7 @@ class Matrix:
         self.cells = {
             method: {
                 question: tuple(said[question, task].get(method, "not run") for task in self.tasks)
-                for question in QUESTIONS
+                for question in self.questions
             }
             for method in METHODS
         }
@@ -93,10 +124,10 @@ class Matrix:
 
     def _rows(self) -> list[tuple[str, list[tuple[str, str]]]]:
         """(name, [(marks, words) for each question])."""
-        found = []
+        found, join = [], " " if len(self.tasks) < 6 else ""
         for method, answers in self.cells.items():
             marks = [
-                (" ".join(MARKS.get(one, "–") for one in verdicts), ", ".join(verdicts))
+                (join.join(MARKS.get(one, "–") for one in verdicts), ", ".join(verdicts))
                 for verdicts in answers.values()
             ]
             found.append((NAMES[method], [("ref", "the reference") if "reference" in m[1] else m for m in marks]))
@@ -105,7 +136,7 @@ class Matrix:
     def _repr_html_(self) -> str:
         head = "".join(
             f'<th scope="col">{question}<br><small>beside {reference}</small></th>'
-            for question, (_, reference) in QUESTIONS.items()
+            for question, (_, reference) in self.questions.items()
         )
         body = ""
         for name, marks in self._rows():
@@ -122,7 +153,7 @@ class Matrix:
         )
 
     def _repr_markdown_(self) -> str:
-        columns = ("Method", *(f"{one} (beside {reference})" for one, (_, reference) in QUESTIONS.items()))
+        columns = ("Method", *(f"{one} (beside {reference})" for one, (_, reference) in self.questions.items()))
         lines = [(name, *(mark for mark, _ in marks)) for name, marks in self._rows()]
         return f"{self.caption}\n\n{markdown_table(columns, lines)}"
 
@@ -154,16 +185,7 @@ class Decided:
         self.caption = f"{metric.upper()} beside that of the {(NAMES | RIVAL_NAMES)[REFERENCES[metric][0]]}"
 
     def _repr_html_(self) -> str:
-        head = "".join(f'<th scope="col">{name}</th>' for name in self.columns)
-        body = "".join(
-            "<tr>" + "".join(f'<td style="text-align: left">{html.escape(one)}</td>' for one in row) + "</tr>"
-            for row in self.rows
-        )
-        return (
-            f'<div class="bnn-table" role="region" tabindex="0" aria-label="{self.caption}" style="overflow-x: auto">'
-            f'<table><caption style="text-align: left">{self.caption}</caption><thead><tr>{head}</tr></thead>'
-            f"<tbody>{body}</tbody></table></div>"
-        )
+        return html_table(self.columns, self.rows, self.caption)
 
     def _repr_markdown_(self) -> str:
         return f"{self.caption}\n\n{markdown_table(self.columns, self.rows)}"

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from bnnlib.contest import METHODS
 from book import lab
 from book.lab.intervals import estimate
 from book.lab.queries import Rows
 from chapters.side_by_side.matrix import SIMULATIONS
+from chapters.side_by_side.signed_rank import gaps, signed_rank
 from chapters.side_by_side.standing import standing, values
+from chapters.side_by_side.uci import TASKS as TABLES
 
 SHORT = {"simulation-2": "second", "sparse-teacher": "teacher", "correlated": "correlated"}
 # key: (method, the other) of a difference in RMSE
@@ -18,6 +21,24 @@ PAIRS = {
     "laplace": ("laplace", "ensemble"),
     "trees": ("gradient_boosting", "ensemble"),
 }
+
+IMAGES_AND_TABLES = (
+    ("energy-ensemble", "energy", "ensemble", "rmse", "{:.2f}"),
+    ("energy-one", "energy", "deterministic", "rmse", "{:.2f}"),
+    ("mnist-ensemble", "MNIST", "ensemble", "accuracy", "{:.2f}"),
+    ("mnist-one", "MNIST", "deterministic", "accuracy", "{:.2f}"),
+    ("mnist-sgd", "MNIST", "deterministic_sgd", "accuracy", "{:.2f}"),
+    ("mnist-lasso", "MNIST", "group_lasso", "accuracy", "{:.2f}"),
+    ("mnist-sbp", "MNIST", "unit_noise", "accuracy", "{:.2f}"),
+    ("mnist-lasso-active", "MNIST", "group_lasso", "active", "{:.0f}"),
+    ("mnist-sbp-active", "MNIST", "unit_noise", "active", "{:.0f}"),
+    ("unknown-one", "MNIST", "deterministic", "auroc_unknown", "{:.0f}"),
+    ("unknown-sgd", "MNIST", "deterministic_sgd", "auroc_unknown", "{:.0f}"),
+    ("unknown-sghmc", "MNIST", "sghmc", "auroc_unknown", "{:.0f}"),
+    ("noise-one", "MNIST", "deterministic", "nll_noise_3", "{:.2f}"),
+    ("noise-sgd", "MNIST", "deterministic_sgd", "nll_noise_3", "{:.2f}"),
+    ("noise-sghmc", "MNIST", "sghmc", "nll_noise_3", "{:.2f}"),
+)
 
 
 def _gap(task: str, method: str, other: str, budget: int = 1) -> lab.Said:
@@ -50,6 +71,26 @@ def numbers(rows: Mapping[str, Rows] | None = None) -> dict[str, str]:
     ):
         found = values("simulation-2", 1, method, metric, kind)
         said[key] = lab.number(found.mean() if len(found) else None, form)
+    said["energy-gap"] = _gap("energy", "deterministic", "ensemble")
+    for key, task, method, metric, form in IMAGES_AND_TABLES:
+        found = values(task, 1, method, metric)
+        said[key] = lab.number(found.mean() if len(found) else None, form)
+    return said | _tables()
+
+
+def _tables() -> dict[str, str]:
+    """What nine UCI sets say beside one network; numbers of data sets."""
+    beside = [
+        {row["method"]: row["verdict"] for row in standing(name, 1, "rmse", beside="deterministic")} for name in TABLES
+    ]
+    whole = all(len(one) == len(METHODS) for one in beside)
+    count = {one: [found.get(one) for found in beside] for one in METHODS}
+    said = {"tables-most": lab.number(max(v.count("better") for v in count.values()) if whole else None, "{:.0f}")}
+    for key, method in (("sampler", "sghmc_sa"), ("pruned", "gradual_pruning"), ("ensemble", "ensemble")):
+        said[f"tables-{key}"] = lab.number(count[method].count("worse") if whole else None, "{:.0f}")
+    lasso = signed_rank(gaps(tuple(TABLES), 1, "group_lasso", "rmse", "deterministic"), 0.02) if whole else None
+    said["tables-lasso"] = lab.number(100.0 * lasso[0] if lasso else None, "{:.0f}")
+    said["tables-lasso-worse"] = lab.number(100.0 * lasso[2] if lasso else None, "{:.0f}")
     return said
 
 

@@ -22,7 +22,7 @@ from chapters.side_by_side.costs import costs
 from chapters.side_by_side.rivals import RIVALS
 
 MISSED = 90.0  # percent of the relevant inputs, above which a low rate of false discoveries says nothing
-IMAGES = {"MNIST": "side-mnist", "Fashion-MNIST": "side-fmnist"}
+IMAGES = {"MNIST": "side-mnist", "Fashion-MNIST": "side-fmnist", "CIFAR-10": "side-cifar10"}
 BUDGETS = (1, 4, 16)
 # metric: (reference, sign by which less is better, half width of the region of practical equivalence; a share of the
 # reference's mean where it is negative)
@@ -178,7 +178,9 @@ def table(rows: Sequence[Mapping[str, Any]], digits: int = 3) -> str:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Print one question's table."""
     parser = argparse.ArgumentParser(prog="python -m chapters.side_by_side.standing", description=__doc__)
-    parser.add_argument("task", help="simulation-2, sparse-teacher, correlated, MNIST, Fashion-MNIST or a UCI set")
+    parser.add_argument(
+        "task", help="simulation-2, sparse-teacher, correlated, MNIST, Fashion-MNIST, CIFAR-10 or a UCI set"
+    )
     parser.add_argument("--budget", type=int, default=1, help="multiple of the deterministic network's cost")
     parser.add_argument("--metric", choices=QUESTIONS, default="nll")
     parser.add_argument("--default", action="store_true", help="the default settings in place of the tuned ones")

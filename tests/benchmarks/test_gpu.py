@@ -67,7 +67,7 @@ def test_a_fused_step_keeps_nothing_but_parameters_gradients_and_moments(capsys)
 
 @needs_gpu
 def test_passes_over_memory_have_times_and_rates(capsys):
-    rows = noise.on_gpu(5_000, 1, torch.device("cuda"), calls=2)
+    rows = noise.on_gpu(5_000, 2, torch.device("cuda"), calls=2)
     fields = {"way", "count", "device", "ns", "ns_quartiles", "per_second", "gb_s", "of_copy"}
     assert all(set(row) == fields and row["ns"] > 0 for row in rows)
     assert rows[0]["way"] == "copy" and rows[0]["of_copy"] == 1.0

@@ -17,6 +17,7 @@ from bnnlib.models import mlp
 from bnnlib.nn import to_bayesian
 from chapters.side_by_side import tables
 from chapters.side_by_side.costs import bought
+from chapters.side_by_side.signed_rank import signed_rank
 from chapters.side_by_side.standing import judge
 
 # Every labeled equation is tested.
@@ -136,3 +137,13 @@ def test_the_balanced_error_is_that_of_scikit_learn_and_half_for_the_extremes():
     for extreme in (torch.zeros(40, dtype=torch.bool), torch.ones(40, dtype=torch.bool)):
         rates = tables.selection(extreme)
         assert rates["fpr"] + rates["fnr"] == 100.0
+
+
+# equation: side-signed-rank
+def test_the_signed_rank_of_one_data_set_is_known_exactly():
+    # with one gap above 0 only the pair of the prior with itself is equal: its weight w0^2, w0 ~ Beta(1/2, 1), is
+    # less than a half with probability 2^(-1/4); the standard error of 20,000 draws is .0026
+    below, inside, above = signed_rank([1.0], 0.0)
+    assert below == 0.0 and above == pytest.approx(2.0**-0.25, abs=0.01) and inside == pytest.approx(1.0 - above)
+    assert signed_rank([-1.0], 0.0)[0] == pytest.approx(2.0**-0.25, abs=0.01)
+    assert signed_rank([0.01, -0.015, 0.005], 0.02) == (0.0, 1.0, 0.0)  # all inside, and every mean of two of them

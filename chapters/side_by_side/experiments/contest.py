@@ -1,4 +1,4 @@
-"""All methods on the tasks with known truth, and on MNIST and Fashion-MNIST with LeNet-300-100."""
+"""All methods on the tasks with known truth, on UCI sets, on MNIST and Fashion-MNIST, and on CIFAR-10."""
 
 from __future__ import annotations
 
@@ -72,15 +72,18 @@ def _simulation(task: str) -> Experiment:
     )
 
 
-def _images(task: str, name: str, data: str, other: str) -> Experiment:
+def _images(
+    task: str, name: str, data: str, other: str, network="LeNet-300-100", shape=(1, 28), budgets=(1, 4, 16), **more
+) -> Experiment:
     params = {"data": data, "unknown": other, "held_out": 5000, "scaling": "unit"}
-    params |= {"shifted_rows": 2000, "severities": [1, 2, 3, 4, 5]}
-    small = {"data": "digits", "unknown": "digits", "held_out": 300, "shape": [1, 28], "shifted_rows": 50}
+    params |= {"shifted_rows": 2000, "severities": [1, 2, 3, 4, 5], **more}
+    small = {"data": "digits", "unknown": "digits", "held_out": 300, "shape": list(shape), "shifted_rows": 50}
+    small |= {"draws": 2, "held_out": 50} if shape[0] > 1 else {}
     return _experiment(
         name,
-        f"All methods on {task} with LeNet-300-100 at equal cost",
+        f"All methods on {task} with {network} at equal cost",
         {task: images.TASKS[task]},
-        (1, 4, 16),
+        budgets,
         params,
         small | {"severities": [2]},
         data={"smoke": ("digits",), "book": (data, other)},
@@ -119,6 +122,8 @@ EXPERIMENTS = [
     *(_simulation(task) for task in tables.TASKS),
     _images("MNIST", "side-mnist", "mnist", "fashion_mnist"),
     _images("Fashion-MNIST", "side-fmnist", "fashion_mnist", "mnist"),
+    # on a GPU that is lent by the minute: defaults alone
+    _images("CIFAR-10", "side-cifar10", "cifar10", "fashion_mnist", "ResNet20", (3, 32), (1,), trials=1),
     *(_uci(name) for name in uci.TASKS),
     Experiment(
         name="side-rivals",

@@ -8,15 +8,15 @@ from chapters.side_by_side.figures.explorers import (
     time,
     time_explorer,
 )
-from chapters.side_by_side.figures.results import coverage, differences, failed, luck, step_costs, trials
+from chapters.side_by_side.figures.results import differences, failed, luck, shifts, step_costs, trials
 
 __all__ = [
-    "coverage",
     "differences",
     "failed",
     "luck",
     "selection",
     "selection_explorer",
+    "shifts",
     "size",
     "size_explorer",
     "step_costs",

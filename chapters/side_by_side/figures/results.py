@@ -1,4 +1,4 @@
-"""Still pictures: paired differences, coverage, what tuning buys, and a gallery of failures."""
+"""Still pictures: paired differences, doubt under shift, what tuning buys, and a gallery of failures."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from bnnlib.contest import METHODS
 from book.display.gallery import failures
 from book.display.panels import missing
 from book.display.style import PALETTE, figure, line_styles, panel_letters
-from book.lab.intervals import estimate, quantile
 from chapters.side_by_side.costs import costs
 from chapters.side_by_side.matrix import NAMES, SIMULATIONS
+from chapters.side_by_side.shifts import SHIFTS
 from chapters.side_by_side.standing import QUESTIONS, standing, stored_budgets, values
 
 TRIALS = (1, 2, 4, 8)
+SHIFTED = ("deterministic", "deterministic_sgd", "ensemble", "dropout", "sghmc", "unit_noise")
 
 
 def step_costs(task: str = "simulation-2") -> Figure:
@@ -101,23 +102,20 @@ def trials(task: str = "simulation-2", budget: int = 1) -> Figure:
     return fig
 
 
-def coverage(budget: int = 1, tasks: Sequence[str] = SIMULATIONS) -> Figure:
-    """Share of new observations in the central 95 % intervals, means of ten data sets with 95 % intervals."""
-    fig, axes = figure(len(tasks), height=6.2, sharey=True)
-    for panel, task in zip(axes, tasks, strict=True):
-        found = {one: values(task, budget, one, "coverage") for one in METHODS}
-        if not any(map(len, found.values())):
+def shifts(task: str = "MNIST", budget: int = 1) -> Figure:
+    """NLL at the best temperature over the severity of three shifts, severity 0 the test images as they are."""
+    fig, axes = figure(len(SHIFTS))
+    for panel, kind in zip(axes, SHIFTS, strict=True):
+        names = ["nll_tempered", *(f"nll_{kind}_{severity}" for severity in range(1, 6))]
+        for method, look in line_styles(SHIFTED).items():
+            found = [values(task, budget, method, name) for name in names]
+            if all(len(one) for one in found):
+                panel.plot(range(6), [float(one.mean()) for one in found], **look | {"label": NAMES[method]})
+        panel.set(title=kind, xlabel="severity", ylabel="NLL, nats", yscale="log")
+        if not panel.lines:
             missing(panel)
-            continue
-        for place, numbers in enumerate(reversed(found.values())):
-            if len(numbers) > 1:
-                mean, error, n = estimate(numbers.tolist(), 0.0)
-                half = quantile(n - 1) * error
-                panel.hlines(place, mean - half, mean + half, color=PALETTE[0], lw=1.6)
-                panel.plot(mean, place, "o", color=PALETTE[0], ms=5, ls="none")
-        panel.axvline(95.0, color="0.3", lw=1)
-        panel.set(title=task.replace("-", " "), xlabel="inside, %")
-        panel.set_yticks(range(len(found)), [NAMES[one] for one in reversed(found)])
+    if axes[0].lines:
+        axes[0].legend(fontsize="small")
     panel_letters(axes)
     return fig
 

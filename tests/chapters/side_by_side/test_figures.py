@@ -23,7 +23,6 @@ METRICS = (
     "fdr",
     "active",
     "seconds",
-    "coverage",
 )
 SHIFT = {("spike_slab", "rmse"): -3.0, ("horseshoe", "rmse"): 3.0, ("gaussian_spike_slab", "bytes"): -9.0}
 SHIFT |= {("gaussian_spike_slab", "rmse_shipped"): 5.0, ("lottery_ticket", "bytes"): -9.0}
@@ -111,7 +110,6 @@ def test_still_pictures_draw_every_method(stored):
     panels = figures.differences().axes
     names = [label.get_text() for label in panels[0].get_yticklabels()]
     assert len(names) == len(METHODS) - 1 and "deep ensemble" not in names
-    assert len(figures.coverage().axes[0].get_yticks()) == len(METHODS)
     assert len(figures.trials().axes) == 2 and len(figures.failed().axes) == 4
     assert len(figures.step_costs().axes[0].patches) == len(costs()["simulation-2"])
     bars = figures.luck([0, 1, 1, 2], [0, 0, 0, 1]).axes[0].patches
@@ -120,7 +118,7 @@ def test_still_pictures_draw_every_method(stored):
 
 
 def test_without_results_every_picture_says_not_run(nothing):
-    shown = [figures.differences(), figures.trials(), figures.coverage(), figures.failed()]
+    shown = [figures.differences(), figures.trials(), figures.shifts(), figures.failed()]
     shown += [figures.time_explorer(), figures.size_explorer(), figures.selection_explorer()]
     for figure in shown:
         assert any("not run" in text.get_text() for panel in figure.axes for text in panel.texts)
