@@ -53,7 +53,7 @@ def tables(found: Found) -> dict[str, Callable[[], str]]:
     """Each table with the machine and the command that measured it."""
     made = {"step_time_cpu": _times, "step_time_h100": _graphs, "prediction": _predictions, "estimators": _estimators}
     made |= {"stacks": _stacks, "workers": _workers, "convolutions": _convolutions, "draws": _draws, "noise": _noise}
-    made |= {"memory": _memory}
+    made |= {"memory": _memory, "memory_h100": _memory, "noise_h100": _passes}
     made |= {"conversions": lambda rows, _: conversions.counts(rows)}
     said = {"conversions_reasons": conversions.reasons, "conversions_networks": conversions.networks}
     filled = {name: partial(_table, name, make, found) for name, make in made.items()}
@@ -131,6 +131,17 @@ def _noise(rows: Rows, _: Found) -> str:
     steps = [[KINDS[row["layer"]], *(_spread(row, key) for key in keys)] for row in rows if "layer" in row]
     heads = ["Layer, ratio with 128 rows", "from a generator", "noise for nothing", "by key"]
     return "\n\n".join([markdown(["Source of numbers", "ns a number"], ways), markdown(heads, steps)])
+
+
+def _passes(rows: Rows, _: Found) -> str:
+    """Of a GPU: nanoseconds of a number where there are most of them, and the bytes moved beside those of a copy."""
+    most = max(row["count"] for row in rows)
+    lines = [
+        [row["way"], f"{row['ns']:.4f}", f"{row['gb_s']:,.0f}", f"{100.0 * row['of_copy']:.0f}"]
+        for row in rows
+        if row["count"] == most
+    ]
+    return markdown([f"Pass over {most:,} numbers", "ns a number", "GB/s", "of a copy's, %"], lines)
 
 
 def _graphs(rows: Rows, _: Found) -> str:
