@@ -118,8 +118,8 @@ class SparseClassifier(ClassifierMixin, SparseEstimator):
         """
         chunks = self._probabilities(self._new_rows(X), self._count("n_draws"), self.seed_)
         averaged = torch.cat([chunk.mean(dim=0) for chunk in chunks])
-        temperature = getattr(self, "temperature_", 1.0)  # older files have none
-        return torch.softmax(averaged.log() / temperature, dim=1).numpy() if temperature != 1.0 else averaged.numpy()
+        warm = self.temperature_ != 1.0
+        return (torch.softmax(averaged.log() / self.temperature_, dim=1) if warm else averaged).numpy()
 
     def predict_log_proba(self, X: Any) -> np.ndarray:
         """Logarithms of `predict_proba`."""
