@@ -21,7 +21,7 @@ def step(model, x, y):
 
 def uses(model, x):
     """What a step may use beside its objective."""
-    for context in (bnn.mean_weights, bnn.selected_weights, bnn.sample_weights, bnn.held_weights):
+    for context in (bnn.mean_weights, bnn.selected_weights, bnn.held_weights):
         with context(model), torch.no_grad():
             model(x)
     bnn.predict(model, x, 2)
