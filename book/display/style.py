@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 from matplotlib.text import Annotation
 
 # Each color has a contrast of at least 3 : 1 against the white card, and every pair stays apart under simulated
-# protanopia, deuteranopia and tritanopia (tests/figures/test_style.py computes both).
+# protanopia, deuteranopia and tritanopia (tests/book/display/test_style.py computes both).
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#222222", "#941CEC", "#682C00", "#6A6B8A")
 LINES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (8, 2)), (0, (2, 1)))
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
