@@ -25,6 +25,27 @@ def test_scale_mixture_density_is_torch_s_mixture(random_problems):
     torch.testing.assert_close(weight * bF.expected_precision(weight.square(), prior), score, rtol=1e-12, atol=0)
 
 
+def test_bayes_by_backprop_s_gradient_is_autograd_s(random_problems):
+    """Autograd of log q(w) - log pi(w) through w = m + sigma eps."""
+    (mean, scale), settings = random_problems()
+    prior = bF.mixture_prior(*settings)
+    noise = torch.randn(len(mean), generator=torch.Generator().manual_seed(6), dtype=DOUBLE)
+    m, s = mean.clone().requires_grad_(), scale.clone().requires_grad_()
+    w = m + s * noise
+    f = Normal(m, s).log_prob(w) - bF.scale_mixture_log_density(w, prior)
+    sample = bF.scale_mixture_kl_sample(mean, scale, noise, prior)
+    torch.testing.assert_close(sample, f.detach(), rtol=1e-10, atol=1e-10)
+    found = bF.scale_mixture_grad_sample(mean, scale, noise, prior)
+    ours = torch.autograd.grad(bF.scale_mixture_kl_sample(m, s, noise, prior).sum(), (m, s))
+    weight = mean + scale * noise
+    strength = bF.expected_precision(weight.square(), prior)
+    terms = (weight * strength).abs(), (weight * noise * strength).abs() + 1 / scale
+    # mean + scale * noise may cancel: the log-odds of the sum are off by the rounding of weight^2 / tau_0^2
+    rounding = 1e-12 + 1e-15 * (mean.abs() + (scale * noise).abs()) * weight.abs() / settings[1] ** 2
+    for a, b, size in zip(found, ours, terms, strict=True):
+        assert ((a - b).abs() / size <= rounding).all()
+
+
 def test_float32_is_accurate_over_the_papers_range(random_problems):
     """log tau_1 in [-3, 3], log tau_0 in [-8, -1]: no NaN, no infinity, errors of a few roundings of the log-odds."""
     (mean, scale), settings = random_problems(20_000, seed=7)
