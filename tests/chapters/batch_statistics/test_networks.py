@@ -5,6 +5,7 @@ import math
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import nn
 
 from bnnlib.models import Dropout
@@ -23,6 +24,11 @@ def count(model):
 
 def images(n=4, shape=(3, 32, 32)):
     return torch.randn(n, *shape, generator=seeded(7))
+
+
+def normalized(h):
+    """Batch norm before any training: running mean 0 and variance 1."""
+    return h / math.sqrt(1 + 1e-5)
 
 
 # --- sizes, names and places ---
@@ -140,3 +146,17 @@ def test_a_network_starts_by_its_generator_alone(make, last, fan_in):
 def test_bad_arguments_are_refused(make, arguments, message):
     with pytest.raises(ValueError, match=message):
         make(*arguments)
+
+
+def test_resnet18_is_the_layers_written_out():
+    model, x = preact_resnet18(0.0625, generator=seeded()).double().eval(), images().double()
+    h = F.relu(normalized(F.conv2d(x, model.conv1.weight, padding=1)))
+    for stage, stride in ((model.layer1, 1), (model.layer2, 2), (model.layer3, 2), (model.layer4, 2)):
+        for index, block in enumerate(stage):
+            step = stride if index == 0 else 1
+            before = F.relu(normalized(h))
+            inner = F.relu(normalized(F.conv2d(before, block.conv1.weight, stride=step, padding=1)))
+            inner = F.conv2d(inner, block.conv2.weight, padding=1)
+            h = inner + (h if step == 1 else F.conv2d(before, block.shortcut.weight, stride=step))
+    assert h.shape == (4, 32, 4, 4)
+    torch.testing.assert_close(model(x), model.fc(F.avg_pool2d(h, 4).flatten(1)), rtol=1e-10, atol=1e-10)

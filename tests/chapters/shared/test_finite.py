@@ -13,6 +13,7 @@ from chapters.shared.finite import (
     implicit_kernel,
     metropolis_hastings_kernel,
     stationary_law,
+    total_variation,
 )
 
 
@@ -48,6 +49,21 @@ def proposals(size, count, generator):
 
 
 KINDS = ["any", "sparse", "symmetric", "independent"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("size", [1, 2, 7, 30])
+def test_detailed_balance_and_theorem_1(kind, size, generator):
+    target = laws(200, size, generator=generator)
+    proposal = proposals(size, 200, generator)[kind]
+    kernel = check_kernel(metropolis_hastings_kernel(target, proposal))
+    flow = target[:, :, None] * kernel
+    assert (flow - flow.transpose(-1, -2)).abs().max() < 1e-12
+    assert (target[:, None] @ kernel - target[:, None]).abs().max() < 1e-12
+    # 1 - TV of the joint laws of (x, x') and (x', x)
+    joint = target[:, :, None] * proposal
+    expected = 1.0 - total_variation(joint, joint.transpose(-1, -2), dims=2)
+    assert (acceptance_rate(target, proposal) - expected).abs().max() < 1e-12
 
 
 @pytest.mark.parametrize("kind", KINDS)
