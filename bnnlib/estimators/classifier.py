@@ -43,7 +43,7 @@ class SparseClassifier(ClassifierMixin, SparseEstimator):
         >>> rng = np.random.default_rng(0)
         >>> X = rng.normal(size=(300, 10))
         >>> y = np.where(X[:, 0] > X[:, 1], "left", "right")
-        >>> model = SparseClassifier(hidden=(8,), random_state=0).fit(X, y)
+        >>> model = SparseClassifier(hidden=(8,), epochs=300, learning_rate=0.03, random_state=0).fit(X, y)
         >>> model.predict_proba(X[:5]).shape, bool(model.score(X, y) > 0.9)
         ((5, 2), True)
     """
@@ -118,8 +118,8 @@ class SparseClassifier(ClassifierMixin, SparseEstimator):
         """
         chunks = self._probabilities(self._new_rows(X), self._count("n_draws"), self.seed_)
         averaged = torch.cat([chunk.mean(dim=0) for chunk in chunks])
-        temperature = getattr(self, "temperature_", 1.0)  # older files have none
-        return torch.softmax(averaged.log() / temperature, dim=1).numpy() if temperature != 1.0 else averaged.numpy()
+        warm = self.temperature_ != 1.0
+        return (torch.softmax(averaged.log() / self.temperature_, dim=1) if warm else averaged).numpy()
 
     def predict_log_proba(self, X: Any) -> np.ndarray:
         """Logarithms of `predict_proba`."""

@@ -84,7 +84,6 @@ class Saved:
             setattr(estimator, key, _back(value))
         if "network" in content:
             kept: Any = content["network"]
-            estimator.groups_ = getattr(estimator, "groups_", np.arange(len(estimator.original_)))  # older files
             estimator.network_ = estimator._build(kept["sizes"], estimator.prior_inclusion_probability_)
             estimator.network_.load_state_dict(kept["state"])
             estimator.network_.remember(kept["memory"])

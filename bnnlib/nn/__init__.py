@@ -8,7 +8,6 @@ from bnnlib.nn.base import (
     bayesian_layers,
     held_weights,
     mean_weights,
-    sample_weights,
     selected_weights,
 )
 from bnnlib.nn.batch_moments import collect_statistics, match_moments, to_stochastic_batch_norm
@@ -85,7 +84,6 @@ __all__ = [
     "predict_naive_batches",
     "predict_virtual_batch",
     "redraw",
-    "sample_weights",
     "selected_weights",
     "to_bayesian",
     "to_laplace",

@@ -22,7 +22,7 @@ class StochasticLayer(Random):
     """Mixin of modules with random parts that have a distribution of their own: weights, noise on units, statistics.
 
     The layer draws in `train()` and in `eval()`; `weight_mode` ("sample", "mean" or "selected") says otherwise,
-    usually through the contexts `mean_weights`, `selected_weights`, `sample_weights` and `held_weights`.
+    usually through the contexts `mean_weights`, `selected_weights` and `held_weights`.
 
     Example:
         >>> layer = GaussianLinear(3, 2)
@@ -212,21 +212,6 @@ def mean_weights(model: nn.Module):
         True
     """
     return _mode(model, "mean")
-
-
-def sample_weights(model: nn.Module):
-    """Context in which every Bayesian layer samples, whatever its `weight_mode` is outside.
-
-    Raises:
-        ValueError: the model has no Bayesian layers.
-
-    Example:
-        >>> layer, x = GaussianLinear(3, 2, initial_scale=0.1).eval(), torch.ones(1, 3)
-        >>> with sample_weights(layer):
-        ...     print(torch.equal(layer(x), layer(x)))
-        False
-    """
-    return _mode(model, "sample")
 
 
 def selected_weights(model: nn.Module):

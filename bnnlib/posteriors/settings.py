@@ -49,7 +49,7 @@ class PersistentSettings(nn.Module):
     """Modules whose settings travel in the state_dict, above all those of their priors.
 
     They are JSON in a tensor of bytes under "_extra_state": exact, for 1e-200 as well, whatever the module is cast to,
-    and loaded with weights_only=True. A state_dict without them, of a deterministic network or of an older version,
+    and loaded with weights_only=True. A state_dict without them, of a deterministic network,
     leaves the settings as they are.
     """
 

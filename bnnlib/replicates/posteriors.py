@@ -12,7 +12,6 @@ from bnnlib import posteriors
 from bnnlib._noise import Source, draw_normal
 from bnnlib.posteriors import Posterior
 from bnnlib.replicates.layout import Layout, PerReplicate
-from bnnlib.replicates.older import take_settings
 
 
 class StackedPosterior(Posterior):
@@ -48,19 +47,6 @@ class StackedPosterior(Posterior):
 
     def _parts(self, values, fill=None) -> Tensor:
         return values[0]
-
-    def _load_from_state_dict(self, state_dict, prefix, *rest) -> None:
-        settings = take_settings(state_dict, prefix)
-        if unknown := set(settings) - set(self._all_settings()):
-            raise ValueError(
-                f"this state_dict is of an older stack with the settings {', '.join(sorted(unknown))}, which "
-                f"{type(self).__name__} does not have: it is of another kind of stack."
-            )
-        super()._load_from_state_dict(state_dict, prefix, *rest)
-        # all before the checks: those that go together would not fit the ones from before
-        self.__dict__.update({f"_{name}": self._as_setting(name, value[:, 0]) for name, value in settings.items()})
-        for name in settings:
-            setattr(self, name, getattr(self, name))
 
     def draw_layers(self, generator: Source = None) -> list[tuple[Tensor, ...]]:
         """The draw of each layer, in the form that `linear` takes."""

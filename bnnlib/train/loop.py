@@ -305,11 +305,10 @@ class Loop:
         self.initial_rates = list(state["initial_rates"])
         self.generator.set_state(state["generator"])
         run.epoch, run.step, run.history = state["epoch"], state["step"], list(state["history"])
-        # a checkpoint of an older version has the order, and none of the others
-        self.batches.load_state_dict(state["batches"] if "batches" in state else {"order": state["order"]})
+        self.batches.load_state_dict(state["batches"])
         self.done, self.losses = state["done"], state["losses"].to(self.device)
-        run.seconds, run.stopped = state.get("seconds", 0.0), state.get("stopped")
-        self.noise_seed = state.get("noise_seed", self.noise_seed)
+        run.seconds, run.stopped = state["seconds"], state["stopped"]
+        self.noise_seed = state["noise_seed"]
         self.recall(state)
         for callback, memory in zip(self.callbacks, state["callbacks"], strict=True):
             callback.load_state_dict(memory)

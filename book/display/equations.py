@@ -35,27 +35,26 @@ def _definitions(tree: ast.AST, prefix: str = "") -> Iterator[tuple[str, str]]:
                 yield from _definitions(node, f"{prefix}{node.name}.")
 
 
-def equation_sources(prefix: str, tree: Path = ROOT) -> dict[str, list[tuple[str, str]]]:
+def equation_sources(prefix: str) -> dict[str, list[tuple[str, str]]]:
     """{equation label: [(importable name, first line of its docstring)]} of all labels that start with `prefix`.
 
     Args:
         prefix: of the chapter's labels, e.g. "svbnn".
-        tree: the folder that holds the library and the chapters.
 
     Raises:
         ValueError: no docstring names such a label.
     """
     found: dict[str, list[tuple[str, str]]] = {}
     for floor in FLOORS:
-        root = tree / floor
+        root = ROOT / floor
         paths = sorted(root.rglob("*.py")) if root.is_dir() else [root] if root.exists() else []
         for path in paths:
-            if {"figures", "exercises.py"} & set(path.relative_to(tree).parts):
+            if {"figures", "exercises.py"} & set(path.relative_to(ROOT).parts):
                 continue
             content = path.read_text(encoding="utf-8")
             if f"({prefix}-" not in content:  # most have nothing of a chapter, and to parse them all takes a second
                 continue
-            module = ".".join(path.relative_to(tree).with_suffix("").parts)
+            module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
             for name, text in _definitions(ast.parse(content)):
                 # a method's docstring is not part of its class's, so no label is counted twice
                 for label in dict.fromkeys(re.findall(rf"\(({re.escape(prefix)}-[a-z0-9-]+)\)", text)):

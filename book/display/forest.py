@@ -11,7 +11,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
+from matplotlib.ticker import MaxNLocator
 
 from book.display.panels import replicate_points
 from book.display.style import FONT_SIZE, INK, PALETTE, figure, panel_letters, style_context
@@ -48,12 +48,7 @@ def forest(
     metric: str | Sequence[str],
     *,
     settings: Sequence[str] | None = None,
-    methods: Sequence[str] | None = None,
     labels: Mapping[str, str] | None = None,
-    names: Mapping[str, str] | None = None,
-    stacked: bool = False,
-    log: Iterable[str] = (),
-    letters: bool = True,
 ) -> Figure:
     """Published values (open diamonds) above ours (filled circles), one line a setting and method, a panel a metric.
 
@@ -65,30 +60,25 @@ def forest(
     Args:
         rows: of `book.lab.compare`.
         metric: name or names, at most three side by side.
-        settings, methods: which ones, in this order; by default all that have one of the metrics, in the rows' order.
+        settings: which ones, in this order; by default all that have one of the metrics, in the rows' order.
         labels: how metrics are called in the titles, where not as in metrics.toml.
-        names: how settings and methods are called, where not as in the rows; math is allowed.
-        stacked: panels below each other, any number of them.
-        log: metrics with a logarithmic axis; their values must be positive.
-        letters: a bold letter before each of several titles.
 
     Raises:
-        ValueError: an unknown metric, setting or method, or more than three panels side by side.
+        ValueError: an unknown metric or setting, or more than three panels.
     """
     wanted = [metric] if isinstance(metric, str) else list(metric)
-    if not stacked and len(wanted) > 3:
-        raise ValueError(f"{len(wanted)} metrics do not fit side by side: give at most 3, or stacked=True")
+    if len(wanted) > 3:
+        raise ValueError(f"{len(wanted)} metrics do not fit side by side: give at most 3")
     rows = [row for row in rows if row["metric"] in _known("metric", wanted, rows)]
     settings = _known("setting", settings, rows)
-    methods = _known("method", methods, rows)
-    rows = [row for row in rows if row["setting"] in settings and row["method"] in methods]
+    rows = [row for row in rows if row["setting"] in settings]
+    methods = list(dict.fromkeys(row["method"] for row in rows))
     found = {(row["setting"], row["method"], row["metric"]): row for row in rows}
-    lines = _lines({key[:2] for key in found}, settings, methods, names or {})
-    log = set(log)
+    lines = _lines({key[:2] for key in found}, settings, methods)
     with style_context():
-        fig, axes = _panels(len(wanted), stacked, height=LINE * (lines[0].place - lines[-1].place + 1.2))
+        fig, axes = _panels(len(wanted), height=LINE * (lines[0].place - lines[-1].place + 1.2))
         for place, (panel, one) in enumerate(zip(axes, wanted, strict=True)):
-            first = stacked or place == 0
+            first = place == 0
             # white panels would hide a heading that runs on into the next one
             panel.patch.set_visible(first)
             known = metrics()[one]
@@ -99,13 +89,13 @@ def forest(
                     _heading(panel, line, said=first)
                 else:
                     _draw(panel, line.place, found.get((line.setting, line.method, one)))
-            _frame(panel, lines, one in log, first)
+            _frame(panel, lines, first)
             unit = f" ({known.unit})" if known.unit else ""
-            width = 40 if len(axes) == 1 or stacked else 20
+            width = 40 if len(axes) == 1 else 20
             panel.set_title(textwrap.fill((labels or {}).get(one, known.label + unit), width))
             direction = _TELLING.get(known.direction) or (f"nominal: {known.nominal:g}" if known.nominal else "")
             panel.set_xlabel(direction, fontsize=SMALL)
-        if letters and len(wanted) > 1:
+        if len(wanted) > 1:
             panel_letters(axes)
         _legend(fig, rows, columns=2)
     return fig
@@ -119,28 +109,27 @@ def _known(field: str, wanted: Sequence[str] | None, rows: Sequence[Mapping]) ->
     return present if wanted is None else list(wanted)
 
 
-def _lines(pairs: set[tuple[str, str]], settings: list[str], methods: list[str], names: Mapping) -> list[_Line]:
+def _lines(pairs: set[tuple[str, str]], settings: list[str], methods: list[str]) -> list[_Line]:
     """From top to bottom; settings are headings where several have several methods."""
     grouped = len(settings) > 1 and len(methods) > 1
     lines: list[_Line] = []
     place = 0.0
     for setting in settings:
         if grouped:
-            lines.append(_Line(place, names.get(setting, setting), setting, None))
+            lines.append(_Line(place, setting, setting, None))
             place -= HEADING
         for method in methods:
             if (setting, method) in pairs:
                 text = method if grouped or len(settings) == 1 else setting
-                lines.append(_Line(place, names.get(text, text), setting, method))
+                lines.append(_Line(place, text, setting, method))
                 place -= 1
         place += (1 - HEADING) if grouped else 0
     return lines
 
 
-def _panels(number: int, stacked: bool, height: float) -> tuple[Figure, np.ndarray]:
-    extra = 1.1 if number > 1 and not stacked else 0.8  # titles of two lines, ticks
-    rows, columns = (number, 1) if stacked else (1, number)
-    fig, axes = figure(columns, nrows=rows, height=height + extra, sharey=True, squeeze=False)
+def _panels(number: int, height: float) -> tuple[Figure, np.ndarray]:
+    extra = 1.1 if number > 1 else 0.8  # titles of two lines, ticks
+    fig, axes = figure(number, height=height + extra, sharey=True, squeeze=False)
     fig.set_figheight(fig.get_figheight() + 1.0)  # of the legend
     fig.set_figwidth(min(fig.get_figwidth(), 6.8))  # three panels as well: a phone shrinks wider text below 9 px
     return fig, axes.ravel()
@@ -193,19 +182,13 @@ def _interval(panel: Axes, place: float, mean: float, half: float | None, look: 
     panel.plot(mean, place, linestyle="none", zorder=5, **look)
 
 
-def _frame(panel: Axes, lines: list[_Line], log: bool, first: bool) -> None:
+def _frame(panel: Axes, lines: list[_Line], first: bool) -> None:
     drawn = [line for line in lines if line.method is not None]
     panel.set_ylim(lines[-1].place - 0.6, lines[0].place + 0.6)
     panel.set_yticks([line.place for line in drawn], [line.text for line in drawn])
     panel.tick_params(axis="y", length=0, labelleft=first)
     panel.grid(visible=False, axis="y")
-    if log:
-        panel.set_xscale("log")
-        panel.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5), numticks=5))
-        panel.xaxis.set_major_formatter("{x:g}")
-        panel.xaxis.set_minor_formatter(NullFormatter())
-    else:
-        panel.xaxis.set_major_locator(MaxNLocator(4))
+    panel.xaxis.set_major_locator(MaxNLocator(4))
 
 
 def _bars(halves: Iterable[float | None]) -> str:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import string
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 
 import matplotlib as mpl
 import numpy as np
@@ -19,7 +18,7 @@ from matplotlib.figure import Figure
 from matplotlib.text import Annotation
 
 # Each color has a contrast of at least 3 : 1 against the white card, and every pair stays apart under simulated
-# protanopia, deuteranopia and tritanopia (tests/figures/test_style.py computes both).
+# protanopia, deuteranopia and tritanopia (tests/book/display/test_style.py computes both).
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#222222", "#941CEC", "#682C00", "#6A6B8A")
 LINES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (8, 2)), (0, (2, 1)))
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
@@ -65,22 +64,9 @@ RC = {
     "svg.fonttype": "path",
 }
 
-# Dates and version strings would make every rebuild look like a change.
-_METADATA = {"svg": {"Date": None, "Creator": None}, "png": {"Software": None}}
 
-
-def use_style(image_format: str = "png") -> None:
-    """Switch matplotlib (and the notebook's inline figures, if there is a notebook) to the book's theme.
-
-    Args:
-        image_format: "png" (drawn at twice the screen's resolution) or "svg" (sharp at any size, but large for
-            scatter plots of many points).
-
-    Raises:
-        ValueError: for any other format.
-    """
-    if image_format not in _METADATA:
-        raise ValueError(f"image_format={image_format!r} is not known: use 'png' or 'svg'")
+def use_style() -> None:
+    """Switch matplotlib, and the notebook's inline figures if there is a notebook, to the book's theme."""
     mpl.rcParams.update(RC)
     try:
         from IPython import get_ipython
@@ -94,8 +80,8 @@ def use_style(image_format: str = "png") -> None:
     # pyplot would draw each figure once more after its cell, just before IPython draws, shows and closes it
     plt.switch_backend(mpl.rcParams["backend"])  # this hooks pyplot into IPython, now or at the first figure
     plt.uninstall_repl_displayhook()
-    shown = "retina" if image_format == "png" else "svg"
-    set_matplotlib_formats(shown, metadata=_METADATA[image_format])
+    # twice the screen's resolution; version strings would make every rebuild look like a change
+    set_matplotlib_formats("retina", metadata={"Software": None})
 
 
 @contextmanager
@@ -158,12 +144,10 @@ def sparse_markers(axes: Axes, number: int = 8) -> None:
         line.set_markevery((i * step // max(1, len(dense)), step))
 
 
-def panel_letters(axes: Axes | Iterable[Axes], letters: str = string.ascii_lowercase) -> None:
+def panel_letters(axes: Axes | Iterable[Axes]) -> None:
     """Write a bold letter before each panel's title, in reading order, so that the text can say "panel b"."""
     panels = np.atleast_1d(np.asarray(axes, dtype=object)).ravel()
-    if len(panels) > len(letters):
-        raise ValueError(f"{len(panels)} panels, {len(letters)} letters: pass more letters")
-    for panel, letter in zip(panels, letters, strict=False):
+    for panel, letter in zip(panels, string.ascii_lowercase, strict=False):
         title = panel.get_title(loc="left")
         panel.set_title(rf"$\mathbf{{{letter}}}$  {title}".rstrip(), loc="left")
 
@@ -187,18 +171,3 @@ def annotate(
         va=kwargs.pop("va", "center"),
         **kwargs,
     )
-
-
-def save(fig: Figure, path: str | Path, scale: float = 2.0) -> Path:
-    """Write a figure to a .png (at `scale` times 100 dpi) or .svg file; the same figure gives the same bytes.
-
-    Raises:
-        ValueError: for another file ending.
-    """
-    path = Path(path)
-    kind = path.suffix.lstrip(".")
-    if kind not in _METADATA:
-        raise ValueError(f"{path.name!r} does not end in .png or .svg: choose one of these")
-    with style_context():
-        fig.savefig(path, format=kind, dpi=100 * scale, bbox_inches=None, metadata=_METADATA[kind])
-    return path

@@ -18,7 +18,7 @@ _MODULES = {
     "book.lab.runner": ["run"],
     "book.lab.wording": ["Said", "difference", "gap", "mean", "number", "with_error"],
     "book.lab.store": ["home", "load_arrays", "load_result", "result_path", "save_result"],
-    "book.lab.tables": ["Table", "table", "table_html"],
+    "book.lab.tables": ["table"],
     "book.lab.verdicts": ["counts", "distinct", "verdict"],
 }
 _WHERE = {name: module for module, names in _MODULES.items() for name in names}

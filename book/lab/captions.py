@@ -10,7 +10,7 @@ MOST = 4
 Where = tuple[str, str]  # setting, method
 
 
-def budget_caption(rows: Sequence[Mapping], names: Mapping[str, str] | None = None) -> str:
+def budget_caption(rows: Sequence[Mapping]) -> str:
     """Replicates and budgets of comparison rows in one line, without a full stop.
 
     For example "Ours: 30 replicates, 80 of 10,000 published epochs", or with several budgets each followed by the
@@ -18,9 +18,7 @@ def budget_caption(rows: Sequence[Mapping], names: Mapping[str, str] | None = No
 
     Args:
         rows: of `book.lab.compare`; only those that the picture shows.
-        names: how settings and methods are called in the text, by their names in the rows.
     """
-    names = names or {}
     pairs: dict[Where, list[Mapping]] = {}
     for row in rows:
         ours = pairs.setdefault((row["setting"], row["method"]), [])
@@ -32,7 +30,7 @@ def budget_caption(rows: Sequence[Mapping], names: Mapping[str, str] | None = No
     if not groups:
         return "Ours: not run"
     numbers = {text: _replicates([row for where in whose for row in pairs[where]]) for text, whose in groups.items()}
-    whose = {text: _whose(some, list(pairs), names) for text, some in groups.items()}
+    whose = {text: _whose(some, list(pairs)) for text, some in groups.items()}
     if len(set(numbers.values())) == 1:
         parts = [", ".join(filter(None, (text + whose[text] if text else "" for text in groups)))]
         parts = [next(iter(numbers.values())), *filter(None, parts)]
@@ -40,7 +38,7 @@ def budget_caption(rows: Sequence[Mapping], names: Mapping[str, str] | None = No
     else:
         told = "; ".join(", ".join(filter(None, (numbers[text], text))) + whose[text] for text in groups)
     idle = [where for where, ours in pairs.items() if not ours]
-    return f"Ours: {told}" + (f"; not run{_whose(idle, list(pairs), names)}" if idle else "")
+    return f"Ours: {told}" + (f"; not run{_whose(idle, list(pairs))}" if idle else "")
 
 
 def _replicates(rows: Sequence[Mapping]) -> str:
@@ -60,7 +58,7 @@ def _budget(rows: Sequence[Mapping]) -> str:
     return f"{known['budget']:,g}{of} {known['budget_unit']}"
 
 
-def _whose(some: list[Where], every: list[Where], names: Mapping[str, str]) -> str:
+def _whose(some: list[Where], every: list[Where]) -> str:
     """In parentheses the methods and settings that are meant; "" where these are all."""
     if len(some) == len(every):
         return ""
@@ -68,7 +66,7 @@ def _whose(some: list[Where], every: list[Where], names: Mapping[str, str]) -> s
     all_settings, all_methods = (list(dict.fromkeys(pair[k] for pair in every)) for k in (0, 1))
 
     def listed(some: list[str], kind: str) -> str:
-        return ", ".join(names.get(one, one) for one in some) if len(some) <= MOST else f"{len(some)} {kind}"
+        return ", ".join(some) if len(some) <= MOST else f"{len(some)} {kind}"
 
     inside = set(every)
     if {pair for pair in product(all_settings, methods) if pair in inside} == set(some):
@@ -77,6 +75,4 @@ def _whose(some: list[Where], every: list[Where], names: Mapping[str, str]) -> s
         return f" ({listed(settings, 'settings')})"
     if len(some) > MOST:
         return f" ({len(some)} of the lines)"
-    return (
-        f" ({', '.join(f'{names.get(method, method)} on {names.get(setting, setting)}' for setting, method in some)})"
-    )
+    return f" ({', '.join(f'{method} on {setting}' for setting, method in some)})"

@@ -270,7 +270,7 @@ def _table(options: argparse.Namespace) -> int:
         rows = lab.compare(options.name, options.profile)
         _print_json([{key: row[key] for key in keys} for row in rows])
         return 0
-    print(lab.table(options.name, options.profile).markdown())
+    print(lab.table(options.name, options.profile))
     return 0
 
 

@@ -46,8 +46,6 @@ class Impact:
             path = path.parent
         statement = self._statement(mutant)
         found += [file for file, reached in self._equations.items() if statement in reached]
-        if path.name == "published" or path.parts[0] == "data" or mutant.file.endswith("published.toml"):
-            found += self._files("tests/published/test_*.py")
         return list(dict.fromkeys(found))
 
     def _named(self, path: Path) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from book.lab import catalog
 from book.lab.cells import ExperimentError
@@ -23,14 +23,10 @@ class Pivot:
         rows: of `compare`, one for each setting, method and measure at most.
         measures: names of metrics, the columns.
         caption: plain text above the table; also its name for a screen reader.
-        names: how settings and methods are called, where not as in the rows.
     """
 
-    def __init__(
-        self, rows: Sequence[Row], measures: Sequence[str], caption: str, names: Mapping[str, str] | None = None
-    ) -> None:
+    def __init__(self, rows: Sequence[Row], measures: Sequence[str], caption: str) -> None:
         self.rows, self.measures, self.caption = rows, list(measures), caption
-        self._names = names or {}
         self._found = {(row["setting"], row["method"], row["metric"]): row for row in rows}
         self.lines = list(dict.fromkeys(key[:2] for key in self._found))
         self._heads = [  # a column that says the same in every row says nothing
@@ -63,23 +59,20 @@ class Pivot:
         lines = []
         for line in self.lines:
             rows = [self._found.get((*line, one)) for one in self.measures]
-            cells = [self._named(line[place]) for _, place in self._heads] + [_plain(row) for row in rows]
+            cells = [line[place] for _, place in self._heads] + [_plain(row) for row in rows]
             lines.append([markdown_cell(text) for text in cells])
         return f"{self.caption}{self._few()}\n\n{markdown_table(columns, lines)}\n"
 
     def _few(self) -> str:
         """Which means are of one run or two, as far as the caption does not say it."""
         runs = {line: max(row["n"] for row in self.rows if _line(row) == line) for line in self.lines}
-        names = {line: " on ".join(self._named(line[place]) for _, place in reversed(self._heads)) for line in runs}
+        names = {line: " on ".join(line[place] for _, place in reversed(self._heads)) for line in runs}
         two = [names[line] for line in self.lines if runs[line] == 2]
         one = any(row["n"] == 1 and _run(row) for row in self.rows) and "one run" not in self.caption
         return ("; where ours has no ±, one run" if one else "") + (f"; two runs: {', '.join(two)}" if two else "")
 
-    def _named(self, name: str) -> str:
-        return self._names.get(name, name)
-
     def _head_cells(self, line: tuple[str, str]) -> str:
-        names = [html.escape(self._named(line[place])) for _, place in self._heads]
+        names = [html.escape(line[place]) for _, place in self._heads]
         return "".join(f'<th scope="row">{name}</th>' for name in names)
 
     def _value_cells(self, line: tuple[str, str]) -> str:
@@ -92,7 +85,6 @@ def pivot(
     settings: Sequence[str] | None = None,
     methods: Sequence[str] | None = None,
     caption: str | None = None,
-    names: Mapping[str, str] | None = None,
 ) -> Pivot:
     """At most ten rows of an experiment, the measures side by side: ours ± standard error, and the published value.
 
@@ -101,7 +93,6 @@ def pivot(
         measures: names of metrics, one column each, in this order.
         settings, methods: show only these, in this order; by default all that have one of the measures.
         caption: text above it; by default the experiment's summary.
-        names: how settings and methods are called, where not as in the rows.
 
     Raises:
         ExperimentError: no such experiment, measure, setting or method, or nothing is left.
@@ -125,7 +116,7 @@ def pivot(
     place |= {one: k for k, one in enumerate(settings or ())}
     order = {one: k for k, one in enumerate(methods if methods else dict.fromkeys(row["method"] for row in rows))}
     rows = sorted(rows, key=lambda row: (place[row["setting"]], order[row["method"]]))
-    return Pivot(rows, measures, caption or catalog.get(rows[0]["experiment"]).summary, names)
+    return Pivot(rows, measures, caption or catalog.get(rows[0]["experiment"]).summary)
 
 
 def _chosen(field: str, wanted: Sequence[str], rows: list[Row]) -> list[Row]:

@@ -6,7 +6,14 @@ import numpy as np
 import pytest
 import torch
 
-from bnnlib._checks import check_count, check_covariance, check_positive, check_scale
+from bnnlib._checks import (
+    check_count,
+    check_covariance,
+    check_non_negative,
+    check_positive,
+    check_probability,
+    check_scale,
+)
 
 
 @pytest.mark.parametrize("value", [3, 3.0, np.int64(3), np.float32(3), torch.tensor(3)])
@@ -46,3 +53,21 @@ def test_a_covariance_may_be_symmetric_up_to_rounding(scale, dtype):
 def test_what_is_no_covariance_is_refused(value):
     with pytest.raises(ValueError, match=r"positive definite|\(dim, dim\)"):
         check_covariance(torch.tensor(value))
+
+
+@pytest.mark.parametrize("good", [0.0, 1.0, 0.3, torch.tensor([0.0, 0.5, 1.0])])
+def test_probabilities_pass_unchanged(good):
+    assert check_probability("p", good) is good
+
+
+@pytest.mark.parametrize("bad", [-1e-9, 1.0001, math.nan, torch.tensor([0.5, 2.0]), torch.tensor([math.nan])])
+def test_other_numbers_are_no_probabilities(bad):
+    words = r"values from 0\.5 to 2.*" if isinstance(bad, torch.Tensor) and len(bad) > 1 else ".*"
+    with pytest.raises(ValueError, match=rf"^p is .*{words} between 0 and 1.*torch.sigmoid"):
+        check_probability("p", bad)
+
+
+def test_zero_is_not_negative():
+    assert check_non_negative("k", 0.0) == 0.0
+    with pytest.raises(ValueError, match=r"k is -1.*Pass 0"):
+        check_non_negative("k", -1.0)

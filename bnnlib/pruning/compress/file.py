@@ -18,7 +18,7 @@ from bnnlib.pruning.compress.layers import FULL_SIZES, SelectedLinear, activated
 from bnnlib.pruning.compress.network import deterministic_layers
 from bnnlib.pruning.stored import check_digest, digest, read_tensors
 
-FORMAT, FIRST = "bnnlib-compressed-2", "bnnlib-compressed-1"
+FORMAT = "bnnlib-compressed-2"
 _NORMS = {"BatchNorm1d": nn.BatchNorm1d, "BatchNorm2d": nn.BatchNorm2d}
 _GEOMETRY = ("kernel_size", "stride", "padding", "dilation", "padding_mode")
 
@@ -95,7 +95,7 @@ def load_compressed(path: str | os.PathLike, template: nn.Module) -> nn.Module:
         >>> torch.equal(again(x), small(x))
         True
     """
-    plan, state, first = _read(Path(path))
+    plan, state = _read(Path(path))
     model = deterministic_layers(copy.deepcopy(template).cpu())
     noises = [(n, module) for n, module in model.named_modules() if isinstance(module, StructuredBayesianPruning)]
     for name, noise in noises:
@@ -111,7 +111,7 @@ def load_compressed(path: str | os.PathLike, template: nn.Module) -> nn.Module:
         given = list(sizes_of(layers[name]))
         own = entry["sizes"]
         own = [own[2], own[1]] if entry["type"] == SelectedLinear.__name__ else own
-        before = entry.get("full", given if first else own)
+        before = entry.get("full", own)
         if before != given:
             raise ValueError(
                 f"{path} is of another network than this {type(template).__name__}: before it was compressed, "
@@ -137,15 +137,15 @@ def load_compressed(path: str | os.PathLike, template: nn.Module) -> nn.Module:
     return model.eval()
 
 
-def _read(path: Path) -> tuple[dict[str, dict[str, Any]], dict[str, Tensor], bool]:
-    """The plan by layer, the tensors, and whether the file is of the first format, which lacks sizes from before."""
+def _read(path: Path) -> tuple[dict[str, dict[str, Any]], dict[str, Tensor]]:
+    """The plan by layer, and the tensors."""
     stored = read_tensors(path, "save_compressed")
-    if not isinstance(stored, dict) or stored.get("format") not in (FORMAT, FIRST):
+    if not isinstance(stored, dict) or stored.get("format") != FORMAT:
         raise ValueError(
             f"{path} is not a file of save_compressed ({FORMAT}). A plain state_dict loads with load_state_dict."
         )
     check_digest(path, stored.get("plan", []), stored)
-    return {entry["name"]: entry for entry in stored["plan"]}, stored["state"], stored["format"] == FIRST
+    return {entry["name"]: entry for entry in stored["plan"]}, stored["state"]
 
 
 def _sizes(sizes: Sequence[int]) -> str:

@@ -2,13 +2,12 @@
 
 from chapters.acceptance.figures.explorers import pair_explorer
 from chapters.acceptance.figures.method import learned, scatter, walk
-from chapters.acceptance.figures.results import crossings, learning_pays, lenet_epochs, six_histograms, six_seeds
+from chapters.acceptance.figures.results import crossings, learning_pays, six_histograms, six_seeds
 
 __all__ = [
     "crossings",
     "learned",
     "learning_pays",
-    "lenet_epochs",
     "pair_explorer",
     "scatter",
     "six_histograms",

@@ -136,21 +136,3 @@ def crossings(rows: Sequence[Mapping], name: str, method: str, other: str = "HMC
         gain = 1.0 / other_rate - 1.0 / rate
         found.append(max(0.0, (start - other_start) / gain) if gain > 0 else math.inf)
     return found
-
-
-def lenet_epochs(methods: Sequence[str]) -> Figure:
-    """Training loss of the reduced LeNet by epoch, a line for each stored run."""
-    with style_context():
-        fig, panel = figure(height=3.2)
-        arrays = lab.stored_arrays("mh-lenet")
-        looks = line_styles(list(methods))
-        for (_, method, number, name), table in arrays.items():
-            if name == "nll" and method in looks:
-                look = looks[method] | ({"label": f"_{method}"} if number else {})
-                panel.plot(np.arange(1, len(table) + 1), table, **look | {"ms": 4})
-        if not arrays:
-            missing(panel)
-        else:
-            panel.set(xlabel="epoch", ylabel="training NLL (nats an image)", yscale="log")
-            panel.legend(fontsize="small")
-    return fig

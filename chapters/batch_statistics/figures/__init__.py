@@ -21,7 +21,6 @@ from chapters.batch_statistics.figures.results import (
     entropy_curves,
     look,
     parts,
-    stored_statistics,
 )
 
 __all__ = [
@@ -48,7 +47,6 @@ __all__ = [
     "shaken",
     "shaken_in_words",
     "statistics",
-    "stored_statistics",
     "tables",
     "three_values",
 ]

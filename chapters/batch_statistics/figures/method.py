@@ -56,7 +56,7 @@ def statistics(arrays: Mapping[str, np.ndarray], feature: int = 0, names: Sequen
     """Histograms of the statistics of real batches and the fitted r(mu), r(sigma), equation (sbn-factorized).
 
     Args:
-        arrays: {layer: array (2 + batches, features, 2)} from `tables` or from `results.stored_statistics`.
+        arrays: {layer: array (2 + batches, features, 2)} from `tables`.
         feature: of each layer.
         names: layers to draw, a row each; the first, the middle and the last one when omitted.
     """

@@ -43,21 +43,6 @@ def look(method: str) -> dict:
     return {"label": method, "color": color, "marker": marker, "mfc": face, "linestyle": "-" if random else "--"}
 
 
-def stored_statistics(arrays: Arrays | None = None, network: str = "LeNet-5") -> dict[str, np.ndarray]:
-    """Statistics of real batches of the first network, for `sbn.statistics`; {} while nothing is stored.
-
-    Args:
-        arrays: with the keys of `book.lab.load_arrays`; those stored when omitted.
-        network: setting of the arrays.
-
-    Returns:
-        {layer: array (2 + batches, features, 2)}, as `sbn.tables` describes them.
-    """
-    start = "statistics|"
-    found = {key[3]: value for key, value in _stored(arrays).items() if key[0] == network}
-    return {name.removeprefix(start): np.asarray(v, float) for name, v in found.items() if name.startswith(start)}
-
-
 def entropy_curves(arrays: Arrays, network: str, part: str = "unknown") -> dict[str, np.ndarray]:
     """Distribution functions of the entropy, averaged over networks where a method has several.
 

@@ -2,10 +2,9 @@
 
 import math
 
-import numpy as np
 import pytest
 import torch
-from torch.distributions import Bernoulli, Normal, kl_divergence
+from torch.distributions import Normal, kl_divergence
 
 from bnnlib import functional as bF
 from chapters.closed_form import formulas
@@ -40,48 +39,6 @@ def test_inclusion_is_the_numeric_optimum_on_ten_thousand_problems(random_proble
     assert (odds[inner] - u[inner]).abs().max() < 1e-10
     outer = ~inner
     assert outer.any() and (odds[outer] * u[outer] > 0).all() and (odds[outer].abs() > 680).all()
-
-
-def test_the_profile_is_the_penalty_at_the_optimum(random_problems):
-    (mean, scale), settings = random_problems()
-    prior = bF.mixture_prior(*settings)
-    profile = bF.spike_slab_profile_penalty(mean, scale, prior)
-    p = bF.closed_form_inclusion(mean, scale, prior)
-    at_optimum = formulas.spike_slab_penalty(mean, scale, p, prior)
-    torch.testing.assert_close(at_optimum, profile, rtol=1e-13, atol=1e-13)
-    for end in (0.0, 1.0):
-        assert formulas.spike_slab_penalty(mean, scale, torch.full_like(p, end), prior).isfinite().all()
-
-
-def test_penalty_minus_one_half_is_the_divergence_of_weight_and_indicator(random_problems):
-    """Against E_q[log q(W) q(Z) - log pi(W | Z) pi(Z)]: Z summed, W by Gauss-Hermite, exact for these polynomials."""
-    (mean, scale), (slab, spike, pi) = random_problems(2_000, seed=2)
-    p = torch.rand(len(mean), generator=torch.Generator().manual_seed(3), dtype=DOUBLE)
-    nodes, weights = (torch.from_numpy(v)[:, None] for v in np.polynomial.hermite_e.hermegauss(9))
-    draws = mean + scale * nodes
-    # the posterior's density at its own nodes: (draws - mean) / scale would lose digits where mean / scale is 1e8
-    log_posterior = Normal(0.0, 1.0).log_prob(nodes) - scale.log()
-    total = kl_divergence(Bernoulli(probs=p), Bernoulli(probs=pi))
-    for share, component in ((p, slab), (1 - p, spike)):
-        ratio = log_posterior - Normal(torch.zeros_like(mean), component).log_prob(draws)
-        total = total + share * (weights * ratio).sum(dim=0) / math.sqrt(2 * math.pi)
-    found = formulas.spike_slab_penalty(mean, scale, p, bF.mixture_prior(slab, spike, pi)) - 0.5
-    torch.testing.assert_close(found, total, rtol=1e-12, atol=1e-12)
-    assert (bF.spike_slab_profile_penalty(mean, scale, bF.mixture_prior(slab, spike, pi)) - 0.5 > -1e-12).all()
-
-
-def test_profile_gradient_is_autograd_s(random_problems):
-    """(3.14)-(3.15); d/d sigma is a difference, so its error is measured against the terms: 1e-12 relative."""
-    (mean, scale), settings = random_problems()
-    prior = bF.mixture_prior(*settings)
-    mean.requires_grad_()
-    scale.requires_grad_()
-    expected = torch.autograd.grad(bF.spike_slab_profile_penalty(mean, scale, prior).sum(), (mean, scale))
-    with torch.no_grad():
-        found = bF.spike_slab_profile_grad(mean, scale, prior)
-        precision = bF.expected_precision(mean.square() + scale.square(), prior)
-        torch.testing.assert_close(found[0], expected[0], rtol=1e-12, atol=0)
-        assert ((found[1] - expected[1]).abs() / (scale * precision + 1 / scale)).max() < 1e-12
 
 
 def test_numbers_and_tensors_make_the_same_prior():
@@ -119,18 +76,6 @@ def test_bad_priors_are_explained(as_tensor):
     for narrow in (1e-20, 1e-160):
         with pytest.raises(ValueError, match=r"spike_scale is .*leaves the range of float32.*SpikeSlabLinear"):
             bF.mixture_prior(1.0, torch.tensor(narrow, dtype=DOUBLE) if as_tensor else narrow, 0.5)
-
-
-@pytest.mark.parametrize(("log_slab", "log_spike", "probability"), [(1, -6, 0.5), (0, -5, 0.25), (-1, -3, 0.75)])
-def test_the_threshold_is_where_the_inclusion_probability_is_one_half(log_slab, log_spike, probability):
-    prior = bF.mixture_prior(math.exp(log_slab), math.exp(log_spike), probability)
-    r = torch.tensor(formulas.inclusion_threshold(prior), dtype=torch.float64)
-    # float64: the log-odds cancel to a few units in the last place of their two terms, below 15 nats each
-    assert float(bF.closed_form_inclusion(r, 0.0, prior)) == pytest.approx(0.5, abs=1e-13)
-    stacked = bF.mixture_prior(
-        *(torch.tensor([float(v)]) for v in (math.exp(log_slab), math.exp(log_spike), probability))
-    )
-    assert float(formulas.inclusion_threshold(stacked)) == pytest.approx(float(r), rel=1e-6)  # the settings in float32
 
 
 def test_there_is_no_threshold_where_every_weight_is_included():

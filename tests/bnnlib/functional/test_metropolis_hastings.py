@@ -2,13 +2,11 @@
 
 import math
 
-import numpy as np
 import pytest
 import torch
 
 from bnnlib import functional as bF
 from chapters.implicit_acceptance import formulas
-from chapters.shared import finite
 
 DOUBLE = torch.float64
 INF = math.inf
@@ -30,16 +28,6 @@ def test_the_acceptance_loss_has_no_gradient_where_all_is_accepted():
     log_ratio = t(-2.0, -0.5, 0.7).requires_grad_()
     bF.acceptance_rate_loss(log_ratio).backward()
     assert torch.allclose(log_ratio.grad, t(-math.exp(-2.0), -math.exp(-0.5), 0.0) / 3)
-
-
-def test_total_variation_over_several_dimensions():
-    first, second = t(0.5, 0.3, 0.2), t(0.2, 0.2, 0.6)
-    assert float(finite.total_variation(first, second)) == pytest.approx(0.4)
-    joint = first[:, None] * second
-    assert float(finite.total_variation(joint, joint.T, dims=2)) == pytest.approx(
-        0.5 * np.abs(joint.numpy() - joint.numpy().T).sum()
-    )
-    assert finite.total_variation(joint, joint.T).shape == (3,)
 
 
 def test_bad_constants_of_the_implicit_bound_are_refused():

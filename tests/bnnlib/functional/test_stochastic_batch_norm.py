@@ -4,7 +4,6 @@ import math
 
 import pytest
 import torch
-import torch.nn.functional as F
 
 from bnnlib import functional as bF
 from bnnlib.functional import stochastic_batch_norm as sbn
@@ -16,16 +15,6 @@ DOUBLE = torch.float64
 
 def normal(*shape, seed=0, dtype=DOUBLE):
     return torch.randn(*shape, generator=generator(seed), dtype=dtype)
-
-
-@pytest.mark.parametrize("shape", [(6, 4), (6, 4, 5), (6, 4, 3, 2)])
-@pytest.mark.parametrize("affine", [True, False])
-def test_normalization_is_batch_norm_s(shape, affine):
-    x = 3.0 * normal(*shape) + 2.0
-    weight, bias = (normal(4, seed=1), normal(4, seed=2)) if affine else (None, None)
-    mean, log_scale = bF.batch_statistics(x, 1e-5)
-    expected = F.batch_norm(x, None, None, weight, bias, True, 0.0, 1e-5)
-    torch.testing.assert_close(bF.batch_norm(x, mean, log_scale.exp(), weight, bias), expected, rtol=1e-12, atol=1e-12)
 
 
 def test_statistics_of_a_row_are_its_own():

@@ -100,16 +100,6 @@ def test_converting_twice_changes_nothing_and_mixes_kinds():
     assert [type(model[k]) for k in (4, 6)] == [bnn.SparseVDLinear, bnn.GaussianLinear]
 
 
-def test_transformer_layers_sample_in_eval_too():
-    torch.manual_seed(0)
-    plain = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True).eval()
-    model, x = bnn.to_bayesian(plain, initial_scale=0.1), torch.randn(2, 3, 8)
-    with torch.no_grad():
-        assert not torch.equal(model(x), model(x))
-        with bnn.mean_weights(model):
-            torch.testing.assert_close(model(x), plain(x), rtol=1e-4, atol=1e-5)
-
-
 def test_errors_say_what_is_possible():
     with pytest.raises(ValueError, match="layer is 'laplace', but it must be one of 'gaussian', 'gaussian_spike_slab'"):
         bnn.to_bayesian(network(), "laplace")

@@ -77,8 +77,6 @@ def test_layers_sample_in_train_and_in_eval(network, x):
         assert not torch.equal(mode(x), mode(x))
     with bnn.mean_weights(network):
         assert torch.equal(network(x), network(x))
-        with bnn.sample_weights(network):
-            assert not torch.equal(network(x), network(x))
     assert [layer.weight_mode for layer in bnn.bayesian_layers(network)] == ["sample", "sample"]
 
 
@@ -221,7 +219,7 @@ def test_unknown_mode_and_missing_bayesian_layers_are_refused(network):
     ):
         network[0].weight_mode = "avarage"
     plain = nn.Linear(2, 2)
-    for use in (bnn.mean_weights, bnn.sample_weights, bnn.selected_weights, bnn.held_weights):
+    for use in (bnn.mean_weights, bnn.selected_weights, bnn.held_weights):
         with pytest.raises(ValueError, match=r"Linear has no Bayesian layers.*to_bayesian"), use(plain):
             pass
 

@@ -149,22 +149,6 @@ def test_copies_and_saved_states_are_the_model(case):
         assert bnn.bayesian_layers(one)[0].prior_scale == 0.3
 
 
-def test_threads_share_a_recurrent_network():
-    from concurrent.futures import ThreadPoolExecutor
-
-    torch.manual_seed(0)
-    model = bnn.to_bayesian(nn.Sequential(Last(3, 4, batch_first=True), Attention(4, 2, batch_first=True)), **GAUSSIAN)
-    x = numbers(5, 7, 3)
-
-    def use(seed):
-        return bnn.predict(model, x, 3, generator=generator(seed))
-
-    alone = [use(seed) for seed in range(16)]
-    with ThreadPoolExecutor(16) as pool:
-        together = list(pool.map(use, range(16)))
-    assert all(torch.equal(one, other) for one, other in zip(alone, together, strict=True))
-
-
 def test_a_pass_draws_once_however_often_a_parameter_is_read():
     class Twice(nn.Module):
         def __init__(self):

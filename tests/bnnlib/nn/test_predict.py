@@ -75,14 +75,6 @@ def test_draws_at_once_are_draws_of_the_same_functions(any_network, x):
     assert ((above - 0.5).abs() < 5 * (0.5 / n) ** 0.5).all()
 
 
-def test_draws_at_once_stay_in_the_modes_around_them(network, x):
-    with bnn.mean_weights(network), torch.no_grad():
-        assert torch.equal(bnn.predict(network, x, 4, draws_at_once=4), network(x).expand(4, 7, 2))
-    network[0].weight_mode = "mean"
-    draws = bnn.predict(network, x, 4, draws_at_once=3, generator=generator(1))
-    assert not torch.allclose(draws[0], draws[3])
-
-
 def test_a_prediction_draws_as_one_layer_after_another_does(any_network, x):
     """What it computes once for all draws changes no bit of them."""
     found, noise = bnn.predict(any_network, x, 3, generator=generator(1)), generator(1)

@@ -1,11 +1,9 @@
 """Training with noise on units: it finds the inputs that carry signal, and a killed run resumes bit for bit."""
 
-import pytest
 import torch
 from torch import nn
 
 from bnnlib import nn as bnn
-from bnnlib.train.checkpoint import Checkpoint
 from bnnlib.train.fit import fit
 from tests.seeded import seeded as generator
 
@@ -43,13 +41,3 @@ def test_training_prunes_the_inputs_without_signal():
     with bnn.selected_weights(model), torch.no_grad():
         # the s.d. of the noise is 0.3
         assert (model(x) - y).square().mean().sqrt() < 0.35
-
-
-@pytest.mark.parametrize("stop", [1, 5, 9])  # first step, mid-epoch, end of an epoch
-def test_a_killed_run_resumes_bit_for_bit(stop, tmp_path, dies):
-    whole, expected = trained(4)
-    with pytest.raises(dies.Killed):
-        trained(4, dies(tmp_path / "run.pt", stop))
-    resumed, run = trained(4, Checkpoint(tmp_path / "run.pt"))
-    assert run.history == expected.history
-    assert all(torch.equal(p, q) for p, q in zip(resumed.parameters(), whole.parameters(), strict=True))

@@ -53,13 +53,14 @@ def test_settings_that_go_together_move_together():
     assert (other.lower, other.upper, other.kl_weight) == (-10.0, -5.0, 3.0)
 
 
-def test_a_stack_keeps_its_prior():
-    layout = replicates.Layout((5, 4, 2), 2)
+def test_a_stack_keeps_the_prior_of_each_network():
+    layout, columns = replicates.Layout((5, 4, 2), 3), ([1.0, 2.7, 0.5], 0.05, [0.5, 0.1, 0.6])
     trained, other = (
-        replicates.StackedHorseshoe(layout, layout.kaiming_uniform(None), unit_scale=scale) for scale in (0.3, 1.0)
+        replicates.StackedGaussianSpikeSlab(layout, layout.kaiming_uniform(None), *priors)
+        for priors in (columns, (5.0, [0.01, 0.02, 0.03], 0.2))
     )
     other.load_state_dict(saved(trained))
-    assert other.unit_scale == 0.3
+    assert torch.equal(other.kl_divergence(), trained.kl_divergence())
 
 
 def test_a_state_without_settings_leaves_them_alone():

@@ -21,27 +21,20 @@ def step(model, x, y):
 
 def uses(model, x):
     """What a step may use beside its objective."""
-    for context in (bnn.mean_weights, bnn.selected_weights, bnn.sample_weights, bnn.held_weights):
+    for context in (bnn.mean_weights, bnn.selected_weights, bnn.held_weights):
         with context(model), torch.no_grad():
             model(x)
     bnn.predict(model, x, 2)
 
 
-def test_no_linear_layer_waits(linear, watch):
-    with torch.device("meta"):  # what is made without a device would lie elsewhere
-        model, x, y = nn.Sequential(linear(5, 4), nn.Tanh(), linear(4, 2)), torch.empty(7, 5), torch.empty(7, 2)
-        with watch():
-            step(model, x, y)
-            uses(model, x)
-
-
-def test_no_linear_layer_mixes_devices(linear, watch):
-    # here what is made without a device lies on the host
+@pytest.mark.parametrize("by_default", [True, False])  # what is made without a device lies there, or on the host
+def test_no_linear_layer_waits_or_mixes_devices(linear, by_default, watch):
     place = {"device": "meta"}
-    model = nn.Sequential(linear(5, 4, **place), nn.Tanh(), linear(4, 2, **place))
-    with watch():
-        step(model, torch.empty(7, 5, **place), torch.empty(7, 2, **place))
-        uses(model, torch.empty(7, 5, **place))
+    with torch.device("meta" if by_default else "cpu"):
+        model = nn.Sequential(linear(5, 4, **place), nn.Tanh(), linear(4, 2, **place))
+        with watch():
+            step(model, torch.empty(7, 5, **place), torch.empty(7, 2, **place))
+            uses(model, torch.empty(7, 5, **place))
 
 
 def test_no_convolution_waits_or_mixes_devices(conv, watch):

@@ -147,8 +147,7 @@ def test_the_copy_computes_what_the_means_do(kind):
     torch.manual_seed(0)
     model = perturb(bnn.to_bayesian(Nested(), kind, **LAYERS[kind])).double()
     x = torch.randn(5, 2, 9, 9, generator=seeded(3)).double()
-    with bnn.sample_weights(model):
-        model.train()(x)  # moves the running moments of the normalization
+    model.train()(x)  # moves the running moments of the normalization
     model.eval()
     before = copy.deepcopy(model.state_dict())
     plain = to_deterministic(model)

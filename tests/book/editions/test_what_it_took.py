@@ -81,14 +81,6 @@ def test_points_are_ratios_by_verdict():
     assert not points["undecided"] and "not run" not in points
 
 
-def test_the_picture_is_the_same_text_for_the_same_numbers():
-    first, again = what_it_took.picture(found()), what_it_took.picture(found())
-    assert first == again and "<svg" in first
-    other = found()
-    other["abc-x"]["cells"][0]["mean"] = 1.5
-    assert what_it_took.picture(other) != first
-
-
 @pytest.mark.parametrize("path", sorted((ROOT / "book").glob("*.md")), ids=lambda path: path.stem)
 def test_pages_ask_for_tables_that_there_are(monkeypatch, path):
     monkeypatch.setattr(catalog, "get", lambda name: SimpleNamespace(profiles={}))

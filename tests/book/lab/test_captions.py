@@ -17,7 +17,7 @@ def test_several_budgets_are_told_apart_by_method_or_setting():
     rows = [row(s, m, values=(1.0,) * 3, **EPOCHS | {"budget": 10.0 * ord(m)}) for s in "xy" for m in "AB"]
     assert budget_caption(rows) == "Ours: 3 replicates; 650 epochs (A), 660 epochs (B)"
     rows = [row(s, m, values=(1.0,) * 3, **EPOCHS | {"budget": 2.0 + (s == "y")}) for s in "xy" for m in "AB"]
-    assert budget_caption(rows, {"x": "first"}) == "Ours: 3 replicates; 2 epochs (first), 3 epochs (y)"
+    assert budget_caption(rows) == "Ours: 3 replicates; 2 epochs (x), 3 epochs (y)"
 
 
 def test_different_numbers_of_replicates_stand_with_their_budgets():

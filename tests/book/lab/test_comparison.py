@@ -183,8 +183,6 @@ def test_unknown_names_are_refused(home):
         lab.compare("svbnn-simulation2")
     with pytest.raises(ExperimentError, match=r"unknown profile 'bok'\. Did you mean 'book'"):
         lab.compare(NAME, "bok")
-    with pytest.raises(ExperimentError, match="unknown method 'SVB'"):
-        lab.table(NAME, methods=["SVB"])
 
 
 def _declare(monkeypatch, **changes):

@@ -141,7 +141,7 @@ def test_the_tests_of_a_file_are_those_that_mirror_it(tmp_path):
         "bnnlib/test_files.py",
         "chapters/one/test_a.py",
     ]
-    for name in (*names, "equations/test_one.py", "published/test_numbers.py", "bnnlib/nn/test_other.py"):
+    for name in (*names, "equations/test_one.py", "bnnlib/nn/test_other.py"):
         (tmp_path / "tests" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "tests" / name).touch()
     impact = Impact(tmp_path)
@@ -157,7 +157,7 @@ def test_the_tests_of_a_file_are_those_that_mirror_it(tmp_path):
     assert tests("bnnlib/_files.py") == [named[2]]
     assert tests("bnnlib/nn/deep/base.py") == ["tests/bnnlib/nn"]
     assert tests("chapters/one/experiments/b.py") == ["tests/chapters/one"]
-    assert tests("chapters/one/published.toml") == ["tests/chapters/one", "tests/published/test_numbers.py"]
+    assert tests("chapters/one/published.toml") == ["tests/chapters/one"]
     assert tests("bnnlib/nn/base.py", tests=("tests/a.py",)) == ["tests/a.py", "tests/equations/test_one.py"]
 
 

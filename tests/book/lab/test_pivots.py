@@ -34,9 +34,9 @@ def test_measures_are_columns_and_gaps_are_dashes():
 
 def test_settings_have_a_column_only_where_they_differ_and_keep_the_order_asked_for():
     rows = [row(s, m, values=RUNS) for s in ("x", "y") for m in ("A", "B")]
-    shown = table(rows, settings=["y", "x"], methods=["B", "A"], names={"x": "first"})
+    shown = table(rows, settings=["y", "x"], methods=["B", "A"])
     assert shown.lines == [("y", "B"), ("y", "A"), ("x", "B"), ("x", "A")]
-    assert "| Setting | Method |" in shown.markdown() and "| first   | B" in shown.markdown()
+    assert "| Setting | Method |" in shown.markdown() and "| x       | B" in shown.markdown()
     assert "Setting" not in table(rows, settings=["x"]).markdown()
 
 

@@ -109,16 +109,6 @@ def test_the_noise_comes_from_the_generator_and_in_training_alone(name):
     assert torch.equal(model.eval()(x), copy.deepcopy(model)(x))
 
 
-def test_dropout_keeps_half():
-    model, drops = lenet5_batch_norm(0.5, generator=seeded()).train(), []
-    model.dropout1.register_forward_hook(lambda _, given, made: drops.append((given[0], made)))
-    with use_generator(seeded(5)):
-        model(images(64, (1, 28, 28)))
-    ((given, made),) = drops
-    kept = (made != 0)[given > 0].double().mean()
-    assert abs(float(kept) - 0.5) < 4 * 0.5 / math.sqrt(int((given > 0).sum()))  # four standard errors
-
-
 @pytest.mark.parametrize(
     ("make", "last", "fan_in"),
     [
@@ -158,9 +148,6 @@ def test_bad_arguments_are_refused(make, arguments, message):
         make(*arguments)
 
 
-# --- the layers written out, in float64: another order of the sums is all that differs ---
-
-
 def test_resnet18_is_the_layers_written_out():
     model, x = preact_resnet18(0.0625, generator=seeded()).double().eval(), images().double()
     h = F.relu(normalized(F.conv2d(x, model.conv1.weight, padding=1)))
@@ -173,22 +160,3 @@ def test_resnet18_is_the_layers_written_out():
             h = inner + (h if step == 1 else F.conv2d(before, block.shortcut.weight, stride=step))
     assert h.shape == (4, 32, 4, 4)
     torch.testing.assert_close(model(x), model.fc(F.avg_pool2d(h, 4).flatten(1)), rtol=1e-10, atol=1e-10)
-
-
-def test_vgg11_is_the_layers_written_out():
-    model, x = vgg11(0.1, generator=seeded()).double().eval(), images().double()
-    h = x
-    for stage, repeats in enumerate((1, 1, 2, 2, 2), 1):
-        for index in range(1, repeats + 1):
-            h = F.relu(normalized(F.conv2d(h, model.get_submodule(f"conv{stage}_{index}").weight, padding=1)))
-        h = F.max_pool2d(h, 2)
-    assert h.shape == (4, 51, 1, 1)
-    torch.testing.assert_close(model(x), model.fc(h.flatten(1)), rtol=1e-10, atol=1e-10)
-
-
-def test_lenet5_is_the_layers_written_out():
-    model, x = lenet5_batch_norm(0.5, generator=seeded()).double().eval(), images(6, (1, 28, 28)).double()
-    h = F.max_pool2d(F.relu(normalized(F.conv2d(x, model.conv1.weight))), 2)
-    h = F.max_pool2d(F.relu(normalized(F.conv2d(h, model.conv2.weight))), 2)
-    expected = model.fc2(F.relu(normalized(F.linear(h.flatten(1), model.fc1.weight))))
-    torch.testing.assert_close(model(x), expected, rtol=1e-12, atol=1e-12)

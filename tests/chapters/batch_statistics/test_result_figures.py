@@ -54,17 +54,6 @@ def test_the_entropy_has_a_panel_for_each_network():
     assert [text.get_text() for text in figure.axes[3].get_legend().get_texts()] == list(results.METHODS)
 
 
-def test_statistics_of_the_first_network_keep_their_layers():
-    table = np.ones((5, 1, 2))
-    given = arrays() | {
-        ("LeNet-5", "BN", 0, "statistics|bn1"): table,
-        ("LeNet-5", "BN", 0, "statistics|bn2"): 2 * table,
-    }
-    given |= {("VGG-11", "BN", 0, "statistics|features.1"): table}
-    found = results.stored_statistics(given)
-    assert list(found) == ["bn1", "bn2"] and found["bn2"].shape == (5, 1, 2) and (found["bn2"] == 2).all()
-
-
 # --- averages and draws ---
 
 
@@ -95,7 +84,6 @@ def test_what_was_not_run_says_so(tmp_path, monkeypatch):
     monkeypatch.setenv("BNNLIB_HOME", str(tmp_path))
     assert texts(results.entropy_cdf()).count("not run") == 3
     assert texts(results.parts()).count("not run") == 6
-    assert results.stored_statistics() == {}
 
 
 def test_methods_and_networks_are_those_of_the_experiments():

@@ -53,21 +53,6 @@ def test_the_relaxed_gate_comes_to_mean_field_as_the_temperature_falls():
         assert errors[2] < 0.002
 
 
-def test_the_relaxed_fixed_point_has_no_slope_on_average():
-    one, temperature = problem(p=3), 0.5
-    found = V.relaxed_fixed_point(one, temperature)
-    rho = bF.softplus_inverse(found.slab_scale)
-    leaves = [found.slab_mean.clone(), rho, torch.logit(found.inclusion)]
-    count, generator = 200_000, torch.Generator().manual_seed(2)
-    wide = [value.expand(count, 3).clone().requires_grad_() for value in leaves]
-    noise, uniform = (f(count, 3, generator=generator, dtype=torch.float64) for f in (torch.randn, torch.rand))
-    theta = bF.spike_slab_draw(*wide, noise, bF.logistic_noise(uniform), temperature)[0]
-    loss = 0.5 * (theta @ one.gram * theta).sum() - (theta @ one.cross).sum()
-    kl = bF.spike_slab_kl(wide[0], torch.nn.functional.softplus(wide[1]), wide[2], 0.5, 1.0).sum()
-    for gradient in torch.autograd.grad(loss + kl, wide):
-        assert (gradient.mean(0).abs() < 4 * gradient.std(0) / count**0.5).all()
-
-
 def test_independent_weights_and_gates_end_where_their_bound_has_no_slope():
     one = problem(spike_scale=0.1)
     found = V.independent_fixed_point(one)

@@ -35,16 +35,6 @@ def test_frechet_of_known_laws():
     )
 
 
-def test_score_of_known_tables():
-    sure = torch.eye(5).repeat(3, 1)
-    assert classifier_score(sure, repeats=0).value == pytest.approx(5.0)
-    assert classifier_score(torch.full((7, 5), 0.2), repeats=0).value == pytest.approx(1.0)
-    assert classifier_score(torch.eye(5)[:1].repeat(9, 1), repeats=0).value == pytest.approx(1.0)
-    table = torch.rand(40, 5, generator=generator()).softmax(dim=1).double()
-    kl = (table * (table / table.mean(dim=0)).log()).sum(dim=1).mean()
-    assert classifier_score(table, repeats=0).value == pytest.approx(float(kl.exp()))
-
-
 def reference(real: np.ndarray, made: np.ndarray, neighbors: int) -> dict[str, float]:
     """With scikit-learn's neighbors and whole tables of distances."""
     table = np.linalg.norm(made[:, None] - real[None], axis=2)  # [made, real]
