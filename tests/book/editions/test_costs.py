@@ -69,7 +69,8 @@ def test_passes_on_a_gpu_are_told_at_the_largest_size():
     rows = [{"way": "copy", "count": 10, "ns": 1.0, "gb_s": 8.0, "of_copy": 1.0}]
     rows.append({"way": "draw, Gaussian", "count": 9000, "ns": 0.0056, "gb_s": 2143.4, "of_copy": 0.732})
     text = told("noise_h100", {"step_noise_h100": {"about": ABOUT, "rows": rows}})
-    assert "| draw, Gaussian | 0.0056 | 2,143 | 73 |" in text and "Pass over 9,000 numbers" in text and "copy |" not in text
+    assert "| draw, Gaussian | 0.0056 | 2,143 | 73 |" in text and "Pass over 9,000 numbers" in text
+    assert "copy |" not in text
 
 
 def test_memory_is_told_in_bytes_a_weight():
