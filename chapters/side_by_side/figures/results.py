@@ -115,7 +115,7 @@ def shifts(task: str = "MNIST", budget: int = 1) -> Figure:
         if not panel.lines:
             missing(panel)
     if axes[0].lines:
-        axes[0].legend(fontsize="small")
+        fig.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3, fontsize="small")
     panel_letters(axes)
     return fig
 
