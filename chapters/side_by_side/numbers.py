@@ -6,11 +6,12 @@ from collections.abc import Mapping
 
 from bnnlib.contest import METHODS
 from book import lab
+from book.lab import catalog
 from book.lab.intervals import estimate
 from book.lab.queries import Rows
 from chapters.side_by_side.matrix import SIMULATIONS
 from chapters.side_by_side.signed_rank import gaps, signed_rank
-from chapters.side_by_side.standing import standing, values
+from chapters.side_by_side.standing import experiment_of, standing, values
 from chapters.side_by_side.uci import TASKS as TABLES
 
 SHORT = {"simulation-2": "second", "sparse-teacher": "teacher", "correlated": "correlated"}
@@ -43,7 +44,8 @@ IMAGES_AND_TABLES = (
 
 def _gap(task: str, method: str, other: str, budget: int = 1) -> lab.Said:
     one, two = (values(task, budget, name, "rmse") for name in (method, other))
-    return lab.gap(*estimate((one - two).tolist())) if len(one) == len(two) > 1 else lab.number(None)
+    overlap = catalog.get(experiment_of(task)).overlap
+    return lab.gap(*estimate((one - two).tolist(), overlap)) if len(one) == len(two) > 1 else lab.number(None)
 
 
 def numbers(rows: Mapping[str, Rows] | None = None) -> dict[str, str]:
