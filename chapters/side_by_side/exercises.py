@@ -69,11 +69,14 @@ EXERCISES = [
         mistakes={
             lambda one, budget, cost: max(1, round(one * budget * cost)): "a dear step buys fewer steps, not more.",
             lambda one, budget, cost: max(1, round(one / cost)): "the budget B is missing.",
+            lambda one, budget, cost: max(1, math.floor(one * budget / cost)): "round to the nearest number of steps, "
+            "not down.",
+            lambda one, budget, cost: math.ceil(one * budget / cost): "round to the nearest number of steps, not up.",
             lambda one, budget, cost: round(one * budget / cost): "a method that cannot afford a step gets one.",
             lambda one, budget, cost: max(1, round(one * budget)): "at equal steps a dear method would get more time.",
         },
         by_hand=Case("the steps of a method of cost 2.5 at B = 4, where one training has 500 steps", (500, 4, 2.5)),
-        cases=lambda: [(500, 1, 1.0), (500, 4, 2.5), (600, 16, 3.4), (3, 1, 40.0)],
+        cases=lambda: [(500, 1, 1.0), (500, 4, 2.5), (600, 16, 3.4), (500, 1, 3.1), (3, 1, 40.0)],
         stub="def answer(one, budget, cost):  # at least one step, a whole number\n    return ...",
     ),
     Exercise(

@@ -6,11 +6,12 @@ from collections.abc import Mapping
 
 from bnnlib.contest import METHODS
 from book import lab
+from book.lab import catalog
 from book.lab.intervals import estimate
 from book.lab.queries import Rows
 from chapters.side_by_side.matrix import SIMULATIONS
 from chapters.side_by_side.signed_rank import gaps, signed_rank
-from chapters.side_by_side.standing import standing, values
+from chapters.side_by_side.standing import experiment_of, standing, values
 from chapters.side_by_side.uci import TASKS as TABLES
 
 SHORT = {"simulation-2": "second", "sparse-teacher": "teacher", "correlated": "correlated"}
@@ -22,14 +23,17 @@ PAIRS = {
     "trees": ("gradient_boosting", "ensemble"),
 }
 
-IMAGES_AND_TABLES = (
+MORE_ACCURATE = {  # than the one Adam network, in points
+    "mnist-sgd": "deterministic_sgd",
+    "mnist-norm": "stochastic_batch_norm",
+    "mnist-lasso": "group_lasso",
+    "mnist-sbp": "unit_noise",
+}
+AVERAGES = (
     ("energy-ensemble", "energy", "ensemble", "rmse", "{:.2f}"),
     ("energy-one", "energy", "deterministic", "rmse", "{:.2f}"),
     ("mnist-ensemble", "MNIST", "ensemble", "accuracy", "{:.2f}"),
     ("mnist-one", "MNIST", "deterministic", "accuracy", "{:.2f}"),
-    ("mnist-sgd", "MNIST", "deterministic_sgd", "accuracy", "{:.2f}"),
-    ("mnist-lasso", "MNIST", "group_lasso", "accuracy", "{:.2f}"),
-    ("mnist-sbp", "MNIST", "unit_noise", "accuracy", "{:.2f}"),
     ("mnist-lasso-active", "MNIST", "group_lasso", "active", "{:.0f}"),
     ("mnist-sbp-active", "MNIST", "unit_noise", "active", "{:.0f}"),
     ("unknown-one", "MNIST", "deterministic", "auroc_unknown", "{:.0f}"),
@@ -38,12 +42,15 @@ IMAGES_AND_TABLES = (
     ("noise-one", "MNIST", "deterministic", "nll_noise_3", "{:.2f}"),
     ("noise-sgd", "MNIST", "deterministic_sgd", "nll_noise_3", "{:.2f}"),
     ("noise-sghmc", "MNIST", "sghmc", "nll_noise_3", "{:.2f}"),
+    ("blur-sgd", "MNIST", "deterministic_sgd", "nll_blur_3", "{:.2f}"),
+    ("blur-sghmc", "MNIST", "sghmc", "nll_blur_3", "{:.2f}"),
 )
 
 
-def _gap(task: str, method: str, other: str, budget: int = 1) -> lab.Said:
-    one, two = (values(task, budget, name, "rmse") for name in (method, other))
-    return lab.gap(*estimate((one - two).tolist())) if len(one) == len(two) > 1 else lab.number(None)
+def _gap(task: str, method: str, other: str, budget: int = 1, metric: str = "rmse") -> lab.Said:
+    one, two = (values(task, budget, name, metric) for name in (method, other))
+    overlap = catalog.get(experiment_of(task)).overlap
+    return lab.gap(*estimate((one - two).tolist(), overlap)) if len(one) == len(two) > 1 else lab.number(None)
 
 
 def numbers(rows: Mapping[str, Rows] | None = None) -> dict[str, str]:
@@ -72,9 +79,17 @@ def numbers(rows: Mapping[str, Rows] | None = None) -> dict[str, str]:
         found = values("simulation-2", 1, method, metric, kind)
         said[key] = lab.number(found.mean() if len(found) else None, form)
     said["energy-gap"] = _gap("energy", "deterministic", "ensemble")
-    for key, task, method, metric, form in IMAGES_AND_TABLES:
+    for key, task, method, metric, form in AVERAGES:
         found = values(task, 1, method, metric)
         said[key] = lab.number(found.mean() if len(found) else None, form)
+    for key, method in (("energy-ensemble-4", "ensemble"), ("energy-one-4", "deterministic")):
+        found = values("energy", 4, method, "rmse")
+        said[key] = lab.number(found.mean() if len(found) else None, "{:.2f}")
+    for key, method in MORE_ACCURATE.items():
+        said[key] = _gap("MNIST", method, "deterministic", metric="accuracy")
+    for key, beside in (("mnist-above-adam", "deterministic"), ("mnist-above-sgd", "deterministic_sgd")):
+        above = [row["verdict"] for row in standing("MNIST", 1, "accuracy", beside=beside)]
+        said[key] = lab.number(above.count("better") if len(above) == len(METHODS) else None, "{:.0f}")
     return said | _tables()
 
 

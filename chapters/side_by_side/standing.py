@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from bnnlib.contest import METHODS
-from book.lab import queries, store
+from book.lab import catalog, queries, store
 from book.lab.intervals import chance, estimate, holm, quantile
 from book.lab.tables import markdown_table
 from chapters.side_by_side.costs import costs
@@ -46,7 +46,9 @@ QUESTIONS: dict[str, tuple[str, float, float]] = {
 }
 
 
-def judge(gaps: Mapping[str, Sequence[float]], sign: float, region: float) -> dict[str, dict[str, Any]]:
+def judge(
+    gaps: Mapping[str, Sequence[float]], sign: float, region: float, overlap: float = 0.0
+) -> dict[str, dict[str, Any]]:
     """What paired differences to one reference say, all methods of a question together.
 
     Equations (side-paired), (side-holm) and (side-region).
@@ -55,6 +57,8 @@ def judge(gaps: Mapping[str, Sequence[float]], sign: float, region: float) -> di
         gaps: method to its differences by seed, method minus reference.
         sign: 1 where less is better, -1 where more is.
         region: half width of what is practically equal.
+        overlap: ratio of test rows to training rows where seeds are splits of the same rows, see
+            `book.lab.intervals.spread`; 0 for data sets that share no rows.
 
     Returns:
         Method to {"difference", "low", "high", "n", "verdict"}: "better" and "worse" of differences that Holm keeps at
@@ -64,7 +68,7 @@ def judge(gaps: Mapping[str, Sequence[float]], sign: float, region: float) -> di
     found: dict[str, dict[str, Any]] = {}
     chances: dict[str, float] = {}
     for name, values in gaps.items():
-        mean, error, n = estimate(list(values), 0.0)
+        mean, error, n = estimate(list(values), overlap)
         wide = quantile(n - 1) * error if n > 1 else math.inf
         found[name] = {"difference": mean, "low": mean - wide, "high": mean + wide, "n": n, "verdict": "undecided"}
         if n >= 3 and math.isfinite(mean):
@@ -139,7 +143,8 @@ def standing(
         return []
     region = region if region > 0.0 else -region * abs(float(base.mean()))
     others = {one: numbers - base for one, numbers in found.items() if one != reference and len(numbers) == len(base)}
-    said = judge(others, sign, region)
+    overlap = catalog.get(experiment_of(task)).overlap
+    said = judge(others, sign, region, overlap)
     if metric == "fdr":  # 0 by name where nothing is found
         for one in said:
             missed = values(task, budget, one, "fnr", kind)
@@ -147,7 +152,7 @@ def standing(
                 said[one]["verdict"] = "finds nothing"
     rows = []
     for one, numbers in found.items():
-        mean, error, n = estimate(numbers.tolist(), 0.0)
+        mean, error, n = estimate(numbers.tolist(), overlap)
         about = {"method": one, "mean": mean, "se": error, "n": n}
         rows.append(about | said.get(one, {"verdict": "reference", "difference": 0.0, "low": 0.0, "high": 0.0}))
     return sorted(rows, key=lambda row: sign * row["mean"])

@@ -106,6 +106,7 @@ def _uci(name: str) -> Experiment:
         data={"smoke": (), "book": (name,)},
         run_cell=uci.run_cell,
         reads=uci.reads,
+        overlap=1 / 9,
         tiny={"steps": 3, "trials": 1, "draws": 2, "data": uci.SIMULATED},
     )
 

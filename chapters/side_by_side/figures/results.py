@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from bnnlib.contest import METHODS
-from book.display.gallery import failures
+from book.display.gallery import failures, make_room
 from book.display.panels import missing
 from book.display.style import PALETTE, figure, line_styles, panel_letters
 from chapters.side_by_side.costs import costs
@@ -99,6 +99,7 @@ def trials(task: str = "simulation-2", budget: int = 1) -> Figure:
     right.plot(*points.T, "o", color=PALETTE[0], ls="none")
     right.set(xlabel="RMSE of the default", ylabel="RMSE when tuned")
     panel_letters([left, right])
+    make_room([left])
     return fig
 
 
@@ -114,8 +115,9 @@ def shifts(task: str = "MNIST", budget: int = 1) -> Figure:
         panel.set(title=kind, xlabel="severity", ylabel="NLL, nats", yscale="log")
         if not panel.lines:
             missing(panel)
-    if axes[0].lines:
-        fig.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3, fontsize="small")
+    if axes[0].lines:  # six long names hide the curves of a panel
+        named = axes[0].get_legend_handles_labels()
+        fig.legend(*named, loc="outside lower center", ncols=3, fontsize="small")
     panel_letters(axes)
     return fig
 

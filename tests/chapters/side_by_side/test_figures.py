@@ -5,11 +5,14 @@ import pytest
 from matplotlib import pyplot as plt
 
 from bnnlib.contest import METHODS
+from book.display.gallery import covered
 from chapters.side_by_side import figures, standing
 from chapters.side_by_side.costs import costs
 from chapters.side_by_side.figures import explorers
+from chapters.side_by_side.figures.results import SHIFTED
 from chapters.side_by_side.matrix import SIMULATIONS, Decided, Matrix
 from chapters.side_by_side.rivals import RIVALS
+from chapters.side_by_side.shifts import SHIFTS
 
 METRICS = (
     "rmse",
@@ -114,6 +117,16 @@ def test_still_pictures_draw_every_method(stored):
     assert len(figures.step_costs().axes[0].patches) == len(costs()["simulation-2"])
     bars = figures.luck([0, 1, 1, 2], [0, 0, 0, 1]).axes[0].patches
     assert [bar.get_height() for bar in bars] == [0.25, 0.5, 0.25, 0.75, 0.25, 0.0]
+    plt.close("all")
+
+
+def test_no_legend_lies_over_a_curve(stored):
+    for name in ("nll_tempered", *(f"nll_{kind}_{k}" for kind in SHIFTS for k in range(1, 6))):
+        for method in SHIFTED:
+            stored["MNIST, B = 1, tuned", method, name] = dict.fromkeys(range(5), 0.1)
+    fig = figures.shifts()
+    assert len(fig.legends[0].texts) == len(SHIFTED) and not any(panel.get_legend() for panel in fig.axes)
+    assert not covered(figures.trials().axes[0])
     plt.close("all")
 
 

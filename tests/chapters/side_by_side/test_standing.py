@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from bnnlib.contest import METHODS
+from book.lab import catalog
 from chapters.side_by_side import enter, standing
 from chapters.side_by_side.standing import judge, table
 
@@ -28,6 +29,21 @@ def test_holm_keeps_fewer_than_single_tests_would():
     assert judge({"one": base}, 1.0, 0.0)["one"]["verdict"] == "worse"
     many = {f"other {k}": [(-1.0) ** j * (k + 1) for j in range(10)] for k in range(19)}
     assert judge({"one": base, **many}, 1.0, 0.0)["one"]["verdict"] == "undecided"
+
+
+def test_splits_of_one_table_decide_less_than_data_sets_of_their_own():
+    # t = 3.5 of 9 degrees of freedom; with nine training rows to a test row it falls to 3.5 / sqrt(1 + 10 / 9) = 2.41
+    base = [1.0 + 0.9035 * z for z in (-1.5, -1.0, -0.66, -0.38, -0.12, 0.12, 0.38, 0.66, 1.0, 1.5)]
+    alone, shared = (judge({"a": base, "b": [0.0, 1.0] * 5}, 1.0, 0.0, one)["a"] for one in (0.0, 1 / 9))
+    assert (alone["verdict"], shared["verdict"]) == ("worse", "undecided")
+    # the same mean; the interval is wider by sqrt(1 + 10 / 9), exactly but for rounding
+    wider = (shared["high"] - shared["low"]) / (alone["high"] - alone["low"])
+    assert wider == pytest.approx((1 + 10 / 9) ** 0.5, rel=1e-9)
+
+
+def test_tables_are_judged_as_splits_that_share_rows():
+    assert catalog.get("side-boston").overlap == pytest.approx(1 / 9, rel=1e-12)
+    assert catalog.get("side-correlated").overlap == 0.0
 
 
 def test_ties_lie_within_the_region_as_a_whole_and_few_seeds_decide_nothing():
