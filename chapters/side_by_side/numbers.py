@@ -89,20 +89,21 @@ def numbers(rows: Mapping[str, Rows] | None = None) -> dict[str, str]:
         said[key] = _gap("MNIST", method, "deterministic", metric="accuracy")
     for key, beside in (("mnist-above-adam", "deterministic"), ("mnist-above-sgd", "deterministic_sgd")):
         above = [row["verdict"] for row in standing("MNIST", 1, "accuracy", beside=beside)]
-        said[key] = lab.number(above.count("better") if len(above) == len(METHODS) else None, "{:.0f}")
+        said[key] = lab.number(above.count("better") if len(above) == len(METHODS) else None, "{:.0f}", ordered=True)
     return said | _tables()
 
 
 def _tables() -> dict[str, str]:
-    """What nine UCI sets say beside one network; numbers of data sets."""
+    """What nine UCI sets say beside one network: counts of data sets whose difference is decided, and chances."""
     beside = [
         {row["method"]: row["verdict"] for row in standing(name, 1, "rmse", beside="deterministic")} for name in TABLES
     ]
     whole = all(len(one) == len(METHODS) for one in beside)
     count = {one: [found.get(one) for found in beside] for one in METHODS}
-    said = {"tables-most": lab.number(max(v.count("better") for v in count.values()) if whole else None, "{:.0f}")}
+    most = max(one.count("better") for one in count.values())
+    said = {"tables-most": lab.number(most if whole else None, "{:.0f}", ordered=True)}
     for key, method in (("sampler", "sghmc_sa"), ("pruned", "gradual_pruning"), ("ensemble", "ensemble")):
-        said[f"tables-{key}"] = lab.number(count[method].count("worse") if whole else None, "{:.0f}")
+        said[f"tables-{key}"] = lab.number(count[method].count("worse") if whole else None, "{:.0f}", ordered=True)
     lasso = signed_rank(gaps(tuple(TABLES), 1, "group_lasso", "rmse", "deterministic"), 0.02) if whole else None
     said["tables-lasso"] = lab.number(100.0 * lasso[0] if lasso else None, "{:.0f}")
     said["tables-lasso-worse"] = lab.number(100.0 * lasso[2] if lasso else None, "{:.0f}")
