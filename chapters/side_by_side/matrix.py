@@ -41,6 +41,7 @@ RIVAL_NAMES = {
     "knockoffs": "knockoffs",
 }
 MARKS = {"better": "▲", "tie": "=", "worse": "▼", "undecided": "·", "small but wrong": "△", "reference": "ref"}
+WORDS = {mark: word for word, mark in MARKS.items() if mark != "ref"} | {"–": "not run"}
 # question: (metric, what it is compared with)
 QUESTIONS = {
     "Accurate": ("rmse", "deep ensemble"),
@@ -63,16 +64,23 @@ IMAGE_QUESTIONS = {
 
 
 def html_table(columns: Sequence[str], rows: Sequence[Sequence[str]], caption: str) -> str:
-    """Rows of words as a table of the page."""
+    """Rows of words as a table of the page; a cell of marks has their words for who cannot see them."""
     head = "".join(f'<th scope="col">{name}</th>' for name in columns)
-    body = "".join(
-        "<tr>" + "".join(f'<td style="text-align: left">{html.escape(one)}</td>' for one in row) + "</tr>"
-        for row in rows
-    )
+    body = "".join("<tr>" + "".join(map(_cell, row)) + "</tr>" for row in rows)
     return (
         f'<div class="bnn-table" role="region" tabindex="0" aria-label="{caption}" style="overflow-x: auto">'
         f'<table><caption style="text-align: left">{caption}</caption><thead><tr>{head}</tr></thead>'
         f"<tbody>{body}</tbody></table></div>"
+    )
+
+
+def _cell(text: str) -> str:
+    if not text or set(text) - set(WORDS):
+        return f'<td style="text-align: left">{html.escape(text)}</td>'
+    words = ", ".join(WORDS[mark] for mark in text)
+    return (
+        f'<td style="text-align: left; white-space: nowrap"><span aria-hidden="true">{text}</span>'
+        f'<span class="visually-hidden">{words}</span></td>'
     )
 
 
