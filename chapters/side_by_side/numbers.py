@@ -98,7 +98,7 @@ def _tables() -> dict[str, str]:
     beside = [
         {row["method"]: row["verdict"] for row in standing(name, 1, "rmse", beside="deterministic")} for name in TABLES
     ]
-    whole = all(len(one) == len(METHODS) for one in beside)
+    whole = all(set(METHODS) <= set(one) for one in beside)
     count = {one: [found.get(one) for found in beside] for one in METHODS}
     most = max(one.count("better") for one in count.values())
     said = {"tables-most": lab.number(most if whole else None, "{:.0f}", ordered=True)}

@@ -1,4 +1,4 @@
-"""What is no neural network: the lasso, forests, boosting and knockoffs, on the simulations of `tables`."""
+"""What is no neural network: the lasso, forests, boosting and knockoffs, on simulations and on UCI sets."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from bnnlib import metrics
 from bnnlib.contest import Problem, predictive_nll
 from bnnlib.train.checkpoint import Checkpoint
 from book.lab.cells import Cell, CellResult, rows_of
+from chapters.side_by_side import uci
 from chapters.side_by_side.tables import TASKS, selection
 
 RATE = 0.2  # of false discoveries; five relevant inputs cannot be found at less, since 1 / 5 is added to the estimate
@@ -80,13 +81,14 @@ RIVALS: dict[str, Callable[..., Fitted]] = {
 
 def scored(rival: str, task: str, replicate: int, params: dict[str, Any]) -> dict[str, float]:
     """All metrics of one rival; the noise's variance is fitted on the validation rows, as for the networks."""
-    data = TASKS[task].load(replicate, "cpu", params)
+    data = (TASKS | uci.TASKS)[task].load(replicate, "cpu", params)
     problem: Problem = data["problem"]
     began = time.process_time()
     predict, selected = RIVALS[rival](problem.x.numpy(), problem.y[:, 0].numpy(), replicate)
     found = {"seconds": time.process_time() - began}
     if predict is not None:
-        x, y, f = data["test"]()
+        x, y, *truth = data["test"]()
+        f = truth[0] if truth else y * data["scale"] + data["mean"]
         held, outputs = (
             torch.from_numpy(predict(one.numpy())).float()[None, :, None] for one in (problem.x_validation, x)
         )
@@ -94,13 +96,14 @@ def scored(rival: str, task: str, replicate: int, params: dict[str, Any]) -> dic
         found["rmse"] = float(metrics.rmse(outputs[0] * data["scale"] + data["mean"], f))
         found["nll"] = float(predictive_nll(outputs, y, variance)) + math.log(data["scale"])
         found["crps"] = data["scale"] * float(metrics.crps(outputs[:, :2000], y[:2000], math.sqrt(variance)))
-    return found if selected is None else found | selection(torch.from_numpy(selected))
+    known = selected is not None and task in TASKS  # which inputs matter
+    return found | selection(torch.from_numpy(selected)) if known else found
 
 
 def run_cell(
     cell: Cell, device: torch.device, checkpoint: Checkpoint | None = None, products: Sequence[dict[str, Any]] = ()
 ) -> CellResult:
-    """One rival on one simulation, as scikit-learn sets it."""
+    """One rival on one simulation or table, as scikit-learn sets it."""
     rows = []
     for replicate in cell.replicates:
         found = scored(cell.method, cell.params["task"], replicate, cell.params)

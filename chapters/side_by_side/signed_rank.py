@@ -8,7 +8,8 @@ import numpy as np
 
 from bnnlib.contest import METHODS
 from book.lab.tables import markdown_table
-from chapters.side_by_side.matrix import MARKS, NAMES, html_table
+from chapters.side_by_side.matrix import MARKS, NAMES, RIVAL_NAMES, html_table
+from chapters.side_by_side.rivals import RIVALS
 from chapters.side_by_side.standing import QUESTIONS, standing, values
 
 PRIOR = 0.5  # weight of one more data set, without a difference
@@ -71,7 +72,7 @@ class SignedRanks:
         for beside in references:
             said = [standing(task, budget, metric, beside=beside) for task in tasks]
             verdicts = [{row["method"]: row["verdict"] for row in rows} for rows in said]
-            for method in METHODS:
+            for method in (*METHODS, *RIVALS):
                 found = gaps(tasks, budget, method, metric, beside)
                 if method != beside and len(found) > 2:
                     self.chances[method, beside] = signed_rank(found, abs(QUESTIONS[metric][2]))
@@ -79,9 +80,10 @@ class SignedRanks:
         self.columns = ["Method"]
         for beside in references:
             self.columns += [f"Beside {NAMES[beside]}", "better, %", "equal, %", "worse, %"]
+        names = NAMES | RIVAL_NAMES
         self.rows = [
-            (NAMES[method], *(cell for beside in references for cell in self._cells(method, beside)))
-            for method in METHODS
+            (names[method], *(cell for beside in references for cell in self._cells(method, beside)))
+            for method in names
             if any(key[0] == method for key in self.chances)
         ]
         self.caption = (

@@ -18,6 +18,7 @@ from bnnlib.contest import METHODS
 from book.lab import catalog, queries, store
 from book.lab.intervals import chance, estimate, holm, quantile
 from book.lab.tables import markdown_table
+from chapters.side_by_side import tables
 from chapters.side_by_side.costs import costs
 from chapters.side_by_side.rivals import RIVALS
 
@@ -110,7 +111,7 @@ def values(task: str, budget: int, method: str, metric: str, kind: str = "tuned"
         return (values(task, budget, method, "fpr", kind) + values(task, budget, method, "fnr", kind)) / 2.0
     name, setting = experiment_of(task), f"{task}, B = {budget}, {kind}"
     if method in RIVALS:
-        name, setting = "side-rivals", f"{task}, rivals"
+        name, setting = "side-rivals" if task in tables.TASKS else "side-table-rivals", f"{task}, rivals"
     found = _index(name).get((setting, method, metric), {})
     numbers = np.array([found[replicate] for replicate in sorted(found)]).view(queries.Values)
     numbers.cell = (name, setting, method, metric)
