@@ -104,6 +104,9 @@ def _tables() -> dict[str, str]:
     said = {"tables-most": lab.number(most if whole else None, "{:.0f}", ordered=True)}
     for key, method in (("sampler", "sghmc_sa"), ("pruned", "gradual_pruning"), ("ensemble", "ensemble")):
         said[f"tables-{key}"] = lab.number(count[method].count("worse") if whole else None, "{:.0f}", ordered=True)
+    trees = [found.get("gradient_boosting") for found in beside]
+    for key, word in (("trees", "better"), ("trees-worse", "worse")):
+        said[f"tables-{key}"] = lab.number(trees.count(word) if all(trees) else None, "{:.0f}", ordered=True)
     lasso = signed_rank(gaps(tuple(TABLES), 1, "group_lasso", "rmse", "deterministic"), 0.02) if whole else None
     said["tables-lasso"] = lab.number(100.0 * lasso[0] if lasso else None, "{:.0f}")
     said["tables-lasso-worse"] = lab.number(100.0 * lasso[2] if lasso else None, "{:.0f}")
