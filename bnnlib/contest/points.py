@@ -84,6 +84,7 @@ def batch_norm(network, problem: Problem, steps: int, seed: int, lr: float, weig
     variance = descend(network, problem, steps, seed, adam(network, lr, weight_decay), best=True)
     model = to_stochastic_batch_norm(network)
     order = torch.randperm(len(problem.x), generator=torch.Generator().manual_seed(seed)).to(problem.x.device)
-    batches = [problem.x[rows] for rows in order.split(problem.batch_size) if len(rows) > 1]
+    size = min(problem.batch_size, max(2, len(order) // 2))  # a spread needs two batches
+    batches = [problem.x[rows] for rows in order.split(size) if len(rows) > 1]
     match_moments(model, batches[:100])
     return Predictor(model, problem, variance=variance)
