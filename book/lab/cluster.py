@@ -109,7 +109,7 @@ def _local(jobs: int) -> Iterator[LocalCluster]:
         options = {"threads_per_worker": 1, "processes": True, "memory_limit": 0, "silence_logs": 50}
         options["env"] = {**os.environ}
         port = {"dashboard_address": ":0"}  # of its pages: any that is free, in place of one that may not be
-        cluster = LocalCluster(jobs, dashboard_address=None, scheduler_kwargs=port, **options)
+        cluster = LocalCluster(n_workers=jobs, dashboard_address=None, scheduler_kwargs=port, **options)
     with cluster:
         try:
             yield cluster

@@ -48,6 +48,12 @@ def _stand(folder: str, environment: dict[str, str], path: list[str]) -> None:
     sys.path[:] = path
 
 
+def test_there_are_as_many_workers_as_jobs_and_not_as_processors():
+    jobs = 3 if os.cpu_count() != 3 else 2
+    with _local(jobs) as cluster:
+        assert len(cluster.workers) == jobs
+
+
 def test_one_process_and_two_and_workers_elsewhere_give_the_same_bits(tiny, address, monkeypatch):
     names = ["tiny-arrays", "tiny-good", "tiny-needs"]
     table = catalog.table
