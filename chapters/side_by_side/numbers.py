@@ -62,6 +62,9 @@ def numbers(rows: Mapping[str, Rows] | None = None) -> dict[str, str]:
     for key, method in (("gain", "sghmc_sa"), ("dirac", "spike_slab")):
         for task in ("sparse-teacher", "correlated"):
             said[f"{key}-{SHORT[task]}-4"] = _gap(task, method, "ensemble", 4)
+    for task in ("sparse-teacher", "correlated"):
+        key = f"pruned-selects-{SHORT[task]}"
+        said[key] = _gap(task, "gradual_pruning", "spike_slab", 4, metric="selection_error")
     for budget in (1, 4):
         error = values("sparse-teacher", budget, "spike_slab", "selection_error")
         said[f"dirac-error-{budget}"] = lab.number(error.mean() if len(error) else None, "{:.0f}")
