@@ -67,8 +67,8 @@ def own_data(experiment: Experiment, cell: Cell, profile: str) -> tuple[str, ...
 def _words(value: Any) -> set[str]:
     if isinstance(value, str):
         return {value}
-    if isinstance(value, dict):  # a scaling bears the name of the data set that it was made for
-        value = [inside for name, inside in value.items() if name != "scaling"]
+    if isinstance(value, dict):  # a scaling or a task bears the name of the data set that it was made for
+        value = [inside for name, inside in value.items() if name not in ("scaling", "task")]
     inside = value if isinstance(value, (list, tuple)) else ()
     return set().union(*map(_words, inside)) if inside else set()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from bnnlib import metrics
 from bnnlib.contest import Problem, predictive_nll
 from bnnlib.train.checkpoint import Checkpoint
 from book.lab.cells import Cell, CellResult, rows_of
-from chapters.side_by_side import uci
+from chapters.side_by_side.arena import Task
 from chapters.side_by_side.tables import TASKS, selection
 
 RATE = 0.2  # of false discoveries; five relevant inputs cannot be found at less, since 1 / 5 is added to the estimate
@@ -79,9 +79,11 @@ RIVALS: dict[str, Callable[..., Fitted]] = {
 }
 
 
-def scored(rival: str, task: str, replicate: int, params: dict[str, Any]) -> dict[str, float]:
+def scored(
+    rival: str, task: str, replicate: int, params: dict[str, Any], tasks: Mapping[str, Task] = TASKS
+) -> dict[str, float]:
     """All metrics of one rival; the noise's variance is fitted on the validation rows, as for the networks."""
-    data = (TASKS | uci.TASKS)[task].load(replicate, "cpu", params)
+    data = tasks[task].load(replicate, "cpu", params)
     problem: Problem = data["problem"]
     began = time.process_time()
     predict, selected = RIVALS[rival](problem.x.numpy(), problem.y[:, 0].numpy(), replicate)
@@ -101,11 +103,15 @@ def scored(rival: str, task: str, replicate: int, params: dict[str, Any]) -> dic
 
 
 def run_cell(
-    cell: Cell, device: torch.device, checkpoint: Checkpoint | None = None, products: Sequence[dict[str, Any]] = ()
+    cell: Cell,
+    device: torch.device,
+    checkpoint: Checkpoint | None = None,
+    products: Sequence[dict[str, Any]] = (),
+    tasks: Mapping[str, Task] = TASKS,
 ) -> CellResult:
     """One rival on one simulation or table, as scikit-learn sets it."""
     rows = []
     for replicate in cell.replicates:
-        found = scored(cell.method, cell.params["task"], replicate, cell.params)
+        found = scored(cell.method, cell.params["task"], replicate, cell.params, tasks)
         rows += rows_of(cell, found, replicate=replicate)
     return CellResult(rows)

@@ -15,6 +15,7 @@ from bnnlib.models import mlp
 from bnnlib.train.checkpoint import Checkpoint
 from book.lab.cells import Cell, CellResult
 from chapters.shared.simulated import SIMULATED, simulated_split
+from chapters.side_by_side import rivals
 from chapters.side_by_side.arena import TUNED_ON, Data, Task, first_weights, run
 from chapters.side_by_side.tables import HELD_OUT, errors
 
@@ -75,3 +76,10 @@ def run_cell(
 ) -> CellResult:
     """One method on one set at one budget."""
     return run(TASKS[cell.params["task"]], cell, device, products)
+
+
+def run_rival(
+    cell: Cell, device: torch.device, checkpoint: Checkpoint | None = None, products: Sequence[dict[str, Any]] = ()
+) -> CellResult:
+    """One rival on one set."""
+    return rivals.run_cell(cell, device, checkpoint, products, TASKS)

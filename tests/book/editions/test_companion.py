@@ -22,7 +22,13 @@ from book.editions.project import Project
 
 # Optional: each is asked for inside the one function that needs it.
 ELSEWHERE = {"dask", "distributed", "lightning_fabric", "onnxruntime", "onnx", "onnxscript", "pandas", "joblib"}
-ELSEWHERE |= {"IPython", "matplotlib_inline", "contourpy", "cycler"}  # come with ipywidgets, and with matplotlib
+ELSEWHERE |= {
+    "IPython",
+    "triton",
+    "matplotlib_inline",
+    "contourpy",
+    "cycler",
+}  # come with ipywidgets, matplotlib, PyTorch
 ADDRESSES = re.compile(r"ADDRESS|example\.(?:com|org)|[Yy]our-(?:name|org|user)|OWNER|USERNAME|<user(?:name)?>")
 
 
