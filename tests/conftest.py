@@ -11,7 +11,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+import torch
 
 from bnnlib.train import Checkpoint
 from book.editions.project import BookError
@@ -50,6 +52,14 @@ def pytest_collection_modifyitems(items):
     """Begin with the files that take longest; the others, and the tests of a file, stay in their order."""
     place = {ROOT / "tests" / name: at for at, name in enumerate(LONGEST)}
     items.sort(key=lambda item: place.get(item.path, len(LONGEST)))
+
+
+@pytest.fixture(autouse=True)
+def same_numbers_on_every_run():
+    """Global random states that depend neither on the run nor on the tests before."""
+    random.seed(0)
+    np.random.seed(0)
+    torch.manual_seed(0)
 
 
 @pytest.fixture(autouse=True)
