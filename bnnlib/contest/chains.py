@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 
 import torch
@@ -31,7 +32,7 @@ class _WithPrior(nn.Module):
 
 def _from_store(store: SampleStore):
     def draws(model: nn.Module, x: Tensor, num_samples: int, generator: torch.Generator) -> Tensor:
-        outputs = torch.stack(list(store.outputs(model, x, 4096)))
+        outputs = torch.stack(list(inspect.unwrap(SampleStore.outputs)(store, model, x, 4096)))
         return outputs[torch.linspace(0, len(outputs) - 1, min(num_samples, len(outputs))).round().long()]
 
     return draws

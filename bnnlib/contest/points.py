@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from copy import deepcopy
 
 import torch
@@ -40,7 +41,7 @@ def ensemble(network, problem: Problem, steps: int, seed: int, lr: float, weight
         members.append(one.eval())
 
     def draws(_: nn.Module, x: Tensor, num_samples: int, generator: torch.Generator) -> Tensor:
-        return predict_ensemble(members, x, chunk_size=4096)
+        return inspect.unwrap(predict_ensemble)(members, x, chunk_size=4096)
 
     variance = sum(variances) / MEMBERS
     return Predictor(members[0], problem, draws, variance, networks=MEMBERS)
@@ -56,7 +57,7 @@ def dropout(network, problem: Problem, steps: int, seed: int, lr: float, rate: f
     variance = descend(network, problem, steps, seed, adam(network, lr), best=True)
 
     def draws(model: nn.Module, x: Tensor, num_samples: int, generator: torch.Generator) -> Tensor:
-        return predict_dropout(model, x, num_samples, 4096, generator)
+        return inspect.unwrap(predict_dropout)(model, x, num_samples, 4096, generator)
 
     return Predictor(network, problem, draws, variance)
 
@@ -67,7 +68,7 @@ def laplace(network, problem: Problem, steps: int, seed: int, lr: float, weight_
     posterior = to_laplace(network, (problem.x, problem.y), problem.kind)
 
     def draws(_: nn.Module, x: Tensor, num_samples: int, generator: torch.Generator) -> Tensor:
-        return predict(posterior, x, num_samples, 4096, generator)
+        return inspect.unwrap(predict)(posterior, x, num_samples, 4096, generator)
 
     return Predictor(network, problem, draws, variance)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import io
 import math
 import tempfile
@@ -28,9 +29,8 @@ Draws = Callable[..., Tensor]
 def posterior_draws(model: nn.Module, x: Tensor, num_samples: int, generator: torch.Generator) -> Tensor:
     """Outputs (S, n, K) under draws of the weights, or the one output (1, n, K) of a network without any."""
     if any(isinstance(module, StochasticLayer) for module in model.modules()):
-        return predict(model, x, num_samples, generator=generator)
-    with torch.no_grad():
-        return torch.cat([model(rows) for rows in x.split(4096)])[None]
+        return inspect.unwrap(predict)(model, x, num_samples, generator=generator)
+    return torch.cat([model(rows) for rows in x.split(4096)])[None]
 
 
 @dataclass
@@ -40,7 +40,8 @@ class Predictor:
     Args:
         model: the network; with random layers, or plain.
         problem: that it was trained on.
-        draws: called as draws(model, x, num_samples, generator); returns outputs (S, n, K).
+        draws: called as draws(model, x, num_samples, generator); returns outputs (S, n, K), with a graph where
+            gradients are enabled.
         variance: of the noise that training ended with; NaN for a classification.
         networks: how many sets of weights a deployer ships: members of an ensemble, draws of a chain.
         selects: the method sets weights or units to 0 by itself.
@@ -66,6 +67,10 @@ class Predictor:
     @torch.no_grad()
     def predict(self, x: Tensor, num_samples: int = 30, seed: int = 0) -> Tensor:
         """Outputs (S, n, K): predictions of numbers, or logits. A method without draws has S = 1."""
+        return self.differentiable(x, num_samples, seed)
+
+    def differentiable(self, x: Tensor, num_samples: int = 30, seed: int = 0) -> Tensor:
+        """As `predict`, with gradients for x, which attacks need."""
         self.model.eval()
         return self.draws(self.model, x, num_samples, torch.Generator(x.device).manual_seed(seed))
 

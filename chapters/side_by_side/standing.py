@@ -24,6 +24,7 @@ from chapters.side_by_side.rivals import RIVALS
 
 MISSED = 90.0  # percent of the relevant inputs, above which a low rate of false discoveries says nothing
 IMAGES = {"MNIST": "side-mnist", "Fashion-MNIST": "side-fmnist", "CIFAR-10": "side-cifar10"}
+IMAGES["MNIST, attacked"] = "side-attacks"  # with default settings alone
 BUDGETS = (1, 4, 16)
 # metric: (reference, sign by which less is better, half width of the region of practical equivalence; a share of the
 # reference's mean where it is negative)
@@ -41,6 +42,8 @@ QUESTIONS: dict[str, tuple[str, float, float]] = {
     "active": ("gradual_pruning", 1.0, 1.0),
     "bytes": ("gradual_pruning", 1.0, -0.02),
     "flops": ("gradual_pruning", 1.0, -0.02),
+    "accuracy_pgd_0.1": ("ensemble", -1.0, 0.5),
+    "milliseconds_compressed": ("gradual_pruning", 1.0, -0.05),
     "rmse_shipped": ("deterministic", 1.0, -0.02),
     "accuracy_shipped": ("deterministic", -1.0, 0.1),
     "seconds": ("deterministic", 1.0, -0.05),

@@ -11,8 +11,8 @@ from bnnlib import functional as bF
 from bnnlib.pruning import smooth_sparsity
 from bnnlib.sampling import SGHMC, SGLD, SpikeSlabGaussianLaplacePrior, cyclical, polynomial, split_r_hat
 from chapters.learned_priors import formulas
-from chapters.learned_priors.attacks import fgsm
 from chapters.learned_priors.formulas import annealed
+from chapters.shared.attacks import fgsm
 
 CHAINS = 20_000
 # Five standard errors of a variance estimated from CHAINS independent draws, relative to it.

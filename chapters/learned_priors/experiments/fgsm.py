@@ -23,9 +23,9 @@ from bnnlib import metrics
 from bnnlib.nn import use_generator
 from bnnlib.train.checkpoint import Checkpoint
 from book.lab.cells import Cell, CellResult, Experiment, Need, profiles, rows_of
-from chapters.learned_priors.attacks import fgsm
 from chapters.learned_priors.experiments.mnist import NAME, POINT, TINY, cells, network
 from chapters.learned_priors.experiments.mnist_train import TEST_BATCH, Network, State, load_images, reads
+from chapters.shared.attacks import fgsm
 
 Models = list[Callable[[Tensor], Tensor]]
 SIZES = (0.1, 0.2, 0.3, 0.4, 0.5)

@@ -20,10 +20,10 @@ from torch import Tensor
 from bnnlib import metrics
 from bnnlib.train.checkpoint import Checkpoint
 from book.lab.cells import Cell, CellResult, Experiment, Need, profiles, rows_of
-from chapters.learned_priors.attacks import fgsm, pgd
 from chapters.learned_priors.experiments.fgsm import NUM_DRAWS, Models, averages, victims
 from chapters.learned_priors.experiments.mnist import NAME, POINT, TINY, cells
 from chapters.learned_priors.experiments.mnist_train import reads
+from chapters.shared.attacks import fgsm, pgd
 
 SIZES = (0.05, 0.1, 0.2)
 ANEW = "MNIST, trained anew"  # a name of their own: the networks of "aeb-mnist" are a GPU's, whose files are gone

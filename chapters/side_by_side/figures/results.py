@@ -122,6 +122,33 @@ def shifts(task: str = "MNIST", budget: int = 1) -> Figure:
     return fig
 
 
+def attacks(metric: str = "pgd", sizes: Sequence[float] = (0.05, 0.1, 0.2)) -> Figure:
+    """(a) Accuracy over the size of an attack; (b) time of a prediction without removed units, over that with all."""
+    fig, (left, right) = figure(2)
+    task, names = "MNIST, attacked", ["accuracy", *(f"accuracy_{metric}_{size:g}" for size in sizes)]
+    for method, look in line_styles(SHIFTED).items():
+        found = [values(task, 1, method, name, "default") for name in names]
+        if all(len(one) for one in found):
+            left.plot([0.0, *sizes], [float(one.mean()) for one in found], **look | {"label": NAMES[method]})
+    left.set(xlabel="largest change of a pixel", ylabel="accuracy, %")
+    shares = {}
+    for method in METHODS:
+        dense, small = (values(task, 1, method, f"milliseconds_{one}", "default") for one in ("dense", "compressed"))
+        if len(dense) == len(small) > 0:
+            shares[method] = float((small / dense).mean())
+    shares = dict(sorted(shares.items(), key=lambda one: -one[1]))
+    right.barh([NAMES[one] for one in shares], list(shares.values()), color=PALETTE[0])
+    right.tick_params(axis="y", labelsize="small")
+    right.set(xlabel="time without removed units, with all = 1")
+    for panel in (left, right):
+        if not panel.lines and not panel.patches:
+            missing(panel)
+    if left.lines:
+        fig.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=3, fontsize="small")
+    panel_letters([left, right])
+    return fig
+
+
 def failed(budget: int = 1) -> Figure:
     """Four ways to be misled, each from the stored runs."""
     if not all(stored_budgets(task) for task in ("simulation-2", "correlated")):

@@ -48,6 +48,14 @@ def test_a_table_is_fitted_predicted_and_weighed(name):
     sizes = predictor.size_in_bytes()
     assert min(sizes.values()) > 0 and sizes["dense"] % predictor.networks == 0
     assert predictor.cost["steps"] == 300 and predictor.cost["seconds"] > 0.0
+    x = problem.x_validation.clone().requires_grad_()
+    outputs = predictor.differentiable(x, 8)
+    assert torch.equal(outputs, draws)
+    (slope,) = torch.autograd.grad(outputs.sum(), x)
+    # a difference quotient in single precision, across some of the kinks of a piecewise linear function
+    step = 1e-2 * slope / slope.abs().max().clamp(min=1e-12)
+    rise = (predictor.predict(problem.x_validation + step, 8) - draws).double().sum().item()
+    assert rise == pytest.approx((slope * step).sum().item(), rel=0.05, abs=1e-4)
     again = METHODS[name].fit(start, problem, 300, seed=3, settings=settings)
     torch.testing.assert_close(again.predict(problem.x_validation, 8), draws, rtol=0.0, atol=0.0)
 

@@ -6,8 +6,8 @@ import torch
 from torch import nn
 
 from book import lab
-from chapters.learned_priors.attacks import fgsm
 from chapters.learned_priors.experiments import mnist, pgd
+from chapters.shared.attacks import fgsm
 
 CPU = torch.device("cpu")
 PARAMS = {"batch": 20, "steps": 10}

@@ -8,8 +8,8 @@ import torch.nn.functional as F
 from torch import nn
 
 from bnnlib.models import mlp
-from chapters.learned_priors.attacks import fgsm, pgd
 from chapters.learned_priors.networks import cnn_two_conv
+from chapters.shared.attacks import fgsm, pgd
 from tests.seeded import seeded
 
 
