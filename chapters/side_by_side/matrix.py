@@ -6,9 +6,10 @@ import html
 from collections.abc import Mapping, Sequence
 
 from bnnlib.contest import METHODS
+from book.lab.intervals import estimate
 from book.lab.tables import markdown_table
 from chapters.side_by_side.costs import costs
-from chapters.side_by_side.standing import BUDGETS, standing
+from chapters.side_by_side.standing import BUDGETS, standing, values
 from chapters.side_by_side.standing import QUESTIONS as REFERENCES
 
 SIMULATIONS = ("simulation-2", "sparse-teacher", "correlated")
@@ -169,6 +170,37 @@ class Matrix:
         columns = ("Method", *(f"{one} (beside {reference})" for one, (_, reference) in self.questions.items()))
         lines = [(name, *(mark for mark, _ in marks)) for name, marks in self._rows()]
         return f"{self.caption}\n\n{markdown_table(columns, lines)}"
+
+
+class Means:
+    """Means over the seeds with standard errors, a row for each method and a column for each measure.
+
+    Args:
+        task: of the comparison.
+        methods: of `METHODS`, in this order.
+        measures: column to (metric, format of a number).
+        kind: "tuned" or "default".
+    """
+
+    def __init__(
+        self, task: str, methods: Sequence[str], measures: Mapping[str, tuple[str, str]], kind: str = "tuned"
+    ) -> None:
+        self.columns, self.rows, counts = ("Method", *measures), [], set()
+        for method in methods:
+            row = [NAMES[method]]
+            for metric, form in measures.values():
+                found = values(task, 1, method, metric, kind)
+                counts.add(len(found))
+                mean, error, n = estimate(found.tolist()) if len(found) > 1 else (0.0, 0.0, 0)
+                row.append(f"{mean:{form}} ± {error:{form}}" if n else "–")
+            self.rows.append(row)
+        self.caption = f"{task} at B = 1, {kind}: means of {max(counts)} seeds with standard errors"
+
+    def _repr_html_(self) -> str:
+        return html_table(self.columns, self.rows, self.caption)
+
+    def _repr_markdown_(self) -> str:
+        return f"{self.caption}\n\n{markdown_table(self.columns, self.rows)}"
 
 
 class Decided:

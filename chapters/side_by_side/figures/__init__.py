@@ -8,10 +8,9 @@ from chapters.side_by_side.figures.explorers import (
     time,
     time_explorer,
 )
-from chapters.side_by_side.figures.results import attacks, differences, failed, luck, shifts, step_costs, trials
+from chapters.side_by_side.figures.results import differences, failed, luck, shifts, step_costs, trials
 
 __all__ = [
-    "attacks",
     "differences",
     "failed",
     "luck",

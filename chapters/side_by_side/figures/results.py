@@ -104,48 +104,33 @@ def trials(task: str = "simulation-2", budget: int = 1) -> Figure:
 
 
 def shifts(task: str = "MNIST", budget: int = 1) -> Figure:
-    """NLL at the best temperature over the severity of three shifts, severity 0 the test images as they are."""
-    fig, axes = figure(len(SHIFTS))
-    for panel, kind in zip(axes, SHIFTS, strict=True):
+    """NLL at the best temperature over the severity of three shifts, and accuracy over the size of an attack (PGD).
+
+    Severity and size 0 are the test images as they are. The attack is on networks of its own, with default settings.
+    """
+    fig, grid = figure(2, 2)
+    panels = list(grid.flat)
+    sizes = (0.0, 0.05, 0.1, 0.2)
+    for panel, kind in zip(panels, (*SHIFTS, "attack"), strict=True):
+        attacked = kind == "attack"
         names = ["nll_tempered", *(f"nll_{kind}_{severity}" for severity in range(1, 6))]
+        if attacked:
+            names = ["accuracy", *(f"accuracy_pgd_{size:g}" for size in sizes[1:])]
+        place = (f"{task}, attacked", 1, "default") if attacked else (task, budget, "tuned")
         for method, look in line_styles(SHIFTED).items():
-            found = [values(task, budget, method, name) for name in names]
+            found = [values(*place[:2], method, name, place[2]) for name in names]
             if all(len(one) for one in found):
-                panel.plot(range(6), [float(one.mean()) for one in found], **look | {"label": NAMES[method]})
+                x = sizes if attacked else range(6)
+                panel.plot(x, [float(one.mean()) for one in found], **look | {"label": NAMES[method]})
         panel.set(title=kind, xlabel="severity", ylabel="NLL, nats", yscale="log")
+        if attacked:
+            panel.set(xlabel="largest change of a pixel", ylabel="accuracy, %", yscale="linear")
         if not panel.lines:
             missing(panel)
-    if axes[0].lines:  # six long names hide the curves of a panel
-        named = axes[0].get_legend_handles_labels()
+    if panels[0].lines:  # six long names hide the curves of a panel
+        named = panels[0].get_legend_handles_labels()
         fig.legend(*named, loc="outside lower center", ncols=3, fontsize="small")
-    panel_letters(axes)
-    return fig
-
-
-def attacks(metric: str = "pgd", sizes: Sequence[float] = (0.05, 0.1, 0.2)) -> Figure:
-    """(a) Accuracy over the size of an attack; (b) time of a prediction without removed units, over that with all."""
-    fig, (left, right) = figure(2)
-    task, names = "MNIST, attacked", ["accuracy", *(f"accuracy_{metric}_{size:g}" for size in sizes)]
-    for method, look in line_styles(SHIFTED).items():
-        found = [values(task, 1, method, name, "default") for name in names]
-        if all(len(one) for one in found):
-            left.plot([0.0, *sizes], [float(one.mean()) for one in found], **look | {"label": NAMES[method]})
-    left.set(xlabel="largest change of a pixel", ylabel="accuracy, %")
-    shares = {}
-    for method in METHODS:
-        dense, small = (values(task, 1, method, f"milliseconds_{one}", "default") for one in ("dense", "compressed"))
-        if len(dense) == len(small) > 0:
-            shares[method] = float((small / dense).mean())
-    shares = dict(sorted(shares.items(), key=lambda one: -one[1]))
-    right.barh([NAMES[one] for one in shares], list(shares.values()), color=PALETTE[0])
-    right.tick_params(axis="y", labelsize="small")
-    right.set(xlabel="time without removed units, with all = 1")
-    for panel in (left, right):
-        if not panel.lines and not panel.patches:
-            missing(panel)
-    if left.lines:
-        fig.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=3, fontsize="small")
-    panel_letters([left, right])
+    panel_letters(panels)
     return fig
 
 
