@@ -60,8 +60,8 @@ def _headline(found: Found) -> str:
     said = sum(by_paper(found).values(), Counter())
     good, bad = said["agrees"] + said["better"], sum(said[word] for word in UNLIKE)
     return (
-        f"Of the {said['cells']} numbers that the papers print of their own methods, {good} agree or are better here "
-        f"and {bad} are not; {said['undecided']} are undecided, {said['not comparable']} cannot be "
+        f"Of the {said['cells']} numbers that the papers print of their own methods, {good} agree or come out better "
+        f"here and {bad} do not; {said['undecided']} are undecided, {said['not comparable']} cannot be "
         f"compared, and {said['not run']} were not run ([what came out](#what-came-out))."
     )
 
