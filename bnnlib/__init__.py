@@ -10,7 +10,7 @@ import importlib
 import pkgutil
 from types import ModuleType
 
-__version__ = "0.1.0"
+__version__ = "1.0.0"
 
 
 def _names() -> list[str]:

@@ -21,6 +21,7 @@ class Study:
         notebook: file beside the folder; its name starts with the number. Empty while the lesson is not written.
         source: what it is about, for example ``"papers/002"``.
         prefix: of its equation labels, exercises, cells and experiments.
+        figure: id of the cell whose picture stands for the chapter; the card may leave it out.
     """
 
     folder: Path
@@ -29,6 +30,7 @@ class Study:
     notebook: str
     source: str
     prefix: str
+    figure: str = ""
 
     @property
     def name(self) -> str:
@@ -97,6 +99,8 @@ def _below(folder: Path) -> list[Study]:
 def _read(card: Path) -> Study:
     lines = tomllib.loads(card.read_text(encoding="utf-8"))
     wanted = {"number", "title", "notebook", "source", "prefix"}
-    if set(lines) != wanted:
-        raise StudyError(f"{card.parent.name}/card.toml must have exactly {sorted(wanted)}, but has {sorted(lines)}")
+    if set(lines) - {"figure"} != wanted:
+        raise StudyError(
+            f"{card.parent.name}/card.toml must have {sorted(wanted)}, and may have 'figure', but has {sorted(lines)}"
+        )
     return Study(card.parent, **lines)

@@ -4,20 +4,30 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 
 from book.editions.compared import Claims
 from book.editions.lessons import PACE, Lesson
+from book.editions.pictures import Picture, address, pictures
 
 # Each by its shape: a printer and many eyes know no colors.
 MARKS = {"reproduced": "●", "partly": "◐", "contradicted": "✕", "undecided": "○", "not tried": "·"}
 TERM = re.compile(r"\{term\}`([^`<]+?)\s*(?:<[^>]+>)?`")  # a card is one link; those inside could not be reached
+THUMBNAIL = 480  # pixels across, of a card that is at most half as wide on a screen
 MOVED = "svbnn-fig-idea"  # the explorer that shows what the book is about
 
 
 def tables(lessons: list[Lesson], chapters: dict[str, dict], claims: Claims) -> dict[str, Callable[[], str]]:
     """The parts of the landing page that are written by the build, by the names by which it asks for them."""
-    return {"cards": lambda: cards(lessons, claims), "explorer": lambda: explorer(chapters)}
+    shown = {one.number: pictured(one, chapters) for one in lessons}
+    return {"cards": lambda: cards(lessons, claims, shown), "explorer": lambda: explorer(chapters)}
+
+
+def pictured(lesson: Lesson, chapters: dict[str, dict]) -> Picture | None:
+    """The picture that stands for a chapter; None where its card names none, or its run has not drawn it."""
+    notebook = chapters.get(f"{lesson.document}.ipynb", {"cells": []})
+    return next((one for one in pictures(notebook) if one.cell == lesson.figure), None)
 
 
 def marks(claims: list[dict]) -> str:
@@ -29,8 +39,12 @@ def marks(claims: list[dict]) -> str:
     return f'<span class="bnn-marks" role="img" aria-label="{told}" title="{told}">{row}</span>'
 
 
-def cards(lessons: list[Lesson], claims: Claims) -> str:
-    """A card for each chapter: what a reader can do afterwards, its minutes and exercises, what became of the paper."""
+def cards(lessons: list[Lesson], claims: Claims, shown: Mapping[int, Picture | None] = MappingProxyType({})) -> str:
+    """A card for each chapter: what a reader can do afterwards, its minutes and exercises, what became of the paper.
+
+    Args:
+        shown: number of the chapter to its picture.
+    """
     lines = [":::::{grid} 1 1 2 2", ":gutter: 3", ""]
     for one in lessons:
         able = TERM.sub(r"\1", one.able)
@@ -38,8 +52,15 @@ def cards(lessons: list[Lesson], claims: Claims) -> str:
             f"::::{{grid-item-card}} {one.number}. {one.title}",
             f":link: ../{one.document}",
             ":link-type: doc",
-            "",
         ]
+        if picture := shown.get(one.number):
+            alt = " ".join(picture.alt.split())
+            lines += [
+                f":img-top: {address(picture, THUMBNAIL, 60)}",
+                f":img-alt: {alt}",
+                ":class-img-top: bnn-thumbnail",
+            ]
+        lines += [""]
         lines += [f"You learn to {able}.", ""] if able else []
         about = f"{one.minutes} minutes, {len(one.tasks)} exercises"
         made = f"{about}<br>{marks(claims[one.study])}" if claims.get(one.study) else about

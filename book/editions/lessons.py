@@ -43,6 +43,7 @@ class Lesson:
         able: what a reader can do afterwards; "" where the chapter does not say.
         minutes: of reading, without exercises.
         tasks: its exercises in order.
+        figure: id of the cell whose picture stands for it; "" where its card names none.
     """
 
     document: str
@@ -52,6 +53,7 @@ class Lesson:
     able: str
     minutes: int
     tasks: tuple[Task, ...]
+    figure: str = ""
 
 
 def read(project: Project, chapters: dict[str, dict]) -> list[Lesson]:
@@ -90,4 +92,5 @@ def lesson(study: studies.Study, notebook: dict) -> Lesson:
         able=" ".join(found[1].split()) if found else "",
         minutes=max(SHORTEST, SHORTEST * round(words / PACE / SHORTEST)),
         tasks=tuple(Task(label, title, tuple(ids)) for label, (title, ids) in tasks.items()),
+        figure=study.figure,
     )

@@ -8,7 +8,18 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from book.editions import conclusions, costs, landing, lessons, reports, status, teaching, what_it_took
+from book.editions import (
+    conclusions,
+    costs,
+    landing,
+    lessons,
+    pictures,
+    reports,
+    slides,
+    status,
+    teaching,
+    what_it_took,
+)
 from book.editions.compared import claimed, compared, stored_results
 from book.editions.project import Project, digest, files_below
 from book.editions.templates import ASKED, fill
@@ -23,6 +34,7 @@ def written_pages(project: Project, chapters: dict[str, dict], profile: str) -> 
     ran = status.tables(project, chapters, profile, stored_results(project.root))
     shared = project.shared_key(profile)
     read = lessons.read(project, chapters)
+    drawn = digest(*(str(pictures.pictures(notebook)) for notebook in chapters.values()))
 
     def evidence() -> list:
         with ThreadPoolExecutor() as both:  # each asks a process of its own
@@ -34,11 +46,14 @@ def written_pages(project: Project, chapters: dict[str, dict], profile: str) -> 
         measured = costs.stored(project.root)
         tables = ran | costs.tables(measured) | what_it_took.tables(project, found, claims)
         tables |= landing.tables(read, chapters, claims) | teaching.tables(read, kind)
+        tables["slides"] = lambda: slides.links(read, chapters)
         made = {name: fill(text, tables) for name, text in templates.items()}
         if "book/step_cost.md" in made:
             made[costs.PICTURE] = costs.picture(measured)
         if "book/what_it_took.md" in made:
             made[what_it_took.PICTURE] = what_it_took.picture(found)
+        shown = digest(Path(slides.__file__).read_text(encoding="utf-8"), drawn, str(read), str(claims))
+        made |= _remembered(project.build / "slides.json", shown, lambda: slides.decks(read, chapters, claims))
         if project.reports:
             made |= reports.pages(project, found, claims) | {"_toc.yml": reports.contents(project)}
         return made
@@ -46,7 +61,7 @@ def written_pages(project: Project, chapters: dict[str, dict], profile: str) -> 
     named = ("_toc.yml", reports.DIFFERENCES, conclusions.FILE)
     sources = [*Path(__file__).parent.glob("*.py"), *(project.root / name for name in named)]
     sources += [*files_below(project.root / "benchmarks" / "stored"), *project.root.glob("chapters/*/*.toml")]
-    told = [table() for table in ran.values()] + [str(templates), str(read), landing.explorer(chapters)]
+    told = [table() for table in ran.values()] + [str(templates), str(read), landing.explorer(chapters), drawn]
     told += [path.read_text(encoding="utf-8") for path in sorted(sources) if path.exists()]
     return _remembered(project.build / "pages.json", digest(shared, *told), pages)
 

@@ -92,13 +92,19 @@ class Release:
 
     def versions(self) -> str:
         """One version everywhere, and a section of the changelog that is its own."""
-        cited = re.search(r"^version: (\S+)$", (self.root / "CITATION.cff").read_text(), re.MULTILINE)[1]
-        if cited != self.version:
-            raise RuntimeError(f"pyproject.toml has version {self.version}, CITATION.cff {cited}")
+        places = {
+            "CITATION.cff": r"^version: (\S+)$",
+            "bnnlib/__init__.py": r'^__version__ = "(.+)"$',
+            "bnnlib/README.md": r"bnnlib-([\d.]+)-py3",
+        }
+        for name, pattern in places.items():
+            for said in re.findall(pattern, (self.root / name).read_text(encoding="utf-8"), re.MULTILINE) or ["none"]:
+                if said != self.version:
+                    raise RuntimeError(f"pyproject.toml has version {self.version}, {name} {said}")
         heads = re.findall(r"^## (.+)$", (self.root / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE)
         if not any(self.version in head for head in heads):
             raise RuntimeError(f"CHANGELOG.md has no section {self.version}; it begins with {heads[:2]}")
-        return f"{self.version} in pyproject.toml, CITATION.cff and CHANGELOG.md"
+        return f"{self.version} in pyproject.toml, {', '.join(places)} and CHANGELOG.md"
 
     def environments(self) -> str:
         """An environment for the tools of a release."""

@@ -19,6 +19,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from book import studies
+from book.editions import slides
 from book.editions.learner.write import editions, publish
 from book.editions.project import WORDS, BookError, Project, digest, files_below, installed
 
@@ -102,13 +103,14 @@ def render_key(project: Project) -> str:
 
 
 def surroundings_key(project: Project) -> str:
-    """Hash of everything that pages are made from, apart from the text of the documents itself."""
+    """Hash of everything that pages are made from, apart from the text of the documents itself, and from slides."""
     documents = {f"{name}{suffix}" for name in project.documents for suffix in (*WORDS, ".ipynb")}
     parts: list[str | bytes] = [installed(), *project.documents]
     for folder in (project.staging, project.root / "book" / "editions" / "_ext"):
         for path in files_below(folder):
             name = path.relative_to(folder).as_posix()
-            parts += [name] if folder == project.staging and name in documents else [name, path.read_bytes()]
+            text = folder == project.staging and (name in documents or name.startswith(slides.FOLDER))
+            parts += [name] if text else [name, path.read_bytes()]
     for path in code(project):
         parts += [path.relative_to(project.root).as_posix(), path.read_bytes()]
     parts += settings(project)

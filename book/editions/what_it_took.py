@@ -24,6 +24,7 @@ Chapters = list[tuple[str, str, str, Found]]
 def tables(project: Project, found: Found, claims: Claims) -> dict[str, Callable[[], str]]:
     """The tables of the evidence, by the names by which pages ask for them."""
     made = {
+        "headline": partial(_headline, found),
         "own": partial(_own, found),
         "rival": partial(verdicts_by_paper, found, "rival"),
         "oracle": partial(verdicts_by_paper, found, "oracle"),
@@ -50,6 +51,19 @@ def verdicts_by_paper(found: Found, kind: str = "own") -> str:
     known = [f"{one['budget comparable']} of {one['budget known']}" for one in said.values()]
     known = ["–" if one.endswith(" of 0") else one for one in known]
     return markdown(["Verdict", *map("paper {}".format, said)], [*lines, ["half of the budget or more", *known]])
+
+
+def _headline(found: Found) -> str:
+    """The papers' own methods in a sentence; what was not decided is said with what was."""
+    if not found:
+        return "No results are committed yet."
+    said = sum(by_paper(found).values(), Counter())
+    good, bad = said["agrees"] + said["better"], sum(said[word] for word in UNLIKE)
+    return (
+        f"Of the {said['cells']} numbers that the papers print of their own methods, {good} agree or come out better "
+        f"here and {bad} do not; {said['undecided']} are undecided, {said['not comparable']} cannot be "
+        f"compared, and {said['not run']} were not run ([what came out](#what-came-out))."
+    )
 
 
 def _own(found: Found) -> str:

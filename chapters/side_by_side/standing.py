@@ -127,7 +127,12 @@ def stored_budgets(task: str) -> list[int]:
 
 
 def standing(
-    task: str, budget: int, metric: str, kind: str = "tuned", beside: str | None = None
+    task: str,
+    budget: int,
+    metric: str,
+    kind: str = "tuned",
+    beside: str | None = None,
+    entered: Mapping[str, Sequence[float]] | None = None,
 ) -> list[dict[str, Any]]:
     """A row a method, best mean first: mean and standard error, and what `judge` says; [] where nothing is stored.
 
@@ -137,16 +142,20 @@ def standing(
         metric: one of `QUESTIONS`.
         kind: "tuned" or "default".
         beside: the reference, by default the question's.
+        entered: a method from outside to its values by seed, from the first stored one; it is judged with the others.
     """
     reference, sign, region = QUESTIONS[metric]
     reference = beside or reference
     found = {one: values(task, budget, one, metric, kind) for one in (*METHODS, *RIVALS)}
     found = {one: numbers for one, numbers in found.items() if len(numbers)}
+    own = {one: np.asarray(numbers, dtype=float) for one, numbers in (entered or {}).items()}
     base = found.get(reference)
     if base is None:
         return []
     region = region if region > 0.0 else -region * abs(float(base.mean()))
     others = {one: numbers - base for one, numbers in found.items() if one != reference and len(numbers) == len(base)}
+    others |= {one: numbers - base[: len(numbers)] for one, numbers in own.items()}
+    found |= own
     overlap = catalog.get(experiment_of(task)).overlap
     said = judge(others, sign, region, overlap)
     if metric == "fdr":  # 0 by name where nothing is found

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import base64
+import io
 import json
 import shutil
 from pathlib import Path
 
 import pytest
 import yaml
+from PIL import Image
 
 from book.editions.build import build
 
@@ -103,3 +106,17 @@ def make_notebook():
 @pytest.fixture
 def make_counting():
     return counting
+
+
+@pytest.fixture(scope="session")
+def drawn():
+    """Make a code cell one that has drawn a figure of 40 by 20 pixels, with a caption and this alternative text."""
+    out = io.BytesIO()
+    Image.new("RGB", (40, 20), "white").save(out, "PNG")
+    data = {"image/png": base64.b64encode(out.getvalue()).decode()}
+
+    def draw(cell: dict, alt: str) -> None:
+        cell["metadata"]["mystnb"] = {"figure": {"name": "fig", "caption": "What $\\phi$ is."}, "image": {"alt": alt}}
+        cell["outputs"] = [{"output_type": "display_data", "data": data, "metadata": {}}]
+
+    return draw

@@ -10,7 +10,7 @@ import pytest
 from book.editions import landing, lessons, teaching
 from book.editions.project import Project, read_notebook
 
-STUDY = SimpleNamespace(notebook="03_here.ipynb", number=3, title="Here", name="here")
+STUDY = SimpleNamespace(notebook="03_here.ipynb", number=3, title="Here", name="here", figure="here-fig")
 POSED = "```{exercise} Half\n:label: here-ex-half\n\nWhat is half of one?\n```\n\n```{solution-start} here-ex-half\n```"
 KIND = {"here-1": "number", "here-2": "function"}.__getitem__
 CLAIMS = {"here": [{"verdict": word} for word in ("partly", "reproduced", "not tried", "reproduced")]}
@@ -48,6 +48,23 @@ def test_a_card_leads_to_its_chapter_and_has_a_mark_for_each_claim_and_the_same_
     assert ">●●◐·</span>" in text
     assert 'aria-label="4 claims of the paper: 2 reproduced, 1 partly, 1 not tried"' in text
     assert "bnn-marks" not in landing.cards([lesson], {})
+
+
+def test_a_card_has_the_picture_that_its_chapter_names(lesson, make_notebook, drawn):
+    notebook = make_notebook(("here-fig", "draw()"), ("other-fig", "draw()"))
+    for cell in notebook["cells"]:
+        drawn(cell, f"Seen in {cell['id']}.\nTwo lines.")
+    chapters = {"chapters/03_here.ipynb": notebook}
+    text = landing.tables([lesson], chapters, {})["cards"]()
+    assert text.count(":img-top: data:image/webp;base64,") == 1 and ":img-alt: Seen in here-fig. Two lines." in text
+    assert "img-top" not in landing.tables([lesson], {"chapters/03_here.ipynb": make_notebook()}, {})["cards"]()
+
+
+def test_every_card_names_a_figure_of_its_chapter(root, real):
+    for one in real:
+        cells = {cell["id"]: cell for cell in read_notebook(root / f"{one.document}.ipynb")["cells"]}
+        about = cells[one.figure]["metadata"]["mystnb"]
+        assert about["image"]["alt"] and not about["figure"]["caption"].startswith("Explorer"), one.figure
 
 
 def test_the_explorer_is_that_of_its_chapter(make_notebook):

@@ -31,6 +31,9 @@ def release(tmp_path) -> Release:
     (tmp_path / "pyproject.toml").write_text('[project]\nversion = "1.0.0"\n')
     (tmp_path / "CITATION.cff").write_text("version: 1.0.0\n")
     (tmp_path / "CHANGELOG.md").write_text("# Changes\n\n## [1.0.0] - 2026-12-01\n")
+    (tmp_path / "bnnlib").mkdir()
+    (tmp_path / "bnnlib" / "__init__.py").write_text('__version__ = "1.0.0"\n')
+    (tmp_path / "bnnlib" / "README.md").write_text("pip install bnnlib-1.0.0-py3-none-any.whl\n")
     made = Release(tmp_path)
     made.folder.mkdir(parents=True)
     made.fresh = Path(sys.executable).parent
@@ -66,7 +69,13 @@ def test_every_step_says_what_holds_when_it_passes():
 
 
 @pytest.mark.parametrize(
-    ("file", "content"), [("CITATION.cff", "version: 0.9\n"), ("CHANGELOG.md", "## [Unreleased]\n")]
+    ("file", "content"),
+    [
+        ("CITATION.cff", "version: 0.9\n"),
+        ("CHANGELOG.md", "## [Unreleased]\n"),
+        ("bnnlib/__init__.py", '__version__ = "0.9"\n'),
+        ("bnnlib/README.md", "pip install bnnlib-0.9-py3-none-any.whl\n"),
+    ],
 )
 def test_one_version_stands_everywhere(release, file, content):
     assert release.versions().startswith("1.0.0")

@@ -71,6 +71,8 @@ def test_kinds_of_numbers_stand_apart():
         "half of the budget or more": ["1 of 2", "–"],
     }
     assert "print 10 numbers of the methods" in own and "So 9 are decided, of which 8 agree or are better" in own
+    headline = told("headline", evidence | {"other": other})
+    assert "Of the 10 numbers" in headline and "8 agree or come out better here and 1 do not; 0 are undecided" in headline
     assert "puts up to 0 of" in own and "Another 7 numbers are of methods that the papers quote, 0 check" in own
     assert "| worse | 7 |" in rival and "No results are committed yet." == told("oracle") == told("own", {})
 
@@ -86,7 +88,7 @@ def test_pages_ask_for_tables_that_there_are(monkeypatch, path):
     monkeypatch.setattr(catalog, "get", lambda name: SimpleNamespace(profiles={}))
     known = costs.tables(costs.stored(ROOT)) | what_it_took.tables(PROJECT, found(), {})
     known |= dict.fromkeys(("profile", "chapters", "untested", "versions"), str)  # of status.py
-    known |= landing.tables([], {}, {}) | teaching.tables([], str)
+    known |= landing.tables([], {}, {}) | teaching.tables([], str) | {"slides": str}
     text = path.read_text(encoding="utf-8")
     elsewhere = ("fallen", "stronger", *(f"example: {word}" for word in compared.WORDS))
     filled = fill(text, known | dict.fromkeys(elsewhere, str))

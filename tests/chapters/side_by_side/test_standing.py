@@ -1,12 +1,16 @@
 """The rule of judgment, and a method from outside that is entered."""
 
 import json
+import re
+import runpy
+import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
-from bnnlib.contest import METHODS
+from bnnlib.contest import METHODS, Method, Predictor
 from book.lab import catalog
 from chapters.side_by_side import enter, standing
 from chapters.side_by_side.standing import judge, table
@@ -56,21 +60,82 @@ def test_ties_lie_within_the_region_as_a_whole_and_few_seeds_decide_nothing():
 def test_an_own_method_is_entered_on_equal_terms(tmp_path, capsys, monkeypatch):
     assert len([line for line in SWAG.read_text().splitlines() if line.strip()]) <= 30
     monkeypatch.setattr("chapters.side_by_side.costs.ROUNDS", 1)
-    out = tmp_path / "rows.json"
-    enter.main([str(SWAG), "--task", "sparse-teacher", "--seeds", "2", "--trials", "2", "--out", str(out)])
-    rows = json.loads(out.read_text())
+    own = shutil.copy(SWAG, tmp_path / "own.py")
+    enter.main([str(own), "--task", "sparse-teacher", "--seeds", "2", "--trials", "2", "--tables"])
+    rows = json.loads((tmp_path / "own.sparse-teacher.B1.json").read_text())
     assert {row["method"] for row in rows} == {"swag"} and "swag" not in METHODS
-    assert len([row for row in rows if row["metric"] == "rmse" and row["setting"].endswith("tuned")]) == 2
-    assert all(row["value"] == 0.0 for row in rows if row["metric"] == "diverged")
+    numbers = [row["value"] for row in rows if row["metric"] == "rmse" and row["setting"].endswith("tuned")]
+    assert all(row["value"] == 0.0 for row in rows if row["metric"] == "diverged") and len(numbers) == 2
     said = capsys.readouterr().out
-    assert "swag (yours)" in said and "rmse" in said
+    steps = enter.cell_of("sparse-teacher", 1).params["steps"]
+    assert f"steps, of the deterministic network {steps}" in said and "2 trials, then 2 seeds" in said
+    gap = np.mean(numbers - standing.values("sparse-teacher", 1, "ensemble", "rmse")[:2])
+    assert f"| ensemble        | {gap:+.3f}" in said  # paired by seed
+    assert re.search(r"^\| swag +\|", said, re.MULTILINE) and "own.sparse-teacher.B1.json" in said
 
 
-def test_a_file_without_a_method_is_refused(tmp_path, capsys):
-    (tmp_path / "own.py").write_text("METHOD = 3\n")
+def test_an_own_method_is_judged_with_all_others():
+    base = standing.values("sparse-teacher", 1, "ensemble", "rmse")
+    alone = {row["method"]: row for row in standing.standing("sparse-teacher", 1, "rmse")}
+    rows = standing.standing("sparse-teacher", 1, "rmse", entered={"own": list(base - 1.0), "few": [9.0, 9.0]})
+    found = {row["method"]: row for row in rows}
+    assert set(found) == set(alone) | {"own", "few"} and rows[0]["method"] == "own"
+    assert (found["own"]["verdict"], found["few"]["verdict"]) == ("better", "undecided")
+    assert found["own"]["difference"] == pytest.approx(-1.0, rel=1e-12) and found["few"]["n"] == 2
+    assert found["lasso"]["mean"] == alone["lasso"]["mean"]
+
+
+def test_an_own_method_takes_the_cells_of_the_stored_ones():
+    for task in ("boston", "simulation-2", "MNIST"):
+        cell = enter.cell_of(task, 1)
+        assert len(cell.replicates) == enter.TASKS[task].seeds and cell.params["trials"] == 8
+    assert enter.cell_of("boston", 1).params["data"] == "boston" and enter.cell_of("simulation-2", 16).needs
+    with pytest.raises(ValueError, match="boston is compared at the budgets 1, 4, not at 16"):
+        enter.cell_of("boston", 16)
+
+
+def test_what_cannot_be_compared_is_said_before_minutes_are_spent():
+    place, cell = enter.TASKS["sparse-teacher"], enter.cell_of("sparse-teacher", 1)
+
+    def of(draws):
+        return Method("own", lambda network, problem, steps, seed: Predictor(network, problem, draws))
+
+    with pytest.raises(ValueError, match=r"returns a NoneType, but it must return a bnnlib\.contest\.Predictor"):
+        enter.check(Method("own", lambda network, problem, steps, seed: None), place, cell)
+    with pytest.raises(ValueError, match=r"shape \(5, 1\), but of 5 rows they must be \(S, 5, 1\)"):
+        enter.check(of(lambda model, x, num_samples, generator: model(x)), place, cell)
+    with pytest.raises(ValueError, match="other outputs for the same generator"):
+        enter.check(of(lambda model, x, num_samples, generator: torch.randn(num_samples, len(x), 1)), place, cell)
+    enter.check(of(lambda model, x, num_samples, generator: model(x)[None]), place, cell)
+
+
+def test_a_method_from_a_package_of_its_own_is_entered():
+    pytest.importorskip("ivon", reason="pip install ivon-opt")
+    method = runpy.run_path(str(SWAG.with_name("ivon_optimizer.py")))["METHOD"]
+    place, cell = enter.TASKS["sparse-teacher"], enter.cell_of("sparse-teacher", 1)
+    enter.check(method, place, cell)
+    problem = place.load(0, "cpu", cell.params)["problem"]
+    one, other = (method.fit(place.network(0), problem, 40, seed) for seed in (0, 0))
+    assert torch.equal(one.predict(problem.x_validation, 3), other.predict(problem.x_validation, 3))
+    assert one.predict(problem.x_validation, 3).std(dim=0).min() > 0.0
+    assert torch.equal(one.shipped(problem.x_validation), one.shipped(problem.x_validation))
+
+
+@pytest.mark.parametrize(
+    ("text", "more", "said"),
+    [
+        ("METHOD = 3\n", (), "METHOD"),
+        (None, (), "there is no file"),
+        ("METHOD = 3\n", ("--seeds", "0"), "--seeds is 0, but it must be at least 1"),
+        ("from bnnlib.contest import METHODS\nMETHOD = METHODS['dropout']\n", (), "give yours another name"),
+    ],
+)
+def test_a_file_that_cannot_be_entered_is_refused(text, more, said, tmp_path, capsys):
+    if text:
+        (tmp_path / "own.py").write_text(text)
     with pytest.raises(SystemExit):
-        enter.main([str(tmp_path / "own.py")])
-    assert "METHOD" in capsys.readouterr().err
+        enter.main([str(tmp_path / "own.py"), *more])
+    assert said in capsys.readouterr().err
 
 
 def test_a_question_without_results_says_what_to_run(capsys, monkeypatch):
