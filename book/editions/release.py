@@ -22,10 +22,11 @@ import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
+from book.editions.landing import NAME
 from book.editions.learner import companion
 from book.editions.project import BookError, Project, files_below
 from book.editions.render import rendered
-from book.editions.whole import NAME, browser
+from book.editions.whole import browser
 
 SITE = f"{NAME}.zip"  # what `make read` unpacks
 RESULTS = "sparse-bayes-results.zip"

@@ -22,6 +22,7 @@ from urllib.parse import unquote, urlsplit
 
 from bs4 import BeautifulSoup, Tag
 
+from book.editions.landing import publish
 from book.editions.project import BookError, Project
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
@@ -30,11 +31,11 @@ SCRIPTS = re.compile(r"/(tex-chtml|print)\.js|window\.MathJax")
 # For the reader's hands, or folded code; a list of pages, for which the whole has its own contents.
 FOR_HANDS = "script, noscript, form, button, details.hide, .headerlink, .bnn-source, .viewcode-link, .bnn-progress"
 FOR_HANDS += ", .bnn-closer, .bnn-editions"
-LINKED = re.compile(r'\n<p class="bnn-editions">.*?</p>')  # what `publish` writes into the landing page
 LONG = 30  # rows of a folded table that has no place on paper
-NAME = "sparse-bayes-book"  # of the file that a reader takes home
 STATUS = "book/status"
 APPENDIX = "Appendix: reports"
+# A line that calls for the figure or table below it, whose caption says more.
+CALL = re.compile(r'\s*((figures|results)\.\w+\(.*\)|equation_table\("\w+"\));?\s*')
 REFERS = ("aria-labelledby", "aria-describedby", "aria-controls", "for")
 LAYOUT = """<!DOCTYPE html>
 <html lang="en" data-theme="light" data-content_root="../html/"><head><meta charset="utf-8"><title>{title}</title>
@@ -94,6 +95,9 @@ class Whole:
                 drop_contents(tag)  # the whole has contents of its own
             for tag in article.select(FOR_HANDS):
                 tag.decompose()
+            for code in article.select("div.cell_input"):
+                if CALL.fullmatch(code.get_text()):
+                    code.decompose()
             for explorer in article.select(".bnn-explorer"):
                 stop(explorer)
             leave_out_folds(article)
@@ -329,20 +333,3 @@ def edition(make: Callable[[Project], Path], kind: str, arguments: list[str]) ->
     publish(project, made)
     print(f"{made} ({made.stat().st_size / 1e6:.1f} MB)")
     return 0
-
-
-def publish(project: Project, made: Path) -> None:
-    """Lay an edition beside the pages, and link what lies there from the landing page, until others are rendered."""
-    shutil.copyfile(made, project.html / f"{NAME}{made.suffix}")
-    files = [path for suffix in (".pdf", ".epub") if (path := project.html / f"{NAME}{suffix}").exists()]
-    page = project.html / f"{project.printed[0]}.html"
-    up = "../" * project.printed[0].count("/")
-    links = ", ".join(
-        f'<a href="{up}{path.name}">{path.suffix[1:].upper()}</a> ({path.stat().st_size / 1e6:.0f} MB)'
-        for path in files
-    )
-    text = LINKED.sub("", page.read_text(encoding="utf-8"))
-    title = text.index("</h1>")
-    intro = min(at for word in ("<section", "</section") if (at := text.find(word, title)) > 0)  # ends there
-    line = f'\n<p class="bnn-editions">The whole book in one file: {links}.</p>'
-    page.write_text(f"{text[:intro].rstrip()}{line}\n{text[intro:]}", encoding="utf-8")

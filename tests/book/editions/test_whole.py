@@ -6,8 +6,9 @@ import pytest
 from bs4 import BeautifulSoup
 
 from book.editions.epub import STYLED, styled
+from book.editions.landing import publish
 from book.editions.project import Project
-from book.editions.whole import leave_out_folds, parts, publish, stop
+from book.editions.whole import CALL, leave_out_folds, parts, stop
 
 
 def article(inside: str):
@@ -39,6 +40,19 @@ def test_an_explorer_stands_still_at_its_first_setting():
     stop(found.div)
     assert found.get_text("|") == "Try|Rate: 0.2"
     assert found.img["src"] == "data:,"
+
+
+@pytest.mark.parametrize(
+    ("code", "left_out"),
+    [
+        ("figures.vgg();\n", True),
+        ('equation_table("mh")', True),
+        ("x = figures.vgg()", False),
+        ("results.a()\nb", False),
+    ],
+)
+def test_a_line_that_calls_for_a_figure_is_left_to_its_caption(code, left_out):
+    assert bool(CALL.fullmatch(code)) == left_out
 
 
 def test_reports_and_the_status_are_an_appendix(root):
