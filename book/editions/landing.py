@@ -82,7 +82,7 @@ def publish(project: Project, made: Path) -> None:
         for path in files
     )
     text = LINKED.sub("", page.read_text(encoding="utf-8"))
-    title = text.index("</h1>")
+    title = text.index("</h1>", text.index("<article"))  # the theme has another for the printer before
     intro = min(at for word in ("<section", "</section") if (at := text.find(word, title)) > 0)  # ends there
     line = f'\n<p class="bnn-editions">The whole book in one file: {links}.</p>'
     whole = page.with_suffix(".part")  # so that nobody reads half a page

@@ -69,6 +69,7 @@ def test_the_landing_page_links_the_editions_that_were_made_and_no_others(tmp_pa
     (project.html / "book").mkdir(parents=True)
     page = project.html / "book" / "index.html"
     page.write_text(
+        "<h1>Title</h1><section></section>"
         "<article><section><h1>Title</h1><p>About.</p><section><h2>First</h2></section></section></article>"
     )
     for suffixes in (["epub"], ["epub", "pdf"], ["pdf", "epub"]):  # again, and in any order: one line
