@@ -219,16 +219,11 @@ class Release:
             browser()
         except BookError as error:
             raise Skipped(str(error)) from error
-        self.pages()
-        made = []
-        for suffix in ("pdf", "epub"):
-            self.call(sys.executable, "-m", "book", suffix)
-            made.append(
-                self.size(
-                    shutil.copyfile(Project(self.root).build / f"book.{suffix}", self.folder / f"{NAME}.{suffix}")
-                )
-            )
-        return "; ".join(made)
+        project, made = self.pages(), []
+        for kind in ("pdf", "epub"):
+            self.call(sys.executable, "-m", "book", kind)
+            made.append(shutil.copyfile(project.build / f"book.{kind}", self.folder / f"{NAME}.{kind}"))
+        return "; ".join(map(self.size, made))
 
     def pages(self) -> Project:
         """The project, with pages of what is here.
