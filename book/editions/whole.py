@@ -51,7 +51,8 @@ html {{ --pst-font-family-base: "Printed", serif; --pst-font-family-heading: "Pr
 .bnn-contents a > span:last-child {{ font-variant-numeric: tabular-nums; min-width: 3em; text-align: right; }}
 .bnn-level-0 {{ break-after: avoid; font-weight: 600; margin-top: 0.6em; }}
 .bnn-level-1 {{ padding-left: 1.2em; }}
-.bnn-part {{ break-after: avoid; color: #555; font-variant: small-caps; margin: 1.4em 0 0; }}
+.bnn-document:first-child img {{ max-height: 60mm; }}
+.bnn-part {{ break-after: avoid; color: #555; font-size: 10.5pt; font-variant: small-caps; margin: 1.4em 0 0; }}
 </style></head>
 <body><main class="bd-main" role="main"><div class="bd-content"><div class="bd-article-container">
 <article class="bd-article">{body}</article></div></div></main></body></html>

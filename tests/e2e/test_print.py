@@ -121,12 +121,15 @@ def test_nothing_is_wider_than_the_paper(request, open_page, tmp_path, book):
     page.unlink()
 
 
-def test_wide_things_would_be_seen(open_page, tmp_path):
-    """The measure itself."""
+def test_wide_tiny_and_loud_things_would_be_seen(open_page, tmp_path):
+    """The measures themselves."""
     page = tmp_path / "wide.html"
-    page.write_text('<div class="bd-article"><pre style="width: 900px">a</pre><table><td>b</td></table></div>')
+    cell, note = '<td style="font-size: 7.9pt">b</td>', '<small style="font-size: 2rem"><b>c</b></small>'
+    page.write_text(f'<div class="bd-article"><pre style="width: 900px">a</pre><table>{cell}</table>{note}</div>')
     shown = open_page(page, width=WIDTH)
     assert len(shown.evaluate(CUT)) == 1
+    assert len(shown.evaluate(TINY)) == 1
+    assert len(shown.evaluate(LOUD, NOTES)) == 1
 
 
 def test_paper_is_light_whatever_the_mode(open_page, small_book):
