@@ -19,7 +19,7 @@ VENV := .venv
 PY := $(VENV)/bin/python
 STAMP := $(VENV)/.installed
 
-.PHONY: help read book pdf test check verify lab author lint site release venv clean distclean
+.PHONY: help read book pdf epub test check verify lab author lint site release venv clean distclean
 .DEFAULT_GOAL := help
 
 help: ## show this list
@@ -37,6 +37,9 @@ book: $(STAMP) ## run the chapters that changed, render the book, print where in
 
 pdf: book ## print the whole book into _build/book.pdf (needs Chromium)
 	@$(PY) -m book pdf
+
+epub: book ## make the book _build/book.epub, for a reading program (needs Chromium)
+	@$(PY) -m book epub
 
 test: $(STAMP) ## unit, equation, book and notebook tests (browser tests where Chromium is found)
 	@OMP_NUM_THREADS=1 $(PY) -m pytest -q -n $(NTEST) --dist loadfile --no-loadscope-reorder $(TESTFLAGS)
@@ -58,8 +61,8 @@ lint: $(STAMP) ## ruff over the code and the notebooks, mypy over the library, t
 	@$(VENV)/bin/ruff check . && $(VENV)/bin/ruff format --check . && \
 		$(VENV)/bin/ruff format --check --line-length 88 chapters/*.ipynb && $(VENV)/bin/mypy && $(PY) -m book lint
 
-site: book ## pack the rendered book, and the notebooks with what they run on, into _build/release
-	@$(PY) -m book release --only site
+site: book ## pack the rendered book with its PDF and EPUB, and the notebooks, into _build/release
+	@$(PY) -m book release --only editions site
 
 release: $(STAMP) ## make all that a release consists of, try it, and write _build/release/checklist.md
 	@OMP_NUM_THREADS=1 $(PY) -m book release $(if $(TORCH_INDEX),--torch-index $(TORCH_INDEX))

@@ -10,6 +10,7 @@ EDITIONS = {
     "build": ("book.editions.build", "execute the chapters that changed and render the book"),
     "lab": ("book.editions.learner.lab", "open the learner's notebooks in JupyterLab"),
     "pdf": ("book.editions.print", "print the rendered book as one PDF"),
+    "epub": ("book.editions.epub", "make the rendered book an EPUB"),
     "check": ("book.editions.check", "look the rendered book through"),
     "contest": ("chapters.side_by_side.enter", "run a method of your own on the terms of chapter 09"),
     "lint": ("book.editions.lint", "hold the chapters to the rules of notebooks"),

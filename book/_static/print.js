@@ -1,7 +1,7 @@
 // What a style sheet alone cannot do for the printed page; print.css does the rest.
 (() => {
   const PAPER = 178; // millimeters of text on A4 between the margins of print.css; other papers are wider
-  const LETTERS = 10.5; // points of the root's letters on paper
+  const LETTERS = 10; // points of the root's letters on paper
   const NUMBER = 3.5; // room for the number of an equation, in root letters
   const root = document.documentElement;
 

@@ -1,20 +1,25 @@
-"""What the landing page shows of each chapter: a card, and an explorer to move."""
+"""What the landing page shows of each chapter: a card, and an explorer to move; and where the book in one file lies."""
 
 from __future__ import annotations
 
 import re
+import shutil
 from collections import Counter
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from types import MappingProxyType
 
 from book.editions.compared import Claims
 from book.editions.lessons import PACE, Lesson
 from book.editions.pictures import Picture, address, pictures
+from book.editions.project import Project
 
 # Each by its shape: a printer and many eyes know no colors.
 MARKS = {"reproduced": "●", "partly": "◐", "contradicted": "✕", "undecided": "○", "not tried": "·"}
 TERM = re.compile(r"\{term\}`([^`<]+?)\s*(?:<[^>]+>)?`")  # a card is one link; those inside could not be reached
 THUMBNAIL = 480  # pixels across, of a card that is at most half as wide on a screen
+NAME = "sparse-bayes-book"  # of the file that a reader takes home
+LINKED = re.compile(r'\n<p class="bnn-editions">.*?</p>')  # what `publish` writes
 MOVED = "svbnn-fig-idea"  # the explorer that shows what the book is about
 
 
@@ -85,3 +90,22 @@ def explorer(chapters: dict[str, dict]) -> str:
                 shown = [part["data"]["text/html"] for part in cell["outputs"] if "text/html" in part.get("data", {})]
                 return "```{raw} html\n" + "".join("".join(one) for one in shown) + "\n```"
     return ""
+
+
+def publish(project: Project, made: Path) -> None:
+    """Lay an edition beside the pages, and link what lies there from the landing page, until others are rendered."""
+    shutil.copyfile(made, project.html / f"{NAME}{made.suffix}")
+    files = [path for suffix in (".pdf", ".epub") if (path := project.html / f"{NAME}{suffix}").exists()]
+    page = project.html / f"{project.printed[0]}.html"
+    up = "../" * project.printed[0].count("/")
+    links = ", ".join(
+        f'<a href="{up}{path.name}">{path.suffix[1:].upper()}</a> ({path.stat().st_size / 1e6:.0f} MB)'
+        for path in files
+    )
+    text = LINKED.sub("", page.read_text(encoding="utf-8"))
+    title = text.index("</h1>", text.index("<article"))  # the theme has another for the printer before
+    intro = min(at for word in ("<section", "</section") if (at := text.find(word, title)) > 0)  # ends there
+    line = f'\n<p class="bnn-editions">The whole book in one file: {links}.</p>'
+    whole = page.with_suffix(".part")  # so that nobody reads half a page
+    whole.write_text(f"{text[:intro].rstrip()}{line}\n{text[intro:]}", encoding="utf-8")
+    whole.replace(page)

@@ -22,12 +22,15 @@ import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
+from book.editions.landing import NAME
 from book.editions.learner import companion
-from book.editions.project import Project, files_below
+from book.editions.project import BookError, Project, files_below
 from book.editions.render import rendered
+from book.editions.whole import browser
 
-SITE = "sparse-bayes-book.zip"  # what `make read` unpacks
+SITE = f"{NAME}.zip"  # what `make read` unpacks
 RESULTS = "sparse-bayes-results.zip"
+GIVEN = ("zip", "json", "pdf", "epub")  # suffixes of what is given away, beside the distributions
 BLOCK = re.compile(r"^```(python|text)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 # Every part of a license must be of these; what is named below them was looked up by hand.
 PERMISSIVE = re.compile(
@@ -216,18 +219,39 @@ class Release:
                 out.writestr(zipfile.ZipInfo(f"sparse-bayes-results/{name}"), content, zipfile.ZIP_DEFLATED, 9)
         return f"{len(paths)} files; {self.size(archive)}"
 
-    def site(self) -> str:
-        """The rendered book as one file, and the notebooks with what they run on."""
+    def editions(self) -> str:
+        """The book as PDF and EPUB, which the landing page links to."""
+        try:
+            browser()
+        except BookError as error:
+            raise Skipped(str(error)) from error
+        project, made = self.pages(), []
+        for kind in ("pdf", "epub"):
+            self.call(sys.executable, "-m", "book", kind)
+            made.append(shutil.copyfile(project.build / f"book.{kind}", self.folder / f"{NAME}.{kind}"))
+        return "; ".join(map(self.size, made))
+
+    def pages(self) -> Project:
+        """The project, with pages of what is here.
+
+        Raises:
+            RuntimeError: they were rendered from something else, or not at all.
+        """
         project = Project(self.root)
-        notebooks = project.html / "_sources" / f"{companion.NAME}.zip"
         if not rendered(project):
             raise RuntimeError("there is no book that was rendered from what is here; `make book` makes one")
+        return project
+
+    def site(self) -> str:
+        """The rendered book as one file, and the notebooks with what they run on."""
+        project = self.pages()
+        notebooks = project.html / "_sources" / f"{companion.NAME}.zip"
         shutil.copyfile(notebooks, self.folder / notebooks.name)
         return f"{self.size(packed(project.html, self.folder / SITE))}; {self.size(notebooks)}"
 
     def sums(self) -> str:
         """The checksum of each file that is given away."""
-        given = [*self.dist.iterdir(), *self.folder.glob("*.zip"), *self.folder.glob("*.json")]
+        given = [*self.dist.iterdir(), *(path for kind in GIVEN for path in self.folder.glob(f"*.{kind}"))]
         lines = [f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in sorted(given)]
         (self.folder / "SHA256SUMS").write_text("".join(lines), encoding="utf-8")
         return f"{len(lines)} files"
@@ -265,7 +289,7 @@ def packed(html: Path, archive: Path) -> Path:
 
 
 STEPS = ("clean_tree", "versions", "environments", "workflows", "build", "install", "readme", "licenses", "components")
-STEPS += ("audit", "results", "site", "sums")
+STEPS += ("audit", "results", "editions", "site", "sums")
 
 
 def checklist(release: Release, steps: tuple[str, ...], say: Callable[[str], None] = print) -> int:

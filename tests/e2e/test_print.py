@@ -8,9 +8,11 @@ import sys
 
 import pytest
 from pypdf import PdfReader
+from pypdf.generic import IndirectObject
 
 from book.editions import print as printing
 from book.editions.project import Project
+from book.editions.whole import Whole, assemble
 
 WIDTH = 672  # pixels of text on A4 between the margins of print.css, at 96 to the inch
 # What reaches beyond the paper on either side.
@@ -21,6 +23,18 @@ CUT = """() => [...document.querySelectorAll(".bd-article :is(mjx-container, tab
   .map(([e, box]) => `${Math.round(box.left)} to ${Math.round(box.right)}: ${e.outerHTML.slice(0, 150)}`)"""
 HIDDEN_TEXT = """() => [...document.querySelectorAll(".bd-article pre")]
   .filter((e) => e.checkVisibility() && e.scrollWidth > e.clientWidth + 1).map((e) => e.textContent.slice(0, 80))"""
+
+# Words of tables below 8 points, and notes above the text; an exponent is smaller in any print.
+TINY = """() => [...document.querySelectorAll(".bd-article table :is(th, td, p, small, code, span, a)")]
+  .filter((e) => e.checkVisibility() && !e.closest("mjx-container, sup, sub"))
+  .filter((e) => parseFloat(getComputedStyle(e).fontSize) < 8 / 0.75 - 0.01)
+  .map((e) => `${getComputedStyle(e).fontSize}: ${e.outerHTML.slice(0, 100)}`)"""
+NOTES = ".bd-article :is(small, figcaption, caption, aside, .bnn-caption, .admonition) *"
+LOUD = """(notes) => [...document.querySelectorAll(notes)]
+  .filter((e) => e.checkVisibility() && !e.closest("h1, h2, h3, h4, mjx-container"))
+  .map((e) => [e, parseFloat(getComputedStyle(e).fontSize)])
+  .filter(([, size]) => size > parseFloat(getComputedStyle(document.documentElement).fontSize))
+  .map(([e, size]) => `${size}: ${e.outerHTML.slice(0, 100)}`)"""
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +60,7 @@ def test_it_has_contents_bookmarks_and_page_numbers(pdf):
     text = words(pdf)
     marks = {mark.title: pdf.get_destination_page_number(mark) for mark in pdf.outline if not isinstance(mark, list)}
     titles = ["A book for the tests", "1. A chapter for the tests", "2. A chapter that asks", "Notation"]
-    titles += ["Status of this build", "Bibliography"]
+    titles += ["Bibliography", "Status of this build"]
     assert list(marks) == titles
     sections = [mark.title for one in pdf.outline if isinstance(one, list) for mark in one]
     assert "Hints and solutions" in sections
@@ -60,10 +74,25 @@ def test_it_has_contents_bookmarks_and_page_numbers(pdf):
     assert {tuple(round(float(side) / 72 * 25.4) for side in page.mediabox[2:]) for page in pdf.pages} == {(210, 297)}
 
 
+def test_a_screen_reader_finds_headings_tables_and_lists(pdf):
+    catalog = pdf.trailer["/Root"]
+    assert catalog["/MarkInfo"]["/Marked"] and catalog["/Lang"] == "en"
+    kinds, left = set(), [catalog["/StructTreeRoot"]]
+    while left:
+        node = left.pop().get_object()
+        for child in node if isinstance(node, list) else [node]:
+            if isinstance(child, dict):
+                kinds.add(child.get("/S"))
+                left += [child["/K"]] if "/K" in child else []
+            elif isinstance(child, IndirectObject):
+                left.append(child)
+    assert {"/H1", "/H2", "/P", "/Table", "/TH", "/TD", "/L", "/Link", "/Figure"} <= kinds
+
+
 def test_hints_and_solutions_come_after_the_exercises(pdf, small_project):
     order = ["What is", "Compute", "Hints and solutions", "Hint for Exercise 1.1", "Every factor is zero."]
     order += ["Solution to Exercise 1.1", "Zero, whatever the degree.", "Solution to Exercise 1.2"]
-    whole = printing.Whole(small_project.html, small_project.printed)
+    whole = Whole(small_project)
     text = " ".join(whole.articles["chapters/01_fixture"].get_text().split())
     places = [text.rindex(part) for part in order]
     assert places == sorted(places)
@@ -79,23 +108,28 @@ def test_nothing_is_wider_than_the_paper(request, open_page, tmp_path, book):
     # Beside the pages, whose pictures it shows.
     page = html.parent / "print" / "measured.html"
     page.parent.mkdir(exist_ok=True)
-    page.write_text(printing.assemble(printing.Whole(html, project.printed), project, {}), encoding="utf-8")
+    page.write_text(assemble(Whole(project), project), encoding="utf-8")
     shown = open_page(page)
     shown.wait_for_selector("html[data-typeset]", state="attached")
     shown.set_viewport_size({"width": WIDTH, "height": 1000})
     shown.emulate_media(media="print")
     assert shown.evaluate(CUT) == []
     assert shown.evaluate(HIDDEN_TEXT) == []
+    assert shown.evaluate(TINY) == []
+    assert shown.evaluate(LOUD, NOTES) == []
     assert shown.faults == []
     page.unlink()
 
 
-def test_wide_things_would_be_seen(open_page, tmp_path):
-    """The measure itself."""
+def test_wide_tiny_and_loud_things_would_be_seen(open_page, tmp_path):
+    """The measures themselves."""
     page = tmp_path / "wide.html"
-    page.write_text('<div class="bd-article"><pre style="width: 900px">a</pre><table><td>b</td></table></div>')
+    cell, note = '<td style="font-size: 7.9pt">b</td>', '<small style="font-size: 2rem"><b>c</b></small>'
+    page.write_text(f'<div class="bd-article"><pre style="width: 900px">a</pre><table>{cell}</table>{note}</div>')
     shown = open_page(page, width=WIDTH)
     assert len(shown.evaluate(CUT)) == 1
+    assert len(shown.evaluate(TINY)) == 1
+    assert len(shown.evaluate(LOUD, NOTES)) == 1
 
 
 def test_paper_is_light_whatever_the_mode(open_page, small_book):

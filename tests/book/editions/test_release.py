@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from book.editions.project import Project
 from book.editions.release import LOOKED_UP, RESULTS, STEPS, Release, Skipped, checklist, judged, packed, plain
 
 README = """Prints:
@@ -126,6 +127,24 @@ def test_results_are_packed_with_checksums_and_a_citation(root, release, monkeyp
 def test_a_release_without_the_rendered_book_fails(release):
     with pytest.raises(RuntimeError, match="make book"):
         release.site()
+
+
+def test_editions_are_skipped_without_a_browser_and_refused_without_pages(release, monkeypatch):
+    monkeypatch.setenv("CHROMIUM", "/no/such/program")
+    with pytest.raises(Skipped, match="/no/such/program"):
+        release.editions()
+    monkeypatch.setenv("CHROMIUM", sys.executable)
+    with pytest.raises(RuntimeError, match="make book"):
+        release.editions()
+
+
+def test_editions_are_assets_with_checksums(release, monkeypatch):
+    monkeypatch.setenv("CHROMIUM", sys.executable)
+    monkeypatch.setattr(release, "pages", lambda: Project(release.root))
+    monkeypatch.setattr(release, "call", lambda *command: (release.root / f"_build/book.{command[-1]}").write_text("x"))
+    assert release.editions() == "sparse-bayes-book.pdf, 0.00 MB; sparse-bayes-book.epub, 0.00 MB"
+    release.dist.mkdir()
+    assert release.sums() == "2 files"
 
 
 def test_an_audit_without_a_network_is_skipped_and_a_weakness_is_not(release, monkeypatch):
