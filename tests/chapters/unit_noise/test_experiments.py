@@ -94,13 +94,17 @@ def test_the_smallest_network_that_costs_little_is_chosen():
 def test_a_method_alone_computes_the_dense_network_and_the_next_one_takes_it(tmp_path, monkeypatch):
     """One Original for each architecture, also where another architecture's was trained before."""
     monkeypatch.setenv("BNNLIB_HOME", str(tmp_path))
-    trained, fit_one = [], sbp_images._fit
+    trained, fit_one, measure = [], sbp_images._fit, sbp_images._measured
 
     def counted(model, data, params, *others):
         trained.append((params["network"], "candidates" in params))
-        return fit_one(model, data, params, *others)
+        return fit_one(model, data, params | {"epochs": 1}, *others)
+
+    def without_times(cell, *others):
+        return measure(replace(cell, params=cell.params | {"timed": False}), *others)
 
     monkeypatch.setattr(sbp_images, "_fit", counted)
+    monkeypatch.setattr(sbp_images, "_measured", without_times)
     lab.run("sbp-mnist", "smoke", device="cpu", only=" SBP [0]")
     assert trained == [(name, pruned) for name in ("LeNet-500-300", "LeNet-5") for pruned in (False, True)]
     result = lab.run("sbp-mnist", "smoke", device="cpu", only="LeNet-5 S")
