@@ -17,6 +17,7 @@ import torch
 
 from bnnlib.train import Checkpoint
 from book.editions.project import BookError
+from tests.seeded import seeded
 
 ROOT = Path(__file__).resolve().parents[1]
 # What takes longest, from the longest on. With `--dist loadfile --no-loadscope-reorder` (make test) files are given to
@@ -60,6 +61,12 @@ def same_numbers_on_every_run():
     random.seed(0)
     np.random.seed(0)
     torch.manual_seed(0)
+
+
+@pytest.fixture
+def generator(request) -> torch.Generator:
+    """Of the SEED that the test's module has."""
+    return seeded(request.module.SEED)
 
 
 @pytest.fixture(autouse=True)

@@ -18,9 +18,6 @@ from bnnlib import functional as bF
 from bnnlib import nn as bnn
 from tests.seeded import seeded as generator
 
-# Every labeled equation is tested.
-UNTESTED: dict[str, str] = {}
-
 EPS = 1e-5
 
 
