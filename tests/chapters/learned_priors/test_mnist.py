@@ -1,7 +1,6 @@
 """The table of MNIST on the digits of scikit-learn: resuming, who uses its networks, what its numbers mean."""
 
 import copy
-from dataclasses import replace
 from functools import cache
 
 import pytest
@@ -14,18 +13,15 @@ from book.lab import Cell, load_result
 from chapters.learned_priors.experiments import fgsm as aeb_fgsm
 from chapters.learned_priors.experiments import mnist as aeb_mnist
 from chapters.learned_priors.experiments import mnist_train as train
+from tests.chapters import cells
+from tests.chapters.cells import CPU, needs_digits, values
 
-CPU = torch.device("cpu")
 POINT = {"Dropout", "Vanilla"}
-pytestmark = pytest.mark.skipif(
-    not datasets.available("digits"), reason="scikit-learn, which has the digits, is absent"
-)
+pytestmark = needs_digits
 
 
-def smoke(method: str, setting: str = "MNIST", experiment: str = "aeb-mnist", **changes) -> Cell:
-    cells = lab.get(experiment).profiles["smoke"]()
-    cell = next(one for one in cells if (one.setting, one.method) == (setting, method))
-    return replace(cell, params=cell.params | changes)
+def smoke(method: str, setting: str = "MNIST", experiment: str = "aeb-mnist") -> Cell:
+    return cells.smoke(experiment, method, setting)
 
 
 def compute(cell: Cell):
@@ -53,10 +49,6 @@ def few_images(monkeypatch):
         return model, networks, (x[:50], y[:50])
 
     monkeypatch.setattr(aeb_fgsm, "victims", fewer)
-
-
-def values(result) -> dict[str, float]:
-    return {row["metric"]: row["value"] for row in result.rows}
 
 
 @pytest.mark.parametrize("experiment", ["aeb-mnist", "aeb-fmnist"])
