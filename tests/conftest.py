@@ -27,10 +27,10 @@ ROOT = Path(__file__).resolve().parents[1]
 LONGEST = (
     "book/editions/test_learner_chapters.py",
     "e2e/test_every_page.py",
-    "e2e/test_answers.py",
-    "bnnlib/estimators/test_selection_of_five.py",
     "book/test_documents.py",
     "chapters/test_resumed.py",
+    "e2e/test_answers.py",
+    "bnnlib/estimators/test_selection_of_five.py",
     "bnnlib/estimators/test_default.py",
     "bnnlib/estimators/test_methods.py",
     "book/test_one_draw.py",
