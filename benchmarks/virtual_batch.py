@@ -22,8 +22,9 @@ from torch import Tensor, nn
 
 from benchmarks import command
 from benchmarks.timing import synchronize
-from bnnlib.nn import match_moments, predict_naive_batches, predict_virtual_batch, to_stochastic_batch_norm
+from bnnlib.nn import match_moments, predict_virtual_batch, to_stochastic_batch_norm
 from chapters.batch_statistics.lenet import lenet5_batch_norm
+from chapters.batch_statistics.naive import predict_naive_batches
 from chapters.batch_statistics.vgg import vgg11
 
 NETWORKS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import random
 import signal
 import socket
@@ -14,9 +15,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from filelock import FileLock  # PyTorch needs it, so it is there
 
 from bnnlib.train import Checkpoint
 from book.editions.project import BookError
+from tests.seeded import seeded
 
 ROOT = Path(__file__).resolve().parents[1]
 # What takes longest, from the longest on. With `--dist loadfile --no-loadscope-reorder` (make test) files are given to
@@ -24,10 +27,10 @@ ROOT = Path(__file__).resolve().parents[1]
 LONGEST = (
     "book/editions/test_learner_chapters.py",
     "e2e/test_every_page.py",
-    "e2e/test_answers.py",
-    "bnnlib/estimators/test_selection_of_five.py",
     "book/test_documents.py",
     "chapters/test_resumed.py",
+    "e2e/test_answers.py",
+    "bnnlib/estimators/test_selection_of_five.py",
     "bnnlib/estimators/test_default.py",
     "bnnlib/estimators/test_methods.py",
     "book/test_one_draw.py",
@@ -60,6 +63,12 @@ def same_numbers_on_every_run():
     random.seed(0)
     np.random.seed(0)
     torch.manual_seed(0)
+
+
+@pytest.fixture
+def generator(request) -> torch.Generator:
+    """Of the SEED that the test's module has."""
+    return seeded(request.module.SEED)
 
 
 @pytest.fixture(autouse=True)
@@ -121,19 +130,31 @@ def root() -> Path:
     return ROOT
 
 
-@pytest.fixture(scope="session")
-def built_book() -> Path:
-    """Folder of the rendered pages of this tree's book, brought up to date first (at once when nothing changed)."""
-    done = subprocess.run(
-        [sys.executable, "-m", "book", "build"],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
-    )
+@contextlib.contextmanager
+def alone(tmp_path_factory, name: str):
+    """A folder that all workers of a run share, held by one of them at a time."""
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / name
+    with FileLock(f"{folder}.lock"):
+        folder.mkdir(exist_ok=True)
+        yield folder
+
+
+def build(tree: Path) -> None:
+    """Bring the rendered book of a tree up to date."""
+    command = [sys.executable, "-m", "book", "build"]
+    done = subprocess.run(command, cwd=tree, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
     if done.returncode:
         pytest.fail(f"the book could not be built:\n{done.stdout}", pytrace=False)
+
+
+@pytest.fixture(scope="session")
+def built_book(tmp_path_factory) -> Path:
+    """Folder of the rendered pages of this tree's book, brought up to date once for all workers."""
+    with alone(tmp_path_factory, "built-book") as mark:
+        if not (mark / "done").exists():
+            build(ROOT)
+            (mark / "done").touch()
     return ROOT / "_build" / "html"
 
 

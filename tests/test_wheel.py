@@ -66,8 +66,7 @@ torch.nn.functional.mse_loss(network(x), y).backward()
 sampler.step()
 assert not torch.equal(before, network.weight) and network.weight.isfinite().all()
 print("works")
-"""
-COMMANDS = """
+
 import runpy
 for arguments in (["data"], ["run", "svbnn-mnist"]):
     sys.argv = ["bnnlib", *arguments]
@@ -156,13 +155,9 @@ def test_every_module_can_be_imported_with_pytorch_and_numpy_alone(alone):
     assert int(done.stdout) > 80
 
 
-def test_layers_samplers_and_data_work_from_the_wheel(alone):
+def test_layers_samplers_data_and_the_command_line_work_from_the_wheel(alone):
     done = alone(LIBRARY)
-    assert (done.returncode, done.stdout) == (0, "works\n"), done.stderr
-
-
-def test_the_command_line_lists_data_sets_and_says_where_experiments_are(alone):
-    done = alone(COMMANDS)
-    assert [line for line in done.stdout.splitlines() if line.startswith("ended")] == ["ended with 0", "ended with 2"]
+    ended = [line for line in done.stdout.splitlines() if line == "works" or line.startswith("ended")]
+    assert ended == ["works", "ended with 0", "ended with 2"], done.stderr
     assert "mnist " in done.stdout and "diabetes" in done.stdout
     assert "Experiments run from a checkout of the repository" in done.stderr

@@ -41,9 +41,9 @@ class SparseClassifier(ClassifierMixin, SparseEstimator):
     Example:
         >>> import numpy as np
         >>> rng = np.random.default_rng(0)
-        >>> X = rng.normal(size=(300, 10))
+        >>> X = rng.normal(size=(150, 10))
         >>> y = np.where(X[:, 0] > X[:, 1], "left", "right")
-        >>> model = SparseClassifier(hidden=(8,), epochs=300, learning_rate=0.03, random_state=0).fit(X, y)
+        >>> model = SparseClassifier(hidden=(8,), epochs=200, learning_rate=0.03, random_state=0).fit(X, y)
         >>> model.predict_proba(X[:5]).shape, bool(model.score(X, y) > 0.9)
         ((5, 2), True)
     """

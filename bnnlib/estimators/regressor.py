@@ -90,9 +90,9 @@ class SparseRegressor(RegressorMixin, SparseEstimator):
     Example:
         >>> import numpy as np
         >>> rng = np.random.default_rng(0)
-        >>> X = rng.normal(size=(300, 10))
-        >>> y = 3 * X[:, 0] - 2 * X[:, 1] + 0.1 * rng.normal(size=300)
-        >>> model = SparseRegressor(hidden=(8,), epochs=300, learning_rate=0.03, random_state=0).fit(X, y)
+        >>> X = rng.normal(size=(150, 10))
+        >>> y = 3 * X[:, 0] - 2 * X[:, 1] + 0.1 * rng.normal(size=150)
+        >>> model = SparseRegressor(hidden=(8,), epochs=200, learning_rate=0.03, random_state=0).fit(X, y)
         >>> model.selected_features_
         array([0, 1])
         >>> mean, interval = model.predict(X[:5], return_interval=True)

@@ -39,7 +39,7 @@ from bnnlib.nn.spike_slab import SpikeSlabConv2d, SpikeSlabLinear
 from bnnlib.nn.stochastic_batch_norm import StochasticBatchNorm1d, StochasticBatchNorm2d
 from bnnlib.nn.structured_pruning import StructuredBayesianPruning, drawn_together
 from bnnlib.nn.unit_noise import insert_unit_noise, percent_active_units, unit_counts
-from bnnlib.nn.virtual_batch import predict_naive_batches, predict_virtual_batch
+from bnnlib.nn.virtual_batch import predict_virtual_batch
 
 __all__ = [
     "BayesianLayer",
@@ -81,7 +81,6 @@ __all__ = [
     "predict",
     "predict_dropout",
     "predict_ensemble",
-    "predict_naive_batches",
     "predict_virtual_batch",
     "redraw",
     "selected_weights",

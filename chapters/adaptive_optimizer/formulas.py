@@ -21,17 +21,6 @@ from bnnlib.functional.adaptive_variational import ALPHAS, ESTIMATORS
 Number = float | Tensor
 
 
-def squared_gradient(mean: float, variance: float, batch_size: int) -> float:
-    """Expected square of a mini-batch gradient, equation (avo-squared).
-
-    Args:
-        mean: of the gradients of single observations.
-        variance: of the same.
-        batch_size: B, drawn with replacement.
-    """
-    return mean**2 + variance / batch_size
-
-
 def early_variance(steps: np.ndarray) -> np.ndarray:
     """Variance of 1 / sqrt(v_t) for v_t the mean of t squared standard normals.
 
@@ -57,31 +46,6 @@ def signal_to_noise(lr: float, gradient: float, scale: float, alpha: float) -> f
         alpha: 0.5 or 1.
     """
     return lr * scale ** (2.0 * alpha - 1.0) * abs(gradient) / math.sqrt(2.0)
-
-
-def momentum_signal_to_noise(lr: float, gradient: float, momentum: float, temperature: float) -> float:
-    """The same of the momentum form.
-
-    Args:
-        lr: l.
-        gradient: g of the mean loss.
-        momentum: beta.
-        temperature: T.
-    """
-    return lr**0.25 * abs(gradient) / (math.sqrt(2.0 + 2.0 * momentum**2) * temperature)
-
-
-def chain_temperature(num_data: float, temperature: float, tau: float, lr: float, momentum: float) -> float:
-    """Temperature T' at which the momentum form samples the posterior, equation (avo-temperature).
-
-    Args:
-        num_data: N.
-        temperature: T, the factor of the noise.
-        tau: held fixed.
-        lr: l.
-        momentum: beta.
-    """
-    return num_data * temperature**2 * tau * math.sqrt(lr) * (1.0 + momentum**2) / (1.0 - momentum)
 
 
 def learned_scale(curvature: float, num_data: float, weight_decay: float = 0.0, noise_factor: float = 1.0) -> float:

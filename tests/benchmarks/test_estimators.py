@@ -17,10 +17,10 @@ def test_rows(capsys, monkeypatch):
     monkeypatch.setattr(estimators, "FOREST", 20)
     monkeypatch.setattr(estimators, "PEER_EPOCHS", 2)
     names = ["spike_slab", "lasso", "random forest", "Laplace"]
-    estimators.main(["--json", "--sets", "diabetes", "breast_cancer", "--splits", "2", "--methods", *names])
+    estimators.main(["--json", "--sets", "diabetes", "breast_cancer_30", "--splits", "2", "--methods", *names])
     rows = json.loads(capsys.readouterr().out)
     assert [(row["set"], row["method"]) for row in rows] == [
-        (s, m) for s in ("diabetes", "breast_cancer") for m in names
+        (s, m) for s in ("diabetes", "breast_cancer_30") for m in names
     ]
     for row in rows:
         if row.get("note") == "not installed":

@@ -53,6 +53,8 @@ def run_blocks(name, root, capsys):
         if "tempered" in scope and "around" in scope:  # what the page says of them
             each = [float(scope["nll"](one, scope["digits"].test_y[150:])) for one in scope["compared"].values()]
             assert each[1] < each[0] < each[2]
+        if name == "README.md" and "make_friedman1" in scope:
+            five_of_two_hundred(scope["model"])
         if name == "README.md" and "right" in scope:  # a result worth having
             assert scope["right"] > 0.9
         if name == "README.md" and "percent_active" in scope:
@@ -60,3 +62,16 @@ def run_blocks(name, root, capsys):
         if name == "README.md" and "small" in scope:
             sizes = [sum(p.numel() for p in scope[one].parameters()) for one in ("small", "network")]
             assert sizes[0] < sizes[1] / 2
+
+
+def five_of_two_hundred(model):
+    """The noise is 1, of 1,000 rows known to 0.02; the spread of the posterior is in what is learned, too."""
+    from sklearn.datasets import make_friedman1
+
+    assert model.used_.tolist() == [0, 1, 2, 3, 4] and 0.95 < model.noise_scale_ < 1.25
+    assert (model.inclusion_probability_[:5] > 0.95).all() and model.inclusion_probability_[5:].max() < 0.5
+    x, y = make_friedman1(2000, 200, noise=1.0, random_state=1)
+    mean, interval = model.predict(x, return_interval=True)
+    # half of the noise more; the first network alone, with thirty weights for five inputs, errs by 1.4 times the noise
+    assert np.square(mean - y).mean() < 1.0**2 + 0.6**2
+    assert 0.93 < np.mean((interval[:, 0] <= y) & (y <= interval[:, 1])) < 0.99

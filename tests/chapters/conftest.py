@@ -14,6 +14,12 @@ def close_figures():
 
 
 @pytest.fixture
+def static(monkeypatch):
+    """Explorers are those of a page."""
+    monkeypatch.setenv("BNN_STATIC", "1")
+
+
+@pytest.fixture
 def scramble(monkeypatch):
     """``scramble(module, name)``: what that function loads has random test labels from now on."""
 

@@ -15,13 +15,12 @@ import numpy as np
 import pytest
 import torch
 
-from bnnlib import datasets
 from bnnlib.train.checkpoint import Checkpoint
 from book import lab
 from book.lab.probes import first
 from chapters.acceptance.experiments import lenet
+from tests.chapters.cells import CPU, needs_digits
 
-CPU = torch.device("cpu")
 UNTIMED = {"timed": False}
 SHORT = {"epochs": 1, "drop_rates": [0, 50, 95], "choose_at": [0]}
 WIDE_BATCH = {"epochs": 1, "batch_size": 256, "batches": 6, "draws": 3, "shown_batches": 12}
@@ -33,12 +32,10 @@ SLOW = [
     ("sbp-mnist", "LeNet-500-300", "SBP", UNTIMED, 6),
     ("sbp-mnist", "LeNet-500-300", "SSL", UNTIMED, 30),  # within the second strength
     ("sbp-mnist", "LeNet-500-300", "SparseVD", UNTIMED, 6),
-    # within the last training, and behind its last step and before its scores
-    *[("sbn-mnist", "LeNet-5", "BN", WIDE_BATCH, saves) for saves in (9, 13)],
-    ("sbn-mnist", "LeNet-5", "DO", WIDE_BATCH, 2),
+    ("sbn-mnist", "LeNet-5", "BN", WIDE_BATCH, 13),  # behind the last step of the last training, and before its scores
     ("sbn-cifar5", "ResNet-18", "BN", WIDE_BATCH, 2),  # the same function, with augmentation
     # 8 steps: in the second epoch, when draws have been kept and augmentation is due
-    *[("aeb-mnist", s, m, {}, 6) for s in ("MNIST", "DA-MNIST") for m in ("SGHMC-SA", "Dropout")],
+    *[("aeb-mnist", *one, {}, 6) for one in (("MNIST", "Dropout"), ("DA-MNIST", "SGHMC-SA"))],
 ]
 QUICK = [
     # 22 steps a candidate; 32 saves are in the middle of the second one, after the first was put aside
@@ -127,7 +124,7 @@ def storable(cell, answer, seconds: float) -> None:
     assert all(0.0 <= minutes <= seconds / 60.0 for minutes in took)
 
 
-@pytest.mark.skipif(not datasets.available("digits"), reason="scikit-learn, which has the digits, is absent")
+@needs_digits
 @pytest.mark.parametrize(
     ("name", "setting", "method", "changes", "saves"),
     [pytest.param(*one, id=" ".join(map(str, (*one[:3], one[4]))), marks=[pytest.mark.slow] * (one in SLOW))

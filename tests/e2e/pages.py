@@ -32,6 +32,15 @@ FORMULAS = """async () => {
   };
 }"""
 
+# Before a page's own scripts: MathJax starts, and leaves the formulas as they are, a thousand in a chapter.
+UNSET = """(() => {
+  const own = {configurable: true, enumerable: true};
+  Object.defineProperty(window, "MathJax", {...own, get: () => undefined, set(settings) {
+    settings.startup = {...settings.startup, typeset: false};
+    Object.defineProperty(window, "MathJax", {...own, value: settings, writable: true});
+  }});
+})()"""
+
 # Moves every knob over its whole way: how many there are, and what is wrong with any. Alone a step of one may meet
 # settings that look the same; over its whole way it may not.
 KNOBS = """() => {

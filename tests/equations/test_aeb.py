@@ -15,9 +15,7 @@ from bnnlib import functional as bF
 from bnnlib.sampling import SpikeSlabGaussianLaplacePrior
 from chapters.learned_priors import formulas
 
-# Every labeled equation is tested.
-UNTESTED: dict[str, str] = {}
-
+SEED = 5
 V0, V1, SIGMA, DELTA = 0.2, 3.0, 0.8, 0.3
 A, B, NU, LAM = 1.5, 4.0, 2.0, 0.7
 WEIGHTS = (-3.0, -0.4, -1e-3, 0.0, 0.05, 0.7, 8.0)
@@ -25,11 +23,6 @@ WEIGHTS = (-3.0, -0.4, -1e-3, 0.0, 0.05, 0.7, 8.0)
 
 def t(values) -> torch.Tensor:
     return torch.as_tensor(values, dtype=torch.float64)
-
-
-@pytest.fixture
-def generator() -> torch.Generator:
-    return torch.Generator().manual_seed(5)
 
 
 def log_components(weight, sigma=SIGMA, v0=V0, v1=V1):

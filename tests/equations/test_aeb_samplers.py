@@ -14,14 +14,10 @@ from chapters.learned_priors import formulas
 from chapters.learned_priors.formulas import annealed
 from chapters.shared.attacks import fgsm
 
+SEED = 7
 CHAINS = 20_000
 # Five standard errors of a variance estimated from CHAINS independent draws, relative to it.
 NOISE = 5.0 * math.sqrt(2.0 / CHAINS)
-
-
-@pytest.fixture
-def generator() -> torch.Generator:
-    return torch.Generator().manual_seed(7)
 
 
 def chain_variance(make, curvature, start, steps, generator, gradient_noise=0.0):

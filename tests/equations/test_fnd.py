@@ -19,15 +19,9 @@ from chapters.foundations.example import example_data
 from chapters.learned_priors import formulas
 from chapters.spike_slab.formulas import gumbel_softmax_gate
 
-UNTESTED: dict[str, str] = {}
-
+SEED = 5
 DOUBLE = torch.float64
 NOISE, PRIOR = 0.7, 1.3
-
-
-@pytest.fixture
-def generator() -> torch.Generator:
-    return torch.Generator().manual_seed(5)
 
 
 @pytest.fixture

@@ -18,16 +18,9 @@ from chapters.implicit_acceptance import chains, formulas
 from chapters.implicit_acceptance.quality import classifier_score, density_coverage, frechet_distance, precision_recall
 from chapters.shared import finite
 
-# Every labeled equation is tested.
-UNTESTED: dict[str, str] = {}
-
+SEED = 3
 ROUNDING = 1e-12
 KINDS = [(0.2, 0.3, 0.5), (0.5, 0.8, 0.0), (0.9, 0.9, 0.1), (0.05, 0.1, 2.0)]  # b, epsilon, error of the log ratio
-
-
-@pytest.fixture
-def generator() -> torch.Generator:
-    return torch.Generator().manual_seed(3)
 
 
 def laws(generator, *shape) -> torch.Tensor:

@@ -24,16 +24,10 @@ from chapters.acceptance.adversarial import learn_adversarial_proposal
 from chapters.acceptance.formulas import acceptance_rate_of, mean_of
 from chapters.shared.finite import acceptance_rate, metropolis_hastings_kernel
 
-UNTESTED: dict[str, str] = {}
-
+SEED = 3
 DOUBLE = torch.float64
 COUNT = 200_000
 GRID = np.linspace(-12.0, 12.0, 1201)
-
-
-@pytest.fixture
-def generator() -> torch.Generator:
-    return torch.Generator().manual_seed(3)
 
 
 def normal(count, generator, mean=0.0, scale=1.0):

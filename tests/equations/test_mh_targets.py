@@ -9,8 +9,6 @@ from scipy import stats
 
 from chapters.acceptance import pairs, targets
 
-UNTESTED: dict[str, str] = {}
-
 
 # equation: mh-theorem
 @pytest.mark.parametrize(

@@ -16,10 +16,8 @@ from torch import nn
 
 from bnnlib import functional as bF
 from bnnlib import nn as bnn
+from chapters.batch_statistics.naive import predict_naive_batches
 from tests.seeded import seeded as generator
-
-# Every labeled equation is tested.
-UNTESTED: dict[str, str] = {}
 
 EPS = 1e-5
 
@@ -100,7 +98,7 @@ def softmax(x):
 # equation: sbn-predictive
 def test_naive_monte_carlo_averages_over_all_mini_batches():
     net, train, x = network(1), normal(6, 3, seed=3), normal(2, 3, seed=4)
-    draws = bnn.predict_naive_batches(net, x, train, 400, 4, generator=generator()).softmax(-1).numpy()
+    draws = predict_naive_batches(net, x, train, 400, 4, generator=generator()).softmax(-1).numpy()
     for i in range(2):
         # the 20 ways to fill the other three seats, equally likely
         batches = [torch.cat([x[i : i + 1], train[list(others)]]) for others in itertools.combinations(range(6), 3)]

@@ -15,9 +15,6 @@ from bnnlib import functional as bF
 from bnnlib import nn as bnn
 from chapters.closed_form import formulas
 
-# Every labeled equation is tested.
-UNTESTED: dict[str, str] = {}
-
 TAU1, TAU0, PI = 0.9, 0.06, 0.3
 PRIOR = bF.mixture_prior(TAU1, TAU0, PI)
 # (m, sigma): in the spike, at the threshold, in the slab, wide without a mean

@@ -19,10 +19,7 @@ from chapters.closed_form.experiments import simulation_nets as sbnn_simulations
 from chapters.closed_form.experiments import simulations as sbnn_simulations
 from chapters.shared import simulated
 
-
-@pytest.fixture
-def generator() -> torch.Generator:
-    return torch.Generator().manual_seed(11)
+SEED = 11
 
 
 def network(sizes, generator, **settings):

@@ -16,9 +16,6 @@ from scipy import integrate, special, stats
 from bnnlib import functional as bF
 from chapters.unit_noise import formulas
 
-# Every labeled equation is tested.
-UNTESTED: dict[str, str] = {}
-
 A, B = -20.0, 0.0
 # (mu, sigma): the start, two units in use, one pushed against the upper end, two near the prior, one far outside
 POINTS = (

@@ -13,17 +13,13 @@ from bnnlib import nn as bnn
 from bnnlib.pruning.group_lasso import GroupLasso, group_lasso_penalty
 from chapters.unit_noise import formulas
 
+SEED = 5
 A, B = -20.0, 0.0
 MU, SIGMA = -0.6, 0.5
 
 
 def t(*values) -> torch.Tensor:
     return torch.tensor(values, dtype=torch.float64)
-
-
-@pytest.fixture
-def generator() -> torch.Generator:
-    return torch.Generator().manual_seed(5)
 
 
 def layer(*shape_and_settings, mu=MU, sigma=SIGMA, **settings) -> bnn.StructuredBayesianPruning:

@@ -20,9 +20,6 @@ from chapters.side_by_side.costs import bought
 from chapters.side_by_side.signed_rank import signed_rank
 from chapters.side_by_side.standing import judge
 
-# Every labeled equation is tested.
-UNTESTED: dict[str, str] = {}
-
 
 # equation: side-budget
 def test_steps_times_cost_are_the_budget():

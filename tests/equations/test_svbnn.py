@@ -13,9 +13,7 @@ from bnnlib.nn.predict import predict
 from bnnlib.replicates import Layout, StackedSpikeSlab
 from chapters.spike_slab import formulas
 
-# Every labeled equation is tested; the statements of the lemmas and the theorem carry no label, they are asymptotic.
-UNTESTED: dict[str, str] = {}
-
+SEED = 3
 DRAWS = 200_000
 # five standard errors of a proportion or of a mean of unit variance over DRAWS draws
 NOISE = 5.0 / math.sqrt(DRAWS)
@@ -23,11 +21,6 @@ NOISE = 5.0 / math.sqrt(DRAWS)
 
 def t(value: float) -> torch.Tensor:
     return torch.tensor(value, dtype=torch.float64)
-
-
-@pytest.fixture
-def generator() -> torch.Generator:
-    return torch.Generator().manual_seed(3)
 
 
 def spike_slab(mean: float, scale: float, inclusion: float, count: int = DRAWS) -> StackedSpikeSlab:

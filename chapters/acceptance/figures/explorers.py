@@ -67,15 +67,11 @@ def pair_in_words(distance: float, width: float, shape: str) -> str:
     )
 
 
-def pair_explorer(static: bool | None = None) -> Explorer:
-    """Knobs for the distance, the width and the tails of a proposal.
-
-    Args:
-        static: as for `book.display.curves`.
-    """
+def pair_explorer() -> Explorer:
+    """Knobs for the distance, the width and the tails of a proposal."""
     controls = {
         "distance": Control("Distance", _DISTANCES, 1.0, format=".2f"),
         "width": Control("Width", _WIDTHS, 0.5, format="g"),
         "shape": Control("Proposal", SHAPES, "normal", choice=True),
     }
-    return curves(pair, controls, title="How much of each other do they accept?", alt=pair_in_words, static=static)
+    return curves(pair, controls, title="How much of each other do they accept?", alt=pair_in_words)

@@ -103,15 +103,11 @@ def in_words(num_data: int, spike: float, slab: float) -> str:
     )
 
 
-def threshold_explorer(static: bool | None = None) -> Explorer:
-    """Knobs for the number of observations and the two decays.
-
-    Args:
-        static: as for `book.display.curves`.
-    """
+def threshold_explorer() -> Explorer:
+    """Knobs for the number of observations and the two decays."""
     controls = {
         "num_data": Control("Observations N", _SIZES, 1000, format=","),
         "spike": Control("Decay of the spike", _SPIKES, 1.0, format="g"),
         "slab": Control("Decay of the slab", _SLABS, 1e-3, format="g"),
     }
-    return curves(picture, controls, title="Which inputs survive?", alt=in_words, static=static)
+    return curves(picture, controls, title="Which inputs survive?", alt=in_words)

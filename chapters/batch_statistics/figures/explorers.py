@@ -192,12 +192,11 @@ def batch_size_controls(study: BatchSizeStudy) -> dict[str, Control]:
     return controls
 
 
-def batch_size_explorer(study: BatchSizeStudy, static: bool | None = None) -> Explorer:
+def batch_size_explorer(study: BatchSizeStudy) -> Explorer:
     """Knobs for batch size and layer: spread of the statistics, entropy of known and unknown inputs.
 
     Args:
         study: from `batch_size_study`, of at least 12 sizes.
-        static: as for `book.display.curves`.
     """
 
     def compute(size: int, layer: str = study.layers[-1]) -> Picture:
@@ -206,4 +205,4 @@ def batch_size_explorer(study: BatchSizeStudy, static: bool | None = None) -> Ex
     def words(size: int, layer: str = study.layers[-1]) -> str:
         return batch_size_in_words(study, size, layer)
 
-    return curves(compute, batch_size_controls(study), title="How large is a batch?", alt=words, static=static)
+    return curves(compute, batch_size_controls(study), title="How large is a batch?", alt=words)

@@ -83,14 +83,10 @@ def shaken_in_words(margin: float, spread: float) -> str:
     )
 
 
-def noise_explorer(static: bool | None = None) -> Explorer:
-    """Knobs for the margin of an image and the spread of its logits.
-
-    Args:
-        static: as for `book.display.curves`.
-    """
+def noise_explorer() -> Explorer:
+    """Knobs for the margin of an image and the spread of its logits."""
     controls = {
         "margin": Control("Margin", _STOPS, 2.5, format=".1f"),
         "spread": Control("Spread", _SPREADS, 2.0, format=".2f"),
     }
-    return curves(shaken, controls, title="What does noise do to a sure image?", alt=shaken_in_words, static=static)
+    return curves(shaken, controls, title="What does noise do to a sure image?", alt=shaken_in_words)

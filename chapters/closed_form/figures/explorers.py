@@ -120,17 +120,13 @@ def inclusion_in_words(ratio: float, inclusion: float = 0.5) -> str:
     )
 
 
-def inclusion_explorer(static: bool | None = None) -> Explorer:
-    """Knobs for the width of the slab and the prior probability.
-
-    Args:
-        static: as for `book.display.curves`.
-    """
+def inclusion_explorer() -> Explorer:
+    """Knobs for the width of the slab and the prior probability."""
     controls = {
         "ratio": Control("log(τ₁ / τ₀)", RATIOS, 5.0, format="g"),
         "inclusion": Control("π", PRIORS, 0.5, format="g"),
     }
-    return curves(inclusion, controls, title="When is a weight included?", alt=inclusion_in_words, static=static)
+    return curves(inclusion, controls, title="When is a weight included?", alt=inclusion_in_words)
 
 
 def bowl(sigma: np.ndarray, ratio: float, rows: float, spike: float = EXAMPLE_SPIKE) -> np.ndarray:
@@ -215,14 +211,10 @@ def unseen_in_words(ratio: float, rows: int) -> str:
     )
 
 
-def unseen_explorer(static: bool | None = None) -> Explorer:
-    """Knobs for the width of the slab and for the rows that say that the weight is zero.
-
-    Args:
-        static: as for `book.display.curves`.
-    """
+def unseen_explorer() -> Explorer:
+    """Knobs for the width of the slab and for the rows that say that the weight is zero."""
     controls = {
         "ratio": Control("log(τ₁ / τ₀)", CLOSE_RATIOS, 3.0, format="g"),
         "rows": Control("Rows", ROWS, 0),
     }
-    return curves(unseen, controls, title="Where does an unneeded weight end?", alt=unseen_in_words, static=static)
+    return curves(unseen, controls, title="Where does an unneeded weight end?", alt=unseen_in_words)

@@ -120,14 +120,10 @@ def growing_in_words(count: int, correlation: float) -> str:
     )
 
 
-def growing_explorer(static: bool | None = None) -> Explorer:
-    """Knobs for the number of observations and for the correlation of two inputs.
-
-    Args:
-        static: as for `book.display.curves`.
-    """
+def growing_explorer() -> Explorer:
+    """Knobs for the number of observations and for the correlation of two inputs."""
     controls = {
         "count": Control("Observations", COUNTS, 12, format="d"),
         "correlation": Control("Correlation", CORRELATIONS, 0.9, choice=True),
     }
-    return curves(growing, controls, title="What does one more observation teach?", alt=growing_in_words, static=static)
+    return curves(growing, controls, title="What does one more observation teach?", alt=growing_in_words)

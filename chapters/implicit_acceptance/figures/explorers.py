@@ -110,11 +110,7 @@ SETTLED_CONTROLS = {
 }
 
 
-def settled_explorer(static: bool | None = None) -> Explorer:
-    """Knobs for the discriminator's confidence and its bound: what is accepted, and where the chain settles.
-
-    Args:
-        static: as for `book.display.curves`.
-    """
+def settled_explorer() -> Explorer:
+    """Knobs for the discriminator's confidence and its bound: what is accepted, and where the chain settles."""
     title = "Where does the chain settle?"
-    return curves(_settled_picture, SETTLED_CONTROLS, title=title, alt=settled_in_words, static=static)
+    return curves(_settled_picture, SETTLED_CONTROLS, title=title, alt=settled_in_words)

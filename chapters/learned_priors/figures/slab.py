@@ -167,14 +167,10 @@ def steps_in_words(first: float, exponent: float) -> str:
     return f"First weight w = {first:g}, exponent {exponent:g}. " + steps(first, exponent).heading.replace("\n", "; ")
 
 
-def steps_explorer(static: bool | None = None) -> Explorer:
-    """Knobs for the first weight of the average and for its exponent.
-
-    Args:
-        static: as for `book.display.curves`.
-    """
+def steps_explorer() -> Explorer:
+    """Knobs for the first weight of the average and for its exponent."""
     controls = {
         "first": Control("First weight w₁", FIRST, 0.08),
         "exponent": Control("Exponent α", EXPONENTS, 0.7, choice=True),
     }
-    return curves(steps, controls, title="How fast may a prior learn?", alt=steps_in_words, static=static)
+    return curves(steps, controls, title="How fast may a prior learn?", alt=steps_in_words)

@@ -94,7 +94,7 @@ def _span(numbers: np.ndarray, log: bool = False) -> tuple[float, float]:
     return span(numbers, log=log) if np.isfinite(numbers).any() else (0.5, 1.0)
 
 
-def time_explorer(static: bool | None = None) -> Explorer | Figure:
+def time_explorer() -> Explorer | Figure:
     """Knobs for the task, the measure and the method; a picture without results says so."""
     if empty := _empty():
         return empty
@@ -108,7 +108,7 @@ def time_explorer(static: bool | None = None) -> Explorer | Figure:
         lines = time(task, measure, method).heading.splitlines()
         return f"On {TASKS[task]}: {', '.join(lines)}."
 
-    return curves(time, controls, title="What does time buy?", alt=alt, static=static)
+    return curves(time, controls, title="What does time buy?", alt=alt)
 
 
 def size(task: str, budget: int, method: str) -> Picture:
@@ -143,7 +143,7 @@ def size(task: str, budget: int, method: str) -> Picture:
     return Picture([panel], f"{NAMES[method]} at B = {budget}\n{said}")
 
 
-def size_explorer(static: bool | None = None) -> Explorer | Figure:
+def size_explorer() -> Explorer | Figure:
     """Knobs for the task, the budget and the method; a picture without results says so."""
     if empty := _empty():
         return empty
@@ -160,7 +160,7 @@ def size_explorer(static: bool | None = None) -> Explorer | Figure:
     def alt(task: str, method: str, budget: int = budgets[0]) -> str:
         return f"On {TASKS[task]}: {', '.join(size(task, budget, method).heading.splitlines())}."
 
-    return curves(compute, controls, title="How small for which error?", alt=alt, static=static)
+    return curves(compute, controls, title="How small for which error?", alt=alt)
 
 
 def selection(task: str, method: str) -> Picture:
@@ -185,7 +185,7 @@ def selection(task: str, method: str) -> Picture:
     return Picture([panel], f"{NAMES[method]} at B = 1\n{said}")
 
 
-def selection_explorer(static: bool | None = None) -> Explorer | Figure:
+def selection_explorer() -> Explorer | Figure:
     """Knobs for the task and the method; a picture without results says so."""
     if empty := _empty():
         return empty
@@ -194,4 +194,4 @@ def selection_explorer(static: bool | None = None) -> Explorer | Figure:
         return f"On {TASKS[task]}: {', '.join(selection(task, method).heading.splitlines())}."
 
     controls = {"task": _task(), "method": _method("sghmc_sa")}
-    return curves(selection, controls, title="Which inputs matter?", alt=alt, static=static)
+    return curves(selection, controls, title="Which inputs matter?", alt=alt)

@@ -32,7 +32,6 @@ def lambda_explorer(
     relevant: int,
     default: int,
     names: Sequence[str] | None = None,
-    static: bool | None = None,
 ) -> Explorer:
     """One slider over the prior inclusion probability: data fit, price in nats, gates and network move together.
 
@@ -47,7 +46,6 @@ def lambda_explorer(
         relevant: how many of the first inputs matter.
         default: number of the lambda that is shown first.
         names: how the slider writes the lambdas.
-        static: as for `book.display.curves`.
     """
     x = np.arange(len(lambdas))  # at equal distances: most of what happens lies within a few of the powers of ten
     train, test, price, misfit = (np.asarray(one, dtype=float) for one in (train_error, test_error, divergence, misfit))
@@ -112,7 +110,7 @@ def lambda_explorer(
         )
 
     knob = Control("Prior inclusion λ", range(len(x)), default, format=names.__getitem__)
-    return curves(compute, {"k": knob}, title="From an empty network to an overfitted one", alt=words, static=static)
+    return curves(compute, {"k": knob}, title="From an empty network to an overfitted one", alt=words)
 
 
 def one_weight(estimate: float | np.ndarray, prior_inclusion: float) -> tuple[np.ndarray, float, np.ndarray]:
@@ -175,13 +173,9 @@ WEIGHT_CONTROLS = {
 }
 
 
-def weight_explorer(static: bool | None = None) -> Explorer:
-    """Knobs for what the data say of a weight and for lambda: when does its coin turn?
-
-    Args:
-        static: as for `book.display.curves`.
-    """
-    return curves(weight, WEIGHT_CONTROLS, title="When is a weight worth keeping?", alt=weight_in_words, static=static)
+def weight_explorer() -> Explorer:
+    """Knobs for what the data say of a weight and for lambda: when does its coin turn?"""
+    return curves(weight, WEIGHT_CONTROLS, title="When is a weight worth keeping?", alt=weight_in_words)
 
 
 _PHI = np.linspace(0.02, 0.98, 33)
@@ -266,11 +260,7 @@ GATE_BIAS_CONTROLS = {
 }
 
 
-def gate_bias_explorer(static: bool | None = None) -> Explorer:
-    """Knobs for the target and the temperature: where biased gradients of a gate point the wrong way.
-
-    Args:
-        static: as for `book.display.curves`.
-    """
+def gate_bias_explorer() -> Explorer:
+    """Knobs for the target and the temperature: where biased gradients of a gate point the wrong way."""
     title = "Where does the gradient of a gate point?"
-    return curves(gate_bias, GATE_BIAS_CONTROLS, title=title, alt=gate_bias_in_words, static=static)
+    return curves(gate_bias, GATE_BIAS_CONTROLS, title=title, alt=gate_bias_in_words)

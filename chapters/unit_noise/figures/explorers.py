@@ -127,13 +127,9 @@ def noise(location: float, log_scale: float) -> Picture:
     )
 
 
-def noise_explorer(static: bool | None = None) -> Explorer:
-    """Sliders for mu and log sigma: density, SNR, KL, kept or pruned.
-
-    Args:
-        static: as for `book.display.curves`.
-    """
-    return curves(noise, NOISE_CONTROLS, title="Is the unit kept?", alt=noise_in_words, static=static)
+def noise_explorer() -> Explorer:
+    """Sliders for mu and log sigma: density, SNR, KL, kept or pruned."""
+    return curves(noise, NOISE_CONTROLS, title="Is the unit kept?", alt=noise_in_words)
 
 
 TRADE_CONTROLS = {
@@ -201,10 +197,6 @@ def trade(t: float, weight: float) -> Picture:
     )
 
 
-def trade_explorer(static: bool | None = None) -> Explorer:
-    """Knobs for a unit's t-statistic and the weight of the divergence.
-
-    Args:
-        static: as for `book.display.curves`.
-    """
-    return curves(trade, TRADE_CONTROLS, title="What does a unit earn?", alt=trade_in_words, static=static)
+def trade_explorer() -> Explorer:
+    """Knobs for a unit's t-statistic and the weight of the divergence."""
+    return curves(trade, TRADE_CONTROLS, title="What does a unit earn?", alt=trade_in_words)

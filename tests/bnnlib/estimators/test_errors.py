@@ -1,8 +1,5 @@
 """Every wrong input has its own words: what was given, what is allowed, what to do."""
 
-import subprocess
-import sys
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -91,17 +88,3 @@ def test_tensors_are_arrays():
     assert np.array_equal(
         of_tensors.predict(torch.from_numpy(x)), SparseClassifier(**settings).fit(x, labels).predict(x)
     )
-
-
-@pytest.mark.slow  # starts PyTorch afresh
-def test_the_library_does_without_scikit_learn():
-    code = (
-        "import sys; sys.modules['sklearn'] = None\n"
-        "import bnnlib, bnnlib.nn\n"
-        "try:\n    import bnnlib.estimators\n"
-        "except ImportError as error:\n    print(error)"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert "pip install 'bnnlib[estimators]'" in done.stdout
-    loaded = "import sys, bnnlib, bnnlib.nn; print('sklearn' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", loaded], capture_output=True, text=True).stdout == "False\n"

@@ -50,7 +50,7 @@ def test_saving_keeps_predictions_and_training(fitted, tmp_path):
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_classifies(method):
     x, labels = classes()
-    settings = SETTINGS[method] | ({"learning_rate": 0.01} if method == "sghmc" else {})
+    settings = SETTINGS[method] | ({"learning_rate": 0.01, "epochs": 500} if method == "sghmc" else {"epochs": 300})
     model = SparseClassifier(**settings).fit(x, labels)
     # the best rule is right in nine cases of ten
     assert model.score(*classes(seed=3)) > 0.75

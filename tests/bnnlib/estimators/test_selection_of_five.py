@@ -1,25 +1,10 @@
-"""Five relevant inputs of two hundred, in raw units, by the defaults: what the README shows."""
+"""Five relevant inputs of two hundred, in raw units, by other methods than the default, which README.md shows."""
 
 import numpy as np
 import pytest
 
 from benchmarks.estimators import friedman
 from bnnlib.estimators import SparseRegressor
-
-
-@pytest.mark.slow
-def test_exactly_the_five():
-    x, y = friedman(3000, 1)  # the README has seed 0
-    model = SparseRegressor(random_state=1).fit(x[:1000], y[:1000])
-    assert model.selected_features_.tolist() == [0, 1, 2, 3, 4]
-    assert (model.inclusion_probability_[:5] > 0.95).all() and model.inclusion_probability_[5:].max() < 0.5
-    assert model.used_.tolist() == [0, 1, 2, 3, 4]
-    # the truth is 100; of 1,000 rows its standard error is 2, and the spread of the posterior is in it too
-    assert 95 < model.noise_scale_ < 125
-    mean, interval = model.predict(x[1000:], return_interval=True)
-    # 50 would be half of the noise; the first network alone, with thirty weights for five inputs, errs by 140
-    assert np.square(mean - y[1000:]).mean() < 100**2 + 60**2
-    assert 0.93 < np.mean((interval[:, 0] <= y[1000:]) & (y[1000:] <= interval[:, 1])) < 0.99
 
 
 @pytest.mark.slow

@@ -54,5 +54,8 @@ def test_a_compiled_scale_mixture_estimates_its_divergence_at_fresh_noise(x):
 
 @pytest.mark.skipif(shutil.which("g++") is None, reason="inductor needs a C++ compiler on a CPU")
 def test_compiled_steps_equal_eager_steps(x):
+    import torch._inductor.config as inductor
+
     torch.manual_seed(0)
-    check(bnn.SpikeSlabLinear(5, 4, prior_inclusion_probability=1e-3, dtype=torch.float64), x, "inductor")
+    with inductor.patch(compile_threads=1):  # others would import PyTorch in processes of their own
+        check(bnn.SpikeSlabLinear(5, 4, prior_inclusion_probability=1e-3, dtype=torch.float64), x, "inductor")

@@ -16,7 +16,7 @@ def layer_of(estimator, kind=bnn.GaussianLinear, size=(4, 3)):
 def test_all_estimators_have_the_same_expected_loss_and_gradient():
     x = torch.randn(6, 4, generator=generator(1), dtype=torch.float64)
     y = torch.randn(6, 3, generator=generator(2), dtype=torch.float64)
-    results, draws = {}, 3000
+    results, draws = {}, 1000
     for estimator in ESTIMATORS:
         layer, noise = layer_of(estimator), generator(3)
         samples = []

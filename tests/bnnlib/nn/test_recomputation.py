@@ -1,14 +1,11 @@
 """A pass that is computed a second time, for its backward pass, draws what it drew, or says that it cannot."""
 
 import contextlib
-import copy
-import pickle
 
 import pytest
 import torch
 import torch._functorch.config as compiler
 from torch import nn
-from torch.func import functional_call
 from torch.utils.checkpoint import checkpoint
 
 from bnnlib._noise import Keyed, Keys, draw_normal, fold
@@ -132,9 +129,6 @@ def test_one_key_is_one_draw_and_others_are_others(kind):
         for other in ({"seed": 1, "step": 5}, {"seed": 0, "step": 6}, {"seed": 0, "step": 5, "rank": 1}):
             with redraw(model, **other):
                 assert not torch.equal(first, model(X))
-        copies = copy.deepcopy(model), pickle.loads(pickle.dumps(model))
-        assert all(torch.equal(first, one(X)) for one in copies)
-        assert torch.equal(first, functional_call(model, dict(model.named_parameters()), (X,)))
     assert not torch.equal(model(X), model(X))  # given back
 
 

@@ -1,7 +1,6 @@
-"""The virtual batch and the naive estimate: their definitions replayed, no trace left behind."""
+"""The virtual batch: its definition replayed, no trace left behind."""
 
 import copy
-import math
 
 import pytest
 import torch
@@ -70,45 +69,10 @@ def test_modes_are_restored_also_after_an_error():
     model[1].weight_mode = "mean"
     before = [m.training for m in model.modules()]
     bnn.predict_virtual_batch(model, normal(2, 3), 3)
-    bnn.predict_naive_batches(model, normal(2, 3), TRAIN, 2, 10)
     with pytest.raises(RuntimeError):
         bnn.predict_virtual_batch(model, normal(2, 7), 3)
-    with pytest.raises(RuntimeError):
-        bnn.predict_naive_batches(model, normal(2, 7), normal(50, 7), 3, 10)
     assert [m.training for m in model.modules()] == before
     assert (model[1].draws, model[1].weight_mode, model[1]._held) == ("batch", "mean", None)
-    assert model[1].track_running_stats
-
-
-@pytest.mark.parametrize("plain", [True, False])
-def test_the_naive_estimate_is_a_training_batch_around_the_object(plain):
-    model = network() if plain else fitted()
-    model[1].running_mean.fill_(100.0)
-    before, x = copy.deepcopy(model.state_dict()), normal(3, 3, seed=1)
-    draws = bnn.predict_naive_batches(model, x, TRAIN, 4, 30, generator(1))
-    assert draws.shape == (4, 3, 2) and not draws.requires_grad
-    assert all(torch.equal(a, b) for a, b in zip(model.state_dict().values(), before.values(), strict=True))
-    random = generator(1)
-    with torch.no_grad():
-        for i in range(3):
-            for k in range(4):
-                others = torch.randperm(600, generator=random)[:29]
-                hidden = model[0](torch.cat([x[i : i + 1], TRAIN[others]]))
-                mean, log_scale = bF.batch_statistics(hidden)
-                row = bF.batch_norm(hidden[:1], mean, log_scale.exp(), model[1].weight, model[1].bias).tanh()
-                torch.testing.assert_close(draws[k, i], model[4](row)[0], rtol=1e-11, atol=1e-12)
-
-
-def test_few_of_many_rows_are_distinct_and_uniform():
-    from bnnlib.nn.virtual_batch import _choose
-
-    counts = torch.zeros(400)
-    for seed in range(500):
-        chosen = _choose(400, 15, generator(seed), torch.device("cpu"))
-        assert len(chosen.unique()) == 15
-        counts[chosen] += 1
-    # binomial with mean 18.75: chi-squared with 399 degrees of freedom, five standard deviations
-    assert ((counts - 18.75).square() / 18.75).sum() < 399 + 5 * math.sqrt(2 * 399)
 
 
 def test_bad_arguments_are_refused():
@@ -116,19 +80,10 @@ def test_bad_arguments_are_refused():
     for call, name in ((bnn.predict_virtual_batch, "num_samples"), (bnn.predict_virtual_batch, "chunk_size")):
         with pytest.raises(ValueError, match=f"{name} is 0"):
             call(model, x, **{name: 0})
-    with pytest.raises(ValueError, match="batch_size is 1, but it must be an integer of at least 2"):
-        bnn.predict_naive_batches(model, x, TRAIN, 2, 1)
-    with pytest.raises(ValueError, match=r"at least batch_size - 1 = 49 rows"):
-        bnn.predict_naive_batches(model, x, TRAIN[:48], 2, 50)
-    with pytest.raises(ValueError, match="of the same shape"):
-        bnn.predict_naive_batches(model, x, normal(600, 4), 2, 50)
-    for call in (lambda m: bnn.predict_virtual_batch(m, x[:0]), lambda m: bnn.predict_naive_batches(m, x[:0], TRAIN)):
-        with pytest.raises(ValueError, match="at least one row"):
-            call(model)
+    with pytest.raises(ValueError, match="at least one row"):
+        bnn.predict_virtual_batch(model, x[:0])
     with pytest.raises(ValueError, match="Linear has no stochastic batch norm"):
         bnn.predict_virtual_batch(nn.Linear(3, 2).double(), x)
-    with pytest.raises(ValueError, match="Linear has no batch norm"):
-        bnn.predict_naive_batches(nn.Linear(3, 2).double(), x, TRAIN)
     with pytest.raises(ValueError, match="moments of 0 batches"):
         bnn.predict_virtual_batch(bnn.to_stochastic_batch_norm(network()), x)
     with pytest.raises(ValueError, match="batches is empty"):

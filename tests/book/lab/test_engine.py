@@ -108,7 +108,6 @@ def test_what_a_worker_cannot_write_is_a_plain_error_and_the_finished_cells_are_
 @pytest.mark.parametrize(
     ("how", "where"),
     [
-        ("SIGKILL", "here"),
         ("SIGKILL", "two processes"),
         ("SIGKILL", "by address"),
         ("SIGINT", "here"),

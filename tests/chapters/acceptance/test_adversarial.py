@@ -7,10 +7,7 @@ from torch import nn
 from bnnlib._checks import DivergedError
 from chapters.acceptance.adversarial import ADVERSARIAL_OBJECTIVES, learn_adversarial_proposal
 
-
-@pytest.fixture
-def generator() -> torch.Generator:
-    return torch.Generator().manual_seed(7)
+SEED = 7
 
 
 def networks(dim=1, hidden=32):

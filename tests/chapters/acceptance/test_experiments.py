@@ -18,18 +18,15 @@ from book.lab.cells import Cell
 from chapters.acceptance.experiments import lenet, logistic, six_gaussians
 from chapters.acceptance.figures.results import crossings
 from chapters.acceptance.targets import logistic_posterior
+from tests.chapters import cells
+from tests.chapters.cells import CPU, values
 
-CPU = torch.device("cpu")
 needs_sets = pytest.mark.skipif(not datasets.available("breast_cancer"), reason="scikit-learn is absent")
 
 
 def smoke(name: str, method: str):
-    cell = next(cell for cell in lab.get(name).profiles["smoke"]() if cell.method == method)
+    cell = cells.smoke(name, method)
     return replace(cell, params=cell.params | {k: v for k, v in lab.get(name).tiny.items() if k in cell.params})
-
-
-def values(result) -> dict[str, float]:
-    return {row["metric"]: row["value"] for row in result.rows}
 
 
 def test_six_gaussians_counts_what_the_chain_drew():

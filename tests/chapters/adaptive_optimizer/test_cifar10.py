@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from functools import partial
 
 import pytest
 import torch
 
-from bnnlib import datasets
 from bnnlib.train.checkpoint import Checkpoint
 from book import lab
 from chapters.adaptive_optimizer.experiments import cifar10
+from tests.chapters import cells
+from tests.chapters.cells import CPU, needs_digits
 
-CPU = torch.device("cpu")
-needs_digits = pytest.mark.skipif(not datasets.available("digits"), reason="scikit-learn is absent")
-
-
-def smoke(method: str):
-    cells = lab.get("avo-cifar10").profiles["smoke"]()
-    cell = next(cell for cell in cells if cell.method == method)
-    return replace(cell, params=cell.params | {"epochs": 3, "batch_size": 256})
+smoke = partial(cells.smoke, "avo-cifar10", epochs=3, batch_size=256)
 
 
 def unmeasured(result) -> dict[str, float]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -12,13 +13,10 @@ from bnnlib.train.checkpoint import Checkpoint
 from book import lab
 from chapters.adaptive_optimizer import networks, problems
 from chapters.adaptive_optimizer.experiments import baselines, examples, measures, training
+from tests.chapters import cells
+from tests.chapters.cells import CPU
 
-CPU = torch.device("cpu")
-
-
-def smoke(method: str, name: str = "avo-example-1", **params):
-    cell = next(cell for cell in lab.get(name).profiles["smoke"]() if cell.method == method)
-    return replace(cell, params=cell.params | params)
+smoke = partial(cells.smoke, "avo-example-1")
 
 
 def unmeasured(result) -> list[dict]:
@@ -125,7 +123,7 @@ def test_the_published_method_finds_the_inputs_of_a_small_problem():
 
 def test_the_linear_lasso_finds_linear_inputs_and_the_mean_stands_beside_it():
     pytest.importorskip("sklearn")
-    cell = replace(smoke("lasso", "avo-example-2"), replicates=(0,))
+    cell = replace(cells.smoke("avo-example-2", "lasso"), replicates=(0,))
     rows = {(row["method"], row["metric"]): row["value"] for row in baselines.run_lasso(cell, CPU).rows}
     # x2 and x5 enter Example 2 with linear parts, the product of x3 and x4 has none
     assert rows["lasso", "false_negatives"] <= 3
@@ -149,7 +147,7 @@ def test_the_group_lasso_removes_for_good_what_is_zero_at_half_time():
 
 
 def test_the_epoch_that_begins_a_new_cycle_is_spared():
-    cell = smoke("AVO", "avo-example-2")
+    cell = cells.smoke("avo-example-2", "AVO")
     assert cell.params["spare"] == smoke("AVO").params["spare"] == 1
     epochs = cell.params["epochs"]
     data = training.data_of(cell.params, (0,))

@@ -16,12 +16,11 @@ from book.lab.cells import Need
 from chapters.batch_statistics.experiments import cifar5 as sbn_cifar5
 from chapters.batch_statistics.experiments import images as sbn_images
 from chapters.batch_statistics.experiments.matched import run_matched
+from tests.chapters import cells
+from tests.chapters.cells import CPU, needs_digits
 
-CPU = torch.device("cpu")
 NAMES = ("sbn-mnist", "sbn-cifar5")
-pytestmark = pytest.mark.skipif(
-    not datasets.available("digits"), reason="scikit-learn, which has the digits, is absent"
-)
+pytestmark = needs_digits
 
 
 def short(name: str, method: str = "BN", setting: str = "", **params) -> Cell:
@@ -33,9 +32,7 @@ def short(name: str, method: str = "BN", setting: str = "", **params) -> Cell:
 
 
 def values(result, method: str, replicate: int = 0) -> dict[str, float]:
-    return {
-        row["metric"]: row["value"] for row in result.rows if (row["method"], row["replicate"]) == (method, replicate)
-    }
+    return cells.values(result, method=method, replicate=replicate)
 
 
 @pytest.fixture(scope="module")

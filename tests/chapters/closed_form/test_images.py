@@ -5,7 +5,6 @@ from dataclasses import replace
 import pytest
 import torch
 
-from bnnlib import datasets
 from bnnlib.nn import bayesian_layers, mean_weights
 from book import lab
 from book.lab import Cell
@@ -13,26 +12,15 @@ from chapters.closed_form.experiments import images as sbnn_images
 from chapters.closed_form.experiments import retrained
 from chapters.closed_form.experiments.networks import network, prior_of, scale_means
 from chapters.shared.images import load_images
+from tests.chapters.cells import CPU, needs_digits, smoke, values
 
-CPU = torch.device("cpu")
 NAMES = ("sbnn-mnist", "sbnn-cifar10-mlp", "sbnn-lenet", "sbnn-vgg")
-pytestmark = pytest.mark.skipif(
-    not datasets.available("digits"), reason="scikit-learn, which has the digits, is absent"
-)
-
-
-def smoke(name: str, method: str = "sBNN") -> Cell:
-    return next(cell for cell in lab.get(name).profiles["smoke"]() if cell.method == method)
+pytestmark = needs_digits
 
 
 def short(name: str, method: str = "sBNN") -> Cell:
     """The smoke cell with the first drop rates and one epoch."""
-    cell = smoke(name, method)
-    return replace(cell, params={**cell.params, "epochs": 1, "drop_rates": [0, 50, 95], "choose_at": [0]})
-
-
-def values(result, method: str, setting: str) -> dict[str, float]:
-    return {row["metric"]: row["value"] for row in result.rows if (row["setting"], row["method"]) == (setting, method)}
+    return smoke(name, method, epochs=1, drop_rates=[0, 50, 95], choose_at=[0])
 
 
 def test_candidates_are_chosen_on_held_out_images_only(scramble):
@@ -44,11 +32,12 @@ def test_candidates_are_chosen_on_held_out_images_only(scramble):
     candidates = [[row for row in r.rows if "candidate" in row["setting"]] for r in (honest, blind)]
     assert candidates[0] == candidates[1]
     assert any(row.get("note") == "chosen on the held-out images" for row in candidates[0])
-    assert values(honest, "sBNN", "32")["removed"] == values(blind, "sBNN", "32")["removed"]
+    first, second = (values(one, method="sBNN", setting="32")["removed"] for one in (honest, blind))
+    assert first == second
 
 
 def test_the_whole_network_is_that_of_the_posterior_means():
-    cell = smoke("sbnn-mnist")
+    cell = smoke("sbnn-mnist", "sBNN")
     data = load_images(cell.params, CPU)
     model = network(cell.params, "sBNN", 3, prior_of(cell.params["candidates"][0]))
     curve = sbnn_images.pruning_curve(model, data, "test", [0, 98.2], "inclusion")
@@ -64,7 +53,7 @@ def test_a_diverged_candidate_is_kept_as_such_and_never_chosen():
     good = cell.params["candidates"][0]
     cell = replace(cell, params={**cell.params, "candidates": [good | {"learning_rate": 1e9}, good]})
     result = sbnn_images.run_cell(cell, CPU, None)
-    assert values(result, "sBNN", "32")["error_test"] < 100.0
+    assert values(result, method="sBNN", setting="32")["error_test"] < 100.0
     cell = replace(cell, params={**cell.params, "candidates": [good | {"learning_rate": 1e9}]})
     with pytest.raises(ArithmeticError, match="every candidate diverged"):
         sbnn_images.run_cell(cell, CPU, None)

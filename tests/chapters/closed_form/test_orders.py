@@ -8,18 +8,12 @@ import numpy as np
 import pytest
 import torch
 
-from book import lab
 from chapters.closed_form.experiments import orders
-
-CPU = torch.device("cpu")
-
-
-def smoke():
-    return lab.get("sbnn-orders").profiles["smoke"]()[0]
+from tests.chapters.cells import CPU, smoke
 
 
 def test_rows_are_finite_and_the_whole_network_is_the_same_in_every_order():
-    rows = orders.run_orders(smoke(), CPU, None).rows
+    rows = orders.run_orders(smoke("sbnn-orders"), CPU, None).rows
     assert all(math.isfinite(row["value"]) for row in rows)
     whole = {
         order: [row["value"] for row in rows if (row["method"], row["metric"]) == (order, "rmse_test_at_0")]
@@ -29,7 +23,7 @@ def test_rows_are_finite_and_the_whole_network_is_the_same_in_every_order():
 
 
 def test_the_order_by_magnitude_is_that_by_p_without_the_variance():
-    cell = smoke()
+    cell = smoke("sbnn-orders")
     model, x = orders.trained(cell, CPU, None)
     posterior = model.posterior
     mean, prior = posterior.mean(), posterior._prior
@@ -41,7 +35,7 @@ def test_the_order_by_magnitude_is_that_by_p_without_the_variance():
 
 
 def test_the_error_is_that_of_the_mean_weights_against_the_teacher():
-    cell = smoke()
+    cell = smoke("sbnn-orders")
     model, x = orders.trained(cell, CPU, None)
     with torch.no_grad():
         error = (model.mean_forward(x) - orders.teacher(x)).square().mean(dim=(1, 2)).sqrt()

@@ -3,17 +3,13 @@
 from dataclasses import replace
 
 import pytest
-import torch
 
-from bnnlib import datasets
 from book import lab
 from book.lab import Cell
 from chapters.closed_form.experiments import images, retrained
+from tests.chapters.cells import CPU, needs_digits
 
-CPU = torch.device("cpu")
-pytestmark = pytest.mark.skipif(
-    not datasets.available("digits"), reason="scikit-learn, which has the digits, is absent"
-)
+pytestmark = needs_digits
 
 
 def small(method: str, **params) -> Cell:

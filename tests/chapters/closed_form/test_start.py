@@ -8,15 +8,9 @@ import math
 import torch
 
 from bnnlib.nn import to_bayesian
-from book import lab
 from chapters.closed_form.experiments import start
 from chapters.closed_form.experiments.networks import prior_of
-
-CPU = torch.device("cpu")
-
-
-def smoke():
-    return lab.get("sbnn-start").profiles["smoke"]()[0]
+from tests.chapters.cells import CPU, smoke
 
 
 def test_a_smaller_start_computes_the_same_with_fewer_weights_beyond_the_threshold():
@@ -39,6 +33,6 @@ def test_a_smaller_start_computes_the_same_with_fewer_weights_beyond_the_thresho
 
 
 def test_rows_are_finite():
-    whole = start.run_start(smoke(), CPU, None).rows
+    whole = start.run_start(smoke("sbnn-start"), CPU, None).rows
     assert all(math.isfinite(row["value"]) for row in whole)
     assert [row["setting"] for row in whole if row["metric"] == "begun_share"] == list(start.FACTORS)

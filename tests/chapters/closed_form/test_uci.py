@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from functools import partial
 
 import pytest
 import torch
@@ -12,12 +13,10 @@ from chapters.closed_form.experiments import uci as sbnn_uci
 from chapters.closed_form.experiments import uci_baselines as sbnn_uci_baselines
 from chapters.closed_form.experiments import uci_rivals as sbnn_uci_rivals
 from chapters.closed_form.experiments.uci_data import SIMULATED, gaussian_scores, load_splits
+from tests.chapters import cells
+from tests.chapters.cells import CPU
 
-CPU = torch.device("cpu")
-
-
-def smoke(method: str) -> Cell:
-    return next(cell for cell in lab.get("sbnn-uci").profiles["smoke"]() if cell.method == method)
+smoke = partial(cells.smoke, "sbnn-uci")
 
 
 def compute(cell: Cell, checkpoint=None):

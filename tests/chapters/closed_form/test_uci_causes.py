@@ -4,31 +4,31 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from functools import cache
 
 import pytest
 import torch
 
 from bnnlib import metrics
-from book import lab
 from chapters.closed_form.experiments import uci, uci_causes
 from chapters.closed_form.experiments.uci_data import load_splits
+from tests.chapters.cells import CPU, smoke
 
-CPU = torch.device("cpu")
 
-
-def smoke():
-    return lab.get("sbnn-uci-causes").profiles["smoke"]()[0]
+@cache
+def rows_of_all() -> list[dict]:
+    return uci_causes.run_causes(smoke("sbnn-uci-causes"), CPU, None).rows
 
 
 def untrained(copies=1):
-    cell = smoke()
+    cell = smoke("sbnn-uci-causes")
     data = load_splits(cell.params["data"], cell.replicates)
     model, _, _ = uci.network(data, [(1.0, 1.0)] * (2 * copies), cell.params, CPU)
     return model, data
 
 
 def test_every_method_has_a_finite_error_at_every_share():
-    rows = uci_causes.run_causes(smoke(), CPU, None).rows
+    rows = rows_of_all()
     found = {(row["method"], row["metric"]) for row in rows}
     assert found == {(name, f"rmse_test_at_{share}") for name in uci_causes.METHODS for share in uci_causes.SHARES}
     assert len(rows) == 2 * len(found) and all(math.isfinite(row["value"]) for row in rows)
@@ -71,8 +71,8 @@ def test_training_on_lowers_the_error_and_leaves_the_removed_at_zero():
 
 
 def test_the_mean_of_the_training_targets_is_the_rule_without_a_network():
-    rows = uci_causes.run_causes(smoke(), CPU, None).rows
-    cell = smoke()
+    rows = rows_of_all()
+    cell = smoke("sbnn-uci-causes")
     data = load_splits(cell.params["data"], cell.replicates)
     expected = (data.test_y * data.y_scale).square().mean(dim=(1, 2)).sqrt()
     found = [row["value"] for row in rows if (row["method"], row["metric"]) == (uci_causes.MEAN, "rmse_test_at_50")]
@@ -93,8 +93,8 @@ def test_settings_are_chosen_without_the_test_rows(monkeypatch):
     monkeypatch.setattr(
         torch.Tensor, "argmin", lambda self, *a, **k: picks.append(torch_min(self, *a, **k)) or picks[-1]
     )
-    uci_causes.run_causes(smoke(), CPU, None)
+    uci_causes.run_causes(smoke("sbnn-uci-causes"), CPU, None)
     first, picks[:] = list(picks), []
     monkeypatch.setattr(uci_causes, "load_splits", seen)
-    uci_causes.run_causes(smoke(), CPU, None)
+    uci_causes.run_causes(smoke("sbnn-uci-causes"), CPU, None)
     assert chosen[0] > 0 and all(torch.equal(a, b) for a, b in zip(first, picks, strict=True))

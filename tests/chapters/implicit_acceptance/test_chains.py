@@ -5,10 +5,7 @@ import torch
 
 from chapters.implicit_acceptance import chains
 
-
-@pytest.fixture
-def generator() -> torch.Generator:
-    return torch.Generator().manual_seed(2)
+SEED = 2
 
 
 def test_a_discriminator_of_a_ratio_has_this_ratio():

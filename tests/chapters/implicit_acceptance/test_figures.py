@@ -37,8 +37,8 @@ def test_both_bounds_hold_and_the_law_is_stationary(confidence, lower):
     assert found.acceptance == pytest.approx(float(moved))
 
 
-def test_the_explorer_moves_all_its_parts_and_fits_a_page():
-    made = figures.settled_explorer(static=True)
+def test_the_explorer_moves_all_its_parts_and_fits_a_page(static):
+    made = figures.settled_explorer()
     assert made.gzip_bytes < 100_000
     first, later = (made.picture(confidence=k, lower=0.01) for k in (0.5, 2.0))
     bands = [next(one for one in picture.panels[0].items if isinstance(one, Band)) for picture in (first, later)]

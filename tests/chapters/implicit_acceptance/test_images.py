@@ -7,29 +7,22 @@ import numpy as np
 import pytest
 import torch
 
-from bnnlib import datasets
 from book import lab
 from chapters.implicit_acceptance import numbers
 from chapters.implicit_acceptance.experiments import filtered
 from chapters.implicit_acceptance.experiments.filtered import CCE, CURVES, LOSSES, MCE, PICKED, RANDOM, RAW, UB
 from chapters.implicit_acceptance.experiments.images import CANDIDATES, CLASSIFIER, INVERSION
 from chapters.implicit_acceptance.experiments.judge import MEASURES
+from tests.chapters import cells
+from tests.chapters.cells import CPU, needs_digits, smoke
 
-CPU = torch.device("cpu")
 NAMES = ("imh-mnist", "imh-fmnist", "imh-cifar10")
-pytestmark = pytest.mark.skipif(
-    not datasets.available("digits"), reason="scikit-learn, which has the digits, is absent"
-)
-
-
-def smoke(name: str, setting: str, method: str):
-    cells = lab.get(name).profiles["smoke"]()
-    return next(cell for cell in cells if (cell.setting, cell.method) == (setting, method))
+pytestmark = needs_digits
 
 
 @cache
 def product(name: str, setting: str, method: str):
-    return compute(name, smoke(name, setting, method)).product
+    return compute(name, cells.smoke(name, method, setting)).product
 
 
 def compute(name: str, cell, checkpoint=None):
@@ -38,7 +31,7 @@ def compute(name: str, cell, checkpoint=None):
 
 
 def values(result, setting: str, method: str) -> dict[str, float]:
-    return {row["metric"]: row["value"] for row in result.rows if (row["setting"], row["method"]) == (setting, method)}
+    return cells.values(result, setting=setting, method=method)
 
 
 @pytest.mark.parametrize("method", [RANDOM, CCE, PICKED, UB, MCE])
@@ -46,7 +39,7 @@ def test_no_image_that_is_judged_is_a_real_one(method, monkeypatch):
     """Whatever the chains start from, what is judged was generated: also of chains that refuse every proposal."""
     seen = []
     judged = filtered.Judge.values
-    cell = smoke("imh-mnist", "WGAN-GP", method)
+    cell = smoke("imh-mnist", method, "WGAN-GP")
     for need in cell.needs:  # they are judged as well
         product("imh-mnist", need.cell.setting, need.cell.method)
     monkeypatch.setattr(filtered.Judge, "values", lambda self, made: seen.append(made) or judged(self, made))
@@ -61,7 +54,7 @@ def test_no_image_that_is_judged_is_a_real_one(method, monkeypatch):
 
 def test_test_images_decide_nothing(monkeypatch):
     """Other test images change what is measured, but no chain and no network."""
-    cells = {method: smoke("imh-mnist", "WGAN-GP", method) for method in (RAW, CCE, PICKED)}
+    cells = {method: smoke("imh-mnist", method, "WGAN-GP") for method in (RAW, CCE, PICKED)}
     honest = {method: compute("imh-mnist", cell) for method, cell in cells.items()}
     load = filtered.load_images
 
@@ -83,7 +76,7 @@ def test_test_images_decide_nothing(monkeypatch):
 
 
 def test_rows_and_curves_agree():
-    cell = smoke("imh-mnist", "WGAN-GP", CCE)
+    cell = smoke("imh-mnist", CCE, "WGAN-GP")
     result = compute("imh-mnist", cell)
     iterations = cell.params["discriminator"]["iterations"]
     curves = result.arrays["curves"]
@@ -97,7 +90,7 @@ def test_rows_and_curves_agree():
 
 
 def test_a_random_discriminator_refuses_as_much_as_it_is_told():
-    cell = smoke("imh-mnist", "WGAN-GP", RANDOM)
+    cell = smoke("imh-mnist", RANDOM, "WGAN-GP")
     rates = []
     for spread in (0.1, 3.0):
         options = cell.params["discriminator"] | {"spread": spread}
@@ -108,7 +101,7 @@ def test_a_random_discriminator_refuses_as_much_as_it_is_told():
 
 def test_the_pick_is_the_least_held_out_loss_and_every_candidate_is_reported():
     """The candidate without options is what the method without a choice trains."""
-    cell = smoke("imh-mnist", "WGAN-GP", PICKED)
+    cell = smoke("imh-mnist", PICKED, "WGAN-GP")
     result = compute("imh-mnist", cell)
     found = {name: values(result, f"WGAN-GP, {name}", PICKED) for name in CANDIDATES}
     assert len({one["held_out_loss"] for one in found.values()}) == len(CANDIDATES)
@@ -118,14 +111,14 @@ def test_the_pick_is_the_least_held_out_loss_and_every_candidate_is_reported():
     for setting in ("WGAN-GP", f"WGAN-GP, {steps} iterations"):
         chosen = values(result, setting, PICKED)
         assert all(found[pick][name] == value for name, value in chosen.items())
-    plain = values(compute("imh-mnist", smoke("imh-mnist", "WGAN-GP", CCE)), "WGAN-GP", CCE)
+    plain = values(compute("imh-mnist", smoke("imh-mnist", CCE, "WGAN-GP")), "WGAN-GP", CCE)
     assert all(found["last weights"][name] == value for name, value in plain.items())
-    raw = values(compute("imh-mnist", smoke("imh-mnist", "WGAN-GP", RAW)), "WGAN-GP", RAW)
+    raw = values(compute("imh-mnist", smoke("imh-mnist", RAW, "WGAN-GP")), "WGAN-GP", RAW)
     assert all(raw[name] == value for name, value in values(result, "WGAN-GP, raw", PICKED).items())
 
 
 def test_the_pick_follows_the_held_out_loss_alone(monkeypatch):
-    cell = smoke("imh-mnist", "WGAN-GP", PICKED)
+    cell = smoke("imh-mnist", PICKED, "WGAN-GP")
     for wanted in CANDIDATES:
         looks = len(cell.params["discriminator"]["iterations"])
         losses = iter([float(name != wanted) for name in sorted(CANDIDATES) for _ in range(looks)])
@@ -136,7 +129,7 @@ def test_the_pick_follows_the_held_out_loss_alone(monkeypatch):
 
 def test_the_held_out_loss_sees_held_out_images_and_fresh_ones():
     """It is the cross-entropy of a discriminator that answers 1/2 everywhere: 2 log 2; a sharper one says otherwise."""
-    cell = smoke("imh-mnist", "WGAN-GP", PICKED)
+    cell = smoke("imh-mnist", PICKED, "WGAN-GP")
     data = filtered.load_images(cell.params, CPU)
     decoder = filtered.load_decoder(cell.params, product("imh-mnist", "WGAN-GP", RAW), CPU)
     proposal = filtered.latent_proposal(decoder, cell.params, CPU)
@@ -171,7 +164,7 @@ def test_every_method_starts_from_the_generator_of_its_replicate(name):
 
 def test_color_images_take_the_same_path():
     for method in (RAW, CCE):
-        result = compute("imh-cifar10", smoke("imh-cifar10", "WGAN-GP", method))
+        result = compute("imh-cifar10", smoke("imh-cifar10", method, "WGAN-GP"))
         assert result.arrays["sheet"].shape[1:] == (3, 32, 32)
 
 

@@ -12,10 +12,7 @@ from chapters.implicit_acceptance import ring
 from chapters.implicit_acceptance.experiments import toy
 from chapters.shared.finite import total_variation
 
-
-@pytest.fixture
-def generator() -> torch.Generator:
-    return torch.Generator().manual_seed(5)
+SEED = 5
 
 
 def test_the_cells_hold_the_masses_of_the_ring(generator):

@@ -1,7 +1,7 @@
 """The table of MNIST on the digits of scikit-learn: resuming, who uses its networks, what its numbers mean."""
 
 import copy
-from dataclasses import replace
+from functools import cache
 
 import pytest
 import torch
@@ -13,28 +13,30 @@ from book.lab import Cell, load_result
 from chapters.learned_priors.experiments import fgsm as aeb_fgsm
 from chapters.learned_priors.experiments import mnist as aeb_mnist
 from chapters.learned_priors.experiments import mnist_train as train
+from tests.chapters import cells
+from tests.chapters.cells import CPU, needs_digits, values
 
-CPU = torch.device("cpu")
 POINT = {"Dropout", "Vanilla"}
-pytestmark = pytest.mark.skipif(
-    not datasets.available("digits"), reason="scikit-learn, which has the digits, is absent"
-)
+pytestmark = needs_digits
 
 
-def smoke(method: str, setting: str = "MNIST", experiment: str = "aeb-mnist", **changes) -> Cell:
-    cells = lab.get(experiment).profiles["smoke"]()
-    cell = next(one for one in cells if (one.setting, one.method) == (setting, method))
-    return replace(cell, params=cell.params | changes)
+def smoke(method: str, setting: str = "MNIST", experiment: str = "aeb-mnist") -> Cell:
+    return cells.smoke(experiment, method, setting)
 
 
-def compute(cell: Cell, checkpoint=None):
-    return aeb_mnist.run_cell(cell, CPU, checkpoint)
+def compute(cell: Cell):
+    return aeb_mnist.run_cell(cell, CPU, None)
 
 
-def attacked(method: str, setting: str = "MNIST"):
+@cache
+def computed(method: str):
+    """The cell of MNIST, which several tests look at, computed once."""
+    return compute(smoke(method))
+
+
+def attacked(method: str):
     """The cell of an attack and the computed one that it needs."""
-    cell = smoke(method, setting, "aeb-fgsm")
-    return cell, compute(cell.needs[0].cell)
+    return smoke(method, "MNIST", "aeb-fgsm"), computed(method)
 
 
 @pytest.fixture
@@ -47,10 +49,6 @@ def few_images(monkeypatch):
         return model, networks, (x[:50], y[:50])
 
     monkeypatch.setattr(aeb_fgsm, "victims", fewer)
-
-
-def values(result) -> dict[str, float]:
-    return {row["metric"]: row["value"] for row in result.rows}
 
 
 @pytest.mark.parametrize("experiment", ["aeb-mnist", "aeb-fmnist"])
@@ -110,8 +108,7 @@ def test_final_runs_train_on_all_images_and_a_choice_never_sees_a_test_image():
 
 def test_test_labels_change_scores_and_no_network(monkeypatch):
     """Training is blind to the test images: with wrong labels there, the very same networks are scored."""
-    cell = smoke("SGHMC-SA")
-    honest = compute(cell)
+    honest = computed("SGHMC-SA")
     load = train.load_images
 
     def scrambled(params, device):
@@ -119,7 +116,7 @@ def test_test_labels_change_scores_and_no_network(monkeypatch):
         return images, (x, (y + 1) % 10)
 
     monkeypatch.setattr(aeb_mnist, "load_images", scrambled)
-    blind = compute(cell)
+    blind = compute(smoke("SGHMC-SA"))
     assert values(honest)["accuracy"] != values(blind)["accuracy"]
     assert all(honest.product[part] == blind.product[part] for part in ("steps", "latent"))
     for one, other in zip(honest.product["states"], blind.product["states"], strict=True):
@@ -127,8 +124,7 @@ def test_test_labels_change_scores_and_no_network(monkeypatch):
 
 
 def test_the_average_is_the_mean_of_the_draws_probabilities():
-    cell = smoke("SGHMC-SA")
-    result = compute(cell)
+    cell, result = smoke("SGHMC-SA"), computed("SGHMC-SA")
     model = aeb_mnist.network(cell.params, cell.method, 0, CPU)
     _, (x, y) = train.load_images(cell.params, CPU)
     each = []
@@ -145,7 +141,7 @@ def test_the_average_is_the_mean_of_the_draws_probabilities():
 
 
 def test_only_the_learning_prior_learns_and_weights_start_equal():
-    latent = {method: values(compute(smoke(method))) for method in ("SGHMC", "SGHMC-SA")}
+    latent = {method: values(computed(method)) for method in ("SGHMC", "SGHMC-SA")}
     assert {name: latent["SGHMC"][name] for name in ("rho", "sigma", "delta")} == {"rho": 0.5, "sigma": 1, "delta": 0.5}
     assert latent["SGHMC-SA"]["rho"] > 0.5 and latent["SGHMC-SA"]["sigma"] != 1.0
     params = smoke("SGHMC").params

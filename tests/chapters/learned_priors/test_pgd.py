@@ -5,11 +5,10 @@ from functools import cache
 import torch
 from torch import nn
 
-from book import lab
 from chapters.learned_priors.experiments import mnist, pgd
 from chapters.shared.attacks import fgsm
+from tests.chapters.cells import CPU, smoke
 
-CPU = torch.device("cpu")
 PARAMS = {"batch": 20, "steps": 10}
 
 
@@ -23,7 +22,7 @@ def _models() -> tuple[list, torch.Tensor]:
 
 @cache
 def _rows(method: str) -> list[dict]:
-    cell = next(cell for cell in lab.get("aeb-pgd").profiles["smoke"]() if cell.method == method)
+    cell = smoke("aeb-pgd", method, images=20)
     (need,) = cell.needs
     return pgd.run_cell(cell, CPU, None, [mnist.run_cell(need.cell, CPU, None).product]).rows
 

@@ -16,12 +16,7 @@ from chapters.shared.finite import (
     total_variation,
 )
 
-
-@pytest.fixture
-def generator() -> torch.Generator:
-    return torch.Generator().manual_seed(7)
-
-
+SEED = 7
 DOUBLE = torch.float64
 
 

@@ -94,8 +94,8 @@ def test_a_budget_of_which_a_method_is_missing_is_left_out(stored):
 
 
 @pytest.mark.parametrize("name", ["time", "size", "selection"])
-def test_explorers_say_what_they_show_at_every_stop(stored, name):
-    found = getattr(figures, f"{name}_explorer")(static=True)
+def test_explorers_say_what_they_show_at_every_stop(stored, static, name):
+    found = getattr(figures, f"{name}_explorer")()
     assert found.to_html() and found.gzip_bytes < found.max_gzip_bytes
     for settings in found.grid[:: len(found.grid) // 7]:
         words = found.describe(settings)

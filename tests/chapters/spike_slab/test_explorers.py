@@ -38,8 +38,8 @@ def test_the_wrong_sign_is_shaded_where_it_is():
     assert "wrong sign for 0 %" not in explorers.gate_bias(0.45, 0.5).heading
 
 
-def test_continuous_knobs_have_many_stops_and_the_page_fits():
-    made = explorers.gate_bias_explorer(static=True)
+def test_continuous_knobs_have_many_stops_and_the_page_fits(static):
+    made = explorers.gate_bias_explorer()
     assert made.gzip_bytes < 40_000
     stops = {name: len(control.static_values) for name, control in made.controls.items()}
     assert stops["t"] >= 21 and stops["tau"] >= 12
@@ -68,8 +68,8 @@ def sweep() -> dict:
     }
 
 
-def test_all_four_panels_move_with_lambda(sweep):
-    made = explorers.lambda_explorer(**sweep, static=True)
+def test_all_four_panels_move_with_lambda(static, sweep):
+    made = explorers.lambda_explorer(**sweep)
     first, later = made.picture(k=3), made.picture(k=9)
     marks = [[one.x[0] for one in picture.panels[0].items if isinstance(one, Points)] for picture in (first, later)]
     assert marks == [[3, 3], [9, 9]]
@@ -84,8 +84,8 @@ def test_all_four_panels_move_with_lambda(sweep):
     assert "0 weights" in made.describe({"k": 0}) and "2 weights" in made.describe({"k": 9})
 
 
-def test_a_sweep_of_unequal_lengths_is_refused(sweep):
+def test_a_sweep_of_unequal_lengths_is_refused(static, sweep):
     with pytest.raises(ValueError, match=r"13 lambdas and sequences of lengths \[12, 13\]"):
         explorers.lambda_explorer(**sweep | {"misfit": np.zeros(12)})
     with pytest.raises(ValueError, match=r"no connection \(0, 7, 0\)"):
-        explorers.lambda_explorer(**sweep | {"edges": [[(0, 7, 0)]] * STOPS}, static=True)
+        explorers.lambda_explorer(**sweep | {"edges": [[(0, 7, 0)]] * STOPS})

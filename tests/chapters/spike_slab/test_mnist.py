@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -14,15 +15,11 @@ from book import lab
 from book.lab import Cell, load_result
 from chapters.spike_slab.experiments import mnist as svbnn_mnist
 from chapters.spike_slab.experiments import mnist_scores as parts
+from tests.chapters import cells
+from tests.chapters.cells import CPU, needs_digits
 
-CPU = torch.device("cpu")
-pytestmark = pytest.mark.skipif(
-    not datasets.available("digits"), reason="scikit-learn, which has the digits, is absent"
-)
-
-
-def smoke(setting: str) -> Cell:
-    return next(cell for cell in lab.get("svbnn-mnist").profiles["smoke"]() if cell.setting == setting)
+pytestmark = needs_digits
+smoke = partial(cells.smoke, "svbnn-mnist", None)
 
 
 def compute(cell: Cell, checkpoint=None):

@@ -7,7 +7,6 @@ import pytest
 import torch
 from torch import nn
 
-from bnnlib import datasets
 from bnnlib.nn import StructuredBayesianPruning, mean_weights, selected_weights, unit_counts
 from bnnlib.pruning import compress
 from bnnlib.pruning.compress import report
@@ -17,18 +16,9 @@ from book.lab import Cell
 from chapters.unit_noise.experiments import images as sbp_images
 from chapters.unit_noise.experiments import random_labels as sbp_random_labels
 from chapters.unit_noise.experiments.networks import UNITS, add_noise, flops, frozen_statistics, network, units_left
+from tests.chapters.cells import CPU, needs_digits, smoke, values
 
-CPU = torch.device("cpu")
-needs_digits = pytest.mark.skipif(
-    not datasets.available("digits"), reason="scikit-learn, which has the digits, is absent"
-)
 LATENCY = ("cpu_", "gpu_")  # the only rows that two runs do not share
-
-
-def smoke(name: str, setting: str, method: str, **params) -> Cell:
-    cells = lab.get(name).profiles["smoke"]()
-    cell = next(cell for cell in cells if (cell.setting, cell.method) == (setting, method))
-    return replace(cell, params={**cell.params, **params})
 
 
 @pytest.fixture
@@ -40,7 +30,7 @@ def without_onnx(monkeypatch):
 @cache
 def dense(name: str, setting: str):
     """The cell that the others of a setting start from, computed."""
-    return sbp_images.run_cell(smoke(name, setting, "Original"), CPU, None)
+    return sbp_images.run_cell(smoke(name, "Original", setting), CPU, None)
 
 
 def compute(name: str, cell: Cell, checkpoint=None):
@@ -52,28 +42,24 @@ def steady(result) -> list[dict]:
     return [row for row in result.rows if not row["metric"].startswith(LATENCY)]
 
 
-def values(result, setting: str) -> dict[str, float]:
-    return {row["metric"]: row["value"] for row in result.rows if row["setting"] == setting}
-
-
 @needs_digits
 @pytest.mark.slow
 @pytest.mark.usefixtures("without_onnx")
 def test_test_images_decide_nothing(scramble):
     """Random test labels change the test error and nothing else: not the strength that is chosen, nor the network."""
-    cell = smoke("sbp-mnist", "LeNet-500-300", "SSL")
+    cell = smoke("sbp-mnist", "SSL", "LeNet-500-300")
     honest = compute("sbp-mnist", cell)
     scramble(sbp_images, "load_images")
     blind = compute("sbp-mnist", cell)
     kept = [[row for row in steady(result) if not row["metric"].startswith("error_test")] for result in (honest, blind)]
     assert kept[0] == kept[1]
     assert sum(row.get("note") == "chosen on the held-out images" for row in honest.rows) == 2  # its error and its size
-    assert values(honest, "LeNet-500-300")["error_test"] != values(blind, "LeNet-500-300")["error_test"]
+    assert values(honest, setting="LeNet-500-300")["error_test"] != values(blind, setting="LeNet-500-300")["error_test"]
 
 
 @needs_digits
 def test_a_cell_without_times_has_every_other_row():
-    cell = smoke("sbp-mnist", "LeNet-500-300", "Original")
+    cell = smoke("sbp-mnist", "Original", "LeNet-500-300")
     model, data = network(cell.params, 0), sbp_images.load_images(cell.params, CPU)
     timed, untimed = (
         {row["metric"] for row in sbp_images._measured(one, model, data)}
@@ -94,13 +80,17 @@ def test_the_smallest_network_that_costs_little_is_chosen():
 def test_a_method_alone_computes_the_dense_network_and_the_next_one_takes_it(tmp_path, monkeypatch):
     """One Original for each architecture, also where another architecture's was trained before."""
     monkeypatch.setenv("BNNLIB_HOME", str(tmp_path))
-    trained, fit_one = [], sbp_images._fit
+    trained, fit_one, measure = [], sbp_images._fit, sbp_images._measured
 
     def counted(model, data, params, *others):
         trained.append((params["network"], "candidates" in params))
-        return fit_one(model, data, params, *others)
+        return fit_one(model, data, params | {"epochs": 1}, *others)
+
+    def without_times(cell, *others):
+        return measure(replace(cell, params=cell.params | {"timed": False}), *others)
 
     monkeypatch.setattr(sbp_images, "_fit", counted)
+    monkeypatch.setattr(sbp_images, "_measured", without_times)
     lab.run("sbp-mnist", "smoke", device="cpu", only=" SBP [0]")
     assert trained == [(name, pruned) for name in ("LeNet-500-300", "LeNet-5") for pruned in (False, True)]
     result = lab.run("sbp-mnist", "smoke", device="cpu", only="LeNet-5 S")
@@ -174,7 +164,7 @@ def test_statistics_are_frozen_while_scale_and_shift_are_trained():
 
 @needs_digits
 def test_labels_are_random_and_their_own_for_each_replicate(monkeypatch):
-    cell = smoke("sbp-random-labels", "MNIST, MLP", "SBP", epochs=1)
+    cell = smoke("sbp-random-labels", "SBP", "MNIST, MLP", epochs=1)
     seen = []
     monkeypatch.setattr(sbp_random_labels, "fit", lambda model, data, **settings: seen.append(data))
     for replicate in (0, 0, 1):

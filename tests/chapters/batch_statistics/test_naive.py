@@ -1,0 +1,86 @@
+"""The naive estimate of the predictive distribution: its definition replayed, no trace left behind."""
+
+import copy
+import math
+
+import pytest
+import torch
+from torch import nn
+
+from bnnlib import functional as bF
+from bnnlib import nn as bnn
+from chapters.batch_statistics.naive import _choose, predict_naive_batches
+from tests.seeded import seeded as generator
+
+DOUBLE = torch.float64
+
+
+def normal(*shape, seed=0):
+    return torch.randn(*shape, generator=generator(seed), dtype=DOUBLE)
+
+
+TRAIN = normal(600, 3, seed=4)
+
+
+def network(plain: bool = True) -> nn.Module:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Tanh(), nn.Dropout(0.5), nn.Linear(4, 2)).double()
+    if plain:
+        return model
+    bnn.match_moments(model := bnn.to_stochastic_batch_norm(model), TRAIN.split(20))
+    return model
+
+
+@pytest.mark.parametrize("plain", [True, False])
+def test_it_is_a_training_batch_around_the_object(plain):
+    model = network(plain)
+    model[1].running_mean.fill_(100.0)
+    before, x = copy.deepcopy(model.state_dict()), normal(3, 3, seed=1)
+    draws = predict_naive_batches(model, x, TRAIN, 4, 30, generator(1))
+    assert draws.shape == (4, 3, 2) and not draws.requires_grad
+    assert all(torch.equal(a, b) for a, b in zip(model.state_dict().values(), before.values(), strict=True))
+    random = generator(1)
+    with torch.no_grad():
+        for i in range(3):
+            for k in range(4):
+                others = torch.randperm(600, generator=random)[:29]
+                hidden = model[0](torch.cat([x[i : i + 1], TRAIN[others]]))
+                mean, log_scale = bF.batch_statistics(hidden)
+                row = bF.batch_norm(hidden[:1], mean, log_scale.exp(), model[1].weight, model[1].bias).tanh()
+                torch.testing.assert_close(draws[k, i], model[4](row)[0], rtol=1e-11, atol=1e-12)
+
+
+def test_few_of_many_rows_are_distinct_and_uniform():
+    counts = torch.zeros(400)
+    for seed in range(500):
+        chosen = _choose(400, 15, generator(seed), torch.device("cpu"))
+        assert len(chosen.unique()) == 15
+        counts[chosen] += 1
+    # binomial with mean 18.75: chi-squared with 399 degrees of freedom, five standard deviations
+    assert ((counts - 18.75).square() / 18.75).sum() < 399 + 5 * math.sqrt(2 * 399)
+
+
+def test_modes_are_restored_also_after_an_error():
+    model = network(plain=False).train()
+    model[3].eval()
+    model[1].weight_mode = "mean"
+    before = [m.training for m in model.modules()]
+    predict_naive_batches(model, normal(2, 3), TRAIN, 2, 10)
+    with pytest.raises(RuntimeError):
+        predict_naive_batches(model, normal(2, 7), normal(50, 7), 3, 10)
+    assert [m.training for m in model.modules()] == before
+    assert model[1].weight_mode == "mean" and model[1].track_running_stats
+
+
+def test_bad_arguments_are_refused():
+    model, x = network(), normal(2, 3)
+    with pytest.raises(ValueError, match="batch_size is 1, but it must be an integer of at least 2"):
+        predict_naive_batches(model, x, TRAIN, 2, 1)
+    with pytest.raises(ValueError, match=r"at least batch_size - 1 = 49 rows"):
+        predict_naive_batches(model, x, TRAIN[:48], 2, 50)
+    with pytest.raises(ValueError, match="of the same shape"):
+        predict_naive_batches(model, x, normal(600, 4), 2, 50)
+    with pytest.raises(ValueError, match="at least one row"):
+        predict_naive_batches(model, x[:0], TRAIN)
+    with pytest.raises(ValueError, match="Linear has no batch norm"):
+        predict_naive_batches(nn.Linear(3, 2).double(), x, TRAIN)
