@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from bnnlib import _native
 from bnnlib._memory import keep_pages
 from bnnlib._native import DeviceKey
-from bnnlib._noise import Keys, Source, _in_order
+from bnnlib._noise import Keys, Source, _in_order, dense
 from bnnlib.functional._autograd import factor, transformed, zero_sum
 from bnnlib.functional.draws import gate_of, gaussian_backward, spike_slab_backward
 from bnnlib.functional.gaussian import softplus_scale
@@ -82,23 +82,7 @@ def fits(source: Source, groups: Sequence[Group]) -> bool:
     """Whether the kernels can draw from groups of parameters by `source`; the first yes to all else compiles them."""
     if not isinstance(source, Keys) or transformed():
         return False
-    return all(_dense(group) for group in groups) and all(_native.has_kernels(group[0]) for group in groups)
-
-
-def _dense(group: Group) -> bool:
-    """Whether tensors lie in memory alike and without gaps, in the first one's order."""
-    first = group[0]
-    shape, contiguous = first.shape, first.is_contiguous()
-    if first.numel() > _native.LARGEST:
-        return False
-    for one in group:
-        if type(one) not in (nn.Parameter, Tensor) or one.dtype is not torch.float32 or one.shape != shape:
-            return False
-        if one.device != first.device:
-            return False
-        if one.is_contiguous() != contiguous or not (contiguous or _in_order(one).is_contiguous()):
-            return False
-    return True
+    return all(dense(group) for group in groups) and all(_native.has_kernels(group[0]) for group in groups)
 
 
 def _made(like: Tensor, kind: str, key: int | DeviceKey) -> Tensor:
