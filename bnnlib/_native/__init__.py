@@ -16,10 +16,12 @@ __all__ = ["LARGEST", "DeviceKey", "NativeWarning", "available", "fill", "has_ke
 LARGEST = 2**31 - 2**16  # numbers of a key: a counter has 32 bits
 _KERNELS = (
     *("normal", "uniform", "signs", "logistic", "gaussian", "gaussian_grad", "spike_slab", "spike_slab_grad"),
-    *("profile_grad", "mixture_grad", "hamiltonian", "langevin", "prior_grad", "prior_move"),
+    *("profile_grad", "mixture_grad", "hamiltonian", "langevin", "prior_grad", "prior_move", "variance"),
+    *("variance_grad", "power_variance", "power_variance_grad", "local", "local_grad"),
 )
 _NUMBERS = {name: number for number, name in enumerate(_KERNELS)}
-_PLAIN = ("uniform", "signs", "logistic", "prior_grad", "prior_move")  # whose items are numbers and no pairs
+# whose items are numbers and no pairs
+_PLAIN = {"uniform", "signs", "logistic", "prior_grad", "prior_move", *(n for n in _KERNELS if "variance" in n)}
 _CALL = struct.Struct("4i4I8P8f")  # of `kernels.cpp`; a call by so many arguments takes three times as long
 
 

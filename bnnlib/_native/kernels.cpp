@@ -132,6 +132,32 @@ KERNEL(spike_slab_grad) { IN_(mean, 0) IN_(rho, 1) IN_(logit, 2) IN_(g, 3) OUT_(
   const float t = call->c[0], p = call->c[1], c = call->c[2], cold = call->c[3], half = 0.5f*p; PAIRS(ONE) }
 #undef ONE
 
+// variances of weights whose outputs are drawn: softplus(rho)^2 or e^rho, with the gradients in mean and rho of both
+// moments and of t times the divergence, to N(0, 1/p) (c is t, t p) or the fit of Molchanov et al. (2017) (c is t)
+KERNEL(variance) { IN_(rho, 0) OUT_(o, 0)
+  LOOP for (int i = first; i < last; i++) { float s = softplus(rho[i]).scale; o[i] = s*s; } }
+KERNEL(variance_grad) { IN_(mean, 0) IN_(rho, 1) IN_(gm, 2) IN_(gv, 3) OUT_(dm, 0) OUT_(dr, 1)
+  const float t = call->c[0], tp = call->c[1];
+  LOOP for (int i = first; i < last; i++) { Spread s = softplus(rho[i]);
+    dm[i] = gm[i] + tp*mean[i]; dr[i] = (gv[i]*(2.f*s.scale) + (tp*s.scale - t/s.scale))*s.slope; } }
+IN float power(float x) { float e = ex(-absolute(x)); return x > 0 ? 1.f/e : e; }
+KERNEL(power_variance) { IN_(rho, 0) OUT_(o, 0) LOOP for (int i = first; i < last; i++) o[i] = power(rho[i]); }
+KERNEL(power_variance_grad) { IN_(mean, 0) IN_(rho, 1) IN_(gm, 2) IN_(gv, 3) OUT_(dm, 0) OUT_(dr, 1)
+  const float t = call->c[0];
+  LOOP for (int i = first; i < last; i++) {
+    float m = mean[i], square = m*m + 1e-8f, a = rho[i] - ln(square), u = 1.87320f + 1.48695f*a;
+    float e = ex(-absolute(u)), q = 1.f/(1.f + e), y = ex(-absolute(a)), v = 1.f/(1.f + y);
+    float d = t*(-0.945343332f*(e*q*q) - 0.5f*(a > 0 ? y*v : v));
+    dm[i] = gm[i] - 2.f*(m/square)*d; dr[i] = d + gv[i]*power(rho[i]); } }
+// an output from its mean and variance, whose root begins at c[1] after c[0] is added; and the gradient in the variance
+#define ONE(i, z) { float v = variance[i] + add; o[i] = mean[i] + __builtin_sqrtf(v < least ? least : v)*(z); }
+KERNEL(local) { IN_(mean, 0) IN_(variance, 1) OUT_(o, 0) const float add = call->c[0], least = call->c[1]; PAIRS(ONE) }
+#undef ONE
+#define ONE(i, z) { float v = variance[i] + add, r = 0.5f/__builtin_sqrtf(v < least ? least : v); \
+  d[i] = v < least ? 0.f : g[i]*(z)*r; }
+KERNEL(local_grad) { IN_(variance, 0) IN_(g, 1) OUT_(d, 0) const float add = call->c[0], least = call->c[1]; PAIRS(ONE) }
+#undef ONE
+
 // a step of Langevin dynamics in place: of p and its velocity v, or of p alone, along the gradient and a ridge's
 #define ONE(i, z) { float w = p[i], u = c[0]*v[i] - c[1]*(g[i] + c[2]*w); \
   p[i] = w + (c[3]*u + c[4]*(z)); v[i] = c[5]*u + c[6]*(z); }
@@ -173,7 +199,8 @@ KERNEL(prior_move) { IN_(w, 0) OUT_(r, 0) OUT_(k0, 1) OUT_(k1, 2) OUT_(sums, 3)
 
 typedef void (*Kernel)(const Call*, int, int);
 static const Kernel kernels[] = {normal, uniform, signs, logistics, gaussian, gaussian_grad, spike_slab, spike_slab_grad,
-  profile_grad, mixture_grad, hamiltonian, langevin, prior_grad, prior_move};
+  profile_grad, mixture_grad, hamiltonian, langevin, prior_grad, prior_move,
+  variance, variance_grad, power_variance, power_variance_grad, local, local_grad};
 
 // of the OpenMP library that PyTorch has loaded, so that its threads serve here too; given once, or never
 typedef void (*Team)(void (*)(void*), void*, unsigned, unsigned);
