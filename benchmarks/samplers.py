@@ -23,7 +23,10 @@ MOMENTUM = 0.9
 
 
 class Ours(Timed):
-    """One step of a sampler of bnnlib; with `learned` the adaptive prior of the first layer moves too."""
+    """One step of a sampler of bnnlib; with `learned` the adaptive prior of the first layer moves too.
+
+    On a CPU the noise is `keyed`, and all is done in passes of the compiled kernels.
+    """
 
     def __init__(
         self,
@@ -31,11 +34,14 @@ class Ours(Timed):
         num_data: int,
         sampler: Callable[..., Sampler],
         learned: bool = False,
+        keyed: bool = True,
     ) -> None:
         self.model, self.num_data = model, num_data
-        self.sampler = sampler(model.parameters(), lr=LEARNING_RATE / num_data)
+        on_cpu = next(model.parameters()).is_cpu  # a recorded step needs numbers that are made on the GPU
+        settings = {"lr": LEARNING_RATE / num_data, "keyed": keyed and on_cpu, "weight_decay": 0.0 if learned else 1.0}
+        self.sampler = sampler(model.parameters(), **settings)
         self.generators = (self.sampler.generator,)
-        settings = {"spike_scale": 1.0, "slab_variance": 0.1, "step_size": polynomial(1, 1000, 0.75)}
+        settings = {"spike_scale": 1.0, "slab_variance": 0.1, "step_size": polynomial(1, 1000, 0.75), "fused": keyed}
         self.recordable = not learned  # the prior's step size follows a count of steps
         self.prior = (
             SpikeSlabGaussianLaplacePrior(model, sparse=["0.weight"], weight_decay=1.0, **settings) if learned else None
@@ -44,10 +50,7 @@ class Ours(Timed):
     def step(self, x: Tensor, y: Tensor) -> None:
         self.sampler.zero_grad()
         (self.num_data * F.cross_entropy(self.model(x), y)).backward()
-        if self.prior is None:
-            parameters = list(self.model.parameters())
-            torch._foreach_add_([p.grad for p in parameters], [p.detach() for p in parameters])
-        else:
+        if self.prior is not None:
             self.prior.add_gradient_()
         self.sampler.step()
         if self.prior is not None:

@@ -124,13 +124,14 @@ def contenders() -> dict[tuple[str, str], Callable[[], tuple[nn.Module, Loss]]]:
     }
 
 
-def samplers() -> dict[tuple[str, str], Callable[[nn.Module, int], Timed]]:
+def samplers(keyed: bool = True) -> dict[tuple[str, str], Callable[[nn.Module, int], Timed]]:
     """(library, layer) -> a function of the network and its number of data that builds the step of a sampler."""
+    ours = partial(Ours, keyed=keyed)
     return {
-        ("bnnlib", "sgld"): partial(Ours, sampler=SGLD),
-        ("bnnlib", "sghmc"): partial(Ours, sampler=SGHMC),
-        ("bnnlib", "sghmc-euler"): partial(Ours, sampler=partial(SGHMC, scheme="euler")),
-        ("bnnlib", "sghmc-sa"): partial(Ours, sampler=SGHMC, learned=True),
+        ("bnnlib", "sgld"): partial(ours, sampler=SGLD),
+        ("bnnlib", "sghmc"): partial(ours, sampler=SGHMC),
+        ("bnnlib", "sghmc-euler"): partial(ours, sampler=partial(SGHMC, scheme="euler")),
+        ("bnnlib", "sghmc-sa"): partial(ours, sampler=SGHMC, learned=True),
         ("bnnlib", "avo"): partial(Adaptive, form="sghmc"),
         ("bnnlib", "avo-natural"): partial(Adaptive, form="natural"),
         ("ivon", "avo-natural"): Ivon,
@@ -159,7 +160,7 @@ class Step(Timed):
 def build_steps(device: torch.device, layers: list[str], keyed: bool = True) -> dict[tuple[str, str], Timed]:
     """Every contender that is installed and asked for; without layers, all."""
     builders = {key: partial(Step, build, keyed=keyed) for key, build in contenders().items()}
-    builders |= {key: lambda device, build=build: _sampler(build, device) for key, build in samplers().items()}
+    builders |= {key: lambda device, build=build: _sampler(build, device) for key, build in samplers(keyed).items()}
     steps = {}
     for key, build in builders.items():
         if not layers or key[1] in layers:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
@@ -221,6 +221,22 @@ def _in_order(values: Tensor) -> Tensor:
         moved = values.permute(0, 2, 3, 1)  # channels_last
         return moved if moved.is_contiguous() else values
     return values
+
+
+def dense(group: Sequence[Tensor]) -> bool:
+    """Whether tensors are what kernels take: float32, and alike in memory, without gaps, in the first one's order."""
+    first = group[0]
+    shape, contiguous = first.shape, first.is_contiguous()
+    if first.numel() > _native.LARGEST:
+        return False
+    for one in group:
+        if type(one) not in (nn.Parameter, Tensor) or one.dtype is not torch.float32 or one.shape != shape:
+            return False
+        if one.device != first.device:
+            return False
+        if one.is_contiguous() != contiguous or not (contiguous or _in_order(one).is_contiguous()):
+            return False
+    return True
 
 
 def _fill(values: Tensor, kind: str, generator: torch.Generator | None) -> Tensor:

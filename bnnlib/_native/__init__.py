@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
 
 from torch import Tensor
@@ -15,10 +16,13 @@ __all__ = ["LARGEST", "DeviceKey", "NativeWarning", "available", "fill", "has_ke
 LARGEST = 2**31 - 2**16  # numbers of a key: a counter has 32 bits
 _KERNELS = (
     *("normal", "uniform", "signs", "logistic", "gaussian", "gaussian_grad", "spike_slab", "spike_slab_grad"),
-    *("profile_grad", "mixture_grad"),
+    *("profile_grad", "mixture_grad", "hamiltonian", "langevin", "prior_grad", "prior_move", "variance"),
+    *("variance_grad", "power_variance", "power_variance_grad", "local", "local_grad"),
 )
 _NUMBERS = {name: number for number, name in enumerate(_KERNELS)}
-_PLAIN = ("uniform", "signs", "logistic")  # whose items are numbers and no pairs
+# whose items are numbers and no pairs
+_PLAIN = {"uniform", "signs", "logistic", "prior_grad", "prior_move", *(n for n in _KERNELS if "variance" in n)}
+_CALL = struct.Struct("4i4I8P8f")  # of `kernels.cpp`; a call by so many arguments takes three times as long
 
 
 def available() -> bool:
@@ -48,7 +52,8 @@ def run(
 
     Args:
         keys: of 64 bits, one or two; on a GPU also those that lie there.
-        inputs, outputs, constants: at most four, three and four.
+        inputs, outputs, constants: at most four, four and eight; Triton's kernels, which are those of noise, draws and
+            gradients, take three outputs and four constants. What a kernel changes in place is an output.
         share: on a GPU, a number there that multiplies what the divergence counts by `constants`.
     """
     number = outputs[0].numel()
@@ -58,12 +63,15 @@ def run(
         gpu.run(kernel, keys, inputs, outputs, constants, share)
         return
     items = number if kernel in _PLAIN else (number + 1) // 2
-    pointers = [tensor.data_ptr() for tensor in inputs] + [None] * (4 - len(inputs))
-    pointers += [tensor.data_ptr() for tensor in outputs] + [None] * (3 - len(outputs))
     loaded = build.library()
     assert loaded is not None
+    first, second = keys[0], keys[-1]
+    assert isinstance(first, int) and isinstance(second, int)
+    halves = first & 0xFFFFFFFF, first >> 32, second & 0xFFFFFFFF, second >> 32
+    pointers = [tensor.data_ptr() for tensor in inputs] + [0] * (4 - len(inputs))
+    pointers += [tensor.data_ptr() for tensor in outputs] + [0] * (4 - len(outputs))
     how = _NUMBERS[kernel], number, items, build.threads(items)
-    loaded.bnnlib_run(*how, keys[0], keys[-1], *pointers, *constants, *(0.0,) * (4 - len(constants)))
+    loaded.bnnlib_run(_CALL.pack(*how, *halves, *pointers, *constants, *(0.0,) * (8 - len(constants))))
 
 
 def fill(values: Tensor, kind: str, key: int | DeviceKey) -> Tensor:

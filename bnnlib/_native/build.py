@@ -12,7 +12,6 @@ import tempfile
 import warnings
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -125,14 +124,7 @@ def library() -> ctypes.CDLL | None:
             stacklevel=2,
         )
         return None
-    types: list[tuple[Any, int]] = [
-        (ctypes.c_int, 4),
-        (ctypes.c_uint64, 2),
-        (ctypes.c_void_p, 4),
-        (ctypes.c_void_p, 3),
-        (ctypes.c_float, 4),
-    ]
-    loaded.bnnlib_run.argtypes = [kind for kind, number in types for _ in range(number)]
+    loaded.bnnlib_run.argtypes = [ctypes.c_char_p]
     loaded.bnnlib_run.restype = loaded.bnnlib_threads.restype = None
     _share_threads(loaded)
     return loaded

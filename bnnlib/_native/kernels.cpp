@@ -64,7 +64,8 @@ IN Spread softplus(float rho) {
 }
 IN float open(float eta) { return eta > 0 ? 1.f : eta <= 0 ? 0.f : eta; }  // NaN stays NaN
 
-struct Call { u32 k[4]; const float* in[4]; float* out[3]; float c[4]; int n; };
+// as `__init__.py` packs it: two keys in halves, pointers and constants
+struct Call { int kernel, n, items, threads; u32 k[4]; const float* in[4]; float* out[4]; float c[8]; };
 
 extern "C" {
 // pairs: number j is the cosine's and number h + j the sine's; of an odd count the last cosine stands alone
@@ -131,9 +132,75 @@ KERNEL(spike_slab_grad) { IN_(mean, 0) IN_(rho, 1) IN_(logit, 2) IN_(g, 3) OUT_(
   const float t = call->c[0], p = call->c[1], c = call->c[2], cold = call->c[3], half = 0.5f*p; PAIRS(ONE) }
 #undef ONE
 
+// variances of weights whose outputs are drawn: softplus(rho)^2 or e^rho, with the gradients in mean and rho of both
+// moments and of t times the divergence, to N(0, 1/p) (c is t, t p) or the fit of Molchanov et al. (2017) (c is t)
+KERNEL(variance) { IN_(rho, 0) OUT_(o, 0)
+  LOOP for (int i = first; i < last; i++) { float s = softplus(rho[i]).scale; o[i] = s*s; } }
+KERNEL(variance_grad) { IN_(mean, 0) IN_(rho, 1) IN_(gm, 2) IN_(gv, 3) OUT_(dm, 0) OUT_(dr, 1)
+  const float t = call->c[0], tp = call->c[1];
+  LOOP for (int i = first; i < last; i++) { Spread s = softplus(rho[i]);
+    dm[i] = gm[i] + tp*mean[i]; dr[i] = (gv[i]*(2.f*s.scale) + (tp*s.scale - t/s.scale))*s.slope; } }
+IN float power(float x) { float e = ex(-absolute(x)); return x > 0 ? 1.f/e : e; }
+KERNEL(power_variance) { IN_(rho, 0) OUT_(o, 0) LOOP for (int i = first; i < last; i++) o[i] = power(rho[i]); }
+KERNEL(power_variance_grad) { IN_(mean, 0) IN_(rho, 1) IN_(gm, 2) IN_(gv, 3) OUT_(dm, 0) OUT_(dr, 1)
+  const float t = call->c[0];
+  LOOP for (int i = first; i < last; i++) {
+    float m = mean[i], square = m*m + 1e-8f, a = rho[i] - ln(square), u = 1.87320f + 1.48695f*a;
+    float e = ex(-absolute(u)), q = 1.f/(1.f + e), y = ex(-absolute(a)), v = 1.f/(1.f + y);
+    float d = t*(-0.945343332f*(e*q*q) - 0.5f*(a > 0 ? y*v : v));
+    dm[i] = gm[i] - 2.f*(m/square)*d; dr[i] = d + gv[i]*power(rho[i]); } }
+// an output from its mean and variance, whose root begins at c[1] after c[0] is added; and the gradient in the variance
+#define ONE(i, z) { float v = variance[i] + add; o[i] = mean[i] + __builtin_sqrtf(v < least ? least : v)*(z); }
+KERNEL(local) { IN_(mean, 0) IN_(variance, 1) OUT_(o, 0) const float add = call->c[0], least = call->c[1]; PAIRS(ONE) }
+#undef ONE
+#define ONE(i, z) { float v = variance[i] + add, r = 0.5f/__builtin_sqrtf(v < least ? least : v); \
+  d[i] = v < least ? 0.f : g[i]*(z)*r; }
+KERNEL(local_grad) { IN_(variance, 0) IN_(g, 1) OUT_(d, 0) const float add = call->c[0], least = call->c[1]; PAIRS(ONE) }
+#undef ONE
+
+// a step of Langevin dynamics in place: of p and its velocity v, or of p alone, along the gradient and a ridge's
+#define ONE(i, z) { float w = p[i], u = c[0]*v[i] - c[1]*(g[i] + c[2]*w); \
+  p[i] = w + (c[3]*u + c[4]*(z)); v[i] = c[5]*u + c[6]*(z); }
+KERNEL(hamiltonian) { IN_(g, 0) OUT_(p, 0) OUT_(v, 1)
+  const float c[] = {call->c[0], call->c[1], call->c[2], call->c[3], call->c[4], call->c[5], call->c[6]}; PAIRS(ONE) }
+#undef ONE
+#define ONE(i, z) { float w = p[i]; p[i] = w - c0*(g[i] + c1*w) + c2*(z); }
+KERNEL(langevin) { IN_(g, 0) OUT_(p, 0) const float c0 = call->c[0], c1 = call->c[1], c2 = call->c[2]; PAIRS(ONE) }
+#undef ONE
+
+// the gradient of k0 |w| / s + k1 w^2 / 2 s^2 in w, added to g; c is 1/s, 1/s^2
+KERNEL(prior_grad) { IN_(w, 0) IN_(k0, 1) IN_(k1, 2) OUT_(g, 0) const float a = call->c[0], b = call->c[1];
+  LOOP for (int i = first; i < last; i++) {
+    float x = w[i], sign = x > 0 ? 1.f : x < 0 ? -1.f : x;
+    g[i] = g[i] + a*(k0[i]*sign) + b*(k1[i]*x); } }
+// rho, k0 and k1 moved by c[0] towards their optimum at w, as `adaptive_prior.py` has it (c is the step, the log-odds'
+// coefficients, 1/v0, 1/v1, and the steps again or 0 for what stays); of each block of weights the sums of k0 |w|,
+// k1 w^2 and rho, in lanes of their own: neither vectors nor threads change them
+enum { BLOCK = 1024, LANES = 16 };
+KERNEL(prior_move) { IN_(w, 0) OUT_(r, 0) OUT_(k0, 1) OUT_(k1, 2) OUT_(sums, 3)
+  const float constant = call->c[0], linear = call->c[1], quadratic = call->c[2], v0 = call->c[3], v1 = call->c[4],
+    dr = call->c[5], dk = call->c[6];
+  for (int start = (first + BLOCK - 1)/BLOCK*BLOCK; start < last; start += BLOCK) {
+    float s0[LANES] = {0}, s1[LANES] = {0}, s2[LANES] = {0};
+    for (int row = start; row < start + BLOCK && row < call->n; row += LANES) {
+      const int lanes = call->n - row < LANES ? call->n - row : LANES;
+#define ONE { const int i = row + lane; float x = absolute(w[i]), y = w[i]*w[i], a = constant + linear*x + quadratic*y, \
+      e = ex(-absolute(a)), q = 1.f/(1.f + e), p = r[i]; p = p + dr*((a > 0 ? q : e*q) - p); \
+      float l0 = k0[i], l1 = k1[i]; l0 = l0 + dk*((1.f - p)*v0 - l0); l1 = l1 + dk*(p*v1 - l1); \
+      r[i] = p; k0[i] = l0; k1[i] = l1; s0[lane] += l0*x; s1[lane] += l1*y; s2[lane] += p; }
+      if (lanes == LANES) { LOOP for (int lane = 0; lane < LANES; lane++) ONE }
+      else for (int lane = 0; lane < lanes; lane++) ONE
+#undef ONE
+    }
+    float* out = sums + 3*(start/BLOCK); out[0] = out[1] = out[2] = 0;
+    for (int lane = 0; lane < LANES; lane++) { out[0] += s0[lane]; out[1] += s1[lane]; out[2] += s2[lane]; }
+  }
+}
+
 typedef void (*Kernel)(const Call*, int, int);
 static const Kernel kernels[] = {normal, uniform, signs, logistics, gaussian, gaussian_grad, spike_slab, spike_slab_grad,
-  profile_grad, mixture_grad};
+  profile_grad, mixture_grad, hamiltonian, langevin, prior_grad, prior_move,
+  variance, variance_grad, power_variance, power_variance_grad, local, local_grad};
 
 // of the OpenMP library that PyTorch has loaded, so that its threads serve here too; given once, or never
 typedef void (*Team)(void (*)(void*), void*, unsigned, unsigned);
@@ -146,11 +213,8 @@ static void part(void* given) {
   const Work* work = (const Work*)given; const int64_t all = count(), own = number();
   work->kernel(work->call, (int)(work->items*own/all), (int)(work->items*(own + 1)/all));
 }
-void bnnlib_run(int kernel, int number, int items, int threads, uint64_t key, uint64_t other, const float* i0, const float* i1,
-    const float* i2, const float* i3, float* o0, float* o1, float* o2, float c0, float c1, float c2, float c3) {
-  const Call call = {{(u32)key, (u32)(key >> 32), (u32)other, (u32)(other >> 32)}, {i0, i1, i2, i3}, {o0, o1, o2},
-    {c0, c1, c2, c3}, number};
-  Work work = {kernels[kernel], &call, items};
-  if (threads > 1 && team) team(part, &work, (unsigned)threads, 0); else work.kernel(&call, 0, items);
+void bnnlib_run(const Call* call) {
+  Work work = {kernels[call->kernel], call, call->items};
+  if (call->threads > 1 && team) team(part, &work, (unsigned)call->threads, 0); else work.kernel(call, 0, call->items);
 }
 }

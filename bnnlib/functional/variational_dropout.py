@@ -82,20 +82,24 @@ class _Variance(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, grad, token):
-        mean, log_variance, variance = ctx.saved_tensors
-        if torch.is_grad_enabled():  # create_graph=True
+        return variance_backward(*ctx.saved_tensors, grad, token)
 
-            def plain(mean: Tensor, log_variance: Tensor) -> tuple[Tensor, Tensor | None]:
-                if token is None:
-                    return log_variance.exp(), None
-                dtype = sum_dtype(mean)
-                return log_variance.exp(), total(sparse_vd_kl(log_alpha(mean.to(dtype), log_variance.to(dtype))))
 
-            return double_backward(plain, (mean, log_variance), (grad, token))
-        if token is None:
-            return None, None if grad is None else grad * variance
-        d_mean, d_log_variance = (d.to(mean.dtype) for d in _gradient(token, mean, log_variance))
-        return d_mean, d_log_variance if grad is None else d_log_variance.addcmul_(grad, variance)
+def variance_backward(mean, log_variance, variance, grad, token):
+    """Gradients in (mean, log_variance) of what `sparse_vd_variance` gives, from those of variance and token."""
+    if torch.is_grad_enabled():  # create_graph=True
+
+        def plain(mean: Tensor, log_variance: Tensor) -> tuple[Tensor, Tensor | None]:
+            if token is None:
+                return log_variance.exp(), None
+            dtype = sum_dtype(mean)
+            return log_variance.exp(), total(sparse_vd_kl(log_alpha(mean.to(dtype), log_variance.to(dtype))))
+
+        return double_backward(plain, (mean, log_variance), (grad, token))
+    if token is None:
+        return None, None if grad is None else grad * variance
+    d_mean, d_log_variance = (d.to(mean.dtype) for d in _gradient(token, mean, log_variance))
+    return d_mean, d_log_variance if grad is None else d_log_variance.addcmul_(grad, variance)
 
 
 def sparse_vd_variance(mean: Tensor, log_variance: Tensor) -> tuple[Tensor, Tensor | None]:

@@ -7,10 +7,10 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from bnnlib._noise import Source, draw_normal, draw_signs
+from bnnlib._noise import Source, draw_signs
 from bnnlib.nn.base import BayesianLayer, check_choice
 from bnnlib.nn.shapes import BayesianConv2d, BayesianLinear
-from bnnlib.posteriors import Gaussian
+from bnnlib.posteriors import Gaussian, fused
 from bnnlib.posteriors.gaussian import _GaussianWeights
 
 ESTIMATORS = ("weight", "local", "flipout")
@@ -26,12 +26,13 @@ class _EstimatingLayer(_GaussianWeights, BayesianLayer):
     def _sample_forward(self, input: Tensor, generator: Source) -> Tensor:
         if self.estimator == "weight":
             return self._affine(input, *self.draw(generator))
-        output = self._affine(input, self.weight, self.bias)
         if self.estimator == "local":
-            variance = self._affine(input.square(), *self._parts(self._draws("variance", None)))
+            means, variances = self._moments(generator)
+            output = self._affine(input, *self._parts(means))
+            variance = self._affine(input.square(), *self._parts(variances))
             # the floor keeps the root's derivative finite where all inputs are 0
-            spread = variance.clamp_min(torch.finfo(variance.dtype).tiny).sqrt()
-            return torch.addcmul(output, spread, draw_normal(output, generator))
+            return fused.local(output, variance, generator, 0.0, torch.finfo(variance.dtype).tiny)
+        output = self._affine(input, self.weight, self.bias)
         signed = input * self._signs(input, self._fan_in(), generator)
         shift = self._affine(signed, *self._parts(self._draws("deviation", generator)))
         return torch.addcmul(output, shift, self._signs(output, output.shape[self._channel], generator))

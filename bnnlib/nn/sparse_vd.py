@@ -5,11 +5,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from bnnlib._noise import Source, draw_normal
+from bnnlib._noise import Source
 from bnnlib.functional import sparse_vd_variance
 from bnnlib.nn.base import BayesianLayer, Parameters
 from bnnlib.nn.shapes import BayesianConv2d, BayesianLinear
-from bnnlib.posteriors import SparseVD
+from bnnlib.posteriors import SparseVD, fused
 from bnnlib.posteriors.kl_tokens import remembered
 
 
@@ -24,15 +24,17 @@ class _SparseVDLayer(SparseVD, BayesianLayer):
         return torch.exp(0.5 * self.weight_log_variance), None
 
     def _sample_forward(self, input: Tensor, generator: Source) -> Tensor:
-        weight = self.weight
-        (variance,) = remembered(self, sparse_vd_variance, [(weight, self.weight_log_variance)])
+        weight, pair = self.weight, (self.weight, self.weight_log_variance)
+        if weight.is_cpu and fused.fits(generator, [pair]):
+            (weight,), (variance,) = fused.moments(self, fused.POWER, [pair])
+        else:
+            (variance,) = remembered(self, sparse_vd_variance, [pair])
         if not self.training:
             kept = self.active()[0]
             weight, variance = weight * kept, variance * kept
         mean = self._affine(input, weight, self.bias)
         # the floor keeps the root's derivative finite where all inputs are 0
-        spread = self._affine(input.square(), variance, None).add(1e-12).sqrt()
-        return torch.addcmul(mean, spread, draw_normal(mean, generator))
+        return fused.local(mean, self._affine(input.square(), variance, None), generator, 1e-12, 0.0)
 
 
 class SparseVDLinear(_SparseVDLayer, BayesianLinear):

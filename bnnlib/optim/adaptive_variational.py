@@ -117,7 +117,6 @@ class AdaptiveVariational(Sampler):
 
     def _check_group(self, group) -> None:
         super()._check_group(group)
-        check_non_negative("weight_decay", group["weight_decay"])
         check_non_negative("scale_lr", group["scale_lr"])
         if not 0.0 <= group["momentum"] < 1.0:
             raise ValueError(f"momentum is {group['momentum']:g}, but it must be at least 0 and below 1.")

@@ -17,11 +17,12 @@ from torch import Tensor, nn
 from bnnlib import _native
 from bnnlib._memory import keep_pages
 from bnnlib._native import DeviceKey
-from bnnlib._noise import Keys, Source, _in_order
+from bnnlib._noise import Keys, Source, _in_order, dense, draw_normal
 from bnnlib.functional._autograd import factor, transformed, zero_sum
 from bnnlib.functional.draws import gate_of, gaussian_backward, spike_slab_backward
 from bnnlib.functional.gaussian import softplus_scale
 from bnnlib.functional.gaussian_spike_slab import MixturePrior
+from bnnlib.functional.variational_dropout import variance_backward
 from bnnlib.posteriors.kl_tokens import remember
 
 Group = Sequence[Tensor]  # a mean and what stands beside it
@@ -78,27 +79,35 @@ GAUSSIAN = Family("gaussian", ("normal",), _gaussian_gradient, _gaussian_formula
 SPIKE_SLAB = Family("spike_slab", ("normal", "logistic"), _spike_slab_gradient, _spike_slab_formulas)
 
 
+def _softplus_formulas(mean, rho, grad, token, prior):
+    scale = softplus_scale(rho.detach())
+    return gaussian_backward(mean, rho, scale, None, grad, token, prior, "variance", False, None)
+
+
+def _power_formulas(mean, rho, grad, token):
+    return variance_backward(mean, rho, torch.exp(rho.detach()), grad, token)
+
+
+class Variances(NamedTuple):
+    """What a kind of posterior has to say of weights whose outputs are drawn: the variances' kernel and formulas.
+
+    `constants(share, *settings)` are those of the kernel of the gradients, of both moments and of the divergence.
+    """
+
+    kernel: str
+    constants: Callable[..., tuple[float, ...]]
+    formulas: Callable[..., tuple[Tensor | None, ...]]
+
+
+SOFTPLUS = Variances("variance", lambda share, prior: (share, share / prior**2), _softplus_formulas)
+POWER = Variances("power_variance", lambda share: (share,), _power_formulas)
+
+
 def fits(source: Source, groups: Sequence[Group]) -> bool:
     """Whether the kernels can draw from groups of parameters by `source`; the first yes to all else compiles them."""
     if not isinstance(source, Keys) or transformed():
         return False
-    return all(_dense(group) for group in groups) and all(_native.has_kernels(group[0]) for group in groups)
-
-
-def _dense(group: Group) -> bool:
-    """Whether tensors lie in memory alike and without gaps, in the first one's order."""
-    first = group[0]
-    shape, contiguous = first.shape, first.is_contiguous()
-    if first.numel() > _native.LARGEST:
-        return False
-    for one in group:
-        if type(one) not in (nn.Parameter, Tensor) or one.dtype is not torch.float32 or one.shape != shape:
-            return False
-        if one.device != first.device:
-            return False
-        if one.is_contiguous() != contiguous or not (contiguous or _in_order(one).is_contiguous()):
-            return False
-    return True
+    return all(dense(group) for group in groups) and all(_native.has_kernels(group[0]) for group in groups)
 
 
 def _made(like: Tensor, kind: str, key: int | DeviceKey) -> Tensor:
@@ -185,3 +194,74 @@ def draw(layer: nn.Module, family: Family, source: Keys, groups: Sequence[Group]
     *values, token = _ByKey.apply(family, keys, own, dim, *(one for group in groups for one in group))
     remember(layer, [token], parameters)
     return values
+
+
+class _Moments(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, family, settings, *parameters):
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(*parameters)
+        ctx.about = family, settings
+        variances = [torch.empty_like(rho, requires_grad=False) for rho in parameters[1::2]]
+        for rho, variance in zip(parameters[1::2], variances, strict=True):
+            _native.run(family.kernel, (0,), (rho,), (variance,))
+        return *parameters[::2], *variances, zero_sum(parameters[0], None)
+
+    @staticmethod
+    def backward(ctx, *grads):
+        family, settings = ctx.about
+        groups, (share, _), found = _groups(ctx.saved_tensors, len(grads) // 2), _share(grads[-1]), []
+        for group, *both in zip(groups, grads, grads[len(groups) :], strict=False):
+            plain = torch.is_grad_enabled() or None in both
+            given = [None if plain else _as(group[0], grad) for grad in both]
+            if None not in given:
+                outputs = [torch.empty_like(one) for one in group]
+                constants = family.constants(share, *settings)
+                _native.run(f"{family.kernel}_grad", (0,), (*group, *given), outputs, constants)
+            else:
+                own, other = family.formulas(*group, both[1], grads[-1], *settings)
+                outputs = [own if both[0] is None else both[0] if own is None else both[0] + own, other]
+            found += outputs
+        return None, None, *found
+
+
+def moments(layer: nn.Module, family: Variances, groups: Sequence[Group], *settings: Any) -> tuple[list, list]:
+    """(means, variances) of all groups on a CPU, which `fits` takes; the layer keeps the token."""
+    keep_pages()
+    *found, token = _Moments.apply(family, settings, *(one for group in groups for one in group))
+    remember(layer, [token], [p for p in layer._parameters.values() if p is not None])
+    return found[: len(groups)], found[len(groups) :]
+
+
+class _Local(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, key, floor, mean, variance):
+        ctx.save_for_backward(variance)
+        ctx.about = key, floor
+        output = torch.empty_like(mean, requires_grad=False)
+        _native.run("local", (key,), (mean, variance), (output,), floor)
+        return output
+
+    @staticmethod
+    def backward(ctx, grad):
+        (variance,), (key, floor) = ctx.saved_tensors, ctx.about
+        own = None if torch.is_grad_enabled() else _as(variance, grad)
+        if own is None:
+            slope = _root(variance, floor).reciprocal() * (0.5 * (variance + floor[0] >= floor[1]))
+            return None, None, grad, grad * _made(variance, "normal", key) * slope
+        found = torch.empty_like(variance)
+        _native.run("local_grad", (key,), (variance, own), (found,), floor)
+        return None, None, grad, found
+
+
+def _root(variance: Tensor, floor: tuple[float, float]) -> Tensor:
+    return (variance + floor[0]).clamp_min(floor[1]).sqrt()
+
+
+def local(mean: Tensor, variance: Tensor, source: Source, add: float, least: float) -> Tensor:
+    """Outputs with their own mean and variance; the root is that of max(variance + add, least)."""
+    if fits(source, [(mean, variance)]) and mean.is_cpu:
+        assert isinstance(source, Keys)
+        return _Local.apply(source.next_key(mean.device), (add, least), mean, variance)
+    spread = variance.add(add).sqrt() if add else variance.clamp_min(least).sqrt()
+    return torch.addcmul(mean, spread, draw_normal(mean, source))

@@ -52,6 +52,15 @@ class _GaussianWeights(Posterior):
             return values
         return [v if center is None else v + center for v, (*_, center) in zip(values, groups, strict=True)]
 
+    def _moments(self, source: Source) -> tuple[list[Tensor], list[Tensor]]:
+        """Means and variances of all groups."""
+        prior, groups = None if transformed() else self._prior, self._centered()
+        pairs = [group[:2] for group in groups]
+        plain = isinstance(prior, float) and self._dim is None and all(center is None for *_, center in groups)
+        if plain and pairs[0][0].is_cpu and fused.fits(source, pairs):
+            return fused.moments(self, fused.SOFTPLUS, pairs, prior)
+        return [mean for mean, _ in self._groups()], self._draws("variance", None)
+
     def _prepared(self, mean: Tensor, rho: Tensor) -> tuple[Any, ...]:
         return mean, softplus_scale(rho)
 

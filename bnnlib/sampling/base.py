@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
@@ -10,6 +10,8 @@ from torch import Tensor
 
 from bnnlib._checks import DivergedError, check_non_negative, check_positive
 from bnnlib._memory import keep_pages
+from bnnlib._native import has_kernels, run
+from bnnlib._noise import Keys, dense, draw_normal, fold, new_seed, signed
 
 
 class Sampler(torch.optim.Optimizer):
@@ -22,11 +24,17 @@ class Sampler(torch.optim.Optimizer):
     chains would alone, with noise of their own. The keys "lr" and "temperature" of `param_groups` may be changed
     between steps, by PyTorch's schedulers or by hand.
 
+    With `keyed` the noise of a step is a function of a seed, which is drawn once, and of the number of the step, as
+    `bnnlib.nn.redraw` has it: other numbers of the same law. On a CPU a step of `SGHMC` or `SGLD` is then one pass over
+    float32 parameters in C++, which saves most of what a sampler costs beyond a step of Adam; without a compiler
+    the numbers are the same to rounding, and slower.
+
     Args:
         params: as for any optimizer.
         defaults: of the groups; "lr" and "temperature" among them.
         generator: of the noise, on the parameters' device. By default the sampler makes its own, seeded from PyTorch's
-            global one, so that two chains never share noise.
+            global one, so that two chains never share noise. With `keyed` it gives the seed and nothing else.
+        keyed: whether the noise comes by key.
 
     Raises:
         ValueError: a step size or temperature is out of range.
@@ -43,9 +51,11 @@ class Sampler(torch.optim.Optimizer):
         params: Iterable,
         defaults: dict[str, Any],
         generator: torch.Generator | None = None,
+        keyed: bool = False,
     ) -> None:
         keep_pages()
         self.steps = 0
+        self.seed: int | None = None  # of noise by key
         super().__init__(params, defaults)
         device = self.param_groups[0]["params"][0].device
         if generator is None:
@@ -57,7 +67,15 @@ class Sampler(torch.optim.Optimizer):
                 f"where the parameters are. Pass torch.Generator({str(device)!r})."
             )
         self.generator = generator
+        if keyed:
+            self.seed = new_seed(generator)
         self._noise: list[Tensor] = []
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        for group in self.param_groups:  # of a state from before a setting was there
+            for name, value in self.defaults.items():
+                group.setdefault(name, value)
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Add a group, as `torch.optim.Optimizer.add_param_group`, after checking its settings."""
@@ -71,6 +89,7 @@ class Sampler(torch.optim.Optimizer):
     def _check_group(self, group: dict[str, Any]) -> None:
         check_positive("lr", group["lr"])
         check_non_negative("temperature", group["temperature"])
+        check_non_negative("weight_decay", group.get("weight_decay", 0.0))
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Tensor] | None = None) -> Tensor | None:  # type: ignore[override]  # a tensor, not a number
@@ -84,6 +103,8 @@ class Sampler(torch.optim.Optimizer):
             DivergedError: parameters are NaN or infinite; looked at every `check_every` steps.
         """
         loss = None
+        if self.seed is not None:
+            self._keys = Keys(torch.tensor(signed(fold(fold(0, self.seed), self.steps)), device="cpu"))
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
@@ -104,9 +125,11 @@ class Sampler(torch.optim.Optimizer):
         raise NotImplementedError
 
     def _draw(self, parameters: list[Tensor], temperature: float) -> list[Tensor] | None:
-        """Standard normal noise in the parameters' shapes from one flat draw; None at temperature 0."""
+        """Standard normal noise in the parameters' shapes, by key or from one flat draw; None at temperature 0."""
         if temperature == 0.0:
             return None
+        if self.seed is not None:
+            return [draw_normal(parameter, self._keys) for parameter in parameters]
         if [n.shape for n in self._noise] != [p.shape for p in parameters]:
             sizes = [p.numel() for p in parameters]
             self._flat = parameters[0].new_empty(sum(sizes))
@@ -114,6 +137,20 @@ class Sampler(torch.optim.Optimizer):
             self._noise = [part.view(p.shape) for part, p in zip(parts, parameters, strict=True)]
         self._flat.normal_(generator=self.generator)
         return self._noise
+
+    def _move(self, kernel: str, groups: Sequence[tuple[Tensor, ...]], constants: tuple[float, ...]) -> bool:
+        """Move each (parameter, its buffers ..., gradient) in one pass by a kernel, and say whether one could.
+
+        Args:
+            kernel: of `kernels.cpp`, which changes all but the gradient.
+        """
+        if self.seed is None or not all(g[0].is_cpu and dense(g) and has_kernels(g[0]) for g in groups):
+            return False
+        for *moved, gradient in groups:
+            key = self._keys.next_key(gradient.device)
+            run(kernel, (key,), (gradient, *moved), moved, constants)
+        torch.autograd.graph.increment_version([one for group in groups for one in group[:-1]])
+        return True
 
     def check_finite(self) -> None:
         """Raise if a parameter is NaN or infinite.
@@ -143,11 +180,12 @@ class Sampler(torch.optim.Optimizer):
         raise NotImplementedError
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything that decides the chain's future: buffers, step count and the generator's state."""
-        return {**super().state_dict(), "steps": self.steps, "generator": self.generator.get_state()}
+        """Everything that decides the chain's future: buffers, step count and the generator's state, or the seed."""
+        state = {**super().state_dict(), "steps": self.steps, "generator": self.generator.get_state()}
+        return state if self.seed is None else state | {"seed": self.seed}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take over what `state_dict` gave; the chain goes on bit for bit.
+        """Take over what `state_dict` gave; the chain goes on bit for bit, by key if it was by key.
 
         Raises:
             ValueError: it is not the state of a sampler of this library over the same groups.
@@ -158,5 +196,5 @@ class Sampler(torch.optim.Optimizer):
                 "it was. Save sampler.state_dict()."
             )
         super().load_state_dict({key: state_dict[key] for key in ("state", "param_groups")})
-        self.steps = state_dict["steps"]
+        self.steps, self.seed = state_dict["steps"], state_dict.get("seed")
         self.generator.set_state(state_dict["generator"].cpu())

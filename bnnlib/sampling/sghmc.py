@@ -28,7 +28,8 @@ class SGHMC(Sampler):
         scheme: "baoab" or "euler".
         gradient_variance: V of (aeb-sghmc-euler), the variance of the mini-batch gradient, whose noise needs not be
             added again; with "baoab" it must be 0.
-        generator: see `Sampler`.
+        weight_decay: precision of a normal prior around 0, whose energy is added here instead of in the loss.
+        generator, keyed: see `Sampler`.
 
     Raises:
         ValueError: a setting is out of its range.
@@ -53,7 +54,9 @@ class SGHMC(Sampler):
         *,
         scheme: str = "baoab",
         gradient_variance: float = 0.0,
+        weight_decay: float = 0.0,
         generator: torch.Generator | None = None,
+        keyed: bool = False,
     ) -> None:
         if scheme not in SCHEMES:
             raise ValueError(f"scheme is {scheme!r}, but it must be one of {', '.join(map(repr, SCHEMES))}.")
@@ -63,8 +66,8 @@ class SGHMC(Sampler):
                 "Use scheme='euler', or larger mini-batches."
             )
         self.scheme, self.gradient_variance = scheme, gradient_variance
-        defaults = {"lr": lr, "momentum": momentum, "temperature": temperature}
-        super().__init__(params, defaults, generator)
+        defaults = {"lr": lr, "momentum": momentum, "temperature": temperature, "weight_decay": weight_decay}
+        super().__init__(params, defaults, generator, keyed)
 
     def _check_group(self, group) -> None:
         super()._check_group(group)
@@ -75,20 +78,29 @@ class SGHMC(Sampler):
             )
 
     def _update(self, group, parameters, gradients) -> None:
-        lr, momentum, temperature = group["lr"], group["momentum"], group["temperature"]
-        noise = self._draw(parameters, temperature)
+        lr, momentum, temperature, decay = (group[name] for name in ("lr", "momentum", "temperature", "weight_decay"))
         velocities = [self._velocity(parameter) for parameter in parameters]
+        if self.scheme == "euler":
+            scale = euler_noise_scale(lr, momentum, temperature, self.gradient_variance)
+            constants = momentum, lr, decay, 1.0, scale, 1.0, scale
+        else:
+            kick, drift, scale = baoab_coefficients(lr, momentum, temperature)
+            # both half drifts at once, from the velocity before and after the refreshment
+            constants = 1.0, kick, decay, drift * (1.0 + momentum), drift * scale, momentum, scale
+        groups = list(zip(parameters, velocities, gradients, strict=True))
+        if temperature and self._move("hamiltonian", groups, constants):
+            return
+        noise = self._draw(parameters, temperature)
+        if decay:
+            gradients = torch._foreach_add(gradients, parameters, alpha=decay)
         if self.scheme == "euler":
             torch._foreach_mul_(velocities, momentum)
             torch._foreach_add_(velocities, gradients, alpha=-lr)
             if noise is not None:
-                scale = euler_noise_scale(lr, momentum, temperature, self.gradient_variance)
                 torch._foreach_add_(velocities, noise, alpha=scale)
             torch._foreach_add_(parameters, velocities)
             return
-        kick, drift, scale = baoab_coefficients(lr, momentum, temperature)
         torch._foreach_add_(velocities, gradients, alpha=-kick)
-        # both half drifts at once, from the velocity before and after the refreshment
         torch._foreach_add_(parameters, velocities, alpha=drift * (1.0 + momentum))
         torch._foreach_mul_(velocities, momentum)
         if noise is not None:

@@ -20,7 +20,8 @@ class SGLD(Sampler):
         params: parameters or groups.
         lr: step size, for the energy in nats; positive.
         temperature: T = 1 / tau, not negative; 1 samples the posterior, 0 is gradient descent.
-        generator: see `Sampler`.
+        weight_decay: precision of a normal prior around 0, whose energy is added here instead of in the loss.
+        generator, keyed: see `Sampler`.
 
     Raises:
         ValueError: lr is not positive or the temperature negative.
@@ -42,16 +43,24 @@ class SGLD(Sampler):
         lr: float,
         temperature: float = 1.0,
         *,
+        weight_decay: float = 0.0,
         generator: torch.Generator | None = None,
+        keyed: bool = False,
     ) -> None:
-        super().__init__(params, {"lr": lr, "temperature": temperature}, generator)
+        defaults = {"lr": lr, "temperature": temperature, "weight_decay": weight_decay}
+        super().__init__(params, defaults, generator, keyed)
 
     def _update(self, group, parameters, gradients) -> None:
-        lr, temperature = group["lr"], group["temperature"]
+        lr, temperature, decay = group["lr"], group["temperature"], group["weight_decay"]
+        scale = math.sqrt(2.0 * lr * temperature)
+        if scale and self._move("langevin", list(zip(parameters, gradients, strict=True)), (lr, decay, scale)):
+            return
         noise = self._draw(parameters, temperature)
+        if decay:
+            gradients = torch._foreach_add(gradients, parameters, alpha=decay)
         torch._foreach_add_(parameters, gradients, alpha=-lr)
         if noise is not None:
-            torch._foreach_add_(parameters, noise, alpha=math.sqrt(2.0 * lr * temperature))
+            torch._foreach_add_(parameters, noise, alpha=scale)
 
     def stability_limit(self, group) -> float:
         return 2.0

@@ -62,7 +62,7 @@ def assert_close(found, expected, tolerance=2e-6):
     for one, other in zip(found, expected, strict=True):
         assert (one is None) == (other is None)
         if one is not None:
-            scale = float(other.abs().max())
+            scale = float(other.detach().abs().max())
             torch.testing.assert_close(one.to(other.dtype) / scale, other / scale, rtol=tolerance, atol=tolerance)
 
 
@@ -192,3 +192,76 @@ def test_between_the_passes_nothing_is_kept_but_parameters():
     with redraw(layer, seed=1), torch.autograd.graph.saved_tensors_hooks(lambda t: kept.append(t) or t, lambda t: t):
         layer.draw(layer._noise(None))
     assert kept and {tensor.data_ptr() for tensor in kept} <= own
+
+
+DRAWN_OUTPUTS = {
+    "local": (lambda: bnn.GaussianLinear(33, 21, prior_scale=0.5, estimator="local"), (4, 33)),
+    "local, without bias": (lambda: bnn.GaussianLinear(33, 21, bias=False, estimator="local"), (4, 33)),
+    "local, convolution": (lambda: bnn.GaussianConv2d(3, 7, 3, estimator="local"), (2, 3, 6, 6)),
+    "dropout": (lambda: bnn.SparseVDLinear(33, 21), (4, 33)),
+    "dropout, convolution": (lambda: bnn.SparseVDConv2d(3, 7, 3), (2, 3, 6, 6)),
+    "dropout, channels last": (
+        lambda: bnn.SparseVDConv2d(3, 7, 3).to(memory_format=torch.channels_last),
+        (2, 3, 6, 6),
+    ),
+}
+
+
+def outputs_and_gradients(layer, shape, objective="both", dtype=torch.float32):
+    """Drawn outputs by key, and the gradients of an objective in input and parameters."""
+    layer.zero_grad()
+    x = torch.linspace(-1.0, 2.0, torch.Size(shape).numel(), dtype=dtype).reshape(shape)
+    x[0] = 0.0  # whose outputs have no variance but the bias's
+    x.requires_grad_()
+    with redraw(layer, seed=3, step=4):
+        output = layer(x)
+        OBJECTIVES[objective](layer, [output]).backward()
+    return output, [x.grad, *(p.grad for p in layer.parameters())]
+
+
+@pytest.mark.parametrize("name", DRAWN_OUTPUTS)
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_drawn_outputs_and_their_gradients_are_those_of_the_formulas(name, objective):
+    torch.manual_seed(0)
+    layer, shape = DRAWN_OUTPUTS[name][0](), DRAWN_OUTPUTS[name][1]
+    with torch.no_grad():
+        for key, parameter in layer.named_parameters():
+            if key.endswith(("_rho", "_log_variance")):
+                parameter.copy_(2.0 * torch.randn_like(parameter) - 3.0)
+                parameter[(slice(None), *(0,) * (parameter.dim() - 1))][:4] = torch.tensor([-40.0, -15.0, 4.0, 8.0])
+        layer.weight[0, 0], layer.weight[1, 0] = 0.0, 1e-9
+    output, gradients = outputs_and_gradients(layer, shape, objective)
+    assert "Local" in type(output.grad_fn).__name__
+    exact = copy.deepcopy(layer).double()  # by the formulas, and with the same noise
+    other, expected = outputs_and_gradients(exact, shape, objective, torch.float64)
+    assert "Local" not in type(other.grad_fn).__name__ and output.stride() == other.stride()
+    assert_close([output], [other])
+    # an alpha beyond 1e8 is the quotient of numbers that have lost digits
+    assert_close(gradients, expected, 1e-5)
+
+
+@pytest.mark.parametrize("name", ["local", "dropout"])
+def test_second_derivatives_of_drawn_outputs_are_those_of_the_formulas(monkeypatch, name):
+    torch.manual_seed(0)
+    layer, found = DRAWN_OUTPUTS[name][0](), []
+    for _ in range(2):
+        with redraw(layer, seed=3):
+            loss = layer(torch.linspace(-1.0, 2.0, 4 * 33).view(4, 33)).square().sum() + 0.01 * kl_gradient(layer)
+            parameters = list(layer.parameters())
+            first = torch.autograd.grad(loss, parameters, create_graph=True)
+            found.append(torch.autograd.grad(sum(one.square().sum() for one in first), parameters))
+        monkeypatch.setattr(fused, "fits", lambda *_: False)
+    assert_close(*found, tolerance=1e-4)  # the draws differ by roundings, which each derivative enlarges
+
+
+@pytest.mark.parametrize("name", ["local", "dropout"])
+@pytest.mark.parametrize("frozen", ["weight", "spread"])
+def test_a_frozen_half_of_drawn_outputs_has_no_gradient(monkeypatch, name, frozen):
+    torch.manual_seed(0)
+    layer, found = DRAWN_OUTPUTS[name][0](), []
+    for key, parameter in layer.named_parameters():
+        parameter.requires_grad_((key == "weight") == (frozen == "spread"))
+    for _ in range(2):
+        found.append(outputs_and_gradients(layer, (4, 33))[1])
+        monkeypatch.setattr(fused, "fits", lambda *_: False)
+    assert_close(*found, tolerance=1e-5)

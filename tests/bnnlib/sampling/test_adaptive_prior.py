@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import nn
 
+from bnnlib import _native
 from bnnlib.functional import optimal_inclusion, optimal_sigma, slab_probability
 from bnnlib.models import mlp
 from bnnlib.sampling import SGHMC, SGLD, SpikeSlabGaussianLaplacePrior, polynomial
@@ -39,6 +40,35 @@ def test_the_gradient_is_autograd_through_the_energy(replicates):
     prior.add_gradient_()
     for weight, gradient in zip(parameters.values(), expected, strict=True):
         torch.testing.assert_close(weight.grad - 10.0, gradient, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.skipif(not _native.available(), reason="there is no C++ compiler")
+@pytest.mark.parametrize("learned", [("rho", "kappa", "sigma", "inclusion"), ("rho",), ("kappa", "sigma"), ("sigma",)])
+def test_one_pass_is_the_same_to_rounding_whatever_the_threads(learned):
+    """Sizes on both sides of a lane, of a block and of what more threads are worth."""
+    sizes = (1, 15, 16, 17, 1023, 1029, 40_000)
+
+    def run(fused, threads):
+        before = torch.get_num_threads()
+        torch.set_num_threads(threads)
+        parameters = {n: nn.Parameter(w.detach().float() + 0.01) for n, w in weights(*((s,) for s in sizes)).items()}
+        parameters["w1"].data[:3] = torch.tensor([0.0, -0.0, 40.0])
+        prior = SpikeSlabGaussianLaplacePrior(parameters, step_size=0.3, update=learned, fused=fused, **SETTINGS)
+        for _ in range(3):
+            prior.update()
+        for weight in parameters.values():
+            weight.grad = torch.ones_like(weight)
+        prior.add_gradient_()
+        torch.set_num_threads(before)
+        state, grads = prior.state_dict(), [w.grad for w in parameters.values()]
+        latent = [one for n in ("rho", "kappa0", "kappa1", "inclusion") for one in state[n].values()]
+        return [*grads, state["sigma"], *latent]
+
+    expected, *found = run(False, 1), run(True, 1), run(True, 2), run(True, 4)
+    for one, *others in zip(expected, *found, strict=True):
+        # three rounds of a sigmoid and of sums of up to 40,000 terms in single precision
+        torch.testing.assert_close(others[0], one, rtol=2e-5, atol=2e-6)
+        assert torch.equal(others[0], others[1]) and torch.equal(others[0], others[2])
 
 
 def test_the_ridge_acts_on_the_other_parameters():

@@ -8,7 +8,9 @@ import torch
 from scipy import stats
 from torch import nn
 
-from bnnlib.sampling import SGHMC, SGLD, DivergedError
+from bnnlib import _native
+from bnnlib._noise import fold
+from bnnlib.sampling import SGHMC, SGLD, DivergedError, base
 from chapters.learned_priors.formulas import sghmc_baoab_step, sghmc_euler_step, sgld_step
 
 STEPS = 200
@@ -38,6 +40,8 @@ STATIONARY = {
     "SGHMC, lr = 0.1, momentum 0.5": lambda p, g: SGHMC(p, 0.1, 0.5, generator=g),
     "SGHMC euler, lr = 0.001": lambda p, g: SGHMC(p, 0.001, 0.9, scheme="euler", generator=g),
     "SGLD, lr = 0.005": lambda p, g: SGLD(p, 0.005, generator=g),
+    "SGHMC, lr = 0.5, by key": lambda p, g: SGHMC(p, 0.5, 0.9, generator=g, keyed=True),
+    "SGLD, lr = 0.005, by key": lambda p, g: SGLD(p, 0.005, generator=g, keyed=True),
 }
 
 
@@ -118,6 +122,73 @@ def test_a_step_is_that_of_the_function(name):
         torch.testing.assert_close(p.detach(), w, rtol=1e-12, atol=1e-14)  # double-precision rounding
 
 
+def moved(make, kernels, monkeypatch, steps=3, grads=torch.sin):
+    """Parameters of several shapes and orders of memory after steps by key, with kernels or without."""
+    with monkeypatch.context() as patched:
+        if not kernels:
+            patched.setattr(base, "has_kernels", lambda _: False)
+        parameters = [
+            nn.Parameter(torch.linspace(-2.0, 2.0, math.prod(shape)).view(shape)) for shape in [(3, 5), (), (40_000,)]
+        ]
+        image = torch.linspace(-1.0, 1.0, 2 * 3 * 4 * 5).view(2, 3, 4, 5)
+        parameters.append(nn.Parameter(image.contiguous(memory_format=torch.channels_last)))
+        sampler = make(parameters, keyed=True, generator=torch.Generator().manual_seed(4))
+        for _ in range(steps):
+            for p in parameters:
+                p.grad = grads(p.detach())
+            sampler.step()
+    return sampler, parameters
+
+
+@pytest.mark.skipif(not _native.available(), reason="there is no C++ compiler")
+@pytest.mark.parametrize("name", MAKE)
+def test_a_step_by_key_is_the_same_with_and_without_kernels(name, monkeypatch):
+    def make(p, **options):
+        return MAKE[name](p, weight_decay=0.3, **options)
+
+    for one, other in zip(*(moved(make, k, monkeypatch)[1] for k in (True, False)), strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-6, atol=1e-6)  # a few roundings of numbers around 2
+
+
+@pytest.mark.parametrize("name", MAKE)
+def test_noise_by_key_is_that_of_seed_and_step(name, monkeypatch):
+    sampler, (parameter, *_) = moved(MAKE[name], False, monkeypatch, steps=1, grads=torch.zeros_like)
+    noise = _native.fill(torch.empty(15), "normal", fold(fold(fold(0, sampler.seed), 0), 0)).view(3, 5)
+    start = torch.linspace(-2.0, 2.0, 15).view(3, 5)
+    size = (parameter.detach() - start) / noise
+    assert float(size.std()) < 1e-4 * float(size.mean())  # one factor for all, but for rounding
+
+
+@pytest.mark.parametrize("name", MAKE)
+def test_threads_do_not_change_a_step_by_key(name, monkeypatch):
+    before, found = torch.get_num_threads(), []
+    try:
+        for number in (1, 2, 4):
+            torch.set_num_threads(number)
+            found.append(moved(MAKE[name], True, monkeypatch)[1][2])
+    finally:
+        torch.set_num_threads(before)
+    assert torch.equal(found[0], found[1]) and torch.equal(found[0], found[2])
+
+
+@pytest.mark.parametrize("keyed", [False, True])
+def test_weight_decay_is_the_ridge_in_the_energy(keyed):
+    found = []
+    for decay, ridge in ((0.7, 0.0), (0.0, 0.7)):
+        parameter = nn.Parameter(torch.linspace(-2.0, 2.0, 9))
+        generator = torch.Generator().manual_seed(0)
+        sampler = SGHMC([parameter], 0.1, weight_decay=decay, generator=generator, keyed=keyed)
+        found.append(run(sampler, parameter, lambda w, ridge=ridge: w.cos() + ridge * w, 5))
+        assert parameter._version >= 5  # what autograd keeps of a parameter notices that it has moved
+    torch.testing.assert_close(*found, rtol=1e-5, atol=1e-6)  # single-precision rounding
+    state = sampler.state_dict()
+    del state["param_groups"][0]["weight_decay"]  # of a sampler that did not have it yet
+    sampler.load_state_dict(state)
+    assert sampler.param_groups[0]["weight_decay"] == 0.0
+    with pytest.raises(ValueError, match="weight_decay is -1"):
+        SGHMC([parameter], 0.1, weight_decay=-1.0)
+
+
 def network() -> nn.Module:
     torch.manual_seed(0)
     return nn.Sequential(nn.Linear(3, 5), nn.Tanh(), nn.Linear(5, 1)).double()
@@ -144,10 +215,11 @@ def test_sgld_at_temperature_zero_is_sgd_and_takes_schedulers():
         torch.testing.assert_close(a, b, rtol=1e-12, atol=1e-14)
 
 
+@pytest.mark.parametrize("keyed", [False, True])
 @pytest.mark.parametrize("name", MAKE)
-def test_a_saved_chain_goes_on_bit_for_bit(name):
-    def make(model):
-        return MAKE[name](model.parameters())
+def test_a_saved_chain_goes_on_bit_for_bit(name, keyed):
+    def make(model, keyed=keyed):
+        return MAKE[name](model.parameters(), keyed=keyed)
 
     whole, first, second = network(), network(), network()
     torch.manual_seed(5)
@@ -161,7 +233,7 @@ def test_a_saved_chain_goes_on_bit_for_bit(name):
     file.seek(0)
     state = torch.load(file, weights_only=True)
     torch.manual_seed(99)
-    resumed = make(second)
+    resumed = make(second, keyed=False)  # the state says where the noise comes from
     second.load_state_dict(state["model"])
     resumed.load_state_dict(state["sampler"])
     train(second, resumed, 13)
