@@ -1,4 +1,4 @@
-"""The runs behind the coverage of the dense teacher: the chains against weighted draws of the prior; what each changes."""
+"""The runs behind the coverage of the dense teacher: chains against weighted draws of the prior, what each changes."""
 
 import itertools
 from dataclasses import replace
