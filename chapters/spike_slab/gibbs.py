@@ -24,8 +24,8 @@ class GateChains:
     """Chains on the weights of an inputs-a-b-1 sigmoid network with N(0, 1) noise; a closed gate is a weight of 0.
 
     `sweep` visits every weight and draws gate and value together: from the odds and the normal that the output's slope
-    in this weight gives, corrected by the ratio of Metropolis and Hastings. `move` shifts all open weights together by
-    Hamiltonian dynamics.
+    in this weight gives, corrected by the ratio of Metropolis and Hastings. `path` does so with three gates of a path,
+    and `move` shifts all open weights together by Hamiltonian dynamics.
 
     Args:
         x: inputs, shape (n, p).
@@ -75,12 +75,11 @@ class GateChains:
             self._visit(site, *self._sites[site])
 
     def _refresh(self) -> None:
-        (w1, b1), (w2, b2), (w3, b3) = self._layers = self.layout.layers(self.theta)
+        (w1, b1), (w2, b2), _ = self._layers = self.layout.layers(self.theta)
         self._a1 = w1 @ self.x.T + b1
-        self._h1 = torch.sigmoid(self._a1)
+        self._h1, self._h2, self._f = self._states(self.theta)
         self._a2 = w2 @ self._h1 + b2
-        self._h2 = torch.sigmoid(self._a2)
-        self._f = (w3 @ self._h2 + b3)[:, 0]
+        self._bend = self._h2 * (1 - self._h2)
 
     def _shifted(self, layer: int, unit: int, source: int, by: Tensor) -> tuple[Tensor, ...]:
         """a1 of the unit, h1 of the unit, a2, h2 and f after one weight has moved by `by` (chains,)."""
@@ -111,8 +110,9 @@ class GateChains:
         if layer == 1:
             below = self._h1[:, source] if source < self.sizes[1] else 1.0
             return w3[:, 0, unit, None] * h2[:, unit] * (1 - h2[:, unit]) * below
-        back = ((w3[:, 0, :] * w2[:, :, unit])[:, :, None] * h2 * (1 - h2)).sum(1)
-        return back * h1 * (1 - h1) * self._columns[source]
+        bend = self._bend if h2 is self._h2 else h2 * (1 - h2)
+        back = (w3[:, 0, :] * w2[:, :, unit])[:, None, :] @ bend
+        return back[:, 0] * (h1 * (1 - h1)) * self._columns[source]
 
     def _visit(self, site: int, layer: int, unit: int, source: int) -> None:
         old = self.theta[:, site].clone()
@@ -138,10 +138,7 @@ class GateChains:
 
         def weighed(value: Tensor) -> Tensor:
             """Log prior less log proposal."""
-            slab = _log_normal(value, torch.zeros_like(value), torch.full_like(value, self.scale))
-            fitted = _log_normal(value, mean, wide) + math.log(_MIXTURE)
-            proposed = torch.logaddexp(fitted, slab + math.log(1 - _MIXTURE))
-            open_ = math.log(self.inclusion) + slab - chance.log() - proposed
+            open_ = math.log(self.inclusion) + self._slab(value) - chance.log() - self._proposed(value, mean, wide)
             return torch.where(value == 0, math.log1p(-self.inclusion) - (-chance).log1p(), open_)
 
         accepted = uniform[2].log() < gain + weighed(new) - weighed(old)
@@ -156,7 +153,76 @@ class GateChains:
         if layer < 2:
             self._a2 = torch.where(keep[..., None], a2, self._a2)
             self._h2 = torch.where(keep[..., None], h2, self._h2)
+            self._bend = self._h2 * (1 - self._h2)
         self._f = torch.where(keep, f, self._f)
+
+    @torch.no_grad()
+    def path(self) -> Tensor:
+        """Open, or close, the gates of a whole path from an input to the output: one of them alone is worth nothing.
+
+        A path is opened among those of three closed gates, and closed among those of three open ones. Its upper weights
+        are drawn from the slab, the lowest from the normal that the output's slope gives then, and the output's bias
+        takes the mean of what the path adds.
+
+        Returns:
+            Which chains changed, (chains,).
+        """
+        inputs, first, row = *self.sizes[:2], torch.arange(len(self.theta))
+        birth = self._drawn(torch.Tensor.uniform_, 1)[0] < 0.5
+        choices = torch.where(birth[:, None], *self._paths(self.theta))
+        possible = choices.any(1) & (self.theta[:, -1] != 0)
+        chosen = torch.multinomial((choices | ~possible[:, None]).double(), 1, generator=self.generator)[:, 0]
+        m, k, j = chosen // (first * inputs), chosen // inputs % first, chosen % inputs
+        ends = torch.tensor(self.layout.splits).cumsum(0)
+        sites = torch.stack([ends[3] + m, ends[1] + m * first + k, k * inputs + j], dim=1)
+        old = self.theta.gather(1, sites)
+        off = self.theta.scatter(1, sites, torch.zeros_like(old))
+        values = torch.where(birth[:, None], self.scale * self._drawn(torch.Tensor.normal_, 3).T, old)
+        values[:, 2] = 0.0
+        h1, h2, middle = self._states(off.scatter(1, sites, values))
+        (_, _), (w2, _), (w3, _) = self.layout.layers(off.scatter(1, sites, values))
+        back = (w3[:, 0] * w2[row, :, k])[:, None, :] @ (h2 * (1 - h2))
+        slope = back[:, 0] * (h1 * (1 - h1))[row, k] * self._columns[j]
+        slope, residual = (part - part.mean(1, keepdim=True) for part in (slope, self.y - middle))
+        precision = slope.square().sum(1) + self.scale**-2
+        mean, wide = (slope * residual).sum(1) / precision, _WIDER / precision.sqrt()
+        noise, uniform = self._drawn(torch.Tensor.normal_, 1)[0], self._drawn(torch.Tensor.uniform_, 2)
+        lowest = torch.where(uniform[0] < _MIXTURE, mean + wide * noise, self.scale * noise)
+        values[:, 2] = torch.where(birth, lowest, old[:, 2])
+        on = off.scatter(1, sites, values)
+        closed, opened = self._states(off)[2], self._states(on)[2]
+        shift = (opened - closed).mean(1)
+        on[:, -1] -= torch.where(birth, shift, 0.0)
+        off[:, -1] += torch.where(birth, 0.0, shift)
+        closed, opened = closed + (off - self.theta)[:, -1:], opened + (on - self.theta)[:, -1:]
+        ratio = 3 * bF.log_odds(self.inclusion) + self._slab(values[:, 2]) - self._proposed(values[:, 2], mean, wide)
+        ratio += self._slab(on[:, -1]) - self._slab(off[:, -1])
+        ratio += 0.5 * ((self.y - closed).square() - (self.y - opened).square()).sum(1)
+        ratio += self._paths(off)[0].sum(1).log() - self._paths(on)[1].sum(1).log()
+        accepted = possible & (uniform[1].log() < torch.where(birth, ratio, -ratio))
+        self.theta = torch.where(accepted[:, None], torch.where(birth[:, None], on, off), self.theta)
+        return accepted
+
+    def _paths(self, theta: Tensor) -> tuple[Tensor, Tensor]:
+        """Which paths (unit of the second layer, of the first, input) have no open gate and which have three."""
+        (w1, _), (w2, _), (w3, _) = self.layout.layers(theta != 0)
+        on = w3[:, 0, :, None, None].int() + w2[..., None].int() + w1[:, None].int()
+        return (on == 0).flatten(1), (on == 3).flatten(1)
+
+    def _states(self, theta: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Both hidden layers and the output at all rows."""
+        (w1, b1), (w2, b2), (w3, b3) = self.layout.layers(theta)
+        h1 = torch.sigmoid(w1 @ self.x.T + b1)
+        h2 = torch.sigmoid(w2 @ h1 + b2)
+        return h1, h2, (w3 @ h2 + b3)[:, 0]
+
+    def _slab(self, value: Tensor) -> Tensor:
+        return _log_normal(value, torch.zeros_like(value), torch.full_like(value, self.scale))
+
+    def _proposed(self, value: Tensor, mean: Tensor, wide: Tensor) -> Tensor:
+        """Log density of a proposal: the fitted normal, with the slab mixed in."""
+        fitted = _log_normal(value, mean, wide) + math.log(_MIXTURE)
+        return torch.logaddexp(fitted, self._slab(value) + math.log(1 - _MIXTURE))
 
     def _drawn(self, fill, count: int) -> Tensor:
         return fill(torch.empty(count, len(self.theta), dtype=self.theta.dtype), generator=self.generator)
