@@ -9,8 +9,9 @@ from typing import Any, cast, overload
 import torch
 from torch import Tensor, nn
 
+from bnnlib import _native
 from bnnlib._checks import check_non_negative, check_positive, check_probability, check_scale
-from bnnlib._native import has_kernels, run
+from bnnlib._native import has_kernels
 from bnnlib._noise import dense
 from bnnlib.functional.ssgl import (
     expected_precisions,
@@ -191,7 +192,7 @@ class SpikeSlabGaussianLaplacePrior:
                 raise ValueError(f"{name!r} has no gradient to add to. Call energy.backward() first.")
             if self._in_one_pass(name, weight.grad):
                 given = weight, self.kappa0[name], self.kappa1[name]
-                run("prior_grad", (0,), given, (weight.grad,), (one.item(), one.item() ** 2))
+                _native.run("prior_grad", (0,), given, (weight.grad,), (one.item(), one.item() ** 2))
                 torch.autograd.graph.increment_version(weight.grad)
             elif single:
                 number = one.item()
@@ -268,7 +269,7 @@ class SpikeSlabGaussianLaplacePrior:
         steps = (step * (part in self.learned) for part in ("rho", "kappa"))
         sums = weight.new_empty(-(-weight.numel() // 1024), 3)
         moved = self.rho[name], self.kappa0[name], self.kappa1[name]
-        run("prior_move", (0,), (weight,), (*moved, sums), (*coefficients, *precisions, *steps))
+        _native.run("prior_move", (0,), (weight,), (*moved, sums), (*coefficients, *precisions, *steps))
         torch.autograd.graph.increment_version(moved)
         return sums.sum(0, dtype=torch.float64).to(weight.dtype)
 

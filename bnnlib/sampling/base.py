@@ -8,9 +8,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from bnnlib import _native
 from bnnlib._checks import DivergedError, check_non_negative, check_positive
 from bnnlib._memory import keep_pages
-from bnnlib._native import has_kernels, run
+from bnnlib._native import has_kernels
 from bnnlib._noise import Keys, dense, draw_normal, fold, new_seed, signed
 
 
@@ -148,7 +149,7 @@ class Sampler(torch.optim.Optimizer):
             return False
         for *moved, gradient in groups:
             key = self._keys.next_key(gradient.device)
-            run(kernel, (key,), (gradient, *moved), moved, constants)
+            _native.run(kernel, (key,), (gradient, *moved), moved, constants)
         torch.autograd.graph.increment_version([one for group in groups for one in group[:-1]])
         return True
 

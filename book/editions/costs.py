@@ -44,7 +44,7 @@ Found = dict[str, dict[str, Any]]
 
 def stored(root: Path) -> Found:
     """What the benchmarks have stored, by name."""
-    patterns = ("step_*", "estimators", "conversions")
+    patterns = ("step_*", "estimators", "conversions", "time_to_answer")
     files = [path for pattern in patterns for path in root.glob(f"benchmarks/stored/{pattern}.json")]
     return {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in sorted(files)}
 
@@ -54,6 +54,7 @@ def tables(found: Found) -> dict[str, Callable[[], str]]:
     made = {"step_time_cpu": _times, "step_time_h100": _graphs, "prediction": _predictions, "estimators": _estimators}
     made |= {"stacks": _stacks, "workers": _workers, "convolutions": _convolutions, "draws": _draws, "noise": _noise}
     made |= {"memory": _memory, "memory_h100": _memory, "noise_h100": _passes}
+    made |= {"time_to_answer": _answers}
     made |= {"conversions": lambda rows, _: conversions.counts(rows)}
     said = {"conversions_reasons": conversions.reasons, "conversions_networks": conversions.networks}
     filled = {name: partial(_table, name, make, found) for name, make in made.items()}
@@ -114,6 +115,24 @@ def _memory(rows: Rows, _: Found) -> str:
         name = names.get((row["library"], row["layer"]), f"{row['library']}, {KINDS.get(row['layer'], row['layer'])}")
         lines.append([name, f"{row['peak']:.0f}", f"{row['standing']:.0f}"])
     return markdown(["Network", "At the worst moment, bytes", "Between steps, bytes"], lines)
+
+
+def _answers(rows: Rows, _: Found) -> str:
+    """Seconds to a loss on held-out rows by network and task; the least loss where a run did not arrive."""
+    names = {"deterministic": "deterministic", "estimator": "`SparseRegressor`, its whole fit"} | KINDS
+    by, tasks = _by(rows, "layer", "task"), _by(rows, "task")
+    lines = []
+    for layer in dict.fromkeys(row["layer"] for row in rows):
+        cells = [by.get((layer, *task)) for task in tasks]
+        lines.append([names[layer], *("–" if row is None else _arrival(row) for row in cells)])
+    return markdown(["Network", *(f"{task}, loss {row['target']:g}" for (task,), row in tasks.items())], lines)
+
+
+def _arrival(row: Row) -> str:
+    if row["seconds"] is None:
+        return f"not reached: {row['least']:.3f}"
+    short = row["layer"] == "estimator" or row["arrived"] < row["runs"]
+    return f"{row['seconds']:.1f} s" + (f" ({row['least']:.3f})" if short else "")
 
 
 def _spread(row: Row | None, key: str) -> str:
