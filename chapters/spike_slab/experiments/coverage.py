@@ -27,8 +27,8 @@ What an outcome means:
 The posterior's standard deviation and the error of its mean say which of the two is out of proportion.
 
 The chains were tried on a data set that none of these cells has, for their speed and for whether they agree, before any
-coverage was seen. Without `GateChains.path` they did not: nothing takes them from a network without a path to one with a
-path and back.
+coverage was seen. Without `GateChains.path` they did not: hardly anything takes them from a network without a path to
+one with a path, and back.
 """
 
 from __future__ import annotations
