@@ -36,6 +36,12 @@ LOUD = """(notes) => [...document.querySelectorAll(notes)]
   .filter(([, size]) => size > parseFloat(getComputedStyle(document.documentElement).fontSize))
   .map(([e, size]) => `${size}: ${e.outerHTML.slice(0, 100)}`)"""
 
+# Boxes around code that do not break: they leave the end of a page empty, gray and with a green edge.
+HOLLOW = """() => [...document.querySelectorAll(".bd-article :is(.cell_input, .cell_input div)")]
+  .map((e) => [e, getComputedStyle(e)])
+  .filter(([e, style]) => e.checkVisibility() && (style.breakInside !== "auto" || style.display !== "block"))
+  .map(([e]) => e.outerHTML.slice(0, 100))"""
+
 
 @pytest.fixture(scope="module")
 def small_project(small_book) -> Project:
@@ -117,6 +123,7 @@ def test_nothing_is_wider_than_the_paper(request, open_page, tmp_path, book):
     assert shown.evaluate(HIDDEN_TEXT) == []
     assert shown.evaluate(TINY) == []
     assert shown.evaluate(LOUD, NOTES) == []
+    assert shown.evaluate(HOLLOW) == []
     assert shown.faults == []
     page.unlink()
 
@@ -125,11 +132,13 @@ def test_wide_tiny_and_loud_things_would_be_seen(open_page, tmp_path):
     """The measures themselves."""
     page = tmp_path / "wide.html"
     cell, note = '<td style="font-size: 7.9pt">b</td>', '<small style="font-size: 2rem"><b>c</b></small>'
-    page.write_text(f'<div class="bd-article"><pre style="width: 900px">a</pre><table>{cell}</table>{note}</div>')
+    code = '<div class="cell_input" style="break-inside: avoid">d</div>'
+    page.write_text(f'<div class="bd-article"><pre style="width: 900px">a</pre><table>{cell}</table>{note}{code}</div>')
     shown = open_page(page, width=WIDTH)
     assert len(shown.evaluate(CUT)) == 1
     assert len(shown.evaluate(TINY)) == 1
     assert len(shown.evaluate(LOUD, NOTES)) == 1
+    assert len(shown.evaluate(HOLLOW)) == 1
 
 
 def test_paper_is_light_whatever_the_mode(open_page, small_book):
