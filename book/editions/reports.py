@@ -195,7 +195,10 @@ def _pivot(rows: list[dict], measures: list[str]) -> str:
     settings: dict[str, dict[str, dict[str, dict]]] = {}
     for row in rows:
         settings.setdefault(row["setting"], {}).setdefault(row["method"], {})[row["metric"]] = row
-    notes = {note: k for k, note in enumerate(dict.fromkeys(note for row in rows for note in _notes(row)), start=1)}
+    every = dict.fromkeys(note for row in rows for note in _notes(row))
+    # what is said of all rows is said once, and not with a mark in each of a thousand cells
+    shared = [note for note in every if len(rows) > 1 and all(note in _notes(row) for row in rows)]
+    notes = {note: k for k, note in enumerate((note for note in every if note not in shared), start=1)}
     labels = {row["metric"]: row["texts"]["Measure"] for row in rows}
     many_sets = len({row["data"] for row in rows if row["data"]}) > 1
     head = ["Setting", "Method", *(labels[one] for one in measures), "n", "Budget", *(["Data"] if many_sets else [])]
@@ -213,7 +216,8 @@ def _pivot(rows: list[dict], measures: list[str]) -> str:
             columns += [f"<td>{html.escape(_joined(own, fact))}" for fact in facts]
             body.append(f"<tr>{''.join(columns)}</tr>")
             name = ""
-    below = "<br>".join(f"<sup>{number}</sup> {html.escape(note)}" for note, number in notes.items())
+    lines = [f"All rows: {html.escape(note)}" for note in shared]
+    below = "<br>".join(lines + [f"<sup>{number}</sup> {html.escape(note)}" for note, number in notes.items()])
     return _framed(_summary(rows), head, body) + (f"<p><small>{below}</small></p>" if below else "")
 
 
@@ -233,7 +237,7 @@ def _cell(row: dict, notes: dict[str, int], alone: bool) -> str:
         lines.append(f"({html.escape(row['printed'])})")
     if row["difference"] is not None:
         lines.append(f"d {html.escape(texts['Difference'])}")
-    marks = ", ".join(str(notes[note]) for note in _notes(row))
+    marks = ", ".join(str(notes[note]) for note in _notes(row) if note in notes)
     if row["published"] is None and row["n"]:
         return "<br>".join(lines) + (f" <sup>{marks}</sup>" if marks else "")
     sign, _, verdict = texts["Verdict"].partition(" ")

@@ -24,6 +24,7 @@ from book.editions.project import Project
 ELSEWHERE = {"dask", "distributed", "lightning_fabric", "onnxruntime", "onnx", "onnxscript", "pandas", "joblib"}
 ELSEWHERE |= {
     "IPython",
+    "ivon",
     "triton",
     "matplotlib_inline",
     "contourpy",
