@@ -21,7 +21,6 @@ FLOORS = (
     "bnnlib/datasets",
     "bnnlib/train",
     "bnnlib/metrics",
-    "bnnlib/contest",
     "chapters",
 )
 

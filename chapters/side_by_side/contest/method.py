@@ -12,8 +12,8 @@ from torch import nn
 from torch.quasirandom import SobolEngine
 
 from bnnlib._checks import check_count
-from bnnlib.contest.predictor import Predictor
-from bnnlib.contest.problem import Problem
+from chapters.side_by_side.contest.predictor import Predictor
+from chapters.side_by_side.contest.problem import Problem
 
 Train = Callable[..., Predictor]  # train(network, problem, steps, seed, **settings)
 MAX_TUNED = 3
@@ -23,7 +23,7 @@ class UnsuitableError(ValueError):
     """The method is not made for this network or problem; the message says why.
 
     Example:
-        >>> from bnnlib.contest import METHODS
+        >>> from chapters.side_by_side.contest import METHODS
         >>> from bnnlib.models import lenet5_caffe
         >>> x, y = torch.rand(8, 1, 28, 28), torch.zeros(8, dtype=torch.long)
         >>> problem = Problem(x, y, x, y, kind="classification")
@@ -80,6 +80,7 @@ class Method:
         ValueError: more than three settings are to be tuned.
 
     Example:
+        >>> from chapters.side_by_side.contest import descend
         >>> def train(network, problem, steps, seed, lr):
         ...     descend(network, problem, steps, seed, torch.optim.SGD(network.parameters(), lr))
         ...     return Predictor(network, problem)
