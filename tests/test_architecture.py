@@ -17,7 +17,7 @@ import pytest
 # A part of bnnlib imports from its own floor and from those below; no two parts of one floor import each other.
 FLOORS = {
     1: {"functional", "posteriors"},
-    2: {"nn", "optim", "sampling", "pruning", "models", "metrics", "datasets", "augmentation"},
+    2: {"nn", "optim", "sampling", "pruning", "models", "metrics", "datasets"},
     3: {"replicates", "train"},
     4: {"estimators"},
     5: {"__main__"},

@@ -6,7 +6,6 @@ from bnnlib.train.checkpoint import Checkpoint
 from bnnlib.train.early_stopping import EarlyStopping
 from bnnlib.train.fit import cosine, fit
 from bnnlib.train.sample import sample
-from bnnlib.train.stages import Stages
 
 __all__ = [
     "Callback",
@@ -14,7 +13,6 @@ __all__ = [
     "DivergedError",
     "EarlyStopping",
     "Run",
-    "Stages",
     "cosine",
     "fit",
     "sample",

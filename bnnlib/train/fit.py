@@ -105,7 +105,7 @@ def fit(
         max_steps, max_seconds: further bounds of the run in total, in steps and by the clock; the step under way is
             completed. A run that resumes with a larger one goes on.
         num_data: n, by default the rows of the data set; a stream without a length needs it.
-        augment: called as augment(x, generator=...) on every batch of inputs; see `bnnlib.augmentation`.
+        augment: called as augment(x, generator=...) on every batch of inputs.
         autocast: dtype of the forward pass, for example torch.bfloat16; parameters, loss and noise keep theirs.
         channels_last: memory format of images, the faster one for convolutions; the model is converted in place.
         generator: of the batches and of the layers' noise, on the model's device; by default PyTorch's own.

@@ -59,7 +59,7 @@ def train_discriminator(
         average: in [0, 1). With 0 the discriminator ends as the last step leaves it. Otherwise it ends, and the
             snapshots are taken, at the mean of the weights after each step so far, where a step counts this factor less
             than the next one: the noise of single steps is averaged out.
-        augment: called as augment(points, generator=...) on data and on proposals alike; see `bnnlib.augmentation`.
+        augment: called as augment(points, generator=...) on data and on proposals alike.
         generator: of batches and proposals, on the device of the data; by default PyTorch's own.
         checkpoint, progress: as for `bnnlib.train.fit`.
         snapshots: numbers of steps after which the discriminator's state is kept.

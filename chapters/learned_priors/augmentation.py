@@ -1,4 +1,4 @@
-"""Rotated and erased images, as the training of the chapter's networks has them, beside `bnnlib.augmentation`."""
+"""Rotated and erased images, beside what `chapters.shared.augmentation` has for all chapters."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from bnnlib._checks import check_non_negative, check_positive, check_probability
-from bnnlib.augmentation import _channels, _check_generator, _check_images, _uniform
+from chapters.shared.augmentation import _channels, _check_generator, _check_images, _uniform
 
 INTERPOLATIONS = ("nearest", "bilinear")
 _ATTEMPTS = 10  # rectangles drawn for an image before it is left whole; about one in twenty does not fit

@@ -20,9 +20,9 @@ from bnnlib import metrics
 from bnnlib.functional import acceptance_probability, log_acceptance_ratio, symmetric_kl_loss
 from bnnlib.sampling import DiagonalGaussian
 from bnnlib.train.checkpoint import Checkpoint
-from bnnlib.train.stages import Stages
 from book.lab.cells import Cell, CellResult, Experiment, profiles, rows_of
 from chapters.shared.images import load_images, reads
+from chapters.shared.stages import Stages
 
 METHODS = ("VI", "Symmetric KL", "No entropy", "Adam")
 SHAPES = {"conv1": (6, 1, 5, 5), "bias1": (6,), "conv2": (16, 6, 5, 5), "bias2": (16,), "fc": (10, 256), "bias3": (10,)}

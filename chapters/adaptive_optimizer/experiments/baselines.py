@@ -26,13 +26,13 @@ from bnnlib.functional import inclusion_probability_for
 from bnnlib.replicates import Layout, StackedMLP, StackedSpikeSlab, fit_stacked, gaussian_nll
 from bnnlib.sampling import SGHMC, SpikeSlabGaussianLaplacePrior, polynomial
 from bnnlib.train.checkpoint import Checkpoint
-from bnnlib.train.stages import Stages
 from book.lab.cells import Cell, CellResult, rows_of
 from chapters.adaptive_optimizer.experiments import measures
 from chapters.adaptive_optimizer.experiments import training as trainings
 from chapters.adaptive_optimizer.experiments.training import Training, data_of, error_of, sizes_of, trace_epochs
 from chapters.adaptive_optimizer.networks import mean_loss
 from chapters.adaptive_optimizer.problems import BATCH_SIZE, PROBLEMS, cyclic_lr
+from chapters.shared.stages import Stages
 
 TUNED_ON, HELD_OUT = 2, 0.2  # data sets, and the share of their training rows that judges a setting
 MOMENTUM = 0.9  # of SA-EM's sampler, as in chapter 01

@@ -30,13 +30,13 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from bnnlib._callbacks import Callback, Run
-from bnnlib.augmentation import Compose, RandomCrop, RandomHorizontalFlip
 from bnnlib.models import resnet, resnet18
 from bnnlib.optim import AdaptiveVariational, GroupSpikeSlab
 from bnnlib.pruning.masks import Masks
 from bnnlib.train.checkpoint import Checkpoint
 from book.lab.cells import Cell, CellResult, Experiment, Need, epochs_of, rows_of
 from chapters.adaptive_optimizer.problems import cyclic_lr
+from chapters.shared.augmentation import Compose, RandomCrop, RandomHorizontalFlip
 from chapters.shared.images import Split, load_images, reads
 from chapters.shared.training import fit
 

@@ -19,7 +19,6 @@ from torch import nn
 from bnnlib import metrics
 from bnnlib.nn import match_moments, mean_weights, predict, to_stochastic_batch_norm
 from bnnlib.train.checkpoint import Checkpoint
-from bnnlib.train.stages import Stages
 from book.lab.cells import Cell, CellResult, rows_of
 from chapters.batch_statistics import noise
 from chapters.batch_statistics.experiments.images import (
@@ -32,6 +31,7 @@ from chapters.batch_statistics.experiments.images import (
     network,
     training_batches,
 )
+from chapters.shared.stages import Stages
 
 MATCHED = "BN, matched"
 

@@ -19,17 +19,17 @@ from torch import Tensor, nn
 from torch.optim.swa_utils import update_bn
 
 from bnnlib import metrics
-from bnnlib.augmentation import Compose, RandomCrop, RandomHorizontalFlip
 from bnnlib.nn import percent_active, predict, to_bayesian
 from bnnlib.pruning import prune_ranked, weight_scores
 from bnnlib.train import DivergedError
 from bnnlib.train.checkpoint import Checkpoint
 from bnnlib.train.fit import cosine
-from bnnlib.train.stages import Stages
 from book.lab.cells import Cell, CellResult, rows_of
 from book.lab.probes import first
 from chapters.closed_form.experiments.networks import network, prior_of, scale_means
+from chapters.shared.augmentation import Compose, RandomCrop, RandomHorizontalFlip
 from chapters.shared.images import Split, error_percent, load_images
+from chapters.shared.stages import Stages
 from chapters.shared.training import fit
 
 RANKED_BY = {"sBNN": "inclusion", "BbB": "signal_to_noise", "Sparse VD": "signal_to_noise"}  # each as its paper prunes

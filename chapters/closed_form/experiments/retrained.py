@@ -14,11 +14,11 @@ import torch
 
 from bnnlib.pruning import MagnitudePruner
 from bnnlib.train.checkpoint import Checkpoint
-from bnnlib.train.stages import Stages
 from book.lab.cells import Cell, CellResult, rows_of
 from chapters.closed_form.experiments.images import curve_rows, first_epochs, train
 from chapters.closed_form.experiments.networks import network
 from chapters.shared.images import error_percent, load_images
+from chapters.shared.stages import Stages
 
 METHODS = ("Original", "DC")
 SLOWER = 0.1  # the learning rate of retraining, of that before

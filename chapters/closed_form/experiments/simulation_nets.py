@@ -27,10 +27,10 @@ from bnnlib.replicates import (
     fit_stacked,
 )
 from bnnlib.train.checkpoint import Checkpoint
-from bnnlib.train.stages import Stages
 from book.lab.cells import Cell
 from book.lab.probes import first
 from chapters.shared import simulated
+from chapters.shared.stages import Stages
 
 NUM_SAMPLES = 2_000
 TRAIN_SHARE = 0.8  # of Experiments 3 and 4, and of the choice of priors

@@ -19,11 +19,11 @@ from bnnlib.nn import to_bayesian
 from bnnlib.pruning import weight_scores
 from bnnlib.train import cosine
 from bnnlib.train.checkpoint import Checkpoint
-from bnnlib.train.stages import Stages
 from book.lab.cells import Cell, CellResult, Experiment, profiles, rows_of
 from chapters.closed_form.experiments.images import pruning_curve, rising
 from chapters.closed_form.experiments.networks import prior_of
 from chapters.shared.images import Split, load_images, reads
+from chapters.shared.stages import Stages
 from chapters.shared.training import fit
 
 FACTORS = {"as pretrained": 1.0, "half": 0.5, "a fifth": 0.2}

@@ -20,7 +20,6 @@ from bnnlib import metrics
 from bnnlib.pruning import rank_mask
 from bnnlib.replicates import GaussianLikelihood, Layout, StackedGaussianSpikeSlab, StackedMLP
 from bnnlib.train.checkpoint import Checkpoint
-from bnnlib.train.stages import Stages
 from book.lab.cells import Cell, CellResult, Experiment, epochs_of, profiles, rows_of
 from chapters.closed_form.experiments import uci_rivals
 from chapters.closed_form.experiments.uci_baselines import run_dropout, run_pbp
@@ -33,6 +32,7 @@ from chapters.closed_form.experiments.uci_data import (
     schedules,
 )
 from chapters.shared.simulated import SIMULATED
+from chapters.shared.stages import Stages
 
 PRIOR = {"slab_scale": math.exp(1.0), "spike_scale": math.exp(-6.0), "prior_inclusion_probability": 0.5}
 DROP_RATES = (10, 20, 25, 50, 75, 80, 90, 95)  # percent, Table 2

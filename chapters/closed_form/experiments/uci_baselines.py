@@ -10,10 +10,10 @@ from torch import Tensor
 
 from bnnlib.replicates import GaussianLikelihood, Layout, StackedDropout, StackedMLP
 from bnnlib.train.checkpoint import Checkpoint
-from bnnlib.train.stages import Stages
 from book.lab.cells import Cell, CellResult, rows_of
 from chapters.closed_form.experiments.uci_data import Splits, fit_splits, gaussian_scores, load_splits
 from chapters.closed_form.pbp import StackedPBP
+from chapters.shared.stages import Stages
 
 NUM_DRAWS = 100
 

@@ -30,13 +30,13 @@ from bnnlib import metrics
 from bnnlib.pruning import rank_mask
 from bnnlib.replicates import StackedMLP
 from bnnlib.train.checkpoint import Checkpoint
-from bnnlib.train.stages import Stages
 from book.lab.cells import Cell, CellResult, Experiment, epochs_of, rows_of
 from chapters.closed_form.experiments import uci
 from chapters.closed_form.experiments.uci_baselines import run_dropout
 from chapters.closed_form.experiments.uci_data import Splits, fit_splits, load_splits, reads, schedules
 from chapters.closed_form.experiments.uci_rivals import run_rival
 from chapters.shared.simulated import SIMULATED
+from chapters.shared.stages import Stages
 
 SHARES = (50, 75, 80, 90, 95)  # percent removed
 SETS = ("boston", "concrete", "energy", "yacht")

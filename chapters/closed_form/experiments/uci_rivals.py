@@ -13,9 +13,9 @@ import torch
 from bnnlib.functional import inclusion_probability_for
 from bnnlib.replicates import GaussianLikelihood, Layout, StackedHorseshoe, StackedMLP, StackedSpikeSlab
 from bnnlib.train.checkpoint import Checkpoint
-from bnnlib.train.stages import Stages
 from book.lab.cells import Cell, CellResult, rows_of
 from chapters.closed_form.experiments.uci_data import Splits, fit_splits, gaussian_scores, load_splits
+from chapters.shared.stages import Stages
 
 NUM_DRAWS = 100
 KL_SCALES = (1.0, 0.1)

@@ -40,13 +40,13 @@ from bnnlib.sampling import (
     implicit_metropolis_hastings,
 )
 from bnnlib.train.checkpoint import Checkpoint
-from bnnlib.train.stages import Stages
 from book.lab.cells import Cell, CellResult, rows_of
 from chapters.implicit_acceptance.discriminating import train_discriminator
 from chapters.implicit_acceptance.experiments.generators import falling, latent_proposal, latents, load_decoder, sheet
 from chapters.implicit_acceptance.experiments.judge import MEASURES, Judge
 from chapters.implicit_acceptance.pool import pooled_metropolis_hastings
 from chapters.shared.images import Split, load_images
+from chapters.shared.stages import Stages
 
 RAW, RANDOM, CCE, UB, MCE = "Raw", "Random discriminator", "Independent, CCE", "Markov, UB", "Markov, MCE"
 PICKED = "Independent, CCE, picked"

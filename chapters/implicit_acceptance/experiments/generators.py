@@ -13,12 +13,12 @@ from torch import Tensor, nn
 
 from bnnlib.sampling import LatentProposal, invert
 from bnnlib.train.checkpoint import Checkpoint
-from bnnlib.train.stages import Stages
 from book.lab.cells import Cell, CellResult, rows_of
 from chapters.implicit_acceptance.experiments.judge import Judge
 from chapters.implicit_acceptance.networks import VAE, dcgan_critic, dcgan_generator
 from chapters.implicit_acceptance.training import train_vae, train_wgan_gp
 from chapters.shared.images import load_images
+from chapters.shared.stages import Stages
 
 SHEET = 32_000  # bytes of images in an array for a picture, of the first replicate
 

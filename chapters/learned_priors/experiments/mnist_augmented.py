@@ -6,10 +6,10 @@ from typing import Any
 
 import torch
 
-from bnnlib.augmentation import Compose, Normalize, RandomCrop, RandomHorizontalFlip
 from chapters.learned_priors.augmentation import RandomErasing, RandomRotation
 from chapters.learned_priors.experiments.mnist_train import Network, generators
 from chapters.learned_priors.networks import cnn_batch_norm
+from chapters.shared.augmentation import Compose, Normalize, RandomCrop, RandomHorizontalFlip
 
 MEAN, SCALE = 0.1307, 0.3081  # of MNIST; the published code normalizes Fashion-MNIST with them too
 

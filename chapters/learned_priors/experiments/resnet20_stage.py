@@ -10,7 +10,6 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from bnnlib import datasets
-from bnnlib.augmentation import Compose, Normalize, RandomCrop, RandomHorizontalFlip
 from bnnlib.metrics import accuracy
 from bnnlib.models import resnet
 from bnnlib.pruning import MagnitudePruner, smooth_sparsity
@@ -22,6 +21,7 @@ from bnnlib.train.sample import sample
 from chapters.learned_priors.augmentation import RandomErasing
 from chapters.learned_priors.distributed import Team
 from chapters.learned_priors.formulas import annealed
+from chapters.shared.augmentation import Compose, Normalize, RandomCrop, RandomHorizontalFlip
 
 MEAN, SD = (0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010)
 NUM_DATA = 50_000  # of the likelihood, for fewer images too: the prior's published constants are made for it

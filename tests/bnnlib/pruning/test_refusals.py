@@ -1,7 +1,6 @@
 """Bad input of every part of the room is refused in words that name it."""
 
 import math
-from types import SimpleNamespace
 
 import pytest
 import torch
@@ -10,7 +9,6 @@ from torch import nn
 from bnnlib import nn as bnn
 from bnnlib.models import mlp
 from bnnlib.pruning import (
-    AGPPruner,
     MagnitudePruner,
     Masks,
     compress,
@@ -24,9 +22,7 @@ from bnnlib.pruning import (
     to_deterministic,
     weight_scores,
 )
-from bnnlib.pruning.group_lasso import GroupLasso, group_lasso_penalty
 
-RAMP = {"final_sparsity": 0.9, "begin_step": 10, "end_step": 50}
 MIXTURE = {"slab_scale": 1.0, "spike_scale": 0.0067}
 # of sizes (0, 3), for which PyTorch warns that there is nothing to initialize
 pytestmark = pytest.mark.filterwarnings("ignore:Initializing zero-element tensors")
@@ -54,11 +50,6 @@ def magnitude(parameters=None, **options):
     return MagnitudePruner(mlp((20, 30, 4)) if parameters is None else parameters, **options)
 
 
-def lasso_step(kind):
-    model = mlp((4, 3, 2))
-    GroupLasso(model, 1.0).on_step(SimpleNamespace(step=1, optimizer=kind(model.parameters())))
-
-
 def reported(dense=None, example=None, **options):
     model = mlp((4, 8, 3))
     return compression_report(model, dense or model, torch.ones(2, 4) if example is None else example, **options)
@@ -84,8 +75,6 @@ REFUSED = [
     (lambda: Masks(nn.ReLU()), "nothing to prune"),
     (lambda: Masks(mlp((2, 2)), "row"), "'row'"),
     (lambda: Masks(mlp((2, 2))).update(1.5), "sparsity"),
-    *[(lambda c=c: AGPPruner(mlp((2, 2)), **RAMP | c), next(iter(c)))
-      for c in ({"final_sparsity": 1.2}, {"end_step": 10}, {"frequency": 0}, {"initial_sparsity": -0.1})],
     (lambda: weight_scores(mlp((3, 2))), r"no weights to rank.*inclusion probability.*to_bayesian"),
     (lambda: weight_scores(mlp((3, 2)), "signal_to_noise"), r"no weights to rank.*posterior scale"),
     (lambda: weight_scores(nn.BatchNorm1d(3), "magnitude"), "linear or convolutional"),
@@ -109,11 +98,6 @@ REFUSED = [
     (lambda: masked("0.weight", torch.ones(8, 6)), "must be torch.bool"),
     (lambda: masked("0.bias", torch.ones(2).bool(), bayesian(sizes=(3, 2), bias=False)),
      r"0.bias, but that layer has no bias"),
-    (lambda: GroupLasso(mlp((4, 3, 2)), -1.0), "strength is -1"),
-    (lambda: GroupLasso(mlp((4, 3, 2)), 1.0, layers=["0", "conv9"]), r"layers has 'conv9', but .* are 0, 2\."),
-    (lambda: group_lasso_penalty(nn.ReLU()), "ReLU has no linear or convolutional layer"),
-    *[(lambda k=k: lasso_step(k), rf"needs torch\.optim\.SGD, .* not {k.__name__}")
-      for k in (torch.optim.Adam, torch.optim.RMSprop)],  # the second has a momentum too
     (lambda: to_csr(sparse(), min_sparsity=0.9), r"sparsest layer, 2, has a share of 0\.8 zeros"),
     (lambda: to_csr(nn.Linear(3, 2), min_sparsity=90), "min_sparsity is 90"),
     *[(lambda o=o: csr_report(nn.Linear(4, 3), torch.zeros(2, 4), **o), words)

@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import nn
 
-from bnnlib.pruning import AGPPruner, MagnitudePruner, Masks
-from bnnlib.pruning.group_lasso import GroupLasso
+from bnnlib.pruning import MagnitudePruner, Masks
+from chapters.shared.pruners import AGPPruner, GroupLasso
 
 
 def network(device="meta"):

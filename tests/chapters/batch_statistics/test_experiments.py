@@ -9,13 +9,13 @@ import torch
 
 from bnnlib import datasets, metrics
 from bnnlib.nn import bayesian_layers, match_moments, predict, to_stochastic_batch_norm
-from bnnlib.train.stages import Stages
 from book import lab
 from book.lab import Cell
 from book.lab.cells import Need
 from chapters.batch_statistics.experiments import cifar5 as sbn_cifar5
 from chapters.batch_statistics.experiments import images as sbn_images
 from chapters.batch_statistics.experiments.matched import run_matched
+from chapters.shared.stages import Stages
 from tests.chapters import cells
 from tests.chapters.cells import CPU, needs_digits
 

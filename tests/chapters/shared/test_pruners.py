@@ -1,4 +1,4 @@
-"""Structured sparsity learning: what the groups are, and that a step is the proximal map."""
+"""Rivals that prune while they train: the ramp; what the groups are, and that a step is the proximal map."""
 
 import math
 from types import SimpleNamespace
@@ -8,8 +8,11 @@ import torch
 from torch import nn
 
 from bnnlib.models import lenet5_caffe, mlp
-from bnnlib.pruning.group_lasso import GroupLasso, group_lasso_penalty
-from bnnlib.train.fit import fit
+from bnnlib.pruning import agp_sparsity
+from bnnlib.train.fit import Callback, fit
+from chapters.shared.pruners import AGPPruner, GroupLasso
+
+RAMP = {"final_sparsity": 0.9, "begin_step": 10, "end_step": 50}
 
 
 def run_at(rate: float, momentum: float = 0.0, step: int = 1) -> SimpleNamespace:
@@ -18,10 +21,8 @@ def run_at(rate: float, momentum: float = 0.0, step: int = 1) -> SimpleNamespace
     return SimpleNamespace(step=step, optimizer=sgd)
 
 
-def test_the_penalty_of_some_layers_is_theirs_alone():
+def test_layers_that_are_not_named_stay():
     model = mlp((5, 4, 3), generator=torch.Generator().manual_seed(0))
-    parts = [group_lasso_penalty(model, layers=[name]) for name in ("0", "2")]
-    torch.testing.assert_close(sum(parts), group_lasso_penalty(model))
     before = [parameter.detach().clone() for parameter in model.parameters()]
     GroupLasso(model, 0.1, layers=("0",)).on_step(run_at(1.0))
     same = [torch.equal(old, new) for old, new in zip(before, model.parameters(), strict=True)]
@@ -131,3 +132,50 @@ def test_after_the_last_step_dead_groups_are_held_and_the_others_are_free():
         assert model[0].weight[:, 2].eq(0).all()
         others = [0, 1, 3]
         assert torch.equal(model[0].weight[:, others], before[:, others])
+
+
+class Watch(Callback):
+    def __init__(self, pruner) -> None:
+        self.pruner, self.seen = pruner, []
+
+    def on_step(self, run) -> None:
+        zeros = sum(int((w == 0).sum()) for w in self.pruner.weights.values())
+        total = sum(w.numel() for w in self.pruner.weights.values())
+        self.seen.append(zeros / total)
+
+
+def test_the_weights_follow_the_cubic_ramp():
+    model = mlp((20, 30, 4), generator=torch.Generator().manual_seed(0))
+    pruner = AGPPruner(model, frequency=5, **RAMP)
+    watch = Watch(pruner)
+    generator = torch.Generator().manual_seed(1)
+    x, y = torch.randn(80, 20, generator=generator), torch.randint(4, (80,), generator=generator)
+    fit(model, (x, y), epochs=6, batch_size=8, generator=generator, callbacks=[pruner, watch])
+    assert len(watch.seen) == 60
+    for step, share in enumerate(watch.seen, 1):
+        last = min(50, 10 + (step - 10) // 5 * 5) if step >= 10 else 0
+        expected = agp_sparsity(last, **RAMP) if last else 0.0
+        assert share == pytest.approx(expected, abs=2 / 720)  # each of two layers rounds to whole weights
+    assert watch.seen[-1] == pytest.approx(0.9, abs=1 / 720)
+
+
+REFUSED = [
+    *[(lambda c=c: AGPPruner(mlp((2, 2)), **RAMP | c), next(iter(c)))
+      for c in ({"final_sparsity": 1.2}, {"end_step": 10}, {"frequency": 0}, {"initial_sparsity": -0.1})],
+    (lambda: GroupLasso(mlp((4, 3, 2)), -1.0), "strength is -1"),
+    (lambda: GroupLasso(mlp((4, 3, 2)), 1.0, layers=["0", "conv9"]), r"layers has 'conv9', but .* are 0, 2\."),
+    (lambda: GroupLasso(nn.ReLU(), 1.0), "ReLU has no linear or convolutional layer"),
+    *[(lambda k=k: lasso_step(k), rf"needs torch\.optim\.SGD, .* not {k.__name__}")
+      for k in (torch.optim.Adam, torch.optim.RMSprop)],  # the second has a momentum too
+]  # fmt: skip
+
+
+def lasso_step(kind):
+    model = mlp((4, 3, 2))
+    GroupLasso(model, 1.0).on_step(SimpleNamespace(step=1, optimizer=kind(model.parameters())))
+
+
+@pytest.mark.parametrize(("call", "message"), REFUSED, ids=range(len(REFUSED)))
+def test_bad_input_is_refused(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()

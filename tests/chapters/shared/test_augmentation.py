@@ -5,8 +5,8 @@ import math
 import pytest
 import torch
 
-from bnnlib.augmentation import Compose, Normalize, RandomCrop, RandomHorizontalFlip, crop
 from chapters.learned_priors.augmentation import RandomErasing, RandomRotation, erase, rotate
+from chapters.shared.augmentation import Compose, Normalize, RandomCrop, RandomHorizontalFlip, crop
 from tests.seeded import seeded
 
 ALL = [RandomCrop(4), RandomHorizontalFlip(), RandomRotation(15.0), RandomErasing(0.5, value=0.4)]

@@ -1,16 +1,77 @@
-"""Structured sparsity learning: a group lasso on the units of a network (Wen, Wu, Wang, Chen and Li, 2016)."""
+"""Rivals that prune while they train: the ramp of Zhu and Gupta (2018), the group lasso of Wen et al. (2016)."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, TypedDict
 
 import torch
 from torch import Tensor, nn
 
 from bnnlib._callbacks import Callback
 from bnnlib._checks import check_count, check_non_negative
+from bnnlib.pruning import Masks, agp_sparsity
+
+
+class _Ramp(TypedDict):
+    final_sparsity: float
+    initial_sparsity: float
+    begin_step: int
+    end_step: int
+
+
+class AGPPruner(Masks):
+    """Masks that follow the cubic ramp of equation (svbnn-agp); a callback of `bnnlib.train.fit`.
+
+        pruner = AGPPruner(model, final_sparsity=0.95, begin_step=500, end_step=3000)
+        fit(model, data, epochs=40, batch_size=512, callbacks=[pruner])
+
+    Args:
+        model: deterministic; weights of linear and convolutional layers are pruned, biases are not.
+        final_sparsity: share of weights that are 0 in the end.
+        begin_step, end_step: optimizer steps at which the ramp starts and ends; training goes on after the end, so that
+            the weights that are left can recover.
+        frequency: steps between updates of the masks.
+        initial_sparsity: share at the start.
+        scope: "layer" as published, or "global".
+
+    Raises:
+        ValueError: a share is outside [0, 1], a count below 1, or end_step not after begin_step.
+
+    Example:
+        >>> from bnnlib.train import fit
+        >>> model, data = torch.nn.Linear(10, 4), (torch.randn(64, 10), torch.randint(4, (64,)))
+        >>> pruner = AGPPruner(model, final_sparsity=0.5, begin_step=1, end_step=8, frequency=1)
+        >>> run = fit(model, data, epochs=5, batch_size=32, callbacks=[pruner])
+        >>> float((model.weight == 0).float().mean())
+        0.5
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        *,
+        final_sparsity: float,
+        begin_step: int,
+        end_step: int,
+        frequency: int = 100,
+        initial_sparsity: float = 0.0,
+        scope: str = "layer",
+    ) -> None:
+        super().__init__(model, scope)
+        self.ramp = _Ramp(
+            final_sparsity=final_sparsity, initial_sparsity=initial_sparsity, begin_step=begin_step, end_step=end_step
+        )
+        agp_sparsity(0, **self.ramp)  # complains now rather than after the first hundred steps
+        self.frequency = check_count("frequency", frequency)
+
+    def on_step(self, run: Any) -> None:
+        """Update the masks when it is time, and hold them."""
+        begin, end = self.ramp["begin_step"], self.ramp["end_step"]
+        if begin <= run.step <= end and ((run.step - begin) % self.frequency == 0 or run.step == end):
+            self.update(agp_sparsity(run.step, **self.ramp))
+        self.apply()
 
 
 def _groups(model: nn.Module, layers: Iterable[str] | None, scale_by_size: bool) -> Iterator[tuple[Tensor, int, float]]:
@@ -42,43 +103,15 @@ def _norms(weight: Tensor, dim: int) -> Tensor:
     return torch.linalg.vector_norm(weight, dim=[d for d in range(weight.dim()) if d != dim], keepdim=True)
 
 
-def group_lasso_penalty(
-    model: nn.Module, *, layers: Iterable[str] | None = None, scale_by_size: bool = False
-) -> Tensor:
-    """Sum of the lengths of all groups of weights, equation (sbp-group-lasso).
-
-    A group is what makes one unit, a row of a linear layer or a filter of a convolution, or what reads one unit, a
-    column or a channel, so that most weights are in one of each kind. The outputs of the last layer, which are classes,
-    and the input of a layer that has only one are no groups; biases are in none.
-
-    Args:
-        model: with linear or convolutional layers, in the order of the forward pass.
-        layers: names of those whose weights count, as in `model.named_modules()`; None for all.
-        scale_by_size: multiply the length of each group by the square root of its number of weights (Yuan and Lin,
-            2006), which prices a unit by how many weights it has; Wen et al. do not.
-
-    Returns:
-        Scalar tensor, differentiable where no group is 0.
-
-    Raises:
-        ValueError: there is no such layer.
-
-    Example:
-        >>> model = torch.nn.Linear(2, 2)
-        >>> _ = torch.nn.init.eye_(model.weight), torch.nn.init.zeros_(model.bias)
-        >>> group_lasso_penalty(model).item()
-        2.0
-    """
-    groups = _groups(model, layers, scale_by_size)
-    return torch.stack([factor * _norms(weight, dim).sum() for weight, dim, factor in groups]).sum()
-
-
 class GroupLasso(Callback):
     """Group lasso by proximal steps, equation (sbp-group-lasso); a callback of `bnnlib.train.fit`.
 
         fit(model, data, epochs=20, batch_size=128, optimizer=sgd, callbacks=[GroupLasso(model, strength=1e-4)])
 
-    It adds strength * `group_lasso_penalty(model)` to the mean loss. After each step of the optimizer every group is
+    It adds strength * the lengths of all groups of weights to the mean loss. A group is what makes one unit, a row of a
+    linear layer or a filter of a convolution, or what reads one unit, a column or a channel, so that most weights are
+    in one of each kind. The outputs of the last layer, which are classes, and the input of a layer that has only one
+    are no groups; biases are in none. After each step of the optimizer every group is
     shrunk towards 0 by learning rate * strength / (1 - momentum), and is exactly 0 if it was shorter:
     `compress` then finds dead units without a threshold. (A penalty in the loss, as Wen et al. have it, leaves small
     weights that are cut off by one.) Groups of rows and of columns overlap, and are shrunk one after the other.
@@ -90,7 +123,9 @@ class GroupLasso(Callback):
         model: the deterministic network that is trained.
         strength: of the penalty, next to the mean loss.
         last_step: the optimizer step after which nothing is shrunk any more; None shrinks to the end.
-        layers, scale_by_size: as for `group_lasso_penalty`; a group that is scaled is shrunk by that much more.
+        layers: names of those whose weights count, as in `model.named_modules()`; None for all.
+        scale_by_size: multiply the length of each group by the square root of its number of weights (Yuan and Lin,
+            2006); Wen et al. do not.
 
     Raises:
         ValueError: strength is negative, last_step below 1, or the model has no linear or convolutional layer, or none
@@ -100,9 +135,9 @@ class GroupLasso(Callback):
         >>> from bnnlib.train import fit
         >>> model, data = torch.nn.Linear(10, 4), (torch.randn(64, 10), torch.randint(4, (64,)))
         >>> sgd, lasso = torch.optim.SGD(model.parameters(), lr=0.1), GroupLasso(model, strength=0.3)
-        >>> before = group_lasso_penalty(model)
+        >>> before = model.weight.detach().norm(dim=0)
         >>> run = fit(model, data, epochs=2, batch_size=32, optimizer=sgd, callbacks=[lasso])
-        >>> bool(group_lasso_penalty(model) < before)
+        >>> bool((model.weight.norm(dim=0) < before).all())
         True
     """
 
