@@ -13,9 +13,9 @@ import torch
 from torch import nn
 
 from benchmarks import command
-from bnnlib.models import lenet5_caffe
 from bnnlib.nn import insert_unit_noise
 from bnnlib.pruning import compress, compression_report
+from chapters.shared.networks import lenet5_caffe
 
 KEPT = {"conv1_noise": 3, "conv2_noise": 18, "fc2_input_noise": 283}
 

@@ -17,8 +17,8 @@ import torch
 
 from benchmarks import command
 from benchmarks.memory import peak
-from bnnlib.models import resnet20
 from bnnlib.sampling import SampleStore
+from chapters.shared.networks import resnet20
 
 PLACES = ("memory", "folder")
 

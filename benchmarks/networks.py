@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from torch.nn.utils import prune
 
 from bnnlib import models
+from chapters.shared.networks import lenet5_caffe, resnet20, vgg_like
 
 PACKAGES = ("own", "torch", "torchvision", "timm", "transformers")
 CLASSES = 10
@@ -159,9 +160,9 @@ def _own() -> list[Network]:
     bag = lambda: nn.Sequential(nn.EmbeddingBag(64, 16), nn.Linear(16, CLASSES))  # noqa: E731
     own = {
         "mlp": (lambda: models.mlp((12, 64, 32, CLASSES)), _rows(12)),
-        "lenet5": (models.lenet5_caffe, _images(28, 1)),
-        "resnet20": (models.resnet20, _images(32)),
-        "vgg_like(0.25)": (lambda: models.vgg_like(0.25), _images(32)),
+        "lenet5": (lenet5_caffe, _images(28, 1)),
+        "resnet20": (resnet20, _images(32)),
+        "vgg_like(0.25)": (lambda: vgg_like(0.25), _images(32)),
         "squeeze-and-excite": (Squeezed, _images(16)),
         "dict of answers": (Answers, _rows(12)),
         "autoencoder": (Autoencoder, _images(16)),

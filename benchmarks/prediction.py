@@ -28,7 +28,7 @@ from torch import Tensor, nn
 from benchmarks import command
 from benchmarks.timing import synchronize
 from bnnlib import nn as bnn
-from bnnlib.models import lenet5_caffe
+from chapters.shared.networks import lenet5_caffe
 
 Kind = Callable[..., nn.Module]
 AT_ONCE = 25

@@ -16,9 +16,10 @@ from torch import Tensor, nn
 
 from benchmarks.timing import StepNoise, Timed, adam
 from bnnlib import nn as bnn
-from bnnlib.models import lenet5_caffe, mlp, resnet20
+from bnnlib.models import mlp
 from chapters.batch_statistics.lenet import lenet5_batch_norm
 from chapters.batch_statistics.vgg import vgg11
+from chapters.shared.networks import lenet5_caffe, resnet20
 
 NUM_DATA = 60_000
 

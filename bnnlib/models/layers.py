@@ -1,10 +1,7 @@
-"""What several networks are made of: dropout with a generator of its own, the initial draw, and a way round a fault."""
+"""Dropout with a generator of its own."""
 
 from __future__ import annotations
 
-import math
-
-import torch
 from torch import Tensor, nn
 
 from bnnlib._checks import check_probability
@@ -44,40 +41,3 @@ class Dropout(Keyed, nn.Module):
 
     def extra_repr(self) -> str:
         return f"probability={self.probability:g}"
-
-
-def every(stride: int, x: Tensor) -> Tensor:
-    """The positions that a 1 x 1 convolution with this stride reads.
-
-    Taken beforehand, for the convolution without its stride is the same one: oneDNN writes past its workspace in the
-    weight gradient of a strided one of fewer channels than a register holds, in channels_last (uxlfoundation/oneDNN,
-    issue 6035; below eight channels on AVX2).
-    """
-    return x[:, :, ::stride, ::stride]
-
-
-def draw_initial(model: nn.Module, generator: torch.Generator | None) -> None:
-    """Draw the weights and biases of linear and convolutional layers as U(-1, 1)/sqrt(fan_in), PyTorch's own choice.
-
-    Args:
-        model: on the CPU.
-        generator: on the CPU; None leaves what PyTorch's global generator drew.
-    """
-    if generator is None:
-        return
-    with torch.no_grad():
-        for module in model.modules():
-            if isinstance(module, (nn.Linear, nn.Conv2d)):
-                bound = 1.0 / math.sqrt(module.weight[0].numel())
-                for values in (module.weight, module.bias):
-                    if values is not None:
-                        values.uniform_(-bound, bound, generator=generator)
-
-
-@torch.no_grad()
-def draw_convolutions(model: nn.Module, generator: torch.Generator | None) -> None:
-    """Draw the weights of convolutions as N(0, 2 / fan_out), with PyTorch's global generator for None."""
-    for module in model.modules():
-        if isinstance(module, nn.Conv2d):
-            spread = math.sqrt(2.0 / (module.kernel_size[0] * module.kernel_size[1] * module.out_channels))
-            module.weight.normal_(0.0, spread, generator=generator)

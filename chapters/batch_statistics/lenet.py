@@ -7,7 +7,8 @@ from collections import OrderedDict
 import torch
 from torch import nn
 
-from bnnlib.models.layers import Dropout, draw_initial
+from bnnlib.models.layers import Dropout
+from chapters.shared.networks.layers import draw_initial
 
 
 def lenet5_batch_norm(dropout: float = 0.0, *, generator: torch.Generator | None = None) -> nn.Sequential:

@@ -10,7 +10,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from bnnlib._checks import check_count, check_positive
-from bnnlib.models.layers import Dropout, draw_initial, every
+from bnnlib.models.layers import Dropout
+from chapters.shared.networks.layers import draw_initial, every
 
 
 class PreActBlock(nn.Module):

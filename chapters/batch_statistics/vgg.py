@@ -9,7 +9,8 @@ import torch
 from torch import nn
 
 from bnnlib._checks import check_count, check_positive
-from bnnlib.models.layers import Dropout, draw_initial
+from bnnlib.models.layers import Dropout
+from chapters.shared.networks.layers import draw_initial
 
 STAGES_11 = ((64, 1), (128, 1), (256, 2), (512, 2), (512, 2))
 

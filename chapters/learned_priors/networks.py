@@ -9,7 +9,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from bnnlib.models.layers import Dropout, draw_initial
+from bnnlib.models.layers import Dropout
+from chapters.shared.networks.layers import draw_initial
 
 
 class ReLUPool(nn.Module):

@@ -11,8 +11,8 @@ from torch import Tensor, nn
 
 from benchmarks.graphs import GraphedStep
 from bnnlib import nn as bnn
-from bnnlib.models import lenet5_caffe
 from bnnlib.sampling import SGLD
+from chapters.shared.networks import lenet5_caffe
 
 MIXTURE = {"slab_scale": 1.0, "spike_scale": 0.01}
 LAYERS = {

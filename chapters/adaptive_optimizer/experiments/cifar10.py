@@ -30,7 +30,6 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from bnnlib._callbacks import Callback, Run
-from bnnlib.models import resnet, resnet18
 from bnnlib.optim import AdaptiveVariational, GroupSpikeSlab
 from bnnlib.pruning.masks import Masks
 from bnnlib.train.checkpoint import Checkpoint
@@ -38,6 +37,7 @@ from book.lab.cells import Cell, CellResult, Experiment, Need, epochs_of, rows_o
 from chapters.adaptive_optimizer.problems import cyclic_lr
 from chapters.shared.augmentation import Compose, RandomCrop, RandomHorizontalFlip
 from chapters.shared.images import Split, load_images, reads
+from chapters.shared.networks import resnet, resnet18
 from chapters.shared.training import fit
 
 NAME = "avo-cifar10"

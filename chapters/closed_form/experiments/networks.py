@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from bnnlib.models import lenet5_caffe, lenet_300_100, mlp, vgg_like
+from bnnlib.models import mlp
 from bnnlib.nn import (
     BayesianLayer,
     GaussianSpikeSlabConv2d,
@@ -18,6 +18,7 @@ from bnnlib.nn import (
     SparseVDConv2d,
     SparseVDLinear,
 )
+from chapters.shared.networks import lenet5_caffe, lenet_300_100, vgg_like
 
 LAYERS = {
     "sBNN": (GaussianSpikeSlabConv2d, GaussianSpikeSlabLinear),

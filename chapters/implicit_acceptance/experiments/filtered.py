@@ -31,7 +31,6 @@ import torch
 from torch import Tensor, nn
 
 from bnnlib.functional.metropolis_hastings import conditional_cross_entropy
-from bnnlib.models.layers import draw_initial
 from bnnlib.sampling import (
     IndependentDiscriminator,
     LatentProposal,
@@ -46,6 +45,7 @@ from chapters.implicit_acceptance.experiments.generators import falling, latent_
 from chapters.implicit_acceptance.experiments.judge import MEASURES, Judge
 from chapters.implicit_acceptance.pool import pooled_metropolis_hastings
 from chapters.shared.images import Split, load_images
+from chapters.shared.networks.layers import draw_initial
 from chapters.shared.stages import Stages
 
 RAW, RANDOM, CCE, UB, MCE = "Raw", "Random discriminator", "Independent, CCE", "Markov, UB", "Markov, MCE"

@@ -11,11 +11,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from bnnlib.models.layers import draw_initial
 from bnnlib.train.checkpoint import Checkpoint
 from book.lab.cells import Cell, CellResult, rows_of
 from chapters.implicit_acceptance.quality import classifier_score, density_coverage, frechet_distance, precision_recall
 from chapters.shared.images import Split, error_percent, load_images
+from chapters.shared.networks.layers import draw_initial
 from chapters.shared.training import fit
 
 MEASURES = ("feature_fid", "classifier_score", "precision", "recall", "density", "coverage_real")

@@ -11,7 +11,6 @@ from torch import Tensor, nn
 
 from bnnlib import datasets
 from bnnlib.metrics import accuracy
-from bnnlib.models import resnet
 from bnnlib.pruning import MagnitudePruner, smooth_sparsity
 from bnnlib.sampling import SGHMC, SpikeSlabGaussianLaplacePrior, constant, polynomial
 from bnnlib.sampling.schedules import Schedule
@@ -22,6 +21,7 @@ from chapters.learned_priors.augmentation import RandomErasing
 from chapters.learned_priors.distributed import Team
 from chapters.learned_priors.formulas import annealed
 from chapters.shared.augmentation import Compose, Normalize, RandomCrop, RandomHorizontalFlip
+from chapters.shared.networks import resnet
 
 MEAN, SD = (0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010)
 NUM_DATA = 50_000  # of the likelihood, for fewer images too: the prior's published constants are made for it

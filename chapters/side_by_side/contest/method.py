@@ -24,7 +24,7 @@ class UnsuitableError(ValueError):
 
     Example:
         >>> from chapters.side_by_side.contest import METHODS
-        >>> from bnnlib.models import lenet5_caffe
+        >>> from chapters.shared.networks import lenet5_caffe
         >>> x, y = torch.rand(8, 1, 28, 28), torch.zeros(8, dtype=torch.long)
         >>> problem = Problem(x, y, x, y, kind="classification")
         >>> try:

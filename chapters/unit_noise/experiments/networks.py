@@ -12,9 +12,10 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.utils.flop_counter import FlopCounterMode
 
-from bnnlib.models import lenet5_caffe, mlp, vgg_like
+from bnnlib.models import mlp
 from bnnlib.nn import StructuredBayesianPruning, insert_unit_noise, unit_counts
 from bnnlib.train.fit import Callback
+from chapters.shared.networks import lenet5_caffe, vgg_like
 
 _STAGES = ((1, 2), (2, 2), (3, 3), (4, 3), (5, 3))  # convolutions of the VGG-like network
 _CONVS = [f"conv{stage}_{index}" for stage, last in _STAGES for index in range(1, last + 1)]

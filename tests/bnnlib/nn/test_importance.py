@@ -9,8 +9,9 @@ from torch import nn
 
 from bnnlib import nn as bnn
 from bnnlib.functional import scaled_importance
-from bnnlib.models import Dropout, lenet5_caffe, vgg_like
+from bnnlib.models import Dropout
 from bnnlib.nn.importance import feature_importance
+from chapters.shared.networks import lenet5_caffe, vgg_like
 from tests.seeded import seeded
 
 MIXTURE = {"slab_scale": 1.0, "spike_scale": 0.1}

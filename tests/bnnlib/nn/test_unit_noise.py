@@ -8,6 +8,7 @@ from torch import nn
 
 from bnnlib import models
 from bnnlib import nn as bnn
+from chapters.shared.networks import lenet5_caffe, resnet
 
 NOISE = bnn.StructuredBayesianPruning
 
@@ -17,7 +18,7 @@ def names(model) -> list[str]:
 
 
 def lenet(**settings):
-    plain = models.lenet5_caffe(generator=torch.Generator().manual_seed(0))
+    plain = lenet5_caffe(generator=torch.Generator().manual_seed(0))
     return plain, bnn.insert_unit_noise(plain, after=["conv2"], before=["conv2", "fc1", "fc2"], **settings)
 
 
@@ -44,7 +45,7 @@ def test_the_network_is_copied_and_its_function_kept():
     x = torch.randn(3, 1, 28, 28)
     # E theta = 1 - sigma sqrt(2 / pi) at mu = 0: the noise that is left, four layers deep
     torch.testing.assert_close(noisy(x), plain(x), rtol=1e-4, atol=1e-5)
-    missing, unexpected = noisy.load_state_dict(models.lenet5_caffe().state_dict(), strict=False)
+    missing, unexpected = noisy.load_state_dict(lenet5_caffe().state_dict(), strict=False)
     assert not unexpected and len(missing) == 8 and all("_noise." in key for key in missing)
     noisy.load_state_dict(copy.deepcopy(noisy).state_dict())
 
@@ -101,7 +102,7 @@ def test_pruned_units_are_zero_for_the_layer_behind_them():
 
 
 def test_layers_of_residual_blocks_are_wrapped():
-    plain = models.resnet(8, width=4, generator=torch.Generator().manual_seed(0)).eval()
+    plain = resnet(8, width=4, generator=torch.Generator().manual_seed(0)).eval()
     places = ["layer1.0.bn1", "layer2.0.conv1", "layer2.0.downsample.1"]
     noisy = bnn.insert_unit_noise(plain, after=places, before=["fc"], initial_scale=1e-6)
     assert bnn.unit_counts(noisy) == {
@@ -144,19 +145,19 @@ def test_random_weights_and_noise_in_one_network():
 )
 def test_places_that_cannot_take_noise_are_refused(places, message):
     with pytest.raises(ValueError, match=message):
-        bnn.insert_unit_noise(models.lenet5_caffe(), **places)
+        bnn.insert_unit_noise(lenet5_caffe(), **places)
 
 
 def test_networks_without_noise_have_no_units_to_count():
     for count in (bnn.unit_counts, bnn.percent_active_units):
         with pytest.raises(ValueError, match=r"Sequential has no StructuredBayesianPruning layer.*insert_unit_noise"):
-            count(models.lenet5_caffe())
+            count(lenet5_caffe())
         with pytest.raises(ValueError, match="insert_unit_noise"):
             count(bnn.to_bayesian(nn.Linear(2, 2)))
 
 
 def test_both_sides_of_a_wrapped_layer():
-    plain = models.resnet(8, width=4).eval()
+    plain = resnet(8, width=4).eval()
     for after, before in ((["layer1.0.conv2"], ["layer1.0.conv2"]), (["fc"], ["fc"])):
         noisy = bnn.insert_unit_noise(plain, after=after, before=before)
         assert len(bnn.unit_counts(noisy)) == 2

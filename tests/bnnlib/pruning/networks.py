@@ -4,7 +4,7 @@ import torch
 from torch import nn
 
 from bnnlib import nn as bnn
-from bnnlib.models import lenet5_caffe
+from chapters.shared.networks import lenet5_caffe
 
 
 def seeded(seed=0):

@@ -8,9 +8,10 @@ import torch
 from torch import nn
 
 from bnnlib import nn as bnn
-from bnnlib.models import lenet5_caffe, mlp, resnet, resnet20, vgg_like
+from bnnlib.models import mlp
 from bnnlib.pruning import SelectedLinear, compress, to_deterministic
 from bnnlib.pruning.compress import network
+from chapters.shared.networks import lenet5_caffe, resnet, resnet20, vgg_like
 from tests.bnnlib.pruning.networks import noises, noisy_lenet, norms, prune_noise, seeded
 
 

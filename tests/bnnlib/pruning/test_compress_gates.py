@@ -8,8 +8,8 @@ from torch import nn
 from torch.nn.utils import parametrizations, prune
 
 from bnnlib import nn as bnn
-from bnnlib.models import resnet
 from bnnlib.pruning import blocked_units, compress, load_compressed, save_compressed
+from chapters.shared.networks import resnet
 from tests.bnnlib.pruning.networks import noises, norms, prune_noise, seeded
 
 SPELLINGS = ("convolutions", "index", "view", "expand", "first")

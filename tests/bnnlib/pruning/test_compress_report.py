@@ -11,8 +11,9 @@ import torch
 from torch import nn
 
 from bnnlib import nn as bnn
-from bnnlib.models import mlp, resnet
+from bnnlib.models import mlp
 from bnnlib.pruning import compress, compression_report, export_onnx, save_compressed
+from chapters.shared.networks import resnet
 from tests.bnnlib.pruning.networks import noisy_lenet, prune_noise, seeded
 
 onnx = pytest.importorskip("onnx", reason="onnx is not installed: export not run")

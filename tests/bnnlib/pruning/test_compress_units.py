@@ -7,9 +7,10 @@ from torch import nn
 from torch.nn.utils import prune
 
 from bnnlib import nn as bnn
-from bnnlib.models import lenet5_caffe, mlp
+from bnnlib.models import mlp
 from bnnlib.pruning import SelectedLinear, compress
 from bnnlib.pruning.compress.graph import outputs
+from chapters.shared.networks import lenet5_caffe
 from tests.bnnlib.pruning.networks import Own, seeded
 
 

@@ -5,8 +5,9 @@ import torch
 from torch import nn
 
 from bnnlib import nn as bnn
-from bnnlib.models import lenet5_caffe, mlp, resnet, vgg_like
+from bnnlib.models import mlp
 from bnnlib.pruning import SelectedLinear, compress, load_compressed, save_compressed
+from chapters.shared.networks import lenet5_caffe, resnet, vgg_like
 from tests.bnnlib.pruning.networks import noises, noisy_lenet, norms, seeded
 
 

@@ -8,9 +8,10 @@ import torch
 from torch import nn
 
 from bnnlib import nn as bnn
-from bnnlib.models import lenet5_caffe, mlp, resnet, vgg_like
+from bnnlib.models import mlp
 from bnnlib.pruning import CSRConv2d, CSRLinear, Masks, csr_report, load_csr, prune_ranked, rank_mask, save_csr, to_csr
 from bnnlib.pruning.stored import digest
+from chapters.shared.networks import lenet5_caffe, resnet, vgg_like
 from tests.bnnlib.pruning.networks import Own, seeded
 
 

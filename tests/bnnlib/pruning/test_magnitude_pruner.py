@@ -3,9 +3,10 @@
 import pytest
 import torch
 
-from bnnlib.models import mlp, resnet20
+from bnnlib.models import mlp
 from bnnlib.pruning import MagnitudePruner, smooth_sparsity
 from bnnlib.train.fit import Callback, Run, fit
+from chapters.shared.networks import resnet20
 from tests.bnnlib.pruning.networks import seeded
 
 PATTERN = "layer*.conv*.weight"

@@ -9,8 +9,9 @@ import torch.nn.functional as F
 from torch import nn
 
 from bnnlib import nn as bnn
-from bnnlib.models import lenet5_caffe, mlp, vgg_like
+from bnnlib.models import mlp
 from bnnlib.pruning import global_masks, prune_ranked, rank_mask, to_deterministic, weight_scores
+from chapters.shared.networks import lenet5_caffe, vgg_like
 from tests.bnnlib.pruning.networks import seeded
 
 MIXTURE = {"slab_scale": 1.0, "spike_scale": 0.0067}

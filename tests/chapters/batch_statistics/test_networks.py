@@ -55,7 +55,7 @@ def test_names_and_layers():
     assert "layer1.0.shortcut.weight" not in names and "layer2.1.shortcut.weight" not in names
     convolutions = [one for one in resnet.modules() if isinstance(one, nn.Conv2d)]
     assert len(convolutions) == 20  # 17 of them 3 x 3
-    # a shortcut has no stride of its own; why: `bnnlib.models.layers.every`
+    # a shortcut has no stride of its own; why: `every`
     assert all(one.stride == (1, 1) for one in convolutions if one.kernel_size == (1, 1))
     parts = (("conv", "weight"), ("bn", "weight"), ("bn", "bias"))
     expected = [f"{kind}{place}.{key}" for place in VGG_PLACES for kind, key in parts]

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 import torch
 
-from bnnlib.models import resnet20
 from bnnlib.pruning import smooth_sparsity
 from bnnlib.train.checkpoint import Checkpoint
 from book import lab
 from chapters.learned_priors.distributed import Team, launch
 from chapters.learned_priors.experiments import resnet20 as aeb_resnet
 from chapters.learned_priors.experiments import resnet20_stage as stage
+from chapters.shared.networks import resnet20
 
 CPU = torch.device("cpu")
 

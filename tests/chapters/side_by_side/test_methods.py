@@ -6,7 +6,8 @@ import pytest
 import torch
 from torch import nn
 
-from bnnlib.models import lenet5_caffe, mlp
+from bnnlib.models import mlp
+from chapters.shared.networks import lenet5_caffe
 from chapters.side_by_side.contest import (
     METHODS,
     GaussianNoise,

@@ -8,8 +8,8 @@ from collections.abc import Callable
 import torch
 from torch import nn
 
-from bnnlib.models.layers import draw_initial
 from bnnlib.models.mlp import mlp
+from chapters.shared.networks.layers import draw_initial
 
 
 def lenet_300_100(

@@ -7,7 +7,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from bnnlib.models import resnet, resnet18, resnet20
+from chapters.shared.networks import resnet, resnet18, resnet20
 from tests.seeded import seeded
 
 

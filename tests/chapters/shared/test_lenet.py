@@ -3,7 +3,7 @@
 import torch
 import torch.nn.functional as F
 
-from bnnlib.models import lenet5_caffe, lenet_300_100
+from chapters.shared.networks import lenet5_caffe, lenet_300_100
 
 
 def seeded(seed=0):

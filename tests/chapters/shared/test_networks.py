@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch.nn import Linear
 
-from bnnlib.models import lenet5_caffe, mlp, resnet, resnet18, resnet20, vgg_like
+from bnnlib.models import mlp
 from bnnlib.nn import (
     GaussianConv2d,
     GaussianLinear,
@@ -21,6 +21,7 @@ from bnnlib.nn import (
     mean_weights,
     use_generator,
 )
+from chapters.shared.networks import lenet5_caffe, resnet, resnet18, resnet20, vgg_like
 from tests.seeded import seeded
 
 

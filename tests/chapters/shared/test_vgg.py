@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from bnnlib.models import vgg_like
+from chapters.shared.networks import vgg_like
 from tests.seeded import seeded
 
 

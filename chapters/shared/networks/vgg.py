@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from bnnlib._checks import check_count, check_positive
-from bnnlib.models.layers import draw_convolutions, draw_initial
+from chapters.shared.networks.layers import draw_convolutions, draw_initial
 
 STAGES = ((64, 2), (128, 2), (256, 3), (512, 3), (512, 3))  # channels and convolutions; each ends with a pooling
 

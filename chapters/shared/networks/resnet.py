@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from bnnlib._checks import check_count
-from bnnlib.models.layers import draw_convolutions, draw_initial, every
+from chapters.shared.networks.layers import draw_convolutions, draw_initial, every
 
 
 class BasicBlock(nn.Module):
