@@ -48,16 +48,7 @@ def _shown(value: float | Tensor) -> str:
 
 
 def check_probability(name: str, value: Number, *, open_interval: bool = False) -> Number:
-    """Return `value` if it is a probability.
-
-    Args:
-        name: how the caller calls the argument; used in the message.
-        value: a number or a tensor of any shape.
-        open_interval: also refuse exactly 0 and exactly 1.
-
-    Raises:
-        ValueError: some value is outside the interval or NaN.
-    """
+    """Return `value` if it is a probability; refuse it by its `name`, and with `open_interval` 0 and 1 too."""
     if open_interval:
         ok, allowed = _holds(value, lambda v: (v > 0) & (v < 1)), "strictly between 0 and 1"
         hint = "Very small probabilities need a Python float or a float64 tensor: 1e-200 is 0 in float32."

@@ -83,13 +83,7 @@ def sealed(head: bytes, body: bytes) -> bytes:
 
 
 def unsealed(path: Path, head: bytes, what: str, remedy: str) -> bytes:
-    """The body of what `sealed` gave.
-
-    Args:
-        path: of the file.
-        head: its first line.
-        what: what it should be, for the message.
-        remedy: what to do, for the message.
+    """The body of what `sealed` gave; `what` it should be and the `remedy` are for the messages.
 
     Raises:
         FileNotFoundError: there is no such file.

@@ -14,7 +14,7 @@ EDITIONS = {
     "check": ("book.editions.check", "look the rendered book through"),
     "contest": ("chapters.side_by_side.enter", "run a method of your own on the terms of chapter 09"),
     "lint": ("book.editions.lint", "hold the chapters to the rules of notebooks"),
-    "mutate": ("book.lab.mutate", "which faults the certificates and the tests would notice"),
+    "mutate": ("tests.mutation.mutate", "which faults the certificates and the tests would notice"),
     "release": ("book.editions.release", "make all that a release consists of, try it, and write the checklist"),
     "new-chapter": ("book.editions.new_chapter", "start a chapter: notebook, study and tests"),
 }

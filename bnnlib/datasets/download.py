@@ -62,15 +62,9 @@ def download(
     progress: bool = True,
     policy: Policy | None = None,
 ) -> None:
-    """Download `target` from the first source that delivers what `check` accepts.
+    """Download `target` from the first source that delivers what `check` accepts: it returns None or what is wrong.
 
-    Args:
-        urls: the sources, in order.
-        target: final path; its folder exists.
-        check: given a complete file, returns None or what is wrong with it. A file that fails is deleted.
-        size: expected size in bytes, about: anything over twice as much is refused.
-        progress: report on stderr.
-        policy: patience; default `POLICY`.
+    A file that fails is deleted. `size` is in bytes, about: anything over twice as much is refused.
 
     Raises:
         DownloadError: every source failed, or the disk is full or not writable.

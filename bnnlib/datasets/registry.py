@@ -96,12 +96,7 @@ def names() -> list[str]:
 
 
 def entry(name: str) -> Entry:
-    """Return what the registry knows of one data set.
-
-    Raises:
-        UnknownDatasetError: there is no such name; the message lists them all.
-        DatasetError: there is no readable registry.
-    """
+    """Return what the registry knows of one data set, or raise an UnknownDatasetError that lists all names."""
     entries = _read(REGISTRY)
     if name in entries:
         return entries[name]

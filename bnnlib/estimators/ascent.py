@@ -54,14 +54,11 @@ def ascend(
     order: np.ndarray,
     groups: Sequence[np.ndarray] | None = None,
 ) -> Ascent:
-    """Fit all settings.
+    """Fit R settings, each with row weights (R, n), lambda and sigma_0 (R,), to scaled rows x (n, p).
 
     Args:
-        x: (n, p), scaled.
         y: (n,), scaled numbers, or labels from 0; (n, K) of several numbers.
         classes: 0 for numbers.
-        row_weights: (R, n); a row of weight 0 is left out.
-        probability, slab_scale: lambda and sigma_0 of each setting, (R,).
         order: in which the groups are visited, (groups,); it decides which one of two copies enters.
         groups: columns of each group, every column in one; None for each input its own.
     """

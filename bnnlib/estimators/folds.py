@@ -24,13 +24,9 @@ class Folds(NamedTuple):
 
     @classmethod
     def divide(cls, rows: int, labels: np.ndarray | None, effort: int, seed: int) -> Folds:
-        """Five folds of few rows, three of more, and a fifth of many; the classes are spread evenly.
+        """Five folds of few rows, three of more, and a fifth of many; the classes of `labels` are spread evenly.
 
-        Args:
-            rows: how many there are.
-            labels: (n,), None for numbers.
-            effort: parameters that one fold's candidates have together.
-            seed: of the division.
+        `effort` is the number of parameters that one fold's candidates have together.
         """
         most = 5 if rows <= _FEW else 3 if rows <= _SOME else 1
         count = max(1, min(most, rows // 2, _EFFORT // max(1, effort)))

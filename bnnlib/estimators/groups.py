@@ -18,9 +18,6 @@ def group_numbers(groups: Any, x: np.ndarray, names: np.ndarray | None) -> np.nd
             columns, None for an input of its own.
         x: inputs (n, p) in their own units.
         names: of the columns, None without.
-
-    Raises:
-        ValueError: the labels are not as many as the inputs, or groups is another text.
     """
     inputs = x.shape[1]
     if groups is None:
@@ -73,11 +70,6 @@ def _dummies(x: np.ndarray, names: np.ndarray | None) -> list[Any]:
 
 
 def members(groups: np.ndarray) -> list[np.ndarray]:
-    """The columns of each group, in order of the groups' numbers.
-
-    Example:
-        >>> [some.tolist() for some in members(np.array([3, 7, 3]))]
-        [[0, 2], [1]]
-    """
+    """The columns of each group, in order of the groups' numbers."""
     order = np.argsort(groups, kind="stable")
     return np.split(order, np.flatnonzero(np.diff(groups[order])) + 1)

@@ -69,19 +69,11 @@ def explore(
     starts: int,
     seed: int,
 ) -> Explored:
-    """Try every setting on all rows and on each fold's training rows.
+    """Try every setting on all rows, in several orders of the groups, and on each fold's training rows.
 
     The evidence says which inputs matter, averaged over the sparse settings (Carbonetto and Stephens, section 4) and
     over starts, by evidence too: each visits the inputs in another order and may end at another mode. The setting that
     predicts is that of the largest evidence, unless held-out rows are sure of another.
-
-    Args:
-        x, y, classes: as for `ascend`.
-        weights: of the rows, (n,).
-        groups: columns of each group of inputs.
-        folds: rows held out.
-        starts: orders of the groups.
-        seed: of the orders.
     """
     random = np.random.default_rng(seed)
     probability, scale, sparse = settings(len(groups), x.shape[1], classes > 0)

@@ -37,12 +37,7 @@ class Path(NamedTuple):
 
 
 def path(estimator: Any, X: Any, y: Any, probabilities: Any) -> Path:
-    """Fit the estimator's model at every lambda.
-
-    Args:
-        estimator: fitted or not; a copy is used.
-        X, y: as for its `fit`.
-        probabilities: lambdas, in any order; None for a grid.
+    """Fit the estimator's model at every lambda, of a copy; None for the probabilities stands for a grid.
 
     Raises:
         ValueError: a lambda is out of range, or the method has none.

@@ -27,12 +27,9 @@ def p_values(
     """One-sided p-values that inputs matter given the others, (p,); 1 where no fold's model reads the input.
 
     Args:
-        x: scaled inputs (n, p).
-        groups: columns that have a stand-in and a p-value together.
-        folds: on whose held-out rows inputs are tested.
-        loss: of the models.
+        groups: columns of the scaled inputs that have a stand-in and a p-value together.
+        loss: of the folds' models, on whose held-out rows inputs are tested.
         tested: mask of the inputs that some fold's model reads.
-        seed: of the stand-ins.
     """
     random, found = np.random.default_rng(seed), np.ones(x.shape[1])
     precision = np.linalg.pinv(ledoit_wolf(x)[0], hermitian=True)
@@ -54,12 +51,7 @@ def p_values(
 
 
 def step_up(p: np.ndarray, rate: float) -> np.ndarray:
-    """Mask of the inputs that are selected at a false-discovery rate.
-
-    Example:
-        >>> step_up(np.array([0.001, 0.04, 0.3, 1.0]), 0.1).tolist()
-        [True, True, False, False]
-    """
+    """Mask of the inputs that are selected at a false-discovery rate."""
     order = np.argsort(p)
     below = np.flatnonzero(p[order] <= rate * np.arange(1, len(p) + 1) / len(p))
     chosen = np.zeros(len(p), dtype=bool)

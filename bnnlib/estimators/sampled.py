@@ -59,13 +59,8 @@ class Sampled(_Network):
     """SGHMC chains with the learned prior of Deng, Zhang, Liang and Lin (2019), Algorithm 1, one a replicate.
 
     Weights, biases and the log of the noise scale are sampled; the prior of the weights is learned beside, sigma stays,
-    as the authors advise for networks.
-
-    Args:
-        layout, likelihood, activation, generator: as for `Variational`.
-        learning_rate: of SGD on the mean loss; the sampler's step size is its n-th part.
-        prior_inclusion_probability: initial delta of every layer.
-        prior_scale: standard deviation of the slab.
+    as the authors advise for networks. The learning rate is that of SGD on the mean loss, whose n-th part is the
+    sampler's step size; delta of every layer starts at the prior's probability. The rest is as for `Variational`.
     """
 
     def __init__(

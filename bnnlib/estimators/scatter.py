@@ -61,13 +61,10 @@ def _nll(g: Tensor, target: Tensor) -> Tensor:
 
 
 class Scatter:
-    """The factor by which the noise's standard deviation varies with the inputs.
+    """The factor by which the noise's standard deviation varies with the inputs, from a network of its logarithm.
 
-    Args:
-        network: of the log factor.
-        low, high: its range over the rows learned from.
-        unit: factor that counts as 1.
-        spread: root mean square of the factors of the training rows, in that unit.
+    `low` and `high` are its range over the rows learned from, `unit` is the factor that counts as 1, and `spread` the
+    root mean square of the factors of the training rows, in that unit.
     """
 
     def __init__(self, network: Variational, low: float, high: float, unit: float = 1.0, spread: float = 1.0) -> None:
@@ -126,10 +123,6 @@ def noise_network(layout: Layout, activation: str, probability: Any, seed: int) 
 
 def learn(estimator: Any, errors: Errors) -> tuple[Scatter | None, np.ndarray]:
     """Compare constant noise, a linear log factor and networks on folds of the errors, and fit the one that wins.
-
-    Args:
-        estimator: with its settings and seed.
-        errors: of rows held out.
 
     Returns:
         None where nothing is better than constant noise by more than a standard error; and the squared factor at the

@@ -44,14 +44,7 @@ class Choice(NamedTuple):
 
 
 def choose(estimator: Any, rows: Rows, sizes: tuple[int, ...], linear: bool) -> Choice:
-    """Compare the candidates.
-
-    Args:
-        estimator: builds networks, with its settings.
-        rows: of training.
-        sizes: widths of the network, inputs first.
-        linear: whether the linear model is a candidate.
-    """
+    """Compare the candidates, networks of these `sizes` and, where it is one, the `linear` model."""
     probabilities, seed = estimator._priors(sizes, len(rows.x)), estimator.seed_
     effort = len(probabilities) * Layout(sizes, 1).num_parameters
     folds = Folds.divide(len(rows.x), rows.y if rows.classes else None, effort, seed)

@@ -54,10 +54,7 @@ class Variational(nn.Module):
 
     Args:
         method: "spike_slab", "gaussian_spike_slab", "horseshoe" or "gaussian".
-        layout: sizes and number of the networks.
         likelihood: the loss, whose parameters are trained too.
-        activation: of the hidden units.
-        learning_rate: of Adam.
         prior_inclusion_probability, prior_scale: of the prior; the first may differ by network.
         generator: of the first weights, the batches and the noise.
     """

@@ -18,9 +18,7 @@ def double_backward(
 ) -> tuple[Tensor | None, ...]:
     """Gradients of `function`, made of plain operations, as a graph: for backward passes to be differentiated again.
 
-    Args:
-        function: of `inputs`, returns as many tensors as there are `grads`.
-        grads: of the outputs; None for one that nothing depends on.
+    It returns as many tensors as there are `grads`, which are None for one that nothing depends on.
     """
     with torch.enable_grad():
         own = [tensor.view_as(tensor) for tensor in inputs]  # partial derivatives, also where one depends on another

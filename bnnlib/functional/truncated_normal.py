@@ -70,13 +70,9 @@ def log_remainder(x: Tensor, w: Tensor) -> Tensor:
 
 
 def hazards(x: Tensor, w: Tensor, end: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """What the entropy and its gradient are made of, for every x >= -w.
+    """What the entropy and its gradient are made of, for every x >= -w; `end` is x + w to all digits.
 
-    Args:
-        x, w, end: the near end, the width, and x + w to all digits: the sum loses them where x is nearly -w.
-
-    Returns:
-        A = phi(x) / Z, B = phi(x + w) / Z, 1 - x (A - x), and Z / phi(x) where x > 0, Z elsewhere.
+    A = phi(x) / Z, B = phi(x + w) / Z, 1 - x (A - x), and Z / phi(x) where x > 0, Z elsewhere.
     """
     right, left, tail = x.clamp(min=0.0), x.clamp(max=0.0), x > 0.0
     ratio, decay = mills(right), torch.exp(-w * (right + 0.5 * w))

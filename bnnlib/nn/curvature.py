@@ -43,12 +43,7 @@ def batches(data: Any, batch_size: int) -> Iterator[tuple[Tensor, Tensor]]:
 def candidates(
     model: nn.Module, trained: set[str], where: Callable[[str, nn.Module], bool] | None
 ) -> tuple[dict[str, nn.Module], list[str]]:
-    """Layers by name whose curvature can be had, and in words what else has been trained.
-
-    Args:
-        model: whose parameters are frozen.
-        trained: names of the parameters that were not.
-        where: see `to_laplace`.
+    """Layers by name whose curvature can be had, and in words what else has been `trained`.
 
     Raises:
         ValueError: there is no such layer.

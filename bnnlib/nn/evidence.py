@@ -15,16 +15,11 @@ _ROUNDS = 200
 def largest_evidence(
     values: Tensor, square: float, error: float, numbers: int, precision: float | None, variance: float | None
 ) -> tuple[float, float]:
-    """Precision t of the prior and variance v of the noise where Laplace's evidence is largest.
+    """Precision t of the prior and variance v of the noise where Laplace's evidence is largest; what is given stays.
 
-    The data determine gamma = sum h / (h + v t) of the weights; at the optimum t |w|^2 = gamma and
-    error / v = numbers - gamma. Either side minus the other falls, so that each has one solution.
-
-    Args:
-        values: h, the eigenvalues of the Gauss-Newton matrix for unit noise.
-        square: |w|^2 of the trained weights.
-        error: sum of squared errors, of so many `numbers`.
-        precision, variance: what is given; None for what is looked for.
+    The data determine gamma = sum h / (h + v t) of the weights, for the eigenvalues h of the Gauss-Newton matrix for
+    unit noise; at the optimum t |w|^2 = gamma and error / v = numbers - gamma, for a sum of squared errors of so many
+    numbers. Either side minus the other falls, so that each has one solution.
     """
 
     def determined(v: float, t: float) -> float:

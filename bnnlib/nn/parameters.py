@@ -224,13 +224,9 @@ def _blank(base: type[nn.Module], kind: type[Posterior], names: tuple[str, ...])
 
 
 def with_posterior(module: nn.Module, layer: str, names: Sequence[str], **settings) -> ParameterPosterior:
-    """The module with a posterior on its parameters `names`, which are shared with it, not copied.
+    """The module with a posterior of a `layer`'s family on its parameters `names`, shared with it and not copied.
 
-    Args:
-        module: any, whose class has no posterior.
-        layer: "gaussian", "gaussian_spike_slab" or "spike_slab".
-        names: of parameters of its own.
-        settings: as for the layers of that kind, but for the estimator, which is "weight".
+    The settings are those of the layers of that kind, but for the estimator, which is "weight".
     """
     new = _blank(type(module), POSTERIORS[layer], tuple(names))
     own = {k: v.copy() if isinstance(v, dict) else v for k, v in module.__dict__.items()}

@@ -24,10 +24,8 @@ def setting(
 ) -> _Setting:
     """A number of a layer that is checked whenever it is assigned; a token of the value before is dropped.
 
-    `_check_setting(name, value)` of the layer holds what several settings must keep to together.
-
-    Args:
-        each: in a stack there may be one number for each network.
+    `_check_setting(name, value)` of the layer holds what several settings must keep to together; with `each` there may
+    be one number for each network of a stack.
     """
 
     def get(layer) -> float | Tensor:

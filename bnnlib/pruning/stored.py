@@ -21,10 +21,7 @@ def digest(plan: list[dict[str, Any]], state: Mapping[str, Tensor]) -> str:
 
 
 def read_tensors(path: Path, saver: str) -> Any:
-    """What a file holds; nothing in it is executed.
-
-    Args:
-        saver: the function that writes such files, for the message.
+    """What a file of the function `saver` holds; nothing in it is executed.
 
     Raises:
         FileNotFoundError: there is no such file.

@@ -88,10 +88,7 @@ class DrawsInFolder(Sequence[Draw]):
         self.names = self.names[1::2]
 
     def restore(self, names: Sequence[str], offered: int) -> int:
-        """Go on from draws of an earlier time, when there may be more of them or, thinned since, fewer.
-
-        Returns:
-            By how much the chain had been thinned since then.
+        """Go on from draws of an earlier time, there may be more by now, or fewer by a factor: that is returned.
 
         Raises:
             DamagedFileError: all of them are missing, or what is said of them is not so.

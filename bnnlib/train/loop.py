@@ -28,15 +28,10 @@ _CHECK_EVERY = 50  # steps between looks at the losses on a GPU, where each look
 
 
 class Loop:
-    """Batches in random order, losses that must stay finite, callbacks, checkpoint, resume and Ctrl-C.
+    """Batches in random order, losses that must stay finite, callbacks, checkpoint, resume and Ctrl-C; as for `fit`.
 
     A subclass writes `step` and `explain`, and may write `start_epoch` and `row`. In a step `outputs` is the forward
     pass, `record` takes the loss before anything is done with it, and `done` steps of the epoch are complete.
-
-    Args:
-        model, optimizer: what is moved, and by what.
-        data, batch_size, num_data, loss, augment, autocast, channels_last, generator, shuffle_generator, checkpoint,
-            callbacks: as for `fit`.
 
     Raises:
         ValueError: batch_size is no count, the data are of no known kind or of unknown length, or the optimizer holds

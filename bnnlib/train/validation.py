@@ -19,13 +19,7 @@ from bnnlib.train.batches import Data, Pair, checked_pair, pair_of
 
 
 class Validation:
-    """Held-out rows, and the loss on them.
-
-    Args:
-        data: as for `fit`.
-        draws: that the predictive averages.
-        size: rows in a pass; a loader has its own.
-        loss: of `fit`.
+    """Held-out rows, and the loss of `fit` on them under a predictive of so many draws.
 
     Raises:
         ValueError: the data are of no known kind, or draws is no count.

@@ -2,9 +2,8 @@
 
 from book.display.control import Control
 from book.display.explorer import Explorer, curves
-from book.display.forest import forest
 from book.display.gallery import failures
-from book.display.picture import Band, Bars, Line, Panel, Picture, Points, Rule, Text, network, span
+from book.display.picture import Band, Bars, Line, Panel, Picture, Points, Rule, Text, span
 from book.display.style import (
     PALETTE,
     annotate,
@@ -32,9 +31,7 @@ __all__ = [
     "curves",
     "failures",
     "figure",
-    "forest",
     "line_styles",
-    "network",
     "panel_letters",
     "span",
     "sparse_markers",

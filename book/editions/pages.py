@@ -8,9 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from benchmarks import costs
 from book.editions import (
     conclusions,
-    costs,
     landing,
     lessons,
     pictures,
@@ -59,7 +59,8 @@ def written_pages(project: Project, chapters: dict[str, dict], profile: str) -> 
         return made
 
     named = ("_toc.yml", reports.DIFFERENCES, conclusions.FILE)
-    sources = [*Path(__file__).parent.glob("*.py"), *(project.root / name for name in named)]
+    code = [*Path(__file__).parent.glob("*.py"), *Path(costs.__file__).parent.glob("co*.py")]
+    sources = [*code, *(project.root / name for name in named)]
     sources += [*files_below(project.root / "benchmarks" / "stored"), *project.root.glob("chapters/*/*.toml")]
     told = [table() for table in ran.values()] + [str(templates), str(read), landing.explorer(chapters), drawn]
     told += [path.read_text(encoding="utf-8") for path in sorted(sources) if path.exists()]

@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import nn
 
+from benchmarks import conversion_tables as page
 from benchmarks import conversions, networks, store
-from book.editions import conversions as page
 
 
 def test_there_are_over_a_hundred_networks_with_names_of_their_own():

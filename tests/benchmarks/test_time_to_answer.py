@@ -5,8 +5,7 @@ import json
 import pytest
 import torch
 
-from benchmarks import time_to_answer
-from book.editions import costs
+from benchmarks import costs, time_to_answer
 
 
 def small(seed):

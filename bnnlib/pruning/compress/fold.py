@@ -16,18 +16,11 @@ from bnnlib.pruning.compress.layers import SelectedLinear, activated, replace_mo
 
 @torch.no_grad()
 def fold_noise(model: nn.Module, example: Tensor) -> nn.Module:
-    """Take every noise layer out of a model, in place, with its factors E theta * mask in a neighbor's weights.
+    """Take every noise layer out of a model in eval(), in place, with its factors E theta * mask in a neighbor.
 
     The factors go into the columns of the layers that read the units, if only linear and convolutional layers and batch
     norm do, else into the rows of the layer that makes them. Where neither is possible, as on the sum of a residual
     network that the next sum reads too, a batch norm that only multiplies takes the place of the noise.
-
-    Args:
-        model: in eval(), of supported layers.
-        example: inputs (n, ...).
-
-    Returns:
-        The model, which computes what it did under `selected_weights`.
 
     Raises:
         ValueError: noise is along a dimension that no layer reads as its channels or features.

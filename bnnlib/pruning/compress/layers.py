@@ -60,9 +60,6 @@ def replace_module(model: nn.Module, name: str, new: nn.Module | None) -> nn.Mod
     """Put a module in another's place, in place; None removes it from an `nn.Sequential` and elsewhere is the identity.
 
     What `insert_unit_noise` has wrapped as nn.Sequential(layer=..., noise=...) becomes the layer itself again.
-
-    Returns:
-        The model, which is the new module if the name is empty.
     """
     if not name:
         return nn.Identity() if new is None else new

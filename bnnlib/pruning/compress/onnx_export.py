@@ -86,12 +86,7 @@ def export_onnx(model: nn.Module, example: Tensor, path: str | os.PathLike, *, t
 
 
 def onnx_runner(path: str | os.PathLike, threads: int | None = None) -> Callable[[np.ndarray], np.ndarray]:
-    """A function from an input array to the output array of an ONNX file, run on the CPU.
-
-    Args:
-        path: of a file of `export_onnx`.
-        threads: inside an operation; None takes as many as PyTorch uses.
-    """
+    """A function from an input array to the output array of an ONNX file, run on the CPU with so many threads."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()

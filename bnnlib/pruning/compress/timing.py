@@ -16,16 +16,7 @@ WARM_UP = 3  # passes that are not counted
 def paired_medians(
     first: Callable[[Any], Any], second: Callable[[Any], Any], x: Any, repeats: int
 ) -> tuple[float, float]:
-    """Median seconds of two calls on the same input, timed in pairs of which each goes first in turn.
-
-    Args:
-        first, second: what is timed.
-        x: their argument; a tensor on a GPU is waited for.
-        repeats: pairs that count.
-
-    Returns:
-        Medians in seconds.
-    """
+    """Median seconds of two calls on the same input, timed in so many pairs of which each goes first in turn."""
     times: tuple[list[float], list[float]] = ([], [])
     for number in range(-WARM_UP, repeats):
         # who goes first alternates, so that neither always finds the caches warm

@@ -36,13 +36,8 @@ _NO_RULE = "for which compress has no rule"
 class Channels:
     """Units that live and die together in all tensors that carry them; `merge` makes two sets one.
 
-    Args:
-        size: number of units.
-        reason: why all of them stay; empty where they need not.
-
     Attributes:
-        read: (size,) bool, units that stay.
-        off: (size,) bool, units that are constant somewhere.
+        read, off: (size,) bool, units that stay, and units that are constant somewhere.
         makers: names of what makes them.
         reasons: masks (size,) of units, and what keeps them.
     """
@@ -128,10 +123,6 @@ class Reader:
 
 class Units:
     """The units of a network in eval(); making it moves constant units into the biases of what reads them, in place.
-
-    Args:
-        model: in eval(), deterministic and without noise.
-        example: inputs (n, ...).
 
     Attributes:
         readers: the linear and convolutional layers in the order of the forward pass.

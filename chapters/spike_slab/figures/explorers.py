@@ -12,9 +12,10 @@ import torch
 from bnnlib import functional as bF
 from book.display.control import Control
 from book.display.explorer import Explorer, curves
-from book.display.picture import Band, Bars, Line, Panel, Picture, Points, Rule, network, span
+from book.display.picture import Band, Bars, Line, Panel, Picture, Points, Rule, span
 from chapters.shared.figures import normal_density
 from chapters.spike_slab import formulas
+from chapters.spike_slab.figures.networks import network
 
 ROWS = 40  # of the lesson's example, with inputs of mean square one and noise of variance one
 _WEIGHT = np.linspace(-1.6, 1.6, 161)

@@ -22,10 +22,10 @@ from book.display import (
     curves,
     data,
     draw,
-    network,
     span,
 )
 from book.display.explorer import Explorer
+from chapters.spike_slab.figures.networks import network
 
 X = np.linspace(0.1, 5, 23)
 

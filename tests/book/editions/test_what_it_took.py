@@ -6,7 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from book.editions import compared, costs, landing, teaching, what_it_took
+from benchmarks import costs
+from book.editions import compared, landing, teaching, what_it_took
 from book.editions.templates import ASKED, fill
 from book.lab import catalog, plan
 from book.lab.cells import Cell

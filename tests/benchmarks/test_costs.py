@@ -1,6 +1,6 @@
 """The tables of costs say what the benchmarks have stored; test_what_it_took.py has that pages ask for nothing else."""
 
-from book.editions import costs
+from benchmarks import costs
 
 ABOUT = {
     "device": "cpu (some)",

@@ -13,9 +13,9 @@ from collections import Counter
 from contextlib import closing
 from dataclasses import dataclass
 
-from book.lab.bench import LATE, NOTICED, TREE, Answer, Bench
-from book.lab.impact import Impact
-from book.lab.mutants import Mutant, MutantError, read
+from tests.mutation.bench import LATE, NOTICED, TREE, Answer, Bench
+from tests.mutation.impact import Impact
+from tests.mutation.mutants import Mutant, MutantError, read
 
 
 @dataclass(frozen=True)

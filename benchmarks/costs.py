@@ -8,8 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from benchmarks import conversion_tables
 from benchmarks.goals import GOALS
-from book.editions import conversions
 from book.editions.templates import markdown, svg
 
 PICTURE = "book/step_cost.svg"
@@ -55,8 +55,8 @@ def tables(found: Found) -> dict[str, Callable[[], str]]:
     made |= {"stacks": _stacks, "workers": _workers, "convolutions": _convolutions, "draws": _draws, "noise": _noise}
     made |= {"memory": _memory, "memory_h100": _memory, "noise_h100": _passes}
     made |= {"time_to_answer": _answers}
-    made |= {"conversions": lambda rows, _: conversions.counts(rows)}
-    said = {"conversions_reasons": conversions.reasons, "conversions_networks": conversions.networks}
+    made |= {"conversions": lambda rows, _: conversion_tables.counts(rows)}
+    said = {"conversions_reasons": conversion_tables.reasons, "conversions_networks": conversion_tables.networks}
     filled = {name: partial(_table, name, make, found) for name, make in made.items()}
     return filled | {name: partial(_untold, make, found) for name, make in said.items()}
 

@@ -23,14 +23,13 @@ from typing import Any
 from bnnlib._files import write_atomic
 from bnnlib.datasets.registry import data_root
 from book.lab import store, validity
-from book.lab.mutants import Mutant
 from book.lab.verify import machine
+from tests.mutation.mutants import Mutant
 
 TREE = Path(__file__).resolve().parents[2]
 AT_MOST = 3  # results that verify is asked about
 DEAR = 120.0  # seconds: a result whose probes take longer is not asked
 NOTICED, SILENT, NOTHING, LATE = "noticed", "silent", "nothing to ask", "timed out"
-_OWN = tuple(f"book/lab/{name}.py" for name in ("bench", "impact", "mutants", "mutate"))
 # What has moved must be settled by a probe of this machine: with none stored, all run and are kept.
 _PREPARE = """
 import sys
@@ -237,8 +236,8 @@ class Bench:
             os.utime(path, ns=(state.st_atime_ns, state.st_mtime_ns))  # compiled modules are known by it
 
     def _digest(self, pattern: str) -> str:
-        """Hash of the files that match; this tool is none of them."""
-        wanted = [file for file in self.files if re.match(pattern, file) and file not in _OWN]
+        """Hash of the files that match."""
+        wanted = [file for file in self.files if re.match(pattern, file)]
         return _hash(*(f"{file} {hashlib.sha256((self.root / file).read_bytes()).hexdigest()}" for file in wanted))
 
 

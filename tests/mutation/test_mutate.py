@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from book.lab import mutate
-from book.lab.bench import Bench
-from book.lab.impact import Impact
-from book.lab.mutants import LIST, Mutant, MutantError, read
 from book.lab.store import dump_result
+from tests.mutation import mutate
+from tests.mutation.bench import Bench
+from tests.mutation.impact import Impact
+from tests.mutation.mutants import LIST, Mutant, MutantError, read
 
 _VALIDITY = """
 GOOD, MOVED, UNPROBED = ("certified",), "moved", "no probe"

@@ -10,7 +10,7 @@ import pytest
 from matplotlib import pyplot as plt
 from matplotlib.collections import PathCollection
 
-from book.display import forest
+from chapters.spike_slab.figures import forest
 from tests.book.rows import row
 
 mpl.use("agg")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from book.lab import catalog, fingerprint, store
 from book.lab.cells import PROFILES, Cell, Experiment
-from book.lab.mutants import Mutant
+from tests.mutation.mutants import Mutant
 
 Statement = tuple[str, int]
 
