@@ -12,12 +12,9 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Study:
-    """A chapter's room: its notebook, and the package with all that is the chapter's own.
+    """A chapter's room: its notebook, and the package with all that is the chapter's own, as its card has it.
 
     Args:
-        folder: of the study.
-        number: of the chapter, by which studies are ordered.
-        title: of the chapter, in a few words.
         notebook: file beside the folder; its name starts with the number. Empty while the lesson is not written.
         source: what it is about, for example ``"papers/002"``.
         prefix: of its equation labels, exercises, cells and experiments.

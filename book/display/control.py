@@ -75,12 +75,7 @@ class Control:
 
 
 class Knobs:
-    """All knobs of an explorer, its title, and the words that tell its picture.
-
-    Args:
-        controls: {argument: Control or (label, values, default)}.
-        title: heading of the explorer.
-        alt: what the picture shows: a function of the controls, or a text to which their values are added.
+    """All knobs of an explorer, its title, and the words that tell its picture: `alt`, as for `curves`.
 
     Raises:
         ValueError: without controls or words.

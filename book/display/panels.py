@@ -50,14 +50,8 @@ def replicate_points(
 ) -> None:
     """Single replicates as small translucent points, spread a little around their place; the same each time.
 
-    Args:
-        panel: to draw into.
-        values: of the replicates; those that are not finite are left out.
-        place: on the other axis.
-        color: of the points.
-        upright: values run along the vertical axis.
-        width: of the spread to each side, in units of `place`.
-        look: further arguments of seaborn's `stripplot`.
+    Values that are not finite are left out. They run along the vertical axis where `upright`; `width` is that of the
+    spread to each side in units of `place`, and `look` goes to seaborn's `stripplot`.
     """
     import seaborn as sns  # here: its import takes two seconds, and most chapters draw no replicates
 

@@ -73,13 +73,8 @@ def unproved_orders(cell: dict, spoken: Spoken, asserted: set[str]) -> Iterator[
     """Sentences of a cell that say an order without a paired difference of three runs or more beyond t standard errors.
 
     A sentence that quotes the store must quote such a difference, or a count of such; every difference that it quotes
-    must be one. A number of the chapter's own must be in an assertion of the chapter. A sentence that names a method
-    without a number needs the difference in its cell.
-
-    Args:
-        cell: of Markdown.
-        spoken: the study's stored numbers and methods.
-        asserted: names that the chapter's assertions look at.
+    must be one. A number of the chapter's own must be among the names that its assertions look at. A sentence that
+    names a method without a number needs the difference in its cell.
     """
     for _, line in prose.prose_lines(source_of(cell)):
         bare = prose.without_spans(line)

@@ -33,16 +33,11 @@ class Task:
 
 @dataclass(frozen=True)
 class Lesson:
-    """A chapter.
+    """A chapter: its path without the suffix, its exercises in order, and what its card says.
 
     Args:
-        document: its path without the suffix.
-        number: of the chapter.
-        title: of it.
-        study: name of its study.
         able: what a reader can do afterwards; "" where the chapter does not say.
         minutes: of reading, without exercises.
-        tasks: its exercises in order.
         figure: id of the cell whose picture stands for it; "" where its card names none.
     """
 

@@ -16,12 +16,7 @@ HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 class Picture:
     """A figure that is drawn when the chapter runs; explorers are none.
 
-    Args:
-        cell: id of its cell.
-        heading: of the section in which it stands.
-        caption: as the chapter has it, in MyST.
-        alt: what can be seen in it.
-        png: as the notebook holds it, in base64.
+    It has the id of its cell, the heading of its section, its caption in MyST, what one sees, and its PNG in base64.
     """
 
     cell: str

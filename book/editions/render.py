@@ -137,9 +137,7 @@ def alone(project: Project) -> Iterator[list[int]]:
 def jupyter_book(project: Project, folder: Path, inherited: list[int]) -> None:
     """Call ``jupyter-book build`` on the staging tree, warnings as errors; the pages lie in ``folder/_build/html``.
 
-    Args:
-        folder: of the pages and of what Sphinx has read; it goes on from what is there.
-        inherited: file descriptors that Sphinx keeps open, see `alone`.
+    It goes on from what is there. Sphinx keeps the inherited file descriptors open, see `alone`.
 
     Raises:
         BookError: Sphinx warned or failed; the message holds its warnings.

@@ -91,15 +91,10 @@ def rows_of(
     replicate: int | None = None,
     note: str = "",
 ) -> list[dict[str, Any]]:
-    """Tidy rows of a cell.
+    """Tidy rows of a cell, whose setting, method and first replicate stand where nothing else is given.
 
-    Args:
-        cell: whose setting, method and first replicate stand where nothing else is given.
-        values: metric to a number, or to a tensor (settings * replicates,) with one for each, settings varying slowest.
-        setting: one, or several for tensors.
-        method: of the rows.
-        replicate: that single numbers belong to.
-        note: of every row.
+    `values` holds for each metric a number, or a tensor (settings * replicates,) with one for each, settings varying
+    slowest; of several settings there are names.
     """
     settings = [setting or cell.setting] if isinstance(setting, str) else setting
     networks = list(product(settings, cell.replicates))

@@ -50,13 +50,10 @@ Rows = list[dict[str, Any]]
 
 @dataclass(frozen=True)
 class Evidence:
-    """What one row says.
+    """What one row says: whether the claim `holds` there, None where nothing is decided.
 
-    Args:
-        text: where it stands and what it is.
-        holds: whether the claim holds there; None where nothing is decided.
-        why: the reason why it has no say (not run, not comparable); "" where it has.
-        chance: how often a mean fails so clearly by chance alone; 0 of what is no mean but breaks a claim about all.
+    `why` is the reason why it has no say (not run, not comparable). `chance` is how often a mean fails so clearly by
+    chance alone; 0 of what is no mean but breaks a claim about all.
     """
 
     text: str
@@ -67,16 +64,11 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Claim:
-    """A claim of a paper.
+    """A claim of a paper, in our words or as a short quotation, with its place: table, figure or section.
 
     Args:
-        id: unique, beginning with the study's prefix.
-        paper: its number, "000".
-        place: table, figure or section.
-        text: what is claimed, in our words or as a short quotation.
         kind: one of `KINDS`: a value, an order of methods, something of all data sets, or the size of a difference.
-        rows: that decide it, see `Row`.
-        not_tried: why nothing decides it; "" where rows do.
+        not_tried: why nothing decides it; "" where `rows` do.
         box: the claim in a few words, where it stands in the box on top of the chapter; "" where it does not.
     """
 

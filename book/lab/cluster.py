@@ -34,10 +34,8 @@ class _Shield(WorkerPlugin):
 class Cluster:
     """Workers that compute a task each; one whose worker died is given to the next, up to `TRIES` times.
 
-    Args:
-        jobs: processes of a local cluster, which live as long as this object and no longer than this process.
-        scheduler: address of another cluster, which makes tries of its own number.
-        folder: of the cache. A worker that does not see it gets the products that a task needs with the task.
+    Those of a local cluster live as long as this object and no longer than this process; another scheduler makes tries
+    of its own number. A worker that does not see the cache's folder gets the products that a task needs with the task.
 
     Raises:
         ExperimentError: no scheduler with a worker answers.

@@ -47,12 +47,9 @@ def _workers(tasks: Sequence[Task], jobs: int, scheduler: str | None) -> Any:
 
 
 def outcomes(tasks: Sequence[Task], jobs: int = 1, scheduler: str | None = None) -> Iterator[Outcome]:
-    """Every task with its entry, as they come; a task whose need failed fails with it.
+    """Every task with its entry, as they come, the most valuable first; a task whose need failed fails with it.
 
-    Args:
-        tasks: the most valuable first; one that needs another of them waits for it.
-        jobs: worker processes on this machine.
-        scheduler: the address of a Dask scheduler, whose workers compute in their place.
+    They run in `jobs` processes on this machine, or at the workers of a Dask scheduler with an address.
 
     Raises:
         ExperimentError: Dask is not installed, or the scheduler or its last worker cannot be reached.

@@ -14,13 +14,7 @@ FEW = 2
 
 @dataclass(frozen=True)
 class Origin:
-    """The stored runs over which a number is a mean, or whose paired differences it is the mean of.
-
-    Args:
-        name: the experiment.
-        setting, method, metric: as in its rows.
-        other: the method that is subtracted; "" for a mean.
-    """
+    """The stored runs over which a number is a mean, or whose paired differences to `other`'s it is the mean of."""
 
     name: str
     setting: str

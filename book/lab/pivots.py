@@ -17,12 +17,9 @@ MOST = 10
 
 
 class Pivot:
-    """Comparison rows that a notebook displays with the measures side by side.
+    """Comparison rows that a notebook displays with the measures, its columns, side by side.
 
-    Args:
-        rows: of `compare`, one for each setting, method and measure at most.
-        measures: names of metrics, the columns.
-        caption: plain text above the table; also its name for a screen reader.
+    There is one row for each setting, method and measure at most; the caption is its name for a screen reader too.
     """
 
     def __init__(self, rows: Sequence[Row], measures: Sequence[str], caption: str) -> None:

@@ -68,11 +68,6 @@ def _functions(experiment: Experiment, cell: Cell) -> tuple:
 class Plan:
     """The cells of one profile as tasks, with what the cache and the stored result know of them.
 
-    Args:
-        name: of the experiment.
-        profile: smoke, book or paper.
-        device, threads, devices: of the tasks.
-
     Raises:
         ExperimentError: no such experiment or profile.
         StoreError: the cache folder cannot be made.
@@ -199,12 +194,7 @@ def stored_entries(name: str, profile: str) -> dict[str, Entry]:
 
 
 def stale(entry: Entry | None, needs: Sequence[Entry | None]) -> bool:
-    """Whether a cell has started from another product than the one that its needed cell, run again, has left since.
-
-    Args:
-        entry: of the cell.
-        needs: the entries of the cells that it needs, as far as they are known.
-    """
+    """Whether a cell has started from another product than the one that a needed cell, run again, has left since."""
     starts = (entry or {}).get("starts", ())
     left = [(need or {}).get("product", {}).get("sha256") for need in needs]
     return any(now and now != then for then, now in zip(starts, left, strict=False))
@@ -221,10 +211,7 @@ def matching(stored: dict[str, Entry], task: Task) -> Entry | None:
 def minutes(plan: Plan, task: Task, others: dict[str, dict[str, Entry]]) -> float | None:
     """Estimated minutes of a cell, learned from what ran; None while nothing like it did.
 
-    Args:
-        plan: whose profile the task belongs to.
-        task: to estimate.
-        others: profile to the stored entries of the same experiment there, for a guess by the ratio of budgets.
+    `others` are the stored entries of the same experiment by profile, for a guess by the ratio of budgets.
     """
     if task.experiment != plan.experiment.name:  # a needed cell: what its own experiment took tells
         timed = [one for one in stored_entries(task.experiment, plan.profile).values() if plan.has_timed(one)]
@@ -243,14 +230,9 @@ def minutes(plan: Plan, task: Task, others: dict[str, dict[str, Entry]]) -> floa
 
 
 def minutes_by_budget(experiment: Experiment, cell: Cell, entries: Iterable[Entry]) -> float | None:
-    """Minutes of a cell at the rate of another profile's: of its method, for each replicate and unit of budget.
+    """Minutes of a cell at the rate of stored `entries`: of its method, for each replicate and unit of budget.
 
     None where the experiment counts no budget, or no entry is of the method.
-
-    Args:
-        experiment: of the cell.
-        cell: to estimate.
-        entries: stored cells, as `stored_entries` gives them, whose seconds count.
     """
     budget, rates = experiment.budget, []
     if budget is None:

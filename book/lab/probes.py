@@ -59,14 +59,8 @@ def _smaller(params: dict[str, Any], tiny: dict[str, Any]) -> dict[str, Any]:
 def kinds(experiment: Experiment, profile: str, ids: Container[str] | None = None) -> list[tuple[Cell, list[Cell]]]:
     """One small cell for each kind of cell in the profile: a kind is what is left when sizes and seeds are gone.
 
-    None without ``experiment.tiny``: the cells themselves are no probes.
-
-    Args:
-        experiment, profile: whose cells.
-        ids: only kinds of cells with these identities, those that are stored for example.
-
-    Returns:
-        Each with the real cells of its kind, of those with these identities.
+    Each comes with the real cells of its kind, of those with the identities `ids`, such as what is stored. None without
+    ``experiment.tiny``: the cells themselves are no probes.
     """
     if not experiment.tiny:
         return []

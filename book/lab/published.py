@@ -61,8 +61,6 @@ class Cause:
     """A suspect, and the run of ours that takes it away; see `book.lab.causes`.
 
     Args:
-        text: the suspect, in words.
-        run: the experiment that takes it away.
         allowed: what in the paper's text or code allows this change; "" where nothing does: it then explains nothing.
         setting, method, metric: of its rows; "" for those of the published number, whose setting also stands for
             "{setting}" in a longer name.

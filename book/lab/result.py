@@ -16,12 +16,7 @@ _KEPT += ("noise", "product", "starts")
 
 
 class Result:
-    """The result of a plan's profile, written again whenever a cell is finished.
-
-    Args:
-        plan: whose entries are merged.
-        command: that the provenance repeats.
-    """
+    """The result of a plan's profile, written again whenever a cell is finished, with the command in its provenance."""
 
     def __init__(self, plan: Plan, command: str) -> None:
         self.plan, self.command, self.started = plan, command, time.perf_counter()

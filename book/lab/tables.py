@@ -28,11 +28,7 @@ _OPTIONAL = ("Budget", "Validity")  # left out where no row has anything to say
 
 
 def table(name: str, profile: str | None = None) -> str:
-    """The comparison of an experiment as Markdown, also readable as plain text in a terminal.
-
-    Args:
-        name: the experiment.
-        profile: smoke, book or paper; None takes the best one that is stored.
+    """The comparison of an experiment as Markdown, also readable as plain text in a terminal; see `compare`.
 
     Raises:
         ExperimentError: no such experiment or profile, or it has no row.

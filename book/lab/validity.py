@@ -24,15 +24,9 @@ GOOD = (CURRENT, CERTIFIED, BLIND, ACCEPTED)
 
 @dataclass
 class State:
-    """What is known of cells of one method.
+    """What is known of the stored cells, by label, of one method: one of `WORDS`, and why.
 
-    Args:
-        method: of the cells.
-        word: one of `WORDS`.
-        detail: why.
-        cells: labels of the stored cells that it is about.
-        code: the hash of today's code of these cells.
-        before: the hashes of the code that computed them.
+    `code` is the hash of today's code of these cells, `before` are those of the code that computed them.
     """
 
     method: str

@@ -37,11 +37,9 @@ _SILENT = (BY_DESIGN, NOT_COMPARABLE, NOT_RUN)
 
 @dataclass(frozen=True)
 class Verdict:
-    """A word with its reason, and the numbers that it follows from.
+    """A word of `WORDS`, or `NOT_PUBLISHED`, with its reason ("" where it is a plain comparison), and its numbers.
 
     Args:
-        word: one of `WORDS`, or `NOT_PUBLISHED`.
-        reason: why the word is not a plain comparison; "" where it is.
         difference: ours - published, None without both.
         error: combined standard error of the difference, None where neither number has one.
         quantile: of Student's t by which the error is multiplied, None where there is none.

@@ -39,13 +39,8 @@ class Task:
 
     Args:
         module: the module whose ``EXPERIMENTS`` holds the experiment.
-        experiment: the experiment's name.
-        cell: the cell.
-        key: its name in the cache, `book.lab.keys.cache_key`.
-        folder: the experiment's cache folder.
-        device: a torch device, for example ``"cpu"`` or ``"cuda:1"``.
+        key, folder: of its entry in the cache, `book.lab.keys.cache_key`.
         threads: torch threads while the cell runs; fixed, so that rows do not depend on where it runs.
-        devices: how many devices compute the cell together.
         about: facts that its entry repeats: identity, version, code, data.
         needs: the tasks whose products it starts from.
         data: the product itself, of a needed task whose folder the worker does not see.

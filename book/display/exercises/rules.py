@@ -114,12 +114,7 @@ def told_apart(exercise: Exercise) -> float:
 class Rule:
     """What is said to a value whose every entry lies within the bounds; "{}" stands for a single value.
 
-    Args:
-        low: least value of each entry.
-        high: largest value of each entry.
-        said: to the reader.
-        right: whether it is the right answer.
-        broken: only for a number that is no whole one.
+    `right` says whether it is the right answer; `broken` rules are only for a number that is no whole one.
     """
 
     low: np.ndarray

@@ -22,11 +22,7 @@ FOLDED = {"jp-MarkdownHeadingCollapsed": True}
 
 
 def edition(notebook: dict, names: Names, first: tuple[str, str]) -> dict:
-    """The learner's edition of an executed chapter, without outputs.
-
-    Args:
-        names: what the pages call things, as seen from this chapter's page.
-        first: text of the first cell, which says what the notebook needs, and code of the second, which finds it.
+    """The learner's edition of an executed chapter, without outputs, behind what is `first`: text and code.
 
     Raises:
         BookError: a role, directive or reference that has no plain form.
