@@ -9,7 +9,8 @@ from torch import Tensor, nn
 
 from benchmarks.graphs import GraphedStep
 from bnnlib import _native
-from bnnlib._noise import Keyed, StepKeys
+from bnnlib._noise import Keyed
+from bnnlib._redraw import StepKeys
 
 
 def synchronize(device: torch.device) -> None:

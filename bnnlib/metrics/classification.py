@@ -50,14 +50,7 @@ def nll(probabilities: Tensor, labels: Tensor) -> float:
 def brier(probabilities: Tensor, labels: Tensor) -> float:
     """Mean squared distance of the probabilities to the one-hot labels, summed over classes: 0 is perfect, 2 the worst.
 
-    A proper score, equation (fnd-proper).
-
-    Args:
-        probabilities: shape (n, classes), rows sum to 1.
-        labels: class numbers, shape (n,).
-
-    Raises:
-        ValueError: shapes do not fit, a label is no class, or a row is not a distribution.
+    A proper score, equation (fnd-proper); arguments and errors as for `nll`.
 
     Example:
         >>> brier(torch.tensor([[0.5, 0.5], [1.0, 0.0]]), torch.tensor([0, 0]))

@@ -52,13 +52,7 @@ def false_positive_rate(selected: Tensor, relevant: Tensor, dim: Dims = None) ->
 
 
 def false_negative_rate(selected: Tensor, relevant: Tensor, dim: Dims = None) -> Tensor:
-    """Share of the relevant inputs that were not selected, in percent.
-
-    Args:
-        selected, relevant, dim: as for `false_positive_rate`.
-
-    Returns:
-        Tensor of the dimensions that are left, float64.
+    """Share of the relevant inputs that were not selected, in percent; otherwise as `false_positive_rate`.
 
     Raises:
         ValueError: shapes or types do not fit, or no input is relevant, so that the rate does not exist.
@@ -72,16 +66,9 @@ def false_negative_rate(selected: Tensor, relevant: Tensor, dim: Dims = None) ->
 
 
 def false_discovery_rate(selected: Tensor, relevant: Tensor, dim: Dims = None) -> Tensor:
-    """Share of the selected inputs that are irrelevant, in percent; 0 where nothing is selected.
+    """Share of the selected inputs that are irrelevant, in percent, 0 where nothing is selected.
 
-    Args:
-        selected, relevant, dim: as for `false_positive_rate`.
-
-    Returns:
-        Tensor of the dimensions that are left, float64.
-
-    Raises:
-        ValueError: shapes or types do not fit.
+    Arguments, result and errors as for `false_positive_rate`, but for a rate that does not exist.
 
     Example:
         >>> false_discovery_rate(torch.tensor([True, False, True]), torch.tensor([True, True, False])).item()

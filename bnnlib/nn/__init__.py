@@ -1,7 +1,8 @@
 """Bayesian layers that stand in for `torch.nn.Linear` and `torch.nn.Conv2d`, and what one does with models of them."""
 
 from bnnlib._native import NativeWarning
-from bnnlib._noise import redraw, use_generator
+from bnnlib._noise import use_generator
+from bnnlib._redraw import redraw
 from bnnlib.nn.base import (
     BayesianLayer,
     StochasticLayer,

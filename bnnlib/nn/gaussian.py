@@ -80,22 +80,13 @@ class GaussianLinear(_EstimatingLayer, Gaussian, BayesianLinear):
 
 
 class GaussianConv2d(_EstimatingLayer, Gaussian, BayesianConv2d):
-    """Convolution with independent Gaussian weights and biases; posterior, prior and estimators as for
-    `GaussianLinear`.
+    """Convolution with independent Gaussian weights and biases: settings, estimators and errors of `GaussianLinear`.
 
-    With "local" the outputs at different positions get independent noise: each has its exact distribution, their
-    correlation through the shared filter is left out, as in the literature.
-
-    Args:
-        in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode, device, dtype:
-            as for `nn.Conv2d`.
-        prior_scale, initial_scale, estimator: as for `GaussianLinear`.
+    The other arguments are those of `nn.Conv2d`. With "local" the outputs at different positions get independent noise:
+    each has its exact distribution, their correlation through the shared filter is left out, as in the literature.
 
     Shapes:
         input (N, C_in, H, W) or (C_in, H, W), output likewise.
-
-    Raises:
-        ValueError: a scale is not positive, or the estimator is unknown.
 
     Example:
         >>> layer = GaussianConv2d(1, 4, 3, estimator="local")

@@ -41,20 +41,12 @@ class GaussianSpikeSlabLinear(SelectingLayer, _EstimatingLayer, GaussianSpikeSla
 
 
 class GaussianSpikeSlabConv2d(SelectingLayer, _EstimatingLayer, GaussianSpikeSlab, BayesianConv2d):
-    """Convolution with a spike-and-slab prior on every filter weight and bias, as `GaussianSpikeSlabLinear`.
+    """Convolution with a spike-and-slab prior on weights and biases: settings and errors of `GaussianSpikeSlabLinear`.
 
-    Args:
-        in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode, device, dtype:
-            as for `nn.Conv2d`.
-        slab_scale, spike_scale, prior_inclusion_probability, initial_scale, estimator: as for
-            `GaussianSpikeSlabLinear`.
+    The other arguments are those of `nn.Conv2d`.
 
     Shapes:
         input (N, C_in, H, W) or (C_in, H, W), output likewise.
-
-    Raises:
-        ValueError: a scale is not positive, spike_scale is not below slab_scale, the probability is not strictly
-            between 0 and 1, or the estimator is unknown.
 
     Example:
         >>> layer = GaussianSpikeSlabConv2d(1, 4, 3, slab_scale=1.0, spike_scale=0.01)
@@ -66,24 +58,14 @@ class GaussianSpikeSlabConv2d(SelectingLayer, _EstimatingLayer, GaussianSpikeSla
 class ScaleMixtureLinear(SelectingLayer, ScaleMixture, BayesianLinear):
     """Linear layer of Bayes by Backprop with its scale-mixture prior, equation (7) of Blundell et al. (2015).
 
-    The same prior as `GaussianSpikeSlabLinear` with the indicators summed out: the scale mixture of Blundell et al.
-    (2015). The divergence to it has no closed form; its gradient is estimated at the weights of the last draw,
-    equations (sbnn-bbb-mean) and (sbnn-bbb-scale), and `kl_divergence` is a one-draw estimate.
-    `inclusion_probability` is p* at the posterior's moments, to compare.
+    The same prior as `GaussianSpikeSlabLinear` with the indicators summed out. The divergence to it has no closed form;
+    its gradient is estimated at the weights of the last draw, equations (sbnn-bbb-mean) and (sbnn-bbb-scale), and
+    `kl_divergence` is a one-draw estimate. `inclusion_probability` is p* at the posterior's moments, to compare.
 
-    Args:
-        in_features, out_features, bias, device, dtype: as for `nn.Linear`.
-        slab_scale: tau_1, the prior standard deviation of a weight that is in.
-        spike_scale: tau_0, that of a weight that is out; below slab_scale.
-        prior_inclusion_probability: pi, strictly between 0 and 1.
-        initial_scale: initial posterior standard deviation.
+    Args and errors: as for `GaussianSpikeSlabLinear`, without an estimator.
 
     Shapes:
         input (*, in_features), output (*, out_features).
-
-    Raises:
-        ValueError: a scale is not positive, spike_scale is not below slab_scale, or the probability is not strictly
-            between 0 and 1.
 
     Example:
         >>> layer = ScaleMixtureLinear(3, 2, slab_scale=1.0, spike_scale=0.01)
@@ -93,19 +75,12 @@ class ScaleMixtureLinear(SelectingLayer, ScaleMixture, BayesianLinear):
 
 
 class ScaleMixtureConv2d(SelectingLayer, ScaleMixture, BayesianConv2d):
-    """Convolution of Bayes by Backprop with its scale-mixture prior, as `ScaleMixtureLinear`.
+    """Convolution of Bayes by Backprop with its scale-mixture prior: settings and errors of `ScaleMixtureLinear`.
 
-    Args:
-        in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode, device, dtype:
-            as for `nn.Conv2d`.
-        slab_scale, spike_scale, prior_inclusion_probability, initial_scale: as for `ScaleMixtureLinear`.
+    The other arguments are those of `nn.Conv2d`.
 
     Shapes:
         input (N, C_in, H, W) or (C_in, H, W), output likewise.
-
-    Raises:
-        ValueError: a scale is not positive, spike_scale is not below slab_scale, or the probability is not strictly
-            between 0 and 1.
 
     Example:
         >>> layer = ScaleMixtureConv2d(1, 4, 3, slab_scale=1.0, spike_scale=0.01)

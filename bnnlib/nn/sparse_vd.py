@@ -63,20 +63,12 @@ class SparseVDLinear(_SparseVDLayer, BayesianLinear):
 
 
 class SparseVDConv2d(_SparseVDLayer, BayesianConv2d):
-    """Convolution with sparse variational dropout; posterior, prior and threshold as for `SparseVDLinear`.
+    """Convolution with sparse variational dropout: settings, modes and errors of `SparseVDLinear`.
 
-    Outputs at different positions get independent noise, as published.
-
-    Args:
-        in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode, device, dtype:
-            as for `nn.Conv2d`.
-        initial_scale, threshold: as for `SparseVDLinear`.
+    The other arguments are those of `nn.Conv2d`. Outputs at different positions get independent noise, as published.
 
     Shapes:
         input (N, C_in, H, W) or (C_in, H, W), output likewise.
-
-    Raises:
-        ValueError: initial_scale is not positive, or the threshold is not finite.
 
     Example:
         >>> layer = SparseVDConv2d(1, 4, 3)

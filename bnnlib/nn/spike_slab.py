@@ -40,19 +40,12 @@ class SpikeSlabLinear(SelectingLayer, SpikeSlab, BayesianLinear):
 
 
 class SpikeSlabConv2d(SelectingLayer, SpikeSlab, BayesianConv2d):
-    """Convolution with Dirac spike-and-slab weights and biases; posterior, prior and modes as for `SpikeSlabLinear`.
+    """Convolution with Dirac spike-and-slab weights and biases: settings, modes and errors of `SpikeSlabLinear`.
 
-    Args:
-        in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode, device, dtype:
-            as for `nn.Conv2d`.
-        prior_inclusion_probability, prior_scale, initial_scale, initial_inclusion_probability, temperature: as for
-            `SpikeSlabLinear`.
+    The other arguments are those of `nn.Conv2d`.
 
     Shapes:
         input (N, C_in, H, W) or (C_in, H, W), output likewise.
-
-    Raises:
-        ValueError: a probability is not strictly between 0 and 1, or a scale or the temperature is not positive.
 
     Example:
         >>> layer = SpikeSlabConv2d(1, 4, 3, prior_inclusion_probability=0.01)

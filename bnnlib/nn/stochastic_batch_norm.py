@@ -295,17 +295,10 @@ class StochasticBatchNorm1d(_StochasticBatchNorm, nn.BatchNorm1d):
 
 
 class StochasticBatchNorm2d(_StochasticBatchNorm, nn.BatchNorm2d):
-    """Batch norm of images with random statistics, one mean and scale a channel; see `StochasticBatchNorm1d`.
-
-    Args:
-        num_features, eps, affine, device, dtype: as for `nn.BatchNorm2d`.
-        momentum, statistic, draws: as for `StochasticBatchNorm1d`.
+    """Batch norm of images with random statistics, one mean and scale a channel; as `StochasticBatchNorm1d`.
 
     Shapes:
         input and output (n, C, H, W).
-
-    Raises:
-        ValueError: statistic or draws is unknown.
 
     Example:
         >>> layer = StochasticBatchNorm2d(3)

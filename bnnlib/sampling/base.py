@@ -12,7 +12,8 @@ from bnnlib import _native
 from bnnlib._checks import DivergedError, check_non_negative, check_positive
 from bnnlib._memory import keep_pages
 from bnnlib._native import has_kernels
-from bnnlib._noise import Keys, dense, draw_normal, fold, new_seed, signed
+from bnnlib._native.keys import fold, signed
+from bnnlib._noise import Keys, dense, draw_normal, new_seed
 
 
 class Sampler(torch.optim.Optimizer):

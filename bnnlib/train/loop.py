@@ -16,7 +16,8 @@ from torch import Tensor, nn
 from bnnlib._callbacks import Callback, CheckpointLike, Run
 from bnnlib._checks import DivergedError, check_count
 from bnnlib._devices import default_generator
-from bnnlib._noise import StepKeys, keeping_keys, new_seed, use_generator
+from bnnlib._noise import new_seed, use_generator
+from bnnlib._redraw import StepKeys, keeping_keys
 from bnnlib._terminal import deferred_interrupt, progress_bar
 from bnnlib.nn.base import StochasticLayer, sampling_layers
 from bnnlib.nn.calls import noticing_uncalled

@@ -66,18 +66,14 @@ def sample(
         loss: called as loss(model(x), y), returns the mean negative log-likelihood of the batch as a scalar, in nats.
         store: is offered every `thin`-th state after the first `burn_in` iterations.
         burn_in, thin: in iterations (steps, not epochs).
-        augment: called as augment(x, generator=generator) on each batch.
         lr_schedule, temperature_schedule: functions of the iteration k = 1, 2, ..., as in `bnnlib.sampling.schedules`;
             they return the step size and the temperature themselves, for all groups of the sampler.
         callbacks: see `bnnlib.train.Callback`; `run.optimizer` is the sampler.
         generator: of the batches and the augmentation, on the model's device; by default PyTorch's own, from which
             `nn.Dropout` draws too: only then a resumed run has the same dropout masks.
-        checkpoint: a file's path or a `Checkpoint`; read before the first step, written when it is due, at the end and
-            on Ctrl-C. It holds model, sampler, prior, store, random states, the position within the epoch and the
-            callbacks: the resumed run is the uninterrupted one bit for bit.
-        progress: a bar on stderr, where tqdm is installed.
-        autocast: dtype of the forward pass, for example torch.bfloat16; weights, loss and noise keep theirs.
-        channels_last: keep image batches and the model in that memory format.
+        checkpoint: as for `fit`; it holds the sampler, the prior and the store too, so that the resumed run is the
+            uninterrupted one bit for bit.
+        augment, progress, autocast, channels_last: as for `fit`.
 
     Returns:
         The `bnnlib.train.Run`, whose history has a row an epoch {"epoch", "nll", "learning_rate", "temperature"},
