@@ -16,13 +16,14 @@ from matplotlib.axes import Axes
 from matplotlib.collections import QuadMesh
 from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
+from matplotlib.legend import Legend
 from matplotlib.transforms import Bbox
 
 from book.display.frames import tidied
 from book.display.picture import DARK, LIGHT
 from book.display.style import INK
 
-GROUND = "#14181e"  # of the theme's dark pages
+GROUND = "#121212"  # of the dark pages
 LARGEST = 60_000  # bytes, compressed; a picture of more points weighs less
 CONTRAST = 4.0  # of any color in the dark, see tests/book/display/test_style.py
 PAD = 0.1  # inches around a panel, and around the figure as IPython cuts it
@@ -58,21 +59,30 @@ def contrast(color: tuple[float, ...], ground: tuple[float, ...]) -> float:
 
 
 def panels(figure: Figure) -> list[Bbox]:
-    """Parts in inches that can stand below each other, in reading order, a legend of the figure last.
+    """Parts in inches that can stand below each other, in reading order, a legend of the figure last, column by column.
 
     None where panels share the words at their axes, or overlap: the figure is one.
     """
     axes = [one for one in figure.axes if one.get_visible()]
     if len(axes) < 2 or figure.get_suptitle() or figure.texts or any(map(_silent, axes)):
         return []
-    parts = [*axes, *figure.legends]
-    boxes = [one.get_tightbbox().transformed(figure.dpi_scale_trans.inverted()) for one in parts]
+    inches = figure.dpi_scale_trans.inverted()
+    boxes = [one.get_tightbbox().transformed(inches) for one in axes]
+    boxes += [box.transformed(inches) for legend in figure.legends for box in _columns(legend)]
     for i, box in enumerate(boxes):
         for other in boxes[:i]:
             inside = Bbox.intersection(box, other)
             if inside is not None and inside.width * inside.height > 0.02:  # a color bar, an inset, a second scale
                 return []
     return [box.padded(PAD / 2) for box in boxes]
+
+
+def _columns(legend: Legend) -> list[Bbox]:
+    """The columns of a legend, in pixels: side by side they are wider than a phone."""
+    whole, size = legend.get_window_extent(), legend.prop.get_size() * legend.get_figure().dpi / 72
+    before = size * (legend.handlelength + legend.handletextpad + legend.borderpad)
+    lefts = sorted({round(text.get_window_extent().x0 - before) for text in legend.get_texts()})
+    return [Bbox([[x, whole.y0], [end, whole.y1]]) for x, end in zip(lefts, [*lefts[1:], whole.x1], strict=True)]
 
 
 def _silent(axes: Axes) -> bool:

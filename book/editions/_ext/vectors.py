@@ -27,7 +27,9 @@ def say_views(app, page: str, template: str, context: dict, doctree) -> None:
         width, height, panels = drawn.groups()
         more = f'class="bnn-vector" data-panels="{panels}" style="width: {width}px; height: {height}px"'
         rest = re.sub(r'\b(style|class)="[^"]*"', "", f"{found['before']} {found['after']}")
-        return f'<img src="{found["src"]}" {more} {" ".join(rest.split())}>'
+        image = f'<img src="{found["src"]}" {more} {" ".join(rest.split())}>'
+        # as Sphinx frames pictures whose width it knows: a frame that can scroll, and opens the picture alone
+        return f'<a class="reference internal image-reference" href="{found["src"]}">{image}</a>'
 
     body = IMAGE.sub(completed, context["body"])
     context["body"] = re.sub(r"<img (?![^>]*loading=)", '<img loading="lazy" ', body)

@@ -85,6 +85,13 @@ def test_panels_that_need_each_other_stay_together():
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center")
     figure.draw_without_rendering()
     assert len(vector.panels(figure)) == 3
+    figure, axes = lines(2)
+    for name in "bcd":
+        axes[0].plot([0, 1], [0, 1], label=name)
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
+    figure.draw_without_rendering()
+    *_, left, right = vector.panels(figure)
+    assert left.x0 < right.x0 and abs(left.x1 - right.x0) < 2 * vector.PAD and left.y0 == right.y0
 
 
 def test_images_and_clouds_stay_pixels():
