@@ -1,8 +1,9 @@
 """Sparse Bayesian deep learning: exact objectives, layers, samplers, pruning and stacked replicates.
 
 The packages from the ground up: `functional` (pure functions on tensors) and `posteriors` (of weights); `nn`, `optim`,
-`sampling`, `pruning`, `models`, `metrics` and `datasets`; `replicates` and `train`; `estimators` for scikit-learn, its
-extra. Nothing imports upward. Each is imported when it is first used: ``import bnnlib; bnnlib.nn``.
+`sampling`, `pruning`, `models`, `metrics` and `datasets`; `replicates` and `train`; `contest`, one interface over all
+methods, and `estimators` for scikit-learn, its extra. Nothing imports upward. Each is imported when it is first used:
+``import bnnlib; bnnlib.nn``.
 """
 
 import importlib

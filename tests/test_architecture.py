@@ -19,7 +19,7 @@ FLOORS = {
     1: {"functional", "posteriors"},
     2: {"nn", "optim", "sampling", "pruning", "models", "metrics", "datasets"},
     3: {"replicates", "train"},
-    4: {"estimators"},
+    4: {"contest", "estimators"},
     5: {"__main__"},
 }
 FLOOR = {part: floor for floor, parts in FLOORS.items() for part in parts}

@@ -10,11 +10,14 @@ from bnnlib.pruning.magnitude_pruner import MagnitudePruner
 from bnnlib.pruning.masks import Masks, prunable_weights
 from bnnlib.pruning.ranking import global_masks, prune_ranked, rank_mask, to_deterministic, weight_scores
 from bnnlib.pruning.report import csr_report
+from bnnlib.pruning.rivals import AGPPruner, GroupLasso
 from bnnlib.pruning.schedules import agp_sparsity, lottery_ticket_sparsities, smooth_sparsity
 
 __all__ = [
+    "AGPPruner",
     "CSRConv2d",
     "CSRLinear",
+    "GroupLasso",
     "MagnitudePruner",
     "Masks",
     "SelectedLinear",

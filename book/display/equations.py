@@ -21,6 +21,7 @@ FLOORS = (
     "bnnlib/datasets",
     "bnnlib/train",
     "bnnlib/metrics",
+    "bnnlib/contest",
     "chapters",
 )
 

@@ -9,9 +9,9 @@ from typing import Any
 import torch
 from torch import nn
 
+from bnnlib.contest import METHODS, Predictor, predictive_nll
 from bnnlib.sampling import DivergedError
 from book.lab.cells import Cell, CellResult, rows_of
-from chapters.side_by_side.contest import METHODS, Predictor, predictive_nll
 
 Data = dict[str, Any]
 TUNED_ON = 100  # the replicate on which settings are tried

@@ -17,8 +17,8 @@ from statistics import median
 
 import torch
 
+from bnnlib.contest import METHODS, Problem, UnsuitableError
 from chapters.side_by_side import images, tables, uci
-from chapters.side_by_side.contest import METHODS, Problem, UnsuitableError
 
 FILE = Path(__file__).with_name("costs.toml")
 ROUNDS = 5

@@ -1,6 +1,6 @@
 """Enter a method of your own into the comparison, on equal terms: ``python -m book contest own.py``.
 
-The file defines METHOD, a `Method` of `contest`; examples/ has two. Its cost is measured in turns with the
+The file defines METHOD, a `bnnlib.contest.Method`; examples/ has two. Its cost is measured in turns with the
 deterministic network; it gets the steps that the budget buys, eight trials and the seeds of the stored runs, and is
 judged beside them as the protocol has it. Its rows are written beside the file.
 """
@@ -18,13 +18,13 @@ from typing import Any
 
 import torch
 
+from bnnlib.contest import METHODS, Method, Predictor, UnsuitableError
 from bnnlib.datasets import DatasetError
 from book.lab import catalog
 from book.lab.cells import Cell
 from book.lab.tables import markdown_table
 from chapters.side_by_side import images, tables, uci
 from chapters.side_by_side.arena import Task
-from chapters.side_by_side.contest import METHODS, Method, Predictor, UnsuitableError
 from chapters.side_by_side.costs import bought, measured
 from chapters.side_by_side.matrix import IMAGE_QUESTIONS, QUESTIONS
 from chapters.side_by_side.standing import BUDGETS, experiment_of, standing, table
@@ -61,7 +61,7 @@ def check(method: Method, place: Task, cell: Cell) -> None:
     predictor = method.train(network, problem, 3, 0, **{name: one.default for name, one in method.box.items()})
     if not isinstance(predictor, Predictor):
         kind = type(predictor).__name__
-        raise ValueError(f"train of {method.name!r} returns a {kind}, but it must return a Predictor.")
+        raise ValueError(f"train of {method.name!r} returns a {kind}, but it must return a bnnlib.contest.Predictor.")
     outputs = predictor.predict(x, 2)
     if outputs.dim() != 3 or tuple(outputs.shape[1:]) != wanted:
         raise ValueError(
@@ -160,7 +160,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error(f"there is no file {given.file}.")
     method = runpy.run_path(str(given.file)).get("METHOD")
     if not isinstance(method, Method):
-        parser.error(f"{given.file} has no METHOD that is a contest.Method, but it must define one.")
+        parser.error(f"{given.file} has no METHOD that is a bnnlib.contest.Method, but it must define one.")
     torch.set_num_threads(1)
     try:
         rows = entered(method, given.task, given.budget, given.seeds, given.trials)

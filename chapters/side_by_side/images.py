@@ -11,12 +11,12 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from bnnlib import metrics
+from bnnlib.contest import Predictor, Problem, log_predictive
 from bnnlib.train.checkpoint import Checkpoint
 from book.lab.cells import Cell, CellResult
 from chapters.shared.images import Split, load_images
 from chapters.shared.networks import lenet_300_100, resnet20
 from chapters.side_by_side.arena import Data, Task, first_weights, run
-from chapters.side_by_side.contest import Predictor, Problem, log_predictive
 from chapters.side_by_side.shifts import SHIFTS, shifted
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import html
 from collections.abc import Mapping, Sequence
 
+from bnnlib.contest import METHODS
 from book.lab.intervals import estimate
 from book.lab.tables import markdown_table
-from chapters.side_by_side.contest import METHODS
 from chapters.side_by_side.costs import costs
 from chapters.side_by_side.standing import BUDGETS, standing, values
 from chapters.side_by_side.standing import QUESTIONS as REFERENCES

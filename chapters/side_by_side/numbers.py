@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from bnnlib.contest import METHODS
 from book import lab
 from book.lab import catalog
 from book.lab.intervals import estimate
 from book.lab.queries import Rows
-from chapters.side_by_side.contest import METHODS
 from chapters.side_by_side.matrix import SIMULATIONS
 from chapters.side_by_side.signed_rank import gaps, signed_rank
 from chapters.side_by_side.standing import experiment_of, standing, values

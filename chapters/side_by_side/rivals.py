@@ -14,10 +14,10 @@ from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegresso
 from sklearn.linear_model import LassoCV
 
 from bnnlib import metrics
+from bnnlib.contest import Problem, predictive_nll
 from bnnlib.train.checkpoint import Checkpoint
 from book.lab.cells import Cell, CellResult, rows_of
 from chapters.side_by_side.arena import Task
-from chapters.side_by_side.contest import Problem, predictive_nll
 from chapters.side_by_side.tables import TASKS, selection
 
 RATE = 0.2  # of false discoveries; five relevant inputs cannot be found at less, since 1 / 5 is added to the estimate

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from bnnlib.contest import METHODS
 from book.lab.tables import markdown_table
-from chapters.side_by_side.contest import METHODS
 from chapters.side_by_side.matrix import MARKS, NAMES, RIVAL_NAMES, html_table
 from chapters.side_by_side.rivals import RIVALS
 from chapters.side_by_side.standing import QUESTIONS, standing, values

@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
+from bnnlib.contest import METHODS
 from book.lab import catalog, queries, store
 from book.lab.intervals import chance, estimate, holm, quantile
 from book.lab.tables import markdown_table
 from chapters.side_by_side import tables
-from chapters.side_by_side.contest import METHODS
 from chapters.side_by_side.costs import costs
 from chapters.side_by_side.rivals import RIVALS
 

@@ -11,12 +11,12 @@ import torch
 from torch import Tensor, nn
 
 from bnnlib import metrics
+from bnnlib.contest import Predictor, Problem, predictive_nll
 from bnnlib.models import mlp
 from bnnlib.train.checkpoint import Checkpoint
 from book.lab.cells import Cell, CellResult
 from chapters.shared import simulated
 from chapters.side_by_side.arena import Data, Task, first_weights, run
-from chapters.side_by_side.contest import Predictor, Problem, predictive_nll
 
 HELD_OUT = 0.2
 NUM_RELEVANT = 5

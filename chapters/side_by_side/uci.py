@@ -10,13 +10,13 @@ import torch
 from torch import nn
 
 from bnnlib import datasets
+from bnnlib.contest import Predictor, Problem
 from bnnlib.models import mlp
 from bnnlib.train.checkpoint import Checkpoint
 from book.lab.cells import Cell, CellResult
 from chapters.shared.simulated import SIMULATED, simulated_split
 from chapters.side_by_side import rivals
 from chapters.side_by_side.arena import TUNED_ON, Data, Task, first_weights, run
-from chapters.side_by_side.contest import Predictor, Problem
 from chapters.side_by_side.tables import HELD_OUT, errors
 
 # number of inputs; the sets of more than 2,000 rows have larger batches and more steps

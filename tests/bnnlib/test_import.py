@@ -27,5 +27,5 @@ def test_the_library_alone_brings_nothing_and_knows_its_packages():
     assert python("import sys, bnnlib; print('torch' in sys.modules, 'nn' in dir(bnnlib))") == "False True"
     # a misspelled name stays what Python makes of it, with the names that there are
     assert python("import bnnlib\ntry: bnnlib.nm\nexcept AttributeError as error: print(error)").startswith(
-        "module 'bnnlib' has no attribute 'nm'; its packages are datasets, estimators, functional, metrics"
+        "module 'bnnlib' has no attribute 'nm'; its packages are contest, datasets, estimators, functional"
     )

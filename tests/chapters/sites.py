@@ -11,8 +11,6 @@ from book.lab.fingerprint import _source, _Walk
 KEYWORDS = {"schedule", "kl_scale", "lr_schedule", "temperature_schedule", "step_size"}
 GROUP = {"lr", "temperature"}  # entries of an optimizer's groups
 PRUNERS = ("AGPPruner", "MagnitudePruner")
-# Its schedules run over shares of the steps that a cell is given: a probe of few steps walks the whole of them.
-WHOLE = "chapters.side_by_side.contest."
 
 
 def walk(function: Callable) -> _Walk:
@@ -23,7 +21,7 @@ def walk(function: Callable) -> _Walk:
 def sites(function: Callable) -> Iterator[tuple[str, set[tuple[str, str]], bool]]:
     """Place, the definitions named there, and whether a formula stands there that has no name."""
     for (module, line), statement in walk(function).statements.items():
-        if not module.startswith("chapters.") or module.startswith(WHOLE):
+        if not module.startswith("chapters."):
             continue
         for value in _values(statement):
             names, unnamed = _resolved(module, statement, value)

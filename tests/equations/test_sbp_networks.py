@@ -10,7 +10,7 @@ from scipy import optimize, stats
 from torch import nn
 
 from bnnlib import nn as bnn
-from chapters.shared.pruners import GroupLasso
+from bnnlib.pruning import GroupLasso
 from chapters.unit_noise import formulas
 
 SEED = 5

@@ -11,11 +11,11 @@ from scipy import stats
 from torch import nn
 
 from bnnlib import metrics
+from bnnlib.contest import Predictor, Problem, Range, predictive_nll
+from bnnlib.contest.problem import GaussianNoise
 from bnnlib.models import mlp
 from bnnlib.nn import to_bayesian
 from chapters.side_by_side import tables
-from chapters.side_by_side.contest import Predictor, Problem, Range, predictive_nll
-from chapters.side_by_side.contest.problem import GaussianNoise
 from chapters.side_by_side.costs import bought
 from chapters.side_by_side.signed_rank import signed_rank
 from chapters.side_by_side.standing import judge

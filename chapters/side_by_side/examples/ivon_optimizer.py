@@ -5,7 +5,7 @@ from contextlib import ExitStack
 import torch
 from ivon import IVON
 
-from chapters.side_by_side.contest import Method, Predictor, Range, descend
+from bnnlib.contest import Method, Predictor, Range, descend
 
 
 def train(network, problem, steps, seed, lr, hess_init):

@@ -3,8 +3,8 @@
 import torch
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
+from bnnlib.contest import Method, Predictor, Range, descend
 from bnnlib.train import Callback
-from chapters.side_by_side.contest import Method, Predictor, Range, descend
 
 
 class Moments(Callback):

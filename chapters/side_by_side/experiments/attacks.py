@@ -18,12 +18,12 @@ import torch
 from torch import Tensor
 
 from bnnlib import metrics
+from bnnlib.contest import METHODS, Predictor, log_predictive
 from bnnlib.train.checkpoint import Checkpoint
 from book.lab.cells import Cell, CellResult, Experiment, profiles, rows_of
 from book.lab.probes import first
 from chapters.shared.attacks import fgsm, pgd
 from chapters.side_by_side.arena import trained
-from chapters.side_by_side.contest import METHODS, Predictor, log_predictive
 from chapters.side_by_side.costs import costs, steps
 from chapters.side_by_side.experiments.contest import SMOKE, UNAVAILABLE, image_reads
 from chapters.side_by_side.images import TASKS

@@ -5,12 +5,12 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+from bnnlib.contest import METHODS
 from book.lab.cells import Cell, Experiment, Need, profiles
 from book.lab.probes import first
 from chapters.shared.images import load_images
 from chapters.side_by_side import images, rivals, tables, uci
 from chapters.side_by_side.arena import Task
-from chapters.side_by_side.contest import METHODS
 from chapters.side_by_side.costs import costs, steps
 
 TRIALS, DRAWS = 8, 30

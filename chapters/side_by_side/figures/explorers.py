@@ -8,13 +8,13 @@ from functools import cache
 import numpy as np
 from matplotlib.figure import Figure
 
+from bnnlib.contest import METHODS
 from book.display.control import Control
 from book.display.explorer import Explorer, curves
 from book.display.panels import missing
 from book.display.picture import Band, Line, Panel, Picture, Points, Text, span
 from book.display.style import figure
 from book.lab.intervals import estimate, quantile
-from chapters.side_by_side.contest import METHODS
 from chapters.side_by_side.matrix import NAMES, SIMULATIONS
 from chapters.side_by_side.rivals import RIVALS
 from chapters.side_by_side.standing import BUDGETS, stored_budgets, values

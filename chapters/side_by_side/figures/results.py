@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 from matplotlib.figure import Figure
 
+from bnnlib.contest import METHODS
 from book.display.gallery import failures, make_room
 from book.display.panels import missing
 from book.display.style import PALETTE, figure, line_styles, panel_letters
-from chapters.side_by_side.contest import METHODS
 from chapters.side_by_side.costs import costs
 from chapters.side_by_side.matrix import NAMES, SIMULATIONS
 from chapters.side_by_side.shifts import SHIFTS

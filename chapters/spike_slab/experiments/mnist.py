@@ -19,13 +19,12 @@ from bnnlib.models import mlp
 from bnnlib.nn.objective import percent_active
 from bnnlib.nn.sparse_vd import SparseVDLinear
 from bnnlib.nn.spike_slab import SpikeSlabLinear
-from bnnlib.pruning import agp_sparsity
+from bnnlib.pruning import AGPPruner, agp_sparsity
 from bnnlib.train import DivergedError
 from bnnlib.train.checkpoint import Checkpoint
 from bnnlib.train.fit import Run, cosine
 from book.lab.cells import Cell, CellResult, Experiment, profiles, rows_of
 from book.lab.probes import first
-from chapters.shared.pruners import AGPPruner
 from chapters.shared.stages import Stages
 from chapters.shared.training import fit
 from chapters.spike_slab.experiments.mnist_scores import (

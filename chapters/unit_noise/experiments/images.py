@@ -21,14 +21,13 @@ import torch
 from torch import nn
 
 from bnnlib.nn import to_bayesian
-from bnnlib.pruning import compress, compression_report
+from bnnlib.pruning import GroupLasso, compress, compression_report
 from bnnlib.train.checkpoint import Checkpoint
 from bnnlib.train.fit import Run, cosine
 from book.lab.cells import Cell, CellResult, Need, rows_of
 from book.lab.probes import first
 from chapters.shared.augmentation import Compose, RandomCrop, RandomHorizontalFlip
 from chapters.shared.images import BestEpoch, Split, error_percent, load_images
-from chapters.shared.pruners import GroupLasso
 from chapters.shared.stages import Stages
 from chapters.shared.training import fit
 from chapters.unit_noise.experiments.networks import UnitCurve, add_noise, flops, frozen_statistics, network, units_left

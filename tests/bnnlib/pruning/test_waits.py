@@ -6,8 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from bnnlib.pruning import MagnitudePruner, Masks
-from chapters.shared.pruners import AGPPruner, GroupLasso
+from bnnlib.pruning import AGPPruner, GroupLasso, MagnitudePruner, Masks
 
 
 def network(device="meta"):

@@ -23,9 +23,9 @@ from bnnlib.nn import (
     redraw,
     structured_pruning,
 )
+from bnnlib.pruning import AGPPruner
 from bnnlib.train import Callback, DivergedError, cosine, fit
 from bnnlib.train.checkpoint import Checkpoint
-from chapters.shared.pruners import AGPPruner
 from tests.bnnlib.train.runs import ROWS, EveryStep, PressCtrlC, Stop, StopAt, data
 
 

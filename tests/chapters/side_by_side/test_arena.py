@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 import torch
 
+from bnnlib import contest
+from bnnlib.contest import METHODS, Method, Predictor, Range, descend
 from book.lab.cells import Cell
 from chapters.shared import simulated
 from chapters.side_by_side import arena, images, rivals, tables, uci
-from chapters.side_by_side.contest import METHODS, Method, Predictor, Range, descend
 from chapters.side_by_side.costs import costs, steps
 from chapters.side_by_side.experiments.contest import cells
 from chapters.side_by_side.shifts import SHIFTS, shifted
@@ -48,7 +49,7 @@ def test_the_test_rows_are_read_after_training(monkeypatch):
 
     task = dataclasses.replace(tables.TASKS["sparse-teacher"], load=partial(tables.load_simulated, draw, 500, 128))
     monkeypatch.setitem(tables.TASKS, "sparse-teacher", task)
-    monkeypatch.setitem(METHODS, "own", Method("own", train, {"lr": Range(0.01, 0.001, 0.1)}))
+    monkeypatch.setitem(contest.METHODS, "own", Method("own", train, {"lr": Range(0.01, 0.001, 0.1)}))
     tables.run_cell(cell("own"), torch.device("cpu"))
     tried = [("draw", 500), ("train", arena.TUNED_ON)] * 2
     assert events[:4] == tried  # no test row is drawn while settings are chosen
@@ -79,7 +80,7 @@ def test_all_methods_get_the_same_first_weights_and_batches(monkeypatch):
         return Predictor(network, problem)
 
     for name in ("one", "other"):
-        monkeypatch.setitem(METHODS, name, Method(name, train))
+        monkeypatch.setitem(contest.METHODS, name, Method(name, train))
         arena.trained(tables.TASKS["sparse-teacher"], cell(name), {}, 3, torch.device("cpu"))
     assert seen[0][1] == seen[1][1] and len(seen[0][1]) == PARAMS["steps"]
     assert all(torch.equal(a, b) for a, b in zip(seen[0][0], seen[1][0], strict=True))

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from matplotlib import pyplot as plt
 
+from bnnlib.contest import METHODS
 from book.display.gallery import covered
 from chapters.side_by_side import figures, standing
-from chapters.side_by_side.contest import METHODS
 from chapters.side_by_side.costs import costs
 from chapters.side_by_side.figures import explorers
 from chapters.side_by_side.figures.results import SHIFTED

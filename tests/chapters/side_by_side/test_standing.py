@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 import torch
 
+from bnnlib.contest import METHODS, Method, Predictor
 from book.lab import catalog
 from chapters.side_by_side import enter, standing
-from chapters.side_by_side.contest import METHODS, Method, Predictor
 from chapters.side_by_side.standing import judge, table
 
 SWAG = Path(enter.__file__).parent / "examples" / "swag.py"
@@ -100,7 +100,7 @@ def test_what_cannot_be_compared_is_said_before_minutes_are_spent():
     def of(draws):
         return Method("own", lambda network, problem, steps, seed: Predictor(network, problem, draws))
 
-    with pytest.raises(ValueError, match=r"returns a NoneType, but it must return a Predictor"):
+    with pytest.raises(ValueError, match=r"returns a NoneType, but it must return a bnnlib\.contest\.Predictor"):
         enter.check(Method("own", lambda network, problem, steps, seed: None), place, cell)
     with pytest.raises(ValueError, match=r"shape \(5, 1\), but of 5 rows they must be \(S, 5, 1\)"):
         enter.check(of(lambda model, x, num_samples, generator: model(x)), place, cell)
@@ -127,7 +127,7 @@ def test_a_method_from_a_package_of_its_own_is_entered():
         ("METHOD = 3\n", (), "METHOD"),
         (None, (), "there is no file"),
         ("METHOD = 3\n", ("--seeds", "0"), "--seeds is 0, but it must be at least 1"),
-        ("from chapters.side_by_side.contest import METHODS as m\nMETHOD = m['dropout']\n", (), "another name"),
+        ("from bnnlib.contest import METHODS\nMETHOD = METHODS['dropout']\n", (), "give yours another name"),
     ],
 )
 def test_a_file_that_cannot_be_entered_is_refused(text, more, said, tmp_path, capsys):

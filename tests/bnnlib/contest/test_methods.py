@@ -6,19 +6,10 @@ import pytest
 import torch
 from torch import nn
 
+from bnnlib.contest import METHODS, GaussianNoise, Method, Predictor, Problem, Range, descend, predictive_nll
+from bnnlib.contest.method import UnsuitableError
 from bnnlib.models import mlp
 from chapters.shared.networks import lenet5_caffe
-from chapters.side_by_side.contest import (
-    METHODS,
-    GaussianNoise,
-    Method,
-    Predictor,
-    Problem,
-    Range,
-    descend,
-    predictive_nll,
-)
-from chapters.side_by_side.contest.method import UnsuitableError
 
 SPARSE = ("group_lasso", "gradual_pruning", "lottery_ticket", "random_pruning", "sghmc_sa")
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from torch import nn
 
+from bnnlib.contest.method import UnsuitableError
+from bnnlib.contest.places import layers_of
+from bnnlib.contest.predictor import Predictor
+from bnnlib.contest.problem import WARM_UP, Problem, adam, descend
 from bnnlib.nn import insert_unit_noise, to_bayesian
-from chapters.side_by_side.contest.method import UnsuitableError
-from chapters.side_by_side.contest.places import layers_of
-from chapters.side_by_side.contest.predictor import Predictor
-from chapters.side_by_side.contest.problem import WARM_UP, Problem, adam, descend
 
 
 def _descended(model: nn.Module, problem: Problem, steps: int, seed: int, lr: float, **about) -> Predictor:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import torch
 
-from bnnlib.pruning import Masks, compress, lottery_ticket_sparsities, rank_mask
-from chapters.shared.pruners import AGPPruner, GroupLasso
-from chapters.side_by_side.contest.places import Layer, drawn_anew, layers_of
-from chapters.side_by_side.contest.predictor import Predictor
-from chapters.side_by_side.contest.problem import Problem, adam, descend, sgd
+from bnnlib.contest.places import Layer, drawn_anew, layers_of
+from bnnlib.contest.predictor import Predictor
+from bnnlib.contest.problem import Problem, adam, descend, sgd
+from bnnlib.pruning import AGPPruner, GroupLasso, Masks, compress, lottery_ticket_sparsities, rank_mask
 
 ROUNDS = 4
 

@@ -8,12 +8,12 @@ import math
 import torch
 from torch import Tensor, nn
 
+from bnnlib.contest.predictor import Predictor
+from bnnlib.contest.problem import GaussianNoise, Problem, descend
 from bnnlib.optim import AdaptiveVariational, GroupSpikeSlab
 from bnnlib.pruning import MagnitudePruner, prunable_weights, smooth_sparsity
 from bnnlib.sampling import SGHMC, SampleStore, SpikeSlabGaussianLaplacePrior, polynomial
 from bnnlib.train import sample
-from chapters.side_by_side.contest.predictor import Predictor
-from chapters.side_by_side.contest.problem import GaussianNoise, Problem, descend
 
 DRAWS = 30
 

@@ -8,10 +8,9 @@ import torch
 from torch import nn
 
 from bnnlib.models import mlp
-from bnnlib.pruning import agp_sparsity
+from bnnlib.pruning import AGPPruner, GroupLasso, agp_sparsity
 from bnnlib.train.fit import Callback, fit
 from chapters.shared.networks import lenet5_caffe
-from chapters.shared.pruners import AGPPruner, GroupLasso
 
 RAMP = {"final_sparsity": 0.9, "begin_step": 10, "end_step": 50}
 

@@ -12,8 +12,8 @@ from torch import nn
 from torch.quasirandom import SobolEngine
 
 from bnnlib._checks import check_count
-from chapters.side_by_side.contest.predictor import Predictor
-from chapters.side_by_side.contest.problem import Problem
+from bnnlib.contest.predictor import Predictor
+from bnnlib.contest.problem import Problem
 
 Train = Callable[..., Predictor]  # train(network, problem, steps, seed, **settings)
 MAX_TUNED = 3
@@ -23,12 +23,12 @@ class UnsuitableError(ValueError):
     """The method is not made for this network or problem; the message says why.
 
     Example:
-        >>> from chapters.side_by_side.contest import METHODS
-        >>> from chapters.shared.networks import lenet5_caffe
-        >>> x, y = torch.rand(8, 1, 28, 28), torch.zeros(8, dtype=torch.long)
+        >>> from bnnlib.contest import METHODS
+        >>> network = torch.nn.Sequential(torch.nn.Conv2d(1, 2, 3), torch.nn.Flatten(), torch.nn.Linear(72, 10))
+        >>> x, y = torch.rand(8, 1, 8, 8), torch.zeros(8, dtype=torch.long)
         >>> problem = Problem(x, y, x, y, kind="classification")
         >>> try:
-        ...     predictor = METHODS["horseshoe"].fit(lenet5_caffe(), problem, steps=1)
+        ...     predictor = METHODS["horseshoe"].fit(network, problem, steps=1)
         ... except UnsuitableError as error:
         ...     print(error)
         the library's horseshoe layers are linear, and this network has convolutions
@@ -80,7 +80,6 @@ class Method:
         ValueError: more than three settings are to be tuned.
 
     Example:
-        >>> from chapters.side_by_side.contest import descend
         >>> def train(network, problem, steps, seed, lr):
         ...     descend(network, problem, steps, seed, torch.optim.SGD(network.parameters(), lr))
         ...     return Predictor(network, problem)

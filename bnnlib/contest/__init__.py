@@ -7,10 +7,10 @@
 A method of your own is a function from (network, problem, steps, seed, settings) to a `Predictor`, see `Method`.
 """
 
-from chapters.side_by_side.contest.method import Method, Range, UnsuitableError
-from chapters.side_by_side.contest.methods import METHODS
-from chapters.side_by_side.contest.predictor import Predictor
-from chapters.side_by_side.contest.problem import GaussianNoise, Problem, adam, descend, log_predictive, predictive_nll
+from bnnlib.contest.method import Method, Range, UnsuitableError
+from bnnlib.contest.methods import METHODS
+from bnnlib.contest.predictor import Predictor
+from bnnlib.contest.problem import GaussianNoise, Problem, adam, descend, log_predictive, predictive_nll
 
 __all__ = [
     "METHODS",

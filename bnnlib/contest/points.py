@@ -8,11 +8,11 @@ from copy import deepcopy
 import torch
 from torch import Tensor, nn
 
+from bnnlib.contest.places import Layer, drawn_anew, put_beside
+from bnnlib.contest.predictor import Predictor
+from bnnlib.contest.problem import Problem, adam, descend, sgd
 from bnnlib.models.layers import Dropout
 from bnnlib.nn import match_moments, predict, predict_dropout, predict_ensemble, to_laplace, to_stochastic_batch_norm
-from chapters.side_by_side.contest.places import Layer, drawn_anew, put_beside
-from chapters.side_by_side.contest.predictor import Predictor
-from chapters.side_by_side.contest.problem import Problem, adam, descend, sgd
 
 MEMBERS = 5
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from chapters.side_by_side.contest import chains, points, posteriors, sparse
-from chapters.side_by_side.contest.method import Method, Range
+from bnnlib.contest import chains, points, posteriors, sparse
+from bnnlib.contest.method import Method, Range
 
 _LR, _DECAY = Range(1e-3, 1e-4, 3e-2), Range(1e-4, 1e-5, 1e-1)
 _SGD_LR, _SPARSITY = Range(1e-2, 1e-3, 0.3), Range(0.9, 0.5, 0.98, log=False)

@@ -15,13 +15,13 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
+from bnnlib.contest.problem import Problem, predictive_nll
 from bnnlib.nn import predict
 from bnnlib.nn.base import StochasticLayer
 from bnnlib.nn.selection import SelectingLayer
 from bnnlib.pruning import SelectedLinear, compress, prunable_weights, save_compressed, save_csr, to_csr
 from bnnlib.pruning.compress.network import plain_network
 from bnnlib.pruning.compress.report import flops
-from chapters.side_by_side.contest.problem import Problem, predictive_nll
 
 Draws = Callable[..., Tensor]
 

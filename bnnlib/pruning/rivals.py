@@ -11,7 +11,8 @@ from torch import Tensor, nn
 
 from bnnlib._callbacks import Callback
 from bnnlib._checks import check_count, check_non_negative
-from bnnlib.pruning import Masks, agp_sparsity
+from bnnlib.pruning.masks import Masks
+from bnnlib.pruning.schedules import agp_sparsity
 
 
 class _Ramp(TypedDict):
