@@ -131,9 +131,9 @@ def _dynamics() -> dict[str, str]:
         said[f"draws-{batch}"] = less(f"example 1, batch {batch}", "1 draw", "4 draws", "mse_test", "{:.3f}")
     for step in (1, 10):
         said[f"tail-{step}"] = mean(f"one hidden layer, step {step}", "adaptive rate", "tail_index", "{:.2f}")
-    for form in ("natural", "momentum"):
+    for form, digits in (("natural", "{:.4f}"), ("momentum", "{:.2f}")):
         for factor in ("1", "0.01"):
-            said[f"ratio-{form}-{factor}"] = mean(f"example 1, rate x {factor}", form, "step_over_noise", "{:.2g}")
+            said[f"ratio-{form}-{factor}"] = mean(f"example 1, rate x {factor}", form, "step_over_noise", digits)
     for method in ("ramp", "ramp, later E-step"):
         said[f"{method}-1"] = less(EXAMPLES[0], method, AVO, "mse_test", "{:.2f}")
         said[f"{method}-3"] = less(EXAMPLES[2], method, AVO, "accuracy", "{:.0f}")
