@@ -124,7 +124,7 @@ def library() -> ctypes.CDLL | None:
             stacklevel=2,
         )
         return None
-    loaded.bnnlib_run.argtypes = [ctypes.c_char_p]
+    loaded.bnnlib_run.argtypes = [ctypes.c_char_p, ctypes.c_int]
     loaded.bnnlib_run.restype = loaded.bnnlib_threads.restype = None
     _share_threads(loaded)
     return loaded
