@@ -22,13 +22,13 @@ class Adam(torch.optim.Adam):
     The numbers are those of PyTorch's Adam to rounding, and so are parameters, groups, schedulers and `state_dict`: one
     may be loaded into the other. What is saved is the gradient of every mean, standard deviation and inclusion
     probability: a layer's draw keeps what its gradients are made of, and the step makes them where it uses them. That
-    is done for float32 on a CPU with the compiled kernels, for noise by key, as `bnnlib.train.fit` or `bnnlib.redraw`
-    fixes it; anything else is left to PyTorch.
+    needs float32 on a CPU with the compiled kernels, a draw of weights under a prior with plain settings, and noise by
+    key, as `bnnlib.train.fit` or `bnnlib.nn.redraw` fixes it; everything else is PyTorch's step.
 
-    `.grad` of such a parameter is computed when it is looked at, between `backward` and `step`; so clipping and
-    everything else works as usual, and costs what it saves. The step uses it up: call `zero_grad` before the next
-    backward pass. Settings that PyTorch's Adam seldom has (amsgrad, maximize, decoupled decay), hooks on the parameters
-    and torch.distributed have gradients written too.
+    `.grad` of such a parameter is computed when it is looked at, between `backward` and `step`: clipping, accumulation
+    and `torch.autograd.grad` work as usual, at the usual price. The step uses it up: call `zero_grad` before the next
+    backward pass. With amsgrad, maximize, decoupled decay, a gradient scaler, hooks on parameters or torch.distributed
+    gradients are written as usual.
 
     Args:
         params: parameters, or groups, as for every optimizer of PyTorch.
@@ -40,11 +40,11 @@ class Adam(torch.optim.Adam):
         RuntimeError: a second step, or a backward pass, finds a gradient that a step has used up.
 
     Example:
-        >>> from bnnlib import nn, redraw
+        >>> from bnnlib import nn
         >>> model, x, y = nn.GaussianLinear(3, 1), torch.randn(16, 3), torch.randn(16, 1)
         >>> optimizer = Adam(model.parameters(), lr=1e-2)
         >>> for step in range(3):
-        ...     redraw(model, seed=0, step=step)
+        ...     nn.redraw(model, seed=0, step=step)
         ...     loss = nn.elbo_loss(torch.nn.functional.mse_loss(model(x), y), model, num_data=16, with_value=False)
         ...     optimizer.zero_grad()
         ...     loss.backward()
@@ -65,7 +65,7 @@ class Adam(torch.optim.Adam):
         fused: bool = True,
         **others: Any,
     ) -> None:
-        self._slots: dict[Tensor, Slot] = {}
+        self._slots: dict[int, Slot] = {}
         self._order = Order()
         super().__init__(params, lr, betas, eps, weight_decay, amsgrad, fused=fused, **others)
 
@@ -81,13 +81,13 @@ class Adam(torch.optim.Adam):
         for group in self.param_groups:
             self._open(group["params"])
 
-    def _open(self, parameters: list[Tensor]) -> None:
+    def _open(self, parameters: list[Any]) -> None:
         """Slots for those of the parameters that kernels may step."""
         for parameter in parameters:
-            if parameter not in self._slots and parameter.is_cpu and dense((parameter,)):
-                self._slots[parameter] = Slot(parameter, self._order)
+            if id(parameter) not in self._slots and parameter.is_cpu and dense((parameter,)):
+                self._slots[id(parameter)] = Slot(parameter, self._order)
 
-    def step(self, closure: Callable[[], Any] | None = None) -> Any:  # type: ignore[override]
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """One step of every parameter that has a gradient.
 
         Args:
@@ -115,35 +115,41 @@ class Adam(torch.optim.Adam):
         usual = not any(getattr(self, name, None) is not None for name in ("grad_scale", "found_inf"))
         usual = usual and not any(group[name] for name in ("amsgrad", "maximize", "differentiable"))
         usual = usual and not (group["decoupled_weight_decay"] and group["weight_decay"])
-        own = [slot for p in group["params"] if (slot := self._slots.get(p)) is not None and p.grad is slot.later]
-        ready = [slot for slot in own if usual and slot.part is not None and self._fits(slot.parameter)]
-        for slot in own:
-            if slot not in ready:
-                slot.parameter.grad = slot.later.computed()
-        if not ready:
-            return []
-        states = [self.state[slot.parameter] for slot in ready]
-        torch._foreach_add_([state["step"] for state in states], 1.0)
-        calls, lr, (beta1, beta2) = [], float(group["lr"]), map(float, group["betas"])
-        for slot, state in zip(ready, states, strict=True):
-            number, part = state["step"].item(), slot.part
-            assert part is not None
-            own, row = slot.parameter, 4 * slot.parameter.numel()
-            inputs = [part.grad.data_ptr(), *(0 if r is None else part.beside.data_ptr() + r * row for r in part[2:4]), 0]
+        slots = [slot for p in group["params"] if (slot := self._slots.get(id(p))) is not None and p.grad is slot.later]
+        ready, calls, lr, (beta1, beta2) = [], [], float(group["lr"]), map(float, group["betas"])
+        steps: list[Tensor] = []
+        rates: dict[float, tuple[float, ...]] = {}
+        for slot in slots:
+            own, part, state = slot.parameter, slot.part, self.state[slot.parameter]
+            if not usual or part is None or not self._fits(own, state):
+                own.grad = slot.later.computed()
+                continue
+            number = state["step"].item() + 1.0
+            if number not in rates:
+                size, root = lr / (1.0 - beta1**number), (1.0 - beta2**number) ** -0.5
+                rates[number] = 1.0 - beta1, beta2, 1.0 - beta2, size, root, group["eps"]
+            inputs = [part.grad.data_ptr(), 0, 0, 0]
+            row, start = 4 * own.numel(), part.beside.data_ptr()
+            name = "adam"
+            if part.pull is not None:
+                name, inputs[2] = "adam_pulled", start + part.pull * row
+            if part.slope is not None:
+                name, inputs[1] = "adam_scaled", start + part.slope * row
             outputs = own.data_ptr(), state["exp_avg"].data_ptr(), state["exp_avg_sq"].data_ptr(), 0
-            rates = 1.0 - beta1, beta2, 1.0 - beta2, lr / (1.0 - beta1**number), (1.0 - beta2**number) ** -0.5
-            constants = part.share, part.share * part.decay + group["weight_decay"], *rates, group["eps"]
-            name = "adam" if part.pull is None else "adam_pulled" if part.slope is None else "adam_scaled"
+            constants = part.share, part.share * part.decay + group["weight_decay"], *rates[number]
             calls.append(_native.packed(name, own.numel(), 0, 0, *inputs, *outputs, constants=constants))
-        _native.launch(calls)
-        for slot in ready:
-            slot.take()
-        torch.autograd.graph.increment_version([slot.parameter for slot in ready])
+            steps.append(state["step"])
+            ready.append(slot)
+        if ready:
+            _native.launch(calls)
+            torch._foreach_add_(steps, 1.0)
+            torch.autograd.graph.increment_version([slot.parameter for slot in ready])
+            for slot in ready:
+                slot.take()
         return ready
 
-    def _fits(self, parameter: Tensor) -> bool:
+    def _fits(self, parameter: Tensor, state: dict[str, Any]) -> bool:
         """Whether the kernels can step a parameter, whose state begins here as it does in PyTorch."""
-        state = self.state[parameter]
         if not state:
             state["step"] = torch.zeros((), dtype=torch.float32, device="cpu")
             for name in ("exp_avg", "exp_avg_sq"):

@@ -75,10 +75,10 @@ class LaterGradient(Tensor):
             slot.part = None
         return slot.real
 
-    def __repr__(self, *, tensor_contents: Any = None) -> str:
+    def __repr__(self, **_: Any) -> str:  # type: ignore[override]
         return repr(self.computed())
 
-    __str__ = __repr__  # type: ignore[assignment]
+    __str__ = __repr__
 
 
 _ZEROING = torch.ops.aten.zero_.default, torch.ops.aten._foreach_zero_.default
@@ -136,35 +136,30 @@ _SLOTS: weakref.WeakValueDictionary[int, Slot] = weakref.WeakValueDictionary()
 
 
 def slots(parameters: Sequence[Tensor]) -> list[Slot] | None:
-    """The slots of parameters, if each has one and may use it."""
-    if not _SLOTS or torch.distributed.is_available() and torch.distributed.is_initialized():
-        return None  # what ranks exchange must have been written
-    found = []
-    for parameter in parameters:
-        slot = _SLOTS.get(id(parameter))
-        if slot is None or not parameter.requires_grad or parameter._backward_hooks:
-            return None
-        if parameter._post_accumulate_grad_hooks:  # type: ignore[attr-defined]
-            return None
-        found.append(slot)
-    return found
+    """The slots of parameters, if each has one."""
+    found = [slot for p in parameters if (slot := _SLOTS.get(id(p))) is not None]
+    return found if len(found) == len(parameters) else None
 
 
-def leave(ctx: Any, parameters: Sequence[Tensor], parts: Sequence[Part | None]) -> list[Tensor | None]:
-    """What a backward pass gives for the gradients of its parameters: None for what is left in their slots."""
-    own = slots(parameters) if _accumulates(ctx, parameters) else None
-    if own is None:
+def leave(ctx: Any, found: Sequence[Slot | None], parts: Sequence[Part | None], parameters: Sequence[Tensor]) -> list:
+    """What a backward pass gives for the gradients of its last inputs, the parameters: None for what is in a slot."""
+    if None in found or not _plain(ctx, parameters):
         return [None if part is None else part.of(p) for part, p in zip(parts, parameters, strict=True)]
-    for slot, part in zip(own, parts, strict=True):
+    for slot, part in zip(found, parts, strict=True):
         if part is not None:
-            slot.put(part)
+            slot.put(part)  # type: ignore[union-attr]
     return [None] * len(parts)
 
 
-def _accumulates(ctx: Any, parameters: Sequence[Tensor]) -> bool:
-    """Whether the backward pass at work adds to `.grad` of all the parameters, the last of its inputs."""
-    nodes = [node for node, _ in ctx.next_functions[-len(parameters) :]]
+def _plain(ctx: Any, parameters: Sequence[Tensor]) -> bool:
+    """Whether the backward pass at work adds to `.grad` of all the parameters, and nobody waits for that."""
+    for parameter in parameters:
+        if not parameter.requires_grad or parameter._backward_hooks or parameter._post_accumulate_grad_hooks:
+            return False
+    if torch.distributed.is_available() and torch.distributed.is_initialized():
+        return False  # ranks exchange what has been written
     try:
-        return all(torch._C._will_engine_execute_node(node) for node in nodes)
+        nodes = ctx.next_functions[-len(parameters) :]
+        return all(torch._C._will_engine_execute_node(node) for node, _ in nodes)
     except RuntimeError:  # torch.autograd.grad, which gives the gradients back
         return False

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import operator
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from itertools import chain
 from typing import Any, NamedTuple
 
 import torch
@@ -19,7 +20,7 @@ from bnnlib._memory import keep_pages
 from bnnlib._native.keys import fold, whole
 from bnnlib._noise import Keys, Source
 from bnnlib.functional._autograd import transformed
-from bnnlib.posteriors.deferred import Part, leave, slots
+from bnnlib.posteriors.deferred import Part, Slot, leave, slots
 from bnnlib.posteriors.kl_tokens import remember
 
 # of each kernel that keeps something how many rows, and of each parameter of a group those of its slope and pull
@@ -39,9 +40,19 @@ class Plan:
         name, constants: of the kernel.
         noises: draws of numbers that it makes for each group.
         formulas: gradients in another way, of (group, keys, gradient of the value, gradient of the token).
+        found: the slots of all parameters.
     """
 
-    def __init__(self, layer, groups, name: str, constants: Sequence[float], noises: int, formulas, slot) -> None:
+    def __init__(
+        self,
+        layer: Any,
+        groups: Sequence[Sequence[Tensor]],
+        name: str,
+        constants: Sequence[float],
+        noises: int,
+        formulas: Callable[..., Sequence[Tensor | None]],
+        found: Sequence[Slot],
+    ) -> None:
         self.kernel, self.constants, self.noises, self.formulas = f"{name}_kept", constants, noises, formulas
         self.rows, self.layout = _ROWS[name]
         self.decay = constants[1] if name == "gaussian" else 0.0
@@ -53,14 +64,14 @@ class Plan:
         self.own = dict(layer._parameters)
         self.all = [p for p in self.own.values() if p is not None]
         self.settings = [(key, layer.__dict__[key]) for key in (f"_{name}" for name in layer._all_settings())]
-        self.buffers, self.layer, self.slot = len(layer._buffers), weakref.ref(layer), weakref.ref(slot)
+        self.buffers, self.layer, self.slots = len(layer._buffers), weakref.ref(layer), [weakref.ref(s) for s in found]
         self.made: _Made | None = None
 
     def holds(self, layer: nn.Module) -> bool:
         """Whether all is what it was."""
         state = layer.__dict__
         return (
-            self.slot() is not None
+            self.slots[0]() is not None
             and all(state[key] is value for key, value in self.settings)
             and len(layer._parameters) == len(self.own)
             and all(map(operator.is_, layer._parameters.values(), self.own.values()))
@@ -75,7 +86,8 @@ class Plan:
             own = tuple([fold(key, number + place * self.noises + one) for one in range(self.noises)])
             value, kept = torch.empty_like(like, requires_grad=False), like.new_empty((self.rows, size))
             outputs = value.data_ptr(), kept.data_ptr(), 0, 0
-            calls.append(_native.packed(self.kernel, size, own[0], own[-1], *addresses, *outputs, constants=self.constants))
+            pointers = *addresses, *outputs
+            calls.append(_native.packed(self.kernel, size, own[0], own[-1], *pointers, constants=self.constants))
             keys.append(own)
             values.append(value)
             beside.append(kept)
@@ -86,7 +98,7 @@ class Plan:
         key, number = whole(source.key), source.drawn
         source.drawn += self.noises * len(self.groups)
         made, self.made = self.made, None
-        slot = self.slot()
+        slot = self.slots[0]()
         assert slot is not None
         if made is None or made[:3] != (key, number, [p._version for p in self.parameters]):
             made, calls = self.make(key, number)
@@ -97,15 +109,15 @@ class Plan:
             _native.launch(calls)
         slot.order.now[self.layer] = None
         spent: list[bool] = []
-        *values, token = _Kept.apply(self, made, spent, *self.parameters)
+        *values, token = _apply(self, made, spent, *self.parameters)
         remember(layer, [token], self.all, spent)
         return values
 
 
-def _ahead(layer: nn.Module | None) -> list[bytes]:
+def _ahead(layer: Any) -> list[bytes]:
     """Calls for the draw that a layer is about to make, if nothing comes between."""
     plan = None if layer is None else _PLANS.get(layer)
-    if plan is None or layer is None or layer._noise_key is None or not plan.holds(layer):
+    if plan is None or layer._noise_key is None or not plan.holds(layer):
         return []
     plan.made, calls = plan.make(whole(layer._noise_key), 0)
     return calls
@@ -142,13 +154,18 @@ class _Kept(torch.autograd.Function):
             given = group[0].new_zeros(()).expand_as(group[0]) if grad is None else grad
             own = None if torch.is_grad_enabled() else in_order_of(group[0], given)
             if own is None:  # create_graph=True, or a gradient that no kernel reads
-                found = [plan.formulas(g, k, d, token) for g, k, d in zip(_split(parameters, size), keys, grads, strict=False)]
-                return None, None, None, *(one for some in found for one in some)
+                groups = [parameters[start : start + size] for start in range(0, len(parameters), size)]
+                found = [plan.formulas(*given, token) for given in zip(groups, keys, grads, strict=False)]
+                return None, None, None, *chain.from_iterable(found)
             absent = grad is None and token is None
             for slope, pull in plan.layout:
                 decay = plan.decay if slope is pull is None else 0.0
                 parts.append(None if absent else Part(own, kept, slope, pull, decay, share))
-        return None, None, None, *leave(ctx, parameters, parts)
+        return None, None, None, *leave(ctx, [slot() for slot in plan.slots], parts, parameters)
+
+
+# without what it does for transformations, which `again` and `first` leave to others
+_apply = super(torch.autograd.Function, _Kept).apply
 
 
 def in_order_of(like: Tensor, grad: Tensor) -> Tensor | None:
@@ -156,10 +173,6 @@ def in_order_of(like: Tensor, grad: Tensor) -> Tensor | None:
     if grad.layout is not torch.strided or grad.dtype is not torch.float32 or type(grad) is not Tensor:
         return None
     return grad.contiguous(memory_format=torch.contiguous_format if like.is_contiguous() else torch.channels_last)
-
-
-def _split(parameters: Sequence[Tensor], size: int) -> list[Sequence[Tensor]]:
-    return [parameters[start : start + size] for start in range(0, len(parameters), size)]
 
 
 # of the layers that have one
@@ -177,12 +190,18 @@ def again(layer: nn.Module, source: Source) -> list[Tensor] | None:
     return None
 
 
-def first(layer: nn.Module, groups: Sequence[Any], kernel: tuple[str, Sequence[float]] | None, noises: int, formulas) -> Plan | None:
+def first(
+    layer: nn.Module,
+    groups: Sequence[Sequence[Tensor]],
+    kernel: tuple[str, Sequence[float]] | None,
+    noises: int,
+    formulas: Callable[..., Sequence[Tensor | None]],
+) -> Plan | None:
     """A plan for a layer on a CPU whose parameters an optimizer steps by what is kept; `kernel` is of the gradients."""
     flat = [one for group in groups for one in group]
     own = {id(p) for p in layer._parameters.values()}
     if kernel is None or not flat[0].is_cpu or not own.issuperset(map(id, flat)) or not (found := slots(flat)):
         return None
     keep_pages()
-    plan = _PLANS[layer] = Plan(layer, groups, kernel[0].removesuffix("_grad"), kernel[1], noises, formulas, found[0])
+    plan = _PLANS[layer] = Plan(layer, groups, kernel[0].removesuffix("_grad"), kernel[1], noises, formulas, found)
     return plan
