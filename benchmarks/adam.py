@@ -4,8 +4,8 @@
 
 Networks and steps are those of `benchmarks.step_time`. A round times the deterministic network, then a layer under
 PyTorch's fused Adam and under ours, in turns; ratios are to the deterministic step of the same round, whose Adam is the
-same under either name: its parameters have no draw. `bytes` is the peak of a step for each of the 478,410 weights, as in
-`benchmarks.memory`. Behind a ratio stands the goal of the project.
+same under either name: its parameters have no draw. `bytes` is the peak of a step for each of the 478,410 weights, as
+in `benchmarks.memory`. Behind a ratio stands the goal of the project.
 """
 
 from __future__ import annotations
