@@ -162,17 +162,20 @@ KERNEL(local_grad) { IN_(variance, 0) IN_(g, 1) OUT_(d, 0) const float add = cal
 // the draws again, with what an optimizer makes the gradients of: of a parameter with g of its output and the share t of
 // the divergence it is g a + t b, where a 1 and a b in proportion to the parameter are not written. c is as above, and
 // all that is kept lies in one buffer.
-#define ONE(i, z) { const float z_ = z; Spread s = softplus(rho[i]); o[i] = mean[i] + s.scale*z_; const float rate = s.slope; a[i] = z_*rate; \
-  b[i] = (p*s.scale - 1.f/s.scale)*rate; }
-KERNEL(gaussian_kept) { IN_(mean, 0) IN_(rho, 1) OUT_(o, 0) KEPT_(a, 0) KEPT_(b, 1) const float p = call->c[1]; PAIRS(ONE) }
+#define TWO OUT_(o, 0) KEPT_(a, 0) KEPT_(b, 1)
+#define ONE(i, z) { const float z_ = z; Spread s = softplus(rho[i]); const float rate = s.slope; \
+  o[i] = mean[i] + s.scale*z_; a[i] = z_*rate; b[i] = (p*s.scale - 1.f/s.scale)*rate; }
+KERNEL(gaussian_kept) { IN_(mean, 0) IN_(rho, 1) TWO const float p = call->c[1]; PAIRS(ONE) }
 #undef ONE
-#define ONE(i, z) { const float z_ = z, m = mean[i]; Spread s = softplus(rho[i]); o[i] = m + s.scale*z_; const float rate = s.slope; a[i] = z_*rate; \
-  float v = precision(m*m + s.scale*s.scale, p, more, odds); pull[i] = m*v; b[i] = (s.scale*v - 1.f/s.scale)*rate; }
-KERNEL(profile_kept) { IN_(mean, 0) IN_(rho, 1) OUT_(o, 0) KEPT_(a, 0) KEPT_(b, 1) KEPT_(pull, 2) PRIOR (void)t; PAIRS(ONE) }
+#define ONE(i, z) { const float z_ = z, m = mean[i]; Spread s = softplus(rho[i]); const float rate = s.slope; \
+  float v = precision(m*m + s.scale*s.scale, p, more, odds); o[i] = m + s.scale*z_; \
+  a[i] = z_*rate; pull[i] = m*v; b[i] = (s.scale*v - 1.f/s.scale)*rate; }
+KERNEL(profile_kept) { IN_(mean, 0) IN_(rho, 1) TWO KEPT_(pull, 2) PRIOR (void)t; PAIRS(ONE) }
 #undef ONE
-#define ONE(i, z) { const float z_ = z; Spread s = softplus(rho[i]); float w = mean[i] + s.scale*z_; o[i] = w; const float rate = s.slope; a[i] = z_*rate; \
-  float score = w*precision(w*w, p, more, odds); pull[i] = score; b[i] = (score*z_ - 1.f/s.scale)*rate; }
-KERNEL(mixture_kept) { IN_(mean, 0) IN_(rho, 1) OUT_(o, 0) KEPT_(a, 0) KEPT_(b, 1) KEPT_(pull, 2) PRIOR (void)t; PAIRS(ONE) }
+#define ONE(i, z) { const float z_ = z; Spread s = softplus(rho[i]); const float rate = s.slope; \
+  float w = mean[i] + s.scale*z_, score = w*precision(w*w, p, more, odds); o[i] = w; \
+  a[i] = z_*rate; pull[i] = score; b[i] = (score*z_ - 1.f/s.scale)*rate; }
+KERNEL(mixture_kept) { IN_(mean, 0) IN_(rho, 1) TWO KEPT_(pull, 2) PRIOR (void)t; PAIRS(ONE) }
 #undef ONE
 #define ONE(i, z) { const float z_ = z, m = mean[i], l = logit[i]; Spread s = softplus(rho[i]); \
   float e = ex(-absolute(l)), q = 1.f/(1.f + e), on = l > 0 ? q : e*q, off = l > 0 ? e*q : q; \
@@ -182,7 +185,7 @@ KERNEL(mixture_kept) { IN_(mean, 0) IN_(rho, 1) OUT_(o, 0) KEPT_(a, 0) KEPT_(b, 
   a[i] = gate*(z_*s.slope); b[i] = on*(p*s.scale - 1.f/s.scale)*s.slope; \
   soft[i] = slab*(y/(v*v)*cold); drift[i] = on*off*kl; }
 KERNEL(spike_slab_kept) { IN_(mean, 0) IN_(rho, 1) IN_(logit, 2)
-  OUT_(o, 0) KEPT_(a, 0) KEPT_(b, 1) KEPT_(pull, 2) KEPT_(gates, 3) KEPT_(soft, 4) KEPT_(drift, 5)
+  TWO KEPT_(pull, 2) KEPT_(gates, 3) KEPT_(soft, 4) KEPT_(drift, 5)
   const u32 k2 = call->k[2], k3 = call->k[3];
   const float p = call->c[1], c = call->c[2], cold = call->c[3], half = 0.5f*p; PAIRS(ONE) }
 #undef ONE

@@ -52,12 +52,12 @@ class LaterGradient(Tensor):
 
     @classmethod
     def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
-        zeros = func in _ZEROING
+        zeros = func in _GIVING_ZEROS
         args, kwargs = tree_map_only(LaterGradient, lambda one: one.computed(zeros), (args, kwargs or {}))
         return func(*args, **kwargs)
 
     def computed(self, zeros: bool = False) -> Tensor:
-        """The gradient as a tensor, or zeros in its place.
+        """The gradient as a tensor; with `zeros`, zeros in place of one that is used up.
 
         Raises:
             RuntimeError: the step has used it up.
@@ -75,13 +75,27 @@ class LaterGradient(Tensor):
             slot.part = None
         return slot.real
 
+    @property
+    def data(self) -> Tensor:  # type: ignore[override]
+        """Itself; what a model that moves puts in its place is the gradient."""
+        return self
+
+    @data.setter
+    def data(self, value: Tensor) -> None:
+        slot = self.slot()
+        if slot is not None and slot.waiting:
+            # itself, where the move was none for what it says of itself
+            slot.real = (self.computed() if value is self else value).to(slot.parameter.detach())
+            slot.part = None
+
     def __repr__(self, **_: Any) -> str:  # type: ignore[override]
         return repr(self.computed())
 
     __str__ = __repr__
 
 
-_ZEROING = torch.ops.aten.zero_.default, torch.ops.aten._foreach_zero_.default
+# the second of a model that moves after a step
+_GIVING_ZEROS = torch.ops.aten.zero_.default, torch.ops.aten._to_copy.default, torch.ops.aten._foreach_zero_.default
 
 
 class Order:

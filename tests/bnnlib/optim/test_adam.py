@@ -268,6 +268,8 @@ def test_a_closure_computes_the_loss():
 
 def test_what_changes_between_steps_is_seen():
     def change(model, step):
+        if step == 1:
+            model.double().float()
         if step == 2:
             model[0].prior_scale = 0.3
         if step == 4:
@@ -278,15 +280,28 @@ def test_what_changes_between_steps_is_seen():
             model.load_state_dict({k: v * 0.9 if k.endswith("weight") else v for k, v in model.state_dict().items()})
         if step == 10:
             model[4].weight.register_hook(lambda gradient: 2.0 * gradient)
-        if step == 12:
-            model.double().float()
 
     runs = pair()
     for model, optimizer in runs:
-        for step in range(14):
+        for step in range(12):
             change(model, step)
             train(model, optimizer, range(step, step + 1))
     assert_close(runs[0][0], runs[1][0])
+
+
+def test_a_model_that_moves_takes_its_gradients_along():
+    model, optimizer = pair()[1]
+    train(model, optimizer, range(2))
+    model.double().float()  # after a step
+    model.zero_grad()
+    bnn.redraw(model, seed=3, step=2)
+    loss_of(model).backward()
+    seen = [p.grad + 0.0 for p in model.parameters()]
+    model.double()
+    for parameter, gradient in zip(model.parameters(), seen, strict=True):
+        assert torch.equal(parameter.grad + 0.0, gradient.double())
+    model.float()
+    optimizer.step()
 
 
 def test_passes_in_other_ways():
