@@ -17,11 +17,12 @@ _UNUSUAL = "amsgrad", "maximize", "differentiable"
 
 
 class Adam(torch.optim.Adam):
-    """`torch.optim.Adam` for less time and memory a step on a processor, where weights are drawn by key.
+    """`torch.optim.Adam` for less time a step on a processor, where weights are drawn by key.
 
     The numbers are those of PyTorch's Adam to rounding, and so are parameters, groups, schedulers and `state_dict`: one
     may be loaded into the other. What is saved is the gradient of every mean, standard deviation and inclusion
-    probability: a layer's draw keeps what its gradients are made of, and the step makes them where it uses them. That
+    probability: a layer's draw keeps what its gradients are made of, and the step makes them where it uses them. For
+    Gaussian weights that also takes less memory, with gates a little more. It
     needs float32 on a CPU with the compiled kernels, a draw of weights under a prior with plain settings, and noise by
     key, as `bnnlib.train.fit` or `bnnlib.nn.redraw` fixes it; everything else is PyTorch's step.
 
