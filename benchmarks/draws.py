@@ -16,9 +16,9 @@ from collections.abc import Callable
 import torch
 
 from benchmarks import command
-from benchmarks.memory import peak
 from bnnlib.models import resnet20
 from bnnlib.sampling import SampleStore
+from chapters.shared.memory import peak_bytes
 
 PLACES = ("memory", "folder")
 
@@ -46,8 +46,8 @@ def measure(place: str, draws: int, batch: int) -> dict:
             return 1e3 * (time.perf_counter() - start) / draws
 
         first, second = store(), store()
-        passes = peak(lambda: model.eval()(x))
-        kept, used = peak(lambda: keep(first)), peak(lambda: use(first)) - passes
+        passes = peak_bytes(lambda: model.eval()(x))
+        kept, used = peak_bytes(lambda: keep(first)), peak_bytes(lambda: use(first)) - passes
         size = sum(value.numel() * value.element_size() for value in model.state_dict().values())
         row = {"place": place, "draws": draws, "batch": batch, "draw_mb": size / 1e6}
         row |= {"kept_mb": kept / 1e6, "used_mb": used / 1e6}

@@ -11,15 +11,13 @@ three.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import torch
 from torch import Tensor
-from torch.profiler import ProfilerActivity, profile
 
 from benchmarks import command
 from benchmarks.step_time import SIZES, Step, build_steps, contenders, deterministic, samplers
 from benchmarks.timing import Timed
+from chapters.shared.memory import peak_bytes
 
 
 def _bytes(tensors: list[Tensor]) -> int:
@@ -47,19 +45,7 @@ def needed(step: Timed, x: Tensor, y: Tensor) -> int:
         step.step(x, y)
         torch.cuda.synchronize(x.device)
         return torch.cuda.max_memory_allocated(x.device) - before
-    return peak(lambda: step.step(x, y))
-
-
-def peak(work: Callable[[], object]) -> int:
-    """Bytes at the worst moment of some work on the CPU beyond those at its start; a mapped file counts as its size."""
-    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
-        work()
-    events = [event for event in profiler.profiler.kineto_results.events() if event.name() == "[memory]"]
-    now = worst = 0
-    for event in sorted(events, key=lambda event: event.start_ns()):
-        now += event.nbytes()
-        worst = max(worst, now)
-    return worst
+    return peak_bytes(lambda: step.step(x, y))
 
 
 def measure(batch: int, device: torch.device, layers: list[str]) -> list[dict]:

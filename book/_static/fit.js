@@ -71,13 +71,47 @@
     }
   };
 
+  // Figures that are SVG have views, by what stands behind the "#": in dark colors, and panel by panel for a phone. The
+  // style sheet cannot know how wide a picture was drawn, and with it how small its words have become.
+  const sized = (image, width, height) => {
+    image.style.setProperty("--drawn", width);
+    // A panel has another shape than the file.
+    Object.assign(image.style, height && { width, height, aspectRatio: `${parseFloat(width)} / ${parseFloat(height)}` });
+  };
+  const views = () => {
+    const print = matchMedia("print").matches;
+    const end = !print && document.documentElement.dataset.theme === "dark" ? "dark" : "";
+    const phone = !print && matchMedia("(max-width: 576px)").matches;
+    document.querySelectorAll(".bd-article figure img[style]:not(.bnn-more)").forEach((image) => {
+      image.dataset.whole ??= `${image.style.width} ${image.style.height}`;
+      const [file] = image.getAttribute("src").split("#");
+      const panels = (phone && image.dataset.panels?.split(" ").filter(Boolean)) || [];
+      while (image.nextElementSibling?.classList.contains("bnn-more")) image.nextElementSibling.remove();
+      if (!image.classList.contains("bnn-vector")) return sized(image, image.style.width);
+      if (!panels.length) {
+        image.src = end ? `${file}#${end}` : file;
+        return sized(image, ...image.dataset.whole.split(" "));
+      }
+      panels.map((size, number) => {
+        const panel = number ? image.cloneNode() : image;
+        panel.src = [`${file}#panel-${number + 1}`, end].filter(Boolean).join("-");
+        sized(panel, ...size.split("x").map((side) => `${side}px`));
+        return panel;
+      }).slice(1).reduce((last, panel) => {
+        panel.classList.add("bnn-more");
+        panel.alt = ""; // the first says what all show
+        last.after(panel);
+        return panel;
+      }, image);
+    });
+  };
+
   document.addEventListener("DOMContentLoaded", () => {
     keepPunctuation();
-    // The style sheet cannot know how wide a picture was drawn, and with it how small its words have become.
-    document.querySelectorAll(".bd-article figure img[style]").forEach((image) => {
-      image.style.setProperty("--drawn", image.style.width);
-    });
+    views();
     register();
+    new MutationObserver(views).observe(document.documentElement, { attributeFilter: ["data-theme"] });
+    for (const query of ["(max-width: 576px)", "print"]) matchMedia(query).addEventListener("change", views);
   });
   // Formulas are there when MathJax, a deferred script, has set them.
   window.addEventListener("load", async () => {

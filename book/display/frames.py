@@ -69,6 +69,12 @@ def pixels(fig: Figure, dpi: float) -> Image.Image:
     return Image.alpha_composite(paper, image).convert("RGB")
 
 
+def tidied(text: str) -> str:
+    """An SVG of matplotlib without its head, comments and white space between tags."""
+    text = _COMMENT.sub("", text)
+    return re.sub(r">\s+<", "><", text[text.index("<svg") :]).replace("\n", " ").strip()
+
+
 def vector(plot: Callable[..., Figure], settings: Mapping) -> Frame:
     """Draw the plot at these settings as SVG with words in the reader's font; equal figures give equal frames."""
     buffer = io.StringIO()
@@ -77,9 +83,7 @@ def vector(plot: Callable[..., Figure], settings: Mapping) -> Frame:
         # bbox_inches="tight" in someone's matplotlibrc would give every frame its own size, and the page would jump.
         with plt.rc_context({"savefig.bbox": None, "svg.fonttype": "none"}):
             fig.savefig(buffer, format="svg", dpi=DPI, metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
-    text = _COMMENT.sub("", buffer.getvalue())
-    text = re.sub(r">\s+<", "><", text[text.index("<svg") :]).replace("\n", " ").strip()
-    return Frame(text.encode(), "image/svg+xml", *size)
+    return Frame(tidied(buffer.getvalue()).encode(), "image/svg+xml", *size)
 
 
 def draw(plot: Callable[..., Figure], settings: Mapping, dpi: float) -> tuple[Image.Image, tuple[int, int]]:

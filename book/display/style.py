@@ -5,6 +5,7 @@ Seaborn draws with the same matplotlib settings, so its plots follow the theme a
 
 from __future__ import annotations
 
+import os
 import string
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -82,6 +83,10 @@ def use_style() -> None:
     plt.uninstall_repl_displayhook()
     # twice the screen's resolution; version strings would make every rebuild look like a change
     set_matplotlib_formats("retina", metadata={"Software": None})
+    if os.environ.get("BNN_STATIC"):  # as the book is built, see book.editions.execute
+        from book.display.vector import svg_of
+
+        shell.display_formatter.formatters["image/svg+xml"].for_type(Figure, svg_of)
 
 
 @contextmanager

@@ -7,6 +7,7 @@ picture of their first setting. There is no script, and nothing is fetched.
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import hashlib
 import html
@@ -32,6 +33,7 @@ STYLED = re.compile(r'<(m[ion]) mathvariant="(?!normal)([a-z-]+)">([^<&]+)</')
 OLDER = {"script": "SCRIPT", "double-struck": "DOUBLE-STRUCK", "fraktur": "BLACK-LETTER"}
 COLORS = "_static/pygments.css"  # of code, made by Sphinx
 MIME = "application/epub+zip"
+mimetypes.add_type("image/webp", ".webp")  # which Python knows since 3.13
 # Each formula becomes the MathML that MathJax keeps beside it, each page of the book well-formed XML.
 DOCUMENTS = """() => {
   for (const { math, display, typesetRoot } of MathJax.startup.document.math) {
@@ -108,8 +110,10 @@ class Parts:
         """Put a picture into the archive, be it a file beside the pages or written into one."""
         source = html.unescape(found[1])
         if source.startswith("data:"):
-            mime, _, data = source.removeprefix("data:").partition(",")
-            content, suffix = unquote_to_bytes(data), mimetypes.guess_extension(mime)
+            about, _, data = source.removeprefix("data:").partition(",")
+            mime, *how = about.split(";")
+            content = base64.b64decode(data) if "base64" in how else unquote_to_bytes(data)
+            suffix = mimetypes.guess_extension(mime)
         else:
             path = (self.whole.folder / posixpath.relpath(unquote(source), f"../{self.whole.folder.name}")).resolve()
             content, suffix = path.read_bytes(), path.suffix

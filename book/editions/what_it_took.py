@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections import Counter
 from collections.abc import Callable, Iterable
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +38,7 @@ def tables(project: Project, found: Found, claims: Claims) -> dict[str, Callable
     }
     made |= {f"example: {word}": partial(_example, found, word) for word in WORDS}
     of_chapters = {"hours": _hours, "budgets": _budgets, "left": _left, "validity": _validity}
+    of_chapters["readings"] = _readings
     return made | {name: partial(table, list(_chapters(project, found))) for name, table in of_chapters.items()}
 
 
@@ -160,6 +164,30 @@ def _left(chapters: Chapters) -> str:
         lines.append([chapter, f"`{name}`", *_sizes(*line)])
     lines.append(["all", "", *_sizes(*total)])
     return markdown(["Chapter", "Experiment", "Cells", "Processor, h", "GPU, h", "Without an estimate"], lines)
+
+
+def _readings(chapters: Chapters) -> str:
+    """How often test rows of the comparison were read: versions of a cell that were committed."""
+    from book.lab import history
+
+    lines = []
+    for _, name, one in _each(chapters):
+        if one["paper"] != "all":
+            continue
+        read: dict[str, set[str]] = {}
+        for result in history.versions(name, one["profile"]):
+            rows = iter(result["rows"])
+            for about in result["cells"]:
+                # times are of a machine: a cell that says the same but for them was not read again
+                values = [row for row in islice(rows, about["rows"]) if not row["metric"].startswith("seconds")]
+                told = read.setdefault(f"{about['cell']['setting']}, {about['cell']['method']}", set())
+                told.add(hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest())
+        again = [label for label, versions in read.items() if len(versions) > 1]
+        hours = _hour(sum(run["minutes"] for run in one["runs"]) / 60)
+        lines.append([f"`{name}`", str(len(one["runs"])), hours, str(len(read) - len(again)), "; ".join(again) or "–"])
+    if not any(line[3] != "0" for line in lines):
+        return "This copy has no history of its results."
+    return markdown(["Experiment", "Cells", "Processor, h", "Read once", "Read again"], lines)
 
 
 def _sizes(cells: int, processor: float, gpu: float, unknown: int) -> list[str]:

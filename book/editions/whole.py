@@ -129,6 +129,7 @@ class Whole:
     def _relink(self, name: str) -> None:
         """Lead links between pages to places in the whole, and files to where they lie."""
         for tag in self.articles[name].find_all(["a", "img", "source"]):
+            tag.attrs.pop("loading", None)  # on paper nobody scrolls
             for key in {"href", "src"} & set(tag.attrs):
                 parts = urlsplit(tag[key])
                 if parts.scheme or parts.netloc:

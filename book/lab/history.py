@@ -1,4 +1,4 @@
-"""The probes of a stored result as an earlier commit computes them, on this machine.
+"""Stored results as earlier commits have them, and their probes as these compute them, on this machine.
 
 A result comes into the history with its certificates and with the code that they are about. So it is the last commit
 with a change of the file that can tell, if its own hashes and certificates call the cells good; else one before it.
@@ -13,9 +13,10 @@ import subprocess
 import sys
 import tempfile
 import zipfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from bnnlib.datasets.registry import data_root
 from book.lab import store
@@ -54,6 +55,15 @@ def reference_rows(name: str, profile: str, method: str, kinds: Iterable[str]) -
         or f"the stored probes of {name} ran on another processor, and no commit of this clone's history has "
         "code that agrees with the cells; fetch it (git fetch --unshallow)"
     )
+
+
+def versions(name: str, profile: str) -> Iterator[dict[str, Any]]:
+    """A stored result as each commit of this history has it, oldest first; nothing where there is no history."""
+    path = store.result_path(name, profile).name
+    told = _git("log", "--reverse", "--diff-filter=d", "--format=%H", "--name-only", "--", f":(glob)**/{path}")
+    lines = told.decode().split()
+    for commit, place in zip(lines[::2], lines[1::2], strict=True):
+        yield json.loads(_git("show", f"{commit}:{place}"))
 
 
 @cache

@@ -33,7 +33,7 @@ def numbers(rows: Mapping[str, Rows]) -> dict[str, str]:
     Raises:
         AssertionError: a stored result no longer says what the lesson's sentences say of it.
     """
-    return _examples(rows) | _parts(rows) | _images()
+    return _examples(rows) | _parts(rows) | _images() | _dynamics()
 
 
 def errors(rows: Mapping[str, Rows], example: str, method: str) -> np.ndarray:
@@ -114,6 +114,37 @@ def _parts(rows: Mapping[str, Rows]) -> dict[str, str]:
     said["exact-magnitude"] = counted(_found(rows, EXAMPLES[2], MAGNITUDE, "exact_selection") > 0)
     lasso = [lab.stored_values(_stored(name), name, "group lasso", "exact_selection") for name in EXAMPLES]
     assert not any(one.any() for one in lasso), "the group lasso finds the true inputs in no data set"
+    return said
+
+
+def _dynamics() -> dict[str, str]:
+    """What the runs say of sections 1 to 2.2, see `experiments.dynamics`."""
+
+    def less(setting: str, method: str, other: str, metric: str, form: str) -> str:
+        return difference(*lab.paired_difference("avo-dynamics", setting, method, other, metric), form)
+
+    def mean(setting: str, method: str, metric: str, form: str) -> str:
+        return lab.mean(lab.stored_values("avo-dynamics", setting, method, metric), form)
+
+    said = {}
+    for batch in (1024, 64):
+        said[f"draws-{batch}"] = less(f"example 1, batch {batch}", "1 draw", "4 draws", "mse_test", "{:.3f}")
+    for step in (1, 10):
+        said[f"tail-{step}"] = mean(f"one hidden layer, step {step}", "adaptive rate", "tail_index", "{:.2f}")
+    for form in ("natural", "momentum"):
+        for factor in ("1", "0.01"):
+            said[f"ratio-{form}-{factor}"] = mean(f"example 1, rate x {factor}", form, "step_over_noise", "{:.2g}")
+    for method in ("ramp", "ramp, later E-step"):
+        said[f"{method}-1"] = less(EXAMPLES[0], method, AVO, "mse_test", "{:.2f}")
+        said[f"{method}-3"] = less(EXAMPLES[2], method, AVO, "accuracy", "{:.0f}")
+    for metric in ("peak_bytes", "step_ms"):
+        ours, theirs = (
+            lab.stored_values("avo-dynamics", "LeNet-300-100", f"{one} step", metric) for one in (AVO, "Gaussian")
+        )
+        said[metric] = lab.mean(100.0 * (1.0 - ours / theirs), "{:.0f}")
+    for number, name in enumerate(EXAMPLES, start=1):
+        if number != 2:
+            said[f"square-{number}"] = mean(name, AVO, "mean_square_weight", "{:.2f}")
     return said
 
 

@@ -65,7 +65,7 @@ def numbers(rows: Mapping[str, list]) -> dict[str, str]:
     said["2-complete"], said["2-replicates"] = (
         lab.number(n if missed.size else None, of=[missed]) for n in ((missed == 0).sum(), missed.size)
     )
-    return said | _starts() | _trivial(rows[ONE_A]) | _price() | _trap() | _mnist()
+    return said | _starts() | _trivial(rows[ONE_A]) | _price() | _coverage() | _trap() | _mnist()
 
 
 def _starts() -> dict[str, str]:
@@ -181,6 +181,44 @@ def _price() -> dict[str, str]:
     gap = own - constant.numpy()[: own.size]
     assert not gap.size or gap.min() > 0, "Simulation I (A): the best constant has the lower objective on all data sets"
     return {"1a-price": lab.gap(*lab.estimate(gap), 0)}
+
+
+# what the table of the runs behind the coverage says: its key, setting and metrics
+_RUNS = {
+    "same": "sigma=0.0025, KL x 1, 10,000 epochs",
+    "early": "sigma=0.3, KL x 1, 1,000 epochs",
+    "tempered": "sigma=0.0025, KL x 0.1, 10,000 epochs",
+    "teachers": "teachers drawn anew",
+}
+
+
+def _coverage() -> dict[str, str]:
+    """Simulation I (A): the runs about the bands of SVBNN, as `experiments.coverage` says what they mean."""
+    said: dict[str, str] = {}
+    for key, setting in _RUNS.items():
+        for metric, form in (("coverage", "{:.0f}"), ("sparsity", "{:.1f}")):
+            found = _values("coverage", setting, "SVBNN", metric)
+            said[f"1a-{key}-{metric}"] = lab.number(found.mean() if found.size else None, form, found.size or None)
+    early, wide = (
+        _values("coverage", f"sigma=0.3, KL x 1, {n} epochs", "SVBNN", "coverage") for n in ("1,000", "10,000")
+    )
+    assert lab.shows(lab.estimate(early - 97.5), 0), "stopped early the bands cover as published"
+    assert lab.shows(lab.estimate(wide - 97.5), -1), "a wide start alone does not make bands cover"
+    sparse = [
+        row["mean"]
+        for row in lab.compare("svbnn-coverage")
+        if row["setting"].startswith("sigma=") and row["metric"] == "coverage" and row["mean"]
+        if _values("coverage", row["setting"], "SVBNN", "sparsity").mean() < 10.0
+    ]
+    said["1a-sparse-most"] = lab.number(max(sparse, default=None), "{:.0f}", 5 if sparse else None, ordered=True)
+    r_hat, exact = (_values("coverage", "exact posterior", "MCMC", one) for one in ("r_hat", "coverage"))
+    good = r_hat < 1.1
+    assert not exact.size or (~good).sum() == 1, "the chains of the exact posterior disagree on one data set"
+    said["1a-exact-least"], said["1a-exact-most"] = (
+        lab.number(pick(exact[good]) if exact.size else None, "{:.0f}", of=[exact]) for pick in (np.min, np.max)
+    )
+    said["1a-exact-r-hat"] = lab.number(r_hat.max() if r_hat.size else None, "{:.1f}", of=[r_hat])
+    return said
 
 
 def _trap() -> dict[str, str]:

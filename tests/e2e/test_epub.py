@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import posixpath
+import re
 import subprocess
 import sys
 import zipfile
@@ -11,6 +12,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from book.editions.epub import Parts
 from book.editions.project import Project
 
 XHTML, OPF = "{http://www.w3.org/1999/xhtml}", "{http://www.idpf.org/2007/opf}"
@@ -98,3 +100,14 @@ def test_it_is_read_on_a_phone_without_scripts(epub, tmp_path, browser):
         page.goto(path.as_uri())
         assert page.locator("h1").first.is_visible(), path.name
     context.close()
+
+
+def test_a_picture_that_is_written_into_a_page_becomes_a_file_of_its_kind():
+    parts = Parts.__new__(Parts)
+    parts.files = {}
+    for source, suffix, content in (
+        ("data:image/webp;base64,UklGRg==", ".webp", b"RIFF"),
+        ("data:image/svg+xml,%3Csvg/%3E", ".svg", b"<svg/>"),
+    ):
+        name = parts._picture(re.search('src="(.+)"', f'src="{source}"'))[5:-1]
+        assert name.endswith(suffix) and parts.files[name] == content

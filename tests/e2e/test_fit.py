@@ -70,3 +70,24 @@ def test_each_fault_would_be_seen(small_book, open_page):
         assert fault in told
     assert "keyboard's reach: dumb" in told
     assert "without a name: dumb" in told
+
+
+def test_a_figure_follows_the_theme_and_stands_panel_by_panel_on_a_phone(small_book, open_page):
+    page = open_page(small_book / "chapters/01_fixture.html", dark=True, formulas=False)
+    images = page.locator("figure:has(#fix-panels) img, figure#fix-panels img")
+    shown = "(all) => all.map((i) => [i.getAttribute('src').split('#')[1] ?? '', i.alt !== ''])"
+    assert images.evaluate_all(shown) == [["dark", True]]
+    ground = images.first.screenshot()
+    page.evaluate("document.documentElement.dataset.theme = 'light'")
+    page.wait_for_function("() => !document.querySelector('img.bnn-vector').src.includes('#')")
+    assert images.first.screenshot() != ground
+    page.set_viewport_size({"width": 390, "height": 850})
+    page.wait_for_function("() => document.querySelector('img.bnn-more')")
+    assert images.evaluate_all(shown) == [["panel-1", True], ["panel-2", False]]
+    first, second = (images.nth(k).bounding_box() for k in range(2))
+    assert first["y"] + first["height"] <= second["y"] + 1 and first["width"] <= 390
+    # as wide beside its height as the panel, not as the figure of two
+    assert first["width"] / first["height"] < 1.3
+    page.emulate_media(media="print")
+    page.wait_for_function("() => !document.querySelector('img.bnn-more')")
+    assert images.evaluate_all(shown) == [["", True]]

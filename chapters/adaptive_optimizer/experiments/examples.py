@@ -82,7 +82,7 @@ def _squares(cell: Cell, training: Training) -> dict[str, Any]:
     }
 
 
-def _params(name: str, scale: dict[str, Any], **more: Any) -> dict[str, Any]:
+def params_of(name: str, scale: dict[str, Any], **more: Any) -> dict[str, Any]:
     problem = PROBLEMS[name]
     return {
         "problem": name,
@@ -103,11 +103,11 @@ def cells(name: str, scale: dict[str, Any]) -> list[Cell]:
     replicates = tuple(range(scale["replicates"]))
     made = []
     for method, more in ABLATIONS.items():
-        params = _params(name, scale, **SPARE, **more)
+        params = params_of(name, scale, **SPARE, **more)
         if isinstance(params["warm_up"], float):
             params["warm_up"] = round(params["warm_up"] * params["epochs"])
         made.append(Cell(name, method, replicates, params))
-    common = {key: value for key, value in _params(name, scale).items() if key not in _PUBLISHED_ONLY}
+    common = {key: value for key, value in params_of(name, scale).items() if key not in _PUBLISHED_ONLY}
     for method, settings in OTHERS.items():
         more = settings | ({"grid": STRENGTHS[name]} if method == "group lasso" else {})
         tuned = {"tuning_epochs": max(CYCLES, common["epochs"] // 10)} | SPARE if "grid" in more else {}

@@ -84,7 +84,8 @@ class Training:
         self.model = StackedReLU(sizes_of(params), data["x"].shape[1], start).to(device)
         self.generator = torch.Generator(device).manual_seed(130_000 + seed)
         self.rows, self.rule = len(data["x"]), params["rule"]
-        self.num_batches = -(-self.rows // BATCH_SIZE)
+        self.batch_size = params.get("batch_size", BATCH_SIZE)
+        self.num_batches = -(-self.rows // self.batch_size)
         self.prior = self._prior() if self.rule == "prior" else None
         self.optimizer = adaptive(
             self.model,
@@ -95,6 +96,7 @@ class Training:
             scale_lr=0.0 if self.rule == "lasso" else 0.1,
             prior=self.prior,
             generator=self.generator,
+            form=params.get("form", "sghmc"),
         )
         self.mask: Tensor | None = None  # of the first layer, for the rules without a prior
         self.epoch, self.seconds = 0, 0.0
@@ -126,7 +128,7 @@ class Training:
         """Train to the last epoch; resumes bit for bit."""
         if state := checkpoint.load() if checkpoint else None:
             self.load_state_dict(state)
-        begun, measured = time.perf_counter() - self.seconds, set(trace_epochs(self.params["epochs"]))
+        begun, measured = time.perf_counter() - self.seconds, set(self.measured_epochs())
         if not self.trace:
             self._measure()
         last = self.params["epochs"] - self.params.get("spare", 0)
@@ -141,6 +143,10 @@ class Training:
                 checkpoint.save(self.state_dict())
         self.seconds = time.perf_counter() - begun
         return self
+
+    def measured_epochs(self) -> list[int]:
+        """Epochs after which the test error is measured."""
+        return trace_epochs(self.params["epochs"])
 
     @torch.no_grad()
     def _start_epoch(self) -> None:
@@ -165,21 +171,29 @@ class Training:
             self.squares[str(self.epoch)] = weight.square().mean(dim=0).cpu()
 
     def _epoch(self) -> None:
-        params, optimizer, first = self.params, self.optimizer, self.model.weights[0]
+        first = self.model.weights[0]
         order = torch.randperm(self.rows, generator=self.generator, device=self.device)
-        for batch, rows in enumerate(order.split(BATCH_SIZE)):
-            x, y = self.columns.batch(rows)
-            lr = cyclic_lr(params["lr"], self.epoch, batch, params["epochs"], self.num_batches)
-            optimizer.param_groups[0]["lr"] = lr
-            loss = mean_loss(self.model(x), y, self.problem.classify).sum()
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
+        for batch, rows in enumerate(order.split(self.batch_size)):
+            self.optimizer.param_groups[0]["lr"] = lr = self.learning_rate(batch)
+            self._step(*self.columns.batch(rows))
             if self.mask is not None:
                 with torch.no_grad():
                     first.mul_(self.mask)
             elif self.rule == "lasso":
                 self._shrink(first, lr)
+
+    def learning_rate(self, batch: int) -> float:
+        """Of a batch of this epoch."""
+        params = self.params
+        return cyclic_lr(params["lr"], self.epoch, batch, params["epochs"], self.num_batches)
+
+    def _loss(self, x: Tensor, y: Tensor) -> Tensor:
+        return mean_loss(self.model(x), y, self.problem.classify).sum()
+
+    def _step(self, x: Tensor, y: Tensor) -> None:
+        self.optimizer.zero_grad()
+        self._loss(x, y).backward()
+        self.optimizer.step()
 
     @torch.no_grad()
     def _shrink(self, first: Tensor, lr: float) -> None:

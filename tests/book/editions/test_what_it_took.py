@@ -8,7 +8,7 @@ import pytest
 
 from book.editions import compared, costs, landing, teaching, what_it_took
 from book.editions.templates import ASKED, fill
-from book.lab import catalog, plan
+from book.lab import catalog, history, plan
 from book.lab.cells import Cell
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -53,6 +53,23 @@ def test_hours_budgets_and_causes_are_counted():
     assert "| own methods | 1 | 1 | 0 | 0 |\n| methods that a paper quotes | 0 | 0 | 0 | 0 |" in told("causes")
     assert "| no file | 1 |" in told("causes")
     assert "| [01 Abc](reports/01_abc.md) | 2 | 1 certified, 1 not run | 4 |" in told("validity")
+
+
+def test_cells_that_were_written_with_other_numbers_are_told(monkeypatch):
+    def version(*values, seconds=1.0):
+        cells = [{"cell": {"setting": "abc", "method": method}, "rows": 2} for method in "xy"[: len(values)]]
+        rows = [[{"metric": "seconds", "value": seconds}, {"metric": "rmse", "value": value}] for value in values]
+        return {"cells": cells, "rows": [row for both in rows for row in both]}
+
+    evidence = found()
+    evidence["abc-x"]["paper"] = "all"
+    for told_versions, line in (
+        ([version(1.0), version(1.0, 2.0, seconds=9.0)], "| 2 | 2.00 | 2 | – |"),
+        ([version(1.0, 2.0), version(1.0, 3.0)], "| 2 | 2.00 | 1 | abc, y |"),
+        ([], "This copy has no history"),
+    ):
+        monkeypatch.setattr(history, "versions", lambda name, profile, said=told_versions: iter(said))
+        assert line in told("readings", evidence)
 
 
 def test_kinds_of_numbers_stand_apart():

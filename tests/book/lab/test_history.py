@@ -81,3 +81,12 @@ def test_a_commit_where_the_cells_are_not_good_cannot_tell(commit):
     for method, kind in (("AGP", "name/book/AGP"), ("VD", "name/book/VD, wide")):
         with pytest.raises(ExperimentError, match="no commit of this clone's history has code that agrees"):
             history.reference_rows("name", "book", method, [kind])
+
+
+def test_every_committed_version_of_a_result_is_told_oldest_first(commit):
+    assert list(history.versions("name", "book")) == []
+    for number in (1, 2):
+        commit(number)
+    commit(3, result=False)
+    assert list(history.versions("name", "book")) == [1, 2]
+    assert list(history.versions("name", "paper")) == []

@@ -1,0 +1,72 @@
+"""What the runs on the optimizer's own dynamics count."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pytest
+import torch
+
+from book import lab
+from chapters.adaptive_optimizer.experiments import dynamics, training
+from chapters.adaptive_optimizer.problems import CYCLES, cyclic_lr
+from tests.chapters import cells
+from tests.chapters.cells import CPU
+
+smoke = partial(cells.smoke, "avo-dynamics")
+
+
+def varied(cell) -> dynamics.Varied:
+    return dynamics.Varied(cell.params, training.data_of(cell.params, cell.replicates), CPU, 0)
+
+
+@pytest.mark.parametrize("index", [0.7, 1.0, 3.0])
+def test_the_index_of_a_pareto_tail_is_found(index):
+    values = torch.rand(400_000, generator=torch.Generator().manual_seed(0)).double() ** (-1.0 / index)
+    # 400 of them are used: a standard error of 5 %
+    assert dynamics.hill(values, 1e-3) == pytest.approx(index, rel=0.15)
+
+
+def test_the_published_cycles_begin_where_a_jump_is_looked_for():
+    epochs, batches = 3000, 10
+    rates = [cyclic_lr(1.0, epoch, batches - 1, epochs, batches) for epoch in range(epochs)]
+    begun = [epoch + 1 for epoch in range(1, epochs) if rates[epoch] > rates[epoch - 1] + 0.5]
+    assert begun == [k * epochs // CYCLES for k in range(1, CYCLES + 1)]
+    jumped = [
+        torch.stack([torch.tensor([float(e)]), torch.tensor([float(e >= 1000)]), torch.zeros(1)]) for e in range(3000)
+    ]
+    cell = next(c for c in lab.get("avo-dynamics").profiles["book"]() if c.setting == "example 1")
+    rows = dynamics._jumps(cells.replace(cell, replicates=(0,)), jumped)
+    assert [row["value"] for row in rows] == [0.0, 1.0, 0.0, 0.0, 0.0]
+
+
+def test_a_ramp_rises_to_the_published_rate():
+    plain, ramp = varied(smoke("AVO")), varied(smoke("ramp"))
+    ratios = []
+    for epoch in range(3):
+        plain.epoch = ramp.epoch = epoch
+        ratios += [ramp.learning_rate(batch) / plain.learning_rate(batch) for batch in range(2)]
+    assert ratios == pytest.approx([0.25, 0.5, 0.75, 1.0, 1.0, 1.0])
+
+
+@pytest.mark.parametrize("method", ["natural", "momentum"])
+def test_without_a_gradient_only_noise_is_left(method):
+    stack = varied(smoke(method))
+    for parameter in stack.model.parameters():
+        parameter.grad = torch.zeros_like(parameter)
+    stack.optimizer.param_groups[0]["weight_decay"] = 0.0
+    assert torch.equal(stack._ratio(), torch.zeros(2))
+    for parameter in stack.model.parameters():
+        parameter.grad = torch.ones_like(parameter)
+    group = stack.optimizer.param_groups[0]
+    noise = (2 + 2 * 0.1**2) ** 0.5 * group["lr"] ** 0.75 if method == "momentum" else 2**0.5
+    assert stack._ratio().tolist() == pytest.approx([group["lr"] / (noise * group["temperature"])] * 2, rel=1e-5)
+
+
+def test_more_draws_take_the_mean_of_their_gradients():
+    """With noise of no size four draws are one; the order of the rows differs after the first step."""
+    one, four = (varied(smoke(method, temperature=1e-9)) for method in ("1 draw", "4 draws"))
+    for trained in (one, four):
+        trained.optimizer.param_groups[0]["lr"] = 0.1
+        trained._step(*trained.columns.batch(torch.arange(64)))
+    torch.testing.assert_close(one.model.weights[0], four.model.weights[0])
