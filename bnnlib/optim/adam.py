@@ -22,9 +22,9 @@ class Adam(torch.optim.Adam):
     The numbers are those of PyTorch's Adam to rounding, and so are parameters, groups, schedulers and `state_dict`: one
     may be loaded into the other. What is saved is the gradient of every mean, standard deviation and inclusion
     probability: a layer's draw keeps what its gradients are made of, and the step makes them where it uses them. For
-    Gaussian weights that also takes less memory, with gates a little more. It
-    needs float32 on a CPU with the compiled kernels, a draw of weights under a prior with plain settings, and noise by
-    key, as `bnnlib.train.fit` or `bnnlib.nn.redraw` fixes it; everything else is PyTorch's step.
+    Gaussian weights that also takes less memory, with gates more. It needs float32 on a CPU with the compiled kernels,
+    layers that draw weights, and noise by key, as `bnnlib.train.fit` or `bnnlib.nn.redraw` fixes it; everything else is
+    PyTorch's step.
 
     `.grad` of such a parameter is computed when it is looked at, between `backward` and `step`: clipping, accumulation
     and `torch.autograd.grad` work as usual, at the usual price. The step uses it up: call `zero_grad` before the next
@@ -45,7 +45,7 @@ class Adam(torch.optim.Adam):
         >>> model, x, y = nn.GaussianLinear(3, 1), torch.randn(16, 3), torch.randn(16, 1)
         >>> optimizer = Adam(model.parameters(), lr=1e-2)
         >>> for step in range(3):
-        ...     nn.redraw(model, seed=0, step=step)
+        ...     _ = nn.redraw(model, seed=0, step=step)
         ...     loss = nn.elbo_loss(torch.nn.functional.mse_loss(model(x), y), model, num_data=16, with_value=False)
         ...     optimizer.zero_grad()
         ...     loss.backward()

@@ -76,7 +76,7 @@ class LaterGradient(Tensor):
         return slot.real
 
     @property
-    def data(self) -> Tensor:  # type: ignore[override]
+    def data(self) -> Tensor:
         """Itself; what a model that moves puts in its place is the gradient."""
         return self
 
