@@ -22,9 +22,9 @@ class Adam(torch.optim.Adam):
     The numbers are those of PyTorch's Adam to rounding, and so are parameters, groups, schedulers and `state_dict`: one
     may be loaded into the other. What is saved is the gradient of every mean, standard deviation and inclusion
     probability: a layer's draw keeps what its gradients are made of, and the step makes them where it uses them.
-    Memory is about what it was for Gaussian weights, and more with gates. It needs float32 on a CPU with the compiled kernels,
-    layers that draw weights, and noise by key, as `bnnlib.train.fit` or `bnnlib.nn.redraw` fixes it; everything else is
-    PyTorch's step.
+    Memory is about what it was for Gaussian weights, and more with gates. It needs float32 on a CPU with the compiled
+    kernels, layers that draw weights, and noise by key, as `bnnlib.train.fit` or `bnnlib.nn.redraw` fixes it;
+    everything else is PyTorch's step.
 
     `.grad` of such a parameter is computed when it is looked at, between `backward` and `step`: clipping, accumulation
     and `torch.autograd.grad` work as usual, at the usual price. The step uses it up: call `zero_grad` before the next
