@@ -21,7 +21,7 @@ SOURCE = Path(__file__).with_name("kernels.cpp")
 FLAGS = ("-O3", "-std=c++17", "-shared", "-fPIC", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math")
 # what not every compiler knows goes if it must: loops marked as parallel, and a version for each set of vectors
 ATTEMPTS = (("-fopenmp-simd",), ("-fopenmp-simd", "-DBNNLIB_PLAIN"), ("-DBNNLIB_PLAIN",))
-_SECONDS = 120  # for a compiler, which takes two
+_SECONDS = 300  # for a compiler, which takes four, and more where many share the machine
 
 
 class NativeWarning(UserWarning):
@@ -124,7 +124,7 @@ def library() -> ctypes.CDLL | None:
             stacklevel=2,
         )
         return None
-    loaded.bnnlib_run.argtypes = [ctypes.c_char_p]
+    loaded.bnnlib_run.argtypes = [ctypes.c_char_p, ctypes.c_int]
     loaded.bnnlib_run.restype = loaded.bnnlib_threads.restype = None
     _share_threads(loaded)
     return loaded

@@ -21,6 +21,7 @@ from bnnlib.functional._autograd import transformed
 from bnnlib.functional.draws import spike_slab_value
 from bnnlib.posteriors import fused
 from bnnlib.posteriors.base import _Selecting
+from bnnlib.posteriors.kept import again
 from bnnlib.posteriors.kl_tokens import remembered
 from bnnlib.posteriors.settings import check_open, setting
 
@@ -66,6 +67,8 @@ class SpikeSlab(_Selecting):
 
     def draw(self, generator: Source = None) -> Any:
         """One draw of all weights, exactly 0 where the gate is closed."""
+        if (values := again(self, generator)) is not None:
+            return self._parts(values)
         constants = self.temperature, 0.0 if transformed() else self.prior_log_odds, self.prior_scale, self._dim
         groups = self._groups()
         if fused.fits(generator, groups):
