@@ -56,8 +56,8 @@ def run_cell(cell: Cell, device: torch.device, checkpoint: Checkpoint | None = N
 
 def _cells(replicates: int, iterations: int, num_inputs: int) -> list[Cell]:
     params = {"iterations": iterations, "burn_in": iterations // 5, "thin": max(1, iterations // 5000)}
-    params |= {"num_inputs": num_inputs, "methods": [METHOD]}
-    return [Cell("all settings", METHOD, (replicate,), params) for replicate in range(replicates)]
+    named = params | {"num_inputs": num_inputs, "methods": [METHOD]}
+    return [Cell("all settings", METHOD, (replicate,), named) for replicate in range(replicates)]
 
 
 EXPERIMENTS = [
