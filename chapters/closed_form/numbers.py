@@ -106,6 +106,21 @@ def _importance(rows: Mapping[str, Rows]) -> dict[str, str]:
             assert lab.shows(lab.estimate(close - many), 1)  # the same data sets
     linear = [_mean(rows["importance"], f"nonlinear, D=100, alpha={a}", "correlation", "LM") for a in range(1, 11)]
     texts["correlation-lm"] = lab.number(None if None in linear else sum(linear) / len(linear), "{:.2f}")
+    return texts | _spreads()
+
+
+def _spreads() -> dict[str, str]:
+    """How much farther from their median the correlations of linear data lie than those of non-linear data."""
+    texts = {}
+    for size in (10, 50):
+        linear, other = (
+            lab.stored_values("sbnn-importance-spread", f"{kind}, D={size}", "sBNN", "correlation_spread")
+            for kind in ("linear", "nonlinear")
+        )
+        found = lab.estimate(linear - other)
+        texts[f"spread-{size}"] = lab.gap(*found, 3)
+        assert lab.shows(found, int(size == 50)), "linear correlations vary more at fifty inputs, undecided at ten"
+    texts["spread-sets"] = lab.number(len(linear) or None, of=[linear])
     return texts
 
 
