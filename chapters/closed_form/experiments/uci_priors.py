@@ -77,7 +77,9 @@ EXPERIMENTS = [
         paper="003",
         overlap=1 / 9,
         summary="UCI regression with six priors: whether scales and inclusion probability matter on small networks",
-        profiles=profiles(_cells, smoke=((SIMULATED,), 2, 5), book=(("boston", "energy", "yacht"), 10)),
+        profiles=profiles(
+            _cells, smoke=((SIMULATED,), 2, 5), book=(("boston", "concrete", "energy", "wine", "yacht"), 20)
+        ),
         run_cell=run_cell,
         sources=dict.fromkeys(PRIORS, "priors"),
         tiny={"replicates": 2, "data": SIMULATED, "hidden": 5, "epochs": 2},
