@@ -1,6 +1,6 @@
 """Does the factorized approximation of the statistics work beside whole batches of training data? LeNet-5 on MNIST.
 
-Written down before the run. Networks are those of `sbn-mnist` with two epochs, moments matched on 1,000 mini-batches.
+Written down before the run. Networks are those of `sbn-mnist` after one epoch, moments matched on 1,000 mini-batches.
 The same images, the first of MNIST's test set and of Fashion-MNIST's, are predicted by
 
 BN              the running averages of training
@@ -92,7 +92,7 @@ def _cells(given: dict, replicates: int) -> list[Cell]:
     return [Cell("LeNet-5", "BN", (replicate,), params) for replicate in range(replicates)]
 
 
-_BOOK = _MNIST | {"bfloat16": True, "epochs": 2, "batches": 1_000, "known_rows": 300, "other_rows": 200}
+_BOOK = _MNIST | {"bfloat16": True, "epochs": 1, "batches": 1_000, "known_rows": 250, "other_rows": 100}
 _SMOKE = {"data": "digits", "held_out": 300, "classes": 10, "unknown": "digits", "unknown_rows": 100, "draws": 3}
 _SMOKE |= {"bfloat16": False, "epochs": 1, "batches": 40, "known_rows": 20, "other_rows": 10}
 
