@@ -196,6 +196,11 @@ def _claims() -> None:
     says(_across("drawn", "SBN", "nll", "BN", "nll_scaled"), 1, "drawn classes: a temperature has the lower NLL")
     says(_across("lenet", "SBN", "nll", "BN", "nll_scaled"), 0, "LeNet-5: a temperature's NLL is undecided")
     says(paired("lenet", "SBN", CONTROL, "nll_scaled"), 0, "LeNet-5: with temperatures draws are undecided")
+    whole = "sbn-batches", "LeNet-5", "SBN"
+    for metric, sign in (("nll", -1), ("entropy_unknown", -1), ("accuracy", 0)):
+        gap = lab.paired_difference(*whole, "Whole batches", metric)
+        says(gap, sign, f"whole batches, {metric}: SBN has the lower NLL and entropy, and as many right")
+    says(lab.paired_difference(*whole, "BN", "tv_whole"), -1, "SBN is nearer to whole batches than ordinary batch norm")
     for place in NETWORKS:
         for metric in ("ks_mean", "ks_scale"):
             fit = _mean(place, "SBN", metric)
