@@ -25,7 +25,7 @@ def numbers(rows: Mapping[str, Rows]) -> dict[str, str]:
         rows: as every chapter gives them; these texts are of paired networks, which the store has and rows have not.
     """
     _claims()
-    return _gains() | _controls() | _temperatures() | _fits()
+    return _gains() | _controls() | _temperatures() | _fits() | _whole()
 
 
 def spread(values: np.ndarray, form: str = "{:.2f}") -> str:
@@ -97,6 +97,19 @@ def _temperatures() -> dict[str, str]:
     for place in NETWORKS:
         texts[f"averages-{place}-nll"] = lab.gap(*_across(place, "SBN", "nll", CONTROL, "nll_scaled"), 4)
         texts[f"scaled-{place}-nll"] = _difference(place, "SBN", CONTROL, "nll_scaled")
+    return texts
+
+
+def _whole() -> dict[str, str]:
+    """Whole batches of training data beside a virtual batch: how much slower, and how different."""
+    speeds = {"16": "K=50, 16 rows", "32": "K=50, 32 rows", "128": "K=50, 128 rows", "few": "K=10, 16 rows"}
+    found = {key: lab.stored_values("sbn-speed", where, "SBN", "speedup") for key, where in speeds.items()}
+    texts = {f"speed-{key}": lab.mean(values, "{:.1f}") for key, values in found.items()}
+    for metric, digits in (("nll", 4), ("accuracy", 2), ("entropy_unknown", 3)):
+        pair = "sbn-batches", "LeNet-5", "SBN", "Whole batches"
+        texts[f"whole-{metric}"] = lab.difference(*pair, metric, digits)
+    for method in ("SBN", "BN"):
+        texts[f"whole-tv-{method}"] = lab.mean(lab.stored_values(*pair[:2], method, "tv_whole"), "{:.1f}")
     return texts
 
 
@@ -183,6 +196,11 @@ def _claims() -> None:
     says(_across("drawn", "SBN", "nll", "BN", "nll_scaled"), 1, "drawn classes: a temperature has the lower NLL")
     says(_across("lenet", "SBN", "nll", "BN", "nll_scaled"), 0, "LeNet-5: a temperature's NLL is undecided")
     says(paired("lenet", "SBN", CONTROL, "nll_scaled"), 0, "LeNet-5: with temperatures draws are undecided")
+    whole = "sbn-batches", "LeNet-5", "SBN"
+    for metric, sign in (("nll", -1), ("entropy_unknown", -1), ("accuracy", 0)):
+        gap = lab.paired_difference(*whole, "Whole batches", metric)
+        says(gap, sign, f"whole batches, {metric}: SBN has the lower NLL and entropy, and as many right")
+    says(lab.paired_difference(*whole, "BN", "tv_whole"), 0, "whether SBN is nearer to whole batches is undecided")
     for place in NETWORKS:
         for metric in ("ks_mean", "ks_scale"):
             fit = _mean(place, "SBN", metric)

@@ -8,7 +8,7 @@ import numpy as np
 
 from book import lab
 from book.lab.queries import Rows
-from chapters.closed_form.experiments import uci_causes
+from chapters.closed_form.experiments import uci_causes, uci_priors
 from chapters.closed_form.experiments.orders import INSIDE, LONG, SHORT
 from chapters.closed_form.experiments.simulation_nets import ONE_HOME_PRIOR, PUBLISHED_PRIORS, READ_PRIOR
 from chapters.closed_form.experiments.simulations import prior_name
@@ -36,6 +36,7 @@ ORDERED = {
 RULES = ("BNN-VS-CV", "keep all", "keep none")
 CHOSEN = ("cv, pi=0.2", "cv, pi=0.5", "cv, pi=0.9")
 UCI_SETS = ("boston", "concrete", "energy", "kin8nm", "naval", "power", "protein", "wine", "yacht")
+SMALL_SETS = ("boston", "concrete", "energy", "wine", "yacht")  # on which priors are compared
 _OTHER = f", {prior_name(ONE_HOME_PRIOR)}"
 Gap = tuple[float, float, int]
 
@@ -49,7 +50,7 @@ def numbers(rows: Mapping[str, Rows]) -> dict[str, str]:
     Raises:
         AssertionError: what is stored no longer says what the text says; nothing is asked of what is not stored.
     """
-    parts = (_choice, _importance, _selection, _orders, _pruning, _data_sets, _uci_causes)
+    parts = (_choice, _importance, _selection, _orders, _pruning, _data_sets, _uci_causes, _uci_priors)
     parts += (_images, _flattened, _pretrained, _start, _alike, _convolutions, _rivals)
     return {key: text for part in parts for key, text in part(rows).items()}
 
@@ -106,6 +107,21 @@ def _importance(rows: Mapping[str, Rows]) -> dict[str, str]:
             assert lab.shows(lab.estimate(close - many), 1)  # the same data sets
     linear = [_mean(rows["importance"], f"nonlinear, D=100, alpha={a}", "correlation", "LM") for a in range(1, 11)]
     texts["correlation-lm"] = lab.number(None if None in linear else sum(linear) / len(linear), "{:.2f}")
+    return texts | _spreads()
+
+
+def _spreads() -> dict[str, str]:
+    """How much farther from their median the correlations of linear data lie than those of non-linear data."""
+    texts = {}
+    for size in (10, 50):
+        linear, other = (
+            lab.stored_values("sbnn-importance-spread", f"{kind}, D={size}", "sBNN", "correlation_spread")
+            for kind in ("linear", "nonlinear")
+        )
+        found = lab.estimate(linear - other)
+        texts[f"spread-{size}"] = lab.gap(*found, 3)
+        assert lab.shows(found, int(size == 50)), "linear correlations vary more at fifty inputs, undecided at ten"
+    texts["spread-sets"] = lab.number(len(linear) or None, of=[linear])
     return texts
 
 
@@ -219,6 +235,24 @@ def _data_sets(rows: Mapping[str, Rows]) -> dict[str, str]:
             ratio = {name: a / b for name, (a, b) in zip(UCI_SETS, pairs, strict=True)}
             assert min(ratio[name] for name in ("boston", "concrete", "energy", "yacht")) > 1.5
     return texts
+
+
+def _uci_priors(rows: Mapping[str, Rows]) -> dict[str, str]:
+    """How often another prior keeps the error within 5 % of that of the published one, on small networks."""
+    name, ratios = "sbnn-uci-priors", []
+    first, *others = uci_priors.PRIORS
+    for setting in SMALL_SETS:
+        base = lab.stored_values(name, setting, first, "rmse_test")
+        ratios += [lab.stored_values(name, setting, one, "rmse_test") / base for one in others] if len(base) else []
+    found = [lab.estimate(one - 1.0, lab.get(name).overlap) for one in ratios]
+    same = sum(abs(mean) + lab.half(error, n) <= 0.05 for mean, error, n in found)
+    assert not any(abs(mean) - lab.half(error, n) > 0.05 for mean, error, n in found), "no effect is decided"
+    return {
+        "priors-others": lab.number(len(others)),
+        "priors-tried": lab.number(len(found) or None, of=ratios),
+        "priors-same": lab.number(same if found else None, of=ratios),
+        "priors-largest": lab.number(100.0 * max(mean for mean, *_ in found) if found else None, "{:.0f}", of=ratios),
+    }
 
 
 def _uci_causes(rows: Mapping[str, Rows]) -> dict[str, str]:

@@ -29,7 +29,9 @@ def numbers(rows: Mapping[str, Rows]) -> dict[str, str]:
     Raises:
         AssertionError: a stored result no longer says what the lesson's sentences say of it.
     """
-    return _slab() | _regression() | _intervals() | _data_sets() | _images(rows) | _residual(rows["resnet20"])
+    return (
+        _theory() | _slab() | _regression() | _intervals() | _data_sets() | _images(rows) | _residual(rows["resnet20"])
+    )
 
 
 def _average(*cell: str, form: str, scale: float = 1.0) -> str:
@@ -84,6 +86,7 @@ def _regression() -> dict[str, str]:
     caught = lab.stored_values(name, TABLE_ONE["hard-2"], "SGLD-SA", "included") == 0
     found |= {
         "table-caught": lab.number(int(caught.sum()) if len(caught) else None),
+        "table-identified": _identified(shown),
         "table-covered": _average(name, shown, "SGLD-SA", "covered", form="{:.0f}", scale=100 / 3),
         "table-sigma": _average(name, shown, "SGLD-SA", "sigma", form="{:.2f}"),
         "frozen-exact": _average(name, shown, "SGLD, no L1", "mse_test_exact", form="{:.0f}"),
@@ -95,6 +98,23 @@ def _regression() -> dict[str, str]:
         chain = None if draws is None else torch.tensor(draws.astype(float))[None]
         found[f"rhat-{method}"] = lab.number(None if chain is None else float(split_r_hat(chain).max()), "{:.2f}")
     return found
+
+
+def _identified(setting: str) -> str:
+    """ "9 of 10": in how many data sets the three largest coefficients of SGLD-EM are the right ones."""
+    found = lab.stored_values("aeb-identified", setting, "SGLD-EM", "identified")
+    return lab.number(f"{(found > 50).sum()} of {len(found)}" if len(found) else None, ordered=True)
+
+
+def _theory() -> dict[str, str]:
+    """Slopes of the squared error on the step size, over seeds, and what the chain's points lack of exact ones."""
+    texts = {}
+    for key, setting in (("slow", "alpha=0.3, A=1"), ("middle", "alpha=0.6, A=1"), ("fast", "alpha=1, A=4")):
+        texts[f"slope-{key}"] = lab.mean(lab.stored_values("aeb-theory", setting, "SGHMC-SA", "slope"), "{:.2f}")
+    for key, rate in (("coarse", 0.2), ("fine", 0.0125)):
+        found = lab.stored_values("aeb-theory", f"learning rate {rate:g}", "SGLD-SA", "excess")
+        texts[f"excess-{key}"] = lab.mean(found, "{:.4f}")
+    return texts
 
 
 def _intervals() -> dict[str, str]:

@@ -67,7 +67,23 @@ def _digits(rows: Rows) -> dict[str, str]:
         for method in ("Original", "SBP", WEIGHTED, "SSL", "SparseVD"):
             spent = (row["budget"] for row in rows if (row["setting"], row["method"]) == (setting, method) and row["n"])
             texts[f"epochs-{key}-{method}"] = lab.number(next(spent, None), "{:.0f}")
-    texts |= _one_budget() | _other_lengths() | {"ssl-as-published": lab.number(_ssl_with_all_inputs(), "{:.1f}")}
+    texts |= (
+        _overhead()
+        | _one_budget()
+        | _other_lengths()
+        | {"ssl-as-published": lab.number(_ssl_with_all_inputs(), "{:.1f}")}
+    )
+    return texts
+
+
+def _overhead() -> dict[str, str]:
+    """Times with the layer of noise over those without it."""
+    texts = {}
+    for what in ("step", "prediction"):
+        for key, setting in (("five", FIVE), ("three", THREE)):
+            found = lab.stored_values("sbp-overhead", setting, "SBP", f"{what}_ratio")
+            texts[f"overhead-{what}-{key}"] = lab.mean(found, "{:.2f}")
+            assert lab.shows(lab.estimate(found - 1.0), 1), "with the layer it takes longer"
     return texts
 
 
