@@ -125,6 +125,7 @@ def storable(cell, answer, seconds: float) -> None:
 
 
 @needs_digits
+@pytest.mark.usefixtures("without_onnx")
 @pytest.mark.parametrize(
     ("name", "setting", "method", "changes", "saves"),
     [pytest.param(*one, id=" ".join(map(str, (*one[:3], one[4]))), marks=[pytest.mark.slow] * (one in SLOW))
