@@ -3,6 +3,7 @@
 from book.display.control import Control
 from book.display.explorer import Explorer, curves
 from book.display.gallery import failures
+from book.display.notebook import use_style
 from book.display.picture import Band, Bars, Line, Panel, Picture, Points, Rule, Text, span
 from book.display.style import (
     PALETTE,
@@ -12,7 +13,6 @@ from book.display.style import (
     panel_letters,
     sparse_markers,
     style_context,
-    use_style,
 )
 
 __all__ = [

@@ -4,6 +4,7 @@ import pytest
 import torch
 from matplotlib import pyplot as plt
 
+from bnnlib.pruning.compress import report
 from tests.seeded import seeded
 
 
@@ -17,6 +18,12 @@ def close_figures():
 def static(monkeypatch):
     """Explorers are those of a page."""
     monkeypatch.setenv("BNN_STATIC", "1")
+
+
+@pytest.fixture
+def without_onnx(monkeypatch):
+    """As where ONNX is not installed: to export a network takes longer than to train it, and adds latencies alone."""
+    monkeypatch.setattr(report, "onnx_missing", lambda: True)
 
 
 @pytest.fixture

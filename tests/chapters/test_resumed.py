@@ -23,7 +23,7 @@ from tests.chapters.cells import CPU, needs_digits
 
 UNTIMED = {"timed": False}
 SHORT = {"epochs": 1, "drop_rates": [0, 50, 95], "choose_at": [0]}
-WIDE_BATCH = {"epochs": 1, "batch_size": 256, "batches": 6, "draws": 3, "shown_batches": 12}
+WIDE_BATCH = {"epochs": 1, "batch_size": 256, "batches": 3, "draws": 3, "shown_batches": 4}
 ONE_CHAIN = {"iterations": 2600, "num_inputs": 20, "burn_in": 100, "thin": 50, "methods": ["SGLD-SA"]}
 
 # experiment, setting, method, parameters of the smoke cell that are others, saves until it dies; slow ones apart
@@ -125,6 +125,7 @@ def storable(cell, answer, seconds: float) -> None:
 
 
 @needs_digits
+@pytest.mark.usefixtures("without_onnx")
 @pytest.mark.parametrize(
     ("name", "setting", "method", "changes", "saves"),
     [pytest.param(*one, id=" ".join(map(str, (*one[:3], one[4]))), marks=[pytest.mark.slow] * (one in SLOW))

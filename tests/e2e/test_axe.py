@@ -17,7 +17,7 @@ def test_a_violation_would_be_seen(open_page, tmp_path):
     assert "color-contrast (serious)" in told
     assert "button-name (critical)" in told
     assert "color-contrast (serious)" in "\n".join(axe.violations(page, axe.COLORS))
-    assert "button-name (critical)" in "\n".join(axe.violations(page, axe.NARROW))
+    assert "button-name (critical)" in "\n".join(axe.violations(page, axe.UNCOLORED))
 
 
 def test_what_is_drawn_alike_is_looked_at_once_and_what_differs_is_seen(open_page, tmp_path):
@@ -43,6 +43,38 @@ def test_what_is_drawn_alike_is_looked_at_once_and_what_differs_is_seen(open_pag
     page.evaluate("document.querySelectorAll('pre')[2].querySelector('i:last-child').style.color = '#ddd'")
     assert len(page.evaluate(axe.ALIKE, fresh)) == 1
     assert len(axe.violations(page, axe.COLORS)) == 1
+
+
+def test_links_of_one_look_are_looked_at_once_where_they_stand_among_words(open_page, tmp_path):
+    path = tmp_path / "links.html"
+    link, style = '<a href="#h">', "p {color: #000} a {color: #111; text-decoration: none}"
+    path.write_text(
+        f'<html lang="en"><title>x</title><style>{style}</style><main><h1 id="h">x</h1><p>{link}alone</a></p>'
+        f"<p>some words {link}among</a> others, {link}again</a> and {link}<code>code</code></a>"
+    )
+    page = open_page(path)
+    assert len(axe.violations(page, axe.COLORS)) == 2
+    assert len(page.evaluate(axe.ALIKE, [])) == 6  # heading, words, code, and three kinds of links
+    (told,) = axe.violations(page, axe.COLORS)
+    assert "link-in-text-block (serious)" in told and ">among<" in told
+
+
+def test_of_rows_of_one_make_two_are_looked_at_and_every_other_one(open_page, tmp_path):
+    """In a frame that scrolls as before; of code the text stays, and what is more than a color."""
+    path = tmp_path / "rows.html"
+    row, frame = '<tr><th scope="row">1</th><td>2</td></tr>', 'tabindex="0" style="height: 90px; overflow: auto"'
+    path.write_text(
+        f'<html lang="en"><title>x</title><main class="bd-article"><h1>x</h1><div {frame}><table><tbody>{row * 9}'
+        f'<tr><th scope="row">1</th><td><img src=""></td></tr></tbody></table></div>'
+        '<pre><span class="k">a</span> <span id="b">b</span></pre>'
+    )
+    page = open_page(path)
+    page.evaluate(axe.PLAIN)
+    assert page.locator("tr").count() == 2 + 1 + 1 and page.locator("pre").inner_html() == 'a <span id="b">b</span>'
+    assert page.eval_on_selector("div", "(e) => e.scrollHeight > e.clientHeight")
+    assert [told.split()[0] for told in axe.violations(page)] == ["image-alt"]
+    page.eval_on_selector("div", "(e) => e.removeAttribute('tabindex')")
+    assert "scrollable-region-focusable" in "\n".join(axe.violations(page))
 
 
 def test_of_a_formula_the_outside_is_looked_at(open_page, small_book):

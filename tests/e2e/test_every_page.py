@@ -1,7 +1,7 @@
 """Every page of the book, opened once, from the disk and without a network, and looked at in every way.
 
 To open a chapter sets a thousand formulas, which costs as much as a look at it, so all looks share one visit. It begins
-with the page as a phone shows it; then everything is unfolded, and wide screens, paper and colors follow.
+with the page as a phone shows it; then everything is unfolded, and paper, screens up to the widest, and colors follow.
 """
 
 from __future__ import annotations
@@ -66,11 +66,11 @@ def visit(page, path: Path, name: Path, found: Seen, faults: list[str]) -> None:
     opened_up(page)  # and all pictures are loaded, also those far below
     told = [f"MathJax: {one}" for one in formulas["errors"]] + [f"raw TeX: {one}" for one in formulas["untouched"]]
     told += [f"broken picture: {source[:200]}" for source in page.evaluate(BROKEN)]
+    found.paper += [f"{name}: {fault}" for fault in on_paper(page)]
+    page.emulate_media(media="screen")
     screens, kinds = on_screens(page)
     found.screens += [f"{name} {fault}" for fault in screens]
     found.kinds |= kinds
-    found.paper += [f"{name}: {fault}" for fault in on_paper(page)]
-    page.emulate_media(media="screen")
     moved = page.evaluate(KNOBS)
     found.knobs += moved["knobs"]
     found.explorers += [f"{name}: {fault}" for fault in moved["faults"]]

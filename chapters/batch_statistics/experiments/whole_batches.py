@@ -26,12 +26,12 @@ the better predictor; the text says so.
 from __future__ import annotations
 
 import torch
+from bnnlib.train.stages import Stages
 from torch import Tensor
 
 from bnnlib import metrics
 from bnnlib.nn import match_moments, predict_virtual_batch, to_stochastic_batch_norm
 from bnnlib.train.checkpoint import Checkpoint
-from bnnlib.train.stages import Stages
 from book.lab.cells import Cell, CellResult, Experiment, epochs_of, profiles, rows_of
 from chapters.batch_statistics.experiments.images import (
     TINY,

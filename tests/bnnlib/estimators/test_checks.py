@@ -8,7 +8,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from bnnlib.estimators import SparseClassifier, SparseRegressor
 
 # short trainings of small networks: most checks are of the interface, and those of accuracy ask for little
-TINY = {"hidden": (8,), "epochs": 150, "batch_size": 256, "learning_rate": 0.05, "n_draws": 20, "random_state": 0}
+TINY = {"hidden": (8,), "epochs": 80, "batch_size": 256, "learning_rate": 0.05, "n_draws": 20, "random_state": 0}
 TINY |= {"prior_inclusion_probability": None, "refit": True, "n_replicates": 1}
 # some 70 checks of each, with fits of seconds: three minutes of two cores, for which BNNLIB_NIGHTLY=1 asks
 DEFAULTS = [SparseRegressor(), SparseClassifier()] if os.environ.get("BNNLIB_NIGHTLY") else []

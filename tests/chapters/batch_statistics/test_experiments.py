@@ -15,7 +15,6 @@ from book.lab.cells import Need
 from chapters.batch_statistics.experiments import cifar5 as sbn_cifar5
 from chapters.batch_statistics.experiments import images as sbn_images
 from chapters.batch_statistics.experiments.matched import run_matched
-from chapters.shared.stages import Stages
 from tests.chapters import cells
 from tests.chapters.cells import CPU, needs_digits
 
@@ -45,6 +44,12 @@ def dropout_result():
     return sbn_images.run_cell(short("sbn-mnist", "DO"), CPU, None)
 
 
+@pytest.fixture(scope="module")
+def plain():
+    """Two networks of the second study, and not in the order of their seeds."""
+    return sbn_images.run_cell(replace(short("sbn-cifar5", "BN", "ResNet"), replicates=(1, 0)), CPU, None)
+
+
 def test_every_method_has_every_number(result, dropout_result):
     plain = {"error_test", "temperature"} | {
         f"{name}{suffix}" for name in ("nll", "ece", "entropy_known", "entropy_unknown", "auroc")
@@ -70,11 +75,10 @@ def test_gains_are_paired_differences(result):
             assert with_sbn[f"{gain}_gain"] == pytest.approx(with_sbn[name] - without[name], abs=1e-12)
 
 
-def test_the_control_is_the_same_network_without_the_noise():
+def test_the_control_is_the_same_network_without_the_noise(plain):
     """Its running statistics give BN's error, and its moments those of SBN: without spread the two agree."""
-    cell, trained = short("sbn-cifar5", sbn_cifar5.MATCHED, "ResNet"), short("sbn-cifar5", "BN", "ResNet")
-    plain = sbn_images.run_cell(replace(trained, replicates=(1, 0)), CPU, None)  # it takes the one of its own seed
-    control = run_matched(cell, CPU, None, [plain.product])
+    cell = short("sbn-cifar5", sbn_cifar5.MATCHED, "ResNet")
+    control = run_matched(cell, CPU, None, [plain.product])  # it takes the one of its own seed
     found = values(control, sbn_cifar5.MATCHED)
     assert found["error_running"] == values(plain, "BN")["error_test"]
     assert lab.get("sbn-cifar5").function(cell) is run_matched
@@ -82,7 +86,7 @@ def test_the_control_is_the_same_network_without_the_noise():
     assert again.rows == control.rows  # trained again from the same seed
     images = sbn_images.load_images(cell.params, CPU)
     model = sbn_images.network(cell.params, 0)
-    sbn_images._train(model, images, cell.params, CPU, 0, Stages(None))
+    model.load_state_dict(plain.product["models"][0])
     model = to_stochastic_batch_norm(model)
     random = torch.Generator().manual_seed(92_000)
     match_moments(model, sbn_images.training_batches(images, cell.params, cell.params["batches"], random))
@@ -113,16 +117,16 @@ def test_the_drawn_classes_are_five_and_not_the_first():
     assert cell.params["known"] == known != list(range(5))
 
 
-def test_the_noise_is_measured_where_a_cell_asks_for_it():
+def test_the_noise_is_measured_where_a_cell_asks_for_it(plain):
     asked = {"noise_draws": 4, "noise_rows": 30}
-    cell = replace(short("sbn-cifar5", sbn_cifar5.MATCHED, **asked), needs=())
-    found = values(run_matched(cell, CPU, None), sbn_cifar5.MATCHED)
+    cell = short("sbn-cifar5", sbn_cifar5.MATCHED, "ResNet", **asked)
+    found = values(run_matched(cell, CPU, None, [plain.product]), sbn_cifar5.MATCHED)
     params = {key: value for key, value in cell.params.items() if key not in asked}
-    plain = values(run_matched(replace(cell, params=params), CPU, None), sbn_cifar5.MATCHED)
-    assert {name: value for name, value in found.items() if name in plain} == plain
+    without = values(run_matched(replace(cell, params=params), CPU, None, [plain.product]), sbn_cifar5.MATCHED)
+    assert {name: value for name, value in found.items() if name in without} == without
     scores = {f"auroc_{name}" for name in ("averages", "own", "exchanged", "spread")}
     sizes = {f"{name}_{part}" for name in ("spread", "margin") for part in ("known", "unknown")}
-    assert set(found) - set(plain) == scores | sizes | {"entropy_rank"}
+    assert set(found) - set(without) == scores | sizes | {"entropy_rank"}
 
 
 def test_known_classes_can_be_listed():

@@ -9,7 +9,6 @@ from torch import nn
 
 from bnnlib.nn import StructuredBayesianPruning, mean_weights, selected_weights, unit_counts
 from bnnlib.pruning import compress
-from bnnlib.pruning.compress import report
 from bnnlib.train.fit import fit
 from book import lab
 from book.lab import Cell
@@ -19,12 +18,6 @@ from chapters.unit_noise.experiments.networks import UNITS, add_noise, flops, fr
 from tests.chapters.cells import CPU, needs_digits, smoke, values
 
 LATENCY = ("cpu_", "gpu_")  # the only rows that two runs do not share
-
-
-@pytest.fixture
-def without_onnx(monkeypatch):
-    """As where ONNX is not installed: to export a network takes longer than to train it, and adds latencies alone."""
-    monkeypatch.setattr(report, "onnx_missing", lambda: True)
 
 
 @cache
