@@ -26,7 +26,6 @@ the better predictor; the text says so.
 from __future__ import annotations
 
 import torch
-from bnnlib.train.stages import Stages
 from torch import Tensor
 
 from bnnlib import metrics
@@ -44,6 +43,7 @@ from chapters.batch_statistics.experiments.images import (
 )
 from chapters.batch_statistics.experiments.mnist import _COMMON, _MNIST
 from chapters.batch_statistics.naive import predict_naive_batches
+from chapters.shared.stages import Stages
 
 WHOLE = "Whole batches"
 
