@@ -287,7 +287,7 @@ EXPERIMENTS = [
         schedules=lambda cell: schedules(cell) if "epochs" in cell.params else {},
         sources=dict.fromkeys(METHODS, "one step"),
         tiny={"replicates": 2, **_LITTLE, "warm_up": lambda epochs: min(epochs, 4), "spare": lambda spare: 8},
-        measured=("step_ms",),
+        measured=("step_ms", "peak_bytes"),  # the second depends on what the process has allocated before
         value=4.0,
     )
 ]
