@@ -114,8 +114,8 @@ class Adam(torch.optim.Adam):
     def _swept(self, group: dict[str, Any]) -> list[Slot]:
         """The slots of a group whose parameters have made their step; gradients of the others are written."""
         usual = not any(getattr(self, name, None) is not None for name in ("grad_scale", "found_inf"))
-        usual = usual and not any(group[name] for name in ("amsgrad", "maximize", "differentiable"))
-        usual = usual and not (group["decoupled_weight_decay"] and group["weight_decay"])
+        usual = usual and not any(group[name] for name in _UNUSUAL)
+        usual = usual and not (group.get("decoupled_weight_decay") and group["weight_decay"])
         slots = [slot for p in group["params"] if (slot := self._slots.get(id(p))) is not None and p.grad is slot.later]
         ready, calls, lr, (beta1, beta2) = [], [], float(group["lr"]), map(float, group["betas"])
         steps: list[Tensor] = []
