@@ -24,7 +24,7 @@ from book.display.picture import DARK, LIGHT
 from book.display.style import INK
 
 GROUND = "#121212"  # of the dark pages
-LARGEST = 60_000  # bytes, compressed; a picture of more points weighs less
+LARGEST = 150_000  # bytes, compressed; a picture of more points weighs less
 CONTRAST = 4.0  # of any color in the dark, see tests/book/display/test_style.py
 PAD = 0.1  # inches around a panel, and around the figure as IPython cuts it
 DOTS = 100  # CSS pixels an inch, as the theme draws
@@ -99,7 +99,7 @@ def svg_of(figure: Figure) -> str | None:
     if any(axes.images or any(isinstance(one, QuadMesh) for one in axes.collections) for axes in figure.axes):
         return None
     figure.draw_without_rendering()
-    crop = figure.get_tightbbox().padded(PAD)
+    crop, parts = figure.get_tightbbox().padded(PAD), panels(figure)  # before the file is drawn, which moves legends
     buffer, about = io.StringIO(), dict.fromkeys(("Creator", "Date", "Format", "Type"))
     with plt.rc_context({"svg.fonttype": "path", "svg.hashsalt": "bnnlib"}):
         figure.savefig(buffer, format="svg", bbox_inches=crop, metadata=about)
@@ -112,7 +112,7 @@ def svg_of(figure: Figure) -> str | None:
     text = _COLOR.sub(named, text)
     views = ['<view id="dark" class="d"/>']
     sizes = []
-    for number, box in enumerate(panels(figure), start=1):
+    for number, box in enumerate(parts, start=1):
         x, y = 72.0 * (box.x0 - crop.x0), 72.0 * (crop.y1 - box.y1)
         where = f'viewBox="{x:.1f} {y:.1f} {72.0 * box.width:.1f} {72.0 * box.height:.1f}"'
         views += [f'<view id="panel-{number}" {where}/>', f'<view id="panel-{number}-dark" class="d" {where}/>']

@@ -90,7 +90,12 @@ def test_panels_that_need_each_other_stay_together():
         axes[0].plot([0, 1], [0, 1], label=name)
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
     figure.draw_without_rendering()
+    text = vector.svg_of(figure)
+    boxes = [float(one) / 72 for one in re.search(r'id="panel-4" viewBox="([^"]+)"', text)[1].split()]
+    figure.draw_without_rendering()
+    crop = figure.get_tightbbox().padded(vector.PAD)
     *_, left, right = vector.panels(figure)
+    assert boxes[:1] + boxes[2:3] == pytest.approx([right.x0 - crop.x0, right.width], abs=0.02)
     assert left.x0 < right.x0 and abs(left.x1 - right.x0) < 2 * vector.PAD and left.y0 == right.y0
 
 
