@@ -76,9 +76,14 @@ DISTORTED = """() => {
     const width = i.clientWidth - size("paddingLeft") - size("paddingRight");
     return width / (i.clientHeight - size("paddingTop") - size("paddingBottom"));
   };
+  // a panel of a figure is drawn into a box of its own shape, whatever that of the file
+  const own = (i) => {
+    const [width, height] = i.style.aspectRatio.split("/").map(parseFloat);
+    return i.src.includes("#panel") ? width / height : i.naturalWidth / i.naturalHeight;
+  };
   return [...document.querySelectorAll("main img")]
     .filter((i) => i.src && i.complete && i.clientWidth > 20 && getComputedStyle(i).objectFit === "fill")
-    .filter((i) => Math.abs(shape(i) * i.naturalHeight / i.naturalWidth - 1) > 0.02)
+    .filter((i) => Math.abs(shape(i) / own(i) - 1) > 0.02)
     .map((i) => i.alt.slice(0, 60));
 }"""
 
