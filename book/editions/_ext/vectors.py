@@ -32,7 +32,7 @@ def say_views(app, page: str, template: str, context: dict, doctree) -> None:
         return f'<a class="reference internal image-reference" href="{found["src"]}">{image}</a>'
 
     body = IMAGE.sub(completed, context["body"])
-    context["body"] = re.sub(r"<img (?![^>]*loading=)", '<img loading="lazy" ', body)
+    context["body"] = re.sub(r'<img (?![^>]*(?:loading=|src="data:))', '<img loading="lazy" ', body)
 
 
 def setup(app) -> dict:
