@@ -148,11 +148,13 @@ def _arrival(row: Row) -> str:
 
 
 def _spread(row: Row | None, key: str) -> str:
-    """A number with its quartiles, where they are known."""
+    """A number with its quartiles, where they are known; bold for a ratio that meets the goal of a processor."""
     if row is None:
         return "–"
     quartiles = row.get(f"{key}_quartiles", row.get("quartiles"))
-    return f"{row[key]:.2f}" + (f" ({quartiles[0]:.2f} to {quartiles[1]:.2f})" if quartiles else "")
+    text = f"{row[key]:.2f}" + (f" ({quartiles[0]:.2f} to {quartiles[1]:.2f})" if quartiles else "")
+    goal = GOALS.get((row.get("layer"), row.get("batch")), 0.0) if row.get("device") == "cpu" else 0.0
+    return f"**{text}**" if key == "ratio" and row[key] <= goal else text
 
 
 def _noise(rows: Rows, _: Found) -> str:
