@@ -45,10 +45,7 @@ def _digits(rows: Rows) -> dict[str, str]:
         "fixed-runs": _runs(rows, "SBPa, fixed mu"),
         "fixed-flops": lab.number(found(FIVE, "SBPa, fixed mu", "flops_ratio"), "{:.1f}"),
     }
-    row = next((r for r in rows if (r["setting"], r["method"], r["metric"]) == (FIVE, "SBPa", "flops_ratio")), None)
-    known = row and row["mean"] is not None and row["profile"] != "smoke"
-    text = f"{row['mean']:.1f} ± {row['se']:.1f}" if known else None
-    texts["lenet5-flops"] = lab.number(text, runs=row["n"] if known else None)
+    texts["lenet5-flops"] = lab.mean(lab.stored_values("sbp-mnist", FIVE, "SBPa", "flops_ratio"), "{:.1f}")
     for key, setting in (("five", FIVE), ("three", THREE)):
         pair = "sbp-mnist", setting, WEIGHTED, "Original", "error_test"
         texts[f"{key}-less-original"] = lab.difference(*pair)
@@ -66,7 +63,8 @@ def _digits(rows: Rows) -> dict[str, str]:
     for key, setting in (("five", FIVE), ("three", THREE)):
         for method in ("Original", "SBP", WEIGHTED, "SSL", "SparseVD"):
             spent = (row["budget"] for row in rows if (row["setting"], row["method"]) == (setting, method) and row["n"])
-            texts[f"epochs-{key}-{method}"] = lab.number(next(spent, None), "{:.0f}")
+            runs = [lab.stored_values("sbp-mnist", setting, method, "error_test")]
+            texts[f"epochs-{key}-{method}"] = lab.number(next(spent, None), "{:.0f}", of=runs)
     texts |= (
         _overhead()
         | _one_budget()
@@ -100,8 +98,12 @@ def _one_budget() -> dict[str, str]:
     units = {"SBP": [v[epochs - 1] for v in light], WEIGHTED: [v[-1] for v in heavy], "SBP-end": [v[-1] for v in light]}
     gap = lab.estimate(np.subtract(units[WEIGHTED], units["SBP"]))
     assert lab.shows(gap, -1), "after equally many epochs the heavier price leaves fewer units"
-    texts = {f"one-budget-{key}": lab.number(np.mean(found), "{:.0f}", len(found)) for key, found in units.items()}
-    return texts | {"one-budget-epochs": f"{epochs}"}
+    runs = {method: lab.stored_values("sbp-mnist", THREE, method, "units_1") for method in ("SBP", WEIGHTED)}
+    texts = {
+        f"one-budget-{key}": lab.number(np.mean(found), "{:.0f}", len(found), of=[runs[key.removesuffix("-end")]])
+        for key, found in units.items()
+    }
+    return texts | {"one-budget-epochs": lab.number(epochs, of=[runs[WEIGHTED]])}
 
 
 def _other_lengths() -> dict[str, str]:
@@ -131,7 +133,8 @@ def _ssl_with_all_inputs() -> float | None:
 def _runs(rows: Rows, method: str) -> str:
     """How many runs a method has on LeNet-5, in words."""
     found = next((r["n"] for r in rows if (r["setting"], r["method"], r["metric"]) == (FIVE, method, "error_test")), 0)
-    return lab.number({1: "one run", 2: "two runs", 3: "three runs"}.get(found))
+    runs = [lab.stored_values("sbp-mnist", FIVE, method, "error_test")]
+    return lab.number({1: "one run", 2: "two runs", 3: "three runs"}.get(found), of=runs)
 
 
 def _vgg(rows: Rows) -> dict[str, str]:
@@ -189,10 +192,11 @@ def _narrow() -> dict[str, str]:
         units = stored.get((setting, method, 0, "units"))
         if units is not None:
             whole, gone[key] = units[0].sum(), units[0].sum() - units[-1].sum()
-        texts[f"vgg-{key}"] = lab.number(gone.get(key), "{:.0f}", 1)
+        layers = [lab.stored_values("sbp-vgg-causes", setting, method, f"units_{k}") for k in range(1, 15)]
+        texts[f"vgg-{key}"] = lab.number(gone.get(key), "{:.0f}", 1, of=layers)
     if len(gone) == len(runs):  # the text: the distance counts, but explains little
         assert gone["heart-far"] > gone["heart"] and max(gone.values()) < 0.1 * whole
-    return texts | {"vgg-narrow": lab.number(whole, "{:,.0f}")}
+    return texts | {"vgg-narrow": lab.number(whole, "{:,.0f}", of=layers)}
 
 
 def _vgg_curves() -> dict[str, str]:
@@ -204,14 +208,14 @@ def _vgg_curves() -> dict[str, str]:
     units = curves["units"].sum(1)
     layers = np.flatnonzero(curves["units"][-1] < curves["units"][0]) + 1
     each = curves["kl"] / units[0]
-    price = prices.cheapest(np.ones(1))[0].item()
+    price, run = prices.cheapest(np.ones(1))[0].item(), [lab.stored_values("sbp-vgg", VGG, "SBP", "units_14")]
     # the text: the run ended on the way; no early layer has lost a unit
     assert each[-1] > price and units[-6] > units[-1] and layers[0] > 7
     return {
-        "vgg-kl-first": lab.number(each[0], "{:.1f}", 1),
-        "vgg-kl-last": lab.number(each[-1], "{:.1f}", 1),
+        "vgg-kl-first": lab.number(each[0], "{:.1f}", 1, of=run),
+        "vgg-kl-last": lab.number(each[-1], "{:.1f}", 1, of=run),
         "vgg-price": lab.number(price, "{:.1f}"),
-        "vgg-from": lab.number(layers[0], "{:.0f}", 1),
+        "vgg-from": lab.number(layers[0], "{:.0f}", 1, of=run),
     }
 
 
@@ -237,4 +241,6 @@ def _random_labels(rows: Rows) -> dict[str, str]:
     gaps = slow - fast  # the replicates share their labels
     mean, error, n = lab.estimate(gaps)
     assert lab.side(mean - 1_000, error, n) == 1
-    return texts | {"random-bound-gap": lab.Said(f"{mean:,.0f} ± {error:.0f}", n, lab.decided(mean, error, n))}
+    runs = [lab.stored_values("sbp-random-labels", LABELS, one, "removed") for one in ("SBP, slow noise", "SBP")]
+    text, decided = f"{mean:,.0f} ± {error:.0f}", lab.decided(mean, error, n)
+    return texts | {"random-bound-gap": lab.number(text, runs=n, ordered=decided, of=runs)}
