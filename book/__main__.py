@@ -16,6 +16,7 @@ EDITIONS = {
     "lint": ("book.editions.lint", "hold the chapters to the rules of notebooks"),
     "mutate": ("tests.mutation.mutate", "which faults the certificates and the tests would notice"),
     "release": ("book.editions.release", "make all that a release consists of, try it, and write the checklist"),
+    "versions": ("book.editions.versions", "lay several versions of the rendered book side by side"),
     "new-chapter": ("book.editions.new_chapter", "start a chapter: notebook, study and tests"),
 }
 
