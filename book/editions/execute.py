@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from book.editions.numbers import ASKED, answered, asking, said
+from book.editions.pictures import packed
 from book.editions.processes import Processes
 from book.editions.project import BookError, Project, code_cells, expressions_of, read_notebook, source_of, tags_of
 
@@ -135,6 +136,9 @@ def finish(executed: dict, source: dict, run: dict) -> dict:
             ran = next(done)
             count += ran["execution_count"] is not None
             cell["outputs"] = [o | {"execution_count": count} if "execution_count" in o else o for o in ran["outputs"]]
+            for data in (output.get("data", {}) for output in cell["outputs"]):
+                if "image/png" in data:
+                    data["image/png"] = packed("".join(data["image/png"]))
             cell["execution_count"] = None if ran["execution_count"] is None else count
         elif expressions_of(cell):
             cell = said(cell, numbers)

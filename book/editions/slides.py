@@ -19,7 +19,7 @@ from book.editions.lessons import Lesson
 from book.editions.pictures import address, pictures
 
 FOLDER = "book/_static/slides"
-WIDTH = 1400  # pixels of a picture; most are drawn narrower
+WIDTH = 1800  # pixels of a picture; most are drawn narrower
 FORMULA = re.compile(r"\$([^$]+)\$")
 ROLE = re.compile(r"\{[\w:]+\}`([^`<]+?)\s*(?:<[^>]+>)?`")
 EMPHASIS = re.compile(r"(\*{1,2})(\S(?:[^*]*\S)?)\1")
@@ -65,7 +65,7 @@ def deck(lesson: Lesson, notebook: dict, claims: Claims) -> str:
     aim = f'<p class="large">After this chapter you can {plain(lesson.able)}.</p>' if lesson.able else ""
     made = [f"<h1>{plain(title)}</h1>{aim}"]
     for one in pictures(notebook):
-        image = f'<img src="{address(one, WIDTH)}" alt="{html.escape(one.alt)}">'
+        image = f'<img src="{address(one, WIDTH, wide=True)}" alt="{html.escape(one.alt)}">'
         made.append(
             f"<h2>{plain(one.heading)}</h2><figure>{image}<figcaption>{plain(one.caption)}</figcaption></figure>"
         )

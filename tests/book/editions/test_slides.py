@@ -12,7 +12,7 @@ from PIL import Image
 from book.editions import slides
 from book.editions.check import Page, external_loads
 from book.editions.lessons import Lesson
-from book.editions.pictures import address, pictures
+from book.editions.pictures import address, packed, pictures, side_by_side
 
 LESSON = Lesson("chapters/03_here", 3, "Here & now", "here", "count {term}`nats <Nat>`", 10, ())
 CLAIMS = {"here": [{"verdict": word, "text": f"It is {word}.", "place": "Table 1"} for word in ("partly", "partly")]}
@@ -81,3 +81,28 @@ def test_the_page_for_teachers_leads_to_every_deck(notebook):
     listed = slides.links([LESSON], chapters)
     assert path == "book/_static/slides/03_here.html" and 'href="../_static/slides/03_here.html"' in listed
     assert "2 pictures" in listed
+
+
+def test_the_lower_panels_of_a_tall_picture_stand_beside_the_upper_ones():
+    tall = Image.new("RGB", (100, 400), "black")
+    tall.paste("white", (0, 150, 100, 160))  # between two lines of text of a panel
+    tall.paste("white", (0, 190, 100, 230))  # between the panels
+    joined = side_by_side(tall)
+    assert joined.size == (205, 209)
+    assert joined.getpixel((0, 189)) == joined.getpixel((204, 190)) == (0, 0, 0)
+    assert joined.getpixel((102, 0)) == (255, 255, 255)
+    assert side_by_side(tall.resize((400, 400))).size == (400, 400), "beside each other they would be smaller"
+
+
+def test_a_picture_of_few_colors_gets_a_palette_and_no_other_pixel():
+    def encoded(image):
+        image.save(out := io.BytesIO(), "PNG")
+        return base64.b64encode(out.getvalue()).decode()
+
+    few = Image.linear_gradient("L").rotate(30).convert("RGBA")
+    small = packed(encoded(few))
+    again = Image.open(io.BytesIO(base64.b64decode(small)))
+    assert again.mode == "P" and len(small) < len(encoded(few))
+    assert again.convert("RGBA").tobytes() == few.tobytes()
+    few.putalpha(128)
+    assert packed(encoded(few)) == encoded(few), "what lets the page through stays as it is"
