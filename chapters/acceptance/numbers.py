@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
@@ -60,7 +61,7 @@ def _markov() -> dict[str, str]:
     return {
         "markov-steps": lab.mean(walk, "{:.1f}"),
         "markov-rate": lab.mean(rates, "{:.1f}"),
-        "markov-wide": lab.number(f"{(wide < 5).sum()} of {len(wide)}" if len(wide) else None, ordered=True),
+        "markov-wide": lab.number(f"{(wide < 5).sum()} of {len(wide)}" if len(wide) else None, ordered=True, of=[wide]),
     }
 
 
@@ -80,14 +81,16 @@ def _batches() -> dict[str, str]:
 
 
 def _logistic(rows: Rows) -> dict[str, str]:
-    said, earlier, shorter, ready = {}, [], [], []
+    said, earlier, shorter, ready, both = {}, [], [], [], []
     for name in SETS:
         for method in (RATE, "Symmetric KL"):
             pair = "mh-logistic", name, method, "VI", "acceptance"
             said[f"{name}-gap-{method}"] = lab.difference(*pair)
             assert lab.shows(lab.paired_difference(*pair), 1), f"{name}: {method} is accepted more often than VI"
         draws = {method: crossings(rows, name, method) for method in (RATE, "VI")}
-        said |= {f"{name}-crossing-{method}": _range(found) for method, found in draws.items()}
+        runs = {method: lab.stored_values("mh-logistic", name, method, "seconds_training") for method in draws}
+        said |= {f"{name}-crossing-{method}": _range(found, runs[method]) for method, found in draws.items()}
+        both += runs.values()
         learning, shorter_one, warming = (
             replicates(rows, name, method, "seconds_training") for method in (RATE, "VI", "HMC")
         )
@@ -97,7 +100,7 @@ def _logistic(rows: Rows) -> dict[str, str]:
     assert not earlier or sum(earlier) > len(earlier) / 2, "variational inference has paid earlier in most runs"
     assert all(ready), "in every run HMC has some thousands of draws before the learning by the rate is done"
     for key, flags in (("earlier", earlier), ("shorter", shorter)):
-        said[key] = lab.number(f"{sum(flags)} of {len(flags)}" if flags else None)
+        said[key] = lab.number(f"{sum(flags)} of {len(flags)}" if flags else None, of=both)
     errors = [
         value
         for name in SETS
@@ -126,14 +129,14 @@ def _logistic(rows: Rows) -> dict[str, str]:
     return said | {"German-evaluations": f"{plan['steps'] * plan['batch_size'] / 1e6:.1f}"}
 
 
-def _range(draws: list[float]) -> str:
+def _range(draws: list[float], runs: Any) -> str:
     """ "0.4 to 2.8 million" of the least and the largest, with the runs in which it never came."""
     finite = sorted(one / 1e6 for one in draws if one < np.inf)
     if not finite:
         return lab.number("never" if draws else None)
     never = len(draws) - len(finite)
     text = f"{finite[0]:.1f} to {finite[-1]:.1f} million" + (f" ({never} of {len(draws)} never)" if never else "")
-    return lab.Said(text, len(draws))
+    return lab.number(text, runs=len(draws), of=[runs])
 
 
 def _lenet(rows: Rows) -> dict[str, str]:

@@ -37,7 +37,7 @@ def numbers(rows: Mapping[str, list]) -> dict[str, str]:
     farther = ub > cce
     said = {f"toy-{method}": mean("chain_tv", method=method) for method in TOY_METHODS}
     said |= {
-        "toy-runs": lab.number(lab.stored_values("imh-toy", LAST, "CCE", "chain_tv").size or None),
+        "toy-runs": lab.number(cce.size or None, of=[cce]),
         "toy-raw": mean("proposal_tv"),
         "toy-floor": mean("floor_tv"),
         "toy-acceptance": mean("acceptance_rate", "{:.0f}"),
@@ -46,7 +46,9 @@ def numbers(rows: Mapping[str, list]) -> dict[str, str]:
         "toy-direct": mean("direct_bound", "{:.2f}"),
         "toy-memorized": mean("chain_tv", setting=FEW),
         "toy-memorized-worse": lab.number((memorized() > 0).sum() if memorized().size else None, ordered=True),
-        "toy-ub-farther": lab.number(f"{farther.sum()} of {len(farther)}" if farther.size else None, ordered=True),
+        "toy-ub-farther": lab.number(
+            f"{farther.sum()} of {len(farther)}" if farther.size else None, ordered=True, of=[ub, cce]
+        ),
         "toy-missing": mean("chain_tv", setting="five modes/1600"),
         "toy-ub": lab.difference("imh-toy", LAST, "UB", "CCE", "chain_tv", 4),
         "toy-mce": lab.difference("imh-toy", LAST, "MCE, Markov", "CCE", "chain_tv", 4),
@@ -60,7 +62,9 @@ def numbers(rows: Mapping[str, list]) -> dict[str, str]:
     said["cifar-recall"] = lab.difference(CIFAR, "WGAN-GP", INDEPENDENT, RAW, "recall", 1)
     said["cifar-precision"] = lab.difference(CIFAR, "VAE", INDEPENDENT, RAW, "precision", 1)
     raw, after = (lab.stored_values(*FAILED, method, "feature_fid") for method in (RAW, INDEPENDENT))
-    said["images-worse"] = lab.number(f"{(after > raw).sum()} of {len(raw)}" if raw.size else None, ordered=True)
+    said["images-worse"] = lab.number(
+        f"{(after > raw).sum()} of {len(raw)}" if raw.size else None, ordered=True, of=[raw, after]
+    )
     error = lab.stored_values(CIFAR, "Images", "Classifier", "error_test")
     said["images-cifar-error"] = lab.number(error.mean() if error.size else None, "{:.0f}")
     for generator in GENERATORS:
@@ -97,7 +101,7 @@ def _images() -> dict[str, str]:
             f"{key}-random": _mean(name, generator, RANDOM, "feature_fid"),
         }
     for name in ("mnist", "fmnist"):
-        said[f"real-{name}"] = lab.number(_mean(f"imh-{name}", "Images", "Held-out images", "feature_fid"))
+        said[f"real-{name}"] = _mean(f"imh-{name}", "Images", "Held-out images", "feature_fid")
     return said
 
 
@@ -129,9 +133,11 @@ def _failed() -> dict[str, str]:
             less = mean, error, n = lab.estimate(change - last)
             assert lab.shows(less, -1 if key == "averaged" else 0), "averaging takes the harm away"
             if key == "averaged":
-                said["failed-averaged-last"] = lab.Said(with_error(mean, error, 1), n, lab.decided(*less))
+                said["failed-averaged-last"] = lab.number(
+                    with_error(mean, error, 1), runs=n, ordered=lab.decided(*less), of=[last, change]
+                )
         if key == "picked":
-            said["failed-picked-largest"] = lab.number(f"{change.max():.1f}", runs=1)
+            said["failed-picked-largest"] = lab.number(f"{change.max():.1f}", runs=1, of=[change])
             assert sorted(change)[-2] < 0.25 * change.max(), "one bad pick spoils the mean"
     return said
 
