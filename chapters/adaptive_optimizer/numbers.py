@@ -8,6 +8,7 @@ import numpy as np
 
 from bnnlib.functional import group_threshold
 from book import lab
+from book.lab.known import cells_of, knowing
 from book.lab.queries import Rows, replicates
 from chapters.adaptive_optimizer.experiments.cifar10 import ALIGNED, HARD
 from chapters.adaptive_optimizer.experiments.cifar10 import NAME as CIFAR
@@ -53,6 +54,11 @@ def _found(rows: Mapping[str, Rows], example: str, method: str, metric: str) -> 
     return replicates(rows[example.replace(" ", "-")], example, method, metric)
 
 
+def _joined(parts: list[np.ndarray]) -> np.ndarray:
+    """All in one, which knows the runs of all."""
+    return knowing(np.concatenate(parts), cells_of(*parts))
+
+
 def _examples(rows: Mapping[str, Rows]) -> dict[str, str]:
     """Of the published method alone."""
     said = {}
@@ -91,7 +97,7 @@ def _parts(rows: Mapping[str, Rows]) -> dict[str, str]:
         said[f"kept-{number}"] = lab.number(kept.mean() if len(kept) else None, "{:.0f}")
     exact = {}
     for method in (AVO, "AVO, no noise"):
-        exact[method] = np.concatenate([_found(rows, name, method, "exact_selection") > 0 for name in EXAMPLES])
+        exact[method] = _joined([_found(rows, name, method, "exact_selection") > 0 for name in EXAMPLES])
         said[f"exact-all-{method}"] = counted(exact[method])
     noisy, quiet = exact.values()
     said["exact-quiet-only"] = lab.number(None)
@@ -99,9 +105,9 @@ def _parts(rows: Mapping[str, Rows]) -> dict[str, str]:
         assert not (noisy & ~quiet).any(), "without noise the selection is exact wherever it is with noise"
         more = int((quiet & ~noisy).sum())
         assert 0.5 ** (more - 1) > 0.05, "a sign test does not decide that the noise harms"
-        said["exact-quiet-only"] = lab.number(more)
+        said["exact-quiet-only"] = lab.number(more, of=[noisy, quiet])
     every = [_found(rows, name, WARM_UPS[0], "false_negatives") == PROBLEMS[name].relevant for name in EXAMPLES]
-    said["all-lost"] = counted(np.concatenate(every))
+    said["all-lost"] = counted(_joined(every))
     left = [lab.stored_values(_stored(name), name, WARM_UPS[0], "false_positives").sum() for name in EXAMPLES]
     assert sum(left) <= 1, "without a warm-up a single irrelevant input is left"
     lost = [lab.stored_values(_stored(name), name, WARM_UPS[1], "false_negatives") for name in EXAMPLES]
