@@ -28,6 +28,7 @@ KINDS = {
     "sghmc-sa": "SGHMC with the learned prior",
     "avo": "adaptive variational optimizer",
     "avo-natural": "the same, natural-gradient form",
+    "ivon": "IVON",
 }
 NOISE = {
     "sbp-lenet-500-300": "SBP, LeNet-500-300",

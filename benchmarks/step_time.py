@@ -9,8 +9,8 @@ Bayesian one right after each other, so that whatever else the machine does hits
 rounds. torchbnn and bayesian-torch are measured in the same rounds where they are installed (`pip install torchbnn
 bayesian-torch`). The samplers ("sgld", "sghmc", with the learned prior "sghmc-sa") take the place of Adam on the
 deterministic network; posteriors is measured beside them (`pip install posteriors`). So does the adaptive variational
-optimizer ("avo", and "avo-natural" with IVON beside it, `pip install ivon-opt`). Noise on units ("sbp-...") and
-stochastic batch norm ("sbn-...") are measured on networks of their papers, each against the same network without, and
+optimizer ("avo", "avo-natural") and IVON ("ivon", its authors' too with `pip install ivon-opt`). Noise on units and
+stochastic batch norm ("sbp-...", "sbn-...") are measured on networks of their papers, each against the same without, and
 so are the posteriors on convolutions ("lenet5-...", "resnet20-...").
 
 Beside the median stand the quartiles over the rounds. On a machine with other work `--processor` takes the
@@ -134,7 +134,8 @@ def samplers(keyed: bool = True) -> dict[tuple[str, str], Callable[[nn.Module, i
         ("bnnlib", "sghmc-sa"): partial(ours, sampler=SGHMC, learned=True),
         ("bnnlib", "avo"): partial(Adaptive, form="sghmc"),
         ("bnnlib", "avo-natural"): partial(Adaptive, form="natural"),
-        ("ivon", "avo-natural"): Ivon,
+        ("bnnlib", "ivon"): Ivon,
+        ("ivon", "ivon"): partial(Ivon, ours=False),
         ("posteriors", "sgld"): partial(Posteriors, name="sgld"),
         ("posteriors", "sghmc"): partial(Posteriors, name="baoa"),  # the same integrator as ours
         ("posteriors", "sghmc-euler"): partial(Posteriors, name="sghmc"),

@@ -236,6 +236,9 @@ class AdaptiveVariational(Sampler):
                 self._refresh(state, gradient, decay, rate, group["temperature"])
         for state in states:
             state.pop("noise", None)
+        self._move_means(group, parameters, gradients, weighted, momenta, precisions)
+
+    def _move_means(self, group, parameters, gradients, weighted, momenta, precisions) -> None:
         torch._foreach_mul_(momenta, group["momentum"])
         torch._foreach_add_(momenta, gradients)
         torch._foreach_add_(momenta, weighted)

@@ -18,7 +18,7 @@ def test_step_time_rows(capsys):
     fields = {"library", "layer", "batch", "device", "ratio", "quartiles", "ms", "base_ms"}
     assert all(set(row) == fields for row in rows)
     ours = {row["layer"] for row in rows if row["library"] == "bnnlib"}
-    samplers = {"sgld", "sghmc", "sghmc-euler", "sghmc-sa", "avo", "avo-natural"}
+    samplers = {"sgld", "sghmc", "sghmc-euler", "sghmc-sa", "avo", "avo-natural", "ivon"}
     mixtures = {"gaussian-spike-slab", "scale-mixture"}
     others = {"gaussian", "gaussian-local", "gaussian-flipout", "spike-slab", "sparse-vd", "horseshoe"}
     assert ours == samplers | mixtures | others | set(NETWORKS)
