@@ -10,8 +10,8 @@ rounds. torchbnn and bayesian-torch are measured in the same rounds where they a
 bayesian-torch`). The samplers ("sgld", "sghmc", with the learned prior "sghmc-sa") take the place of Adam on the
 deterministic network; posteriors is measured beside them (`pip install posteriors`). So does the adaptive variational
 optimizer ("avo", "avo-natural") and IVON ("ivon", its authors' too with `pip install ivon-opt`). Noise on units and
-stochastic batch norm ("sbp-...", "sbn-...") are measured on networks of their papers, each against the same without, and
-so are the posteriors on convolutions ("lenet5-...", "resnet20-...").
+stochastic batch norm ("sbp-...", "sbn-...") are measured on networks of their papers, each against the same
+without, and so are the posteriors on convolutions ("lenet5-...", "resnet20-...").
 
 Beside the median stand the quartiles over the rounds. On a machine with other work `--processor` takes the
 processor's time in place of the clock's: with one thread on a CPU it counts what the step itself has used.
