@@ -2,7 +2,7 @@
 
 A pruned network full of zeros is neither smaller nor faster. Here only the nonzeros are kept, each with its column, and
 products skip the rest; a convolution multiplies the sparse filters with the image's patches side by side (im2col).
-Whether that is faster depends on sparsity, layer and batch: `csr_report` measures it.
+Whether that is faster depends on sparsity, layer and batch; `benchmarks/csr.py` of the repository measures it.
 """
 
 from __future__ import annotations
