@@ -83,7 +83,6 @@ class LaplaceNetwork(StochasticLayer, nn.Module):
 
     Attributes:
         network: the trained network, frozen and in `eval()`.
-        log_likelihood: of the training data at the trained weights, in nats.
 
     Example:
         >>> x = torch.randn(50, 3)
@@ -175,14 +174,6 @@ class LaplaceNetwork(StochasticLayer, nn.Module):
 
     # what it is for
 
-    @property
-    def log_likelihood(self) -> float:
-        """Of the training data at the trained weights, in nats."""
-        if self.classes:
-            return -self._fit
-        variance = self.noise_scale**2
-        return -0.5 * (self._fit / variance + self._numbers * math.log(2.0 * math.pi * variance))
-
     def log_evidence(self) -> float:
         """Laplace's approximation of log p(data), in nats: to compare networks, priors and noise scales.
 
@@ -194,9 +185,11 @@ class LaplaceNetwork(StochasticLayer, nn.Module):
             >>> posterior.log_evidence() < before
             True
         """
-        values, t = self.eigenvalues.double() / self.noise_scale**2, self.prior_precision
+        variance, t = self.noise_scale**2, self.prior_precision
+        values = self.eigenvalues.double() / variance
         occam = values.numel() * math.log(t) - float((values + t).log().sum())
-        return self.log_likelihood + 0.5 * (occam - t * self._square())
+        fit = -0.5 * (self._fit / variance + self._numbers * math.log(2.0 * math.pi * variance))
+        return (-self._fit if self.classes else fit) + 0.5 * (occam - t * self._square())
 
     def kl_divergence(self, with_value: bool = True) -> Tensor:
         """Divergence of the posterior to its prior, in nats; it has no gradient, since nothing of it is trained."""
