@@ -3,9 +3,9 @@
 `python -m benchmarks.replicates [--json] [--epochs 2]`
 
 The work is Simulation II of Bai, Song and Cheng (2020) with the spike-and-slab network: 200-7-7-7-1, 3000 rows a
-replicate, batches of 512, Adam (fused) for both. The networks of the loop are the stack's own, taken out by
-`unstack`, and all of them are trained for the stated number of epochs: nothing is extrapolated. Epochs of the stack
-and of the loop take turns, so that whatever else the machine does hits both.
+replicate, batches of 512, Adam (fused) for both. The networks of the loop have the stack's sizes and prior, and all
+of them are trained for the stated number of epochs: nothing is extrapolated. Epochs of the stack and of the loop take
+turns, so that whatever else the machine does hits both.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ from torch import Tensor
 
 from benchmarks import command
 from benchmarks.timing import synchronize
-from bnnlib import nn as bnn
 from bnnlib.functional import inclusion_probability_for
-from bnnlib.replicates import Layout, StackedMLP, StackedSpikeSlab, fit_stacked, unstack
+from bnnlib.models import mlp
+from bnnlib.nn import kl_gradient, to_bayesian
+from bnnlib.replicates import Layout, StackedMLP, StackedSpikeSlab, fit_stacked
 
 SIZES, ROWS, BATCH, LEARNING_RATE = (200, 7, 7, 7, 1), 3000, 512, 5e-3
 
@@ -40,10 +41,15 @@ def problem(replicates: int, device: torch.device, sizes: tuple[int, ...] = SIZE
 
 
 class Loop:
-    """The same networks, each with its own optimizer, trained one after another."""
+    """Networks of the same sizes and prior, each with its own optimizer, trained one after another."""
 
     def __init__(self, stack: StackedMLP, x: Tensor, y: Tensor):
-        self.networks = [unstack(stack, r).train() for r in range(stack.replicates)]
+        posterior = stack.posterior
+        prior = {"prior_inclusion_probability": posterior.prior_inclusion_probability, "prior_scale": 1.3}
+        self.networks = [
+            to_bayesian(mlp(posterior.layout.sizes), "spike_slab", **prior).to(x.device)
+            for _ in range(stack.replicates)
+        ]
         self.optimizers = [torch.optim.Adam(n.parameters(), lr=LEARNING_RATE, fused=True) for n in self.networks]
         self.data = [(x[:, r].contiguous(), y[:, r].contiguous()) for r in range(stack.replicates)]
 
@@ -52,7 +58,7 @@ class Loop:
             for rows in torch.randperm(ROWS, device=x.device).split(BATCH):
                 nll = 0.5 * (network(x[rows]) - y[rows]).square().mean()
                 optimizer.zero_grad()
-                (nll + bnn.kl_gradient(network) / ROWS).backward()
+                (nll + kl_gradient(network) / ROWS).backward()
                 optimizer.step()
 
 

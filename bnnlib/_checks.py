@@ -61,11 +61,7 @@ def check_probability(name: str, value: Number, *, open_interval: bool = False) 
 
 
 def check_positive(name: str, value: Number, *, hint: str = "") -> Number:
-    """Return `value` if every entry is finite and above zero; `hint` ends the message.
-
-    Raises:
-        ValueError: some value is zero, negative, infinite or NaN.
-    """
+    """Return `value` if every entry is finite and above zero; `hint` ends the message."""
     if not _holds(value, lambda v: (v > 0) & _finite(v)):
         raise ValueError(f"{name} is {_shown(value)}, but it must be finite and above 0. {hint}".rstrip())
     return value
@@ -78,22 +74,14 @@ def check_scale(name: str, value: Number) -> Number:
 
 
 def check_non_negative(name: str, value: Number) -> Number:
-    """Return `value` if every entry is finite and not negative.
-
-    Raises:
-        ValueError: some value is negative, infinite or NaN.
-    """
+    """Return `value` if every entry is finite and not negative."""
     if not _holds(value, lambda v: (v >= 0) & _finite(v)):
         raise ValueError(f"{name} is {_shown(value)}, but it must be finite and not negative. Pass 0 to switch it off.")
     return value
 
 
 def check_count(name: str, value: int, minimum: int = 1) -> int:
-    """Return `value` if it is an integer of at least `minimum`.
-
-    Raises:
-        ValueError: it is too small, or anything else than an integer.
-    """
+    """Return `value` if it is an integer of at least `minimum`."""
     try:
         good = not isinstance(value, bool) and int(value) == value and value >= minimum
     except (TypeError, ValueError, OverflowError, RuntimeError):  # no number, NaN, infinite, a tensor of several
@@ -104,11 +92,7 @@ def check_count(name: str, value: int, minimum: int = 1) -> int:
 
 
 def check_covariance(value: Tensor, name: str = "covariance") -> Tensor:
-    """Return `value` (dim, dim) if it is a symmetric and positive definite matrix.
-
-    Raises:
-        ValueError: it is not.
-    """
+    """Return `value` (dim, dim) if it is a symmetric and positive definite matrix."""
     if value.dim() != 2 or value.shape[0] != value.shape[1]:
         raise ValueError(f"{name} has shape {tuple(value.shape)}, but it must be (dim, dim).")
     scale = value.diagonal().abs().sqrt()

@@ -8,11 +8,7 @@ import torch
 
 
 def default_generator(device: torch.device | str) -> torch.Generator:
-    """PyTorch's own generator of a device; of "cuda" without a number that of the current one.
-
-    Raises:
-        ValueError: PyTorch shows none for this kind of device.
-    """
+    """PyTorch's own generator of a device; of "cuda" without a number that of the current one."""
     device = torch.device(device)
     if device.type == "cpu":
         return torch.default_generator

@@ -29,9 +29,6 @@ def write_atomic(path: Path, content: bytes | Callable[[IO[bytes]], object]) -> 
 
     The content goes to a temporary file in the same folder, is forced to the disk, and only then takes the name. Those
     that killed processes left beside it are removed.
-
-    Raises:
-        StoreError: the disk is full or the folder cannot be written; what was there before is untouched.
     """
     path = Path(path)
     temporary = None
@@ -83,12 +80,7 @@ def sealed(head: bytes, body: bytes) -> bytes:
 
 
 def unsealed(path: Path, head: bytes, what: str, remedy: str) -> bytes:
-    """The body of what `sealed` gave; `what` it should be and the `remedy` are for the messages.
-
-    Raises:
-        FileNotFoundError: there is no such file.
-        DamagedFileError: it begins otherwise, or the checksum does not fit.
-    """
+    """The body of what `sealed` gave; `what` it should be and the `remedy` are for the messages."""
     raw, name = path.read_bytes(), path.name
     if not raw.startswith(head):
         raise DamagedFileError(f"{name} does not begin as {what} that bnnlib has saved. {remedy}")

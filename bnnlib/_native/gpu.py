@@ -27,11 +27,7 @@ class DeviceKey(NamedTuple):
 
 @cache
 def kernels() -> ModuleType | None:
-    """The compiled functions, or None where there are none; where Triton fails, a warning tells of it once.
-
-    Raises:
-        RuntimeError: the first question comes while a CUDA graph is recorded, when nothing can be tried.
-    """
+    """The compiled functions, or None where there are none; where Triton fails, a warning tells of it once."""
     if os.environ.get(SWITCH, "1") == "0":
         return None
     try:
@@ -73,11 +69,7 @@ def launch(
     constants: Sequence[float] = (),
     share: Tensor | None = None,
 ) -> None:
-    """`bnnlib._native.run` by the functions of `module`.
-
-    Raises:
-        RuntimeError: a CUDA graph is being recorded with a key of Python, which each replay would draw again.
-    """
+    """`bnnlib._native.run` by the functions of `module`."""
     out = outputs[0]
     assert out is not None
     number = out.numel()

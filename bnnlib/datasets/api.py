@@ -211,11 +211,7 @@ def _content(entry: Entry, root: str | os.PathLike | None, download: bool, split
 
 
 def _variant(entry: Entry, content: Content) -> registry.Variant | None:
-    """None for the published set, else the known variant that it is.
-
-    Raises:
-        IntegrityError: it is neither.
-    """
+    """None for the published set, else the known variant that it is."""
     if not content.faults:
         return None
     for variant in entry.variants:

@@ -25,11 +25,7 @@ def installed() -> bool:
 
 
 def read(entry: Entry, folder: Path, split: int | None) -> Content:
-    """The rows with a fixed fifth of them for test; images (N, 1, 8, 8) on the scale 0 to 16.
-
-    Raises:
-        DatasetError: scikit-learn is not installed.
-    """
+    """The rows with a fixed fifth of them for test; images (N, 1, 8, 8) on the scale 0 to 16."""
     if not installed():
         raise DatasetError(f"{entry.name} cannot be loaded. {HELP}")
     from sklearn import datasets

@@ -33,11 +33,7 @@ class _ArrayUnpickler(pickle.Unpickler):
 
 
 def read_batch(path: Path) -> tuple[np.ndarray, np.ndarray]:
-    """Images uint8 (N, 3, 32, 32) and labels uint8 (N,) of one batch.
-
-    Raises:
-        IntegrityError: it is not a pickled batch of images, or it names anything but arrays.
-    """
+    """Images uint8 (N, 3, 32, 32) and labels uint8 (N,) of one batch."""
     try:
         batch = _ArrayUnpickler(io.BytesIO(path.read_bytes()), encoding="bytes").load()
         images, labels = batch[b"data"], np.asarray(batch[b"labels"])
@@ -57,11 +53,7 @@ def missing(entry: Entry, folder: Path) -> list[FileSpec]:
 
 
 def unpack(entry: Entry, archive: Path, folder: Path) -> None:
-    """Take the members named in the registry out of the archive, and nothing else; then delete the archive.
-
-    Raises:
-        IntegrityError: the archive does not hold them.
-    """
+    """Take the members named in the registry out of the archive, and nothing else; then delete the archive."""
     with tempfile.TemporaryDirectory(dir=folder / ".download") as scratch, tarfile.open(archive) as tar:
         # Paths inside the archive are never used, so that none can lead outside the folder.
         found = {Path(item.name).name: item for item in tar if item.isfile()}

@@ -54,11 +54,7 @@ def file_digest(path: Path, algorithm: str) -> str:
 
 
 def gunzip(path: Path) -> bytes:
-    """Decompressed content of a .gz file.
-
-    Raises:
-        IntegrityError: the file is truncated or is not gzip.
-    """
+    """Decompressed content of a .gz file."""
     try:
         return gzip.decompress(path.read_bytes())
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:

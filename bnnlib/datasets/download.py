@@ -65,9 +65,6 @@ def download(
     """Download `target` from the first source that delivers what `check` accepts: it returns None or what is wrong.
 
     A file that fails is deleted. `size` is in bytes, about: anything over twice as much is refused.
-
-    Raises:
-        DownloadError: every source failed, or the disk is full or not writable.
     """
     policy = policy or POLICY
     problems = []

@@ -14,11 +14,7 @@ IMAGES, LABELS = 0x803, 0x801
 
 
 def parse(data: bytes, magic: int, source: str) -> np.ndarray:
-    """Array of unsigned bytes in an idx file: images (N, 1, H, W) or labels (N,).
-
-    Raises:
-        IntegrityError: the header is not that of such a file, or the size is not what the header announces.
-    """
+    """Array of unsigned bytes in an idx file: images (N, 1, H, W) or labels (N,)."""
     axes = magic & 0xFF
     header = np.frombuffer(data[: 4 * (axes + 1)], dtype=">u4")
     if len(header) != axes + 1 or header[0] != magic:

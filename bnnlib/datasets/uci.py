@@ -46,11 +46,7 @@ def _indices(path: Path) -> np.ndarray:
 
 
 def check_split(train: np.ndarray, test: np.ndarray, rows: int, source: str) -> None:
-    """Check that two index arrays divide `rows` rows, nine tenths for training.
-
-    Raises:
-        IntegrityError: an index is out of range or used twice, a row is left out, or the sizes are not 90/10.
-    """
+    """Check that two index arrays divide `rows` rows, nine tenths for training."""
     both = np.concatenate([train, test])
     if both.size and (both.min() < 0 or both.max() >= rows):
         raise IntegrityError(f"{source}: indices run from {both.min()} to {both.max()}, the rows from 0 to {rows - 1}.")

@@ -43,11 +43,7 @@ class Conformal(NamedTuple):
         return self.scores[neighbours.kneighbors(places, return_distance=False)].mean(axis=1)
 
     def factors(self, places: np.ndarray, level: float) -> np.ndarray:
-        """By how many predicted standard deviations an interval reaches to either side at new places (rows, d).
-
-        Raises:
-            ValueError: the held-out rows are too few for the level.
-        """
+        """By how many predicted standard deviations an interval reaches to either side at new places (rows, d)."""
         rank = math.ceil((len(self.scores) + 1) * level - 1e-9)
         if rank > len(self.scores):
             most = 1.0 - 1.0 / (len(self.scores) + 1)

@@ -32,11 +32,7 @@ class Dependence(NamedTuple):
 
 
 def check_model(model: Any, caller: str, pipeline: bool = False) -> Any:
-    """The model if it is an estimator of this package, or a pipeline that ends in one where that is allowed.
-
-    Raises:
-        TypeError: it is something else.
-    """
+    """The model if it is an estimator of this package, or a pipeline that ends in one where that is allowed."""
     inner = model[-1] if pipeline and isinstance(model, Pipeline) else model
     if not isinstance(inner, SparseEstimator):
         raise TypeError(
@@ -48,11 +44,7 @@ def check_model(model: Any, caller: str, pipeline: bool = False) -> Any:
 
 
 def class_number(classes: np.ndarray, target: Any) -> int:
-    """The number of a label, by default of the second of two.
-
-    Raises:
-        ValueError: it is none of them, or there are more than two and none is given.
-    """
+    """The number of a label, by default of the second of two."""
     labels = classes.tolist()
     if target is None and len(labels) == 2:
         return 1
@@ -62,11 +54,7 @@ def class_number(classes: np.ndarray, target: Any) -> int:
 
 
 def drawn_features(model: Any, X: Any, features: Any) -> tuple[list[Any], int]:
-    """Numbers of the columns that are drawn, and how many of those selected are not.
-
-    Raises:
-        ValueError: a feature is not there, or none is given where none is selected, or of a pipeline.
-    """
+    """Numbers of the columns that are drawn, and how many of those selected are not."""
     columns = list(X.columns) if hasattr(X, "columns") else None
     width = np.shape(X)[1]
     if features is None:

@@ -19,11 +19,7 @@ _LONGEST = 24  # letters of a name
 
 
 def pyplot() -> Any:
-    """matplotlib's pyplot, which is imported when the first picture is drawn.
-
-    Raises:
-        ImportError: it is not installed; the message says what to do.
-    """
+    """matplotlib's pyplot, which is imported when the first picture is drawn."""
     try:
         from matplotlib import pyplot
     except ImportError as error:
@@ -41,11 +37,7 @@ def one_axes(ax: Any, size: tuple[float, float]) -> Any:
 
 
 def several_axes(ax: Any, count: int) -> np.ndarray:
-    """`count` axes (count,): of a new figure with up to three in a row, or those that are given.
-
-    Raises:
-        ValueError: as many are not given.
-    """
+    """`count` axes (count,): of a new figure with up to three in a row, or those that are given."""
     plt = pyplot()
     if ax is None:
         columns = min(count, 3)

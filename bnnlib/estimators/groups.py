@@ -13,11 +13,7 @@ _UNNAMED = 3  # columns at least that make a category where no name says so: two
 def group_numbers(groups: Any, x: np.ndarray, names: np.ndarray | None) -> np.ndarray:
     """The number of each input's group, (p,), from 0 in order of appearance; an input without others has its own.
 
-    Args:
-        groups: None for none; "auto" for the dummies of a column; or a label for each input, in the order of the
-            columns, None for an input of its own.
-        x: inputs (n, p) in their own units.
-        names: of the columns, None without.
+    `groups` is as for `SparseRegressor`, x are inputs (n, p) in their own units.
     """
     inputs = x.shape[1]
     if groups is None:

@@ -206,8 +206,7 @@ def fold_losses(
 class Linear(Variational):
     """A stack without hidden layers whose posterior coordinate ascent finds; `partial_fit` goes on by gradients.
 
-    Args: as for `Variational`, whose method is "spike_slab"; and
-        groups: columns of each group of inputs, which a draw has in or out together.
+    As `Variational` of "spike_slab"; `groups` are columns of inputs, which a draw has in or out together.
     """
 
     def __init__(self, *arguments: Any, groups: list[np.ndarray]) -> None:

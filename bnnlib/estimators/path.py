@@ -37,11 +37,7 @@ class Path(NamedTuple):
 
 
 def path(estimator: Any, X: Any, y: Any, probabilities: Any) -> Path:
-    """Fit the estimator's model at every lambda, of a copy; None for the probabilities stands for a grid.
-
-    Raises:
-        ValueError: a lambda is out of range, or the method has none.
-    """
+    """Fit the estimator's model at every lambda, of a copy; None for the probabilities stands for a grid."""
     if estimator.method not in ("spike_slab", "gaussian_spike_slab"):
         raise ValueError(
             f"method={estimator.method!r} has no prior inclusion probability to go along. Take method='spike_slab' or "

@@ -35,12 +35,7 @@ class Rows(NamedTuple):
 
 
 def check_inputs(X: Any) -> None:
-    """Refuse what no array of numbers can be made of, with the column's name.
-
-    Raises:
-        TypeError: X is a DataLoader or a Dataset.
-        ValueError: a column holds text, or values are missing.
-    """
+    """Refuse what no array of numbers can be made of, with the column's name."""
     if isinstance(X, torch.utils.data.DataLoader | torch.utils.data.Dataset):
         raise TypeError(
             f"X is a {type(X).__name__}, but it must be an array or a DataFrame of shape (rows, inputs). Give the "
@@ -78,11 +73,7 @@ def _is_number(text: str | bytes) -> bool:
 
 
 def check_targets(y: Any) -> None:
-    """Refuse numbers that are written as text.
-
-    Raises:
-        ValueError: y holds text.
-    """
+    """Refuse numbers that are written as text."""
     held = np.asarray(y)
     # objects too, which scikit-learn turns into numbers where it can
     values = held.ravel().tolist() if held.dtype.kind in "OSTU" else []
@@ -94,11 +85,7 @@ def check_targets(y: Any) -> None:
 
 
 def check_weights(sample_weight: Any, X: np.ndarray) -> np.ndarray:
-    """Weights of the rows (n,), float64: 1 each where none are given.
-
-    Raises:
-        ValueError: one is negative, or all are 0.
-    """
+    """Weights of the rows (n,), float64: 1 each where none are given."""
     return _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
 
 
@@ -126,11 +113,7 @@ def originals(x: np.ndarray) -> np.ndarray:
 
 
 def quantile_levels(level: float) -> tuple[float, float]:
-    """Lower and upper probability of the central interval that holds `level`.
-
-    Raises:
-        ValueError: the level is not strictly between 0 and 1.
-    """
+    """Lower and upper probability of the central interval that holds `level`."""
     if not (isinstance(level, int | float | np.floating) and math.isfinite(level) and 0.0 < level < 1.0):
         raise ValueError(f"level is {level!r}, but it must be a share strictly between 0 and 1: 0.95 for 95 %.")
     return 0.5 - level / 2.0, 0.5 + level / 2.0

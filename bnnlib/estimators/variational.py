@@ -52,11 +52,7 @@ def _posterior(
 class Variational(nn.Module):
     """Replicates of one network as a stack, with what it takes to train them, to go on, and to draw from them.
 
-    Args:
-        method: "spike_slab", "gaussian_spike_slab", "horseshoe" or "gaussian".
-        likelihood: the loss, whose parameters are trained too.
-        prior_inclusion_probability, prior_scale: of the prior; the first may differ by network.
-        generator: of the first weights, the batches and the noise.
+    The prior's inclusion probability may differ by network.
     """
 
     def __init__(

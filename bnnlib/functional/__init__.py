@@ -58,7 +58,6 @@ from bnnlib.functional.theory import (
     num_network_parameters,
     theoretical_inclusion_probability,
 )
-from bnnlib.functional.truncated_log_normal import truncated_log_normal_kl
 from bnnlib.functional.variational_dropout import log_alpha, sparse_vd_kl, sparse_vd_kl_sum, sparse_vd_variance
 
 __all__ = [
@@ -124,7 +123,6 @@ __all__ = [
     "spike_slab_profile_penalty",
     "symmetric_kl_loss",
     "theoretical_inclusion_probability",
-    "truncated_log_normal_kl",
     "upper_bound_loss",
     "welford_update_",
 ]

@@ -77,12 +77,7 @@ def closed_form_sum(
     with_value: bool = True,
     dim: int | None = None,
 ) -> Tensor:
-    """The sum of value(*parameters) with the gradient gradient(grad, *parameters).
-
-    Args:
-        with_value: with False the value is 0 and is not computed.
-        dim: sum along it alone; by default over all.
-    """
+    """The sum of value(*parameters), or 0 without computing it, with the gradient gradient(grad, *parameters)."""
     if transformed():
         plain = total(value(*_wide(parameters)), dim).to(sum_dtype(parameters[0]))
         return plain if with_value else plain - plain.detach()

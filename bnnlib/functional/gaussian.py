@@ -65,8 +65,8 @@ def softplus_inverse(scale: float | Tensor) -> Tensor:
     return value + torch.log(-torch.expm1(-value))
 
 
-def gaussian_kl(mean: Tensor, scale: Tensor, prior_scale: float | Tensor, prior_mean: float | Tensor = 0.0) -> Tensor:
-    """KL(N(mean, scale^2) || N(prior_mean, prior_scale^2)) of every weight, in nats.
+def gaussian_kl(mean: Tensor, scale: Tensor, prior_scale: float | Tensor) -> Tensor:
+    """KL(N(mean, scale^2) || N(0, prior_scale^2)) of every weight, in nats.
 
     Equation (svbnn-gaussian-kl); the last term of equation (10) of Bai, Song and Cheng (2020).
 
@@ -74,7 +74,6 @@ def gaussian_kl(mean: Tensor, scale: Tensor, prior_scale: float | Tensor, prior_
         mean: posterior means, any shape.
         scale: posterior standard deviations, same shape, > 0.
         prior_scale: prior standard deviation, a number or broadcastable.
-        prior_mean: prior mean, a number or broadcastable.
 
     Returns:
         Tensor of the broadcast shape; sum it for the divergence of the whole layer.
@@ -87,20 +86,18 @@ def gaussian_kl(mean: Tensor, scale: Tensor, prior_scale: float | Tensor, prior_
         tensor([0.0000, 0.8181])
     """
     check_scale("prior_scale", prior_scale)
-    return unchecked_gaussian_kl(mean, scale, prior_scale, prior_mean)
+    return unchecked_gaussian_kl(mean, scale, prior_scale)
 
 
-def unchecked_gaussian_kl(
-    mean: Tensor, scale: Tensor, prior_scale: float | Tensor, prior_mean: float | Tensor = 0.0
-) -> Tensor:
+def unchecked_gaussian_kl(mean: Tensor, scale: Tensor, prior_scale: float | Tensor) -> Tensor:
     """`gaussian_kl` without a look at a prior scale that is a tensor, which would wait for a GPU."""
     ratio = scale / prior_scale
-    shift = (mean - prior_mean) / prior_scale
+    shift = mean / prior_scale
     return 0.5 * (ratio.square() + shift.square() - 1.0) - torch.log(ratio)
 
 
 def gaussian_kl_grad(mean: Tensor, scale: Tensor, prior_scale: float | Tensor) -> tuple[Tensor, Tensor]:
-    """Gradient of `gaussian_kl` (prior mean 0) in (mean, scale), in closed form.
+    """Gradient of `gaussian_kl` in (mean, scale), in closed form.
 
     Equation (svbnn-kl-gradient). Two elementwise operations each, where autograd through the logarithm needs about ten.
 

@@ -82,11 +82,7 @@ def batch_statistics(x: Tensor, eps: float = 1e-5) -> tuple[Tensor, Tensor]:
 
 
 def check_values(x: Tensor) -> int:
-    """Number of values of a feature in a batch (n, C, ...): rows times positions.
-
-    Raises:
-        ValueError: it is below 2.
-    """
+    """Number of values of a feature in a batch (n, C, ...): rows times positions."""
     values = x.numel() // max(x.shape[1], 1)
     if values < 2:
         raise ValueError(

@@ -5,7 +5,7 @@ Every share is in percent, every log-likelihood in nats.
 
 from bnnlib.metrics.classification import accuracy, brier, ece, nll
 from bnnlib.metrics.regression import central_interval, coverage, crps, rmse
-from bnnlib.metrics.selection import false_discovery_rate, false_negative_rate, false_positive_rate, percent_active
+from bnnlib.metrics.selection import false_discovery_rate, false_negative_rate, false_positive_rate
 from bnnlib.metrics.temperature import apply_temperature, fit_temperature
 from bnnlib.metrics.uncertainty import auroc, entropy_split, predictive_entropy
 
@@ -24,7 +24,6 @@ __all__ = [
     "false_positive_rate",
     "fit_temperature",
     "nll",
-    "percent_active",
     "predictive_entropy",
     "rmse",
 ]

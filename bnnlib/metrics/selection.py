@@ -1,13 +1,10 @@
-"""Measures of selection: which inputs were found, and how many weights are active. Every share is in percent."""
+"""Measures of selection: which inputs were found. Every share is in percent."""
 
 from __future__ import annotations
-
-from collections.abc import Iterable
 
 import torch
 from torch import Tensor
 
-from bnnlib._checks import check_probability
 from bnnlib.metrics._arguments import Dims, check_same_shape
 
 
@@ -77,29 +74,3 @@ def false_discovery_rate(selected: Tensor, relevant: Tensor, dim: Dims = None) -
     _check_selection(selected, relevant, dim)
     wrong, among = ((one.sum() if dim is None else one.sum(dim=dim)) for one in (selected & ~relevant, selected))
     return 100.0 * wrong.double() / among.clamp_min(1)
-
-
-def percent_active(inclusion: Tensor | Iterable[Tensor]) -> float:
-    """Share of active weights in percent, s_hat = sum(phi) / T over all tensors together.
-
-    Args:
-        inclusion: inclusion probabilities or Boolean masks of the weights, one tensor or one for each layer. Biases
-            count when they are passed, as they do in the paper.
-
-    Raises:
-        ValueError: there is nothing, or a value outside [0, 1].
-
-    Example:
-        >>> percent_active(torch.tensor([0.5, 0.0, 1.0, 0.5]))
-        50.0
-    """
-    tensors = [inclusion] if isinstance(inclusion, Tensor) else list(inclusion)
-    total = sum(tensor.numel() for tensor in tensors)
-    if total == 0:
-        raise ValueError(
-            "inclusion is empty, so there is no share to take. Pass the probabilities of at least one layer."
-        )
-    for tensor in tensors:
-        if tensor.numel():
-            check_probability("inclusion", tensor.float())
-    return 100.0 * sum(float(tensor.sum(dtype=torch.float64)) for tensor in tensors) / total

@@ -11,7 +11,7 @@ from bnnlib.nn.base import (
     mean_weights,
     selected_weights,
 )
-from bnnlib.nn.batch_moments import collect_statistics, match_moments, to_stochastic_batch_norm
+from bnnlib.nn.batch_moments import match_moments, to_stochastic_batch_norm
 from bnnlib.nn.calls import UncalledWarning
 from bnnlib.nn.convert import bayesian_share, to_bayesian
 from bnnlib.nn.ensembles import predict_dropout, predict_ensemble
@@ -23,7 +23,6 @@ from bnnlib.nn.gaussian_spike_slab import (
     ScaleMixtureLinear,
 )
 from bnnlib.nn.horseshoe import HorseshoeLinear
-from bnnlib.nn.importance import feature_importance
 from bnnlib.nn.laplace import LaplaceNetwork, to_laplace
 from bnnlib.nn.objective import (
     elbo_loss,
@@ -65,10 +64,8 @@ __all__ = [
     "UncalledWarning",
     "bayesian_layers",
     "bayesian_share",
-    "collect_statistics",
     "drawn_together",
     "elbo_loss",
-    "feature_importance",
     "held_weights",
     "insert_unit_noise",
     "kl_divergence",

@@ -156,11 +156,7 @@ def _fence(module: nn.Module, inputs: tuple) -> None:
 
 
 def check_choice(name: str, value: str, allowed: tuple[str, ...]) -> str:
-    """Return `value` if it is one of `allowed`.
-
-    Raises:
-        ValueError: it is not.
-    """
+    """Return `value` if it is one of `allowed`."""
     if value not in allowed:
         raise ValueError(f"{name} is {value!r}, but it must be one of {', '.join(map(repr, allowed))}.")
     return value

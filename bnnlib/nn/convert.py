@@ -22,7 +22,6 @@ from bnnlib.nn.horseshoe import HorseshoeLinear
 from bnnlib.nn.parameters import POSTERIORS, tie, with_posterior
 from bnnlib.nn.sparse_vd import SparseVDConv2d, SparseVDLinear
 from bnnlib.nn.spike_slab import SpikeSlabConv2d, SpikeSlabLinear
-from bnnlib.posteriors import Gaussian
 
 LAYERS: dict[str, dict[type[nn.Module], type[BayesianLayer]]] = {
     "gaussian": {nn.Linear: GaussianLinear, nn.Conv2d: GaussianConv2d},
@@ -58,7 +57,6 @@ def to_bayesian(
     where: Callable[[str, nn.Module], bool] | None = None,
     parameters: Sequence[str] | None = None,
     unsupported: str = "warn",
-    moped: float | None = None,
     **settings,
 ) -> nn.Module:
     """A copy of `model` whose weights have posteriors around their present values.
@@ -81,16 +79,14 @@ def to_bayesian(
             of any class, normalization and your own too.
         unsupported: what to do about other modules that own parameters: "warn" leaves them deterministic and names
             them in a warning (normalization apart), "keep" leaves them in silence, "error" refuses and names them all.
-        moped: with "gaussian" the prior's mean is the trained weight, and the posterior's scale starts at
-            moped * |weight| (Krishnan, Subedar and Tickoo, 2020); a number such as 0.1.
         settings: keyword arguments of the new layers, such as prior_scale or initial_scale; `help` of their class
             (``help(bnnlib.nn.SpikeSlabLinear)``) says which. "gaussian_spike_slab" and "scale_mixture" need slab_scale
             and spike_scale, "spike_slab" needs prior_inclusion_probability, the others nothing. The estimators "local"
             and "flipout" are those of linear layers and 2-d convolutions; the rest draws weights.
 
     Raises:
-        ValueError: unknown layer or setting value, nothing to convert, a pattern that fits nothing, moped of another
-            layer, or something unsupported with unsupported="error".
+        ValueError: unknown layer or setting value, nothing to convert, a pattern that fits nothing, or
+            something unsupported with unsupported="error".
         TypeError: a setting that these layers do not have, or one that they need is missing; the message lists them.
 
     Example:
@@ -102,8 +98,6 @@ def to_bayesian(
     kinds = LAYERS[check_choice("layer", layer, tuple(LAYERS))]
     _check_settings(layer, settings)
     check_choice("unsupported", unsupported, UNSUPPORTED)
-    if moped is not None and layer != "gaussian":
-        raise ValueError(f"moped is for layer='gaussian', whose prior has a mean, not for {layer!r}.")
     model = copied(model)
     chosen = _chosen(model, parameters)
     shared = _shared(model)
@@ -144,9 +138,6 @@ def to_bayesian(
             module.use_nested_tensor = False  # what only the fused layers take
     model = new.get(model, model)
     tie(model)
-    for converted in new.values():
-        if moped is not None and isinstance(converted, Gaussian):
-            converted.center_prior(moped)
     return model
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 
 import torch
@@ -15,13 +15,15 @@ from bnnlib.nn.batch_moments import dropout_layers
 from bnnlib.nn.predict import _check_rows, check_draws
 
 
-def _outputs(model: nn.Module, x: Tensor, chunk_size: int) -> Tensor:
-    parts = []
-    for rows in x.split(chunk_size):
-        output = model(rows)
-        _check_rows(output, len(rows))
-        parts.append(output)
-    return torch.cat(parts)
+def _draws(model: nn.Module, x: Tensor, draws: dict, count: int, chunk_size: int, generator) -> Iterator[Tensor]:
+    """Outputs of the model under one draw for all rows after another."""
+    for _ in range(count):
+        parts = []
+        with one_draw(draws, generator):
+            for rows in x.split(chunk_size):
+                parts.append(model(rows))
+                _check_rows(parts[-1], len(rows))
+        yield torch.cat(parts)
 
 
 @torch.no_grad()
@@ -61,13 +63,11 @@ def predict_ensemble(
     if not models:
         raise ValueError("models is empty, but an ensemble needs at least one network.")
     check_draws(x, num_samples, chunk_size)
-    outputs = []
+    outputs: list[Tensor] = []
     for model in models:
         with evaluating(model):
             draws = drawers(model)
-            for _ in range(num_samples if draws else 1):
-                with one_draw(draws, generator):
-                    outputs.append(_outputs(model, x, chunk_size))
+            outputs += _draws(model, x, draws, num_samples if draws else 1, chunk_size, generator)
         if not draws:
             outputs += outputs[-1:] * (num_samples - 1)
     return torch.stack(outputs)
@@ -113,13 +113,8 @@ def predict_dropout(
             f"{type(model).__name__} has no dropout layer, so all its outputs would be equal. Train it with dropout, "
             "or use bnnlib.nn.predict for a network with Bayesian layers."
         )
-    outputs = []
     with evaluating(model, training=layers), use_generator(generator), ExitStack() as stack:
         if generator is not None:
             stack.enter_context(torch.random.fork_rng([x.device] if x.is_cuda else []))
             torch.manual_seed(int(torch.randint(2**62, (), generator=generator, device=generator.device)))
-        draws = drawers(model)
-        for _ in range(num_samples):
-            with one_draw(draws, generator):
-                outputs.append(_outputs(model, x, chunk_size))
-    return torch.stack(outputs)
+        return torch.stack(list(_draws(model, x, drawers(model), num_samples, chunk_size, generator)))

@@ -44,7 +44,3 @@ class HorseshoeLinear(Horseshoe, BayesianLinear):
     def _factors(self, unit: Tensor, layer: Tensor) -> list[Tensor]:  # type: ignore[override]
         scale = (unit + layer).exp()
         return [scale[:, None], scale]
-
-    def median_scale(self) -> Tensor:
-        """Posterior median of tau_k * upsilon for every unit, shape (out_features,)."""
-        return (self.unit_location + self.layer_location).exp()

@@ -1,11 +1,11 @@
-"""A normal posterior around the weights of any trained network, from the curvature of its loss: Laplace's method."""
+"""A normal posterior of a trained network's last layer, from the curvature of its loss: Laplace's method."""
 
 from __future__ import annotations
 
 import copy
 import math
-import warnings
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import torch
@@ -16,31 +16,11 @@ from bnnlib._checks import check_count, check_positive, check_scale
 from bnnlib._noise import Source, draw_normal
 from bnnlib._overrides import evaluating
 from bnnlib.nn.base import StochasticLayer, check_choice
-from bnnlib.nn.calls import UncalledWarning
-from bnnlib.nn.curvature import (
-    Block,
-    Factors,
-    Full,
-    add_full,
-    batches,
-    candidates,
-    check_output,
-    check_rows_kept,
-    check_small,
-    giving,
-    gradients_of,
-    groups,
-    inputs_of,
-    passed,
-    path,
-    pulled_back,
-    roots,
-)
 from bnnlib.nn.evidence import largest_evidence
 from bnnlib.posteriors.settings import setting
 
 LIKELIHOODS = ("classification", "regression")
-STRUCTURES = ("last_layer", "kfac")
+LARGEST = 6_000  # weights of the layer: their covariance has 36 million numbers
 _NUMBERS = 2**23  # in the Jacobians of a chunk
 
 Data = tuple[Tensor, Tensor] | Iterable[tuple[Tensor, Tensor]]
@@ -50,20 +30,17 @@ def to_laplace(
     model: nn.Module,
     data: Data,
     likelihood: str = "classification",
-    structure: str = "last_layer",
     *,
     prior_precision: float | None = None,
     noise_scale: float | None = None,
-    where: Callable[[str, nn.Module], bool] | None = None,
     batch_size: int = 256,
 ) -> LaplaceNetwork:
-    """A copy of a trained network with a normal posterior around its weights, in one pass over the data.
+    """A copy of a trained network with a normal posterior around its last layer's weights, in one pass over the data.
 
-    The covariance is the inverse of H + prior_precision, where H is the generalized Gauss-Newton matrix of the loss at
-    the trained weights (MacKay, 1992; Immer, Korzepa and Bauer, 2021). "last_layer" takes the linear layer that gives
-    the outputs, with its full covariance: exact for a linear model with normal noise that is at its optimum. "kfac"
-    takes all linear layers and convolutions, each with a Kronecker-factored block (Ritter, Botev and Barber, 2018).
-    What is not given of the prior's precision and the noise's scale makes the evidence largest (MacKay, 1992).
+    The last layer is the linear one that gives the outputs. The covariance is the inverse of H + prior_precision, where
+    H is the generalized Gauss-Newton matrix of the loss at the trained weights (MacKay, 1992; Immer, Korzepa and Bauer,
+    2021): exact for a linear model with normal noise that is at its optimum. What is not given of the prior's precision
+    and the noise's scale makes the evidence largest (MacKay, 1992).
 
     Args:
         model: trained; any module that maps rows to outputs (rows, K). It is not changed, and no training follows.
@@ -71,50 +48,41 @@ def to_laplace(
             augmentation.
         likelihood: "classification" for logits of K classes and labels (n,); "regression" for numbers (n, K) with
             normal noise of one scale.
-        structure: "last_layer" or "kfac". The price of a pass is K + 1 backward passes with "kfac", and one forward
-            pass without.
         prior_precision: of every weight, 1 / variance; n times the weight decay of the mean loss that it was trained
             with. None for the evidence's.
         noise_scale: standard deviation of the noise, of a regression; None for the evidence's.
-        where: with "kfac", called as where(name, module); False leaves a layer deterministic.
         batch_size: rows in a pass, where data are (x, y).
 
     Returns:
         The `LaplaceNetwork`; `predict` draws from it, and its own `predictive` is in closed form.
 
     Raises:
-        ValueError: a setting is not known, there is no such layer, or its full covariance has more than 6,000 rows.
+        ValueError: a setting is not known, no linear layer gives the outputs, or it has more than 6,000 weights.
         TypeError: the model does not return one tensor (rows, K).
-
-    Warns:
-        UserWarning: parameters of other kinds of layers stay deterministic; normalization is passed over in silence.
-        UncalledWarning: a layer's weights are read without calling it.
 
     Example:
         >>> x = torch.randn(200, 3)
         >>> y = (x[:, 0] > x[:, 1]).long()
         >>> network = torch.nn.Sequential(torch.nn.Linear(3, 8), torch.nn.Tanh(), torch.nn.Linear(8, 2))
-        >>> posterior = to_laplace(network, (x, y), structure="kfac")
+        >>> posterior = to_laplace(network, (x, y))
         >>> predict(posterior, x, num_samples=20).shape, posterior.predictive(x).shape
         (torch.Size([20, 200, 2]), torch.Size([200, 2]))
     """
     check_choice("likelihood", likelihood, LIKELIHOODS)
-    check_choice("structure", structure, STRUCTURES)
     check_count("batch_size", batch_size)
     if noise_scale is not None and likelihood == "classification":
         raise ValueError("noise_scale is of a regression, and labels have none. Leave it out.")
-    return LaplaceNetwork(model, data, likelihood, structure, prior_precision, noise_scale, where, batch_size)
+    return LaplaceNetwork(model, data, likelihood, prior_precision, noise_scale, batch_size)
 
 
 class LaplaceNetwork(StochasticLayer, nn.Module):
-    """A trained network with a normal posterior of its weights, as `to_laplace` makes it.
+    """A trained network with a normal posterior of its last layer's weights, as `to_laplace` makes it.
 
     A pass draws the weights; within `mean_weights` they are the trained ones. `prior_precision` and `noise_scale` can
     be assigned, and move the posterior with them.
 
     Attributes:
         network: the trained network, frozen and in `eval()`.
-        log_likelihood: of the training data at the trained weights, in nats.
 
     Example:
         >>> x = torch.randn(50, 3)
@@ -126,16 +94,16 @@ class LaplaceNetwork(StochasticLayer, nn.Module):
 
     prior_precision = setting("prior_precision", check_positive, 1.0)
     noise_scale = setting("noise_scale", check_scale, 1.0)
+    eigenvalues: Tensor  # of the Gauss-Newton matrix for unit noise
+    eigenvectors: Tensor
 
     def __init__(
         self,
         model: nn.Module,
         data: Data,
         likelihood: str,
-        structure: str,
         prior_precision: float | None,
         noise_scale: float | None,
-        where: Callable[[str, nn.Module], bool] | None,
         batch_size: int,
     ) -> None:
         super().__init__()
@@ -147,51 +115,36 @@ class LaplaceNetwork(StochasticLayer, nn.Module):
         self.classes = likelihood == "classification"
         self.prior_precision = 1.0 if prior_precision is None else prior_precision
         self.noise_scale = 1.0 if noise_scale is None else noise_scale
-        trained = {name for name, p in model.named_parameters(remove_duplicate=False) if p.requires_grad}
-        layers, left = candidates(self.network, trained, where if structure == "kfac" else None)
-        if left and structure == "kfac":
-            said = ", ".join(left[:5]) + (f" and {len(left) - 5} more" if len(left) > 5 else "")
-            warnings.warn(f"these have no Laplace posterior and stay deterministic: {said}.", stacklevel=4)
-        self._names, self._sizes = list(layers), (0, 0)  # of the data: rows and numbers
-        self.blocks = nn.ModuleList(self._curvature(layers, data, structure, batch_size))
+        values, vectors = torch.linalg.eigh(self._curvature(data, batch_size).flatten(2).flatten(0, 1))
+        like = next(self.network.parameters()).dtype
+        self.register_buffer("eigenvalues", values.clamp_min(0.0).to(like))
+        self.register_buffer("eigenvectors", vectors.to(like))
         known = 1.0 if self.classes else None if noise_scale is None else noise_scale**2
         self.prior_precision, variance = largest_evidence(
-            self._eigenvalues(), self._square(), self._fit, self._sizes[1], prior_precision, known
+            self.eigenvalues.double(), self._square(), self._fit, self._numbers, prior_precision, known
         )
         self.noise_scale = math.sqrt(variance)
 
     # building
 
-    def _curvature(self, layers: dict[str, nn.Module], data: Data, structure: str, batch_size: int) -> list[Block]:
-        factors, total, last, rows, numbers, fit = Factors(), None, "", 0, 0, 0.0
-        for x, y in batches(data, batch_size):
-            output, seen = passed(self.network, layers, x)
-            check_output(output, len(x))
-            rows, numbers = rows + len(x), numbers + output.numel()
-            fit += self._loss(output.detach().double(), y)
-            if structure == "kfac":
-                factors.add(layers, output, seen, self.classes)
-                continue
-            last = last or check_small(giving(output, layers, seen), layers)
-            total = add_full(total, layers[last], output.detach(), seen[last][-1][0], self.classes)
-        if not rows:
+    @torch.no_grad()
+    def _curvature(self, data: Data, batch_size: int) -> Tensor:
+        """The sum over rows of J' L J, (K, inputs, K, inputs) with the biases as last input.
+
+        J is the Jacobian of the outputs with respect to the weights, L the Hessian of the negative log-likelihood with
+        respect to the outputs: the identity for numbers with unit noise, diag(p) - pp' for classes (Schraudolph, 2002).
+        """
+        layers, total, self._numbers, self._fit = _own_linear_layers(self.network), None, 0, 0.0
+        for x, y in _batches(data, batch_size):
+            output, calls = _passed(self.network, layers, x)
+            if total is None:
+                self._name = _last(layers, output, calls)
+                layers = {self._name: layers[self._name]}
+            self._numbers, self._fit = self._numbers + output.numel(), self._fit + self._loss(output.double(), y)
+            total = _added(total, self._inputs(calls[self._name][-1][0]).double(), output, self.classes)
+        if total is None:
             raise ValueError("data have no rows. Give the training data, (x, y) or batches of them.")
-        self._sizes, self._fit = (rows, numbers), fit
-        if total is not None:
-            self._names = [last]
-            blocks: list[Block] = [Full(total)]
-        else:
-            self._names = [name for name in layers if name in factors.sums]
-            if silent := [name for name in layers if name not in factors.sums]:
-                warnings.warn(
-                    f"{type(self.network).__name__} has not called {', '.join(silent[:5])}: it reads these weights in "
-                    "another way, and they stay deterministic.",
-                    UncalledWarning,
-                    stacklevel=5,
-                )
-            blocks = [factors.block(name) for name in self._names]
-        like = next(self.network.parameters())
-        return [block.to(like.dtype) for block in blocks]
+        return total
 
     def _loss(self, output: Tensor, y: Tensor) -> float:
         """Sum of -log p(y), or of the squared errors."""
@@ -204,33 +157,22 @@ class LaplaceNetwork(StochasticLayer, nn.Module):
             )
         return float((output - y.reshape(output.shape)).square().sum())
 
-    def _eigenvalues(self) -> Tensor:
-        return torch.cat([block.eigenvalues().flatten().double() for block in self._by_name().values()])
+    @property
+    def _layer(self) -> Any:
+        return self.network.get_submodule(self._name)
 
-    def _by_name(self) -> dict[str, Block]:
-        blocks: Any = self.blocks
-        return dict(zip(self._names, blocks, strict=True))
+    def _inputs(self, x: Tensor) -> Tensor:
+        return x if self._layer.bias is None else F.pad(x, (0, 1), value=1.0)
+
+    def _weight(self) -> Tensor:
+        """The layer's weights with its biases as last column, (K, inputs)."""
+        layer = self._layer
+        return layer.weight if layer.bias is None else torch.cat([layer.weight, layer.bias[:, None]], dim=1)
 
     def _square(self) -> float:
-        return float(sum(self._weight(name).double().square().sum() for name in self._names))
-
-    def _weight(self, name: str) -> Tensor:
-        """A layer's weights with its biases, (groups, outputs, inputs)."""
-        layer: Any = self.network.get_submodule(name)
-        weight = layer.weight.flatten(1)
-        if layer.bias is not None:
-            weight = torch.cat([weight, layer.bias[:, None]], dim=1)
-        return weight.unflatten(0, (groups(layer), -1))
+        return float(self._weight().double().square().sum())
 
     # what it is for
-
-    @property
-    def log_likelihood(self) -> float:
-        """Of the training data at the trained weights, in nats."""
-        if self.classes:
-            return -self._fit
-        variance = self.noise_scale**2
-        return -0.5 * (self._fit / variance + self._sizes[1] * math.log(2.0 * math.pi * variance))
 
     def log_evidence(self) -> float:
         """Laplace's approximation of log p(data), in nats: to compare networks, priors and noise scales.
@@ -243,13 +185,15 @@ class LaplaceNetwork(StochasticLayer, nn.Module):
             >>> posterior.log_evidence() < before
             True
         """
-        values, t = self._eigenvalues() / self.noise_scale**2, self.prior_precision
+        variance, t = self.noise_scale**2, self.prior_precision
+        values = self.eigenvalues.double() / variance
         occam = values.numel() * math.log(t) - float((values + t).log().sum())
-        return self.log_likelihood + 0.5 * (occam - t * self._square())
+        fit = -0.5 * (self._fit / variance + self._numbers * math.log(2.0 * math.pi * variance))
+        return (-self._fit if self.classes else fit) + 0.5 * (occam - t * self._square())
 
     def kl_divergence(self, with_value: bool = True) -> Tensor:
         """Divergence of the posterior to its prior, in nats; it has no gradient, since nothing of it is trained."""
-        values, t = self._eigenvalues() / self.noise_scale**2, self.prior_precision
+        values, t = self.eigenvalues.double() / self.noise_scale**2, self.prior_precision
         trace = t / (values + t)
         return 0.5 * (trace - trace.log() - 1.0).sum() + 0.5 * t * self._square() if with_value else trace.new_zeros(())
 
@@ -258,26 +202,21 @@ class LaplaceNetwork(StochasticLayer, nn.Module):
         return self._drawer()(generator)
 
     def _drawer(self) -> Callable[[Source], dict[str, Tensor]]:
-        parts: list[Any] = [
-            (name, self.network.get_submodule(name), self._weight(name), self._scale(block), block)
-            for name, block in self._by_name().items()
-        ]
+        layer, mean, scale, vectors = self._layer, self._weight(), self._scale(), self.eigenvectors.mT
+        prefix = f"{self._name}." if self._name else ""
 
         def draw(generator: Source) -> dict[str, Tensor]:
-            drawn: dict[str, Tensor] = {}
-            for name, layer, mean, scale, block in parts:
-                weight = (mean + block.rotated(draw_normal(mean, generator) * scale, back=True)).flatten(0, 1)
-                if layer.bias is not None:
-                    drawn[path(name, "bias")] = weight[:, -1]
-                    weight = weight[:, :-1]
-                drawn[path(name, "weight")] = weight.view_as(layer.weight)
-            return drawn
+            noise = draw_normal(mean, generator).flatten() * scale
+            weight = mean + (noise[None] @ vectors).view_as(mean)
+            if layer.bias is None:
+                return {f"{prefix}weight": weight}
+            return {f"{prefix}bias": weight[:, -1], f"{prefix}weight": weight[:, :-1]}
 
         return draw
 
-    def _scale(self, block: Block) -> Tensor:
+    def _scale(self) -> Tensor:
         """Standard deviations along the eigenvectors."""
-        return (block.eigenvalues() / self.noise_scale**2 + self.prior_precision).rsqrt()
+        return (self.eigenvalues / self.noise_scale**2 + self.prior_precision).rsqrt()
 
     def forward(self, x: Tensor, generator: torch.Generator | None = None) -> Tensor:
         """Outputs for `x`, under a draw of the weights, or as `weight_mode` says."""
@@ -287,48 +226,22 @@ class LaplaceNetwork(StochasticLayer, nn.Module):
         weights = self.draw(self._noise(generator)) if held is None else held
         return torch.func.functional_call(self.network, weights, (x,))
 
+    @torch.no_grad()
     def linearized(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Mean (rows, K) and covariance (rows, K, K) of the outputs, for a network that is linear in its weights.
-
-        The outputs around the trained weights, f + J (w - w'), are normal, exactly (Immer, Korzepa and Bauer, 2021):
-        with the Gauss-Newton matrix these fit better than draws of the weights, which bend the network.
-        """
-        layers = {name: self.network.get_submodule(name) for name in self._names}
-        blocks = self._by_name()
-        outputs = math.prod(self.network(x[:1]).shape[1:])
-        rows = max(1, _NUMBERS // (outputs * max(block.eigenvalues().numel() for block in blocks.values())))
+        """Mean (rows, K) and covariance (rows, K, K) of the outputs under the posterior: normal, and exact."""
+        unit, scale = torch.eye(len(self._weight())).to(self.eigenvectors), self._scale()
         means, covariances = [], []
         with evaluating(self):
-            for part in x.split(rows):
-                output, seen = passed(self.network, layers, part)
-                check_output(output, len(part))
-                pulled = pulled_back(output, seen, roots(output, classes=False))
-                covariance = output.new_zeros(len(part), outputs, outputs)
-                for name, calls in seen.items():
-                    if not calls:
-                        continue
-                    jacobians: Any = 0.0
-                    for call, (given, _) in enumerate(calls):
-                        a = inputs_of(layers[name], given)
-                        g = torch.stack([gradients_of(layers[name], one[name][call]) for one in pulled])
-                        check_rows_kept(name, a, len(part))
-                        jacobians = jacobians + torch.einsum("knpgo,npgi->kngoi", g, a)
-                    turned = (blocks[name].rotated(jacobians) * self._scale(blocks[name])).flatten(2)
-                    covariance += torch.einsum("knw,lnw->nkl", turned, turned)
-                means.append(output.detach())
-                covariances.append(covariance.detach())
+            for part in x.split(max(1, _NUMBERS // (len(unit) * len(scale)))):
+                output, calls = _passed(self.network, {self._name: self._layer}, part)
+                jacobians = torch.einsum("ko,ni->knoi", unit, self._inputs(calls[self._name][-1][0])).flatten(2)
+                turned = jacobians @ self.eigenvectors * scale
+                means.append(output)
+                covariances.append(torch.einsum("knw,lnw->nkl", turned, turned))
         return torch.cat(means), torch.cat(covariances)
 
-    def predictive(
-        self, x: Tensor, num_samples: int | None = None, generator: torch.Generator | None = None
-    ) -> Tensor | tuple[Tensor, Tensor]:
-        """The prediction of the linearized network, in closed form.
-
-        Args:
-            x: inputs, (rows, ...).
-            num_samples: of a classifier, average the softmax over so many draws of the linearized outputs in place of
-                the closed form: what that approximates.
-            generator: of these draws.
+    def predictive(self, x: Tensor) -> Tensor | tuple[Tensor, Tensor]:
+        """The prediction for inputs (rows, ...), in closed form.
 
         Returns:
             Of a regression mean and standard deviation of y, (rows, K) each, the noise included. Of a classifier the
@@ -340,11 +253,79 @@ class LaplaceNetwork(StochasticLayer, nn.Module):
         variance = covariance.diagonal(dim1=1, dim2=2)
         if not self.classes:
             return mean, (variance + self.noise_scale**2).sqrt()
-        if num_samples is not None:
-            values, vectors = torch.linalg.eigh(covariance)
-            root = vectors * values.clamp_min(0.0).sqrt()[:, None]
-            noise = draw_normal(mean.expand(check_count("num_samples", num_samples), -1, -1), generator)
-            return (mean + (root @ noise.unsqueeze(-1)).squeeze(-1)).softmax(dim=-1).mean(dim=0)
         apart = variance[:, :, None] + variance[:, None] - 2.0 * covariance
         gaps = (mean[:, :, None] - mean[:, None]) / (1.0 + math.pi / 8.0 * apart.clamp_min(0.0)).sqrt()
         return (-torch.logsumexp(-gaps, dim=2)).softmax(dim=1)
+
+
+def _batches(data: Any, batch_size: int) -> Iterator[tuple[Tensor, Tensor]]:
+    if isinstance(data, tuple | list) and len(data) == 2 and all(isinstance(part, Tensor) for part in data):
+        x, y = data
+        if len(x) != len(y):
+            raise ValueError(f"x has {len(x)} rows and y has {len(y)}, but both need as many.")
+        return zip(x.split(batch_size), y.split(batch_size), strict=True)
+    return iter(data)
+
+
+def _own_linear_layers(model: nn.Module) -> dict[str, nn.Module]:
+    """The plain linear layers whose weights no other module shares."""
+    owners = Counter(id(p) for module in model.modules() for p in module._parameters.values() if p is not None)
+    layers = {name: module for name, module in model.named_modules() if type(module) is nn.Linear}
+    return {name: module for name, module in layers.items() if owners[id(module._parameters.get("weight"))] == 1}
+
+
+def _passed(
+    model: nn.Module, layers: dict[str, nn.Module], x: Tensor
+) -> tuple[Tensor, dict[str, list[tuple[Tensor, Tensor]]]]:
+    """The outputs, and what went into the layers and came out of them, call by call."""
+    calls: dict[str, list[tuple[Tensor, Tensor]]] = {name: [] for name in layers}
+    hooks = [
+        # a copy, for an activation may change the output in place
+        layer.register_forward_hook(lambda _, x, output, name=name: calls[name].append((x[0], output.clone())))
+        for name, layer in layers.items()
+    ]
+    try:
+        output = model(x)
+    finally:
+        for hook in hooks:
+            hook.remove()
+    if not isinstance(output, Tensor) or output.dim() != 2 or len(output) != len(x):
+        given = f"shape {tuple(output.shape)}" if isinstance(output, Tensor) else type(output).__name__
+        raise TypeError(
+            f"the model returned {given} for {len(x)} rows, but to_laplace needs one tensor (rows, outputs). Wrap the "
+            "model in a module that returns it."
+        )
+    return output, calls
+
+
+def _last(layers: dict[str, nn.Module], output: Tensor, calls: dict[str, list[tuple[Tensor, Tensor]]]) -> str:
+    """The name of the linear layer whose output is that of the model."""
+    for name, seen in calls.items():
+        if len(seen) == 1 and seen[0][1].shape == output.shape and torch.equal(seen[0][1], output):
+            if (number := sum(p.numel() for p in layers[name].parameters())) > LARGEST:
+                raise ValueError(
+                    f"{name} has {number:,} weights, and a full covariance is for {LARGEST:,} at most. Take a network "
+                    "with a narrower last layer, or laplace-torch with Kronecker factors."
+                )
+            return name
+    raise ValueError(
+        "no linear layer gives the outputs of the model as they are, or another shares its weights. Give the network "
+        "that ends in its linear layer, without softmax."
+    )
+
+
+def _added(total: Tensor | None, a: Tensor, output: Tensor, classes: bool) -> Tensor:
+    """The sum over rows of L x aa', for inputs a (rows, inputs), added to that of rows before."""
+    size = output.shape[1]
+    total = a.new_zeros(size, a.shape[1], size, a.shape[1]) if total is None else total
+    if classes:
+        p = output.softmax(dim=1)
+        columns = (p.sqrt().T[:, :, None] * (torch.eye(size).to(p)[:, None] - p)).double()  # their products sum up to L
+        hessian = torch.einsum("cnk,cnl->kln", columns, columns)
+    for k in range(size):
+        for other in range(k, size if classes else k + 1):
+            block = (a * hessian[k, other][:, None]).T @ a if classes else a.T @ a
+            total[k, :, other] += block
+            if other != k:
+                total[other, :, k] += block.T
+    return total

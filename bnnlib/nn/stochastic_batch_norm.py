@@ -199,7 +199,7 @@ class _StochasticBatchNorm(StochasticLayer, nn.modules.batchnorm._BatchNorm):
 
     def _train_forward(self, input: Tensor) -> Tensor:
         values = check_values(input)
-        if not self.track_running_stats:  # switched off for a while, by training_statistics
+        if not self.track_running_stats:
             return F.batch_norm(input, None, None, self.weight, self.bias, True, 0.0, self.eps)
         # with momentum 1 the kernel leaves the batch's own mean and unbiased variance there, for nothing
         mean, variance = torch.zeros_like(self.running_mean), torch.zeros_like(self.running_var)

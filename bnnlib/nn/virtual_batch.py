@@ -16,11 +16,7 @@ from bnnlib.nn.predict import _check_rows, check_draws
 
 @contextmanager
 def object_draws(model: nn.Module) -> Iterator[nn.Module]:
-    """Context in which stochastic batch norm draws independent statistics for every row.
-
-    Raises:
-        ValueError: the model has no stochastic batch norm.
-    """
+    """Context in which stochastic batch norm draws independent statistics for every row."""
     independent = {"draws": "object", "weight_mode": "sample", "held": None}
     with overriding(dict.fromkeys(stochastic_batch_norms(model).values(), independent)):
         yield model

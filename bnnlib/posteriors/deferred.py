@@ -57,11 +57,7 @@ class LaterGradient(Tensor):
         return func(*args, **kwargs)
 
     def computed(self, zeros: bool = False) -> Tensor:
-        """The gradient as a tensor; with `zeros`, zeros in place of one that is used up.
-
-        Raises:
-            RuntimeError: the step has used it up.
-        """
+        """The gradient as a tensor; with `zeros`, zeros in place of one that is used up."""
         slot = self.slot()
         if slot is None or not (zeros or slot.waiting):
             raise RuntimeError(

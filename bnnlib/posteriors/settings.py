@@ -70,11 +70,7 @@ class PersistentSettings(nn.Module):
         return torch.tensor(list(text.encode()), dtype=torch.uint8, device="cpu")
 
     def set_extra_state(self, state: Tensor) -> None:
-        """Take over what `get_extra_state` gave.
-
-        Raises:
-            ValueError: a setting is unknown or out of its range; then none is changed.
-        """
+        """Take over what `get_extra_state` gave: all, or nothing where a setting is unknown or out of its range."""
         try:
             given = json.loads(bytes(state.tolist()))
         except (ValueError, TypeError, AttributeError) as error:

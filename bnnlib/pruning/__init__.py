@@ -9,7 +9,6 @@ from bnnlib.pruning.csr import CSRConv2d, CSRLinear, load_csr, save_csr, to_csr
 from bnnlib.pruning.magnitude_pruner import MagnitudePruner
 from bnnlib.pruning.masks import Masks, prunable_weights
 from bnnlib.pruning.ranking import global_masks, prune_ranked, rank_mask, to_deterministic, weight_scores
-from bnnlib.pruning.report import csr_report
 from bnnlib.pruning.rivals import AGPPruner, GroupLasso
 from bnnlib.pruning.schedules import agp_sparsity, lottery_ticket_sparsities, smooth_sparsity
 
@@ -25,7 +24,6 @@ __all__ = [
     "blocked_units",
     "compress",
     "compression_report",
-    "csr_report",
     "export_onnx",
     "global_masks",
     "load_compressed",

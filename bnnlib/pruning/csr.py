@@ -2,7 +2,7 @@
 
 A pruned network full of zeros is neither smaller nor faster. Here only the nonzeros are kept, each with its column, and
 products skip the rest; a convolution multiplies the sparse filters with the image's patches side by side (im2col).
-Whether that is faster depends on sparsity, layer and batch: `csr_report` measures it.
+Whether that is faster depends on sparsity, layer and batch; `benchmarks/csr.py` of the repository measures it.
 """
 
 from __future__ import annotations
@@ -193,12 +193,7 @@ def to_csr(model: nn.Module, min_sparsity: float = 0.0) -> nn.Module:
 
 
 def exportable(model: nn.Module) -> dict[str, _Dense]:
-    """The layers of a deterministic model that `to_csr` can convert, by their names.
-
-    Raises:
-        ValueError: there are none, or weights are not of float32 or float64.
-        TypeError: the model has a layer that cannot be exported.
-    """
+    """The layers of a deterministic model that `to_csr` can convert, by their names."""
     layers: dict[str, _Dense] = {}
     for name, module in model.named_modules():
         if (type(module) is nn.Linear or type(module) is nn.Conv2d) and module._parameters.get("weight") is not None:

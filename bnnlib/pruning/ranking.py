@@ -70,8 +70,8 @@ def _check_share(sparsity: float) -> None:
         )
 
 
-def weight_scores(model: nn.Module, by: str = "inclusion", biases: bool = True) -> dict[str, Tensor]:
-    """What ranks each weight of the linear and convolutional layers: the lower, the sooner it is pruned.
+def weight_scores(model: nn.Module, by: str = "inclusion") -> dict[str, Tensor]:
+    """What ranks each weight and bias of linear and convolutional layers: the lower, the sooner it is pruned.
 
     "inclusion" is logit p*, equation (sbnn-log-odds), which orders as p* does but tells apart what p* rounds to 1
     (of the Dirac spike and slab, logit phi).
@@ -82,7 +82,6 @@ def weight_scores(model: nn.Module, by: str = "inclusion", biases: bool = True) 
         model: with Bayesian layers; for "magnitude" it may be deterministic. The first two score Bayesian layers alone:
             what is deterministic in the model stays.
         by: "inclusion", "signal_to_noise" or "magnitude".
-        biases: also score the biases, as the paper ranks all parameters.
 
     Returns:
         Parameter name -> score in the parameter's shape; a shared layer appears once, under its first name.
@@ -109,7 +108,7 @@ def weight_scores(model: nn.Module, by: str = "inclusion", biases: bool = True) 
             if by != "magnitude" and not isinstance(module, BayesianLayer):
                 continue
             for kind, score in zip(("weight", "bias"), _layer_scores(name, module, by), strict=True):
-                if score is not None and (biases or kind == "weight"):
+                if score is not None:
                     key = f"{name}.{kind}" if name else kind
                     _check_score(key, score)
                     scores[key] = score
@@ -265,14 +264,13 @@ def _mask_parameter(name: str, parameter: Tensor | None, mask: Tensor) -> None:
     parameter.masked_fill_(~mask.to(parameter.device), 0.0)
 
 
-def prune_ranked(model: nn.Module, sparsity: float, by: str = "inclusion", biases: bool = True) -> nn.Module:
+def prune_ranked(model: nn.Module, sparsity: float, by: str = "inclusion") -> nn.Module:
     """A deterministic copy at the posterior means without the lowest-ranked weights of the whole network.
 
     Args:
         model: as for `weight_scores`; it is not changed.
         sparsity: share of the ranked weights to set to 0, in [0, 1).
         by: "inclusion", "signal_to_noise" or "magnitude".
-        biases: rank the biases too.
 
     Raises:
         ValueError: the share is outside [0, 1) or leaves nothing, or the model cannot be ranked.
@@ -284,4 +282,4 @@ def prune_ranked(model: nn.Module, sparsity: float, by: str = "inclusion", biase
         >>> type(pruned[0]).__name__, round(float((pruned[0].weight == 0).float().mean()), 3)
         ('Linear', 0.825)
     """
-    return to_deterministic(model, global_masks(weight_scores(model, by, biases), sparsity))
+    return to_deterministic(model, global_masks(weight_scores(model, by), sparsity))

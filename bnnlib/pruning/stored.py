@@ -21,12 +21,7 @@ def digest(plan: list[dict[str, Any]], state: Mapping[str, Tensor]) -> str:
 
 
 def read_tensors(path: Path, saver: str) -> Any:
-    """What a file of the function `saver` holds; nothing in it is executed.
-
-    Raises:
-        FileNotFoundError: there is no such file.
-        ValueError: it cannot be read.
-    """
+    """What a file of the function `saver` holds; nothing in it is executed."""
     try:
         return torch.load(path, map_location="cpu", weights_only=True)
     except FileNotFoundError:
@@ -38,11 +33,7 @@ def read_tensors(path: Path, saver: str) -> Any:
 
 
 def check_digest(path: Path, plan: Any, stored: Mapping[str, Any]) -> None:
-    """Raise if the plan and the tensors of a file are not those that were written.
-
-    Raises:
-        ValueError: they are not, or there is no checksum.
-    """
+    """Raise if the plan and the tensors of a file are not those that were written."""
     try:
         same = stored.get("digest") == digest(plan, stored["state"])
     except Exception:  # not even tensors by name

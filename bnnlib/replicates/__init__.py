@@ -1,7 +1,5 @@
 """Many small networks trained as one stacked batch: replicates of a simulation, or the settings of a grid."""
 
-from bnnlib.replicates.convert import unstack
-from bnnlib.replicates.dropout import StackedDropout
 from bnnlib.replicates.fit import GaussianLikelihood, fit_stacked, gaussian_nll
 from bnnlib.replicates.horseshoe import StackedHorseshoe, StackedInputHorseshoe
 from bnnlib.replicates.layout import Layout
@@ -11,7 +9,6 @@ from bnnlib.replicates.posteriors import (
     StackedGaussian,
     StackedGaussianSpikeSlab,
     StackedPosterior,
-    StackedScaleMixture,
     StackedSparseVD,
     StackedSpikeSlab,
 )
@@ -20,17 +17,14 @@ __all__ = [
     "GaussianLikelihood",
     "Layout",
     "StackedDeterministic",
-    "StackedDropout",
     "StackedGaussian",
     "StackedGaussianSpikeSlab",
     "StackedHorseshoe",
     "StackedInputHorseshoe",
     "StackedMLP",
     "StackedPosterior",
-    "StackedScaleMixture",
     "StackedSparseVD",
     "StackedSpikeSlab",
     "fit_stacked",
     "gaussian_nll",
-    "unstack",
 ]

@@ -67,11 +67,7 @@ class GaussianLikelihood(nn.Module):
 
 
 def check_finite(model: StackedMLP, epoch: int, learning_rate: float) -> None:
-    """Raise when a replicate has diverged.
-
-    Raises:
-        DivergedError: names the replicates, the epoch and the learning rate.
-    """
+    """Raise when a replicate has diverged."""
     state = torch.cat([parameter.detach() for parameter in model.posterior.parameters()], dim=1)
     bad = (~state.isfinite().all(dim=1)).nonzero().flatten().tolist()
     if bad:

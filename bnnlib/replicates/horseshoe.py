@@ -8,7 +8,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from bnnlib import nn as bnn
 from bnnlib import posteriors
 from bnnlib._checks import check_scale
 from bnnlib.posteriors.settings import setting
@@ -33,7 +32,6 @@ class StackedHorseshoe(StackedPosterior, posteriors.Horseshoe):
     owner: Tensor
     unit_location: Tensor
     layer_location: Tensor
-    _layer: Any = bnn.HorseshoeLinear
 
     def __init__(self, layout: Layout, weight: Tensor, *settings: Any, **named: Any):
         super().__init__(layout, weight, *settings, **named)
@@ -73,16 +71,6 @@ class StackedHorseshoe(StackedPosterior, posteriors.Horseshoe):
     def _masks(self) -> list[Tensor]:
         return [F.pad(self.active_units(), (0, 1), value=True)[:, self.owner]]
 
-    def layer_of(self, index: int) -> tuple[Any, dict[str, Any]]:
-        if index < self.layout.num_layers - 1:
-            return super().layer_of(index)
-        return self._layer and bnn.GaussianLinear, {"prior_scale": self.output_scale}
-
-    def parameter_of(self, name: str, index: int) -> Tensor:
-        if name.startswith("unit"):
-            return getattr(self, name)[:, self.layer_of_row == index]
-        return getattr(self, name)[:, index] if name.startswith("layer") else super().parameter_of(name, index)
-
 
 class StackedInputHorseshoe(StackedHorseshoe):
     """A horseshoe network that switches inputs off too, as the group horseshoe of Louizos, Ullrich and Welling (2017).
@@ -100,7 +88,6 @@ class StackedInputHorseshoe(StackedHorseshoe):
 
     input_scale = setting("input_scale", check_scale, 1.0)
     _scaled = ("unit", "layer", "input")
-    _layer = None
 
     def _like(self, name: str) -> Tensor:
         if name != "input":

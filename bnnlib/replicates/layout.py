@@ -98,10 +98,7 @@ class Layout:
         return values.uniform_(low, high, generator=generator)
 
     def kaiming_uniform(self, generator: torch.Generator | None, dtype=torch.float32, device=None) -> Tensor:
-        """Initial values as torch.nn.Linear draws them: U(-1/sqrt(fan_in), 1/sqrt(fan_in)) for weights and biases.
-
-        Args: as for `uniform`.
-        """
+        """Initial values as torch.nn.Linear draws them: U(-1/sqrt(fan_in), 1/sqrt(fan_in)) for weights and biases."""
         flat = self.uniform(-1.0, 1.0, generator, dtype, device)
         bounds = [1.0 / math.sqrt(fan_in) for fan_in, fan_out in self.pairs for _ in range((fan_in + 1) * fan_out)]
         return flat * torch.tensor(bounds, dtype=dtype, device=flat.device)

@@ -7,7 +7,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from bnnlib import nn as bnn
 from bnnlib import posteriors
 from bnnlib._noise import Source, draw_normal
 from bnnlib.posteriors import Posterior
@@ -33,7 +32,6 @@ class StackedPosterior(Posterior):
     """
 
     _dim = 1
-    _layer: Any = None  # the class in `bnnlib.nn` with parameters and settings of the same names
 
     def __init__(self, layout: Layout, weight: Tensor, *settings: Any, **named: Any):
         super().__init__()
@@ -76,16 +74,6 @@ class StackedPosterior(Posterior):
         term = self._kl_term()
         return (factor.flatten() * term).sum() if isinstance(factor, Tensor) else factor * term.sum()
 
-    def layer_of(self, index: int) -> tuple[Any, dict[str, Any]]:
-        """The class in `bnnlib.nn` of layer `index`, None where there is none, and its settings."""
-        names = self._layer._all_settings() if hasattr(self._layer, "_all_settings") else ()
-        return self._layer, {name: getattr(self, name) for name in names}
-
-    def parameter_of(self, name: str, index: int) -> Tensor:
-        """The parameter `name` of layer `index`, with a leading dimension for the replicates."""
-        weight, bias = self.layout.layers(getattr(self, name.replace("bias", "weight")))[index]
-        return bias[..., 0] if name.startswith("bias") else weight
-
 
 class StackedDeterministic(StackedPosterior):
     """Point estimates with an optional persistent mask: the substrate of magnitude pruning.
@@ -98,7 +86,6 @@ class StackedDeterministic(StackedPosterior):
     """
 
     mask: Tensor
-    _layer = nn.Linear
 
     def __init__(self, layout: Layout, weight: Tensor):
         super().__init__(layout, weight)
@@ -122,10 +109,6 @@ class StackedDeterministic(StackedPosterior):
         """Share of kept weights in percent; magnitude pruning leaves the biases alone and does not count them."""
         return self.layout.share_of_weights(self.mask)
 
-    def parameter_of(self, name: str, index: int) -> Tensor:
-        weight, bias = self.layout.layers(self.mean())[index]
-        return bias[..., 0] if name == "bias" else weight
-
 
 class StackedGaussian(StackedPosterior, posteriors.Gaussian):
     """Independent Gaussian posterior under N(0, prior_scale^2): dense variational network (Blundell et al., 2015).
@@ -136,8 +119,6 @@ class StackedGaussian(StackedPosterior, posteriors.Gaussian):
         >>> posterior.kl_divergence().shape  # one for each network
         torch.Size([10])
     """
-
-    _layer = bnn.GaussianLinear
 
 
 class StackedSpikeSlab(StackedPosterior, posteriors.SpikeSlab):
@@ -152,8 +133,6 @@ class StackedSpikeSlab(StackedPosterior, posteriors.SpikeSlab):
         torch.Size([10, 57])
     """
 
-    _layer = bnn.SpikeSlabLinear
-
 
 class StackedGaussianSpikeSlab(StackedPosterior, posteriors.GaussianSpikeSlab):
     """Gaussian posterior, spike-and-slab prior (3.1) of Saha, Liu and Liang (2024), p* in closed form.
@@ -166,23 +145,6 @@ class StackedGaussianSpikeSlab(StackedPosterior, posteriors.GaussianSpikeSlab):
         >>> posterior.inclusion_probability.shape
         torch.Size([10, 57])
     """
-
-    _layer = bnn.GaussianSpikeSlabLinear
-
-
-class StackedScaleMixture(StackedPosterior, posteriors.ScaleMixture):
-    """Bayes by Backprop (Blundell et al., 2015): the same prior with the indicators summed out.
-
-    The KL has no closed form: training uses its estimate at the drawn weights; `kl_divergence` is one such estimate.
-
-    Example:
-        >>> layout = Layout((5, 8, 1), replicates=10)
-        >>> posterior = StackedScaleMixture(layout, layout.kaiming_uniform(None), slab_scale=1.0, spike_scale=0.01)
-        >>> posterior.kl_divergence().shape
-        torch.Size([10])
-    """
-
-    _layer = bnn.ScaleMixtureLinear
 
 
 class StackedSparseVD(StackedPosterior, posteriors.SparseVD):
@@ -199,7 +161,6 @@ class StackedSparseVD(StackedPosterior, posteriors.SparseVD):
 
     order: Tensor
     weight_log_variance: Tensor
-    _layer = bnn.SparseVDLinear
 
     def __init__(self, layout: Layout, weight: Tensor, *settings: Any, **named: Any):
         super().__init__(layout, weight, *settings, **named)

@@ -13,13 +13,13 @@ from bnnlib.sampling.discriminators import (
     discriminator_loss,
 )
 from bnnlib.sampling.hmc import HamiltonianMonteCarlo, WarmUp, warm_up
-from bnnlib.sampling.implicit import ImplicitChains, ScoredChains, accept_scored, implicit_metropolis_hastings
-from bnnlib.sampling.kernels import Kernel, MetropolisHastings, Trace, metropolis_hastings, sample
-from bnnlib.sampling.latent import Inversion, LatentProposal, PointProposal, invert
+from bnnlib.sampling.implicit import ImplicitChains, implicit_metropolis_hastings
+from bnnlib.sampling.kernels import Kernel, Trace, metropolis_hastings, sample
+from bnnlib.sampling.latent import LatentProposal, PointProposal
 from bnnlib.sampling.learn import Learned, learn_proposal
 from bnnlib.sampling.proposals import Independent, Markov, Proposal, RandomWalk
 from bnnlib.sampling.samples import SampleStore
-from bnnlib.sampling.schedules import constant, cyclical, polynomial
+from bnnlib.sampling.schedules import polynomial
 from bnnlib.sampling.sghmc import SGHMC
 from bnnlib.sampling.sgld import SGLD
 
@@ -34,13 +34,11 @@ __all__ = [
     "ImplicitChains",
     "Independent",
     "IndependentDiscriminator",
-    "Inversion",
     "Kernel",
     "LatentProposal",
     "Learned",
     "Markov",
     "MarkovDiscriminator",
-    "MetropolisHastings",
     "PairDiscriminator",
     "PointProposal",
     "Proposal",
@@ -48,17 +46,12 @@ __all__ = [
     "RealNVP",
     "SampleStore",
     "Sampler",
-    "ScoredChains",
     "SpikeSlabGaussianLaplacePrior",
     "Trace",
     "WarmUp",
-    "accept_scored",
-    "constant",
-    "cyclical",
     "discriminator_loss",
     "effective_sample_size",
     "implicit_metropolis_hastings",
-    "invert",
     "learn_proposal",
     "metropolis_hastings",
     "polynomial",

@@ -13,7 +13,7 @@ _FEWEST = 4  # draws of a chain, as in ArviZ
 _CUTOFF = 0.05  # of the autocorrelation, in ESS by threshold
 
 
-def split_r_hat(draws: Tensor, *, rank_normalized: bool = False) -> Tensor:
+def split_r_hat(draws: Tensor) -> Tensor:
     """Split R-hat, equations (aeb-rhat) and (fnd-rhat), Gelman et al., Bayesian Data Analysis, 3rd edition, (11.4).
 
     Every chain is cut into halves; R-hat is the square root of the pooled variance over the mean variance within the
@@ -21,8 +21,6 @@ def split_r_hat(draws: Tensor, *, rank_normalized: bool = False) -> Tensor:
 
     Args:
         draws: shape (chains, draws, ...), any units; each remaining entry is a quantity of its own.
-        rank_normalized: take normal scores of the ranks first, and the larger of the values for the draws and for their
-            distance from the median (Vehtari et al., 2021): works for heavy tails and sees differing spreads.
 
     Returns:
         Tensor (...), float64. NaN where a draw is not finite or nothing moves.
@@ -36,13 +34,13 @@ def split_r_hat(draws: Tensor, *, rank_normalized: bool = False) -> Tensor:
         True
     """
     halves = _halves(_checked(draws))
-    if not rank_normalized:
-        return _r_hat(halves)
-    folded = (halves - _median(halves)).abs()
-    return torch.maximum(_r_hat(_normal_scores(halves)), _r_hat(_normal_scores(folded)))
+    count = halves.shape[1]
+    within = halves.var(dim=1).mean(dim=0)
+    between = count * halves.mean(dim=1).var(dim=0)
+    return ((between / within + count - 1) / count).sqrt()
 
 
-def effective_sample_size(draws: Tensor, *, rank_normalized: bool = False, rule: str = "geyer") -> Tensor:
+def effective_sample_size(draws: Tensor, *, rule: str = "geyer") -> Tensor:
     """Number of independent draws with the same standard error of the mean, equations (mh-ess) and (fnd-ess).
 
     The rules differ in where they stop to sum the autocorrelation: "geyer" takes his initial monotone sequence, as Stan
@@ -52,7 +50,6 @@ def effective_sample_size(draws: Tensor, *, rank_normalized: bool = False, rule:
 
     Args:
         draws: shape (chains, draws, ...).
-        rank_normalized: of the normal scores of the ranks ("bulk" in ArviZ); False is for the mean ("mean").
         rule: "geyer", "threshold" or "batch_means". The last two look within chains only: they do not see that the
             chains are in different places.
 
@@ -72,8 +69,6 @@ def effective_sample_size(draws: Tensor, *, rank_normalized: bool = False, rule:
         raise ValueError(f"rule is {rule!r}, but it must be one of {', '.join(_RULES)}.")
     draws = _checked(draws)
     halves = _halves(draws) if rule == "geyer" else draws
-    if rank_normalized:
-        halves = _normal_scores(halves)
     shape = halves.shape[2:]
     flat = halves.reshape(*halves.shape[:2], -1)
     return torch.stack([_RULES[rule](flat[..., i]) for i in range(flat.shape[-1])]).reshape(shape)
@@ -91,34 +86,6 @@ def _checked(draws: Tensor) -> Tensor:
 def _halves(draws: Tensor) -> Tensor:
     half = draws.shape[1] // 2
     return torch.cat([draws[:, :half], draws[:, -half:]])
-
-
-def _median(values: Tensor) -> Tensor:
-    """Of all draws of each quantity; for an even number the mean of the two in the middle."""
-    ordered = values.flatten(0, 1).sort(dim=0).values
-    count = len(ordered)
-    return 0.5 * (ordered[(count - 1) // 2] + ordered[count // 2])
-
-
-def _r_hat(halves: Tensor) -> Tensor:
-    count = halves.shape[1]
-    within = halves.var(dim=1).mean(dim=0)
-    between = count * halves.mean(dim=1).var(dim=0)
-    return ((between / within + count - 1) / count).sqrt()
-
-
-def _normal_scores(values: Tensor) -> Tensor:
-    """Phi^-1((rank - 3/8) / (S + 1/4)), ties sharing their mean rank."""
-    flat = values.flatten(0, 1)
-    flat = flat.reshape(len(flat), -1)
-    scores = torch.empty_like(flat)
-    for i in range(flat.shape[1]):
-        _, inverse, counts = flat[:, i].unique(return_inverse=True, return_counts=True)
-        last = counts.cumsum(0)
-        ranks = (last - 0.5 * (counts - 1).double())[inverse]
-        scores[:, i] = torch.special.ndtri((ranks - 0.375) / (len(flat) + 0.25))
-    scores[~flat.isfinite()] = torch.nan
-    return scores.reshape(values.shape)
 
 
 def _autocovariance(halves: Tensor) -> Tensor:

@@ -199,17 +199,15 @@ def discriminator_loss(
 
 
 def states_of(proposal: GenerativeProposal, points: Tensor, latents: Tensor | None, name: str) -> Tensor | None:
-    """The states that a proposal moves from these points; None for an independent one, which needs none.
-
-    Raises:
-        ValueError: the proposal moves latents and none were given, or not one for each point.
-    """
+    """The states that a proposal moves from these points; None for an independent one, which needs none."""
     if proposal.independent:
         return None
     if not getattr(proposal, "latent", False):
         return points
     if latents is None:
-        raise ValueError(f"the proposal moves latents, but {name} came without them. Find them with invert(...).")
+        raise ValueError(
+            f"the proposal moves latents, but {name} came without them. Pass those whose points are the data."
+        )
     if latents.dim() != 2 or len(latents) != len(points):
         raise ValueError(
             f"the latents of {name} have shape {tuple(latents.shape)}, but there are {len(points)} rows: it must be "

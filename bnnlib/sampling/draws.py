@@ -64,12 +64,7 @@ class DrawsInFolder(Sequence[Draw]):
         return sum((self.folder / name).stat().st_size for name in self.names)
 
     def add(self, draw: Draw, offer: int) -> None:
-        """Write a draw.
-
-        Raises:
-            ValueError: the folder has draws of another chain.
-            StoreError: it cannot be written, or is full.
-        """
+        """Write a draw."""
         if not self.names and (strange := self._files()):
             raise ValueError(
                 f"'{self.folder.name}' has {len(strange)} draws of an earlier chain. Give the store an empty folder, "
@@ -88,11 +83,7 @@ class DrawsInFolder(Sequence[Draw]):
         self.names = self.names[1::2]
 
     def restore(self, names: Sequence[str], offered: int) -> int:
-        """Go on from draws of an earlier time, there may be more by now, or fewer by a factor: that is returned.
-
-        Raises:
-            DamagedFileError: all of them are missing, or what is said of them is not so.
-        """
+        """Go on from draws of an earlier time, there may be more by now, or fewer by a factor: that is returned."""
         names, factor, there = list(names), 1, {path.name for path in self._files()}
         if strange := [name for name in names if not _NAME.fullmatch(name)]:
             raise DamagedFileError(f"{strange[0]!r} is no name of a draw.")

@@ -17,6 +17,8 @@ _METRIC, _LENGTH = "covariance", "number of leapfrog steps"
 _WINDOWS = ((0.15, None), (0.1, _METRIC), (0.15, _METRIC), (0.3, _METRIC), (0.15, _LENGTH), (0.15, None))
 
 _EXPLORING = 8  # leapfrog steps while the covariance is unknown
+_START, _TARGET = 0.1, 0.8  # step size at first, acceptance rate to aim at
+_TRAJECTORY = 1.5  # time that one step of the chain integrates, in standard deviations of the target
 
 
 class HamiltonianMonteCarlo(Kernel):
@@ -161,10 +163,6 @@ def warm_up(
     start: Tensor,
     num_steps: int = 500,
     *,
-    trajectory: float = 1.5,
-    step_size: float = 0.1,
-    target: float = 0.8,
-    dense: bool = True,
     generator: torch.Generator | None = None,
 ) -> WarmUp:
     """Learn step size and mass matrix from all chains together; the draws made on the way are not samples.
@@ -178,10 +176,6 @@ def warm_up(
         log_prob: see `Kernel`; differentiable.
         start: (chains, dim), at least 2 chains.
         num_steps: in all, at least 20.
-        trajectory: time that one step of the chain integrates, in standard deviations of the target.
-        step_size: to start from.
-        target: acceptance rate to aim at.
-        dense: whether the covariance has all entries, or a diagonal alone.
         generator: of all randomness.
 
     Raises:
@@ -195,15 +189,13 @@ def warm_up(
     """
     check_count("num_steps", num_steps, 20)
     check_count("the number of chains", len(start), 2)
-    check_probability("target", target, open_interval=True)
-    check_positive("trajectory", trajectory)
     covariance: Tensor | None = None
-    size = torch.full((), float(check_positive("step_size", step_size)), dtype=start.dtype, device=start.device)
+    size = torch.full((), _START, dtype=start.dtype, device=start.device)
     num_leapfrog = _EXPLORING
     state = HamiltonianMonteCarlo(log_prob, size, num_leapfrog).start(start)
     for share, learned in _WINDOWS:
         kernel = HamiltonianMonteCarlo(log_prob, size, num_leapfrog, covariance)
-        averaging = _DualAveraging(size, target)
+        averaging = _DualAveraging(size, _TARGET)
         seen: list[Tensor] = []
         for _ in range(max(2, round(share * num_steps))):
             move = kernel.step(state, generator)
@@ -213,19 +205,17 @@ def warm_up(
             seen.append(state.position)
         size = averaging.average.exp()
         if learned == _METRIC:
-            covariance = _covariance(torch.stack(seen[len(seen) // 4 :]).flatten(0, 1), dense)
-            size = torch.full_like(size, step_size)
+            covariance = _covariance(torch.stack(seen[len(seen) // 4 :]).flatten(0, 1))
+            size = torch.full_like(size, _START)
             # what follows begins with the step that a whitened target of this dimension would bear, about d^(-1/4)
-            num_leapfrog = max(1, round(trajectory * start.shape[1] ** 0.25))
+            num_leapfrog = max(1, round(_TRAJECTORY * start.shape[1] ** 0.25))
         elif learned == _LENGTH:
-            num_leapfrog = max(1, round(trajectory / size.item()))
+            num_leapfrog = max(1, round(_TRAJECTORY / size.item()))
     return WarmUp(HamiltonianMonteCarlo(log_prob, size, num_leapfrog, covariance), state)
 
 
-def _covariance(points: Tensor, dense: bool) -> Tensor:
+def _covariance(points: Tensor) -> Tensor:
     """Sample covariance, shrunk by 5 / (n + 5) to a small diagonal, as Stan does."""
     count = len(points)
     keep, small = count / (count + 5.0), 1e-3 * 5.0 / (count + 5.0)
-    if not dense:
-        return keep * points.var(dim=0) + small
     return keep * torch.cov(points.T).reshape(points.shape[1], -1) + small * torch.eye(points.shape[1]).to(points)

@@ -25,22 +25,11 @@ _CHECK_EVERY = 50  # steps between looks at what a discriminator gave
 
 
 class ScoredChains(NamedTuple):
-    """What `accept_scored` returns.
+    """What `accept_scored` returns."""
 
-    Args:
-        last: for each chain, the step whose proposal it holds at the end; -1 where it never moved.
-        accepted: which proposals were taken, shape (steps, chains).
-        scores: at the end, shape (chains,).
-
-    Example:
-        >>> chains = accept_scored(start=torch.zeros(100), proposed=torch.randn(10, 100))
-        >>> chains.scores.shape
-        torch.Size([100])
-    """
-
-    last: Tensor
-    accepted: Tensor
-    scores: Tensor
+    last: Tensor  # for each chain the step whose proposal it holds at the end; -1 where it never moved
+    accepted: Tensor  # which proposals were taken, (steps, chains)
+    scores: Tensor  # at the end, (chains,)
 
 
 @dataclass(frozen=True)
@@ -77,22 +66,12 @@ class ImplicitChains:
 
 
 def accept_scored(
-    start: Tensor, proposed: Tensor, generator: torch.Generator | None = None, log_ratio: Callable | None = None
+    start: Tensor, proposed: Tensor, generator: torch.Generator | None, log_ratio: Callable[[Tensor, Tensor], Tensor]
 ) -> ScoredChains:
     """Independent implicit Metropolis-Hastings on scores alone, equation (imh-kernel) without a look at the points.
 
-    Args:
-        start: scores of the starts, shape (chains,).
-        proposed: scores of the proposals, shape (steps, chains).
-        generator: of the uniform numbers.
-        log_ratio: of two scores, log d(x, y) - log d(y, x); by default their difference.
-
-    Example:
-        >>> chains = accept_scored(start=torch.zeros(100), proposed=torch.randn(10, 100))
-        >>> chains.last.shape, chains.accepted.shape
-        (torch.Size([100]), torch.Size([10, 100]))
+    `start` are scores (chains,), `proposed` (steps, chains); `log_ratio` of two scores is log d(x, y) - log d(y, x).
     """
-    log_ratio = torch.sub if log_ratio is None else log_ratio
     steps, chains = proposed.shape
     uniform = torch.rand(steps, chains, generator=generator, device=proposed.device, dtype=proposed.dtype).log()
     last = torch.full((chains,), -1, dtype=torch.long, device=proposed.device)
@@ -127,7 +106,7 @@ def implicit_metropolis_hastings(
         proposal: see `LatentProposal` and `PointProposal`.
         start: where the chains start, rows of the data set in Algorithm 1, shape (chains, ...).
         num_steps: proposals for each chain.
-        start_latents: of the start, (chains, k), see `invert`; needed where a Markov proposal moves latents.
+        start_latents: of the start, (chains, k); needed where a Markov proposal moves latents.
         lower: b of a discriminator that is a function; others have their own.
         restart: let chains that refused every proposal run once more, from a proposal, so that no sample is a point of
             the data set. An addition to Algorithm 1, after the MH-GAN of Turner et al. (2019).

@@ -91,13 +91,7 @@ class Kernel:
 
 
 class MetropolisHastings(Kernel):
-    """See `metropolis_hastings`.
-
-    Example:
-        >>> kernel = metropolis_hastings(lambda x: -x.square().sum(dim=-1) / 2, RandomWalk(1.0))
-        >>> isinstance(kernel, MetropolisHastings), isinstance(kernel, Kernel)
-        (True, True)
-    """
+    """See `metropolis_hastings`."""
 
     def __init__(self, log_prob: LogProb, proposal: Proposal) -> None:
         super().__init__(log_prob)
@@ -145,7 +139,7 @@ class MetropolisHastings(Kernel):
             yield move
 
 
-def metropolis_hastings(log_prob: LogProb, proposal: Proposal) -> MetropolisHastings:
+def metropolis_hastings(log_prob: LogProb, proposal: Proposal) -> Kernel:
     """The Metropolis-Hastings kernel, equation (mh-kernel): propose x' ~ q(. | x), take it with min{1, xi}.
 
     Args:
@@ -189,11 +183,7 @@ def weigh(
 
 
 def check_log_density(name: str, value: Tensor, points: Tensor) -> Tensor:
-    """Return `value` if it is one number for each of `points` (chains, ...).
-
-    Raises:
-        ValueError: it has another shape. (chains, 1) or (chains, dim) would broadcast to ratios of other chains.
-    """
+    """Return `value` if it is one number for each of `points` (chains, ...)."""
     if value.shape != points.shape[:1]:
         raise ValueError(
             f"{name} returned shape {tuple(value.shape)} for points {tuple(points.shape)}, but it must be "

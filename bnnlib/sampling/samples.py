@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from fnmatch import fnmatchcase
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, cast
 
@@ -47,12 +46,7 @@ class SampleStore(Callback):
     deterministic, and between half and all of the bound is in use from the first time it is reached.
 
     Args:
-        max_samples: number of draws that fit; at least one of the two bounds must be given.
-        max_bytes: room that the draws may take.
-        names: names or patterns (``"fc*.weight"``) of the parameters and buffers to keep; None keeps all. With a part,
-            the rest is what the model holds when a draw is used.
-        dtype: of floating-point tensors in the store, for example torch.bfloat16; None keeps theirs. A draw is cast
-            back when it is used.
+        max_samples: number of draws that fit.
         device: where the draws are kept; None where the model is. Not with a folder.
         folder: keeps each draw in a file of its own there, so that memory never holds more than the one in use;
             `save`, `load` and the state for a `Checkpoint` then hold the files' names alone. Each is a state_dict that
@@ -61,7 +55,7 @@ class SampleStore(Callback):
             `burn_in`. `bnnlib.train.sample` has its own.
 
     Raises:
-        ValueError: no bound is given, one is below 1 (burn_in: below 0), or both a device and a folder are given.
+        ValueError: a count is below 1 (burn_in: below 0), or both a device and a folder are given.
 
     Example:
         >>> model, store = torch.nn.Linear(3, 1), SampleStore(max_samples=100)
@@ -78,28 +72,18 @@ class SampleStore(Callback):
 
     def __init__(
         self,
-        max_samples: int | None = None,
-        max_bytes: int | None = None,
+        max_samples: int,
         *,
-        names: Sequence[str] | None = None,
-        dtype: torch.dtype | None = None,
         device: torch.device | str | None = None,
         folder: str | os.PathLike | None = None,
         burn_in: int = 0,
         every: int = 1,
     ) -> None:
-        if max_samples is None and max_bytes is None:
-            raise ValueError(
-                "a store needs a bound: give max_samples, max_bytes or both, or a long chain would fill the memory."
-            )
         if folder is not None and device is not None:
             raise ValueError(
                 f"the draws go to the folder {str(folder)!r}, not to the device {str(device)!r}: give one."
             )
-        self.max_samples = None if max_samples is None else check_count("max_samples", max_samples)
-        self.max_bytes = None if max_bytes is None else check_count("max_bytes", max_bytes)
-        self.names = [names] if isinstance(names, str) else names
-        self.dtype, self.device = dtype, device
+        self.max_samples, self.device = check_count("max_samples", max_samples), device
         self.burn_in, self.every = check_count("burn_in", burn_in, minimum=0), check_count("every", every)
         self.thin, self.offered = 1, 0
         self._draws: DrawsInMemory | DrawsInFolder = DrawsInMemory() if folder is None else DrawsInFolder(folder)
@@ -119,49 +103,21 @@ class SampleStore(Callback):
             True if it was kept.
 
         Raises:
-            ValueError: a name matches nothing in the model, one draw alone exceeds `max_bytes`, or the folder holds
-                draws of another chain.
+            ValueError: the folder holds draws of another chain.
             StoreError: the draw cannot be written to the folder.
         """
         self.offered += 1
         if self.offered % self.thin:
             return False
-        state = self._select(model)
-        while len(self._draws) >= self._capacity(state):
+        while len(self._draws) >= self.max_samples:
             self.thin *= 2
             self._draws.halve()
         if self.offered % self.thin:
             return False
-        self._draws.add({name: self._kept(value) for name, value in state.items()}, self.offered)
-        return True
-
-    def _select(self, model: nn.Module) -> dict[str, Tensor]:
-        state = model.state_dict()
-        if self.names is None:
-            return state
-        for pattern in self.names:
-            if not any(fnmatchcase(name, pattern) for name in state):
-                raise ValueError(f"nothing in this {type(model).__name__} is named {pattern!r}: {', '.join(state)}.")
-        return {n: v for n, v in state.items() if any(fnmatchcase(n, pattern) for pattern in self.names)}
-
-    def _kept_dtype(self, value: Tensor) -> torch.dtype:
-        return self.dtype if self.dtype is not None and value.is_floating_point() else value.dtype
-
-    def _kept(self, value: Tensor) -> Tensor:
         copy = isinstance(self._draws, DrawsInMemory)
-        return value.to(device=self.device or value.device, dtype=self._kept_dtype(value), copy=copy)
-
-    def _capacity(self, state: Mapping[str, Tensor]) -> int:
-        if self.max_bytes is None:
-            return cast(int, self.max_samples)  # one of the two is given
-        size = sum(value.numel() * self._kept_dtype(value).itemsize for value in state.values())
-        fits = self.max_bytes // max(size, 1)
-        if not fits:
-            raise ValueError(
-                f"one draw takes {size} bytes, but max_bytes is {self.max_bytes}. Raise it, keep fewer tensors (names) "
-                "or a smaller dtype, for example torch.bfloat16."
-            )
-        return min(fits, self.max_samples or fits)
+        draw = {n: v.to(device=self.device or v.device, copy=copy) for n, v in model.state_dict().items()}
+        self._draws.add(draw, self.offered)
+        return True
 
     @property
     def nbytes(self) -> int:
@@ -197,23 +153,6 @@ class SampleStore(Callback):
             raise ValueError(
                 f"the store is empty: {self.offered} states were offered. Sample beyond the burn-in, or lower thin."
             )
-
-    @contextmanager
-    def loaded(self, model: nn.Module, index: int) -> Iterator[nn.Module]:
-        """Give the model one of the draws within a `with` block, and its own state back afterwards."""
-        draw = self._draws[index]
-        own = {name: value.clone() for name, value in model.state_dict().items() if name in draw}
-        try:
-            model.load_state_dict(draw, strict=False)
-            yield model
-        finally:
-            model.load_state_dict(own, strict=False)
-
-    def models(self, model: nn.Module) -> Iterator[nn.Module]:
-        """The model with one draw after the other; its own state is back when the loop ends or is left."""
-        for index in range(len(self)):
-            with self.loaded(model, index):
-                yield model
 
     @torch.no_grad()
     def outputs(self, model: nn.Module, x: Tensor, batch_size: int = 1024) -> Iterator[Tensor]:

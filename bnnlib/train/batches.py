@@ -192,14 +192,7 @@ _WAYS = (
 def batches_of(
     data: Data, size: int | None, device: torch.device, order: torch.Generator | None, run: torch.Generator
 ) -> Batches:
-    """The batches of what is given for `data` and `batch_size`.
-
-    Args:
-        order: generator of the order of the rows; None takes that of the run.
-
-    Raises:
-        ValueError: the data are of no such kind or without rows, or the size is missing or given twice.
-    """
+    """The batches of what is given for `data` and `batch_size`, in the order of a generator or of that of the run."""
     if isinstance(data, DataLoader):
         if order is not None:
             raise ValueError(
@@ -259,22 +252,14 @@ def _length(data: Any) -> int:
 
 
 def pair_of(batch: Any, device: torch.device) -> Pair:
-    """A batch of a loader on the device.
-
-    Raises:
-        ValueError: it is no pair of tensors with equally many rows.
-    """
+    """A batch of a loader on the device."""
     advice = "Let the data set return pairs, or give the DataLoader a collate_fn that makes them."
     x, y = _two("a batch", batch, "(x, y), two tensors, rows first", advice)
     return _same_rows(x.to(device, non_blocking=True), y.to(device, non_blocking=True))
 
 
 def checked_pair(data: Any) -> Pair:
-    """What is given as (x, y).
-
-    Raises:
-        ValueError: it is no pair of tensors with equally many rows.
-    """
+    """What is given as (x, y)."""
     return _same_rows(*_two("data", data, _WAYS, "Of arrays, give (torch.as_tensor(x), torch.as_tensor(y))."))
 
 

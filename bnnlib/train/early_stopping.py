@@ -9,7 +9,7 @@ from typing import Any
 from torch import Tensor
 
 from bnnlib._callbacks import Callback, Run
-from bnnlib._checks import check_count, check_non_negative
+from bnnlib._checks import check_count
 
 
 class EarlyStopping(Callback):
@@ -24,12 +24,9 @@ class EarlyStopping(Callback):
 
     Args:
         patience: epochs without an improvement after which the run stops.
-        min_delta: a loss is an improvement if it is below the best by more than this, in the units of the loss.
-        monitor: the entry of `run.history` to go by.
-        restore_best: False leaves the last weights in place.
 
     Raises:
-        ValueError: patience is below 1 or min_delta negative; in `fit`, the history has no such entry.
+        ValueError: patience is below 1; in `fit`, there is no `validation`.
 
     Example:
         >>> x = torch.randn(80, 5)
@@ -44,29 +41,22 @@ class EarlyStopping(Callback):
         (True, True)
     """
 
-    def __init__(
-        self, patience: int = 5, min_delta: float = 0.0, *, monitor: str = "validation_nll", restore_best: bool = True
-    ) -> None:
-        self.patience, self.min_delta = check_count("patience", patience), check_non_negative("min_delta", min_delta)
-        self.monitor, self.restore_best = monitor, restore_best
+    def __init__(self, patience: int = 5) -> None:
+        self.patience = check_count("patience", patience)
         self.best, self.best_epoch, self.best_weights = math.inf, 0, {}
 
     best_weights: dict[str, Tensor]
 
     def on_epoch(self, run: Run) -> None:
-        row = run.history[-1]
-        if self.monitor not in row:
-            raise ValueError(
-                f"EarlyStopping goes by {self.monitor!r}, but the history has {', '.join(row)}. Give fit "
-                "validation=(x, y), or name one of these as monitor."
-            )
-        if row[self.monitor] < self.best - self.min_delta:
-            self.best, self.best_epoch = row[self.monitor], run.epoch
-            if self.restore_best:
-                self.best_weights = copy.deepcopy(run.model.state_dict())
+        loss = run.history[-1].get("validation_nll")
+        if loss is None:
+            raise ValueError("EarlyStopping goes by the loss of held-out rows. Give fit validation=(x, y).")
+        if loss < self.best:
+            self.best, self.best_epoch = loss, run.epoch
+            self.best_weights = copy.deepcopy(run.model.state_dict())
         elif run.epoch - self.best_epoch >= self.patience:
             run.stop(
-                f"{self.monitor} has not fallen below {self.best:g}, that of epoch {self.best_epoch}, for "
+                f"validation_nll has not fallen below {self.best:g}, that of epoch {self.best_epoch}, for "
                 f"{self.patience} epochs"
             )
 

@@ -33,10 +33,6 @@ class Loop:
 
     A subclass writes `step` and `explain`, and may write `start_epoch` and `row`. In a step `outputs` is the forward
     pass, `record` takes the loss before anything is done with it, and `done` steps of the epoch are complete.
-
-    Raises:
-        ValueError: batch_size is no count, the data are of no known kind or of unknown length, or the optimizer holds
-            no parameter of the model.
     """
 
     _first_step = -1  # of this run, whose layers are watched
@@ -132,11 +128,7 @@ class Loop:
             return self.run.model(x).float()
 
     def record(self, loss: Tensor) -> None:
-        """Take the batch's loss.
-
-        Raises:
-            DivergedError: it is NaN or infinite; on a GPU it may be found some steps later.
-        """
+        """Take the batch's loss."""
         if self.done == len(self.losses):
             self.losses = torch.cat([self.losses, torch.zeros_like(self.losses)])
         self.losses[self.done] = loss.detach()

@@ -19,11 +19,7 @@ from bnnlib.train.batches import Data, Pair, checked_pair, pair_of
 
 
 class Validation:
-    """Held-out rows, and the loss of `fit` on them under a predictive of so many draws.
-
-    Raises:
-        ValueError: the data are of no known kind, or draws is no count.
-    """
+    """Held-out rows, and the loss of `fit` on them under a predictive of so many draws."""
 
     def __init__(self, data: Data, draws: int, size: int, loss: Callable[[Tensor, Tensor], Tensor]) -> None:
         self.draws, self.loss, self.size = check_count("validation_draws", draws), loss, size

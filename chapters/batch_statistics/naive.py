@@ -6,8 +6,8 @@ import torch
 from torch import Tensor, nn
 
 from bnnlib._checks import check_count
-from bnnlib.nn.batch_moments import training_statistics
 from bnnlib.nn.predict import _check_rows, check_draws
+from chapters.batch_statistics.statistics import training_statistics
 
 
 @torch.no_grad()

@@ -49,7 +49,7 @@ def train_discriminator(
         steps: to reach in total; a run that resumes at step 300 of 800 does 500 more.
         loss: "ub", "mce" or "cce", see `discriminator_loss`.
         batch_size: pairs in a step, drawn with replacement.
-        latents: of the data, (n, k), see `invert`; needed where the proposal moves latents.
+        latents: of the data, (n, k), see `inversion.invert`; needed where the proposal moves latents.
         optimizer: over the discriminator's parameters; by default Adam, learning rate 2e-4, betas (0.5, 0.999), of
             DCGAN.
         logit_penalty: see `discriminator_loss`. An addition: beyond the bound the loss has no gradient, and a network

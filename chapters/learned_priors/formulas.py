@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from bnnlib._checks import check_positive
+from bnnlib._checks import check_non_negative, check_positive
 from bnnlib.functional import slab_log_odds
 from bnnlib.functional.sgmcmc import baoab_coefficients, euler_noise_scale
 
@@ -143,6 +143,37 @@ def ssgl_log_density(
 
 def _log(value: Number) -> Number:
     return value.log() if isinstance(value, Tensor) else math.log(value)
+
+
+def cyclical(step: int, initial: float, steps: int, cycles: int) -> float:
+    """Step size that falls from `initial` along half a cosine, `cycles` times over `steps`, equation (aeb-cyclical).
+
+    Zhang, Li, Zhang, Chen and Wilson (2020): large steps find a new mode, small ones sample it.
+
+    Example:
+        >>> cyclical(1, 0.1, steps=100, cycles=2), cyclical(51, 0.1, 100, 2), cyclical(50, 0.1, 100, 2) < 0.001
+        (0.1, 0.1, True)
+    """
+    length = -(-steps // cycles)
+    return 0.5 * initial * (1.0 + math.cos(math.pi * (((step - 1) % length) / length)))
+
+
+class constant:
+    """The same value at every step.
+
+    Raises:
+        ValueError: the value is negative or not finite.
+
+    Example:
+        >>> constant(0.1)(7)
+        0.1
+    """
+
+    def __init__(self, value: float) -> None:
+        self.value = float(check_non_negative("value", value))
+
+    def __call__(self, step: int) -> float:
+        return self.value
 
 
 class annealed:

@@ -12,7 +12,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from bnnlib import functional as bF
 from chapters.unit_noise import formulas
 
 RATIOS = np.geomspace(0.334, 60.0, 160)  # from just above the prior's, 1/3
@@ -38,7 +37,7 @@ def scale_at(ratio: Tensor, location: Tensor) -> Tensor:
 def price_at(ratio: Tensor, location: Tensor) -> Tensor:
     """Divergence in nats of the noise with this ratio and this mu; arguments as for `scale_at`."""
     ratio, location = torch.broadcast_tensors(torch.as_tensor(ratio).double(), torch.as_tensor(location).double())
-    return bF.truncated_log_normal_kl(location, scale_at(ratio, location))
+    return formulas.truncated_log_normal_kl(location, scale_at(ratio, location))
 
 
 def cheapest(ratios: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -111,7 +110,7 @@ def trained_ratios(t: float, starts: list[tuple[float, float]]) -> list[float]:
         ratio = formulas.truncated_log_normal_snr(noise[0], noise[1].exp())
         earned = 0.5 * t**2 * ratio**2 / (1 + ratio**2)
         adam.zero_grad()
-        (bF.truncated_log_normal_kl(noise[0], noise[1].exp()) - earned).sum().backward()
+        (formulas.truncated_log_normal_kl(noise[0], noise[1].exp()) - earned).sum().backward()
         adam.step()
         decay.step()
     return ratio.tolist()

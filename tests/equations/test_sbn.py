@@ -17,6 +17,7 @@ from torch import nn
 from bnnlib import functional as bF
 from bnnlib import nn as bnn
 from chapters.batch_statistics.naive import predict_naive_batches
+from chapters.batch_statistics.statistics import collect_statistics
 from tests.seeded import seeded as generator
 
 EPS = 1e-5
@@ -84,7 +85,7 @@ def test_the_other_objects_enter_through_the_statistics_alone():
     np.testing.assert_allclose(outputs.detach(), whole, rtol=1e-9)
     for i in range(6):  # an object alone, with nothing but the numbers
         np.testing.assert_allclose(by_hand(net, x[i : i + 1], statistics)[0][0], whole[i], rtol=1e-12)
-    collected = bnn.collect_statistics(net, [x])
+    collected = collect_statistics(net, [x])
     for name, (mean, scale) in statistics.items():
         np.testing.assert_allclose(collected[name][0][0], mean, rtol=1e-9)
         np.testing.assert_allclose(collected[name][1][0].exp(), scale, rtol=1e-9)

@@ -14,9 +14,9 @@ from torch import nn
 from bnnlib import functional as bF
 from bnnlib import nn as bnn
 from bnnlib import pruning
-from bnnlib.nn.importance import feature_importance
 from chapters.closed_form.experiments import simulation_nets as sbnn_simulations_nets
 from chapters.closed_form.experiments import simulations as sbnn_simulations
+from chapters.closed_form.importance import feature_importance
 from chapters.shared import simulated
 
 SEED = 11

@@ -13,7 +13,6 @@ import pytest
 import torch
 from scipy import integrate, special, stats
 
-from bnnlib import functional as bF
 from chapters.unit_noise import formulas
 
 A, B = -20.0, 0.0
@@ -111,7 +110,7 @@ def test_the_divergence_is_the_average_log_ratio(mu, sigma):
     # the density of log theta is exp(exponent) over its own integral, that of the prior 1 / (b - a)
     direct = mass @ exponent(v, mu, sigma) / mass.sum() - math.log(mass.sum()) + math.log(B - A)
     # differences of numbers of a few nats: digits are absolute
-    assert single(bF.truncated_log_normal_kl, mu, sigma) == pytest.approx(direct, abs=1e-10)
+    assert single(formulas.truncated_log_normal_kl, mu, sigma) == pytest.approx(direct, abs=1e-10)
 
 
 # equation: sbp-mean, sbp-second-moment, sbp-snr
@@ -193,9 +192,9 @@ def test_without_information_the_noise_is_the_prior():
     assert formulas.truncated_log_uniform_snr() == pytest.approx(ratio, rel=1e-10)
     # the chapter's 1/3 = 1 / sqrt((b - a) / 2 - 1), for b = 0 and e^a far below 1
     assert ratio == pytest.approx(1 / math.sqrt(10 - 1), rel=1e-8)
-    distance = []
+    pair, distance = (formulas.truncated_log_normal_kl, formulas.truncated_log_normal_snr), []
     for sigma in (1e2, 1e3, 1e4):
-        kl, snr = (single(f, -3.0, sigma) for f in (bF.truncated_log_normal_kl, formulas.truncated_log_normal_snr))
+        kl, snr = (single(f, -3.0, sigma) for f in pair)
         distance.append((kl, abs(snr - ratio)))
     # sigma grows by 10: the divergence falls with its fourth power, the ratio approaches with the second
     assert distance[0][0] > 9e3 * distance[1][0] > 0

@@ -21,9 +21,6 @@ def fold_noise(model: nn.Module, example: Tensor) -> nn.Module:
     The factors go into the columns of the layers that read the units, if only linear and convolutional layers and batch
     norm do, else into the rows of the layer that makes them. Where neither is possible, as on the sum of a residual
     network that the next sum reads too, a batch norm that only multiplies takes the place of the noise.
-
-    Raises:
-        ValueError: noise is along a dimension that no layer reads as its channels or features.
     """
     noises = [name for name, module in model.named_modules() if isinstance(module, StructuredBayesianPruning)]
     if not noises:

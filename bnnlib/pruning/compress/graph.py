@@ -53,11 +53,7 @@ class _Tracer(fx.Tracer):
 
 
 def trace(model: nn.Module, example: Tensor) -> tuple[fx.Graph, dict[str, nn.Module]]:
-    """The graph of the forward pass, with the shape of each tensor in `meta`, and the modules by name.
-
-    Raises:
-        TypeError: the forward pass depends on values of its input, or a layer runs more than once.
-    """
+    """The graph of the forward pass, with the shape of each tensor in `meta`, and the modules by name."""
     try:
         graph = _Tracer().trace(model)
         ShapeProp(fx.GraphModule(model, graph)).propagate(example)

@@ -89,12 +89,7 @@ def sizes_of(layer: nn.Module) -> tuple[int, ...]:
 
 
 def keep_units(layer: nn.Module, rows: Tensor, columns: Tensor | None = None) -> None:
-    """Leave to a layer some of its units, and to a linear or convolutional one some of its inputs, in place.
-
-    Args:
-        layer: linear, convolutional (depthwise without `columns`, else in one group) or batch norm.
-        rows, columns: bool masks.
-    """
+    """Leave to a layer some of its units, and to a linear or convolutional one some inputs, in place, by masks."""
     if rows.all() and (columns is None or columns.all()):
         return
     count = int(rows.sum())

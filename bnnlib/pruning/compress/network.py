@@ -127,11 +127,7 @@ def plain_network(model: nn.Module, example: Tensor) -> nn.Module:
 
 @torch.no_grad()
 def deterministic_layers(model: nn.Module) -> nn.Module:
-    """A copy in eval mode with plain layers in place of those with random weights or statistics; noise on units stays.
-
-    Raises:
-        TypeError, ValueError: as for `compress`.
-    """
+    """A copy in eval mode, plain layers in place of those with random weights or statistics; noise on units stays."""
     _check_weights(model)
     selected = {name: layer.selected() for name, layer in model.named_modules() if isinstance(layer, BayesianLayer)}
     for name, module in model.named_modules():

@@ -25,12 +25,13 @@ import torch
 from torch import Tensor, nn
 
 from bnnlib import datasets, metrics
-from bnnlib.nn import collect_statistics, match_moments, predict, predict_dropout, to_stochastic_batch_norm
+from bnnlib.nn import match_moments, predict, predict_dropout, to_stochastic_batch_norm
 from bnnlib.train.checkpoint import Checkpoint
 from book.lab.cells import Cell, CellResult, rows_of
 from chapters.batch_statistics import formulas
 from chapters.batch_statistics.lenet import lenet5_batch_norm
 from chapters.batch_statistics.networks import preact_resnet18
+from chapters.batch_statistics.statistics import collect_statistics
 from chapters.batch_statistics.vgg import vgg11
 from chapters.shared.augmentation import Compose, RandomCrop, RandomHorizontalFlip
 from chapters.shared.images import BestEpoch, fitted, held_out_parts

@@ -12,12 +12,13 @@ import torch
 from torch import Tensor, nn
 
 from bnnlib import metrics
-from bnnlib.nn import StochasticBatchNorm1d, StochasticBatchNorm2d, collect_statistics, match_moments, predict
+from bnnlib.nn import StochasticBatchNorm1d, StochasticBatchNorm2d, match_moments, predict
 from bnnlib.nn import to_stochastic_batch_norm as to_stochastic
 from book.display.control import Control
 from book.display.explorer import Explorer, curves
 from book.display.picture import Line, Panel, Picture, Points
 from chapters.batch_statistics.figures.method import tables
+from chapters.batch_statistics.statistics import collect_statistics
 
 SHOWN = 150  # batches that are drawn as points
 

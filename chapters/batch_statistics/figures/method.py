@@ -29,7 +29,7 @@ def tables(model: nn.Module, found: Mapping[str, tuple[Tensor, Tensor]], feature
 
     Args:
         model: with stochastic batch norm whose moments are fitted.
-        found: from `bnnlib.nn.collect_statistics`, of fresh batches.
+        found: from `collect_statistics`, of fresh batches.
         features: of each layer to take, at most; features that never change are passed over.
 
     Returns:

@@ -21,7 +21,6 @@ from bnnlib.replicates import (
     GaussianLikelihood,
     Layout,
     StackedDeterministic,
-    StackedDropout,
     StackedGaussianSpikeSlab,
     StackedMLP,
     fit_stacked,
@@ -29,6 +28,7 @@ from bnnlib.replicates import (
 from bnnlib.train.checkpoint import Checkpoint
 from book.lab.cells import Cell
 from book.lab.probes import first
+from chapters.closed_form.dropout import StackedDropout
 from chapters.shared import simulated
 from chapters.shared.stages import Stages
 

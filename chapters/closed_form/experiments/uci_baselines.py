@@ -8,9 +8,10 @@ from itertools import product
 import torch
 from torch import Tensor
 
-from bnnlib.replicates import GaussianLikelihood, Layout, StackedDropout, StackedMLP
+from bnnlib.replicates import GaussianLikelihood, Layout, StackedMLP
 from bnnlib.train.checkpoint import Checkpoint
 from book.lab.cells import Cell, CellResult, rows_of
+from chapters.closed_form.dropout import StackedDropout
 from chapters.closed_form.experiments.uci_data import Splits, fit_splits, gaussian_scores, load_splits
 from chapters.closed_form.pbp import StackedPBP
 from chapters.shared.stages import Stages

@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import copy
 import io
+import tempfile
 from functools import partial
 from itertools import pairwise, product
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -20,7 +22,7 @@ from torch import Tensor, nn
 
 from bnnlib import metrics
 from bnnlib.models import mlp
-from bnnlib.pruning import Masks, compress, compression_report, csr_report
+from bnnlib.pruning import Masks, compress, compression_report, save_csr, to_csr
 from bnnlib.pruning.ranking import rank_mask
 from bnnlib.train.checkpoint import Checkpoint
 from book.lab.cells import Cell, CellResult, Experiment, profiles, rows_of
@@ -122,16 +124,25 @@ def _bytes(model: nn.Module) -> int:
     return file.tell()
 
 
+def _csr_bytes_ratio(model: nn.Module) -> float:
+    with tempfile.TemporaryDirectory() as folder:
+        dense, sparse = Path(folder, "dense.pt"), Path(folder, "csr.pt")
+        torch.save(model.state_dict(), dense)
+        save_csr(to_csr(model), sparse)
+        return dense.stat().st_size / sparse.stat().st_size
+
+
 def costs(model: nn.Module, example: Tensor) -> dict[str, float]:
     """Share of weights left in percent, and how many times smaller files and operations are than those of all."""
     small = compress(model, example)
     report = compression_report(model, small, example, batches=(1,), repeats=1, runtimes=("eager",))
-    sparse = csr_report(model, example, batches=(1,), repeats=1)
+    matrices = [layer.weight for layer in _layers(model).values()]
+    weights, nonzeros = sum(w.numel() for w in matrices), sum(int(w.count_nonzero()) for w in matrices)
     return {
-        "weights_left": 100.0 * sparse["nonzeros"] / sparse["weights"],
-        "bytes_ratio_csr": sparse["bytes_ratio"],
+        "weights_left": 100.0 * nonzeros / weights,
+        "bytes_ratio_csr": _csr_bytes_ratio(model),
         "bytes_ratio": report["bytes"]["ratio"],
-        "products_ratio": sparse["weights"] / sparse["nonzeros"],
+        "products_ratio": weights / nonzeros,
         "flops_ratio": report["flops"]["ratio"],
     }
 

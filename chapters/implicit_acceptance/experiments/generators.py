@@ -11,10 +11,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from bnnlib.sampling import LatentProposal, invert
+from bnnlib.sampling import LatentProposal
 from bnnlib.train.checkpoint import Checkpoint
 from book.lab.cells import Cell, CellResult, rows_of
 from chapters.implicit_acceptance.experiments.judge import Judge
+from chapters.implicit_acceptance.inversion import invert
 from chapters.implicit_acceptance.networks import VAE, dcgan_critic, dcgan_generator
 from chapters.implicit_acceptance.training import train_vae, train_wgan_gp
 from chapters.shared.images import load_images

@@ -16,9 +16,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from bnnlib import metrics
-from bnnlib.sampling import SGLD, SpikeSlabGaussianLaplacePrior, constant, polynomial
+from bnnlib.sampling import SGLD, SpikeSlabGaussianLaplacePrior, polynomial
 from bnnlib.train.checkpoint import Checkpoint
 from book.lab.cells import Cell, CellResult, Experiment, profiles
+from chapters.learned_priors.formulas import constant
 from chapters.shared.simulated import correlated_regression
 
 COEFFICIENTS = (3.0, 2.0, 1.0)

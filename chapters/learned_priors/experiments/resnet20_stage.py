@@ -12,14 +12,14 @@ from torch import Tensor, nn
 from bnnlib import datasets
 from bnnlib.metrics import accuracy
 from bnnlib.pruning import MagnitudePruner, smooth_sparsity
-from bnnlib.sampling import SGHMC, SpikeSlabGaussianLaplacePrior, constant, polynomial
+from bnnlib.sampling import SGHMC, SpikeSlabGaussianLaplacePrior, polynomial
 from bnnlib.sampling.schedules import Schedule
 from bnnlib.train.checkpoint import Checkpoint
 from bnnlib.train.fit import Callback, Run
 from bnnlib.train.sample import sample
 from chapters.learned_priors.augmentation import RandomErasing
 from chapters.learned_priors.distributed import Team
-from chapters.learned_priors.formulas import annealed
+from chapters.learned_priors.formulas import annealed, constant
 from chapters.shared.augmentation import Compose, Normalize, RandomCrop, RandomHorizontalFlip
 from chapters.shared.networks import resnet
 

@@ -20,11 +20,11 @@ import torch
 from torch import Tensor
 
 from bnnlib import datasets, metrics
-from bnnlib.sampling import SGHMC, SpikeSlabGaussianLaplacePrior, constant, polynomial
+from bnnlib.sampling import SGHMC, SpikeSlabGaussianLaplacePrior, polynomial
 from bnnlib.sampling.schedules import Schedule
 from bnnlib.train.checkpoint import Checkpoint
 from book.lab.cells import Cell, CellResult, Experiment, epochs_of, profiles, rows_of
-from chapters.learned_priors.formulas import annealed
+from chapters.learned_priors.formulas import annealed, constant
 
 # inverse temperature, spike scale v0: the header of the published table
 SETS = {

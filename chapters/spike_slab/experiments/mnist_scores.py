@@ -98,8 +98,9 @@ def final_scores(model: nn.Module, data: Split, generator: torch.Generator) -> d
     with selected_weights(model):
         found["accuracy_selected"] = metrics.accuracy(model(x), y)
     masks = [mask for layer in bayesian_layers(model) for mask in layer.active()]
+    selected = 100.0 * sum(int(mask.sum()) for mask in masks) / sum(mask.numel() for mask in masks)
     # the papers' word for the percentage of active weights, which the library calls percent_active
-    return found | {"sparsity": percent_active(model), "sparsity_selected": metrics.percent_active(masks)}
+    return found | {"sparsity": percent_active(model), "sparsity_selected": selected}
 
 
 @torch.no_grad()

@@ -9,7 +9,6 @@ import numpy as np
 import torch
 from contourpy import contour_generator
 
-from bnnlib import functional as bF
 from book.display.control import Control
 from book.display.explorer import Explorer, curves
 from book.display.picture import Band, Item, Line, Panel, Picture, Points, Rule, Text
@@ -44,7 +43,7 @@ def noise_values(location: float, log_scale: float) -> dict[str, float]:
     mean, scale = settings
     functions = {
         "snr": formulas.truncated_log_normal_snr,
-        "kl": bF.truncated_log_normal_kl,
+        "kl": formulas.truncated_log_normal_kl,
         "mean": formulas.truncated_log_normal_mean,
     }
     return {name: float(function(mean, scale)) for name, function in functions.items()}

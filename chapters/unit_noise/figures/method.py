@@ -14,7 +14,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from bnnlib import functional as bF
 from book.display.style import INK, PALETTE, figure, line_styles, panel_letters, sparse_markers, style_context
 from chapters.unit_noise import formulas
 
@@ -85,7 +84,7 @@ def plane(locations: Sequence[float], log_scales: Sequence[float]) -> dict[str, 
         {"snr", "kl"}: arrays of shape (log_scales, locations), the divergence in nats.
     """
     scale, mean = torch.meshgrid(_double(*log_scales).exp(), _double(*locations), indexing="ij")
-    snr, kl = formulas.truncated_log_normal_snr(mean, scale), bF.truncated_log_normal_kl(mean, scale)
+    snr, kl = formulas.truncated_log_normal_snr(mean, scale), formulas.truncated_log_normal_kl(mean, scale)
     return {"snr": snr.numpy(), "kl": kl.numpy()}
 
 
@@ -142,7 +141,8 @@ def stability(location: float = -3.0, scale: float = 0.3) -> Figure:
         exact = formulas.truncated_log_normal_snr(*wide)
         left.set_yscale("log")
         _against(left, log_scale.numpy(), printed_forms(*wide)["snr"], exact, (0.1, 2e4))
-        _against(right, locations.numpy(), printed_forms(*moved)["kl"], bF.truncated_log_normal_kl(*moved), (0.0, 12.0))
+        divergence = formulas.truncated_log_normal_kl(*moved)
+        _against(right, locations.numpy(), printed_forms(*moved)["kl"], divergence, (0.0, 12.0))
         left.set(xlabel="log σ", title=minus(f"SNR at μ = {location:g}"))
         right.set(xlabel="μ", title=minus(f"KL at σ = {scale:g} (nats)"))
         fig.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=3, fontsize="small")

@@ -8,7 +8,6 @@ import pytest
 import torch
 from scipy import integrate
 
-from bnnlib import functional as bF
 from chapters.unit_noise import formulas
 
 DOUBLE = torch.float64
@@ -128,7 +127,7 @@ def test_the_log_uniform_prior(lower, upper):
     assert formulas.truncated_log_normal_snr(*wide).item() == pytest.approx(snr, rel=1e-6)
 
 
-ALL = [bF.truncated_log_normal_kl, formulas.truncated_log_normal_mean]
+ALL = [formulas.truncated_log_normal_kl, formulas.truncated_log_normal_mean]
 ALL += [formulas.truncated_log_normal_second_moment, formulas.truncated_log_normal_snr]
 ALL.append(lambda m, s, *ends: formulas.truncated_log_normal_sample(m, s, torch.full_like(m, 0.5), *ends))
 ALL.append(lambda m, s, *ends: formulas.truncated_log_normal_log_density(torch.full_like(m, 0.5), m, s, *ends))

@@ -22,20 +22,12 @@ def test_error_rates_of_each_network():
     assert float(metrics.false_positive_rate(selected[0], relevant)) == 100.0
 
 
-def test_sparsity_weighs_layers_by_their_size():
-    phi = [torch.full((3, 10), 0.1), torch.ones(10)]
-    assert metrics.percent_active(phi) == pytest.approx(100.0 * 13 / 40)
-    assert metrics.percent_active(torch.tensor([True, False, False, False])) == pytest.approx(25.0)
-
-
 @pytest.mark.parametrize(
     ("function", "arguments", "message"),
     [
         (metrics.false_positive_rate, (torch.zeros(3), torch.zeros(3, dtype=torch.bool)), "Boolean mask"),
         (metrics.false_positive_rate, (torch.ones(3, dtype=torch.bool),) * 2, "every input is relevant"),
         (metrics.false_negative_rate, (torch.zeros(3, dtype=torch.bool),) * 2, "no input is relevant"),
-        (metrics.percent_active, ([],), "empty"),
-        (metrics.percent_active, (torch.tensor([-3.0, 0.5]),), "torch.sigmoid"),
     ],
 )
 def test_bad_input_is_refused(function, arguments, message):

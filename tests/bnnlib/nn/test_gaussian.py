@@ -71,10 +71,3 @@ def test_local_gradient_is_finite_at_inputs_of_zero():
     layer = bnn.GaussianLinear(4, 3, bias=False, estimator="local")
     layer(torch.zeros(2, 4)).sum().backward()
     assert all(p.grad.isfinite().all() for p in layer.parameters())
-
-
-def test_a_centered_prior_of_biases_is_named_where_there_are_none():
-    centered = bnn.GaussianLinear(3, 2)
-    centered.center_prior()
-    with pytest.raises(RuntimeError, match=r'Unexpected key.*"bias_prior_mean"'):
-        bnn.GaussianLinear(3, 2, bias=False).load_state_dict(centered.state_dict())

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-import warnings
 
 import pytest
 import torch
 from torch import nn
 
-from bnnlib.nn import GaussianLinear, LaplaceNetwork, UncalledWarning, kl_divergence, mean_weights, predict, to_laplace
+from bnnlib.nn import GaussianLinear, LaplaceNetwork, kl_divergence, mean_weights, predict, to_laplace
 from tests.seeded import seeded as generator
 
 PRECISION, NOISE = 1.7, 0.3
@@ -58,23 +57,18 @@ def exact_ggn(model, x, name, classes):
     return (j.mT @ middle @ j).sum(dim=0)
 
 
-def covariance(posterior, name):
-    """The inverse of what the blocks hold, by unit vectors."""
-    block, weight = posterior._by_name()[name], posterior._weight(name)
-    unit = torch.eye(weight.numel()).to(weight).view(-1, *weight.shape)
-    turned = (block.rotated(unit) * posterior._scale(block)).flatten(1)
+def covariance(posterior):
+    turned = posterior.eigenvectors * posterior._scale()
     return turned @ turned.T
 
 
-@pytest.mark.parametrize("structure", ["last_layer", "kfac"])
-def test_a_linear_model_has_its_exact_posterior_predictive_and_evidence(structure):
+def test_a_linear_model_has_its_exact_posterior_predictive_and_evidence():
     x, y, phi, precision, model = ridge()
-    posterior = to_laplace(
-        model, (x, y), "regression", structure, prior_precision=PRECISION, noise_scale=NOISE, batch_size=7
-    )
+    settings = {"prior_precision": PRECISION, "noise_scale": NOISE, "batch_size": 7}
+    posterior = to_laplace(model, (x, y), "regression", **settings)
     expected = torch.linalg.inv(precision)
     exact = torch.block_diag(expected, expected)
-    torch.testing.assert_close(covariance(posterior, posterior._names[0]), exact, rtol=1e-10, atol=1e-14)
+    torch.testing.assert_close(covariance(posterior), exact, rtol=1e-10, atol=1e-14)
     new = normal(6, 3, seed=5)
     mean, std = posterior.predictive(new)
     features = torch.cat([new, torch.ones(6, 1).double()], dim=1)
@@ -100,7 +94,7 @@ def test_the_last_layer_has_the_whole_gauss_newton_matrix(likelihood):
     posterior = to_laplace(model, (x, y), likelihood, prior_precision=PRECISION, batch_size=8, **noise)
     ggn = exact_ggn(model, x, "2", likelihood == "classification") / posterior.noise_scale**2
     exact = torch.linalg.inv(ggn + PRECISION * torch.eye(18).double())
-    torch.testing.assert_close(covariance(posterior, "2"), exact, rtol=1e-9, atol=1e-13)
+    torch.testing.assert_close(covariance(posterior), exact, rtol=1e-9, atol=1e-13)
     found, _ = jacobians(model, x, {"2.weight", "2.bias"})
     j = torch.cat([found["2.weight"], found["2.bias"][..., None]], dim=3).flatten(2)
     spread = posterior.linearized(x)[1]
@@ -114,8 +108,12 @@ def test_the_closed_form_of_two_classes_is_the_probit_s_and_of_more_near_what_it
     gap, v = mean[:, 1] - mean[:, 0], spread[:, 0, 0] + spread[:, 1, 1] - 2 * spread[:, 0, 1]
     expected = torch.sigmoid(gap / (1 + math.pi / 8 * v).sqrt())
     torch.testing.assert_close(posterior.predictive(x)[:, 1], expected)
-    more = to_laplace(network(), (x, torch.arange(30) % 3), structure="kfac", prior_precision=PRECISION)
-    sampled = more.predictive(x, 20_000, generator(2))
+    more = to_laplace(network(), (x, torch.arange(30) % 3), prior_precision=PRECISION)
+    mean, spread = more.linearized(x)
+    values, vectors = torch.linalg.eigh(spread)
+    noise = torch.randn(20_000, *mean.shape, dtype=mean.dtype, generator=generator(2))
+    root = vectors * values.clamp_min(0.0).sqrt()[:, None]
+    sampled = (mean + (root @ noise[..., None])[..., 0]).softmax(dim=-1).mean(dim=0)
     assert (more.predictive(x) - sampled).abs().max() < 0.03  # the approximation; draws add 0.004 at most
     torch.testing.assert_close(sampled.sum(dim=1), torch.ones(30).double())
     # logits that are far apart do not overflow
@@ -124,68 +122,9 @@ def test_the_closed_form_of_two_classes_is_the_probit_s_and_of_more_near_what_it
     assert more.predictive(x).isfinite().all()
 
 
-@pytest.mark.parametrize(
-    ("model", "shape"),
-    [
-        (network(), (4,)),
-        (nn.Sequential(nn.Conv2d(4, 2, 2, groups=2), nn.Flatten(), nn.Linear(2, 3)).double(), (4, 2, 2)),
-        (nn.Sequential(nn.Conv1d(2, 3, 3), nn.ReLU(inplace=True), nn.Flatten(), nn.Linear(3, 2)).double(), (2, 3)),
-    ],
-)
-@pytest.mark.parametrize("classes", [True, False])
-def test_kfac_is_exact_for_one_row_and_one_position(model, shape, classes):
-    """Each layer's block of the Gauss-Newton matrix is then a product of Kronecker."""
-    x = normal(1, *shape)
-    y = torch.zeros(1).long() if classes else normal(1, model(x).shape[1])
-    noise = {} if classes else {"noise_scale": NOISE}
-    likelihood = "classification" if classes else "regression"
-    posterior = to_laplace(model, (x, y), likelihood, "kfac", prior_precision=PRECISION, **noise)
-    for name in posterior._names:
-        ggn = exact_ggn(model, x, name, classes) / posterior.noise_scale**2
-        if getattr(model.get_submodule(name), "groups", 1) > 1:  # whose groups have nothing in common: the blocks alone
-            ggn = torch.block_diag(*(ggn[i : i + 9, i : i + 9] for i in (0, 9)))
-        exact = torch.linalg.inv(ggn + PRECISION * torch.eye(len(ggn)).double())
-        torch.testing.assert_close(covariance(posterior, name), exact, rtol=1e-9, atol=1e-13)
-
-
-def test_kfac_of_a_convolution_counts_positions_like_rows():
-    """Against the definition, by loops: A over all positions, G of gradients at each, divided by their number."""
-    model = nn.Sequential(
-        nn.Conv2d(2, 3, 3, stride=2, padding=1, padding_mode="circular", bias=False), nn.Flatten(), nn.Linear(12, 2)
-    ).double()
-    x, y = normal(5, 2, 4, 4), torch.arange(5) % 2
-    posterior = to_laplace(model, (x, y), structure="kfac", prior_precision=PRECISION, batch_size=2)
-    padded = nn.functional.pad(x, (1, 1, 1, 1), mode="circular")
-    a = torch.zeros(18, 18).double()
-    g = torch.zeros(3, 3).double()
-    head = model[2].weight.detach().view(2, 3, 4)
-    p = model(x).detach().softmax(dim=1)
-    for row in range(5):
-        middle = torch.diag(p[row]) - torch.outer(p[row], p[row])
-        for place in range(4):
-            i, k = divmod(place, 2)
-            patch = padded[row, :, 2 * i : 2 * i + 3, 2 * k : 2 * k + 3].flatten()
-            a += torch.outer(patch, patch)
-            g += head[:, :, place].T @ middle @ head[:, :, place]
-    expected = torch.linalg.inv(torch.kron(g, a) / 20 + PRECISION * torch.eye(54).double())
-    torch.testing.assert_close(covariance(posterior, "0"), expected, rtol=1e-9, atol=1e-13)
-
-
-def test_the_linearized_network_of_all_layers_is_that_of_its_jacobians():
-    model, x = network(), normal(12, 4)
-    posterior = to_laplace(model, (x, torch.arange(12) % 3), structure="kfac", prior_precision=PRECISION)
-    found, _ = jacobians(model, x, dict(model.named_parameters()).keys())
-    expected = 0.0
-    for name in ("0", "2"):
-        j = torch.cat([found[f"{name}.weight"], found[f"{name}.bias"][..., None]], dim=3).flatten(2)
-        expected = expected + j @ covariance(posterior, name) @ j.mT
-    torch.testing.assert_close(posterior.linearized(x)[1], expected, rtol=1e-9, atol=1e-13)
-
-
-@pytest.mark.parametrize("structure", ["last_layer", "kfac"])
-def test_draws_have_the_mean_and_covariance_of_the_posterior(structure):
+def test_draws_have_the_mean_and_covariance_of_the_posterior():
     x, y, _, _, model = ridge()
-    posterior = to_laplace(model, (x, y), "regression", structure, prior_precision=PRECISION, noise_scale=NOISE)
+    posterior = to_laplace(model, (x, y), "regression", prior_precision=PRECISION, noise_scale=NOISE)
     draws = predict(posterior, x[:3], 5_000, generator=generator(1))
     mean, spread = posterior.linearized(x[:3])
     scale = spread.diagonal(dim1=1, dim2=2).sqrt()
@@ -197,12 +136,11 @@ def test_draws_have_the_mean_and_covariance_of_the_posterior(structure):
         assert torch.equal(posterior(x), model(x))
 
 
-@pytest.mark.parametrize("structure", ["last_layer", "kfac"])
 @pytest.mark.parametrize("likelihood", ["classification", "regression"])
-def test_the_evidence_is_largest_at_what_it_chooses(structure, likelihood):
+def test_the_evidence_is_largest_at_what_it_chooses(likelihood):
     model, x = network(), normal(60, 4)
     y = (x[:, 0] > 0).long() if likelihood == "classification" else model(x).detach() + 0.2 * normal(60, 3, seed=4)
-    posterior = to_laplace(model, (x, y), likelihood, structure)
+    posterior = to_laplace(model, (x, y), likelihood)
     best, precision, noise = posterior.log_evidence(), posterior.prior_precision, posterior.noise_scale
     assert 1e-6 < precision < 1e6
     for factor in (0.99, 1.01):
@@ -220,61 +158,48 @@ def test_batches_of_a_loader_are_the_same_data():
     model, x = network(), normal(20, 4)
     y = torch.arange(20) % 3
     loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(x, y), batch_size=6)
-    one, other = (to_laplace(model, data, structure="kfac") for data in ((x, y), loader))
+    one, other = (to_laplace(model, data) for data in ((x, y), loader))
     torch.testing.assert_close(one.predictive(x), other.predictive(x), rtol=1e-9, atol=0)
 
 
 def test_the_network_is_left_as_it_is_and_state_travels():
     model, x = network().train(), normal(20, 4)
     before = {name: value.clone() for name, value in model.state_dict().items()}
-    posterior = to_laplace(model, (x, torch.arange(20) % 3), structure="kfac")
+    posterior = to_laplace(model, (x, torch.arange(20) % 3))
     assert model.training and all(p.requires_grad for p in model.parameters()) and not model[0]._forward_hooks
     assert all(torch.equal(before[name], value) for name, value in model.state_dict().items())
-    other = to_laplace(network(), (2 * x, torch.zeros(20).long()), structure="kfac")
+    other = to_laplace(network(), (2 * x, torch.zeros(20).long()))
     other.load_state_dict(posterior.state_dict())
     assert other.prior_precision == posterior.prior_precision
     assert torch.equal(*(predict(one, x, 3, generator=generator(2)) for one in (posterior, other)))
     assert isinstance(posterior.float(), LaplaceNetwork) and predict(posterior, x.float(), 2).dtype == torch.float32
 
 
-def test_layers_that_are_left_deterministic_are_named():
-    class Own(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.embed, self.norm = nn.Embedding(5, 4), nn.LayerNorm(4)
-            self.read, self.head = nn.Linear(4, 4), nn.Linear(4, 2)
+class Tied(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.read, self.head = nn.Linear(4, 4).double(), nn.Linear(4, 4).double()
+        self.head.weight = self.read.weight
 
-        def forward(self, x):
-            return self.head(nn.functional.linear(self.norm(self.embed(x)), self.read.weight))
-
-    data = torch.arange(5), torch.tensor([0, 1, 0, 1, 0])
-    with pytest.warns(UserWarning, match=r"stay deterministic: embed \(Embedding\)\.$"), warnings.catch_warnings():
-        warnings.simplefilter("ignore", UncalledWarning)
-        posterior = to_laplace(Own(), data, structure="kfac")
-    assert posterior._names == ["head"]
-    with pytest.warns(UncalledWarning, match="has not called read"), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "these have no Laplace")
-        to_laplace(Own(), data, structure="kfac")
-    frozen = network()
-    frozen[0].requires_grad_(False)
-    x = normal(6, 4)
-    assert to_laplace(frozen, (x, torch.arange(6) % 3), structure="kfac")._names == ["2"]
-    chosen = to_laplace(network(), (x, torch.arange(6) % 3), structure="kfac", where=lambda name, _: name == "0")
-    assert chosen._names == ["0"]
+    def forward(self, x):
+        return self.head(self.read(x))
 
 
 @pytest.mark.parametrize(
     ("model", "settings", "words"),
     [
-        (network(), {"structure": "diag"}, "structure is 'diag'"),
         (network(), {"likelihood": "poisson"}, "likelihood is 'poisson'"),
         (network(), {"noise_scale": 1.0}, "labels have none"),
         (network(), {"prior_precision": -1.0}, "prior_precision is -1"),
         (nn.Sequential(network(), nn.Softmax(1)), {}, "no linear layer gives the outputs"),
-        (nn.Sequential(nn.Linear(4, 2000), nn.Linear(2000, 4)).double(), {}, r"1 has 8,004 weights.*name == '1'"),
-        (nn.Sequential(nn.Flatten()), {}, "has no layer to give a posterior"),
+        (
+            nn.Sequential(nn.Linear(4, 2000), nn.Linear(2000, 4)).double(),
+            {},
+            "1 has 8,004 weights.*narrower",
+        ),
+        (nn.Sequential(nn.Flatten()), {}, "no linear layer gives the outputs"),
+        (Tied(), {}, "or another shares its weights"),
         (nn.Sequential(GaussianLinear(4, 3)), {}, "has Bayesian layers already"),
-        (network().requires_grad_(False), {"structure": "kfac"}, "not frozen"),
     ],
 )
 def test_what_cannot_be_is_refused_with_advice(model, settings, words):

@@ -116,11 +116,11 @@ def test_an_embedding_s_padding_row_is_in_no_draw_no_count_and_no_divergence(kin
     plain = nn.Embedding(7, 3, padding_idx=row)
     nn.init.constant_(plain.weight[row], 5.0)
     kept = torch.arange(7) != row
-    model = bnn.to_bayesian(plain, kind, moped=0.1 if kind == "gaussian" else None, **KINDS[kind])
+    model = bnn.to_bayesian(plain, kind, **KINDS[kind])
     with torch.no_grad():
         for p in model.parameters():
             p[kept] += 0.3 * torch.randn(6, 3)
-    short = bnn.to_bayesian(nn.Embedding(6, 3), kind, moped=0.1 if kind == "gaussian" else None, **KINDS[kind])
+    short = bnn.to_bayesian(nn.Embedding(6, 3), kind, **KINDS[kind])
     short.load_state_dict({key: v[kept] if v.dim() == 2 else v for key, v in model.state_dict().items()})
     assert torch.equal(model.kl_divergence(), short.kl_divergence())
     assert model.num_weights() == 18 and torch.equal(model.num_active(), short.num_active())
@@ -247,44 +247,3 @@ def test_no_transformer_loses_its_noise_in_the_fused_path():
             found, expected = whole(x, src_key_padding_mask=mask), plain(x, src_key_padding_mask=mask)
             torch.testing.assert_close(found[~mask], expected[~mask], rtol=1e-4, atol=1e-5)
     assert bnn.bayesian_share(whole) > 90.0
-
-
-def test_moped_centers_the_prior_on_the_trained_weights(case):
-    plain, x = case
-    model = bnn.to_bayesian(plain, moped=0.2, prior_scale=0.5).double()
-    x = x.double() if x.is_floating_point() else x
-    expected = 0.0
-    for layer in bnn.bayesian_layers(model):
-        for mean, rho in layer._groups():
-            scale = nn.functional.softplus(rho)
-            torch.testing.assert_close(scale, (0.2 * mean.abs()).clamp_min(1e-6), rtol=1e-5, atol=1e-9)
-            q, p = torch.distributions.Normal(mean, scale), torch.distributions.Normal(mean.detach(), 0.5)
-            expected = expected + torch.distributions.kl_divergence(q, p).sum()
-    torch.testing.assert_close(bnn.kl_divergence(model), expected, rtol=1e-9, atol=0.0)
-    with torch.no_grad():
-        for layer in bnn.bayesian_layers(model):
-            for mean, rho in layer._groups():
-                mean.add_(0.1)
-                rho.add_(1.0)
-    bnn.kl_divergence(model).backward()
-    alone = [p.grad.clone() for p in model.parameters()]
-    model.zero_grad()
-    model(x)
-    bnn.kl_gradient(model).backward()  # from the draw
-    for p, grad in zip(model.parameters(), alone, strict=True):
-        torch.testing.assert_close(p.grad, grad, rtol=1e-9, atol=1e-11)
-    other = bnn.to_bayesian(plain, prior_scale=0.5).double()
-    other.load_state_dict(model.state_dict())
-    assert torch.equal(bnn.kl_divergence(other), bnn.kl_divergence(model))
-    assert model.load_state_dict(plain.state_dict())
-    with pytest.raises(ValueError, match="moped is for layer='gaussian'"):
-        bnn.to_bayesian(plain, "spike_slab", moped=0.1, prior_inclusion_probability=0.1)
-
-
-def test_paths_do_not_pass_over_modules_with_parameters():
-    layer = {"slab_scale": 1.0, "spike_scale": 0.1}
-    model = nn.Sequential(bnn.GaussianSpikeSlabLinear(3, 3, **layer), Conv1D(3, 3))
-    for passes in ((), (Conv1D,)):
-        with pytest.raises(TypeError, match=r"1 is a Conv1D, whose parameters join inputs") as caught:
-            bnn.feature_importance(model, passes=passes)
-        assert "passes=" not in str(caught.value)

@@ -133,7 +133,7 @@ def test_the_newest_mode_holds_and_the_last_block_restores():
 
 def test_stacks_and_ensembles_are_shared_as_well():
     layout = replicates.Layout((5, 4, 2), 2)
-    posterior = replicates.StackedDropout(layout, layout.kaiming_uniform(generator()), 0.5)
+    posterior = replicates.StackedGaussian(layout, layout.kaiming_uniform(generator()))
     stack, x = replicates.StackedMLP(posterior).train(), torch.randn(7, 5)
     network = model().train()
 

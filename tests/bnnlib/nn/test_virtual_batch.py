@@ -1,7 +1,5 @@
 """The virtual batch: its definition replayed, no trace left behind."""
 
-import copy
-
 import pytest
 import torch
 from torch import nn
@@ -86,14 +84,3 @@ def test_bad_arguments_are_refused():
         bnn.predict_virtual_batch(nn.Linear(3, 2).double(), x)
     with pytest.raises(ValueError, match="moments of 0 batches"):
         bnn.predict_virtual_batch(bnn.to_stochastic_batch_norm(network()), x)
-    with pytest.raises(ValueError, match="batches is empty"):
-        bnn.collect_statistics(model, [])
-
-
-def test_collected_statistics_leave_the_network_alone():
-    model = fitted().train()
-    before = copy.deepcopy(model.state_dict())
-    found = bnn.collect_statistics(model, TRAIN.split(20))
-    assert found["1"][0].shape == found["1"][1].shape == (30, 4)
-    assert all(torch.equal(a, b) for a, b in zip(model.state_dict().values(), before.values(), strict=True))
-    assert not model[1]._forward_pre_hooks and model[1].training

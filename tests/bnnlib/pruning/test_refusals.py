@@ -13,7 +13,6 @@ from bnnlib.pruning import (
     Masks,
     compress,
     compression_report,
-    csr_report,
     global_masks,
     prune_ranked,
     rank_mask,
@@ -100,9 +99,6 @@ REFUSED = [
      r"0.bias, but that layer has no bias"),
     (lambda: to_csr(sparse(), min_sparsity=0.9), r"sparsest layer, 2, has a share of 0\.8 zeros"),
     (lambda: to_csr(nn.Linear(3, 2), min_sparsity=90), "min_sparsity is 90"),
-    *[(lambda o=o: csr_report(nn.Linear(4, 3), torch.zeros(2, 4), **o), words)
-      for o, words in (({"repeats": 0}, "repeats is 0"), ({"batches": (0,)}, "batches is 0"))],
-    (lambda: csr_report(nn.Linear(4, 3), torch.zeros(0, 4)), r"example has shape \(0, 4\)"),
     (lambda: reported(repeats=0), "repeats is 0"),
     (lambda: reported(batches=(0,)), "batches is 0"),
     (lambda: reported(example=torch.ones(0, 4)), r"example has shape \(0, 4\)"),

@@ -16,10 +16,6 @@ POSTERIORS = {
     "gaussian-spike-slab": lambda layout, weight: replicates.StackedGaussianSpikeSlab(
         layout, weight, [1.0, 2.7, 0.5], [0.1, 0.05, 0.2], [0.5, 0.1, 0.9], 0.1
     ),
-    "scale-mixture": lambda layout, weight: replicates.StackedScaleMixture(
-        layout, weight, 1.0, [0.1, 0.05, 0.2], 0.3, 0.1
-    ),
-    "dropout": lambda layout, weight: replicates.StackedDropout(layout, weight, torch.tensor([0.0, 0.2, 0.5]), True),
     "sparse-vd": replicates.StackedSparseVD,
     "horseshoe": lambda layout, weight: replicates.StackedHorseshoe(layout, weight, 0.7, 0.2, 1.1),
     "input-horseshoe": lambda layout, weight: replicates.StackedInputHorseshoe(
@@ -46,18 +42,12 @@ def stack(request) -> replicates.StackedMLP:
 
 
 # those with layers in bnnlib.nn, which has none with scales of inputs
-BAYESIAN = [kind for kind in POSTERIORS if kind not in ("deterministic", "dropout", "input-horseshoe")]
+BAYESIAN = [kind for kind in POSTERIORS if kind not in ("deterministic", "input-horseshoe")]
 
 
 @pytest.fixture(params=BAYESIAN)
 def bayesian_stack(request) -> replicates.StackedMLP:
     """The stack under each Bayesian posterior in turn."""
-    return build(request.param)
-
-
-@pytest.fixture(params=[kind for kind in BAYESIAN if kind != "scale-mixture"])
-def exact_stack(request) -> replicates.StackedMLP:
-    """The stack under each posterior whose divergence has a closed form."""
     return build(request.param)
 
 

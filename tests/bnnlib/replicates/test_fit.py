@@ -13,13 +13,12 @@ from bnnlib.replicates import (
     StackedGaussian,
     StackedGaussianSpikeSlab,
     StackedMLP,
-    StackedScaleMixture,
     StackedSpikeSlab,
     fit_stacked,
     gaussian_nll,
 )
-from bnnlib.replicates.convert import unstack
 from bnnlib.train import Checkpoint, cosine
+from tests.bnnlib.replicates.unstacked import unstack
 from tests.seeded import seeded as generator
 
 
@@ -39,7 +38,6 @@ KINDS = {
     "gaussian": lambda *a: StackedGaussian(*a, 1.3, 0.1),
     "spike-slab": lambda *a: StackedSpikeSlab(*a, [1e-6, 0.1, 0.5], 1.3, 0.1, 0.6),
     "gaussian-spike-slab": lambda *a: StackedGaussianSpikeSlab(*a, *PRIORS, 0.05),
-    "scale-mixture": lambda *a: StackedScaleMixture(*a, *PRIORS, 0.05),
 }
 
 
@@ -52,9 +50,7 @@ def alone(network, x, noise, kind):
         for (mean, *rest), (z, u) in zip(groups, parts, strict=True):
             scale = F.softplus(rest[0]) if rest else 0.0
             drawn.append(bF.spike_slab_draw(mean, *rest, z, bF.logistic_noise(u))[0] if rest[1:] else mean + scale * z)
-            if kind == "scale-mixture":
-                divergence = divergence + bF.scale_mixture_kl_sample(mean, scale, z, layer._prior).sum()
-        if kind not in ("deterministic", "scale-mixture"):
+        if kind != "deterministic":
             divergence = divergence + layer.kl_divergence()
         x = F.linear(torch.tanh(x) if layer is network[2] else x, *drawn)
     return x, divergence

@@ -7,10 +7,8 @@ from bnnlib.replicates import (
     Layout,
     StackedHorseshoe,
     StackedInputHorseshoe,
-    StackedMLP,
     StackedSparseVD,
     StackedSpikeSlab,
-    unstack,
 )
 from tests.seeded import seeded as generator
 
@@ -84,8 +82,6 @@ def test_scales_of_inputs_reach_the_weights_that_leave_them_and_switch_them_off(
         posterior.input_location[:, 2] = -3.5
     assert posterior.active_inputs().tolist() == [[True, True, False]]
     assert posterior.active_units().all()
-    with pytest.raises(TypeError, match="StackedInputHorseshoe has no layers"):
-        unstack(StackedMLP(posterior), 0)
 
 
 @pytest.mark.parametrize("kind", [StackedSpikeSlab, StackedSparseVD, StackedHorseshoe, StackedInputHorseshoe])

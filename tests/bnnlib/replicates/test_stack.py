@@ -26,8 +26,8 @@ def test_predictions_do_not_depend_on_the_chunks(stack, x):
     assert stack.training
 
 
-def test_the_token_of_a_draw_is_the_gradient_of_the_divergence(exact_stack):
-    posterior, found = exact_stack.posterior, []
+def test_the_token_of_a_draw_is_the_gradient_of_the_divergence(bayesian_stack):
+    posterior, found = bayesian_stack.posterior, []
     for divergence in (posterior.kl_gradient, lambda scale: scale * posterior.kl_divergence().sum()):
         loss = posterior.draw(generator(2)).sin().sum() + divergence(0.1)
         found.append(torch.autograd.grad(loss, list(posterior.parameters())))

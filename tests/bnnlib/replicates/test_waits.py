@@ -12,8 +12,6 @@ POSTERIORS = {
     "gaussian": replicates.StackedGaussian,
     "spike-slab": lambda *a: replicates.StackedSpikeSlab(*a, COLUMN),
     "gaussian-spike-slab": lambda *a: replicates.StackedGaussianSpikeSlab(*a, 1.0, COLUMN),
-    "scale-mixture": lambda *a: replicates.StackedScaleMixture(*a, 1.0, COLUMN),
-    "dropout": lambda *a: replicates.StackedDropout(*a, COLUMN, True),
     "sparse-vd": replicates.StackedSparseVD,
     "horseshoe": lambda *a: replicates.StackedHorseshoe(*a, output_scale=1.3),
     "input-horseshoe": replicates.StackedInputHorseshoe,
@@ -46,7 +44,7 @@ def test_no_stack_waits_or_mixes_devices(kind, make, watch):
             optimizer.zero_grad()
             objective.backward()
             optimizer.step()
-        model.posterior.kl_gradient().backward() if kind not in ("deterministic", "dropout") else None
+        model.posterior.kl_gradient().backward() if kind != "deterministic" else None
         assert model.posterior.kl_divergence().shape == (3,)
         assert model.predict(x, 2).shape == (2, 3, 7, 2) and model.mean_forward(x).shape == (3, 7, 2)
         assert model.posterior.active().shape == model.posterior.weight.shape

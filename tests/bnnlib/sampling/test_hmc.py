@@ -57,18 +57,16 @@ def test_the_energy_error_is_of_second_order(metric, generator):
     assert errors[1] / errors[2] == pytest.approx(4.0, rel=0.1)
 
 
-@pytest.mark.parametrize("dense", [False, True])
-def test_warm_up_on_scales_from_a_hundredth_to_a_hundred(dense, generator):
+def test_warm_up_on_scales_from_a_hundredth_to_a_hundred(generator):
     scale = torch.logspace(-2, 2, 9, dtype=DOUBLE)
 
     def log_prob(points):
         return -0.5 * (points / scale).square().sum(-1)
 
     start = torch.randn(32, 9, generator=generator, dtype=DOUBLE)
-    found = warm_up(log_prob, start, 500, dense=dense, generator=generator)
+    found = warm_up(log_prob, start, 500, generator=generator)
     covariance = found.kernel.covariance
-    spread = (covariance.diagonal() if dense else covariance).sqrt() / scale
-    assert covariance.shape == ((9, 9) if dense else (9,))
+    spread = covariance.diagonal().sqrt() / scale
     assert 0.8 < spread.min() and spread.max() < 1.25
     trace = sample(found.kernel, found.state, 200, generator=generator)
     assert float(trace.acceptance.mean()) == pytest.approx(0.8, abs=0.08)
@@ -79,19 +77,11 @@ def test_warm_up_on_scales_from_a_hundredth_to_a_hundred(dense, generator):
     assert ((trace.draws.std(dim=(0, 1)) / scale - 1.0).abs() < error).all()
 
 
-@pytest.mark.parametrize("target", [0.6, 0.9])
-def test_warm_up_meets_its_target_rate(target, generator):
-    found = warm_up(
-        quartic,
-        torch.randn(64, 2, generator=generator, dtype=DOUBLE),
-        400,
-        target=target,
-        generator=generator,
-        step_size=5.0,
-    )
+def test_warm_up_meets_its_target_rate(generator):
+    found = warm_up(quartic, torch.randn(64, 2, generator=generator, dtype=DOUBLE), 400, generator=generator)
     trace = sample(found.kernel, found.state, 200, generator=generator)
     # the rate is concave in the step's logarithm: at the mean of the logarithms it lies above the mean of the rates
-    assert target - 0.03 < float(trace.acceptance.mean()) < target + 0.12
+    assert 0.77 < float(trace.acceptance.mean()) < 0.92
 
 
 def test_warm_up_learns_a_correlation(generator):

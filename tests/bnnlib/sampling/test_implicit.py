@@ -12,9 +12,9 @@ from bnnlib.sampling import (
     LatentProposal,
     MarkovDiscriminator,
     PointProposal,
-    accept_scored,
     implicit_metropolis_hastings,
 )
+from bnnlib.sampling.implicit import accept_scored
 from bnnlib.train import DivergedError
 from tests.seeded import seeded as generator
 
@@ -85,7 +85,8 @@ def test_acceptance_of_independent_proposals_is_the_direct_formula():
     """min{1, d(x) (1 - d(y)) / (d(y) (1 - d(x)))} of a chain, step by step, with the same uniform numbers."""
     discriminator = IndependentDiscriminator(nn.Flatten(0), 0.05)
     start, made = torch.randn(7, generator=generator(5)), 2.0 * torch.randn(30, 7, generator=generator(6))
-    out = accept_scored(discriminator.score(start), discriminator.score(made.flatten()).view(30, 7), generator(7))
+    scores = discriminator.score(start), discriminator.score(made.flatten()).view(30, 7)
+    out = accept_scored(*scores, generator(7), discriminator.log_ratio_of_scores)
     uniform = torch.rand(30, 7, generator=generator(7))
     now = start.clone()
     for step in range(30):

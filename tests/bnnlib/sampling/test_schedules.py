@@ -1,12 +1,9 @@
 """Schedules as functions of the step."""
 
-import math
-from itertools import pairwise
-
 import pytest
 
-from bnnlib.sampling import constant, cyclical, polynomial
-from chapters.learned_priors.formulas import annealed
+from bnnlib.sampling import polynomial
+from chapters.learned_priors.formulas import annealed, constant
 
 
 def test_constant_and_the_published_sequence():
@@ -14,15 +11,6 @@ def test_constant_and_the_published_sequence():
     assert polynomial(10, 1000, 0.7)(500_000) == pytest.approx(10 * 501_000**-0.7)
     assert polynomial(1000, 100, 0.7)(1) == 1.0  # weights of an average end at 1
     assert polynomial(1000, 100, 0.7, ceiling=0.1)(500_000) == 0.1  # the published code's constant
-
-
-def test_cyclical_restarts_and_ends_at_almost_zero():
-    rate = cyclical(0.2, steps=100, cycles=4, exploration=0.8)
-    values = [rate(k) for k in range(1, 101)]
-    assert values[0] == values[25] == values[75] == 0.2
-    assert all(a > b for k, (a, b) in enumerate(pairwise(values)) if (k + 1) % 25)
-    assert values[24] == pytest.approx(0.1 * (1 + math.cos(math.pi * 24 / 25)))
-    assert [rate.exploring(k) for k in (1, 20, 21, 25, 26)] == [True, True, False, False, True]
 
 
 def test_annealed_divides_the_temperature():

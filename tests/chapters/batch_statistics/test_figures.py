@@ -9,9 +9,10 @@ import pytest
 import torch
 from torch import nn
 
-from bnnlib.nn import collect_statistics, match_moments, to_stochastic_batch_norm
+from bnnlib.nn import match_moments, to_stochastic_batch_norm
 from chapters.batch_statistics.figures import explorers, noise
 from chapters.batch_statistics.figures import method as sbn
+from chapters.batch_statistics.statistics import collect_statistics
 from tests.chapters.drawn import line, texts
 
 

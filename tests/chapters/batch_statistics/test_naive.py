@@ -10,6 +10,7 @@ from torch import nn
 from bnnlib import functional as bF
 from bnnlib import nn as bnn
 from chapters.batch_statistics.naive import _choose, predict_naive_batches
+from chapters.batch_statistics.statistics import collect_statistics
 from tests.seeded import seeded as generator
 
 DOUBLE = torch.float64
@@ -84,3 +85,14 @@ def test_bad_arguments_are_refused():
         predict_naive_batches(model, x[:0], TRAIN)
     with pytest.raises(ValueError, match="Linear has no batch norm"):
         predict_naive_batches(nn.Linear(3, 2).double(), x, TRAIN)
+
+
+def test_collected_statistics_leave_the_network_alone():
+    model = network(plain=False).train()
+    before = copy.deepcopy(model.state_dict())
+    found = collect_statistics(model, TRAIN.split(20))
+    assert found["1"][0].shape == found["1"][1].shape == (30, 4)
+    assert all(torch.equal(a, b) for a, b in zip(model.state_dict().values(), before.values(), strict=True))
+    assert not model[1]._forward_pre_hooks and model[1].training
+    with pytest.raises(ValueError, match="batches is empty"):
+        collect_statistics(model, [])

@@ -56,7 +56,7 @@ def test_the_printed_form_of_the_mean_does_not_survive_wide_noise():
 
 
 def test_without_truncation_more_noise_always_pays():
-    from bnnlib.functional import truncated_log_normal_kl
+    from chapters.unit_noise.formulas import truncated_log_normal_kl
 
     # an interval that grows with sigma stands in for (0, inf); the prior's undefined constant is log of its width
     sigma = torch.tensor([1.0, 10.0, 100.0], dtype=torch.float64)

@@ -66,11 +66,10 @@ def test_the_plane_has_the_limits_of_the_prior_and_of_the_start():
 
 
 def test_the_printed_forms_are_right_where_double_precision_holds_them():
-    from bnnlib import functional as bF
 
     mean, scale = torch.tensor([-1.0, -3.0, -0.2]).double(), torch.tensor([0.5, 1.5, 0.1]).double()
     found = sbp.printed_forms(mean, scale)
-    ours = (bF.truncated_log_normal_kl, formulas.truncated_log_normal_mean, formulas.truncated_log_normal_snr)
+    ours = (formulas.truncated_log_normal_kl, formulas.truncated_log_normal_mean, formulas.truncated_log_normal_snr)
     for name, function in zip(("kl", "mean", "snr"), ours, strict=True):
         assert found[name].numpy() == pytest.approx(function(mean, scale).numpy(), rel=1e-9)
 

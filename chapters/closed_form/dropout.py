@@ -7,8 +7,8 @@ from torch import Tensor
 
 from bnnlib._checks import check_probability
 from bnnlib._noise import Source, draw_uniform
-from bnnlib.replicates.layout import Layout, PerReplicate
-from bnnlib.replicates.posteriors import StackedDeterministic
+from bnnlib.replicates import Layout, StackedDeterministic
+from bnnlib.replicates.layout import PerReplicate
 
 
 class StackedDropout(StackedDeterministic):
@@ -27,6 +27,7 @@ class StackedDropout(StackedDeterministic):
         ValueError: a probability is outside [0, 1), or there is neither one nor one for each replicate.
 
     Example:
+        >>> from bnnlib.replicates import StackedMLP
         >>> layout = Layout((5, 8, 1), replicates=10)
         >>> model = StackedMLP(StackedDropout(layout, layout.kaiming_uniform(None), 0.1))
         >>> model(torch.randn(32, 5)).shape

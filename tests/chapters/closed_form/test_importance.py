@@ -8,9 +8,8 @@ import torch
 from torch import nn
 
 from bnnlib import nn as bnn
-from bnnlib.functional import scaled_importance
 from bnnlib.models import Dropout
-from bnnlib.nn.importance import feature_importance
+from chapters.closed_form.importance import feature_importance
 from chapters.shared.networks import lenet5_caffe, vgg_like
 from tests.seeded import seeded
 
@@ -87,7 +86,6 @@ def test_a_flatten_before_the_first_layer_gives_pixels():
     psi = feature_importance(model)
     close(psi, model[1].inclusion_probability.double().mean(0))
     assert torch.equal(feature_importance(model[1]), psi)  # one layer is a stack too
-    assert torch.equal(feature_importance(model, scaled=True), scaled_importance(psi))
 
 
 def test_a_layer_that_is_used_twice_counts_twice():
@@ -155,3 +153,16 @@ def test_own_modules_can_be_let_through():
     psi = feature_importance(model, passes=(Dropout,))
     close(psi, feature_importance(nn.Sequential(model[0], model[2])))
     assert math.isfinite(float(psi.sum()))
+
+
+def test_paths_do_not_pass_over_modules_with_parameters():
+    class Conv1D(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = nn.Parameter(torch.ones(3, 3))
+
+    model = nn.Sequential(linear(3, 3), Conv1D())
+    for passes in ((), (Conv1D,)):
+        with pytest.raises(TypeError, match=r"1 is a Conv1D, whose parameters join inputs") as caught:
+            feature_importance(model, passes=passes)
+        assert "passes=" not in str(caught.value)

@@ -5,7 +5,8 @@ import math
 import pytest
 import torch
 
-from bnnlib.replicates import Layout, StackedDropout, StackedMLP
+from bnnlib.replicates import Layout, StackedMLP
+from chapters.closed_form.dropout import StackedDropout
 from tests.seeded import seeded as generator
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor, nn
 
-from bnnlib.functional import path_importance, scaled_importance
+from bnnlib.functional import path_importance
 from bnnlib.nn.selection import SelectingLayer
 
 _ACTIVATIONS = (
@@ -24,10 +24,10 @@ PASSES = (*_ACTIVATIONS, *_POOLING, *_DROPOUT, *_NORMALIZATION, nn.Identity)
 
 
 @torch.no_grad()
-def feature_importance(model: nn.Module, scaled: bool = False, *, passes: tuple[type[nn.Module], ...] = ()) -> Tensor:
-    """psi of every input of a stack of layers, the mean of prod p* over the paths to an output, or phi.
+def feature_importance(model: nn.Module, *, passes: tuple[type[nn.Module], ...] = ()) -> Tensor:
+    """psi of every input of a stack of layers, the mean of prod p* over the paths to an output.
 
-    Equations (sbnn-psi) and (sbnn-phi), (3.18)-(3.19) of the paper, which has them for fully connected networks. The
+    Equation (sbnn-psi), (3.18) of the paper, which has it for fully connected networks. The
     nodes of a convolution are its channels: a path takes one weight of the filter that joins two of them, so P holds
     the mean of p* over the filter's positions (0 where groups leave two channels apart), and behind an `nn.Flatten` the
     mean over the positions of a channel. Padding, stride and pooling do not change it, and biases are on no path.
@@ -35,7 +35,6 @@ def feature_importance(model: nn.Module, scaled: bool = False, *, passes: tuple[
     Args:
         model: an `nn.Sequential`, nested or not, of linear and convolutional layers with inclusion probabilities,
             activations, 2-d pooling, dropout, normalization and `nn.Flatten`; or one such layer.
-        scaled: return phi, scaled to [0, 1] over the inputs, in place of psi.
         passes: further classes of modules without weights whose outputs each depend on one node of the layer before,
             such as `bnnlib.models.Dropout`.
 
@@ -47,6 +46,7 @@ def feature_importance(model: nn.Module, scaled: bool = False, *, passes: tuple[
         TypeError: paths cannot be followed through a module, which the message names; one of `passes` with parameters.
 
     Example:
+        >>> from bnnlib.nn import to_bayesian
         >>> network = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Linear(4, 1))
         >>> model = to_bayesian(network, "gaussian_spike_slab", slab_scale=1.0, spike_scale=0.01)
         >>> feature_importance(model).shape
@@ -79,8 +79,7 @@ def feature_importance(model: nn.Module, scaled: bool = False, *, passes: tuple[
             f"{type(model).__name__} has no layer with inclusion probabilities, so its inputs have no importance. "
             "Convert it with bnnlib.nn.to_bayesian(model, 'gaussian_spike_slab', ...) and train it."
         )
-    psi = path_importance(inclusion)
-    return scaled_importance(psi) if scaled else psi
+    return path_importance(inclusion)
 
 
 def _stack(name: str, module: nn.Module) -> Iterator[tuple[str, nn.Module]]:
