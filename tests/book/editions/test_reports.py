@@ -8,11 +8,11 @@ import json
 import re
 import shlex
 from collections import Counter
-from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
 import yaml
+from bs4 import BeautifulSoup
 
 from book import lab, studies
 from book.editions import reports
@@ -42,52 +42,25 @@ def pages(project, found) -> dict[str, str]:
     return reports.pages(project, found, {})
 
 
-class Tables(HTMLParser):
+class Tables:
     """(setting, method, measure) -> text of each cell of the pivoted tables, and the commands of the runs."""
 
     def __init__(self, text: str) -> None:
-        super().__init__()
+        soup = BeautifulSoup(text.replace("<td>", "</td><td>"), "html.parser")  # which HTML closes by itself
+        self.commands = [part.get_text() for part in soup.find_all("pre")]
         self.cells: Counter = Counter()
         self.texts: dict[tuple, str] = {}
-        self.commands: list[str] = []
-        self._open, self._setting, self._line, self._head = "", "", [], []
-        self.feed(text)
-
-    def handle_starttag(self, tag, attributes):
-        if tag == "thead":
-            self._head = []
-        elif tag == "tr":
-            self._line = []
-        elif tag in ("th", "td"):
-            self._line.append("")
-        elif tag == "br" and self._line:
-            self._line[-1] += "\n"
-        elif tag == "pre":
-            self.commands.append("")
-        self._open = tag
-
-    def handle_data(self, data):
-        if self._line:
-            self._line[-1] += data
-        if self.commands and self._open == "pre":
-            self.commands[-1] += data
-
-    def handle_endtag(self, tag):
-        if tag == "tr" and not self._head:
-            self._head = self._line
-        elif tag == "tr" and self._head[:2] == ["Setting", "Method"]:
-            if len(self._line) == len(self._head):
-                self._setting = self._line[0]
-            else:
-                self._line.insert(0, self._setting)
-            for label, text in zip(self._head[2:], self._line[2:], strict=True):
-                if label not in ("n", "Budget", "Data") and text:
-                    key = (self._setting, self._line[1], label)
-                    self.cells[key] += 1
-                    self.texts[key] = text
-        if tag == "tr":
-            self._line = []
-        self._open = ""
+        for part in soup.find_all("br"):
+            part.replace_with("\n")
+        for table in soup.find_all("table"):
+            head, *lines = ([cell.get_text() for cell in line.find_all(["th", "td"])] for line in table.find_all("tr"))
+            setting = ""
+            for line in lines if head[:2] == ["Setting", "Method"] else []:
+                setting = line.pop(0) if len(line) == len(head) else setting
+                for label, said in zip(head[2:], line[1:], strict=True):
+                    if label not in ("n", "Budget", "Data") and said:
+                        self.cells[setting, line[0], label] += 1
+                        self.texts[setting, line[0], label] = said
 
 
 def sections(page: str) -> dict[str, str]:
