@@ -5,8 +5,6 @@ Chromium's MathJax gives the formulas as MathML, with their TeX as text for read
 picture of their first setting. There is no script, and nothing is fetched.
 """
 
-from __future__ import annotations
-
 import base64
 import contextlib
 import hashlib

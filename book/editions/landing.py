@@ -1,7 +1,5 @@
 """What the landing page shows of each chapter: a card, and an explorer to move; and where the book in one file lies."""
 
-from __future__ import annotations
-
 import re
 import shutil
 from collections import Counter

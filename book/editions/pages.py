@@ -1,7 +1,5 @@
 """The pages that a build writes or completes: reports, and all that ask for tables of what is stored."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor

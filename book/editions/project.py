@@ -1,7 +1,5 @@
 """What there is to build: the folders, the pages that ``_toc.yml`` names, and the key of a chapter's outputs."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

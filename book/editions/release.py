@@ -4,8 +4,6 @@ All that a release consists of is made in ``_build/release`` and tried; ``checkl
 Nothing is published: that is for the workflow "release", or for a person who has read the list.
 """
 
-from __future__ import annotations
-
 import argparse
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """Published values beside ours: the one table that every chapter shows."""
 
-from __future__ import annotations
-
 import math
 import statistics
 from typing import Any

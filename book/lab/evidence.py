@@ -4,8 +4,6 @@ The builder asks for it as ``python -m book.lab.evidence``, in a process of its 
 cannot break it.
 """
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Iterable
 from typing import Any

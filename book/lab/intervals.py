@@ -1,7 +1,5 @@
 """Standard errors and the intervals around them: by Student's t, since our replicates are few."""
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections.abc import Iterable, Sequence

@@ -1,7 +1,5 @@
 """The small table of a lesson: one row a setting and method, one column a measure, ours above the published number."""
 
-from __future__ import annotations
-
 import html
 from collections.abc import Sequence
 

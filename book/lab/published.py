@@ -1,7 +1,5 @@
 """Published numbers: ``chapters/STUDY/published.toml``, and what ``metrics.toml`` knows of their metrics."""
 
-from __future__ import annotations
-
 import math
 import tomllib
 from dataclasses import dataclass, field, fields, replace

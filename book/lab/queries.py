@@ -1,7 +1,5 @@
 """Questions that figures and notebooks ask of the stored results: one number, one curve, the arrays of a replay."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any

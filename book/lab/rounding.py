@@ -7,8 +7,6 @@ of a probe (`JUMP`), as long as the rows of the same probe that are no percentag
 among them (`book.lab.probes.GRADIENT`). Where there is no such row, counts must be equal.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 

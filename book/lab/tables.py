@@ -1,7 +1,5 @@
 """Comparison tables as Markdown, and the parts that the tables of lessons and reports share."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """In which words our numbers are laid beside published ones: the rule, and how cells are counted."""
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections import Counter

@@ -3,8 +3,6 @@
 That no number is missing or mistyped is what `test_transcriptions.py` sees.
 """
 
-from __future__ import annotations
-
 import pytest
 
 from book import lab

@@ -3,8 +3,6 @@
 Functions that have no such cell here run once in `test_smoke.py`.
 """
 
-from __future__ import annotations
-
 import copy
 import json
 import time

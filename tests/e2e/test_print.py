@@ -1,7 +1,5 @@
 """The book on paper: one PDF with contents, bookmarks and page numbers, in light colors, nothing cut."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys

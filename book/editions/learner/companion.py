@@ -4,8 +4,6 @@ It is no wheel: `book` and `chapters` are too common as names to be installed be
 An unpacked folder is also what Binder and a branch of a repository need, and its library is that of the results.
 """
 
-from __future__ import annotations
-
 import inspect
 import io
 import json

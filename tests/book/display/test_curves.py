@@ -1,7 +1,5 @@
 """Explorers that send data: what the page gets is what `compute` says, to a 4,000th of an axis."""
 
-from __future__ import annotations
-
 import json
 import re
 

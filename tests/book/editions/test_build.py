@@ -1,7 +1,5 @@
 """The line from notebooks to executed copies: what is executed again, and what happens when a chapter fails."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """The learner's editions of the real chapters."""
 
-from __future__ import annotations
-
 import copy
 import inspect
 import json

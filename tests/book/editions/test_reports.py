@@ -1,7 +1,5 @@
 """The reports are complete: every row of the comparison once, commands that the real parser takes, the counts."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -1,7 +1,5 @@
 """Ctrl-C in a terminal, and the death of the builder: nothing goes on, and the next build does."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import subprocess

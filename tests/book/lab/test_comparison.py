@@ -1,7 +1,5 @@
 """The comparison table: which rows it has and what they say."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Rows are the same bits wherever cells run, and nothing is lost or done twice when a worker or the runner dies."""
 
-from __future__ import annotations
-
 import os
 import platform
 import signal

@@ -1,7 +1,5 @@
 """Intervals of few replicates, and what they decide."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """A stored result survives whatever happens while another is written."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os

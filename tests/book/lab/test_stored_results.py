@@ -1,7 +1,5 @@
 """What every committed result has: its checksum, and of every cell the commit that it comes from."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """The words of the comparison: the rule, branch by branch, and how published cells are counted."""
 
-from __future__ import annotations
-
 import math
 import statistics
 

@@ -1,7 +1,5 @@
 """Experiments 1-4 of Saha et al.: the cells' rows, metrics, and problems with a known answer."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections import Counter
