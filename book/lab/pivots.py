@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from book.lab import catalog
 from book.lab.cells import ExperimentError
 from book.lab.comparison import Row, compare
-from book.lab.published import metrics
+from book.lab.metrics import metrics
 from book.lab.tables import STYLE, markdown_cell, markdown_table, number_text
 from book.lab.verdicts import NOT_RUN, WORDS, symbol, word_of
 

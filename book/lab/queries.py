@@ -10,7 +10,7 @@ from book.lab import catalog
 from book.lab.comparison import Ours, compare
 from book.lab.intervals import estimate
 from book.lab.known import Mean, Values, knowing
-from book.lab.published import metrics
+from book.lab.metrics import metrics
 from book.lab.store import NotStoredError, load_arrays, load_result
 
 Rows = Sequence[Mapping]

@@ -7,7 +7,7 @@ from typing import Any
 from book.lab import catalog
 from book.lab.cells import ExperimentError
 from book.lab.comparison import Row, compare
-from book.lab.published import metrics
+from book.lab.metrics import metrics
 from book.lab.verdicts import symbol
 
 STYLE = (

@@ -7,7 +7,7 @@ import pytest
 
 from book import lab
 from book.lab import paper_values
-from book.lab.published import metrics
+from book.lab.metrics import metrics
 from chapters.closed_form.experiments import selection
 from chapters.learned_priors.experiments import fgsm, regression
 
