@@ -1,7 +1,5 @@
 """Command line: ``python -m book COMMAND``; ``--help`` lists the commands."""
 
-from __future__ import annotations
-
 import importlib
 import sys
 

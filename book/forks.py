@@ -1,7 +1,5 @@
 """How a process starts that needs what takes seconds to import: forked from a server that has imported it once."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import threading

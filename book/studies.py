@@ -1,7 +1,5 @@
 """The studies in ``chapters/``: a folder with a ``card.toml`` is one, and its card says which chapter it belongs to."""
 
-from __future__ import annotations
-
 import importlib.util
 import pkgutil
 import tomllib

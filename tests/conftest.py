@@ -1,7 +1,5 @@
 """What several folders of tests need: the source tree, and the book built from it."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import random

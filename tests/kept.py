@@ -1,7 +1,5 @@
 """What ran through stays so, as the book's executed chapters do, until something that it came from changes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Waiting by progress: on a loaded machine a test takes longer, and only one that stands still is given up."""
 
-from __future__ import annotations
-
 import subprocess
 import time
 from collections.abc import Callable

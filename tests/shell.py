@@ -1,7 +1,5 @@
 """A notebook's code in IPython without a kernel: forked from a server that has imported what all notebooks do."""
 
-from __future__ import annotations
-
 import os
 from concurrent.futures import ProcessPoolExecutor
 

@@ -1,7 +1,5 @@
 """A thousand files, damaged in random places: none is read in silence."""
 
-from __future__ import annotations
-
 import contextlib
 import warnings
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Forms by which a mistake can be reported: they ask for what is needed to find and judge it."""
 
-from __future__ import annotations
-
 import yaml
 
 

@@ -1,7 +1,5 @@
 """A wheel holds the library and nothing of the book, and works where there is no checkout."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """The knobs of an explorer: sliders, and rows of buttons for a choice."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ A 4,000th is a tenth of a pixel on the widest panel. Sequences are stored as sec
 curve are a few small integers that gzip packs to a fraction of a byte each.
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Iterable, Sequence

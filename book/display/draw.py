@@ -1,7 +1,5 @@
 """A picture drawn by matplotlib: for the live explorer, for print, and where a page runs no scripts."""
 
-from __future__ import annotations
-
 import math
 
 from matplotlib import pyplot as plt

@@ -1,7 +1,5 @@
 """The table at the end of a chapter: which function computes which equation, read from the library's docstrings."""
 
-from __future__ import annotations
-
 import ast
 import html
 import re

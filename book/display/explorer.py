@@ -6,8 +6,6 @@ kernel, no network, and without JavaScript still a picture. A stop is numbers th
 colors of the theme, and small enough for many stops.
 """
 
-from __future__ import annotations
-
 import gzip
 import json
 import os

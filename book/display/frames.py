@@ -1,7 +1,5 @@
 """From a plot function to the bytes of a picture, leaving no open figure behind."""
 
-from __future__ import annotations
-
 import io
 import re
 from collections.abc import Callable, Iterator, Mapping

@@ -1,7 +1,5 @@
 """A gallery of failures: what each way to go wrong looks like."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 

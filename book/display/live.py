@@ -1,7 +1,5 @@
 """The live explorer: ipywidgets that call the function that draws, in a notebook with a kernel."""
 
-from __future__ import annotations
-
 import html
 import time
 import traceback

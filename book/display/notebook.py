@@ -1,7 +1,5 @@
 """The theme in a notebook: matplotlib's settings, and in which formats IPython shows a figure."""
 
-from __future__ import annotations
-
 import os
 
 import matplotlib as mpl

@@ -5,8 +5,6 @@ their input and the script walks each explorer's own element. Print and pages wi
 by style alone.
 """
 
-from __future__ import annotations
-
 import html
 import json
 import math

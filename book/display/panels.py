@@ -1,7 +1,5 @@
 """What pictures of results share: an empty panel, an axis of errors, a method's curve beside the published one."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

@@ -4,8 +4,6 @@ Coordinates are those of the panel's axes. A look is the number of a color of th
 line style and marker, or "ink" or "gray". Widths and sizes are CSS pixels.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 

@@ -3,8 +3,6 @@
 Seaborn draws with the same matplotlib settings, so its plots follow the theme as well.
 """
 
-from __future__ import annotations
-
 import string
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager

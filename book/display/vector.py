@@ -4,8 +4,6 @@ The file is shown by an ``img``, which knows nothing of the page around it. So t
 which: ``#dark``, ``#panel-2``, ``#panel-2-dark``. Without one it is the whole figure in light colors.
 """
 
-from __future__ import annotations
-
 import colorsys
 import gzip
 import io

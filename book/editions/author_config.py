@@ -1,7 +1,5 @@
 """Configuration of the server of `make author`: chapters are saved as sources, without what running them left."""
 
-from __future__ import annotations
-
 import json
 
 from book.editions.source import mended

@@ -5,8 +5,6 @@ carries the hash of what it was made from (`project.notebook_key`), so there is 
 an artifact is as good. The pages are rendered aside and swapped in whole (`render.render`).
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import os

@@ -7,8 +7,6 @@ scripts ask for, console errors, formulas that MathJax rejects, what is cut at w
 ``tests/e2e``; that every cell ran, the builder sees.
 """
 
-from __future__ import annotations
-
 import argparse
 import gzip
 import re

@@ -6,8 +6,6 @@ ratio, and "the smaller network" a name: comparatives count with "than" or "by" 
 "fewer" in "more often than" only. Figures, and what a sentence says with neither number nor name, are left to readers.
 """
 
-from __future__ import annotations
-
 import ast
 import builtins
 import importlib

@@ -1,7 +1,5 @@
 """What the stored results say beside the published numbers, asked of the built tree's own library."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

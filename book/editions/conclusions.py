@@ -1,7 +1,5 @@
 """Conclusions of the papers that did not survive here or came out stronger, each held by stored numbers."""
 
-from __future__ import annotations
-
 import math
 import statistics
 import tomllib

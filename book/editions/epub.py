@@ -5,8 +5,6 @@ Chromium's MathJax gives the formulas as MathML, with their TeX as text for read
 picture of their first setting. There is no script, and nothing is fetched.
 """
 
-from __future__ import annotations
-
 import base64
 import contextlib
 import hashlib
@@ -17,13 +15,12 @@ import re
 import shutil
 import time
 import unicodedata
-import zipfile
 from pathlib import Path
 from urllib.parse import unquote, unquote_to_bytes
 
 import yaml
 
-from book.editions.project import Project
+from book.editions.project import Project, pack
 from book.editions.render import KEY
 from book.editions.whole import Whole, assemble, edition, parts, typesetter
 
@@ -187,10 +184,8 @@ def make_epub(project: Project) -> Path:
     made.files["book.css"] = (project.html / COLORS).read_bytes() + STYLE.read_bytes()
     package = made.package(project)
     files = {"mimetype": MIME.encode(), "META-INF/container.xml": CONTAINER.encode(), "book/book.opf": package}
-    with zipfile.ZipFile(epub, "w") as out:
-        for name, content in (files | {f"book/{name}": content for name, content in made.files.items()}).items():
-            how = zipfile.ZIP_STORED if name == "mimetype" else zipfile.ZIP_DEFLATED
-            out.writestr(zipfile.ZipInfo(name), content, how, 9)
+    files |= {f"book/{name}": content for name, content in made.files.items()}
+    pack(epub, files.items(), stored="mimetype")
     shutil.rmtree(folder)
     return epub
 

@@ -1,7 +1,5 @@
 """Which equations the chapters label, and which of them a test in ``tests/equations`` checks."""
 
-from __future__ import annotations
-
 import ast
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Execute the stale chapters with papermill, several at a time, and keep what a reader needs of the outcome."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

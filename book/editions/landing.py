@@ -1,7 +1,5 @@
 """What the landing page shows of each chapter: a card, and an explorer to move; and where the book in one file lies."""
 
-from __future__ import annotations
-
 import re
 import shutil
 from collections import Counter
@@ -53,11 +51,7 @@ def cards(lessons: list[Lesson], claims: Claims, shown: Mapping[int, Picture | N
     lines = [":::::{grid} 1 1 2 2", ":gutter: 3", ""]
     for one in lessons:
         able = TERM.sub(r"\1", one.able)
-        lines += [
-            f"::::{{grid-item-card}} {one.number}. {one.title}",
-            f":link: ../{one.document}",
-            ":link-type: doc",
-        ]
+        lines += [f"::::{{grid-item-card}} {one.number}. {one.title}", f":link: ../{one.document}", ":link-type: doc"]
         if picture := shown.get(one.number):
             alt = " ".join(picture.alt.split())
             lines += [

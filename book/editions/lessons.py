@@ -1,7 +1,5 @@
 """What the chapters say of themselves: what a reader can do afterwards, how long they are, what they ask."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from pathlib import Path

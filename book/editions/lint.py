@@ -4,8 +4,6 @@
 file's canonical form, outputs, one sentence per line.
 """
 
-from __future__ import annotations
-
 import argparse
 import ast
 import re

@@ -4,8 +4,6 @@ It makes a notebook, its study with one small experiment, one picture and one eq
 chapter can be listed, run, linted and rendered at once. Of the files that chapters share it touches ``_toc.yml`` alone.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import keyword

@@ -4,8 +4,6 @@ The roles are evaluated as jupyterlab-myst does it in an open notebook: where th
 `user_expressions`, a text shown without its quotes. Here a hidden cell behind each Markdown cell asks.
 """
 
-from __future__ import annotations
-
 import ast
 import copy
 import re

@@ -3,8 +3,6 @@
 The code takes half a minute and more, so that a build shows the pictures as they are stored; a test draws them again.
 """
 
-from __future__ import annotations
-
 import contextlib
 import re
 import tempfile

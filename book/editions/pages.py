@@ -1,7 +1,5 @@
 """The pages that a build writes or completes: reports, and all that ask for tables of what is stored."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -9,17 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import costs
-from book.editions import (
-    conclusions,
-    landing,
-    lessons,
-    pictures,
-    reports,
-    slides,
-    status,
-    teaching,
-    what_it_took,
-)
+from book.editions import conclusions, landing, lessons, pictures, reports, slides, status, teaching, what_it_took
 from book.editions.compared import claimed, compared, stored_results
 from book.editions.project import Project, digest, files_below
 from book.editions.templates import ASKED, fill

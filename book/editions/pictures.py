@@ -1,7 +1,5 @@
 """The pictures of an executed chapter with what the chapter says of each, small enough for cards and slides."""
 
-from __future__ import annotations
-
 import base64
 import io
 import re

@@ -4,8 +4,6 @@ Chromium prints the whole (`whole.Whole`) twice: where things lie in the first P
 say. The bookmarks have the same entries, and the tags tell a screen reader what is a heading, a table, a list.
 """
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 from urllib.parse import unquote

@@ -1,16 +1,17 @@
 """What there is to build: the folders, the pages that ``_toc.yml`` names, and the key of a chapter's outputs."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os
 import re
 import sys
 import sysconfig
+import zipfile
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import IO
 
 import yaml
 
@@ -44,6 +45,14 @@ def files_below(folder: Path) -> list[Path]:
         if path.is_file() and "__pycache__" not in parts and not any(part.startswith(".") for part in parts):
             found.append(path)
     return sorted(found)
+
+
+def pack(archive: Path | IO[bytes], files: Iterable[tuple[str, bytes]], stored: str = "") -> None:
+    """Write a zip archive, byte by byte the same for the same content; the file called `stored` is not compressed."""
+    with zipfile.ZipFile(archive, "w") as out:
+        for name, content in files:
+            how = zipfile.ZIP_STORED if name == stored else zipfile.ZIP_DEFLATED
+            out.writestr(zipfile.ZipInfo(name), content, how, 9)
 
 
 def installed() -> str:

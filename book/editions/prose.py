@@ -1,7 +1,5 @@
 """What the notebook lint reads out of Markdown: prose without markup, sentences, words, typed results."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

@@ -4,8 +4,6 @@ All that a release consists of is made in ``_build/release`` and tried; ``checkl
 Nothing is published: that is for the workflow "release", or for a person who has read the list.
 """
 
-from __future__ import annotations
-
 import argparse
 import hashlib
 import json
@@ -18,13 +16,12 @@ import sys
 import tarfile
 import time
 import venv
-import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from book.editions.landing import NAME
 from book.editions.learner import companion
-from book.editions.project import BookError, Project, files_below
+from book.editions.project import BookError, Project, files_below, pack
 from book.editions.render import rendered
 from book.editions.whole import browser
 
@@ -69,16 +66,10 @@ class Release:
             RuntimeError: it failed; the message has the end of what it said.
         """
         clean = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "BNN"))}
-        done = subprocess.run(
-            [str(part) for part in command],
-            cwd=cwd or self.root,
-            env=clean,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        words, options = [str(part) for part in command], {"capture_output": True, "text": True, "check": False}
+        done = subprocess.run(words, cwd=cwd or self.root, env=clean, **options)
         with self.log.open("a", encoding="utf-8") as log:
-            log.write(f"$ {' '.join(str(part) for part in command)}\n{done.stdout}{done.stderr}\n")
+            log.write(f"$ {' '.join(words)}\n{done.stdout}{done.stderr}\n")
         if done.returncode:
             raise RuntimeError((done.stderr or done.stdout).strip()[-1500:])
         return done.stdout
@@ -141,15 +132,14 @@ class Release:
         (wheel,) = self.dist.glob("*.whl")
         venv.create(self.fresh.parent, with_pip=True, clear=True)
         pin = re.search(r"^torch==\S+$", (self.root / "requirements.txt").read_text(), re.MULTILINE)[0]
-        self.call(
-            self.fresh / "pip", "install", "-q", *(["--index-url", self.torch_index] if self.torch_index else []), pin
-        )
-        self.call(self.fresh / "pip", "install", "-q", f"{wheel}[estimators,data]")
-        self.call(self.fresh / "pip", "check")
+        pip, index = self.fresh / "pip", ["--index-url", self.torch_index] if self.torch_index else []
+        self.call(pip, "install", "-q", *index, pin)
+        self.call(pip, "install", "-q", f"{wheel}[estimators,data]")
+        self.call(pip, "check")
         found = self.call(self.fresh / "python", "-I", "-c", "import bnnlib; print(bnnlib.__file__)", cwd=self.folder)
         if not Path(found.strip()).is_relative_to(self.fresh.parent):
             raise RuntimeError(f"bnnlib comes from {found.strip()}, not from the wheel")
-        return f"{len(self.call(self.fresh / 'pip', 'list', '--format', 'freeze').split())} packages"
+        return f"{len(self.call(pip, 'list', '--format', 'freeze').split())} packages"
 
     def readme(self) -> str:
         """README's blocks as printed, from the installed wheel and outside the repository."""
@@ -168,17 +158,8 @@ class Release:
     def licenses(self) -> str:
         """The licenses of all that `make` installs are permissive, by their metadata."""
         pins = re.findall(r"^([\w.-]+)==", (self.root / "requirements.txt").read_text(), re.MULTILINE)
-        command = [
-            self.tools / "pip-licenses",
-            "--python",
-            sys.executable,
-            "--format",
-            "json",
-            "--from",
-            "mixed",
-            "--with-urls",
-        ]
-        found = json.loads(self.call(*command, "--with-system"))
+        options = ("--format", "json", "--from", "mixed", "--with-urls", "--with-system")
+        found = json.loads(self.call(self.tools / "pip-licenses", "--python", sys.executable, *options))
         (self.folder / "licenses.json").write_text(json.dumps(found, indent=1), encoding="utf-8")
         return judged({plain(one["Name"]): one["License"] for one in found}, [plain(pin) for pin in pins])
 
@@ -207,16 +188,12 @@ class Release:
 
     def results(self) -> str:
         """The stored results with their checksums, and how to cite them."""
-        paths = [path for path in files_below(self.root / "data" / "results")]
-        named = [(path.relative_to(self.root).as_posix(), path.read_bytes()) for path in paths]
-        named += [
-            (name, (self.root / name).read_bytes()) for name in ("data/README.md", "CITATION.cff", "LICENSE-TEXT.md")
-        ]
-        sums = "".join(f"{hashlib.sha256(content).hexdigest()}  {name}\n" for name, content in named)
+        paths = files_below(self.root / "data" / "results")
+        about = [self.root / name for name in ("data/README.md", "CITATION.cff", "LICENSE-TEXT.md")]
+        named = [(path.relative_to(self.root).as_posix(), path.read_bytes()) for path in [*paths, *about]]
+        sums = checksums(named)
         archive = self.folder / RESULTS
-        with zipfile.ZipFile(archive, "w") as out:
-            for name, content in [*named, ("SHA256SUMS", sums.encode())]:
-                out.writestr(zipfile.ZipInfo(f"sparse-bayes-results/{name}"), content, zipfile.ZIP_DEFLATED, 9)
+        pack(archive, ((f"{archive.stem}/{name}", one) for name, one in [*named, ("SHA256SUMS", sums.encode())]))
         return f"{len(paths)} files; {self.size(archive)}"
 
     def editions(self) -> str:
@@ -252,9 +229,14 @@ class Release:
     def sums(self) -> str:
         """The checksum of each file that is given away."""
         given = [*self.dist.iterdir(), *(path for kind in GIVEN for path in self.folder.glob(f"*.{kind}"))]
-        lines = [f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in sorted(given)]
-        (self.folder / "SHA256SUMS").write_text("".join(lines), encoding="utf-8")
-        return f"{len(lines)} files"
+        sums = checksums((path.name, path.read_bytes()) for path in sorted(given))
+        (self.folder / "SHA256SUMS").write_text(sums, encoding="utf-8")
+        return f"{len(given)} files"
+
+
+def checksums(files: Iterable[tuple[str, bytes]]) -> str:
+    """A line each, as `sha256sum --check` reads them."""
+    return "".join(f"{hashlib.sha256(content).hexdigest()}  {name}\n" for name, content in files)
 
 
 def plain(name: str) -> str:
@@ -281,10 +263,8 @@ def judged(found: dict[str, str], pins: list[str]) -> str:
 
 def packed(html: Path, archive: Path) -> Path:
     """The rendered book as an archive with one folder, byte by byte the same for the same pages."""
-    with zipfile.ZipFile(archive, "w") as out:
-        for path in files_below(html):
-            name = f"{archive.stem}/{path.relative_to(html).as_posix()}"
-            out.writestr(zipfile.ZipInfo(name), path.read_bytes(), zipfile.ZIP_DEFLATED, 9)
+    files = ((path.relative_to(html).as_posix(), path.read_bytes()) for path in files_below(html))
+    pack(archive, ((f"{archive.stem}/{name}", content) for name, content in files))
     return archive
 
 
@@ -292,7 +272,7 @@ STEPS = ("clean_tree", "versions", "environments", "workflows", "build", "instal
 STEPS += ("audit", "results", "editions", "site", "sums")
 
 
-def checklist(release: Release, steps: tuple[str, ...], say: Callable[[str], None] = print) -> int:
+def checklist(release: Release, steps: Sequence[str], say: Callable[[str], None] = print) -> int:
     """Take the steps, go on after one that fails, and write the list; returns the exit code."""
     release.folder.mkdir(parents=True, exist_ok=True)
     release.log.write_text("", encoding="utf-8")
@@ -318,13 +298,10 @@ def checklist(release: Release, steps: tuple[str, ...], say: Callable[[str], Non
 
 
 def main(arguments: list[str]) -> int:
-    parser = argparse.ArgumentParser(
-        prog="python -m book release",
-        description="Make all that a release consists of, try it, and write the checklist.",
-    )
+    about = "Make all that a release consists of, try it, and write the checklist."
+    parser = argparse.ArgumentParser(prog="python -m book release", description=about)
     parser.add_argument("--only", nargs="+", choices=STEPS, default=STEPS, metavar="STEP", help=", ".join(STEPS))
     parser.add_argument("--torch-index", help="where to take PyTorch from (default: as pip is set)")
     options = parser.parse_args(arguments)
-    return checklist(
-        Release(Path.cwd(), options.torch_index or None), tuple(options.only), lambda text: print(text, flush=True)
-    )
+    release = Release(Path.cwd(), options.torch_index or None)
+    return checklist(release, options.only, lambda text: print(text, flush=True))

@@ -5,8 +5,6 @@ changed since: it reads those, and writes those and what shows something of them
 build that failed or one that was stopped: it starts from nothing.
 """
 
-from __future__ import annotations
-
 import contextlib
 import importlib.util
 import json

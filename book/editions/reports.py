@@ -4,8 +4,6 @@ The lesson argues with a part of the results; its report, a child page of the ch
 same as a CSV file.
 """
 
-from __future__ import annotations
-
 import csv
 import html
 import io

@@ -1,7 +1,5 @@
 """The table of the rules for chapters, which the modules of rules fill."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 
 from book.editions.source import Chapter

@@ -1,7 +1,5 @@
 """Rules for chapters: what a code cell may do, how long it is, and that its assertions speak."""
 
-from __future__ import annotations
-
 import ast
 import io
 import re

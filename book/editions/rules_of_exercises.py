@@ -1,7 +1,5 @@
 """Rules for chapters: exercises are whole, come in the order of their ids, and leave the chapter's names alone."""
 
-from __future__ import annotations
-
 import ast
 import re
 import symtable

@@ -4,8 +4,6 @@ Each has the chapter's aim, every picture of the last run with its section and i
 paper's claims. A slide fills the window, Page Down leads to the next, and printing gives one a page.
 """
 
-from __future__ import annotations
-
 import html
 import io
 import re

@@ -1,7 +1,5 @@
 """A chapter as the lint sees it: the notebook, the tests of its equations, its exercises, and its canonical file."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Tables of the page ``book/status``: what was run, with what, for how long, and which equations are tested."""
 
-from __future__ import annotations
-
 import re
 import sys
 import tomllib

@@ -1,7 +1,5 @@
 """Tables for those who teach with the book: sessions with minutes of reading, exercises by difficulty and minutes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Pages that the build completes: where a table belongs stands a MyST comment, invisible where nothing fills it."""
 
-from __future__ import annotations
-
 import io
 import re
 from collections.abc import Callable, Iterable, Mapping

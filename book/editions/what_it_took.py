@@ -1,7 +1,5 @@
 """Tables of what the published tables took here and how they fare, from the evidence of all results; and a picture."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections import Counter

@@ -5,8 +5,6 @@ same; hints and solutions go to the end of their chapter, reports to the end of 
 the title is shown. Chromium sets the formulas, as it does on the pages.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import html

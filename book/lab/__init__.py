@@ -1,7 +1,5 @@
 """Where experiments run, and where their results are kept, checked and laid beside the published numbers."""
 
-from __future__ import annotations
-
 import importlib
 
 _MODULES = {

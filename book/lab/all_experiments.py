@@ -1,7 +1,5 @@
 """Every cell of a profile with one command, in order of value, within a budget of time."""
 
-from __future__ import annotations
-
 import contextlib
 import signal
 import time

@@ -1,7 +1,5 @@
 """The cache of finished and failed cells: what cannot be read whole counts as absent, and is computed again."""
 
-from __future__ import annotations
-
 import json
 import zipfile
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What a caption says of the runs behind a picture or a table: how many, and how far along the published budget."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from itertools import product
 

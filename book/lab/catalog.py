@@ -3,8 +3,6 @@
 A module with a list ``EXPERIMENTS`` is found because it is there; there is nothing to register.
 """
 
-from __future__ import annotations
-
 import difflib
 import functools
 import importlib

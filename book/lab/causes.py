@@ -5,8 +5,6 @@ allows that. Whether the run shows a cause is not declared but follows from its 
 published one. All else was tried and explains nothing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any

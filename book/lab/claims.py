@@ -24,7 +24,8 @@ from bnnlib._files import StoreError
 from book.lab import catalog
 from book.lab.comparison import compare
 from book.lab.intervals import FEW, chance, decided, estimate, holm, welch
-from book.lab.published import ROOT, check, short
+from book.lab.metrics import check, short
+from book.lab.published import ROOT
 from book.lab.queries import unlisted
 from book.lab.verdicts import (
     AGREES,

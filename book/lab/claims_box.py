@@ -1,7 +1,5 @@
 """The box on top of a chapter: what its paper claims before all, and what the stored runs say of each claim."""
 
-from __future__ import annotations
-
 import html
 import re
 from collections import Counter

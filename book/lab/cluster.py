@@ -1,7 +1,5 @@
 """The workers of a Dask cluster, started here or found at a scheduler's address."""
 
-from __future__ import annotations
-
 import logging
 import os
 import signal

@@ -1,7 +1,5 @@
 """Commands about experiments and their results: ``python -m book list | run | table``."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import re

@@ -1,16 +1,14 @@
 """Published values beside ours: the one table that every chapter shows."""
 
-from __future__ import annotations
-
 import math
-import statistics
 from typing import Any
 
 from bnnlib.datasets.registry import entry
 from book.lab import catalog
 from book.lab.causes import Runs, Shown
-from book.lab.intervals import spread
-from book.lab.published import PaperValue, for_setting, metrics, paper_values
+from book.lab.intervals import deviation, spread
+from book.lab.metrics import metrics
+from book.lab.published import PaperValue, for_setting, paper_values
 from book.lab.store import NotStoredError, load_arrays, load_result
 from book.lab.validity import cell_of, state_of_rows
 from book.lab.verdicts import (
@@ -81,7 +79,8 @@ def compare(name: str, profile: str | None = None) -> list[Row]:
         rows.append(_row(_key(value), value, ours, found, missing, runs))
     order, seen = list(known), set(by_key)
     extra = [key for key in ours.values if key not in seen and key[2] in known]
-    for key in sorted(extra, key=lambda key: (_position(key, ours.values), order.index(key[2]))):
+    places = list(dict.fromkeys(key[:2] for key in ours.values))
+    for key in sorted(extra, key=lambda key: (places.index(key[:2]), order.index(key[2]))):
         found = Verdict(NOT_RUN, missing) if missing else ours.unpublished(key)
         rows.append(_row(key, None, ours, found, missing, runs))
     for where in ours.failures:
@@ -188,10 +187,6 @@ def _gap(value: PaperValue, ours: Ours) -> str:
     return f"the {ours.profile} profile {gap if where in ours.planned else 'leaves this cell out'}"
 
 
-def _position(key: Key, values: dict) -> int:
-    return next(index for index, other in enumerate(values) if other[:2] == key[:2])
-
-
 def _expand(name: str, values: dict) -> list[PaperValue]:
     """The published values with "*" filled in by our settings, and the settings that share another's values."""
     listed, also = paper_values(name)
@@ -220,7 +215,7 @@ def _row(key: Key, value: PaperValue | None, ours: Ours, found: Verdict, missing
     n = len(numbers)
     mean = math.fsum(numbers) / n if n and all(map(math.isfinite, numbers)) else sum(numbers) / n if n else None
     se = spread(numbers, ours.experiment.overlap)
-    sd = None if se is None else statistics.stdev(numbers)
+    sd = None if se is None else deviation(tuple(numbers))
     notes = [value.note] if value and value.note else []
     if n and value and n < value.replicates and not missing:
         notes.append(f"{n} of the paper's {value.replicates} replicates")

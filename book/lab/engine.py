@@ -3,8 +3,6 @@
 A single job on this machine is this process itself: the same loop, without a cluster's seconds of start.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from typing import Any

@@ -4,16 +4,15 @@ The builder asks for it as ``python -m book.lab.evidence``, in a process of its 
 cannot break it.
 """
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Iterable
+from functools import cache
 from typing import Any
 
 from book.lab import catalog, plan, validity
 from book.lab.cells import Cell
 from book.lab.comparison import compare
-from book.lab.published import metrics
+from book.lab.metrics import metrics
 from book.lab.store import NotStoredError, load_result, to_json
 from book.lab.tables import said
 from book.lab.verdicts import counts, distinct
@@ -45,19 +44,20 @@ def evidence(name: str) -> dict[str, Any]:
     planned = plan.cells_of(experiment, result["profile"]) if result["cells"] else []
     cells = [validity.cell_of(one["cell"]) for one in result["cells"]]
 
-    def again(some: list[Cell]) -> str:
-        return command(name, result["profile"], some, planned)
+    @cache
+    def again(*places: int) -> str:
+        return command(name, result["profile"], [cells[k] for k in places], planned)
 
-    runs = [
-        _run(cell, one, known) | {"command": again([cell])} for cell, one in zip(cells, result["cells"], strict=True)
-    ]
+    runs = [_run(cell, one, known) for cell, one in zip(cells, result["cells"], strict=True)]
+    for k, run in enumerate(runs):
+        run["command"] = again(k)
     where = _runs_of(result)
     for row in rows:
         own = (row["setting"], row["method"])
         some = sorted(where.get((*own, row["metric"])) or where.get((*own, DERIVED), ()))
         row["texts"], row["runs"] = said(row), some
         row["minutes"] = round(sum(runs[k]["minutes"] for k in some), 3) if some else None
-        row["command"] = again([cells[k] for k in some])
+        row["command"] = again(*some)
     dirty = any(one.get("dirty") for one in result["cells"])
     state = validity.worst(known) + (", dirty" if dirty else "") if result["cells"] else ""
     return about | {

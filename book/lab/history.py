@@ -4,8 +4,6 @@ A result comes into the history with its certificates and with the code that the
 with a change of the file that can tell, if its own hashes and certificates call the cells good; else one before it.
 """
 
-from __future__ import annotations
-
 import io
 import json
 import os

@@ -19,8 +19,6 @@ shown: at the commits of these cells that the history has, `bnnlib.datasets.load
 cell splits and scales them, and of schedules, the certificates are all there is.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cache, partial

@@ -1,10 +1,9 @@
 """Standard errors and the intervals around them: by Student's t, since our replicates are few."""
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections.abc import Iterable, Sequence
+from functools import cache
 
 from scipy.special import stdtr, stdtrit
 
@@ -59,7 +58,13 @@ def spread(numbers: Sequence[float], overlap: float = 0.0) -> float | None:
     n = len(numbers)
     if n < 2 or not all(map(math.isfinite, numbers)):
         return None
-    return statistics.stdev(numbers) * math.sqrt(1.0 / n + overlap)
+    return deviation(tuple(numbers)) * math.sqrt(1.0 / n + overlap)
+
+
+@cache
+def deviation(numbers: tuple[float, ...]) -> float:
+    """Standard deviation of a sample, without rounding on the way, which takes long."""
+    return statistics.stdev(numbers)
 
 
 def half(error: float, n: int) -> float:

@@ -4,8 +4,6 @@ The code is no part of it. That it still computes what it did is evidence, kept 
 (`book.lab.validity`).
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Mapping

@@ -5,8 +5,6 @@ operators carries the cells (experiment, setting, method, metric) of all that we
 `list` or other libraries is an ordinary number again.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

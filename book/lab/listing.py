@@ -3,8 +3,6 @@
 To import PyTorch and every experiment takes seconds, to look at the times of all files a few hundredths of one.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import json

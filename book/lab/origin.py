@@ -1,7 +1,5 @@
 """Where a number of the text comes from, in one line: which runs, how far they went, how sure it is, of which code."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from book.lab import catalog, intervals, queries

@@ -1,14 +1,12 @@
 """The small table of a lesson: one row a setting and method, one column a measure, ours above the published number."""
 
-from __future__ import annotations
-
 import html
 from collections.abc import Sequence
 
 from book.lab import catalog
 from book.lab.cells import ExperimentError
 from book.lab.comparison import Row, compare
-from book.lab.published import metrics
+from book.lab.metrics import metrics
 from book.lab.tables import STYLE, markdown_cell, markdown_table, number_text
 from book.lab.verdicts import NOT_RUN, WORDS, symbol, word_of
 

@@ -1,7 +1,5 @@
 """What a run has to do: the cells of a profile, what is known of each, and how long the rest will take."""
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import statistics

@@ -4,8 +4,6 @@ Its rows are kept beside a result. When the code has moved, the probe runs again
 need not.
 """
 
-from __future__ import annotations
-
 import copy
 import json
 import tempfile

@@ -1,7 +1,5 @@
 """Where a number comes from: code, machine and versions, without anything that names a person or a computer."""
 
-from __future__ import annotations
-
 import os
 import platform
 import subprocess

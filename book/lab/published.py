@@ -1,20 +1,16 @@
-"""Published numbers: ``chapters/STUDY/published.toml``, and what ``metrics.toml`` knows of their metrics."""
-
-from __future__ import annotations
+"""Published numbers: ``chapters/STUDY/published.toml``."""
 
 import math
-import tomllib
 from dataclasses import dataclass, field, fields, replace
 from decimal import Decimal
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 from bnnlib._files import StoreError
 from book.lab.intervals import welch
+from book.lab.metrics import Metric, check, metrics, parsed, short
 
 ROOT = Path(__file__).resolve().parents[2]
-METRICS = Path(__file__).with_name("metrics.toml")
 DIRECTIONS = ("lower", "higher", "nominal", "none")
 KINDS = ("own", "rival", "oracle")
 """Whose number: of a method that the papers propose, of one that they quote, or a check of our own reference."""
@@ -29,31 +25,6 @@ _VALUE_KEYS |= {"at_least", "at_most"}
 _BOTH_KEYS = {"replicates", "note", "test_set", "interesting", "budget", "direction", "searched"}
 _BOTH_KEYS |= {"not_comparable", "not_comparable_in", "other_data", "one_draw", "splits", "best_epoch"}
 _SOURCE_KEYS = {"paper", "table", "experiment", "values", "also", "not_run", "cause", "own", "oracle"}
-
-
-@dataclass(frozen=True)
-class Metric:
-    """How a metric is shown and judged.
-
-    Args:
-        direction: which is better: lower, higher, nominal (closer to `nominal`) or none.
-        interesting: the smallest difference that would matter, in its unit; None where it is a share.
-        interesting_share: the same as a share of the published number.
-        sampling: law of the sampling error of one test set, "" where there is none.
-        with_error: metrics beside which a size is judged.
-    """
-
-    name: str
-    label: str
-    unit: str
-    direction: str
-    digits: int
-    nominal: float | None = None
-    kind: str = ""
-    interesting: float | None = None
-    interesting_share: float | None = None
-    sampling: str = ""
-    with_error: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -155,15 +126,6 @@ class PaperValue:
     def where(self) -> str:
         """The cell that it was printed in, for example "Table 2: SVBNN, Test RMSE"."""
         return f"{self.table}: {self.cell}"
-
-
-def metrics() -> dict[str, Metric]:
-    """Metrics that tables show, by name, in the order in which tables show them.
-
-    Raises:
-        StoreError: the file is missing or damaged, or names an unknown kind.
-    """
-    return _metrics(METRICS.stat().st_mtime_ns if METRICS.exists() else 0)
 
 
 def paper_values(experiment: str) -> tuple[list[PaperValue], dict[str, dict[str, str]]]:
@@ -323,46 +285,8 @@ def _interesting(where: str, source: dict, entry: dict, metric: Metric, mean: fl
 
 
 def _sources(path: Path) -> list[dict[str, Any]]:
-    sources = _parse(path, path.stat().st_mtime_ns).get("source", [])
+    sources = parsed(path, path.stat().st_mtime_ns).get("source", [])
     for source in sources:
         where = f"{short(path)}: {source.get('table', 'a source without a table')}"
         check(where, source, _SOURCE_KEYS | _BOTH_KEYS, {"paper", "table", "experiment", "replicates", "values"})
     return sources
-
-
-def check(where: str, given: dict[str, Any], allowed: set[str], needed: set[str]) -> None:
-    """Raise a StoreError that names the keys of a table which are unknown or lacking."""
-    if unknown := sorted(set(given) - allowed):
-        raise StoreError(f"{where}: unknown key {', '.join(unknown)}; allowed: {', '.join(sorted(allowed))}")
-    if lacking := sorted(needed - set(given)):
-        raise StoreError(f"{where}: {', '.join(lacking)} must be given")
-
-
-def short(path: Path) -> str:
-    """A file's name with its folder's, as errors give it."""
-    return "/".join(path.parts[-2:])
-
-
-@cache
-def _metrics(_changed: int) -> dict[str, Metric]:
-    document = _parse(METRICS, _changed)
-    kinds, found = document.get("kind", {}), {}
-    for name, entry in document.get("metric", {}).items():
-        kind = entry.get("kind", "")
-        if kind and kind not in kinds:
-            raise StoreError(f"metrics.toml: kind {kind!r} of {name!r} has no [kind] table; known: {', '.join(kinds)}")
-        about = {"sampling": "", "with_error": ()} | kinds.get(kind, {}) | entry
-        about |= {key: float(about[key]) for key in ("nominal", "interesting", "interesting_share") if key in about}
-        found[name] = Metric(name=name, **about | {"with_error": tuple(about["with_error"])})
-    return found
-
-
-@cache
-def _parse(path: Path, _changed: int) -> dict[str, Any]:
-    # Decimal keeps the printed digits: 1.00 was rounded to 0.01, 1 would have been rounded to 1
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"), parse_float=Decimal)
-    except FileNotFoundError as error:
-        raise StoreError(f"{path} is missing; take it from the repository") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise StoreError(f"{path} is damaged: {error}; restore it from the repository") from error

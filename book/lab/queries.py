@@ -1,7 +1,5 @@
 """Questions that figures and notebooks ask of the stored results: one number, one curve, the arrays of a replay."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -12,7 +10,7 @@ from book.lab import catalog
 from book.lab.comparison import Ours, compare
 from book.lab.intervals import estimate
 from book.lab.known import Mean, Values, knowing
-from book.lab.published import metrics
+from book.lab.metrics import metrics
 from book.lab.store import NotStoredError, load_arrays, load_result
 
 Rows = Sequence[Mapping]

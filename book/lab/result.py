@@ -1,7 +1,5 @@
 """The committed result of a profile: it grows cell by cell, and keeps what was there until something better is."""
 
-from __future__ import annotations
-
 import time
 from typing import Any
 

@@ -7,13 +7,11 @@ of a probe (`JUMP`), as long as the rows of the same probe that are no percentag
 among them (`book.lab.probes.GRADIENT`). Where there is no such row, counts must be equal.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 
-from book.lab import published
 from book.lab.cells import Cell, Experiment
+from book.lab.metrics import metrics
 
 SHARE = {"float64": 1e-9, "float32": 1e-4, "bfloat16": 1e-3}
 JUMP = 100.0 * 2.0 / 359.0  # points
@@ -60,7 +58,7 @@ def _by_place(rows: Iterable[Row]) -> dict[Place, float]:
 
 def is_count(metric: str) -> bool:
     """Whether a metric is a percentage."""
-    known = published.metrics().get(metric)
+    known = metrics().get(metric)
     return known.unit == "%" if known else metric.startswith(_COUNTED)
 
 

@@ -1,7 +1,5 @@
 """Run an experiment's grid, or those of all: what is finished stays, the rest is computed and stored as it comes."""
 
-from __future__ import annotations
-
 import contextlib
 import sys
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Reading and writing results so that no interruption, crash or full disk can damage one."""
 
-from __future__ import annotations
-
 import functools
 import hashlib
 import io

@@ -1,7 +1,5 @@
 """Comparison tables as Markdown, and the parts that the tables of lessons and reports share."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -9,7 +7,7 @@ from typing import Any
 from book.lab import catalog
 from book.lab.cells import ExperimentError
 from book.lab.comparison import Row, compare
-from book.lab.published import metrics
+from book.lab.metrics import metrics
 from book.lab.verdicts import symbol
 
 STYLE = (

@@ -6,8 +6,6 @@ cells need not run again, and the certificate is appended to the result. Differe
 something else: the author raises ``Experiment.version`` (the cells are then run again), or accepts with a reason.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,15 +1,12 @@
 """In which words our numbers are laid beside published ones: the rule, and how cells are counted."""
 
-from __future__ import annotations
-
 import math
-import statistics
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from book.lab.intervals import FEW, quantile, spread, welch
+from book.lab.intervals import FEW, deviation, quantile, spread, welch
 from book.lab.published import KINDS, PaperValue
 
 AGREES = "agrees"
@@ -87,7 +84,7 @@ def verdict(
     n, mean = len(numbers), sum(numbers) / len(numbers)
     own = spread(numbers, overlap)
     if own is not None and value.one_draw and value.sd is None:  # theirs is one draw of what ours are draws of
-        own = statistics.stdev(numbers) * math.sqrt(1.0 / n + overlap + 1.0)
+        own = deviation(tuple(numbers)) * math.sqrt(1.0 / n + overlap + 1.0)
     parts = [*value.spreads, *([] if own is None else [(own, n - 1)])]
     error, df = welch(parts)
     difference, times = mean - value.mean, quantile(df)

@@ -8,8 +8,6 @@ Beside its rows a probe keeps what the real cells of its kind read, and where th
 Where the data are not at hand, equal rows and schedules certify "without data", and the next run that has them decides.
 """
 
-from __future__ import annotations
-
 import math
 import os
 import signal

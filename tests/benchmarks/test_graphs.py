@@ -1,7 +1,5 @@
 """Steps recorded as CUDA graphs: the interface everywhere, the recording where there is a GPU."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import pytest

@@ -1,7 +1,5 @@
 """What is kept beside a stored measurement."""
 
-from __future__ import annotations
-
 import json
 
 from benchmarks import store, workers

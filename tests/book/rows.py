@@ -1,7 +1,5 @@
 """Rows as `book.lab.compare` returns them, for tests of what shows them."""
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections.abc import Sequence

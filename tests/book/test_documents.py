@@ -1,7 +1,5 @@
 """The code of README.md and of the page "From your data to an answer" runs, and prints what stands below it."""
 
-from __future__ import annotations
-
 import ast
 import re
 

@@ -1,7 +1,5 @@
 """The make targets: what they promise in `make help`, and what they say on a machine that lacks something."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

@@ -64,10 +64,7 @@ def checkpointed(model, x):
 def reentrant(model, x):
     # the reentrant kind records nothing unless an input asks for a gradient
     anchor = torch.zeros((), requires_grad=True)
-    equal(
-        step(model, x, lambda x: checkpoint(lambda x, _: model(x), x, anchor, use_reentrant=True)),
-        step(model, x),
-    )
+    equal(step(model, x, lambda x: checkpoint(lambda x, _: model(x), x, anchor, use_reentrant=True)), step(model, x))
 
 
 def vmapped(model, x):

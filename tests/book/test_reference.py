@@ -1,7 +1,5 @@
 """The reference in the book: every public name has its entry, and every entry can be found."""
 
-from __future__ import annotations
-
 import importlib
 import pkgutil
 import sys

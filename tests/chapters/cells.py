@@ -1,7 +1,5 @@
 """Cells of the smoke profiles, and the numbers that they give."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """What a drawn figure says and shows, and made-up rows of results for it."""
 
-from __future__ import annotations
-
 import numpy as np
 from matplotlib.figure import Figure
 

@@ -1,7 +1,5 @@
 """Where the code of an experiment hands over something that changes on the way, and what it names there."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Callable, Iterator
 

@@ -1,7 +1,5 @@
 """Why a number of ours is worse than the published one: every declared cause is one that a stored run shows."""
 
-from __future__ import annotations
-
 import pytest
 
 from book import lab

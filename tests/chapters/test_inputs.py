@@ -1,7 +1,5 @@
 """Every experiment says what its cells read and what changes while they run: nothing of it can be forgotten."""
 
-from __future__ import annotations
-
 from functools import cache
 
 import pytest

@@ -1,7 +1,5 @@
 """What the text says and the code has: stored numbers, which are there or said to be missing, and equations."""
 
-from __future__ import annotations
-
 import importlib
 import re
 

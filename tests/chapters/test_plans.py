@@ -1,7 +1,5 @@
 """Every experiment of every profile can be planned beside what is stored, with the cells of others that it needs."""
 
-from __future__ import annotations
-
 import pytest
 
 from book import lab

@@ -3,13 +3,11 @@
 That no number is missing or mistyped is what `test_transcriptions.py` sees.
 """
 
-from __future__ import annotations
-
 import pytest
 
 from book import lab
 from book.lab import paper_values
-from book.lab.published import metrics
+from book.lab.metrics import metrics
 from chapters.closed_form.experiments import selection
 from chapters.learned_priors.experiments import fgsm, regression
 

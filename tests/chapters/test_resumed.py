@@ -3,8 +3,6 @@
 Functions that have no such cell here run once in `test_smoke.py`.
 """
 
-from __future__ import annotations
-
 import copy
 import json
 import time
@@ -33,7 +31,6 @@ SLOW = [
     ("sbp-mnist", "LeNet-500-300", "SSL", UNTIMED, 30),  # within the second strength
     ("sbp-mnist", "LeNet-500-300", "SparseVD", UNTIMED, 6),
     ("sbn-mnist", "LeNet-5", "BN", WIDE_BATCH, 13),  # behind the last step of the last training, and before its scores
-    ("sbn-cifar5", "ResNet-18", "BN", WIDE_BATCH, 2),  # the same function, with augmentation
     # 8 steps: in the second epoch, when draws have been kept and augmentation is due
     *[("aeb-mnist", *one, {}, 6) for one in (("MNIST", "Dropout"), ("DA-MNIST", "SGHMC-SA"))],
 ]

@@ -3,8 +3,6 @@
 Those that are killed and taken up again in `test_resumed.py` run there.
 """
 
-from __future__ import annotations
-
 import pytest
 
 from book import lab

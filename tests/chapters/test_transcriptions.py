@@ -4,8 +4,6 @@ The second transcription has what is printed. Where the first has another form o
 of an accuracy), `source` says as what it is printed.
 """
 
-from __future__ import annotations
-
 import csv
 from collections.abc import Callable
 from decimal import Decimal

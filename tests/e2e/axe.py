@@ -1,7 +1,5 @@
 """axe-core over a page in light and dark, on a desktop and on a phone."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.e2e.pages import SETTLED

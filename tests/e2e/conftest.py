@@ -1,7 +1,5 @@
 """A browser, and the pages that it opens: the book of this tree, and a small one that uses everything once."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterator
 from pathlib import Path

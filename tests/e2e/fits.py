@@ -1,7 +1,5 @@
 """What is too wide, cut or squeezed on a page, on screens of several widths and on paper."""
 
-from __future__ import annotations
-
 from book.display.style import FONT_SIZE
 from tests.e2e.pages import SETTLED
 

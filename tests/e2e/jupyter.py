@@ -1,7 +1,5 @@
 """A JupyterLab on this machine for the tests, and its pages in a browser."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -1,7 +1,5 @@
 """What the tests of rendered pages have in common."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 # All formulas set, three frames drawn after whatever was changed (size observers have had their say), and no animation

@@ -1,7 +1,5 @@
 """Questions in the rendered page, from the disk: answered by keyboard, told apart, kept, and gone on paper."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A source in the JupyterLab of `make author`: placeholders, then numbers, live sliders, a clean file; and its page."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from tests.e2e.jupyter import run_all

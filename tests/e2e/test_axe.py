@@ -1,7 +1,5 @@
 """axe-core would see what is wrong; that it finds nothing on any page is in test_every_page.py."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.e2e.pages import SETTLED, opened_up

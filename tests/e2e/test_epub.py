@@ -1,7 +1,5 @@
 """The book as EPUB: whole, well formed, with the numbers of the pages, formulas as MathML, and nothing that runs."""
 
-from __future__ import annotations
-
 import json
 import posixpath
 import re

@@ -4,8 +4,6 @@ To open a chapter sets a thousand formulas, which costs as much as a look at it,
 with the page as a phone shows it; then everything is unfolded, and paper, screens up to the widest, and colors follow.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from pathlib import Path
 

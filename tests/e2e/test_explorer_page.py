@@ -1,7 +1,5 @@
 """Explorers in the rendered page: native sliders change the picture, its text and the read-out without a kernel."""
 
-from __future__ import annotations
-
 import io
 
 import numpy as np

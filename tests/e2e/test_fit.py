@@ -1,7 +1,5 @@
 """Formulas, tables, code and figures that are too wide say so; the measure used on every page sees each fault."""
 
-from __future__ import annotations
-
 from tests.e2e.fits import MEASURE, WIDTHS
 from tests.e2e.pages import SETTLED, opened_up
 

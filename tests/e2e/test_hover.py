@@ -1,7 +1,5 @@
 """What a reference leads to is shown beside it, to the mouse and the keyboard, without a network; fingers follow it."""
 
-from __future__ import annotations
-
 import pytest
 
 try:

@@ -1,7 +1,5 @@
 """The learner's edition in a real JupyterLab: run whole, every slider moved; and it says what the page says."""
 
-from __future__ import annotations
-
 import json
 import re
 

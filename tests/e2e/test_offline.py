@@ -1,7 +1,5 @@
 """Single pages, opened from the disk: faults are seen, colors are dark or on paper, and solutions open by keyboard."""
 
-from __future__ import annotations
-
 import io
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The book on paper: one PDF with contents, bookmarks and page numbers, in light colors, nothing cut."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys
@@ -166,8 +164,7 @@ def test_without_chromium_the_command_says_what_to_do(small_project, monkeypatch
     assert "/no/such/program, which is no program" in capsys.readouterr().err
 
 
-def test_without_pages_the_command_says_what_to_do(chromium, tmp_path):
-    command = [sys.executable, "-c", "import sys; from book.editions.print import main; sys.exit(main([]))"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.returncode == 1
-    assert "run `make book` first" in done.stderr
+def test_without_pages_the_command_says_what_to_do(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert printing.main([]) == 1
+    assert "run `make book` first" in capsys.readouterr().err

@@ -1,7 +1,5 @@
 """The search page, opened from the disk: results by section, each with an excerpt, and a link that leads there."""
 
-from __future__ import annotations
-
 import pytest
 
 RESULTS = """() => [...document.querySelectorAll("ul.search > li")].map((item) => ({

@@ -1,7 +1,5 @@
 """From a cell to the code of the study's functions that it uses, and back."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.e2e.fits import TOO_WIDE

@@ -1,7 +1,5 @@
 """A copy of the tree, in which one change at a time is tried out, and the answers that were found there."""
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import json

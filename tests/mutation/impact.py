@@ -1,7 +1,5 @@
 """Which stored results and which tests a change of one place concerns."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 from functools import cached_property

@@ -3,8 +3,6 @@
 The list is ``tests/mutants.toml``.
 """
 
-from __future__ import annotations
-
 import json
 import tomllib
 from dataclasses import dataclass, fields

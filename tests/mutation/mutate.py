@@ -5,8 +5,6 @@ cheapest stored results whose code reaches the change, and the tests of the chan
 in ``data/cache/mutants/answers.json`` as long as the code and those tests stay the same, so that a stopped run goes on.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 from collections import Counter

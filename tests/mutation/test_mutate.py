@@ -1,7 +1,5 @@
 """Mutants: the list applies, and a tiny tree shows who notices what."""
 
-from __future__ import annotations
-
 import subprocess
 from dataclasses import replace
 

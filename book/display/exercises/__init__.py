@@ -4,8 +4,6 @@ The reference answers are computed with bnnlib when they are asked for; a wrong 
 `strict=True`, so that a reader can go on.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from book.display.exercises.judge import judge

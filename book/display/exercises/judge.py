@@ -1,7 +1,5 @@
 """Compare an answer with the reference and say how they differ."""
 
-from __future__ import annotations
-
 import difflib
 import math
 import traceback

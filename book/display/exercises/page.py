@@ -1,7 +1,5 @@
 """The questions of a page: what `judge` says of an exercise, as data that a page applies without Python."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """What an exercise is, and the table of all exercises: the list EXERCISES of each study's module `exercises`."""
 
-from __future__ import annotations
-
 import difflib
 import math
 from collections.abc import Callable, Mapping, Sequence

@@ -4,8 +4,6 @@ The first rule that an answer meets decides. `judge` applies the rules here, and
 `page` writes into it.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass

@@ -8,8 +8,6 @@ Docstrings are plain text for `help`: single backticks, sections as Google write
 backticks become code and links, and labels the numbers of the equations, which must be in the book.
 """
 
-from __future__ import annotations
-
 import importlib
 import inspect
 import pkgutil

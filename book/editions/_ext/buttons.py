@@ -4,8 +4,6 @@ The theme makes buttons that launch from the repository's address; without one t
 ``notebooks``, which the workflow "release" fills with the unpacked archive: the sources are not made to be run alone.
 """
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -8,8 +8,6 @@ Sphinx numbers within "numbered" toctrees by position and from 1 in each part; s
 that counts is another.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

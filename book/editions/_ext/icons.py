@@ -4,8 +4,6 @@
 The files that no page ever loads (source maps, translations, templates) go, too.
 """
 
-from __future__ import annotations
-
 import re
 import shutil
 from pathlib import Path

@@ -6,8 +6,6 @@ of the tables that it prints}}}. Texts are those of a reference on a page,
 such as "Figure 3.2", "(3.5)", "Theorem 3.1", so that no edition counts for itself.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -4,8 +4,6 @@ The PyPI package sphinx-mathjax-offline brings MathJax; its own extension would 
 loaded.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import shutil
 from pathlib import Path

@@ -5,8 +5,6 @@ texts of references to them, the works they cite. This is the outline; when it h
 Pictures and downloads that no page has any more go.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from pathlib import Path

@@ -6,8 +6,6 @@ of the glossary and figures, by page and id. Of a citation its line of the bibli
 store its runs: both are the titles of links.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -4,8 +4,6 @@ What it says to which answer stands in the metadata of the executed chapter (`bo
 checks of the study. ``book/_static/answers.js`` applies it; where no script runs, the fields stay hidden.
 """
 
-from __future__ import annotations
-
 import json
 from html import escape
 from pathlib import Path

@@ -5,8 +5,6 @@ table, and the paragraph its caption. It is referred to by the name in the cell'
 {"name": "..."}}}``, and ``{numref}`name` ``.
 """
 
-from __future__ import annotations
-
 import re
 
 from docutils import nodes

@@ -5,8 +5,6 @@ sections and exercises lies in ``_static/excerpts.js``, which the search page al
 shows it.
 """
 
-from __future__ import annotations
-
 import html
 import json
 import re

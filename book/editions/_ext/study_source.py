@@ -4,8 +4,6 @@ The code lies where sphinx.ext.viewcode puts that of the library, one page a mod
 the first page that uses the function. Modules are read, not imported: a changed sentence should not cost their imports.
 """
 
-from __future__ import annotations
-
 import ast
 from pathlib import Path
 

@@ -4,8 +4,6 @@ A page with two exercises would hold the same id twice, which is invalid HTML an
 links to them.
 """
 
-from __future__ import annotations
-
 from docutils import nodes
 
 REPEATED = {"exercise-content", "solution-content", "proof-content", "proof"}

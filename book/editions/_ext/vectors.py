@@ -4,8 +4,6 @@ An SVG of `book.display.vector` says how large it was drawn, and which of its pa
 phone; a page cannot read its pictures when it is opened from a folder.
 """
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

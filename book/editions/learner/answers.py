@@ -1,7 +1,5 @@
 """Answer cells: for each check of an exercise a stub that the learner completes."""
 
-from __future__ import annotations
-
 import ast
 import re
 

@@ -1,7 +1,5 @@
 """Cells that only serve the page: which of them a learner's notebook needs to run."""
 
-from __future__ import annotations
-
 import ast
 
 from book.editions.learner.answers import parsed, used

@@ -4,17 +4,14 @@ It is no wheel: `book` and `chapters` are too common as names to be installed be
 An unpacked folder is also what Binder and a branch of a repository need, and its library is that of the results.
 """
 
-from __future__ import annotations
-
 import inspect
 import io
 import json
-import zipfile
 from pathlib import Path
 
 import yaml
 
-from book.editions.project import Project, files_below
+from book.editions.project import Project, files_below, pack
 
 NAME = "sparse-bayes-notebooks"
 # Beside these only what tests and special runs ask for is imported, and only when it is called.
@@ -106,7 +103,5 @@ def archive(project: Project, notebooks: dict[str, str]) -> bytes:
     made_here = {"README.txt": TOLD, "requirements.txt": wanted, "binder/requirements.txt": f"{CPU}\n{wanted}"}
     files |= {path: text.encode() for path, text in made_here.items()}
     made = io.BytesIO()
-    with zipfile.ZipFile(made, "w") as out:
-        for path, content in sorted(files.items()):
-            out.writestr(zipfile.ZipInfo(f"{NAME}/{path}"), content, zipfile.ZIP_DEFLATED, 9)
+    pack(made, ((f"{NAME}/{path}", content) for path, content in sorted(files.items())))
     return made.getvalue()

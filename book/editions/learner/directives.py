@@ -1,7 +1,5 @@
 """Directives as plain Markdown: boxes are block quotes, what is folded is <details>, list tables are tables."""
 
-from __future__ import annotations
-
 import re
 
 from book.editions.learner import inline

@@ -1,7 +1,5 @@
 """The table of equations at the end of a chapter, with the numbers of the pages in place of labels."""
 
-from __future__ import annotations
-
 import re
 
 from book.editions.learner.names import Names

@@ -1,7 +1,5 @@
 """Cut MyST text into directives, code and what lies between them."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """Roles, links and formulas within a text, as plain Markdown."""
 
-from __future__ import annotations
-
 import re
 
 from book.editions.learner.names import Names

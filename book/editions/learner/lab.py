@@ -1,7 +1,5 @@
 """Open the learner's notebooks: ``python -m book lab [options of jupyter lab]`` (``make lab`` calls it)."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Put the learner's edition of a chapter together."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import posixpath

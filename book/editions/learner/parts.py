@@ -1,7 +1,5 @@
 """Take a chapter apart: what is read in order, and the solutions, which come last."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 from book.editions.learner.directives import Converter, quote

@@ -1,7 +1,5 @@
 """Write the learner's notebooks: into ``_build/lab`` to work on, and behind the download button of each page."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

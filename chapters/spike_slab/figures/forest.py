@@ -16,7 +16,7 @@ from matplotlib.ticker import MaxNLocator
 from book.display.panels import replicate_points
 from book.display.style import FONT_SIZE, INK, PALETTE, figure, panel_letters, style_context
 from book.lab.intervals import FEW, quantile
-from book.lab.published import metrics
+from book.lab.metrics import metrics
 from book.lab.verdicts import DIVERGED, NOT_COMPARABLE, NOT_PUBLISHED, NOT_RUN, WORDS, symbol, word_of
 
 LINE = 0.4  # inches of a line, room for the published value above ours

@@ -1,7 +1,5 @@
 """Pages of explorers in a browser."""
 
-from __future__ import annotations
-
 import pytest
 
 

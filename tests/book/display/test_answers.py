@@ -1,7 +1,5 @@
 """The page says to an answer what the check in Python says: the same rules, applied by script and by NumPy."""
 
-from __future__ import annotations
-
 import json
 import math
 

@@ -1,7 +1,5 @@
 """Explorers that send data: what the page gets is what `compute` says, to a 4,000th of an axis."""
 
-from __future__ import annotations
-
 import json
 import re
 
@@ -9,21 +7,7 @@ import numpy as np
 import pytest
 from matplotlib import pyplot as plt
 
-from book.display import (
-    Band,
-    Bars,
-    Control,
-    Line,
-    Panel,
-    Picture,
-    Points,
-    Rule,
-    Text,
-    curves,
-    data,
-    draw,
-    span,
-)
+from book.display import Band, Bars, Control, Line, Panel, Picture, Points, Rule, Text, curves, data, draw, span
 from book.display.explorer import Explorer
 from chapters.spike_slab.figures.networks import network
 

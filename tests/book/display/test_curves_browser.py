@@ -1,7 +1,5 @@
 """Explorers that draw themselves, in a real browser: every stop, both themes, phone and desk, from a file."""
 
-from __future__ import annotations
-
 import re
 
 import numpy as np

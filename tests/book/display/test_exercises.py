@@ -1,7 +1,5 @@
 """Every exercise of the book: the notebook's solution passes, the stub fails, the foreseen mistakes are named."""
 
-from __future__ import annotations
-
 import ast
 import contextlib
 import inspect

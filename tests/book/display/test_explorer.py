@@ -1,7 +1,5 @@
 """Both lives of the explorer in Python: what is refused, which life is shown, what moves with which slider."""
 
-from __future__ import annotations
-
 import base64
 import gzip
 import re

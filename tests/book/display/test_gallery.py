@@ -1,7 +1,5 @@
 """The gallery of failures: every legend finds a place off the curves."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from matplotlib import pyplot as plt

@@ -1,7 +1,5 @@
 """What is said to right, wrong, malformed and missing answers."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 

@@ -1,7 +1,5 @@
 """The theme keeps its promises: contrast, color vision, signals besides color, reproducible files."""
 
-from __future__ import annotations
-
 import itertools
 
 import matplotlib as mpl

@@ -1,7 +1,5 @@
 """Figures of the page as SVG: their colors in the dark, their panels, and what stays pixels."""
 
-from __future__ import annotations
-
 import re
 from xml.etree import ElementTree
 

@@ -1,13 +1,8 @@
 """The line from notebooks to executed copies: what is executed again, and what happens when a chapter fails."""
 
-from __future__ import annotations
-
 import json
-import os
-import signal
 import subprocess
 import sys
-import time
 
 import pytest
 
@@ -128,26 +123,6 @@ def test_a_second_build_does_nothing_and_a_warning_is_an_error(scratch, make_cou
     assert (scratch.root / "_build/html/chapters/one.html").stat().st_mtime_ns == before
     # The old pages are not taken for the book of these sources by the next run.
     assert scratch.build(execute_only=False) == 1
-
-
-def test_an_interrupted_build_keeps_the_chapters_that_were_done(scratch, make_counting):
-    waiting = ("wait", "import time\ntime.sleep(3600)")
-    scratch.chapters(quick=make_counting("Quick"), slow=make_counting("Slow", waiting))
-    command = [sys.executable, "-m", "book", "build", "--jobs", "2"]
-    building = subprocess.Popen(command, cwd=scratch.root, stdout=subprocess.PIPE, text=True, start_new_session=True)
-    staged = scratch.root / "_build/book/chapters/quick.ipynb"
-    while not (staged.exists() and "Slow smoke" in scratch.runs()):
-        assert building.poll() is None, "the build ended by itself"
-        time.sleep(0.2)
-    os.killpg(building.pid, signal.SIGINT)  # what Ctrl-C in a terminal does: the whole group gets it
-    said, _ = building.communicate()
-    assert building.returncode == 130
-    assert "the same command goes on" in said
-
-    (scratch.root / "chapters/slow.ipynb").unlink()
-    scratch.list("quick")
-    assert scratch.build() == 0
-    assert scratch.runs().count("Quick smoke") == 1
 
 
 def test_a_build_waits_for_another_one_in_the_same_tree(scratch, make_counting):

@@ -1,7 +1,5 @@
 """The look through the rendered book finds each kind of fault, and finds none in a page without."""
 
-from __future__ import annotations
-
 import base64
 import os
 

@@ -1,7 +1,5 @@
 """A learner's notebook alone in a folder says what it needs, or finds it; no page shows an address to fill in."""
 
-from __future__ import annotations
-
 import ast
 import inspect
 import io

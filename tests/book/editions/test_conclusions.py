@@ -1,7 +1,5 @@
 """What the page says of the papers' conclusions is held by stored numbers, or the build stops."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from types import SimpleNamespace
 

@@ -1,7 +1,5 @@
 """Which equations a chapter labels, and which count as tested: those that a test names, not those that a file holds."""
 
-from __future__ import annotations
-
 from book.editions.equations import equation_labels, equation_tests
 
 PROSE = """# Sparse things

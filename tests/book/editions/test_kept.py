@@ -1,7 +1,5 @@
 """A build that goes on from what Sphinx has read leaves what a build from nothing leaves, and warns of the same."""
 
-from __future__ import annotations
-
 import re
 import shutil
 

@@ -1,7 +1,5 @@
 """What the Sphinx extension `labels` makes of works; of numbers, test_numbering.py looks at real pages."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import pytest

@@ -1,7 +1,5 @@
 """What the landing page and the page for teachers say of the chapters is what the chapters and the registry say."""
 
-from __future__ import annotations
-
 import re
 from types import SimpleNamespace
 

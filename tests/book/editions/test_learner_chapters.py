@@ -1,7 +1,6 @@
 """The learner's editions of the real chapters."""
 
-from __future__ import annotations
-
+import builtins
 import copy
 import inspect
 import json
@@ -15,7 +14,7 @@ import pytest
 from book.display import exercises
 from book.editions.equations import equation_labels
 from book.editions.learner import answers
-from book.editions.learner.bookkeeping import without_idle
+from book.editions.learner.bookkeeping import binds, without_idle
 from book.editions.learner.names import FILE
 from book.editions.learner.write import as_json, editions
 from book.editions.project import Project, code_cells, read_notebook, source_of
@@ -23,6 +22,8 @@ from tests import shell
 from tests.kept import once
 
 RAW = re.compile(r"\{[\w:.+-]+\}`|^\s*(?:`{3,}|:{3,})\{|^\([\w:.-]+\)=|<!--", re.MULTILINE)
+
+MOVES = re.compile(r"explorer\(|\bcurves\(")  # live here, frames in the book
 
 
 @pytest.fixture(scope="module")
@@ -65,10 +66,32 @@ def test_what_an_edition_leaves_out_takes_no_noise_from_what_it_keeps(root):
     for name in Project(root).notebooks:
         cells = code_cells(read_notebook(root / name))
         kept = without_idle(cells)
-        lines = re.findall(r"^\s*(.+?) = .*torch\.Generator\(", "\n".join(map(source_of, kept)), re.MULTILINE)
-        shared = {word for line in lines for word in re.findall(r"\w+", line)}
         for cell in cells:
-            assert cell in kept or not answers.used(source_of(cell)) & shared, (name, cell["id"])
+            assert cell in kept or not answers.used(source_of(cell)) & generators(kept), (name, cell["id"])
+
+
+def generators(cells: list[dict]) -> set[str]:
+    """Names of the sources of noise that the cells share."""
+    lines = re.findall(r"^\s*(.+?) = .*torch\.Generator\(", "\n".join(map(source_of, cells)), re.MULTILINE)
+    return {word for line in lines for word in re.findall(r"\w+", line)}
+
+
+def without_pictures(cells: list[dict], executed: list[dict]) -> list[dict]:
+    """The cells but for those that only draw what the book has drawn by the same lines, which has all that they name.
+
+    A picture stays that moves, that later cells use something of, or that takes noise from a source that is shared.
+    """
+    drawn = {source_of(cell) for cell in executed if "figure" in cell["metadata"].get("mystnb", {})}
+    kept, later, noise = [], set(), generators(cells)
+    for at, cell in reversed(list(enumerate(cells))):
+        code = source_of(cell)
+        if code in drawn and not (MOVES.search(code) or binds(code) & later or answers.used(code) & noise):
+            known = set().union(dir(builtins), {"display"}, *(binds(source_of(one)) for one in cells[:at]))
+            assert answers.used(code) - binds(code) <= known, cell["id"]
+            continue
+        kept.append(cell)
+        later |= answers.used(code)
+    return kept[::-1]
 
 
 def test_every_checked_exercise_has_its_answer_cell_before_the_solutions(made):
@@ -94,7 +117,7 @@ def answered_wrongly(notebook: dict) -> dict:
 
 @pytest.mark.slow
 def test_they_run_from_any_folder_answered_wrongly_or_not_at_all(made, tmp_path, root):
-    """With all answers right they run in the book, which has each solution in the answer's place."""
+    """With all answers right they run in the book, which has each solution in the answer's place, and every picture."""
     project = Project(root)
 
     def run(name: str, cells: list[str]) -> None:
@@ -104,6 +127,7 @@ def test_they_run_from_any_folder_answered_wrongly_or_not_at_all(made, tmp_path,
         assert any("✗" in text and "Hint:" in text for text in said), name
 
     for name, notebook in made.items():
-        cells = [source_of(cell) for cell in code_cells(answered_wrongly(notebook))]
+        executed = code_cells(read_notebook(project.staging / name))
+        cells = [source_of(cell) for cell in without_pictures(code_cells(answered_wrongly(notebook)), executed)]
         parts = [json.dumps(cells), project.shared_key("smoke"), project.study_key(name), inspect.getsource(shell)]
         once(project.build / "tested", f"{Path(name).name}.answered", parts, partial(run, name, cells))

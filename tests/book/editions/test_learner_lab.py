@@ -1,7 +1,5 @@
 """`make lab`: which notebooks it opens, and how it starts JupyterLab."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

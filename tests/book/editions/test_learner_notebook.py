@@ -1,7 +1,5 @@
 """The learner's edition of a whole chapter: order, folding, captions, answer cells; and who may overwrite it."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 

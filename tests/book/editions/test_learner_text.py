@@ -1,7 +1,5 @@
 """MyST as plain Markdown: what each role and directive becomes, and that nothing is passed on unseen."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """Every rule for chapters passes a good notebook and catches its own kind of fault; then the real chapters."""
 
-from __future__ import annotations
-
 import copy
 import json
 from functools import cache

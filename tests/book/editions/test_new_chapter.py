@@ -1,7 +1,5 @@
 """A new chapter is one package, one notebook and its tests, and works from its first minute."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Numbers in the pages come from the chapters' cards, whatever the order and the gaps in the table of contents."""
 
-from __future__ import annotations
-
 import json
 import re
 

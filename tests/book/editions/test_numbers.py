@@ -1,7 +1,5 @@
 """Numbers in the text: what the kernel is asked, what comes in place of the roles, and when that costs a run."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

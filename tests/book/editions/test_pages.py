@@ -1,7 +1,5 @@
 """The book of this tree: it builds, every cell ran, and the rendered pages have no faults."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """What a build says of the chapters that run and wait, and a process that dies alone; no kernel is started."""
 
-from __future__ import annotations
-
 import os
 import time
 from pathlib import Path

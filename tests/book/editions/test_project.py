@@ -1,7 +1,5 @@
 """What the sources say there is to build, and when a chapter counts as changed."""
 
-from __future__ import annotations
-
 import pytest
 
 from book.editions.project import BookError, Project, notebook_key

@@ -1,7 +1,5 @@
 """What the notebook lint takes for prose, for one sentence, for a word and for a typed result."""
 
-from __future__ import annotations
-
 import pytest
 
 from book.editions import prose

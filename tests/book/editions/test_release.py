@@ -1,7 +1,5 @@
 """The checklist of a release: what it lets through, what it refuses, and what it says of either."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 import sys

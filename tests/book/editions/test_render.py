@@ -1,7 +1,5 @@
 """The swap of the pages: a reader has a whole book before, during and after every build, however it ends."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

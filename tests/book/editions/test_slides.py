@@ -1,7 +1,5 @@
 """Slides hold what their chapter's last run drew and said, and need nothing beside them."""
 
-from __future__ import annotations
-
 import base64
 import io
 import re

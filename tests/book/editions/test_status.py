@@ -1,7 +1,5 @@
 """The status page counts what is there, and pages are made anew when something has changed for them."""
 
-from __future__ import annotations
-
 import json
 import shutil
 

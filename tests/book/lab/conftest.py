@@ -1,7 +1,5 @@
 """The small experiments that the tests of the runner and of the command line share."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """An experiment whose source a test edits, in a package of its own."""
 
-from __future__ import annotations
-
 import importlib
 import itertools
 import os

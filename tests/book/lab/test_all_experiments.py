@@ -1,7 +1,5 @@
 """All cells with one command: their order, estimates, data that are missing, the budget, and what a kill costs."""
 
-from __future__ import annotations
-
 import contextlib
 import signal
 

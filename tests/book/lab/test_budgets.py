@@ -1,7 +1,5 @@
 """What the experiments declare for the comparison: budgets, sources of rows, names."""
 
-from __future__ import annotations
-
 import pytest
 
 from book import lab

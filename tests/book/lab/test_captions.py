@@ -1,7 +1,5 @@
 """What a caption says of replicates and budgets."""
 
-from __future__ import annotations
-
 from book.lab import budget_caption
 from tests.book.rows import row
 

@@ -1,7 +1,5 @@
 """What a run shows of the cause of a difference: from its numbers, never from what is declared of it."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import pytest

@@ -1,7 +1,5 @@
 """Checkpoints and the registry."""
 
-from __future__ import annotations
-
 import errno
 import os
 

@@ -1,7 +1,5 @@
 """What one row of a claim says: published cells by their word, measured ones by numbers worked out by hand."""
 
-from __future__ import annotations
-
 import pytest
 
 from bnnlib._files import StoreError

@@ -1,7 +1,5 @@
 """What the papers claim: the schema of the files, the verdicts, and that every claim names something stored."""
 
-from __future__ import annotations
-
 import pytest
 
 from bnnlib._files import StoreError

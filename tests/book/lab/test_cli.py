@@ -1,7 +1,5 @@
 """The command line: what scripts read from it, and how it fails."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

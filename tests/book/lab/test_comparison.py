@@ -1,7 +1,5 @@
 """The comparison table: which rows it has and what they say."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 
@@ -66,25 +64,13 @@ def test_means_errors_and_verdicts(home):
     assert (row["paper"], row["cell"]) == ("002", "Table 2: SVBNN, Test RMSE")
     theirs = math.hypot(0.05 / math.sqrt(30), 1.21 / math.sqrt(20_000))  # replicates, and the test set
     assert row["difference"] == pytest.approx(0.01) and row["margin"] == pytest.approx(0.005)
+    assert row["published_se"] == pytest.approx(theirs)
     assert row["error"] == pytest.approx(math.hypot(row["se"], theirs))
     assert (row["budget"], row["published_budget"], row["data"], row["state"]) == (None, 7000.0, "simulated", "")
     other = _find(lab.compare(NAME), "VD", "rmse_test")
     assert other["verdict"] == "not run: the book profile leaves this cell out"
     assert (other["difference"], other["error"], other["margin"], other["data"]) == (None, None, None, "")
     assert _find(lab.compare(NAME), "SVBNN", "fnr")["verdict"].endswith("profile does not compute this measure")
-
-
-def test_one_draw_without_a_printed_spread_varies_as_ours_do(home, monkeypatch):
-    _save([("U(-1,1)", "VD", i, "rmse_test", value) for i, value in enumerate((1.0, 2.0, 3.0))])
-    values, also = comparison.paper_values(NAME)
-    (value,) = [one for one in values if (one.method, one.metric) == ("VD", "rmse_test")]
-    alone = replace(value, mean=1.5, sd=None, spreads=((0.1, math.inf),), one_draw=True)
-    monkeypatch.setattr(comparison, "paper_values", lambda name: ([alone], also))
-    row = _find(lab.compare(NAME), "VD", "rmse_test")
-    assert row["published_se"] == pytest.approx(0.1)
-    assert row["error"] == pytest.approx(math.sqrt(0.01 + 1.0 + 1.0 / 3.0))
-    monkeypatch.setattr(comparison, "paper_values", lambda name: ([replace(alone, one_draw=False)], also))
-    assert _find(lab.compare(NAME), "VD", "rmse_test")["error"] == pytest.approx(math.sqrt(0.01 + 1.0 / 3.0))
 
 
 def test_a_cell_that_no_profile_can_have_says_why(home, monkeypatch):
@@ -110,12 +96,6 @@ def test_a_cell_that_is_still_to_come_is_not_finished(home):
     _save([("N(0,1)", "SVBNN", 0, "rmse_test", 6.0)])
     row = _find(lab.compare(NAME), "SVBNN", "rmse_test")
     assert row["verdict"] == "not run: the book profile has not finished this cell"
-
-
-def test_one_replicate_has_no_spread(home):
-    _save([("U(-1,1)", "SVBNN", 0, "rmse_test", 1.21)])
-    row = _find(lab.compare(NAME), "SVBNN", "rmse_test")
-    assert (row["se"], row["sd"], row["n"], row["verdict"]) == (None, None, 1, "undecided: one run")
 
 
 def test_failed_replicates_are_counted_once_whatever_number_of_measures_failed(home):
@@ -158,7 +138,7 @@ def test_a_method_that_always_failed_diverged(home):
 def test_the_smoke_profile_is_shown_but_never_judged(home):
     _save([("U(-1,1)", "SVBNN", 0, "rmse_test", 1.21)], "smoke")
     row = _find(lab.compare(NAME), "SVBNN", "rmse_test")
-    assert row["mean"] == 1.21
+    assert (row["mean"], row["se"], row["sd"], row["n"]) == (1.21, None, None, 1)
     assert row["verdict"] == "not run: only the smoke profile, too small for a verdict"
 
 

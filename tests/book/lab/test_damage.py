@@ -1,7 +1,5 @@
 """Files that something else has damaged: clear words or another computation, never silence."""
 
-from __future__ import annotations
-
 import json
 import warnings
 

@@ -1,7 +1,5 @@
 """Rows are the same bits wherever cells run, and nothing is lost or done twice when a worker or the runner dies."""
 
-from __future__ import annotations
-
 import os
 import platform
 import signal
@@ -108,12 +106,10 @@ def test_what_a_worker_cannot_write_is_a_plain_error_and_the_finished_cells_are_
 @pytest.mark.parametrize(
     ("how", "where"),
     [
-        ("SIGKILL", "two processes"),
-        ("SIGKILL", "by address"),
+        ("SIGKILL", "two processes"),  # which die with their runner
         ("SIGINT", "here"),
-        ("SIGINT", "two processes"),
-        ("SIGALRM", "here"),
-        ("SIGALRM", "by address"),
+        ("SIGINT", "two processes"),  # which hear it, too
+        ("SIGALRM", "by address"),  # whose workers are none of the runner's
     ],
 )
 def test_a_run_that_is_ended_goes_on_where_it_was(tiny, address, monkeypatch, capsys, how, where):

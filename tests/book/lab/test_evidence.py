@@ -1,7 +1,5 @@
 """What the build is told of an experiment: where each row comes from, and how to compute it again."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 

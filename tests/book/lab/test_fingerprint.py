@@ -1,7 +1,5 @@
 """What changes the code fingerprint and what does not."""
 
-from __future__ import annotations
-
 import functools
 import importlib
 import itertools

@@ -1,7 +1,5 @@
 """The probes of another commit, in scratch repositories whose modules say what they were asked."""
 
-from __future__ import annotations
-
 import subprocess
 
 import pytest

@@ -1,7 +1,5 @@
 """What real cells read and where their schedules end: noticed where the rows of a small cell cannot tell."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np

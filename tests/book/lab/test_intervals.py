@@ -1,20 +1,25 @@
 """Intervals of few replicates, and what they decide."""
 
-from __future__ import annotations
-
 import math
 
 import pytest
 
 from book.lab import intervals
 
-THREE, FIVE = 4.3027, 2.7764  # of Student's t with 2 and 4 degrees of freedom, from printed tables
+THREE, FIVE = 4.30265, 2.77645  # of Student's t with 2 and 4 degrees of freedom, from printed tables
 
 
-@pytest.mark.parametrize(("n", "times"), [(3, THREE), (5, FIVE), (2, 12.706)])
+@pytest.mark.parametrize(("n", "times"), [(3, THREE), (5, FIVE), (2, 12.7062), (30, 2.04523), (math.inf, 1.95996)])
 def test_half_an_interval_is_t_standard_errors(n, times):
-    assert intervals.half(2.0, n) == pytest.approx(2.0 * times, rel=1e-4)
+    assert intervals.half(2.0, n) == pytest.approx(2.0 * times, rel=1e-5)
     assert math.isnan(intervals.half(2.0, 1))
+
+
+def test_degrees_of_freedom_are_welchs():
+    # worked out by hand: (0.04 + 0.01)^2 / (0.04^2 / 2 + 0.01^2 / 9) = 3.0822
+    assert intervals.welch([(0.2, 2), (0.1, 9)]) == pytest.approx((math.sqrt(0.05), 3.08219), rel=1e-5)
+    assert intervals.welch([(0.2, math.inf)]) == (0.2, math.inf) and intervals.welch([]) == (0.0, math.inf)
+    assert intervals.welch([(0.0, 2), (0.1, 9)]) == pytest.approx((0.1, 9.0))
 
 
 @pytest.mark.parametrize(
@@ -25,6 +30,7 @@ def test_half_an_interval_is_t_standard_errors(n, times):
         ((4.29, 1.0, 3), 0),  # beyond two standard errors
         ((-2.79, 1.0, 5), -1),
         ((2.76, 1.0, 5), 0),
+        ((2.0, 1.0, 61), 0),
         ((100.0, 1.0, 2), 0),  # two runs decide nothing
         ((math.nan, math.nan, 0), 0),
     ],
@@ -41,6 +47,7 @@ def test_an_estimate_is_what_decides():
     assert intervals.estimate([0.5, 1.0, 2.0], overlap=1 / 9)[1] == pytest.approx(math.sqrt(7 / 12 * (1 / 3 + 1 / 9)))
     assert intervals.estimate([1.5])[::2] == (1.5, 1) and math.isnan(intervals.estimate([1.5])[1])
     assert math.isnan(intervals.estimate([])[0]) and intervals.estimate([])[2] == 0
+    assert intervals.spread([1.0]) is None and intervals.spread([1.0, math.inf]) is None
 
 
 def test_a_mean_t_errors_away_is_so_by_chance_in_one_of_twenty_cases():

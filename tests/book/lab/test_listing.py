@@ -1,7 +1,5 @@
 """The kept answer of `book list`: at once, and gone as soon as a file that it depends on is another one."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

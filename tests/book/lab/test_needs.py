@@ -1,7 +1,5 @@
 """Cells that start from what other cells leave: each is computed once, in time, and again only when it is lost."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

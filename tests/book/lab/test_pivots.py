@@ -1,7 +1,5 @@
 """The small table of a lesson: measures side by side, at most ten rows, verdicts in words."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """What counts as a change beside the commit."""
 
-from __future__ import annotations
-
 import subprocess
 
 import pytest

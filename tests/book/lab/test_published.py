@@ -1,7 +1,5 @@
 """The files of published numbers: what they hold, what they mean, and what is refused."""
 
-from __future__ import annotations
-
 import math
 import os
 import tomllib

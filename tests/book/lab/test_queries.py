@@ -1,7 +1,5 @@
 """Questions to stored results, and what a text says of them."""
 
-from __future__ import annotations
-
 import math
 from types import SimpleNamespace
 

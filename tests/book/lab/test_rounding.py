@@ -1,7 +1,5 @@
 """When the rows of two probes are the same numbers up to rounding."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """Caching, merging, failures and provenance of a run in this process."""
 
-from __future__ import annotations
-
 import errno
 import json
 import math

@@ -1,7 +1,5 @@
 """A stored result survives whatever happens while another is written."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os
@@ -12,7 +10,7 @@ import pytest
 
 from bnnlib._files import write_atomic
 from book import lab
-from book.lab.store import ARRAYS_LIMIT, read_result
+from book.lab.store import ARRAYS_LIMIT
 
 
 def _result(profile="smoke", done=2, total=2, value=1.25):
@@ -142,22 +140,16 @@ def test_an_interrupt_while_writing_leaves_no_trace(home, monkeypatch):
 
 
 def test_arrays_come_back_and_large_ones_are_refused(home):
-    arrays = {"1b/lambda=0.1|SVBNN|0|curve": np.arange(4.0), "b|VD|3|curve": np.eye(2)}
-    lab.save_result(_result(), arrays)
+    # methods and names may have bars of their own
+    where = [("1b/lambda=0.1", "SVBNN", 0, "curve"), ("a", "BN", 2, "SBN|draws"), ("a", "sBNN by |m|", 0, "cdf")]
+    lab.save_result(_result(), {"|".join(map(str, key)): np.eye(2 + k) for k, key in enumerate(where)})
     loaded = lab.load_arrays("x", "smoke")
-    assert set(loaded) == {("1b/lambda=0.1", "SVBNN", 0, "curve"), ("b", "VD", 3, "curve")}
-    assert np.array_equal(loaded["b", "VD", 3, "curve"], np.eye(2))
+    assert set(loaded) == set(where) and np.array_equal(loaded[where[1]], np.eye(3))
     assert lab.load_arrays("x", "book") == {}
     noise = np.random.default_rng(0).normal(size=ARRAYS_LIMIT // 8 + 1000)
     with pytest.raises(lab.StoreError, match="at most 200,000 may lie beside a result"):
         lab.save_result(_result(value=2.0), {"a|b|0|noise": noise})
     assert lab.load_result("x")["rows"][0]["value"] == 1.25
-
-
-def test_methods_and_array_names_may_have_bars(home):
-    lab.save_result(_result(), {"a|BN|2|SBN|draws": np.arange(2.0), "a|sBNN by |m||0|inclusion_cdf": np.arange(3.0)})
-    loaded = lab.load_arrays("x", "smoke")
-    assert set(loaded) == {("a", "BN", 2, "SBN|draws"), ("a", "sBNN by |m|", 0, "inclusion_cdf")}
 
 
 def test_a_result_without_its_parts_is_refused(home):
@@ -168,10 +160,3 @@ def test_a_result_without_its_parts_is_refused(home):
 def test_written_files_can_be_read_by_others(home):
     write_atomic(home / "one", b"text")
     assert (home / "one").stat().st_mode & 0o777 == 0o644
-
-
-def test_every_result_of_the_book_is_as_it_was_written(root):
-    paths = sorted((root / "data" / "results").glob("*.json"))
-    assert paths
-    for path in paths:
-        assert read_result(path)["rows"]

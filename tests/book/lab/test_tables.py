@@ -1,7 +1,5 @@
 """The comparison table as Markdown: its rows, and which columns there are."""
 
-from __future__ import annotations
-
 import pytest
 
 from book import lab

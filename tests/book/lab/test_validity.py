@@ -1,7 +1,5 @@
 """What is known of stored results when the code, the parameters, the version or the machine are other ones."""
 
-from __future__ import annotations
-
 import json
 import shutil
 

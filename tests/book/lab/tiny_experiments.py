@@ -3,8 +3,6 @@
 Every cell appends a line to $TINY_LOG when it starts, so that a test can count what was computed and where.
 """
 
-from __future__ import annotations
-
 import os
 import resource
 import signal

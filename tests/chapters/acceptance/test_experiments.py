@@ -1,7 +1,5 @@
 """Experiments on acceptance: what their cells count, resume and compare."""
 
-from __future__ import annotations
-
 import math
 import statistics
 from dataclasses import replace

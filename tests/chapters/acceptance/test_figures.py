@@ -1,7 +1,5 @@
 """Pictures of the chapter on acceptance: what they show, with results and without."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """CIFAR-10 by the adaptive variational optimizer, on tiny networks and digits."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import pytest

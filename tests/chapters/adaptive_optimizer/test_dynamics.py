@@ -1,7 +1,5 @@
 """What the runs on the optimizer's own dynamics count."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import pytest

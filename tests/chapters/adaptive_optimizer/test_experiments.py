@@ -1,7 +1,5 @@
 """The experiments of the adaptive variational optimizer: what their cells draw, select, take out and resume."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import partial
 

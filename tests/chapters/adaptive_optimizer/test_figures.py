@@ -1,7 +1,5 @@
 """Pictures and texts of the chapter on the adaptive optimizer: what they show, with results and without."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

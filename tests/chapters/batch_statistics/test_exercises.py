@@ -1,7 +1,5 @@
 """Reference answers of the exercises on Stochastic Batch Normalization, against optimization and brute force."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

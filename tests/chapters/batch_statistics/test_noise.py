@@ -1,7 +1,5 @@
 """Spread and margin of logits, and the control with exchanged draws, on logits made by hand."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

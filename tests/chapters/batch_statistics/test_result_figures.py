@@ -1,7 +1,5 @@
 """The pictures of stored results on Stochastic Batch Normalization: what they show, not how they look."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Reference answers of the exercises on closed-form inclusion probabilities, against brute force."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

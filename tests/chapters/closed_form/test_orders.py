@@ -1,7 +1,5 @@
 """The lesson's network pruned in three orders: by hand, and what separates two of the orders."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The published numbers of paper 003 and what their spreads mean."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """The pictures of stored results on closed-form inclusion probabilities: what they show, not how they look."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from matplotlib.figure import Figure

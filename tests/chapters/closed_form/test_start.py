@@ -1,7 +1,5 @@
 """The start of the means and the slab: what the factor leaves as it was, and what it moves."""
 
-from __future__ import annotations
-
 import copy
 import math
 

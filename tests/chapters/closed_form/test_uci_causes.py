@@ -1,7 +1,5 @@
 """What is changed in the pruned networks of Table 2: each change by hand, and that nothing is chosen on test rows."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from functools import cache

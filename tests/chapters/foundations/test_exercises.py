@@ -1,7 +1,5 @@
 """Reference answers of the exercises on foundations, against brute force."""
 
-from __future__ import annotations
-
 import torch
 
 from book.display import exercises

@@ -9,7 +9,7 @@ from bnnlib import datasets
 from bnnlib.models import mlp
 from book import lab
 from book.lab import probes
-from book.lab.published import metrics
+from book.lab.metrics import metrics
 from chapters.foundations import planes
 from chapters.foundations.enumeration import enumerate_models
 from chapters.foundations.experiments import calibration, gate, inclusion, linear, sparsity

@@ -1,7 +1,5 @@
 """Pictures of the chapter on foundations: what they show, and that every stop of the explorer is exact."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The published numbers of paper 004, section 1.4: consistent with each other, and without a verdict."""
 
-from __future__ import annotations
-
 from book.lab import paper_values
 
 DATA = ("", "CelebA, ")

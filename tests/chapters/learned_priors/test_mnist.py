@@ -63,11 +63,11 @@ def test_the_table_has_every_row(experiment):
             assert all(one == params[0] for one in params), "one budget and one setting for all methods"
     expected = {"accuracy", "nll", "ece", "brier", "epochs"}
     sampled = {"accuracy_single", "nll_single", "ece_single", "brier_single", "accuracy_mean_draw"}
-    for method in ("Vanilla", "SGHMC-SA"):
-        result = compute(smoke(method, f"DA-{name}", experiment))
-        more = set() if method in POINT else sampled | {"rho", "sigma", "delta", "num_draws"}
-        assert set(values(result)) == expected | more
-        assert result.arrays["curve"].shape == ((2 if method in POINT else 3), 3)
+    method = {"aeb-mnist": "Vanilla", "aeb-fmnist": "SGHMC-SA"}[experiment]  # both have one function
+    result = compute(smoke(method, f"DA-{name}", experiment))
+    more = set() if method in POINT else sampled | {"rho", "sigma", "delta", "num_draws"}
+    assert set(values(result)) == expected | more
+    assert result.arrays["curve"].shape == ((2 if method in POINT else 3), 3)
 
 
 @pytest.mark.parametrize("name", ["aeb-mnist", "aeb-fmnist", "aeb-resnet20"])

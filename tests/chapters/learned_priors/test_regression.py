@@ -1,7 +1,5 @@
 """Table 1's cell: its rows, its chains against separate ones, its resume, and what it says about the ridge."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 

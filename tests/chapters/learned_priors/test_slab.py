@@ -1,7 +1,5 @@
 """The experiments on the slab and on the intervals: schedules, what is held, and what is stored."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

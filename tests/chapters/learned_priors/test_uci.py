@@ -1,7 +1,5 @@
 """UCI and logistic regression: rows, settings as published, splits, and what happens to a chain that diverges."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 

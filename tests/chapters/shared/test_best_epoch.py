@@ -1,7 +1,5 @@
 """The best epoch on the test images is kept beside the last one, and changes nothing of the training."""
 
-from __future__ import annotations
-
 import torch
 from torch import nn
 

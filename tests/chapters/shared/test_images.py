@@ -1,7 +1,5 @@
 """Which images a network trains on, is chosen by, and is judged by."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -117,7 +117,7 @@ def test_it_trains(bayesian):
     x, y, losses = images(64), torch.arange(64) % 10, []
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
     with use_generator(seeded(2)):
-        for _ in range(40):
+        for _ in range(25):
             nll = F.cross_entropy(model(x), y)
             losses.append(float(nll.detach()))
             optimizer.zero_grad()

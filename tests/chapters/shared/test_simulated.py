@@ -1,7 +1,5 @@
 """The simulated data of Saha et al. (2024): functions by hand, moments, common random numbers, refused input."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -14,19 +14,7 @@ from chapters.side_by_side.matrix import SIMULATIONS, Decided, Matrix
 from chapters.side_by_side.rivals import RIVALS
 from chapters.side_by_side.shifts import SHIFTS
 
-METRICS = (
-    "rmse",
-    "nll",
-    "crps",
-    "bytes",
-    "flops",
-    "rmse_shipped",
-    "fpr",
-    "fnr",
-    "fdr",
-    "active",
-    "seconds",
-)
+METRICS = ("rmse", "nll", "crps", "bytes", "flops", "rmse_shipped", "fpr", "fnr", "fdr", "active", "seconds")
 SHIFT = {("spike_slab", "rmse"): -3.0, ("horseshoe", "rmse"): 3.0, ("gaussian_spike_slab", "bytes"): -9.0}
 SHIFT |= {("gaussian_spike_slab", "rmse_shipped"): 5.0, ("lottery_ticket", "bytes"): -9.0}
 

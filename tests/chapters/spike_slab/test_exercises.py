@@ -1,7 +1,5 @@
 """Exercises on variational spike-and-slab networks: forms as right as the reference, and digits that get lost."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """Forest plots say what they are asked: where values stand, what was not run, what the signs mean."""
 
-from __future__ import annotations
-
 import math
 
 import matplotlib as mpl

@@ -1,7 +1,5 @@
 """The simulation cells: what they return, that they resume bit for bit, and that nothing is chosen on the test set."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 

@@ -1,7 +1,5 @@
 """Reference answers of the exercises on Structured Bayesian Pruning, against quadrature and brute force."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -51,6 +51,7 @@ def test_test_images_decide_nothing(scramble):
 
 
 @needs_digits
+@pytest.mark.usefixtures("without_onnx")
 def test_a_cell_without_times_has_every_other_row():
     cell = smoke("sbp-mnist", "Original", "LeNet-500-300")
     model, data = network(cell.params, 0), sbp_images.load_images(cell.params, CPU)

@@ -1,7 +1,5 @@
 """The pictures of the chapter on Structured Bayesian Pruning: what they show, not how they look."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

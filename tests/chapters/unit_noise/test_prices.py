@@ -1,7 +1,5 @@
 """What precision costs a unit and what it earns, against brute force over the plane of mu and sigma."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """The published numbers of paper 004, sections 1.1 and 1.2: consistent with each other, how they judge."""
 
-from __future__ import annotations
-
 import pytest
 
 from book.lab import paper_values, verdict

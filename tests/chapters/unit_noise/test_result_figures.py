@@ -1,7 +1,5 @@
 """The pictures of stored results on Structured Bayesian Pruning: what they show, not how they look."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np
