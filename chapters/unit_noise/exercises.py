@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import cache
 
 import torch
 
@@ -133,6 +134,7 @@ def _weights(units: tuple[int, int, int, int]) -> int:
     return 25 * first + 25 * first * second + inputs * hidden + 10 * hidden
 
 
+@cache
 def _scale_at_threshold(threshold: float = 1.0) -> float:
     """sigma at mu = 0 where the signal-to-noise ratio falls to the threshold, by bisection of its logarithm."""
     from chapters.unit_noise.formulas import truncated_log_normal_snr

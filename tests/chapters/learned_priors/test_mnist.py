@@ -220,8 +220,8 @@ def test_the_network_that_an_attack_has_trained_is_in_the_table(tmp_path, monkey
         return train_one(model, data, params, *others)
 
     monkeypatch.setattr(aeb_mnist, "train_sampled", counted)
-    lab.run("aeb-fgsm", "smoke", device="cpu", only="Fashion-MNIST SGHMC [0]")
-    assert trained == [""]
+    attacked = lab.run("aeb-fgsm", "smoke", device="cpu", only="Fashion-MNIST SGHMC [0]")
+    assert trained == [""] and attacked["rows"] and attacked["provenance"]["cells"]["failed"] == 0
     result = lab.run("aeb-fmnist", "smoke", device="cpu", only="SGHMC [0]")  # with augmentation and without
     assert trained == ["", "erase"]  # only that with augmentation is new
     assert {row["setting"] for row in result["rows"]} == {"Fashion-MNIST", "DA-Fashion-MNIST"}
