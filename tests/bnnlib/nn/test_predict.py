@@ -61,6 +61,29 @@ def test_bad_arguments_are_explained(network, x):
         bnn.predict(Two(*network), x, 2)
 
 
+@pytest.mark.parametrize(
+    ("network", "rows", "expected"),
+    [
+        (lambda: nn.Sequential(bnn.GaussianLinear(4, 8), nn.ReLU(), bnn.GaussianLinear(8, 1)), 128, 25),
+        (lambda: nn.Sequential(bnn.GaussianLinear(4, 8), nn.ReLU(), bnn.GaussianLinear(8, 1)), 129, 1),
+        (lambda: bnn.GaussianLinear(400, 300), 128, 1),
+        (lambda: nn.Sequential(bnn.GaussianConv2d(1, 2, 2), nn.Flatten()), 1, 1),
+    ],
+)
+def test_auto_is_a_rule_of_sizes(network, rows, expected):
+    torch.manual_seed(0)
+    model = network()
+    shape = (1, 2, 2) if isinstance(model[0] if isinstance(model, nn.Sequential) else model, nn.Conv2d) else None
+    x = torch.randn(rows, *(shape or (model[0] if isinstance(model, nn.Sequential) else model).weight.shape[1:]))
+    draws = [
+        bnn.predict(model, x, 26, generator=torch.Generator().manual_seed(1), draws_at_once=at_once)
+        for at_once in ("auto", expected, 26 - expected)
+    ]
+    assert torch.equal(draws[0], draws[1]) and not torch.equal(draws[0], draws[2])
+    with pytest.raises(ValueError, match="'all', but it must be a number of draws, or 'auto'"):
+        bnn.predict(model, x, draws_at_once="all")
+
+
 def test_draws_at_once_are_draws_of_the_same_functions(any_network, x):
     n, some = 800, generator(1)
     # twice the rows, in chunks that part them: a draw is one function of all rows
