@@ -41,7 +41,7 @@ from bnnlib.train.checkpoint import Checkpoint
 from book.lab.cells import Cell, CellResult, Experiment, rows_of
 from chapters.closed_form.experiments import uci
 from chapters.closed_form.experiments.uci_causes import SHARES
-from chapters.closed_form.experiments.uci_data import fit_splits, load_splits, reads
+from chapters.closed_form.experiments.uci_data import Splits, fit_splits, load_splits, reads
 from chapters.shared.simulated import SIMULATED
 from chapters.shared.stages import Stages
 
@@ -87,22 +87,28 @@ def schedules(cell: Cell) -> dict[str, Any]:
     return {f"learning rate, {epochs} epochs": (cosine(epochs), range(epochs)) for epochs in lengths}
 
 
+def network(data: Splits, starts: list[tuple[float, float, float]], params: dict, device: torch.device):
+    """Untrained networks as of `uci.network`, one for each start and split, the splits running first."""
+    splits = data.test_x.shape[0]
+    settings = [(mean, weight) for mean, _, weight in starts for _ in range(splits)]
+    model, noise, kl_scale = uci.network(data, settings, params | {"initial_scale": starts[0][1]}, device)
+    scales = torch.tensor([scale for _, scale, _ in starts]).repeat_interleave(splits).unsqueeze(1)
+    with torch.no_grad():
+        model.posterior.weight_rho.copy_(softplus_inverse(scales))
+    return model, noise, kl_scale
+
+
 def _errors(cell: Cell, held_out: float, training: tuple[int, float], device, checkpoint) -> Tensor:
     """Errors on the test (or held-out) rows after one training, standardized: (shares, starts, splits)."""
-    starts, splits = stacked(cell.params), len(cell.replicates)
-    epochs, rate = training
-    params = cell.params | {"epochs": epochs, "learning_rate": rate, "initial_scale": starts[0][1]}
+    starts, (epochs, rate) = stacked(cell.params), training
+    params = cell.params | {"epochs": epochs, "learning_rate": rate}
     data = load_splits(params["data"], cell.replicates, held_out=held_out).to(device)
-    settings = [(mean, weight) for mean, _, weight in starts for _ in range(splits)]
-    model, noise, kl_scale = uci.network(data, settings, params, device)
-    begun = torch.tensor([scale for _, scale, _ in starts for _ in range(splits)]).unsqueeze(1)
-    with torch.no_grad():
-        model.posterior.weight_rho.copy_(softplus_inverse(begun).to(device))
+    model, noise, kl_scale = network(data, starts, params, device)
     generator = torch.Generator(device).manual_seed(76_000 + int(held_out > 0.0))
     fit_splits(model, noise, data, len(starts), params, generator, checkpoint, kl_scale)
     x, y = (part.repeat(len(starts), 1, 1) for part in (data.test_x, data.test_y))
     found = [metrics.rmse(uci.pruned(model, share, x), y, dim=(1, 2)) for share in SHARES]
-    return torch.stack(found).view(len(SHARES), len(starts), splits).cpu()
+    return torch.stack(found).view(len(SHARES), len(starts), -1).cpu()
 
 
 def run_cell(cell: Cell, device: torch.device, checkpoint: Checkpoint | None) -> CellResult:
