@@ -8,7 +8,7 @@ import math
 import pytest
 import torch
 
-from chapters.learned_priors.experiments import regression, script
+from chapters.learned_priors.experiments import regression, script, script_exact
 from tests.chapters.cells import CPU, smoke, values
 
 
@@ -82,3 +82,22 @@ def test_a_run_goes_on_from_its_checkpoint():
     with pytest.raises(Stopped):
         script.run_cell(cell, CPU, kept)
     assert kept.state["iteration"] == 1000 and script.run_cell(cell, CPU, kept).rows == whole.rows
+
+
+def test_the_exact_law_is_that_of_many_chains(monkeypatch):
+    """Of 400 chains of one data set: means within five standard errors, variances within five of theirs."""
+    params = smoke("aeb-script-exact").params | {"iterations": 60, "burn_in": 12, "thin": 6, "num_inputs": 110}
+    chains, count = script.Script(params, (0,)), 400
+    monkeypatch.setattr(script.regression, "step_size", lambda k: 4e-3 * k ** (-1 / 3))
+    mean, spread = script_exact.errors(chains, 2.0)
+    for name in ("x", "transposed", "y"):
+        setattr(chains, name, getattr(chains, name).expand(count, -1, -1))
+    chains.start = 0.1 * chains._normal(count, 1, 110)
+    chains.weight = chains.start.repeat(1, len(script.CHAINS), 1)
+    chains.total = torch.zeros_like(chains.weight)
+    for k in range(1, 61):
+        chains.step(k)
+    found = (chains.total[:, 0] / chains.stored) @ chains.test_x[0].t() - chains.test_y[0]
+    deviation = spread[0].diagonal().sqrt()
+    assert ((found.mean(dim=0) - mean[0]).abs() < 5 * deviation / count**0.5).all()
+    assert ((found.var(dim=0) / spread[0].diagonal() - 1).abs() < 5 * (2 / count) ** 0.5).all()
