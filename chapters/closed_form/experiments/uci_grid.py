@@ -140,7 +140,7 @@ def _cell(name: str, splits: int, epochs: int, batch_size: int, hidden: int, len
 
 def _book() -> list[Cell]:
     sizes = {name: uci.TRAINING[name] for name in ("yacht", "energy")}
-    return [_cell(name, 10, epochs // 3, batch, 50, LENGTHS) for name, (epochs, batch) in sizes.items()]
+    return [_cell(name, 5, epochs // 3, batch, 50, LENGTHS) for name, (epochs, batch) in sizes.items()]
 
 
 EXPERIMENTS = [
