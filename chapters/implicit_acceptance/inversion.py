@@ -83,6 +83,7 @@ def invert(
 def _inverted(decoder: Decoder, x: Tensor, z: Tensor, steps: int, learning_rate: float, penalty: float):
     z.requires_grad_()
     optimizer = torch.optim.Adam([z], lr=learning_rate)
+    falling = torch.optim.lr_scheduler.PolynomialLR(optimizer, steps)  # to zero, in a line
 
     def squares() -> Tensor:
         made = decoder(z)
@@ -94,10 +95,10 @@ def _inverted(decoder: Decoder, x: Tensor, z: Tensor, steps: int, learning_rate:
         return (made - x).square().flatten(1).sum(dim=1)
 
     with torch.enable_grad():
-        for step in range(steps):
-            optimizer.param_groups[0]["lr"] = learning_rate * (1.0 - step / steps)
+        for _ in range(steps):
             loss = squares().sum() + penalty * z.square().sum()
             (z.grad,) = torch.autograd.grad(loss, z)
             optimizer.step()
+            falling.step()
     with torch.no_grad():
         return z.detach(), squares() / x[0].numel()
