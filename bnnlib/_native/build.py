@@ -19,7 +19,7 @@ SWITCH = "BNNLIB_NATIVE"
 SOURCE = Path(__file__).with_name("kernels.cpp")
 # no option that lets a compiler change numbers: errors and traps of the floating-point unit are all that goes
 FLAGS = ("-O3", "-std=c++17", "-shared", "-fPIC", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math")
-# GCC's loops of hundreds of instructions wait for one another in the order of the source; gated draws take a tenth to a quarter less without
+# in the order of the source the chains of operations of a long loop wait for one another; GCC can mix them
 _ORDERED = ("-fschedule-insns", "-fsched-pressure")
 # what not every compiler knows goes if it must: the order, a version for each set of vectors, loops marked as parallel
 ATTEMPTS = (
