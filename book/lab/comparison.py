@@ -5,11 +5,12 @@ from typing import Any
 
 from bnnlib.datasets.registry import entry
 from book.lab import catalog
+from book.lab.best import stored_parts
 from book.lab.causes import Runs, Shown
 from book.lab.intervals import deviation, spread
 from book.lab.metrics import metrics
 from book.lab.published import PaperValue, for_setting, paper_values
-from book.lab.store import NotStoredError, load_arrays, load_result
+from book.lab.store import NotStoredError, load_arrays
 from book.lab.validity import cell_of, state_of_rows
 from book.lab.verdicts import (
     DIVERGED,
@@ -37,7 +38,7 @@ def compare(name: str, profile: str | None = None) -> list[Row]:
 
     Args:
         name: the experiment.
-        profile: smoke, book or paper; None takes the best one that is stored.
+        profile: smoke, book or paper; None takes each row from the best one that is stored, `stored_parts`.
 
     Returns:
         Rows with experiment, setting, method, metric, unit, paper, cell, published, published_sd, published_se (over
@@ -57,10 +58,18 @@ def compare(name: str, profile: str | None = None) -> list[Row]:
     if profile is not None and profile not in {**experiment.profiles, **experiment.unavailable}:
         raise catalog.unknown("profile", profile, experiment.profiles)
     try:
-        result, missing = load_result(name, profile), ""
+        parts, missing = stored_parts(name, profile), ""
     except NotStoredError:
-        result = {"profile": profile, "rows": []}
-        missing = _why_not(experiment, profile)
+        parts, missing = [{"profile": profile, "rows": []}], _why_not(experiment, profile)
+    first, *better = [_rows(name, part, missing) for part in parts]
+    found = {(row["setting"], row["method"], row["metric"]): row for rows in better for row in rows if row["n"]}
+    rows = [found.pop((row["setting"], row["method"], row["metric"]), row) for row in first]
+    return [*rows, *found.values()]
+
+
+def _rows(name: str, result: dict[str, Any], missing: str) -> list[Row]:
+    """The rows of one stored result, or of none."""
+    experiment = catalog.get(name)
     if experiment.derived and not missing:
         result["rows"] += experiment.derived(load_arrays(name, result["profile"]))
     if result["profile"] == "smoke":

@@ -6,10 +6,11 @@ cannot break it.
 
 import shlex
 from collections.abc import Iterable
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 from book.lab import catalog, plan, validity
+from book.lab.best import stored_parts
 from book.lab.cells import Cell
 from book.lab.comparison import compare
 from book.lab.metrics import metrics
@@ -37,36 +38,46 @@ def evidence(name: str) -> dict[str, Any]:
     about |= {"counts": counts(rows), "cells": distinct(rows)}
     about["measures"] = [one for one in metrics() if any(row["metric"] == one for row in rows)]
     try:
-        result = load_result(name)
+        parts = [_Part(name, load_result(name, part["profile"])) for part in stored_parts(name)]
     except NotStoredError:
-        result = {"profile": "", "provenance": {}, "cells": [], "rows": []}
-    known = validity.states_of(experiment, result)
-    planned = plan.cells_of(experiment, result["profile"]) if result["cells"] else []
-    cells = [validity.cell_of(one["cell"]) for one in result["cells"]]
-
-    @cache
-    def again(*places: int) -> str:
-        return command(name, result["profile"], [cells[k] for k in places], planned)
-
-    runs = [_run(cell, one, known) for cell, one in zip(cells, result["cells"], strict=True)]
-    for k, run in enumerate(runs):
-        run["command"] = again(k)
-    where = _runs_of(result)
+        parts = [_Part(name, {"profile": "", "provenance": {}, "cells": [], "rows": []})]
     for row in rows:
         own = (row["setting"], row["method"])
-        some = sorted(where.get((*own, row["metric"])) or where.get((*own, DERIVED), ()))
-        row["texts"], row["runs"] = said(row), some
-        row["minutes"] = round(sum(runs[k]["minutes"] for k in some), 3) if some else None
-        row["command"] = again(*some)
-    dirty = any(one.get("dirty") for one in result["cells"])
-    state = validity.worst(known) + (", dirty" if dirty else "") if result["cells"] else ""
+        part = next((one for one in parts if one.profile == row["profile"]), parts[0])
+        some = sorted(part.where.get((*own, row["metric"])) or part.where.get((*own, DERIVED), ()))
+        first = 0 if part is parts[0] else len(parts[0].runs)
+        row["texts"], row["runs"] = said(row), [first + k for k in some]
+        row["minutes"] = round(sum(part.runs[k]["minutes"] for k in some), 3) if some else None
+        row["command"] = part.again(*some)
+    runs = [run for part in parts for run in part.runs]
+    dirty = ", dirty" if any(run["dirty"] for run in runs) else ""
+    state = validity.worst([one for part in parts for one in part.known]) + dirty if runs else ""
     return about | {
-        "profile": result["profile"],
+        "profile": parts[0].profile,
         "state": state,
-        "provenance": result["provenance"],
+        "provenance": parts[0].provenance,
         "runs": runs,
         "rows": rows,
     }
+
+
+class _Part:
+    """One stored result: its runs, and which of them a row comes from."""
+
+    def __init__(self, name: str, result: dict[str, Any]) -> None:
+        experiment = catalog.get(name)
+        self.name, self.profile, self.provenance = name, result["profile"], result["provenance"]
+        self.known = validity.states_of(experiment, result)
+        self.cells = [validity.cell_of(one["cell"]) for one in result["cells"]]
+        self.where = _runs_of(result)
+        self.again = cache(partial(self._again, plan.cells_of(experiment, self.profile) if self.cells else []))
+        self.runs = [
+            _run(cell, one, self.known) | {"command": self.again(k)}
+            for k, (cell, one) in enumerate(zip(self.cells, result["cells"], strict=True))
+        ]
+
+    def _again(self, planned: list[Cell], *places: int) -> str:
+        return command(self.name, self.profile, [self.cells[k] for k in places], planned)
 
 
 def command(name: str, profile: str, cells: list[Cell], planned: list[Cell]) -> str:

@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 
 from book.lab import catalog
+from book.lab.best import stored_parts
 from book.lab.comparison import Ours, compare
 from book.lab.intervals import estimate
 from book.lab.known import Mean, Values, knowing
 from book.lab.metrics import metrics
-from book.lab.store import NotStoredError, load_arrays, load_result
+from book.lab.store import NotStoredError, load_arrays
 
 Rows = Sequence[Mapping]
 
@@ -57,12 +58,14 @@ def settings_over(rows: Rows, pattern: str) -> dict[float, str]:
 
 
 def best_stored(name: str) -> dict[str, Any] | None:
-    """The best stored result; None without one beyond smoke."""
+    """The best stored result, its rows those of `stored_parts`; None without one beyond smoke."""
     try:
-        result = load_result(name)
+        parts = stored_parts(name)
     except NotStoredError:
         return None
-    return None if result["profile"] == "smoke" else result
+    if parts[0]["profile"] == "smoke":
+        return None
+    return parts[0] | {"rows": [row for part in parts for row in part["rows"]]}
 
 
 def stored_arrays(name: str) -> dict[tuple[str, str, int, str], np.ndarray]:

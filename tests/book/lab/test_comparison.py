@@ -246,3 +246,40 @@ def test_an_infinite_likelihood_says_why(home):
     row = _find(lab.compare(NAME), "SVBNN", "nll")
     assert row["mean"] == math.inf and row["se"] is None
     assert row["note"] == "infinite in 1 of 2 replicates: a label's probability was rounded to zero"
+
+
+def test_rows_of_a_better_profile_that_has_begun_take_the_others_place(home, monkeypatch):
+    def cells(seeds, epochs):
+        methods = ("SVBNN", "VD", "AGP")
+        return [Cell("U(-1,1)", method, (seed,), {"epochs": epochs}) for method in methods for seed in range(seeds)]
+
+    profiles = {"book": lambda: cells(1, 5), "paper": lambda: cells(2, 50)}
+    _declare(monkeypatch, profiles=profiles)
+
+    def store(profile, value, chosen):
+        rows = [
+            {"setting": "U(-1,1)", "method": cell.method, "replicate": cell.replicates[0], "metric": metric}
+            | {"value": value}
+            for cell in chosen
+            for metric in ("rmse_test", *(["rmse_train"] if profile == "book" else []))
+        ]
+        abouts = [{"id": cell.label, "cell": cell.as_json(), "rows": len(rows) // len(chosen)} for cell in chosen]
+        total = len(profiles[profile]())
+        about = {"cells": {"total": total, "done": len(chosen), "failed": 0}}
+        result = {"experiment": NAME, "profile": profile, "provenance": about, "cells": abouts, "rows": rows}
+        lab.save_result(result)
+
+    store("book", 2.0, cells(1, 5))
+    store("paper", 1.0, cells(2, 50)[:3])  # both replicates of SVBNN, one of VD
+    rows = lab.compare(NAME)
+    found = {method: _find(rows, method, "rmse_test") for method in ("SVBNN", "VD", "AGP")}
+    assert {method: (row["profile"], row["mean"], row["n"]) for method, row in found.items()} == {
+        "SVBNN": ("paper", 1.0, 2),
+        "VD": ("book", 2.0, 1),  # one of two replicates is no result of the paper's profile
+        "AGP": ("book", 2.0, 1),
+    }
+    train = [row["method"] for row in rows if row["metric"] == "rmse_train" and row["n"]]
+    assert sorted(train) == ["AGP", "VD"], "a method's measures are all of one profile"
+    assert len({(row["method"], row["metric"]) for row in rows}) == len(rows)
+    assert {row["profile"] for row in lab.compare(NAME, "book") if row["n"]} == {"book"}
+    assert list(lab.stored_values(NAME, "U(-1,1)", "SVBNN", "rmse_test")) == [1.0, 1.0]
