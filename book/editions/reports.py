@@ -150,6 +150,8 @@ def facts(one: dict) -> list[str]:
     dirty = sum(run["dirty"] for run in some)
     states = Counter(run["state"] for run in some)
     sets = list(dict.fromkeys(row["data"] for row in one["rows"] if row["data"]))
+    better = sum(run["profile"] != one["profile"] for run in some)
+    more = f"; {better} runs of the paper's own profile, whose rows take the place of others" if better else ""
     versions = ", ".join(f"{name} {number}" for name, number in about.get("versions", {}).items())
     where = [
         machine.get("cpu", ""),
@@ -158,7 +160,7 @@ def facts(one: dict) -> list[str]:
     ]
     return [
         f"Profile: {one['profile']}; {cells.get('done', 0)} of {cells.get('total', 0)} runs done{failed}, "
-        f"{about.get('minutes', 0.0):,.1f} minutes of computing",
+        f"{about.get('minutes', 0.0):,.1f} minutes of computing{more}",
         f"Machine: {', '.join(filter(None, where)) or 'unknown'}; device: {about.get('device') or 'unknown'}",
         f"Data: {'; '.join(sets) or 'none'}",
         f"Validity: {', '.join(f'{number} {word}' for word, number in states.items())}",

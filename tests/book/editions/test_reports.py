@@ -116,14 +116,16 @@ def test_commands_are_taken_by_the_real_parser_and_choose_the_cells_of_the_row(f
         if not one["profile"]:  # nothing is stored of it
             assert not any(row["command"] for row in one["rows"])
             continue
-        labels = [cell.label for cell in plan.cells_of(lab.get(name), one["profile"])]
+        planned = {run["profile"] for run in one["runs"]} | {one["profile"]}
+        planned = {profile: [cell.label for cell in plan.cells_of(lab.get(name), profile)] for profile in planned}
         for row in one["rows"]:
-            chosen = []
+            chosen, profile = [], row["profile"] or one["profile"]
+            labels = planned[profile]
             for line in filter(None, row["command"].split(" && ")):
                 words = shlex.split(line)
                 assert words[:3] == ["python", "-m", "book"]
                 options = parser.parse_args(words[3:])
-                assert (options.name, options.profile, options.again) == (name, one["profile"], True)
+                assert (options.name, options.profile, options.again) == (name, profile, True)
                 only = options.only
                 chosen += [only] if only in labels else [label for label in labels if only is None or only in label]
             wanted = [one["runs"][place]["label"] for place in row["runs"]]
