@@ -170,13 +170,16 @@ class Row:
         return Evidence(text, False, chance=chance(abs(row["difference"]) - row["margin"], row["error"], df))
 
     def _measured(self, row: dict[str, Any]) -> Evidence:
-        others = self._others(row)
+        listed, others = _rows(self.experiment), self._others(row)
+        if len(profiles := {one["profile"] for one in (row, *others) if "profile" in one}) > 1:  # a pair is of one
+            listed = _rows(self.experiment, *(profiles - {"paper"}))
+            row, *others = (_same(one, listed) for one in (row, *others))
         for one in (row, *others):
             word, why = word_of(one["verdict"]), one["verdict"]
             if word == DIVERGED:
                 return Evidence(f"{_where(one)}: {why}")
             if one["n"] and word != NOT_COMPARABLE:
-                why = self._short_of_budget(one)
+                why = _short_of_budget(one, listed)
             if not one["n"] or (why and not self.comparable):
                 return Evidence(_where(one), why=why)
         numbers = self._numbers(row, others)
@@ -199,15 +202,6 @@ class Row:
         """How far a number is on the claim's side of where it begins to hold; below zero where it fails."""
         gap = number - self.than
         return {"above": gap, "below": -gap, "near": self.tolerance - abs(gap)}[self.says]
-
-    def _short_of_budget(self, row: dict[str, Any]) -> str:
-        """Why the budget of a row forbids to judge it, by the published cells of its setting and method; or ""."""
-        where = row["setting"], row["method"]
-        for one in _rows(self.experiment):
-            if (one["setting"], one["method"]) == where and None not in (one["budget"], one["published_budget"]):
-                if why := budget_obstacle((one["budget"], one["budget_unit"]), one["published_budget"]):
-                    return f"{NOT_COMPARABLE}: {why}"
-        return ""
 
     def _others(self, row: dict[str, Any]) -> Rows:
         if not (self.minus or self.minus_setting or self.minus_metric or self.over):
@@ -240,8 +234,23 @@ def _where(row: dict[str, Any]) -> str:
 
 
 @cache
-def _rows(experiment: str) -> Rows:
-    return compare(experiment)
+def _rows(experiment: str, profile: str | None = None) -> Rows:
+    return compare(experiment, profile)
+
+
+def _same(row: dict[str, Any], rows: Rows) -> dict[str, Any]:
+    """The row of the same setting, method and metric among others."""
+    return next(one for one in rows if all(one[key] == row[key] for key in ("setting", "method", "metric")))
+
+
+def _short_of_budget(row: dict[str, Any], rows: Rows) -> str:
+    """Why the budget of a row forbids to judge it, by the published cells of its setting and method; or ""."""
+    where = row["setting"], row["method"]
+    for one in rows:
+        if (one["setting"], one["method"]) == where and None not in (one["budget"], one["published_budget"]):
+            if why := budget_obstacle((one["budget"], one["budget_unit"]), one["published_budget"]):
+                return f"{NOT_COMPARABLE}: {why}"
+    return ""
 
 
 def claims(study: str) -> list[Claim]:

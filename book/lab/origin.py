@@ -19,11 +19,12 @@ class Origin:
     method: str
     metric: str
     other: str = ""
+    profile: str = ""
 
     def __str__(self) -> str:
         """ "svbnn-simulation-2, U(-1,1), SVBNN, rmse_test: 30 runs (seeds 0 to 29), ..."; "" if none is stored."""
-        result, experiment = queries.best_stored(self.name), catalog.get(self.name)
-        methods = [one for one in (self.method, self.other) if one]
+        experiment, methods = catalog.get(self.name), [one for one in (self.method, self.other) if one]
+        result = queries.stored_with(self.name, self.setting, methods, self.metric, self.profile or None)
         found = [queries.by_replicate(result, self.setting, one, self.metric) for one in methods]
         runs = sorted(set.intersection(*(set(one) for one in found)))
         if not runs:
@@ -64,7 +65,7 @@ class Computed:
             return f"Computed from {'; '.join(told)}" if told else ""
         told, known = [], queries.metrics()
         for name in dict.fromkeys(cell[0] for cell in self.cells):
-            columns = zip(*(cell[1:] for cell in self.cells if cell[0] == name), strict=True)
+            columns = zip(*(cell[1:4] for cell in self.cells if cell[0] == name), strict=True)
             settings, methods, measured = map(list, map(dict.fromkeys, columns))
             settings = settings if len(settings) <= FEW else [f"{len(settings)} settings"]
             labels = [known[one].label if one in known else one for one in measured]

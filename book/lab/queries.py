@@ -12,7 +12,7 @@ from book.lab.comparison import Ours, compare
 from book.lab.intervals import estimate
 from book.lab.known import Mean, Values, knowing
 from book.lab.metrics import metrics
-from book.lab.store import NotStoredError, load_arrays
+from book.lab.store import NotStoredError, load_arrays, load_result
 
 Rows = Sequence[Mapping]
 
@@ -59,13 +59,28 @@ def settings_over(rows: Rows, pattern: str) -> dict[float, str]:
 
 def best_stored(name: str) -> dict[str, Any] | None:
     """The best stored result, its rows those of `stored_parts`; None without one beyond smoke."""
+    parts = _parts(name)
+    return parts[0] | {"rows": [row for part in parts for row in part["rows"]]} if parts else None
+
+
+def _parts(name: str, profile: str | None = None) -> list[dict[str, Any]]:
+    """`stored_parts`; none without a result beyond smoke."""
     try:
-        parts = stored_parts(name)
+        parts = stored_parts(name, profile)
     except NotStoredError:
-        return None
-    if parts[0]["profile"] == "smoke":
-        return None
-    return parts[0] | {"rows": [row for part in parts for row in part["rows"]]}
+        return []
+    return [] if parts[0]["profile"] == "smoke" else parts
+
+
+def stored_with(
+    name: str, setting: str, methods: Sequence[str], metric: str, profile: str | None = None
+) -> dict[str, Any] | None:
+    """The best stored result that has rows of all the methods, whole: a pair is of one profile."""
+    parts = _parts(name, profile)
+    if len(parts) < 2:
+        return parts[0] if parts else None
+    both = (part for part in reversed(parts) if all(by_replicate(part, setting, one, metric) for one in methods))
+    return load_result(name, next(both, parts[0])["profile"])
 
 
 def stored_arrays(name: str) -> dict[tuple[str, str, int, str], np.ndarray]:
@@ -91,13 +106,23 @@ def stored_mean(rows: Sequence[Mapping], setting: str, method: str, metric: str)
     return mean
 
 
-def stored_values(name: str, setting: str, method: str, metric: str) -> Values:
-    """One metric of every replicate of the best stored result, in order; empty when none is stored beyond smoke."""
-    found = by_replicate(best_stored(name), setting, method, metric)
+def stored_values(name: str, setting: str, method: str, metric: str, profile: str | None = None) -> Values:
+    """One metric of every replicate of the best stored result, in order; empty when none is stored beyond smoke.
+
+    Args:
+        name, setting, method, metric: the cell.
+        profile: of another result than the best.
+    """
+    found = by_replicate(stored_with(name, setting, [method], metric, profile), setting, method, metric)
     values = np.array([found[replicate] for replicate in sorted(found)]).view(Values)
-    values.cell = (name, setting, method, metric)
+    values.cell = _cell(name, setting, method, metric, profile)
     values.cells = (values.cell,)
     return values
+
+
+def _cell(name: str, setting: str, method: str, metric: str, profile: str | None) -> tuple[str, ...]:
+    """As `book.lab.origin.Origin` takes it."""
+    return (name, setting, method, metric, *(("", profile) if profile else ()))
 
 
 def by_replicate(result: dict[str, Any] | None, setting: str, method: str, metric: str) -> dict[int, float]:
@@ -129,14 +154,17 @@ def unlisted(name: str, metric: str) -> list[dict]:
     ]
 
 
-def paired_difference(name: str, setting: str, method: str, other: str, metric: str) -> tuple[float, float, int]:
+def paired_difference(
+    name: str, setting: str, method: str, other: str, metric: str, profile: str | None = None
+) -> tuple[float, float, int]:
     """(mean, standard error, replicates) of a method less another over the replicates that both have.
 
-    Replicates of one number share their data, so what the data do to both cancels. NaN, and 0 or 1 replicates, where
-    nothing beyond smoke is stored.
+    Replicates of one number and one profile share their data, so what the data do to both cancels. NaN, and 0 or 1
+    replicates, where nothing beyond smoke is stored.
     """
-    result = best_stored(name)
+    result = stored_with(name, setting, [method, other], metric, profile)
     ours, theirs = (by_replicate(result, setting, one, metric) for one in (method, other))
     gaps = [ours[replicate] - theirs[replicate] for replicate in sorted(ours.keys() & theirs.keys())]
     mean, *more = estimate(gaps, catalog.get(name).overlap)
-    return knowing(mean, tuple((name, setting, one, metric) for one in (method, other)) if gaps else ()), *more
+    cells = tuple(_cell(name, setting, one, metric, profile) for one in (method, other))
+    return knowing(mean, cells if gaps else ()), *more

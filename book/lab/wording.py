@@ -86,18 +86,25 @@ def with_error(mean: float, error: float, digits: int) -> str:
 
 
 def difference(
-    name: str, setting: str, method: str, other: str, metric: str, digits: int = 2, sign: float = 1.0
+    name: str,
+    setting: str,
+    method: str,
+    other: str,
+    metric: str,
+    digits: int = 2,
+    sign: float = 1.0,
+    profile: str | None = None,
 ) -> Said:
     """A method less another over the replicates that both have, with its standard error; "(not run)" below two.
 
     Args:
-        name, setting, method, other, metric: as for `paired_difference`.
+        name, setting, method, other, metric, profile: as for `paired_difference`.
         digits: behind the point.
         sign: -1 for what the text says the other way round.
     """
-    mean, error, n = paired_difference(name, setting, method, other, metric)
+    mean, error, n = paired_difference(name, setting, method, other, metric, profile)
     said = gap(sign * mean, error, n, digits)
-    said.origin = Origin(name, setting, method, metric, other) if n > 1 else None
+    said.origin = Origin(name, setting, method, metric, other, profile or "") if n > 1 else None
     return said
 
 
