@@ -327,7 +327,9 @@ def _mean_gap(gaps: list[float]) -> str:
     return lab.gap(*lab.estimate(gaps)) if len(gaps) >= lab.FEW else lab.number(None)
 
 
-def _holds(name: str, setting: str, method: str, other: str, metric: str, sign: int, profile: str | None = None) -> None:
+def _holds(
+    name: str, setting: str, method: str, other: str, metric: str, sign: int, profile: str | None = None
+) -> None:
     """Assert that a method less another is decided on one side of zero, or with 0 that it is not."""
     gap = lab.paired_difference(name, setting, method, other, metric, profile)
     assert lab.shows(gap, sign), f"{setting}: {method} and {other} are not as the text says"
