@@ -28,9 +28,9 @@ def evidence(name: str) -> dict[str, Any]:
     Returns:
         summary, paper, overlap (of its splits), profile ("" without a result); counts and cells, see
         `book.lab.verdicts`; measures, the names of its metrics in the order of tables; state, a word for the whole
-        result; provenance; runs, the stored cells with profile, label, minutes, device, commit, dirty, failed,
-        state and command; rows of `compare` with texts, as tables show them, runs, the places of those that they come
-        from, minutes of these, and the command that computes them again.
+        result; provenance; runs, the stored cells with profile, label, minutes, device, commit, dirty, failed, state
+        and command; rows of `compare` with texts, as tables show them, runs, the places of those that they come from,
+        minutes of these, and the command that computes them again.
     """
     experiment = catalog.get(name)
     rows = compare(name)
