@@ -262,8 +262,8 @@ def runs(some: list[dict]) -> str:
         # the copy button finds a code block of Sphinx by these two elements
         again = f'<div><div class="highlight"><pre>{line}</pre></div></div>' if line else "in today's grid no more"
         columns = [f"{run['minutes']:,.1f}", html.escape(run["device"]), *([run["commit"][:8]] if kept else []), state]
-        cells = "".join(f"<td>{one}</td>" for one in (*columns, again))
-        body.append(f'<tr><th scope="row">{html.escape(run["label"])}</th>{cells}</tr>')
+        cells = "".join(f"<td>{one}" for one in (*columns, again))  # HTML closes cells and lines by itself
+        body.append(f'<tr><th scope="row">{html.escape(run["label"])}{cells}')
     commit = ["Commit"] if kept else []
     return _framed("Runs", ["Run", "Minutes", "Device", *commit, "Validity", "Computes it again"], body)
 
