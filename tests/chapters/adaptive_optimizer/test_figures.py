@@ -120,7 +120,7 @@ def test_parts_are_paired_over_the_data_sets_and_missing_ones_said(monkeypatch):
         ("example 3", "AVO, long warm-up", "accuracy"): {2: 90.0, 0: 90.0, 1: 85.0},
         ("example 3", "lasso", "accuracy"): {0: 61.0},
     }
-    monkeypatch.setattr("book.lab.queries.load_result", lambda name, profile=None: stored(values))
+    monkeypatch.setattr("book.lab.queries.stored_parts", lambda name, profile=None: [stored(values)])
     said = numbers.numbers(EMPTY)
     assert said["1-lasso"] == "−2.000 ± 1.000"
     assert said["3-AVO, long warm-up"] == "+13.3 ± 10.1" and said["3-lasso"] == "+1.0 (one run)"
@@ -149,7 +149,7 @@ def images(gaps: dict[float, list[float]]) -> dict:
 
 def test_numbers_of_images_are_paired_within_and_over_the_settings(monkeypatch):
     table = images({0.03: [4.0, 5.0, 6.0], 0.06: [5.0, 5.0, 5.0], 0.1: [6.0, 7.0, 8.0]})
-    monkeypatch.setattr("book.lab.queries.load_result", lambda name, profile=None: table)
+    monkeypatch.setattr("book.lab.queries.stored_parts", lambda name, profile=None: [table])
     said = numbers._images()
     assert said["cifar-zeros-2"] == "60.0 ± 0.0" and said["cifar-less-magnitude-1"] == "−5.0 ± 0.6"
     assert said["cifar-less-dense"] == "−5.0 ± 0.6"
@@ -158,6 +158,6 @@ def test_numbers_of_images_are_paired_within_and_over_the_settings(monkeypatch):
 
 def test_a_method_that_loses_no_more_than_magnitude_contradicts_the_text(monkeypatch):
     table = images({0.03: [-1.0, 1.0, 0.0], 0.06: [5.0, 5.0, 5.0], 0.1: [6.0, 7.0, 8.0]})
-    monkeypatch.setattr("book.lab.queries.load_result", lambda name, profile=None: table)
+    monkeypatch.setattr("book.lab.queries.stored_parts", lambda name, profile=None: [table])
     with pytest.raises(AssertionError, match=r"at 0\.03: magnitude loses less"):
         numbers._images()
