@@ -145,7 +145,7 @@ EXPERIMENTS = [
         run_cell=run_cell,
         tiny={"network": TINY},
         reads=reads,
-        unavailable={"paper": "not run: needs the networks of the paper profiles"},
+        unavailable={"paper": "not run: only the samplers on MNIST, of networks of the paper profiles"},
         budget=_budget,
         value=6.5,
     )

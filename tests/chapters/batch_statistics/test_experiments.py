@@ -275,8 +275,9 @@ def test_every_profile_builds_its_networks(name):
             drops = [m.probability for m in model.modules() if type(m).__name__ == "Dropout"]
             assert (max(drops) > 0) == (cell.method == "DO")
     paper = lab.get(name).profiles["paper"]()
-    assert {cell.params["draws"] for cell in paper} == {50} and {len(cell.replicates) for cell in paper} == {6}
-    assert lab.get(name).unavailable == {"paper": "not run: no GPU"}
+    assert {cell.params["draws"] for cell in paper} == {50}
+    dropout = 1 if name == "sbn-mnist" else 6
+    assert all(len(cell.replicates) == (dropout if cell.method == "DO" else 6) for cell in paper)
 
 
 @pytest.mark.parametrize("name", NAMES)
