@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from scipy.stats import spearmanr
+
 from bnnlib.contest import METHODS
 from book import lab
 from book.lab import catalog
@@ -11,7 +13,7 @@ from book.lab.intervals import estimate
 from book.lab.queries import Rows
 from chapters.side_by_side.matrix import SIMULATIONS
 from chapters.side_by_side.signed_rank import gaps, signed_rank
-from chapters.side_by_side.standing import experiment_of, standing, values
+from chapters.side_by_side.standing import experiment_of, standing, stored_budgets, values
 from chapters.side_by_side.uci import TASKS as TABLES
 
 SHORT = {"simulation-2": "second", "sparse-teacher": "teacher", "correlated": "correlated"}
@@ -71,11 +73,30 @@ def numbers(rows: Mapping[str, Rows] | None = None) -> dict[str, str]:
     for key, method in (("energy-ensemble-4", "ensemble"), ("energy-one-4", "deterministic")):
         found = values("energy", 4, method, "rmse")
         said[key] = lab.number(found.mean() if len(found) else None, "{:.2f}")
-    said["mnist-sgd"] = _gap("MNIST", "deterministic_sgd", "deterministic", metric="accuracy")
-    for key, beside in (("mnist-above-adam", "deterministic"), ("mnist-above-sgd", "deterministic_sgd")):
-        above = [row["verdict"] for row in standing("MNIST", 1, "accuracy", beside=beside)]
-        said[key] = lab.number(above.count("better") if len(above) == len(METHODS) else None, "{:.0f}", ordered=True)
-    return said | _attacked() | _tables()
+    return said | _images() | _attacked() | _tables()
+
+
+def _images() -> dict[str, str]:
+    """What both sets of images say beside networks trained by Adam and by SGD."""
+    said: dict[str, str] = {}
+    for key, task in (("mnist", "MNIST"), ("fashion", "Fashion-MNIST")):
+        for short, method in (("sgd", "deterministic_sgd"), ("batch-norm", "stochastic_batch_norm")):
+            said[f"{key}-{short}"] = _gap(task, method, "deterministic", metric="accuracy")
+        said[f"{key}-above-adam"] = _above(task, "deterministic")
+        said[f"{key}-noise"] = _gap(task, "sghmc", "deterministic_sgd", metric="nll_noise_3")
+        if whole := 1 in stored_budgets(task):
+            pair = [[values(task, 1, one, each).mean() for one in METHODS] for each in ("accuracy", "auroc_unknown")]
+        said[f"{key}-ranks"] = lab.number(float(spearmanr(*pair).statistic) if whole else None, "{:+.2f}")
+    for short, method in (("prior", "sghmc_sa"), ("ensemble", "ensemble")):
+        gap = _gap("Fashion-MNIST", method, "deterministic_sgd", metric="auroc_unknown")
+        said[f"fashion-noticed-{short}"] = gap
+    return said | {"mnist-above-sgd": _above("MNIST", "deterministic_sgd")}
+
+
+def _above(task: str, reference: str) -> lab.Said:
+    """How many methods are decidedly more accurate than the reference."""
+    above = [row["verdict"] for row in standing(task, 1, "accuracy", beside=reference)]
+    return lab.number(above.count("better") if len(above) == len(METHODS) else None, "{:.0f}", ordered=True)
 
 
 def _attacked() -> dict[str, str]:
@@ -85,17 +106,18 @@ def _attacked() -> dict[str, str]:
         f"attacked-{key}": _gap(task, method, "deterministic", metric=metric, kind="default")
         for key, method in (("sgd", "deterministic_sgd"), ("sghmc", "sghmc"))
     }
-    for key, method, measure in (
-        ("attacked-one", "deterministic", metric),
-        ("attacked-gauss", "gaussian_spike_slab", metric),
-        ("attacked-gauss-before", "gaussian_spike_slab", "accuracy"),
-    ):
+    resists = {"vd": "sparse_vd", "lasso": "group_lasso", "avo": "adaptive_variational", "gauss": "gaussian_spike_slab"}
+    shown = [("attacked-one", "deterministic", metric)]
+    for key, method in resists.items():
+        shown += [(f"attacked-{key}", method, metric), (f"attacked-{key}-before", method, "accuracy")]
+    for key, method, measure in shown:
         found = values(task, 1, method, measure, "default")
         said[key] = lab.number(found.mean() if len(found) else None, "{:.0f}")
-    small, dense = (
-        values(task, 1, "gaussian_spike_slab", f"milliseconds_{one}", "default") for one in ("compressed", "dense")
-    )
-    said["time-gauss"] = lab.number(100.0 * float((small / dense).mean()) if len(small) else None, "{:.0f}")
+    for key in ("gauss", "vd"):
+        small, dense = (
+            values(task, 1, resists[key], f"milliseconds_{size}", "default") for size in ("compressed", "dense")
+        )
+        said[f"time-{key}"] = lab.number(100.0 * float((small / dense).mean()) if len(small) else None, "{:.0f}")
     return said
 
 
