@@ -46,7 +46,8 @@ def run_cell(cell: Cell, device: torch.device, checkpoint: Checkpoint | None) ->
     """Train one network and score its posterior average, or for a point method its last state, on the test images.
 
     What training left is its product: "steps" and "states", the number of optimizer steps before each copy of the
-    network and the copies, for a sampling method its draws; and "latent", end values of the prior.
+    network and the copies, for a sampling method its draws, for a point method the last one alone; and "latent", end
+    values of the prior.
     """
     params, replicate, point = cell.params, cell.replicates[0], cell.method in POINT
     train, (x, y) = load_images(params, device)
@@ -69,6 +70,8 @@ def run_cell(cell: Cell, device: torch.device, checkpoint: Checkpoint | None) ->
     rows = rows_of(cell, values | {"epochs": params["epochs"]})
     if params["note"]:
         rows[0]["note"] = params["note"]
+    if point:
+        product |= {name: product[name][-1:] for name in ("steps", "states")}
     return CellResult(rows, {"curve": np.array(curve, dtype=np.float32)}, product)
 
 
