@@ -192,7 +192,7 @@ class Means:
                 found = values(task, 1, method, metric, kind)
                 counts.add(len(found))
                 mean, error, n = estimate(found.tolist()) if len(found) > 1 else (0.0, 0.0, 0)
-                row.append(f"{mean:{form}} ± {error:{form}}" if n else "–")
+                row.append(f"{mean:{form}}\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}{error:{form}}" if n else "–")
             self.rows.append(row)
         self.caption = f"{task} at B = 1, {kind}: means of {max(counts)} seeds with standard errors"
 

@@ -84,9 +84,11 @@ def _images() -> dict[str, str]:
             said[f"{key}-{short}"] = _gap(task, method, "deterministic", metric="accuracy")
         said[f"{key}-above-adam"] = _above(task, "deterministic")
         said[f"{key}-noise"] = _gap(task, "sghmc", "deterministic_sgd", metric="nll_noise_3")
-        if whole := 1 in stored_budgets(task):
+        ranks = None
+        if 1 in stored_budgets(task):
             pair = [[values(task, 1, one, each).mean() for one in METHODS] for each in ("accuracy", "auroc_unknown")]
-        said[f"{key}-ranks"] = lab.number(float(spearmanr(*pair).statistic) if whole else None, "{:+.2f}")
+            ranks = f"{spearmanr(*pair).statistic:+.2f}".replace("-", "−")
+        said[f"{key}-ranks"] = lab.number(ranks)
     for short, method in (("prior", "sghmc_sa"), ("ensemble", "ensemble")):
         gap = _gap("Fashion-MNIST", method, "deterministic_sgd", metric="auroc_unknown")
         said[f"fashion-noticed-{short}"] = gap
