@@ -52,8 +52,14 @@ def _budget(rows: Sequence[Mapping]) -> str:
     if known is None:
         return ""
     published = next((row["published_budget"] for row in rows if row["published_budget"] is not None), None)
-    of = "" if published is None else f" of {published:,g} published"
-    return f"{known['budget']:,g}{of} {known['budget_unit']}"
+    ours, unit = known["budget"], known["budget_unit"]
+    if published is None:
+        return f"{ours:,g} {unit}"
+    return (
+        f"{ours:,g} of {published:,g} published {unit}"
+        if ours <= published
+        else f"{ours:,g} {unit} where {published:,g} are published"
+    )
 
 
 def _whose(some: list[Where], every: list[Where]) -> str:

@@ -9,6 +9,8 @@ EPOCHS = {"budget": 80.0, "budget_unit": "epochs"}
 def test_one_budget_for_all_is_said_once():
     rows = [row(method=m, values=(1.0,) * 30, **EPOCHS, published_budget=10_000.0) for m in "AB"]
     assert budget_caption(rows) == "Ours: 30 replicates, 80 of 10,000 published epochs"
+    rows = [row(values=(1.0,) * 3, **EPOCHS, published_budget=40.0)]
+    assert budget_caption(rows) == "Ours: 3 replicates, 80 epochs where 40 are published"
 
 
 def test_several_budgets_are_told_apart_by_method_or_setting():
