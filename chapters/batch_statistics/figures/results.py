@@ -105,7 +105,7 @@ def parts() -> Figure:
     """
     steps = ("BN", CONTROL, "SBN")
     measures = {"auroc": "AUROC (points)", "error_test": "error (points)"}
-    looks = list(line_styles(["0", "1", "2", "3"]).values())
+    looks = list(line_styles(list("012345")).values())
     with style_context():
         fig, axes = figure(3, nrows=2, height=2.4, sharey="row")
         for column, (network, name) in zip(axes.T, PLACES.items(), strict=True):
