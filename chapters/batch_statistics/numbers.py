@@ -60,7 +60,7 @@ def _across(place: str, method: str, metric: str, other: str, other_metric: str)
 
 
 def _published(rows: Rows) -> dict[str, str]:
-    """The largest differences between the published table and our networks of as many epochs, at the last one."""
+    """The largest differences between the published table and ours of as many epochs, at the last and the best one."""
     texts, verdicts = {}, []
     for metric, form in (("error_test", "{:.2f}"), ("nll", "{:.4f}")):
         for suffix, key in (("", ""), ("_best_epoch", "-best")):
