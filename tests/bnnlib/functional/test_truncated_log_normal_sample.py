@@ -125,38 +125,3 @@ def test_the_log_uniform_prior(lower, upper):
     # the posterior of a huge scale
     wide = torch.tensor(0.0, dtype=DOUBLE), torch.tensor(1e5, dtype=DOUBLE), lower, upper
     assert formulas.truncated_log_normal_snr(*wide).item() == pytest.approx(snr, rel=1e-6)
-
-
-ALL = [formulas.truncated_log_normal_kl, formulas.truncated_log_normal_mean]
-ALL += [formulas.truncated_log_normal_second_moment, formulas.truncated_log_normal_snr]
-ALL.append(lambda m, s, *ends: formulas.truncated_log_normal_sample(m, s, torch.full_like(m, 0.5), *ends))
-ALL.append(lambda m, s, *ends: formulas.truncated_log_normal_log_density(torch.full_like(m, 0.5), m, s, *ends))
-
-
-@pytest.mark.parametrize("function", ALL)
-def test_bad_arguments_are_refused(function):
-    good = torch.zeros(2)
-    for bad in (0.0, -1.0, math.nan, math.inf):
-        with pytest.raises(ValueError, match=r"scale is .*finite and above 0"):
-            function(good, torch.tensor([1.0, bad]))
-    with pytest.raises(ValueError, match=r"mean goes down to -20\.5.*lower = -20"):
-        function(torch.tensor([0.0, -20.5]), torch.ones(2))
-    with pytest.raises(ValueError, match="NaN is refused"):
-        function(torch.tensor([0.0, math.nan]), torch.ones(2))
-    for lower, upper in ((-0.5, 0.0), (0.0, -20.0), (-math.inf, 0.0), (-20.0, math.nan), (-20.0, math.inf)):
-        with pytest.raises(ValueError, match=r"at least 1 apart.*lower=-20, upper=0"):
-            function(good, torch.ones(2), lower, upper)
-
-
-def test_bad_arguments_of_the_prior_are_refused():
-    one = torch.ones(1)
-    for call in (
-        lambda *ends: formulas.truncated_log_uniform_log_density(one, *ends),
-        lambda *ends: formulas.truncated_log_uniform_moment(1, *ends),
-        formulas.truncated_log_uniform_snr,
-    ):
-        for ends in ((-0.5, 0.0), (0.0, -20.0), (-math.inf, 0.0), (math.nan, 0.0)):
-            with pytest.raises(ValueError, match="at least 1 apart"):
-                call(*ends)
-    with pytest.raises(ValueError, match="order is 0"):
-        formulas.truncated_log_uniform_moment(0)

@@ -85,13 +85,13 @@ def test_auto_is_a_rule_of_sizes(network, rows, expected):
 
 
 def test_draws_at_once_are_draws_of_the_same_functions(any_network, x):
-    n, some = 800, generator(1)
+    n, some = 400, generator(1)
     # twice the rows, in chunks that part them: a draw is one function of all rows
-    draws = bnn.predict(any_network, torch.cat([x, x]), n, 5, some, draws_at_once=300)
+    draws = bnn.predict(any_network, torch.cat([x, x]), n, 5, some, draws_at_once=150)
     assert draws.shape == (n, 14, 2) and not draws.requires_grad
     torch.testing.assert_close(draws[:, :7], draws[:, 7:], rtol=1e-12, atol=1e-12)
-    assert torch.equal(draws, bnn.predict(any_network, torch.cat([x, x]), n, 5, generator(1), draws_at_once=300))
-    assert not torch.allclose(draws[0], draws[1]) and not torch.allclose(draws[0], draws[300])
+    assert torch.equal(draws, bnn.predict(any_network, torch.cat([x, x]), n, 5, generator(1), draws_at_once=150))
+    assert not torch.allclose(draws[0], draws[1]) and not torch.allclose(draws[0], draws[150])
     one_by_one = bnn.predict(any_network, x, n, generator=generator(2))
     # the share above the other median, which heavy tails do not move; five standard errors of it
     above = (draws[:, :7] > one_by_one.median(dim=0).values).double().mean(dim=0)
