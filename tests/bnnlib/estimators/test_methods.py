@@ -13,6 +13,8 @@ SETTINGS["sghmc"] |= {"learning_rate": 0.003, "epochs": 1500}
 
 @pytest.fixture(scope="module", params=METHODS)
 def fitted(request) -> SparseRegressor:
+    if request.param == "spike_slab":
+        return request.getfixturevalue("regressor")  # the default
     return SparseRegressor(**SETTINGS[request.param]).fit(*table())
 
 

@@ -102,19 +102,3 @@ def test_without_a_generator_the_global_one_is_used():
     second = bnn.predict_dropout(model, x, 2)
     torch.manual_seed(4)
     assert torch.equal(first, bnn.predict_dropout(model, x, 2)) and not torch.equal(first, second)
-
-
-def test_bad_arguments_are_refused():
-    model, x = network(), normal(5, 3)
-    with pytest.raises(ValueError, match="models is empty"):
-        bnn.predict_ensemble([], x)
-    with pytest.raises(ValueError, match="Sequential has no dropout layer"):
-        bnn.predict_dropout(nn.Sequential(nn.Linear(3, 2)).double(), x)
-    for call in (lambda **k: bnn.predict_ensemble([model], x, **k), lambda **k: bnn.predict_dropout(model, x, **k)):
-        for name in ("num_samples", "chunk_size"):
-            with pytest.raises(ValueError, match=f"{name} is 0"):
-                call(**{name: 0})
-    with pytest.raises(ValueError, match="at least one row"):
-        bnn.predict_dropout(model, x[:0])
-    with pytest.raises(TypeError, match="a row for each input"):
-        bnn.predict_ensemble([nn.Flatten(0)], x)
