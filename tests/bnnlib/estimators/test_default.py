@@ -25,7 +25,7 @@ def sparse_rows(rows: int, inputs: int, relevant: int, noise: float, seed: int):
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_wine_is_told_apart():
     scores, losses, plain = [], [], []
-    for seed in range(2):
+    for seed in range(4):
         x, labels = load_wine(return_X_y=True)
         x, new, labels, truth = train_test_split(x, labels, test_size=0.3, random_state=seed)
         model = SparseClassifier(**SHORT).fit(x, labels)
@@ -35,8 +35,8 @@ def test_wine_is_told_apart():
     # one network of the theoretical prior was right in .39 to .74; L1-logistic regression is in .963 to 1.00, with a
     # mean loss of .103
     assert np.mean(scores) > 0.96 and min(scores) > 0.9 and np.mean(losses) < 0.103
-    # the classes are far apart: the averaged draws are less sure of them than held-out rows allow, but in the first split
-    assert losses[1] < 0.75 * plain[1] and losses[0] == pytest.approx(plain[0])
+    # the classes are far apart: the averaged draws are less sure of them than held-out rows allow, in all but the first
+    assert np.mean(losses[1:]) < 0.75 * np.mean(plain[1:]) and losses[0] == pytest.approx(plain[0])
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")

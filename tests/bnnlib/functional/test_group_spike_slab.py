@@ -1,4 +1,4 @@
-"""The spike-and-slab prior on groups: its threshold, the shapes of groups, and what it refuses."""
+"""The spike-and-slab prior on groups: the shapes of groups."""
 
 from __future__ import annotations
 
@@ -6,24 +6,6 @@ import pytest
 import torch
 
 from bnnlib import functional as bF
-
-
-@pytest.mark.parametrize("size", [1, 5])
-@pytest.mark.parametrize("prior", [0.5, 0.02])
-def test_the_threshold_is_where_the_odds_are_even(size, prior):
-    square = bF.group_threshold(1e-2, 2e-4, 1000, size, prior)
-    odds = bF.group_slab_log_odds(torch.tensor(square, dtype=torch.float64), 1e-2, 2e-4, 1000, size, prior)
-    assert abs(odds.item()) < 1e-9
-    # a slab that is certain enough takes every group
-    assert bF.group_threshold(1e-2, 2e-4, 1000, 1, 1 - 1e-9) == 0.0
-
-
-def test_groups_of_a_linear_layer_by_hand():
-    weight = torch.tensor([[1.0, 2.0, 0.0], [3.0, 0.0, 0.0]])
-    assert bF.group_mean_square(weight, "input").tolist() == [[5.0, 2.0, 0.0]]
-    assert bF.group_mean_square(weight, "output").squeeze(1).tolist() == pytest.approx([5 / 3, 3.0])
-    assert bF.group_range(weight, "input").tolist() == [[2.0, 2.0, 0.0]]
-    assert (bF.group_size(weight, "input"), bF.group_size(weight, "output")) == (2, 3)
 
 
 @pytest.mark.parametrize("kind", ["input", "output", "kernel"])
