@@ -8,7 +8,10 @@ from bnnlib.functional import (
     gaussian_kl,
     gaussian_kl_grad,
     gaussian_kl_sum,
+    mixture_prior,
     softplus_inverse,
+    spike_slab_profile_grad,
+    spike_slab_profile_penalty,
 )
 
 DOUBLE = torch.float64
@@ -28,16 +31,30 @@ def test_softplus_inverse_is_the_inverse(scale):
     assert torch.nn.functional.softplus(rho, threshold=800).item() == pytest.approx(scale, rel=1e-12)
 
 
-def test_closed_form_gradients_equal_autograd():
+MIXTURE = mixture_prior(1.0, 0.05, 0.3)
+DIVERGENCES = {
+    "normal": (0.6, lambda m, s: gaussian_kl(m, s, 0.6), lambda m, s: gaussian_kl_grad(m, s, 0.6)),
+    "mixture": (
+        MIXTURE,
+        lambda m, s: spike_slab_profile_penalty(m, s, MIXTURE) - 0.5,
+        lambda m, s: spike_slab_profile_grad(m, s, MIXTURE),
+    ),
+}
+
+
+@pytest.mark.parametrize("prior", DIVERGENCES)
+def test_closed_form_gradients_equal_autograd(prior):
+    prior, divergence, slopes = DIVERGENCES[prior]
     mean, rho = parameters(50)
     scale = torch.nn.functional.softplus(rho.detach()).requires_grad_()
-    expected = torch.autograd.grad(gaussian_kl(mean, scale, 0.6).sum(), (mean, scale))
-    for ours, theirs in zip(gaussian_kl_grad(mean, scale, 0.6), expected, strict=True):
+    expected = torch.autograd.grad(divergence(mean, scale).sum(), (mean, scale))
+    for ours, theirs in zip(slopes(mean, scale), expected, strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-10, atol=1e-12)
-    expected = torch.autograd.grad(gaussian_kl(mean, torch.nn.functional.softplus(rho), 0.6).sum() * 0.37, (mean, rho))
+    total = divergence(mean, torch.nn.functional.softplus(rho)).sum()
+    expected = torch.autograd.grad(total * 0.37, (mean, rho))
     for with_value in (True, False):
-        value = gaussian_kl_sum(mean, rho, 0.6, with_value)
-        assert with_value or value.item() == 0
+        value = gaussian_kl_sum(mean, rho, prior, with_value)
+        assert value.item() == pytest.approx(total.item() if with_value else 0.0, rel=1e-13)
         for ours, theirs in zip(torch.autograd.grad(value * 0.37, (mean, rho)), expected, strict=True):
             torch.testing.assert_close(ours, theirs, rtol=1e-10, atol=1e-12)
 
