@@ -42,15 +42,8 @@ class Spoken:
     def _both(self) -> tuple[Mapping[str, str], Iterable[str]]:
         return self._read()
 
-    @property
-    def said(self) -> Mapping[str, str]:
-        """The texts by key."""
-        return self._both[0]
-
-    @property
-    def methods(self) -> Iterable[str]:
-        """Names of the methods that the study's experiments compare."""
-        return self._both[1]
+    said = property(lambda self: self._both[0], doc="The texts by key.")
+    methods = property(lambda self: self._both[1], doc="Names of the methods that the study's experiments compare.")
 
 
 def of_study(study: Study) -> Spoken:
@@ -87,7 +80,7 @@ def unproved_orders(cell: dict, spoken: Spoken, asserted: set[str]) -> Iterator[
             yield f"an order by a number that no assertion looks at: {line.strip()[:70]}"
         elif not asked and STRONG_ORDER.search(bare) and _named(bare, spoken):
             near = [key for one in expressions_of(cell) for key in KEY.findall(one)]
-            if not any(_clear(spoken, key) for key in near):
+            if not any(getattr(spoken.said.get(key), "ordered", False) for key in near):
                 yield f"an order of methods without a paired difference in its cell: {line.strip()[:70]}"
 
 
@@ -117,10 +110,6 @@ def _ordered(spoken: Spoken, keys: list[str]) -> bool:
     texts = [spoken.said.get(key, "") for key in keys]
     shown = [one.ordered for one in texts if getattr(one, "ordered", None) is not None]
     return "(not run)" in texts or (bool(shown) and all(shown))
-
-
-def _clear(spoken: Spoken, key: str) -> bool:
-    return bool(getattr(spoken.said.get(key), "ordered", False))
 
 
 def _named(bare: str, spoken: Spoken) -> bool:

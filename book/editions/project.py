@@ -39,12 +39,12 @@ def digest(*parts: str | bytes) -> str:
 
 def files_below(folder: Path) -> list[Path]:
     """The files below ``folder`` in a fixed order, without caches and hidden files."""
-    found = []
-    for path in folder.rglob("*"):
+
+    def wanted(path: Path) -> bool:
         parts = path.relative_to(folder).parts
-        if path.is_file() and "__pycache__" not in parts and not any(part.startswith(".") for part in parts):
-            found.append(path)
-    return sorted(found)
+        return path.is_file() and "__pycache__" not in parts and not any(part.startswith(".") for part in parts)
+
+    return sorted(filter(wanted, folder.rglob("*")))
 
 
 def pack(archive: Path | IO[bytes], files: Iterable[tuple[str, bytes]], stored: str = "") -> None:
@@ -68,40 +68,14 @@ class Project:
 
     root: Path
 
-    @property
-    def build(self) -> Path:
-        return self.root / "_build"
-
-    @property
-    def staging(self) -> Path:
-        return self.build / "book"
-
-    @property
-    def running(self) -> Path:
-        return self.build / "running"
-
-    @property
-    def failed(self) -> Path:
-        return self.build / "failed"
-
-    @property
-    def html(self) -> Path:
-        return self.build / "html"
-
-    @property
-    def sphinx(self) -> Path:
-        """What Sphinx goes on from: the documents as it has read them, and its pages."""
-        return self.build / "sphinx"
-
-    @property
-    def lab(self) -> Path:
-        """The notebooks that learners work on."""
-        return self.build / "lab"
-
-    @property
-    def aside(self) -> Path:
-        """Where the pages lie for the moment in which new ones take their place."""
-        return self.build / "html-before"
+    build = property(lambda self: self.root / "_build")
+    staging = property(lambda self: self.build / "book")
+    running = property(lambda self: self.build / "running")
+    failed = property(lambda self: self.build / "failed")
+    html = property(lambda self: self.build / "html")
+    sphinx = property(lambda self: self.build / "sphinx", doc="What Sphinx goes on from: documents as read, and pages.")
+    lab = property(lambda self: self.build / "lab", doc="The notebooks that learners work on.")
+    aside = property(lambda self: self.build / "html-before", doc="Of the pages, while new ones take their place.")
 
     @cached_property
     def toc(self) -> dict:
@@ -111,19 +85,14 @@ class Project:
     @cached_property
     def listed(self) -> list[str]:
         """Names of the documents in reading order, as ``_toc.yml`` writes them (no suffix)."""
-        names: list[str] = []
 
-        def collect(entry) -> None:
+        def collect(entry) -> list[str]:
             if isinstance(entry, list):
-                for item in entry:
-                    collect(item)
-            elif isinstance(entry, dict):
-                names.extend(entry[key] for key in ("root", "file") if key in entry)
-                for key in ("parts", "chapters", "sections", "subtrees", "entries"):
-                    collect(entry.get(key))
+                return [name for item in entry for name in collect(item)]
+            names = [entry[key] for key in ("root", "file") if key in entry]
+            return names + [name for key in ("parts", "chapters", "sections") for name in collect(entry.get(key, []))]
 
-        collect(self.toc)
-        return names
+        return collect(self.toc)
 
     @cached_property
     def reports(self) -> dict[str, studies.Study]:
@@ -178,11 +147,8 @@ class Project:
         chapters call, the committed results, and, but for smoke, which data sets lie on this machine.
         """
         pins = (self.root / "requirements.txt").read_text(encoding="utf-8")
-        parts: list[str | bytes] = [
-            profile,
-            installed(),
-            "\n".join(x for x in pins.split("\n") if x and not x.startswith("#")),
-        ]
+        pinned = "\n".join(line for line in pins.split("\n") if line and not line.startswith("#"))
+        parts: list[str | bytes] = [profile, installed(), pinned]
         for folder in ("bnnlib", "book/lab", "book/display", "chapters/shared", "data/results"):
             for path in files_below(self.root / folder):
                 parts += [path.relative_to(self.root).as_posix(), path.read_bytes()]
@@ -194,10 +160,8 @@ class Project:
 
     def study_key(self, name: str) -> str:
         """Hash of the study beside the chapter ``name``: what no other chapter's outputs can depend on."""
-        folders = [
-            study.folder for study in studies.all(self.root / "chapters") if f"chapters/{study.notebook}" == name
-        ]
-        files = [path for folder in folders for path in files_below(folder)]
+        known = [one for one in studies.all(self.root / "chapters") if f"chapters/{one.notebook}" == name]
+        files = [path for study in known for path in files_below(study.folder)]
         return digest(*(part for path in files for part in (path.relative_to(self.root).as_posix(), path.read_bytes())))
 
 

@@ -24,21 +24,13 @@ class Names:
 
     @classmethod
     def read(cls, html: Path, page: str) -> Names:
-        """The names that the pages in the folder `html` show.
-
-        Raises:
-            BookError: the pages were rendered without them.
-        """
+        """The names that the pages in the folder `html` show."""
         if not (html / FILE).exists():
             raise BookError(f"{html / FILE} is missing: render the pages with `make book` first.")
         return cls(page, **json.loads((html / FILE).read_text(encoding="utf-8")))
 
     def label(self, name: str) -> dict:
-        """What is known of a label.
-
-        Raises:
-            BookError: no page has it.
-        """
+        """What is known of a label; an error for one that no page has."""
         if name not in self.labels:
             raise BookError(f"{self.page}: no page has the label {name!r}; the learner's edition cannot refer to it.")
         return self.labels[name]
@@ -56,11 +48,7 @@ class Names:
         return self.link(posixpath.relpath(found["page"], posixpath.dirname(self.page)), text)
 
     def link(self, target: str, text: str = "") -> str:
-        """A link to another page of the book: chapters are notebooks in the same folder, other pages are named.
-
-        Raises:
-            BookError: there is no such page.
-        """
+        """A link to another page of the book: chapters are notebooks in the same folder, other pages are named."""
         page = posixpath.normpath(posixpath.join(posixpath.dirname(self.page), target))
         if page not in self.pages:
             raise BookError(f"{self.page}: there is no page {page!r} to refer to.")
@@ -69,24 +57,15 @@ class Names:
             return f"[{text or title}]({posixpath.basename(page)}.ipynb)"
         return f"{text} [book page *{title}*]" if text and text != title else f"*{title}*"
 
-    def work(self, key: str) -> dict:
-        """A work of the bibliography.
-
-        Raises:
-            BookError: no page cites it.
-        """
-        if key not in self.citations:
-            raise BookError(f"{self.page}: the bibliography does not hold {key!r}.")
-        return self.citations[key]
-
     def tables(self, notebook: dict) -> dict[str, list[str]]:
         """{id of a cell: what the page calls the tables that it prints}."""
         return {notebook["cells"][int(at)]["id"]: texts for at, texts in self.printed.get(self.page, {}).items()}
 
     def cite(self, keys: list[str], textual: bool) -> str:
         """A citation as the page shows it, in the order of the bibliography, with links to the works."""
-        wanted = {key: self.work(key) for key in keys}
-        works = [wanted[key] for key in self.citations if key in wanted]
+        if unknown := [key for key in keys if key not in self.citations]:
+            raise BookError(f"{self.page}: the bibliography does not hold {unknown[0]!r}.")
+        works = [work for key, work in self.citations.items() if key in keys]
         if textual:
             return ", ".join(f"{work['authors']} [{_linked(work['year'], work)}]" for work in works)
         return f"[{', '.join(_linked(work['authors'] + ', ' + work['year'], work) for work in works)}]"
