@@ -12,20 +12,11 @@ import shutil
 import time
 from pathlib import Path
 
-from book.editions.execute import Outcome, execute, finish
+from book.editions.execute import CELL_SECONDS, Outcome, execute, finish
 from book.editions.learner.answers import checked
 from book.editions.learner.write import editions, offer
 from book.editions.pages import written_pages
-from book.editions.project import (
-    PROFILES,
-    BookError,
-    Project,
-    code_cells,
-    notebook_key,
-    read_notebook,
-    source_of,
-    tags_of,
-)
+from book.editions.project import BookError, Project, code_cells, notebook_key, read_notebook, source_of, tags_of
 from book.editions.render import render, rendered, stage, tidy, write_notebook
 
 
@@ -163,7 +154,7 @@ def main(arguments: list[str]) -> int:
         prog="python -m book build", description="Execute the chapters and render the book."
     )
     parser.add_argument(
-        "--profile", choices=PROFILES, default="smoke", help="size of the live computations (default: smoke)"
+        "--profile", choices=CELL_SECONDS, default="smoke", help="size of the live computations (default: smoke)"
     )
     parser.add_argument("--jobs", type=int, help="chapters at a time (default: one per core)")
     parser.add_argument("--execute-only", action="store_true", help="run the chapters and stop before rendering")

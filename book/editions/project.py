@@ -17,7 +17,6 @@ import yaml
 
 from book import studies
 
-PROFILES = ("smoke", "book", "paper")
 EVAL = re.compile(r"\{eval\}`([^`\n]+)`")
 REFERENCE = "book/reference"  # folder of the library's reference, which is not printed
 WORDS = (".md", ".rst")  # documents without code to run
@@ -118,11 +117,7 @@ class Project:
 
     @cached_property
     def notebooks(self) -> list[str]:
-        """Paths of the chapters relative to the root, in reading order.
-
-        Raises:
-            BookError: a document is named and not there, or a chapter is there and not named.
-        """
+        """Paths of the chapters relative to the root, in reading order."""
         listed, missing = [], []
         for name in self.listed:
             if (self.root / f"{name}.ipynb").exists():
@@ -166,11 +161,7 @@ class Project:
 
 
 def read_notebook(path: Path) -> dict:
-    """The notebook as plain JSON.
-
-    Raises:
-        BookError: the file is not valid JSON (an interrupted save, a merge conflict).
-    """
+    """The notebook as plain JSON."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except json.JSONDecodeError as error:

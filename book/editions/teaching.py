@@ -10,7 +10,6 @@ from book.editions.templates import markdown
 LEVELS = ("predict", "work out", "write", "research")
 KINDS = {
     "choice": ("predict", 5),
-    "text": ("predict", 5),
     "number": ("work out", 10),
     "array": ("work out", 15),
     "function": ("write", 20),

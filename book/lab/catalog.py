@@ -11,31 +11,14 @@ from collections.abc import Iterable
 from book import studies
 from book.lab.cells import Experiment, ExperimentError
 
-_OTHERS: list[str] = []
-
-
-def register(module: str) -> None:
-    """Add a module outside ``chapters/``, importable by the workers too, whose ``EXPERIMENTS`` is a list."""
-    if module not in _OTHERS:
-        _OTHERS.append(module)
-
-
-def registered() -> list[str]:
-    """The modules outside ``chapters/``."""
-    return list(_OTHERS)
-
 
 def modules() -> list[str]:
-    """Names of the modules that may hold experiments."""
-    return [name for study in studies.all(without_lesson=True) for name in study.modules("experiments")] + _OTHERS
+    """Names of the modules that may hold experiments; tests put others in their place."""
+    return [name for study in studies.all(without_lesson=True) for name in study.modules("experiments")]
 
 
 def table() -> dict[str, tuple[str, Experiment]]:
-    """Experiment name to (module, experiment), in the book's order.
-
-    Raises:
-        ExperimentError: two modules have an experiment of the same name.
-    """
+    """Experiment name to (module, experiment), in the book's order; an error for two of the same name."""
     names = modules()
     chapters = [name for name in names if name.startswith("chapters.")]  # which stay as they are while a process lives
     return _named([name for name in names if name not in chapters], _of_chapters(tuple(chapters)))
@@ -62,11 +45,7 @@ def names() -> list[str]:
 
 
 def get(name: str) -> Experiment:
-    """The experiment of that name.
-
-    Raises:
-        ExperimentError: there is none; the message suggests the nearest names.
-    """
+    """The experiment of that name; the error for none suggests the nearest names."""
     return _entry(name)[1]
 
 
@@ -83,7 +62,7 @@ def _entry(name: str) -> tuple[str, Experiment]:
 
 
 def find(module: str, name: str) -> Experiment:
-    """The experiment in a module, for a worker process that knows nothing of `register`."""
+    """The experiment in a module, for a worker process, which need not know all others."""
     return next(one for one in importlib.import_module(module).EXPERIMENTS if one.name == name)
 
 
