@@ -1,5 +1,6 @@
 """What there is to build: the folders, the pages that ``_toc.yml`` names, and the key of a chapter's outputs."""
 
+import contextlib
 import hashlib
 import json
 import os
@@ -7,7 +8,7 @@ import re
 import sys
 import sysconfig
 import zipfile
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -34,6 +35,28 @@ def digest(*parts: str | bytes) -> str:
         data = part.encode() if isinstance(part, str) else part
         total.update(f"{len(data)}:".encode() + data)
     return total.hexdigest()
+
+
+def named(root: Path, paths: list[Path]) -> list[str | bytes]:
+    """Name below ``root`` and content of each file, for `digest`."""
+    return [part for path in paths for part in (path.relative_to(root).as_posix(), path.read_bytes())]
+
+
+@contextlib.contextmanager
+def locked(path: Path, say: Callable[[], None] = lambda: None) -> Iterator[list[int]]:
+    """Hold a file's lock, wait for it after ``say``; yields what a process inherits to hold it, too."""
+    with path.open("w") as handle:
+        try:
+            import fcntl
+        except ImportError:  # not a POSIX system: builds there are not protected from each other
+            yield []
+            return
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            say()
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield [handle.fileno()]
 
 
 def files_below(folder: Path) -> list[Path]:
@@ -145,8 +168,7 @@ class Project:
         pinned = "\n".join(line for line in pins.split("\n") if line and not line.startswith("#"))
         parts: list[str | bytes] = [profile, installed(), pinned]
         for folder in ("bnnlib", "book/lab", "book/display", "chapters/shared", "data/results"):
-            for path in files_below(self.root / folder):
-                parts += [path.relative_to(self.root).as_posix(), path.read_bytes()]
+            parts += named(self.root, files_below(self.root / folder))
         if profile != "smoke":  # which sees no data set but scikit-learn's: `execute` hides the others
             # sizes and names stand for the contents, which bnnlib.datasets verifies by sha256 whenever it reads them
             data = Path(os.environ.get("BNNLIB_DATA") or self.root / "data" / "cache" / "sets")
@@ -156,8 +178,7 @@ class Project:
     def study_key(self, name: str) -> str:
         """Hash of the study beside the chapter ``name``: what no other chapter's outputs can depend on."""
         known = [one for one in studies.all(self.root / "chapters") if f"chapters/{one.notebook}" == name]
-        files = [path for study in known for path in files_below(study.folder)]
-        return digest(*(part for path in files for part in (path.relative_to(self.root).as_posix(), path.read_bytes())))
+        return digest(*named(self.root, [path for study in known for path in files_below(study.folder)]))
 
 
 def read_notebook(path: Path) -> dict:

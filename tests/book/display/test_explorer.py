@@ -109,23 +109,6 @@ def test_every_live_slider_moves_the_picture_and_one_that_does_not_would_be_seen
     assert moved_by(dead) == {"Power": True, "Scale σ": False}
 
 
-def test_the_live_picture_is_what_the_function_computes_now_with_title_and_alt_text():
-    level = {"value": 1.0}
-    found = make(
-        lambda power, scale: curve(power, scale * level["value"]),
-        static=False,
-        alt=lambda power, scale: f"power <{power}>",
-    )
-    widget = found.widget
-    widget.children[1].value = 3
-    before = live_picture(widget)
-    assert "Powers" in widget.children[0].value and 'alt="power &lt;3&gt;"' in widget.children[-1].value
-    level["value"] = 0.5
-    widget.children[1].value = 1
-    widget.children[1].value = 3
-    assert live_picture(widget) != before
-
-
 def failing(power, scale):
     if power == 3:
         raise RuntimeError("no curve for <3>")
