@@ -79,7 +79,11 @@ class Explorer(Knobs):
         return made
 
     def to_html(self) -> str:
-        """The static life: one self-contained HTML fragment without ids or outside requests; errors as of `curves`."""
+        """The static life: one self-contained HTML fragment without ids or outside requests.
+
+        Raises:
+            ValueError: as `curves` says.
+        """
         return self._html
 
     @cached_property

@@ -42,8 +42,15 @@ class Spoken:
     def _both(self) -> tuple[Mapping[str, str], Iterable[str]]:
         return self._read()
 
-    said = property(lambda self: self._both[0], doc="The texts by key.")
-    methods = property(lambda self: self._both[1], doc="Names of the methods that the study's experiments compare.")
+    @property
+    def said(self) -> Mapping[str, str]:
+        """The texts by key."""
+        return self._both[0]
+
+    @property
+    def methods(self) -> Iterable[str]:
+        """Names of the methods that the study's experiments compare."""
+        return self._both[1]
 
 
 def of_study(study: Study) -> Spoken:

@@ -90,14 +90,40 @@ class Project:
 
     root: Path
 
-    build = property(lambda self: self.root / "_build")
-    staging = property(lambda self: self.build / "book")
-    running = property(lambda self: self.build / "running")
-    failed = property(lambda self: self.build / "failed")
-    html = property(lambda self: self.build / "html")
-    sphinx = property(lambda self: self.build / "sphinx", doc="What Sphinx goes on from: documents as read, and pages.")
-    lab = property(lambda self: self.build / "lab", doc="The notebooks that learners work on.")
-    aside = property(lambda self: self.build / "html-before", doc="Of the pages, while new ones take their place.")
+    @property
+    def build(self) -> Path:
+        return self.root / "_build"
+
+    @property
+    def staging(self) -> Path:
+        return self.build / "book"
+
+    @property
+    def running(self) -> Path:
+        return self.build / "running"
+
+    @property
+    def failed(self) -> Path:
+        return self.build / "failed"
+
+    @property
+    def html(self) -> Path:
+        return self.build / "html"
+
+    @property
+    def sphinx(self) -> Path:
+        """What Sphinx goes on from: the documents as it has read them, and its pages."""
+        return self.build / "sphinx"
+
+    @property
+    def lab(self) -> Path:
+        """The notebooks that learners work on."""
+        return self.build / "lab"
+
+    @property
+    def aside(self) -> Path:
+        """Where the pages lie for the moment in which new ones take their place."""
+        return self.build / "html-before"
 
     @cached_property
     def toc(self) -> dict:
@@ -140,7 +166,11 @@ class Project:
 
     @cached_property
     def notebooks(self) -> list[str]:
-        """Paths of the chapters relative to the root, in reading order."""
+        """Paths of the chapters relative to the root, in reading order.
+
+        Raises:
+            BookError: a document is named and not there, or a chapter is there and not named.
+        """
         listed, missing = [], []
         for name in self.listed:
             if (self.root / f"{name}.ipynb").exists():
@@ -182,7 +212,11 @@ class Project:
 
 
 def read_notebook(path: Path) -> dict:
-    """The notebook as plain JSON."""
+    """The notebook as plain JSON.
+
+    Raises:
+        BookError: the file is not valid JSON (an interrupted save, a merge conflict).
+    """
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except json.JSONDecodeError as error:

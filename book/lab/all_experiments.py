@@ -42,6 +42,9 @@ def run_all(
         Rows {experiment, cell, minutes, state} in the order of work: minutes are an estimate from what ran, None where
         nothing like it did; state is "to do", "done", "failed", "no data", or "damaged" for a stored result that
         cannot be read (its cell is "").
+
+    Raises:
+        As `run`.
     """
     started = time.monotonic()
     check(jobs, threads)

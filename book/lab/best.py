@@ -17,6 +17,9 @@ def stored_parts(name: str, profile: str | None = None) -> list[dict[str, Any]]:
         name: the experiment.
         profile: of one result alone; None takes `load_result`'s and, of the paper's profile where that is not
             complete, the settings and methods all of whose replicates are finished. They take the other's place.
+
+    Raises:
+        StoreError: as `load_result`.
     """
     result = load_result(name, profile)
     path = result_path(name, "paper")

@@ -18,7 +18,11 @@ def modules() -> list[str]:
 
 
 def table() -> dict[str, tuple[str, Experiment]]:
-    """Experiment name to (module, experiment), in the book's order; an error for two of the same name."""
+    """Experiment name to (module, experiment), in the book's order.
+
+    Raises:
+        ExperimentError: two modules have an experiment of the same name.
+    """
     names = modules()
     chapters = [name for name in names if name.startswith("chapters.")]  # which stay as they are while a process lives
     return _named([name for name in names if name not in chapters], _of_chapters(tuple(chapters)))
@@ -45,7 +49,11 @@ def names() -> list[str]:
 
 
 def get(name: str) -> Experiment:
-    """The experiment of that name; the error for none suggests the nearest names."""
+    """The experiment of that name.
+
+    Raises:
+        ExperimentError: there is none; the message suggests the nearest names.
+    """
     return _entry(name)[1]
 
 

@@ -242,7 +242,11 @@ def _short_of_budget(row: dict[str, Any], rows: Rows) -> str:
 
 
 def claims(study: str) -> list[Claim]:
-    """The claims of a study's paper; none without a file."""
+    """The claims of a study's paper; none without a file.
+
+    Raises:
+        StoreError: the file is damaged, or names something unknown.
+    """
     path = ROOT / "chapters" / study / "claims.toml"
     if not path.exists():
         return []

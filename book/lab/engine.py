@@ -48,6 +48,10 @@ def outcomes(tasks: Sequence[Task], jobs: int = 1, scheduler: str | None = None)
     """Every task with its entry, as they come, the most valuable first; a task whose need failed fails with it.
 
     They run in `jobs` processes on this machine, or at the workers of a Dask scheduler with an address.
+
+    Raises:
+        ExperimentError: Dask is not installed, or the scheduler or its last worker cannot be reached.
+        StoreError: a finished cell could not be written.
     """
     if not tasks:
         return

@@ -26,7 +26,11 @@ def seed_of(cell: Cell) -> int:
 
 
 def identity(experiment: Experiment, cell: Cell) -> str:
-    """What a cell is, but for the content of its data: sha256 (hex)."""
+    """What a cell is, but for the content of its data: sha256 (hex).
+
+    Raises:
+        ExperimentError: the cell's params are not JSON-able or hold NaN.
+    """
     needs = [identity(catalog.get(need.experiment), need.cell) for need in cell.needs]
     about = {"cell": cell.as_json(), "version": experiment.version_of(cell.method)}
     try:

@@ -38,7 +38,11 @@ class Metric:
 
 
 def metrics() -> dict[str, Metric]:
-    """Metrics that tables show, by name, in the order in which tables show them."""
+    """Metrics that tables show, by name, in the order in which tables show them.
+
+    Raises:
+        StoreError: the file is missing or damaged, or names an unknown kind.
+    """
     return _metrics(METRICS.stat().st_mtime_ns if METRICS.exists() else 0)
 
 

@@ -19,7 +19,11 @@ Entry = dict[str, Any]
 
 
 def cells_of(experiment: Experiment, profile: str) -> list[Cell]:
-    """The cells of a profile."""
+    """The cells of a profile.
+
+    Raises:
+        ExperimentError: there is no such profile, or two cells overlap.
+    """
     if profile not in experiment.profiles:
         if reason := experiment.unavailable.get(profile):
             raise ExperimentError(f"{experiment.name} has no profile {profile!r}: {reason}")
@@ -50,7 +54,12 @@ def _code(function, needed: tuple) -> str:
 
 
 class Plan:
-    """The cells of one profile as tasks, with what the cache and the stored result know of them."""
+    """The cells of one profile as tasks, with what the cache and the stored result know of them.
+
+    Raises:
+        ExperimentError: no such experiment or profile.
+        StoreError: the cache folder cannot be made.
+    """
 
     def __init__(self, name: str, profile: str, device: str, threads: int = 1, devices: int = 1) -> None:
         self.experiment, self.profile = catalog.get(name), profile
@@ -98,7 +107,11 @@ class Plan:
         )
 
     def chosen(self, only: str | None) -> list[Task]:
-        """The task of that label, else those whose label contains the text."""
+        """The task of that label, else those whose label contains the text.
+
+        Raises:
+            ExperimentError: there is none.
+        """
         exact = [task for task in self.tasks if task.cell.label == only]
         found = exact or [task for task in self.tasks if only is None or only in task.cell.label]
         if not found:

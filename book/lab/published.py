@@ -134,6 +134,9 @@ def paper_values(experiment: str) -> tuple[list[PaperValue], dict[str, dict[str,
     Returns:
         The values, and ``{setting: {"note" or "not_comparable": text}}``: settings that the paper's text speaks of
         without a table of their own.
+
+    Raises:
+        StoreError: there are no published numbers in this tree, or they are damaged.
     """
     files = sorted(ROOT.glob("chapters/*/published.toml"))
     if not files:

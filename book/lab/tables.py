@@ -26,7 +26,11 @@ _OPTIONAL = ("Budget", "Validity")  # left out where no row has anything to say
 
 
 def table(name: str, profile: str | None = None) -> str:
-    """The comparison of an experiment as Markdown, also readable as plain text in a terminal; see `compare`."""
+    """The comparison of an experiment as Markdown, also readable as plain text in a terminal; see `compare`.
+
+    Raises:
+        ExperimentError: no such experiment or profile, or it has no row.
+    """
     rows = compare(name, profile)
     if not rows:
         raise ExperimentError(f"{name} has no published number, and nothing is stored")

@@ -40,6 +40,9 @@ def states(name: str, profile: str) -> list[State]:
 
     A method has several states where only some of its cells are outdated, or where they start from cells of different
     code.
+
+    Raises:
+        StoreError: there is no such result.
     """
     return states_of(catalog.get(name), store.load_result(name, profile))
 

@@ -46,6 +46,9 @@ def verify(name: str, profile: str, write: bool = True, accept: str = "") -> lis
 
     Returns:
         The states afterwards.
+
+    Raises:
+        StoreError: there is no such result, or it cannot be written.
     """
     one = _Evidence(name, profile)
     for state in one.states:

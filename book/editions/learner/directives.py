@@ -62,7 +62,11 @@ class Converter:
         return f"{title} ({self.inline(directive.argument)})" if directive.argument else title
 
     def directive(self, directive: Directive) -> str:
-        """One directive as plain Markdown."""
+        """One directive as plain Markdown.
+
+        Raises:
+            BookError: it has no plain form.
+        """
         name, body = directive.name, directive.body
         if name == "math":
             label = directive.options.get("label")

@@ -21,7 +21,11 @@ EQUATIONS = re.compile(r"equation_table\(\s*[\"'](\w+)[\"']\s*\)")
 
 
 def edition(notebook: dict, names: Names, first: tuple[str, str]) -> dict:
-    """The learner's edition of an executed chapter, without outputs, behind what is `first`: text and code."""
+    """The learner's edition of an executed chapter, without outputs, behind what is `first`: text and code.
+
+    Raises:
+        BookError: a role, directive or reference that has no plain form.
+    """
     converter = Converter(names)
     parts = divide(without_idle(notebook["cells"]), converter)
     known = answers.imported("\n".join(source_of(cell) for cell in code_cells(notebook)))
