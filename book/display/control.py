@@ -17,8 +17,6 @@ class Control:
         label: what the reader sees beside the knob.
         values: the grid: at least 12 distinct values on a continuous knob, at least two on another.
         default: where the knob starts; one of the values.
-        static_values: the part of the grid that the rendered page offers (all of it when omitted); it must contain
-            the default.
         format: how a value is written: a format specification such as ".0e", or a function value -> text.
         choice: True for values without an order, such as views, data sets or methods: buttons instead of a slider.
         discrete: True for a slider over all of the few values that there are, such as a number of layers.
@@ -30,38 +28,27 @@ class Control:
     label: str
     values: Iterable[Any]
     default: Any
-    static_values: Iterable[Any] | None = None
     format: str | Callable[[Any], str] | None = None
     choice: bool = False
     discrete: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "values", tuple(self.values))
-        static = self.values if self.static_values is None else tuple(self.static_values)
-        object.__setattr__(self, "static_values", static)
         if not str(self.label).strip():
             raise ValueError("a control needs a label: the words that the reader sees beside the knob")
-        for field, grid in (("values", self.values), ("static_values", static)):
-            self._check_number(field, len(grid))
-            texts = [self.text(value) for value in grid]
-            repeated = sorted({text for text in texts if texts.count(text) > 1})
-            if repeated:
-                raise ValueError(f"control {self.label!r}: {field} shows {repeated} more than once; change `format`")
-            if self.default not in grid:
-                raise ValueError(f"control {self.label!r}: default {self.default!r} is not among {field}: {texts}")
-        missing = [self.text(value) for value in static if value not in self.values]
-        if missing:
-            raise ValueError(f"control {self.label!r}: static_values {missing} are not on the grid `values`")
-
-    def _check_number(self, field: str, number: int) -> None:
+        texts, number = [self.text(value) for value in self.values], len(self.values)
         if number < 2:
-            raise ValueError(f"control {self.label!r}: {field} has {number} entries, a knob needs at least 2")
+            raise ValueError(f"control {self.label!r}: values has {number} entries, a knob needs at least 2")
         if number < LEAST_STOPS and not (self.choice or self.discrete):
             raise ValueError(
-                f"control {self.label!r}: {field} has {number} entries, a continuous slider needs at least "
+                f"control {self.label!r}: values has {number} entries, a continuous slider needs at least "
                 f"{LEAST_STOPS}: give more values, or choice=True (buttons) for values without an order, or "
                 "discrete=True if there are no values in between"
             )
+        if repeated := sorted({text for text in texts if texts.count(text) > 1}):
+            raise ValueError(f"control {self.label!r}: values shows {repeated} more than once; change `format`")
+        if self.default not in self.values:
+            raise ValueError(f"control {self.label!r}: default {self.default!r} is not among values: {texts}")
 
     def text(self, value: Any) -> str:
         """The value as the reader sees it."""
@@ -104,21 +91,18 @@ class Knobs:
 
     @cached_property
     def grid(self) -> list[dict[str, Any]]:
-        """All settings of the static life; the last control runs fastest.
+        """All settings; the last control runs fastest.
 
         Raises:
             ValueError: for more of them than a page can hold.
         """
-        sizes = {control.label: len(control.static_values) for control in self.controls.values()}
-        points = [
-            dict(zip(self.controls, values, strict=True))
-            for values in itertools.product(*(control.static_values for control in self.controls.values()))
-        ]
+        every = itertools.product(*(control.values for control in self.controls.values()))
+        points = [dict(zip(self.controls, values, strict=True)) for values in every]
         if len(points) > self.max_stops:
-            product = " x ".join(f"{label}: {size}" for label, size in sizes.items())
+            product = " x ".join(f"{control.label}: {len(control.values)}" for control in self.controls.values())
             raise ValueError(
                 f"explorer {self.title!r} needs {len(points)} stops ({product}), at most {self.max_stops} are "
-                f"allowed: {self.advice}; the live knobs keep the whole grid"
+                f"allowed: {self.advice}"
             )
         return points
 

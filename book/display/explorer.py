@@ -25,7 +25,7 @@ class Explorer(Knobs):
 
     max_stops = 2000
     max_gzip_bytes = 100_000
-    advice = "give fewer `static_values`, fewer points on a curve, or items that do not change with every knob"
+    advice = "give fewer values, fewer points on a curve, or items that do not change with every knob"
 
     def __init__(self, compute, controls, *, title, alt, static=None):
         super().__init__(controls, title=title, alt=alt)
@@ -69,13 +69,12 @@ class Explorer(Knobs):
     def _html(self) -> str:
         data = encode(self.pictures)
         self._refuse_dead_knobs([json.dumps(stop) for stop in data["stops"]])
-        still = frames.vector(self.figure, self.defaults)
-        made = page.fragment(self, still, self.pictures, data)
-        size = len(gzip.compress(made.encode(), mtime=0))
-        if size > self.max_gzip_bytes:
+        made = page.fragment(self, frames.vector(self.figure, self.defaults), self.pictures, data)
+        self.gzip_bytes = len(gzip.compress(made.encode(), mtime=0))
+        if self.gzip_bytes > self.max_gzip_bytes:
             raise ValueError(
-                f"explorer {self.title!r} takes {size / 1000:.0f} kB after gzip at {len(self.grid)} stops, a page may "
-                f"take {self.max_gzip_bytes / 1000:.0f} kB: {self.advice}"
+                f"explorer {self.title!r} takes {self.gzip_bytes / 1000:.0f} kB after gzip at {len(self.grid)} stops, "
+                f"a page may take {self.max_gzip_bytes / 1000:.0f} kB: {self.advice}"
             )
         return made
 
@@ -87,11 +86,6 @@ class Explorer(Knobs):
         """
         return self._html
 
-    @property
-    def gzip_bytes(self) -> int:
-        """Size of the static life after gzip."""
-        return len(gzip.compress(self.to_html().encode(), mtime=0))
-
     @cached_property
     def widget(self):
         """The live life: an ipywidgets box whose knobs draw the picture anew."""
@@ -100,11 +94,9 @@ class Explorer(Knobs):
     def __repr__(self) -> str:
         lines = [f"Explorer: {self.title}"]
         for control in self.controls.values():
-            grid = control.static_values if self.static else control.values
-            lines.append(
-                f"  {control.label}: {control.text(grid[0])} to {control.text(grid[-1])} "
-                f"({len(grid)} values), now {control.text(control.default)}"
-            )
+            first, last = control.text(control.values[0]), control.text(control.values[-1])
+            told = f"  {control.label}: {first} to {last} ({len(control.values)} values)"
+            lines.append(f"{told}, now {control.text(control.default)}")
         return "\n".join([*lines, f"  {self.describe(self.defaults)}"])
 
     def _repr_mimebundle_(self, include=None, exclude=None):

@@ -50,7 +50,7 @@ def fragment(explorer: Knobs, still: Frame, pictures: Sequence[Picture], data: d
     )
     data |= {
         "alts": [explorer.describe(settings) for settings in explorer.grid],
-        "texts": [[control.text(v) for v in control.static_values] for control in explorer.controls.values()],
+        "texts": [[control.text(v) for v in control.values] for control in explorer.controls.values()],
     }
     # "</script>" inside an alternative text must not end the block.
     payload = json.dumps(data, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
@@ -120,8 +120,8 @@ def _swatch(item: Item) -> str:
 
 
 def _control(control: Control) -> str:
-    at = control.static_values.index(control.default)
-    texts = [_escaped(control.text(value)) for value in control.static_values]
+    at = control.values.index(control.default)
+    texts = [_escaped(control.text(value)) for value in control.values]
     label, default = html.escape(control.label), f'<span class="bnn-default">{texts[at]}</span>'
     if control.choice:
         buttons = "".join(

@@ -6,6 +6,7 @@ line style and marker, or "ink" or "gray". Widths and sizes are CSS pixels.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from matplotlib.ticker import LogLocator, MaxNLocator
@@ -36,13 +37,24 @@ def _numbers(item, *fields: str) -> None:
         object.__setattr__(item, field, np.broadcast_to(one, (length,)) if one.ndim == 0 else one)
 
 
-def _known_look(item) -> None:
-    if str(item.look) not in LOOKS:
-        raise ValueError(f"{type(item).__name__}: look {item.look!r} is not known: use {', '.join(LOOKS)}")
+class _Item:
+    """What the items of a panel share: coordinates become float arrays of one length, and a look is one of `LOOKS`."""
+
+    _coordinates: ClassVar[tuple[str, ...]] = ()
+
+    def __post_init__(self) -> None:
+        if str(self.look) not in LOOKS:
+            raise ValueError(f"{type(self).__name__}: look {self.look!r} is not known: use {', '.join(LOOKS)}")
+        if self._coordinates:
+            _numbers(self, *self._coordinates)
+
+    def _own(self, chosen: int | None) -> int:
+        """The number of the line style or marker: the chosen one, or the look's own."""
+        return (int(self.look) if str(self.look).isdigit() else 0) if chosen is None else chosen
 
 
 @dataclass(frozen=True, eq=False)
-class Line:
+class Line(_Item):
     """A line through the points; NaN leaves a gap. `dash` numbers the line style, the look's own if omitted."""
 
     x: Values
@@ -53,19 +65,13 @@ class Line:
     width: float = 2.4
     alpha: float = 1.0
 
-    def __post_init__(self) -> None:
-        _numbers(self, "x", "y")
-        _known_look(self)
+    _coordinates = ("x", "y")
 
-    @property
-    def style(self):
-        """The line style as matplotlib has it."""
-        own = int(self.look) if str(self.look).isdigit() else 0
-        return LINES[own if self.dash is None else self.dash]
+    style = property(lambda self: LINES[self._own(self.dash)], doc="The line style as matplotlib has it.")
 
 
 @dataclass(frozen=True, eq=False)
-class Points:
+class Points(_Item):
     """Markers at the points, outlines if hollow. `marker` numbers the shape, the look's own if omitted."""
 
     x: Values
@@ -77,19 +83,13 @@ class Points:
     hollow: bool = False
     alpha: float = 1.0
 
-    def __post_init__(self) -> None:
-        _numbers(self, "x", "y")
-        _known_look(self)
+    _coordinates = ("x", "y")
 
-    @property
-    def shape(self) -> str:
-        """The marker as matplotlib has it."""
-        own = int(self.look) if str(self.look).isdigit() else 0
-        return MARKERS[own if self.marker is None else self.marker]
+    shape = property(lambda self: MARKERS[self._own(self.marker)], doc="The marker as matplotlib has it.")
 
 
 @dataclass(frozen=True, eq=False)
-class Bars:
+class Bars(_Item):
     """Upright bars from `base` to `height`; hollow ones are outlines, so that color is not the only sign."""
 
     x: Values
@@ -100,13 +100,11 @@ class Bars:
     width: float = 0.8
     hollow: bool = False
 
-    def __post_init__(self) -> None:
-        _numbers(self, "x", "height", "base")
-        _known_look(self)
+    _coordinates = ("x", "height", "base")
 
 
 @dataclass(frozen=True, eq=False)
-class Band:
+class Band(_Item):
     """The area between `low` and `high`."""
 
     x: Values
@@ -116,13 +114,11 @@ class Band:
     look: int | str = 0
     alpha: float = 0.22
 
-    def __post_init__(self) -> None:
-        _numbers(self, "x", "low", "high")
-        _known_look(self)
+    _coordinates = ("x", "low", "high")
 
 
 @dataclass(frozen=True, eq=False)
-class Rule:
+class Rule(_Item):
     """A thin line across the whole panel: upright at `x`, or level at `y`; with neither, nothing but its name."""
 
     x: float | None = None
@@ -135,16 +131,13 @@ class Rule:
     def __post_init__(self) -> None:
         if self.x is not None and self.y is not None:
             raise ValueError(f"Rule: x={self.x} and y={self.y} are given; a rule stands at one of them")
-        _known_look(self)
+        super().__post_init__()
 
-    @property
-    def style(self):
-        """The line style as matplotlib has it."""
-        return LINES[self.dash]
+    style = property(lambda self: LINES[self.dash], doc="The line style as matplotlib has it.")
 
 
 @dataclass(frozen=True, eq=False)
-class Text:
+class Text(_Item):
     """Words at a place; `anchor` says which part of them stands there: start, middle or end."""
 
     x: float
@@ -154,7 +147,7 @@ class Text:
     look: int | str = "ink"
 
     def __post_init__(self) -> None:
-        _known_look(self)
+        super().__post_init__()
         if self.anchor not in ("start", "middle", "end"):
             raise ValueError(f"Text: anchor {self.anchor!r} is not known: use start, middle or end")
 

@@ -12,15 +12,15 @@ import shutil
 import time
 from pathlib import Path
 
-from book.editions.execute import Outcome, execute, finish
+from book.editions.execute import CELL_SECONDS, Outcome, execute, finish
 from book.editions.learner.answers import checked
 from book.editions.learner.write import editions, offer
 from book.editions.pages import written_pages
 from book.editions.project import (
-    PROFILES,
     BookError,
     Project,
     code_cells,
+    locked,
     notebook_key,
     read_notebook,
     source_of,
@@ -29,22 +29,10 @@ from book.editions.project import (
 from book.editions.render import render, rendered, stage, tidy, write_notebook
 
 
-@contextlib.contextmanager
-def exclusive(project: Project, say=print):
+def exclusive(project: Project, say=print) -> contextlib.AbstractContextManager:
     """Only one build at a time in a tree; a second one waits and then finds its work done."""
     project.build.mkdir(exist_ok=True)
-    with (project.build / ".lock").open("w") as handle:
-        try:
-            import fcntl
-        except ImportError:  # not a POSIX system: builds there are not protected from each other
-            yield
-            return
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            say("Another build is running in this tree; waiting for it ...")
-            fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
+    return locked(project.build / ".lock", lambda: say("Another build is running in this tree; waiting for it ..."))
 
 
 def executed_before(project: Project, name: str, key: str) -> dict | None:
@@ -163,7 +151,7 @@ def main(arguments: list[str]) -> int:
         prog="python -m book build", description="Execute the chapters and render the book."
     )
     parser.add_argument(
-        "--profile", choices=PROFILES, default="smoke", help="size of the live computations (default: smoke)"
+        "--profile", choices=CELL_SECONDS, default="smoke", help="size of the live computations (default: smoke)"
     )
     parser.add_argument("--jobs", type=int, help="chapters at a time (default: one per core)")
     parser.add_argument("--execute-only", action="store_true", help="run the chapters and stop before rendering")

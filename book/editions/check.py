@@ -29,19 +29,11 @@ LOADS = {
     "data": {"object"},
     "poster": {"video"},
 }
-LOADED_RELATIONS = {
-    "stylesheet",
-    "preload",
-    "prefetch",
-    "modulepreload",
-    "preconnect",
-    "dns-prefetch",
-    "icon",
-    "manifest",
-}
+LOADED_RELATIONS = set("stylesheet preload prefetch modulepreload preconnect dns-prefetch icon manifest".split())
 REMOTE = re.compile(r"^(?:https?:)?//", re.IGNORECASE)
 REMOTE_IN_CSS = re.compile(r"""(?:@import\s+|url\()\s*(?:url\()?["']?((?:https?:)?//[^"')\s]+)""", re.IGNORECASE)
 FILE_NAME = re.compile(r"(?:^|/)[\w.-]+\.(?:png|svg|jpe?g|webp|gif)$", re.IGNORECASE)
+EXPLORER = re.compile(r'<div class="bnn-explorer.*?</script></div>', re.DOTALL)  # its last part is its script
 UNRENDERED = re.compile(
     r"\{(?:ref|eq|eval|numref|cite|cite:\w+|glue|glue:\w+|doc|prf:ref|term)\}\s*`|^\s*(?:```|:::)\{", re.MULTILINE
 )
@@ -58,34 +50,21 @@ class Page(HTMLParser):
         self.pictures: list[tuple[str, str | None]] = []
         self.styles: list[str] = []
         self.prose: list[str] = []
-        self.explorers: list[str] = []
         self._inside: list[str] = []
-        self._divs: list[int | None] = []  # for each open div, where it started if it is an explorer
-        self._lines = [0, *(match.end() for match in re.finditer("\n", text))]
-        self._text = text
         self.feed(text)
-
-    def _offset(self) -> int:
-        line, column = self.getpos()
-        return self._lines[line - 1] + column
 
     def handle_starttag(self, tag, attributes):
         given = {name: value or "" for name, value in attributes}
         if tag in ("script", "style", "pre", "code"):
             self._inside.append(tag)
-        if tag == "div":
-            self._divs.append(self._offset() if "bnn-explorer" in given.get("class", "").split() else None)
         if "id" in given:
             self.ids.append(given["id"])
         if tag == "a" and "href" in given:
             self.links.append(given["href"])
         if tag == "link" and LOADED_RELATIONS & set(given.get("rel", "").lower().split()):
             self.loads.append(given.get("href", ""))
-        for name, tags in LOADS.items():
-            if tag in tags and name in given:
-                self.loads += (
-                    [part.split()[0] for part in given[name].split(",")] if name == "srcset" else [given[name]]
-                )
+        for name in (name for name, tags in LOADS.items() if tag in tags and name in given):
+            self.loads += [part.split()[0] for part in given[name].split(",")] if name == "srcset" else [given[name]]
         if tag == "img" and given.get("aria-hidden") != "true" and given.get("role") != "presentation":
             self.pictures.append((given.get("src", ""), given.get("alt")))
         self.styles.append(given.get("style", ""))
@@ -93,8 +72,6 @@ class Page(HTMLParser):
     def handle_endtag(self, tag):
         if self._inside and self._inside[-1] == tag:
             self._inside.pop()
-        if tag == "div" and self._divs and (start := self._divs.pop()) is not None:
-            self.explorers.append(self._text[start : self._offset()])
 
     def handle_data(self, data):
         if not self._inside:
@@ -154,12 +131,9 @@ def weight(path: Path) -> int:
 def too_heavy(path: Path, page: Page, weights: dict[Path, int]) -> list[str]:
     """Whether a page and what it loads are over the limit; ``weights`` remembers what several pages load."""
     loaded = {(path.parent / unquote(urlsplit(link).path)).resolve() for link in page.loads if link and _local(link)}
-    total = 0
-    for file in [path, *loaded]:
-        if file.is_file():
-            if file not in weights:
-                weights[file] = weight(file)
-            total += weights[file]
+    files = [file for file in [path, *loaded] if file.is_file()]
+    weights.update((file, weight(file)) for file in files if file not in weights)
+    total = sum(weights[file] for file in files)
     if total <= PAGE_LIMIT:
         return []
     return [f"page and what it loads take {total / 1e6:.1f} MB, allowed are {PAGE_LIMIT / 1e6:.1f}"]
@@ -177,10 +151,9 @@ def page_faults(path: Path, pages: dict[Path, Page], html: Path, root: Path) -> 
     page, text = pages[path], path.read_text(encoding="utf-8")
     found = dead_links(path, page, pages, html) + external_loads(page) + bad_pictures(page)
     found += [f"id used {count} times: {name}" for name, count in Counter(page.ids).items() if count > 1]
-    found += [
-        f"markup not rendered: {match.strip()}" for match in dict.fromkeys(UNRENDERED.findall(" ".join(page.prose)))
-    ]
-    size = len(gzip.compress("".join(page.explorers).encode(), mtime=0))
+    raw = dict.fromkeys(UNRENDERED.findall(" ".join(page.prose)))
+    found += [f"markup not rendered: {match.strip()}" for match in raw]
+    size = len(gzip.compress("".join(EXPLORER.findall(text)).encode(), mtime=0))
     if size > EXPLORERS_LIMIT:
         told = f"explorers take {size / 1000:.0f} kB after gzip, allowed are {EXPLORERS_LIMIT // 1000}"
         found.append(f"{told}: give them fewer stops")
@@ -195,9 +168,7 @@ def check(root: Path, html: Path | None = None) -> list[str]:
     html = (html or project.html).resolve()
     if not (html / "index.html").exists():
         return [f"{html} holds no index.html: run `make book` first"]
-    paths = [
-        path for path in files_below(html) if path.suffix == ".html" and "_static" not in path.relative_to(html).parts
-    ]
+    paths = [one for one in files_below(html) if one.suffix == ".html" and "_static" not in one.relative_to(html).parts]
     pages = {path: Page(path.read_text(encoding="utf-8")) for path in paths}
     icons = html / "_static" / "icons.css"
     drawn, weights = icons.read_text(encoding="utf-8") if icons.exists() else "", {}
@@ -206,11 +177,8 @@ def check(root: Path, html: Path | None = None) -> list[str]:
         found = page_faults(path, pages, html, project.root) + too_heavy(path, pages[path], weights)
         found += icon_faults(path.read_text(encoding="utf-8"), drawn)
         faults += [f"{path.relative_to(html)}: {fault}" for fault in found]
-    faults += [
-        f"{path.relative_to(html)}: belongs to Font Awesome"
-        for path in html.rglob("*")
-        if re.search(r"fontawesome|fa-(solid|regular|brands)", path.name)
-    ]
+    fonts = (path for path in html.rglob("*") if re.search(r"fontawesome|fa-(solid|regular|brands)", path.name))
+    faults += [f"{path.relative_to(html)}: belongs to Font Awesome" for path in fonts]
     for style in html.rglob("*.css"):
         for link in REMOTE_IN_CSS.findall(style.read_text(encoding="utf-8", errors="replace")):
             faults.append(f"{style.relative_to(html)}: external request: {link}")

@@ -87,7 +87,7 @@ def unproved_orders(cell: dict, spoken: Spoken, asserted: set[str]) -> Iterator[
             yield f"an order by a number that no assertion looks at: {line.strip()[:70]}"
         elif not asked and STRONG_ORDER.search(bare) and _named(bare, spoken):
             near = [key for one in expressions_of(cell) for key in KEY.findall(one)]
-            if not any(_clear(spoken, key) for key in near):
+            if not any(getattr(spoken.said.get(key), "ordered", False) for key in near):
                 yield f"an order of methods without a paired difference in its cell: {line.strip()[:70]}"
 
 
@@ -117,10 +117,6 @@ def _ordered(spoken: Spoken, keys: list[str]) -> bool:
     texts = [spoken.said.get(key, "") for key in keys]
     shown = [one.ordered for one in texts if getattr(one, "ordered", None) is not None]
     return "(not run)" in texts or (bool(shown) and all(shown))
-
-
-def _clear(spoken: Spoken, key: str) -> bool:
-    return bool(getattr(spoken.said.get(key), "ordered", False))
 
 
 def _named(bare: str, spoken: Spoken) -> bool:

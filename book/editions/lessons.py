@@ -67,7 +67,7 @@ def lesson(study: studies.Study, notebook: dict) -> Lesson:
             continue
         for piece in parse(text):
             name = piece.name if isinstance(piece, Directive) else ""
-            if name in ("exercise", "exercise-start"):
+            if name == "exercise":
                 tasks[piece.options["label"]] = (piece.argument or "Exercise", [])
             elif name == "solution-start":
                 solving = piece.argument

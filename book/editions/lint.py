@@ -11,20 +11,14 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from book.editions import claims, prose, rules_of_code, rules_of_exercises  # noqa: F401  (imported, they are rules)
+from book.editions import claims, prose, rules_of_code, rules_of_exercises, source  # noqa: F401  (imported, they are rules)
 from book.editions.equations import equation_labels
 from book.editions.numbers import placeholders
 from book.editions.project import EVAL, expressions_of, source_of, tags_of
-from book.editions.rules import RULES, rule
-from book.editions.source import CELL_METADATA, CHAPTERS, NOTEBOOK_METADATA, Chapter, canonical, load, mended
+from book.editions.source import RULES, Chapter, canonical, load, mended, rule
 
-SIZES = {
-    "words": (2500, 4000),
-    "code cells": (15, 30),
-    "figures": (6, 10),
-    "labeled equations": (8, 25),
-    "exercises": (6, 10),
-}
+SIZES = {"words": (2500, 4000), "code cells": (15, 30), "figures": (6, 10)}
+SIZES |= {"labeled equations": (8, 25), "exercises": (6, 10)}
 FILE_NAME = re.compile(r"^\S+\.(?:png|svg|jpe?g|webp|gif)$", re.IGNORECASE)
 
 
@@ -51,10 +45,10 @@ def stripped(chapter):
     for cell in chapter.cells:
         if cell["metadata"].get("user_expressions", []) != placeholders(cell):
             yield cell["id"], "metadata user_expressions must hold a placeholder for each number; run lint --fix"
-        if extra := set(cell["metadata"]) - CELL_METADATA - {"user_expressions"}:
+        if extra := set(cell["metadata"]) - source.CELL_METADATA - {"user_expressions"}:
             yield cell["id"], f"metadata {sorted(extra)} does not belong into the source"
-    if chapter.notebook["metadata"] != NOTEBOOK_METADATA:
-        yield "", f"the notebook's metadata must be {NOTEBOOK_METADATA}"
+    if chapter.notebook["metadata"] != source.NOTEBOOK_METADATA:
+        yield "", f"the notebook's metadata must be {source.NOTEBOOK_METADATA}"
 
 
 @rule
@@ -235,7 +229,7 @@ def sizes(chapter):
         "code cells": sum("remove-cell" not in tags_of(cell) for cell in chapter.code),
         "figures": sum("explorer(" not in source_of(cell) for cell in figure_cells(chapter)),
         "labeled equations": len(equation_labels(chapter.notebook)),
-        "exercises": len(re.findall(r"^(?:`{3,}|:{3,})\{exercise(?:-start)?\}", chapter.prose, re.MULTILINE)),
+        "exercises": len(re.findall(r"^(?:`{3,}|:{3,})\{exercise\}", chapter.prose, re.MULTILINE)),
     }
     for what, count in counts.items():
         low, high = SIZES[what]
@@ -246,7 +240,7 @@ def sizes(chapter):
 def main(arguments: list[str]) -> int:
     """Print the problems of the given notebooks, or of all chapters; the exit code says whether there are any."""
     parser = argparse.ArgumentParser(prog="python -m book lint", description=__doc__)
-    parser.add_argument("notebooks", nargs="*", type=Path, default=CHAPTERS)
+    parser.add_argument("notebooks", nargs="*", type=Path, default=source.CHAPTERS)
     parser.add_argument("--fix", action="store_true", help="write the canonical form and split sentences")
     chosen = parser.parse_args(arguments)
     found = 0

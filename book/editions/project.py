@@ -1,5 +1,6 @@
 """What there is to build: the folders, the pages that ``_toc.yml`` names, and the key of a chapter's outputs."""
 
+import contextlib
 import hashlib
 import json
 import os
@@ -7,7 +8,7 @@ import re
 import sys
 import sysconfig
 import zipfile
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -17,7 +18,6 @@ import yaml
 
 from book import studies
 
-PROFILES = ("smoke", "book", "paper")
 EVAL = re.compile(r"\{eval\}`([^`\n]+)`")
 REFERENCE = "book/reference"  # folder of the library's reference, which is not printed
 WORDS = (".md", ".rst")  # documents without code to run
@@ -37,14 +37,36 @@ def digest(*parts: str | bytes) -> str:
     return total.hexdigest()
 
 
+def named(root: Path, paths: list[Path]) -> list[str | bytes]:
+    """Name below ``root`` and content of each file, for `digest`."""
+    return [part for path in paths for part in (path.relative_to(root).as_posix(), path.read_bytes())]
+
+
+@contextlib.contextmanager
+def locked(path: Path, say: Callable[[], None] = lambda: None) -> Iterator[list[int]]:
+    """Hold a file's lock, wait for it after ``say``; yields what a process inherits to hold it, too."""
+    with path.open("w") as handle:
+        try:
+            import fcntl
+        except ImportError:  # not a POSIX system: builds there are not protected from each other
+            yield []
+            return
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            say()
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield [handle.fileno()]
+
+
 def files_below(folder: Path) -> list[Path]:
     """The files below ``folder`` in a fixed order, without caches and hidden files."""
-    found = []
-    for path in folder.rglob("*"):
+
+    def wanted(path: Path) -> bool:
         parts = path.relative_to(folder).parts
-        if path.is_file() and "__pycache__" not in parts and not any(part.startswith(".") for part in parts):
-            found.append(path)
-    return sorted(found)
+        return path.is_file() and "__pycache__" not in parts and not any(part.startswith(".") for part in parts)
+
+    return sorted(filter(wanted, folder.rglob("*")))
 
 
 def pack(archive: Path | IO[bytes], files: Iterable[tuple[str, bytes]], stored: str = "") -> None:
@@ -111,19 +133,14 @@ class Project:
     @cached_property
     def listed(self) -> list[str]:
         """Names of the documents in reading order, as ``_toc.yml`` writes them (no suffix)."""
-        names: list[str] = []
 
-        def collect(entry) -> None:
+        def collect(entry) -> list[str]:
             if isinstance(entry, list):
-                for item in entry:
-                    collect(item)
-            elif isinstance(entry, dict):
-                names.extend(entry[key] for key in ("root", "file") if key in entry)
-                for key in ("parts", "chapters", "sections", "subtrees", "entries"):
-                    collect(entry.get(key))
+                return [name for item in entry for name in collect(item)]
+            names = [entry[key] for key in ("root", "file") if key in entry]
+            return names + [name for key in ("parts", "chapters", "sections") for name in collect(entry.get(key, []))]
 
-        collect(self.toc)
-        return names
+        return collect(self.toc)
 
     @cached_property
     def reports(self) -> dict[str, studies.Study]:
@@ -178,14 +195,10 @@ class Project:
         chapters call, the committed results, and, but for smoke, which data sets lie on this machine.
         """
         pins = (self.root / "requirements.txt").read_text(encoding="utf-8")
-        parts: list[str | bytes] = [
-            profile,
-            installed(),
-            "\n".join(x for x in pins.split("\n") if x and not x.startswith("#")),
-        ]
+        pinned = "\n".join(line for line in pins.split("\n") if line and not line.startswith("#"))
+        parts: list[str | bytes] = [profile, installed(), pinned]
         for folder in ("bnnlib", "book/lab", "book/display", "chapters/shared", "data/results"):
-            for path in files_below(self.root / folder):
-                parts += [path.relative_to(self.root).as_posix(), path.read_bytes()]
+            parts += named(self.root, files_below(self.root / folder))
         if profile != "smoke":  # which sees no data set but scikit-learn's: `execute` hides the others
             # sizes and names stand for the contents, which bnnlib.datasets verifies by sha256 whenever it reads them
             data = Path(os.environ.get("BNNLIB_DATA") or self.root / "data" / "cache" / "sets")
@@ -194,11 +207,8 @@ class Project:
 
     def study_key(self, name: str) -> str:
         """Hash of the study beside the chapter ``name``: what no other chapter's outputs can depend on."""
-        folders = [
-            study.folder for study in studies.all(self.root / "chapters") if f"chapters/{study.notebook}" == name
-        ]
-        files = [path for folder in folders for path in files_below(folder)]
-        return digest(*(part for path in files for part in (path.relative_to(self.root).as_posix(), path.read_bytes())))
+        known = [one for one in studies.all(self.root / "chapters") if f"chapters/{one.notebook}" == name]
+        return digest(*named(self.root, [path for study in known for path in files_below(study.folder)]))
 
 
 def read_notebook(path: Path) -> dict:

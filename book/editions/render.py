@@ -13,16 +13,16 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 from book import studies
 from book.editions import slides
 from book.editions.learner.write import editions, publish
-from book.editions.project import WORDS, BookError, Project, digest, files_below, installed
+from book.editions.project import WORDS, BookError, Project, digest, files_below, installed, locked, named
 
 RENDERING = "rendering-"  # begins the name of a folder in which pages are being made
 NUMBERS = "chapter_numbers.json"  # what _ext/chapter_numbers.py reads
+LOCK = ".sphinx.lock"  # held while Sphinx is at work
 KEY = ".rendered-from"  # in the folder of the pages: what they were made from
 WHOLE = "whole"  # in the folder that Sphinx keeps, after a build without fault: what it holds for all documents
 
@@ -92,12 +92,8 @@ def render_key(project: Project) -> str:
     parts: list[str | bytes] = []
     makers = project.root / "book" / "editions"
     for folder in (project.staging, makers / "_ext", makers / "learner"):
-        for path in files_below(folder):
-            parts += [path.relative_to(folder).as_posix(), path.read_bytes()]
-    for path in code(project):
-        parts += [path.relative_to(project.root).as_posix(), path.read_bytes()]
-    parts += settings(project)
-    return digest(*parts)
+        parts += named(folder, files_below(folder))
+    return digest(*parts, *named(project.root, code(project)), *settings(project))
 
 
 def surroundings_key(project: Project) -> str:
@@ -109,33 +105,13 @@ def surroundings_key(project: Project) -> str:
             name = path.relative_to(folder).as_posix()
             text = folder == project.staging and (name in documents or name.startswith(slides.FOLDER))
             parts += [name] if text else [name, path.read_bytes()]
-    for path in code(project):
-        parts += [path.relative_to(project.root).as_posix(), path.read_bytes()]
-    parts += settings(project)
-    return digest(*parts)
-
-
-@contextlib.contextmanager
-def alone(project: Project) -> Iterator[list[int]]:
-    """Wait for the Sphinx of a builder that was killed: it goes on writing for a while, and so long holds the lock.
-
-    Yields:
-        What Sphinx inherits to hold it.
-    """
-    with (project.build / ".sphinx.lock").open("w") as handle:
-        try:
-            import fcntl
-        except ImportError:  # not a POSIX system, see `build.exclusive`
-            yield []
-            return
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        yield [handle.fileno()]
+    return digest(*parts, *named(project.root, code(project)), *settings(project))
 
 
 def jupyter_book(project: Project, folder: Path, inherited: list[int]) -> None:
     """Call ``jupyter-book build`` on the staging tree, warnings as errors; the pages lie in ``folder/_build/html``.
 
-    It goes on from what is there. Sphinx keeps the inherited file descriptors open, see `alone`.
+    It goes on from what is there. Sphinx keeps the inherited file descriptors open, see `made_pages`.
 
     Raises:
         BookError: Sphinx warned or failed; the message holds its warnings.
@@ -180,7 +156,8 @@ def made_pages(project: Project) -> Path:
     """
     kept, key = project.sphinx, surroundings_key(project)
     mark, pages = kept / WHOLE, kept / "_build" / "html"
-    with alone(project) as inherited:
+    # the Sphinx of a builder that was killed goes on writing for a while, and so long holds the lock
+    with locked(project.build / LOCK) as inherited:
         if mark.exists() and mark.read_text(encoding="utf-8") == key:
             mark.unlink()
             # As at a build from nothing, where pages name the style sheets that are copied last without a digest.

@@ -9,7 +9,7 @@ from itertools import pairwise
 
 from book.editions.learner.answers import parsed
 from book.editions.project import source_of
-from book.editions.rules import rule
+from book.editions.source import rule
 
 LONGEST_CELL, MEDIAN_CELL = 35, 8
 LONGEST_LINE = 88  # what stands side by side in the column of a page (book.css)

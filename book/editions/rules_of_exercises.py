@@ -7,8 +7,7 @@ from functools import cache
 
 from book.editions.learner.answers import checked, parsed
 from book.editions.project import EVAL, source_of
-from book.editions.rules import rule
-from book.editions.source import Chapter
+from book.editions.source import Chapter, rule
 
 BORDER = re.compile(r"\{solution-(start|end)\}[ \t]*(\S*)")
 
@@ -16,7 +15,7 @@ BORDER = re.compile(r"\{solution-(start|end)\}[ \t]*(\S*)")
 @rule
 def exercises_complete(chapter):
     """Every exercise has a label, a hint and a solution; at least three are checked, and all of the registry are."""
-    opened = re.split(r"^(?:`{3,}|:{3,})\{exercise(?:-start)?\}", chapter.prose, flags=re.MULTILINE)[1:]
+    opened = re.split(r"^(?:`{3,}|:{3,})\{exercise\}", chapter.prose, flags=re.MULTILINE)[1:]
     for text in opened:
         title = text.split("\n")[0].strip()
         label = re.search(r"^:label:\s*(\S+)", text, re.MULTILINE)

@@ -1,6 +1,7 @@
 """A chapter as the lint sees it: the notebook, the tests of its equations, its exercises, and its canonical file."""
 
 import json
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -43,6 +44,15 @@ class Chapter:
         self.code = code_cells(self.notebook)
         self.markdown = [cell for cell in self.cells if cell["cell_type"] == "markdown"]
         self.prose = "\n\n".join(source_of(cell) for cell in self.markdown)
+
+
+RULES: dict[str, Callable[[Chapter], Iterator[tuple[str, str]]]] = {}
+
+
+def rule(function):
+    """Register a rule for chapters; it yields (cell id, message)."""
+    RULES[function.__name__] = function
+    return function
 
 
 def canonical(notebook: dict) -> str:

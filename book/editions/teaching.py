@@ -1,7 +1,7 @@
 """Tables for those who teach with the book: sessions with minutes of reading, exercises by difficulty and minutes."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from book.editions.lessons import Lesson, Task
 from book.editions.templates import markdown
@@ -10,7 +10,6 @@ from book.editions.templates import markdown
 LEVELS = ("predict", "work out", "write", "research")
 KINDS = {
     "choice": ("predict", 5),
-    "text": ("predict", 5),
     "number": ("work out", 10),
     "array": ("work out", 15),
     "function": ("write", 20),
@@ -18,15 +17,8 @@ KINDS = {
 OPEN = ("research", 60)  # an exercise without a check
 
 
-@dataclass(frozen=True)
-class Session:
-    """One meeting.
-
-    Args:
-        title: of it.
-        chapters: numbers of those that it rests on.
-        inside: what is done in class.
-    """
+class Session(NamedTuple):
+    """One meeting: its title, the numbers of the chapters that it rests on, and what is done in class."""
 
     title: str
     chapters: tuple[int, ...]
@@ -67,7 +59,7 @@ def tables(lessons: list[Lesson], kind: Callable[[str], str]) -> dict[str, Calla
         "six": lambda: plan(SIX, lessons, kind),
         "twelve": lambda: plan(TWELVE, lessons, kind),
         "exercises": lambda: exercises(lessons, kind),
-        "reckoned": lambda: reckoned(),
+        "reckoned": reckoned,
     }
 
 
@@ -84,12 +76,8 @@ def plan(sessions: tuple[Session, ...], lessons: list[Lesson], kind: Callable[[s
         own = [known[chapter] for chapter in session.chapters if chapter in known]
         share = [sum(one.number in other.chapters for other in sessions) for one in own]
         reading = sum(one.minutes / parts for one, parts in zip(own, share, strict=True))
-        solving = sum(
-            judged(task, kind)[1] / parts
-            for one, parts in zip(own, share, strict=True)
-            for task in one.tasks
-            if task.ids
-        )
+        pairs = [(task, parts) for one, parts in zip(own, share, strict=True) for task in one.tasks if task.ids]
+        solving = sum(judged(task, kind)[1] / parts for task, parts in pairs)
         read = ", ".join(f"{{doc}}`{one.title} <../{one.document}>`" for one in own)
         lines.append([str(number), session.title, read, session.inside, f"{reading:.0f}", f"{solving:.0f}"])
     return markdown(["", "Session", "Read before", "In class", "Reading, min", "Checked exercises, min"], lines)
@@ -102,9 +90,8 @@ def exercises(lessons: list[Lesson], kind: Callable[[str], str]) -> str:
         for task in one.tasks:
             level, minutes = judged(task, kind)
             checked = f"`{'`, `'.join(task.ids)}`" if task.ids else "no check"
-            rows.append(
-                (LEVELS.index(level), minutes, one.number, [level, f"{{ref}}`{task.label}`", checked, str(minutes)])
-            )
+            line = [level, f"{{ref}}`{task.label}`", checked, str(minutes)]
+            rows.append((LEVELS.index(level), minutes, one.number, line))
     return markdown(["Difficulty", "Exercise", "Checked as", "Minutes"], [row[-1] for row in sorted(rows)])
 
 

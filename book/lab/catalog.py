@@ -11,23 +11,10 @@ from collections.abc import Iterable
 from book import studies
 from book.lab.cells import Experiment, ExperimentError
 
-_OTHERS: list[str] = []
-
-
-def register(module: str) -> None:
-    """Add a module outside ``chapters/``, importable by the workers too, whose ``EXPERIMENTS`` is a list."""
-    if module not in _OTHERS:
-        _OTHERS.append(module)
-
-
-def registered() -> list[str]:
-    """The modules outside ``chapters/``."""
-    return list(_OTHERS)
-
 
 def modules() -> list[str]:
-    """Names of the modules that may hold experiments."""
-    return [name for study in studies.all(without_lesson=True) for name in study.modules("experiments")] + _OTHERS
+    """Names of the modules that may hold experiments; tests put others in their place."""
+    return [name for study in studies.all(without_lesson=True) for name in study.modules("experiments")]
 
 
 def table() -> dict[str, tuple[str, Experiment]]:
@@ -83,7 +70,7 @@ def _entry(name: str) -> tuple[str, Experiment]:
 
 
 def find(module: str, name: str) -> Experiment:
-    """The experiment in a module, for a worker process that knows nothing of `register`."""
+    """The experiment in a module, for a worker process, which need not know all others."""
     return next(one for one in importlib.import_module(module).EXPERIMENTS if one.name == name)
 
 

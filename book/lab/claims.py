@@ -21,31 +21,19 @@ from pathlib import Path
 from typing import Any
 
 from bnnlib._files import StoreError
-from book.lab import catalog
+from book.lab import catalog, verdicts
 from book.lab.comparison import compare
 from book.lab.intervals import FEW, chance, decided, estimate, holm, welch
 from book.lab.metrics import check, short
 from book.lab.published import ROOT
 from book.lab.queries import unlisted
-from book.lab.verdicts import (
-    AGREES,
-    BETTER,
-    BY_DESIGN,
-    DIFFERS,
-    DIVERGED,
-    NOT_COMPARABLE,
-    NOT_RUN,
-    UNDECIDED,
-    WORSE,
-    budget_obstacle,
-    word_of,
-)
+from book.lab.verdicts import budget_obstacle, word_of
 
 REPRODUCED, PARTLY, CONTRADICTED, NOT_TRIED = "reproduced", "partly", "contradicted", "not tried"
-WORDS = (REPRODUCED, PARTLY, CONTRADICTED, UNDECIDED, NOT_TRIED)
+WORDS = (REPRODUCED, PARTLY, CONTRADICTED, verdicts.UNDECIDED, NOT_TRIED)
 KINDS = ("value", "order", "universal", "contrast")
 SAYS = ("above", "below", "near")
-HOLDS, FAILS = {AGREES, BETTER}, {WORSE, DIFFERS, DIVERGED}
+HOLDS, FAILS = {verdicts.AGREES, verdicts.BETTER}, {verdicts.WORSE, verdicts.DIFFERS, verdicts.DIVERGED}
 Rows = list[dict[str, Any]]
 
 
@@ -114,7 +102,7 @@ class Claim:
         if bad and (self.kind == "universal" or not good):
             return CONTRADICTED, some
         if not good:
-            return UNDECIDED, some
+            return verdicts.UNDECIDED, some
         return (REPRODUCED if good == len(said) else PARTLY), some
 
 
@@ -162,9 +150,9 @@ class Row:
         word = word_of(row["verdict"])
         mean = "" if row["mean"] is None else f", ours {row['mean']:.4g}"
         text = f"{_where(row)}: published {row['printed']}{mean}, {word}"
-        if word in (NOT_RUN, BY_DESIGN, NOT_COMPARABLE):
-            return Evidence(text, why="" if word == NOT_COMPARABLE and self.comparable else row["verdict"])
-        if word not in (WORSE, DIFFERS) or row["universal"] or not row["error"]:
+        if word in (verdicts.NOT_RUN, verdicts.BY_DESIGN, verdicts.NOT_COMPARABLE):
+            return Evidence(text, why="" if word == verdicts.NOT_COMPARABLE and self.comparable else row["verdict"])
+        if word not in (verdicts.WORSE, verdicts.DIFFERS) or row["universal"] or not row["error"]:
             return Evidence(text, True if word in HOLDS else False if word in FAILS else None)
         df = welch(((row["published_se"] or 0.0, row["published_df"]), (row["se"] or 0.0, row["n"] - 1)))[1]
         return Evidence(text, False, chance=chance(abs(row["difference"]) - row["margin"], row["error"], df))
@@ -176,9 +164,9 @@ class Row:
             row, *others = (_same(one, listed) for one in (row, *others))
         for one in (row, *others):
             word, why = word_of(one["verdict"]), one["verdict"]
-            if word == DIVERGED:
+            if word == verdicts.DIVERGED:
                 return Evidence(f"{_where(one)}: {why}")
-            if one["n"] and word != NOT_COMPARABLE:
+            if one["n"] and word != verdicts.NOT_COMPARABLE:
                 why = _short_of_budget(one, listed)
             if not one["n"] or (why and not self.comparable):
                 return Evidence(_where(one), why=why)
@@ -249,7 +237,7 @@ def _short_of_budget(row: dict[str, Any], rows: Rows) -> str:
     for one in rows:
         if (one["setting"], one["method"]) == where and None not in (one["budget"], one["published_budget"]):
             if why := budget_obstacle((one["budget"], one["budget_unit"]), one["published_budget"]):
-                return f"{NOT_COMPARABLE}: {why}"
+                return f"{verdicts.NOT_COMPARABLE}: {why}"
     return ""
 
 

@@ -98,11 +98,8 @@ def _parser(others: dict[str, str]) -> argparse.ArgumentParser:
 def _list(options: argparse.Namespace) -> int:
     from book.lab import listing
 
-    # experiments that a caller has registered come from no file that is known
-    catalog = sys.modules.get("book.lab.catalog")
-    rows = None if catalog and catalog.registered() else listing.kept()
-    if rows is None:
-        rows = _listed()
+    rows = listing.kept()
+    rows = _listed() if rows is None else rows
     damaged = any(counts == DAMAGED for row in rows for counts in row["cells"].values())
     if options.json:
         _print_json([{key: row[key] for key in ("name", "paper", "profiles", "done")} for row in rows])
@@ -129,17 +126,19 @@ def _in_lines(rows: list[dict]) -> Iterator[str]:
 
 def _listed() -> list[dict]:
     """What `list` says of every experiment; kept for the next time where all of it could be read."""
-    from book.lab import catalog, listing
+    from book.lab import catalog, listing, validity
     from book.lab.cells import PROFILES
 
     seen, rows = listing.state(), []
     for name, (_, experiment) in catalog.table().items():
         cells = {profile: _stored(name, profile) for profile in PROFILES if profile in experiment.profiles}
         about = {"name": name, "paper": experiment.paper, "summary": experiment.summary, "profiles": list(cells)}
-        done = [profile for profile, counts in cells.items() if _complete(counts)]
-        words = {profile: _word(name, profile, counts) for profile, counts in cells.items()}
+        known = {profile: counts for profile, counts in cells.items() if counts and counts != DAMAGED}
+        done = [profile for profile, one in known.items() if one["done"] + one["failed"] == one["total"]]
+        words = dict.fromkeys(cells, "")
+        words |= {profile: validity.worst(validity.states(name, profile)) for profile in known}
         rows.append(about | {"done": done, "cells": cells, "words": words})
-    if not catalog.registered() and not any(DAMAGED in row["cells"].values() for row in rows):
+    if not any(DAMAGED in row["cells"].values() for row in rows):
         listing.keep(rows, seen)
     return rows
 
@@ -157,21 +156,10 @@ def _stored(name: str, profile: str) -> dict[str, int]:
         return DAMAGED
 
 
-def _complete(counts: dict[str, int]) -> bool:
-    return bool(counts) and counts != DAMAGED and counts["done"] + counts["failed"] == counts["total"]
-
-
 def _count(counts: dict[str, int]) -> str:
     if counts == DAMAGED:
         return "damaged"
     return f"{counts['done']}/{counts['total']}" if counts else "-"
-
-
-def _word(name: str, profile: str, counts: dict[str, int]) -> str:
-    """What is known of the validity of a stored result."""
-    from book.lab import validity
-
-    return validity.worst(validity.states(name, profile)) if counts and counts != DAMAGED else ""
 
 
 def _print_json(rows: list[dict]) -> None:
@@ -197,15 +185,8 @@ def _run_all(options: argparse.Namespace) -> int:
         raise lab.ExperimentError("--only, --again and --devices belong to one experiment; leave --all out")
     if options.scheduler is None and not options.dry_run and hasattr(os, "nice"):
         os.nice(10)  # worker processes inherit it
-    rows = run_all(
-        options.profile or "book",
-        budget=_seconds(options.budget),
-        dry_run=options.dry_run,
-        device=options.device,
-        jobs=options.jobs,
-        scheduler=options.scheduler,
-        threads=options.threads,
-    )
+    given = {name: getattr(options, name) for name in ("dry_run", "device", "jobs", "scheduler", "threads")}
+    rows = run_all(options.profile or "book", budget=_seconds(options.budget), **given)
     return FAILED if any(row["state"] in ("failed", "damaged") for row in rows) else 0
 
 
@@ -216,17 +197,8 @@ def _run(options: argparse.Namespace) -> int:
         return _run_all(options)
     if options.budget or options.dry_run:
         raise lab.ExperimentError("--budget and --dry-run go with --all")
-    result = lab.run(
-        options.name,
-        options.profile or "smoke",
-        device=options.device,
-        devices=options.devices,
-        jobs=options.jobs,
-        scheduler=options.scheduler,
-        threads=options.threads,
-        only=options.only,
-        again=options.again,
-    )
+    names = ("device", "devices", "jobs", "scheduler", "threads", "only", "again")
+    result = lab.run(options.name, options.profile or "smoke", **{name: getattr(options, name) for name in names})
     failed = [row for row in result["rows"] if row["metric"] == "error"]
     for note in sorted({row["note"] for row in failed}):
         print(f"book: failed: {note}", file=sys.stderr)
@@ -265,10 +237,9 @@ def _verify(options: argparse.Namespace) -> int:
 def _table(options: argparse.Namespace) -> int:
     if options.json:
         keys = ("setting", "method", "metric", "kind", "published", "mean", "se", "n", "profile", "verdict", "note")
-        rows = lab.compare(options.name, options.profile)
-        _print_json([{key: row[key] for key in keys} for row in rows])
-        return 0
-    print(lab.table(options.name, options.profile))
+        _print_json([{key: row[key] for key in keys} for row in lab.compare(options.name, options.profile)])
+    else:
+        print(lab.table(options.name, options.profile))
     return 0
 
 
@@ -283,8 +254,7 @@ def _claims(options: argparse.Namespace) -> int:
     rows = [row for name in names if options.study in (None, name) for row in judged(name)]
     if options.json:
         _print_json(rows)
-        return 0
-    for row in rows:
+    for row in rows if not options.json else ():
         print(f"{row['id']} (paper {row['paper']}, {row['place']}): {row['text']}")
         print(f"  {row['verdict']}: {row['reason']}")
         for one in row["evidence"]:

@@ -4,7 +4,7 @@ import math
 from typing import Any
 
 from bnnlib.datasets.registry import entry
-from book.lab import catalog
+from book.lab import catalog, verdicts
 from book.lab.best import stored_parts
 from book.lab.causes import Runs, Shown
 from book.lab.intervals import deviation, spread
@@ -12,17 +12,7 @@ from book.lab.metrics import metrics
 from book.lab.published import PaperValue, for_setting, paper_values
 from book.lab.store import NotStoredError, load_arrays
 from book.lab.validity import cell_of, state_of_rows
-from book.lab.verdicts import (
-    DIVERGED,
-    NOT_PUBLISHED,
-    NOT_RUN,
-    Verdict,
-    at_what_price,
-    beside_error,
-    budget_obstacle,
-    survivors,
-    verdict,
-)
+from book.lab.verdicts import Verdict, at_what_price, beside_error, budget_obstacle, survivors, verdict
 
 Row = dict[str, Any]
 Key = tuple[str, str, str]  # setting, method, metric
@@ -90,7 +80,7 @@ def _rows(name: str, result: dict[str, Any], missing: str) -> list[Row]:
     extra = [key for key in ours.values if key not in seen and key[2] in known]
     places = list(dict.fromkeys(key[:2] for key in ours.values))
     for key in sorted(extra, key=lambda key: (places.index(key[:2]), order.index(key[2]))):
-        found = Verdict(NOT_RUN, missing) if missing else ours.unpublished(key)
+        found = Verdict(verdicts.NOT_RUN, missing) if missing else ours.unpublished(key)
         rows.append(_row(key, None, ours, found, missing, runs))
     for where in ours.failures:
         if not any((row["setting"], row["method"]) == where for row in rows):
@@ -133,7 +123,7 @@ class Ours:
     def unpublished(self, key: Key) -> Verdict:
         """What a number is called that only we have: not published, or diverged as a published one would be."""
         reason = survivors(len(self.values[key]), len(self.failed(key)))
-        return Verdict(DIVERGED, reason) if reason else Verdict(NOT_PUBLISHED)
+        return Verdict(verdicts.DIVERGED, reason) if reason else Verdict(verdicts.NOT_PUBLISHED)
 
     def facts(self, setting: str, method: str) -> tuple[tuple[float, str] | None, str]:
         """The budget and the data set behind a row; of several cells the smallest budget."""
@@ -169,9 +159,9 @@ def _judge(value: PaperValue, ours: Ours, missing: str) -> Verdict:
     key = _key(value)
     numbers, failed = ours.values.get(key, []), ours.failed(key)
     if missing:
-        return Verdict(NOT_RUN, missing)
+        return Verdict(verdicts.NOT_RUN, missing)
     if not numbers:
-        return _all_failed(failed) if failed else Verdict(NOT_RUN, _gap(value, ours))
+        return _all_failed(failed) if failed else Verdict(verdicts.NOT_RUN, _gap(value, ours))
     budget, data = ours.facts(*key[:2])
     obstacles = [
         budget_obstacle(budget, value.budget),
@@ -183,7 +173,7 @@ def _judge(value: PaperValue, ours: Ours, missing: str) -> Verdict:
 
 
 def _all_failed(failed: list[str]) -> Verdict:
-    return Verdict(DIVERGED, f"{len(failed)} of {len(failed)} replicates failed")
+    return Verdict(verdicts.DIVERGED, f"{len(failed)} of {len(failed)} replicates failed")
 
 
 def _gap(value: PaperValue, ours: Ours) -> str:
@@ -216,7 +206,7 @@ def _why_not(experiment: Any, profile: str | None) -> str:
     reasons = experiment.unavailable
     reason = reasons.get(profile) if profile else reasons.get("book") or reasons.get("paper")
     reason = reason or f"no result stored; python -m book run {experiment.name} --profile {profile or 'book'}"
-    return reason.removeprefix(f"{NOT_RUN}: ")
+    return reason.removeprefix(f"{verdicts.NOT_RUN}: ")
 
 
 def _row(key: Key, value: PaperValue | None, ours: Ours, found: Verdict, missing: str, runs: Runs) -> Row:

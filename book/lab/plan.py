@@ -1,6 +1,7 @@
 """What a run has to do: the cells of a profile, what is known of each, and how long the rest will take."""
 
 import contextlib
+import functools
 import hashlib
 import statistics
 from collections.abc import Iterable, Sequence
@@ -39,28 +40,17 @@ def cells_of(experiment: Experiment, profile: str) -> list[Cell]:
 
 def code_of(experiment: Experiment, cell: Cell) -> str:
     """Hash of the code that computes a cell and what it needs: evidence, no part of its key."""
-    own = code_fingerprint(experiment.function(cell))
-    needed = sorted({code_of(catalog.get(need.experiment), need.cell) for need in cell.needs})
-    return (own if not needed else hashlib.sha256(" ".join([own, *needed]).encode()).hexdigest())[:16]
-
-
-class Codes:
-    """`code_of` cells, each function read once."""
-
-    def __init__(self) -> None:
-        self._known: dict[Any, str] = {}
-
-    def of(self, experiment: Experiment, cell: Cell) -> str:
-        """Hash of the code behind a cell."""
-        functions = _functions(experiment, cell)
-        if functions not in self._known:
-            self._known[functions] = code_of(experiment, cell)
-        return self._known[functions]
+    return _code(*_functions(experiment, cell))
 
 
 def _functions(experiment: Experiment, cell: Cell) -> tuple:
-    needed = tuple(_functions(catalog.get(need.experiment), need.cell) for need in cell.needs)
-    return experiment.function(cell), needed
+    return experiment.function(cell), tuple(_functions(catalog.get(need.experiment), need.cell) for need in cell.needs)
+
+
+@functools.cache  # many cells are computed by one function
+def _code(function, needed: tuple) -> str:
+    own, needed = code_fingerprint(function), sorted({_code(*one) for one in needed})
+    return (own if not needed else hashlib.sha256(" ".join([own, *needed]).encode()).hexdigest())[:16]
 
 
 class Plan:
@@ -74,7 +64,6 @@ class Plan:
     def __init__(self, name: str, profile: str, device: str, threads: int = 1, devices: int = 1) -> None:
         self.experiment, self.profile = catalog.get(name), profile
         self._where = {"device": device, "threads": threads, "devices": devices}
-        self._codes = Codes()
         self.data: dict[str, str] = {}
         self.tasks = [self.task(self.experiment, cell) for cell in cells_of(self.experiment, profile)]
         stored = stored_entries(name, profile)
@@ -105,7 +94,7 @@ class Plan:
         read = keys.fingerprints(keys.data_of(experiment, cell, self.profile))
         self.data |= read
         about = {"id": keys.identity(experiment, cell), "version": experiment.version_of(cell.method)}
-        about |= {"code": self._codes.of(experiment, cell), "data": read}
+        about |= {"code": code_of(experiment, cell), "data": read}
         return Task(
             module=catalog.module_of(experiment.name),
             experiment=experiment.name,

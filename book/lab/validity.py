@@ -52,14 +52,14 @@ def states_of(experiment: Experiment, result: dict[str, Any]) -> list[State]:
     if not result.get("cells"):
         return []
     wanted = {keys.identity(experiment, cell): cell for cell in plan.cells_of(experiment, result["profile"])}
-    codes, old, groups, stale = plan.Codes(), {}, {}, {}
+    old, groups, stale = {}, {}, {}
     stored = {about["id"]: about for about in result["cells"]}
     for about in result["cells"]:
         method = about["cell"]["method"]
         if about["id"] in wanted and _stale(about, wanted[about["id"]], stored, result["profile"]):
             stale.setdefault(method, []).append(cell_of(about["cell"]).label)
         elif about["id"] in wanted:
-            groups.setdefault((method, codes.of(experiment, wanted[about["id"]])), []).append(about)
+            groups.setdefault((method, plan.code_of(experiment, wanted[about["id"]])), []).append(about)
         else:
             old.setdefault(method, []).append(cell_of(about["cell"]).label)
     why = "their parameters or the declared version have changed since"

@@ -20,23 +20,11 @@ import torch
 
 from bnnlib._files import StoreError
 from book import forks
-from book.lab import catalog, history, inputs, keys, probes, provenance, rounding, store
+from book.lab import catalog, history, inputs, keys, probes, provenance, rounding, store, validity
 from book.lab.cells import Cell, ExperimentError
-from book.lab.plan import Codes
+from book.lab.plan import code_of
 from book.lab.probes import kind_of
-from book.lab.validity import (
-    ACCEPTED,
-    BLIND,
-    CERTIFIED,
-    CHANGED,
-    GOOD,
-    MOVED,
-    OUTDATED,
-    UNPROBED,
-    State,
-    equal_codes,
-    states_of,
-)
+from book.lab.validity import State, equal_codes, states_of
 
 
 def machine() -> dict[str, str]:
@@ -64,9 +52,9 @@ def verify(name: str, profile: str, write: bool = True, accept: str = "") -> lis
     """
     one = _Evidence(name, profile)
     for state in one.states:
-        if state.word in (MOVED, BLIND):
+        if state.word in (validity.MOVED, validity.BLIND):
             one.settle(state, accept)
-        elif state.word != OUTDATED and write:
+        elif state.word != validity.OUTDATED and write:
             one.renew(state, but=one.fresh(state))
             one.complete(state)
     if write:
@@ -123,10 +111,10 @@ def keep_probes(name: str, profile: str, say: Callable[[str], None]) -> dict[str
     one = _Evidence(name, profile)
     computed = {(about["cell"]["method"], about["code"]) for about in one.result["cells"]}
     for state in one.states:
-        if state.word == OUTDATED or (state.method, state.code) not in computed:
+        if state.word == validity.OUTDATED or (state.method, state.code) not in computed:
             continue
         try:
-            if state.word != MOVED:
+            if state.word != validity.MOVED:
                 one.renew(state, but=one.fresh(state))
                 one.complete(state)
                 continue
@@ -136,7 +124,7 @@ def keep_probes(name: str, profile: str, say: Callable[[str], None]) -> dict[str
         except Exception as error:  # the cells are stored; a probe that fails must not look as if they were not
             say(f"{name}: the probe of {state.method} failed: {type(error).__name__}: {error}")
             continue
-        if why[0] not in (CERTIFIED, BLIND):
+        if why[0] not in (validity.CERTIFIED, validity.BLIND):
             say(
                 f"{name}: the code of {state.method} has changed since {'; '.join(state.cells)} were computed "
                 f"({why[1]}); `python -m book verify {name} --profile {profile}` decides"
@@ -154,13 +142,12 @@ class _Evidence:
         self.states = states_of(self.experiment, self.result)
         self.new: list[dict[str, Any]] = []  # certificates
         self.renewed = False
-        codes = Codes()
         self._cells: dict[tuple[str, str], dict[str, Cell]] = {}
         self._real: dict[str, list[Cell]] = {}  # the stored cells behind a probe
         self._codes = {about["id"]: about["code"] for about in self.result["cells"]}
         for cell, behind in probes.kinds(self.experiment, profile, self._codes):
             kind = kind_of(cell.as_json())
-            self._cells.setdefault((cell.method, codes.of(self.experiment, cell)), {})[kind] = cell
+            self._cells.setdefault((cell.method, code_of(self.experiment, cell)), {})[kind] = cell
             self._real[kind] = behind
 
     def cells(self, state: State) -> dict[str, Cell]:
@@ -192,7 +179,7 @@ class _Evidence:
     def complete(self, state: State) -> None:
         """Let the stored probes say what the real cells are like that today's code has computed, or is as good as."""
         known = equal_codes(self.result, state.method, state.code, set(state.before))
-        known |= {state.code, *(state.before if state.word in GOOD else ())}
+        known |= {state.code, *(state.before if state.word in validity.GOOD else ())}
         for kind, probe in self.stored(state).items():
             for cell in self._real[kind]:
                 if self._codes[keys.identity(self.experiment, cell)] in known:
@@ -204,22 +191,22 @@ class _Evidence:
         cells = {kind: cell for kind, cell in self.cells(state).items() if self._moved(state, kind)}
         stored = {kind: probe for kind, probe in self.stored(state).items() if kind in cells}
         if not cells or (lacking := cells.keys() - stored.keys()):
-            return UNPROBED, f"no stored probe of {cells[min(lacking)].label if cells else state.method}", 0.0
+            return validity.UNPROBED, f"no stored probe of {cells[min(lacking)].label if cells else state.method}", 0.0
         for code in {probe["code"] for probe in stored.values() if "code" in probe}:
             if strange := set(state.before) - equal_codes(self.result, state.method, code, set(state.before)):
-                return UNPROBED, f"the stored probe is not of the code that computed them ({min(strange)})", 0.0
+                return validity.UNPROBED, f"the stored probe is of other code than these cells ({min(strange)})", 0.0
         if strange := {probe.get("noise") for probe in stored.values()} - {None, provenance.noise("cpu")}:
-            return UNPROBED, f"another noise source: {provenance.noise('cpu')}, was {min(strange)}", 0.0
+            return validity.UNPROBED, f"another noise source: {provenance.noise('cpu')}, was {min(strange)}", 0.0
         moved = [(cell, probe) for kind, probe in stored.items() for cell in self._moved(state, kind)]
         for cell, probe in moved:
             if why := inputs.unlike(probe.get("real", {}), self.experiment, cell, self.profile):
-                return (CHANGED if why.known else UNPROBED), f"{cell.label}: {why.text}", math.inf
+                return (validity.CHANGED if why.known else validity.UNPROBED), f"{cell.label}: {why.text}", math.inf
         same, far, where = self._compare(state, cells, stored)
         if not same:
-            return CHANGED, where, far
+            return validity.CHANGED, where, far
         here = (inputs.at_hand(self.experiment, one, self.profile) for one, _ in moved)
         blind = self.experiment.reads and not all(here)
-        return BLIND if blind else CERTIFIED, f"probes differ by {far:.0e}", far
+        return validity.BLIND if blind else validity.CERTIFIED, f"probes differ by {far:.0e}", far
 
     def _moved(self, state: State, kind: str) -> list[Cell]:
         """The real cells of a kind that the state is about."""
@@ -247,17 +234,17 @@ class _Evidence:
             state.detail = str(error)
             return
         except Exception as error:  # today's code does not get through what the stored code did
-            state.word, state.detail = CHANGED, f"its probe fails: {type(error).__name__}: {error}"
+            state.word, state.detail = validity.CHANGED, f"its probe fails: {type(error).__name__}: {error}"
             return
-        if state.word not in GOOD and accept:
-            state.word, state.detail = ACCEPTED, accept
+        if state.word not in validity.GOOD and accept:
+            state.word, state.detail = validity.ACCEPTED, accept
             self.renew(state)  # what is compared from now on
             self.complete(state)
-        if state.word in GOOD and not (was == BLIND == state.word):
-            self._certify(state, far, accept if state.word == ACCEPTED else "")
+        if state.word in validity.GOOD and not (was == validity.BLIND == state.word):
+            self._certify(state, far, accept if state.word == validity.ACCEPTED else "")
 
     def _certify(self, state: State, far: float, reason: str) -> None:
-        kind = ({"reason": reason} if reason else {}) | ({"data": False} if state.word == BLIND else {})
+        kind = ({"reason": reason} if reason else {}) | ({"data": False} if state.word == validity.BLIND else {})
         alike = (one for one in self.new if {key: one[key] for key in ("reason", "data") if key in one} == kind)
         one = next((one for one in alike if state.method not in one["codes"]), None)
         if one is None:

@@ -104,3 +104,14 @@ def test_nothing_is_cut_on_paper(seen):
 def test_every_knob_changes_its_picture(seen):
     assert not seen.explorers, "\n".join(seen.explorers)
     assert seen.knobs > 0
+
+
+def test_a_knob_that_moves_nothing_and_a_picture_without_words_would_be_seen(open_page, small_book):
+    page = open_page(small_book / "chapters/01_fixture.html")
+    moved = page.evaluate(KNOBS)
+    assert moved["knobs"] > 0 and moved["faults"] == []
+    # without their listeners
+    page.evaluate("document.querySelectorAll('.bnn-control').forEach((one) => one.replaceWith(one.cloneNode(true)))")
+    page.evaluate("document.querySelectorAll('.bnn-first').forEach((one) => one.removeAttribute('aria-label'))")
+    told = "\n".join(page.evaluate(KNOBS)["faults"])
+    assert "changes nothing" in told and "without words" in told

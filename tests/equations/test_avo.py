@@ -264,6 +264,10 @@ def test_at_the_threshold_the_densities_are_equal(size):
     low, high = densities(torch.full((size,), cut**0.5, dtype=DOUBLE), 1e-2, 2e-4, 10_240)
     assert low == pytest.approx(high, rel=1e-6)
     assert cut == pytest.approx(0.03898, abs=1e-5)  # by hand: log 50 / 100.352
+    # with another prior the odds are even there, and a slab that is certain enough takes every group
+    square = torch.tensor(bF.group_threshold(1e-2, 2e-4, 1000, size, 0.02), dtype=DOUBLE)
+    assert abs(float(bF.group_slab_log_odds(square, 1e-2, 2e-4, 1000, size, 0.02))) < 1e-9
+    assert bF.group_threshold(1e-2, 2e-4, 1000, size, 1 - 1e-9) == 0.0
 
 
 # equation: avo-range

@@ -1,7 +1,7 @@
 """The equations of the chapter on Structured Bayesian Pruning, each checked by a number computed another way.
 
-The judge of the noise is quadrature over log theta; the whole range of the parameters is the matter of
-`tests/bnnlib/functional/test_truncated_log_normal.py`. Equations that need a network or data are in
+The judge of the noise is quadrature over log theta. Divergence, moments and draws over the whole range of the
+parameters are in `test_sbp_range.py` and `test_sbp_draws.py`, equations that need a network or data in
 `test_sbp_networks.py`.
 """
 
@@ -11,7 +11,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from scipy import integrate, special, stats
+from scipy import integrate, special
 
 from chapters.unit_noise import formulas
 
@@ -56,38 +56,8 @@ def rule(mu, sigma):
     return v, mass / mass.sum()
 
 
-def average(function, mu, sigma):
-    v, mass = rule(mu, sigma)
-    return float(mass @ function(v))
-
-
 def single(function, mu, sigma):
     return function(t(mu), t(sigma)).item()
-
-
-# equation: sbp-log-uniform
-def test_the_prior_is_uniform_in_the_logarithm():
-    theta = np.exp(np.linspace(-19.9, -0.01, 50))
-    ours = formulas.truncated_log_uniform_log_density(t(*theta))
-    assert np.allclose(ours, stats.loguniform(math.exp(A), math.exp(B)).logpdf(theta), rtol=1e-12)
-    outside = formulas.truncated_log_uniform_log_density(t(1e-10, 1.1))
-    assert (outside == -math.inf).all()
-
-
-# equation: sbp-log-normal, sbp-normalizer
-@pytest.mark.parametrize(("mu", "sigma"), POINTS[:-1])
-def test_the_posterior_is_a_log_normal_divided_by_the_share_that_the_cut_leaves(mu, sigma):
-    v = np.clip(np.linspace(mu - 3 * sigma, mu + 3 * sigma, 41), A + 1e-6, B - 1e-6)
-    given = formulas.truncated_log_normal_log_density(t(*np.exp(v)), t(mu).expand(41), t(sigma).expand(41))
-    whole = stats.lognorm.logpdf(np.exp(v), sigma, scale=math.exp(mu))
-    # Z as an integral of the normal density, not as a difference of Phi
-    mode = min(max(mu, A), B)
-    near = [A, B, *np.clip([mode - 10 * sigma, mode - sigma, mode + sigma, mode + 10 * sigma], A, B)]
-    pieces = np.unique(near)
-    z = sum(integrate.quad(stats.norm(mu, sigma).pdf, *ends, epsabs=0)[0] for ends in itertools.pairwise(pieces))
-    # the density of theta from log theta loses the digits of exp and log, times the slope v / sigma^2
-    assert np.allclose(given, whole - math.log(z), rtol=1e-9, atol=1e-8)
-    assert formulas.truncated_log_normal_log_density(t(1.5), t(mu), t(sigma)).item() == -math.inf
 
 
 # equation: sbp-improper
@@ -101,27 +71,6 @@ def test_the_mass_of_a_posterior_under_the_log_uniform_grows_without_end():
         )[0]
         # what the tail below e^a leaves out is of size e^a
         assert whole == pytest.approx(-a * at_zero + remainder, rel=1e-8)
-
-
-# equation: sbp-kl
-@pytest.mark.parametrize(("mu", "sigma"), POINTS)
-def test_the_divergence_is_the_average_log_ratio(mu, sigma):
-    v, mass = masses(mu, sigma)
-    # the density of log theta is exp(exponent) over its own integral, that of the prior 1 / (b - a)
-    direct = mass @ exponent(v, mu, sigma) / mass.sum() - math.log(mass.sum()) + math.log(B - A)
-    # differences of numbers of a few nats: digits are absolute
-    assert single(formulas.truncated_log_normal_kl, mu, sigma) == pytest.approx(direct, abs=1e-10)
-
-
-# equation: sbp-mean, sbp-second-moment, sbp-snr
-@pytest.mark.parametrize(("mu", "sigma"), POINTS)
-def test_moments_and_signal_to_noise_ratio(mu, sigma):
-    first = average(np.exp, mu, sigma)
-    second = average(lambda v: np.exp(2 * v), mu, sigma)
-    centered = average(lambda v: (np.exp(v) - first) ** 2, mu, sigma)  # not second - first^2, which cancels
-    assert single(formulas.truncated_log_normal_mean, mu, sigma) == pytest.approx(first, rel=1e-10)
-    assert single(formulas.truncated_log_normal_second_moment, mu, sigma) == pytest.approx(second, rel=1e-10)
-    assert single(formulas.truncated_log_normal_snr, mu, sigma) == pytest.approx(first / math.sqrt(centered), rel=1e-8)
 
 
 @pytest.mark.parametrize(("mu", "sigma"), POINTS[1:5])
@@ -162,17 +111,6 @@ def test_narrow_noise_has_the_ratio_of_its_cumulants():
         assert math.log1p(single(formulas.truncated_log_normal_snr, mu, sigma) ** -2) == pytest.approx(d, rel=1e-8)
 
 
-# equation: sbp-sample
-@pytest.mark.parametrize(("mu", "sigma"), POINTS)
-def test_draws_have_the_distribution_function_of_the_posterior(mu, sigma):
-    level = np.linspace(0.02, 0.98, 13)
-    drawn = formulas.truncated_log_normal_sample(t(mu).expand(13), t(sigma).expand(13), 1 - t(*level)).log().numpy()
-    # the library's levels count from the upper end
-    for one, v in zip(level, drawn, strict=True):
-        share = masses(mu, sigma, high=v)[1].sum() / masses(mu, sigma)[1].sum()
-        assert share == pytest.approx(one, abs=1e-8)
-
-
 @pytest.mark.parametrize(("mu", "sigma"), POINTS[1:3])
 def test_draws_as_they_are_printed(mu, sigma):
     """The printed form of "sbp-sample", where float64 can evaluate it."""
@@ -181,22 +119,3 @@ def test_draws_as_they_are_printed(mu, sigma):
     printed = np.exp(mu + sigma * special.ndtri(low + u * (high - low)))
     drawn = formulas.truncated_log_normal_sample(t(mu).expand(9), t(sigma).expand(9), 1 - t(*u))
     assert np.allclose(drawn, printed, rtol=1e-9)
-
-
-# equation: sbp-limit
-def test_without_information_the_noise_is_the_prior():
-    moments = [integrate.quad(lambda v, k=k: math.exp(k * v) / 20, A, B, epsabs=0)[0] for k in (1, 2)]
-    assert formulas.truncated_log_uniform_moment(1) == pytest.approx(moments[0], rel=1e-10)
-    assert formulas.truncated_log_uniform_moment(2) == pytest.approx(moments[1], rel=1e-10)
-    ratio = moments[0] / math.sqrt(moments[1] - moments[0] ** 2)
-    assert formulas.truncated_log_uniform_snr() == pytest.approx(ratio, rel=1e-10)
-    # the chapter's 1/3 = 1 / sqrt((b - a) / 2 - 1), for b = 0 and e^a far below 1
-    assert ratio == pytest.approx(1 / math.sqrt(10 - 1), rel=1e-8)
-    pair, distance = (formulas.truncated_log_normal_kl, formulas.truncated_log_normal_snr), []
-    for sigma in (1e2, 1e3, 1e4):
-        kl, snr = (single(f, -3.0, sigma) for f in pair)
-        distance.append((kl, abs(snr - ratio)))
-    # sigma grows by 10: the divergence falls with its fourth power, the ratio approaches with the second
-    assert distance[0][0] > 9e3 * distance[1][0] > 0
-    assert distance[1][1] == pytest.approx(distance[0][1] / 100, rel=0.05)
-    assert distance[2][1] < 1e-5

@@ -17,7 +17,7 @@ def check(exercise_id: str, answer: Any, strict: bool = False) -> None:
 
     Args:
         exercise_id: for example "svbnn-1"; `ids()` lists all.
-        answer: a number, an array or tensor, a function, the letter of a choice, or a text, as the exercise asks.
+        answer: a number, an array or tensor, a function, or the letter of a choice, as the exercise asks.
         strict: raise on a wrong answer; used by the executed solutions of the book.
 
     Raises:

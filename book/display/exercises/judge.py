@@ -1,11 +1,9 @@
 """Compare an answer with the reference and say how they differ."""
 
-import difflib
 import math
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
-from numbers import Number
 from typing import Any
 
 import numpy as np
@@ -157,23 +155,4 @@ def _choice(exercise: Exercise, answer: Any) -> Verdict:
     return choices(exercise).get(chosen, asked)
 
 
-def _plain(text: str) -> str:
-    return " ".join("".join(sign if sign.isalnum() else " " for sign in text.casefold()).split())
-
-
-def _text(exercise: Exercise, answer: Any) -> Verdict:
-    if not isinstance(answer, str):
-        shown = "a number" if isinstance(answer, Number) else f"a {type(answer).__name__}"
-        return Verdict(False, f"a text is asked, {shown} was given.")
-    if not _plain(answer):
-        return NOT_ANSWERED
-    reference = exercise.reference()
-    accepted = [_plain(text) for text in ((reference,) if isinstance(reference, str) else reference)]
-    if _plain(answer) in accepted:
-        return Verdict(True, "right.")
-    if difflib.get_close_matches(_plain(answer), accepted, n=1, cutoff=0.8):
-        return Verdict(False, "almost: check the spelling.")
-    return Verdict(False, "not yet.")
-
-
-_JUDGES = {"number": _one_value, "array": _one_value, "function": _function, "choice": _choice, "text": _text}
+_JUDGES = {"number": _one_value, "array": _one_value, "function": _function, "choice": _choice}

@@ -20,7 +20,7 @@ def _tensor(argument: Any) -> Any:
 
 def on_page(exercise: Exercise) -> Exercise | None:
     """The exercise as a page can ask it: of a function its case by hand; None if there is nothing to ask."""
-    if exercise.kind == "text" or (exercise.kind == "function" and exercise.by_hand is None):
+    if exercise.kind == "function" and exercise.by_hand is None:
         return None
     if exercise.kind != "function":
         return exercise

@@ -12,7 +12,7 @@ from typing import Any
 from book import studies
 from book.studies import Study
 
-KINDS = ("number", "array", "function", "choice", "text")
+KINDS = ("number", "array", "function", "choice")
 DIGITS = {"number": 3, "array": 3, "function": 5}  # what the chapters promise where an exercise does not say otherwise
 
 
@@ -42,9 +42,9 @@ class Exercise:
 
     Args:
         id: chapter's prefix and number, "svbnn-3".
-        kind: "number", "array", "function", "choice" or "text".
+        kind: "number", "array", "function" or "choice".
         reference: function without arguments that returns the right answer: a float; an array or tensor; a function;
-            the letter of a choice; a text or a tuple of texts that count as right.
+            the letter of a choice.
         stub: source code that the reader starts from; it names the arguments and the unit, and must fail the check. Of
             a function it is the head; all others end with a line that assigns `answer`. It may use `math`, `np` and
             `torch`. The solution stands in the chapter's notebook, and the build executes it.
@@ -105,9 +105,7 @@ class Exercise:
         if self.kind == "choice":
             return f"one letter, {', '.join(self.options)}"
         whole = "a whole number" if self.kind == "number" and math.isinf(self.digits) else f"a {self.kind}"
-        return {"text": "a text", "array": f"a list, array or tensor, {self.accuracy}"}.get(
-            self.kind, f"{whole}, {self.accuracy}"
-        )
+        return f"{'a list, array or tensor' if self.kind == 'array' else whole}, {self.accuracy}"
 
     @property
     def answer_cell(self) -> str:

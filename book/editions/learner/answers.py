@@ -1,7 +1,9 @@
-"""Answer cells: for each check of an exercise a stub that the learner completes."""
+"""Answer cells, stubs that the learner completes; and which cells that only serve the page a notebook needs."""
 
 import ast
 import re
+
+from book.editions.project import source_of, tags_of
 
 OWN = re.compile(r"\s*[%!]")  # begins a line of IPython's own: a magic or a command of the shell
 # What a stub may use; the cell imports what the chapter does not.
@@ -59,3 +61,34 @@ def answer_cell(exercise_id: str, known: set[str]) -> str:
 def parsed(code: str) -> ast.Module:
     """The code's tree without lines of IPython's own."""
     return ast.parse("\n".join("" if OWN.match(line) else line for line in code.split("\n")))
+
+
+def binds(code: str) -> set[str]:
+    """Names that the code gives to something, in whatever scope."""
+    found = set()
+    for node in ast.walk(parsed(code)):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            found.add(node.id)
+        elif isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            found.add(node.name)
+        elif isinstance(node, ast.alias):
+            found.add((node.asname or node.name).partition(".")[0])
+    return found
+
+
+def is_bookkeeping(cell: dict) -> bool:
+    """Whether the page leaves the cell out; the parameters are for the learner to set."""
+    return cell["cell_type"] == "code" and "remove-cell" in tags_of(cell) and "parameters" not in tags_of(cell)
+
+
+def without_idle(cells: list[dict]) -> list[dict]:
+    """The cells without bookkeeping that nothing later uses: claims that are checked, numbers for the text."""
+    kept: list[dict] = []
+    wanted: set[str] = set()
+    for cell in reversed(cells):
+        code = source_of(cell) if cell["cell_type"] == "code" else ""
+        if is_bookkeeping(cell) and not binds(code) & wanted:
+            continue
+        kept.append(cell)
+        wanted |= used(code)
+    return kept[::-1]

@@ -23,7 +23,6 @@ NEEDED = {
     "matplotlib": "matplotlib>=3.8",
     "seaborn": "seaborn",
     "ipywidgets": "ipywidgets",
-    "PIL": "pillow",
     "tqdm": "tqdm",
 }
 # Binder's machines have no GPU and little room: 200 MB instead of 2.7 GB.

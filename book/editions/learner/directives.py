@@ -8,8 +8,6 @@ from book.editions.learner.names import Names
 from book.editions.project import BookError
 
 ADMONITIONS = ("note", "tip", "hint", "warning", "important", "caution", "attention", "danger", "error", "seealso")
-# Of the page alone: lists that a notebook has no use for.
-DROPPED = ("bibliography", "tableofcontents", "contents", "exercise-end")
 
 
 def fold(summary: str, text: str) -> str:
@@ -59,7 +57,7 @@ class Converter:
     def titled(self, directive: Directive) -> str:
         """ "Theorem 3.1 (Contraction)", "Exercise 3.2", "Proof"."""
         label = directive.options.get("label")
-        bare = directive.name.rpartition(":")[2].removesuffix("-start").capitalize()
+        bare = directive.name.rpartition(":")[2].capitalize()
         title = self.names.label(label)["text"] if label else bare
         return f"{title} ({self.inline(directive.argument)})" if directive.argument else title
 
@@ -83,16 +81,8 @@ class Converter:
                 body = f"{directive.argument}\n{body}"
             folded = "dropdown" in directive.options.get("class", "")
             return fold(title, self.text(body)) if folded else box(title, self.text(body))
-        if name == "dropdown":
-            return fold(self.inline(directive.argument), self.text(body))
-        if name == "margin":
-            return quote(self.text(f"{directive.argument}\n\n{body}".strip()))
-        if name in ("code-block", "code"):
-            return f"```{directive.argument}\n{body}\n```"
         if name == "list-table":
             return self._table(directive)
-        if name in DROPPED:
-            return ""
         raise BookError(
             f"{self.names.page}: the learner's edition does not know the directive {{{name}}}; give it a plain form in "
             "book/editions/learner/directives.py, or write it otherwise."

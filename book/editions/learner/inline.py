@@ -41,20 +41,15 @@ def convert(text: str, names: Names) -> str:
         shown = display(match[2], names.number(match[3]) if match[3] else None)
         return "\n".join(match[1] + line for line in shown.split("\n"))
 
-    def role(match: re.Match) -> str:
-        return _role(match[1], match[3].strip(), names)
-
     text = MATH.sub(formula, UNSEEN.sub("", STORED.sub(r"\1", text)))
-    text = ROLE.sub(role, text)
+    text = ROLE.sub(lambda match: _role(match[1], match[3].strip(), names), text)
     return LINK.sub(lambda match: _link(match, names), text)
 
 
 def _link(match: re.Match, names: Names) -> str:
     text, target, anchor = match[1], match[2], (match[3] or "")[1:]
-    if not target:
-        return names.reference(anchor, text)
-    if target in names.labels:
-        return names.reference(target, text)
+    if not target or target in names.labels:
+        return names.reference(target or anchor, text)
     page, suffix = re.fullmatch(r"(.*?)(\.md|\.ipynb)?", target).groups()
     return names.link(page, text) if suffix else match[0]
 
@@ -65,18 +60,12 @@ def _role(name: str, content: str, names: Names) -> str:
         if text and name == "numref":
             text = text.replace("%s", names.number(target)).replace("{number}", names.number(target))
         return names.reference(target, text)
-    if name in ("cite", "cite:p", "cite:t"):
+    if name in ("cite", "cite:t"):
         return names.cite([key.strip() for key in content.split(",")], textual=name == "cite:t")
-    if name == "doc":
-        return names.link(target, text or "")
-    if name in ("term", "abbr"):
-        return text or content.partition(" (")[0]
+    if name == "term":
+        return text or content
     if name.startswith("py:"):  # a name of the library, where it stands alone
         return text or f"`{content}`"
-    if name == "math":
-        return f"${content}$"
-    if name in ("sub", "sup"):
-        return f"<{name}>{content}</{name}>"
     raise BookError(
         f"{names.page}: the learner's edition does not know the role {{{name}}}; give it a plain form in "
         "book/editions/learner/inline.py, or write it otherwise."

@@ -69,24 +69,15 @@ class Names:
             return f"[{text or title}]({posixpath.basename(page)}.ipynb)"
         return f"{text} [book page *{title}*]" if text and text != title else f"*{title}*"
 
-    def work(self, key: str) -> dict:
-        """A work of the bibliography.
-
-        Raises:
-            BookError: no page cites it.
-        """
-        if key not in self.citations:
-            raise BookError(f"{self.page}: the bibliography does not hold {key!r}.")
-        return self.citations[key]
-
     def tables(self, notebook: dict) -> dict[str, list[str]]:
         """{id of a cell: what the page calls the tables that it prints}."""
         return {notebook["cells"][int(at)]["id"]: texts for at, texts in self.printed.get(self.page, {}).items()}
 
     def cite(self, keys: list[str], textual: bool) -> str:
         """A citation as the page shows it, in the order of the bibliography, with links to the works."""
-        wanted = {key: self.work(key) for key in keys}
-        works = [wanted[key] for key in self.citations if key in wanted]
+        if unknown := [key for key in keys if key not in self.citations]:
+            raise BookError(f"{self.page}: the bibliography does not hold {unknown[0]!r}.")
+        works = [work for key, work in self.citations.items() if key in keys]
         if textual:
             return ", ".join(f"{work['authors']} [{_linked(work['year'], work)}]" for work in works)
         return f"[{', '.join(_linked(work['authors'] + ', ' + work['year'], work) for work in works)}]"

@@ -5,11 +5,11 @@ import json
 import posixpath
 import re
 
-from book.editions.learner import answers, equations
-from book.editions.learner.bookkeeping import is_bookkeeping, without_idle
+from book.editions.learner import answers
+from book.editions.learner.answers import is_bookkeeping, without_idle
 from book.editions.learner.directives import Converter, fold
 from book.editions.learner.names import Names
-from book.editions.learner.parts import Divider, Exercise, Parts
+from book.editions.learner.parts import Exercise, Parts, divide
 from book.editions.project import code_cells, source_of, tags_of
 
 KERNEL = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
@@ -17,6 +17,7 @@ KERNEL = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": 
 HIDDEN = {"cellView": "form", "jupyter": {"source_hidden": True}}
 SILENT = {"cellView": "form", "jupyter": {"outputs_hidden": True, "source_hidden": True}}
 FOLDED = {"jp-MarkdownHeadingCollapsed": True}
+EQUATIONS = re.compile(r"equation_table\(\s*[\"'](\w+)[\"']\s*\)")
 
 
 def edition(notebook: dict, names: Names, first: tuple[str, str]) -> dict:
@@ -26,7 +27,7 @@ def edition(notebook: dict, names: Names, first: tuple[str, str]) -> dict:
         BookError: a role, directive or reference that has no plain form.
     """
     converter = Converter(names)
-    parts = Divider(converter).divide(without_idle(notebook["cells"]))
+    parts = divide(without_idle(notebook["cells"]), converter)
     known = answers.imported("\n".join(source_of(cell) for cell in code_cells(notebook)))
     start = posixpath.basename(names.page).partition("_")[0]
     told, found = _markdown(f"{start}-needs", first[0]), _code(f"{start}-finds", first[1], HIDDEN)
@@ -66,11 +67,22 @@ def _main(parts: Parts, converter: Converter, known: set[str], tables: dict[str,
                 cells[-1]["source"] += f"\n\n{source_of(part)}"
             else:
                 cells.append(_code(part["id"], source_of(part), SILENT))
-        elif table := equations.table(source_of(part), converter.names):
+        elif table := _equations(source_of(part), converter.names):
             cells.append(_markdown(part["id"], table))
         else:
             cells += _shown(part, converter, tables.get(part["id"], []))
     return cells
+
+
+def _equations(code: str, names: Names) -> str | None:
+    """The chapter's table of equations with numbers in place of labels, if all that the cell does is to show it."""
+    if not (call := EQUATIONS.fullmatch(code.strip())):
+        return None
+    from book.display.equations import equation_sources  # here, since book.display imports matplotlib
+
+    rows = sorted(equation_sources(call[1]).items(), key=lambda row: [*map(int, names.number(row[0]).split("."))])
+    lines = (f"| {names.reference(label)} | {', '.join(f'`{name}`' for name, _ in at)} |" for label, at in rows)
+    return "\n".join(["| Equation | In the library |", "|---|---|", *lines])
 
 
 def _shown(cell: dict, converter: Converter, tables: list[str]) -> list[dict]:

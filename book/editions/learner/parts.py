@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass, field
 
-from book.editions.learner.directives import Converter, quote
-from book.editions.learner.fences import Directive, Text, parse
+from book.editions.learner.directives import Converter
+from book.editions.learner.fences import Directive, parse
 from book.editions.project import source_of
 
 
@@ -24,66 +24,27 @@ class Parts:
     exercises: dict[str, Exercise] = field(default_factory=dict)
 
 
-class Divider:
-    """Walks through the cells of a chapter; between solution-start and solution-end all goes to the solution."""
-
-    def __init__(self, converter: Converter) -> None:
-        self.converter, self.parts = converter, Parts()
-        self.solving: Exercise | None = None
-        self.posing: Exercise | None = None  # between exercise-start and exercise-end
-        self.text: list[str] = []  # of the cell in hand
-
-    def divide(self, cells: list[dict]) -> Parts:
-        for cell in cells:
-            if cell["cell_type"] == "markdown":
-                self._markdown(cell)
-            elif self.solving:
-                self.solving.solution.append(cell)
-            else:
-                self.parts.main.append(cell)
-        return self.parts
-
-    def _markdown(self, cell: dict) -> None:
-        found: list[Exercise] = []
+def divide(cells: list[dict], converter: Converter) -> Parts:
+    """Walk through the cells of a chapter; between solution-start and solution-end all goes to the solution."""
+    parts, solving = Parts(), None
+    for cell in cells:
+        if cell["cell_type"] != "markdown":
+            (solving.solution if solving else parts.main).append(cell)
+            continue
+        text: list[str] = []
+        posed: list[Exercise] = []
         for piece in parse(source_of(cell)):
-            if isinstance(piece, Directive) and self._boundary(piece, found):
-                continue
-            self._add(self.converter.pieces([piece]), isinstance(piece, Text))
-        if self.text:
-            self.parts.main.append({**cell, "metadata": {}, "source": "\n\n".join(self.text)})
-            self.text = []
-        self.parts.main += found
-
-    def _add(self, text: str, plain: bool) -> None:
-        if not text:
-            return
-        if self.solving:
-            self.solving.solution.append(text)
-        elif self.posing and plain and self.text:
-            self.text[-1] += f"\n>\n{quote(text)}"
-        else:
-            self.text.append(quote(text) if self.posing else text)
-
-    def _boundary(self, piece: Directive, found: list[Exercise]) -> bool:
-        """Whether the piece begins or ends something and is done with."""
-        if piece.name in ("exercise", "exercise-start"):
-            label = piece.options["label"]
-            exercise = Exercise(label, self.converter.titled(piece))
-            self.parts.exercises[label] = exercise
-            if piece.name == "exercise":
-                found.append(exercise)
-                return False
-            self.posing = exercise
-            self.text.append(quote(f"**{exercise.title}.**"))
-        elif piece.name == "exercise-end":
-            found.append(self.posing)
-            self.posing = None
-        elif piece.name == "solution":
-            self.parts.exercises[piece.argument].solution.append(self.converter.text(piece.body))
-        elif piece.name == "solution-start":
-            self.solving = self.parts.exercises[piece.argument]
-        elif piece.name == "solution-end":
-            self.solving = None
-        else:
-            return False
-        return True
+            name = piece.name if isinstance(piece, Directive) else ""
+            if name == "exercise":
+                posed.append(Exercise(piece.options["label"], converter.titled(piece)))
+                parts.exercises[posed[-1].label] = posed[-1]
+            if name == "solution":
+                parts.exercises[piece.argument].solution.append(converter.text(piece.body))
+            elif name in ("solution-start", "solution-end"):
+                solving = parts.exercises[piece.argument] if name == "solution-start" else None
+            elif shown := converter.pieces([piece]):
+                (solving.solution if solving else text).append(shown)
+        if text:
+            parts.main.append({**cell, "metadata": {}, "source": "\n\n".join(text)})
+        parts.main += posed
+    return parts

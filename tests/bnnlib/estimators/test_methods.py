@@ -13,6 +13,8 @@ SETTINGS["sghmc"] |= {"learning_rate": 0.003, "epochs": 1500}
 
 @pytest.fixture(scope="module", params=METHODS)
 def fitted(request) -> SparseRegressor:
+    if request.param == "spike_slab":
+        return request.getfixturevalue("regressor")  # the default
     return SparseRegressor(**SETTINGS[request.param]).fit(*table())
 
 
@@ -24,11 +26,16 @@ def test_predictions_hold_the_noise(fitted):
     # three standard errors are 0.02. Variational intervals are somewhat wide: the spread of the posterior stands in the
     # draws, and once more in the noise that was learned under it
     assert 0.92 < inside < 0.999, inside
-    assert (std > 0.9 * 2.0).all() and np.isfinite(mean).all()
+    assert (std > 0.9 * 2.0).all() and (interval[:, 0] < mean).all() and (mean < interval[:, 1]).all()
+    assert (std >= fitted.noise_scale_ * (1 - 1e-9)).all()
+    wide = fitted.predict(x, return_interval=True, level=0.99)[1]
+    assert (wide[:, 0] < interval[:, 0]).all() and (wide[:, 1] > interval[:, 1]).all()
 
 
 def test_selection(fitted):
     assert ((fitted.inclusion_probability_ >= 0) & (fitted.inclusion_probability_ <= 1)).all()
+    # an input is as likely by paths as by weights, or less
+    assert (fitted.path_inclusion_probability_ <= fitted.inclusion_probability_ + 1e-12).all()
     # the dense one says no to no input
     assert fitted.selected_features_.tolist() == (list(range(8)) if fitted.method == "gaussian" else [1, 4, 6])
 

@@ -1,55 +1,11 @@
-"""The spike-and-slab prior on groups: its threshold, the shapes of groups, and what it refuses."""
+"""The spike-and-slab prior on groups: the shapes of groups."""
 
 from __future__ import annotations
-
-import math
 
 import pytest
 import torch
 
 from bnnlib import functional as bF
-
-
-@pytest.mark.parametrize("size", [1, 5])
-@pytest.mark.parametrize("prior", [0.5, 0.02])
-def test_the_threshold_is_where_the_odds_are_even(size, prior):
-    square = bF.group_threshold(1e-2, 2e-4, 1000, size, prior)
-    odds = bF.group_slab_log_odds(torch.tensor(square, dtype=torch.float64), 1e-2, 2e-4, 1000, size, prior)
-    assert abs(odds.item()) < 1e-9
-    # a slab that is certain enough takes every group
-    assert bF.group_threshold(1e-2, 2e-4, 1000, 1, 1 - 1e-9) == 0.0
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"spike": 1e-4}, "must be the stronger one"),
-        ({"spike": 2e-4}, "must be the stronger one"),
-        ({"slab": 0.0}, "slab is 0"),
-        ({"spike": math.nan}, "spike is nan"),
-        ({"num_data": 0}, "num_data is 0"),
-        ({"num_data": -3}, "num_data is -3"),
-        ({"num_data": math.inf}, "num_data is inf"),
-        ({"size": 0}, "size is 0"),
-        ({"prior_slab_probability": 1.0}, "prior_slab_probability is 1"),
-    ],
-)
-def test_bad_settings_are_named(changes, message):
-    settings = {"spike": 1e-2, "slab": 2e-4, "num_data": 100} | changes
-    for call in (
-        lambda: bF.group_threshold(**settings),
-        lambda: bF.group_slab_log_odds(torch.ones(1), **settings),
-    ):
-        with pytest.raises(ValueError, match=message):
-            call()
-
-
-def test_groups_of_a_linear_layer_by_hand():
-    weight = torch.tensor([[1.0, 2.0, 0.0], [3.0, 0.0, 0.0]])
-    assert bF.group_mean_square(weight, "input").tolist() == [[5.0, 2.0, 0.0]]
-    assert bF.group_mean_square(weight, "output").squeeze(1).tolist() == pytest.approx([5 / 3, 3.0])
-    assert bF.group_range(weight, "input").tolist() == [[2.0, 2.0, 0.0]]
-    assert (bF.group_size(weight, "input"), bF.group_size(weight, "output")) == (2, 3)
 
 
 @pytest.mark.parametrize("kind", ["input", "output", "kernel"])
@@ -65,12 +21,3 @@ def test_groups_of_a_convolution_broadcast_and_cover_every_weight_once(kind, sta
         assert torch.equal(square[0], bF.group_mean_square(weight[0], kind))
     spread = bF.group_range(weight, kind, len(stack))
     assert spread.shape == square.shape and (spread >= 0).all()
-
-
-def test_weights_without_such_groups_are_refused():
-    with pytest.raises(ValueError, match="at least 3 dimensions"):
-        bF.group_mean_square(torch.ones(4, 4), "kernel")
-    with pytest.raises(ValueError, match="at least 2 dimensions"):
-        bF.group_mean_square(torch.ones(4, 4), "input", batch_dims=1)
-    with pytest.raises(ValueError, match="kind is 'row'"):
-        bF.group_mean_square(torch.ones(4, 4), "row")

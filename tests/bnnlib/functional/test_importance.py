@@ -57,18 +57,6 @@ def test_equally_important_inputs_get_zero():
     assert psi.grad.isfinite().all()
 
 
-def test_bad_layers_are_explained():
-    with pytest.raises(ValueError, match="inclusion is empty, but importance needs"):
-        path_importance([])
-    for empty in (torch.ones(0, 3), torch.ones(3, 0), torch.ones(3)):
-        with pytest.raises(ValueError, match=r"inclusion\[1\] has shape .*units, inputs\), both at least 1"):
-            path_importance([torch.ones(3, 2), empty])
-    with pytest.raises(
-        ValueError, match=r"inclusion\[1\] reads 3 units, but the layer before has 4.*inputs to the out"
-    ):
-        path_importance([torch.ones(4, 2), torch.ones(1, 3)])
-
-
 def _joined(layers):
     """P(a path of open gates joins an input to an output), by all states of the gates."""
     flat = torch.cat([layer.flatten() for layer in layers]).double()
@@ -104,5 +92,3 @@ def test_small_probabilities_of_many_weights_keep_their_digits():
     one = torch.full((1000, 1), 1e-12, dtype=torch.float64)
     assert input_inclusion(one).item() == pytest.approx(1e-9, rel=1e-9)
     assert input_inclusion(torch.ones(2, 3)).tolist() == [1.0] * 3
-    with pytest.raises(ValueError, match="a layer needs"):
-        input_inclusion(torch.ones(3))

@@ -1,4 +1,4 @@
-"""Quantiles of a mixture of normals, against its own distribution function and the normal's."""
+"""Quantiles of a mixture of normals, against its own distribution function."""
 
 import pytest
 import torch
@@ -6,28 +6,12 @@ import torch
 from bnnlib.functional import mixture_quantile
 
 
-def test_one_component_is_a_normal():
-    mean, scale = torch.tensor([[1.0, -3.0]], dtype=torch.float64), torch.tensor([[2.0, 0.5]], dtype=torch.float64)
-    found = mixture_quantile(mean, scale, 0.975)
-    normal = torch.distributions.Normal(mean[0], scale[0]).icdf(torch.tensor(0.975, dtype=torch.float64))
-    torch.testing.assert_close(found, normal)
-
-
-def test_the_mixture_has_the_probability_below_it():
+@pytest.mark.parametrize("components", [1, 30])
+def test_the_mixture_has_the_probability_below_it(components):
     generator = torch.Generator().manual_seed(0)
-    mean = 5.0 * torch.randn(30, 4, generator=generator, dtype=torch.float64)
-    scale = 0.1 + torch.rand(30, 1, generator=generator, dtype=torch.float64)
+    mean = 5.0 * torch.randn(components, 4, generator=generator, dtype=torch.float64)
+    scale = 0.1 + torch.rand(components, 1, generator=generator, dtype=torch.float64)
     for probability in (0.001, 0.025, 0.5, 0.975):
         found = mixture_quantile(mean, scale, probability)
         below = torch.special.ndtr((found - mean) / scale).mean(dim=0)
         torch.testing.assert_close(below, torch.full_like(below, probability), rtol=1e-9, atol=0.0)
-
-
-def test_errors():
-    one = torch.ones(3, 2)
-    with pytest.raises(ValueError, match="probability is 1"):
-        mixture_quantile(one, one, 1.0)
-    with pytest.raises(ValueError, match="scale is"):
-        mixture_quantile(one, -one, 0.5)
-    with pytest.raises(ValueError, match="at least one"):
-        mixture_quantile(torch.ones(0, 2), torch.ones(1, 1), 0.5)

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from bnnlib.nn import GaussianLinear, LaplaceNetwork, kl_divergence, mean_weights, predict, to_laplace
+from bnnlib.nn import LaplaceNetwork, kl_divergence, mean_weights, predict, to_laplace
 from tests.seeded import seeded as generator
 
 PRECISION, NOISE = 1.7, 0.3
@@ -173,46 +173,3 @@ def test_the_network_is_left_as_it_is_and_state_travels():
     assert other.prior_precision == posterior.prior_precision
     assert torch.equal(*(predict(one, x, 3, generator=generator(2)) for one in (posterior, other)))
     assert isinstance(posterior.float(), LaplaceNetwork) and predict(posterior, x.float(), 2).dtype == torch.float32
-
-
-class Tied(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.read, self.head = nn.Linear(4, 4).double(), nn.Linear(4, 4).double()
-        self.head.weight = self.read.weight
-
-    def forward(self, x):
-        return self.head(self.read(x))
-
-
-@pytest.mark.parametrize(
-    ("model", "settings", "words"),
-    [
-        (network(), {"likelihood": "poisson"}, "likelihood is 'poisson'"),
-        (network(), {"noise_scale": 1.0}, "labels have none"),
-        (network(), {"prior_precision": -1.0}, "prior_precision is -1"),
-        (nn.Sequential(network(), nn.Softmax(1)), {}, "no linear layer gives the outputs"),
-        (
-            nn.Sequential(nn.Linear(4, 2000), nn.Linear(2000, 4)).double(),
-            {},
-            "1 has 8,004 weights.*narrower",
-        ),
-        (nn.Sequential(nn.Flatten()), {}, "no linear layer gives the outputs"),
-        (Tied(), {}, "or another shares its weights"),
-        (nn.Sequential(GaussianLinear(4, 3)), {}, "has Bayesian layers already"),
-    ],
-)
-def test_what_cannot_be_is_refused_with_advice(model, settings, words):
-    with pytest.raises(ValueError, match=words):
-        to_laplace(model, (normal(6, 4), torch.arange(6) % 3), **settings)
-
-
-def test_data_that_do_not_fit_are_refused():
-    with pytest.raises(ValueError, match="as many numbers"):
-        to_laplace(network(), (normal(6, 4), normal(6)), "regression")
-    with pytest.raises(ValueError, match="x has 6 rows and y has 5"):
-        to_laplace(network(), (normal(6, 4), torch.zeros(5).long()))
-    with pytest.raises(ValueError, match="data have no rows"):
-        to_laplace(network(), [])
-    with pytest.raises(TypeError, match="Wrap the model"):
-        to_laplace(nn.Linear(4, 2).double(), (normal(6, 3, 4), torch.zeros(6).long()))

@@ -213,17 +213,6 @@ def test_functional_call_replaces_the_parameters(network, x):
         assert (torch.func.functional_call(network, parameters, (x,)) == 0).all()
 
 
-def test_unknown_mode_and_missing_bayesian_layers_are_refused(network):
-    with pytest.raises(
-        ValueError, match="weight_mode is 'avarage', but it must be one of 'sample', 'mean', 'selected'"
-    ):
-        network[0].weight_mode = "avarage"
-    plain = nn.Linear(2, 2)
-    for use in (bnn.mean_weights, bnn.selected_weights, bnn.held_weights):
-        with pytest.raises(ValueError, match=r"Linear has no Bayesian layers.*to_bayesian"), use(plain):
-            pass
-
-
 @pytest.mark.parametrize(("kind", "sizes"), [(bnn.GaussianLinear, (3, 2)), (bnn.StructuredBayesianPruning, (3,))])
 def test_generator_on_the_wrong_device_is_explained(kind, sizes):
     layer = kind(*sizes, device="meta")

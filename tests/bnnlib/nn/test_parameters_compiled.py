@@ -63,9 +63,8 @@ def test_pytorch_itself_refuses_a_recurrent_layer():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("network", [Encoder, Recurrent])
-def test_contexts_hold_where_breaks_are_allowed(network):
-    model, x = converted(network)
+def test_contexts_hold_where_breaks_are_allowed():
+    model, x = converted(Recurrent)  # the one that breaks
     torch.compiler.reset()
     step = torch.compile(lambda x: model(x), backend="eager")
     with mean_weights(model):

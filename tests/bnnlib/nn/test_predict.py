@@ -41,26 +41,6 @@ def test_images_and_one_dimensional_outputs():
     assert bnn.predict(model, torch.randn(5, 1, 8, 8), 3, chunk_size=2).shape == (3, 5)
 
 
-def test_bad_arguments_are_explained(network, x):
-    with pytest.raises(ValueError, match="num_samples is 0"):
-        bnn.predict(network, x, 0)
-    with pytest.raises(ValueError, match="draws_at_once is 0"):
-        bnn.predict(network, x, draws_at_once=0)
-    with pytest.raises(ValueError, match="chunk_size is -1"):
-        bnn.predict(network, x, 3, chunk_size=-1)
-    with pytest.raises(ValueError, match=r"x has shape \(0, 5\)"):
-        bnn.predict(network, x[:0])
-    with pytest.raises(ValueError, match="no Bayesian layers"):
-        bnn.predict(nn.Linear(5, 2).double(), x)
-
-    class Two(nn.Sequential):
-        def forward(self, x):
-            return super().forward(x), x
-
-    with pytest.raises(TypeError, match="tuple for 7 rows"):
-        bnn.predict(Two(*network), x, 2)
-
-
 @pytest.mark.parametrize(
     ("network", "rows", "expected"),
     [
@@ -80,18 +60,16 @@ def test_auto_is_a_rule_of_sizes(network, rows, expected):
         for at_once in ("auto", expected, 26 - expected)
     ]
     assert torch.equal(draws[0], draws[1]) and not torch.equal(draws[0], draws[2])
-    with pytest.raises(ValueError, match="'all', but it must be a number of draws, or 'auto'"):
-        bnn.predict(model, x, draws_at_once="all")
 
 
 def test_draws_at_once_are_draws_of_the_same_functions(any_network, x):
-    n, some = 800, generator(1)
+    n, some = 400, generator(1)
     # twice the rows, in chunks that part them: a draw is one function of all rows
-    draws = bnn.predict(any_network, torch.cat([x, x]), n, 5, some, draws_at_once=300)
+    draws = bnn.predict(any_network, torch.cat([x, x]), n, 5, some, draws_at_once=150)
     assert draws.shape == (n, 14, 2) and not draws.requires_grad
     torch.testing.assert_close(draws[:, :7], draws[:, 7:], rtol=1e-12, atol=1e-12)
-    assert torch.equal(draws, bnn.predict(any_network, torch.cat([x, x]), n, 5, generator(1), draws_at_once=300))
-    assert not torch.allclose(draws[0], draws[1]) and not torch.allclose(draws[0], draws[300])
+    assert torch.equal(draws, bnn.predict(any_network, torch.cat([x, x]), n, 5, generator(1), draws_at_once=150))
+    assert not torch.allclose(draws[0], draws[1]) and not torch.allclose(draws[0], draws[150])
     one_by_one = bnn.predict(any_network, x, n, generator=generator(2))
     # the share above the other median, which heavy tails do not move; five standard errors of it
     above = (draws[:, :7] > one_by_one.median(dim=0).values).double().mean(dim=0)

@@ -98,7 +98,8 @@ def test_without_keys_checkpoints_are_right_and_compiled_calls_stay_apart(kind):
         return contextlib.nullcontext()
 
     expected = gradients(model, None, seeded)
-    for run in (checked, reentrant, compiled):
+    # a graph takes seconds: of draws of outputs, of two numbers for a weight, and of noise on units
+    for run in (checked, reentrant, *([compiled] if kind in ("local", "spike_slab", "unit noise") else [])):
         assert_same(gradients(model, run(model), seeded), expected)
 
 
@@ -110,9 +111,8 @@ def test_a_generator_is_refused_in_a_pass_computed_again(kind, run):
         gradients(model, run(model), lambda: use_generator(torch.Generator().manual_seed(1)))
 
 
-@pytest.mark.parametrize("kind", ["gaussian", "spike_slab"])
-def test_a_memory_budget_without_keys_is_refused(kind):
-    model = model_of(kind)
+def test_a_memory_budget_without_keys_is_refused():
+    model = model_of("gaussian")
     with (
         compiler.patch(activation_memory_budget=0.0),
         pytest.raises(RuntimeError, match=r"redraw\(model, seed, step\)"),

@@ -11,7 +11,7 @@ MIXTURE = {"slab_scale": 1.0, "spike_scale": 0.05, "initial_scale": 0.05}
 ACTIVE = {2: 1.5, 7: -2.0, 11: 1.0}
 
 
-def trained(kind, settings, steps, learning_rate=0.03, p=20, effects=ACTIVE):
+def trained(kind, settings, steps, learning_rate, p=20, effects=ACTIVE):
     """A layer of one output after training on p inputs, with noise of 0.5."""
     n = 200
     x = torch.randn(n, p, generator=generator(1), dtype=torch.float64)
@@ -30,15 +30,15 @@ def trained(kind, settings, steps, learning_rate=0.03, p=20, effects=ACTIVE):
 
 
 @pytest.mark.parametrize(
-    ("kind", "settings", "steps"),
+    ("kind", "settings", "steps", "learning_rate"),
     [
-        (bnn.GaussianSpikeSlabLinear, MIXTURE, 800),
-        (bnn.ScaleMixtureLinear, MIXTURE, 800),
-        (bnn.SpikeSlabLinear, {"prior_inclusion_probability": 0.05, "initial_inclusion_probability": 0.9}, 1500),
+        (bnn.GaussianSpikeSlabLinear, MIXTURE, 300, 0.08),
+        (bnn.ScaleMixtureLinear, MIXTURE, 300, 0.08),
+        (bnn.SpikeSlabLinear, {"prior_inclusion_probability": 0.05, "initial_inclusion_probability": 0.9}, 500, 0.1),
     ],
 )
-def test_relevant_inputs_are_selected(kind, settings, steps):
-    layer, active = trained(kind, settings, steps), list(ACTIVE)
+def test_relevant_inputs_are_selected(kind, settings, steps, learning_rate):
+    layer, active = trained(kind, settings, steps, learning_rate), list(ACTIVE)
     assert layer.active()[0].flatten().nonzero().flatten().tolist() == active
     if kind is not bnn.SpikeSlabLinear:
         assert (layer.inclusion_probability.flatten()[active] > 0.99).all()

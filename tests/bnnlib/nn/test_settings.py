@@ -100,62 +100,6 @@ def test_bad_values_are_refused_and_change_nothing(kind, start, name, value):
     assert getattr(layer, name) == at and torch.equal(divergence(layer), before)
 
 
-def test_a_spike_wider_than_the_slab_is_refused_from_both_sides():
-    layer = build(bnn.GaussianSpikeSlabLinear, **MIXTURE)
-    for name, value in (("slab_scale", 0.05), ("spike_scale", 1.0)):
-        with pytest.raises(ValueError, match="the spike must be narrower"):
-            setattr(layer, name, value)
-    assert (layer.slab_scale, layer.spike_scale) == (1.0, 0.1)
-
-
-SCALES = (0.0, -2.0, math.nan, math.inf)
-COINS = (0.0, 1.0, -0.1, math.nan)
-STRICT = r"strictly between 0 and 1"
-# the kinds of layers, settings that they take, and what is refused with which words
-REFUSED = [
-    ("Gaussian", {}, ("prior_scale", "initial_scale"), SCALES, "finite and above 0"),
-    ("Gaussian", {}, ("estimator",), ("lrt",), "must be one of 'weight', 'local', 'flipout'"),
-    ("GaussianSpikeSlab", MIXTURE, ("slab_scale", "spike_scale", "initial_scale"), SCALES, "finite and above 0"),
-    ("GaussianSpikeSlab", MIXTURE, ("prior_inclusion_probability",), COINS, STRICT),
-    ("GaussianSpikeSlab", MIXTURE, ("spike_scale",), (1.0, 2.0), "slab_scale 1, but the spike must be narrower"),
-    ("GaussianSpikeSlab", MIXTURE, ("estimator",), ("lrt",), "must be one of"),
-    ("ScaleMixture", MIXTURE, ("slab_scale", "spike_scale", "initial_scale"), SCALES, "finite and above 0"),
-    ("ScaleMixture", MIXTURE, ("prior_inclusion_probability",), COINS, STRICT),
-    ("SpikeSlab", SPIKE_SLAB, ("prior_inclusion_probability", "initial_inclusion_probability"), COINS, STRICT),
-    ("SpikeSlab", SPIKE_SLAB, ("prior_scale", "initial_scale", "temperature"), SCALES, "above 0"),
-    ("SparseVD", {}, ("initial_scale", "threshold"), (math.nan,), ""),
-    ("SparseVD", {}, ("initial_scale",), SCALES, "above 0"),
-    ("Horseshoe", {}, ("unit_scale", "layer_scale", "initial_scale", "threshold"), SCALES, "above 0"),
-]
-
-
-@pytest.mark.parametrize("shape", ["Linear", "Conv2d"])
-@pytest.mark.parametrize(("kind", "start", "names", "bads", "words"), REFUSED)
-def test_bad_settings_of_a_new_layer_are_explained(kind, start, names, bads, words, shape):
-    if not hasattr(bnn, kind + shape):
-        pytest.skip("there is no such convolution")
-    layer, sizes = getattr(bnn, kind + shape), (2, 2, 3)[: 2 if shape == "Linear" else 3]
-    for name in names:
-        for bad in bads:
-            with pytest.raises(ValueError, match=rf"{name} is .*{words}"):
-                layer(*sizes, **{**start, name: bad})
-
-
-@pytest.mark.parametrize(
-    ("kind", "needed"),
-    [
-        (bnn.GaussianSpikeSlabLinear, "slab_scale"),
-        (bnn.ScaleMixtureLinear, "slab_scale"),
-        (bnn.SpikeSlabLinear, "prior_inclusion_probability"),
-    ],
-)
-def test_settings_without_a_default_are_asked_for(kind, needed):
-    with pytest.raises(TypeError, match=needed):
-        kind(2, 2)
-    with pytest.raises(TypeError, match="estimator"):  # one way of drawing is all there is
-        bnn.ScaleMixtureLinear(2, 2, estimator="local", **MIXTURE)
-
-
 def test_signatures_name_every_setting():
     for kind, shape in ((bnn.SpikeSlabLinear, nn.Linear), (bnn.SpikeSlabConv2d, nn.Conv2d)):
         names = list(inspect.signature(kind).parameters)
@@ -163,8 +107,6 @@ def test_signatures_name_every_setting():
         assert names[: len(plain)] == plain and names[-2:] == ["device", "dtype"]
         own = ["prior_inclusion_probability", "prior_scale", "initial_scale", "initial_inclusion_probability"]
         assert names[len(plain) : -2] == [*own, "temperature"]
-    with pytest.raises(TypeError, match="prior_sale"):
-        bnn.GaussianLinear(2, 3, prior_sale=1.0)
 
     class Square(bnn.GaussianLinear):
         def __init__(self, width):

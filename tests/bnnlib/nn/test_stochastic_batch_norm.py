@@ -208,23 +208,6 @@ def test_a_shared_layer_stays_shared():
     assert model[0] is model[2] and isinstance(model[0], bnn.StochasticBatchNorm1d)
 
 
-def test_what_cannot_be_converted_is_named():
-    for kind in (nn.BatchNorm3d, nn.SyncBatchNorm):
-        model = nn.Sequential(nn.BatchNorm2d(2), nn.Sequential(kind(2)))
-        with pytest.raises(ValueError, match=rf"1\.0 \({kind.__name__}\) has no stochastic form: only BatchNorm1d"):
-            bnn.to_stochastic_batch_norm(model)
-        kept = bnn.to_stochastic_batch_norm(model, where=lambda name, module: name == "0")
-        assert type(kept[1][0]) is kind
-    with pytest.raises(ValueError, match=r"0 \(BatchNorm2d\) cannot be converted: .*track_running_stats=False"):
-        bnn.to_stochastic_batch_norm(nn.Sequential(nn.BatchNorm2d(2, track_running_stats=False)))
-    with pytest.raises(ValueError, match="Linear has no BatchNorm1d or BatchNorm2d"):
-        bnn.to_stochastic_batch_norm(nn.Linear(2, 2))
-    with pytest.raises(ValueError, match="Linear has no stochastic batch norm"):
-        bnn.match_moments(nn.Linear(2, 2), batches())
-    with pytest.raises(TypeError, match=r"replaces a plain nn\.BatchNorm1d, not BatchNorm2d"):
-        bnn.StochasticBatchNorm1d.from_deterministic(nn.BatchNorm2d(2))
-
-
 def test_drawing_before_fitting_says_what_to_do():
     layer = bnn.StochasticBatchNorm1d(3)
     x = torch.randn(4, 3)
@@ -235,22 +218,6 @@ def test_drawing_before_fitting_says_what_to_do():
             assert layer(x).isfinite().all()
         layer.train()(x)
     assert layer.eval()(x).isfinite().all()
-
-
-def test_inputs_that_do_not_fit_are_refused():
-    flat, image = bnn.StochasticBatchNorm1d(3), bnn.StochasticBatchNorm2d(3)
-    with pytest.raises(ValueError, match=r"the batch has shape \(1, 3\): 1 value a feature"):
-        flat(torch.ones(1, 3))
-    assert image(torch.randn(1, 3, 2, 2)).shape == (1, 3, 2, 2)  # one image has four values a channel
-    with pytest.raises(ValueError, match="expected 4D input"):
-        image(torch.ones(2, 3))
-    with pytest.raises(ValueError, match="input has 5 features, but the layer normalizes 3"):
-        flat(torch.ones(2, 5))
-    for name, bad in (("statistic", "sigma"), ("draws", "row")):
-        with pytest.raises(ValueError, match=f"{name} is {bad!r}, but it must be one of"):
-            bnn.StochasticBatchNorm2d(3, **{name: bad})
-    with pytest.raises(ValueError, match="weight_mode is 'running'"):
-        flat.weight_mode = "running"
 
 
 def test_a_dead_feature_has_no_spread_and_no_nan():
@@ -378,8 +345,3 @@ def test_resetting_forgets_the_moments():
     assert layer.moment_count == 0 == layer.num_batches_tracked
     assert not layer.running_mean_variance.any() and not layer.running_log_scale_variance.any()
     assert layer.running_mean.tolist() == [0.0] * 3 and layer.running_var.tolist() == [1.0] * 3
-
-
-def test_settings_show_in_the_representation():
-    text = repr(bnn.StochasticBatchNorm2d(3, statistic="variance", draws="object"))
-    assert "statistic='variance'" in text and "draws='object'" in text and "momentum=0.1" in text

@@ -107,36 +107,6 @@ def test_autocast_and_channels_last():
     assert all(p.grad.dtype == torch.float32 and p.grad.isfinite().all() for p in model.parameters())
 
 
-@pytest.mark.parametrize(
-    "settings, message",
-    [
-        ({"num_units": 0}, "num_units is 0"),
-        ({"kl_weight": -1.0}, "kl_weight is -1"),
-        ({"kl_weight": math.inf}, "kl_weight is inf"),
-        ({"threshold": math.nan}, "threshold is nan"),
-        ({"lower": -0.5}, "at least 1 apart"),
-        ({"upper": math.inf}, "at least 1 apart"),
-        ({"initial_location": 5.5}, r"initial_location is 5\.5.*\[-20, 5\].*published start is 0"),
-        ({"initial_location": -20.5}, r"initial_location is -20\.5"),
-        ({"initial_location": math.nan}, "initial_location is nan"),
-        ({"initial_scale": 0.0}, "initial_scale is 0"),
-        ({"initial_scale": -1.0}, "initial_scale is -1"),
-        # beyond the clamp the gradient is 0: such a layer would never move
-        ({"initial_scale": 1e-9}, "initial_scale is 1e-09"),
-        ({"initial_scale": 200.0}, "initial_scale is 200"),
-    ],
-)
-def test_bad_settings_are_refused(settings, message):
-    with pytest.raises(ValueError, match=message):
-        LAYER(**{"num_units": 3, **settings})
-
-
-@pytest.mark.parametrize("shape, dim", [((4, 5), 1), ((6, 5), 1), ((6,), 1), ((6,), -2), ((), 0)])
-def test_an_input_of_another_width_is_refused(shape, dim):
-    with pytest.raises(ValueError, match=rf"input has shape .*dimension {dim} must have 6 units"):
-        LAYER(6, dim)(torch.zeros(shape))
-
-
 def test_what_shows_and_what_counts_as_random_weights():
     layer = LAYER(3, kl_weight=5.0)
     assert repr(layer) == "StructuredBayesianPruning(3, dim=1, threshold=1, kl_weight=5)"
@@ -145,8 +115,6 @@ def test_what_shows_and_what_counts_as_random_weights():
     assert bnn.bayesian_layers(model) == [model[0], layer]
     assert bnn.percent_active(model) == bnn.percent_active(model[0]) and bnn.percent_active_units(model) == 100.0
     torch.testing.assert_close(bnn.kl_divergence(model), model[0].kl_divergence() + layer.kl_divergence())
-    with pytest.raises(ValueError, match=r"no layer with random weights.*percent_active_units"):
-        bnn.percent_active(nn.Sequential(nn.Linear(3, 3), layer))
     for parameter in layer.parameters():
         parameter.data.fill_(2.0)
     layer.reset_parameters()

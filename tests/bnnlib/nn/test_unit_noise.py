@@ -2,7 +2,6 @@
 
 import copy
 
-import pytest
 import torch
 from torch import nn
 
@@ -56,10 +55,6 @@ def test_settings_go_to_every_noise():
     for layer in bnn.bayesian_layers(noisy):
         assert (layer.kl_weight, layer.threshold, layer.lower, layer.initial_scale) == (5.0, 2.0, -10.0, 0.1)
         assert not layer.location.requires_grad
-    with pytest.raises(TypeError, match="kl_wait"):
-        lenet(kl_wait=5.0)
-    with pytest.raises(ValueError, match="threshold is nan"):
-        lenet(threshold=float("nan"))
 
 
 def test_units_are_channels_of_images_and_features_of_rows():
@@ -128,34 +123,6 @@ def test_random_weights_and_noise_in_one_network():
     assert bnn.predict(both, torch.randn(4, 6), 3).shape == (3, 4, 3)
 
 
-@pytest.mark.parametrize(
-    "places, message",
-    [
-        ({}, r"no layer is named.*after=\[\.\.\.\] or before=\[\.\.\.\]"),
-        ({"after": ["conv3"]}, r"no layer 'conv3'\. The model has conv1, pool1"),
-        ({"after": [""]}, "no layer ''"),
-        (
-            {"after": ["relu1"]},
-            r"'relu1' is a ReLU.*number of units is not known.*StructuredBayesianPruning\(num_units",
-        ),
-        ({"before": ["flatten"]}, "'flatten' is a Flatten"),
-        ({"after": ["fc1", "fc1"]}, "names a layer twice"),
-        ({"before": ["fc1", "fc1"]}, "names a layer twice"),
-    ],
-)
-def test_places_that_cannot_take_noise_are_refused(places, message):
-    with pytest.raises(ValueError, match=message):
-        bnn.insert_unit_noise(lenet5_caffe(), **places)
-
-
-def test_networks_without_noise_have_no_units_to_count():
-    for count in (bnn.unit_counts, bnn.percent_active_units):
-        with pytest.raises(ValueError, match=r"Sequential has no StructuredBayesianPruning layer.*insert_unit_noise"):
-            count(lenet5_caffe())
-        with pytest.raises(ValueError, match="insert_unit_noise"):
-            count(bnn.to_bayesian(nn.Linear(2, 2)))
-
-
 def test_both_sides_of_a_wrapped_layer():
     plain = resnet(8, width=4).eval()
     for after, before in ((["layer1.0.conv2"], ["layer1.0.conv2"]), (["fc"], ["fc"])):
@@ -171,15 +138,3 @@ def test_a_second_insertion_keeps_the_first():
         noisy.conv2_noise.location.fill_(-1.0)
     more = bnn.insert_unit_noise(noisy, after=["conv1"])
     assert len(bnn.unit_counts(more)) == 5 and (more.conv2_noise.location == -1.0).all()
-    for again in ({"after": ["conv2"]}, {"before": ["fc1"]}):
-        with pytest.raises(ValueError, match="noise"):
-            bnn.insert_unit_noise(noisy, **again)
-
-
-def test_places_where_noise_would_be_lost_are_refused():
-    shared = torch.nn.Linear(4, 4)
-    with pytest.raises(ValueError, match="2 places"):
-        bnn.insert_unit_noise(torch.nn.Sequential(shared, torch.nn.ReLU(), shared), before=["0"])
-    encoder = torch.nn.TransformerEncoderLayer(8, 2, 16)
-    with pytest.raises(ValueError, match=r"linear2.*TransformerEncoderLayer"):
-        bnn.insert_unit_noise(encoder, before=["linear2"])

@@ -71,16 +71,3 @@ def test_modes_are_restored_also_after_an_error():
         bnn.predict_virtual_batch(model, normal(2, 7), 3)
     assert [m.training for m in model.modules()] == before
     assert (model[1].draws, model[1].weight_mode, model[1]._held) == ("batch", "mean", None)
-
-
-def test_bad_arguments_are_refused():
-    model, x = fitted(), normal(2, 3)
-    for call, name in ((bnn.predict_virtual_batch, "num_samples"), (bnn.predict_virtual_batch, "chunk_size")):
-        with pytest.raises(ValueError, match=f"{name} is 0"):
-            call(model, x, **{name: 0})
-    with pytest.raises(ValueError, match="at least one row"):
-        bnn.predict_virtual_batch(model, x[:0])
-    with pytest.raises(ValueError, match="Linear has no stochastic batch norm"):
-        bnn.predict_virtual_batch(nn.Linear(3, 2).double(), x)
-    with pytest.raises(ValueError, match="moments of 0 batches"):
-        bnn.predict_virtual_batch(bnn.to_stochastic_batch_norm(network()), x)

@@ -109,20 +109,6 @@ def test_it_follows_its_schedule_inside_training():
     assert shares[-1] > 0.3
 
 
-@pytest.mark.parametrize("persistent", [True, False])
-def test_a_resumed_run_is_the_uninterrupted_one(persistent, tmp_path):
-    def run(epochs, checkpoint=None):
-        model = network()
-        # 3 does not divide the 10 steps of an epoch, so the run stops between two prunings
-        pruner = MagnitudePruner(model, lambda k: smooth_sparsity(k, 0.8, 0.9, 3), persistent=persistent, frequency=3)
-        fit(model, data(), epochs=epochs, batch_size=8, generator=seeded(3), callbacks=[pruner], checkpoint=checkpoint)
-        return model
-
-    run(2, tmp_path / "run.pt")
-    resumed, whole = run(4, tmp_path / "run.pt"), run(4)
-    assert all(torch.equal(a, b) for a, b in zip(resumed.parameters(), whole.parameters(), strict=True))
-
-
 def test_a_state_of_another_kind_is_refused():
     lasting, passing = MagnitudePruner(network()), MagnitudePruner(network(), persistent=False)
     lasting.prune(0.5)

@@ -86,3 +86,17 @@ def test_a_live_weight_of_zero_stays_behind_what_is_pruned(scope):
     masks.masks["weight"] = torch.tensor([True, True, True, False])  # and the optimizer has moved it since
     masks.update(0.25)
     assert masks.masks["weight"].tolist() == [True, True, True, False]
+
+
+@pytest.mark.parametrize("scope", ["layer", "global"])
+def test_the_share_known_in_advance_is_the_one_that_is_pruned(scope):
+    torch.manual_seed(0)
+    make = lambda: nn.Sequential(nn.Conv2d(3, 4, 3), nn.Flatten(), nn.Linear(64, 2))  # noqa: E731
+    masks = Masks(make(), scope)
+    for sparsity in (0.0, 0.31, 0.317, 0.9, 1.0):
+        masks.update(sparsity)
+        known, counted = masks.sparsity, Masks(make(), scope)
+        counted.load_state_dict(masks.state_dict())
+        assert known == counted.sparsity == sum(int((~m).sum()) for m in masks.masks.values()) / (108 + 128)
+    with pytest.raises(ValueError, match="a share of 1 is pruned already"):
+        masks.update(0.5)

@@ -28,26 +28,21 @@ def rate_of(density, generator):
     return acceptance_rate_of(log_prob, Independent(density), points_of(20_000, generator), generator)
 
 
-@pytest.mark.parametrize("objective", OBJECTIVES)
-@pytest.mark.parametrize("given", [False, True])
+# "vi" needs no points of the target
+@pytest.mark.parametrize(
+    ("objective", "given"),
+    [(name, given) for name in OBJECTIVES for given in (False, True) if not (name == "vi" and given)],
+)
 def test_a_gaussian_target_is_reached(objective, given, generator):
     density = FullGaussian(2, scale=1.5).double()
-    samples = points_of(5000, generator) if given and objective != "vi" else None
-    learned = learn_proposal(
-        log_prob,
-        density,
-        objective,
-        num_steps=700,
-        batch_size=64,
-        learning_rate=0.02,
-        samples=samples,
-        generator=generator,
-    )
+    samples = points_of(5000, generator) if given else None
+    settings = {"num_steps": 350, "batch_size": 64, "learning_rate": 0.02, "generator": generator}
+    learned = learn_proposal(log_prob, density, objective, samples=samples, **settings)
     assert rate_of(density, generator).mean > 0.97
     # from 5,000 points the moments are known to about 2 %
     assert torch.allclose(density.mean, MEAN, atol=0.06)
     assert torch.allclose(density.factor @ density.factor.T, COVARIANCE, atol=0.12)
-    assert learned.loss.shape == learned.acceptance.shape == (700,)
+    assert learned.loss.shape == learned.acceptance.shape == (350,)
     assert (learned.state is None) == (given or objective == "vi")
     if objective == "vi":
         assert learned.acceptance.isnan().all()
@@ -62,21 +57,16 @@ def estimate(objective, density, samples, noise):
     """The loss as a plain double loop over pairs, or over points."""
     points, log_det = density.push(noise)
     log_q = -0.5 * noise.square().sum(-1) - math.log(2 * math.pi) - log_det
-    total, count = 0.0, 0
-    for i in range(len(samples)):
-        for j in range(len(points)):
-            if objective != "acceptance" and i != j:
-                continue
-            p, q = (float(f(samples[i : i + 1])) for f in (log_prob, density.log_prob))
-            log_xi = float(log_prob(points[j : j + 1])) - p + q - float(log_q[j])
-            count += 1
+    samples_p, samples_q = log_prob(samples).tolist(), density.log_prob(samples).tolist()
+    terms = []
+    for i, (p, q) in enumerate(zip(samples_p, samples_q, strict=True)):
+        for j, (new_p, new_q) in enumerate(zip(log_prob(points).tolist(), log_q.tolist(), strict=True)):
+            log_xi = new_p - p + q - new_q
             if objective == "acceptance":
-                total -= min(1.0, math.exp(log_xi))
-            elif objective == "symmetric_kl":
-                total -= log_xi
-            else:
-                total += float(log_q[j] - log_prob(points[j : j + 1]))
-    return total / count
+                terms.append(-min(1.0, math.exp(log_xi)))
+            elif i == j:
+                terms.append(-log_xi if objective == "symmetric_kl" else new_q - new_p)
+    return sum(terms) / len(terms)
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES)
@@ -93,16 +83,8 @@ def test_the_gradient_is_that_of_the_estimate(objective, build):
     # a single sample, so that which rows are drawn does not matter
     samples = points_of(1, generator)
     begin = generator.get_state()
-    learned = learn_proposal(
-        log_prob,
-        density,
-        objective,
-        num_steps=1,
-        batch_size=6,
-        clip=1e9,
-        generator=generator,
-        samples=None if objective == "vi" else samples,
-    )
+    settings = {"num_steps": 1, "batch_size": 6, "clip": 1e9, "generator": generator}
+    learned = learn_proposal(log_prob, density, objective, samples=None if objective == "vi" else samples, **settings)
     gradients = {name: parameter.grad.clone() for name, parameter in density.named_parameters()}
     density.load_state_dict({**density.state_dict(), **before})
     generator.set_state(begin)
@@ -173,13 +155,7 @@ def test_divergence_is_reported(generator):
 
     for objective in ("vi", "symmetric_kl"):
         with pytest.raises(DivergedError, match=f"the loss '{objective}' is nan at step") as caught:
-            learn_proposal(
-                broken,
-                FullGaussian(2).double(),
-                objective,
-                num_steps=200,
-                batch_size=16,
-                samples=None if objective == "vi" else torch.zeros(3, 2, dtype=DOUBLE),
-                generator=generator,
-            )
+            samples = None if objective == "vi" else torch.zeros(3, 2, dtype=DOUBLE)
+            settings = {"num_steps": 200, "batch_size": 16, "samples": samples, "generator": generator}
+            learn_proposal(broken, FullGaussian(2).double(), objective, **settings)
         assert math.isnan(caught.value.value)

@@ -6,6 +6,7 @@ import os
 import signal
 
 import torch
+from torch.optim import lr_scheduler
 
 from bnnlib.train import Callback
 from bnnlib.train.checkpoint import Checkpoint
@@ -45,3 +46,15 @@ class EveryStep(Checkpoint):
 
     def due(self, seconds: float = 0.0) -> bool:
         return True
+
+
+SCHEDULERS = {
+    "step": lambda o: lr_scheduler.StepLR(o, 2, gamma=0.5),
+    "multistep": lambda o: lr_scheduler.MultiStepLR(o, [1, 3]),
+    "lambda": lambda o: lr_scheduler.LambdaLR(o, lambda epoch: 1.0 / (1 + epoch)),
+    "warm-up": lambda o: lr_scheduler.SequentialLR(
+        o, [lr_scheduler.LinearLR(o, total_iters=2), lr_scheduler.CosineAnnealingLR(o, 3)], [2]
+    ),
+    "one cycle": lambda o: lr_scheduler.OneCycleLR(o, max_lr=0.1, total_steps=20),
+    "plateau": lambda o: lr_scheduler.ReduceLROnPlateau(o, factor=0.5, patience=0),
+}

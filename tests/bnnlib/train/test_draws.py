@@ -8,7 +8,7 @@ from torch import nn
 from bnnlib.optim import AdaptiveVariational
 from bnnlib.sampling import SGHMC, SampleStore
 from bnnlib.train import fit, sample
-from tests.bnnlib.train.runs import EveryStep, Stop, StopAt, data
+from tests.bnnlib.train.runs import data
 from tests.seeded import seeded
 
 
@@ -17,12 +17,11 @@ def line(rows: int = 200) -> tuple[torch.Tensor, torch.Tensor]:
     return x, 0.7 * x + torch.randn(rows, 1, generator=seeded(1))
 
 
-def run(form: str, store: SampleStore, epochs: int = 3, checkpoint=None, stop=None):
+def run(form: str, store: SampleStore):
     model = nn.Linear(6, 3)
     nn.init.zeros_(model.weight), nn.init.zeros_(model.bias)
     optimizer = AdaptiveVariational(model.parameters(), 0.01, 50, form=form, temperature=0.1, generator=seeded(2))
-    settings = {"batch_size": 16, "optimizer": optimizer, "generator": seeded(3), "checkpoint": checkpoint}
-    fit(model, data(), epochs=epochs, callbacks=[store, StopAt(stop)], **settings)
+    fit(model, data(), epochs=3, batch_size=16, optimizer=optimizer, generator=seeded(3), callbacks=[store])
     return model
 
 
@@ -36,18 +35,6 @@ def test_a_store_among_the_callbacks_keeps_every_so_many_states(form):
     # the weights of one form are draws, of the other means: there the draws lie around them
     assert torch.equal(weights[-1], model.weight.detach()) == (form == "sghmc")
     assert store.predict(model, data()[0]).shape == (50, 3)
-
-
-@pytest.mark.parametrize("form", ["sghmc", "natural"])
-def test_the_draws_survive_a_killed_run(form, tmp_path):
-    whole, resumed = (SampleStore(max_samples=4, every=2) for _ in range(2))
-    one = run(form, whole)
-    checkpoint = EveryStep(tmp_path / "run.pt")
-    with pytest.raises(Stop):
-        run(form, SampleStore(max_samples=4, every=2), checkpoint=checkpoint, stop=7)
-    other = run(form, resumed, checkpoint=checkpoint)
-    assert torch.equal(one.weight, other.weight) and whole.offers == resumed.offers
-    assert torch.equal(whole.stacked("weight"), resumed.stacked("weight"))
 
 
 def test_the_natural_form_takes_its_gradients_at_a_draw():

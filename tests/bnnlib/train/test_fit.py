@@ -23,10 +23,9 @@ from bnnlib.nn import (
     redraw,
     structured_pruning,
 )
-from bnnlib.pruning import AGPPruner
 from bnnlib.train import Callback, DivergedError, cosine, fit
 from bnnlib.train.checkpoint import Checkpoint
-from tests.bnnlib.train.runs import ROWS, EveryStep, PressCtrlC, Stop, StopAt, data
+from tests.bnnlib.train.runs import ROWS, EveryStep, PressCtrlC, data
 
 
 def network(kind: str) -> nn.Module:
@@ -37,68 +36,24 @@ def network(kind: str) -> nn.Module:
     return mlp((6, 8, 3), layer=SpikeSlabLinear if kind == "spike" else GaussianLinear, generator=generator, **options)
 
 
-def train(kind: str, epochs: int = 5, checkpoint=None, stop: int | None = None):
-    model = network(kind)
-    callbacks = [StopAt(stop)]
-    if kind == "deterministic":
-        ramp = {"final_sparsity": 0.5, "begin_step": 3, "end_step": 20, "frequency": 2}
-        callbacks.append(AGPPruner(model, **ramp))
-    run = fit(
-        model,
-        data(),
-        epochs=epochs,
-        batch_size=16,
-        optimizer=torch.optim.Adam(model.parameters(), lr=0.05),
-        schedule=cosine(5),
-        generator=torch.Generator().manual_seed(3),
-        checkpoint=checkpoint,
-        callbacks=callbacks,
-    )
-    return model, run
-
-
-@pytest.mark.parametrize("kind", ["spike", "gaussian", "deterministic"])
-@pytest.mark.parametrize("stop", [1, 6, 8, 13])  # first step, mid-epoch, last of an epoch, mid-epoch of the fourth
-def test_a_killed_run_resumes_bit_for_bit(kind, stop, tmp_path):
-    whole, whole_run = train(kind)
-    checkpoint = EveryStep(tmp_path / "run.pt")
-    with pytest.raises(Stop):
-        train(kind, checkpoint=checkpoint, stop=stop)
-    resumed, run = train(kind, checkpoint=checkpoint)
-    assert run.history == whole_run.history
-    assert run.step == whole_run.step == 20
-    for name, tensor in whole.state_dict().items():
-        assert torch.equal(tensor, resumed.state_dict()[name]), name
-
-
-def test_a_finished_checkpoint_is_not_trained_again(tmp_path):
-    checkpoint = EveryStep(tmp_path / "run.pt")
-    first, _ = train("spike", checkpoint=checkpoint)
-    again, run = train("spike", checkpoint=checkpoint)
-    assert run.step == 20 and len(run.history) == 5
-    assert torch.equal(first[0].weight, again[0].weight)
-
-
 def test_a_checkpoint_of_other_data_is_refused(tmp_path):
-    checkpoint = EveryStep(tmp_path / "run.pt")
-    train("gaussian", epochs=1, checkpoint=checkpoint)
-    x, y = data()
+    (x, y), settings = data(), {"batch_size": 16, "checkpoint": EveryStep(tmp_path / "run.pt")}
+    fit(network("gaussian"), (x, y), epochs=1, **settings)
     with pytest.raises(ValueError, match=r"rows': 50.*rows': 49"):
-        fit(network("gaussian"), (x[1:], y[1:]), epochs=2, batch_size=16, checkpoint=checkpoint, callbacks=[Callback()])
+        fit(network("gaussian"), (x[1:], y[1:]), epochs=2, **settings)
 
 
 def test_ctrl_c_saves_and_leaves_the_mean_weights(tmp_path):
-    whole, _ = train("spike")
     checkpoint = Checkpoint(tmp_path / "run.pt")  # due after a minute: only Ctrl-C writes it here
     handler = signal.getsignal(signal.SIGINT)
-    model = network("spike").eval()
-    settings = {"epochs": 5, "batch_size": 16, "schedule": cosine(5), "checkpoint": checkpoint}
+    model, whole, resumed = network("spike").eval(), network("spike"), network("spike")
 
-    def go(model, callback):
-        optimizer = torch.optim.Adam(model.parameters(), lr=0.05)
-        generator = torch.Generator().manual_seed(3)
-        return fit(model, data(), optimizer=optimizer, generator=generator, callbacks=[callback], **settings)
+    def go(model, callback, checkpoint=checkpoint):
+        settings = {"epochs": 5, "batch_size": 16, "schedule": cosine(5), "checkpoint": checkpoint}
+        settings |= {"optimizer": torch.optim.Adam(model.parameters(), lr=0.05), "callbacks": [callback]}
+        return fit(model, data(), generator=torch.Generator().manual_seed(3), **settings)
 
+    go(whole, Callback(), None)
     with pytest.raises(KeyboardInterrupt):
         go(model, PressCtrlC())
     assert signal.getsignal(signal.SIGINT) is handler
@@ -107,7 +62,6 @@ def test_ctrl_c_saves_and_leaves_the_mean_weights(tmp_path):
     assert state["step"] == 6 and state["epoch"] == 1  # in the middle of the second epoch
     for name, tensor in model.state_dict().items():  # the parameters are those of the checkpoint: means, not a draw
         assert torch.equal(tensor, state["model"][name]), name
-    resumed = network("spike")
     go(resumed, Callback())
     assert all(torch.equal(a, b) for a, b in zip(whole.parameters(), resumed.parameters(), strict=True))
 

@@ -18,21 +18,8 @@ from bnnlib.nn import GaussianLinear, minibatch_weights
 from bnnlib.sampling import SGHMC
 from bnnlib.train import Callback, fit, sample
 from bnnlib.train.checkpoint import Checkpoint
-from tests.bnnlib.train.runs import ROWS, EveryStep, PressCtrlC, Stop, StopAt, data
+from tests.bnnlib.train.runs import ROWS, PressCtrlC, data
 from tests.seeded import seeded
-
-
-class Jittered(Dataset):
-    """Items with a transform that draws from PyTorch's global generator, as those of torchvision do."""
-
-    def __init__(self) -> None:
-        self.x, self.y = data()
-
-    def __len__(self) -> int:
-        return ROWS
-
-    def __getitem__(self, row: int):
-        return self.x[row] + 0.1 * torch.randn(6), self.y[row]
 
 
 class Stream(IterableDataset):
@@ -40,19 +27,8 @@ class Stream(IterableDataset):
         return iter(zip(*data(), strict=True))
 
 
-def shuffled(**settings) -> DataLoader:
-    return DataLoader(Jittered(), batch_size=16, shuffle=True, generator=seeded(5), **settings)
-
-
-SOURCES = {
-    "items": Jittered,
-    "loader": shuffled,
-    "loader by the global generator": lambda: DataLoader(Jittered(), batch_size=16, shuffle=True),
-    "sampler of batches": lambda: DataLoader(
-        Jittered(), batch_sampler=BatchSampler(RandomSampler(Jittered(), generator=seeded(4)), 16, False)
-    ),
-    "workers": lambda: shuffled(num_workers=2),
-}
+def shuffled() -> DataLoader:
+    return DataLoader(TensorDataset(*data()), batch_size=16, shuffle=True, generator=seeded(5))
 
 
 def network() -> nn.Module:
@@ -60,35 +36,13 @@ def network() -> nn.Module:
     return nn.Sequential(GaussianLinear(6, 8), nn.ReLU(), nn.Linear(8, 3))
 
 
-def train(source: str, checkpoint=None, stop=None, **settings):
-    model, given = network(), SOURCES[source]()
-    size = {} if isinstance(given, DataLoader) else {"batch_size": 16}
-    adam = torch.optim.Adam(model.parameters(), lr=0.05)
-    settings = {"generator": seeded(3), "optimizer": adam, "callbacks": [StopAt(stop)]} | size | settings
-    return model, fit(model, given, epochs=3, checkpoint=checkpoint, **settings)
-
-
 def assert_equal(one: nn.Module, other: nn.Module) -> None:
     for name, value in one.state_dict().items():
         assert torch.equal(value, other.state_dict()[name]), name
 
 
-# workers take a second to start
-@pytest.mark.parametrize("source", [pytest.param(n, marks=[pytest.mark.slow] * (n == "workers")) for n in SOURCES])
-@pytest.mark.parametrize("stop", [4, 6])  # last step of an epoch, and within the second one
-def test_a_killed_run_resumes_bit_for_bit(source, stop, tmp_path):
-    whole, whole_run = train(source)
-    checkpoint = EveryStep(tmp_path / "run.pt")
-    with pytest.raises(Stop):
-        train(source, checkpoint, stop)
-    torch.manual_seed(99)  # another process has other numbers
-    resumed, run = train(source, checkpoint)
-    assert run.history == whole_run.history and run.step == 12
-    assert_equal(whole, resumed)
-
-
 def test_a_loader_gives_what_a_loop_by_hand_sees():
-    loader, seen = DataLoader(TensorDataset(*data()), batch_size=16, shuffle=True, generator=seeded(5)), []
+    loader, seen = shuffled(), []
     model = nn.Linear(6, 3)
     model.register_forward_pre_hook(lambda module, inputs: seen.append(inputs[0].clone()))
     fit(model, loader, epochs=2, generator=seeded(0))
@@ -213,9 +167,10 @@ def test_what_does_not_fit_is_refused(given, settings, message):
 
 
 def test_another_loader_is_not_taken_for_the_one_of_the_checkpoint(tmp_path):
-    train("loader", Checkpoint(tmp_path / "run.pt"), max_steps=2)
+    checkpoint = Checkpoint(tmp_path / "run.pt")
+    fit(network(), shuffled(), epochs=3, max_steps=2, checkpoint=checkpoint)
     with pytest.raises(ValueError, match=r"differ in their generators \(loader, sampler 0\)"):
-        train("loader by the global generator", Checkpoint(tmp_path / "run.pt"))
+        fit(network(), DataLoader(TensorDataset(*data()), 16, shuffle=True), epochs=3, checkpoint=checkpoint)
 
 
 def test_a_chain_takes_a_loader_too():

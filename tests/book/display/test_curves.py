@@ -113,13 +113,6 @@ def test_gaps_and_what_is_gone(explorer):
     assert items[6][2] == ["here <b>"] and "here \\u003cb>" in explorer.to_html()
 
 
-def test_what_stops_share_is_stored_once(explorer):
-    found = payload(explorer.to_html())
-    texts = [json.dumps(one) for pool in ("arrays", "items", "panels") for one in found[pool]]
-    assert len(texts) == len(set(texts))
-    assert explorer.gzip_bytes < 25_000
-
-
 def test_the_figure_draws_the_same_names_ticks_and_points(explorer):
     figure = explorer.figure(k=4, scale="small")
     left, right, bare = figure.axes

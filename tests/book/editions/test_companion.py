@@ -13,7 +13,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from book.editions._ext import buttons
+from book.editions._ext import theme
 from book.editions.learner import companion
 from book.editions.learner.write import first_cell
 from book.editions.project import Project
@@ -113,21 +113,21 @@ def test_what_it_installs_is_all_that_is_imported(archive):
 
 
 def test_buttons_that_launch_follow_from_the_address(tmp_path, monkeypatch):
-    assert f"{companion.NAME}.zip" == buttons.ARCHIVE
-    monkeypatch.setattr(buttons, "ROOT", tmp_path)
+    assert f"{companion.NAME}.zip" == theme.ARCHIVE
+    monkeypatch.setattr(theme, "ROOT", tmp_path)
     settings, config = tmp_path / "_config.yml", SimpleNamespace(html_theme_options={})
     settings.write_text("title: A book\n")
-    buttons.use_address(None, config)
+    theme.use_address(None, config)
     assert config.html_theme_options == {}
     settings.write_text("repository:\n  url: https://a/b\n")
-    buttons.use_address(None, config)
+    theme.use_address(None, config)
     assert config.html_theme_options["repository_url"] == "https://a/b"
-    assert config.html_theme_options["launch_buttons"] == buttons.LAUNCH
+    assert config.html_theme_options["launch_buttons"] == theme.LAUNCH
 
 
 def test_the_version_stands_at_the_foot_of_every_page(root):
     config = SimpleNamespace(html_theme_options={"extra_footer": "Free."})
-    buttons.say_version(None, config)
+    theme.say_version(None, config)
     version = tomllib.loads((root / "pyproject.toml").read_text())["project"]["version"]
     assert config.html_theme_options["extra_footer"] == f"Free. Version {version}."
 

@@ -6,7 +6,7 @@ import shutil
 import pytest
 
 from book.editions import render
-from book.editions.project import BookError, Project
+from book.editions.project import BookError, Project, locked
 
 CARD = 'number = {0}\ntitle = "{1}"\nnotebook = "{1}.ipynb"\nsource = "none"\nprefix = "{1}"\n'
 GLOSSARY = """# Words
@@ -158,7 +158,7 @@ def test_a_sphinx_that_outlived_its_builder_is_waited_for(scratch):
     fcntl = pytest.importorskip("fcntl")
     project = Project(scratch.root)
     project.build.mkdir()
-    with render.alone(project) as inherited, (project.build / ".sphinx.lock").open("w") as other:
+    with locked(project.build / render.LOCK) as inherited, (project.build / render.LOCK).open("w") as other:
         assert inherited
         with pytest.raises(BlockingIOError):
             fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -25,7 +25,7 @@ def lesson(make_notebook) -> lessons.Lesson:
             ("text-ex", POSED),
             ("solution", 'exercises.check("here-1", 1 / 2)\nexercises.check("here-2", half)'),
             ("text-end", f"{words}\n\n```{{solution-end}}\n```"),
-            ("text-open", "```{exercise-start} Why?\n:label: here-ex-why\n```\nWhy?\n\n```{exercise-end}\n```"),
+            ("text-open", "```{exercise} Why?\n:label: here-ex-why\nWhy?\n```"),
         ),
     )
 

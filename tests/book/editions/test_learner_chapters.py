@@ -14,7 +14,7 @@ import pytest
 from book.display import exercises
 from book.editions.equations import equation_labels
 from book.editions.learner import answers
-from book.editions.learner.bookkeeping import binds, without_idle
+from book.editions.learner.answers import binds, without_idle
 from book.editions.learner.names import FILE
 from book.editions.learner.write import as_json, editions
 from book.editions.project import Project, code_cells, read_notebook, source_of

@@ -140,7 +140,7 @@ def test_the_folded_section_ends_with_text_so_that_it_stays_folded(make):
 
 def test_an_exercise_without_a_check_has_an_empty_cell(make):
     cells = make(
-        ("text-ex", "```{exercise-start}\n:label: here-ex-open\n```\nWhy?\n\n```{exercise-end}\n```"),
+        ("text-ex", "```{exercise}\n:label: here-ex-open\nWhy?\n```"),
         ("text-solution", "```{solution} here-ex-open\nBecause.\n```"),
     )
     assert cells["text-ex"]["source"] == "> **Exercise 3.2.**\n>\n> Why?"

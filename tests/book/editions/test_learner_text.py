@@ -50,7 +50,6 @@ def convert():
         ("{cite:t}`second` say", "C et al. [[2020](https://arxiv.org/abs/1)] say"),
         ("{term}`words <Entry>`", "words"),
         ("{py:func}`bnnlib.nn.predict`, {py:mod}`the library <bnnlib.nn>`", "`bnnlib.nn.predict`, the library"),
-        ("{math}`x^2`", "$x^2$"),
         ("[the next](04_there.ipynb)", "[the next](04_there.ipynb)"),
         ("([what they mean](../book/verdicts.md))", "(what they mean [book page *Verdicts*])"),
         ("[](../book/verdicts.md) tells", "*Verdicts* tells"),
@@ -96,7 +95,6 @@ def test_inline(convert, source, shown):
             "* - A\n  - B\n* - $|x|$\n  - long\n    text {eq}`eq-a`\n```",
             "**Table 3.1.** Two\n\n| A | B |\n| --- | --- |\n| $\\vert x\\vert $ | long text (3.2) |",
         ),
-        ("```{bibliography}\n```", ""),
     ],
 )  # fmt: skip
 def test_blocks(convert, source, shown):

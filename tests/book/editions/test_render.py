@@ -96,7 +96,7 @@ def test_a_killed_build_leaves_the_book_and_the_next_one_tidies_up(project, root
     assert left(project) == ["html", "sphinx"]
 
 
-@pytest.mark.parametrize("name", ["book/editions/_ext/unique_ids.py", "_config.yml", "_build/book/book/index.md"])
+@pytest.mark.parametrize("name", ["book/editions/_ext/theme.py", "_config.yml", "_build/book/book/index.md"])
 def test_pages_are_rendered_anew_when_what_they_are_made_from_changes(project, scratch, name):
     assert render.rendered(project)
     scratch.write(name, "changed")

@@ -5,9 +5,9 @@ import shutil
 
 import pytest
 
-from book import lab
 from book.editions import compared, pages, status
 from book.editions.project import BookError, Project
+from book.lab import verdicts
 
 PROSE = "# Sparse things\n\n$$a = b$$ (x-one)\n\n$$a = b$$ (x-two)\n\n$$a = b$$ (x-three)\n"
 RUN = {"bnn_book": {"key": "k", "profile": "smoke", "seconds": 90.0}}
@@ -44,7 +44,7 @@ def test_verdicts_come_from_the_library_of_the_tree(root):
         said = found["counts"][kind]
         assert sum(said[word] for word in compared.WORDS) == said["cells"] == count
     assert len(found["cells"]) == 28
-    assert compared.WORDS == lab.verdicts.WORDS
+    assert compared.WORDS == verdicts.WORDS
 
 
 def test_a_library_that_cannot_compare_stops_the_build_with_its_error(tmp_path):

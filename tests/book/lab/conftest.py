@@ -9,7 +9,6 @@ from types import SimpleNamespace
 
 import pytest
 
-from book import studies
 from book.lab import catalog, claims, keys, provenance
 from tests.book.lab.packs import Pack
 from tests.patience import outcome
@@ -75,15 +74,14 @@ def tiny(tmp_path, monkeypatch) -> Tiny:
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     monkeypatch.syspath_prepend(str(_HERE))
     keys._fingerprint.cache_clear()
-    monkeypatch.setattr(studies, "all", lambda **_: [])
-    monkeypatch.setattr(catalog, "_OTHERS", ["tiny_experiments"])
+    monkeypatch.setattr(catalog, "modules", lambda: ["tiny_experiments"])
     return Tiny(tmp_path)
 
 
 @pytest.fixture
 def pack(tiny, tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.setattr(catalog, "_OTHERS", ["probed.job"])
+    monkeypatch.setattr(catalog, "modules", lambda: ["probed.job"])
     monkeypatch.setattr(provenance, "commit", lambda: {"commit": "c0ffee00", "dirty": False})
     pack = Pack(tmp_path / "probed")
     yield pack

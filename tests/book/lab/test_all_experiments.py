@@ -97,15 +97,6 @@ def test_data_that_can_be_had_are_fetched_once_and_known_to_the_cell(tiny, monke
     assert run_all("smoke") == []
 
 
-def test_data_are_read_once_for_all_cells(tiny, monkeypatch):
-    read = []
-    monkeypatch.setattr(datasets, "available", lambda name: True)
-    monkeypatch.setattr(datasets, "fingerprint", lambda name: read.append(name) or "sha256")
-    run_all("smoke", dry_run=True)
-    run_all("smoke", dry_run=True)
-    assert read == ["small-set"]
-
-
 def test_a_failed_cell_does_not_stop_the_others(tiny, monkeypatch):
     _choose(monkeypatch, "tiny-failing", "tiny-good")
     rows = run_all("smoke")

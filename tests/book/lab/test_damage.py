@@ -109,11 +109,3 @@ def test_an_unreadable_checkpoint_starts_the_cell_over_with_a_warning(tiny, cloc
     assert "the work starts over" in str([one.message for one in caught])
     assert tiny.rows_text("tiny-long") == rows and tiny.started()["a:0"] == 2
     assert not list(folder.glob("*checkpoint*"))
-
-
-def test_a_cell_whose_worker_died_says_where_it_ran_and_has_a_table(tiny):
-    """Its entry is made by the runner, and has all that a result repeats."""
-    from book.lab.worker import failure
-
-    entry = failure(Plan("tiny-good", "smoke", "cpu").tasks[0], "it died")
-    assert {"commit", "dirty", "failed", "code", "data"} <= set(entry)

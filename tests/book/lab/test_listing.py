@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from book.lab import catalog, listing
+from book.lab import listing
 
 ROWS = [
     {
@@ -72,13 +72,6 @@ def test_a_change_while_the_rows_are_computed_is_noticed(tree):
 def test_damage_is_as_if_nothing_was_kept(tree):
     (tree / "data/cache/list.json").write_text('{"state":')
     assert listing.kept() is None
-
-
-def test_registered_experiments_are_known_by_name(monkeypatch):
-    monkeypatch.setattr(catalog, "_OTHERS", [])
-    assert catalog.registered() == []
-    catalog.register("elsewhere.experiments")
-    assert catalog.registered() == ["elsewhere.experiments"]
 
 
 def test_the_kept_answer_is_told_without_pytorch(root, tmp_path, monkeypatch):

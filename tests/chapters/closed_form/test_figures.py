@@ -190,4 +190,4 @@ def test_a_start_ends_in_the_home_on_its_side_of_the_border():
 def test_every_stop_of_the_knobs_can_be_drawn_and_fits_a_page(static):
     both = explorers.inclusion_explorer(), explorers.unseen_explorer()
     assert sum(one.gzip_bytes for one in both) < 100_000
-    assert all(len(control.static_values) >= 12 for one in both for control in one.controls.values())
+    assert all(len(control.values) >= 12 for one in both for control in one.controls.values())

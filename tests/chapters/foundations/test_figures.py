@@ -50,7 +50,7 @@ def test_a_stop_shows_what_it_says():
 
 def test_the_explorer_has_many_stops_and_the_page_fits(static):
     made = explorers.growing_explorer()
-    assert len(made.controls["count"].static_values) >= 12 and made.gzip_bytes < 80_000
+    assert len(made.controls["count"].values) >= 12 and made.gzip_bytes < 80_000
 
 
 def test_the_example_has_the_correlation_that_it_says():

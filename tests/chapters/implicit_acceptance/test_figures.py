@@ -46,7 +46,7 @@ def test_the_explorer_moves_all_its_parts_and_fits_a_page(static):
     # an area carries mass: the shaded law has the mass one
     assert np.trapezoid(bands[0].high, bands[0].x) == pytest.approx(1.0, abs=1e-3)
     assert "overconfident" in made.describe({"confidence": 2.0, "lower": 0.01})
-    assert all(len(control.static_values) >= 12 for control in made.controls.values())
+    assert all(len(control.values) >= 12 for control in made.controls.values())
 
 
 def test_the_papers_bound_is_vacuous_at_every_stop_as_the_lesson_says():

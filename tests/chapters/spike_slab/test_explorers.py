@@ -41,7 +41,7 @@ def test_the_wrong_sign_is_shaded_where_it_is():
 def test_continuous_knobs_have_many_stops_and_the_page_fits(static):
     made = explorers.gate_bias_explorer()
     assert made.gzip_bytes < 40_000
-    stops = {name: len(control.static_values) for name, control in made.controls.items()}
+    stops = {name: len(control.values) for name, control in made.controls.items()}
     assert stops["t"] >= 21 and stops["tau"] >= 12
 
 

@@ -131,6 +131,7 @@ def check_slopes(name, mean, scale, reference, tolerance, *interval):
         )
 
 
+# equation: sbp-kl, sbp-mean, sbp-second-moment, sbp-snr
 @pytest.mark.parametrize("name", FUNCTIONS)
 @pytest.mark.parametrize("dtype, tolerance", [(torch.float64, 1e-8), (torch.float32, 1e-6)])
 def test_values_over_the_whole_range(problems, name, dtype, tolerance):
@@ -155,16 +156,6 @@ def test_other_intervals(lower, upper):
     for name in FUNCTIONS:
         check_values(name, mean, scale, reference, 1e-8, lower, upper)
         check_slopes(name, mean, scale, reference, 1e-6, lower, upper)
-
-
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
-def test_a_wide_posterior_is_the_prior(dtype):
-    """(sbp-limit): KL 0, E theta 0.05, SNR 1/3, which the threshold 1 separates from units that carry signal."""
-    mean = torch.tensor([-20.0, -10.0, 0.0, 5.0], dtype=dtype)
-    wide = torch.full_like(mean, 1e4)  # the last correction is (20 / 1e4)^2 / 12
-    for name, limit in {"kl": 0.0, "mean": 0.05, "second": 0.025, "snr": 1.0 / 3.0}.items():
-        torch.testing.assert_close(FUNCTIONS[name](mean, wide), torch.full_like(mean, limit), rtol=1e-5, atol=1e-10)
-    assert formulas.truncated_log_uniform_snr() == pytest.approx(1.0 / 3.0, abs=1e-8)
 
 
 def test_the_divergence_is_never_negative_and_the_moments_obey_their_order():
