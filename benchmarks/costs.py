@@ -90,14 +90,17 @@ def _times(rows: Rows, found: Found) -> str:
     by, moved, lines = _by(rows, "library", "layer", "batch"), _moved(found), []
     for kind, name in KINDS.items():
         if ("bnnlib", kind, 128) in by:
-            own = [_spread(by.get(("bnnlib", kind, batch)), "ratio") for batch in (128, 1024)]
+            alone = by.get(("bnnlib", kind, 1))
+            own = [f"{alone['ratio']:.1f}" if alone else "–"]
+            own += [_spread(by.get(("bnnlib", kind, batch)), "ratio") for batch in (128, 1024)]
             peers = [f"{one} {by[one, kind, 128]['ratio']:.2f}" for one in PEERS if (one, kind, 128) in by]
             bytes_ = moved.get(("bnnlib", kind, 128))
             goals = [f"{GOALS[kind, batch]:.2f}" if (kind, batch) in GOALS else "–" for batch in (128, 1024)]
             goal = "–" if set(goals) == {"–"} else "; ".join(goals)
             told = ["–", "–"] if bytes_ is None else [f"{bytes_ / 1e6:.0f}", _limit(by["bnnlib", kind, 128], found)]
             lines.append([name, *own, goal, "; ".join(peers) or "–", *told])
-    heads = ["Layer or sampler", "128 rows", "1,024 rows", "Goals", "Others, 128 rows", "MB moved", "Limit by bytes"]
+    heads = ["Layer or sampler", "1 row", "128 rows", "1,024 rows", "Goals", "Others, 128 rows"]
+    heads += ["MB moved", "Limit by bytes"]
     return markdown(heads, lines)
 
 
