@@ -106,7 +106,8 @@ def fit(
             completed. A run that resumes with a larger one goes on.
         num_data: n, by default the rows of the data set; a stream without a length needs it.
         augment: called as augment(x, generator=...) on every batch of inputs.
-        autocast: dtype of the forward pass, for example torch.bfloat16; parameters, loss and noise keep theirs.
+        autocast: dtype of the forward pass, for example torch.bfloat16; parameters, loss and noise keep theirs. A
+            processor without AVX-512 convolves in bfloat16 several times slower than in float32.
         channels_last: memory format of images, the faster one for convolutions; the model is converted in place.
         generator: of the batches and of the layers' noise, on the model's device; by default PyTorch's own.
         shuffle_generator: of the order of rows alone, on the model's device, so that two models see the same batches

@@ -92,6 +92,8 @@ def compute(plans, todo, results, jobs, scheduler, command, heard=None) -> list[
     """
     owners = {task.name: number for number, plan in enumerate(plans) for task in plan.tasks}
     touched = set() if len(plans) > 1 else {0}
+    if scheduler is None:
+        warn_of_bfloat16(todo)
     try:
         with contextlib.closing(engine.outcomes(todo, jobs, scheduler)) as finished:
             for task, entry in _progress(
@@ -182,6 +184,16 @@ def fetch(name: str) -> None:
 def warn_of_changes(profile: str) -> None:
     if profile != "smoke" and provenance.commit()["dirty"]:
         say("the code has changes that are not committed: the cells are marked, for their numbers cannot be traced")
+
+
+def warn_of_bfloat16(todo) -> None:
+    """Where a processor has no bfloat16 PyTorch convolves in plain loops, and an hour is a day."""
+    emulated = not getattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", lambda: True)()
+    if emulated and any(
+        task.device == "cpu" and (task.cell.params.get("bfloat16") or task.cell.params.get("precision") == "bfloat16")
+        for task in todo
+    ):
+        say("this processor has no bfloat16, in which some of these cells compute: they take several times as long")
 
 
 def _command(name, profile, device, jobs, scheduler, threads, only, devices, again) -> str:

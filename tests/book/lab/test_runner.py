@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -291,3 +292,18 @@ def test_a_file_size_limit_of_the_system_is_met_in_the_same_way(tiny):
     assert "the disk is full. What was stored before is untouched" in done.stderr
     assert "Traceback" not in done.stderr
     assert not list(tiny.home.glob("**/*.tmp")) and not list(tiny.home.glob("results/*"))
+
+
+@pytest.mark.parametrize(
+    ("device", "params", "told"),
+    [
+        ("cpu", {"bfloat16": True}, True),
+        ("cpu", {"bfloat16": False}, False),
+        ("cuda", {"precision": "bfloat16"}, False),
+    ],
+)
+def test_a_processor_without_bfloat16_is_told_of(monkeypatch, capsys, device, params, told):
+    monkeypatch.setattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", lambda: False)
+    task = SimpleNamespace(device=device, cell=SimpleNamespace(params=params))
+    runner.warn_of_bfloat16([task])
+    assert ("several times as long" in capsys.readouterr().err) == told
