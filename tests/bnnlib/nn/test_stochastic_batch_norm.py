@@ -345,3 +345,8 @@ def test_resetting_forgets_the_moments():
     assert layer.moment_count == 0 == layer.num_batches_tracked
     assert not layer.running_mean_variance.any() and not layer.running_log_scale_variance.any()
     assert layer.running_mean.tolist() == [0.0] * 3 and layer.running_var.tolist() == [1.0] * 3
+
+
+def test_settings_show_in_the_representation():
+    text = repr(bnn.StochasticBatchNorm2d(3, statistic="variance", draws="object"))
+    assert "statistic='variance'" in text and "draws='object'" in text and "momentum=0.1" in text
