@@ -15,6 +15,7 @@ from book.lab.queries import Rows
 from chapters.side_by_side.matrix import SIMULATIONS
 from chapters.side_by_side.signed_rank import gaps, signed_rank
 from chapters.side_by_side.standing import experiment_of, standing, stored_budgets, values
+from chapters.side_by_side.uci import SMALL
 from chapters.side_by_side.uci import TASKS as TABLES
 
 SHORT = {"simulation-2": "second", "sparse-teacher": "teacher", "correlated": "correlated"}
@@ -71,10 +72,7 @@ def numbers(rows: Mapping[str, Rows] | None = None) -> dict[str, str]:
     for key, task, method, metric, form in AVERAGES:
         found = values(task, 1, method, metric)
         said[key] = lab.number(found.mean() if len(found) else None, form)
-    for key, method in (("energy-ensemble-4", "ensemble"), ("energy-one-4", "deterministic")):
-        found = values("energy", 4, method, "rmse")
-        said[key] = lab.number(found.mean() if len(found) else None, "{:.2f}")
-    return said | _images() | _attacked() | _tables()
+    return said | _images() | _attacked() | _tables() | _small_tables()
 
 
 def _images() -> dict[str, str]:
@@ -145,6 +143,24 @@ def _tables() -> dict[str, str]:
     said["tables-lasso"] = lab.number(100.0 * lasso[0] if lasso else None, "{:.0f}")
     said["tables-lasso-worse"] = lab.number(100.0 * lasso[2] if lasso else None, "{:.0f}")
     return said
+
+
+def _small_tables() -> dict[str, str]:
+    """What the small sets say beside one network at both budgets, of the methods that ran on all of them."""
+    said: dict[str, str] = {}
+    for budget, key in ((1, "one"), (4, "four")):
+        beside = [
+            {row["method"]: row["verdict"] for row in standing(name, budget, "rmse", beside="deterministic")}
+            for name in SMALL
+        ]
+        ran = [one for one in METHODS if one != "deterministic" and all(one in found for found in beside)]
+        said[f"{key}-methods"] = lab.number(len(ran) or None, "{:.0f}")
+        worse = sum(found.get("ensemble") == "worse" for found in beside)
+        said[f"{key}-ensemble"] = lab.number(worse if "ensemble" in ran else None, "{:.0f}", ordered=True)
+        for short, method in (("sghmc", "sghmc"), ("lasso", "group_lasso")):
+            found = gaps(tuple(SMALL), budget, method, "rmse", "deterministic") if method in ran else None
+            said[f"{key}-{short}"] = lab.number(100.0 * signed_rank(found, 0.02)[0] if found else None, "{:.0f}")
+    return {key: text for key, text in said.items() if key != "one-methods"}
 
 
 def verdicts(method: str, metric: str, budget: int = 1) -> list[str]:
