@@ -200,8 +200,9 @@ def _pivot(rows: list[dict], measures: list[str]) -> str:
     shared = [note for note in every if len(rows) > 1 and all(note in _notes(row) for row in rows)]
     notes = {note: k for k, note in enumerate((note for note in every if note not in shared), start=1)}
     labels = {row["metric"]: row["texts"]["Measure"] for row in rows}
-    many_sets = len({row["data"] for row in rows if row["data"]}) > 1
-    head = ["Setting", "Method", *(labels[one] for one in measures), "n", "Budget", *(["Data"] if many_sets else [])]
+    several = len({row["data"] for row in rows if row["data"]}) > 1
+    told = ["n"] + ["Budget"] * any(row["texts"]["Budget"] for row in rows) + ["Data"] * several
+    head = ["Setting", "Method", *(labels[one] for one in measures), *told]
     body = []
     for setting, methods in settings.items():
         span = f' rowspan="{len(methods)}"' if len(methods) > 1 else ""
@@ -209,12 +210,11 @@ def _pivot(rows: list[dict], measures: list[str]) -> str:
         for method, cells in methods.items():
             own = [row for row in cells.values() if row["n"]]
             alone = len({row["n"] for row in own}) > 1
-            columns = [f'{name}<th scope="row">{html.escape(method)}</th>']
-            # HTML closes these cells by itself, and a report has thousands of them
+            # HTML closes these cells and lines by itself, and a report has thousands of them
+            columns = [f'{name}<th scope="row">{html.escape(method)}']
             columns += [f"<td>{_cell(cells[one], notes, alone) if one in cells else ''}" for one in measures]
-            facts = ("n", "Budget", *(["Data"] if many_sets else []))
-            columns += [f"<td>{html.escape(_joined(own, fact))}" for fact in facts]
-            body.append(f"<tr>{''.join(columns)}</tr>")
+            columns += [f"<td>{html.escape(_joined(own, fact))}" for fact in told]
+            body.append(f"<tr>{''.join(columns)}")
             name = ""
     lines = [f"All rows: {html.escape(note)}" for note in shared]
     below = "<br>".join(lines + [f"<sup>{number}</sup> {html.escape(note)}" for note, number in notes.items()])
@@ -262,7 +262,7 @@ def runs(some: list[dict]) -> str:
         # the copy button finds a code block of Sphinx by these two elements
         again = f'<div><div class="highlight"><pre>{line}</pre></div></div>' if line else "in today's grid no more"
         columns = [f"{run['minutes']:,.1f}", html.escape(run["device"]), *([run["commit"][:8]] if kept else []), state]
-        cells = "".join(f"<td>{one}" for one in (*columns, again))  # HTML closes cells and lines by itself
+        cells = "".join(f"<td>{one}" for one in (*columns, again))
         body.append(f'<tr><th scope="row">{html.escape(run["label"])}{cells}')
     commit = ["Commit"] if kept else []
     return _framed("Runs", ["Run", "Minutes", "Device", *commit, "Validity", "Computes it again"], body)

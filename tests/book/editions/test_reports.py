@@ -45,7 +45,8 @@ class Tables:
     """(setting, method, measure) -> text of each cell of the pivoted tables, and the commands of the runs."""
 
     def __init__(self, text: str) -> None:
-        soup = BeautifulSoup(text.replace("<td>", "</td><td>"), "html.parser")  # which HTML closes by itself
+        closed = text.replace("<tr>", "</td></tr><tr>").replace("<td>", "</td></th><td>")  # as HTML does by itself
+        soup = BeautifulSoup(closed, "html.parser")
         self.commands = [part.get_text() for part in soup.find_all("pre")]
         self.cells: Counter = Counter()
         self.texts: dict[tuple, str] = {}
