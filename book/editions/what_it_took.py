@@ -13,6 +13,7 @@ from book.editions import conclusions
 from book.editions.compared import DECIDED, FATES, KINDS, UNLIKE, WORDS, Claims, Found, by_paper
 from book.editions.project import Project
 from book.editions.templates import markdown, svg
+from book.lab.verdicts import BY_DESIGN
 
 PICTURE = "book/what_it_took.svg"
 BY_CHANCE = 0.05  # of intervals of 95 % that exclude the truth
@@ -60,12 +61,21 @@ def _headline(found: Found) -> str:
     if not found:
         return "No results are committed yet."
     said = sum(by_paper(found).values(), Counter())
-    good, bad = said["agrees"] + said["better"], sum(said[word] for word in UNLIKE)
+    _, good, bad = _decided(said)
     return (
         f"Of the {said['cells']} numbers that the papers print of their own methods, {good} agree or come out better "
         f"here and {bad} do not; {said['undecided']} are undecided, {said['not comparable']} cannot be "
-        f"compared, and {said['not run']} were not run ([what came out](#what-came-out))."
+        f"compared, {said['not run']} were not run{_by_design(said)} ([what came out](#what-came-out))."
     )
+
+
+def _decided(said: Counter) -> tuple[int, int, int]:
+    """How many verdicts chance could have turned; that agree or are better; that do not, diverged ones with them."""
+    return sum(said[one] for one in DECIDED), said["agrees"] + said["better"], sum(said[one] for one in UNLIKE)
+
+
+def _by_design(said: Counter) -> str:
+    return f", {said[BY_DESIGN]} differs by design" if said[BY_DESIGN] else ""
 
 
 def _own(found: Found) -> str:
@@ -74,13 +84,15 @@ def _own(found: Found) -> str:
         return "No results are committed yet."
     said = sum(by_paper(found).values(), Counter())
     rest = {kind: sum(by_paper(found, kind).values(), Counter())["cells"] for kind in KINDS}
-    decided, good = sum(said[word] for word in DECIDED), said["agrees"] + said["better"]
+    decided, good, bad = _decided(said)
     return (
         f"The five papers print {said['cells']} numbers of the methods that they propose. Each is counted once, by its "
         "[verdict](verdicts.md), however many of our rows stand beside it:\n\n"
         f"{verdicts_by_paper(found)}\n\n"
-        f"So {decided} are decided, of which {good} agree or are better; {said['undecided']} are undecided, "
-        f"{said['not comparable']} not comparable and {said['not run']} not run. Chance alone puts up to "
+        f"So {good + bad} are decided: {good} agree or are better, {bad} do not; "
+        f"{said['undecided']} are undecided, {said['not comparable']} not comparable, {said['not run']} not "
+        f"run{_by_design(said)}. The last line counts, of the numbers whose published budget is known and that we ran, "
+        "those with half of it or more. Chance alone puts up to "
         f"{round(BY_CHANCE * decided)} of the decided ones outside of their intervals. Another {rest['rival']} numbers "
         f"are of methods that the papers quote, {rest['oracle']} check our own references; they stand apart."
     )
