@@ -127,9 +127,12 @@ class Matrix:
             }
             for method in METHODS
         }
+        price = "the cost of one training" if budget == 1 else f"{budget} times the cost of one training"
+        settings = "by default" if kind == "default" else kind
         self.caption = (
-            f"Where each method stands at B = {budget}, {kind}. One mark each for {', '.join(self.tasks)}: ▲ better "
-            "than the reference, ▼ worse, = a tie, · undecided, △ smaller, but it errs more as shipped, – not run"
+            f"Where each method stands at {price} (B = {budget}), {settings}. One mark each for "
+            f"{', '.join(self.tasks)}: ▲ better than the reference, ▼ worse, = a tie, · undecided, "
+            "△ smaller, but it errs more as shipped, – not run"
         )
 
     def count(self, method: str, question: str, verdict: str) -> int:
