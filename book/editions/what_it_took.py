@@ -13,7 +13,6 @@ from book.editions import conclusions
 from book.editions.compared import DECIDED, FATES, KINDS, UNLIKE, WORDS, Claims, Found, by_paper
 from book.editions.project import Project
 from book.editions.templates import markdown, svg
-from book.lab.verdicts import BY_DESIGN
 
 PICTURE = "book/what_it_took.svg"
 BY_CHANCE = 0.05  # of intervals of 95 % that exclude the truth
@@ -75,7 +74,7 @@ def _decided(said: Counter) -> tuple[int, int, int]:
 
 
 def _by_design(said: Counter) -> str:
-    return f", {said[BY_DESIGN]} differs by design" if said[BY_DESIGN] else ""
+    return f", {number} differs by design" if (number := said["by design"]) else ""
 
 
 def _own(found: Found) -> str:

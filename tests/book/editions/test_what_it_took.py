@@ -88,7 +88,9 @@ def test_kinds_of_numbers_stand_apart():
         "cells": ["5", "5"],
         "half of the budget or more": ["1 of 2", "–"],
     }
-    assert "print 10 numbers of the methods" in own and "So 9 are decided, of which 8 agree or are better" in own
+    assert (
+        "print 10 numbers of the methods" in own and "So 9 are decided: 8 agree or are better, 1 do not; 0 are" in own
+    )
     headline = told("headline", evidence | {"other": other})
     assert "Of the 10 numbers" in headline
     assert "8 agree or come out better here and 1 do not; 0 are undecided" in headline
