@@ -69,6 +69,7 @@ def numbers(rows: Mapping[str, Rows] | None = None) -> dict[str, str]:
         found = values("simulation-2", 1, method, metric, kind)
         said[key] = lab.number(found.mean() if len(found) else None, form)
     said["energy-gap"] = _gap("energy", "deterministic", "ensemble")
+    said["energy-gap-4"] = _gap("energy", "deterministic", "ensemble", 4)
     for key, task, method, metric, form in AVERAGES:
         found = values(task, 1, method, metric)
         said[key] = lab.number(found.mean() if len(found) else None, form)
@@ -155,8 +156,6 @@ def _small_tables() -> dict[str, str]:
         ]
         ran = [one for one in METHODS if one != "deterministic" and all(one in found for found in beside)]
         said[f"{key}-methods"] = lab.number(len(ran) or None, "{:.0f}")
-        worse = sum(found.get("ensemble") == "worse" for found in beside)
-        said[f"{key}-ensemble"] = lab.number(worse if "ensemble" in ran else None, "{:.0f}", ordered=True)
         for short, method in (("sghmc", "sghmc"), ("lasso", "group_lasso")):
             found = gaps(tuple(SMALL), budget, method, "rmse", "deterministic") if method in ran else None
             said[f"{key}-{short}"] = lab.number(100.0 * signed_rank(found, 0.02)[0] if found else None, "{:.0f}")
