@@ -66,6 +66,18 @@ def _null(rng: np.random.Generator, rows: int, inputs: int) -> tuple[np.ndarray,
     return rng.normal(size=(rows, inputs)), rng.normal(size=rows), 0
 
 
+def _copied(rng: np.random.Generator, rows: int, inputs: int) -> tuple[np.ndarray, np.ndarray, int]:
+    """The third input is the first one in other units."""
+    x, y, _ = _linear(rng, rows, inputs)
+    noise = y - 2.0 * x[:, :5] @ np.array([1, -1, 1, -1, 1.0])
+    x[:, 2] = 32.0 + 1.8 * x[:, 0]
+    return x, 2.0 * (x[:, 0] - x[:, 1]) + noise, 2
+
+
+def _tossed(rng: np.random.Generator, rows: int, inputs: int) -> tuple[np.ndarray, np.ndarray, int]:
+    return rng.normal(size=(rows, inputs)), rng.integers(0, 2, rows), 0
+
+
 def _logistic(rng: np.random.Generator, rows: int, inputs: int) -> tuple[np.ndarray, np.ndarray, int]:
     x = rng.normal(size=(rows, inputs))
     return x, (2.0 * (x[:, 0] - x[:, 1]) + rng.logistic(size=rows) > 0).astype(int), 2
@@ -105,7 +117,13 @@ SIMULATED: dict[str, tuple[Simulation, int, int, bool]] = {
     "wave_60": (_wave, 60, 1, False),
     "friedman_100": (_friedman, 100, 10, False),
     "friedman_400": (_friedman, 400, 30, False),
+    "linear_300_10000": (_linear, 300, 10_000, False),
+    "null_200": (_null, 200, 50, False),
+    "null_labels_200": (_tossed, 200, 50, True),
+    "copied_200": (_copied, 200, 20, False),
 }
+#: Which ask what a method selects, and not how well it predicts.
+SELECTIONS = ("null_200", "null_labels_200", "copied_200")
 # name: (set, rows of training; None for nine tenths)
 STORED: dict[str, tuple[str, int | None]] = {
     "wine_cultivars": ("load_wine", None),
@@ -127,6 +145,7 @@ STORED: dict[str, tuple[str, int | None]] = {
     "kin8nm_500": ("kin8nm", 500),
     "power_200": ("power", 200),
     "protein_1000": ("protein", 1000),
+    "protein_41000": ("protein", 41_000),
 }
 NAMES = (*STORED, *SIMULATED)
 

@@ -10,6 +10,7 @@ import numpy as np
 _EFFORT = 400_000  # parameters of all networks that are trained side by side, at most
 _TEMPERATURES = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.85, 1.0, 1.2, 1.5, 2.0)  # of probabilities of classes
 _FEW, _SOME = 300, 2_000  # rows up to which five folds are made, and three
+_ROWS = 4_000  # of a fold's held-out rows, at most: they judge as well as more
 
 
 class Folds(NamedTuple):
@@ -24,7 +25,9 @@ class Folds(NamedTuple):
 
     @classmethod
     def divide(cls, rows: int, labels: np.ndarray | None, effort: int, seed: int) -> Folds:
-        """Five folds of few rows, three of more, and a fifth of many; the classes of `labels` are spread evenly.
+        """Five folds of few rows, three of more, and a fifth of many, but no more than 4,000 rows are held out.
+
+        The classes of `labels` are spread evenly.
 
         `effort` is the number of parameters that one fold's candidates have together.
         """
@@ -33,7 +36,7 @@ class Folds(NamedTuple):
         order = np.random.default_rng(seed).permutation(rows)
         if labels is not None:
             order = order[np.argsort(labels[order], kind="stable")]
-        share = max(count, 5 if rows >= 10 else 2)  # a single fold is a fifth
+        share = max(count, 5 if rows >= 10 else 2, -(-rows // _ROWS))  # a single fold is a fifth
         size = rows // share
         test = np.stack([np.sort(order[fold::share][:size]) for fold in range(count)])
         train = np.stack([np.setdiff1d(np.arange(rows), one) for one in test])

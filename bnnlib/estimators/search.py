@@ -21,7 +21,6 @@ from bnnlib.estimators.rows import Rows
 from bnnlib.replicates import Layout
 
 _DRAWS = 50  # of each network for held-out rows
-_ROWS = 4_000  # held out that are looked at
 #: A network whose weights are likelier to be in by its prior says little about which inputs matter.
 SELECTING = 0.05
 _READ = 0.02  # probability of a path from which on a network reads an input
@@ -83,8 +82,8 @@ def choose(estimator: Any, rows: Rows, sizes: tuple[int, ...], linear: bool) -> 
         else:
             tested, loss = _losses(estimator, network, first, rows, folds)
         p = p_values(rows.x, groups, folds, loss, tested, seed)
-    tested = folds.test[:, : len(held.nll) // folds.number].ravel()
-    return Choice(is_linear, probability, probabilities[first], refit, scale, explored, held, tuple(table), p, tested)
+    index = folds.test.ravel()
+    return Choice(is_linear, probability, probabilities[first], refit, scale, explored, held, tuple(table), p, index)
 
 
 def _losses(estimator: Any, network: Any, candidate: int, rows: Rows, folds: Folds) -> tuple[np.ndarray, Loss]:
@@ -159,14 +158,13 @@ def _trained(
 
     epochs = estimator._epochs(folds.train.shape[1], searching=True)
     network.train_on(*stacked(folds.train), epochs, estimator._count("batch_size"), folds.train.shape[1], False, True)
-    test = folds.test[:, :_ROWS]
     with torch.no_grad():
-        x, _ = stacked(test)
+        x, _ = stacked(folds.test)
         outputs, scales = held_outputs(network, x.transpose(0, 1), estimator.seed_)
     helds = []
     for one in range(number):
         parts = []
-        for fold, some in enumerate(test):
+        for fold, some in enumerate(folds.test):
             index = one * folds.number + fold
             scale = None if scales is None else scales[:, index]
             parts.append(judged(outputs[:, index], scale, rows.y[some], rows.weights[some]))

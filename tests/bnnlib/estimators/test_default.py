@@ -10,6 +10,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler
 
 from bnnlib.estimators import METHODS, ConvergenceWarning, SelectionWarning, SparseClassifier, SparseRegressor
+from bnnlib.estimators.folds import Folds
 
 SHORT = {"epochs": 60, "batch_size": 64, "learning_rate": 0.03, "random_state": 0}
 
@@ -163,3 +164,19 @@ def test_a_selection_that_had_no_time_says_so(steps):
         ConvergenceWarning, match=f"after {steps} epochs .* inputs may be in that do not matter|near their"
     ):
         SparseRegressor(epochs=steps, **settings).fit(x, y)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")  # two epochs
+@pytest.mark.parametrize("labels", [False, True])
+def test_many_rows_hold_out_the_same_ones_for_every_candidate(labels):
+    x, y = sparse_rows(21_000, 3, 1, 1.0, 0)
+    x[:, 2], y = np.abs(x[:, 2]), y + np.where(np.arange(len(y)) < 20_000, 0.0, 1.0)  # sorted: the end is another
+    kind, y = (SparseClassifier, (y > 2.5).astype(int)) if labels else (SparseRegressor, y)
+    settings = SHORT | {"epochs": 1, "batch_size": 4096, "n_replicates": 1}
+    model = kind(**settings).fit(x, y)
+    assert model.candidates_[0]["hidden"] == () and len(model.candidates_) > 1
+    folds = Folds.divide(len(x), y if labels else None, 100, 0)
+    assert folds.test.shape == (1, 3_500) and folds.train.shape == (1, 17_500)
+    assert 0.04 < (folds.test >= 20_000).mean() < 0.055  # from everywhere, not the first ones
+    if labels:
+        assert y[folds.test].mean() == pytest.approx(y.mean(), abs=1 / 3_500)
