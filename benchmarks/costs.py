@@ -45,7 +45,7 @@ Found = dict[str, dict[str, Any]]
 
 def stored(root: Path) -> Found:
     """What the benchmarks have stored, by name."""
-    patterns = ("step_*", "estimators", "conversions", "time_to_answer")
+    patterns = ("step_*", "estimators", "selections", "conversions", "time_to_answer")
     files = [path for pattern in patterns for path in root.glob(f"benchmarks/stored/{pattern}.json")]
     return {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in sorted(files)}
 
@@ -55,7 +55,7 @@ def tables(found: Found) -> dict[str, Callable[[], str]]:
     made = {"step_time_cpu": _times, "step_time_h100": _graphs, "prediction": _predictions, "estimators": _estimators}
     made |= {"stacks": _stacks, "workers": _workers, "convolutions": _convolutions, "draws": _draws, "noise": _noise}
     made |= {"memory": _memory, "memory_h100": _memory, "noise_h100": _passes}
-    made |= {"time_to_answer": _answers, "adam": _adam}
+    made |= {"time_to_answer": _answers, "adam": _adam, "selections": _selections}
     made |= {"conversions": lambda rows, _: conversion_tables.counts(rows)}
     said = {"conversions_reasons": conversion_tables.reasons, "conversions_networks": conversion_tables.networks}
     filled = {name: partial(_table, name, make, found) for name, make in made.items()}
@@ -272,10 +272,31 @@ def _estimators(rows: Rows, _: Found) -> str:
         ahead = [_mean(rivals[name, one], "nll_behind", 2) if (name, one) in rivals else "–" for one in names]
         size = f"{name.replace('_', ' ')} ({row['rows']:,} x {row['inputs']:,})"
         cells = [_mean(row, "error", 1 if row["error"] >= 10 else 2), *ahead]
-        cells += [f"{row['coverage']:.0f} %" if "coverage" in row else "–", f"{row['selected']:.1f}"]
+        thirds = [row[f"coverage_{number}"] for number in (1, 2, 3) if f"coverage_{number}" in row]
+        cells += [f"{min(thirds):.0f} to {max(thirds):.0f} %" if thirds else "–", f"{row['selected']:.1f}"]
         lines.append([size, *cells, f"{row['cpu_s']:.1f}", str(row["splits"])])
     ahead = [f"nats ahead of the {one}" if one == "lasso" else f"of {one}" for one in names]
     return markdown(["table (rows x inputs)", "error", *ahead, "coverage", "selected", "s", "splits"], lines)
+
+
+def _selections(rows: Rows, _: Found) -> str:
+    """What each method selects: of noise, beside a copy, among correlated inputs; and how far a seed moves it."""
+    lines = []
+    for method, some in _grouped(rows, "method").items():
+        by = {row["set"]: row for row in some}
+        noise = [_mean(by[name], "selected", 1) if name in by else "–" for name in ("null_200", "null_labels_200")]
+        known = [
+            f"{by[name]['power']:.0f} %, {by[name]['false']:.0f} %" if name in by else "–"
+            for name in ("copied_200", "correlated_150", "linear_100_200")
+        ]
+        moved = [row["moved"] for row in some if "moved" in row]
+        lines.append([method.replace("_", " "), *noise, *known, f"{max(moved):.2f}" if moved else "–"])
+    known = ["beside a copy", "neighbors correlated by 0.9", "5 of 200 inputs, 100 rows"]
+    return markdown(["method", "of 50, numbers are noise", "labels are noise", *known, "moved by a seed"], lines)
+
+
+def _grouped(rows: Rows, key: str) -> dict[str, Rows]:
+    return {name: [row for row in rows if row[key] == name] for name in dict.fromkeys(row[key] for row in rows)}
 
 
 def _mean(row: Row, key: str, digits: int) -> str:

@@ -93,7 +93,8 @@ def test_memory_is_told_in_bytes_a_weight():
 
 def test_estimators_stand_by_set_with_their_lead_over_rivals():
     own = {"method": "spike_slab", "splits": 2, "rows": 1000, "inputs": 200, "error": 107.26, "error_se": 1.04}
-    own |= {"coverage": 95.4, "selected": 5.0, "cpu_s": 20.04}
+    own |= {"coverage": 95.4, "coverage_1": 96.4, "coverage_2": 91.1, "coverage_3": 95.0}
+    own |= {"selected": 5.0, "cpu_s": 20.04}
     labels = {
         "method": "spike_slab",
         "splits": 1,
@@ -112,8 +113,18 @@ def test_estimators_stand_by_set_with_their_lead_over_rivals():
     ]
     text = told("estimators", {"estimators": {"about": ABOUT, "rows": rows}})
     assert "error | nats ahead of the lasso | of random forest | coverage" in text
-    assert "| five of 200 (1,000 x 200) | 107.3 ± 1.0 | 0.25 ± 0.02 | – | 95 % | 5.0 | 20.0 | 2 |" in text
+    assert "| five of 200 (1,000 x 200) | 107.3 ± 1.0 | 0.25 ± 0.02 | – | 91 to 96 % | 5.0 | 20.0 | 2 |" in text
     assert "| iris (30 x 4) | 3.51 | – | -0.10 | – | 12.0 | 3.0 | 1 |" in text
+
+
+def test_selections_stand_by_method():
+    null = {"set": "null_200", "method": "spike_slab", "selected": 0.25, "selected_se": 0.1, "moved": 0.031}
+    copied = {"set": "copied_200", "method": "spike_slab", "power": 100.0, "false": 12.5, "moved": 0.5}
+    rows = [null, copied, null | {"method": "lasso", "selected": 3.0}]
+    del rows[2]["moved"]
+    text = told("selections", {"selections": {"about": ABOUT, "rows": rows}})
+    assert "| spike slab | 0.2 ± 0.1 | – | 100 %, 12 % | – | – | 0.50 |" in text
+    assert "| lasso | 3.0 ± 0.1 | – | – | – | – | – |" in text
 
 
 def test_the_picture_is_the_same_text_for_the_same_numbers():
