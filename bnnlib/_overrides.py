@@ -3,7 +3,7 @@
 What a layer draws is its own affair, so that each thread and each task may steer it in its own way. A thread that is
 started inside a block does not inherit it; `contextvars.copy_context().run` takes it along. `training` is an attribute
 that PyTorch's own modules read, the same for all threads: it is set while the first block lasts that asks for it, and
-is back when the last one ends.
+is back when the last one ends. A training step on another thread and such a block wait for each other.
 """
 
 from __future__ import annotations
@@ -20,12 +20,13 @@ from torch import nn
 Changes = Mapping[nn.Module, Mapping[str, Any]]
 
 _CHANGES: ContextVar[Changes] = ContextVar("bnnlib_changes", default={})  # noqa: B039 (never changed in place)
-_LOCK = threading.Lock()
+_LOCK = threading.Condition(threading.Lock())
 # plain numbers that a compiled graph can watch: while no block is open anywhere, nobody needs to look further
 _OPEN = 0
 _ANY_OPEN = False
-# of each module with open requests: its own mode, and the modes asked for, the newest last
-_REQUESTS: WeakKeyDictionary[nn.Module, tuple[bool, dict[object, bool]]] = WeakKeyDictionary()
+# of each module with open requests: its own mode, and the modes asked for with their threads, the newest last
+_REQUESTS: WeakKeyDictionary[nn.Module, tuple[bool, dict[tuple[object, int], bool]]] = WeakKeyDictionary()
+_STEPS: dict[object, tuple[int, frozenset[nn.Module]]] = {}  # under way, or next: thread and modules
 
 
 @contextmanager
@@ -63,8 +64,17 @@ def in_modes(modes: Mapping[nn.Module, bool]) -> Iterator[None]:
 
     Where blocks of several threads overlap, the newest one's mode holds; a module has its own again after the last.
     """
-    request = object()
+    own_thread = threading.get_ident()
+    request = object(), own_thread
+
+    def trained() -> bool:
+        return any(thread != own_thread and not modules.isdisjoint(modes) for thread, modules in _STEPS.values())
+
+    def nested() -> bool:  # a step may wait for the block around this one
+        return any(thread == own_thread for module in modes for _, thread in _REQUESTS.get(module, (True, {}))[1])
+
     with _LOCK:
+        _LOCK.wait_for(lambda: not trained() or nested())
         for module, mode in modes.items():
             _, requests = _REQUESTS.setdefault(module, (module.training, {}))
             requests[request] = module.training = mode
@@ -78,6 +88,27 @@ def in_modes(modes: Mapping[nn.Module, bool]) -> Iterator[None]:
                 module.training = next(reversed(requests.values()), own)
                 if not requests:
                     del _REQUESTS[module]
+            _LOCK.notify_all()
+
+
+@contextmanager
+def stepping(modules: frozenset[nn.Module]) -> Iterator[None]:
+    """Context of a training step: no block of another thread changes the mode of these modules meanwhile."""
+    step, own_thread = object(), threading.get_ident()
+
+    def alone() -> bool:
+        asked = [requests for module, (_, requests) in _REQUESTS.items() if module in modules]
+        return all(thread == own_thread for requests in asked for _, thread in requests)
+
+    try:
+        with _LOCK:
+            _STEPS[step] = own_thread, modules  # so that a thread that predicts without end lets the step in
+            _LOCK.wait_for(alone)
+        yield
+    finally:
+        with _LOCK:
+            _STEPS.pop(step, None)
+            _LOCK.notify_all()
 
 
 def evaluating(model: nn.Module, *, training=()):

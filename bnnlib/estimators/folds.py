@@ -88,6 +88,8 @@ def gain(held: Held, other: Held) -> tuple[float, float]:
     """Nats a row by which the first is better, and their standard error, by pairs."""
     each, weights = other.nll - held.nll, held.weights / held.weights.sum()
     mean = float(weights @ each)
+    if len(each) < 2:
+        return mean, math.inf  # one row says nothing of its own error
     return mean, math.sqrt(float(np.square(weights) @ np.square(each - mean)))
 
 

@@ -43,7 +43,7 @@ def check_inputs(X: Any) -> None:
         )
     named = hasattr(X, "columns") and hasattr(X, "iloc")
     held: Any = None if named or hasattr(X, "toarray") or isinstance(X, Tensor) else np.asarray(X)
-    if not named and (held is None or held.ndim != 2 or held.dtype.kind not in "OUSf"):
+    if not named and (held is None or held.ndim != 2 or held.dtype.kind not in "OUSfmM"):
         return
     for number in range(X.shape[1] if named else held.shape[1]):
         column = X.iloc[:, number] if named else held[:, number]
@@ -55,6 +55,11 @@ def check_inputs(X: Any) -> None:
                 f"X has text in {what}, such as {texts[0]!r}, but inputs must be numbers. Make a 0-1 input of every "
                 "category: make_pipeline(make_column_transformer((OneHotEncoder(), [...]), remainder='passthrough'), "
                 "model), or pandas.get_dummies. could not convert string to float"
+            )
+        if values.dtype.kind in "mM":
+            raise ValueError(
+                f"X has dates or times in {what}, but inputs must be numbers. Turn them into some, such "
+                "as days since the first one, the month or the hour, or leave the column out."
             )
         missing = values != values if values.dtype.kind in "Of" else np.zeros(0, bool)
         if missing.any():

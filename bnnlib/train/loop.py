@@ -17,6 +17,7 @@ from bnnlib._callbacks import Callback, CheckpointLike, Run
 from bnnlib._checks import DivergedError, check_count
 from bnnlib._devices import default_generator
 from bnnlib._noise import new_seed, use_generator
+from bnnlib._overrides import stepping
 from bnnlib._redraw import StepKeys, keeping_keys
 from bnnlib._terminal import deferred_interrupt, progress_bar
 from bnnlib.nn.base import StochasticLayer, sampling_layers
@@ -148,8 +149,10 @@ class Loop:
         self._resume()
         self._first_step = run.step
         self._begun = time.monotonic() - run.seconds
-        was_training = run.model.training
-        run.model.train()
+        self._modules = frozenset(run.model.modules())
+        with stepping(self._modules):  # a block of another thread would put back the mode from before
+            was_training = run.model.training
+            run.model.train()
         try:
             with (
                 keeping_keys(run.model),
@@ -171,7 +174,8 @@ class Loop:
                 if isinstance(callback, Callback):  # pruners and priors have only what they need of one
                     callback.on_end(run)
         finally:
-            run.model.train(was_training)
+            with stepping(self._modules):
+                run.model.train(was_training)
         return run
 
     def _epoch(self, interrupted: threading.Event) -> bool:
@@ -181,7 +185,8 @@ class Loop:
         for x, y in self.batches.epoch(run.epoch, self.done):
             if keys:
                 keys.give(self.noise_seed, run.step)
-            self.step(*self._prepared(x, y))
+            with stepping(self._modules):
+                self.step(*self._prepared(x, y))
             if keys:
                 keys.take()
             self.done += 1

@@ -180,3 +180,12 @@ def test_many_rows_hold_out_the_same_ones_for_every_candidate(labels):
     assert 0.04 < (folds.test >= 20_000).mean() < 0.055  # from everywhere, not the first ones
     if labels:
         assert y[folds.test].mean() == pytest.approx(y.mean(), abs=1 / 3_500)
+
+
+@pytest.mark.parametrize("rows", [2, 3])
+def test_a_single_row_held_out_does_not_ask_for_a_network(rows):
+    x = np.random.default_rng(0).normal(size=(rows, 4))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        model = SparseRegressor(epochs=3, random_state=0).fit(x, x[:, 0] ** 2 - x[:, 1])
+    assert model.hidden_ == ()

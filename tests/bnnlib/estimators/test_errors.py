@@ -88,3 +88,11 @@ def test_tensors_are_arrays():
     assert np.array_equal(
         of_tensors.predict(torch.from_numpy(x)), SparseClassifier(**settings).fit(x, labels).predict(x)
     )
+
+
+@pytest.mark.parametrize("framed", [True, False])
+def test_dates_are_named(framed):
+    when = pd.date_range("2024-01-01", periods=20)
+    X = pd.DataFrame({"rooms": np.arange(20.0), "sold": when}) if framed else when.to_numpy()[:, None]
+    with pytest.raises(ValueError, match=r"dates or times in (the column 'sold'|column 0), but"):
+        SparseRegressor().fit(X, np.arange(20.0))

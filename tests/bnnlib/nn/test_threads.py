@@ -11,6 +11,7 @@ from torch import nn
 from bnnlib import nn as bnn
 from bnnlib import replicates
 from bnnlib._overrides import evaluating
+from bnnlib.train import fit
 from tests.seeded import seeded as generator
 
 
@@ -161,3 +162,31 @@ def test_predict_honors_the_mode_around_it(context):
     assert draws.shape == (3, 4, 2) and all(torch.equal(draw, expected) for draw in draws)
     network[0].weight_mode = "mean"  # one layer alone: the others go on sampling
     assert not torch.equal(*bnn.predict(network, x, 2)) and network[0].weight_mode == "mean"
+
+
+def test_a_training_is_the_same_while_another_thread_predicts():
+    x = torch.randn(200, 5, generator=generator(1))
+    y = (x[:, 0] > 0).long()
+
+    def trained(predictions):
+        torch.manual_seed(0)
+        network, ended = model().train(), threading.Event()
+
+        def use():
+            while not ended.is_set():
+                bnn.predict(network, x[:20], 2, generator=generator(2))
+
+        users = [threading.Thread(target=use) for _ in range(predictions)]
+        for user in users:
+            user.start()
+        try:
+            fit(network, (x, y), epochs=10, batch_size=50, generator=generator(3))
+        finally:
+            ended.set()
+        for user in users:
+            user.join()
+        assert network.training
+        return network.state_dict()
+
+    alone, beside = trained(0), trained(2)
+    assert all(torch.equal(alone[name], beside[name]) for name in alone)
