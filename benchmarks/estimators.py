@@ -241,6 +241,8 @@ def measure(name: str, number: int, method: str, seeds: int = 1) -> dict:
 def summary(found: list[dict], own: dict[int, dict] | None = None) -> dict:
     """One row of the scores of a method's splits of a set: means, and standard errors NAME_se from two splits on.
 
+    `moved` is the largest of all.
+
     With the scores of bnnlib's default by split, `nll_behind` is by how many nats a row it is better, by pairs.
     """
     first, number = found[0], len(found)
@@ -257,6 +259,9 @@ def summary(found: list[dict], own: dict[int, dict] | None = None) -> dict:
         row[key] = round(float(np.mean(values)), 3)
         if number > 1 and not key.endswith("_s"):
             row[f"{key}_se"] = round(float(np.std(values, ddof=1) / np.sqrt(number)), 3)
+    if "moved" in row:
+        row["moved"] = round(max(one["moved"] for one in found), 3)
+        row.pop("moved_se", None)
     return row
 
 
