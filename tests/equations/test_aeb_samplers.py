@@ -227,12 +227,7 @@ def test_the_squared_error_of_the_latent_variable_falls_like_the_step_size(gener
     beta = torch.nn.Parameter(torch.full((400, 1), y, dtype=torch.float64))
     schedule = polynomial(1.0, 10.0, 0.8)
     prior = SpikeSlabGaussianLaplacePrior(
-        {"beta": beta},
-        spike_scale=v0,
-        slab_variance=v1,
-        update=("rho", "kappa"),
-        step_size=schedule,
-        batch_dims=1,
+        {"beta": beta}, spike_scale=v0, slab_variance=v1, update=("rho", "kappa"), step_size=schedule, batch_dims=1
     )
     sampler = SGHMC([beta], lr=0.05, momentum=0.5, generator=generator)
     ratios = {}

@@ -163,11 +163,7 @@ def test_both_estimators_have_the_gradient_as_their_mean(generator):
     theta = mean + scale * xi
     error = theta @ x.T - y
     loss, slope = 0.5 * error.square().mean(1), error @ x / 6
-    pairs = [
-        (loss[:, None] * (theta - mean) / scale**2, in_mean),
-        (slope, in_mean),
-        (slope * xi, in_scale),
-    ]
+    pairs = [(loss[:, None] * (theta - mean) / scale**2, in_mean), (slope, in_mean), (slope * xi, in_scale)]
     for draws, wanted in pairs:
         assert ((draws.mean(0) - wanted).abs() < 4 * draws.std(0) / count**0.5).all()
     assert (pairs[0][0].std(0) > pairs[1][0].std(0)).all()
@@ -185,10 +181,7 @@ def test_a_local_draw_has_the_law_of_the_layer(generator):
         assert ((values.mean(0) - x @ mean).abs() < 4 * width / count**0.5).all()
         assert torch.allclose(values.var(0), width**2, rtol=4 * (2 / count) ** 0.5)
     error = local - y
-    for draws, wanted in (
-        (error @ x / 6, in_mean),
-        ((error * own / width) @ (x.square() * scale) / 6, in_scale),
-    ):
+    for draws, wanted in ((error @ x / 6, in_mean), ((error * own / width) @ (x.square() * scale) / 6, in_scale)):
         assert ((draws.mean(0) - wanted).abs() < 4 * draws.std(0) / count**0.5).all()
 
 

@@ -123,8 +123,7 @@ def test_inputs_that_stand_in_for_each_other_are_named():
 def test_noise_above_the_spread_of_the_target_is_told(monkeypatch):
     x, y = sparse_rows(100, 3, 2, 1.0, 0)
     monkeypatch.setattr(
-        "bnnlib.estimators.regressor.SparseRegressor._end",
-        lambda self: setattr(self, "noise_scale_", 3.0 * y.std()),
+        "bnnlib.estimators.regressor.SparseRegressor._end", lambda self: setattr(self, "noise_scale_", 3.0 * y.std())
     )
     with pytest.warns(UserWarning, match="is above the standard deviation of y"):
         SparseRegressor(**SHORT).fit(x, y)

@@ -25,10 +25,7 @@ from tests.bnnlib.estimators.tables import classes, table
         # the advice on scales is for scales
         ({"learning_rate": 0.0}, r"learning_rate is 0, but it must be finite and above 0\.$"),
         ({"prior_scale": -1.0}, r"prior_scale is -1.*not variances"),
-        (
-            {"prior_inclusion_probability": 1.0},
-            r"prior_inclusion_probability is 1, but a probability must",
-        ),
+        ({"prior_inclusion_probability": 1.0}, r"prior_inclusion_probability is 1, but a probability must"),
     ],
 )
 def test_settings(setting, words):

@@ -6,11 +6,7 @@ import pytest
 import torch
 from torch.distributions import Laplace, Normal
 
-from bnnlib.functional.ssgl import (
-    expected_precisions,
-    slab_log_odds,
-    slab_probability,
-)
+from bnnlib.functional.ssgl import expected_precisions, slab_log_odds, slab_probability
 from chapters.learned_priors.formulas import ssgl_log_density, ssgl_penalty, ssgl_penalty_gradient
 
 # (inclusion, sigma, v0, v1): text-book roles, the reversed roles of the published networks, extremes

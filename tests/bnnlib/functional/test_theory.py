@@ -1,10 +1,6 @@
 """Theory of the spike and slab: counts of a network, and the counts that are refused."""
 
-from bnnlib.functional import (
-    inclusion_probability_for,
-    num_network_parameters,
-    theoretical_inclusion_probability,
-)
+from bnnlib.functional import inclusion_probability_for, num_network_parameters, theoretical_inclusion_probability
 
 
 def test_lambda_opt_from_the_network_s_counts_is_the_same():

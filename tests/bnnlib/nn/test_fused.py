@@ -200,10 +200,7 @@ DRAWN_OUTPUTS = {
     "local, convolution": (lambda: bnn.GaussianConv2d(3, 7, 3, estimator="local"), (2, 3, 6, 6)),
     "dropout": (lambda: bnn.SparseVDLinear(33, 21), (4, 33)),
     "dropout, convolution": (lambda: bnn.SparseVDConv2d(3, 7, 3), (2, 3, 6, 6)),
-    "dropout, channels last": (
-        lambda: bnn.SparseVDConv2d(3, 7, 3).to(memory_format=torch.channels_last),
-        (2, 3, 6, 6),
-    ),
+    "dropout, channels last": (lambda: bnn.SparseVDConv2d(3, 7, 3).to(memory_format=torch.channels_last), (2, 3, 6, 6)),
 }
 
 

@@ -139,10 +139,7 @@ def test_stacks_and_ensembles_are_shared_as_well():
     network = model().train()
 
     def use(seed):
-        return (
-            stack.predict(x, 3, generator(seed)),
-            bnn.predict_ensemble([network], x, 3, generator=generator(seed)),
-        )
+        return (stack.predict(x, 3, generator(seed)), bnn.predict_ensemble([network], x, 3, generator=generator(seed)))
 
     alone = [use(seed) for seed in range(16)]
     with ThreadPoolExecutor(16) as pool:

@@ -130,8 +130,7 @@ class Nested(nn.Module):
     def __init__(self):
         super().__init__()
         self.stem = nn.Sequential(
-            nn.Conv2d(2, 4, 3, stride=2, padding=1, padding_mode="reflect", bias=False),
-            nn.BatchNorm2d(4),
+            nn.Conv2d(2, 4, 3, stride=2, padding=1, padding_mode="reflect", bias=False), nn.BatchNorm2d(4)
         )
         self.twice = nn.Conv2d(4, 4, 3, padding="same", dilation=2, groups=2)
         self.again = nn.ModuleList([self.twice])

@@ -3,13 +3,7 @@
 import pytest
 import torch
 
-from bnnlib.replicates import (
-    Layout,
-    StackedHorseshoe,
-    StackedInputHorseshoe,
-    StackedSparseVD,
-    StackedSpikeSlab,
-)
+from bnnlib.replicates import Layout, StackedHorseshoe, StackedInputHorseshoe, StackedSparseVD, StackedSpikeSlab
 from tests.seeded import seeded as generator
 
 

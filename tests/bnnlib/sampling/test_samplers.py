@@ -282,12 +282,7 @@ def test_a_diverging_chain_names_the_step_size():
 
 
 @pytest.mark.parametrize(
-    ("kind", "options"),
-    [
-        (SGLD, {}),
-        (SGHMC, {"momentum": 0.9}),
-        (SGHMC, {"momentum": 0.5, "scheme": "euler"}),
-    ],
+    ("kind", "options"), [(SGLD, {}), (SGHMC, {"momentum": 0.9}), (SGHMC, {"momentum": 0.5, "scheme": "euler"})]
 )
 def test_the_limit_of_stability_is_where_a_chain_starts_to_grow(kind, options):
     """Temperature 0, curvature 5: 1 % below the limit it comes to rest, 1 % above it flies."""

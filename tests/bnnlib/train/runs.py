@@ -7,17 +7,28 @@ import signal
 
 import torch
 from torch.optim import lr_scheduler
+from torch.utils._pytree import tree_leaves
 
-from bnnlib.train import Callback
+from bnnlib.models import mlp
+from bnnlib.sampling import SGHMC, SampleStore, SpikeSlabGaussianLaplacePrior, polynomial
+from bnnlib.train import Callback, sample
 from bnnlib.train.checkpoint import Checkpoint
+from chapters.learned_priors.formulas import annealed
+from tests.seeded import seeded
 
 ROWS = 50  # not a multiple of the batch, so that every epoch ends with a smaller one
 
 
 def data(seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
-    generator = torch.Generator().manual_seed(seed)
+    generator = seeded(seed)
     x = torch.randn(ROWS, 6, generator=generator)
     return x, (x[:, :3] @ torch.randn(3, 3, generator=generator)).argmax(dim=1)
+
+
+def assert_same(found, expected) -> None:
+    """To the last bit: tensors and numbers in any nest of dicts, lists and tuples."""
+    for one, other in zip(tree_leaves(found), tree_leaves(expected), strict=True):
+        assert torch.equal(one, other) if isinstance(one, torch.Tensor) else one == other
 
 
 class Stop(Exception):
@@ -58,3 +69,24 @@ SCHEDULERS = {
     "one cycle": lambda o: lr_scheduler.OneCycleLR(o, max_lr=0.1, total_steps=20),
     "plateau": lambda o: lr_scheduler.ReduceLROnPlateau(o, factor=0.5, patience=0),
 }
+
+
+def jitter(x, generator):
+    return x + 0.1 * torch.randn(x.shape, generator=generator)
+
+
+def chain(end: Callback, checkpoint: Checkpoint | None, scheme: str = "baoab"):
+    """All that a run of `sample` leaves, with a prior, a store, schedules and augmentation: 20 steps."""
+    model, store = mlp((6, 8, 3), generator=seeded(1)), SampleStore(max_samples=3)
+    settings = {"spike_scale": 0.5, "slab_variance": 1.0, "step_size": polynomial(1, 5, 0.75)}
+    prior = SpikeSlabGaussianLaplacePrior(model, sparse=["0.weight"], **settings)
+    sampler = SGHMC(model.parameters(), 1e-4, scheme=scheme, generator=seeded(2))
+    schedules = {"lr_schedule": polynomial(1e-3, 10, 0.5), "temperature_schedule": annealed(1.0, 1.01)}
+    settings = {"epochs": 5, "batch_size": 16, "burn_in": 2, "thin": 3, "store": store, "augment": jitter} | schedules
+    run = sample(model, data(), sampler=sampler, prior=prior, callbacks=[end], generator=seeded(3),
+                 checkpoint=checkpoint, **settings)  # fmt: skip
+    assert run.step == prior.steps == 20
+    # offers come at steps 5, 8, 11, 14, 17, 20; the fourth finds the store full, which leaves numbers 2, 4 and 6
+    assert store.offers == [2, 4, 6]
+    assert all(torch.equal(value, store[-1][name]) for name, value in model.state_dict().items())
+    return {**model.state_dict()}, run.history, prior.state_dict(), [dict(draw) for draw in store]

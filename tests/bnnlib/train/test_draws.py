@@ -6,8 +6,8 @@ import torch.nn.functional as F
 from torch import nn
 
 from bnnlib.optim import AdaptiveVariational
-from bnnlib.sampling import SGHMC, SampleStore
-from bnnlib.train import fit, sample
+from bnnlib.sampling import SampleStore
+from bnnlib.train import fit
 from tests.bnnlib.train.runs import data
 from tests.seeded import seeded
 
@@ -46,16 +46,3 @@ def test_the_natural_form_takes_its_gradients_at_a_draw():
     optimizer = AdaptiveVariational(model.parameters(), 1e-6, len(x), **options)
     fit(model, (x, y), epochs=50, batch_size=len(x), loss=F.mse_loss, optimizer=optimizer, generator=seeded(1))
     assert torch.cat(seen).std() > 0.1  # about T s, while the mean hardly moves
-
-
-def test_a_store_that_would_be_offered_twice_is_refused():
-    model, store = nn.Linear(6, 3), SampleStore(max_samples=3)
-    sampler = SGHMC(model.parameters(), lr=1e-4)
-    settings = {"sampler": sampler, "epochs": 1, "batch_size": 16, "callbacks": [store]}
-    with pytest.raises(ValueError, match="offered every state twice"):
-        sample(model, data(), store=store, **settings)
-    sample(model, data(), **settings)
-    assert store.offered == 4
-    for bad in ({"burn_in": -1}, {"every": 0}):
-        with pytest.raises(ValueError, match=next(iter(bad))):
-            SampleStore(max_samples=3, **bad)

@@ -13,7 +13,7 @@ from bnnlib.nn import GaussianLinear, StructuredBayesianPruning, mean_weights, p
 from bnnlib.train import Callback, EarlyStopping, fit
 from bnnlib.train import loop as loops
 from bnnlib.train.checkpoint import Checkpoint
-from tests.bnnlib.train.runs import ROWS, SCHEDULERS, data
+from tests.bnnlib.train.runs import ROWS, SCHEDULERS, assert_same, data
 from tests.seeded import seeded
 
 
@@ -22,17 +22,16 @@ def network() -> nn.Module:
     return nn.Sequential(GaussianLinear(6, 8, initial_scale=0.5), nn.ReLU(), GaussianLinear(8, 3, initial_scale=0.5))
 
 
+def state(model: nn.Module) -> dict[str, torch.Tensor]:
+    return {**model.state_dict()}
+
+
 def train(epochs=5, model=None, rate=0.05, callbacks=(), **settings):
     model = model or network()
     settings = {"batch_size": 16, "generator": seeded(3)} | settings
     if "optimizer" not in settings:
         settings["optimizer"] = torch.optim.Adam(model.parameters(), lr=rate)
     return model, fit(model, data(), epochs=epochs, callbacks=callbacks, **settings)
-
-
-def assert_equal(one: nn.Module, other: nn.Module) -> None:
-    for name, value in one.state_dict().items():
-        assert torch.equal(value, other.state_dict()[name]), name
 
 
 # --- validation -------------------------------------------------------------------------------------------------
@@ -69,13 +68,13 @@ def test_the_validation_leaves_the_training_alone_and_repeats_its_draws():
     held_out = DataLoader(TensorDataset(*data(7)), batch_size=20, shuffle=True)  # takes from the global generator
     for given in (data(7), held_out, TensorDataset(*data(7))):
         model, run = train(validation=given)
-        assert_equal(plain, model)
+        assert_same(state(model), state(plain))
         assert len({row["validation_nll"] for row in run.history}) == 5
     torch.manual_seed(0)
     plain, _ = train(generator=None)
     torch.manual_seed(0)
     model, _ = train(generator=None, validation=held_out)
-    assert_equal(plain, model)
+    assert_same(state(model), state(plain))
     _, run = train(rate=0.0, validation=data(7))  # the same weights, and so the same loss
     assert len({row["validation_nll"] for row in run.history}) == 1
 
@@ -103,10 +102,6 @@ def test_a_validation_that_is_not_finite_is_named():
     x, y = data(7)
     with pytest.raises(ArithmeticError, match="the loss is nan in the validation after epoch 0"):
         train(validation=(x * torch.nan, y))
-    with pytest.raises(ValueError, match=r"but it must be \(x, y\)"):
-        train(validation=x)
-    with pytest.raises(ValueError, match="validation_draws"):
-        train(validation=(x, y), validation_draws=0)
 
 
 # --- early stopping ---------------------------------------------------------------------------------------------
@@ -139,14 +134,7 @@ def test_the_best_weights_come_back_without_a_stop_too_and_the_run_goes_on_from_
     assert run.stopped is None and run.restored < 8
     again, run = train(12, callbacks=stopping(), checkpoint=checkpoint, **settings)
     assert run.history == whole_run.history and run.restored == whole_run.restored
-    assert_equal(whole, again)
-
-
-def test_early_stopping_without_held_out_rows_is_refused():
-    with pytest.raises(ValueError, match=r"held-out rows.*validation=\(x, y\)"):
-        train(2, callbacks=[EarlyStopping()])
-    with pytest.raises(ValueError, match="patience"):
-        EarlyStopping(patience=0)
+    assert_same(state(again), state(whole))
 
 
 # --- what ends a run --------------------------------------------------------------------------------------------
@@ -183,7 +171,7 @@ def test_a_budget_of_steps_is_one_in_total_and_a_larger_one_goes_on(steps, tmp_p
         assert run.step == steps and run.stopped == f"max_steps={steps} are done"
     resumed, run = train(max_steps=100, checkpoint=checkpoint)
     assert run.stopped is None and run.history == whole_run.history
-    assert_equal(whole, resumed)
+    assert_same(state(resumed), state(whole))
 
 
 def test_a_budget_of_seconds_is_one_in_total_too(monkeypatch, tmp_path):
@@ -210,27 +198,17 @@ def test_a_budget_of_seconds_is_one_in_total_too(monkeypatch, tmp_path):
 
 def test_a_run_may_have_a_budget_and_no_epochs():
     assert train(None, max_steps=10)[1].step == 10
-    with pytest.raises(ValueError, match="give epochs, max_steps or max_seconds"):
-        train(None)
-    for name in ("max_steps", "max_seconds"):
-        with pytest.raises(ValueError, match=name):
-            train(**{name: 0})
 
 
 # --- schedulers -------------------------------------------------------------------------------------------------
 
 
-def scheduled(kind: str, checkpoint=None):
-    model = network()
-    sgd = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
-    x, y = data()
-    validation = {"validation": (x, torch.randint(3, y.shape, generator=seeded(0)))} if kind == "plateau" else {}
-    return train(model=model, optimizer=sgd, checkpoint=checkpoint, schedule=SCHEDULERS[kind](sgd), **validation)
-
-
 @pytest.mark.parametrize("kind", SCHEDULERS)
 def test_a_scheduler_sets_the_rate(kind):
-    _, run = scheduled(kind)
+    model = network()
+    sgd = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
+    held_out = {"validation": data(7)} if kind == "plateau" else {}
+    _, run = train(model=model, optimizer=sgd, schedule=SCHEDULERS[kind](sgd), **held_out)
     rates = [row["learning_rate"] for row in run.history]
     if kind != "plateau":
         parameter = nn.Parameter(torch.zeros(1))
@@ -242,19 +220,6 @@ def test_a_scheduler_sets_the_rate(kind):
                 sgd.step(), by_hand.step()
         assert rates == pytest.approx(expected, rel=1e-12)
     assert len(set(rates)) > 1
-
-
-def test_schedulers_that_cannot_serve_are_refused(tmp_path):
-    model, other = network(), network()
-    adam = torch.optim.Adam(model.parameters())
-    with pytest.raises(ValueError, match="scheduler is of another optimizer"):
-        train(optimizer=adam, model=model, schedule=SCHEDULERS["step"](torch.optim.Adam(other.parameters())))
-    with pytest.raises(ValueError, match=r"validation loss, but there is none. Give validation=\(x, y\)"):
-        train(optimizer=adam, model=model, schedule=SCHEDULERS["plateau"](adam))
-    scheduled("step", Checkpoint(tmp_path / "run.pt"))
-    with pytest.raises(ValueError, match="a run with a scheduler, but this one has none"):
-        sgd = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
-        train(8, model, optimizer=sgd, checkpoint=Checkpoint(tmp_path / "run.pt"))
 
 
 def test_the_optimizer_of_a_scheduler_is_taken_where_none_is_given():

@@ -7,7 +7,6 @@ from torch import nn
 from torch.utils.data import (
     BatchSampler,
     DataLoader,
-    Dataset,
     IterableDataset,
     RandomSampler,
     SubsetRandomSampler,
@@ -18,7 +17,7 @@ from bnnlib.nn import GaussianLinear, minibatch_weights
 from bnnlib.sampling import SGHMC
 from bnnlib.train import Callback, fit, sample
 from bnnlib.train.checkpoint import Checkpoint
-from tests.bnnlib.train.runs import ROWS, PressCtrlC, data
+from tests.bnnlib.train.runs import ROWS, PressCtrlC, assert_same, data
 from tests.seeded import seeded
 
 
@@ -36,11 +35,6 @@ def network() -> nn.Module:
     return nn.Sequential(GaussianLinear(6, 8), nn.ReLU(), nn.Linear(8, 3))
 
 
-def assert_equal(one: nn.Module, other: nn.Module) -> None:
-    for name, value in one.state_dict().items():
-        assert torch.equal(value, other.state_dict()[name]), name
-
-
 def test_a_loader_gives_what_a_loop_by_hand_sees():
     loader, seen = shuffled(), []
     model = nn.Linear(6, 3)
@@ -56,9 +50,8 @@ def test_a_data_set_of_tensors_trains_as_its_tensors():
     for given in (data(), TensorDataset(*data()), torch.utils.data.Subset(TensorDataset(*data()), range(ROWS))):
         model = network()
         fit(model, given, epochs=2, batch_size=16, generator=seeded(0))
-        trained.append(model)
-    assert_equal(trained[0], trained[1])
-    assert_equal(trained[0], trained[2])
+        trained.append({**model.state_dict()})
+    assert_same(trained[1:], trained[:1] * 2)
 
 
 class _Constant(nn.Module):
@@ -80,6 +73,7 @@ class _Seen(Callback):
 @pytest.mark.parametrize(
     ("given", "rows", "settings"),
     [
+        (lambda d: d.tensors, ROWS, {"batch_size": 16}),
         (lambda d: DataLoader(d, batch_size=16), ROWS, {}),
         (lambda d: DataLoader(d, batch_size=16, drop_last=True), ROWS, {}),  # each epoch leaves out others
         (lambda d: DataLoader(d, batch_size=16, sampler=SubsetRandomSampler(range(20))), 20, {}),
@@ -101,11 +95,14 @@ def test_the_divergence_is_divided_by_the_observations(given, rows, settings):
         torch.testing.assert_close(gradient, model.layer.weight.detach() / rows, rtol=1e-12, atol=0)
 
 
-def test_halving_weighs_the_batches_of_a_loader_by_their_rows():
+@pytest.mark.parametrize("loader", [False, True])
+def test_halving_weighs_the_batches_by_their_rows(loader):
+    """10 rows in batches of 4, 4 and 2: times rows / n, the gradients of an epoch sum to that of KL / n."""
     model, (x, y) = _Constant(), data()
     options = {"optimizer": torch.optim.SGD(model.parameters(), lr=0.0), "callbacks": [_Seen()]}
-    loader = DataLoader(TensorDataset(x[:10], y[:10]), batch_size=4)
-    fit(model, loader, epochs=1, loss=lambda o, y: o.mean(), minibatch_scheme="halving", **options)
+    given = DataLoader(TensorDataset(x[:10], y[:10]), batch_size=4) if loader else (x[:10], y[:10])
+    options |= {} if loader else {"batch_size": 4}
+    fit(model, given, epochs=1, loss=lambda o, y: o.mean(), minibatch_scheme="halving", **options)
     shares = torch.stack([(g / model.layer.weight.detach()).mean() for g in model.seen])
     rows = torch.tensor([4.0, 4.0, 2.0], dtype=torch.float64)
     torch.testing.assert_close(shares * rows, minibatch_weights(3, "halving"), rtol=1e-12, atol=0)
@@ -124,53 +121,11 @@ def test_a_stream_goes_on_from_the_end_of_an_epoch(tmp_path):
         go(PressCtrlC(), checkpoint)  # in the second epoch
     assert checkpoint.load()["step"] == 4
     resumed, _ = go(Callback(), checkpoint)
-    assert_equal(whole, resumed)
+    assert_same({**resumed.state_dict()}, {**whole.state_dict()})
 
 
 def test_an_iterable_data_set_needs_no_loader_but_a_number_of_rows():
-    with pytest.raises(ValueError, match=r"no length.* Give num_data"):
-        fit(network(), Stream(), epochs=1, batch_size=16)
     assert fit(network(), Stream(), epochs=2, batch_size=16, num_data=ROWS).step == 8
-    with pytest.raises(ValueError, match="minibatch_scheme='halving' needs the number of batches"):
-        fit(network(), Stream(), epochs=1, batch_size=16, num_data=ROWS, minibatch_scheme="halving")
-
-
-class Named(Dataset):
-    def __len__(self) -> int:
-        return 3
-
-    def __getitem__(self, row: int):
-        return {"x": torch.zeros(6), "y": 0}
-
-
-class Endless(Dataset):
-    def __getitem__(self, row: int):
-        return torch.zeros(6), torch.tensor(0)
-
-
-@pytest.mark.parametrize(
-    ("given", "settings", "message"),
-    [
-        (lambda: TensorDataset(*data()), {}, "batch_size is missing"),
-        (data, {}, "batch_size is missing"),
-        (shuffled, {"batch_size": 8}, r"batch_size is 8, but the loader gives .*batch_size=16"),
-        (shuffled, {"shuffle_generator": seeded(0)}, "draws its own order"),
-        (Named, {"batch_size": 2}, r"a batch is dict, but it must be \(x, y\).* collate_fn"),
-        (lambda: DataLoader(Named(), batch_size=2), {}, r"a batch is dict, but it must be \(x, y\)"),
-        (Endless, {"batch_size": 2}, "Endless has no length"),
-        (lambda: DataLoader(TensorDataset(*data()), batch_size=64, drop_last=True), {}, "given no batch"),
-    ],
-)
-def test_what_does_not_fit_is_refused(given, settings, message):
-    with pytest.raises(ValueError, match=message):
-        fit(network(), given(), epochs=1, **settings)
-
-
-def test_another_loader_is_not_taken_for_the_one_of_the_checkpoint(tmp_path):
-    checkpoint = Checkpoint(tmp_path / "run.pt")
-    fit(network(), shuffled(), epochs=3, max_steps=2, checkpoint=checkpoint)
-    with pytest.raises(ValueError, match=r"differ in their generators \(loader, sampler 0\)"):
-        fit(network(), DataLoader(TensorDataset(*data()), 16, shuffle=True), epochs=3, checkpoint=checkpoint)
 
 
 def test_a_chain_takes_a_loader_too():

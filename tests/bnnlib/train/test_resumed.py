@@ -5,17 +5,16 @@ from __future__ import annotations
 import pytest
 import torch
 from torch import nn
-from torch.utils._pytree import tree_leaves
 from torch.utils.data import BatchSampler, DataLoader, Dataset, RandomSampler
 
 from bnnlib.models import mlp
 from bnnlib.nn import GaussianLinear, SpikeSlabLinear
 from bnnlib.optim import AdaptiveVariational
 from bnnlib.pruning import AGPPruner, MagnitudePruner, smooth_sparsity
-from bnnlib.sampling import SGHMC, SampleStore, SpikeSlabGaussianLaplacePrior, polynomial
-from bnnlib.train import EarlyStopping, cosine, fit, sample
-from chapters.learned_priors.formulas import annealed
-from tests.bnnlib.train.runs import ROWS, SCHEDULERS, EveryStep, Stop, StopAt, data
+from bnnlib.sampling import SampleStore
+from bnnlib.train import Callback, EarlyStopping, cosine, fit
+from bnnlib.train.checkpoint import Checkpoint
+from tests.bnnlib.train.runs import ROWS, SCHEDULERS, EveryStep, PressCtrlC, Stop, StopAt, assert_same, chain, data
 from tests.seeded import seeded
 
 
@@ -40,7 +39,7 @@ def in_batches() -> DataLoader:
     return DataLoader(Jittered(), batch_sampler=BatchSampler(RandomSampler(Jittered(), generator=seeded(4)), 16, False))
 
 
-def trained(stop, checkpoint, model=None, given=None, optimizer=None, callbacks=(), store=None, epochs=5, **settings):
+def trained(end, checkpoint, model=None, given=None, optimizer=None, callbacks=(), store=None, epochs=5, **settings):
     """All that a run of `fit` leaves: parameters, history, why it ended, and the draws that were kept."""
     model = model or mlp((6, 8, 3), layer=GaussianLinear, generator=seeded(1))
     given = data() if given is None else given()
@@ -48,24 +47,24 @@ def trained(stop, checkpoint, model=None, given=None, optimizer=None, callbacks=
     settings["optimizer"] = optimizer or torch.optim.Adam(model.parameters(), lr=0.05)
     if checkpoint is not None and checkpoint.path.exists():
         torch.manual_seed(99)  # another process has other numbers
-    callbacks = [*callbacks, *([] if store is None else [store]), StopAt(stop)]
+    callbacks = [*callbacks, *([] if store is None else [store]), end]
     run = fit(model, given, epochs=epochs, generator=seeded(3), checkpoint=checkpoint, callbacks=callbacks, **settings)
     kept = [] if store is None else [store.offers, store.stacked("0.weight")]
     return {**model.state_dict()}, run.history, (run.step, run.stopped, run.restored), kept
 
 
-def layers(stop, checkpoint, **options):
+def layers(end, checkpoint, **options):
     model = mlp((6, 8, 3), generator=seeded(1), **options)
     ramp = {"final_sparsity": 0.5, "begin_step": 3, "end_step": 20, "frequency": 2}
     pruners = [] if options else [AGPPruner(model, **ramp)]
-    return trained(stop, checkpoint, model, callbacks=pruners, schedule=cosine(5))
+    return trained(end, checkpoint, model, callbacks=pruners, schedule=cosine(5))
 
 
-def pruned(stop, checkpoint, persistent):
+def pruned(end, checkpoint, persistent):
     """A pruning every third step, so that the run stops between two."""
     model = mlp((6, 8, 3), generator=seeded(1))
     pruner = MagnitudePruner(model, lambda k: smooth_sparsity(k, 0.8, 0.9, 3), persistent=persistent, frequency=3)
-    return trained(stop, checkpoint, model, callbacks=[pruner])
+    return trained(end, checkpoint, model, callbacks=[pruner])
 
 
 def chance():
@@ -73,38 +72,18 @@ def chance():
     return data()[0], torch.randint(3, (ROWS,), generator=seeded(0))
 
 
-def scheduled(stop, checkpoint, kind):
+def scheduled(end, checkpoint, kind):
     model = mlp((6, 8, 3), layer=GaussianLinear, generator=seeded(1))
     sgd = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
     settings = {"validation": chance()} if kind == "plateau" else {}
-    return trained(stop, checkpoint, model, optimizer=sgd, schedule=SCHEDULERS[kind](sgd), **settings)
+    return trained(end, checkpoint, model, optimizer=sgd, schedule=SCHEDULERS[kind](sgd), **settings)
 
 
-def adaptive(stop, checkpoint, form):
+def adaptive(end, checkpoint, form):
     model = nn.Sequential(nn.Linear(6, 3))
     nn.init.zeros_(model[0].weight), nn.init.zeros_(model[0].bias)
     optimizer = AdaptiveVariational(model.parameters(), 0.01, 50, form=form, temperature=0.1, generator=seeded(2))
-    return trained(stop, checkpoint, model, optimizer=optimizer, store=SampleStore(max_samples=4, every=2))
-
-
-def jitter(x, generator):
-    return x + 0.1 * torch.randn(x.shape, generator=generator)
-
-
-def chain(stop, checkpoint, scheme="baoab"):
-    model, store = mlp((6, 8, 3), generator=seeded(1)), SampleStore(max_samples=3)
-    settings = {"spike_scale": 0.5, "slab_variance": 1.0, "step_size": polynomial(1, 5, 0.75)}
-    prior = SpikeSlabGaussianLaplacePrior(model, sparse=["0.weight"], **settings)
-    sampler = SGHMC(model.parameters(), 1e-4, scheme=scheme, generator=seeded(2))
-    schedules = {"lr_schedule": polynomial(1e-3, 10, 0.5), "temperature_schedule": annealed(1.0, 1.01)}
-    settings = {"epochs": 5, "batch_size": 16, "burn_in": 2, "thin": 3, "store": store, "augment": jitter} | schedules
-    run = sample(model, data(), sampler=sampler, prior=prior, callbacks=[StopAt(stop)], generator=seeded(3),
-                 checkpoint=checkpoint, **settings)  # fmt: skip
-    assert run.step == prior.steps == 20
-    # offers come at steps 5, 8, 11, 14, 17, 20; the fourth finds the store full, which leaves numbers 2, 4 and 6
-    assert store.offers == [2, 4, 6]
-    assert all(torch.equal(value, store[-1][name]) for name, value in model.state_dict().items())
-    return {**model.state_dict()}, run.history, prior.state_dict(), [dict(draw) for draw in store]
+    return trained(end, checkpoint, model, optimizer=optimizer, store=SampleStore(max_samples=4, every=2))
 
 
 # first step, mid-epoch, last of an epoch, mid-epoch of the fourth; the store of a chain was thinned by then
@@ -136,12 +115,20 @@ RUNS = {
 def test_a_run_that_is_killed_again_and_again_ends_as_the_whole_one(name, tmp_path):
     stops, run = RUNS[name]
     torch.manual_seed(1)
-    whole, checkpoint = run(None, None), EveryStep(tmp_path / "run.pt")
+    whole, checkpoint = run(StopAt(None), None), EveryStep(tmp_path / "run.pt")
     torch.manual_seed(1)
     for stop in stops:
         with pytest.raises(Stop):
-            run(stop, checkpoint)
+            run(StopAt(stop), checkpoint)
     for _ in range(2):  # the second time it is over already
-        found = run(None, checkpoint)
-        for one, other in zip(tree_leaves(found), tree_leaves(whole), strict=True):
-            assert torch.equal(one, other) if isinstance(one, torch.Tensor) else one == other
+        assert_same(run(StopAt(None), checkpoint), whole)
+
+
+@pytest.mark.parametrize("name", ["spike and slab", "chain"])
+def test_ctrl_c_saves_and_the_run_goes_on(name, tmp_path):
+    _, run = RUNS[name]
+    whole, checkpoint = run(Callback(), None), Checkpoint(tmp_path / "run.pt")  # due after a minute: only Ctrl-C writes
+    with pytest.raises(KeyboardInterrupt):
+        run(PressCtrlC(), checkpoint)
+    assert checkpoint.load()["step"] == 6
+    assert_same(run(Callback(), checkpoint), whole)
