@@ -20,16 +20,3 @@ def test_error_rates_of_each_network():
     assert metrics.false_positive_rate(selected, relevant, dim=1).tolist() == [100.0, 0.0]
     assert metrics.false_negative_rate(selected, relevant, dim=1).tolist() == [50.0, 100.0]
     assert float(metrics.false_positive_rate(selected[0], relevant)) == 100.0
-
-
-@pytest.mark.parametrize(
-    ("function", "arguments", "message"),
-    [
-        (metrics.false_positive_rate, (torch.zeros(3), torch.zeros(3, dtype=torch.bool)), "Boolean mask"),
-        (metrics.false_positive_rate, (torch.ones(3, dtype=torch.bool),) * 2, "every input is relevant"),
-        (metrics.false_negative_rate, (torch.zeros(3, dtype=torch.bool),) * 2, "no input is relevant"),
-    ],
-)
-def test_bad_input_is_refused(function, arguments, message):
-    with pytest.raises(ValueError, match=message):
-        function(*arguments)

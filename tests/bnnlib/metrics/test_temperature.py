@@ -95,26 +95,3 @@ def test_the_ends_of_the_range_are_returned_with_a_warning():
         assert metrics.fit_temperature(logits, torch.tensor([0, 1])) == 1e-4
     with pytest.warns(RuntimeWarning, match="no more"):
         assert metrics.fit_temperature(logits, torch.tensor([1, 0])) == 100.0
-
-
-TWO = torch.tensor([[0.5, 0.5], [0.9, 0.1]])
-ONES = torch.tensor([0, 1])
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: metrics.fit_temperature(TWO, ONES), 'given="probabilities"'),
-        (lambda: metrics.fit_temperature(2 * TWO, ONES, given="probabilities"), "sum to 1"),
-        (lambda: metrics.fit_temperature(TWO, ONES, given="odds"), "given is 'odds'.*logits, probabilities"),
-        (lambda: metrics.fit_temperature(TWO, torch.tensor([0, 2])), "classes 0 to 1"),
-        (lambda: metrics.fit_temperature(torch.tensor([[math.nan, 1.0]]), ONES[:1]), "1 NaN"),
-        (lambda: metrics.apply_temperature(TWO, 1.0), 'given="probabilities"'),
-        (lambda: metrics.apply_temperature(-TWO, 0.0), "temperature is 0"),
-        (lambda: metrics.apply_temperature(-TWO[0], 1.0), r"\(n, classes\)"),
-        (lambda: metrics.apply_temperature(torch.tensor([[math.inf, 1.0]]), 1.0), "infinite"),
-    ],
-)
-def test_bad_input_is_refused(call, message):
-    with pytest.raises(ValueError, match=message):
-        call()

@@ -4,12 +4,10 @@ import torch
 from torch import nn
 
 from bnnlib import nn as bnn
+from bnnlib.pruning import compress
+from bnnlib.pruning.compress.graph import outputs
 from chapters.shared.networks import lenet5_caffe
-
-
-def seeded(seed=0):
-    """A generator of its own."""
-    return torch.Generator().manual_seed(seed)
+from tests.seeded import seeded
 
 
 def noises(model):
@@ -50,3 +48,21 @@ def prune_noise(model, kept, seed=0):
         layer.log_scale[off] = 3.0
         assert layer.num_active() == count
     return model
+
+
+@torch.no_grad()
+def masked(model, x):
+    """What a network gives in the mode that `compress` keeps."""
+    if any(isinstance(layer, bnn.StochasticLayer) for layer in model.eval().modules()):
+        with bnn.selected_weights(model):
+            return model(x)
+    return model(x)
+
+
+@torch.no_grad()
+def compressed(model, x, tolerance=1e-11):
+    """The small network in float64, by two rows of x: on all of them it is the whole one up to the order of sums."""
+    model, x = model.double().eval(), x.double() if x.is_floating_point() else x
+    small = compress(model, x[:2])
+    torch.testing.assert_close(outputs(small(x)), outputs(masked(model, x)), rtol=tolerance, atol=tolerance)
+    return small

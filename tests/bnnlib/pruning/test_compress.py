@@ -12,7 +12,7 @@ from bnnlib.models import mlp
 from bnnlib.pruning import SelectedLinear, compress, to_deterministic
 from bnnlib.pruning.compress import network
 from chapters.shared.networks import lenet5_caffe, resnet, resnet20, vgg_like
-from tests.bnnlib.pruning.networks import noises, noisy_lenet, norms, prune_noise, seeded
+from tests.bnnlib.pruning.networks import masked, noises, noisy_lenet, norms, prune_noise, seeded
 
 
 @torch.no_grad()
@@ -28,15 +28,6 @@ def settle(model, shape, seed=1):
         for _ in range(4):
             model(torch.randn(32, *shape, generator=generator))
     return model.eval()
-
-
-@torch.no_grad()
-def masked(model, x):
-    model = model.eval()
-    if any(isinstance(layer, bnn.base.StochasticLayer) for layer in model.modules()):
-        with bnn.selected_weights(model):
-            return model(x)
-    return model(x)
 
 
 @torch.no_grad()

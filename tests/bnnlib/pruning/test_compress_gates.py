@@ -10,7 +10,7 @@ from torch.nn.utils import parametrizations, prune
 from bnnlib import nn as bnn
 from bnnlib.pruning import blocked_units, compress, load_compressed, save_compressed
 from chapters.shared.networks import resnet
-from tests.bnnlib.pruning.networks import noises, norms, prune_noise, seeded
+from tests.bnnlib.pruning.networks import compressed, norms, prune_noise, seeded
 
 SPELLINGS = ("convolutions", "index", "view", "expand", "first")
 
@@ -50,24 +50,14 @@ class Gated(nn.Module):
         return self.head(self.project(x).mean((2, 3)))
 
 
-@torch.no_grad()
-def same(model, small, x):
-    with bnn.selected_weights(model) if noises(model) else torch.no_grad():
-        expected = model.eval()(x)
-    # float64: equal up to the order of the sums
-    torch.testing.assert_close(small(x), expected, rtol=1e-11, atol=1e-11)
-    return small
-
-
 def images(size=8):
     return torch.randn(6, 3, size, size, generator=seeded(1)).double()
 
 
 @pytest.mark.parametrize("spelling", SPELLINGS)
 def test_a_unit_leaves_with_its_gate(spelling):
-    model = bnn.insert_unit_noise(Gated(spelling), after=["norm2"])
-    model = prune_noise(model, 5).double()
-    small = same(model, compress(model, images()), images())
+    model = prune_noise(bnn.insert_unit_noise(Gated(spelling), after=["norm2"]), 5)
+    small = compressed(model, images())
     assert small.expand.out_channels == small.deep.groups == small.norm1.num_features == small.norm2.num_features == 5
     assert small.squeeze.weight.shape[:2] == (5, 5) and small.excite.weight.shape[:2] == (5, 5)
     assert len(small.excite.bias) == small.project.in_channels == 5
@@ -81,7 +71,7 @@ def test_a_gate_that_is_off_takes_its_unit_along():
     with torch.no_grad():
         model.project.weight[:, :4] = 0.0  # nobody reads what the gate multiplies
         model.squeeze.weight[:, :3] = 0.0  # but the squeeze reads the fourth
-    small = same(model, compress(model, images()), images())
+    small = compressed(model, images())
     assert small.deep.groups == small.excite.out_channels == small.squeeze.in_channels == 9
 
 
@@ -89,7 +79,7 @@ def test_a_constant_that_is_not_0_stays_with_its_gate_and_the_report_says_why():
     model = Gated().double().eval()
     with torch.no_grad():
         model.norm2.weight[:3], model.norm2.bias[:3] = 0.0, 1.0
-    small = same(model, compress(model, images()), images())
+    small = compressed(model, images())
     assert small.deep.groups == 12
     (row,) = blocked_units(model, images())
     assert (row["off"], row["stay"], row["reasons"]) == (3, 3, {"the gate of mul() is not off": 3})
@@ -117,13 +107,13 @@ def test_a_batch_norm_with_an_activation_in_it(tmp_path):
     with torch.no_grad():
         model.norm2.layer.running_mean.normal_(generator=seeded(3))
         model.norm2.layer.bias.normal_(generator=seeded(4))
-    small = same(model, compress(model, images()), images())
+    small = compressed(model, images())
     assert small.deep.groups == small.project.in_channels == 5
 
     plain = build()
     with torch.no_grad():
         plain.norm2.weight[:4] = plain.norm2.bias[:4] = 0.0
-    small = same(plain, compress(plain, images()), images())
+    small = compressed(plain, images())
     assert small.deep.groups == small.norm2.num_features == small.excite.out_channels == 8
     save_compressed(small, tmp_path / "net.pt")
     assert torch.equal(load_compressed(tmp_path / "net.pt", build())(images()), small(images()))
@@ -160,11 +150,9 @@ def test_any_form_of_output(form):
     with torch.no_grad():
         model.head.weight[:, :5] = 0.0
         model.side.weight[:, 2:7] = 0.0  # units 2, 3 and 4 are read by neither
-    small = compress(model, x)
+    small = compressed(model, x)
+    assert type(small(x)) is type(model(x))
     assert small.body.out_features == 5 and small.head.out_features == 3 and small.side.out_features == 2
-    flat = lambda o: [o.logits, o.side] if form == "dataclass" else torch.utils._pytree.tree_leaves(o)  # noqa: E731
-    for given, expected in zip(flat(small(x)), flat(model(x)), strict=True):
-        torch.testing.assert_close(given, expected, rtol=1e-11, atol=1e-11)
 
 
 def test_an_output_without_tensors_is_refused():
@@ -198,7 +186,7 @@ def test_what_has_no_rule_stays_and_is_named(tmp_path):
         model.first.weight[:2] = 0.0
         model.second.weight[:, :4] = 0.0
         model.second.weight[:3] = model.second.bias[:3] = 0.0
-    small = same(model, compress(model, x), x)
+    small = compressed(model, x)
     assert small.first.out_features == 8 and small.second.out_features == small.last.in_features == 7
     rows = {row["layers"][0]: row for row in blocked_units(model, x)}
     assert rows["first"]["stay"] == 2
@@ -224,10 +212,9 @@ def test_the_weights_of_an_embedding_are_left_to_it():
     with torch.no_grad():
         model.inner.weight[:2] = model.inner.bias[:2] = 0.0
         model.out.weight[1] = 0.0  # its bias is a constant that the head takes, and the embedding must not see that
-    small = compress(model, x)
+    small = compressed(model, x)
     assert small.inner.out_features == 4 and small.out.out_features == 3
     assert torch.equal(small.words.weight, model.words.weight)
-    torch.testing.assert_close(small(x), model(x))
 
 
 def test_what_keeps_the_channels_of_a_sum():

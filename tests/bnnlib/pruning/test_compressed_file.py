@@ -37,26 +37,6 @@ def test_a_file_holds_the_small_network_and_loads_into_any_form_of_its_architect
         assert all(torch.equal(before[name], values) for name, values in template.state_dict().items())
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("kind", [lambda **k: vgg_like(0.1, **k), lambda **k: resnet(8, width=4, **k)])
-def test_batch_norm_and_residual_networks(tmp_path, kind, dtype):
-    noisy = bnn.insert_unit_noise(kind(generator=seeded()), after=norms(kind()))
-    x = torch.rand(2, 3, 32, 32, generator=seeded(1)).to(dtype)
-    small = compress(halved(noisy).to(dtype), x)
-    save_compressed(small, tmp_path / "net.pt")
-    loaded = load_compressed(tmp_path / "net.pt", kind())
-    assert torch.equal(loaded(x), small(x)) and next(loaded.parameters()).dtype == dtype
-    assert str(loaded) == str(small)
-
-
-def test_stochastic_batch_norm_in_the_template_becomes_a_plain_one(tmp_path):
-    model = bnn.to_stochastic_batch_norm(vgg_like(0.1, generator=seeded()))
-    x = torch.rand(2, 3, 32, 32, generator=seeded(1))
-    small = compress(model, x)
-    save_compressed(small, tmp_path / "net.pt")
-    assert torch.equal(load_compressed(tmp_path / "net.pt", model)(x), small(x))
-
-
 class Between(nn.Module):
     """Noise between two functions that factors do not pass, so that it stays as a batch norm."""
 
@@ -68,23 +48,42 @@ class Between(nn.Module):
         return self.last(torch.tanh(self.noise(torch.sigmoid(self.first(x)))))
 
 
-def test_noise_that_stays_as_a_batch_norm(tmp_path):
-    small = compress(halved(Between()), torch.ones(2, 4))
-    assert type(small.noise) is nn.BatchNorm1d and small.first.out_features == 3
-    save_compressed(small, tmp_path / "net.pt")
-    loaded = load_compressed(tmp_path / "net.pt", Between())
-    assert torch.equal(loaded(torch.ones(2, 4)), small(torch.ones(2, 4))) and loaded.noise.eps == small.noise.eps
+def noisy(make, **settings):
+    return bnn.insert_unit_noise(make(generator=seeded(), **settings), after=norms(make(**settings)))
 
 
-def test_a_bias_made_of_constants_and_a_single_layer(tmp_path):
+def constant_unit():
     model = nn.Sequential(nn.Linear(3, 4), nn.Sigmoid(), nn.Linear(4, 2, bias=False))
-    with torch.no_grad():
-        model[0].weight[0] = 0.0
-    for network in (model, nn.Linear(3, 2)):
-        small = compress(network, torch.ones(2, 3))
-        save_compressed(small, tmp_path / "net.pt")
-        assert torch.equal(load_compressed(tmp_path / "net.pt", network)(torch.ones(2, 3)), small(torch.ones(2, 3)))
-    assert compress(model, torch.ones(2, 3))[2].bias is not None
+    nn.init.zeros_(model[0].weight[0].data)
+    return model
+
+
+IMAGES = torch.rand(2, 3, 32, 32, generator=seeded(1))
+NETWORKS = {  # the network, its template and inputs; and what is seen of the small network
+    "batch norm": (lambda: noisy(vgg_like, width=0.1), lambda: vgg_like(0.1), IMAGES, lambda n: True),
+    "residual": (lambda: noisy(resnet, depth=8, width=4), lambda: resnet(8, width=4), IMAGES, lambda n: True),
+    "stochastic batch norm": (
+        lambda: bnn.to_stochastic_batch_norm(vgg_like(0.1, generator=seeded())),
+        lambda: bnn.to_stochastic_batch_norm(vgg_like(0.1)), IMAGES, lambda n: type(n.bn1_1) is nn.BatchNorm2d,
+    ),
+    "noise that stays as a batch norm": (
+        Between, Between, torch.ones(2, 4), lambda n: type(n.noise) is nn.BatchNorm1d and n.first.out_features == 3,
+    ),
+    "a bias made of constants": (constant_unit, constant_unit, torch.ones(2, 3), lambda n: n[2].bias is not None),
+    "a single layer": (lambda: nn.Linear(3, 2), lambda: nn.Linear(3, 2), torch.ones(2, 3), lambda n: True),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("name", NETWORKS)
+def test_what_is_loaded_is_what_was_saved(name, dtype, tmp_path):
+    make, template, x, seen = NETWORKS[name]
+    x = x.to(dtype)
+    small = compress(halved(make()).to(dtype), x)
+    save_compressed(small, tmp_path / "net.pt")
+    loaded = load_compressed(tmp_path / "net.pt", template())
+    assert torch.equal(loaded(x), small(x)) and next(loaded.parameters()).dtype == dtype
+    assert str(loaded) == str(small) and seen(loaded)
 
 
 @pytest.fixture

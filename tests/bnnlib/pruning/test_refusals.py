@@ -1,6 +1,7 @@
 """Bad input of every part of the room is refused in words that name it."""
 
 import math
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -9,6 +10,8 @@ from torch import nn
 from bnnlib import nn as bnn
 from bnnlib.models import mlp
 from bnnlib.pruning import (
+    AGPPruner,
+    GroupLasso,
     MagnitudePruner,
     Masks,
     compress,
@@ -54,11 +57,25 @@ def reported(dense=None, example=None, **options):
     return compression_report(model, dense or model, torch.ones(2, 4) if example is None else example, **options)
 
 
+def lasso(strength=1.0, optimizer=torch.optim.SGD, **settings):
+    model = mlp((4, 3, 2))
+    lasso = GroupLasso(model, strength, **settings)
+    lasso.on_step(SimpleNamespace(step=1, optimizer=optimizer(model.parameters())))
+
+
 def masked(name, mask, model=None):
     return to_deterministic(model or bayesian(), {name: mask})
 
 
+RAMP = {"final_sparsity": 0.9, "begin_step": 10, "end_step": 50}
 REFUSED = [
+    *[(lambda c=c: AGPPruner(mlp((2, 2)), **RAMP | c), next(iter(c)))
+      for c in ({"final_sparsity": 1.2}, {"end_step": 10}, {"frequency": 0}, {"initial_sparsity": -0.1})],
+    (lambda: lasso(-1.0), "strength is -1"),
+    (lambda: lasso(layers=["0", "conv9"]), r"layers has 'conv9', but .* are 0, 2\."),
+    (lambda: GroupLasso(nn.ReLU(), 1.0), "ReLU has no linear or convolutional layer"),
+    *[(lambda k=k: lasso(optimizer=k), rf"needs torch\.optim\.SGD, .* not {k.__name__}")
+      for k in (torch.optim.Adam, torch.optim.RMSprop)],  # the second has a momentum too
     (lambda: magnitude({}), "no parameter is selected"),
     (lambda: magnitude(names=[]), "no parameter is selected"),
     (lambda: magnitude(nn.ReLU()), "nothing to prune"),
