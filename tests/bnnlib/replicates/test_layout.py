@@ -1,6 +1,5 @@
 """Where weights lie in the flat vector of a stacked network."""
 
-import pytest
 import torch
 
 from bnnlib.replicates import Layout
@@ -24,12 +23,3 @@ def test_weight_mask_and_initial_values():
     assert values[:, :16].abs().max() <= 3**-0.5 < 1 and values[:, 16:].abs().max() <= 0.5
     again = layout.kaiming_uniform(torch.Generator().manual_seed(0))
     assert torch.equal(values, again) and not torch.equal(values[0], values[1])
-
-
-def test_bad_sizes_are_refused():
-    with pytest.raises(ValueError, match="at least an input and an output"):
-        Layout((3,), 2)
-    with pytest.raises(ValueError, match="a layer width is 0"):
-        Layout((3, 0, 1), 2)
-    with pytest.raises(ValueError, match="replicates is 0"):
-        Layout((3, 1), 0)

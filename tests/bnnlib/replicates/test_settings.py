@@ -52,14 +52,12 @@ def test_an_assigned_posterior_is_a_freshly_built_one(kind, start, name, value):
         torch.as_tensor(getattr(posterior, name), dtype=column.dtype).expand_as(column), column, rtol=1e-13, atol=0
     )
     torch.testing.assert_close(posterior.kl_divergence(), fresh.kl_divergence(), rtol=1e-12, atol=0)
-    stale = gradients(posterior, posterior.kl_gradient())
-    for ours, theirs in zip(stale, gradients(fresh, fresh.kl_divergence().sum()), strict=True):
-        torch.testing.assert_close(ours, theirs, rtol=1e-11, atol=1e-12)
+    stale, exact = gradients(posterior, posterior.kl_gradient()), gradients(fresh, fresh.kl_divergence().sum())
+    torch.testing.assert_close(stale, exact, rtol=1e-11, atol=1e-12)
     draws = [
         one.draw(torch.Generator().manual_seed(2)).sin().sum() + one.kl_gradient(0.1) for one in (posterior, fresh)
     ]
-    for ours, theirs in zip(gradients(posterior, draws[0]), gradients(fresh, draws[1]), strict=True):
-        torch.testing.assert_close(ours, theirs, rtol=1e-11, atol=1e-12)
+    torch.testing.assert_close(*map(gradients, (posterior, fresh), draws), rtol=1e-11, atol=1e-12)
     if kind is not R.StackedInputHorseshoe:  # which has no layers
         for r, part in enumerate(posterior.kl_divergence()):
             total = sum(layer.kl_divergence() for layer in unstack(R.StackedMLP(posterior, "tanh"), r)[::2])
@@ -87,3 +85,15 @@ def test_a_prior_of_1e_200_survives_single_precision():
     torch.testing.assert_close(posterior.float().kl_divergence().double(), exact, rtol=1e-6, atol=0)
     assert posterior.prior_inclusion_probability == 1e-200
     assert (posterior.draw(None).sum() + posterior.kl_gradient()).isfinite()
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-6), (torch.float64, 1e-14)])
+def test_the_priors_of_a_mixture_are_read_back_near_0_and_1(dtype, tolerance):
+    weight, given = LAYOUT.kaiming_uniform(None, dtype), torch.tensor([1e-8, 0.5, 1 - 1e-6], dtype=torch.float64)
+    posterior = R.StackedGaussianSpikeSlab(LAYOUT, weight, [1.0, 2.7, 1.0], 2.5e-3, given.tolist())
+    assert posterior.slab_scale.flatten().tolist() == pytest.approx([1.0, 2.7, 1.0], rel=tolerance)
+    assert float(posterior.spike_scale) == pytest.approx(2.5e-3, rel=tolerance)
+    # the stack keeps log(tau / pi), about 20 nats, in the precision of its weights
+    found = posterior.prior_inclusion_probability.flatten().double()
+    torch.testing.assert_close(found, given, rtol=50 * tolerance, atol=0)
+    torch.testing.assert_close(1 - found, 1 - given, rtol=50 * tolerance + 1e-9, atol=0)

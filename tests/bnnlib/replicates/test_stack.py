@@ -1,10 +1,9 @@
 """Stacked networks: the same numbers as separate ones, no leak from one replicate into another."""
 
-import pytest
 import torch
 
 from bnnlib import nn as bnn
-from bnnlib.replicates import Layout, StackedDeterministic, StackedGaussian, StackedMLP, StackedSpikeSlab
+from bnnlib.replicates import Layout, StackedDeterministic, StackedGaussian
 from tests.seeded import seeded as generator
 
 
@@ -50,19 +49,6 @@ def test_draws_are_independent_between_replicates():
     draw = posterior.draw(generator()).detach()
     # five standard errors of a correlation over 2,040 weights
     assert abs(torch.corrcoef(draw)[0, 1].item()) < 5 / 2040**0.5
-
-
-def test_bad_arguments_are_refused():
-    layout = Layout((2, 1), 3)
-    weight = layout.kaiming_uniform(generator())
-    with pytest.raises(ValueError, match="2 values, but there are 3 replicates"):
-        StackedSpikeSlab(layout, weight, [0.1, 0.2])
-    with pytest.raises(ValueError, match=r"prior_inclusion_probability is .*strictly between"):
-        StackedSpikeSlab(layout, weight, [0.1, 0.2, 1.0])
-    with pytest.raises(ValueError, match="prior_scale is -1"):
-        StackedGaussian(layout, weight, -1.0)
-    with pytest.raises(ValueError, match="activation is 'swish'"):
-        StackedMLP(StackedGaussian(layout, weight), "swish")
 
 
 def test_a_key_fixes_the_noise_of_every_stack(stack, x):
