@@ -88,3 +88,11 @@ class Watch(ExitStack):
 def watch() -> type[Watch]:
     """The context's class, since test files import from no other."""
     return Watch
+
+
+@pytest.fixture
+def threads():
+    """`threads(number)` sets how many PyTorch has, until the test ends."""
+    before = torch.get_num_threads()
+    yield torch.set_num_threads
+    torch.set_num_threads(before)

@@ -33,13 +33,6 @@ def test_c_and_pytorch_give_the_same_bits(kind, size):
         assert bool(found.isfinite().all())
 
 
-@pytest.fixture
-def threads():
-    before = torch.get_num_threads()
-    yield torch.set_num_threads
-    torch.set_num_threads(before)
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_threads_do_not_change_numbers(kind, threads):
     found = []

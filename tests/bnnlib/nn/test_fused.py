@@ -11,6 +11,7 @@ from bnnlib import nn as bnn
 from bnnlib.nn import kl_gradient, redraw
 from bnnlib.posteriors import fused
 from bnnlib.replicates import Layout, StackedGaussian, StackedSpikeSlab
+from tests.seeded import seeded
 
 pytestmark = pytest.mark.skipif(not _native.available(), reason="there is no C++ compiler")
 GATED = {"prior_inclusion_probability": 1e-7, "initial_inclusion_probability": 0.6, "prior_scale": 0.7}
@@ -67,7 +68,7 @@ def assert_close(found, expected, tolerance=2e-6):
 
 
 def pulled(values):
-    generator = torch.Generator().manual_seed(1)
+    generator = seeded(1)
     return sum((torch.randn(value.shape, generator=generator) * value).sum() for value in values)
 
 
@@ -88,55 +89,46 @@ def test_draws_and_gradients_are_those_of_the_formulas(name, objective):
     for one, other in zip(found[0], expected[0], strict=True):
         assert torch.equal(one == 0, other == 0) and one.stride() == other.stride()  # the same gates are closed
     # the horseshoe's bound on its scales ends in a difference of its own
-    tolerance = 2e-5 if name == "horseshoe" else 2e-6
     for one, other in zip(found, expected, strict=True):
-        assert_close(one, other, tolerance)
+        assert_close(one, other, 2e-5 if name == "horseshoe" else 2e-6)
+
+
+def both_ways(monkeypatch, run):
+    """What `run` gives by the kernels, and by the formulas."""
+    found = run()
+    monkeypatch.setattr(fused, "fits", lambda *_: False)
+    return found, run()
 
 
 @pytest.mark.parametrize("name", ["gaussian", "spike-slab"])
 def test_beyond_the_ends_of_the_scale_it_is_the_formulas_as_well(monkeypatch, name):
-    layer, found = layer_of(name), []
+    layer = layer_of(name)
     with torch.no_grad():
         layer.weight_rho.view(-1)[:4] = torch.tensor([-120.0, -81.0, -torch.inf, 95.0])
-    for _ in range(2):
+
+    def ends():
         drawn, gradients = draws_and_gradients(layer, OBJECTIVES["both"], used=None)
-        found.append([*(one.view(-1)[:4] for one in drawn), *(one.clone().view(-1)[:4] for one in gradients)])
-        monkeypatch.setattr(fused, "fits", lambda *_: False)
-    assert_close(*found)
+        return [one.clone().view(-1)[:4] for one in (*drawn, *gradients)]
 
-
-@pytest.mark.parametrize("name", ["gaussian", "spike-slab"])
-def test_second_derivatives_are_those_of_the_formulas(monkeypatch, name):
-    layer, found = layer_of(name), []
-    with torch.no_grad():
-        for rho in (layer.weight_rho, layer.bias_rho):
-            rho.clamp_(-6.0, 10.0)  # beyond, second derivatives of the divergence leave float32
-    for _ in range(2):
-        with redraw(layer, seed=3):
-            drawn = layer.draw(layer._noise(None))
-            loss = sum(value.square().sum() for value in drawn) + 0.01 * kl_gradient(layer)
-            parameters = list(layer.parameters())
-            first = torch.autograd.grad(loss, parameters, create_graph=True)
-            found.append(torch.autograd.grad(sum(one.square().sum() for one in first), parameters))
-        monkeypatch.setattr(fused, "fits", lambda *_: False)
-    assert_close(*found, tolerance=1e-4)  # the draws differ by roundings, which each derivative enlarges
+    assert_close(*both_ways(monkeypatch, ends))
 
 
 @pytest.mark.parametrize("kind", [StackedGaussian, StackedSpikeSlab])
 @pytest.mark.parametrize("each", [False, True])
 def test_stacks_weigh_each_network_s_divergence(monkeypatch, kind, each):
-    layout, found = Layout((5, 8, 1), replicates=3), []
+    layout = Layout((5, 8, 1), replicates=3)
     settings = {"prior_inclusion_probability": 0.01} if kind is StackedSpikeSlab else {}
-    stack = kind(layout, layout.kaiming_uniform(torch.Generator().manual_seed(1)), **settings)
+    stack = kind(layout, layout.kaiming_uniform(seeded(1)), **settings)
     factor = torch.tensor([[0.1], [0.2], [0.3]]) if each else 0.1
-    for _ in range(2):
+
+    def step():
+        stack.zero_grad()
         with redraw(stack, seed=3):
             drawn = stack.draw(stack._noise(None))
             (pulled([drawn]) + stack.kl_gradient(factor)).backward()
-        found.append([drawn.detach(), *(p.grad for p in stack.parameters())])
-        stack.zero_grad()
-        monkeypatch.setattr(fused, "fits", lambda *_: False)
-    assert_close(*found)
+        return [drawn.detach(), *(p.grad for p in stack.parameters())]
+
+    assert_close(*both_ways(monkeypatch, step))
 
 
 def test_what_the_kernels_do_not_know_is_left_to_the_formulas():
@@ -146,7 +138,7 @@ def test_what_the_kernels_do_not_know_is_left_to_the_formulas():
     for other in (copy.deepcopy(layer).double(), copy.deepcopy(layer).bfloat16(), odd):
         draws_and_gradients(other, OBJECTIVES["both"], used=False)
     torch.manual_seed(0)
-    for source in (None, torch.Generator().manual_seed(1)):
+    for source in (None, seeded(1)):
         assert not fused.fits(source, layer._groups())
     with redraw(layer, seed=1):
         assert fused.fits(layer._noise(None), layer._groups())
@@ -173,17 +165,13 @@ def test_a_frozen_parameter_stays_and_the_others_move():
     assert gradients[0] is None and all(gradient is not None for gradient in gradients[1:])
 
 
-def test_threads_do_not_change_a_step():
-    before, found = torch.get_num_threads(), []
-    layer = bnn.SpikeSlabLinear(300, 301, **GATED)
-    try:
-        for number in (1, 2, 4):
-            torch.set_num_threads(number)
-            drawn, gradients = draws_and_gradients(layer, lambda layer, drawn: drawn[0].sum() + kl_gradient(layer))
-            found.append([*drawn, *(gradient.clone() for gradient in gradients)])
-    finally:
-        torch.set_num_threads(before)
-    assert all(torch.equal(one, other) for later in found[1:] for one, other in zip(found[0], later, strict=True))
+def test_threads_do_not_change_a_step(threads):
+    layer, found = bnn.SpikeSlabLinear(300, 301, **GATED), []
+    for number in (1, 2, 4):
+        threads(number)
+        drawn, gradients = draws_and_gradients(layer, lambda layer, drawn: drawn[0].sum() + kl_gradient(layer))
+        found.append([*drawn, *(gradient.clone() for gradient in gradients)])
+    torch.testing.assert_close(found[1:], found[:1] * 2, rtol=0, atol=0)
 
 
 def test_between_the_passes_nothing_is_kept_but_parameters():
@@ -237,28 +225,33 @@ def test_drawn_outputs_and_their_gradients_are_those_of_the_formulas(name, objec
     assert_close(gradients, expected, 1e-5)
 
 
-@pytest.mark.parametrize("name", ["local", "dropout"])
-def test_second_derivatives_of_drawn_outputs_are_those_of_the_formulas(monkeypatch, name):
+@pytest.mark.parametrize("name", ["gaussian", "spike-slab", "local", "dropout"])
+def test_second_derivatives_are_those_of_the_formulas(monkeypatch, name):
     torch.manual_seed(0)
-    layer, found = DRAWN_OUTPUTS[name][0](), []
-    for _ in range(2):
+    layer = DRAWN_OUTPUTS[name][0]() if name in DRAWN_OUTPUTS else layer_of(name)
+    x, parameters = torch.linspace(-1.0, 2.0, 4 * 33).view(4, 33), dict(layer.named_parameters())
+    with torch.no_grad():
+        for key, parameter in parameters.items():
+            if key.endswith("_rho"):
+                parameter.clamp_(-6.0, 10.0)  # beyond, second derivatives of the divergence leave float32
+
+    def second():
         with redraw(layer, seed=3):
-            loss = layer(torch.linspace(-1.0, 2.0, 4 * 33).view(4, 33)).square().sum() + 0.01 * kl_gradient(layer)
-            parameters = list(layer.parameters())
-            first = torch.autograd.grad(loss, parameters, create_graph=True)
-            found.append(torch.autograd.grad(sum(one.square().sum() for one in first), parameters))
-        monkeypatch.setattr(fused, "fits", lambda *_: False)
-    assert_close(*found, tolerance=1e-4)  # the draws differ by roundings, which each derivative enlarges
+            drawn = [layer(x)] if name in DRAWN_OUTPUTS else layer.draw(layer._noise(None))
+            loss = sum(value.square().sum() for value in drawn) + 0.01 * kl_gradient(layer)
+            first = torch.autograd.grad(loss, [*parameters.values()], create_graph=True)
+            return torch.autograd.grad(sum(one.square().sum() for one in first), [*parameters.values()])
+
+    # the draws differ by roundings, which each derivative enlarges
+    assert_close(*both_ways(monkeypatch, second), tolerance=1e-4)
 
 
 @pytest.mark.parametrize("name", ["local", "dropout"])
 @pytest.mark.parametrize("frozen", ["weight", "spread"])
 def test_a_frozen_half_of_drawn_outputs_has_no_gradient(monkeypatch, name, frozen):
     torch.manual_seed(0)
-    layer, found = DRAWN_OUTPUTS[name][0](), []
+    layer = DRAWN_OUTPUTS[name][0]()
     for key, parameter in layer.named_parameters():
         parameter.requires_grad_((key == "weight") == (frozen == "spread"))
-    for _ in range(2):
-        found.append(outputs_and_gradients(layer, (4, 33))[1])
-        monkeypatch.setattr(fused, "fits", lambda *_: False)
+    found = both_ways(monkeypatch, lambda: outputs_and_gradients(layer, (4, 33))[1])
     assert_close(*found, tolerance=1e-5)

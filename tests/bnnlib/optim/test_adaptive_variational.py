@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import io
 import math
 
 import numpy as np
@@ -13,9 +12,10 @@ from scipy.linalg import solve_discrete_lyapunov
 from torch import nn
 
 from bnnlib import functional as bF
-from bnnlib.optim import AdaptiveVariational, GroupSpikeSlab
+from bnnlib.optim import AdaptiveVariational
 from bnnlib.sampling import DivergedError
 from chapters.adaptive_optimizer import formulas
+from tests.seeded import seeded
 
 FORMS = ("sghmc", "natural")
 
@@ -51,10 +51,6 @@ def values(model) -> torch.Tensor:
     return nn.utils.parameters_to_vector(model.parameters()).detach().clone()
 
 
-def seeded(seed: int = 7) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
-
-
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("alpha", [0.5, 1.0])
 def test_a_fixed_scale_preconditions_by_its_power(form, alpha):
@@ -70,10 +66,10 @@ def test_a_fixed_scale_preconditions_by_its_power(form, alpha):
 def test_steps_of_the_published_form_are_those_of_the_functions():
     parameter = nn.Parameter(torch.randn(6, generator=seeded(0), dtype=torch.float64))
     settings = {"lr": 0.04, "num_data": 30, "momentum": 0.2, "temperature": 0.5, "weight_decay": 0.1, "scale_lr": 0.3}
-    optimizer = AdaptiveVariational([parameter], generator=seeded(), **settings)
+    optimizer = AdaptiveVariational([parameter], generator=seeded(7), **settings)
     w, rho, m, noise = parameter.detach().clone(), torch.zeros(6), torch.zeros(6), torch.zeros(6)
     rho, m, noise = (part.double() for part in (rho, m, noise))
-    tau, generator = torch.sigmoid(rho), seeded()
+    tau, generator = torch.sigmoid(rho), seeded(7)
     for _ in range(5):
         gradient = torch.sin(3.0 * w)
         parameter.grad = torch.sin(3.0 * parameter.detach())
@@ -91,8 +87,8 @@ def test_steps_of_the_published_form_are_those_of_the_functions():
 def test_steps_of_the_natural_form_are_those_of_the_functions(estimator):
     parameter = nn.Parameter(torch.randn(6, generator=seeded(0), dtype=torch.float64))
     settings = {"lr": 0.04, "num_data": 30, "momentum": 0.0, "weight_decay": 0.1, "scale_lr": 0.3, "alpha": 1}
-    optimizer = AdaptiveVariational([parameter], form="natural", estimator=estimator, generator=seeded(), **settings)
-    mean, precision, generator = parameter.detach().clone(), torch.ones(6, dtype=torch.float64), seeded()
+    optimizer = AdaptiveVariational([parameter], form="natural", estimator=estimator, generator=seeded(7), **settings)
+    mean, precision, generator = parameter.detach().clone(), torch.ones(6, dtype=torch.float64), seeded(7)
     for _ in range(5):
         eps = torch.empty(6, dtype=torch.float64).normal_(generator=generator)
         scale = 30**-0.5 / precision.sqrt()
@@ -118,7 +114,7 @@ def test_the_stationary_variance_is_that_of_the_linear_recursion(alpha):
     parameter = nn.Parameter(torch.zeros(count, 3, dtype=torch.float64))
     settings = {"momentum": beta, "temperature": temperature, "weight_decay": decay, "alpha": alpha}
     optimizer = AdaptiveVariational(
-        [parameter], lr, 100, scale_lr=0.0, initial_scale=tau, generator=seeded(), **settings
+        [parameter], lr, 100, scale_lr=0.0, initial_scale=tau, generator=seeded(7), **settings
     )
     for _ in range(steps):
         parameter.grad = curvature * parameter.detach()
@@ -140,7 +136,7 @@ def test_the_natural_form_finds_a_gaussian_posterior(alpha):
     curvature, center, decay = torch.tensor([0.2, 1.0, 5.0]), torch.tensor([1.0, -2.0, 0.5]), 0.05
     parameter = nn.Parameter(torch.zeros(2_000, 3))
     settings = {"estimator": "stein", "weight_decay": decay, "momentum": 0.0, "scale_lr": 0.01, "alpha": alpha}
-    optimizer = AdaptiveVariational([parameter], 0.05, 100, form="natural", generator=seeded(), **settings)
+    optimizer = AdaptiveVariational([parameter], 0.05, 100, form="natural", generator=seeded(7), **settings)
     for _ in range(1_500):
         with optimizer.sampled_parameters():
             parameter.grad = curvature * (parameter.detach() - center)
@@ -180,40 +176,10 @@ def test_a_stack_moves_as_its_networks_alone(form):
         assert torch.equal(stack[r], run(start[r], noise[:, r]))
 
 
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("prior", [False, True])
-def test_a_saved_optimizer_goes_on_bit_for_bit(form, prior):
-    def build():
-        model = network()
-        groups = GroupSpikeSlab(model, 1e-1, 1e-4, 50, hard_threshold=1e-2, when_empty="allow") if prior else None
-        estimator = "stein" if form == "natural" else "squared"
-        optimizer = AdaptiveVariational(
-            model.parameters(), 0.05, 50, form=form, estimator=estimator, prior=groups, generator=seeded()
-        )
-        return model, optimizer
-
-    def parts(model, optimizer):
-        return [model, optimizer, *([optimizer.prior] if prior else [])]
-
-    whole, optimizer = build()
-    train(whole, optimizer, 10)
-    if prior:
-        optimizer.prior.update()
-    file = io.BytesIO()
-    torch.save([part.state_dict() for part in parts(whole, optimizer)], file)
-    train(whole, optimizer, 10)
-    second, after = build()
-    file.seek(0)
-    for part, state in zip(parts(second, after), torch.load(file, weights_only=True), strict=True):
-        part.load_state_dict(state)
-    train(second, after, 10)
-    assert torch.equal(values(second), values(whole))
-
-
 def test_a_draw_that_is_waiting_for_its_step_is_saved_too():
     def build():
         parameter = nn.Parameter(torch.ones(4))
-        settings = {"form": "natural", "estimator": "stein", "generator": seeded()}
+        settings = {"form": "natural", "estimator": "stein", "generator": seeded(7)}
         return parameter, AdaptiveVariational([parameter], 0.1, 10, **settings)
 
     parameter, optimizer = build()
@@ -247,32 +213,6 @@ def test_an_interrupted_draw_leaves_the_means(error):
     assert not torch.equal(values(model), before)
 
 
-def test_two_optimizers_share_no_noise_and_equal_seeds_give_equal_steps():
-    def end(generator):
-        model = nn.Linear(5, 2)
-        nn.init.ones_(model.weight), nn.init.ones_(model.bias)
-        train(model, AdaptiveVariational(model.parameters(), 0.05, 50, generator=generator), 5)
-        return values(model)
-
-    assert torch.equal(end(seeded(1)), end(seeded(1)))
-    assert not torch.equal(end(seeded(1)), end(seeded(2)))
-    assert not torch.equal(end(None), end(None))
-
-
-@pytest.mark.parametrize("form", FORMS)
-def test_state_follows_the_dtype_and_parameters_without_gradients_stay(form):
-    model = network(dtype=torch.float64)
-    model[2].bias.requires_grad_(False)
-    before = model[2].bias.clone()
-    optimizer = AdaptiveVariational(
-        [p for p in model.parameters() if p.requires_grad], 0.05, 50, form=form, scale_lr=0.1
-    )
-    train(model, optimizer, 2)
-    assert torch.equal(model[2].bias, before)
-    kept = [value for state in optimizer.state.values() for value in state.values()]
-    assert kept and all(value.dtype == torch.float64 for value in kept)
-
-
 def test_it_can_be_planned_on_the_meta_device():
     model = network().to("meta")
     generator = torch.Generator()
@@ -282,7 +222,7 @@ def test_it_can_be_planned_on_the_meta_device():
 
 def test_lr_zero_at_the_end_of_a_schedule_is_a_step_that_stands_still_but_for_momentum():
     parameter = nn.Parameter(torch.ones(3))
-    optimizer = AdaptiveVariational([parameter], 0.1, 10, momentum=0.0, generator=seeded())
+    optimizer = AdaptiveVariational([parameter], 0.1, 10, momentum=0.0, generator=seeded(7))
     optimizer.param_groups[0]["lr"] = 0.0
     parameter.grad = torch.ones(3)
     optimizer.step()
@@ -301,28 +241,16 @@ def test_a_chain_that_diverges_says_so():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"alpha": 0.75}, "alpha is 0.75"),
-        ({"alpha": math.nan}, "alpha is nan"),
-        ({"form": "adam"}, "form is 'adam'"),
-        ({"estimator": "hutchinson"}, "estimator is 'hutchinson'"),
+        *(({name: value}, f"{name} is {value!r}") for name, values in (
+            ("alpha", (0.75, math.nan)), ("form", ("adam",)), ("estimator", ("hutchinson",)),
+            ("num_data", (0, -5, None, math.nan)), ("lr", (0, math.nan)), ("temperature", (-1, math.inf)),
+            ("weight_decay", (-0.1,)), ("scale_lr", (-0.1,)), ("momentum", (1,)), ("initial_scale", (0, 1.5)),
+        ) for value in values),
         ({"estimator": "stein"}, "estimator is of form='natural'"),
-        ({"num_data": 0}, "num_data is 0"),
-        ({"num_data": -5}, "num_data is -5"),
-        ({"num_data": None}, "num_data is None"),
-        ({"num_data": math.nan}, "num_data is nan"),
-        ({"lr": 0.0}, "lr is 0"),
-        ({"lr": math.nan}, "lr is nan"),
-        ({"temperature": -1.0}, "temperature is -1"),
-        ({"temperature": math.inf}, "temperature is inf"),
-        ({"weight_decay": -0.1}, "weight_decay is -0.1"),
-        ({"scale_lr": -0.1}, "scale_lr is -0.1"),
         ({"scale_lr": 1.0, "form": "natural"}, "must be below 1"),
-        ({"momentum": 1.0}, "momentum is 1"),
-        ({"initial_scale": 0.0}, "initial_scale is 0"),
-        ({"initial_scale": 1.5}, "initial_scale is 1.5"),
         ({"initial_scale": 1.0}, "initial_scale is 1, from where"),
     ],
-)
+)  # fmt: skip
 def test_bad_settings_are_named(settings, message):
     with pytest.raises(ValueError, match=message):
         AdaptiveVariational([nn.Parameter(torch.ones(2))], **({"lr": 0.1, "num_data": 10} | settings))

@@ -11,6 +11,7 @@ from torch import nn
 
 from bnnlib import functional as bF
 from bnnlib.optim import AdaptiveVariational, GroupSpikeSlab
+from tests.seeded import seeded
 
 SPIKE, SLAB, N = 1e-2, 2e-4, 10_240
 
@@ -83,10 +84,7 @@ def test_with_another_optimizer_the_gradient_is_that_of_the_prior():
 
 @pytest.mark.parametrize("kind", ["input", "output", "kernel"])
 def test_every_network_of_a_stack_has_groups_of_its_own(kind):
-    weight = (
-        torch.randn(3, 4, 5, 3, 3, generator=torch.Generator().manual_seed(0))
-        * torch.tensor([1.0, 0.2, 0.05])[:, None, None, None, None]
-    )
+    weight = torch.randn(3, 4, 5, 3, 3, generator=seeded()) * torch.tensor([1.0, 0.2, 0.05]).view(3, 1, 1, 1, 1)
     settings = {"kind": kind, "hard_threshold": 0.02, "when_empty": "allow"}
     stack = {"w": nn.Parameter(weight.clone())}
     together = GroupSpikeSlab(stack, SPIKE, SLAB, N, batch_dims=1, **settings)
@@ -102,7 +100,7 @@ def test_every_network_of_a_stack_has_groups_of_its_own(kind):
 def test_channels_are_removed_by_their_range_and_kernels_choose_the_decay():
     layer = nn.Conv2d(3, 4, 3)
     with torch.no_grad():
-        layer.weight.normal_(generator=torch.Generator().manual_seed(0))
+        layer.weight.normal_(generator=seeded(0))
         layer.weight[2] *= 1e-3
         layer.weight[:, 1] = 0.05  # without a range
         layer.weight[0, 0] *= 0.1
@@ -163,21 +161,15 @@ def test_a_module_gives_all_weights_that_have_such_groups():
     ("settings", "message"),
     [
         ({"spike": 1e-4}, "must be the stronger one"),
-        ({"slab": -1.0}, "slab is -1"),
-        ({"num_data": 0}, "num_data is 0"),
-        ({"num_data": None}, "num_data is None"),
-        ({"kind": "row"}, "kind is 'row'"),
+        *(({name: value}, f"{name} is {value!r}") for name, values in (
+            ("slab", (-1,)), ("num_data", (0, None)), ("kind", ("row",)), ("soft_threshold", (-0.1, math.nan)),
+            ("hard_threshold", (0,)), ("prior_slab_probability", (0,)), ("when_empty", ("ignore",)), ("warm_up", (-1,)),
+        ) for value in values),
         ({"names": ["conv*"]}, "names has 'conv\\*', which no parameter fits"),
         ({"names": ["bias"]}, "at least 2 dimensions"),
         ({"kind": "kernel", "names": None}, "at least 3 dimensions"),
-        ({"soft_threshold": -0.1}, "soft_threshold is -0.1"),
-        ({"soft_threshold": math.nan}, "soft_threshold is nan"),
-        ({"hard_threshold": 0.0}, "hard_threshold is 0"),
-        ({"prior_slab_probability": 0.0}, "prior_slab_probability is 0"),
-        ({"when_empty": "ignore"}, "when_empty is 'ignore'"),
-        ({"warm_up": -1}, "warm_up is -1"),
     ],
-)
+)  # fmt: skip
 def test_bad_settings_are_named(settings, message):
     given = {"spike": SPIKE, "slab": SLAB, "num_data": N, "names": ["weight"]} | settings
     with pytest.raises(ValueError, match=message):

@@ -8,10 +8,12 @@ from bnnlib.sampling import (
     DiagonalGaussian,
     FullGaussian,
     Independent,
+    Kernel,
     Markov,
     RandomWalk,
     RealNVP,
     metropolis_hastings,
+    sample,
 )
 from bnnlib.sampling.proposals import Proposal
 
@@ -56,11 +58,12 @@ def test_a_law_without_both_at_once(generator):
     assert points.shape == (7, 1) and torch.equal(log_q, torch.zeros(7))
 
 
-def test_the_base_class_says_what_is_missing():
-    with pytest.raises(NotImplementedError):
-        Proposal().draw(torch.zeros(1, 1))
-    with pytest.raises(NotImplementedError):
-        Proposal().log_density(torch.zeros(1, 1), torch.zeros(1, 1))
+def test_base_classes_say_what_is_missing():
+    point = torch.zeros(1, 1)
+    for missing in (lambda: Proposal().draw(point), lambda: Proposal().log_density(point, point),
+                    lambda: sample(Kernel(log_prob), point, 2)):  # fmt: skip
+        with pytest.raises(NotImplementedError):
+            missing()
 
 
 def log_prob(points):

@@ -66,18 +66,6 @@ def test_predict_is_the_arithmetic_mean_of_probabilities():
     assert model.training and all(torch.equal(before[name], value) for name, value in model.state_dict().items())
 
 
-def test_a_store_goes_on_from_its_checkpoint(tmp_path):
-    model, whole, first, second = mlp((2, 3, 2)), *(SampleStore(3) for _ in range(3))
-    offer(whole, model, 11)
-    offer(first, model, 5)
-    checkpoint = Checkpoint(tmp_path / "store.pt")
-    checkpoint.save(first.state_dict())  # refuses anything but plain values
-    second.load_state_dict(checkpoint.load())
-    offer(second, model, 6)
-    assert second.offers == whole.offers
-    assert torch.equal(second.stacked("0.bias"), whole.stacked("0.bias"))
-
-
 @pytest.mark.parametrize("capacity", [1, 2, 3, 7])
 def test_a_folder_holds_the_same_draws(capacity, tmp_path):
     memory, folder = SampleStore(capacity), SampleStore(capacity, folder=tmp_path / "draws")
@@ -113,22 +101,24 @@ def test_of_a_view_its_part_alone_is_written(tmp_path):
     assert store.nbytes < 5000 and torch.equal(store[0]["weight"], whole[:2])
 
 
-def test_a_folder_goes_on_from_its_checkpoint(tmp_path):
+@pytest.mark.parametrize("in_folder", [False, True])
+def test_a_store_goes_on_from_its_checkpoint(in_folder, tmp_path):
     """Also where the chain had thinned its draws, or written more, before it was killed."""
-    model = mlp((2, 3, 2))
-    whole = SampleStore(4, folder=tmp_path / "whole")
+
+    def store(name):
+        return SampleStore(4, folder=tmp_path / name if in_folder else None)
+
+    model, whole = mlp((2, 3, 2)), store("whole")
     offer(whole, model, 30)
     for stop in range(1, 30):
-        place = tmp_path / str(stop)
-        first, second = SampleStore(4, folder=place), SampleStore(4, folder=place)
+        first, second, checkpoint = store(str(stop)), store(str(stop)), Checkpoint(tmp_path / f"{stop}.pt")
         offer(first, model, stop)
-        checkpoint = Checkpoint(tmp_path / f"{stop}.pt")
-        checkpoint.save(first.state_dict())
+        checkpoint.save(first.state_dict())  # refuses anything but plain values
         offer(first, model, 29 - stop)  # lost: no checkpoint is saved any more
         second.load_state_dict(checkpoint.load())
         offer(second, model, 30 - second.offered)
         assert second.offers == whole.offers and torch.equal(second.stacked("0.bias"), whole.stacked("0.bias"))
-        assert len(list(place.iterdir())) == len(second)
+        assert not in_folder or len(list((tmp_path / str(stop)).iterdir())) == len(second)
 
 
 def test_a_store_that_saved_names_of_files_loads_them(tmp_path):
