@@ -134,10 +134,8 @@ def test_compiled_for_a_gpu_no_operation_is_contracted_or_rounded_in_another_way
     from triton.compiler import ASTSource
 
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
-    module, numbers = (
-        loaded(interpreted=False),
-        {"i32": ("n", "k0", "k1", "k2", "k3"), "fp32": ("c0", "c1", "c2", "c3")},
-    )
+    module = loaded(interpreted=False)
+    numbers = {"i32": ("n", "k0", "k1", "k2", "k3"), "fp32": ("c0", "c1", "c2", "c3")}
     for kernel, (inputs, outputs, *_) in {"normal": (0, 1), **CASES}.items():
         tensors = {f"in{i}": i < inputs for i in range(4)} | {f"out{i}": i < outputs for i in range(3)}
         tensors["share"] = True
@@ -188,22 +186,6 @@ def draws_and_gradients(layer, share):
         loss = sum((pull * value).sum() for pull, value in zip(pulls, drawn, strict=True))
         (loss + share * kl_gradient(layer) if share else loss).backward()
     return [value.detach() for value in drawn] + [p.grad for p in layer.parameters()]
-
-
-@triton
-@needs_gpu
-@pytest.mark.parametrize("name", LAYERS)
-def test_no_step_by_key_waits_for_the_device(name):
-    layer = LAYERS[name]().to(PLACE)
-    pull = torch.ones((), device=PLACE)
-    for mode in ("default", "error"):  # the first time, kernels are compiled
-        torch.cuda.set_sync_debug_mode(mode)
-        try:
-            with redraw(layer, seed=1, step=2):
-                drawn = [value for value in layer.draw(layer._noise(None)) if value is not None]
-                (sum((pull * value).sum() for value in drawn) + 0.1 * kl_gradient(layer)).backward()
-        finally:
-            torch.cuda.set_sync_debug_mode("default")
 
 
 @triton

@@ -16,6 +16,7 @@ from bnnlib.train import fit, sample
 from bnnlib.train.fit import _Descent
 from bnnlib.train.sample import _Chain
 from tests.bnnlib.nn.conftest import CONV, LINEAR
+from tests.bnnlib.replicates.conftest import POSTERIORS, REPLICATES, SIZES
 
 META = {"device": "meta"}
 
@@ -172,16 +173,7 @@ def pruner(name, scope):
     return run
 
 
-LAYOUT, COLUMN = replicates.Layout((5, 4, 3, 2), 3), torch.tensor([0.1, 0.2, 0.3])
-POSTERIORS = {
-    "deterministic": replicates.StackedDeterministic,
-    "gaussian": replicates.StackedGaussian,
-    "spike and slab": lambda *a: replicates.StackedSpikeSlab(*a, COLUMN),
-    "gaussian spike and slab": lambda *a: replicates.StackedGaussianSpikeSlab(*a, 1.0, COLUMN),
-    "sparse vd": replicates.StackedSparseVD,
-    "horseshoe": lambda *a: replicates.StackedHorseshoe(*a, output_scale=1.3),
-    "input horseshoe": replicates.StackedInputHorseshoe,
-}
+LAYOUT = replicates.Layout(SIZES, REPLICATES)
 
 
 def stack(kind, moved):
@@ -323,6 +315,12 @@ def test_a_gpu_agrees_that_no_layer_waits(kind):
     model = nn.Sequential(make(5, 4), noise, nn.Tanh(), make(4, 2)).to("cuda")
     x, y = torch.randn(7, 5, device="cuda"), torch.randn(7, 2, device="cuda")
     strictly(lambda: (step(model, x, y), uses(model, x)))
+
+    def by_key():
+        with bnn.redraw(model, seed=1, step=2):
+            (model(x).sum() + 0.1 * bnn.kl_gradient(model)).backward()
+
+    strictly(by_key)
 
 
 @needs_gpu

@@ -70,11 +70,8 @@ class Model:
 
     def q2(self, delta):
         """(aeb-q2)."""
-        return (
-            self.rho.sum() * math.log(delta / (1 - delta))
-            + (A - 1) * math.log(delta)
-            + (3 + B - 1) * math.log(1 - delta)
-        )
+        coins = self.rho.sum() * math.log(delta / (1 - delta))
+        return coins + (A - 1) * math.log(delta) + (3 + B - 1) * math.log(1 - delta)
 
 
 # equation: aeb-prior
@@ -217,17 +214,9 @@ def test_em_multiplies_a_small_share_of_slabs_by_the_factor_of_the_text(outlier,
     spike, slab = log_components(weight.numpy(), sigma, v0, v1)
     growth = np.exp(slab - spike).sum() / (b + 30 - 1)
     assert bool(growth > 1) == (outlier > 0)  # one weight far out keeps the slab
-    prior = SpikeSlabGaussianLaplacePrior(
-        {"beta": torch.nn.Parameter(weight)},
-        spike_scale=v0,
-        slab_variance=v1,
-        sigma=sigma,
-        inclusion=1e-12,
-        a=1.0,
-        b=b,
-        step_size=1.0,
-        update=("rho", "inclusion"),
-    )
+    settings = {"spike_scale": v0, "slab_variance": v1, "sigma": sigma, "inclusion": 1e-12, "a": 1.0, "b": b}
+    settings |= {"step_size": 1.0, "update": ("rho", "inclusion")}
+    prior = SpikeSlabGaussianLaplacePrior({"beta": torch.nn.Parameter(weight)}, **settings)
     prior.update()
     # the terms of second order in delta are below 1e-12 of the largest ratio, e^6
     assert float(prior.inclusion["beta"]) / 1e-12 == pytest.approx(growth, rel=1e-6)

@@ -155,7 +155,7 @@ def test_the_cyclical_step_falls_along_half_a_cosine_and_starts_again():
     assert steps[0] == steps[26] == 0.4 and steps[25] < 0.002
 
 
-# equation: aeb-rhat
+# equation: aeb-rhat, fnd-rhat
 def test_split_r_hat_compares_the_means_of_half_chains_with_their_variances(generator):
     draws = torch.randn(3, 400, generator=generator, dtype=torch.float64)
     draws[2] += 1.5
@@ -170,18 +170,9 @@ def test_split_r_hat_compares_the_means_of_half_chains_with_their_variances(gene
 def test_a_step_of_the_stochastic_approximation_moves_every_latent_variable_by_w(generator):
     w, start = 0.3, torch.randn(6, generator=generator, dtype=torch.float64)
     settings = {"spike_scale": 0.2, "slab_variance": 3.0, "sigma": 0.9, "inclusion": 0.4, "rho": 0.7}
-    prior = SpikeSlabGaussianLaplacePrior(
-        {"beta": torch.nn.Parameter(start)},
-        **settings,
-        kappa=(1.0, 2.0),
-        a=1.5,
-        b=4.0,
-        nu=2.0,
-        lam=0.7,
-        step_size=w,
-        likelihood="regression",
-        num_data=25,
-    )
+    settings |= {"kappa": (1.0, 2.0), "a": 1.5, "b": 4.0, "nu": 2.0, "lam": 0.7, "step_size": w}
+    settings |= {"likelihood": "regression", "num_data": 25}
+    prior = SpikeSlabGaussianLaplacePrior({"beta": torch.nn.Parameter(start)}, **settings)
     prior.update(squared_error=11.0)
     gaussian = 0.4 * stats.norm.pdf(start, scale=0.9 * math.sqrt(3.0))
     laplace = 0.6 * stats.laplace.pdf(start, scale=0.9 * 0.2)
@@ -226,9 +217,8 @@ def test_the_squared_error_of_the_latent_variable_falls_like_the_step_size(gener
         star = suggested(star)
     beta = torch.nn.Parameter(torch.full((400, 1), y, dtype=torch.float64))
     schedule = polynomial(1.0, 10.0, 0.8)
-    prior = SpikeSlabGaussianLaplacePrior(
-        {"beta": beta}, spike_scale=v0, slab_variance=v1, update=("rho", "kappa"), step_size=schedule, batch_dims=1
-    )
+    settings = {"spike_scale": v0, "slab_variance": v1, "update": ("rho", "kappa"), "step_size": schedule}
+    prior = SpikeSlabGaussianLaplacePrior({"beta": beta}, batch_dims=1, **settings)
     sampler = SGHMC([beta], lr=0.05, momentum=0.5, generator=generator)
     ratios = {}
     for k in range(1, 2_001):

@@ -135,10 +135,7 @@ def test_early_step_sizes_by_quadrature(steps):
         integrate.quad(lambda u, k=k: (steps**0.5 / u) ** k * law.pdf(u * u) * 2 * u, 0, np.inf)[0] for k in (1, 2)
     )
     assert float(formulas.early_variance(steps)) == pytest.approx(square - mean**2, rel=1e-6)
-
-
-def test_early_step_sizes_have_no_variance_at_first():
-    assert np.isinf(formulas.early_variance(np.array([1, 2]))).all()
+    assert np.isinf(formulas.early_variance(np.array([1, 2]))).all()  # no variance at first
 
 
 @pytest.mark.parametrize("alpha", [0.5, 1.0])

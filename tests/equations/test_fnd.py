@@ -13,7 +13,7 @@ from torch.distributions import MultivariateNormal, kl_divergence
 
 from bnnlib import functional as bF
 from bnnlib import metrics
-from bnnlib.sampling import effective_sample_size, split_r_hat
+from bnnlib.sampling import effective_sample_size
 from chapters.foundations import enumeration, mean_field, regression
 from chapters.foundations.example import example_data
 from chapters.learned_priors import formulas
@@ -215,17 +215,6 @@ def test_effective_draws_of_an_autoregression(a, generator):
     assert draws.mean(1).var().item() == pytest.approx(chains / formula, rel=4 * (2 / 39) ** 0.5)
 
 
-# equation: fnd-rhat
-def test_r_hat_from_its_definition(generator):
-    draws = torch.randn(3, 100, generator=generator, dtype=DOUBLE) + torch.tensor([[0.0], [0.5], [2.0]], dtype=DOUBLE)
-    halves = np.concatenate([draws[:, :50].numpy(), draws[:, 50:].numpy()])
-    s = 50
-    within = np.mean([half.var(ddof=1) for half in halves])
-    between = s * np.var([half.mean() for half in halves], ddof=1)
-    by_hand = math.sqrt((s - 1) / s + between / (s * within))
-    assert split_r_hat(draws).item() == pytest.approx(by_hand, rel=1e-12)
-
-
 @pytest.fixture
 def problem(data):
     return enumeration.spike_slab_regression(*data, NOISE, inclusion=0.3, slab_scale=PRIOR)
@@ -243,32 +232,22 @@ def test_the_prior_by_draws(generator):
         assert (theta <= edge).double().mean().item() == pytest.approx(wanted, abs=2 / count**0.5)
 
 
-# equation: fnd-model-evidence
-def test_the_evidence_of_each_model(data, problem):
+# equation: fnd-model-evidence, fnd-model-posterior, fnd-inclusion
+def test_evidences_of_models_make_their_probabilities_and_those_of_inputs(data, problem):
     x, y = (values.numpy() for values in data)
-    models = enumeration.all_models(3)
-    found = enumeration.model_log_evidence(problem, models)
-    for model, value in zip(models.numpy(), found, strict=True):
-        kept = x * model
+    found, weights = enumeration.enumerate_models(problem), {}
+    for model in found.models:
+        kept = x * model.numpy()
         law = stats.multivariate_normal(np.zeros(15), NOISE**2 * np.eye(15) + PRIOR**2 * kept @ kept.T)
-        assert value.item() == pytest.approx(law.logpdf(y), abs=1e-9)
-
-
-# equation: fnd-model-posterior, fnd-inclusion
-def test_inclusion_probabilities_add_up_models(data, problem):
-    x, y = (values.numpy() for values in data)
-    weights = {}
-    for model in itertools.product((0, 1), repeat=3):
-        kept = x * model
-        law = stats.multivariate_normal(np.zeros(15), NOISE**2 * np.eye(15) + PRIOR**2 * kept @ kept.T)
-        weights[model] = math.exp(law.logpdf(y)) * math.prod(0.3 if one else 0.7 for one in model)
+        evidence = enumeration.model_log_evidence(problem, model[None]).item()
+        assert evidence == pytest.approx(law.logpdf(y), abs=1e-9)
+        key = tuple(model.int().tolist())
+        weights[key] = math.exp(law.logpdf(y)) * math.prod(0.3 if one else 0.7 for one in key)
+    assert set(weights) == set(itertools.product((0, 1), repeat=3))
     total = sum(weights.values())
-    found = enumeration.enumerate_models(problem)
-    for row, probability in zip(found.models.int().tolist(), found.probabilities, strict=True):
-        assert probability.item() == pytest.approx(weights[tuple(row)] / total, rel=1e-8)
-    for i in range(3):
-        by_hand = sum(weight for model, weight in weights.items() if model[i]) / total
-        assert found.inclusion[i].item() == pytest.approx(by_hand, rel=1e-8)
+    assert found.probabilities.tolist() == pytest.approx([weight / total for weight in weights.values()], rel=1e-8)
+    by_hand = [sum(weight for model, weight in weights.items() if model[i]) / total for i in range(3)]
+    assert found.inclusion.tolist() == pytest.approx(by_hand, rel=1e-8)
 
 
 # equation: fnd-cavi

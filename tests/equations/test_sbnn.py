@@ -223,7 +223,7 @@ def test_bayes_by_backprop_s_gradients_are_slopes_along_the_path_of_a_draw(m, s,
     assert abs(slip - short) == pytest.approx(noise**2 / s**2, rel=1e-9)
 
 
-# equation: sbnn-reparameterization
+# equation: sbnn-reparameterization, svbnn-gaussian-sample
 def test_a_draw_and_its_derivatives():
     m, rho = t(0.3, -0.2).requires_grad_(), t(-3.0, 0.5).requires_grad_()
     noise = t(0.7, -1.1)

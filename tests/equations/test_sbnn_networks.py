@@ -52,14 +52,6 @@ def test_psi_is_the_mean_over_all_paths(sizes, generator):
         assert np.allclose(expected, printed, rtol=1e-12)
 
 
-# equation: sbnn-psi, sbnn-phi
-def test_the_chapter_s_network_by_hand():
-    P = [torch.tensor([[0.9, 0.1], [0.5, 0.2]]).double(), torch.tensor([[0.8, 0.4]]).double()]
-    psi = bF.path_importance(P)
-    assert psi.tolist() == pytest.approx([(0.72 + 0.20) / 2, (0.08 + 0.08) / 2], rel=1e-7)
-    assert bF.scaled_importance(psi).tolist() == [1.0, 0.0]
-
-
 # equation: sbnn-phi
 def test_phi_is_psi_shifted_and_scaled(generator):
     psi = torch.rand(3, 7, generator=generator, dtype=torch.float64) * 1e-8

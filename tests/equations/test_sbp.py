@@ -17,15 +17,8 @@ from chapters.unit_noise import formulas
 
 A, B = -20.0, 0.0
 # (mu, sigma): the start, two units in use, one pushed against the upper end, two near the prior, one far outside
-POINTS = (
-    (0.0, math.exp(-5.0)),
-    (-3.0, 0.3),
-    (-0.5, 1.5),
-    (2.0, 0.4),
-    (-10.0, 6.0),
-    (-1.0, 60.0),
-    (5.0, math.exp(-3.0)),
-)
+MU = (0.0, -3.0, -0.5, 2.0, -10.0, -1.0, 5.0)
+POINTS = tuple(zip(MU, (math.exp(-5.0), 0.3, 1.5, 0.4, 6.0, 60.0, math.exp(-3.0)), strict=True))
 
 
 def t(*values) -> torch.Tensor:

@@ -1,7 +1,6 @@
 """Equations of the chapter on Structured Bayesian Pruning that need a layer or data: noise, bound, gradients."""
 
 import math
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -211,14 +210,3 @@ def test_the_group_lasso_sums_the_lengths_of_filters_and_channels(generator):
     groups = GroupLasso(model, strength=1.0).groups
     lengths = [w.detach().transpose(0, dim).flatten(1).norm(dim=1).sum().item() * factor for w, dim, factor in groups]
     assert sum(lengths) == pytest.approx(expected, rel=1e-12)
-    # a proximal step minimizes half the squared distance plus the penalty: for one group, by SciPy
-    two = nn.Sequential(nn.Linear(2, 1, bias=False), nn.Linear(1, 1, bias=False)).double()
-    start = two[0].weight.detach().clone()
-    sgd = torch.optim.SGD(two.parameters(), lr=0.1)
-    lasso = GroupLasso(two, strength=0.5)
-    lasso.groups = lasso.groups[:1]  # the row of the first layer alone
-    lasso.on_step(SimpleNamespace(optimizer=sgd, step=1))
-
-    cost = lambda w: 0.5 * np.sum((w - start.numpy()[0]) ** 2) + 0.05 * np.linalg.norm(w)  # noqa: E731
-    best = optimize.minimize(cost, start.numpy()[0], method="Nelder-Mead", options={"xatol": 1e-9, "fatol": 1e-15}).x
-    assert np.allclose(two[0].weight.detach().numpy()[0], best, atol=1e-6)

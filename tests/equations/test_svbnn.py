@@ -1,5 +1,6 @@
 """The numbered equations of the spike-and-slab chapter, each checked by a number that is computed another way."""
 
+import itertools
 import math
 
 import numpy as np
@@ -132,14 +133,6 @@ def test_the_minibatch_objective_is_unbiased(generator):
     assert float(torch.stack(batches).mean()) == pytest.approx(float(misfit.sum()), rel=1e-5)
 
 
-# equation: svbnn-gaussian-sample
-def test_the_slab_is_drawn_by_location_and_scale(generator):
-    rho = torch.full((DRAWS,), 0.4, dtype=torch.float64)
-    noise = torch.randn(DRAWS, generator=generator, dtype=torch.float64)
-    theta = bF.gaussian_draw(torch.full_like(rho, -1.0), rho, noise, None)[0]
-    assert stats.kstest(theta.numpy(), stats.norm(-1.0, math.log1p(math.exp(0.4))).cdf).pvalue > 1e-3
-
-
 # equation: svbnn-gumbel
 @pytest.mark.parametrize("temperature", [0.1, 0.5, 3.0])
 def test_the_soft_gate_has_the_law_of_two_competing_gumbel_variables(temperature, generator):
@@ -221,7 +214,11 @@ def test_the_estimation_error_is_the_variational_one_up_to_a_logarithm():
     [((20, 6, 6, 1), 3_000, 1.658e-3), ((200, 7, 7, 7, 1), 3_000, 1.186e-4), ((784, 512, 512, 10), 60_000, 6.81e-8)],
 )
 def test_lambda_opt_of_the_three_networks_to_three_digits(sizes, n, expected):
-    assert bF.inclusion_probability_for(sizes, n) == pytest.approx(expected, rel=5e-4)
+    found = bF.inclusion_probability_for(sizes, n)
+    assert found == pytest.approx(expected, rel=5e-4)
+    counts = bF.num_network_parameters(sizes), len(sizes) - 2, max(sizes[1:-1])
+    assert found == bF.theoretical_inclusion_probability(*counts, n, sizes[0])
+    assert counts[0] == sum((a + 1) * b for a, b in itertools.pairwise(sizes))
 
 
 # equation: svbnn-lambda-opt

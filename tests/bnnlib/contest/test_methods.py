@@ -109,27 +109,14 @@ def test_a_method_of_ones_own_is_a_function():
     assert predictor.predict(torch.zeros(2, 6)).shape == (1, 2, 1)
 
 
-def test_the_noise_follows_the_residuals_and_has_no_gradient():
-    loss, generator = GaussianNoise(), torch.Generator().manual_seed(0)
-    target = 0.2 * torch.randn(4000, 2, generator=generator)
-    for batch in target.split(20):
-        loss(torch.zeros(20, 2), batch)
-    # 200 batches of 40 numbers with weights of .05: a relative standard error of (2 / 40 * .05 / 1.95)^.5 = 4 %
-    assert float(loss.variance) == pytest.approx(0.04, rel=0.15)
+def test_the_noise_stays_where_nothing_is_learned_and_the_loss_is_the_density():
+    loss = GaussianNoise()
+    loss(torch.zeros(20, 2), 0.2 * torch.randn(20, 2, generator=torch.Generator().manual_seed(0)))
     kept = float(loss.variance)
     with torch.no_grad():
         value = loss(torch.zeros(20, 2), torch.ones(20, 2))
     assert float(loss.variance) == kept
     assert float(value) == pytest.approx(1.0 / kept + math.log(2.0 * math.pi * kept))
-
-
-def test_the_predictive_is_that_of_the_mixture():
-    outputs, y = torch.tensor([[[0.0]], [[2.0]]]), torch.tensor([[1.0]])
-    # both draws are one standard deviation away
-    expected = 0.5 + 0.5 * math.log(2.0 * math.pi)
-    assert float(predictive_nll(outputs, y, 1.0)) == pytest.approx(expected, rel=1e-5)
-    logits = torch.tensor([[[3.0, 0.0]], [[0.0, 3.0]]])
-    assert float(predictive_nll(logits, torch.tensor([0]))) == pytest.approx(math.log(2.0), rel=1e-5)
 
 
 def test_the_fitted_noise_is_that_of_the_validation_rows():

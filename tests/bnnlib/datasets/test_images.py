@@ -15,7 +15,7 @@ import torch
 
 from bnnlib import datasets
 from bnnlib.datasets import download
-from tests.bnnlib.datasets.files import HEAD, Malicious, digest
+from tests.bnnlib.datasets.files import HEAD, Malicious, digest, entry
 
 
 def idx_pages(train=20, test=10, seed=0) -> dict[str, bytes]:
@@ -184,12 +184,8 @@ def cifar_registry(site, members: dict[str, bytes], prefix="cifar-10-batches-py/
             item = tarfile.TarInfo(prefix + name)
             item.size = len(data)
             tar.addfile(item, io.BytesIO(data))
-    archive = stream.getvalue()
-    site.pages["/c.tar.gz"] = archive
-    text = f'[small]\n{HEAD}reader = "cifar"\ntask = "classification"\nfolder = "c-py"\n'
-    text += f'sources = ["{site.url}/{{file}}"]\noptions = {{ classes = 10, levels = 255 }}\n'
-    text += f'[[small.files]]\npath = "c.tar.gz"\nsize = {len(archive)}\nmd5 = "{digest(archive, "md5")}"\n'
-    text += "[small.members]\n"
+    files = {"c.tar.gz": stream.getvalue()}
+    text = entry(site, "cifar", "classification", files, "classes = 10, levels = 255", "md5") + "[small.members]\n"
     return text + "".join(f'"{name}" = "{digest(data, "md5")}"\n' for name, data in members.items())
 
 
@@ -204,8 +200,8 @@ def test_cifar_is_downloaded_unpacked_and_read(site, use_registry):
     assert data.test_x[3, 2, 0, 5].item() == pytest.approx(batches["test_batch"][1][3, 2048 + 5] / 255)
     assert data.train_y.tolist() == batches["data_batch_1"][2] + batches["data_batch_2"][2]
     assert data.test_y.tolist() == batches["test_batch"][2]
-    assert sorted(os.listdir(root / "c-py")) == [".download", *sorted(members)]
-    assert os.listdir(root / "c-py" / ".download") == ["small.lock"]
+    assert sorted(os.listdir(root / "f")) == [".download", *sorted(members)]
+    assert os.listdir(root / "f" / ".download") == ["small.lock"]
 
 
 def test_cifar_batch_of_this_numpy_has_the_same_content(site, use_registry):
@@ -220,7 +216,7 @@ def test_archive_cannot_write_outside_its_folder(site, use_registry):
     members = {name: cifar_batch()[0] for name in ("data_batch_1", "test_batch")}
     root = use_registry(cifar_registry(site, members, prefix="../../../escape/"))
     datasets.load("small")
-    assert not (root.parent / "escape").exists() and (root / "c-py" / "test_batch").exists()
+    assert not (root.parent / "escape").exists() and (root / "f" / "test_batch").exists()
 
 
 def test_archive_without_a_member_is_an_error(site, use_registry):

@@ -12,7 +12,7 @@ import torch
 from bnnlib import datasets
 from bnnlib.datasets import uci
 from bnnlib.datasets.content import sha256_of_array
-from tests.bnnlib.datasets.files import HEAD, Malicious, digest
+from tests.bnnlib.datasets.files import Malicious, entry
 
 
 def uci_text(rows=40) -> tuple[bytes, np.ndarray]:
@@ -21,14 +21,10 @@ def uci_text(rows=40) -> tuple[bytes, np.ndarray]:
 
 
 def uci_registry(site, data: bytes, rows=40, splits=3) -> str:
-    site.pages["/data.txt"] = data
     pairs = uci.standard_splits(rows, splits)
     checksum = sha256_of_array(np.stack([np.concatenate(pair) for pair in pairs]).astype("<i8"))
-    return (
-        f'[small]\n{HEAD}reader = "uci"\ntask = "regression"\nfolder = "u"\nsources = ["{site.url}/{{file}}"]\n'
-        f'files = [{{ path = "data.txt", size = {len(data)}, sha256 = "{digest(data)}" }}]\n'
-        f"[small.options]\nfeatures = 3\ntarget = 3\nsplits = {splits}\nsplits_sha256 = '{checksum}'\n"
-    )
+    options = f'features = 3, target = 3, splits = {splits}, splits_sha256 = "{checksum}"'
+    return entry(site, "uci", "regression", {"data.txt": data}, options)
 
 
 def test_uci_splits_are_all_different_and_complete(site, use_registry):
@@ -65,7 +61,7 @@ def test_uci_index_files_are_checked_where_present(site, use_registry, train, te
     root = use_registry(uci_registry(site, uci_text()[0]))
     datasets.fetch("small", progress=False)
     for part, indices in (("train", train), ("test", test)):
-        (root / "u" / f"index_{part}_1.txt").write_text("\n".join(str(index) for index in indices))
+        (root / "f" / f"index_{part}_1.txt").write_text("\n".join(str(index) for index in indices))
     datasets.load("small", split=0)
     with pytest.raises(datasets.IntegrityError, match=words):
         datasets.load("small", split=1)
@@ -75,7 +71,7 @@ def test_uci_index_files_are_checked_where_present(site, use_registry, train, te
 def test_uci_column_files_are_checked_where_present(site, use_registry, name, text):
     root = use_registry(uci_registry(site, uci_text()[0]))
     datasets.fetch("small", progress=False)
-    (root / "u" / name).write_text(text)
+    (root / "f" / name).write_text(text)
     with pytest.raises(datasets.IntegrityError, match=f"{name} does not name"):
         datasets.load("small")
 
@@ -83,7 +79,7 @@ def test_uci_column_files_are_checked_where_present(site, use_registry, name, te
 def test_uci_data_that_was_edited_is_refused(site, use_registry):
     root = use_registry(uci_registry(site, uci_text()[0]))
     datasets.fetch("small", progress=False)
-    path = root / "u" / "data.txt"
+    path = root / "f" / "data.txt"
     path.write_bytes(path.read_bytes()[:-30])
     with pytest.raises(datasets.IntegrityError, match=r"data\.txt"):
         datasets.load("small")
@@ -104,12 +100,8 @@ def year_registry(site, rows=12, train=9, features=90, member="YearPredictionMSD
     stream = io.BytesIO()
     with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr(member, text + "\n")
-    site.pages["/y.zip"] = stream.getvalue()
-    registry = (
-        f'[small]\n{HEAD}reader = "year"\ntask = "regression"\nfolder = "y"\nsources = ["{site.url}/{{file}}"]\n'
-        f'files = [{{ path = "y.zip", size = {len(stream.getvalue())} }}]\n[small.options]\n'
-        f'member = "YearPredictionMSD.txt"\nfeatures = 90\ntrain_rows = {train}\ntest_rows = {12 - train}\n'
-    )
+    options = f'member = "YearPredictionMSD.txt", features = 90, train_rows = {train}, test_rows = {12 - train}'
+    registry = entry(site, "year", "regression", {"y.zip": stream.getvalue()}, options, None)
     return registry, table, text
 
 
@@ -127,8 +119,8 @@ def test_year_first_rows_train_last_rows_test(site, use_registry):
 def test_year_text_may_be_unpacked(site, use_registry):
     text, _, content = year_registry(site)
     root = use_registry(text)
-    (root / "y").mkdir(parents=True)
-    (root / "y" / "YearPredictionMSD.txt").write_text(content)
+    (root / "f").mkdir(parents=True)
+    (root / "f" / "YearPredictionMSD.txt").write_text(content)
     assert datasets.available("small")
     assert len(datasets.load("small", download=False).test_x) == 3
 
@@ -160,16 +152,7 @@ def npy(array) -> bytes:
 
 
 def logistic_registry(site, x: bytes, y: bytes) -> str:
-    site.pages |= {"/data.npy": x, "/labels.npy": y}
-    files = ", ".join(
-        f'{{ path = "{name}", size = {len(data)}, sha256 = "{digest(data)}" }}'
-        for name, data in (("data.npy", x), ("labels.npy", y))
-    )
-    return (
-        f'[small]\n{HEAD}reader = "logistic"\ntask = "classification"\nfolder = "l"\n'
-        f'sources = ["{site.url}/{{file}}"]\n'
-        f"files = [{files}]\noptions = {{ classes = 2 }}\n"
-    )
+    return entry(site, "logistic", "classification", {"data.npy": x, "labels.npy": y}, "classes = 2")
 
 
 def test_logistic_has_all_rows_for_training(site, use_registry):

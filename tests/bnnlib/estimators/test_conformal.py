@@ -62,5 +62,3 @@ def test_it_says_that_no_rows_were_held_out():
     model = SparseRegressor(**SHORT).fit(x, y).set_params(interval="conformal")
     with pytest.raises(ValueError, match="no rows were held out"):
         model.predict(x, return_interval=True)
-    with pytest.raises(ValueError, match="interval"):
-        SparseRegressor(interval="exact").fit(x, y)

@@ -5,91 +5,116 @@ import pandas as pd
 import pytest
 import torch
 from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LinearRegression
 
-from bnnlib.estimators import SparseClassifier, SparseRegressor
+from bnnlib.estimators import SparseClassifier, SparseRegressor, predict_interval
 from tests.bnnlib.estimators.tables import classes, table
 
-
-@pytest.mark.parametrize(
-    ("setting", "words"),
-    [
-        ({"method": "lasso"}, r"method is 'lasso', but it must be one of 'spike_slab'"),
-        ({"activation": "swish"}, r"activation is 'swish', but it must be one of 'relu'"),
-        ({"hidden": ()}, r"hidden is \(\), but it must list the widths"),
-        ({"hidden": 16}, r"hidden is 16, but it must list the widths .* hidden=\(16,\)"),
-        ({"hidden": (4, 0)}, r"each width in hidden is 0, but it must be an integer of at least 1"),
-        ({"epochs": 0}, r"epochs is 0"),
-        ({"batch_size": 1.5}, r"batch_size is 1.5"),
-        ({"n_replicates": 0}, r"n_replicates is 0"),
-        ({"n_draws": -1}, r"n_draws is -1"),
-        # the advice on scales is for scales
-        ({"learning_rate": 0.0}, r"learning_rate is 0, but it must be finite and above 0\.$"),
-        ({"prior_scale": -1.0}, r"prior_scale is -1.*not variances"),
-        ({"prior_inclusion_probability": 1.0}, r"prior_inclusion_probability is 1, but a probability must"),
-    ],
-)
-def test_settings(setting, words):
-    with pytest.raises(ValueError, match=words):
-        SparseRegressor(**setting).fit(*table(rows=20))
+X, Y = table(rows=20)
+BOTH = np.stack([Y, X[:, 1]], axis=1)
+NOISY = {"noise": "heteroscedastic", "random_state": 0}
 
 
-def test_data():
-    x, y = table(rows=20)
-    model = SparseRegressor()
-    with pytest.raises(ValueError, match="contains NaN"):
-        model.fit(np.where(x == x[3, 3], np.nan, x), y)
-    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
-        model.fit(x, y[:-1])
-    with pytest.raises(TypeError, match=r"X is a DataLoader, but it must be an array .* partial_fit"):
-        model.fit(torch.utils.data.DataLoader([1, 2]), y)
-    with pytest.raises(ValueError, match="classes are given to a regressor"):
-        model.partial_fit(x, y, classes=[0, 1])
-    for label, shown in ((0.0, r"0\.0"), ("a", "'a'")):
-        with pytest.raises(ValueError, match=rf"y has only one class, {shown}, but"):
-            SparseClassifier().fit(x, np.full(20, label))
-    with pytest.raises(ValueError, match="classes is empty, but"):
-        SparseClassifier().partial_fit(x, y > 0, classes=[])
-    with pytest.raises(ValueError, match=r"learning_rate is '0\.1', but"):
-        SparseRegressor(learning_rate="0.1").fit(x, y)
-    with pytest.raises(ValueError, match=r"num_data is 3, but it must be an integer of at least 20"):
-        model.partial_fit(x, y, num_data=3)
+def fitted(x=X, y=Y, weights=None, **settings):
+    return SparseRegressor(**settings).fit(x, y, sample_weight=weights)
+
+
+def partly(x=X, y=Y, kind=SparseRegressor, settings=None, **more):
+    return kind(**settings or {}).partial_fit(x, y, **more)
+
+
+def town(name):
+    return pd.DataFrame(X, columns=list("abcdefgh")).assign(**{name: np.where(X[:, 0] > 50.0, "Bern", "Graz")})
+
+
+def holes():
+    frame = pd.DataFrame(X, columns=list("abcdefgh"))
+    frame.loc[[3, 5], "c"] = np.nan
+    return frame
+
+
+SETTINGS = [
+    ({"method": "lasso"}, r"method is 'lasso', but it must be one of 'spike_slab'"),
+    ({"activation": "swish"}, r"activation is 'swish', but it must be one of 'relu'"),
+    ({"hidden": ()}, r"hidden is \(\), but it must list the widths"),
+    ({"hidden": 16}, r"hidden is 16, but it must list the widths .* hidden=\(16,\)"),
+    ({"hidden": (4, 0)}, r"each width in hidden is 0, but it must be an integer of at least 1"),
+    ({"epochs": 0}, r"epochs is 0"),
+    ({"batch_size": 1.5}, r"batch_size is 1.5"),
+    ({"n_replicates": 0}, r"n_replicates is 0"),
+    ({"n_draws": -1}, r"n_draws is -1"),
+    # the advice on scales is for scales
+    ({"learning_rate": 0.0}, r"learning_rate is 0, but it must be finite and above 0\.$"),
+    ({"learning_rate": "0.1"}, r"learning_rate is '0\.1', but"),
+    ({"prior_scale": -1.0}, r"prior_scale is -1.*not variances"),
+    ({"prior_inclusion_probability": 1.0}, r"prior_inclusion_probability is 1, but a probability must"),
+    ({"interval": "exact"}, "interval"),
+    ({"noise": "gaussian"}, "constant"),
+    ({"fdr": 5}, "fdr is 5"),
+    ({"groups": ["a"]}, "1 labels, but X has 8"),
+    ({"groups": "dummies"}, "'auto', None"),
+]
+DATA = [
+    (lambda: fitted(np.where(X == X[3, 3], np.nan, X)), "contains NaN"),
+    (lambda: fitted(holes()), r"NaN: 2 of 20 values are missing in the column 'c'.*SimpleImputer"),
+    (lambda: fitted(town("town")), r"text in the column 'town', such as '(Bern|Graz)'.*OneHotEncoder"),
+    (lambda: fitted(town("town").to_numpy()), "text in column 8"),
+    (lambda: fitted(y=Y[:-1]), "inconsistent numbers of samples"),
+    (lambda: fitted(torch.utils.data.DataLoader([1, 2])), r"X is a DataLoader, but it must be an array .* partial_fit"),
+    (lambda: fitted(weights=-np.ones(20)), "Negative values in data passed to `sample_weight`"),
+    (lambda: fitted(weights=np.zeros(20)), "at least one non-zero"),
+    *[(lambda s=s: fitted(y=BOTH, **s), "MultiOutputRegressor")
+      for s in ({"noise": "heteroscedastic"}, {"interval": "conformal"})],
+    (lambda: partly(classes=[0, 1]), "classes are given to a regressor"),
+    (lambda: partly(num_data=3), r"num_data is 3, but it must be an integer of at least 20"),
+    (lambda: partly(settings=NOISY), "Call fit first"),
+    (lambda: partly(y=Y > 0, kind=SparseClassifier, classes=[]), "classes is empty, but"),
+    *[(lambda label=label: SparseClassifier().fit(X, np.full(20, label)), rf"y has only one class, {shown}, but")
+      for label, shown in ((0.0, r"0\.0"), ("a", "'a'"))],
+    (lambda: predict_interval(LinearRegression().fit(X, Y), X), "LinearRegression has no intervals"),
+    (lambda: SparseRegressor().predict(X), "not fitted"),
+]  # fmt: skip
+CASES = [*((lambda s=s: fitted(**s), words) for s, words in SETTINGS), *DATA]
+OTHERS = {DATA[5][1]: TypeError, DATA[-2][1]: TypeError, "not fitted": NotFittedError}
+
+
+@pytest.mark.parametrize(("call", "words"), CASES, ids=lambda value: value if isinstance(value, str) else "")
+def test_bad_input_is_refused(call, words):
+    with pytest.raises(OTHERS.get(words, ValueError), match=words):
+        call()
 
 
 @pytest.mark.parametrize("kind", [list, np.asarray, lambda y: np.asarray(y, dtype=object), pd.Series])
 @pytest.mark.parametrize("text", ["high", "1.5"])
 def test_targets_that_are_text(kind, text):
-    x, y = table(rows=20)
     words = rf"y holds text, such as '{text}', but regression needs numbers.*SparseClassifier.*y\.astype\(float\)"
     with pytest.raises(ValueError, match=words):
-        SparseRegressor().fit(x, kind([text] * 20))
+        SparseRegressor().fit(X, kind([text] * 20))
     with pytest.raises(ValueError, match=words):
-        SparseRegressor(method="gaussian", epochs=1).fit(x, y).partial_fit(x, kind([text] * 20))
+        SparseRegressor(method="gaussian", epochs=1).fit(X, Y).partial_fit(X, kind([text] * 20))
 
 
 def test_prediction(regressor):
-    x, _ = table(rows=5)
-    with pytest.raises(NotFittedError):
-        SparseRegressor().predict(x)
-    with pytest.raises(ValueError, match=r"X has 7 features, but SparseRegressor is expecting 8"):
-        regressor.predict(x[:, :7])
-    with pytest.raises(ValueError, match=r"level is 95, but it must be a share strictly between 0 and 1"):
-        regressor.predict(x, return_interval=True, level=95)
-    with pytest.raises(ValueError, match="n_draws is 0"):
-        regressor.sample_posterior(x, 0)
+    for call, words in (
+        (lambda: regressor.predict(X[:, :7]), r"X has 7 features, but SparseRegressor is expecting 8"),
+        (lambda: regressor.predict(X, return_interval=True, level=95), r"level is 95, but it must be a share strictly"),
+        (lambda: regressor.sample_posterior(X, 0), "n_draws is 0"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            call()
 
 
 def test_tensors_are_arrays():
     x, labels = classes(rows=20, names=(0, 1))
     settings = {"hidden": (2,), "epochs": 1, "method": "gaussian", "random_state": 0}
     of_tensors = SparseClassifier(**settings).fit(torch.from_numpy(x), torch.from_numpy(labels))
-    assert np.array_equal(
-        of_tensors.predict(torch.from_numpy(x)), SparseClassifier(**settings).fit(x, labels).predict(x)
-    )
+    of_arrays = SparseClassifier(**settings).fit(x, labels)
+    assert np.array_equal(of_tensors.predict(torch.from_numpy(x)), of_arrays.predict(x))
 
 
 @pytest.mark.parametrize("framed", [True, False])
 def test_dates_are_named(framed):
     when = pd.date_range("2024-01-01", periods=20)
-    X = pd.DataFrame({"rooms": np.arange(20.0), "sold": when}) if framed else when.to_numpy()[:, None]
+    dates = pd.DataFrame({"rooms": np.arange(20.0), "sold": when}) if framed else when.to_numpy()[:, None]
     with pytest.raises(ValueError, match=r"dates or times in (the column 'sold'|column 0), but"):
-        SparseRegressor().fit(X, np.arange(20.0))
+        SparseRegressor().fit(dates, np.arange(20.0))

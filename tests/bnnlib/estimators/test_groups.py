@@ -64,12 +64,6 @@ def test_given_groups():
     assert [some.tolist() for some in members(np.array([0, 1, 0, 2]))] == [[0, 2], [1], [3]]
 
 
-@pytest.mark.parametrize(("groups", "words"), [(["a"], "1 labels, but X has 4"), ("dummies", "'auto', None")])
-def test_groups_that_do_not_fit(groups, words):
-    with pytest.raises(ValueError, match=words):
-        SparseRegressor(groups=groups).fit(np.random.default_rng(0).normal(size=(20, 4)), np.arange(20.0))
-
-
 def expected_bound(fit: Ascent, x, y, probability, slab):
     """E_q of log p(y, weights, indicators) - log q, summed over all states of the indicators."""
     phi, mu, var = fit.inclusion[0, 0], fit.mean[0, 0], fit.variance[0, 0]

@@ -79,6 +79,3 @@ def test_what_does_not_fit(rows):
     assert single.predict(x).shape == (150,)
     with pytest.raises(ValueError, match="1 outputs"):
         single.partial_fit(x, y)
-    for settings in ({"noise": "heteroscedastic"}, {"interval": "conformal"}):
-        with pytest.raises(ValueError, match="MultiOutputRegressor"):
-            SparseRegressor(**SHORT, **settings).fit(x, y)

@@ -34,6 +34,7 @@ from tests.bnnlib.estimators.tables import QUICK, classes, table
 from tests.book.display.test_style import DEFICIENCIES, least_distance, linear
 
 matplotlib.use("Agg")
+X, _ = table()
 SHORT = {"hidden": (4,), "epochs": 30, "random_state": 0, "n_replicates": 2}
 
 
@@ -99,20 +100,6 @@ def test_texts_are_labels_and_names_stand_in_the_legend():
     ax.figure.canvas.draw()
 
 
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        ({"estimator": SparseRegressor("gaussian")}, "has no prior inclusion probability"),
-        ({"probabilities": [0.1, 1.0]}, "each of probabilities is 1"),
-        ({"probabilities": []}, "probabilities is empty"),
-        ({"top": 0}, "top is 0"),
-    ],
-)
-def test_a_path_refuses_what_it_cannot_draw(changes, words):
-    with pytest.raises(ValueError, match=words):
-        plot_path(*table(50), **changes)
-
-
 def test_groups_enter_together():
     rng = np.random.default_rng(0)
     x = rng.normal(size=(150, 6))
@@ -147,15 +134,6 @@ def test_the_bar_is_the_range_over_starts():
     np.testing.assert_allclose(sorted(bar[0][0] for bar in bars), sorted(low))
     del model.inclusion_range_  # as in a file of an older version
     assert not plot_inclusion(model).collections
-
-
-def test_inclusion_needs_a_fit_that_selects(regressor):
-    with pytest.raises(ValueError, match="keeps every weight"):
-        plot_inclusion(SparseRegressor("gaussian", **SHORT | {"epochs": 2}).fit(*table(50)))
-    with pytest.raises(ValueError, match="not fitted"):
-        plot_inclusion(SparseRegressor())
-    with pytest.raises(TypeError, match="best_estimator_"):
-        plot_inclusion(make_pipeline(regressor))
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
@@ -207,12 +185,6 @@ def test_several_features_get_several_axes(regressor, classifier):
     assert plot_dependence(classifier, x, 1, target="no").get_ylabel() == "probability of 'no'"
     given = plt.subplots(2)[1]
     assert plot_dependence(regressor, x, [0, 1], ax=given)[1] is given[1]
-    with pytest.raises(ValueError, match="ax holds 2 axes, but 1 are drawn"):
-        plot_dependence(regressor, x, 0, ax=given)
-    with pytest.raises(ValueError, match=r"features has 8, but the columns of X are 0 to 7"):
-        plot_dependence(regressor, x, 8)
-    with pytest.raises(ValueError, match="target is 'maybe'"):
-        plot_dependence(classifier, x, 1, target="maybe")
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
@@ -272,10 +244,6 @@ def test_reliability_counts_every_row_once_and_finds_the_truth():
         assert rows.tolist() == [len(few)] and hits.tolist() == [0]
     ax = plot_calibration(Says(), p[:, None], y)
     assert [text.get_text() for text in ax.texts] == ["400"] * 10
-    with pytest.raises(ValueError, match="y has the label 'maybe'"):
-        plot_calibration(Says(), p[:2, None], ["no", "maybe"])
-    with pytest.raises(ValueError, match="X has 3 rows and y has 2"):
-        plot_calibration(Says(), p[:3, None], ["no", "yes"])
 
 
 def test_coverage_is_that_of_predicted_intervals(regressor):
@@ -313,6 +281,36 @@ def test_three_classes_ask_whether_the_likeliest_is_right():
 )
 def test_wilson(hits, rows, low, high):
     np.testing.assert_allclose(wilson([hits], [rows])[0], [low, high], atol=1e-4)  # as tabulated
+
+
+# refusals
+
+
+def gaussian():
+    return SparseRegressor("gaussian", **SHORT | {"epochs": 2}).fit(*table(50))
+
+
+REFUSED = [  # of a regressor and a classifier that are fitted
+    (lambda r, c: plot_path(*table(50), SparseRegressor("gaussian")), "has no prior inclusion probability"),
+    (lambda r, c: plot_path(*table(50), probabilities=[0.1, 1.0]), "each of probabilities is 1"),
+    (lambda r, c: plot_path(*table(50), probabilities=[]), "probabilities is empty"),
+    (lambda r, c: plot_path(*table(50), top=0), "top is 0"),
+    (lambda r, c: plot_inclusion(gaussian()), "keeps every weight"),
+    (lambda r, c: plot_inclusion(SparseRegressor()), "not fitted"),
+    (lambda r, c: plot_inclusion(make_pipeline(r)), "best_estimator_"),
+    (lambda r, c: plot_dependence(r, X, 0, ax=plt.subplots(2)[1]), "ax holds 2 axes, but 1 are drawn"),
+    (lambda r, c: plot_dependence(r, X, 8), r"features has 8, but the columns of X are 0 to 7"),
+    (lambda r, c: plot_dependence(c, X, 1, target="maybe"), "target is 'maybe'"),
+    (lambda r, c: plot_calibration(Says(), X[:2, :1] * 0.0, ["no", "maybe"]), "y has the label 'maybe'"),
+    (lambda r, c: plot_calibration(Says(), X[:3, :1] * 0.0, ["no", "yes"]), "X has 3 rows and y has 2"),
+]
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize(("call", "words"), REFUSED, ids=range(len(REFUSED)))
+def test_bad_input_is_refused(call, words, regressor, classifier):
+    with pytest.raises(TypeError if words == "best_estimator_" else ValueError, match=words):
+        call(regressor, classifier)
 
 
 # looks

@@ -78,14 +78,6 @@ def test_it_is_saved_and_goes_on(fitted, tmp_path):
     assert np.ptp(after / before) < 1e-2  # the level may move, the pattern stays
 
 
-def test_without_held_out_rows_it_says_so():
-    x, y, _ = rows(30, 0)
-    with pytest.raises(ValueError, match="Call fit first"):
-        SparseRegressor(**NOISY).partial_fit(x, y)
-    with pytest.raises(ValueError, match="constant"):
-        SparseRegressor(noise="gaussian").fit(x, y)
-
-
 def test_where_nothing_beats_constant_noise_nothing_is_scaled(monkeypatch):
     def far(estimator, x, target, sizes, probabilities, folds):
         return [torch.full((2, folds.test.size), 5.0, dtype=torch.float64)] * len(probabilities)

@@ -180,15 +180,6 @@ def test_copies_are_equal_and_independent_even_between_forward_and_backward(any_
     assert all(p.grad is None for p in other.parameters())
 
 
-def test_predictions_after_moving_follow_the_new_parameters(network, x):
-    network.float().double()
-    with torch.no_grad():
-        for p in network.parameters():
-            p.zero_()
-        with bnn.mean_weights(network):
-            assert (network(x) == 0).all()
-
-
 def test_a_deterministic_checkpoint_loads_and_keeps_the_rest(network):
     plain = nn.Sequential(nn.Linear(5, 4), nn.Tanh(), nn.Linear(4, 2)).double()
     before = {name: p.clone() for name, p in network.named_parameters()}
@@ -207,12 +198,6 @@ def test_a_torn_checkpoint_does_not_load_silently(lost):
         layer.load_state_dict(state)
 
 
-def test_functional_call_replaces_the_parameters(network, x):
-    parameters = {name: p.detach() * 0 for name, p in network.named_parameters()}
-    with bnn.mean_weights(network):
-        assert (torch.func.functional_call(network, parameters, (x,)) == 0).all()
-
-
 @pytest.mark.parametrize(("kind", "sizes"), [(bnn.GaussianLinear, (3, 2)), (bnn.StructuredBayesianPruning, (3,))])
 def test_generator_on_the_wrong_device_is_explained(kind, sizes):
     layer = kind(*sizes, device="meta")
@@ -221,12 +206,12 @@ def test_generator_on_the_wrong_device_is_explained(kind, sizes):
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
-def test_cuda_round_trip_and_step(network, x):
-    network.cuda()
+def test_cuda_round_trip_and_step(any_network, x):
+    network = any_network.cuda()
     with bnn.use_generator(torch.Generator("cuda").manual_seed(0)):
-        loss = network(x.cuda()).square().mean() + bnn.kl_gradient(network) / 10
-    loss.backward()
+        (network(x.cuda()).square().mean() + bnn.kl_gradient(network) / 10).backward()
     assert all(p.grad.isfinite().all() and p.is_cuda for p in network.parameters())
-    with bnn.mean_weights(network):
-        on_gpu = network(x.cuda()).cpu()
-        torch.testing.assert_close(network.cpu()(x), on_gpu)
+    for mode in (bnn.mean_weights, bnn.selected_weights):
+        with mode(network):
+            on_gpu = network.cuda()(x.cuda()).cpu()
+            torch.testing.assert_close(network.cpu()(x), on_gpu, rtol=1e-9, atol=1e-12)

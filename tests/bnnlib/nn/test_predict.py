@@ -41,22 +41,18 @@ def test_images_and_one_dimensional_outputs():
     assert bnn.predict(model, torch.randn(5, 1, 8, 8), 3, chunk_size=2).shape == (3, 5)
 
 
+LINEAR = nn.Sequential(bnn.GaussianLinear(4, 8), nn.ReLU(), bnn.GaussianLinear(8, 1))
+IMAGE, WIDE = nn.Sequential(bnn.GaussianConv2d(1, 2, 2), nn.Flatten()), bnn.GaussianLinear(400, 300)
+
+
 @pytest.mark.parametrize(
-    ("network", "rows", "expected"),
-    [
-        (lambda: nn.Sequential(bnn.GaussianLinear(4, 8), nn.ReLU(), bnn.GaussianLinear(8, 1)), 128, 25),
-        (lambda: nn.Sequential(bnn.GaussianLinear(4, 8), nn.ReLU(), bnn.GaussianLinear(8, 1)), 129, 1),
-        (lambda: bnn.GaussianLinear(400, 300), 128, 1),
-        (lambda: nn.Sequential(bnn.GaussianConv2d(1, 2, 2), nn.Flatten()), 1, 1),
-    ],
+    ("model", "shape", "expected"),
+    [(LINEAR, (128, 4), 25), (LINEAR, (129, 4), 1), (WIDE, (128, 400), 1), (IMAGE, (1, 1, 2, 2), 1)],
 )
-def test_auto_is_a_rule_of_sizes(network, rows, expected):
-    torch.manual_seed(0)
-    model = network()
-    shape = (1, 2, 2) if isinstance(model[0] if isinstance(model, nn.Sequential) else model, nn.Conv2d) else None
-    x = torch.randn(rows, *(shape or (model[0] if isinstance(model, nn.Sequential) else model).weight.shape[1:]))
+def test_auto_is_a_rule_of_sizes(model, shape, expected):
+    x = torch.randn(shape)
     draws = [
-        bnn.predict(model, x, 26, generator=torch.Generator().manual_seed(1), draws_at_once=at_once)
+        bnn.predict(model, x, 26, generator=generator(1), draws_at_once=at_once)
         for at_once in ("auto", expected, 26 - expected)
     ]
     assert torch.equal(draws[0], draws[1]) and not torch.equal(draws[0], draws[2])

@@ -22,19 +22,10 @@ def spread(num_units=6, dim=1, *, dtype=torch.float64, **settings) -> nn.Module:
     return layer
 
 
-@pytest.mark.parametrize(
-    "shape, dim",
-    [
-        ((4, 6), 1),
-        ((4, 6), -1),
-        ((6,), -1),
-        ((6,), 0),
-        ((6, 5), 0),
-        ((4, 6, 3, 5), 1),
-        ((4, 6, 3, 5), -3),
-        ((2, 3, 6), 2),
-    ],
-)
+PLACES = [((4, 6), 1), ((4, 6), -1), ((6,), -1), ((6,), 0), ((6, 5), 0), ((2, 3, 6), 2)]
+
+
+@pytest.mark.parametrize(("shape", "dim"), [*PLACES, ((4, 6, 3, 5), 1), ((4, 6, 3, 5), -3)])
 def test_all_rows_and_positions_share_one_noise_per_unit(shape, dim):
     layer, x = spread(dim=dim), torch.rand(shape, dtype=torch.float64) + 0.5
     output = layer(x, generator(1))

@@ -51,8 +51,7 @@ def test_all_layers_draw_together_as_each_would_alone():
 
         return total(model, run)
 
-    for ours, theirs in zip(joint(bnn.kl_gradient), joint(bnn.kl_divergence), strict=True):
-        torch.testing.assert_close(ours, theirs, rtol=1e-10, atol=1e-13)
+    torch.testing.assert_close(joint(bnn.kl_gradient), joint(bnn.kl_divergence), rtol=1e-10, atol=1e-13)
     with pytest.raises(KeyError), bnn.drawn_together(model):
         raise KeyError
     assert first._held is None
@@ -100,8 +99,7 @@ def test_a_fixed_location_gets_no_gradient_and_the_scale_the_same():
     for objective in (bnn.kl_gradient, bnn.kl_divergence):
         a, b = (total(m, lambda m=m, f=objective: (m(x).sin().mean() + f(m) / 10).backward()) for m in (free, fixed))
         assert b[0] is None and a[0] is not None
-        for ours, theirs in zip(b[1:], a[1:], strict=True):
-            torch.testing.assert_close(ours, theirs, rtol=1e-10, atol=1e-13)
+        torch.testing.assert_close(b[1:], a[1:], rtol=1e-10, atol=1e-13)
     for p in fixed.parameters():
         p.requires_grad_(False)
     assert not (fixed(x).sum() + bnn.kl_gradient(fixed)).requires_grad
@@ -143,19 +141,6 @@ def test_compiled_steps_equal_eager_steps():
         return total(model, run)
 
     for context in (contextlib.nullcontext, bnn.drawn_together):
-        for ours, theirs in zip(step(compiled, context), step(model, context), strict=True):
-            # fused kernels round differently
-            torch.testing.assert_close(ours, theirs, rtol=1e-9, atol=1e-12)
+        # fused kernels round differently
+        torch.testing.assert_close(step(compiled, context), step(model, context), rtol=1e-9, atol=1e-12)
     assert not torch.equal(compiled(x), compiled(x))
-
-
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
-def test_cuda_round_trip_and_step():
-    model, x = network(), torch.randn(7, 6, dtype=torch.float64)
-    with bnn.selected_weights(model):
-        expected = model(x)
-        torch.testing.assert_close(model.cuda()(x.cuda()).cpu(), expected, rtol=1e-9, atol=1e-12)
-    with bnn.use_generator(torch.Generator("cuda").manual_seed(0)):
-        (model(x.cuda()).square().mean() + bnn.kl_gradient(model) / 10).backward()
-    assert all(p.is_cuda and p.grad.isfinite().all() for p in model.parameters())
-    assert all(p.grad.abs().max() > 0 for p in model.parameters())

@@ -17,14 +17,10 @@ from tests.seeded import seeded as generator
 
 def model():
     torch.manual_seed(0)
-    return nn.Sequential(
-        bnn.GaussianLinear(5, 8, initial_scale=0.3),
-        nn.BatchNorm1d(8),
-        nn.Dropout(0.5),
-        bnn.StructuredBayesianPruning(8, -1, initial_scale=0.5),
-        nn.Tanh(),
-        bnn.SpikeSlabLinear(8, 2, prior_inclusion_probability=0.3, initial_inclusion_probability=0.6),
-    )
+    gated = {"prior_inclusion_probability": 0.3, "initial_inclusion_probability": 0.6}
+    first, noise = bnn.GaussianLinear(5, 8, initial_scale=0.3), bnn.StructuredBayesianPruning(8, -1, initial_scale=0.5)
+    others = nn.BatchNorm1d(8), nn.Dropout(0.5), noise, nn.Tanh(), bnn.SpikeSlabLinear(8, 2, **gated)
+    return nn.Sequential(first, *others)
 
 
 def state(network):
@@ -48,8 +44,7 @@ def test_64_threads_that_predict_at_once_equal_one():
     gate = threading.Barrier(64)
     with ThreadPoolExecutor(64) as pool:
         together = list(pool.map(predict, range(64)))
-    for one, other in zip(alone, together, strict=True):
-        assert torch.equal(one, other)
+    assert all(map(torch.equal, alone, together))
     assert not torch.equal(alone[0], alone[1]) and torch.equal(alone[3], alone[7])
     assert state(network) == before
 
@@ -93,11 +88,8 @@ def test_overlapping_tasks_have_modes_of_their_own():
         return found
 
     async def main():
-        return await asyncio.gather(
-            use(bnn.mean_weights(network), 5),
-            use(bnn.held_weights(network, generator(1)), 3),
-            use(bnn.use_generator(None), 4),
-        )
+        contexts = (bnn.mean_weights(network), 5), (bnn.held_weights(network, generator(1)), 3)
+        return await asyncio.gather(*(use(*one) for one in (*contexts, (bnn.use_generator(None), 4))))
 
     with ThreadPoolExecutor(1) as fresh:  # a browser's test before this one may have left a loop in this thread
         means, helds, draws = fresh.submit(asyncio.run, main()).result()
@@ -144,8 +136,7 @@ def test_stacks_and_ensembles_are_shared_as_well():
     alone = [use(seed) for seed in range(16)]
     with ThreadPoolExecutor(16) as pool:
         together = list(pool.map(use, range(16)))
-    for one, other in zip(alone, together, strict=True):
-        assert torch.equal(one[0], other[0]) and torch.equal(one[1], other[1])
+    torch.testing.assert_close(together, alone, rtol=0, atol=0)
     assert stack.training and all(m.training for m in network.modules())
 
 

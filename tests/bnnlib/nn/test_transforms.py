@@ -8,6 +8,7 @@ from torch import nn
 from torch.func import functional_call, grad, stack_module_state, vmap
 
 from bnnlib import nn as bnn
+from tests.bnnlib.nn.conftest import CONV, LINEAR, OTHERS
 from tests.seeded import seeded as generator
 
 
@@ -28,42 +29,39 @@ def parameters(module):
     return {name: p.detach() for name, p in module.named_parameters()}
 
 
+def gradients(module):
+    return {n: torch.zeros_like(p) if p.grad is None else p.grad for n, p in module.named_parameters()}
+
+
 def called(module, values, *inputs):
     return functional_call(module, values, inputs)
 
 
-def exact(network):
-    """Where the divergence has a closed form, so that it is the same however it is drawn."""
-    return not any("ScaleMixture" in type(m).__name__ for m in network.modules())
+# whose divergence has a closed form: else a transformation estimates it at noise of its own
+exactly = pytest.mark.parametrize("any_network", [n for n in (*LINEAR, *OTHERS) if n != "scale-mixture"], indirect=True)
 
 
+@exactly
 def test_grad_gives_the_gradient_of_a_step(any_network, x):
     model = Objective(any_network)
     model(x).backward()
-    if not exact(any_network):
-        pytest.skip("a transformation estimates the divergence at noise of its own")
     found = grad(lambda values: called(model, values, x))(parameters(model))
-    for name, p in model.named_parameters():
-        torch.testing.assert_close(found[name], p.grad, rtol=1e-9, atol=1e-11, msg=name)
+    torch.testing.assert_close(found, gradients(model), rtol=1e-9, atol=1e-11)
 
 
-def test_the_divergence_has_a_gradient_under_grad(any_network):
+def test_the_divergence_has_a_gradient_under_grad(exact_network):
     class Divergence(nn.Module):
         def __init__(self):
             super().__init__()
-            self.network = any_network
+            self.network = exact_network
 
         def forward(self):
             return bnn.kl_divergence(self.network)
 
     model = Divergence()
-    if isinstance(any_network[1], bnn.StochasticBatchNorm1d) or not exact(any_network):
-        pytest.skip("its divergence is 0, or drawn")
     model().backward()
     found = grad(lambda values: called(model, values))(parameters(model))
-    for name, p in model.named_parameters():
-        expected = torch.zeros_like(p) if p.grad is None else p.grad
-        torch.testing.assert_close(found[name], expected, rtol=1e-9, atol=1e-11, msg=name)
+    torch.testing.assert_close(found, gradients(model), rtol=1e-9, atol=1e-11)
 
 
 def test_vmap_draws_anew_or_the_same_as_it_is_asked(any_network, x):
@@ -81,9 +79,8 @@ def test_gradients_of_single_examples_are_those_of_a_loop(any_network, x):
         for index, row in enumerate(x):
             any_network.zero_grad()
             any_network(row[None]).square().sum().backward()
-            for name, p in any_network.named_parameters():
-                expected = torch.zeros_like(p) if p.grad is None else p.grad
-                torch.testing.assert_close(found[name][index], expected, rtol=1e-9, atol=1e-11)
+            own = {name: values[index] for name, values in found.items()}
+            torch.testing.assert_close(own, gradients(any_network), rtol=1e-9, atol=1e-11)
     noisy = vmap(
         grad(lambda v, row: called(any_network, v, row[None]).square().sum()), (None, 0), randomness="different"
     )
@@ -106,10 +103,9 @@ def test_a_stack_of_models_is_evaluated_at_once(any_network, x):
     assert run(values, buffers).isfinite().all()
 
 
+@exactly
 def test_derivatives_of_derivatives(any_network, x):
     model = Objective(any_network)
-    if not exact(any_network):
-        pytest.skip("a transformation estimates the divergence at noise of its own")
     names, leaves = zip(*model.named_parameters(), strict=True)
     directions = [torch.randn(p.shape, generator=generator(2), dtype=p.dtype) for p in leaves]
 
@@ -159,22 +155,19 @@ def test_batch_statistics_move_in_one_compiled_graph(any_network, x):
         for step in (compiled, objective(twin)):
             with bnn.use_generator(generator(seed)):
                 step(x).backward()
-    for one, other in zip(model.parameters(), twin.parameters(), strict=True):
-        torch.testing.assert_close(one.grad, other.grad, rtol=1e-9, atol=1e-11)
-    for (name, b), other in zip(model.named_buffers(), twin.buffers(), strict=True):
-        torch.testing.assert_close(b, other, rtol=1e-12, atol=1e-12, msg=name)
+    torch.testing.assert_close(gradients(model), gradients(twin), rtol=1e-9, atol=1e-11)
+    torch.testing.assert_close(dict(model.named_buffers()), dict(twin.named_buffers()), rtol=1e-12, atol=1e-12)
     assert model[1].moment_count == twin[1].moment_count == 6
 
 
+@pytest.mark.parametrize("conv", [name for name in CONV if name != "scale-mixture"], indirect=True)
 def test_convolutions_go_through_grad(conv):
     torch.manual_seed(0)
     layer, images = conv(3, 4, 3, padding=1).double(), torch.randn(2, 3, 6, 6, dtype=torch.float64)
     objective = Objective(layer)
     objective(images).backward()
-    if exact(layer):
-        found = grad(lambda values: called(objective, values, images))(parameters(objective))
-        for name, p in objective.named_parameters():
-            torch.testing.assert_close(found[name], p.grad, rtol=1e-9, atol=1e-11, msg=name)
+    found = grad(lambda values: called(objective, values, images))(parameters(objective))
+    torch.testing.assert_close(found, gradients(objective), rtol=1e-9, atol=1e-11)
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])

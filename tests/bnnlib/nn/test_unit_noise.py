@@ -10,6 +10,7 @@ from bnnlib import nn as bnn
 from chapters.shared.networks import lenet5_caffe, resnet
 
 NOISE = bnn.StructuredBayesianPruning
+UNITS = {"conv2_input_noise": 20, "conv2_noise": 50, "fc1_input_noise": 800, "fc2_input_noise": 500}  # of `lenet`
 
 
 def names(model) -> list[str]:
@@ -25,12 +26,7 @@ def test_neighbors_in_a_sequential():
     plain, noisy = lenet()
     expected = "conv1 pool1 relu1 conv2_input_noise conv2 conv2_noise pool2 relu2 flatten fc1_input_noise fc1 relu3 "
     assert names(noisy) == [*expected.split(), "fc2_input_noise", "fc2"]
-    assert bnn.unit_counts(noisy) == {
-        "conv2_input_noise": (20, 20),
-        "conv2_noise": (50, 50),
-        "fc1_input_noise": (800, 800),
-        "fc2_input_noise": (500, 500),
-    }
+    assert bnn.unit_counts(noisy) == {name: (count, count) for name, count in UNITS.items()}
     assert bnn.percent_active_units(noisy) == 100.0
     # the order of the calls does not matter, and a noise stands where its layer is
     assert names(bnn.insert_unit_noise(plain, before=["fc1"])).index("fc1_input_noise") == names(plain).index("fc1")
@@ -78,19 +74,13 @@ def test_pruned_units_are_zero_for_the_layer_behind_them():
     with torch.no_grad():
         for layer in bnn.bayesian_layers(noisy):
             layer.log_scale[::2] = 4.0
-    assert bnn.unit_counts(noisy) == {
-        "conv2_input_noise": (10, 20),
-        "conv2_noise": (25, 50),
-        "fc1_input_noise": (400, 800),
-        "fc2_input_noise": (250, 500),
-    }
+    assert bnn.unit_counts(noisy) == {name: (count // 2, count) for name, count in UNITS.items()}
     assert bnn.percent_active_units(noisy) == 50.0
     x = torch.randn(3, 1, 28, 28)
     with bnn.selected_weights(noisy), torch.no_grad():
         expected = noisy(x)
-        noisy.conv2.weight[:, ::2] = 1e3
-        noisy.fc1.weight[:, ::2] = 1e3
-        noisy.fc2.weight[:, ::2] = 1e3
+        for layer in (noisy.conv2, noisy.fc1, noisy.fc2):
+            layer.weight[:, ::2] = 1e3
         assert torch.equal(noisy(x), expected)
         noisy.fc2.weight[:, 1::2] = 1e3
         assert not torch.equal(noisy(x), expected)

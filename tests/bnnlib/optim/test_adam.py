@@ -14,9 +14,10 @@ from bnnlib._native import build
 from bnnlib.optim import Adam
 from bnnlib.posteriors.deferred import LaterGradient
 from bnnlib.train import fit
+from tests.seeded import seeded
 
-X = torch.randn(32, 6, generator=torch.Generator().manual_seed(1))
-Y = torch.randn(32, 2, generator=torch.Generator().manual_seed(2))
+X = torch.randn(32, 6, generator=seeded(1))
+Y = torch.randn(32, 2, generator=seeded(2))
 MIXTURE = {"slab_scale": 1.0, "spike_scale": 0.1}
 LAYERS = {
     "gaussian": lambda a, b: bnn.GaussianLinear(a, b, initial_scale=0.1),
@@ -100,15 +101,11 @@ def test_without_a_compiler_the_numbers_are_the_same(monkeypatch):
 @pytest.mark.parametrize(
     "settings",
     [
-        {"weight_decay": 0.1},
-        {"betas": (0.5, 0.9), "eps": 1e-3},
-        {"amsgrad": True},
-        {"maximize": True},
-        {"weight_decay": 0.1, "decoupled_weight_decay": True},
-        {"lr": torch.tensor(0.02), "fused": True},
+        {"weight_decay": 0.1}, {"betas": (0.5, 0.9), "eps": 1e-3}, {"amsgrad": True}, {"maximize": True},
+        {"weight_decay": 0.1, "decoupled_weight_decay": True}, {"lr": torch.tensor(0.02), "fused": True},
     ],
     ids=str,
-)
+)  # fmt: skip
 def test_settings(settings):
     (model, reference), (other, optimizer) = pair(**settings)
     train(model, reference)
@@ -334,8 +331,7 @@ def test_derivatives_of_derivatives_and_other_parameters_are_unaffected():
         own = tuple(one.parameters())
         first = torch.autograd.grad(loss_of(one), own, create_graph=True)
         found.append(torch.autograd.grad(sum(g.square().sum() for g in first), own))
-    for one, two in zip(*found, strict=True):
-        torch.testing.assert_close(one, two, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(*found, rtol=1e-4, atol=1e-5)
     others = {name: (p.detach() + 0.1).requires_grad_() for name, p in zip(names, parameters, strict=True)}
     torch.func.functional_call(model, others, (X,)).sum().backward()
     assert all(p.grad is None for p in parameters) and all(p.grad is not None for n, p in others.items())

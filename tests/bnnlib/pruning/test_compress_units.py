@@ -201,6 +201,10 @@ def tied():
     return model
 
 
+def recurrent():
+    return bnn.to_bayesian(nn.Sequential(nn.Linear(3, 3), nn.LSTM(3, 2)))
+
+
 def hooked():
     model = mlp((3, 3, 3))
     prune.l1_unstructured(model[0], "weight", 2)
@@ -210,7 +214,7 @@ def hooked():
 @pytest.mark.parametrize(
     ("model", "error", "message"),
     [
-        (lambda: bnn.to_bayesian(nn.Sequential(nn.Linear(3, 3), nn.LSTM(3, 2))), TypeError, "1 is a .*LSTM.*cannot be"),
+        (recurrent, TypeError, r"1 is a .*LSTM, converted parameter by parameter.*Leave it out of to_bayesian"),
         (shared, TypeError, "0 is a Linear that runs 2 times"),
         (tied, TypeError, r"2\.weight is the same tensor as 0\.weight"),
         (hooked, ValueError, r"0 is a Linear whose weight is computed.*prune\.remove"),

@@ -113,12 +113,14 @@ def test_input_gradients_are_those_of_the_dense_network():
     equal(gradients[1], gradients[0])
 
 
-def test_a_shared_layer_stays_shared_and_a_dense_one_can_stay_dense():
+def test_a_shared_layer_stays_shared_a_dense_one_can_stay_dense_and_a_single_one_is_saved(tmp_path):
     shared = pruned(nn.Linear(6, 6), 0.9)
     model = nn.Sequential(shared, nn.ReLU(), shared, nn.Linear(6, 2))
-    csr = to_csr(model, min_sparsity=0.5)
+    csr, x = to_csr(model, min_sparsity=0.5), torch.ones(2, 6)
     assert csr[0] is csr[2] and type(csr[0]) is CSRLinear and type(csr[3]) is nn.Linear
-    torch.testing.assert_close(csr(torch.ones(2, 6)), model(torch.ones(2, 6)))
+    torch.testing.assert_close(csr(x), model(x))
+    save_csr(csr[0], tmp_path / "layer.pt")
+    torch.testing.assert_close(load_csr(tmp_path / "layer.pt", nn.Linear(6, 6))(x), shared(x))
 
 
 def test_saving_and_loading(tmp_path):
@@ -139,13 +141,6 @@ def test_saving_and_loading(tmp_path):
     torch.save(dense.state_dict(), tmp_path / "dense.pt")
     sizes = [(tmp_path / f"{kind}.pt").stat().st_size for kind in ("dense", "csr")]
     assert sizes[1] < sizes[0] / 3  # 8 bytes for a tenth of the weights against 4 for all, and the file's own overhead
-
-
-def test_a_single_layer_is_saved_too(tmp_path):
-    layer = pruned(nn.Linear(7, 5), 0.8)
-    save_csr(to_csr(layer), tmp_path / "layer.pt")
-    x = torch.randn(3, 7, generator=seeded(1))
-    torch.testing.assert_close(load_csr(tmp_path / "layer.pt", nn.Linear(7, 5))(x), layer(x))
 
 
 def test_damaged_and_foreign_files_are_refused(tmp_path):
@@ -197,11 +192,3 @@ def test_damaged_and_foreign_files_are_refused(tmp_path):
 def test_what_cannot_be_exported_is_named(model, error, message):
     with pytest.raises(error, match=message):
         to_csr(model())
-
-
-def test_a_smallest_sparsity_leaves_the_fuller_layers_dense():
-    dense = mlp((64, 1000, 1000, 10), generator=seeded())
-    with torch.no_grad():
-        dense[2].weight.mul_(rank_mask(dense[2].weight.abs(), 0.99))
-    kept = to_csr(dense, min_sparsity=0.9)
-    assert [type(layer) for layer in kept[::2]] == [nn.Linear, CSRLinear, nn.Linear]

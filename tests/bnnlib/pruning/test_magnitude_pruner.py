@@ -48,19 +48,6 @@ def test_the_schedule():
         assert 100 * share == pytest.approx(logged, abs=0.2)
 
 
-@pytest.mark.parametrize("persistent", [True, False])
-def test_counts_are_exact_and_the_largest_stay(persistent):
-    pruner = MagnitudePruner(network(), persistent=persistent)
-    before = {name: w.detach().clone() for name, w in pruner.weights.items()}
-    pruner.prune(0.37)
-    assert zeros(pruner) == {"0.weight": 222, "2.weight": 44}  # 0.37 of 600 and of 120
-    for name, weight in pruner.weights.items():
-        gone = weight == 0
-        assert before[name][gone].abs().max() <= before[name][~gone].abs().min()
-        assert torch.equal(weight[~gone], before[name][~gone])
-    assert pruner.sparsity == pytest.approx(266 / 720)
-
-
 def test_a_weight_regrows_without_a_mask_and_does_not_with_one():
     histories = {}
     for persistent in (True, False):

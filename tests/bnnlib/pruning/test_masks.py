@@ -5,41 +5,43 @@ import torch
 from torch import nn
 
 from bnnlib.models import mlp
-from bnnlib.pruning import Masks, prunable_weights
+from bnnlib.pruning import MagnitudePruner, Masks, prunable_weights
 from bnnlib.train.fit import fit
+from tests.seeded import seeded
 
 
 def network(seed: int = 0) -> nn.Sequential:
-    return mlp((6, 8, 3), generator=torch.Generator().manual_seed(seed))
+    return mlp((6, 8, 3), generator=seeded(seed))
 
 
 def data() -> tuple[torch.Tensor, torch.Tensor]:
-    generator = torch.Generator().manual_seed(1)
+    generator = seeded(1)
     return torch.randn(40, 6, generator=generator), torch.randint(3, (40,), generator=generator)
 
 
-@pytest.mark.parametrize("scope", ["layer", "global"])
-def test_the_smallest_weights_go(scope):
-    model = network()
-    before = {name: weight.detach().clone() for name, weight in prunable_weights(model).items()}
-    masks = Masks(model, scope)
-    masks.update(0.5)
-    assert masks.sparsity == pytest.approx(0.5)
-    groups = [[name] for name in before] if scope == "layer" else [list(before)]
-    for group in groups:
-        kept = torch.cat([before[name][masks.masks[name]] for name in group]).abs()
-        gone = torch.cat([before[name][~masks.masks[name]] for name in group]).abs()
-        assert gone.max() <= kept.min()
-    for name, weight in masks.weights.items():
-        assert torch.equal(weight != 0, masks.masks[name])
-        assert torch.equal(weight[masks.masks[name]], before[name][masks.masks[name]])
+@pytest.mark.parametrize("make", [Masks, lambda m: Masks(m, "global"), MagnitudePruner,
+                                  lambda m: MagnitudePruner(m, persistent=False)])  # fmt: skip
+def test_the_smallest_weights_go_in_exact_number_and_the_rest_is_left_alone(make):
+    model = mlp((20, 30, 4), generator=seeded())
+    pruner = make(model)
+    before = {name: weight.detach().clone() for name, weight in pruner.weights.items()}
+    (pruner.update if isinstance(pruner, Masks) else pruner.prune)(0.37)
+    layers = {name: (before[name].flatten(), weight.flatten()) for name, weight in pruner.weights.items()}
+    if getattr(pruner, "scope", "layer") == "global":
+        layers = {"all": tuple(map(torch.cat, zip(*layers.values(), strict=True)))}
+    removed = {name: int((weight == 0).sum()) for name, (_, weight) in layers.items()}
+    assert removed == ({"all": 266} if "all" in layers else {"0.weight": 222, "2.weight": 44})  # of 600 and of 120
+    for old, weight in layers.values():
+        assert old[weight == 0].abs().max() <= old[weight != 0].abs().min()
+        assert torch.equal(weight[weight != 0], old[weight != 0])
+    assert pruner.sparsity == pytest.approx(266 / 720)
 
 
 def test_masks_outlive_an_optimizer_with_momentum():
     model = network()
     masks = Masks(model)
     optimizer = torch.optim.Adam(model.parameters(), lr=0.05)
-    generator = torch.Generator().manual_seed(0)
+    generator = seeded(0)
     fit(model, data(), epochs=2, batch_size=8, optimizer=optimizer, generator=generator)  # momentum builds up
     masks.update(0.6)
     pruned = {name: ~mask for name, mask in masks.masks.items()}
@@ -50,7 +52,7 @@ def test_masks_outlive_an_optimizer_with_momentum():
 
 
 def test_pruned_weights_are_not_regrown_and_tiny_ones_rank_right():
-    model = mlp((4, 1), generator=torch.Generator().manual_seed(0))
+    model = mlp((4, 1), generator=seeded(0))
     with torch.no_grad():
         model[0].weight.copy_(torch.tensor([[1e-12, 2e-12, 3e-12, 1.0]]))
     masks = Masks(model)

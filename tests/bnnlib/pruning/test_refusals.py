@@ -8,22 +8,8 @@ import torch
 from torch import nn
 
 from bnnlib import nn as bnn
+from bnnlib import pruning
 from bnnlib.models import mlp
-from bnnlib.pruning import (
-    AGPPruner,
-    GroupLasso,
-    MagnitudePruner,
-    Masks,
-    compress,
-    compression_report,
-    global_masks,
-    prune_ranked,
-    rank_mask,
-    smooth_sparsity,
-    to_csr,
-    to_deterministic,
-    weight_scores,
-)
 
 MIXTURE = {"slab_scale": 1.0, "spike_scale": 0.0067}
 # of sizes (0, 3), for which PyTorch warns that there is nothing to initialize
@@ -49,31 +35,31 @@ def sparse():
 
 
 def magnitude(parameters=None, **options):
-    return MagnitudePruner(mlp((20, 30, 4)) if parameters is None else parameters, **options)
+    return pruning.MagnitudePruner(mlp((20, 30, 4)) if parameters is None else parameters, **options)
 
 
-def reported(dense=None, example=None, **options):
+def reported(dense=None, rows=2, **options):
     model = mlp((4, 8, 3))
-    return compression_report(model, dense or model, torch.ones(2, 4) if example is None else example, **options)
+    return pruning.compression_report(model, dense or model, torch.ones(rows, 4), **options)
 
 
 def lasso(strength=1.0, optimizer=torch.optim.SGD, **settings):
     model = mlp((4, 3, 2))
-    lasso = GroupLasso(model, strength, **settings)
+    lasso = pruning.GroupLasso(model, strength, **settings)
     lasso.on_step(SimpleNamespace(step=1, optimizer=optimizer(model.parameters())))
 
 
 def masked(name, mask, model=None):
-    return to_deterministic(model or bayesian(), {name: mask})
+    return pruning.to_deterministic(model or bayesian(), {name: mask})
 
 
 RAMP = {"final_sparsity": 0.9, "begin_step": 10, "end_step": 50}
 REFUSED = [
-    *[(lambda c=c: AGPPruner(mlp((2, 2)), **RAMP | c), next(iter(c)))
+    *[(lambda c=c: pruning.AGPPruner(mlp((2, 2)), **RAMP | c), next(iter(c)))
       for c in ({"final_sparsity": 1.2}, {"end_step": 10}, {"frequency": 0}, {"initial_sparsity": -0.1})],
     (lambda: lasso(-1.0), "strength is -1"),
     (lambda: lasso(layers=["0", "conv9"]), r"layers has 'conv9', but .* are 0, 2\."),
-    (lambda: GroupLasso(nn.ReLU(), 1.0), "ReLU has no linear or convolutional layer"),
+    (lambda: pruning.GroupLasso(nn.ReLU(), 1.0), "ReLU has no linear or convolutional layer"),
     *[(lambda k=k: lasso(optimizer=k), rf"needs torch\.optim\.SGD, .* not {k.__name__}")
       for k in (torch.optim.Adam, torch.optim.RMSprop)],  # the second has a momentum too
     (lambda: magnitude({}), "no parameter is selected"),
@@ -84,28 +70,28 @@ REFUSED = [
     (lambda: magnitude(scope="row"), "scope is 'row'"),
     (lambda: magnitude().prune(1.5), "sparsity is 1.5"),
     (lambda: magnitude().prune(math.nan), "sparsity is nan"),
-    (lambda: smooth_sparsity(-1, 0.5), "step is -1"),
-    (lambda: smooth_sparsity(1, 1.5), "final_sparsity"),
-    (lambda: smooth_sparsity(1, 0.5, base=1.0), "base is 1"),
-    (lambda: smooth_sparsity(1, 0.5, steps=0), "steps is 0"),
-    (lambda: Masks(nn.ReLU()), "nothing to prune"),
-    (lambda: Masks(mlp((2, 2)), "row"), "'row'"),
-    (lambda: Masks(mlp((2, 2))).update(1.5), "sparsity"),
-    (lambda: weight_scores(mlp((3, 2))), r"no weights to rank.*inclusion probability.*to_bayesian"),
-    (lambda: weight_scores(mlp((3, 2)), "signal_to_noise"), r"no weights to rank.*posterior scale"),
-    (lambda: weight_scores(nn.BatchNorm1d(3), "magnitude"), "linear or convolutional"),
-    (lambda: weight_scores(bayesian(bnn.GaussianLinear)), "0 is a GaussianLinear, which has no inclusion probability"),
-    (lambda: weight_scores(bayesian(bnn.HorseshoeLinear), "signal_to_noise"),
+    (lambda: pruning.smooth_sparsity(-1, 0.5), "step is -1"),
+    (lambda: pruning.smooth_sparsity(1, 1.5), "final_sparsity"),
+    (lambda: pruning.smooth_sparsity(1, 0.5, base=1.0), "base is 1"),
+    (lambda: pruning.smooth_sparsity(1, 0.5, steps=0), "steps is 0"),
+    (lambda: pruning.Masks(nn.ReLU()), "nothing to prune"),
+    (lambda: pruning.Masks(mlp((2, 2)), "row"), "'row'"),
+    (lambda: pruning.Masks(mlp((2, 2))).update(1.5), "sparsity"),
+    (lambda: pruning.weight_scores(mlp((3, 2))), r"no weights to rank.*inclusion probability.*to_bayesian"),
+    (lambda: pruning.weight_scores(mlp((3, 2)), "signal_to_noise"), r"no weights to rank.*posterior scale"),
+    (lambda: pruning.weight_scores(nn.BatchNorm1d(3), "magnitude"), "linear or convolutional"),
+    (lambda: pruning.weight_scores(bayesian(bnn.GaussianLinear)), "GaussianLinear, which has no inclusion probability"),
+    (lambda: pruning.weight_scores(bayesian(bnn.HorseshoeLinear), "signal_to_noise"),
      "0 is a HorseshoeLinear, which has no posterior scale"),
-    (lambda: weight_scores(bayesian(), "size"), "'size', but it must be one of 'inclusion'"),
-    (lambda: weight_scores(nn.Sequential(bnn.GaussianSpikeSlabLinear(0, 3, **MIXTURE))),
+    (lambda: pruning.weight_scores(bayesian(), "size"), "'size', but it must be one of 'inclusion'"),
+    (lambda: pruning.weight_scores(nn.Sequential(bnn.GaussianSpikeSlabLinear(0, 3, **MIXTURE))),
      r"0.weight is empty, of shape \(3, 0\)"),
-    (lambda: weight_scores(diverged()), r"2 of 24 values of 2.weight are NaN.*diverged"),
-    (lambda: global_masks({"a": torch.tensor([0.0, math.nan])}, 0.5), "1 of 2 values of a are NaN"),
-    (lambda: global_masks({}, 0.5), "nothing to rank"),
-    (lambda: rank_mask(torch.tensor([0.0, math.nan]), 0.5), "1 of 2 values of score are NaN"),
-    (lambda: rank_mask(torch.zeros(2, 0), 0.5, 1), "score is empty"),
-    *[(lambda s=s: prune_ranked(bayesian(), s), words) for s, words in (
+    (lambda: pruning.weight_scores(diverged()), r"2 of 24 values of 2.weight are NaN.*diverged"),
+    (lambda: pruning.global_masks({"a": torch.tensor([0.0, math.nan])}, 0.5), "1 of 2 values of a are NaN"),
+    (lambda: pruning.global_masks({}, 0.5), "nothing to rank"),
+    (lambda: pruning.rank_mask(torch.tensor([0.0, math.nan]), 0.5), "1 of 2 values of score are NaN"),
+    (lambda: pruning.rank_mask(torch.zeros(2, 0), 0.5, 1), "score is empty"),
+    *[(lambda s=s: pruning.prune_ranked(bayesian(), s), words) for s, words in (
         (1.0, "removes all 83 weights.*Give less than 0.99397"), (0.999, "removes all 83 weights"),
         (95, "sparsity is 95.*pass 0.95"), (-0.1, "sparsity is -0.1"), (math.nan, "sparsity is nan"))],
     (lambda: masked("1.weight", torch.ones(8, 6).bool()), r"masks has 1.weight, but Sequential has no"),
@@ -114,15 +100,15 @@ REFUSED = [
     (lambda: masked("0.weight", torch.ones(8, 6)), "must be torch.bool"),
     (lambda: masked("0.bias", torch.ones(2).bool(), bayesian(sizes=(3, 2), bias=False)),
      r"0.bias, but that layer has no bias"),
-    (lambda: to_csr(sparse(), min_sparsity=0.9), r"sparsest layer, 2, has a share of 0\.8 zeros"),
-    (lambda: to_csr(nn.Linear(3, 2), min_sparsity=90), "min_sparsity is 90"),
+    (lambda: pruning.to_csr(sparse(), min_sparsity=0.9), r"sparsest layer, 2, has a share of 0\.8 zeros"),
+    (lambda: pruning.to_csr(nn.Linear(3, 2), min_sparsity=90), "min_sparsity is 90"),
     (lambda: reported(repeats=0), "repeats is 0"),
     (lambda: reported(batches=(0,)), "batches is 0"),
-    (lambda: reported(example=torch.ones(0, 4)), r"example has shape \(0, 4\)"),
+    (lambda: reported(rows=0), r"example has shape \(0, 4\)"),
     (lambda: reported(runtimes=["tflite"]), "runtimes is 'tflite'"),
     (lambda: reported(mlp((4, 8, 8, 3))), "has the layers 0, 2, the compressed one 0, 2, 4"),
-    *[(lambda s=s: compress(nn.Linear(3, 2), torch.ones(s)), "must be rows of inputs") for s in ((3,), (0, 3))],
-    (lambda: compress(nn.Sequential(nn.Conv2d(1, 2, 3), bnn.StructuredBayesianPruning(6, dim=2)),
+    *[(lambda s=s: pruning.compress(nn.Linear(3, 2), torch.ones(s)), "must be rows of inputs") for s in ((3,), (0, 3))],
+    (lambda: pruning.compress(nn.Sequential(nn.Conv2d(1, 2, 3), bnn.StructuredBayesianPruning(6, dim=2)),
                       torch.ones(2, 1, 8, 8)), "1 has noise along dimension 2"),
 ]  # fmt: skip
 

@@ -5,18 +5,8 @@ import torch
 import torch.nn.functional as F
 
 from bnnlib import functional as bF
+from bnnlib import replicates as R
 from bnnlib._checks import DivergedError
-from bnnlib.replicates import (
-    GaussianLikelihood,
-    Layout,
-    StackedDeterministic,
-    StackedGaussian,
-    StackedGaussianSpikeSlab,
-    StackedMLP,
-    StackedSpikeSlab,
-    fit_stacked,
-    gaussian_nll,
-)
 from bnnlib.train import Checkpoint, cosine
 from tests.bnnlib.replicates.unstacked import unstack
 from tests.seeded import seeded as generator
@@ -27,17 +17,17 @@ def data(n=50, replicates=3):
     return x, x[..., :1].tanh() + 0.1 * torch.randn(n, replicates, 1, generator=generator(2), dtype=torch.float64)
 
 
-def stack_of(kind=StackedDeterministic, replicates=3):
-    layout = Layout((5, 4, 1), replicates)
-    return StackedMLP(kind(layout, layout.kaiming_uniform(generator(), torch.float64)), "tanh")
+def stack_of(kind=R.StackedDeterministic, replicates=3):
+    layout = R.Layout((5, 4, 1), replicates)
+    return R.StackedMLP(kind(layout, layout.kaiming_uniform(generator(), torch.float64)), "tanh")
 
 
 PRIORS = ([1.0, 2.7, 0.5], [0.1, 0.05, 0.2], [0.5, 0.1, 0.6])
 KINDS = {
-    "deterministic": StackedDeterministic,
-    "gaussian": lambda *a: StackedGaussian(*a, 1.3, 0.1),
-    "spike-slab": lambda *a: StackedSpikeSlab(*a, [1e-6, 0.1, 0.5], 1.3, 0.1, 0.6),
-    "gaussian-spike-slab": lambda *a: StackedGaussianSpikeSlab(*a, *PRIORS, 0.05),
+    "deterministic": R.StackedDeterministic,
+    "gaussian": lambda *a: R.StackedGaussian(*a, 1.3, 0.1),
+    "spike-slab": lambda *a: R.StackedSpikeSlab(*a, [1e-6, 0.1, 0.5], 1.3, 0.1, 0.6),
+    "gaussian-spike-slab": lambda *a: R.StackedGaussianSpikeSlab(*a, *PRIORS, 0.05),
 }
 
 
@@ -64,7 +54,7 @@ def test_a_stack_trains_as_its_networks_alone(kind):
     if kind != "deterministic":
         kl_scale = torch.tensor([[1.0], [0.1], [3.0]], dtype=torch.float64)
     networks, weights = [unstack(stack, r) for r in range(3)], torch.as_tensor(kl_scale).expand(3, 1) / 50
-    fit_stacked(stack, x, y, epochs=4, batch_size=16, learning_rate=0.01, generator=generator(5), kl_scale=kl_scale)
+    R.fit_stacked(stack, x, y, epochs=4, batch_size=16, learning_rate=0.01, generator=generator(5), kl_scale=kl_scale)
     for r, network in enumerate(networks):
         optimizer, source = torch.optim.Adam(network.parameters(), lr=0.01), generator(5)
         for _ in range(4):
@@ -93,8 +83,8 @@ def test_resuming_is_bit_identical(likelihood, tmp_path, dies):
     settings = {"epochs": 4, "batch_size": 16, "learning_rate": 0.01, "schedule": cosine(4)}
 
     def train(checkpoint=None):
-        stack, loss = stack_of(StackedGaussian), GaussianLikelihood(3).double() if likelihood else gaussian_nll
-        fit_stacked(stack, x, y, generator=generator(5), loss=loss, checkpoint=checkpoint, **settings)
+        stack, loss = stack_of(R.StackedGaussian), R.GaussianLikelihood(3).double() if likelihood else R.gaussian_nll
+        R.fit_stacked(stack, x, y, generator=generator(5), loss=loss, checkpoint=checkpoint, **settings)
         return [*stack.parameters(), *(loss.parameters() if likelihood else ())]
 
     with pytest.raises(dies.Killed):
@@ -102,43 +92,43 @@ def test_resuming_is_bit_identical(likelihood, tmp_path, dies):
     assert Checkpoint(tmp_path / "run.pt").load()["epoch"] == 1
     torch.testing.assert_close(train(), train(Checkpoint(tmp_path / "run.pt")), rtol=0, atol=0)
     with pytest.raises(ValueError, match="no generator"):
-        fit_stacked(stack_of(), x, y, checkpoint=Checkpoint(tmp_path / "run.pt"), **settings)
+        R.fit_stacked(stack_of(), x, y, checkpoint=Checkpoint(tmp_path / "run.pt"), **settings)
 
 
 def test_the_learning_rate_follows_the_schedule():
     x, y = data()
     rates = []
-    fit_stacked(stack_of(), x, y, epochs=3, batch_size=50, learning_rate=0.1, schedule=lambda epoch: 1 / (1 + epoch),
+    R.fit_stacked(stack_of(), x, y, epochs=3, batch_size=50, learning_rate=0.1, schedule=lambda epoch: 1 / (1 + epoch),
                 after_epoch=lambda model, epoch, optimizer: rates.append(optimizer.param_groups[0]["lr"]))  # fmt: skip
     assert rates == pytest.approx([0.1, 0.05, 0.1 / 3])
 
 
 def test_kl_scale_zero_leaves_the_prior_out():
     x, y = data()
-    stack = stack_of(StackedGaussian)
+    stack = stack_of(R.StackedGaussian)
     before = stack.posterior.weight_rho.detach().clone()
-    fit_stacked(stack, x * 0, y * 0, epochs=2, batch_size=50, learning_rate=0.01, generator=generator(), kl_scale=0.0)
+    R.fit_stacked(stack, x * 0, y * 0, epochs=2, batch_size=50, learning_rate=0.01, generator=generator(), kl_scale=0.0)
     # inputs of zero: first-layer weights have no gradient at all without a prior
     assert torch.equal(stack.posterior.weight_rho[:, :20], before[:, :20])
-    fit_stacked(stack, x * 0, y * 0, epochs=2, batch_size=50, learning_rate=0.01, generator=generator(), kl_scale=1.0)
+    R.fit_stacked(stack, x * 0, y * 0, epochs=2, batch_size=50, learning_rate=0.01, generator=generator(), kl_scale=1.0)
     assert (stack.posterior.weight_rho[:, :20] > before[:, :20]).all()
 
 
 def test_kl_scale_may_follow_the_epochs():
     x, y = data()
-    stacks = [stack_of(StackedGaussian) for _ in range(2)]
+    stacks = [stack_of(R.StackedGaussian) for _ in range(2)]
     options = {"batch_size": 50, "learning_rate": 0.01}
-    fit_stacked(stacks[0], x, y, epochs=2, generator=generator(), kl_scale=lambda epoch: float(epoch > 0), **options)
+    R.fit_stacked(stacks[0], x, y, epochs=2, generator=generator(), kl_scale=lambda epoch: float(epoch > 0), **options)
     noise, optimizer = generator(), torch.optim.Adam(stacks[1].parameters(), lr=0.01, fused=True)
     for scale in (0.0, 1.0):
-        fit_stacked(stacks[1], x, y, epochs=1, generator=noise, kl_scale=scale, optimizer=optimizer, **options)
+        R.fit_stacked(stacks[1], x, y, epochs=1, generator=noise, kl_scale=scale, optimizer=optimizer, **options)
     torch.testing.assert_close(*([*stack.parameters()] for stack in stacks), rtol=0, atol=0)
 
 
 def test_hooks_see_every_step_and_epoch():
     x, y = data()
     steps, epochs, settings = [], [], {"epochs": 2, "batch_size": 20, "learning_rate": 0.01}
-    fit_stacked(stack_of(), x, y, **settings, after_step=lambda model, step: steps.append(step),
+    R.fit_stacked(stack_of(), x, y, **settings, after_step=lambda model, step: steps.append(step),
                 after_epoch=lambda model, epoch, optimizer: epochs.append(epoch))  # fmt: skip
     assert steps == list(range(6)) and epochs == [0, 1]
 
@@ -150,6 +140,6 @@ def test_a_diverging_replicate_is_named_and_the_others_are_as_without_it():
     stack, clean = stack_of(), stack_of()
     settings = {"epochs": 3, "batch_size": 16, "learning_rate": 0.01}
     with pytest.raises(DivergedError, match=r"replicates \[1\] are NaN.*learning rate"):
-        fit_stacked(stack, x, bad, generator=generator(5), **settings)
-    fit_stacked(clean, x, y, generator=generator(5), **settings)
+        R.fit_stacked(stack, x, bad, generator=generator(5), **settings)
+    R.fit_stacked(clean, x, y, generator=generator(5), **settings)
     assert torch.equal(stack.posterior.weight[[0, 2]], clean.posterior.weight[[0, 2]])

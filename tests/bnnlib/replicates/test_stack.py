@@ -30,8 +30,7 @@ def test_the_token_of_a_draw_is_the_gradient_of_the_divergence(bayesian_stack):
     for divergence in (posterior.kl_gradient, lambda scale: scale * posterior.kl_divergence().sum()):
         loss = posterior.draw(generator(2)).sin().sum() + divergence(0.1)
         found.append(torch.autograd.grad(loss, list(posterior.parameters())))
-    for ours, theirs in zip(*found, strict=True):
-        torch.testing.assert_close(ours, theirs, rtol=1e-9, atol=1e-12)
+    torch.testing.assert_close(*found, rtol=1e-9, atol=1e-12)
 
 
 def test_a_replicate_s_loss_has_no_gradient_in_another_replicate(bayesian_stack, x):

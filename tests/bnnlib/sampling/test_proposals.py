@@ -4,17 +4,7 @@ import pytest
 import torch
 from scipy import stats
 
-from bnnlib.sampling import (
-    DiagonalGaussian,
-    FullGaussian,
-    Independent,
-    Kernel,
-    Markov,
-    RandomWalk,
-    RealNVP,
-    metropolis_hastings,
-    sample,
-)
+from bnnlib import sampling as mcmc
 from bnnlib.sampling.proposals import Proposal
 
 DOUBLE = torch.float64
@@ -23,21 +13,21 @@ DOUBLE = torch.float64
 def test_a_random_walk_steps_by_its_scale(generator):
     scale = torch.tensor([0.5, 3.0], dtype=DOUBLE)
     given = torch.tensor([10.0, -10.0], dtype=DOUBLE).expand(100_000, 2)
-    points = RandomWalk(scale).draw(given, generator)
+    points = mcmc.RandomWalk(scale).draw(given, generator)
     for i in range(2):
         assert stats.kstest((points - given)[:, i].numpy(), stats.norm(0.0, float(scale[i])).cdf).pvalue > 0.01
 
 
 def test_a_random_walk_on_points_of_any_shape(generator):
-    kernel = metropolis_hastings(lambda x: -0.5 * x.square().sum(dim=(1, 2)), RandomWalk(0.5))
+    kernel = mcmc.metropolis_hastings(lambda x: -0.5 * x.square().sum(dim=(1, 2)), mcmc.RandomWalk(0.5))
     move = kernel.step(kernel.start(torch.zeros(4, 2, 3)), generator)
     assert move.state.position.shape == (4, 2, 3) and move.accepted.shape == (4,)
 
 
-@pytest.mark.parametrize("build", [DiagonalGaussian, FullGaussian, RealNVP])
+@pytest.mark.parametrize("build", [mcmc.DiagonalGaussian, mcmc.FullGaussian, mcmc.RealNVP])
 def test_independent_passes_draws_and_densities_on(build, generator):
     law = build(3)
-    proposal = Independent(law)
+    proposal = mcmc.Independent(law)
     given = torch.zeros(50, 3)
     points, log_q = proposal.draw_with_log_prob(50, generator)
     assert points.shape == (50, 3)
@@ -54,14 +44,14 @@ def test_a_law_without_both_at_once(generator):
         def log_prob(self, point):
             return torch.where((point >= 0) & (point <= 1), 0.0, -torch.inf).sum(-1)
 
-    points, log_q = Independent(Uniform()).draw_with_log_prob(7, generator)
+    points, log_q = mcmc.Independent(Uniform()).draw_with_log_prob(7, generator)
     assert points.shape == (7, 1) and torch.equal(log_q, torch.zeros(7))
 
 
 def test_base_classes_say_what_is_missing():
     point = torch.zeros(1, 1)
     for missing in (lambda: Proposal().draw(point), lambda: Proposal().log_density(point, point),
-                    lambda: sample(Kernel(log_prob), point, 2)):  # fmt: skip
+                    lambda: mcmc.sample(mcmc.Kernel(log_prob), point, 2)):  # fmt: skip
         with pytest.raises(NotImplementedError):
             missing()
 
@@ -71,14 +61,14 @@ def log_prob(points):
 
 
 WRONG = {
-    "a scale of another dimension": (RandomWalk(torch.ones(3, 1, 1)), "draws points"),
-    "another dimension": (Independent(FullGaussian(3)), "same space"),
-    "another count": (Markov(lambda x, g: x[:1], lambda x, y: torch.zeros(len(x))), "draws points"),
+    "a scale of another dimension": (mcmc.RandomWalk(torch.ones(3, 1, 1)), "draws points"),
+    "another dimension": (mcmc.Independent(mcmc.FullGaussian(3)), "same space"),
+    "another count": (mcmc.Markov(lambda x, g: x[:1], lambda x, y: torch.zeros(len(x))), "draws points"),
     "a density of each coordinate": (
-        Markov(lambda x, g: x, lambda x, y: torch.zeros_like(x)),
+        mcmc.Markov(lambda x, g: x, lambda x, y: torch.zeros_like(x)),
         "proposal's log density",
     ),
-    "a column": (Markov(lambda x, g: x, lambda x, y: torch.zeros(len(x), 1)), "proposal's log density"),
+    "a column": (mcmc.Markov(lambda x, g: x, lambda x, y: torch.zeros(len(x), 1)), "proposal's log density"),
 }
 
 
@@ -86,9 +76,9 @@ WRONG = {
 def test_shapes_that_would_broadcast_are_refused(case):
     """As many chains as coordinates, so that nothing else would notice."""
     proposal, message = WRONG[case]
-    kernel = metropolis_hastings(log_prob, proposal)
+    kernel = mcmc.metropolis_hastings(log_prob, proposal)
     with pytest.raises(ValueError, match=message):
         kernel.step(kernel.start(torch.zeros(2, 2)) if "dimension" not in case else STATE)
 
 
-STATE = metropolis_hastings(log_prob, RandomWalk(1.0)).start(torch.zeros(2, 2))
+STATE = mcmc.metropolis_hastings(log_prob, mcmc.RandomWalk(1.0)).start(torch.zeros(2, 2))

@@ -6,30 +6,9 @@ import pytest
 import torch
 from torch import nn
 
+from bnnlib import sampling as mcmc
 from bnnlib._checks import DivergedError
 from bnnlib.models import mlp
-from bnnlib.sampling import (
-    SGHMC,
-    SGLD,
-    DiagonalGaussian,
-    FullGaussian,
-    HamiltonianMonteCarlo,
-    Independent,
-    IndependentDiscriminator,
-    LatentProposal,
-    Markov,
-    MarkovDiscriminator,
-    PointProposal,
-    RandomWalk,
-    RealNVP,
-    SpikeSlabGaussianLaplacePrior,
-    implicit_metropolis_hastings,
-    learn_proposal,
-    metropolis_hastings,
-    polynomial,
-    sample,
-    warm_up,
-)
 from bnnlib.sampling.diagnostics import effective_sample_size, split_r_hat
 from bnnlib.sampling.learn import OBJECTIVES
 from bnnlib.sampling.samples import SampleStore
@@ -38,6 +17,7 @@ from chapters.implicit_acceptance.discriminating import train_discriminator
 from chapters.learned_priors.formulas import annealed, constant
 
 NAN, INF, INT = math.nan, math.inf, "must be an integer of at least"
+PLAIN, RIGHT = nn.Linear(2, 2), math.pi / 2  # an angle at which latents are drawn anew
 
 
 def log_prob(points):
@@ -62,50 +42,54 @@ class Implicit:
 
 
 def sghmc(**settings):
-    return SGHMC([nn.Parameter(torch.ones(1))], **({"lr": 0.1} | settings))
+    return mcmc.SGHMC([nn.Parameter(torch.ones(1))], **({"lr": 0.1} | settings))
 
 
 def prior(**change):
     settings = {"parameters": mlp((4, 6, 3)), "sparse": ["0.weight"], "spike_scale": 0.3, "slab_variance": 2.0} | change
-    return SpikeSlabGaussianLaplacePrior(settings.pop("parameters"), **settings)
+    return mcmc.SpikeSlabGaussianLaplacePrior(settings.pop("parameters"), **settings)
 
 
 def hmc(step_size=0.1, density=log_prob, **settings):
-    return HamiltonianMonteCarlo(density, step_size, **settings)
+    return mcmc.HamiltonianMonteCarlo(density, step_size, **settings)
 
 
 def walk(start=None, num_draws=3, density=log_prob, **counts):
     start = zeros(2, 2) if start is None else start
-    return sample(metropolis_hastings(density, RandomWalk(1.0)), start, num_draws, **counts)
+    return mcmc.sample(mcmc.metropolis_hastings(density, mcmc.RandomWalk(1.0)), start, num_draws, **counts)
 
 
 def learn(density=None, target=log_prob, **settings):
-    return learn_proposal(target, density or FullGaussian(2), **{"num_steps": 1, "batch_size": 2, **settings})
+    return mcmc.learn_proposal(target, density or mcmc.FullGaussian(2), **{"num_steps": 1, "batch_size": 2, **settings})
 
 
-def critic(inputs=1, kind=IndependentDiscriminator, lower=0.1):
+def critic(inputs=1, kind=mcmc.IndependentDiscriminator, lower=0.1):
     return kind(nn.Sequential(nn.Linear(inputs, 1), nn.Flatten(0)), lower)
 
 
-def train(kind=IndependentDiscriminator, data=None, proposal=None, **settings):
+def train(kind=mcmc.IndependentDiscriminator, data=None, proposal=None, **settings):
     options = {"steps": 1} | settings
     data = zeros(10, 1) if data is None else data
-    return train_discriminator(critic(kind=kind), data, proposal or PointProposal(draw=noise), **options)
+    return train_discriminator(critic(kind=kind), data, proposal or mcmc.PointProposal(draw=noise), **options)
 
 
 def chains(proposal, start, discriminator=None, **settings):
-    return implicit_metropolis_hastings(discriminator or critic(2), proposal, start, 3, **settings)
+    return mcmc.implicit_metropolis_hastings(discriminator or critic(2), proposal, start, 3, **settings)
+
+
+def normal(dim):
+    return mcmc.Independent(mcmc.FullGaussian(dim))
 
 
 def decoder(out, angle=0.5, inputs=4):
-    return LatentProposal(nn.Linear(inputs, out), inputs, angle)
+    return mcmc.LatentProposal(nn.Linear(inputs, out), inputs, angle)
 
 
 REFUSED = {
     "schedules": [
         *[(build, r"is -?[\d.a-z]+.*(must|needs)") for build in (
-            lambda: constant(-1.0), lambda: polynomial(0.0, 1.0, 0.5), lambda: polynomial(1.0, -1.0, 0.5),
-            lambda: polynomial(1.0, 1.0, -0.5), lambda: annealed(0.0, 1.1), lambda: annealed(1.0, 0.9),
+            lambda: constant(-1.0), lambda: mcmc.polynomial(0.0, 1.0, 0.5), lambda: mcmc.polynomial(1.0, -1.0, 0.5),
+            lambda: mcmc.polynomial(1.0, 1.0, -0.5), lambda: annealed(0.0, 1.1), lambda: annealed(1.0, 0.9),
             lambda: annealed(1.0, NAN),
         )],
     ],
@@ -118,7 +102,7 @@ REFUSED = {
         (lambda: sghmc(momentum=-0.1), "momentum is -0.1"),
         (lambda: sghmc(scheme="leapfrog"), "'baoab', 'euler'"),
         (lambda: sghmc(gradient_variance=1.0), "scheme 'baoab' has no correction"),
-        (lambda: SGLD([p := nn.Parameter(torch.ones(1))], 0.1).load_state_dict(torch.optim.SGD([p], 0.1).state_dict()),
+        (lambda: mcmc.SGLD([p := nn.Parameter(torch.ones(1))], 1.0).load_state_dict(torch.optim.SGD([p]).state_dict()),
          "no random state"),
     ],
     "the learned prior": [
@@ -144,10 +128,10 @@ REFUSED = {
     "estimates": [
         (lambda: mean_of(zeros(0)), "number of values is 0"),
         (lambda: mean_of(torch.tensor([1.0, NAN])), "1 of 2 values"),
-        (lambda: acceptance_rate_of(each, Independent(FullGaussian(5)), torch.randn(5, 5)), "one log density a point"),
-        (lambda: acceptance_rate_of(lambda x: torch.full((len(x),), -INF), Independent(FullGaussian(5)), zeros(5, 5)),
+        (lambda: acceptance_rate_of(each, normal(5), torch.randn(5, 5)), "one log density a point"),
+        (lambda: acceptance_rate_of(lambda x: torch.full((len(x),), -INF), normal(5), zeros(5, 5)),
          "NaN"),
-        (lambda: acceptance_rate_of(log_prob, Independent(FullGaussian(3)), zeros(5, 5)), "same space"),
+        (lambda: acceptance_rate_of(log_prob, normal(3), zeros(5, 5)), "same space"),
         (lambda: effective_sample_size(zeros(2, 10), rule="ar"), "geyer, threshold, batch_means"),
         *[(lambda f=f: f(zeros(100)), r"chains, draws.*draws\[None\]") for f in (split_r_hat, effective_sample_size)],
         *[(lambda f=f: f(zeros(2, 3)), "draws in a chain is 3") for f in (split_r_hat, effective_sample_size)],
@@ -157,7 +141,7 @@ REFUSED = {
         (lambda: walk(torch.tensor(1.0)), r"chains >= 1|\(chains, "),
         (lambda: walk(torch.full((3, 2), NAN)), "not finite at the start of 3 of 3 chains"),
         (lambda: walk(torch.tensor([[0.0, 0.0], [INF, 0.0]])), "not finite at the start of 1 of 2 chains"),
-        (lambda: sample(hmc(), torch.full((3, 2), NAN), 3), "not finite at the start of 3 of 3 chains"),
+        (lambda: mcmc.sample(hmc(), torch.full((3, 2), NAN), 3), "not finite at the start of 3 of 3 chains"),
         (lambda: walk(num_draws=0), INT),
         (lambda: walk(burn_in=-1), INT),
         (lambda: walk(thin=0), INT),
@@ -179,26 +163,26 @@ REFUSED = {
         (lambda: hmc(covariance=torch.ones(3)).start(zeros(5, 2)), r"\(chains, 3\)"),
         (lambda: hmc().start(zeros(5, 2, 2)), r"\(chains, dim\)"),
         (lambda: hmc(density=each).start(zeros(2, 2)), "one log density a point"),
-        (lambda: warm_up(log_prob, zeros(1, 2)), "number of chains is 1"),
-        (lambda: warm_up(log_prob, zeros(2, 2), 19), "num_steps is 19"),
-        (lambda: warm_up(lambda x: x.sum(-1) * NAN, zeros(2, 2)), "not finite at the start"),
+        (lambda: mcmc.warm_up(log_prob, zeros(1, 2)), "number of chains is 1"),
+        (lambda: mcmc.warm_up(log_prob, zeros(2, 2), 19), "num_steps is 19"),
+        (lambda: mcmc.warm_up(lambda x: x.sum(-1) * NAN, zeros(2, 2)), "not finite at the start"),
     ],
     "proposals": [
-        *[(lambda s=s: RandomWalk(s), "scale is") for s in (0.0, -1.0, NAN, torch.tensor([1.0, 0.0]))],
-        *[(lambda k=k: k(0), "dim is 0") for k in (DiagonalGaussian, FullGaussian)],
-        *[(lambda k=k: k(2, scale=-1.0), "scale is -1") for k in (DiagonalGaussian, FullGaussian)],
-        *[(lambda s=s: RealNVP(**{"dim": 2, **s}), " is ")
+        *[(lambda s=s: mcmc.RandomWalk(s), "scale is") for s in (0.0, -1.0, NAN, torch.tensor([1.0, 0.0]))],
+        *[(lambda k=k: k(0), "dim is 0") for k in (mcmc.DiagonalGaussian, mcmc.FullGaussian)],
+        *[(lambda k=k: k(2, scale=-1.0), "scale is -1") for k in (mcmc.DiagonalGaussian, mcmc.FullGaussian)],
+        *[(lambda s=s: mcmc.RealNVP(**{"dim": 2, **s}), " is ")
           for s in ({"dim": 1}, {"num_layers": 0}, {"hidden": 0}, {"bound": 0.0})],
         *[(lambda k=k, s=s: k(3).log_prob(zeros(*s)), r"\(count, 3\)")
-          for k in (DiagonalGaussian, FullGaussian, RealNVP) for s in ((5,), (5, 1), (2, 5, 3))],
-        (lambda: FullGaussian(2).match(zeros(1), torch.eye(2)), "shapes"),
-        (lambda: FullGaussian(2).match(zeros(2), torch.eye(3)), "shapes"),
-        *[(lambda b=b: FullGaussian(2).match(zeros(2), torch.tensor(b)), "positive definite")
+          for k in (mcmc.DiagonalGaussian, mcmc.FullGaussian, mcmc.RealNVP) for s in ((5,), (5, 1), (2, 5, 3))],
+        (lambda: mcmc.FullGaussian(2).match(zeros(1), torch.eye(2)), "shapes"),
+        (lambda: mcmc.FullGaussian(2).match(zeros(2), torch.eye(3)), "shapes"),
+        *[(lambda b=b: mcmc.FullGaussian(2).match(zeros(2), torch.tensor(b)), "positive definite")
           for b in ([[1.0, 2.0], [2.0, 1.0]], [[1.0, 0.5], [0.0, 1.0]], [[1.0, 0.0], [0.0, NAN]])],
-        (lambda: Independent(Implicit()), r"without log_prob.*implicit_metropolis_hastings"),
-        (lambda: Independent(torch.distributions.Normal(0.0, 1.0)), r"torch\.distributions.*FullGaussian"),
-        (lambda: Markov(lambda given, generator: given, None), "log_density is None"),
-        (lambda: metropolis_hastings(log_prob, nn.Linear(2, 2)), r"must be a Proposal.*implicit_metropolis_hastings"),
+        (lambda: mcmc.Independent(Implicit()), r"without log_prob.*implicit_metropolis_hastings"),
+        (lambda: mcmc.Independent(torch.distributions.Normal(0.0, 1.0)), r"torch\.distributions.*FullGaussian"),
+        (lambda: mcmc.Markov(lambda given, generator: given, None), "log_density is None"),
+        (lambda: mcmc.metropolis_hastings(log_prob, PLAIN), r"must be a Proposal.*implicit_metropolis_hastings"),
     ],
     "learning": [
         (lambda: learn(objective="elbo"), "acceptance, symmetric_kl, vi"),
@@ -216,25 +200,25 @@ REFUSED = {
         *[(lambda b=b: critic(lower=b), "lower") for b in (0.0, 0.5, -1.0, NAN)],
         (lambda: train(data=zeros(0, 1), loss="cce"), "at least one row"),
         (lambda: train(loss="hinge"), "ub, mce, cce"),
-        (lambda: train(MarkovDiscriminator, loss="cce"), "IndependentDiscriminator"),
+        (lambda: train(mcmc.MarkovDiscriminator, loss="cce"), "IndependentDiscriminator"),
         (lambda: train(loss="mce"), "MarkovDiscriminator"),
         *[(lambda a=a: train(loss="cce", average=a), "average") for a in (-0.1, 1.0, NAN)],
-        (lambda: train(MarkovDiscriminator, proposal=decoder(1, inputs=2)), "came without them"),
-        (lambda: train(MarkovDiscriminator, proposal=LatentProposal(nn.Linear(2, 3), 2)), r"\(64, 3\).*\(64, 1\)"),
-        (lambda: IndependentDiscriminator(nn.Linear(1, 1), 0.1).score(zeros(10, 1)), "one number a point"),
+        (lambda: train(mcmc.MarkovDiscriminator, proposal=decoder(1, inputs=2)), "came without them"),
+        (lambda: train(mcmc.MarkovDiscriminator, proposal=decoder(3, RIGHT, 2)), r"\(64, 3\).*\(64, 1\)"),
+        (lambda: mcmc.IndependentDiscriminator(nn.Linear(1, 1), 0.1).score(zeros(10, 1)), "one number a point"),
         (lambda: train(data=zeros(10, 1) * NAN, loss="cce"), "step 0"),
     ],
     "implicit chains": [
-        (lambda: chains(LatentProposal(nn.Linear(4, 3), 4), zeros(5, 2)), r"proposal gives shape \(5, 3\).*\(5, 2\)"),
-        (lambda: chains(LatentProposal(nn.Linear(4, 3), 4), zeros(0, 2)), "at least one row"),
+        (lambda: chains(decoder(3, RIGHT), zeros(5, 2)), r"proposal gives shape \(5, 3\).*\(5, 2\)"),
+        (lambda: chains(decoder(3, RIGHT), zeros(0, 2)), "at least one row"),
         (lambda: chains(decoder(2), zeros(5, 2)), "came without them"),
         (lambda: chains(decoder(2), zeros(5, 2), start_latents=zeros(4, 4)), r"\(4, 4\).*5 rows"),
-        (lambda: LatentProposal(lambda z: z[:2], 4).decode(zeros(5, 4)), "one point for each"),
-        (lambda: chains(PointProposal(lambda x, generator=None: x), zeros(5), lambda x, y: torch.ones(len(x), 1)),
+        (lambda: mcmc.LatentProposal(lambda z: z[:2], 4).decode(zeros(5, 4)), "one point for each"),
+        (lambda: chains(mcmc.PointProposal(lambda x, generator=None: x), zeros(5), lambda x, y: torch.ones(len(x), 1)),
          "for 5 pairs"),
         *[(lambda a=a: decoder(2, a), "angle") for a in (0.0, -1.0, 2.0, NAN)],
-        (PointProposal, "both None"),
-        *[(lambda v=v: chains(PointProposal(draw=lambda n, generator=None: torch.randn(n)), zeros(5),
+        (mcmc.PointProposal, "both None"),
+        *[(lambda v=v: chains(mcmc.PointProposal(draw=lambda n, generator=None: torch.randn(n)), zeros(5),
                               lambda x, y: torch.full((len(x),), v), lower=0.1), words)
           for v, words in ((1.5, r"gave 1.5 .*\[0.1, 1\]"), (0.02, r"gave 0.02 .*\[0.1, 1\]"), (-3.0, "gave -3"))],
     ],

@@ -37,19 +37,19 @@ def train(epochs=5, model=None, rate=0.05, callbacks=(), **settings):
 # --- validation -------------------------------------------------------------------------------------------------
 
 
+def of_labels(outputs, y):
+    return -outputs.softmax(-1).mean(0)[range(ROWS), y].log().mean()
+
+
 @pytest.mark.parametrize(
     ("loss", "y", "average"),
     [
-        (F.cross_entropy, data(7)[1], lambda o, y: -o.softmax(-1).mean(0)[range(ROWS), y].log().mean()),
-        (nn.CrossEntropyLoss(), data(7)[1], lambda o, y: -o.softmax(-1).mean(0)[range(ROWS), y].log().mean()),
+        *[(loss, data(7)[1], of_labels) for loss in (F.cross_entropy, nn.CrossEntropyLoss())],
         (F.mse_loss, data(7)[0][:, :3], lambda o, y: (o.mean(0) - y).square().mean()),
-        (
-            F.binary_cross_entropy_with_logits,
-            (data(7)[0][:, :3] > 0).float(),
-            lambda o, y: F.binary_cross_entropy(o.sigmoid().mean(0), y),
-        ),
+        (F.binary_cross_entropy_with_logits, (data(7)[0][:, :3] > 0).float(),
+         lambda o, y: F.binary_cross_entropy(o.sigmoid().mean(0), y)),
     ],
-)
+)  # fmt: skip
 def test_the_validation_loss_is_that_of_the_averaged_predictive(loss, y, average):
     """Beside `predict` with the same draws, which come from the seed of the run's noise."""
     model, (x, _) = network(), data(7)

@@ -11,16 +11,9 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from bnnlib import nn as bnn
 from bnnlib._noise import new_seed
 from bnnlib.models import mlp
-from bnnlib.nn import (
-    GaussianLinear,
-    SpikeSlabLinear,
-    StructuredBayesianPruning,
-    kl_divergence,
-    redraw,
-    structured_pruning,
-)
 from bnnlib.train import Callback, DivergedError, cosine, fit
 from bnnlib.train.checkpoint import Checkpoint
 from tests.bnnlib.train.runs import ROWS, PressCtrlC, assert_same, data
@@ -32,7 +25,8 @@ def network(kind: str) -> nn.Module:
     if kind == "deterministic":
         return mlp((6, 8, 3), generator=generator)
     options = {"prior_inclusion_probability": 0.1} if kind == "spike" else {}
-    return mlp((6, 8, 3), layer=SpikeSlabLinear if kind == "spike" else GaussianLinear, generator=generator, **options)
+    layer = bnn.SpikeSlabLinear if kind == "spike" else bnn.GaussianLinear
+    return mlp((6, 8, 3), layer=layer, generator=generator, **options)
 
 
 def test_ctrl_c_leaves_the_mean_weights_the_mode_and_the_handler(tmp_path):
@@ -74,7 +68,7 @@ def test_the_objective_is_mean_loss_plus_kl_over_n():
     noise = seeded(5)
     order = torch.randperm(ROWS, generator=noise)  # the loop draws the order first, then the layers their noise
     hidden = torch.relu(reference[0](x.double()[order], noise))
-    loss = F.cross_entropy(reference[2](hidden, noise), y[order]) + 0.3 * kl_divergence(reference) / ROWS
+    loss = F.cross_entropy(reference[2](hidden, noise), y[order]) + 0.3 * bnn.kl_divergence(reference) / ROWS
     loss.backward()
     # both are the same double-precision sums in another order
     torch.testing.assert_close([*ours.parameters()], [b - 0.1 * b.grad for b in reference.parameters()], rtol=1e-10,
@@ -100,26 +94,17 @@ def test_every_row_is_used_once_an_epoch():
 
 def test_it_learns_and_records():
     model = network("spike")
-    run = fit(
-        model,
-        data(),
-        epochs=40,
-        batch_size=16,
-        optimizer=torch.optim.Adam(model.parameters(), lr=0.02),
-        kl_scale=lambda epoch: min(1.0, epoch / 4) * 0.1,
-        generator=seeded(0),
-    )
+    adam = torch.optim.Adam(model.parameters(), lr=0.02)
+    settings = {"epochs": 40, "batch_size": 16, "kl_scale": lambda epoch: min(1.0, epoch / 4) * 0.1}
+    run = fit(model, data(), optimizer=adam, generator=seeded(), **settings)
     assert [row["kl_scale"] for row in run.history[:6]] == pytest.approx([0.0, 0.025, 0.05, 0.075, 0.1, 0.1])
     # separable data: 1.1 nats at the start (three classes), far below it once learned
     assert run.history[-1]["nll"] < 0.5 < run.history[0]["nll"]
-    assert run.history[-1]["kl"] == pytest.approx(float(kl_divergence(model).detach()))
+    assert run.history[-1]["kl"] == pytest.approx(float(bnn.kl_divergence(model).detach()))
 
 
 def test_cosine_runs_from_one_to_the_floor():
-    schedule = cosine(10, floor=0.2)
-    assert (
-        schedule(0) == pytest.approx(1.0) and schedule(5) == pytest.approx(0.6) and schedule(10) == pytest.approx(0.2)
-    )
+    assert [cosine(10, floor=0.2)(epoch) for epoch in (0, 5, 10)] == pytest.approx([1.0, 0.6, 0.2])
     many = [cosine(300)(epoch) for epoch in range(301)]
     assert all(later < earlier for earlier, later in pairwise(many)) and many[-1] == pytest.approx(0.0, abs=1e-6)
 
@@ -194,7 +179,7 @@ def test_channels_last_changes_the_memory_and_not_the_network():
     torch.testing.assert_close(trained(False), trained(True), rtol=1e-5, atol=1e-6)
 
 
-class Together(GaussianLinear):
+class Together(bnn.GaussianLinear):
     """A layer whose class wants to know of every forward pass of training."""
 
     entered: list[str]
@@ -219,12 +204,11 @@ def test_a_forward_pass_runs_once_in_the_context_of_each_kind_of_layer():
 
 
 def test_noise_on_units_is_drawn_for_all_layers_at_once(monkeypatch):
-    model = nn.Sequential(nn.Linear(6, 8), StructuredBayesianPruning(8), nn.Linear(8, 3), StructuredBayesianPruning(3))
-    drawn = []
-    draw = structured_pruning._draw_noise
-    monkeypatch.setattr(
-        structured_pruning, "_draw_noise", lambda *layers: drawn.append(len(layers[0])) or draw(*layers)
-    )
+    noise = [bnn.StructuredBayesianPruning(units) for units in (8, 3)]
+    model = nn.Sequential(nn.Linear(6, 8), noise[0], nn.Linear(8, 3), noise[1])
+    drawn, draw = [], bnn.structured_pruning._draw_noise
+    watched = lambda *layers: drawn.append(len(layers[0])) or draw(*layers)  # noqa: E731
+    monkeypatch.setattr(bnn.structured_pruning, "_draw_noise", watched)
     fit(model, data(), epochs=1, batch_size=25)
     assert drawn == [2, 2]  # layers a draw, one draw a step
 
@@ -250,22 +234,20 @@ def test_a_step_is_noise_of_its_own_and_callbacks_draw_anew(keyed):
 def test_noise_by_key_is_that_of_redraw():
     """One step on all rows in their order of the loop, beside the pass by hand."""
     (x, y), seen, model = data(), [], network("gaussian")
-    handle = model.register_forward_hook(
-        lambda module, inputs, output: seen.append((inputs[0].clone(), output.detach()))
-    )
+    handle = model.register_forward_hook(lambda _, inputs, output: seen.append((inputs[0].clone(), output.detach())))
     sgd = torch.optim.SGD(model.parameters(), lr=0.0)
     fit(model, (x, y), epochs=2, batch_size=ROWS, optimizer=sgd, generator=seeded(3))
     handle.remove()
     seed = new_seed(seeded(3))
     for step, (rows, output) in enumerate(seen):
-        with redraw(model, seed, step):
+        with bnn.redraw(model, seed, step):
             assert torch.equal(model(rows).detach(), output)
 
 
 def test_the_default_optimizer_is_adam_and_fused_where_no_stored_number_depends_on_it():
     x = torch.randn(6, 3, generator=seeded(1))
     for keyed in (True, False):
-        model = torch.nn.Sequential(GaussianLinear(3, 1))
+        model = torch.nn.Sequential(bnn.GaussianLinear(3, 1))
         run = fit(model, (x, x[:, :1]), epochs=1, batch_size=3, keyed=keyed, loss=torch.nn.functional.mse_loss)
         assert type(run.optimizer) is torch.optim.Adam and run.optimizer.defaults["lr"] == 1e-3
         assert bool(run.optimizer.defaults["fused"]) == keyed

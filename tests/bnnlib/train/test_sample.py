@@ -6,7 +6,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from bnnlib.models import mlp
-from bnnlib.sampling import SGHMC, SGLD, DivergedError, SpikeSlabGaussianLaplacePrior, polynomial
+from bnnlib.sampling import SGHMC, SGLD, DivergedError, SampleStore, SpikeSlabGaussianLaplacePrior, polynomial
 from bnnlib.train import Callback, sample
 from tests.bnnlib.train.runs import ROWS, chain, data
 from tests.seeded import seeded
@@ -126,3 +126,9 @@ def test_bfloat16_and_channels_last_reach_the_model():
                  autocast=torch.bfloat16, channels_last=True)  # fmt: skip
     assert seen == [(torch.bfloat16, True)] * 2
     assert run.step == 2 and model.conv.weight.dtype == torch.float32
+
+
+def test_a_store_may_stand_among_the_callbacks():
+    model, store = network(), SampleStore(max_samples=3)
+    sample(model, data(), sampler=SGLD(model.parameters(), 1e-4), epochs=1, batch_size=16, callbacks=[store])
+    assert store.offered == 4
