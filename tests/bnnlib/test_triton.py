@@ -19,6 +19,7 @@ from bnnlib._noise import Keys, draw_normal
 from bnnlib.functional._autograd import factor
 from bnnlib.nn import kl_gradient, redraw
 from bnnlib.posteriors import fused
+from tests.bnnlib.nn.test_fused import LAYERS, OBJECTIVES, draws_and_gradients
 
 CUDA = torch.cuda.is_available()
 PLACE = "cuda" if CUDA else "cpu"
@@ -26,6 +27,7 @@ triton = pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="
 native = pytest.mark.skipif(not _native.available(), reason="there is no C++ compiler")
 needs_gpu = pytest.mark.skipif(not CUDA, reason="needs a CUDA device")
 KINDS = ("normal", "uniform", "logistic", "signs")
+NAMES = ("gaussian", "channels last", "closed form", "mixture", "horseshoe")  # of layers
 KEYS = (0, 1, 2**64 - 1, fold(3, 5), fold(4, 6))
 
 
@@ -150,7 +152,7 @@ def test_compiled_for_a_gpu_no_operation_is_contracted_or_rounded_in_another_way
 
 @triton
 @native
-@pytest.mark.parametrize("name", ["gaussian", "spike-slab", "closed form", "mixture", "horseshoe"])
+@pytest.mark.parametrize("name", NAMES)
 def test_layers_take_their_gradients_from_the_kernels(kernels, monkeypatch, name):
     """On a CPU too, with the interpreter in the place of the C++."""
     layer, found = LAYERS[name](), []
@@ -159,42 +161,22 @@ def test_layers_take_their_gradients_from_the_kernels(kernels, monkeypatch, name
             monkeypatch.setattr(_native, "run", lambda *arguments: gpu.launch(kernels, *arguments))
             monkeypatch.setattr(fused, "_share", lambda token: (0.0, None) if token is None else (1.0, factor(token)))
         layer = layer.to(PLACE if own else "cpu")
-        for objective in (0.0, 0.01):
-            found.append(draws_and_gradients(copy.deepcopy(layer), objective))
+        for objective in ("weights alone", "both"):
+            drawn, gradients = draws_and_gradients(copy.deepcopy(layer), OBJECTIVES[objective], used=None)
+            found.append([*drawn, *gradients])
     for one, other in zip(found[2] + found[3], found[0] + found[1], strict=True):
         scale = other.abs().max()
         # the noise has the same bits; sums around it some thirty roundings of 6e-8
         torch.testing.assert_close(one.cpu() / scale, other / scale, rtol=2e-6, atol=2e-6)
 
 
-GATED = {"prior_inclusion_probability": 1e-7, "initial_inclusion_probability": 0.6, "prior_scale": 0.7}
-SCALES = {"slab_scale": 1.0, "spike_scale": 0.01}
-LAYERS = {
-    "gaussian": lambda: bnn.GaussianLinear(33, 21, prior_scale=0.5, initial_scale=0.1),
-    "spike-slab": lambda: bnn.SpikeSlabConv2d(3, 7, 3, **GATED).to(memory_format=torch.channels_last),
-    "closed form": lambda: bnn.GaussianSpikeSlabLinear(33, 21, **SCALES),
-    "mixture": lambda: bnn.ScaleMixtureLinear(33, 21, **SCALES),
-    "horseshoe": lambda: bnn.HorseshoeLinear(33, 21),
-}
-
-
-def draws_and_gradients(layer, share):
-    generator = torch.Generator().manual_seed(1)
-    with redraw(layer, seed=3, step=4):
-        drawn = [value for value in layer.draw(layer._noise(None)) if value is not None]
-        pulls = [torch.randn(value.shape, generator=generator).to(value) for value in drawn]
-        loss = sum((pull * value).sum() for pull, value in zip(pulls, drawn, strict=True))
-        (loss + share * kl_gradient(layer) if share else loss).backward()
-    return [value.detach() for value in drawn] + [p.grad for p in layer.parameters()]
-
-
 @triton
 @needs_gpu
-@pytest.mark.parametrize("name", [*LAYERS, "local"])
+@pytest.mark.parametrize("name", [*NAMES, "local"])
 def test_a_recorded_step_draws_what_redraw_draws_at_each_step(name):
     layers = LAYERS | {"local": lambda: bnn.GaussianLinear(33, 21, estimator="local", initial_scale=0.1)}
     model, count = layers[name]().to(PLACE), torch.zeros((), dtype=torch.int64, device=PLACE)
-    x = torch.ones(2, *((3, 8, 8) if name == "spike-slab" else (33,)), device=PLACE)
+    x = torch.ones(2, *((3, 8, 8) if name == "channels last" else (33,)), device=PLACE)
 
     def step(x, number):
         model.zero_grad()

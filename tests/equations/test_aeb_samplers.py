@@ -155,7 +155,7 @@ def test_the_cyclical_step_falls_along_half_a_cosine_and_starts_again():
     assert steps[0] == steps[26] == 0.4 and steps[25] < 0.002
 
 
-# equation: aeb-rhat, fnd-rhat
+# equation: aeb-rhat
 def test_split_r_hat_compares_the_means_of_half_chains_with_their_variances(generator):
     draws = torch.randn(3, 400, generator=generator, dtype=torch.float64)
     draws[2] += 1.5

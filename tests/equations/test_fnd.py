@@ -13,7 +13,7 @@ from torch.distributions import MultivariateNormal, kl_divergence
 
 from bnnlib import functional as bF
 from bnnlib import metrics
-from bnnlib.sampling import effective_sample_size
+from bnnlib.sampling import effective_sample_size, split_r_hat
 from chapters.foundations import enumeration, mean_field, regression
 from chapters.foundations.example import example_data
 from chapters.learned_priors import formulas
@@ -213,6 +213,17 @@ def test_effective_draws_of_an_autoregression(a, generator):
     assert effective_sample_size(draws).item() == pytest.approx(formula, rel=0.05)  # an estimate from 200,000 draws
     # what the number means: the spread of the chains' means
     assert draws.mean(1).var().item() == pytest.approx(chains / formula, rel=4 * (2 / 39) ** 0.5)
+
+
+# equation: fnd-rhat
+def test_r_hat_from_its_definition(generator):
+    draws = torch.randn(3, 100, generator=generator, dtype=DOUBLE) + torch.tensor([[0.0], [0.5], [2.0]], dtype=DOUBLE)
+    halves = np.concatenate([draws[:, :50].numpy(), draws[:, 50:].numpy()])
+    s = 50
+    within = np.mean([half.var(ddof=1) for half in halves])
+    between = s * np.var([half.mean() for half in halves], ddof=1)
+    by_hand = math.sqrt((s - 1) / s + between / (s * within))
+    assert split_r_hat(draws).item() == pytest.approx(by_hand, rel=1e-12)
 
 
 @pytest.fixture

@@ -18,13 +18,10 @@ from bnnlib import functional as bF
 from bnnlib import nn as bnn
 from chapters.batch_statistics.naive import predict_naive_batches
 from chapters.batch_statistics.statistics import collect_statistics
+from tests.seeded import normal
 from tests.seeded import seeded as generator
 
 EPS = 1e-5
-
-
-def normal(*shape, seed=0):
-    return torch.randn(*shape, generator=generator(seed), dtype=torch.float64)
 
 
 def network(seed=0):

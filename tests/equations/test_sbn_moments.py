@@ -15,15 +15,9 @@ from bnnlib import functional as bF
 from bnnlib import metrics
 from bnnlib import nn as bnn
 from chapters.batch_statistics import formulas
+from tests.seeded import double as t
+from tests.seeded import normal
 from tests.seeded import seeded as generator
-
-
-def normal(*shape, seed=0):
-    return torch.randn(*shape, generator=generator(seed), dtype=torch.float64)
-
-
-def t(*values):
-    return torch.tensor(values, dtype=torch.float64).squeeze()
 
 
 def moments(m_mu=0.4, s_mu=0.6, m_sigma=-0.3, s_sigma=0.4):
@@ -276,12 +270,12 @@ def test_the_recursion_is_the_weighted_definition(count, momentum):
 # equation: sbn-welford
 def test_the_weighted_squares_have_a_recursion_of_their_own():
     values = normal(9, seed=4).numpy() + 2
-    for t in range(2, 10):
-        old, new = weights(t - 1, 0.3), weights(t, 0.3)
+    for count in range(2, 10):
+        old, new = weights(count - 1, 0.3), weights(count, 0.3)
         assert new[:-1] == pytest.approx((1 - new[-1]) * old, rel=1e-12)
-        before, after = old @ values[: t - 1], new @ values[:t]
-        S_old, S_new = old @ (values[: t - 1] - before) ** 2, new @ (values[:t] - after) ** 2
-        w, d = new[-1], values[t - 1] - before
+        before, after = old @ values[: count - 1], new @ values[:count]
+        S_old, S_new = old @ (values[: count - 1] - before) ** 2, new @ (values[:count] - after) ** 2
+        w, d = new[-1], values[count - 1] - before
         parts = (1 - w) * (S_old + w**2 * d**2), w * (1 - w) ** 2 * d**2
         assert S_new == pytest.approx(sum(parts), rel=1e-10)
         assert S_new == pytest.approx((1 - w) * (S_old + w * d**2), rel=1e-10)

@@ -14,15 +14,12 @@ from scipy import integrate, optimize, special, stats
 from bnnlib import functional as bF
 from bnnlib import nn as bnn
 from chapters.closed_form import formulas
+from tests.seeded import double as t
 
 TAU1, TAU0, PI = 0.9, 0.06, 0.3
 PRIOR = bF.mixture_prior(TAU1, TAU0, PI)
 # (m, sigma): in the spike, at the threshold, in the slab, wide without a mean
 POINTS = ((0.02, 0.05), (0.1, 0.09), (-1.2, 0.3), (0.0, 0.7))
-
-
-def t(*values) -> torch.Tensor:
-    return torch.tensor(values, dtype=torch.float64).squeeze()
 
 
 def average(function, m, s):
@@ -223,7 +220,7 @@ def test_bayes_by_backprop_s_gradients_are_slopes_along_the_path_of_a_draw(m, s,
     assert abs(slip - short) == pytest.approx(noise**2 / s**2, rel=1e-9)
 
 
-# equation: sbnn-reparameterization, svbnn-gaussian-sample
+# equation: sbnn-reparameterization
 def test_a_draw_and_its_derivatives():
     m, rho = t(0.3, -0.2).requires_grad_(), t(-3.0, 0.5).requires_grad_()
     noise = t(0.7, -1.1)

@@ -10,19 +10,15 @@ import math
 
 import numpy as np
 import pytest
-import torch
 from scipy import integrate, special
 
 from chapters.unit_noise import formulas
+from tests.seeded import double as t
 
 A, B = -20.0, 0.0
 # (mu, sigma): the start, two units in use, one pushed against the upper end, two near the prior, one far outside
 MU = (0.0, -3.0, -0.5, 2.0, -10.0, -1.0, 5.0)
 POINTS = tuple(zip(MU, (math.exp(-5.0), 0.3, 1.5, 0.4, 6.0, 60.0, math.exp(-3.0)), strict=True))
-
-
-def t(*values) -> torch.Tensor:
-    return torch.tensor(values, dtype=torch.float64)
 
 
 def exponent(v, mu, sigma):

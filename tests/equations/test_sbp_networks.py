@@ -11,14 +11,11 @@ from torch import nn
 from bnnlib import nn as bnn
 from bnnlib.pruning import GroupLasso
 from chapters.unit_noise import formulas
+from tests.seeded import double as t
 
 SEED = 5
 A, B = -20.0, 0.0
 MU, SIGMA = -0.6, 0.5
-
-
-def t(*values) -> torch.Tensor:
-    return torch.tensor(values, dtype=torch.float64)
 
 
 def layer(*shape_and_settings, mu=MU, sigma=SIGMA, **settings) -> bnn.StructuredBayesianPruning:

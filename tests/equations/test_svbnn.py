@@ -13,15 +13,12 @@ from bnnlib import nn as bnn
 from bnnlib.nn.predict import predict
 from bnnlib.replicates import Layout, StackedSpikeSlab
 from chapters.spike_slab import formulas
+from tests.seeded import double as t
 
 SEED = 3
 DRAWS = 200_000
 # five standard errors of a proportion or of a mean of unit variance over DRAWS draws
 NOISE = 5.0 / math.sqrt(DRAWS)
-
-
-def t(value: float) -> torch.Tensor:
-    return torch.tensor(value, dtype=torch.float64)
 
 
 def spike_slab(mean: float, scale: float, inclusion: float, count: int = DRAWS) -> StackedSpikeSlab:
@@ -131,6 +128,14 @@ def test_the_minibatch_objective_is_unbiased(generator):
     misfit = 0.5 * (y - 0.7 * x).square()
     batches = [12 / 3 * misfit[rows].sum() for rows in torch.combinations(torch.arange(12), 3)]
     assert float(torch.stack(batches).mean()) == pytest.approx(float(misfit.sum()), rel=1e-5)
+
+
+# equation: svbnn-gaussian-sample
+def test_the_slab_is_drawn_by_location_and_scale(generator):
+    rho = torch.full((DRAWS,), 0.4, dtype=torch.float64)
+    noise = torch.randn(DRAWS, generator=generator, dtype=torch.float64)
+    theta = bF.gaussian_draw(torch.full_like(rho, -1.0), rho, noise, None)[0]
+    assert stats.kstest(theta.numpy(), stats.norm(-1.0, math.log1p(math.exp(0.4))).cdf).pvalue > 1e-3
 
 
 # equation: svbnn-gumbel

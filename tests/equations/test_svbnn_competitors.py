@@ -10,10 +10,7 @@ from scipy import integrate, stats
 from bnnlib import functional as bF
 from bnnlib.pruning import agp_sparsity, lottery_ticket_sparsities
 from chapters.shared import simulated
-
-
-def t(value: float) -> torch.Tensor:
-    return torch.tensor(value, dtype=torch.float64)
+from tests.seeded import double as t
 
 
 # equation: svbnn-simulation-two, svbnn-teacher

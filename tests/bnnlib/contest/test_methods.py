@@ -9,6 +9,7 @@ from torch import nn
 from bnnlib.contest import METHODS, GaussianNoise, Method, Predictor, Problem, Range, descend, predictive_nll
 from bnnlib.contest.method import UnsuitableError
 from bnnlib.models import mlp
+from tests.refused import refusals
 
 SPARSE = ("group_lasso", "gradual_pruning", "lottery_ticket", "random_pruning", "sghmc_sa")
 
@@ -127,8 +128,7 @@ def test_the_fitted_noise_is_that_of_the_validation_rows():
     assert Predictor(model, problem).fitted_variance() == pytest.approx(expected, rel=2e-3)
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
+test_errors_say_what_was_given = refusals(
     [
         (lambda: METHODS["gaussian"].fit(network(), regression(), 0), "steps"),
         (lambda: METHODS["gaussian"].fit(network(), regression(), 5, settings={"rate": 1.0}), "no settings"),
@@ -138,8 +138,5 @@ def test_the_fitted_noise_is_that_of_the_validation_rows():
         (lambda: Problem(torch.zeros(3, 2), torch.zeros(3), torch.zeros(1, 2), torch.zeros(1)), "numbers"),
         (lambda: Problem(torch.zeros(3, 2), torch.zeros(2, 1), torch.zeros(1, 2), torch.zeros(1, 1)), "rows"),
         (lambda: Problem(*[torch.zeros(1, 1)] * 4, kind="ranking"), "kind"),
-    ],
+    ]
 )
-def test_errors_say_what_was_given(call, message):
-    with pytest.raises(ValueError, match=message):
-        call()

@@ -5,13 +5,10 @@ import math
 import torch
 
 from bnnlib import functional as bF
+from tests.seeded import double as t
 
 DOUBLE = torch.float64
 INF = math.inf
-
-
-def t(*values):
-    return torch.tensor(values, dtype=DOUBLE)
 
 
 def test_the_test_at_the_ends():

@@ -2,7 +2,6 @@
 
 import math
 
-import pytest
 import torch
 
 from bnnlib import functional as bF
@@ -12,14 +11,12 @@ from chapters.batch_statistics.formulas import matched_moments
 from chapters.implicit_acceptance.formulas import implicit_bound_constant
 from chapters.spike_slab.formulas import gumbel_softmax_gate
 from chapters.unit_noise import formulas as unit_noise
+from tests.refused import refusals
+from tests.seeded import double as t
 
 NAN, INF = math.nan, math.inf
 ONE, TWO = torch.ones(2), torch.ones(3, 2)
 STRICT, ABOVE = "strictly between 0 and 1", "finite and above 0"
-
-
-def t(*values):
-    return torch.tensor(values, dtype=torch.float64)
 
 
 def mixture(slab=1.0, spike=0.1, probability=0.5):
@@ -138,10 +135,4 @@ REFUSED = {
         (lambda: unit_noise.truncated_log_uniform_moment(0), "order is 0"),
     ],
 }  # fmt: skip
-CASES = [pytest.param(*case, id=f"{part} {k}") for part, cases in REFUSED.items() for k, case in enumerate(cases)]
-
-
-@pytest.mark.parametrize(("call", "message"), CASES)
-def test_bad_input_is_refused(call, message):
-    with pytest.raises(ValueError, match=message):
-        call()
+test_bad_input_is_refused = refusals(REFUSED)

@@ -7,12 +7,9 @@ import torch
 
 from bnnlib import functional as bF
 from chapters.spike_slab.formulas import bernoulli_kl
+from tests.seeded import double
 
 DOUBLE = torch.float64
-
-
-def double(*values):
-    return torch.tensor(values, dtype=DOUBLE)
 
 
 def parameters(n=60, seed=0, logits=3.0):

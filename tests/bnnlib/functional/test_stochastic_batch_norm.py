@@ -7,13 +7,9 @@ import torch
 
 from bnnlib import functional as bF
 from bnnlib.functional import stochastic_batch_norm as sbn
-from tests.seeded import seeded as generator
+from tests.seeded import normal
 
 DOUBLE = torch.float64
-
-
-def normal(*shape, seed=0, dtype=DOUBLE):
-    return torch.randn(*shape, generator=generator(seed), dtype=dtype)
 
 
 def test_statistics_of_a_row_are_its_own():

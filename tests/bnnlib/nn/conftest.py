@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 import torch
@@ -13,29 +14,23 @@ from bnnlib import nn as bnn
 # where the random initial weights lie on both sides of the threshold p* = 1/2
 MIXTURE = {"slab_scale": 1.0, "spike_scale": 0.1}
 
-LINEAR: dict[str, Callable[..., nn.Module]] = {
-    "gaussian": bnn.GaussianLinear,
-    "gaussian-local": lambda *a, **k: bnn.GaussianLinear(*a, estimator="local", **k),
-    "gaussian-flipout": lambda *a, **k: bnn.GaussianLinear(*a, estimator="flipout", **k),
-    "gaussian-spike-slab": lambda *a, **k: bnn.GaussianSpikeSlabLinear(*a, **MIXTURE, **k),
-    "gaussian-spike-slab-local": lambda *a, **k: bnn.GaussianSpikeSlabLinear(*a, **MIXTURE, estimator="local", **k),
-    "gaussian-spike-slab-flipout": lambda *a, **k: bnn.GaussianSpikeSlabLinear(*a, **MIXTURE, estimator="flipout", **k),
-    "scale-mixture": lambda *a, **k: bnn.ScaleMixtureLinear(*a, **MIXTURE, **k),
-    "spike-slab": lambda *a, **k: bnn.SpikeSlabLinear(*a, prior_inclusion_probability=1e-3, **k),
-    "sparse-vd": bnn.SparseVDLinear,
-    "horseshoe": bnn.HorseshoeLinear,
+# the class without its shape, and settings
+KINDS = {
+    "gaussian": ("Gaussian", {}),
+    "gaussian-local": ("Gaussian", {"estimator": "local"}),
+    "gaussian-flipout": ("Gaussian", {"estimator": "flipout"}),
+    "gaussian-spike-slab": ("GaussianSpikeSlab", MIXTURE),
+    "gaussian-spike-slab-local": ("GaussianSpikeSlab", MIXTURE | {"estimator": "local"}),
+    "gaussian-spike-slab-flipout": ("GaussianSpikeSlab", MIXTURE | {"estimator": "flipout"}),
+    "scale-mixture": ("ScaleMixture", MIXTURE),
+    "spike-slab": ("SpikeSlab", {"prior_inclusion_probability": 1e-3}),
+    "sparse-vd": ("SparseVD", {}),
 }
-CONV: dict[str, Callable[..., nn.Module]] = {
-    "gaussian": bnn.GaussianConv2d,
-    "gaussian-local": lambda *a, **k: bnn.GaussianConv2d(*a, estimator="local", **k),
-    "gaussian-flipout": lambda *a, **k: bnn.GaussianConv2d(*a, estimator="flipout", **k),
-    "gaussian-spike-slab": lambda *a, **k: bnn.GaussianSpikeSlabConv2d(*a, **MIXTURE, **k),
-    "gaussian-spike-slab-local": lambda *a, **k: bnn.GaussianSpikeSlabConv2d(*a, **MIXTURE, estimator="local", **k),
-    "gaussian-spike-slab-flipout": lambda *a, **k: bnn.GaussianSpikeSlabConv2d(*a, **MIXTURE, estimator="flipout", **k),
-    "scale-mixture": lambda *a, **k: bnn.ScaleMixtureConv2d(*a, **MIXTURE, **k),
-    "spike-slab": lambda *a, **k: bnn.SpikeSlabConv2d(*a, prior_inclusion_probability=1e-3, **k),
-    "sparse-vd": bnn.SparseVDConv2d,
-}
+LINEAR, CONV = (
+    {name: partial(getattr(bnn, kind + shape), **settings) for name, (kind, settings) in KINDS.items()}
+    for shape in ("Linear", "Conv2d")
+)
+LINEAR["horseshoe"] = bnn.HorseshoeLinear
 
 
 def disturb(module: nn.Module, seed: int = 0, by: float = 0.5) -> nn.Module:

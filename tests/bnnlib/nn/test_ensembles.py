@@ -6,13 +6,8 @@ from torch import nn
 
 from bnnlib import models
 from bnnlib import nn as bnn
+from tests.seeded import normal
 from tests.seeded import seeded as generator
-
-DOUBLE = torch.float64
-
-
-def normal(*shape, seed=0):
-    return torch.randn(*shape, generator=generator(seed), dtype=DOUBLE)
 
 
 def network(seed=0, dropout=nn.Dropout):

@@ -69,7 +69,7 @@ def assert_close(found, expected, tolerance=2e-6):
 
 def pulled(values):
     generator = seeded(1)
-    return sum((torch.randn(value.shape, generator=generator) * value).sum() for value in values)
+    return sum((torch.randn(value.shape, generator=generator).to(value) * value).sum() for value in values)
 
 
 OBJECTIVES = {

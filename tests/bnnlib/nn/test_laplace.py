@@ -9,13 +9,10 @@ import torch
 from torch import nn
 
 from bnnlib.nn import LaplaceNetwork, kl_divergence, mean_weights, predict, to_laplace
+from tests.seeded import normal
 from tests.seeded import seeded as generator
 
 PRECISION, NOISE = 1.7, 0.3
-
-
-def normal(*shape, seed=0):
-    return torch.randn(*shape, dtype=torch.float64, generator=generator(seed))
 
 
 def ridge(rows=40, inputs=3, outputs=2):

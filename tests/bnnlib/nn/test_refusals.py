@@ -2,7 +2,6 @@
 
 import math
 
-import pytest
 import torch
 from torch import nn
 from torch.nn.utils import prune
@@ -10,6 +9,7 @@ from torch.nn.utils import prune
 from bnnlib import nn as bnn
 from bnnlib.models import mlp
 from chapters.shared.networks import lenet5_caffe
+from tests.refused import refusals
 
 NAN, INF = math.nan, math.inf
 MIXTURE = {"slab_scale": 1.0, "spike_scale": 0.1, "prior_inclusion_probability": 0.5}
@@ -214,11 +214,4 @@ REFUSED = {
         (lambda: laplace(nn.Linear(4, 2), (x(6, 3, 4), torch.zeros(6).long())), "Wrap the model", TypeError),
     ],
 }  # fmt: skip
-CASES = [pytest.param(*case, id=f"{part} {k}") for part, cases in REFUSED.items()
-         for k, case in enumerate(c if len(c) == 3 else (*c, ValueError) for c in cases)]  # fmt: skip
-
-
-@pytest.mark.parametrize(("call", "message", "error"), CASES)
-def test_bad_input_is_refused(call, message, error):
-    with pytest.raises(error, match=message):
-        call()
+test_bad_input_is_refused = refusals(REFUSED)

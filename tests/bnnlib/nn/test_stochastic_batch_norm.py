@@ -11,15 +11,12 @@ from bnnlib import functional as bF
 from bnnlib import models
 from bnnlib import nn as bnn
 from bnnlib.train.fit import fit
+from tests.seeded import normal
 from tests.seeded import seeded as generator
 
 DOUBLE = torch.float64
 KINDS = [(bnn.StochasticBatchNorm1d, nn.BatchNorm1d, (8, 4)), (bnn.StochasticBatchNorm1d, nn.BatchNorm1d, (8, 4, 5)),
          (bnn.StochasticBatchNorm2d, nn.BatchNorm2d, (8, 4, 3, 2))]  # fmt: skip
-
-
-def normal(*shape, seed=0, dtype=DOUBLE):
-    return torch.randn(*shape, generator=generator(seed), dtype=dtype)
 
 
 def disturbed(layer, seed=3):

@@ -6,13 +6,10 @@ from torch import nn
 
 from bnnlib import functional as bF
 from bnnlib import nn as bnn
+from tests.seeded import normal
 from tests.seeded import seeded as generator
 
 DOUBLE = torch.float64
-
-
-def normal(*shape, seed=0):
-    return torch.randn(*shape, generator=generator(seed), dtype=DOUBLE)
 
 
 def network():

@@ -67,16 +67,22 @@ def assert_close(model: nn.Module, other: nn.Module) -> None:
         torch.testing.assert_close(one, two, **CLOSE, msg=lambda said, name=name: f"{name}: {said}")
 
 
+def compared(work=train, make=network, **settings):
+    """Both do the same work on equal models, which end alike; the model and the optimizer of ours."""
+    runs = pair(make, **settings)
+    for model, optimizer in runs:
+        work(model, optimizer)
+    assert_close(runs[0][0], runs[1][0])
+    return runs[1]
+
+
 def left(model: nn.Module) -> int:
     return sum(type(p.grad) is LaterGradient for p in model.parameters())
 
 
 @pytest.mark.parametrize("layer", LAYERS)
 def test_the_numbers_are_those_of_pytorch(layer):
-    (model, reference), (other, optimizer) = pair(lambda: network(layer))
-    train(model, reference)
-    train(other, optimizer)
-    assert_close(model, other)
+    other, _ = compared(make=lambda: network(layer))
     # two layers, of weight and bias with a mean and one or two beside it
     assert left(other) == ({"spike-slab": 12}.get(layer, 8) if layer in KEPT else 0)
 
@@ -107,10 +113,7 @@ def test_without_a_compiler_the_numbers_are_the_same(monkeypatch):
     ids=str,
 )  # fmt: skip
 def test_settings(settings):
-    (model, reference), (other, optimizer) = pair(**settings)
-    train(model, reference)
-    train(other, optimizer)
-    assert_close(model, other)
+    compared(**settings)
 
 
 def test_groups_and_schedules():
@@ -118,15 +121,15 @@ def test_groups_and_schedules():
         rho = [p for name, p in model.named_parameters() if name.endswith("rho")]
         return [{"params": [p for p in model.parameters() if all(p is not r for r in rho)]}, {"params": rho, "lr": 0.1}]
 
-    runs = pair(groups=groups)
-    for model, optimizer in runs:
+    def work(model, optimizer):
         optimizer.add_param_group({"params": [late := nn.Parameter(torch.ones(3))]})
         schedule = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.8)
         for step in range(10):
             train(model, optimizer, range(step, step + 1), lambda _, p=late: p.square().sum().backward())
             schedule.step()
         assert optimizer.param_groups[1]["lr"] == pytest.approx(0.1 * 0.8**10) and not torch.equal(late, torch.ones(3))
-    assert_close(runs[0][0], runs[1][0])
+
+    compared(work, groups=groups)
 
 
 @pytest.mark.parametrize("ours_first", [True, False])
@@ -178,11 +181,8 @@ def test_gradients_can_be_clipped_and_seen():
     def clip(model):
         norms.append(nn.utils.clip_grad_norm_(model.parameters(), 0.1))
 
-    (model, reference), (other, optimizer) = pair()
-    train(model, reference, range(5), clip)
-    train(other, optimizer, range(5), clip)
+    other, optimizer = compared(lambda model, optimizer: train(model, optimizer, range(5), clip))
     torch.testing.assert_close(norms[:5], norms[5:])
-    assert_close(model, other)
     optimizer.zero_grad()
     loss = loss_of(other)
     own = torch.autograd.grad(loss, list(other.parameters()), retain_graph=True)
@@ -201,29 +201,23 @@ def test_gradients_accumulate(redrawn, with_value):
             bnn.redraw(model, seed=4)
         loss_of(model, with_value).backward()
 
-    (model, reference), (other, optimizer) = pair()
-    train(model, reference, range(5), again, with_value)
-    train(other, optimizer, range(5), again, with_value)
-    assert_close(model, other)
+    compared(lambda model, optimizer: train(model, optimizer, range(5), again, with_value))
 
 
 @pytest.mark.parametrize("set_to_none", [True, False])
 def test_zero_grad_forgets(set_to_none):
-    def spoil(model):
-        model.zero_grad()
-        bnn.redraw(model, seed=5)
-        (100.0 * loss_of(model)).backward()
-        model.zero_grad(set_to_none=set_to_none)
-
-    runs = pair()
-    for model, optimizer in runs:
+    def work(model, optimizer):
         for step in range(4):
-            spoil(model)
+            model.zero_grad()
+            bnn.redraw(model, seed=5)
+            (100.0 * loss_of(model)).backward()
+            model.zero_grad(set_to_none=set_to_none)
             optimizer.zero_grad(set_to_none=set_to_none)
             bnn.redraw(model, seed=3, step=step)
             loss_of(model).backward()
             optimizer.step()
-    assert_close(runs[0][0], runs[1][0])
+
+    compared(work)
 
 
 def test_a_gradient_is_used_once():
@@ -244,10 +238,8 @@ def test_a_gradient_is_used_once():
 
 
 def test_a_closure_computes_the_loss():
-    runs = pair()
-    for model, optimizer in runs:
-
-        def closure(model=model, optimizer=optimizer):
+    def work(model, optimizer):
+        def closure():
             optimizer.zero_grad()
             loss = loss_of(model)
             loss.backward()
@@ -256,7 +248,8 @@ def test_a_closure_computes_the_loss():
         for step in range(5):
             bnn.redraw(model, seed=3, step=step)
             assert optimizer.step(closure) > 0
-    assert_close(runs[0][0], runs[1][0])
+
+    compared(work)
 
 
 def test_what_changes_between_steps_is_seen():
@@ -272,12 +265,12 @@ def test_what_changes_between_steps_is_seen():
         if step == 10:
             model[4].weight.register_hook(lambda gradient: 2.0 * gradient)
 
-    runs = pair()
-    for model, optimizer in runs:
+    def work(model, optimizer):
         for step in range(12):
             change(model, step)
             train(model, optimizer, range(step, step + 1))
-    assert_close(runs[0][0], runs[1][0])
+
+    compared(work)
 
 
 def test_a_model_that_moves_takes_its_gradients_along():
@@ -309,15 +302,15 @@ def test_passes_in_other_ways():
             yield other(hidden[:, :5]).square().mean()
             yield bnn.kl_gradient(model) / 32
 
-    runs = pair()
-    for model, optimizer in runs:
+    def work(model, optimizer):
         for step in range(9):
             bnn.redraw(model, seed=3, step=step)
             optimizer.zero_grad()
             for loss in losses(model, step):
                 loss.backward()
             optimizer.step()
-    assert_close(runs[0][0], runs[1][0])
+
+    compared(work)
 
 
 def test_derivatives_of_derivatives_and_other_parameters_are_unaffected():

@@ -12,6 +12,7 @@ from bnnlib.pruning import CSRConv2d, CSRLinear, Masks, load_csr, prune_ranked, 
 from bnnlib.pruning.stored import digest
 from chapters.shared.networks import lenet5_caffe, resnet, vgg_like
 from tests.bnnlib.pruning.networks import Own, seeded
+from tests.refused import refusals
 
 
 def pruned(layer, sparsity, seed=0):
@@ -178,17 +179,14 @@ def test_damaged_and_foreign_files_are_refused(tmp_path):
         load_csr(tmp_path / "none.pt", model)
 
 
-@pytest.mark.parametrize(
-    ("model", "error", "message"),
-    [
-        (lambda: nn.Sequential(nn.Linear(3, 3), nn.LSTM(3, 2)), TypeError, "1 is a LSTM, which cannot be exported"),
-        (lambda: nn.Sequential(nn.Conv1d(1, 2, 3)), TypeError, "0 is a Conv1d, which cannot be exported"),
-        (lambda: nn.Sequential(nn.Linear(3, 3), Own()), TypeError, "1 is a Own, which cannot be exported"),
-        (lambda: nn.Sequential(bnn.GaussianLinear(3, 2)), TypeError, "0 is a GaussianLinear, whose weights are random"),
-        (lambda: nn.Linear(3, 2).bfloat16(), ValueError, "the model has weights of torch.bfloat16"),
-        (lambda: nn.Sequential(nn.BatchNorm1d(3)), ValueError, "nothing to export"),
-    ],
+NO_NETWORKS = [
+    (lambda: nn.Sequential(nn.Linear(3, 3), nn.LSTM(3, 2)), TypeError, "1 is a LSTM, which cannot be exported"),
+    (lambda: nn.Sequential(nn.Conv1d(1, 2, 3)), TypeError, "0 is a Conv1d, which cannot be exported"),
+    (lambda: nn.Sequential(nn.Linear(3, 3), Own()), TypeError, "1 is a Own, which cannot be exported"),
+    (lambda: nn.Sequential(bnn.GaussianLinear(3, 2)), TypeError, "0 is a GaussianLinear, whose weights are random"),
+    (lambda: nn.Linear(3, 2).bfloat16(), ValueError, "the model has weights of torch.bfloat16"),
+    (lambda: nn.Sequential(nn.BatchNorm1d(3)), ValueError, "nothing to export"),
+]
+test_what_cannot_be_exported_is_named = refusals(
+    [(lambda make=make: to_csr(make()), words, error) for make, error, words in NO_NETWORKS]
 )
-def test_what_cannot_be_exported_is_named(model, error, message):
-    with pytest.raises(error, match=message):
-        to_csr(model())

@@ -4,10 +4,10 @@ import pytest
 import torch
 
 from bnnlib.models import mlp
-from bnnlib.pruning import MagnitudePruner, smooth_sparsity
+from bnnlib.pruning import AGPPruner, MagnitudePruner, agp_sparsity, smooth_sparsity
 from bnnlib.train.fit import Callback, Run, fit
 from chapters.shared.networks import resnet20
-from tests.bnnlib.pruning.networks import seeded
+from tests.seeded import seeded
 
 PATTERN = "layer*.conv*.weight"
 
@@ -80,20 +80,36 @@ def test_names_and_patterns():
     assert list(MagnitudePruner(named, names=["0.weight"]).weights) == ["0.weight"]
 
 
-def test_it_follows_its_schedule_inside_training():
-    model = network()
-    pruner = MagnitudePruner(model, lambda k: smooth_sparsity(k, 0.8, base=0.9, steps=3), frequency=4)
-    shares = []
+RAMP = {"final_sparsity": 0.9, "begin_step": 10, "end_step": 50}
+
+
+def smooth(k):
+    return smooth_sparsity(k, 0.8, base=0.9, steps=3)
+
+
+SCHEDULES = {  # the pruner, and the share after step k
+    "smooth": (lambda m: MagnitudePruner(m, smooth, frequency=4), lambda k: smooth(k // 4 * 4)),
+    "cubic ramp": (
+        lambda m: AGPPruner(m, frequency=5, **RAMP),
+        lambda k: agp_sparsity(min(50, k // 5 * 5), **RAMP) if k >= 10 else 0.0,
+    ),
+}
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_weights_follow_their_schedule_inside_training(schedule):
+    make, target = SCHEDULES[schedule]
+    model, shares = network(), []
+    pruner = make(model)
 
     class Watch(Callback):
         def on_step(self, run):
             shares.append(sum(zeros(pruner).values()) / 720)
 
-    fit(model, data(), epochs=3, batch_size=8, generator=seeded(3), callbacks=[pruner, Watch()])
+    fit(model, data(), epochs=6, batch_size=8, generator=seeded(3), callbacks=[pruner, Watch()])
+    assert len(shares) == 60 and shares[-1] > 0.3
     for k, share in enumerate(shares, 1):
-        target = smooth_sparsity(k // 4 * 4, 0.8, base=0.9, steps=3)
-        assert share == pytest.approx(target, abs=1.01 / 720)  # two layers round by half a weight at most
-    assert shares[-1] > 0.3
+        assert share == pytest.approx(target(k), abs=1.01 / 720)  # two layers round by half a weight at most
 
 
 def test_a_state_of_another_kind_is_refused():

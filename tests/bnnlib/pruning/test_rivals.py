@@ -1,4 +1,4 @@
-"""Rivals that prune while they train: the ramp; what the groups are, and that a step is the proximal map."""
+"""Rivals that prune while they train: what the groups are, and that a step is the proximal map."""
 
 import math
 from types import SimpleNamespace
@@ -8,12 +8,10 @@ import torch
 from torch import nn
 
 from bnnlib.models import mlp
-from bnnlib.pruning import AGPPruner, GroupLasso, agp_sparsity
-from bnnlib.train.fit import Callback, fit
+from bnnlib.pruning import GroupLasso
+from bnnlib.train.fit import fit
 from chapters.shared.networks import lenet5_caffe
 from tests.seeded import seeded
-
-RAMP = {"final_sparsity": 0.9, "begin_step": 10, "end_step": 50}
 
 
 def run_at(rate: float, momentum: float = 0.0, step: int = 1) -> SimpleNamespace:
@@ -131,28 +129,3 @@ def test_after_the_last_step_dead_groups_are_held_and_the_others_are_free():
         assert model[0].weight[:, 2].eq(0).all()
         others = [0, 1, 3]
         assert torch.equal(model[0].weight[:, others], before[:, others])
-
-
-class Watch(Callback):
-    def __init__(self, pruner) -> None:
-        self.pruner, self.seen = pruner, []
-
-    def on_step(self, run) -> None:
-        zeros = sum(int((w == 0).sum()) for w in self.pruner.weights.values())
-        total = sum(w.numel() for w in self.pruner.weights.values())
-        self.seen.append(zeros / total)
-
-
-def test_the_weights_follow_the_cubic_ramp():
-    model = mlp((20, 30, 4), generator=seeded(0))
-    pruner = AGPPruner(model, frequency=5, **RAMP)
-    watch = Watch(pruner)
-    generator = seeded(1)
-    x, y = torch.randn(80, 20, generator=generator), torch.randint(4, (80,), generator=generator)
-    fit(model, (x, y), epochs=6, batch_size=8, generator=generator, callbacks=[pruner, watch])
-    assert len(watch.seen) == 60
-    for step, share in enumerate(watch.seen, 1):
-        last = min(50, 10 + (step - 10) // 5 * 5) if step >= 10 else 0
-        expected = agp_sparsity(last, **RAMP) if last else 0.0
-        assert share == pytest.approx(expected, abs=2 / 720)  # each of two layers rounds to whole weights
-    assert watch.seen[-1] == pytest.approx(0.9, abs=1 / 720)

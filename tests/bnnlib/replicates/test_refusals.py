@@ -2,10 +2,10 @@
 
 import math
 
-import pytest
 import torch
 
 from bnnlib import replicates as R
+from tests.refused import refusals
 
 LAYOUT = R.Layout((2, 1), 3)
 WEIGHT = LAYOUT.kaiming_uniform(None)
@@ -31,9 +31,4 @@ REFUSED = [
     (lambda: fit(X[:, :2], Y[:, :2]), r"x has shape \(50, 2, 2\).*\(n, 3, inputs\)"),
     *[(lambda n=n: fit(**{n: 0}), f"{n} is 0") for n in ("epochs", "batch_size", "learning_rate")],
 ]  # fmt: skip
-
-
-@pytest.mark.parametrize(("call", "message"), REFUSED, ids=range(len(REFUSED)))
-def test_bad_input_is_refused(call, message):
-    with pytest.raises(ValueError, match=message):
-        call()
+test_bad_input_is_refused = refusals(REFUSED)

@@ -8,6 +8,7 @@ import signal
 import torch
 from torch.optim import lr_scheduler
 from torch.utils._pytree import tree_leaves
+from torch.utils.data import IterableDataset
 
 from bnnlib.models import mlp
 from bnnlib.sampling import SGHMC, SampleStore, SpikeSlabGaussianLaplacePrior, polynomial
@@ -29,6 +30,13 @@ def assert_same(found, expected) -> None:
     """To the last bit: tensors and numbers in any nest of dicts, lists and tuples."""
     for one, other in zip(tree_leaves(found), tree_leaves(expected), strict=True):
         assert torch.equal(one, other) if isinstance(one, torch.Tensor) else one == other
+
+
+class Stream(IterableDataset):
+    """The rows one after another, of unknown number."""
+
+    def __iter__(self):
+        return iter(zip(*data(), strict=True))
 
 
 class Stop(Exception):

@@ -7,7 +7,6 @@ from torch import nn
 from torch.utils.data import (
     BatchSampler,
     DataLoader,
-    IterableDataset,
     RandomSampler,
     SubsetRandomSampler,
     TensorDataset,
@@ -17,13 +16,8 @@ from bnnlib.nn import GaussianLinear, minibatch_weights
 from bnnlib.sampling import SGHMC
 from bnnlib.train import Callback, fit, sample
 from bnnlib.train.checkpoint import Checkpoint
-from tests.bnnlib.train.runs import ROWS, PressCtrlC, assert_same, data
+from tests.bnnlib.train.runs import ROWS, PressCtrlC, Stream, assert_same, data
 from tests.seeded import seeded
-
-
-class Stream(IterableDataset):
-    def __iter__(self):
-        return iter(zip(*data(), strict=True))
 
 
 def shuffled() -> DataLoader:

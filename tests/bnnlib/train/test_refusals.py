@@ -3,21 +3,17 @@
 import pytest
 import torch
 from torch import nn
-from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
+from torch.utils.data import DataLoader, Dataset, TensorDataset
 
 from bnnlib.models import mlp
 from bnnlib.nn import GaussianLinear, insert_unit_noise
 from bnnlib.sampling import SGLD, SampleStore
 from bnnlib.train import EarlyStopping, fit, sample
-from tests.bnnlib.train.runs import ROWS, SCHEDULERS, EveryStep, data
+from tests.bnnlib.train.runs import ROWS, SCHEDULERS, EveryStep, Stream, data
+from tests.refused import refusals
 from tests.seeded import seeded
 
 (X, Y), DENSE = data(), mlp((6, 8, 3))
-
-
-class Stream(IterableDataset):
-    def __iter__(self):
-        return iter(zip(X, Y, strict=True))
 
 
 class Named(Dataset):
@@ -107,13 +103,7 @@ REFUSED = {
         (lambda: SampleStore(3, every=0), "every"),
     ],
 }  # fmt: skip
-CASES = [pytest.param(*case, id=f"{part} {k}") for part, cases in REFUSED.items() for k, case in enumerate(cases)]
-
-
-@pytest.mark.parametrize(("call", "message"), CASES)
-def test_bad_input_is_refused(call, message):
-    with pytest.raises(ValueError, match=message):
-        call()
+test_bad_input_is_refused = refusals(REFUSED)
 
 
 def scheduled(epochs, with_schedule, **settings):
