@@ -70,7 +70,8 @@ def test_one_key_is_one_draw_in_each_precision_and_layout():
     keys = torch.tensor(fold(0, 5) >> 1)
     like = torch.empty(4, 3, 5, 5)
     for draw in (draw_normal, draw_uniform, draw_logistic):
-        first = draw(like, Keys(keys))
+        first, source = draw(like, Keys(keys)), Keys(keys)
+        assert torch.equal(draw(like, source), first) and not torch.equal(draw(like, source), first)  # the second of it
         assert torch.equal(draw(like.double(), Keys(keys)), first.double())
         assert torch.equal(draw(like.bfloat16(), Keys(keys)), first.bfloat16())
         last = draw(like.to(memory_format=torch.channels_last), Keys(keys))

@@ -7,7 +7,6 @@ import torch
 from bnnlib import functional as bF
 from tests.seeded import double as t
 
-DOUBLE = torch.float64
 INF = math.inf
 
 

@@ -1,7 +1,6 @@
 """What every layer promises: shapes, dtypes, modes, generators, state, copies."""
 
 import copy
-import io
 import pickle
 
 import pytest
@@ -9,6 +8,7 @@ import torch
 from torch import nn
 
 from bnnlib import nn as bnn
+from tests.saved import saved
 from tests.seeded import seeded as generator
 
 
@@ -154,10 +154,7 @@ def test_state_dict_is_the_parameters_and_a_round_trip_is_exact(any_network, x):
     with torch.no_grad():
         for value in (*other.parameters(), *other.buffers()):
             value.zero_()
-    buffer = io.BytesIO()
-    torch.save(state, buffer)
-    buffer.seek(0)
-    other.load_state_dict(torch.load(buffer, weights_only=True))
+    other.load_state_dict(saved(state))
     with bnn.use_generator(generator(4)):
         expected = network(x)
     with bnn.use_generator(generator(4)):

@@ -1,7 +1,6 @@
 """Settings travel with the parameters: what is loaded has the prior that it was trained with."""
 
 import copy
-import io
 
 import pytest
 import torch
@@ -9,20 +8,14 @@ from torch import nn
 
 from bnnlib import nn as bnn
 from bnnlib import replicates
-
-
-def saved(model):
-    buffer = io.BytesIO()
-    torch.save(model.state_dict(), buffer)
-    buffer.seek(0)
-    return torch.load(buffer, weights_only=True)
+from tests.saved import saved
 
 
 def test_priors_travel_exactly_in_every_dtype():
     layer = bnn.SpikeSlabLinear(5, 4, prior_inclusion_probability=1e-200, prior_scale=1 / 3, temperature=0.7)
     for dtype in (torch.float16, torch.bfloat16, torch.float64):
         other = bnn.SpikeSlabLinear(5, 4, prior_inclusion_probability=0.5, dtype=dtype)
-        other.load_state_dict(saved(copy.deepcopy(layer).to(dtype)))
+        other.load_state_dict(saved(copy.deepcopy(layer).to(dtype).state_dict()))
         assert (other.prior_inclusion_probability, other.prior_scale, other.temperature) == (1e-200, 1 / 3, 0.7)
 
 
@@ -35,7 +28,7 @@ def test_every_layer_loads_into_one_of_other_settings(linear):
             trained.spike_scale = 0.01
         else:
             setattr(trained, name, 1.3 * getattr(trained, name))
-    other.load_state_dict(saved(trained))
+    other.load_state_dict(saved(trained.state_dict()))
     for name in trained._all_settings():
         assert getattr(other, name) == getattr(trained, name)
     if not isinstance(trained, bnn.ScaleMixtureLinear):
@@ -53,13 +46,20 @@ def test_settings_that_go_together_move_together():
     assert (other.lower, other.upper, other.kl_weight) == (-10.0, -5.0, 3.0)
 
 
+def test_modules_converted_by_parameter_keep_their_prior():
+    trained, other = (bnn.to_bayesian(nn.LSTM(3, 4), prior_scale=scale) for scale in (0.3, 1.0))
+    other.load_state_dict(saved(trained.state_dict()))
+    assert other.prior_scale == bnn.bayesian_layers(other)[0].prior_scale == 0.3
+    assert torch.equal(other.kl_divergence(), trained.kl_divergence())
+
+
 def test_a_stack_keeps_the_prior_of_each_network():
     layout, columns = replicates.Layout((5, 4, 2), 3), ([1.0, 2.7, 0.5], 0.05, [0.5, 0.1, 0.6])
     trained, other = (
         replicates.StackedGaussianSpikeSlab(layout, layout.kaiming_uniform(None), *priors)
         for priors in (columns, (5.0, [0.01, 0.02, 0.03], 0.2))
     )
-    other.load_state_dict(saved(trained))
+    other.load_state_dict(saved(trained.state_dict()))
     assert torch.equal(other.kl_divergence(), trained.kl_divergence())
 
 

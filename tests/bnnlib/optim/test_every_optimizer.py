@@ -1,7 +1,5 @@
 """What every optimizer and sampler promises: states that go on bit for bit, and noise of its own."""
 
-import io
-
 import pytest
 import torch
 from torch import nn
@@ -9,6 +7,7 @@ from torch import nn
 from bnnlib.models import mlp
 from bnnlib.optim import IVON, AdaptiveVariational, GroupSpikeSlab
 from bnnlib.sampling import SGHMC, SGLD
+from tests.saved import saved
 from tests.seeded import seeded
 
 X, Y = (torch.randn(50, columns, generator=seeded(1), dtype=torch.float64) for columns in (5, 2))
@@ -58,18 +57,17 @@ def parts(model, optimizer):
 
 @pytest.mark.parametrize(("name", "by_key"), [*((n, False) for n in MAKE), *((n, True) for n in KEYED)])
 def test_a_saved_state_goes_on_bit_for_bit(name, by_key):
-    whole, second, file = network(), network(), io.BytesIO()
+    whole, second = network(), network()
     torch.manual_seed(5)
     optimizer = MAKE[name](whole, **{"keyed": True} if by_key else {})
     train(whole, optimizer, 10)
     for prior in parts(whole, optimizer)[2:]:
         prior.update()
-    torch.save([part.state_dict() for part in parts(whole, optimizer)], file)
+    states = saved([part.state_dict() for part in parts(whole, optimizer)])
     train(whole, optimizer, 10)
     torch.manual_seed(99)
     resumed = MAKE[name](second)  # the state says where the noise comes from
-    file.seek(0)
-    for part, state in zip(parts(second, resumed), torch.load(file, weights_only=True), strict=True):
+    for part, state in zip(parts(second, resumed), states, strict=True):
         part.load_state_dict(state)
     train(second, resumed, 10)
     assert all(map(torch.equal, whole.parameters(), second.parameters()))

@@ -1,13 +1,13 @@
 """Densities of proposals: both directions, determinants by autograd, log densities by torch.distributions."""
 
 import copy
-import io
 
 import pytest
 import torch
 from torch.distributions import MultivariateNormal, Normal
 
 from bnnlib.sampling import DiagonalGaussian, FullGaussian, RealNVP
+from tests.saved import saved
 
 DOUBLE = torch.float64
 
@@ -103,16 +103,13 @@ def test_match_takes_moments_over(scale, dtype, generator):
 def test_copies_and_states(density, generator):
     points = torch.randn(10, 3, generator=generator, dtype=DOUBLE)
     expected = density.log_prob(points)
-    twin = copy.deepcopy(density)
-    file = io.BytesIO()
-    torch.save(density.state_dict(), file)
-    file.seek(0)
+    twin, state = copy.deepcopy(density), saved(density.state_dict())
     with torch.no_grad():
         for parameter in density.parameters():
             parameter.add_(1.0)
     assert torch.equal(twin.log_prob(points), expected)
     assert not torch.equal(density.log_prob(points), expected)
-    density.load_state_dict(torch.load(file))
+    density.load_state_dict(state)
     assert torch.equal(density.log_prob(points), expected)
     single = density.float()
     assert single.log_prob(points.float()).dtype == torch.float32
