@@ -45,6 +45,7 @@ def run(epochs):
 HASTY = {"MALLOC_TRIM_THRESHOLD_": "65536"}  # what Dask tells its workers
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="it is glibc that gives memory back")
 @pytest.mark.parametrize(("code", "environment", "pages"), [(LAYER, {}, 307), (STACK, HASTY, 98)])
 def test_a_step_asks_for_no_new_pages(code, environment, pages):

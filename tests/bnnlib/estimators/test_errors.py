@@ -89,6 +89,7 @@ def test_targets_that_are_text(kind, text):
         SparseRegressor(method="gaussian", epochs=1).fit(X, Y).partial_fit(X, kind([text] * 20))
 
 
+@pytest.mark.slow
 def test_prediction(regressor):
     for call, words in (
         (lambda: regressor.predict(X[:, :7]), r"X has 7 features, but SparseRegressor is expecting 8"),

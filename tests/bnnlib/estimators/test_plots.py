@@ -81,6 +81,7 @@ def test_the_linear_path_is_the_exact_posterior_of_one_input():
     assert np.ptp(odds) < 1.4 and found.evidence is not None and found.hidden == ()
 
 
+@pytest.mark.slow
 def test_a_path_through_networks_is_of_networks():
     x, y = table()
     with pytest.warns(Warning, match="Raise epochs of the estimator"):
@@ -136,6 +137,7 @@ def test_the_bar_is_the_range_over_starts():
     assert not plot_inclusion(model).collections
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize(("inputs", "style"), [(1, "dark_background"), (1000, "default")])
 def test_every_picture_of_one_input_and_of_a_thousand(inputs, style):
@@ -177,6 +179,7 @@ def test_the_curves_are_averages_of_draws(regressor):
     assert found.mean[3] < found.mean[0] - 3 and found.mean[3] < found.mean[-1] - 3
 
 
+@pytest.mark.slow
 def test_several_features_get_several_axes(regressor, classifier):
     x, _ = table()
     axes = plot_dependence(regressor, x)
@@ -246,6 +249,7 @@ def test_reliability_counts_every_row_once_and_finds_the_truth():
     assert [text.get_text() for text in ax.texts] == ["400"] * 10
 
 
+@pytest.mark.slow
 def test_coverage_is_that_of_predicted_intervals(regressor):
     x, y = table(200, seed=1)
     levels, inside, rows, _ = coverage(regressor, x, y)

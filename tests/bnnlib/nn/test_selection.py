@@ -30,6 +30,7 @@ def trained(make, steps, learning_rate, p=20, effects=ACTIVE):
     return model, x, y
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "settings", "steps", "learning_rate"),
     [
@@ -49,6 +50,7 @@ def test_relevant_inputs_are_selected(kind, settings, steps, learning_rate):
     assert selected.tolist() == pytest.approx(list(ACTIVE.values()), abs=0.14)
 
 
+@pytest.mark.slow
 def test_variational_dropout_loses_no_relevant_input():
     make = lambda p: bnn.SparseVDLinear(p, 1, dtype=torch.float64)  # noqa: E731
     layer, *_ = trained(make, 2500, 0.02, p=12, effects={2: 1.5, 7: -2.0})
@@ -57,6 +59,7 @@ def test_variational_dropout_loses_no_relevant_input():
     assert {2, 7} <= active and len(active) <= 6
 
 
+@pytest.mark.slow
 def test_noise_on_units_prunes_the_inputs_without_signal():
     make = lambda p: nn.Sequential(bnn.StructuredBayesianPruning(p, -1), nn.Linear(p, 1)).double()  # noqa: E731
     model, x, y = trained(make, 400, 0.05, p=8, effects={1: 2.0, 6: -1.5})

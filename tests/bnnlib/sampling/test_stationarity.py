@@ -59,6 +59,7 @@ def kernels():
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", kernels())
 def test_the_target_is_kept(kind, target, generator):
     kernel = kernels()[kind](target)
@@ -75,6 +76,7 @@ def never_refuse(state, offered, log_ratio, generator):
 decide = mcmc.hmc.decide
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mistake", ["swapped", "no correction", "no density", "half of the energy", "no test"])
 def test_a_wrong_ratio_is_found(mistake, target, generator, monkeypatch):
     """The test above is not blind: five mistakes that each leave a running sampler."""

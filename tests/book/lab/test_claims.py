@@ -151,6 +151,7 @@ def test_judged_has_what_tables_show(write, stored):
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("study", studies.all(), ids=lambda study: study.name)
 def test_every_row_of_a_claim_names_something_stored_and_says_it_in_a_sentence(study):
     for one in claims.claims(study.name):

@@ -10,6 +10,7 @@ from book.lab import claims
 STUDIES = [study.name for study in studies.all() if claims.claims(study.name)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", STUDIES)
 def test_a_box_has_few_lines_and_every_verdict_that_the_claims_have(name):
     judged = {one.id: one.judge() for one in claims.claims(name)}

@@ -280,6 +280,7 @@ def test_a_full_disk_keeps_finished_cells_and_the_earlier_result(tiny, monkeypat
     assert tiny.started() == {"a": 1, "b": 1, "c": 2, "d": 1}  # a and b were kept, c could not be written
 
 
+@pytest.mark.slow
 def test_a_file_size_limit_of_the_system_is_met_in_the_same_way(tiny):
     def limit() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
