@@ -63,7 +63,7 @@ def equation_sources(prefix: str) -> dict[str, list[tuple[str, str]]]:
 
 
 class EquationTable:
-    """Rows of `equation_sources` that a notebook displays.
+    """Rows of `equation_sources` that a notebook displays; leave it on a cell's last line.
 
     Args:
         prefix: of the chapter's labels.
@@ -92,6 +92,4 @@ class EquationTable:
         return "\n".join(lines)
 
 
-def equation_table(prefix: str) -> EquationTable:
-    """The table of a chapter's equations; leave it on a cell's last line."""
-    return EquationTable(prefix)
+equation_table = EquationTable

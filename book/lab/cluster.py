@@ -6,6 +6,7 @@ import signal
 from collections.abc import Iterator
 from concurrent.futures import CancelledError
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -121,7 +122,7 @@ def _is_folder(path: str) -> bool:
 
 
 def _at_worker(task: Task) -> dict[str, Any]:
-    return execute(task.on(spread(task.device, get_worker().name)))
+    return execute(replace(task, device=spread(task.device, get_worker().name)))
 
 
 def spread(device: str, worker: Any) -> str:

@@ -5,10 +5,10 @@ from typing import Any
 
 from bnnlib.datasets.registry import entry
 from book.lab import catalog, verdicts
-from book.lab.best import stored_parts
 from book.lab.causes import Runs, Shown
 from book.lab.intervals import deviation, spread
 from book.lab.metrics import metrics
+from book.lab.plan import stored_parts
 from book.lab.published import PaperValue, for_setting, paper_values
 from book.lab.store import NotStoredError, load_arrays
 from book.lab.validity import cell_of, state_of_rows
@@ -225,35 +225,16 @@ def _row(key: Key, value: PaperValue | None, ours: Ours, found: Verdict, missing
     shown = runs.shown(value, found) if value else Shown()
     notes += [shown.note] if shown.note else []
     budget, data = ours.facts(*key[:2]) if n else (None, "")
-    return {
-        "setting": key[0],
-        "method": key[1],
-        "metric": key[2],
-        "published": value.mean if value else None,
-        "published_sd": value.sd if value else None,
-        "published_se": (value.se or None) if value else None,
-        "published_df": value.df if value else None,
-        "printed": value.printed if value else "",
-        "mean": mean,
-        "se": se,
-        "sd": sd,
-        "n": n,
-        "values": numbers,
-        "replicates": ours.replicates.get(key, []),
-        "profile": ours.profile,
-        "difference": found.difference,
-        "error": found.error,
-        "quantile": found.quantile,
-        "margin": found.margin,
-        "budget": budget[0] if budget else None,
-        "published_budget": value.budget if value else None,
-        "budget_unit": budget[1] if budget else "",
-        "data": data,
-        "verdict": str(found),
-        "note": "; ".join(notes),
-        "cause": shown.cause,
-        "tried": shown.tried,
-        "kind": value.kind if value else "",
-        "universal": bool(value and value.limits),
-        "cell": value.where if value else "",
-    }
+    row = dict(zip(("setting", "method", "metric"), key, strict=True))
+    for name, field in _THEIRS.items():
+        row[name] = getattr(value, field) if value else "" if field in ("printed", "kind", "where") else None
+    row |= {"mean": mean, "se": se, "sd": sd, "n": n, "values": numbers, "replicates": ours.replicates.get(key, [])}
+    row |= {one: getattr(found, one) for one in ("difference", "error", "quantile", "margin")}
+    row |= dict(zip(("budget", "budget_unit"), budget or (None, ""), strict=True)) | {"profile": ours.profile}
+    row |= {"published_se": row["published_se"] or None, "universal": bool(value and value.limits), "data": data}
+    return row | {"verdict": str(found), "note": "; ".join(notes), "cause": shown.cause, "tried": shown.tried}
+
+
+# a row's name for a field of a published number
+_THEIRS = {"published": "mean", "published_sd": "sd", "published_se": "se", "published_df": "df"}
+_THEIRS |= {"published_budget": "budget", "printed": "printed", "kind": "kind", "cell": "where"}

@@ -21,7 +21,7 @@ cell splits and scales them, and of schedules, the certificates are all there is
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 import torch
@@ -89,7 +89,7 @@ def _read(experiment: Experiment, cell: Cell) -> Numbers:
     return {
         f"{number}.{part}": values
         for number, call in enumerate(experiment.reads(cell))
-        for part, values in _known(_Call(call), str(data_root())).items()
+        for part, values in read(call, str(data_root())).items()
     }
 
 
@@ -121,23 +121,15 @@ def _shown(values: list[float]) -> str:
     return "(" + ", ".join(f"{value:.6g}" for value in values[:6]) + (", ...)" if len(values) > 6 else ")")
 
 
-class _Call:
-    """A call that is known by its function and the words of its arguments, so that equal ones are made once."""
-
-    def __init__(self, call: partial) -> None:
-        self.call = call
-        self.name = f"{call.func.__module__}.{call.func.__qualname__}{call.args!r}{sorted(call.keywords.items())!r}"
-
-    def __hash__(self) -> int:
-        return hash(self.name)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Call) and (self.name, self.call.func) == (other.name, other.call.func)
+READ: dict[tuple, Numbers] = {}
 
 
-@cache
-def _known(call: _Call, _root: str) -> Numbers:
-    return {name: summary(array) for name, array in arrays_of(call.call())}
+def read(call: partial, root: str = "") -> Numbers:
+    """The arrays that a call gives with the data of a folder; equal calls are made once."""
+    name = (call.func, repr(call.args), repr(sorted(call.keywords.items())), root)
+    if name not in READ:
+        READ[name] = {name: summary(array) for name, array in arrays_of(call())}
+    return READ[name]
 
 
 def arrays_of(value: Any, name: str = "") -> Iterator[tuple[str, Tensor]]:

@@ -95,7 +95,7 @@ def verdict(
         return replace(found, word=BY_DESIGN, reason=value.by_design)
     if reasons := [one for one in (*obstacles, value.not_comparable) if one]:
         return replace(found, word=NOT_COMPARABLE, reason="; ".join(reasons))
-    if value.limits and (broken := sum(_breaks(value.limits, number) for number in numbers)):
+    if value.limits and (broken := sum(not value.limits[0] <= number <= value.limits[1] for number in numbers)):
         word = DIFFERS if value.direction == "none" else WORSE
         return replace(found, word=word, reason=f"{broken} of {n} data sets break a claim about all")
     if n < FEW:
@@ -117,10 +117,6 @@ def verdict(
 def survivors(n: int, failed: int) -> str:
     """Why a mean over n replicates speaks of the survivors only, beside so many that failed; "" where it does not."""
     return f"{failed} of {n + failed} replicates failed" if failed > FAILED_SHARE * (n + failed) else ""
-
-
-def _breaks(limits: tuple[float, float], number: float) -> bool:
-    return not limits[0] <= number <= limits[1]
 
 
 def on_better_side(value: PaperValue, mean: float) -> bool:

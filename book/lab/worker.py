@@ -27,8 +27,8 @@ from bnnlib._files import StoreError, write_atomic
 from bnnlib._memory import keep_pages
 from bnnlib.train.checkpoint import Checkpoint
 from book.lab import catalog, keys, provenance
-from book.lab.cache import read_entry, write_entry
 from book.lab.cells import Cell, CellResult, ExperimentError
+from book.lab.store import read_entry, write_entry
 
 _ONE_AT_A_TIME = threading.Lock()  # torch's thread count and global generator belong to the process
 
@@ -57,10 +57,6 @@ class Task:
     about: dict[str, Any] = field(default_factory=dict)
     needs: tuple[Task, ...] = ()
     data: bytes | None = None
-
-    def on(self, device: str) -> Task:
-        """The same task for another device."""
-        return replace(self, device=device)
 
     @property
     def name(self) -> tuple[str, str]:

@@ -10,8 +10,9 @@ from book.display.exercises import Exercise, registry
 from book.editions.learner.names import Names
 from book.editions.learner.notebook import edition
 from book.editions.learner.write import as_json, changed, offer
+from tests.book.editions.test_learner_text import HERE as PAGE
+from tests.book.editions.test_learner_text import label
 
-PAGE = "chapters/03_here"
 PARAMETERS = ("here-parameters", 'PROFILE = "smoke"', {"tags": ["parameters", "remove-cell"]})
 POSED = """````{exercise} Half
 :label: here-ex-half
@@ -27,10 +28,6 @@ Two of it are one.
 ```"""
 SOLVED = "```{solution-end}\n```"
 STUB = Exercise("here-1", "number", lambda: 0.5, "whole = 1.0\nanswer = ...")
-
-
-def label(kind: str, text: str) -> dict:
-    return {"kind": kind, "text": text, "page": PAGE, "anchor": "any"}
 
 
 NAMES = Names(

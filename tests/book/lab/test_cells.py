@@ -62,15 +62,3 @@ def test_data_sets_may_be_needed_by_some_profiles_only():
     somewhere = Experiment(**options, data={"paper": ("mnist",)})
     assert somewhere.data_sets("smoke") == ()
     assert somewhere.data_sets("paper") == ("mnist",)
-
-
-def test_no_two_cells_draw_alike_and_stored_ones_can_be_drawn_again():
-    cell = Cell("a", "SVBNN", (0,), {"epochs": 3})
-    others = [
-        Cell("b", "SVBNN", (0,), {"epochs": 3}),
-        Cell("a", "VBNN", (0,), {"epochs": 3}),
-        Cell("a", "SVBNN", (1,), {"epochs": 3}),
-        Cell("a", "SVBNN", (0,), {"epochs": 4}),
-    ]
-    assert len({keys.seed_of(one) for one in (cell, *others)}) == 5
-    assert keys.seed_of(cell) == 772834775410452918  # as it was when results were stored

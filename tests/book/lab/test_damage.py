@@ -7,8 +7,8 @@ import pytest
 
 from book import lab
 from book.__main__ import main
-from book.lab.cache import read_entry
 from book.lab.plan import Plan
+from book.lab.store import read_entry
 
 
 def _result(tiny, name: str):

@@ -2,13 +2,11 @@
 
 import functools
 import importlib
-import itertools
-import os
-import sys
 
 import pytest
 
-from book.lab.fingerprint import code_fingerprint
+from book.lab.fingerprint import code_fingerprint, walk
+from tests.book.lab.packs import Pack
 
 _FILES = {
     "__init__.py": '"""A package."""\nfrom .layers import Layer\n',
@@ -38,27 +36,10 @@ _FILES = {
 
 @pytest.fixture
 def pack(tmp_path, monkeypatch):
-    folder = tmp_path / "pack"
-    folder.mkdir()
-    for name, text in _FILES.items():
-        (folder / name).write_text(text)
     monkeypatch.syspath_prepend(str(tmp_path))
-    importlib.invalidate_caches()
-    clock = itertools.count(1_000_000_000)
-
-    def edit(name: str, old: str, new: str) -> None:
-        path = folder / name
-        assert path.read_text().count(old) == 1, (name, old)
-        path.write_text(path.read_text().replace(old, new))
-        os.utime(path, (0, next(clock)))  # two edits within one tick of the file system's clock still differ
-
-    module = importlib.import_module("pack.job")
-    yield module, edit
-    for name in [name for name in sys.modules if name.split(".")[0] == "pack"]:
-        del sys.modules[name]
-    from book.lab import fingerprint
-
-    fingerprint._path.cache_clear()
+    pack = Pack(tmp_path / "pack", _FILES)
+    yield importlib.import_module("pack.job"), lambda name, old, new: pack.edit(old, new, name)
+    pack.forget()
 
 
 @pytest.mark.parametrize(
@@ -126,7 +107,6 @@ def test_functions_without_code_of_their_own_are_refused():
 
 
 def test_the_machinery_does_not_count_and_the_method_does():
-    from book.lab.fingerprint import walk
     from chapters.spike_slab.experiments.simulations import run_cell
 
     modules = {module for module, _ in walk(run_cell.__module__, run_cell.__name__).statements}

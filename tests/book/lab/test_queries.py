@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from book import lab
-from book.lab import origin, queries, wording
+from book.lab import queries, wording
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_a_mean_of_stored_runs_and_a_difference_know_them(monkeypatch):
     monkeypatch.setattr(queries, "stored_parts", lambda name, profile=None: [result | {"cells": cells}])
     budget = SimpleNamespace(overlap=0.0, budget=lambda cell: (1_000, "epochs"))
     monkeypatch.setattr(queries.catalog, "get", lambda name: budget)
-    monkeypatch.setattr(origin, "cell_of", lambda about: about)
+    monkeypatch.setattr(wording, "cell_of", lambda about: about)
     told = "3 runs (seeds 0 to 2), 1,000 epochs, standard error"
     mean = lab.number(lab.stored_values("any", "s", "a", "error").mean(), "{:.1f}")
     assert mean == "2.3" and mean.runs == 3

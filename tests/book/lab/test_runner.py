@@ -19,7 +19,6 @@ from book import lab
 from book.lab import ExperimentError, catalog, keys, load_arrays, load_result, runner
 from book.lab import store as files
 from book.lab.cells import Cell, Need
-from book.lab.worker import Task
 
 
 def test_a_second_run_computes_nothing_and_leaves_the_file(tiny, capsys):
@@ -196,30 +195,6 @@ def test_data_sets_are_fetched_before_the_first_cell_and_named_in_the_provenance
     assert calls == [("small-set", 1)] and tiny.started() == {"a": 2}
 
 
-def test_arrays_lie_beside_the_result(tiny):
-    lab.run("tiny-arrays")
-    arrays = load_arrays("tiny-arrays", "smoke")
-    assert set(arrays) == {("a", "SVBNN", 0, "curve"), ("b", "SVBNN", 0, "curve")}
-    assert arrays["a", "SVBNN", 0, "curve"].tolist() == [0.0, 1.0, 2.0]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "options", "message"),
-    [
-        (("tiny-godo",), {}, r"unknown experiment 'tiny-godo'\. Did you mean 'tiny-good'"),
-        (("tiny-good", "smok"), {}, r"unknown profile 'smok'\. Did you mean 'smoke'"),
-        (("tiny-good", "paper"), {}, r"no profile 'paper': not run: no GPU"),
-        (("tiny-good",), {"device": "gpu"}, r"device 'gpu' cannot be used .*give auto, cpu or cuda"),
-        (("tiny-good",), {"only": "zebra"}, r"no cell matches --only 'zebra'\. Cells: a SVBNN \[0-1\]"),
-        (("tiny-good",), {"jobs": 0}, r"both must be at least 1"),
-    ],
-)
-def test_wrong_requests_say_what_is_allowed(tiny, arguments, options, message):
-    with pytest.raises(ExperimentError, match=message):
-        lab.run(*arguments, **options)
-    assert not tiny.started()
-
-
 def test_overlapping_cells_and_params_that_are_not_json_are_refused(tiny, monkeypatch):
     profiles = lab.get("tiny-good").profiles
     monkeypatch.setitem(profiles, "smoke", lambda: [Cell("a", "SVBNN", (0, 1)), Cell("a", "SVBNN", (1, 2))])
@@ -247,6 +222,8 @@ def test_the_key_depends_on_settings_version_needs_and_data_and_not_on_the_code(
     assert keys.identity(replace(experiment, version={"other": 2}), cell) == same
     assert len({same, *(keys.identity(experiment, one) for one in others)}) == 7
     assert keys.cache_key(same, {"mnist": "x"}) != keys.cache_key(same, {"mnist": "y"})
+    assert len({keys.seed_of(one) for one in (cell, *others[:4])}) == 5
+    assert keys.seed_of(replace(cell, replicates=(0,))) == 772834775410452918  # as it was when results were stored
     assert keys.seed_of(cell) == keys.seed_of(others[-1])  # what it starts from is no part of its own randomness
 
 
@@ -257,7 +234,6 @@ def test_several_gpus_are_dealt_out_in_turn(monkeypatch):
     assert [spread("cuda", worker) for worker in range(3)] == ["cuda:0", "cuda:1", "cuda:0"]
     assert spread("cpu", 1) == "cpu" and spread("cuda:1", 0) == "cuda:1"
     assert spread("cuda", "tcp://other:40000") == "cuda"  # who starts workers elsewhere has given them their devices
-    assert Task("m", "e", Cell("a", "b", (0,)), "k", "f", "cuda", 1).on("cuda:1").device == "cuda:1"
 
 
 def test_a_full_disk_keeps_finished_cells_and_the_earlier_result(tiny, monkeypatch):

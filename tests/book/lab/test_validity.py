@@ -47,20 +47,6 @@ def test_an_interrupted_run_leaves_no_probe_and_the_next_one_does(pack, monkeypa
     assert len(pack.run()["probes"]) == 2
 
 
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ('"""Compute."""', '"""Compute a cell."""'),
-        ("RATE = 2.0", "RATE = 2.0  # of all"),
-        ("def other(", "\n\ndef other("),
-    ],
-)
-def test_words_and_layout_change_nothing(pack, old, new):
-    pack.run()
-    pack.edit(old, new)
-    assert pack.words() == {"SVBNN": "current", "VD": "current"}
-
-
 def test_a_helper_moved_into_another_module_changes_nothing(pack):
     pack.run()
     pack.write("shared.py", MATHS)
