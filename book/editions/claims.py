@@ -11,7 +11,7 @@ import builtins
 import importlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import cached_property
+from functools import cache
 
 from book import lab
 from book.editions import prose
@@ -28,34 +28,14 @@ KEY = re.compile(r"""said\[["']([^"']+)["']\]""")
 FEW = re.compile(r"\b(?:one|two|single|1|2) (?:\w+ )?(?:run|network|data set|chain)s?\b", re.IGNORECASE)
 
 
-class Spoken:
-    """The stored numbers of a study as its text says them, and its methods, read at the first use.
-
-    Args:
-        read: gives the texts by key and the names of the methods; by default there are none.
-    """
-
-    def __init__(self, read: Callable[[], tuple[Mapping[str, str], Iterable[str]]] = lambda: ({}, ())) -> None:
-        self._read = read
-
-    @cached_property
-    def _both(self) -> tuple[Mapping[str, str], Iterable[str]]:
-        return self._read()
-
-    @property
-    def said(self) -> Mapping[str, str]:
-        """The texts by key."""
-        return self._both[0]
-
-    @property
-    def methods(self) -> Iterable[str]:
-        """Names of the methods that the study's experiments compare."""
-        return self._both[1]
+# The stored numbers of a study as its text says them, by key, and the names of its methods; read at the first call.
+Spoken = Callable[[], tuple[Mapping[str, str], Iterable[str]]]
 
 
 def of_study(study: Study) -> Spoken:
     """What a study's `numbers.py` says, from the store."""
 
+    @cache
     def read() -> tuple[Mapping[str, str], Iterable[str]]:
         if not (study.folder / "numbers.py").exists():
             return {}, ()
@@ -64,7 +44,7 @@ def of_study(study: Study) -> Spoken:
         said = importlib.import_module(f"chapters.{study.name}.numbers").numbers(rows)
         return said, {row["method"] for each in rows.values() for row in each}
 
-    return Spoken(read)
+    return read
 
 
 def unproved_orders(cell: dict, spoken: Spoken, asserted: set[str]) -> Iterator[str]:
@@ -87,15 +67,15 @@ def unproved_orders(cell: dict, spoken: Spoken, asserted: set[str]) -> Iterator[
             yield f"an order by a number that no assertion looks at: {line.strip()[:70]}"
         elif not asked and STRONG_ORDER.search(bare) and _named(bare, spoken):
             near = [key for one in expressions_of(cell) for key in KEY.findall(one)]
-            if not any(getattr(spoken.said.get(key), "ordered", False) for key in near):
+            if not any(getattr(spoken()[0].get(key), "ordered", False) for key in near):
                 yield f"an order of methods without a paired difference in its cell: {line.strip()[:70]}"
 
 
 def few_runs(cell: dict, spoken: Spoken) -> Iterator[str]:
     """Means of one or two runs that a cell of Markdown says without saying so."""
     keys = [key for one in expressions_of(cell) for key in KEY.findall(one)]
-    few = [key for key in keys if (getattr(spoken.said.get(key), "runs", None) or 3) < 3]
-    told = EVAL.sub(lambda role: spoken.said.get(next(iter(KEY.findall(role[0])), ""), ""), source_of(cell))
+    few = [key for key in keys if (getattr(spoken()[0].get(key), "runs", None) or 3) < 3]
+    told = EVAL.sub(lambda role: spoken()[0].get(next(iter(KEY.findall(role[0])), ""), ""), source_of(cell))
     if few and not FEW.search(prose.without_spans(told)):
         yield f"{', '.join(few)}: of one or two runs; say so"
 
@@ -114,11 +94,11 @@ def _names(code: str | ast.AST) -> set[str]:
 
 def _ordered(spoken: Spoken, keys: list[str]) -> bool:
     """Whether the quoted texts show an order; what is not stored yet claims nothing."""
-    texts = [spoken.said.get(key, "") for key in keys]
+    texts = [spoken()[0].get(key, "") for key in keys]
     shown = [one.ordered for one in texts if getattr(one, "ordered", None) is not None]
     return "(not run)" in texts or (bool(shown) and all(shown))
 
 
 def _named(bare: str, spoken: Spoken) -> bool:
-    names = {*spoken.methods, *(name.lower() for name in spoken.methods if re.fullmatch(r"[A-Z][a-z]{4,}", name))}
+    names = {*spoken()[1], *(name.lower() for name in spoken()[1] if re.fullmatch(r"[A-Z][a-z]{4,}", name))}
     return any(re.search(rf"(?<!\w){re.escape(name)}(?!\w)", bare) for name in names)

@@ -78,12 +78,9 @@ def cards(lessons: list[Lesson], claims: Claims, shown: Mapping[int, Picture | N
 
 def explorer(chapters: dict[str, dict]) -> str:
     """The explorer as its chapter shows it; nothing where the chapter is not in the book."""
-    for notebook in chapters.values():
-        for cell in notebook["cells"]:
-            if cell.get("id") == MOVED:
-                shown = [part["data"]["text/html"] for part in cell["outputs"] if "text/html" in part.get("data", {})]
-                return "```{raw} html\n" + "".join("".join(one) for one in shown) + "\n```"
-    return ""
+    cells = (cell for notebook in chapters.values() for cell in notebook["cells"] if cell.get("id") == MOVED)
+    shown = ["".join(part.get("data", {}).get("text/html", "")) for cell in cells for part in cell["outputs"]]
+    return "```{raw} html\n" + "".join(shown) + "\n```" if shown else ""
 
 
 def publish(project: Project, made: Path) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from book import studies
 from book.editions.learner.answers import checked
-from book.editions.learner.fences import Directive, parse
+from book.editions.learner.directives import Directive, parse
 from book.editions.project import Project, source_of
 
 ABLE = re.compile(r"After this chapter you can (.+?)\.\n", re.DOTALL)

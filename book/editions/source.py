@@ -35,7 +35,7 @@ class Chapter:
     known: set[str] = field(default_factory=set)
     exercises: list[str] = field(default_factory=list)
     stubs: dict[str, str] = field(default_factory=dict)
-    spoken: Spoken = field(default_factory=Spoken)
+    spoken: Spoken = lambda: ({}, ())
 
     def __post_init__(self) -> None:
         self.notebook = json.loads(self.text)

@@ -5,7 +5,6 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterable
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -177,7 +176,7 @@ def _left(chapters: Chapters) -> str:
 
 def _readings(chapters: Chapters) -> str:
     """How often test rows of the comparison were read: versions of a cell that were committed."""
-    from book.lab import history
+    from book.lab import history, store
 
     lines = []
     for _, name, one in _each(chapters):
@@ -185,10 +184,9 @@ def _readings(chapters: Chapters) -> str:
             continue
         read: dict[str, set[str]] = {}
         for result in history.versions(name, one["profile"]):
-            rows = iter(result["rows"])
-            for about in result["cells"]:
+            for about, rows in store.by_cell(result):
                 # times are of a machine: a cell that says the same but for them was not read again
-                values = [row for row in islice(rows, about["rows"]) if not row["metric"].startswith("seconds")]
+                values = [row for row in rows if not row["metric"].startswith("seconds")]
                 told = read.setdefault(f"{about['cell']['setting']}, {about['cell']['method']}", set())
                 told.add(hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest())
         again = [label for label, versions in read.items() if len(versions) > 1]

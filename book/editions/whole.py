@@ -21,7 +21,7 @@ from urllib.parse import unquote, urlsplit
 from bs4 import BeautifulSoup, Tag
 
 from book.editions.landing import publish
-from book.editions.project import BookError, Project
+from book.editions.project import BookError, Project, documents
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 # What a book in one file has a use for: the formulas, and the size of those that are wider than the paper.
@@ -255,17 +255,9 @@ def parts(project: Project) -> list[tuple[str, list[str]]]:
     late = [name for name in project.printed if name in project.reports or name == STATUS]
     named = [("", project.printed[:1])]
     for part in project.toc.get("parts", [project.toc]):
-        names = [name for name in documents(part) if name in project.printed and name not in late]
+        names = [name for name in documents(part) if name in project.printed[1:] and name not in late]
         named.append((part.get("caption", ""), names))
     return [(caption, names) for caption, names in [*named, (APPENDIX, late)] if names]
-
-
-def documents(part: dict) -> list[str]:
-    """Names of the documents of a part, those below others included."""
-    found = []
-    for one in [*part.get("chapters", []), *part.get("sections", [])]:
-        found += [one["file"], *documents(one)]
-    return found
 
 
 def assemble(whole: Whole, project: Project) -> str:
