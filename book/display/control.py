@@ -105,16 +105,3 @@ class Knobs:
                 f"allowed: {self.advice}"
             )
         return points
-
-    def _refuse_dead_knobs(self, shown: list) -> None:
-        """A knob that moves while the picture stays tells the reader something false.
-
-        Args:
-            shown: what each stop shows, equal where two look the same.
-        """
-        for name, control in self.controls.items():
-            rows: dict[tuple, set] = {}
-            for settings, picture in zip(self.grid, shown, strict=True):
-                rows.setdefault(tuple(v for k, v in settings.items() if k != name), set()).add(picture)
-            if all(len(pictures) == 1 for pictures in rows.values()):
-                raise ValueError(f"explorer {self.title!r}: the knob {control.label!r} never changes the picture")

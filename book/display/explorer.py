@@ -55,7 +55,12 @@ class Explorer(Knobs):
             ValueError: for titles, labels or names that change from stop to stop.
         """
         pictures = [self.picture(**settings) for settings in self.grid]
-        words = [[(p.title, p.xlabel, p.ylabel, _legend(p)) for p in picture.panels] for picture in pictures]
+
+        def words_of(panel: Panel) -> tuple:
+            named = [(type(item).__name__, item.name, item.look) for item in draw.names(panel)]
+            return panel.title, panel.xlabel, panel.ylabel, named
+
+        words = [list(map(words_of, picture.panels)) for picture in pictures]
         for settings, found in zip(self.grid, words, strict=True):
             if found != words[0]:
                 raise ValueError(
@@ -68,7 +73,12 @@ class Explorer(Knobs):
     @cached_property
     def _html(self) -> str:
         data = encode(self.pictures)
-        self._refuse_dead_knobs([json.dumps(stop) for stop in data["stops"]])
+        for name, control in self.controls.items():  # a knob that moves while the picture stays tells something false
+            rows: dict[tuple, set] = {}
+            for settings, stop in zip(self.grid, data["stops"], strict=True):
+                rows.setdefault(tuple(v for k, v in settings.items() if k != name), set()).add(json.dumps(stop))
+            if all(len(stops) == 1 for stops in rows.values()):
+                raise ValueError(f"explorer {self.title!r}: the knob {control.label!r} never changes the picture")
         made = page.fragment(self, frames.vector(self.figure, self.defaults), self.pictures, data)
         self.gzip_bytes = len(gzip.compress(made.encode(), mtime=0))
         if self.gzip_bytes > self.max_gzip_bytes:
@@ -105,10 +115,6 @@ class Explorer(Knobs):
         bundle = self.widget._repr_mimebundle_()
         data, metadata = bundle if isinstance(bundle, tuple) else (bundle, {})
         return {**data, "text/plain": repr(self)}, metadata
-
-
-def _legend(panel: Panel) -> list[tuple]:
-    return [(type(item).__name__, item.name, item.look) for item in draw.names(panel)]
 
 
 def curves(

@@ -47,20 +47,6 @@ def executed_before(project: Project, name: str, key: str) -> dict | None:
     return notebook if notebook["metadata"].get("bnn_book", {}).get("key") == key else None
 
 
-def check_sources(sources: dict[str, dict]) -> None:
-    """Refuse what papermill would only warn of.
-
-    Raises:
-        BookError: a chapter without a cell tagged ``parameters``: the profile would not reach it.
-    """
-    for name, notebook in sources.items():
-        if not any("parameters" in tags_of(cell) for cell in code_cells(notebook)):
-            raise BookError(
-                f'{name} has no cell tagged "parameters", so PROFILE cannot be set. Add a code cell with '
-                '`PROFILE = "smoke"` and the tags ["parameters", "remove-cell"].'
-            )
-
-
 def asked(notebook: dict) -> dict[str, dict]:
     """What the page asks: the exercises that the chapter's solutions check, as far as a page can check them."""
     ids = [name for cell in code_cells(notebook) for name in checked(source_of(cell))]
@@ -75,7 +61,12 @@ def run_chapters(project: Project, profile: str, jobs: int, say) -> tuple[dict[s
     """Executed copies of all chapters, running only the stale ones; and the error messages of those that failed."""
     shared = project.shared_key(profile)
     sources = {name: read_notebook(project.root / name) for name in project.notebooks}
-    check_sources(sources)
+    for name, notebook in sources.items():
+        if not any("parameters" in tags_of(cell) for cell in code_cells(notebook)):  # papermill would only warn
+            raise BookError(
+                f'{name} has no cell tagged "parameters", so PROFILE cannot be set. Add a code cell with '
+                '`PROFILE = "smoke"` and the tags ["parameters", "remove-cell"].'
+            )
     keys = {name: notebook_key(source, shared + project.study_key(name)) for name, source in sources.items()}
     copies = {name: executed_before(project, name, key) for name, key in keys.items()}
     stale = [name for name, copy in copies.items() if copy is None]

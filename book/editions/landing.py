@@ -23,14 +23,11 @@ MOVED = "svbnn-fig-idea"  # the explorer that shows what the book is about
 
 def tables(lessons: list[Lesson], chapters: dict[str, dict], claims: Claims) -> dict[str, Callable[[], str]]:
     """The parts of the landing page that are written by the build, by the names by which it asks for them."""
-    shown = {one.number: pictured(one, chapters) for one in lessons}
+    shown = {}  # the picture that stands for a chapter, where its card names one and its run has drawn it
+    for one in lessons:
+        drawn = pictures(chapters.get(f"{one.document}.ipynb", {"cells": []}))
+        shown.update((one.number, picture) for picture in drawn if picture.cell == one.figure)
     return {"cards": lambda: cards(lessons, claims, shown), "explorer": lambda: explorer(chapters)}
-
-
-def pictured(lesson: Lesson, chapters: dict[str, dict]) -> Picture | None:
-    """The picture that stands for a chapter; None where its card names none, or its run has not drawn it."""
-    notebook = chapters.get(f"{lesson.document}.ipynb", {"cells": []})
-    return next((one for one in pictures(notebook) if one.cell == lesson.figure), None)
 
 
 def marks(claims: list[dict]) -> str:
@@ -42,7 +39,7 @@ def marks(claims: list[dict]) -> str:
     return f'<span class="bnn-marks" role="img" aria-label="{told}" title="{told}">{row}</span>'
 
 
-def cards(lessons: list[Lesson], claims: Claims, shown: Mapping[int, Picture | None] = MappingProxyType({})) -> str:
+def cards(lessons: list[Lesson], claims: Claims, shown: Mapping[int, Picture] = MappingProxyType({})) -> str:
     """A card for each chapter: what a reader can do afterwards, its minutes and exercises, what became of the paper.
 
     Args:

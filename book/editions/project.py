@@ -91,9 +91,7 @@ class Project:
         self.staging, self.running, self.failed = (self.build / name for name in ("book", "running", "failed"))
         self.html, self.lab = self.build / "html", self.build / "lab"  # the pages, and the notebooks for learners
         self.aside = self.build / "html-before"  # where the pages lie while new ones take their place
-        self.sphinx = (
-            self.build / "sphinx"
-        )  # what Sphinx goes on from: the documents as it has read them, its pages
+        self.sphinx = self.build / "sphinx"  # what Sphinx goes on from: the documents as it has read them, its pages
 
     @cached_property
     def toc(self) -> dict:

@@ -27,13 +27,6 @@ KEY = ".rendered-from"  # in the folder of the pages: what they were made from
 WHOLE = "whole"  # in the folder that Sphinx keeps, after a build without fault: what it holds for all documents
 
 
-def write_if_changed(path: Path, content: bytes) -> None:
-    """Write, unless the file already holds this content: Sphinx and the reader's eye go by what really changed."""
-    if not (path.exists() and path.read_bytes() == content):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content)
-
-
 def notebook_bytes(notebook: dict) -> bytes:
     return (json.dumps(notebook, ensure_ascii=False, indent=1) + "\n").encode()
 
@@ -52,9 +45,7 @@ def static_inputs(project: Project) -> dict[str, bytes]:
     files = {"_toc.yml": (project.root / "_toc.yml").read_bytes(), NUMBERS: json.dumps(numbers).encode()}
     for path in files_below(project.root / "book"):
         inside = path.relative_to(project.root / "book")
-        if path.suffix == ".py":
-            continue
-        files[f"book/{inside.as_posix()}"] = path.read_bytes()
+        files |= {f"book/{inside.as_posix()}": path.read_bytes()} if path.suffix != ".py" else {}
     return files
 
 
@@ -72,7 +63,10 @@ def stage(project: Project, chapters: dict[str, dict], pages: dict[str, str]) ->
         if path.relative_to(project.staging).as_posix() not in wanted:
             path.unlink()
     for name, content in wanted.items():
-        write_if_changed(project.staging / name, content)
+        path = project.staging / name
+        if not (path.exists() and path.read_bytes() == content):  # Sphinx goes by what really changed
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
 
 
 def code(project: Project) -> list[Path]:

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from concurrent.futures import CancelledError
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import dask
@@ -57,7 +56,7 @@ class Cluster:
                 ) from error
             if scheduler is None:
                 self._client.register_plugin(_Shield())
-            self._sees = scheduler is None or all(self._client.run(_is_folder, folder).values())
+            self._sees = scheduler is None or all(self._client.run(os.path.isdir, folder).values())
             self._completed = as_completed(loop=self._client.loop)
             self._opened = opened.pop_all()
 
@@ -115,10 +114,6 @@ def _local(jobs: int) -> Iterator[LocalCluster]:
                 nanny.auto_restart = False
                 with suppress(ProcessLookupError, TypeError):  # it is gone already
                     os.kill(nanny.pid, signal.SIGKILL)
-
-
-def _is_folder(path: str) -> bool:
-    return Path(path).is_dir()
 
 
 def _at_worker(task: Task) -> dict[str, Any]:

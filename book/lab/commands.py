@@ -21,7 +21,7 @@ def main(arguments: list[str], others: dict[str, str]) -> int:
     0: done; 1: a cell failed, or something could not be stored or fetched; 2: wrong usage; 130: interrupted.
     """
     options = _parser(others).parse_args(arguments)  # before PyTorch is imported: help and typing errors come at once
-    signal.signal(signal.SIGTERM, _interrupt)  # a polite kill stores what is finished, as Ctrl-C does
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # a polite kill stores what is finished, as Ctrl-C does
     try:
         return options.action(options)
     except lab.ExperimentError as error:
@@ -33,10 +33,6 @@ def main(arguments: list[str], others: dict[str, str]) -> int:
     except BrokenPipeError:
         sys.stderr.close()  # the reader of the pipe has gone: nothing to report and nobody to report it to
         return FAILED
-
-
-def _interrupt(_signal, _frame):
-    raise KeyboardInterrupt
 
 
 def _complain(error: Exception, code: int) -> int:

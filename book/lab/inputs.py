@@ -79,22 +79,14 @@ def unlike(kept: Kept, experiment: Experiment, cell: Cell, profile: str) -> Unli
 def _parts(experiment: Experiment, cell: Cell, profile: str) -> dict[str, Callable[[], Numbers]]:
     parts: dict[str, Callable[[], Numbers]] = {}
     if experiment.reads is not None and at_hand(experiment, cell, profile):
-        parts["reads"] = partial(_read, experiment, cell)
+        parts["reads"] = lambda: {
+            f"{number}.{part}": values
+            for number, call in enumerate(experiment.reads(cell))
+            for part, values in read(call, str(data_root())).items()
+        }
     if experiment.schedules is not None and experiment.schedules(cell):
-        parts["schedules"] = partial(_ends_of, experiment, cell)
+        parts["schedules"] = lambda: {name: _ends(*one) for name, one in sorted(experiment.schedules(cell).items())}
     return parts
-
-
-def _read(experiment: Experiment, cell: Cell) -> Numbers:
-    return {
-        f"{number}.{part}": values
-        for number, call in enumerate(experiment.reads(cell))
-        for part, values in read(call, str(data_root())).items()
-    }
-
-
-def _ends_of(experiment: Experiment, cell: Cell) -> Numbers:
-    return {name: _ends(*one) for name, one in sorted(experiment.schedules(cell).items())}
 
 
 def at_hand(experiment: Experiment, cell: Cell, profile: str) -> bool:
@@ -106,15 +98,15 @@ def difference(today: Numbers, before: Numbers, floor: float = 0.0) -> str:
     """Where two cells' numbers differ by more than rounding, in words; "" where they do not."""
     if today.keys() != before.keys():
         return f"there are {', '.join(sorted(today))}, there were {', '.join(sorted(before))}"
+
+    def near(one: float, other: float) -> bool:
+        return one == other or abs(one - other) <= max(floor, TOLERANCE * max(abs(one), abs(other)))
+
     for name, now in today.items():
         then = before[name]
-        if len(now) != len(then) or not all(_near(*pair, floor) for pair in zip(now, then, strict=True)):
+        if len(now) != len(then) or not all(map(near, now, then)):
             return f"{name} is {_shown(now)}, was {_shown(then)}"
     return ""
-
-
-def _near(one: float, other: float, floor: float) -> bool:
-    return one == other or abs(one - other) <= max(floor, TOLERANCE * max(abs(one), abs(other)))
 
 
 def _shown(values: list[float]) -> str:

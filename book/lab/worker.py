@@ -85,12 +85,6 @@ def failure(task: Task, message: str, detail: str = "") -> dict[str, Any]:
     return about | {"failed": True, "rows": rows, "seconds": 0.0, "detail": detail}
 
 
-def failed_need(need: Task, entry: dict[str, Any]) -> str:
-    """What is said of a cell whose need failed."""
-    note = next((row["note"] for row in entry["rows"] if row.get("note")), "unknown")
-    return f"{need.cell.label} of {need.experiment}, which this cell needs, failed: {note}"
-
-
 def error_row(cell: Cell, replicate: int, message: str) -> dict[str, Any]:
     """The row that stands for a replicate without a result."""
     where = {"setting": cell.setting, "method": cell.method, "replicate": replicate}
@@ -134,7 +128,9 @@ def _compute(task: Task) -> tuple[dict[str, Any], bytes | None]:
     try:
         more: dict[str, Any] = {"devices": task.devices} if task.devices > 1 else {}
         if task.needs:
-            data = [_needed(one) for one in task.needs]
+            data = [one.left() for one in task.needs]
+            for one in (need for need, left in zip(task.needs, data, strict=True) if left is None):
+                raise ExperimentError(f"{one.cell.label} of {one.experiment} leaves no product; a cell cannot need it")
             more["products"] = [_unpack(one) for one in data]
             about["starts"] = [hashlib.sha256(one).hexdigest() for one in data]
         started = time.perf_counter()  # what it needed is not its own time
@@ -225,12 +221,6 @@ def whole(task: Task, entry: dict[str, Any]) -> bool:
         return True
     path = task.product
     return path.exists() and hashlib.sha256(path.read_bytes()).hexdigest() == entry["product"]["sha256"]
-
-
-def _needed(need: Task) -> bytes:
-    if (data := need.left()) is None:
-        raise ExperimentError(f"{need.cell.label} of {need.experiment} leaves no product; a cell cannot need it")
-    return data
 
 
 @contextlib.contextmanager

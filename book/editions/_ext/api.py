@@ -207,19 +207,12 @@ def described(module: ModuleType) -> list[str]:
     return marked_up((module.__doc__ or "").strip().split("\n"))
 
 
-def comment_on(name: str) -> list[str]:
-    """What the module that sets a constant says above it."""
-    package, _, own = name.rpartition(".")
-    for module in [one for one in sys.modules if one.startswith(f"{package}.")]:
-        if own in vars(sys.modules[module]):
-            if said := ModuleAnalyzer.for_module(module).find_attr_docs().get(("", own)):
-                return list(said)
-    return []
-
-
 def mark_up(app, what: str, name: str, value: object, options, lines: list[str]) -> None:
-    if what == "data":
-        lines[:] = comment_on(name)
+    if what == "data":  # what the module that sets a constant says above it
+        package, _, own = name.rpartition(".")
+        modules = [one for one in sys.modules if one.startswith(f"{package}.") and own in vars(sys.modules[one])]
+        docs = (ModuleAnalyzer.for_module(one).find_attr_docs().get(("", own)) for one in modules)
+        lines[:] = next(filter(None, docs), [])
     if name.startswith(LIBRARY) and str(getattr(value, "__module__", LIBRARY)).startswith(LIBRARY):
         lines[:] = marked_up(lines)
     elif what in ("class", "exception", "function"):  # of another library, under a name of this one as well
