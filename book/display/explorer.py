@@ -7,17 +7,24 @@ colors of the theme, and small enough for many stops.
 """
 
 import gzip
+import html
 import json
 import os
+import time
+import traceback
+from base64 import b64encode
 from collections.abc import Callable, Mapping
 from functools import cached_property
 
 from matplotlib.figure import Figure
 
-from book.display import draw, frames, live, page
+from book.display import draw, frames, page
 from book.display.control import Control, Knobs
 from book.display.data import encode
 from book.display.picture import Panel, Picture
+
+# Slower pictures than this are redrawn when the slider is released, not while it moves.
+SLOW_SECONDS = 0.25
 
 
 class Explorer(Knobs):
@@ -98,8 +105,48 @@ class Explorer(Knobs):
 
     @cached_property
     def widget(self):
-        """The live life: an ipywidgets box whose knobs draw the picture anew."""
-        return live.box(self, self.figure)
+        """The live life: an ipywidgets box of knobs above a picture that is drawn anew when one moves."""
+        try:
+            import ipywidgets
+        except ImportError as error:
+            told = "live explorers need ipywidgets: pip install 'bnnlib[book]', or set BNN_STATIC=1"
+            raise ImportError(told) from error
+
+        picture = ipywidgets.HTML()
+        knobs = {}
+        for name, control in self.controls.items():
+            kind = ipywidgets.ToggleButtons if control.choice else ipywidgets.SelectionSlider
+            knobs[name] = kind(
+                options=[(control.text(value), value) for value in control.values],
+                value=control.default,
+                description=control.label,
+                style={"description_width": "initial"},
+                layout={"width": "auto", "max_width": "36em"},
+            )
+
+        def redraw(_change=None) -> None:
+            settings = {name: knob.value for name, knob in knobs.items()}
+            try:
+                frame = frames.png(self.figure, settings)
+                alt = html.escape(self.describe(settings), quote=True)
+            except Exception:
+                # A widget callback's exception would vanish and the old picture would stay under the new values.
+                picture.value = f'<pre role="alert" style="color:#b00020">{html.escape(traceback.format_exc())}</pre>'
+                return
+            picture.value = (
+                f'<img alt="{alt}" width="{frame.width}" style="max-width:100%;height:auto;border-radius:.5rem" '
+                f'src="data:{frame.mime};base64,{b64encode(frame.data).decode()}">'
+            )
+
+        started = time.perf_counter()
+        redraw()
+        quick = time.perf_counter() - started < SLOW_SECONDS
+        for knob in knobs.values():
+            if isinstance(knob, ipywidgets.SelectionSlider):
+                knob.continuous_update = quick
+            knob.observe(redraw, names="value")
+        heading = ipywidgets.HTML(f"<strong>{html.escape(self.title)}</strong>")
+        return ipywidgets.VBox([heading, *knobs.values(), picture])
 
     def __repr__(self) -> str:
         lines = [f"Explorer: {self.title}"]

@@ -127,11 +127,7 @@ class Project:
 
     @cached_property
     def notebooks(self) -> list[str]:
-        """Paths of the chapters relative to the root, in reading order.
-
-        Raises:
-            BookError: a document is named and not there, or a chapter is there and not named.
-        """
+        """Paths of the chapters relative to the root, in reading order."""
         listed, missing = [], []
         for name in self.listed:
             if (self.root / f"{name}.ipynb").exists():
@@ -181,11 +177,7 @@ def documents(entry: Any) -> list[str]:
 
 
 def read_notebook(path: Path) -> dict:
-    """The notebook as plain JSON.
-
-    Raises:
-        BookError: the file is not valid JSON (an interrupted save, a merge conflict).
-    """
+    """The notebook as plain JSON."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except json.JSONDecodeError as error:

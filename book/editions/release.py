@@ -60,11 +60,7 @@ class Release:
         self.version = re.search(r'^version = "(.+)"', (root / "pyproject.toml").read_text(), re.MULTILINE)[1]
 
     def call(self, *command: str | Path, cwd: Path | None = None) -> str:
-        """What a command prints; all of it goes into the log.
-
-        Raises:
-            RuntimeError: it failed; the message has the end of what it said.
-        """
+        """What a command prints; all of it goes into the log."""
         clean = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "BNN"))}
         words, options = [str(part) for part in command], {"capture_output": True, "text": True, "check": False}
         done = subprocess.run(words, cwd=cwd or self.root, env=clean, **options)
@@ -209,11 +205,7 @@ class Release:
         return "; ".join(map(self.size, made))
 
     def pages(self) -> Project:
-        """The project, with pages of what is here.
-
-        Raises:
-            RuntimeError: they were rendered from something else, or not at all.
-        """
+        """The project, with pages of what is here."""
         project = Project(self.root)
         if not rendered(project):
             raise RuntimeError("there is no book that was rendered from what is here; `make book` makes one")
@@ -245,11 +237,7 @@ def plain(name: str) -> str:
 
 
 def judged(found: dict[str, str], pins: list[str]) -> str:
-    """Judge licenses by package.
-
-    Raises:
-        RuntimeError: a pinned package is not installed, or its license is none of those that are allowed.
-    """
+    """Judge licenses by package."""
     faults = []
     for name in pins:
         parts = re.split(r";| AND | OR ", found.get(name, "not installed"))

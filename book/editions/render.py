@@ -106,9 +106,6 @@ def jupyter_book(project: Project, folder: Path, inherited: list[int]) -> None:
     """Call ``jupyter-book build`` on the staging tree, warnings as errors; the pages lie in ``folder/_build/html``.
 
     It goes on from what is there. Sphinx keeps the inherited file descriptors open, see `made_pages`.
-
-    Raises:
-        BookError: Sphinx warned or failed; the message holds its warnings.
     """
     if importlib.util.find_spec("jupyter_book") is None:
         raise BookError(
@@ -143,11 +140,7 @@ def tidy(project: Project) -> None:
 
 
 def made_pages(project: Project) -> Path:
-    """Bring the pages that Sphinx keeps up to date; returns their folder.
-
-    Raises:
-        BookError: see `jupyter_book`. Sphinx would not warn again of a document that it has read, so nothing is kept.
-    """
+    """Bring the pages that Sphinx keeps up to date; returns their folder."""
     kept, key = project.sphinx, surroundings_key(project)
     mark, pages = kept / WHOLE, kept / "_build" / "html"
     # the Sphinx of a builder that was killed goes on writing for a while, and so long holds the lock
@@ -178,9 +171,6 @@ def render(project: Project) -> dict[str, dict]:
 
     Returns:
         The learner's edition of every chapter, see `editions`.
-
-    Raises:
-        BookError: see `jupyter_book`; the pages of the last good build stay.
     """
     threading.Thread(target=import_ahead, daemon=True).start()
     pages = made_pages(project)

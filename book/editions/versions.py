@@ -32,11 +32,7 @@ FRONT = """<!DOCTYPE html>
 
 
 def unpacked(book: Path, folder: Path) -> Path:
-    """A rendered book in a folder of its own.
-
-    Raises:
-        BookError: there is no index.html in what is given.
-    """
+    """A rendered book in a folder of its own."""
     if book.is_dir():
         shutil.copytree(book, folder)
     elif book.is_file():
@@ -64,11 +60,7 @@ def line(site: Path, page: Path, name: str, names: list[str]) -> str:
 
 
 def assemble(site: Path, books: dict[str, Path]) -> list[str]:
-    """Lay the books side by side in a new folder; returns how many pages of each say their version.
-
-    Raises:
-        BookError: the folder is there already, or one of the books is none.
-    """
+    """Lay the books side by side in a new folder; returns how many pages of each say their version."""
     if site.exists():
         raise BookError(f"{site} is there already. Name a folder that is not, or remove it.")
     site.mkdir(parents=True)

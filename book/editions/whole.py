@@ -58,11 +58,7 @@ html {{ --pst-font-family-base: "Printed", serif; --pst-font-family-heading: "Pr
 
 
 def browser() -> str:
-    """Path of Chromium: $CHROMIUM, or the first that is installed.
-
-    Raises:
-        BookError: there is none.
-    """
+    """Path of Chromium: $CHROMIUM, or the first that is installed."""
     found = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, BROWSERS)), None)
     if found is None or shutil.which(found) is None:
         named = f"$CHROMIUM is {found}, which is no program" if found else "none was found"
@@ -74,11 +70,7 @@ def browser() -> str:
 
 
 class Whole:
-    """The pages of a rendered book on the way to becoming one.
-
-    Raises:
-        BookError: a page is not there.
-    """
+    """The pages of a rendered book on the way to becoming one."""
 
     def __init__(self, project: Project) -> None:
         self.folder, names, heads = project.html, [name for _, part in parts(project) for name in part], []
@@ -283,11 +275,7 @@ def fonts() -> str:
 
 @contextlib.contextmanager
 def typesetter() -> Iterator[Callable]:
-    """A function that opens a page in Chromium and returns its tab when all formulas are set.
-
-    Raises:
-        BookError: there is no Chromium, or it failed; the message holds what it said.
-    """
+    """A function that opens a page in Chromium and returns its tab when all formulas are set."""
     path = browser()
     try:
         from playwright.sync_api import Error, sync_playwright

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import io
 import math
@@ -10,18 +9,13 @@ import pickle
 import threading
 import time
 import traceback
-from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import torch
-
-try:
-    import fcntl
-except ImportError:
-    fcntl = None
+from filelock import FileLock
 
 from bnnlib._files import StoreError, write_atomic
 from bnnlib._memory import keep_pages
@@ -100,8 +94,9 @@ def execute(task: Task) -> dict[str, Any]:
         StoreError: the finished cell could not be written; nothing else raises but an interrupt.
     """
     folder = Path(task.folder)
-    # a worker on another machine may not see this folder; it then only returns the rows
-    with _alone(folder / f"{task.key}.lock") if folder.is_dir() else nullcontext():
+    # One process at a time at a cell; the system opens the lock of one that was killed. A worker on another machine may
+    # not see this folder; it then only returns the rows.
+    with FileLock(folder / f"{task.key}.lock") if folder.is_dir() else nullcontext():
         stored = read_entry(folder, task.key)
         if stored is not None and not stored["failed"] and whole(task, stored):
             return stored  # another run, or Dask, which runs a finished cell again when its worker died
@@ -221,15 +216,6 @@ def whole(task: Task, entry: dict[str, Any]) -> bool:
         return True
     path = task.product
     return path.exists() and hashlib.sha256(path.read_bytes()).hexdigest() == entry["product"]["sha256"]
-
-
-@contextlib.contextmanager
-def _alone(path: Path) -> Iterator[None]:
-    """One process at a time at a cell; the system opens the lock of one that was killed."""
-    with path.open("a") as stream:
-        if fcntl:  # on Windows two processes may compute a cell twice, to the same bits
-            fcntl.flock(stream, fcntl.LOCK_EX)
-        yield
 
 
 def _checked(cell: Cell, result: CellResult) -> list[dict[str, Any]]:

@@ -47,11 +47,7 @@ def parsed(lines: list[str]) -> dict[str, list[str]]:
 
 
 def assigned(package: ModuleType, topics: dict[str, list[str]]) -> dict[str, list[str]]:
-    """Public names by topic, in the order in which the modules define them.
-
-    Raises:
-        ValueError: names that no topic holds.
-    """
+    """Public names by topic, in the order in which the modules define them."""
     left, found = dict.fromkeys(public_names(package)), {}
     for title, modules in (topics or {"": [""]}).items():
         found[title] = []

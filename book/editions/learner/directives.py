@@ -118,11 +118,7 @@ class Converter:
         return f"{title} ({self.inline(directive.argument)})" if directive.argument else title
 
     def directive(self, directive: Directive) -> str:
-        """One directive as plain Markdown.
-
-        Raises:
-            BookError: it has no plain form.
-        """
+        """One directive as plain Markdown."""
         name, body = directive.name, directive.body
         if name == "math":
             label = directive.options.get("label")

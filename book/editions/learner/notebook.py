@@ -64,11 +64,7 @@ def divide(cells: list[dict], converter: Converter) -> Parts:
 
 
 def edition(notebook: dict, names: Names, first: tuple[str, str]) -> dict:
-    """The learner's edition of an executed chapter, without outputs, behind what is `first`: text and code.
-
-    Raises:
-        BookError: a role, directive or reference that has no plain form.
-    """
+    """The learner's edition of an executed chapter, without outputs, behind what is `first`: text and code."""
     converter = Converter(names)
     parts = divide(without_idle(notebook["cells"]), converter)
     known = answers.imported("\n".join(source_of(cell) for cell in code_cells(notebook)))

@@ -58,13 +58,6 @@ def test_what_is_not_stored_says_how_to_make_it(home):
         lab.load_result("x", "paper")
 
 
-@pytest.mark.parametrize("text", ["", '{"rows": [', '{"rows": []}', "[]"])
-def test_a_damaged_file_is_an_error_with_a_way_out(home, text):
-    lab.save_result(_result()).write_text(text)
-    with pytest.raises(lab.StoreError, match=r"not a readable result .*git checkout"):
-        lab.load_result("x")
-
-
 @pytest.mark.parametrize("function", ["fsync", "replace"])
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
 def test_a_full_disk_leaves_the_old_result_untouched(home, monkeypatch, function, number):
