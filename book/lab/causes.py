@@ -20,15 +20,10 @@ UNLIKE = (WORSE, DIFFERS, DIVERGED)
 
 @dataclass(frozen=True)
 class Shown:
-    """What runs show of suspects; both empty where none was tried.
+    """What runs show of suspects; both empty where none was tried."""
 
-    Args:
-        cause: the one without which our number agrees with the published one.
-        tried: those that do not explain it, with what the run has.
-    """
-
-    cause: str = ""
-    tried: str = ""
+    cause: str = ""  # the one without which our number agrees with the published one
+    tried: str = ""  # those that do not explain it, with what the run has
 
     @property
     def note(self) -> str:

@@ -57,22 +57,16 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Claim:
-    """A claim of a paper, in our words or as a short quotation, with its place: table, figure or section.
-
-    Args:
-        kind: one of `KINDS`: a value, an order of methods, something of all data sets, or the size of a difference.
-        not_tried: why nothing decides it; "" where `rows` do.
-        box: the claim in a few words, where it stands in the box on top of the chapter; "" where it does not.
-    """
+    """A claim of a paper, in our words or as a short quotation, with its place: table, figure or section."""
 
     id: str
     paper: str
     place: str
     text: str
-    kind: str
+    kind: str  # one of `KINDS`: a value, an order of methods, something of all data sets, or the size of a difference
     rows: tuple[Row, ...] = ()
-    not_tried: str = ""
-    box: str = ""
+    not_tried: str = ""  # why nothing decides it; "" where `rows` do
+    box: str = ""  # the claim in a few words, where it stands in the box on top of the chapter; "" where it does not
 
     @cached_property
     def evidence(self) -> list[Evidence]:
@@ -115,31 +109,25 @@ class Row:
     """Rows of one experiment that decide a claim.
 
     Args:
-        experiment: its name.
         setting, method, metric: which; patterns with ``*``. A metric that no table lists is named in full.
         minus, minus_setting, minus_metric: what is subtracted in pairs of replicates; "" for nothing.
-        over: a method that divides, in pairs.
-        says: one of `SAYS`; "" for published cells.
-        than: the number beside which it stands.
-        tolerance: of "near": within it the whole interval must lie.
         every, some: every replicate must, or one of them, not their mean.
-        comparable: why a row that is called not comparable decides the claim all the same.
     """
 
-    experiment: str
+    experiment: str  # its name
     setting: str = "*"
     method: str = "*"
     metric: str = "*"
     minus: str = ""
     minus_setting: str = ""
     minus_metric: str = ""
-    over: str = ""
-    says: str = ""
-    than: float = 0.0
-    tolerance: float = 0.0
+    over: str = ""  # a method that divides, in pairs
+    says: str = ""  # one of `SAYS`; "" for published cells
+    than: float = 0.0  # the number beside which it stands
+    tolerance: float = 0.0  # of "near": within it the whole interval must lie
     every: bool = False
     some: bool = False
-    comparable: str = ""
+    comparable: str = ""  # why a row that is called not comparable decides the claim all the same
 
     def evidence(self) -> Iterator[Evidence]:
         """What the stored rows say."""

@@ -34,21 +34,14 @@ _SILENT = (BY_DESIGN, NOT_COMPARABLE, NOT_RUN)
 
 @dataclass(frozen=True)
 class Verdict:
-    """A word of `WORDS`, or `NOT_PUBLISHED`, with its reason ("" where it is a plain comparison), and its numbers.
-
-    Args:
-        difference: ours - published, None without both.
-        error: combined standard error of the difference, None where neither number has one.
-        quantile: of Student's t by which the error is multiplied, None where there is none.
-        margin: rounding, reading error and declared tolerance.
-    """
+    """A word of `WORDS`, or `NOT_PUBLISHED`, with its reason ("" where it is a plain comparison), and its numbers."""
 
     word: str
     reason: str = ""
-    difference: float | None = None
-    error: float | None = None
-    quantile: float | None = None
-    margin: float | None = None
+    difference: float | None = None  # ours - published, None without both
+    error: float | None = None  # combined standard error of the difference, None where neither number has one
+    quantile: float | None = None  # of Student's t by which the error is multiplied, None where there is none
+    margin: float | None = None  # rounding, reading error and declared tolerance
 
     def __str__(self) -> str:
         return f"{self.word}: {self.reason}" if self.reason else self.word

@@ -32,25 +32,20 @@ class Task:
     """A cell on its way to a worker; everything in it can be pickled.
 
     Args:
-        module: the module whose ``EXPERIMENTS`` holds the experiment.
         key, folder: of its entry in the cache, `book.lab.keys.cache_key`.
-        threads: torch threads while the cell runs; fixed, so that rows do not depend on where it runs.
-        about: facts that its entry repeats: identity, version, code, data.
-        needs: the tasks whose products it starts from.
-        data: the product itself, of a needed task whose folder the worker does not see.
     """
 
-    module: str
+    module: str  # the module whose ``EXPERIMENTS`` holds the experiment
     experiment: str
     cell: Cell
     key: str
     folder: str
     device: str
-    threads: int
+    threads: int  # torch threads while the cell runs; fixed, so that rows do not depend on where it runs
     devices: int = 1
-    about: dict[str, Any] = field(default_factory=dict)
-    needs: tuple[Task, ...] = ()
-    data: bytes | None = None
+    about: dict[str, Any] = field(default_factory=dict)  # facts that its entry repeats: identity, version, code, data
+    needs: tuple[Task, ...] = ()  # the tasks whose products it starts from
+    data: bytes | None = None  # the product itself, of a needed task whose folder the worker does not see
 
     @property
     def name(self) -> tuple[str, str]:
