@@ -59,15 +59,11 @@ def test_every_color_of_the_dark_mode_stands_out_on_its_ground(look, ground):
     assert light / dark >= 4.0
 
 
+@pytest.mark.parametrize("palette", [display.PALETTE, [picture.DARK[str(i)] for i in range(7)]], ids=["light", "dark"])
 @pytest.mark.parametrize("deficiency", DEFICIENCIES)
-def test_colors_of_the_dark_mode_stay_apart_for_everyone(deficiency):
-    assert least_distance([picture.DARK[str(i)] for i in range(7)], DEFICIENCIES[deficiency]) > 15
-
-
-@pytest.mark.parametrize("deficiency", DEFICIENCIES)
-def test_colors_stay_apart_for_everyone(deficiency):
+def test_colors_stay_apart_for_everyone(deficiency, palette):
     # A Lab distance of 2.3 is just noticeable side by side; thin lines far apart need several times that.
-    assert least_distance(display.PALETTE, DEFICIENCIES[deficiency]) > 15
+    assert least_distance(palette, DEFICIENCIES[deficiency]) > 15
 
 
 def test_the_measure_sees_a_bad_palette():

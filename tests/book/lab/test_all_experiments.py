@@ -102,17 +102,6 @@ def test_a_damaged_result_is_named_and_the_others_run(tiny, monkeypatch, capsys)
     assert "tiny-good.smoke.json is not a readable result" in capsys.readouterr().err
 
 
-def test_what_a_kill_left_between_cache_and_result_is_stored_by_the_next_run(tiny, monkeypatch):
-    _choose(monkeypatch, "tiny-arrays")
-    run_all("smoke")
-    rows = tiny.rows_text("tiny-arrays")
-    for path in (tiny.home / "results").iterdir():
-        path.unlink()
-    assert run_all("smoke") == []
-    assert tiny.rows_text("tiny-arrays") == rows and tiny.started() == {"a": 1, "b": 1}
-    assert len(lab.load_arrays("tiny-arrays", "smoke")) == 2
-
-
 def test_a_budget_that_is_spent_at_the_start_leaves_everything_to_do(tiny, monkeypatch):
     _choose(monkeypatch, "tiny-long")
     handler = signal.getsignal(signal.SIGALRM)

@@ -7,18 +7,6 @@ from book.lab import Cell, Experiment, ExperimentError, catalog, keys
 from book.lab.cells import profiles
 
 
-def test_a_method_can_have_a_function_of_its_own():
-    def common():
-        pass
-
-    def special():
-        pass
-
-    experiment = Experiment("x", "002", "s", {}, common, methods={"VD": special})
-    assert experiment.function(Cell("a", "VD", (0,))) is special
-    assert experiment.function(Cell("a", "SVBNN", (0,))) is common
-
-
 def test_the_experiments_of_the_book_are_well_formed():
     assert len(lab.names()) == len(set(lab.names()))
     for name in lab.names():

@@ -4,10 +4,7 @@ import errno
 import json
 import math
 import os
-import resource
 import socket
-import subprocess
-import sys
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -254,20 +251,6 @@ def test_a_full_disk_keeps_finished_cells_and_the_earlier_result(tiny, monkeypat
     assert not list(tiny.home.glob("**/*.tmp"))
     lab.run("tiny-good")
     assert tiny.started() == {"a": 1, "b": 1, "c": 2, "d": 1}  # a and b were kept, c could not be written
-
-
-def test_a_file_size_limit_of_the_system_is_met_in_the_same_way(tiny):
-    def limit() -> None:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
-
-    code = "from book.lab import catalog; catalog.modules = lambda: ['tiny_experiments'];"
-    code += "from book.__main__ import main; raise SystemExit(main(['run', 'tiny-arrays']))"
-    command = [sys.executable, "-B", "-c", code]  # a real refusal by the kernel, no patched function
-    done = subprocess.run(command, preexec_fn=limit, capture_output=True, text=True, cwd=tiny.home)
-    assert done.returncode == 1, done.stderr
-    assert "the disk is full. What was stored before is untouched" in done.stderr
-    assert "Traceback" not in done.stderr
-    assert not list(tiny.home.glob("**/*.tmp")) and not list(tiny.home.glob("results/*"))
 
 
 @pytest.mark.parametrize(
