@@ -8,20 +8,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 # where an equation is computed, from the ground floor up; pictures and exercises only use it
-FLOORS = (
-    "bnnlib/functional",
-    "bnnlib/posteriors",
-    "bnnlib/nn",
-    "bnnlib/optim",
-    "bnnlib/sampling",
-    "bnnlib/replicates",
-    "bnnlib/pruning",
-    "bnnlib/datasets",
-    "bnnlib/train",
-    "bnnlib/metrics",
-    "bnnlib/contest",
-    "chapters",
-)
+_PACKAGES = "functional posteriors nn optim sampling replicates pruning datasets train metrics contest"
+FLOORS = [*(f"bnnlib/{one}" for one in _PACKAGES.split()), "chapters"]
 
 
 def _definitions(tree: ast.AST, prefix: str = "") -> Iterator[tuple[str, str]]:

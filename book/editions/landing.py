@@ -40,11 +40,7 @@ def marks(claims: list[dict]) -> str:
 
 
 def cards(lessons: list[Lesson], claims: Claims, shown: Mapping[int, Picture] = MappingProxyType({})) -> str:
-    """A card for each chapter: what a reader can do afterwards, its minutes and exercises, what became of the paper.
-
-    Args:
-        shown: number of the chapter to its picture.
-    """
+    """A card for each chapter, with the picture `shown` of its number: aim, minutes, exercises, the paper's claims."""
     lines = [":::::{grid} 1 1 2 2", ":gutter: 3", ""]
     for one in lessons:
         able = TERM.sub(r"\1", one.able)

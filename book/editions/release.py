@@ -44,12 +44,7 @@ class Skipped(Exception):
 
 
 class Release:
-    """One release in the making.
-
-    Args:
-        root: of the tree.
-        torch_index: where to take PyTorch from; None leaves it to pip's own settings.
-    """
+    """One release of the tree in the making; `torch_index` is where PyTorch comes from, else pip's own settings say."""
 
     def __init__(self, root: Path, torch_index: str | None = None) -> None:
         self.root, self.torch_index = root, torch_index

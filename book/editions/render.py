@@ -50,11 +50,7 @@ def static_inputs(project: Project) -> dict[str, bytes]:
 
 
 def stage(project: Project, chapters: dict[str, dict], pages: dict[str, str]) -> None:
-    """Make ``_build/book`` hold exactly the current pages and executed ``chapters``; what was renamed goes away.
-
-    Args:
-        pages: text of the pages that the build writes, or completes, by path.
-    """
+    """Make ``_build/book`` hold exactly the executed `chapters`, the written `pages` by path, and ``book/`` itself."""
     wanted = static_inputs(project)
     wanted |= {name: text.encode() for name, text in pages.items()}
     for name, notebook in chapters.items():

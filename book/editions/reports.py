@@ -37,12 +37,7 @@ HOW_TO_READ = (
 
 
 def pages(project: Project, found: dict[str, dict], claims: Mapping[str, list[dict]]) -> dict[str, str]:
-    """Text of every report and of its CSV file, by path.
-
-    Args:
-        found: the evidence of the experiments, see `book.lab.evidence`.
-        claims: of the studies' papers, see `book.lab.claims`.
-    """
+    """Text of every report and of its CSV file by path, from `book.lab.evidence` and `book.lab.claims`."""
     made = {}
     for document, study in project.reports.items():
         own = {name: one for name, one in found.items() if name.startswith(f"{study.prefix}-")}
@@ -73,14 +68,7 @@ def _label(root: Path, study: Study) -> str:
 
 
 def page(study: Study, found: dict[str, dict], claims: list[dict], differences: str = "") -> str:
-    """The text of one report.
-
-    Args:
-        study: whose it is.
-        found: evidence of its experiments, by name.
-        claims: of its paper.
-        differences: label of the place that says where the paper and its code differ.
-    """
+    """The text of one report; `differences` labels the place that says where the paper and its code differ."""
     name = Path(study.notebook).stem
     rows = [row for one in found.values() for row in one["rows"]]
     lines = [
@@ -171,12 +159,7 @@ def facts(one: dict) -> list[str]:
 
 
 def pivots(rows: list[dict], known: list[str]) -> list[tuple[str, str]]:
-    """(summary, table) of all rows: a line a setting and method, at most three measures beside each other.
-
-    Args:
-        rows: of the comparison.
-        known: their measures, in the order of tables.
-    """
+    """(summary, table) of rows by `known` measures: a line a setting and method, at most three measures abreast."""
     found = []
     for start in range(0, len(known), ABREAST):
         measures = known[start : start + ABREAST]

@@ -1,13 +1,14 @@
 """A chapter as the lint sees it: the notebook, the tests of its equations, its exercises, and its canonical file."""
 
+import importlib
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
 from book import studies
 from book.display import exercises
-from book.editions.claims import Spoken, of_study
 from book.editions.equations import equation_labels, equation_tests
 from book.editions.numbers import placeholders
 from book.editions.project import code_cells, source_of
@@ -20,6 +21,9 @@ NOTEBOOK_METADATA = {
     "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
     "language_info": {"name": "python"},
 }
+
+# The stored numbers of a study as its text says them, by key, and the names of its methods; read at the first call.
+Spoken = Callable[[], tuple[Mapping[str, str], Iterable[str]]]
 
 
 @dataclass
@@ -74,6 +78,23 @@ def mended(text: str) -> str:
                 cell["metadata"]["user_expressions"] = expressions
     notebook["metadata"] = NOTEBOOK_METADATA
     return canonical(notebook)
+
+
+def of_study(study: studies.Study) -> Spoken:
+    """What a study's `numbers.py` says, from the store."""
+
+    @cache
+    def read() -> tuple[Mapping[str, str], Iterable[str]]:
+        from book import lab
+
+        if not (study.folder / "numbers.py").exists():
+            return {}, ()
+        names = [name for name in lab.names() if name.startswith(f"{study.prefix}-")]
+        rows = {name.removeprefix(f"{study.prefix}-"): lab.compare(name) for name in names}
+        said = importlib.import_module(f"chapters.{study.name}.numbers").numbers(rows)
+        return said, {row["method"] for each in rows.values() for row in each}
+
+    return read
 
 
 def load(path: Path) -> Chapter:

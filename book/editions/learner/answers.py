@@ -46,11 +46,7 @@ def used(code: str) -> set[str]:
 
 
 def answer_cell(exercise_id: str, known: set[str]) -> str:
-    """Source of an answer cell, with the imports that it needs beyond the chapter's.
-
-    Args:
-        known: names that the chapter imports.
-    """
+    """Source of an answer cell, with the imports that it needs beyond the names that the chapter imports."""
     from book.display import exercises  # here, since it imports torch, without which pages can be rendered
 
     body = exercises.get(exercise_id).answer_cell

@@ -83,11 +83,7 @@ def quote(text: str) -> str:
 
 
 class Converter:
-    """MyST to plain Markdown for one chapter.
-
-    Args:
-        names: what the pages call things.
-    """
+    """MyST to plain Markdown for one chapter, by the names that the pages give things."""
 
     def __init__(self, names: Names) -> None:
         self.names = names
