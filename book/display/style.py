@@ -4,8 +4,8 @@ Seaborn draws with the same matplotlib settings, so its plots follow the theme a
 """
 
 import string
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
+from functools import partial
 
 import matplotlib as mpl
 import numpy as np
@@ -55,11 +55,8 @@ RC = {
 }
 
 
-@contextmanager
-def style_context() -> Iterator[None]:
-    """The book's theme for the length of a `with` block; the settings before it come back afterwards."""
-    with mpl.rc_context(RC):
-        yield
+# The book's theme for the length of a `with` block; the settings before it come back afterwards.
+style_context = partial(mpl.rc_context, RC)
 
 
 def figure(ncols: int = 1, nrows: int = 1, height: float = 3.4, **subplots) -> tuple[Figure, Axes | np.ndarray]:

@@ -74,13 +74,7 @@ class _Part:
 
 
 def command(name: str, profile: str, cells: list[Cell], planned: list[Cell]) -> str:
-    """The line that computes the cells again; "" for none, and where one is in today's grid no more.
-
-    Args:
-        name, profile: of the experiment.
-        cells: of one or several runs.
-        planned: all cells of the profile, of which the text after ``--only`` must not choose another one.
-    """
+    """The line that computes the cells again, and no other that is planned; "" where one is in today's grid no more."""
     labels, every = [one.label for one in cells], [one.label for one in planned]
     if not cells or not set(labels) <= set(every):
         return ""

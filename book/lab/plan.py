@@ -177,13 +177,8 @@ def stored_entries(name: str, profile: str) -> dict[str, Entry]:
 def stored_parts(name: str, profile: str | None = None) -> list[dict[str, Any]]:
     """Stored results, no two of which have rows of one setting and method.
 
-    Args:
-        name: the experiment.
-        profile: of one result alone; None takes `load_result`'s and, of the paper's profile where that is not
-            complete, the settings and methods all of whose replicates are finished. They take the other's place.
-
-    Raises:
-        StoreError: as `load_result`.
+    Without a profile these are `load_result`'s and, of the paper's profile where that is not complete, the settings and
+    methods all of whose replicates are finished, in the other's place.
     """
     result, path = store.load_result(name, profile), store.result_path(name, "paper")
     if profile is not None or result["profile"] == "paper" or not path.exists():

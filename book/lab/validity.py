@@ -97,14 +97,7 @@ def _state(result: dict[str, Any], method: str, today: str, abouts: list[dict]) 
 
 
 def equal_codes(result: dict[str, Any], method: str, code: str, stored: set[str]) -> set[str]:
-    """The hashes of a method's code that certificates connect with one.
-
-    Args:
-        result: with the certificates.
-        method: of the cells.
-        code: the hash.
-        stored: hashes that a certificate is about which names none.
-    """
+    """The hashes of a method's code that certificates connect with one; those that name none are about `stored`."""
     groups = [
         {one["codes"][method], *one.get("since", {}).get(method, stored)}
         for one in result["certificates"]

@@ -120,13 +120,7 @@ def on_better_side(value: PaperValue, mean: float) -> bool:
 
 
 def beside_error(found: Verdict, name: str, error: Verdict | None) -> Verdict:
-    """A size (sparsity, FLOPs, units) is better only beside an error that agrees or is better; it differs otherwise.
-
-    Args:
-        found: of the size alone.
-        name: what the error is called.
-        error: of the error of the same networks, None where there is none.
-    """
+    """A size (sparsity, FLOPs) is better only beside an error that agrees or is better; it differs otherwise."""
     if found.word != BETTER or (error and error.word in (AGREES, BETTER)):
         return found
     reason = f"the {name} is {error.word}" if error else "no error is published with it"
@@ -141,14 +135,7 @@ def budget_obstacle(ours: tuple[float, str] | None, published: float | None) -> 
 
 
 def at_what_price(found: Verdict, ours: tuple[float, str] | None, published: float | None, searched: str) -> Verdict:
-    """A better number says what it was given more of: the ratio of budgets beyond 1.5, and a search of its own.
-
-    Args:
-        found: the verdict.
-        ours: our budget with its unit, None where it is not counted.
-        published: theirs, None where it is not known.
-        searched: what we have searched that the paper has not.
-    """
+    """A better number says what it was given more of: the ratio of budgets beyond 1.5, and a search of its own."""
     if found.word != BETTER:
         return found
     price = ""

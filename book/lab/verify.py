@@ -65,13 +65,7 @@ def verify(name: str, profile: str, write: bool = True, accept: str = "") -> lis
 def verify_several(
     wanted: list[tuple[str, str]], jobs: int = 1, **options: Any
 ) -> Iterator[tuple[str, str, list[State] | StoreError]]:
-    """`verify` of stored results, each with what it raises, in their order.
-
-    Args:
-        wanted: names and profiles.
-        jobs: processes that work side by side.
-        options: of `verify`.
-    """
+    """`verify` of stored results (name, profile) in some processes, each with what it raises, in their order."""
     if min(jobs, len(wanted)) < 2:
         yield from ((*one, _tried(*one, **options)) for one in wanted)
         return

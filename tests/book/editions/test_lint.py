@@ -386,8 +386,3 @@ loaded = cache(load)
 def test_the_chapter_keeps_the_rule(path, name):
     found = lint.problems(loaded(path), name)
     assert not found, "\n".join(found)
-
-
-def test_no_two_chapters_share_a_prefix():
-    prefixes = [loaded(path).prefix for path in CHAPTERS]
-    assert len(set(prefixes)) == len(prefixes)

@@ -25,11 +25,6 @@ def test_every_chapter_was_executed_from_the_present_sources(built_book, root):
         assert executed_before(project, name, key) is not None, f"{name} has no executed copy of the present state"
 
 
-def test_every_document_of_the_contents_became_a_page(built_book, root):
-    for name in Project(root).documents:
-        assert (built_book / f"{name}.html").exists()
-
-
 def test_a_second_build_has_nothing_to_do(built_book, root):
     done = subprocess.run([sys.executable, "-m", "book", "build"], cwd=root, capture_output=True, text=True, check=True)
     assert "to execute: 0" in done.stdout

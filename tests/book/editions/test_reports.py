@@ -183,12 +183,6 @@ def test_pages_stay_light_and_say_how_to_get_the_file(pages, project):
         assert "papers-and-code)" in text
 
 
-def test_links_into_the_page_of_differences_exist(root, pages):
-    known = set(re.findall(r"^\(([\w-]+)\)=$", (root / reports.DIFFERENCES).read_text(), re.MULTILINE))
-    for text in pages.values():
-        assert set(re.findall(r"\(#([\w-]+-papers-and-code)\)", text)) <= known
-
-
 def test_every_report_stands_below_its_chapter_in_the_contents(project):
     toc = yaml.safe_load(reports.contents(project))
     chapters = [one for part in toc["parts"] for one in part["chapters"]]
