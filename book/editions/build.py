@@ -83,9 +83,7 @@ def run_chapters(project: Project, profile: str, jobs: int, say) -> tuple[dict[s
 
     outcomes = execute(project, stale, profile, jobs, keep, say)
     # For a chapter whose prose alone changed, this carries its earlier outputs into the new text.
-    chapters = {
-        name: finish(copy, sources[name], copy["metadata"]["bnn_book"]) for name, copy in copies.items() if copy
-    }
+    chapters = {name: finish(one, sources[name], one["metadata"]["bnn_book"]) for name, one in copies.items() if one}
     shutil.rmtree(project.running, ignore_errors=True)
     for path in project.failed.rglob("*.ipynb"):  # of chapters that were renamed, or are well again
         if path.relative_to(project.failed).as_posix() not in {o.name for o in outcomes if o.error}:
@@ -138,9 +136,7 @@ def build(root: Path, profile: str = "smoke", jobs: int | None = None, execute_o
 
 
 def main(arguments: list[str]) -> int:
-    parser = argparse.ArgumentParser(
-        prog="python -m book build", description="Execute the chapters and render the book."
-    )
+    parser = argparse.ArgumentParser(prog="python -m book build", description="Execute chapters and render the book.")
     parser.add_argument(
         "--profile", choices=CELL_SECONDS, default="smoke", help="size of the live computations (default: smoke)"
     )
@@ -149,6 +145,4 @@ def main(arguments: list[str]) -> int:
     options = parser.parse_args(arguments)
     if options.jobs is not None and options.jobs < 1:
         parser.error(f"--jobs {options.jobs}: at least one process is needed")
-    return build(
-        Path.cwd(), options.profile, options.jobs, options.execute_only, say=lambda text: print(text, flush=True)
-    )
+    return build(Path.cwd(), options.profile, options.jobs, options.execute_only, lambda text: print(text, flush=True))

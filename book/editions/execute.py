@@ -180,9 +180,7 @@ def _kept(project: Project, name: str, result: dict) -> Outcome:
     return Outcome(name, result["seconds"], describe_failure(name, failure, kept, f"_build/failed/{name}"))
 
 
-def execute(
-    project: Project, names: list[str], profile: str, jobs: int, keep, say=print, every: float = 15.0
-) -> list[Outcome]:
+def execute(project: Project, names: list[str], profile: str, jobs: int, keep, say=print, every=15.0) -> list[Outcome]:
     """Run the chapters ``names`` in ``jobs`` processes; one that fails does not stop the others.
 
     ``keep`` is called with each outcome as soon as it is known; a successful copy then lies in ``_build/running``.

@@ -141,11 +141,7 @@ def facts(one: dict) -> list[str]:
     better = sum(run["profile"] != one["profile"] for run in some)
     more = f"; {better} runs of the paper's own profile, whose rows take the place of others" if better else ""
     versions = ", ".join(f"{name} {number}" for name, number in about.get("versions", {}).items())
-    where = [
-        machine.get("cpu", ""),
-        f"{machine['cores']} cores" if "cores" in machine else "",
-        machine.get("system", ""),
-    ]
+    where = [machine.get("cpu", ""), f"{machine['cores']} cores" if "cores" in machine else "", machine.get("system")]
     return [
         f"Profile: {one['profile']}; {cells.get('done', 0)} of {cells.get('total', 0)} runs done{failed}, "
         f"{about.get('minutes', 0.0):,.1f} minutes of computing{more}",
@@ -238,9 +234,7 @@ def runs(some: list[dict]) -> str:
     kept = any(run["commit"] for run in some)
     body = []
     for run in some:
-        state = ", ".join(
-            filter(None, (run["state"], "dirty" if run["dirty"] else "", "failed" if run["failed"] else ""))
-        )
+        state = ", ".join(filter(None, (run["state"], "dirty" * run["dirty"], "failed" * run["failed"])))
         line = html.escape(run["command"], quote=False)
         # the copy button finds a code block of Sphinx by these two elements
         again = f'<div><div class="highlight"><pre>{line}</pre></div></div>' if line else "in today's grid no more"

@@ -77,9 +77,7 @@ def assemble(site: Path, books: dict[str, Path]) -> list[str]:
                 page.write_text(text, encoding="utf-8")
                 count += 1
         if not count:
-            raise BookError(
-                f"no page of {name} has the footer that tells the version: was it rendered by this project?"
-            )
+            raise BookError(f"no page of {name} has the footer that tells the version: did this project render it?")
         told.append(f"{name}: {count} pages")
     (site / "index.html").write_text(FRONT.format(to=f"{next(iter(books))}/index.html"), encoding="utf-8")
     return told

@@ -253,9 +253,8 @@ def _example(found: Found, word: str) -> str:
     said = f"For example, paper {row['paper']}, {row['cell']} ({row['setting']}, {row['method']}): "
     said += f"published {row['printed']}"
     if row["mean"] is not None:
-        said += (
-            f", ours {row['mean']:.4g}" + ("" if row["se"] is None else f" ± {row['se']:.2g}") + f" (n = {row['n']})"
-        )
+        spread = "" if row["se"] is None else f" ± {row['se']:.2g}"
+        said += f", ours {row['mean']:.4g}{spread} (n = {row['n']})"
     if row["difference"] is not None:
         error = "" if row["error"] is None else f", s = {row['error']:.2g}"
         said += f", d = {row['difference']:+.3g}{error}, m = {row['margin']:.2g}"

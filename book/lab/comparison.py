@@ -163,11 +163,8 @@ def _judge(value: PaperValue, ours: Ours, missing: str) -> Verdict:
     if not numbers:
         return _all_failed(failed) if failed else Verdict(verdicts.NOT_RUN, _gap(value, ours))
     budget, data = ours.facts(*key[:2])
-    obstacles = [
-        budget_obstacle(budget, value.budget),
-        value.not_comparable_in.get(ours.profile, ""),
-        value.other_data.get(data, ""),
-    ]
+    obstacles = [budget_obstacle(budget, value.budget), value.not_comparable_in.get(ours.profile, "")]
+    obstacles.append(value.other_data.get(data, ""))
     found = verdict(value, numbers, overlap=ours.experiment.overlap, failed=len(failed), obstacles=obstacles)
     return at_what_price(found, budget, value.budget, value.searched)
 

@@ -133,9 +133,7 @@ class _Source:
             if first is None:
                 continue
             targets = self.imports.get(first.id, set())
-            if first.id in self.definitions or any(
-                target.split(".")[0] in {"bnnlib", "chapters"} for target, _ in targets
-            ):
+            if first.id in self.definitions or any(one.split(".")[0] in {"bnnlib", "chapters"} for one, _ in targets):
                 return True
         return False
 

@@ -149,14 +149,11 @@ def summary(array: Tensor) -> list[float]:
     rows = rows if rows.is_floating_point() else rows.float()
     scale = float(rows.square().mean(dtype=torch.float64).sqrt())
     first, means = rows[:BATCH].double(), rows.mean(dim=1, dtype=torch.float64)
-    sums = (
-        (_weights(len(first))[:, None] * _weights(first.shape[1]) * first).sum(),
-        (_weights(len(means)) * means).sum(),
-    )
+    both = _weights(len(first))[:, None] * _weights(first.shape[1])
+    sums = (both * first).sum(), (_weights(len(means)) * means).sum()
     # each a number around 1, which one other row of a thousand moves by a thirtieth
-    parts = (
-        float(one) / count**0.5 / (scale or 1.0) for one, count in zip(sums, (first.numel(), len(means)), strict=True)
-    )
+    sizes = (first.numel(), len(means))
+    parts = (float(one) / count**0.5 / (scale or 1.0) for one, count in zip(sums, sizes, strict=True))
     return [*map(float, array.shape), *map(_rounded, (scale, *parts))]
 
 

@@ -33,7 +33,7 @@ def holm(chances: Sequence[float], of: int) -> int:
 
 
 def welch(parts: Iterable[tuple[float, float]]) -> tuple[float, float]:
-    """The combined standard error of independent ones, and its degrees of freedom by Welch; inf of one that is exact."""
+    """The combined standard error of independent ones, and its degrees of freedom by Welch; inf where exact."""
     some = [(error**2, df) for error, df in parts if error > 0.0]
     total = sum(square for square, _ in some)
     spread = sum(square**2 / df for square, df in some)

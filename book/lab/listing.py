@@ -23,9 +23,8 @@ def touched(folders: Iterable[Path], endings: tuple[str, ...] = (".py",)) -> str
     walks = (one for folder in folders for one in os.walk(folder))  # faster than `Path.rglob`
     paths = sorted(os.path.join(place, name) for place, _, names in walks for name in names if name.endswith(endings))
     states = ((path, os.stat(path)) for path in paths)
-    return hashlib.sha256(
-        "\n".join(f"{path} {at.st_mtime_ns} {at.st_size}" for path, at in states).encode()
-    ).hexdigest()
+    text = "\n".join(f"{path} {at.st_mtime_ns} {at.st_size}" for path, at in states)
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def state() -> str:

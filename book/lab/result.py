@@ -33,9 +33,7 @@ class Result:
         if not result["cells"]:
             return result
         old = self.old
-        if old is not None and all(
-            store.to_json(old[part]) == store.to_json(result[part]) for part in ("cells", "rows")
-        ):
+        if old and all(store.to_json(old[part]) == store.to_json(result[part]) for part in ("cells", "rows")):
             return old  # nothing new: the provenance of the run that made the rows stays
         store.save_result(result, self._arrays(result))
         self.old = result
@@ -49,12 +47,8 @@ class Result:
         stored = stored_entries(self.plan.experiment.name, self.plan.profile)
         now = {task.about["id"]: self.plan.entries[task.key] for task in self.plan.tasks}
         taken = {place for entry in self.plan.entries.values() if entry for place in _places(entry)}
-        return [
-            entry
-            for name, entry in stored.items()
-            if name not in now or now[name] is None
-            if not taken & _places(entry)
-        ]
+        left = [one for name, one in stored.items() if now.get(name) is None]
+        return [one for one in left if not taken & _places(one)]
 
     def merge(self) -> dict[str, Any]:
         """The result as it would be written now."""

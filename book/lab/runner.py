@@ -96,9 +96,8 @@ def compute(plans, todo, results, jobs, scheduler, command, heard=None) -> list[
         warn_of_bfloat16(todo)
     try:
         with contextlib.closing(engine.outcomes(todo, jobs, scheduler)) as finished:
-            for task, entry in _progress(
-                finished, [(task, _minutes(plans[owners.get(task.name, 0)], task)) for task in todo]
-            ):
+            guesses = [(task, _minutes(plans[owners.get(task.name, 0)], task)) for task in todo]
+            for task, entry in _progress(finished, guesses):
                 _keep(task, entry)
                 if heard is not None:
                     heard(task, entry)

@@ -179,11 +179,8 @@ def _one(group: list[dict[str, Any]]) -> dict[str, Any]:
     votes = Counter(word for word in words if word in _VOTERS)
     if group[0]["universal"] and (broken := set(words) & {WORSE, DIFFERS}):
         votes = Counter(broken)
-    word = (
-        max(votes, key=lambda one: (votes[one], -_VOTERS.index(one)))
-        if votes
-        else next(one for one in _SILENT if one in words)
-    )
+    word = next((one for one in _SILENT if one in words), "")
+    word = max(votes, key=lambda one: (votes[one], -_VOTERS.index(one))) if votes else word
     row = group[words.index(word)]
     said = Counter(words)
     text = ", ".join(f"{said[one]} {one}" for one in WORDS if said[one])

@@ -62,9 +62,7 @@ def uses(tree: ast.Module, known: dict[str, str]) -> list[tuple[str, str]]:
 def find(app, doctree: nodes.document) -> None:
     """Put the links under the cells of a chapter."""
     page, known, seen = app.env.docname, {}, []
-    for cell in doctree.findall(
-        lambda node: isinstance(node, nodes.container) and node.get("nb_element") == "cell_code"
-    ):
+    for cell in doctree.findall(lambda one: isinstance(one, nodes.container) and one.get("nb_element") == "cell_code"):
         source = next((node for node in cell.children if node.get("nb_element") == "cell_code_source"), None)
         try:
             tree = ast.parse(source.astext() if source else "")

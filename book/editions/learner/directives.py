@@ -166,7 +166,5 @@ class Converter:
 
 def _cell(text: str) -> str:
     """A bar inside a cell would end it, in a formula too."""
-    text = re.sub(
-        r"\$[^$]+\$", lambda formula: re.sub(r"(?<!\\)\|", r"\\vert ", formula[0]).replace(r"\|", r"\Vert "), text
-    )
+    text = re.sub(r"\$[^$]+\$", lambda one: re.sub(r"(?<!\\)\|", r"\\vert ", one[0]).replace(r"\|", r"\Vert "), text)
     return re.sub(r"(?<!\\)\|", r"\\|", text.strip())

@@ -67,9 +67,8 @@ def test_a_tree_without_the_experiment_says_so():
 @pytest.mark.parametrize("change", [{"says": "maybe"}, {"than": 1.0}, {"colour": "red"}])
 def test_entries_are_checked(tmp_path, change):
     (tmp_path / "book").mkdir()
-    lines = [
-        f"{key} = {str(value).lower() if value is False else repr(value)}" for key, value in (ENTRY | change).items()
-    ]
+    told = {key: str(value).lower() if value is False else repr(value) for key, value in (ENTRY | change).items()}
+    lines = [f"{key} = {value}" for key, value in told.items()]
     (tmp_path / conclusions.FILE).write_text("\n".join(["[[conclusion]]", *lines]), encoding="utf-8")
     with pytest.raises(BookError, match="From"):
         conclusions.listed(tmp_path)

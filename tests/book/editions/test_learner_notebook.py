@@ -70,9 +70,8 @@ def test_it_begins_with_what_to_install_and_keeps_the_parameters_open(make):
 
 
 def test_bookkeeping_is_merged_and_hidden_with_its_output(make):
-    cells = make(
-        ("one", "a = 1", {"tags": ["remove-cell"]}), ("two", "b = 2", {"tags": ["remove-cell"]}), ("three", "a + b")
-    )
+    silent = {"tags": ["remove-cell"]}
+    cells = make(("one", "a = 1", silent), ("two", "b = 2", silent), ("three", "a + b"))
     assert cells["one"]["source"] == "a = 1\n\nb = 2"
     assert "two" not in cells
     assert cells["one"]["metadata"]["jupyter"] == {"outputs_hidden": True, "source_hidden": True}

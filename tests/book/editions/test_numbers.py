@@ -55,9 +55,8 @@ def test_a_number_that_knows_its_runs_leads_to_their_report():
 
 
 def test_the_kernel_says_what_a_number_knows(make_notebook):
-    executed = asked(
-        make_notebook(("text-a", "{eval}`a`")), plain("'1'") | {"metadata": {"text/plain": {"origin": "b"}}}
-    )
+    answer = plain("'1'") | {"metadata": {"text/plain": {"origin": "b"}}}
+    executed = asked(make_notebook(("text-a", "{eval}`a`")), answer)
     assert answered(executed) == [{"text": "1", "origin": "b"}]
 
 

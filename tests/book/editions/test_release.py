@@ -140,9 +140,8 @@ def test_editions_are_assets_with_checksums(release, monkeypatch):
 
 
 def test_an_audit_without_a_network_is_skipped_and_a_weakness_is_not(release, monkeypatch):
-    monkeypatch.setattr(
-        release, "call", lambda *command: '{"dependencies": [{"name": "a", "skip_reason": "not found"}]}'
-    )
+    told = '{"dependencies": [{"name": "a", "skip_reason": "not found"}]}'
+    monkeypatch.setattr(release, "call", lambda *command: told)
     with pytest.raises(Skipped, match="no index of advisories"):
         release.audit()
 

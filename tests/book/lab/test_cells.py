@@ -28,12 +28,8 @@ def test_profiles_give_their_arguments_to_one_list_of_cells_or_have_one_of_their
 
     made = profiles(cells, smoke="a", book=("b", 2), paper=lambda: cells("c"))
     assert list(made) == ["smoke", "book", "paper"]
-    assert [cell.label for name in made for cell in made[name]()] == [
-        "a SVBNN [0]",
-        "b SVBNN [0]",
-        "b SVBNN [1]",
-        "c SVBNN [0]",
-    ]
+    labels = [cell.label for name in made for cell in made[name]()]
+    assert labels == ["a SVBNN [0]", "b SVBNN [0]", "b SVBNN [1]", "c SVBNN [0]"]
 
 
 def test_a_cell_reads_the_data_that_its_parameters_name_and_not_those_whose_scaling_it_borrows():

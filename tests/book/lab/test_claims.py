@@ -167,9 +167,8 @@ def test_a_box_has_few_lines_and_every_verdict_that_the_claims_have(name):
     assert {word for text, word in every.values() if text} == {word for _, word in every.values()}
     for _, word in every.values():
         assert re.search(rf"\d+ {word}", box.caption)
-    assert sum(
-        map(int, re.findall(r"(\d+) (?=reproduced|partly|contradicted|undecided|not tried)", box.caption))
-    ) == len(every)
+    counted = re.findall(r"(\d+) (?=reproduced|partly|contradicted|undecided|not tried)", box.caption)
+    assert sum(map(int, counted)) == len(every)
     for text, word, why in box.lines:  # the reasons are short, and those of the claims
         (claim,) = [one for one in claims.claims(name) if one.box == text.replace("\u00a0", " ")]
         verdict, reason = judged[claim.id]

@@ -108,10 +108,8 @@ def test_a_mean_of_stored_runs_and_a_difference_know_them(monkeypatch):
     mean = lab.number(lab.stored_values("any", "s", "a", "error").mean(), "{:.1f}")
     assert mean == "2.3" and mean.runs == 3
     assert str(mean.origin) == f"any, s, a, all measures: {told} 0.88, profile book, commit xxxxxxx"
-    assert mean._repr_mimebundle_() == (
-        {"text/plain": "'2.3'"},
-        {"text/plain": {"experiment": "any", "origin": str(mean.origin)}},
-    )
+    about = {"experiment": "any", "origin": str(mean.origin)}
+    assert mean._repr_mimebundle_() == ({"text/plain": "'2.3'"}, {"text/plain": about})
     less = lab.difference("any", "s", "a", "b", "error")
     assert str(less.origin) == f"any, s, a minus b, all measures: {told} 0.44, profile book, commits xxxxxxx, yyyyyyy"
     # what is computed from runs is no mean of them: it is said what it is computed from

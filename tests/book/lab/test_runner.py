@@ -255,11 +255,7 @@ def test_a_full_disk_keeps_finished_cells_and_the_earlier_result(tiny, monkeypat
 
 @pytest.mark.parametrize(
     ("device", "params", "told"),
-    [
-        ("cpu", {"bfloat16": True}, True),
-        ("cpu", {"bfloat16": False}, False),
-        ("cuda", {"precision": "bfloat16"}, False),
-    ],
+    [("cpu", {"bfloat16": True}, True), ("cpu", {"bfloat16": False}, False), ("cuda", {"precision": "bfloat16"}, 0)],
 )
 def test_a_processor_without_bfloat16_is_told_of(monkeypatch, capsys, device, params, told):
     monkeypatch.setattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", lambda: False)
