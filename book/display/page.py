@@ -94,11 +94,8 @@ def _escaped(text: str) -> str:
 def _panel(panel: Panel, letter: str) -> str:
     letter = letter and f"<b>{letter}</b>&ensp;"
     legend = "".join(f"<span>{_swatch(item)}{_escaped(item.name)}</span>" for item in names(panel))
-    labels = "".join(
-        f' data-{name}="{_escaped(text)}"'
-        for name, text in (("xlabel", panel.xlabel), ("ylabel", panel.ylabel))
-        if text
-    )
+    words = {"xlabel": panel.xlabel, "ylabel": panel.ylabel}
+    labels = "".join(f' data-{name}="{_escaped(text)}"' for name, text in words.items() if text)
     bare = "" if panel.axes else " data-bare"
     return (
         f'<div class="bnn-panel"><p>{letter}{_escaped(panel.title)}</p><svg class="bnn-plot"{labels}{bare}></svg>'

@@ -77,11 +77,8 @@ class Release:
 
     def versions(self) -> str:
         """One version everywhere, and a section of the changelog that is its own."""
-        places = {
-            "CITATION.cff": r"^version: (\S+)$",
-            "bnnlib/__init__.py": r'^__version__ = "(.+)"$',
-            "bnnlib/README.md": r"bnnlib-([\d.]+)-py3",
-        }
+        places = {"CITATION.cff": r"^version: (\S+)$", "bnnlib/__init__.py": r'^__version__ = "(.+)"$'}
+        places["bnnlib/README.md"] = r"bnnlib-([\d.]+)-py3"
         for name, pattern in places.items():
             for said in re.findall(pattern, (self.root / name).read_text(encoding="utf-8"), re.MULTILINE) or ["none"]:
                 if said != self.version:

@@ -100,12 +100,8 @@ def of_study(study: studies.Study) -> Spoken:
 def load(path: Path) -> Chapter:
     """A chapter of the book with all that the rules compare it with."""
     tested, excused = equation_tests(ROOT)
-    known = {
-        label
-        for other in CHAPTERS
-        if other != path.resolve()
-        for label in equation_labels(json.loads(other.read_text(encoding="utf-8")))
-    }
+    others = (json.loads(one.read_text(encoding="utf-8")) for one in CHAPTERS if one != path.resolve())
+    known = {label for other in others for label in equation_labels(other)}
     chapter = Chapter(path.read_text(encoding="utf-8"), tested, excused, known)
     chapter.exercises = [name for name in exercises.ids() if name.startswith(f"{chapter.prefix}-")]
     chapter.stubs = {name: exercises.get(name).answer_cell for name in chapter.exercises}

@@ -44,11 +44,8 @@ def verdicts_by_paper(found: Found, kind: str = "own") -> str:
     said = by_paper(found, kind)
     if not said:
         return "No results are committed yet."
-    lines = [
-        [word, *(f"{one[word]:,}" if one[word] else "–" for one in said.values())]
-        for word in (*WORDS, "cells")
-        if any(one[word] for one in said.values())
-    ]
+    words = [word for word in (*WORDS, "cells") if any(one[word] for one in said.values())]
+    lines = [[word, *(f"{one[word]:,}" if one[word] else "–" for one in said.values())] for word in words]
     known = [f"{one['budget comparable']} of {one['budget known']}" for one in said.values()]
     known = ["–" if one.endswith(" of 0") else one for one in known]
     return markdown(["Verdict", *map("paper {}".format, said)], [*lines, ["half of the budget or more", *known]])

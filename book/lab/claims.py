@@ -297,11 +297,8 @@ class ResultsBox:
 
     def __init__(self, study: str) -> None:
         every = [(one, *one.judge()) for one in claims(study)]
-        self.lines = [
-            (one.box.replace(" %", "\u00a0%"), f"{MARKS[word]}\u00a0{word}", _why(one, word, why))
-            for one, word, why in every
-            if one.box
-        ]
+        boxed = [(one, word, _why(one, word, why)) for one, word, why in every if one.box]
+        self.lines = [(one.box.replace(" %", "\u00a0%"), f"{MARKS[word]}\u00a0{word}", why) for one, word, why in boxed]
         counted = Counter(word for _, word, _ in every)
         said = ", ".join(f"{counted[word]} {word}" for word in WORDS if counted[word])
         self.caption = f"What the paper claims and what our runs say. Of all {len(every)} claims: {said}"

@@ -148,12 +148,9 @@ def _last_and_best(value: PaperValue, given: dict[str, Any], known: dict[str, Me
 
 def for_setting(value: PaperValue, setting: str, note: str = "", not_comparable: str = "") -> PaperValue:
     """The same published number laid beside another setting."""
-    return replace(
-        value,
-        setting=setting,
-        note="; ".join(filter(None, (value.note, note))),
-        not_comparable="; ".join(filter(None, (value.not_comparable, not_comparable))),
-    )
+    notes = "; ".join(filter(None, (value.note, note)))
+    reasons = "; ".join(filter(None, (value.not_comparable, not_comparable)))
+    return replace(value, setting=setting, note=notes, not_comparable=reasons)
 
 
 def _value(path: Path, source: dict[str, Any], entry: dict[str, Any], known: dict[str, Metric]) -> PaperValue:

@@ -98,11 +98,8 @@ def _state(result: dict[str, Any], method: str, today: str, abouts: list[dict]) 
 
 def equal_codes(result: dict[str, Any], method: str, code: str, stored: set[str]) -> set[str]:
     """The hashes of a method's code that certificates connect with one; those that name none are about `stored`."""
-    groups = [
-        {one["codes"][method], *one.get("since", {}).get(method, stored)}
-        for one in result["certificates"]
-        if method in one["codes"]
-    ]
+    own = [one for one in result["certificates"] if method in one["codes"]]
+    groups = [{one["codes"][method], *one.get("since", {}).get(method, stored)} for one in own]
     known = {code}
     while more := set().union(*(group for group in groups if group & known)) - known:
         known |= more

@@ -29,11 +29,8 @@ from book.lab.validity import State, equal_codes, states_of
 
 def machine() -> dict[str, str]:
     """What decides the last bits: processor, its vector instructions as PyTorch uses them, and PyTorch."""
-    return {
-        "cpu": provenance.machine()["cpu"],
-        "capability": torch.backends.cpu.get_cpu_capability(),
-        "torch": torch.__version__.partition("+")[0],
-    }
+    capability, version = torch.backends.cpu.get_cpu_capability(), torch.__version__.partition("+")[0]
+    return {"cpu": provenance.machine()["cpu"], "capability": capability, "torch": version}
 
 
 def verify(name: str, profile: str, write: bool = True, accept: str = "") -> list[State]:

@@ -34,11 +34,8 @@ def public_names(module: ModuleType) -> list[str]:
     """The names that a package exports; of a module without a list, what it defines itself."""
     if hasattr(module, "__all__"):
         return list(module.__all__)
-    return [
-        name
-        for name, value in vars(module).items()
-        if not name.startswith("_") and getattr(value, "__module__", None) == module.__name__
-    ]
+    own = [name for name, value in vars(module).items() if getattr(value, "__module__", None) == module.__name__]
+    return [name for name in own if not name.startswith("_")]
 
 
 def parsed(lines: list[str]) -> dict[str, list[str]]:

@@ -39,12 +39,8 @@ def home(name: str) -> tuple[str, str] | None:
 
 def imports(tree: ast.Module) -> dict[str, str]:
     """Dotted names by the names under which a module or cell imports them."""
-    return {
-        alias.asname or alias.name: f"{node.module}.{alias.name}"
-        for node in ast.walk(tree)
-        if isinstance(node, ast.ImportFrom)
-        for alias in node.names
-    }
+    found = (node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom))
+    return {one.asname or one.name: f"{node.module}.{one.name}" for node in found for one in node.names}
 
 
 def uses(tree: ast.Module, known: dict[str, str]) -> list[tuple[str, str]]:

@@ -90,11 +90,8 @@ def use_address(app, config) -> None:
     settings = yaml.safe_load((ROOT / "_config.yml").read_text(encoding="utf-8"))
     if address := (settings.get("repository") or {}).get("url"):
         config.html_theme_options |= {"repository_url": address, "repository_branch": "notebooks", "path_to_docs": ""}
-        config.html_theme_options |= {
-            "launch_buttons": LAUNCH,
-            "use_repository_button": True,
-            "use_issues_button": True,
-        }
+        config.html_theme_options |= dict.fromkeys(("use_repository_button", "use_issues_button"), True)
+        config.html_theme_options["launch_buttons"] = LAUNCH
 
 
 def say_version(app, config) -> None:

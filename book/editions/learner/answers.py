@@ -7,12 +7,8 @@ from book.editions.project import source_of, tags_of
 
 OWN = re.compile(r"\s*[%!]")  # begins a line of IPython's own: a magic or a command of the shell
 # What a stub may use; the cell imports what the chapter does not.
-IMPORTS = {
-    "math": "import math",
-    "np": "import numpy as np",
-    "torch": "import torch",
-    "exercises": "from book.display import exercises",
-}
+IMPORTS = {"math": "import math", "np": "import numpy as np", "torch": "import torch"}
+IMPORTS["exercises"] = "from book.display import exercises"
 OPEN = "# Your answer: work here. There is no check, but a solution at the end.\n"
 
 
@@ -31,12 +27,8 @@ def checked(code: str) -> list[str]:
 
 def imported(code: str) -> set[str]:
     """Names that the code's import lines bind."""
-    return {
-        (alias.asname or alias.name).partition(".")[0]
-        for node in ast.walk(parsed(code))
-        if isinstance(node, (ast.Import, ast.ImportFrom))
-        for alias in node.names
-    }
+    nodes = (node for node in ast.walk(parsed(code)) if isinstance(node, ast.Import | ast.ImportFrom))
+    return {(one.asname or one.name).partition(".")[0] for node in nodes for one in node.names}
 
 
 def used(code: str) -> set[str]:

@@ -101,11 +101,9 @@ def test_a_cell_says_both_numbers_the_difference_and_the_verdict(found, pages):
 
 def test_the_file_has_the_fields_of_the_comparison(found, pages):
     row = next(csv.DictReader(io.StringIO(pages["book/reports/04_closed_form_inclusion.csv"])))
-    (original,) = [
-        one
-        for one in found[row["experiment"]]["rows"]
-        if (one["setting"], one["method"], one["metric"]) == (row["setting"], row["method"], row["metric"])
-    ]
+    where = [row[key] for key in ("setting", "method", "metric")]
+    rows = found[row["experiment"]]["rows"]
+    (original,) = [one for one in rows if [one["setting"], one["method"], one["metric"]] == where]
     assert set(row) == set(original) - {"texts", "runs"}
     assert json.loads(row["values"]) == original["values"] and float(row["mean"]) == original["mean"]
     assert row["command"] == original["command"] and float(row["minutes"]) == original["minutes"]

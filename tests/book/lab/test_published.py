@@ -230,11 +230,8 @@ def test_the_five_papers_own_methods_are_those_that_they_propose():
 
 def test_a_spread_over_splits_counts_their_overlap_once(tree):
     own = "mean = 1.00, sd = 0.2 }"
-    tree(
-        SOURCE.replace("mean = 1.00 }", own).replace(
-            "replicates = 4", "replicates = 4\nsplits = { number = 20, overlap = 0.1 }"
-        )
-    )
+    splits = "replicates = 4\nsplits = { number = 20, overlap = 0.1 }"
+    tree(SOURCE.replace("mean = 1.00 }", own).replace("replicates = 4", splits))
     ((value,), _) = paper_values("one")
     assert value.se == pytest.approx(0.1 * math.sqrt(3)) and value.df == pytest.approx(19)
     tree(SOURCE.replace("mean = 1.00 }", own), age=3)

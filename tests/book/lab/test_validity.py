@@ -87,11 +87,8 @@ def test_other_parameters_or_another_version_make_cells_outdated_until_they_run(
     pack.run()
     pack.edit('Cell("b", "SVBNN", (0, 1), params)', 'Cell("b", "SVBNN", (0, 1), {"epochs": 20})')
     found = {(one.method, one.word): one.cells for one in validity.states("probed", "book")}
-    assert found == {
-        ("SVBNN", "outdated"): ["b SVBNN [0-1]"],
-        ("SVBNN", "current"): ["a SVBNN [0-1]"],
-        ("VD", "current"): ["c VD [0]"],
-    }
+    assert found.pop(("SVBNN", "outdated")) == ["b SVBNN [0-1]"]
+    assert found == {("SVBNN", "current"): ["a SVBNN [0-1]"], ("VD", "current"): ["c VD [0]"]}
     assert validity.worst(verify.verify("probed", "book")) == "outdated"
     pack.edit("version=1", 'version={"VD": 2}')
     assert pack.words()["VD"] == "outdated"
