@@ -8,6 +8,7 @@ colors of the theme, and small enough for many stops.
 
 import gzip
 import html
+import itertools
 import json
 import os
 import time
@@ -15,11 +16,12 @@ import traceback
 from base64 import b64encode
 from collections.abc import Callable, Mapping
 from functools import cached_property
+from typing import Any
 
 from matplotlib.figure import Figure
 
 from book.display import draw, frames, page
-from book.display.control import Control, Knobs
+from book.display.control import Control
 from book.display.data import encode
 from book.display.picture import Panel, Picture
 
@@ -27,24 +29,73 @@ from book.display.picture import Panel, Picture
 SLOW_SECONDS = 0.25
 
 
-class Explorer(Knobs):
-    """A picture with knobs; make it with `curves`."""
+class Explorer:
+    """The numbers of `compute` with a knob for each control, live or drawn by the page itself; on a cell's last line.
+
+    Args:
+        compute: function of the controls' names that returns a `book.display.Picture` with the same panels, titles,
+            labels and names each time.
+        controls: {argument of compute: Control or (label, values, default)}.
+        title: heading of the explorer.
+        alt: what the picture shows, in words: a function of the controls, or a text to which their values are added.
+        static: True for the page, False for widgets; by default the environment variable BNN_STATIC decides.
+
+    Raises:
+        ValueError: for unusable controls, more than 2,000 stops, more than 100 kB of them after gzip, a knob that
+            never changes the picture, or panels that differ in more than what is drawn.
+        TypeError: when `compute` does not return a Picture.
+    """
 
     max_stops = 2000
     max_gzip_bytes = 100_000
     advice = "give fewer values, fewer points on a curve, or items that do not change with every knob"
 
-    def __init__(self, compute, controls, *, title, alt, static=None):
-        super().__init__(controls, title=title, alt=alt)
-        self.compute = compute
+    def __init__(
+        self,
+        compute: Callable[..., Picture],
+        controls: Mapping[str, Control | tuple],
+        *,
+        title: str,
+        alt: str | Callable[..., str],
+        static: bool | None = None,
+    ) -> None:
+        if not controls:
+            raise ValueError("controls is empty: give {argument: Control(label, values, default)}")
+        if not (callable(alt) or str(alt).strip()):
+            raise ValueError("alt is empty: say in a sentence what the picture shows")
+        self.compute, self.title, self.alt = compute, title, alt
+        self.controls = {k: c if isinstance(c, Control) else Control(*c) for k, c in controls.items()}
         self.static = os.environ.get("BNN_STATIC", "") not in ("", "0") if static is None else static
+        if self.static:  # here an exception fails the cell; while IPython formats the output it would only be printed
+            self.to_html()
+
+    @property
+    def defaults(self) -> dict[str, Any]:
+        """The settings the explorer starts from."""
+        return {name: control.default for name, control in self.controls.items()}
+
+    def describe(self, settings: Mapping[str, Any]) -> str:
+        """The alternative text of the picture at these settings."""
+        if callable(self.alt):
+            return str(self.alt(**settings))
+        values = ", ".join(f"{c.label}: {c.text(settings[name])}" for name, c in self.controls.items())
+        return f"{self.alt} ({values})"
+
+    @cached_property
+    def grid(self) -> list[dict[str, Any]]:
+        """All settings; the last control runs fastest."""
+        every = itertools.product(*(control.values for control in self.controls.values()))
+        points = [dict(zip(self.controls, values, strict=True)) for values in every]
+        if len(points) > self.max_stops:
+            product = " x ".join(f"{control.label}: {len(control.values)}" for control in self.controls.values())
+            raise ValueError(
+                f"explorer {self.title!r} needs {len(points)} stops ({product}), at most {self.max_stops} are "
+                f"allowed: {self.advice}"
+            )
+        return points
 
     def picture(self, **settings) -> Picture:
-        """The picture at these settings, as data.
-
-        Raises:
-            TypeError: when `compute` does not return a Picture.
-        """
+        """The picture at these settings, as data."""
         found = self.compute(**settings)
         if not isinstance(found, Picture):
             raise TypeError(f"compute returned {type(found).__name__}, a Picture is needed: Picture([Panel(...), ...])")
@@ -56,11 +107,7 @@ class Explorer(Knobs):
 
     @cached_property
     def pictures(self) -> list[Picture]:
-        """The picture of each point of the grid; computed once.
-
-        Raises:
-            ValueError: for titles, labels or names that change from stop to stop.
-        """
+        """The picture of each point of the grid; computed once."""
         pictures = [self.picture(**settings) for settings in self.grid]
 
         def words_of(panel: Panel) -> tuple:
@@ -96,11 +143,7 @@ class Explorer(Knobs):
         return made
 
     def to_html(self) -> str:
-        """The static life: one self-contained HTML fragment without ids or outside requests.
-
-        Raises:
-            ValueError: as `curves` says.
-        """
+        """The static life: one self-contained HTML fragment without ids or outside requests."""
         return self._html
 
     @cached_property
@@ -164,34 +207,4 @@ class Explorer(Knobs):
         return {**data, "text/plain": repr(self)}, metadata
 
 
-def curves(
-    compute: Callable[..., Picture],
-    controls: Mapping[str, Control | tuple],
-    *,
-    title: str,
-    alt: str | Callable[..., str],
-    static: bool | None = None,
-) -> Explorer:
-    """Show the numbers of `compute` with a knob for each control, live or drawn by the page itself.
-
-    Args:
-        compute: function of the controls' names that returns a `book.display.Picture` with the same panels, titles,
-            labels and names each time.
-        controls: {argument of compute: Control or (label, values, default)}.
-        title: heading of the explorer.
-        alt: what the picture shows, in words: a function of the controls, or a text to which their values are added.
-        static: True for the page, False for widgets; by default the environment variable BNN_STATIC decides.
-
-    Returns:
-        The explorer; in a notebook, leave it on the cell's last line.
-
-    Raises:
-        ValueError: for unusable controls, more than 2,000 stops, more than 100 kB of them after gzip, a knob that
-            never changes the picture, or panels that differ in more than what is drawn.
-        TypeError: when `compute` does not return a Picture.
-    """
-    explorer = Explorer(compute, controls, title=title, alt=alt, static=static)
-    if explorer.static:
-        # Here an exception fails the cell; while IPython formats the output it would only be printed.
-        explorer.to_html()
-    return explorer
+curves = Explorer

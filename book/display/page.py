@@ -12,9 +12,10 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 from string import ascii_lowercase
+from typing import Any
 from urllib.parse import quote
 
-from book.display.control import Control, Knobs
+from book.display.control import Control
 from book.display.data import UNIT, dashes, shape
 from book.display.draw import names
 from book.display.frames import Frame
@@ -25,7 +26,7 @@ SAFE = " !$'()*,/:;=?@[]"
 HERE = Path(__file__).resolve().parent
 
 
-def fragment(explorer: Knobs, still: Frame, pictures: Sequence[Picture], data: dict) -> str:
+def fragment(explorer: Any, still: Frame, pictures: Sequence[Picture], data: dict) -> str:
     """The fragment that draws one of `pictures` at each point of the grid.
 
     Args:
