@@ -10,7 +10,7 @@ _MODULES = {
     "book.lab.claims": ["results_box"],
     "book.lab.comparison": ["compare"],
     "book.lab.intervals": ["FEW", "decided", "estimate", "half", "shows", "side", "spread"],
-    "book.lab.pivots": ["Pivot", "pivot"],
+    "book.lab.pivots": ["pivot"],
     "book.lab.published": ["paper_values"],
     "book.lab.queries": ["paired_difference", "stored_arrays", "stored_mean", "stored_values"],
     "book.lab.runner": ["run"],
