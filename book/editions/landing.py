@@ -3,9 +3,8 @@
 import re
 import shutil
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
-from types import MappingProxyType
 
 from book.editions.compared import Claims
 from book.editions.lessons import PACE, Lesson
@@ -39,7 +38,7 @@ def marks(claims: list[dict]) -> str:
     return f'<span class="bnn-marks" role="img" aria-label="{told}" title="{told}">{row}</span>'
 
 
-def cards(lessons: list[Lesson], claims: Claims, shown: Mapping[int, Picture] = MappingProxyType({})) -> str:
+def cards(lessons: list[Lesson], claims: Claims, shown: dict[int, Picture]) -> str:
     """A card for each chapter, with the picture `shown` of its number: aim, minutes, exercises, the paper's claims."""
     lines = [":::::{grid} 1 1 2 2", ":gutter: 3", ""]
     for one in lessons:
@@ -47,26 +46,16 @@ def cards(lessons: list[Lesson], claims: Claims, shown: Mapping[int, Picture] = 
         lines += [f"::::{{grid-item-card}} {one.number}. {one.title}", f":link: ../{one.document}", ":link-type: doc"]
         if picture := shown.get(one.number):
             alt = " ".join(picture.alt.split())
-            lines += [
-                f":img-top: {address(picture, THUMBNAIL, 60)}",
-                f":img-alt: {alt}",
-                ":class-img-top: bnn-thumbnail",
-            ]
-        lines += [""]
-        lines += [f"You learn to {able}.", ""] if able else []
+            lines += [f":img-top: {address(picture, THUMBNAIL, 60)}", f":img-alt: {alt}"]
+            lines += [":class-img-top: bnn-thumbnail"]
+        lines += ["", *([f"You learn to {able}.", ""] if able else [])]
         about = f"{one.minutes} minutes, {len(one.tasks)} exercises"
         made = f"{about}<br>{marks(claims[one.study])}" if claims.get(one.study) else about
         lines += [":::{card-footer}", made, ":::", "::::", ""]
     legend = ", ".join(f"{mark} {word}" for word, mark in MARKS.items())
-    return "\n".join(
-        [
-            *lines,
-            ":::::",
-            "",
-            f"Minutes are of reading, at {PACE} words each, without exercises.",
-            f"The signs at the foot of a card stand for the claims of its paper, one each: {legend}.",
-        ]
-    )
+    lines += [":::::", "", f"Minutes are of reading, at {PACE} words each, without exercises."]
+    lines += [f"The signs at the foot of a card stand for the claims of its paper, one each: {legend}."]
+    return "\n".join(lines)
 
 
 def explorer(chapters: dict[str, dict]) -> str:

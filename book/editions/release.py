@@ -19,6 +19,8 @@ import venv
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
+from packaging.utils import canonicalize_name
+
 from book.editions.landing import NAME
 from book.editions.learner import companion
 from book.editions.project import BookError, Project, files_below, pack
@@ -149,7 +151,8 @@ class Release:
         options = ("--format", "json", "--from", "mixed", "--with-urls", "--with-system")
         found = json.loads(self.call(self.tools / "pip-licenses", "--python", sys.executable, *options))
         (self.folder / "licenses.json").write_text(json.dumps(found, indent=1), encoding="utf-8")
-        return judged({plain(one["Name"]): one["License"] for one in found}, [plain(pin) for pin in pins])
+        licenses = {canonicalize_name(one["Name"]): one["License"] for one in found}
+        return judged(licenses, [*map(canonicalize_name, pins)])
 
     def components(self) -> str:
         """Lists of components (CycloneDX): of the library with its extras, and of what builds the book."""
@@ -221,11 +224,6 @@ class Release:
 def checksums(files: Iterable[tuple[str, bytes]]) -> str:
     """A line each, as `sha256sum --check` reads them."""
     return "".join(f"{hashlib.sha256(content).hexdigest()}  {name}\n" for name, content in files)
-
-
-def plain(name: str) -> str:
-    """The name of a distribution as the index compares it."""
-    return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def judged(found: dict[str, str], pins: list[str]) -> str:

@@ -51,10 +51,8 @@ def static_inputs(project: Project) -> dict[str, bytes]:
 
 def stage(project: Project, chapters: dict[str, dict], pages: dict[str, str]) -> None:
     """Make ``_build/book`` hold exactly the executed `chapters`, the written `pages` by path, and ``book/`` itself."""
-    wanted = static_inputs(project)
-    wanted |= {name: text.encode() for name, text in pages.items()}
-    for name, notebook in chapters.items():
-        wanted[name] = notebook_bytes(notebook)
+    wanted = static_inputs(project) | {name: text.encode() for name, text in pages.items()}
+    wanted |= {name: notebook_bytes(notebook) for name, notebook in chapters.items()}
     for path in files_below(project.staging):
         if path.relative_to(project.staging).as_posix() not in wanted:
             path.unlink()
@@ -109,15 +107,12 @@ def jupyter_book(project: Project, folder: Path, inherited: list[int]) -> None:
         )
     # -P: the folder of the script has modules with names of the standard library.
     command = [sys.executable, "-P", str(Path(__file__).with_name("quick_sphinx.py")), "build", str(project.staging)]
-    command += ["--config", str(project.root / "_config.yml"), "--path-output", str(folder)]
-    command += ["-W", "--keep-going"]
+    command += ["--config", str(project.root / "_config.yml"), "--path-output", str(folder), "-W", "--keep-going"]
     log = project.build / "render.log"
     with log.open("w", encoding="utf-8") as out:
-        code = subprocess.run(
-            command, stdout=out, stderr=subprocess.STDOUT, cwd=project.root, pass_fds=inherited, check=False
-        ).returncode
-    text = log.read_text(encoding="utf-8")
-    if code:
+        done = subprocess.run(command, stdout=out, stderr=subprocess.STDOUT, cwd=project.root, pass_fds=inherited)
+    if done.returncode:
+        text = log.read_text(encoding="utf-8")
         marks = ("WARNING", "ERROR", "CRITICAL", "Exception")
         found = [line for line in text.splitlines() if any(mark in line for mark in marks)]
         told = "\n".join(f"  {line}" for line in found or text.splitlines()[-30:])

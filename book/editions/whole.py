@@ -277,10 +277,7 @@ def fonts() -> str:
 def typesetter() -> Iterator[Callable]:
     """A function that opens a page in Chromium and returns its tab when all formulas are set."""
     path = browser()
-    try:
-        from playwright.sync_api import Error, sync_playwright
-    except ImportError as error:
-        raise BookError("Chromium is driven by Playwright, which is not installed: pip install playwright") from error
+    from playwright.sync_api import Error, sync_playwright
 
     def opened(page: Path):
         tab = chromium.new_page(viewport={"width": 1280, "height": 1000})

@@ -76,8 +76,8 @@ def _rows(name: str, result: dict[str, Any], missing: str) -> list[Row]:
             label = known[beside].label if beside else ""
             found = beside_error(found, label, by_key.get((value.setting, value.method, beside)))
         rows.append(_row(_key(value), value, ours, found, missing, runs))
-    order, seen = list(known), set(by_key)
-    extra = [key for key in ours.values if key not in seen and key[2] in known]
+    order = list(known)
+    extra = [key for key in ours.values if key not in by_key and key[2] in known]
     places = list(dict.fromkeys(key[:2] for key in ours.values))
     for key in sorted(extra, key=lambda key: (places.index(key[:2]), order.index(key[2]))):
         found = Verdict(verdicts.NOT_RUN, missing) if missing else ours.unpublished(key)
@@ -85,7 +85,7 @@ def _rows(name: str, result: dict[str, Any], missing: str) -> list[Row]:
     for where in ours.failures:
         if not any((row["setting"], row["method"]) == where for row in rows):
             key = (*where, "error")
-            rows.append(_row(key, None, ours, _all_failed(ours.failed(key)), missing, runs))
+            rows.append(_row(key, None, ours, ours.unpublished(key), missing, runs))
     state = state_of_rows(experiment, result)
     for row in rows:
         row |= {"experiment": name, "unit": known[row["metric"]].unit, "paper": experiment.paper}
@@ -122,7 +122,7 @@ class Ours:
 
     def unpublished(self, key: Key) -> Verdict:
         """What a number is called that only we have: not published, or diverged as a published one would be."""
-        reason = survivors(len(self.values[key]), len(self.failed(key)))
+        reason = survivors(len(self.values.get(key, [])), len(self.failed(key)))
         return Verdict(verdicts.DIVERGED, reason) if reason else Verdict(verdicts.NOT_PUBLISHED)
 
     def facts(self, setting: str, method: str) -> tuple[tuple[float, str] | None, str]:
@@ -161,16 +161,12 @@ def _judge(value: PaperValue, ours: Ours, missing: str) -> Verdict:
     if missing:
         return Verdict(verdicts.NOT_RUN, missing)
     if not numbers:
-        return _all_failed(failed) if failed else Verdict(verdicts.NOT_RUN, _gap(value, ours))
+        return ours.unpublished(key) if failed else Verdict(verdicts.NOT_RUN, _gap(value, ours))
     budget, data = ours.facts(*key[:2])
     obstacles = [budget_obstacle(budget, value.budget), value.not_comparable_in.get(ours.profile, "")]
     obstacles.append(value.other_data.get(data, ""))
     found = verdict(value, numbers, overlap=ours.experiment.overlap, failed=len(failed), obstacles=obstacles)
     return at_what_price(found, budget, value.budget, value.searched)
-
-
-def _all_failed(failed: list[str]) -> Verdict:
-    return Verdict(verdicts.DIVERGED, f"{len(failed)} of {len(failed)} replicates failed")
 
 
 def _gap(value: PaperValue, ours: Ours) -> str:

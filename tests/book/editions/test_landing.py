@@ -40,12 +40,12 @@ def test_a_lesson_knows_its_words_outside_of_solutions_and_its_exercises(lesson)
 
 
 def test_a_card_leads_to_its_chapter_and_has_a_mark_for_each_claim_and_the_same_in_words(lesson):
-    text = landing.cards([lesson], CLAIMS)
+    text = landing.cards([lesson], CLAIMS, {})
     assert ":link: ../chapters/03_here\n:link-type: doc" in text and "3. Here" in text
     assert "You learn to count nats and sleep." in text and "10 minutes, 2 exercises" in text
     assert ">●●◐·</span>" in text
     assert 'aria-label="4 claims of the paper: 2 reproduced, 1 partly, 1 not tried"' in text
-    assert "bnn-marks" not in landing.cards([lesson], {})
+    assert "bnn-marks" not in landing.cards([lesson], {}, {})
 
 
 def test_a_card_has_the_picture_that_its_chapter_names(lesson, make_notebook, drawn):
