@@ -14,7 +14,7 @@ __version__ = "1.0.0"
 
 
 def _names() -> list[str]:
-    return [one.name for one in pkgutil.iter_modules(__path__) if not one.name.startswith("_")]
+    return [module.name for module in pkgutil.iter_modules(__path__) if not module.name.startswith("_")]
 
 
 def __getattr__(name: str) -> ModuleType:

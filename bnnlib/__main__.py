@@ -23,9 +23,9 @@ def main(arguments: list[str] | None = None) -> int:
         description="Data sets of bnnlib. The experiments and the book are in the repository: python -m book.",
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND", parser_class=argparse.ArgumentParser)
-    one = commands.add_parser("data", help="fetch data sets; without names, say which are here")
-    one.add_argument("names", nargs="*", metavar="NAME", help="data sets")
-    one.add_argument("--verify", action="store_true", help="read those that are here again, down to their checksums")
+    data = commands.add_parser("data", help="fetch data sets; without names, say which are here")
+    data.add_argument("names", nargs="*", metavar="NAME", help="data sets")
+    data.add_argument("--verify", action="store_true", help="read those that are here again, down to their checksums")
     parser.add_argument("--version", action="version", version=f"bnnlib {__version__}")
     options = parser.parse_args(arguments)
     return _data(options.names, options.verify)

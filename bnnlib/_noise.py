@@ -136,12 +136,12 @@ def dense(group: Sequence[Tensor]) -> bool:
     shape, contiguous = first.shape, first.is_contiguous()
     if first.numel() > _native.LARGEST:
         return False
-    for one in group:
-        if type(one) not in (nn.Parameter, Tensor) or one.dtype is not torch.float32 or one.shape != shape:
+    for tensor in group:
+        if type(tensor) not in (nn.Parameter, Tensor) or tensor.dtype is not torch.float32 or tensor.shape != shape:
             return False
-        if one.device != first.device:
+        if tensor.device != first.device:
             return False
-        if one.is_contiguous() != contiguous or not (contiguous or _in_order(one).is_contiguous()):
+        if tensor.is_contiguous() != contiguous or not (contiguous or _in_order(tensor).is_contiguous()):
             return False
     return True
 
@@ -246,8 +246,8 @@ def _one_draw_for_all() -> bool:
     """Whether no `torch.func.vmap` at work wants a draw for each entry, or refuses draws."""
     stack = torch._C._functorch.get_interpreter_stack() or []
     own = torch._C._functorch
-    vmaps = [own.CVmapInterpreterPtr(one) for one in stack if one.key() == own.TransformType.Vmap]
-    return all(one.randomness() == own.RandomnessType.Same for one in vmaps)
+    vmaps = [own.CVmapInterpreterPtr(level) for level in stack if level.key() == own.TransformType.Vmap]
+    return all(level.randomness() == own.RandomnessType.Same for level in vmaps)
 
 
 def draw_normal(like: Tensor, generator: Source = None) -> Tensor:

@@ -97,8 +97,8 @@ def stepping(modules: frozenset[nn.Module]) -> Iterator[None]:
     step, own_thread = object(), threading.get_ident()
 
     def alone() -> bool:
-        asked = [requests for module, (_, requests) in _REQUESTS.items() if module in modules]
-        return all(thread == own_thread for requests in asked for _, thread in requests)
+        waiting = [requests for module, (_, requests) in _REQUESTS.items() if module in modules]
+        return all(thread == own_thread for requests in waiting for _, thread in requests)
 
     try:
         with _LOCK:

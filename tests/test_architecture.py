@@ -160,6 +160,7 @@ def tree(root) -> Tree:
     return Tree(root)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", RULES)
 def test_the_arrows_point_down(tree, rule):
     assert len(tree.files) > 200 and len(tree.imports) > 1000

@@ -46,8 +46,8 @@ class _Failed(Exception):
 
 def _compiler() -> str:
     for name in (os.environ.get("CXX"), "c++", "g++", "clang++"):
-        if name and (found := shutil.which(name)):
-            return found
+        if name and (path := shutil.which(name)):
+            return path
     raise _Failed("no C++ compiler is found (CXX, c++, g++, clang++)")
 
 
@@ -59,8 +59,8 @@ def _folder() -> Path:
 def _output(command: list[str]) -> str:
     done = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS, check=False)
     if done.returncode:
-        said = (done.stderr.strip() or done.stdout.strip() or f"it ended with {done.returncode}").splitlines()[0]
-        raise _Failed(f"{command[0]} has failed: {said}")
+        message = (done.stderr.strip() or done.stdout.strip() or f"it ended with {done.returncode}").splitlines()[0]
+        raise _Failed(f"{command[0]} has failed: {message}")
     return done.stdout
 
 
@@ -85,21 +85,21 @@ def _library() -> Path:
     if path.exists() and _loads(path):
         return path
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    handle, made = tempfile.mkstemp(suffix=".so", dir=path.parent)
+    handle, draft = tempfile.mkstemp(suffix=".so", dir=path.parent)
     os.close(handle)
     try:
         for attempt, extra in enumerate(ATTEMPTS, 1):
             try:
-                _output([compiler, *FLAGS, *extra, str(SOURCE), "-o", made])
-                if not _loads(Path(made)):  # a system without a choice of vectors at run time
+                _output([compiler, *FLAGS, *extra, str(SOURCE), "-o", draft])
+                if not _loads(Path(draft)):  # a system without a choice of vectors at run time
                     raise _Failed("what was compiled cannot be loaded")
                 break
             except _Failed:
                 if attempt == len(ATTEMPTS):
                     raise
-        os.replace(made, path)
+        os.replace(draft, path)
     finally:
-        Path(made).unlink(missing_ok=True)
+        Path(draft).unlink(missing_ok=True)
     return path
 
 
@@ -107,10 +107,10 @@ def _share_threads(library: ctypes.CDLL) -> None:
     """Give the library the threads of the OpenMP that PyTorch has loaded, where it is one with GCC's entry."""
     try:
         everything = ctypes.CDLL(None)
-        found = [everything.GOMP_parallel, everything.omp_get_thread_num, everything.omp_get_num_threads]
+        entries = [everything.GOMP_parallel, everything.omp_get_thread_num, everything.omp_get_num_threads]
     except (AttributeError, OSError, TypeError):
         return
-    library.bnnlib_threads(*(ctypes.cast(one, ctypes.c_void_p) for one in found))
+    library.bnnlib_threads(*(ctypes.cast(entry, ctypes.c_void_p) for entry in entries))
 
 
 @cache

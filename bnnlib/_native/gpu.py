@@ -39,9 +39,9 @@ def kernels() -> ModuleType | None:
     try:  # Triton itself needs a C compiler, and not every device will do
         launch(module, "normal", (0,), (), (torch.empty(2, device="cuda"),))
     except Exception as error:
-        said = (str(error).splitlines() or [type(error).__name__])[0]
+        why = (str(error).splitlines() or [type(error).__name__])[0]
         warnings.warn(
-            f"bnnlib's kernels for noise by key are not there on this GPU: {said}. PyTorch's generator draws in their "
+            f"bnnlib's kernels for noise by key are not there on this GPU: {why}. PyTorch's generator draws in their "
             f"place, slower and other numbers. Triton needs a C compiler such as gcc; or set {SWITCH}=0, which leaves "
             "the kernels out.",
             NativeWarning,
@@ -89,7 +89,7 @@ def launch(
         module.plain[(-(-number // block),)](out, at, number, *halves[:2], **how)
         return
     tensors = [*inputs, *(None,) * (4 - len(inputs)), *outputs, *(None,) * (3 - len(outputs)), share, at]
-    numbers = [float(one) for one in constants] + [0.0] * (4 - len(constants))
+    numbers = [float(constant) for constant in constants] + [0.0] * (4 - len(constants))
     module.pairs[(-(-(number - number // 2) // block),)](*tensors, number, *halves, *numbers, **how)
 
 

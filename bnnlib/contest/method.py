@@ -101,11 +101,11 @@ class Method:
 
     def trials(self, count: int = 8, seed: int = 0) -> list[dict[str, float]]:
         """Settings to try: the default, then points of one scrambled Sobol sequence in the box, the same each time."""
-        trials = [{name: one.default for name, one in self.box.items()}]
+        trials = [{name: bounds.default for name, bounds in self.box.items()}]
         if self.box and count > 1:
             points = SobolEngine(len(self.box), scramble=True, seed=seed).draw(count - 1)
             trials += [
-                {name: one.at(float(share)) for (name, one), share in zip(self.box.items(), point, strict=True)}
+                {name: bounds.at(float(share)) for (name, bounds), share in zip(self.box.items(), point, strict=True)}
                 for point in points
             ]
         return trials[: check_count("count", count)]
@@ -141,7 +141,7 @@ class Method:
         began = time.process_time()
         with torch.random.fork_rng():  # dropout draws from the global generator
             torch.manual_seed(seed)
-            values = {name: one.default for name, one in self.box.items()} | settings
+            values = {name: bounds.default for name, bounds in self.box.items()} | settings
             predictor = self.train(deepcopy(network), problem, steps, seed, **values)
         predictor.cost = {"steps": steps, "seconds": time.process_time() - began, **predictor.cost}
         predictor.model.eval()

@@ -13,7 +13,7 @@ Layer = nn.Linear | nn.Conv2d
 
 def layers_of(network: nn.Module) -> dict[str, Layer]:
     """Linear and convolutional layers by name, in the order of the forward pass; the last makes the outputs."""
-    return {name: one for name, one in network.named_modules() if isinstance(one, nn.Linear | nn.Conv2d)}
+    return {name: module for name, module in network.named_modules() if isinstance(module, nn.Linear | nn.Conv2d)}
 
 
 def put_beside(network: nn.Module, make: Callable[[Layer], nn.Module], *, behind: bool) -> nn.Module:

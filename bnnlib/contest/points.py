@@ -33,12 +33,12 @@ def ensemble(network, problem: Problem, steps: int, seed: int, lr: float, weight
     """Five networks from other first weights and other batches, each with a fifth of the steps."""
     members, variances = [], []
     for member in range(MEMBERS):
-        one = deepcopy(network)
+        net = deepcopy(network)
         if member:
-            drawn_anew(one)
+            drawn_anew(net)
         share = max(1, steps // MEMBERS)
-        variances.append(descend(one, problem, share, seed + 10_000 * member, adam(one, lr, weight_decay), best=True))
-        members.append(one.eval())
+        variances.append(descend(net, problem, share, seed + 10_000 * member, adam(net, lr, weight_decay), best=True))
+        members.append(net.eval())
 
     def draws(_: nn.Module, x: Tensor, num_samples: int, generator: torch.Generator) -> Tensor:
         return inspect.unwrap(predict_ensemble)(members, x, chunk_size=4096)

@@ -86,11 +86,11 @@ class Predictor:
         outputs, y = self.predict(self.problem.x_validation, num_samples), self.problem.y_validation
         low, high, ratio = math.log(1e-5), math.log(1e3), (math.sqrt(5.0) - 1.0) / 2.0
         while high - low > 1e-3:
-            one, other = high - ratio * (high - low), low + ratio * (high - low)
-            if predictive_nll(outputs, y, math.exp(one)) < predictive_nll(outputs, y, math.exp(other)):
-                high = other
+            left, right = high - ratio * (high - low), low + ratio * (high - low)
+            if predictive_nll(outputs, y, math.exp(left)) < predictive_nll(outputs, y, math.exp(right)):
+                high = right
             else:
-                low = one
+                low = left
         return math.exp((low + high) / 2.0)
 
     @property
@@ -116,7 +116,7 @@ class Predictor:
     @property
     def selected(self) -> Tensor:
         """Which inputs (K,) of a network for tables still reach its output, booleans."""
-        first = next(one for one in self.compress().modules() if isinstance(one, nn.Linear))
+        first = next(module for module in self.compress().modules() if isinstance(module, nn.Linear))
         if not isinstance(first, SelectedLinear):
             return (first.weight != 0).any(dim=0)
         kept = torch.zeros(self.example.shape[1], dtype=torch.bool, device=self.example.device)
@@ -132,8 +132,8 @@ class Predictor:
         Weights without such a probability are in or out as in `deployed`. For networks of linear layers in a row.
         """
         generator = torch.Generator(self.example.device).manual_seed(seed)
-        plain = [one for one in self.deployed.modules() if isinstance(one, nn.Linear)]
-        gated = [one for one in self.model.modules() if isinstance(one, nn.Linear)]
+        plain = [linear for linear in self.deployed.modules() if isinstance(linear, nn.Linear)]
+        gated = [linear for linear in self.model.modules() if isinstance(linear, nn.Linear)]
         for before, after in pairwise(plain):
             if before.out_features != after.in_features:
                 raise ValueError(

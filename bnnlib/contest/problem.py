@@ -50,10 +50,10 @@ class Problem:
         check_count("batch_size", self.batch_size)
         for name, x, y in (("", self.x, self.y), ("validation ", self.x_validation, self.y_validation)):
             if len(x) != len(y) or not len(x) or y.dim() != (2 if self.kind == "regression" else 1):
-                wanted = "numbers (n, K)" if self.kind == "regression" else "labels (n,)"
+                targets = "numbers (n, K)" if self.kind == "regression" else "labels (n,)"
                 raise ValueError(
                     f"the {name}rows have shapes {tuple(x.shape)} and {tuple(y.shape)}, but {self.kind} needs inputs "
-                    f"(n, ...) and {wanted} with equal n of at least 1."
+                    f"(n, ...) and {targets} with equal n of at least 1."
                 )
 
     def loss(self) -> nn.Module:

@@ -117,15 +117,15 @@ def _fetch_file(entry: Entry, spec: FileSpec, folder: Path, progress: bool) -> N
 def _fault(entry: Entry, spec: FileSpec, path: Path) -> str | None:
     """What is wrong with a downloaded file, or None."""
     for algorithm, expected in (("sha256", spec.sha256), ("md5", spec.md5)):
-        if expected and (found := file_digest(path, algorithm)) != expected:
-            return f"the {algorithm} is {found}, published is {expected}"
+        if expected and (digest := file_digest(path, algorithm)) != expected:
+            return f"the {algorithm} is {digest}, published is {expected}"
     if spec.content_sha256:
         try:
-            found = sha256(gunzip(path))
+            digest = sha256(gunzip(path))
         except IntegrityError:
             return "it is not a complete gzip file"
-        if found != spec.content_sha256:
-            return f"the sha256 of its content is {found}, published is {spec.content_sha256}"
+        if digest != spec.content_sha256:
+            return f"the sha256 of its content is {digest}, published is {spec.content_sha256}"
     return uci.check_zip(path, entry.options["member"]) if entry.reader == "year" else None
 
 

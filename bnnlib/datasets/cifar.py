@@ -56,11 +56,11 @@ def unpack(entry: Entry, archive: Path, folder: Path) -> None:
     """Take the members named in the registry out of the archive, and nothing else; then delete the archive."""
     with tempfile.TemporaryDirectory(dir=folder / ".download") as scratch, tarfile.open(archive) as tar:
         # Paths inside the archive are never used, so that none can lead outside the folder.
-        found = {Path(item.name).name: item for item in tar if item.isfile()}
-        if absent := set(entry.members) - set(found):
+        members = {Path(item.name).name: item for item in tar if item.isfile()}
+        if absent := set(entry.members) - set(members):
             raise IntegrityError(f"{archive} holds no {', '.join(sorted(absent))}; delete it and download it again.")
         for member in entry.members:
-            stream = tar.extractfile(found[member])
+            stream = tar.extractfile(members[member])
             assert stream is not None  # only of what is no file
             (Path(scratch) / member).write_bytes(stream.read())
         for member in entry.members:

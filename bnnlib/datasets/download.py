@@ -115,9 +115,9 @@ def _complete(url: str, part: Path, size: int | None, progress: bool, policy: Po
             return _transfer(url, part, have, size, progress, policy.timeout) > 0 or resumed
         except _Retry as error:
             # Attempts count only while nothing new arrives: a slow line that breaks often still gets there.
-            now = _size(part)
-            failures = 1 if now > furthest else failures + 1
-            resumed, furthest = now > 0, max(now, furthest)
+            bytes_here = _size(part)
+            failures = 1 if bytes_here > furthest else failures + 1
+            resumed, furthest = bytes_here > 0, max(bytes_here, furthest)
             if failures >= (error.attempts or policy.attempts):
                 raise _SourceError(f"{error} ({failures} attempts)") from None
             time.sleep(max(policy.backoff * 2 ** (failures - 1), min(error.wait, 60.0)))
@@ -239,11 +239,11 @@ def lock(path: Path, what: str) -> Iterator[None]:
     """Hold a lock among processes, waiting for whoever has it; the system releases it if the holder dies."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a+b") as stream:
-        told = False
+        warned = False
         while not _try_lock(stream):
-            if not told:
+            if not warned:
                 print(f"another process is downloading {what}; waiting for it", file=sys.stderr)
-                told = True
+                warned = True
             time.sleep(0.1)
         yield
 

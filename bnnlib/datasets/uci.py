@@ -65,9 +65,9 @@ def _check_files(folder: Path, k: int, split: tuple[np.ndarray, np.ndarray], ent
         raise IntegrityError(f"{target} does not name column {entry.options['target']}. {REPAIR}")
     paths = [folder / f"index_{part}_{k}.txt" for part in ("train", "test")]
     if all(path.exists() for path in paths):
-        found = [_indices(path) for path in paths]
-        check_split(found[0], found[1], rows, f"{paths[0].parent}/index_*_{k}.txt")
-        if not all(np.array_equal(a, b) for a, b in zip(found, split, strict=True)):
+        published = [_indices(path) for path in paths]
+        check_split(published[0], published[1], rows, f"{paths[0].parent}/index_*_{k}.txt")
+        if not all(np.array_equal(a, b) for a, b in zip(published, split, strict=True)):
             raise IntegrityError(f"{paths[0]} and {paths[1].name} are not the published split {k}. {REPAIR}")
 
 

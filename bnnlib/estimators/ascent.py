@@ -103,8 +103,8 @@ def ascend(
             change = (p * m - old)[:, :, None] * columns[j]
             f += change
             force -= omega * change
-        found = Ascent(phi, mu, variance, bias, 1.0 / total, noise, noise)
-        spread = found.moments(x, groups)[1]
+        fit = Ascent(phi, mu, variance, bias, 1.0 / total, noise, noise)
+        spread = fit.moments(x, groups)[1]
         if not classes:
             residual = (weight * (np.square(target - f) + spread)).sum(axis=2)
             noise = np.sqrt(np.maximum(residual / row_weights.sum(axis=1, keepdims=True), _NOISE**2))
@@ -114,7 +114,7 @@ def ascend(
         full = bool(settled or sweep < 2)
     likelihood = (weight * _log_likelihood(f, spread, target, noise, classes)).sum(axis=(1, 2))
     divergence = _divergence(phi, mu, variance, probability[:, None, None], slab[:, :, None], first)
-    return found._replace(noise=noise, evidence=likelihood - divergence)
+    return fit._replace(noise=noise, evidence=likelihood - divergence)
 
 
 def _joint(x, force, omega, old, prior, slab) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

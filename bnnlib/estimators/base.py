@@ -310,7 +310,7 @@ class SparseEstimator(Selection, Saved, Settings):
                 for layers, scale in self.network_.draws(count, generator):
                     outputs.append(stack.propagate(layers, rows))
                     scales.append(scale)
-                known = None if scales[0] is None else torch.cat([one for one in scales if one is not None])[:, None]
+                known = None if scales[0] is None else torch.cat([part for part in scales if part is not None])[:, None]
                 yield torch.cat(outputs), known
 
 

@@ -30,14 +30,14 @@ def reliability(model: Any, X: Any, y: np.ndarray, target: Any, bins: int) -> tu
         labels = f"probability of {name}", f"share of rows with {name} (rows below)"
     count = max(1, min(bins, len(p) // _LEAST))
     edges = np.quantile(p, np.linspace(0.0, 1.0, count + 1)[1:-1])
-    found: list[np.ndarray] = []  # of each bin: sum of probabilities, hits, rows
+    pools: list[np.ndarray] = []  # of each bin: sum of probabilities, hits, rows
     for number in np.unique(where := np.searchsorted(edges, p, side="left")):
         new = np.array([p[where == number].sum(), hit[where == number].sum(), (where == number).sum()])
-        if found and new[0] / new[2] - found[-1][0] / found[-1][2] < _APART:
-            found[-1] = found[-1] + new
+        if pools and new[0] / new[2] - pools[-1][0] / pools[-1][2] < _APART:
+            pools[-1] = pools[-1] + new
         else:
-            found.append(new)
-    promised, hits, rows = np.stack(found, axis=1)
+            pools.append(new)
+    promised, hits, rows = np.stack(pools, axis=1)
     return promised / rows, hits, rows.astype(int), labels
 
 

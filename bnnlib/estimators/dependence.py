@@ -65,10 +65,10 @@ def drawn_features(model: Any, X: Any, features: Any) -> tuple[list[Any], int]:
             raise ValueError("no input is selected. Name those to draw: features=[...].")
         chosen = chosen[np.argsort(-model.feature_importances_[chosen], kind="stable")]
         return chosen[:_MOST].tolist(), max(0, len(chosen) - _MOST)
-    wanted = [features] if isinstance(features, str | int | np.integer) else list(features)
-    if not wanted:
+    requested = [features] if isinstance(features, str | int | np.integer) else list(features)
+    if not requested:
         raise ValueError("features is empty. Name columns of X, or leave it out for those selected.")
-    return [_column(one, columns, width) for one in wanted], 0
+    return [_column(feature, columns, width) for feature in requested], 0
 
 
 def _column(feature: Any, columns: list[Any] | None, width: int) -> int:
@@ -76,8 +76,8 @@ def _column(feature: Any, columns: list[Any] | None, width: int) -> int:
         return columns.index(feature)
     if isinstance(feature, int | np.integer) and not isinstance(feature, bool) and -width <= feature < width:
         return int(feature) % width
-    known = f"0 to {width - 1}" if columns is None else ", ".join(map(repr, columns[:20])) + ", ..." * (width > 20)
-    raise ValueError(f"features has {feature!r}, but the columns of X are {known}. Pairs of inputs are not drawn.")
+    names = f"0 to {width - 1}" if columns is None else ", ".join(map(repr, columns[:20])) + ", ..." * (width > 20)
+    raise ValueError(f"features has {feature!r}, but the columns of X are {names}. Pairs of inputs are not drawn.")
 
 
 def dependence(
@@ -99,7 +99,7 @@ def dependence(
     inner = model[-1] if isinstance(model, Pipeline) else model
     check_is_fitted(inner, "network_")
     columns = list(X.columns) if framed else None
-    coded = {_column(one, columns, np.shape(X)[1]) for one in categorical_features}
+    coded = {_column(feature, columns, np.shape(X)[1]) for feature in categorical_features}
     whole = X.iloc[:, column].to_numpy() if framed else np.asarray(X)[:, column]
     known = whole[[value == value and value is not None for value in whole]]  # the others are missing
     names = columns if columns is not None else getattr(inner, "feature_names_in_", None)

@@ -83,10 +83,10 @@ class Saved:
         for key, value in content["fitted"].items():
             setattr(estimator, key, _back(value))
         if "network" in content:
-            kept: Any = content["network"]
-            estimator.network_ = estimator._build(kept["sizes"], estimator.prior_inclusion_probability_)
-            estimator.network_.load_state_dict(kept["state"])
-            estimator.network_.remember(kept["memory"])
+            saved: Any = content["network"]
+            estimator.network_ = estimator._build(saved["sizes"], estimator.prior_inclusion_probability_)
+            estimator.network_.load_state_dict(saved["state"])
+            estimator.network_.remember(saved["memory"])
         if "scatter" in content:
             estimator._scatter = Scatter.of(content["scatter"], estimator.activation)
         return estimator

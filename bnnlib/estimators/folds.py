@@ -39,7 +39,7 @@ class Folds(NamedTuple):
         share = max(count, 5 if rows >= 10 else 2, -(-rows // _ROWS))  # a single fold is a fifth
         size = rows // share
         test = np.stack([np.sort(order[fold::share][:size]) for fold in range(count)])
-        train = np.stack([np.setdiff1d(np.arange(rows), one) for one in test])
+        train = np.stack([np.setdiff1d(np.arange(rows), held) for held in test])
         return cls(train, test)
 
 
@@ -70,7 +70,7 @@ class Held(NamedTuple):
         """
         if self.log_p is None or self.labels is None:
             return self
-        tried = [self.of_labels(self.log_p, self.labels, self.weights, one) for one in _TEMPERATURES]
+        tried = [self.of_labels(self.log_p, self.labels, self.weights, temperature) for temperature in _TEMPERATURES]
         best = min(tried, key=Held.loss)
         return best if better(best, self) else self
 
@@ -86,11 +86,11 @@ class Held(NamedTuple):
 
 def gain(held: Held, other: Held) -> tuple[float, float]:
     """Nats a row by which the first is better, and their standard error, by pairs."""
-    each, weights = other.nll - held.nll, held.weights / held.weights.sum()
-    mean = float(weights @ each)
-    if len(each) < 2:
+    differences, weights = other.nll - held.nll, held.weights / held.weights.sum()
+    mean = float(weights @ differences)
+    if len(differences) < 2:
         return mean, math.inf  # one row says nothing of its own error
-    return mean, math.sqrt(float(np.square(weights) @ np.square(each - mean)))
+    return mean, math.sqrt(float(np.square(weights) @ np.square(differences - mean)))
 
 
 def better(held: Held, other: Held, errors: float = 1.0) -> bool:

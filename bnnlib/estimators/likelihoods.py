@@ -32,8 +32,8 @@ class SharedGaussian(GaussianLikelihood):
             return super().forward(output, target.expand_as(output))
         self.keep_above_minimum()
         log_scale = self.log_scale.unsqueeze(1)
-        each = 0.5 * (output - target[..., :-1]).square() * torch.exp(-2.0 * log_scale) + log_scale
-        return (each * target[..., -1:]).sum() / output.shape[1]
+        losses = 0.5 * (output - target[..., :-1]).square() * torch.exp(-2.0 * log_scale) + log_scale
+        return (losses * target[..., -1:]).sum() / output.shape[1]
 
     @torch.no_grad()
     def keep_above_minimum(self) -> None:
@@ -51,8 +51,8 @@ class Categorical(nn.Module):
         output, labels = logits(output), target[..., 0].long().expand(output.shape[:2])
         if target.shape[-1] == 1:
             return F.cross_entropy(output.flatten(0, 1), labels.flatten()) * len(output)
-        each = F.cross_entropy(output.flatten(0, 1), labels.flatten(), reduction="none")
-        return (each.unflatten(0, output.shape[:2]) * target[..., 1]).sum() / output.shape[1]
+        losses = F.cross_entropy(output.flatten(0, 1), labels.flatten(), reduction="none")
+        return (losses.unflatten(0, output.shape[:2]) * target[..., 1]).sum() / output.shape[1]
 
 
 def logits(output: Tensor) -> Tensor:

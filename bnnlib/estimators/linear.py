@@ -52,7 +52,7 @@ def settings(groups: int, inputs: int, labels: bool) -> tuple[np.ndarray, np.nda
     """lambda, sigma_0 and whether it selects, of every setting that is tried."""
     expected = [count for count in _EXPECTED if count == 1 or count <= groups / 3]
     sparse = [min(_LARGEST, count / groups) for count in expected]
-    dense = [] if inputs > _MANY else [one for one in _DENSE if one not in sparse]
+    dense = [] if inputs > _MANY else [share for share in _DENSE if share not in sparse]
     shares = _SHARES[labels]
     probability = np.repeat([*sparse, *dense], len(shares))
     scale = np.sqrt(np.tile(shares, len(sparse) + len(dense)) / (probability * inputs))
@@ -150,10 +150,10 @@ def _orders(x, y, classes, weights, groups, count, random) -> list[np.ndarray]:
 def _held(x, y, classes, weights, folds, probability, scale, groups) -> list[Held]:
     """Held-out rows under each setting, which every fold fits to its own training rows."""
     fits, helds = _fitted(x, y, classes, weights, folds, probability, scale, groups), []
-    for one in range(len(probability)):
+    for setting in range(len(probability)):
         parts = []
         for fit, test in zip(fits, folds.test, strict=True):
-            single = Ascent(*(part[one : one + 1] for part in fit))
+            single = Ascent(*(part[setting : setting + 1] for part in fit))
             parts.append(_judged(single, x[test], y[test], classes, weights[test], groups))
         helds.append(Held.joined(parts).tempered())
     return helds
@@ -195,9 +195,9 @@ def fold_losses(
     fits = _fitted(rows.x, rows.y, rows.classes, rows.weights, folds, *setting, groups)
 
     def loss(fold: int, x: np.ndarray) -> np.ndarray:
-        one, test = fits[fold], folds.test[fold]
+        own, test = fits[fold], folds.test[fold]
         y = np.concatenate([rows.y[test]] * len(x))
-        held = _judged(one, x.reshape(-1, x.shape[2]), y, rows.classes, np.ones(len(y)), groups)
+        held = _judged(own, x.reshape(-1, x.shape[2]), y, rows.classes, np.ones(len(y)), groups)
         return held.nll.reshape(len(x), -1)
 
     return np.max([fit.inclusion.max(axis=(0, 1)) for fit in fits], axis=0) > _READ, loss
@@ -243,13 +243,13 @@ class Linear(Variational):
         some = x[rows], y[rows], classes
         orders = _orders(*some, weights[rows], self.groups, starts, random)
         given = inverse * weights[None, rows], probability, scale
-        found = [ascend(*some, *given, order, self.groups) for order in orders]
+        fits = [ascend(*some, *given, order, self.groups) for order in orders]
         # as often as their evidence says, in order of it
-        found.sort(key=lambda fit: -fit.evidence[0])
+        fits.sort(key=lambda fit: -fit.evidence[0])
         loose = _LOOSE if classes else 1.0
-        share = np.cumsum(np.exp([(fit.evidence[0] - found[0].evidence[0]) / loose for fit in found]))
+        share = np.cumsum(np.exp([(fit.evidence[0] - fits[0].evidence[0]) / loose for fit in fits]))
         chosen = np.searchsorted(share / share[-1], (np.arange(count) + 0.5) / count)
-        every: Any = zip(*(found[one] for one in chosen), strict=True)
+        every: Any = zip(*(fits[place] for place in chosen), strict=True)
         tensors: Any = [torch.from_numpy(np.concatenate(part)) for part in every]
         fit: Any = Ascent(*tensors)
 

@@ -70,8 +70,8 @@ def _checked(probabilities: Any) -> np.ndarray:
     lambdas = np.unique(np.asarray(probabilities, dtype=float))
     if not len(lambdas):
         raise ValueError("probabilities is empty. Give values of lambda, or leave it out for a grid.")
-    for one in lambdas:
-        check_open("each of probabilities", float(one))
+    for probability in lambdas:
+        check_open("each of probabilities", float(probability))
     return lambdas
 
 
@@ -87,26 +87,28 @@ def _of_linear_models(
     # the slab of one input that is in, or of as many as the prior expects
     scales = np.sqrt(np.tile(shares, len(probabilities)) / np.maximum(1.0, lambdas * inputs))
     weights = np.tile(rows.weights[chosen], (len(lambdas), 1))
-    settings = [slice(len(shares) * one, len(shares) * (one + 1)) for one in range(len(probabilities))]
-    found: list[Any] = []
+    settings = [slice(len(shares) * place, len(shares) * (place + 1)) for place in range(len(probabilities))]
+    phi: list[Any] = []
     evidence: list[Any] = []
 
     def start(order: np.ndarray) -> None:
         fit = ascend(x, y, rows.classes, weights, lambdas, scales, order, groups)
         averages = [_averaged(Ascent(*(part[group] for part in fit))) for group in settings]
-        found.append([one for one, _ in averages])
-        evidence.append([one for _, one in averages])
+        phi.append([inclusion for inclusion, _ in averages])
+        evidence.append([value for _, value in averages])
 
     for _ in range(_STARTS if inputs <= _MANY else 1):
         start(random.permutation(len(groups)))
     # what is best for one lambda is tried for all: else correlated inputs would take turns from point to point
-    best = np.asarray(found)[np.argmax(evidence, axis=0), np.arange(len(probabilities))][:, [one[0] for one in groups]]
-    orders = {tuple(order[: (one > 0.5).sum()]): order for one in best for order in [np.argsort(-one, kind="stable")]}
+    best = np.asarray(phi)[np.argmax(evidence, axis=0), np.arange(len(probabilities))][
+        :, [first for first, *_ in groups]
+    ]
+    orders = {tuple(order[: (row > 0.5).sum()]): order for row in best for order in [np.argsort(-row, kind="stable")]}
     for order in list(orders.values())[-_AGAIN:]:
         start(order)
     by_start = np.asarray(evidence)
     share = np.exp(by_start - by_start.max(axis=0))
-    inclusion = np.average(np.asarray(found), axis=0, weights=np.broadcast_to(share[:, :, None], np.shape(found)))
+    inclusion = np.average(np.asarray(phi), axis=0, weights=np.broadcast_to(share[:, :, None], np.shape(phi)))
     return inclusion, by_start.max(axis=0) + np.log(share.mean(axis=0))
 
 

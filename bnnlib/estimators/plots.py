@@ -82,12 +82,12 @@ def plot_path(
     check_count("top", top)
     if estimator is None:
         estimator = SparseClassifier() if np.asarray(y).dtype.kind in "OUSb" else SparseRegressor()
-    found = path(check_model(estimator, "plot_path"), X, y, probabilities)
-    lambdas, inclusion = found.probabilities, found.inclusion
+    drawn = path(check_model(estimator, "plot_path"), X, y, probabilities)
+    lambdas, inclusion = drawn.probabilities, drawn.inclusion
     # by the first lambda with an even chance, then by the whole path
     enters = np.where((inclusion > 0.5).any(axis=0), (inclusion > 0.5).argmax(axis=0), len(lambdas))
     order = np.lexsort((-inclusion.sum(axis=0), enters))
-    names = names_of(found.model, inclusion.shape[1])
+    names = names_of(drawn.model, inclusion.shape[1])
     ax = one_axes(ax, (7.2, 4.0))
     for j in order[top:]:
         ax.plot(lambdas, inclusion[:, j], color=GRAY, linewidth=0.8, alpha=0.5, zorder=1, **PLAIN)
@@ -95,15 +95,15 @@ def plot_path(
         every = (max(1, len(lambdas) // 6), len(lambdas) // 6)
         style = look(number) | {"markevery": (number % every[0], every[0]), "markersize": 5, "clip_on": False}
         ax.plot(lambdas, inclusion[:, j], label=names[j], zorder=2 + top - number, **style)
-    if found.evidence is not None and len(lambdas) > 1:
-        best = lambdas[found.evidence.argmax()]
+    if drawn.evidence is not None and len(lambdas) > 1:
+        best = lambdas[drawn.evidence.argmax()]
         ax.axvline(best, color=ink(), linestyle=(0, (6, 3)), linewidth=1.0, zorder=0)
         ax.annotate("most evidence", (best, 1.02), xycoords=("data", "axes fraction"), ha="center", fontsize="small")
     ax.axhline(0.5, color=GRAY, linestyle=":", linewidth=1.0, zorder=0)
     ax.set(xscale="log", xlabel="prior inclusion probability λ")
     unit_axis(ax.yaxis, "inclusion probability")
-    widths = ", ".join(map(str, found.hidden))
-    note(ax, f"networks of {widths} hidden units" if found.hidden else "linear model")
+    widths = ", ".join(map(str, drawn.hidden))
+    note(ax, f"networks of {widths} hidden units" if drawn.hidden else "linear model")
     left = order[top:]
     title = "in the order of entry" + (f"; gray: {_others(left, inclusion.max(axis=0))}" if len(left) else "")
     ax.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), frameon=False, fontsize="small")
@@ -228,25 +228,27 @@ def plot_dependence(
     chosen, left = drawn_features(model, X, features)
     several = features is None or not isinstance(features, str | int | np.integer)
     settings = {"target": target, "level": level, "rows": rows, "grid_resolution": grid_resolution}
-    found = [dependence(model, X, one, categorical_features, **settings) for one in chosen]
-    axes = several_axes(ax, len(found))
-    for one, panel in zip(found, axes, strict=True):
-        low, high = one.bounds
-        if one.points:
-            place = np.arange(len(one.values))
-            panel.errorbar(place, one.mean, [one.mean - low, high - one.mean], color=COLORS[0], fmt="o", capsize=4)
-            texts = [shortened(str(value)) for value in one.values]
+    curves = [dependence(model, X, feature, categorical_features, **settings) for feature in chosen]
+    axes = several_axes(ax, len(curves))
+    for curve, panel in zip(curves, axes, strict=True):
+        low, high = curve.bounds
+        if curve.points:
+            place = np.arange(len(curve.values))
+            reach = [curve.mean - low, high - curve.mean]
+            panel.errorbar(place, curve.mean, reach, color=COLORS[0], fmt="o", capsize=4)
+            texts = [shortened(str(value)) for value in curve.values]
             steep = sum(map(len, texts)) > 28
             panel.set_xticks(place, texts, rotation=45 if steep else 0, ha="right" if steep else "center")
             panel.set_xlim(-0.5, len(place) - 0.5)
         else:
-            panel.fill_between(one.values, low, high, color=COLORS[0], alpha=0.25, linewidth=0)
-            some = np.linspace(0, len(one.draws) - 1, min(_SHOWN_DRAWS, len(one.draws))).round().astype(int)
-            panel.plot(one.values, one.draws[some].T, color=COLORS[0], linewidth=0.8, alpha=0.6, **PLAIN)
-            panel.plot(one.values, one.mean, color=ink(), linewidth=1.8, **PLAIN)
-            panel.plot(one.deciles, np.zeros(9), "|", color=ink(), markersize=8, transform=panel.get_xaxis_transform())
-        panel.set_xlabel(shortened(one.name))
-    axes[0].set_ylabel(f"probability of {found[0].target!r}" if found[0].target is not None else "average of y")
+            panel.fill_between(curve.values, low, high, color=COLORS[0], alpha=0.25, linewidth=0)
+            some = np.linspace(0, len(curve.draws) - 1, min(_SHOWN_DRAWS, len(curve.draws))).round().astype(int)
+            panel.plot(curve.values, curve.draws[some].T, color=COLORS[0], linewidth=0.8, alpha=0.6, **PLAIN)
+            panel.plot(curve.values, curve.mean, color=ink(), linewidth=1.8, **PLAIN)
+            feet = panel.get_xaxis_transform()
+            panel.plot(curve.deciles, np.zeros(9), "|", color=ink(), markersize=8, transform=feet)
+        panel.set_xlabel(shortened(curve.name))
+    axes[0].set_ylabel(f"probability of {curves[0].target!r}" if curves[0].target is not None else "average of y")
     words = f"mean, {100 * level:g} % band, single draws"
     note(axes[0], f"{words}; {counted(left, 'more selected input')} not drawn" if left else words)
     return axes if several else axes[0]

@@ -31,7 +31,7 @@ def p_values(
         loss: of the folds' models, on whose held-out rows inputs are tested.
         tested: mask of the inputs that some fold's model reads.
     """
-    random, found = np.random.default_rng(seed), np.ones(x.shape[1])
+    random, values = np.random.default_rng(seed), np.ones(x.shape[1])
     precision = np.linalg.pinv(ledoit_wolf(x)[0], hermitian=True)
     plain = [loss(fold, x[test][None])[0] for fold, test in enumerate(folds.test)]
     for some in (group for group in groups if tested[group].any()):
@@ -42,12 +42,12 @@ def p_values(
             rows = np.repeat(x[test][None], _STAND_INS, axis=0)
             rows[:, :, some] += residual[random.integers(len(x), size=rows.shape[:2])] - residual[test]
             differences.append(loss(fold, rows).mean(axis=0) - plain[fold])
-        each = np.concatenate(differences)
-        spread = each.std(ddof=1)
+        gains = np.concatenate(differences)
+        spread = gains.std(ddof=1)
         if spread > 0:
-            z = torch.tensor(each.mean() / spread * np.sqrt(len(each)), dtype=torch.float64)
-            found[some] = float(torch.special.ndtr(-z))
-    return found
+            z = torch.tensor(gains.mean() / spread * np.sqrt(len(gains)), dtype=torch.float64)
+            values[some] = float(torch.special.ndtr(-z))
+    return values
 
 
 def step_up(p: np.ndarray, rate: float) -> np.ndarray:

@@ -49,7 +49,7 @@ def check_inputs(X: Any) -> None:
         column = X.iloc[:, number] if named else held[:, number]
         what = f"the column {X.columns[number]!r}" if named else f"column {number}"
         values = np.asarray(column)
-        texts = [one for one in values.tolist() if isinstance(one, str | bytes)] if values.dtype.kind in "OUST" else []
+        texts = [v for v in values.tolist() if isinstance(v, str | bytes)] if values.dtype.kind in "OUST" else []
         if texts and not all(_is_number(text) for text in texts):
             raise ValueError(
                 f"X has text in {what}, such as {texts[0]!r}, but inputs must be numbers. Make a 0-1 input of every "
@@ -111,9 +111,9 @@ def originals(x: np.ndarray) -> np.ndarray:
         return np.arange(x.shape[1])
     largest = np.abs(x).argmax(axis=0)
     values = np.round(x * np.where(x[largest, np.arange(x.shape[1])] < 0, -1.0, 1.0), _DIGITS) + 0.0
-    seen: dict[bytes, int] = {}
+    first: dict[bytes, int] = {}
     return np.array(
-        [j if not values[:, j].any() else seen.setdefault(values[:, j].tobytes(), j) for j in range(x.shape[1])]
+        [j if not values[:, j].any() else first.setdefault(values[:, j].tobytes(), j) for j in range(x.shape[1])]
     )
 
 

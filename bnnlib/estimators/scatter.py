@@ -91,13 +91,13 @@ class Scatter:
         }
 
     @classmethod
-    def of(cls, kept: dict[str, Any], activation: str) -> Scatter:
+    def of(cls, saved: dict[str, Any], activation: str) -> Scatter:
         """From what `kept` gave."""
-        kept = dict(kept)
-        layout = Layout(kept.pop("sizes"), kept.pop("replicates"))
+        saved = dict(saved)
+        layout = Layout(saved.pop("sizes"), saved.pop("replicates"))
         network = noise_network(layout, activation, 0.5, 0)
-        network.load_state_dict(kept.pop("state"))
-        return cls(network, **kept)
+        network.load_state_dict(saved.pop("state"))
+        return cls(network, **saved)
 
     def factors(self, x: np.ndarray, count: int, seed: int) -> Tensor:
         """Draws of the factor at scaled rows, (draws, rows), float64."""
@@ -134,11 +134,11 @@ def learn(estimator: Any, errors: Errors) -> tuple[Scatter | None, np.ndarray]:
     folds = Folds.divide(len(some), None, 1, seed)
     tested, weights = folds.test.ravel(), target[folds.test.ravel(), 3].numpy()
     levels = [
-        _LEVELS[(target[one, 3] * _nll(_LEVELS[:, None], target[one])).sum(dim=1).argmin()] for one in folds.train
+        _LEVELS[(target[part, 3] * _nll(_LEVELS[:, None], target[part])).sum(dim=1).argmin()] for part in folds.train
     ]
     level = torch.stack(levels).repeat_interleave(folds.test.shape[1])
     plain = best = Held(_nll(level, target[tested]).numpy(), weights)
-    found: tuple[tuple[int, ...], float, Tensor] | None = None
+    chosen: tuple[tuple[int, ...], float, Tensor] | None = None
     probabilities = probabilities_to_try((inputs, *WIDTHS, 1), len(some))
     for hidden in ((), WIDTHS):
         sizes = (inputs, *hidden, 1)
@@ -148,10 +148,10 @@ def learn(estimator: Any, errors: Errors) -> tuple[Scatter | None, np.ndarray]:
             likelihood = torch.logsumexp(-_nll(g, target[tested]), dim=0) - math.log(len(g))
             held = Held(-likelihood.numpy(), weights)
             if held.loss() < best.loss() and better(held, plain):
-                best, found = held, (sizes, probability, g)
-    if found is None:
+                best, chosen = held, (sizes, probability, g)
+    if chosen is None:
         return None, np.ones(rows)  # predictions keep the noise that they have
-    sizes, probability, g = found
+    sizes, probability, g = chosen
     network = noise_network(Layout(sizes, estimator._count("n_replicates")), estimator.activation, probability, seed)
     batch, epochs = estimator._count("batch_size"), estimator._epochs(len(some))
     network.train_on(x, target.float(), epochs, batch, len(some), False, True)
@@ -172,7 +172,7 @@ def _tried(
     network = noise_network(layout, estimator.activation, np.repeat(probabilities, folds.number), estimator.seed_)
 
     def stacked(values: Tensor, which: np.ndarray) -> Tensor:
-        return torch.stack([values[one] for one in which], dim=1).repeat(1, number, 1)
+        return torch.stack([values[part] for part in which], dim=1).repeat(1, number, 1)
 
     rows, batch = folds.train.shape[1], estimator._count("batch_size")
     own = stacked(x, folds.train), stacked(target.float(), folds.train)
@@ -180,4 +180,4 @@ def _tried(
     with torch.no_grad():
         outputs, _ = held_outputs(network, stacked(x, folds.test).transpose(0, 1), estimator.seed_)
     every = outputs[..., 0].double().unflatten(1, (number, folds.number))
-    return [one.flatten(1) for one in every.unbind(1)]
+    return [part.flatten(1) for part in every.unbind(1)]

@@ -53,7 +53,7 @@ def choose(estimator: Any, rows: Rows, sizes: tuple[int, ...], linear: bool) -> 
         explored = explore(rows.x, rows.y, rows.classes, rows.weights, groups, folds, starts, seed)
     network, helds = _trained(estimator, rows, sizes, probabilities, folds, None)
     losses = [held.loss() for held in helds]
-    can = [number for number, one in enumerate(probabilities) if one <= SELECTING] or [0]
+    can = [number for number, prior in enumerate(probabilities) if prior <= SELECTING] or [0]
     least = min(can, key=losses.__getitem__)
     first = least if better(helds[least], helds[can[0]]) else can[0]
     best = int(np.argmin(losses))
@@ -64,15 +64,16 @@ def choose(estimator: Any, rows: Rows, sizes: tuple[int, ...], linear: bool) -> 
     hopeless = explored is not None and better(explored.held, held, _FAR)
     if estimator.refit == "auto" and estimator.method != "gaussian" and not hopeless:
         paths = estimator._joined(network.inclusion())[1]
-        for again, one in _refitted(estimator, rows, sizes, paths[first * folds.number :][: folds.number] > 0.5, folds):
-            entries.append((again, one, True))
-            if better(one, held):
-                held, probability, refit = one, again, True
+        read = paths[first * folds.number :][: folds.number] > 0.5
+        for candidate, entry in _refitted(estimator, rows, sizes, read, folds):
+            entries.append((candidate, entry, True))
+            if better(entry, held):
+                held, probability, refit = entry, candidate, True
     scale = estimator._scale()
     is_linear = explored is not None and not better(held, explored.held)
     if explored is not None and is_linear:
         held, probability, scale, refit = explored.held, explored.probability, explored.scale, False
-    table = [_entry(sizes[1:-1], one, again, other, held) for one, other, again in entries]
+    table = [_entry(sizes[1:-1], entry, refitted, other, held) for entry, other, refitted in entries]
     if explored is not None:
         table.insert(0, _entry((), explored.probability, False, explored.held, held))
     p = None
@@ -92,14 +93,14 @@ def _losses(estimator: Any, network: Any, candidate: int, rows: Rows, folds: Fol
     tested = estimator._joined([layer[index] for layer in network.inclusion()])[1].max(axis=0) > _READ
     generator = torch.Generator().manual_seed(estimator.seed_)
     draws = [
-        ([tuple(part[index].float() for part in one) for one in layers], None if scale is None else scale[index])
+        ([tuple(part[index].float() for part in parts) for parts in layers], None if scale is None else scale[index])
         for layers, scale in network.draws(_DRAWS, generator)
     ]
 
     @torch.no_grad()
     def loss(fold: int, x: np.ndarray) -> np.ndarray:
         copies, inputs = len(x), torch.from_numpy(x).float()
-        own = [[tuple(part[fold].expand(copies, -1, -1) for part in one) for one in layers] for layers, _ in draws]
+        own = [[tuple(part[fold].expand(copies, -1, -1) for part in parts) for parts in layers] for layers, _ in draws]
         outputs = torch.stack([network.stack.propagate(layers, inputs) for layers in own])
         scale = None if draws[0][1] is None else torch.stack([scale[fold] for _, scale in draws if scale is not None])
         test = folds.test[fold]
@@ -146,8 +147,8 @@ def _trained(
         if folds.number == 1 and columns is None:
             x, y = x[which[0], None], y[which[0], None]
         else:
-            parts = [x[one] for one in which] if columns is None else _padded(x, which, columns, sizes[0])
-            x, y = torch.stack(parts, dim=1), torch.stack([y[one] for one in which], dim=1)
+            parts = [x[part] for part in which] if columns is None else _padded(x, which, columns, sizes[0])
+            x, y = torch.stack(parts, dim=1), torch.stack([y[part] for part in which], dim=1)
         # a view: the candidates share the rows
         return tuple(
             part.unsqueeze(1).expand(-1, number, -1, -1).flatten(1, 2)
@@ -162,10 +163,10 @@ def _trained(
         x, _ = stacked(folds.test)
         outputs, scales = held_outputs(network, x.transpose(0, 1), estimator.seed_)
     helds = []
-    for one in range(number):
+    for candidate in range(number):
         parts = []
         for fold, some in enumerate(folds.test):
-            index = one * folds.number + fold
+            index = candidate * folds.number + fold
             scale = None if scales is None else scales[:, index]
             parts.append(judged(outputs[:, index], scale, rows.y[some], rows.weights[some]))
         helds.append(Held.joined(parts).tempered())
@@ -175,8 +176,8 @@ def _trained(
 def _padded(x: torch.Tensor, which: np.ndarray, columns: list[np.ndarray], width: int) -> list[torch.Tensor]:
     """Each fold's rows of its own inputs, with inputs of zeros up to the width."""
     return [
-        torch.nn.functional.pad(x[one][:, some], (0, width - len(some)))
-        for one, some in zip(which, columns, strict=True)
+        torch.nn.functional.pad(x[rows][:, inputs], (0, width - len(inputs)))
+        for rows, inputs in zip(which, columns, strict=True)
     ]
 
 
@@ -186,7 +187,7 @@ def held_outputs(
     """Draws of the outputs (draws, R, rows, outputs) at rows ([R,] rows, inputs), and of the noise (draws, R)."""
     outputs, scales = [], []
     for layers, scale in network.draws(count, torch.Generator().manual_seed(seed)):
-        outputs.append(network.stack.propagate([tuple(part.float() for part in one) for one in layers], x))
+        outputs.append(network.stack.propagate([tuple(part.float() for part in layer) for layer in layers], x))
         scales.append(scale)
     return torch.stack(outputs), None if scales[0] is None else torch.stack(scales)
 

@@ -40,7 +40,7 @@ class Selection(SelectorMixin):
         else:
             weights = paths
         counted = paths if shares is None else paths[shares > _NEGLIGIBLE * shares.max()]
-        found = {
+        estimates = {
             "inclusion_probability_": np.average(weights, axis=0, weights=shares),
             "path_inclusion_probability_": np.average(paths, axis=0, weights=shares),
             "inclusion_spread_": np.ptp(counted, axis=0),
@@ -52,7 +52,7 @@ class Selection(SelectorMixin):
         ranges = getattr(self, "inclusion_range_", np.zeros((2, self.n_features_in_))).copy()
         ranges[:, self.used_] = np.stack([counted.min(axis=0), counted.max(axis=0)]) / sharing[self.used_]
         self.inclusion_range_ = ranges[:, self.original_]
-        for name, values in found.items():
+        for name, values in estimates.items():
             whole = getattr(self, name).copy()
             whole[self.used_] = values / sharing[self.used_]
             setattr(self, name, whole[self.original_])
@@ -107,9 +107,9 @@ class Selection(SelectorMixin):
             for weight, *_ in reversed(layers):
                 reached = weight.square().transpose(1, 2) @ reached
             total = total + reached.squeeze(-1).mean(dim=0)
-        sizes, found = np.sqrt(np.asarray(total)), np.zeros(self.n_features_in_)
-        found[self.used_] = sizes / sizes.sum() if sizes.sum() > 0 else 0.0
-        return found
+        sizes, shares = np.sqrt(np.asarray(total)), np.zeros(self.n_features_in_)
+        shares[self.used_] = sizes / sizes.sum() if sizes.sum() > 0 else 0.0
+        return shares
 
     def _get_support_mask(self) -> np.ndarray:
         check_is_fitted(self, "network_")

@@ -127,8 +127,8 @@ class Settings(BaseEstimator):
         return probabilities_to_try(sizes, rows)[: None if several else 1]
 
     def _refit_priors(self, sizes: Sequence[int], rows: int) -> list[float]:
-        found = self._priors(sizes, rows)
-        return found if len(found) < 3 else [found[0], found[-1]]
+        priors = self._priors(sizes, rows)
+        return priors if len(priors) < 3 else [priors[0], priors[-1]]
 
     def _epochs(self, rows: int, searching: bool = False) -> int:
         if self.epochs is not None:
@@ -140,7 +140,7 @@ class Settings(BaseEstimator):
 def probabilities_to_try(sizes: Sequence[int], rows: int) -> list[float]:
     """lambda of theory, and larger ones."""
     theory = float(inclusion_probability_for(sizes, rows))
-    return [theory, *(one for one in _PROBABILITIES if one > 2.0 * theory)]
+    return [theory, *(probability for probability in _PROBABILITIES if probability > 2.0 * theory)]
 
 
 def is_auto(value: Any) -> bool:

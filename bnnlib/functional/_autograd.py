@@ -62,8 +62,8 @@ class _ClosedFormSum(torch.autograd.Function):
         saved = ctx.saved_tensors  # once: a checkpoint gives them out once
         if torch.is_grad_enabled():  # create_graph=True
             return *(None,) * 4, *double_backward(lambda *p: (total(ctx.value(*_wide(p)), ctx.dim),), saved, [grad])
-        found = ctx.gradient(factor(grad), *_wide(saved))
-        return *(None,) * 4, *(g.to(p.dtype) for g, p in zip(found, saved, strict=True))
+        gradients = ctx.gradient(factor(grad), *_wide(saved))
+        return *(None,) * 4, *(g.to(p.dtype) for g, p in zip(gradients, saved, strict=True))
 
 
 def _wide(parameters: Sequence[Tensor]) -> list[Tensor]:

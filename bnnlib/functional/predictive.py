@@ -38,8 +38,8 @@ def mixture_quantile(mean: Tensor, scale: Tensor, probability: float) -> Tensor:
     mean, scale = torch.broadcast_tensors(mean.double(), scale.double())
     # the quantile of a mixture lies between those of its components
     reach = torch.special.ndtri(mean.new_tensor(probability))
-    each = mean + scale * reach
-    low, high = each.amin(dim=0), each.amax(dim=0)
+    quantiles = mean + scale * reach
+    low, high = quantiles.amin(dim=0), quantiles.amax(dim=0)
     for _ in range(_HALVINGS):
         middle = 0.5 * (low + high)
         below = torch.special.ndtr((middle - mean) / scale).mean(dim=0) < probability

@@ -59,10 +59,10 @@ class _GatedKL(torch.autograd.Function):
     def backward(ctx, grad):
         inputs = logit, slab, log_prior, log_not_prior = ctx.saved_tensors
         on, off = torch.sigmoid(logit), torch.sigmoid(-logit)
-        each = grad * on * off * (logit + slab + (log_not_prior - log_prior)), grad * on, -grad * on, -grad * off
+        gradients = grad * on * off * (logit + slab + (log_not_prior - log_prior)), grad * on, -grad * on, -grad * off
         return tuple(
             part.sum_to_size(given.shape) if needed else None
-            for part, given, needed in zip(each, inputs, ctx.needs_input_grad, strict=True)
+            for part, given, needed in zip(gradients, inputs, ctx.needs_input_grad, strict=True)
         )
 
 
@@ -70,7 +70,7 @@ def _gated_kl(logit: Tensor, prior_logit: float | Tensor, slab: Tensor) -> Tenso
     if not isinstance(prior_logit, Tensor):  # filled in on the device: a number copied to a GPU would wait for it
         prior_logit = torch.full((), prior_logit, dtype=torch.float64, device=logit.device)
     prior = prior_logit.to(logit.device)
-    return _GatedKL.apply(logit, slab, *(F.logsigmoid(one.double()).to(logit.dtype) for one in (prior, -prior)))
+    return _GatedKL.apply(logit, slab, *(F.logsigmoid(signed.double()).to(logit.dtype) for signed in (prior, -prior)))
 
 
 def _prior_log_odds(prior_inclusion_probability: float | Tensor) -> float | Tensor:

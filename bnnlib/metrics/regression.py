@@ -134,7 +134,8 @@ def crps(draws: Tensor, target: Tensor, noise_scale: float = 0.0, dim: Dims = No
     check_same_shape("a draw", draws[0], "target", target)
     draws, target = draws.double(), target.double()
     error = _mean_absolute(draws - target, noise_scale).mean(dim=0)
-    spread = torch.stack([_mean_absolute(draws - one, 2.0**0.5 * noise_scale).mean(dim=0) for one in draws]).mean(dim=0)
+    apart = [_mean_absolute(draws - draw, 2.0**0.5 * noise_scale).mean(dim=0) for draw in draws]
+    spread = torch.stack(apart).mean(dim=0)
     return mean_over(error - 0.5 * spread, dim)
 
 

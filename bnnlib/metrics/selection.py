@@ -10,7 +10,7 @@ from bnnlib.metrics._arguments import Dims, check_same_shape
 
 def _rate(wrong: Tensor, group: Tensor, dim: Dims, none: str) -> Tensor:
     among, shape = torch.broadcast_tensors(wrong & group, group)
-    counts = [one.sum() if dim is None else one.sum(dim=dim) for one in (among, shape)]
+    counts = [mask.sum() if dim is None else mask.sum(dim=dim) for mask in (among, shape)]
     if not counts[1].all():
         raise ValueError(f"{none} Pass the teacher's inputs.")
     return 100.0 * counts[0].double() / counts[1]
@@ -72,5 +72,5 @@ def false_discovery_rate(selected: Tensor, relevant: Tensor, dim: Dims = None) -
         50.0
     """
     _check_selection(selected, relevant, dim)
-    wrong, among = ((one.sum() if dim is None else one.sum(dim=dim)) for one in (selected & ~relevant, selected))
+    wrong, among = ((mask.sum() if dim is None else mask.sum(dim=dim)) for mask in (selected & ~relevant, selected))
     return 100.0 * wrong.double() / among.clamp_min(1)

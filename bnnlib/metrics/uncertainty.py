@@ -86,11 +86,11 @@ def auroc(unknown_scores: Tensor, known_scores: Tensor) -> float:
                 f"{name} has {int(scores.isnan().sum())} NaN entries of {scores.numel()}, and NaN has no rank. "
                 "Look for a diverged training run (lower the learning rate)."
             )
-    ordered, wanted = known_scores.double().sort().values, unknown_scores.double()
-    below = torch.searchsorted(ordered, wanted, right=False).sum()
-    not_above = torch.searchsorted(ordered, wanted, right=True).sum()
+    ordered, strangers = known_scores.double().sort().values, unknown_scores.double()
+    below = torch.searchsorted(ordered, strangers, right=False).sum()
+    not_above = torch.searchsorted(ordered, strangers, right=True).sum()
     # the mean of the two counts gives each tie a half
-    return 50.0 * int(below + not_above) / (len(wanted) * len(ordered))
+    return 50.0 * int(below + not_above) / (len(strangers) * len(ordered))
 
 
 def _check_vector(name: str, value: Tensor) -> None:

@@ -114,18 +114,18 @@ def match_moments(
         20
     """
     layers = list(stochastic_batch_norms(model).values())
-    kept = [(layer.momentum, copy.deepcopy(layer.state_dict())) for layer in layers]
+    saved = [(layer.momentum, copy.deepcopy(layer.state_dict())) for layer in layers]
     try:
         with use_generator(generator):
             count = _run(model, layers, batches, dropout)
         if count < 2:
             raise ValueError(f"batches gave {count} batches, but a spread needs at least 2: pass x.split(batch_size).")
     except BaseException:
-        for layer, (_, state) in zip(layers, kept, strict=True):
+        for layer, (_, state) in zip(layers, saved, strict=True):
             layer.load_state_dict(state)
         raise
     finally:
-        for layer, (momentum, _) in zip(layers, kept, strict=True):
+        for layer, (momentum, _) in zip(layers, saved, strict=True):
             layer.momentum = momentum
     return count
 

@@ -166,12 +166,12 @@ def _by_parameter(module: nn.Module) -> bool:
 def _chosen(model: nn.Module, patterns: Sequence[str] | None) -> set[str] | None:
     if patterns is None:
         return None
-    known = [name for name, _ in model.named_parameters(remove_duplicate=False)]
+    names = [name for name, _ in model.named_parameters(remove_duplicate=False)]
     patterns = [patterns] if isinstance(patterns, str) else list(patterns)
     for pattern in patterns:
-        if not any(fnmatchcase(name, pattern) for name in known):
-            raise ValueError(f"parameters has {pattern!r}, which no parameter fits. There are {', '.join(known)}.")
-    return {name for name in known if any(fnmatchcase(name, pattern) for pattern in patterns)}
+        if not any(fnmatchcase(name, pattern) for name in names):
+            raise ValueError(f"parameters has {pattern!r}, which no parameter fits. There are {', '.join(names)}.")
+    return {name for name in names if any(fnmatchcase(name, pattern) for pattern in patterns)}
 
 
 def _shared(model: nn.Module) -> set[int]:

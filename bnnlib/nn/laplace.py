@@ -300,8 +300,8 @@ def _passed(
 
 def _last(layers: dict[str, nn.Module], output: Tensor, calls: dict[str, list[tuple[Tensor, Tensor]]]) -> str:
     """The name of the linear layer whose output is that of the model."""
-    for name, seen in calls.items():
-        if len(seen) == 1 and seen[0][1].shape == output.shape and torch.equal(seen[0][1], output):
+    for name, own in calls.items():
+        if len(own) == 1 and own[0][1].shape == output.shape and torch.equal(own[0][1], output):
             if (number := sum(p.numel() for p in layers[name].parameters())) > LARGEST:
                 raise ValueError(
                     f"{name} has {number:,} weights, and a full covariance is for {LARGEST:,} at most. Take a network "

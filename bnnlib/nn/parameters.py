@@ -192,7 +192,7 @@ def tie(model: nn.Module) -> None:
                 continue
             # not a submodule, which it would be by setattr
             module.__dict__.setdefault("_owners", {})[name] = first[key]
-            module._random = tuple(one for one in module._random if one != name)
+            module._random = tuple(part for part in module._random if part != name)
             for spread in module._spread:
                 del module._parameters[f"{name}_{spread}"]
                 module._posterior_keys.remove(f"{name}_{spread}")

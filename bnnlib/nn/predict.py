@@ -74,15 +74,15 @@ def predict(
     with evaluating(model):
         layers = drawers(model)
         passes = num_samples if layers else 1
-        seen = False
+        checked = False
 
         def one_sample() -> Iterator[Tensor]:  # the outputs of one draw, a chunk of rows after another
-            nonlocal seen
+            nonlocal checked
             with one_draw(layers, generator):
                 for rows in x.split(chunk_size):
-                    with nullcontext() if seen else noticing_uncalled(model, layers):
+                    with nullcontext() if checked else noticing_uncalled(model, layers):
                         output = model(rows)
-                    seen = True
+                    checked = True
                     _check_rows(output, len(rows))
                     yield output
 
@@ -111,9 +111,9 @@ def _chosen(model: nn.Module, rows: Tensor) -> int:
 
 def _on_device_of(model: nn.Module, x: np.ndarray) -> Tensor:
     """An array as the model reads numbers: on its device, and of its dtype unless they are whole."""
-    one = next(model.parameters(), torch.empty(0))
+    parameter = next(model.parameters(), torch.empty(0))
     values = torch.as_tensor(x)
-    return values.to(one.device, one.dtype if values.is_floating_point() else values.dtype)
+    return values.to(parameter.device, parameter.dtype if values.is_floating_point() else values.dtype)
 
 
 def _check_rows(output: object, rows: int) -> None:

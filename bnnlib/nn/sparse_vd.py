@@ -30,8 +30,8 @@ class _SparseVDLayer(SparseVD, BayesianLayer):
         else:
             (variance,) = remembered(self, sparse_vd_variance, [pair])
         if not self.training:
-            kept = self.active()[0]
-            weight, variance = weight * kept, variance * kept
+            active = self.active()[0]
+            weight, variance = weight * active, variance * active
         mean = self._affine(input, weight, self.bias)
         # the floor keeps the root's derivative finite where all inputs are 0
         return fused.local(mean, self._affine(input.square(), variance, None), generator, 1e-12, 0.0)

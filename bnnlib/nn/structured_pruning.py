@@ -70,11 +70,11 @@ class _UnitNoiseDraw(torch.autograd.Function):
             levels = saved[-1].split(sizes)
 
             def plain(*parameters: Tensor) -> list[Tensor]:
-                each = list(zip(parameters[:half], parameters[half:], levels, kl_weights, strict=True))
-                draws = [_plain_draw(mean, log_scale, level, interval) for mean, log_scale, level, _ in each]
+                groups = list(zip(parameters[:half], parameters[half:], levels, kl_weights, strict=True))
+                draws = [_plain_draw(mean, log_scale, level, interval) for mean, log_scale, level, _ in groups]
                 tokens = [
                     weight * _kl(*_inside(mean, log_scale, interval[0]), *interval).sum()
-                    for mean, log_scale, _, weight in each
+                    for mean, log_scale, _, weight in groups
                 ]
                 return draws + [token.to(like.dtype) for token, like in zip(tokens, parameters, strict=False)]
 
@@ -117,7 +117,7 @@ def _draw_noise(layers: list[StructuredBayesianPruning], sources: Sequence[Sourc
     if len(set(sources)) == 1:
         uniform = _levels(like, sources[0])
     else:
-        uniform = torch.cat([_levels(part, one) for part, one in zip(like.split(sizes), sources, strict=True)])
+        uniform = torch.cat([_levels(part, origin) for part, origin in zip(like.split(sizes), sources, strict=True)])
     constants = uniform, (layers[0].lower, layers[0].upper), [layer.kl_weight for layer in layers], sizes
     parameters = [(layer.location, layer.log_scale) for layer in layers]
     results = _UnitNoiseDraw.apply(*constants, *(p for kind in zip(*parameters, strict=True) for p in kind))

@@ -239,12 +239,12 @@ def _where(left: Tensor) -> str:
 def _selected(
     parameters: nn.Module | Mapping[str, Tensor], names: Sequence[str] | None, least_dims: int
 ) -> dict[str, Tensor]:
-    known = dict(parameters.named_parameters() if isinstance(parameters, nn.Module) else parameters)
+    named = dict(parameters.named_parameters() if isinstance(parameters, nn.Module) else parameters)
     patterns = ["*"] if names is None else [names] if isinstance(names, str) else list(names)
     for pattern in patterns:
-        if not any(fnmatchcase(name, pattern) for name in known):
-            raise ValueError(f"names has {pattern!r}, which no parameter fits. There are {', '.join(known)}.")
-    chosen = {n: w for n, w in known.items() if any(fnmatchcase(n, pattern) for pattern in patterns)}
+        if not any(fnmatchcase(name, pattern) for name in named):
+            raise ValueError(f"names has {pattern!r}, which no parameter fits. There are {', '.join(named)}.")
+    chosen = {n: w for n, w in named.items() if any(fnmatchcase(n, pattern) for pattern in patterns)}
     groups = {name: weight for name, weight in chosen.items() if weight.dim() >= least_dims and weight.numel()}
     if not groups or (names is not None and len(groups) < len(chosen)):
         short = ", ".join(sorted(set(chosen) - set(groups))) or "none"

@@ -82,7 +82,7 @@ class Posterior(Random):
         """What a constructor takes beside the shape: the settings, and what `_init_posterior` has of its own."""
         kind = inspect.Parameter.KEYWORD_ONLY
         own = [p for p in inspect.signature(cls._init_posterior).parameters.values() if p.kind is kind]
-        return [inspect.Parameter(n, kind, default=one.default) for n, one in cls._all_settings().items()] + own
+        return [inspect.Parameter(n, kind, default=setting.default) for n, setting in cls._all_settings().items()] + own
 
     def _init_posterior(self, **settings: Any) -> None:
         """Check the settings and add the parameters that stand beside the means."""

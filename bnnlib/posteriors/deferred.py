@@ -38,10 +38,10 @@ class Part(NamedTuple):
             None if row is None else self.beside[row].as_strided(parameter.shape, parameter.stride())
             for row in (self.slope, self.pull)
         )
-        found = self.grad.clone() if slope is None else self.grad * slope
+        gradient = self.grad.clone() if slope is None else self.grad * slope
         if pull is not None:
-            found.add_(pull, alpha=self.share)
-        return found.add_(parameter, alpha=self.share * self.decay) if self.decay else found
+            gradient.add_(pull, alpha=self.share)
+        return gradient.add_(parameter, alpha=self.share * self.decay) if self.decay else gradient
 
 
 class LaterGradient(Tensor):
@@ -53,7 +53,7 @@ class LaterGradient(Tensor):
     @classmethod
     def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
         zeros = func in _GIVING_ZEROS
-        args, kwargs = tree_map_only(LaterGradient, lambda one: one.computed(zeros), (args, kwargs or {}))
+        args, kwargs = tree_map_only(LaterGradient, lambda later: later.computed(zeros), (args, kwargs or {}))
         return func(*args, **kwargs)
 
     def computed(self, zeros: bool = False) -> Tensor:
@@ -147,15 +147,15 @@ _SLOTS: weakref.WeakValueDictionary[int, Slot] = weakref.WeakValueDictionary()
 
 def slots(parameters: Sequence[Tensor]) -> list[Slot] | None:
     """The slots of parameters, if each has one."""
-    found = [slot for p in parameters if (slot := _SLOTS.get(id(p))) is not None]
-    return found if len(found) == len(parameters) else None
+    slots_ = [slot for p in parameters if (slot := _SLOTS.get(id(p))) is not None]
+    return slots_ if len(slots_) == len(parameters) else None
 
 
-def leave(ctx: Any, found: Sequence[Slot | None], parts: Sequence[Part | None], parameters: Sequence[Tensor]) -> list:
+def leave(ctx: Any, places: Sequence[Slot | None], parts: Sequence[Part | None], parameters: Sequence[Tensor]) -> list:
     """What a backward pass gives for the gradients of its last inputs, the parameters: None for what is in a slot."""
-    if None in found or not _plain(ctx, parameters):
+    if None in places or not _plain(ctx, parameters):
         return [None if part is None else part.of(p) for part, p in zip(parts, parameters, strict=True)]
-    for slot, part in zip(found, parts, strict=True):
+    for slot, part in zip(places, parts, strict=True):
         if part is not None:
             slot.put(part)  # type: ignore[union-attr]
     return [None] * len(parts)

@@ -152,24 +152,24 @@ class _ByKey(torch.autograd.Function):
         family, keys, settings, dim = ctx.about
         token, (share, there) = grads[-1], _share(grads[-1])
         kernel = None if share is None or torch.is_grad_enabled() else family.gradient(share, *settings)
-        found: list[Tensor | None] = []
+        gradients: list[Tensor | None] = []
         for key, group, grad in zip(keys, _groups(ctx.saved_tensors, len(keys)), grads[:-1], strict=True):
             own = None if grad is None or kernel is None else in_order_of(group[0], grad)
             if own is not None:
                 assert kernel is not None
-                outputs = [torch.empty_like(one) for one in group]
+                outputs = [torch.empty_like(parameter) for parameter in group]
                 _native.run(kernel[0], key, (*group, own), outputs, kernel[1], there)
-                found += outputs
+                gradients += outputs
             elif grad is None and token is None:
-                found += [None] * len(group)
+                gradients += [None] * len(group)
             else:
-                found += _by_formulas(family, (*settings, dim), group, key, grad, token)
-        return *(None,) * 4, *found
+                gradients += _by_formulas(family, (*settings, dim), group, key, grad, token)
+        return *(None,) * 4, *gradients
 
 
 def _by_formulas(family: Family, settings: tuple, group: Group, key, grad, token) -> tuple[Tensor | None, ...]:
     """Gradients in a group's parameters of its value and of the token, on noise that is made again."""
-    noise = [_made(group[0], kind, one) for kind, one in zip(family.noise, key, strict=True)]
+    noise = [_made(group[0], kind, part) for kind, part in zip(family.noise, key, strict=True)]
     return family.formulas(group, noise, grad, token, *settings)
 
 
@@ -196,7 +196,7 @@ def draw(layer: nn.Module, family: Family, source: Keys, groups: Sequence[Group]
     if not torch.is_grad_enabled():
         remember(layer, [], parameters)
         return _values(family, keys, groups)
-    *values, token = _ByKey.apply(family, keys, own, dim, *(one for group in groups for one in group))
+    *values, token = _ByKey.apply(family, keys, own, dim, *(parameter for group in groups for parameter in group))
     remember(layer, [token], parameters)
     return values
 
@@ -215,27 +215,27 @@ class _Moments(torch.autograd.Function):
     @staticmethod
     def backward(ctx, *grads):
         family, settings = ctx.about
-        groups, (share, _), found = _groups(ctx.saved_tensors, len(grads) // 2), _share(grads[-1]), []
+        groups, (share, _), gradients = _groups(ctx.saved_tensors, len(grads) // 2), _share(grads[-1]), []
         for group, *both in zip(groups, grads, grads[len(groups) :], strict=False):
             plain = torch.is_grad_enabled() or None in both
             given = [None if plain else in_order_of(group[0], grad) for grad in both]
             if None not in given:
-                outputs = [torch.empty_like(one) for one in group]
+                outputs = [torch.empty_like(parameter) for parameter in group]
                 constants = family.constants(share, *settings)
                 _native.run(f"{family.kernel}_grad", (0,), (*group, *given), outputs, constants)
             else:
                 own, other = family.formulas(*group, both[1], grads[-1], *settings)
                 outputs = [own if both[0] is None else both[0] if own is None else both[0] + own, other]
-            found += outputs
-        return None, None, *found
+            gradients += outputs
+        return None, None, *gradients
 
 
 def moments(layer: nn.Module, family: Variances, groups: Sequence[Group], *settings: Any) -> tuple[list, list]:
     """(means, variances) of all groups on a CPU, which `fits` takes; the layer keeps the token."""
     keep_pages()
-    *found, token = _Moments.apply(family, settings, *(one for group in groups for one in group))
+    *outputs, token = _Moments.apply(family, settings, *(parameter for group in groups for parameter in group))
     remember(layer, [token], [p for p in layer._parameters.values() if p is not None])
-    return found[: len(groups)], found[len(groups) :]
+    return outputs[: len(groups)], outputs[len(groups) :]
 
 
 class _Local(torch.autograd.Function):
@@ -254,9 +254,9 @@ class _Local(torch.autograd.Function):
         if own is None:
             slope = _root(variance, floor).reciprocal() * (0.5 * (variance + floor[0] >= floor[1]))
             return None, None, grad, grad * _made(variance, "normal", key) * slope
-        found = torch.empty_like(variance)
-        _native.run("local_grad", (key,), (variance, own), (found,), floor)
-        return None, None, grad, found
+        gradient = torch.empty_like(variance)
+        _native.run("local_grad", (key,), (variance, own), (gradient,), floor)
+        return None, None, grad, gradient
 
 
 def _root(variance: Tensor, floor: tuple[float, float]) -> Tensor:

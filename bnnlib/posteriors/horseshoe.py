@@ -92,5 +92,5 @@ class Horseshoe(_GaussianWeights):
 
     def _scale_divergence(self, with_value: bool) -> Tensor:
         priors = [getattr(self, f"{name}_scale") for name in self._scaled]
-        each = zip(self._scales(), priors, strict=True)
-        return cast(Tensor, sum(half_cauchy_kl_sum(*own, prior, with_value, self._dim) for own, prior in each))
+        pairs = zip(self._scales(), priors, strict=True)
+        return cast(Tensor, sum(half_cauchy_kl_sum(*own, prior, with_value, self._dim) for own, prior in pairs))

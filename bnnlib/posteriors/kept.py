@@ -51,12 +51,12 @@ class Plan:
         constants: Sequence[float],
         noises: int,
         formulas: Callable[..., Sequence[Tensor | None]],
-        found: Sequence[Slot],
+        places: Sequence[Slot],
     ) -> None:
         self.kernel, self.constants, self.noises, self.formulas = f"{name}_kept", constants, noises, formulas
         self.rows, self.layout = _ROWS[name]
         self.decay = constants[1] if name == "gaussian" else 0.0
-        self.parameters = [one for group in groups for one in group]
+        self.parameters = [parameter for group in groups for parameter in group]
         self.groups = [
             (group[0], group[0].numel(), [p.data_ptr() for p in group] + [0] * (4 - len(group))) for group in groups
         ]
@@ -64,7 +64,7 @@ class Plan:
         self.own = dict(layer._parameters)
         self.all = [p for p in self.own.values() if p is not None]
         self.settings = [(key, layer.__dict__[key]) for key in (f"_{name}" for name in layer._all_settings())]
-        self.buffers, self.layer, self.slots = len(layer._buffers), weakref.ref(layer), [weakref.ref(s) for s in found]
+        self.buffers, self.layer, self.slots = len(layer._buffers), weakref.ref(layer), [weakref.ref(s) for s in places]
         self.made: _Made | None = None
 
     def holds(self, layer: nn.Module) -> bool:
@@ -83,33 +83,33 @@ class Plan:
         """What a draw with the numbers of a key from `number` on needs, and the calls that fill it."""
         keys, values, beside, calls = [], [], [], []
         for place, (like, size, addresses) in enumerate(self.groups):
-            own = tuple([fold(key, number + place * self.noises + one) for one in range(self.noises)])
-            value, kept = torch.empty_like(like, requires_grad=False), like.new_empty((self.rows, size))
-            outputs = value.data_ptr(), kept.data_ptr(), 0, 0
+            own = tuple([fold(key, number + place * self.noises + noise) for noise in range(self.noises)])
+            value, rest = torch.empty_like(like, requires_grad=False), like.new_empty((self.rows, size))
+            outputs = value.data_ptr(), rest.data_ptr(), 0, 0
             pointers = *addresses, *outputs
             calls.append(_native.packed(self.kernel, size, own[0], own[-1], *pointers, constants=self.constants))
             keys.append(own)
             values.append(value)
-            beside.append(kept)
+            beside.append(rest)
         return _Made(key, number, [p._version for p in self.parameters], keys, values, beside), calls
 
     def draw(self, layer: nn.Module, source: Keys) -> list[Tensor]:
         """Values of all groups, with the next noise; the layer keeps the token."""
         key, number = whole(source.key), source.drawn
         source.drawn += self.noises * len(self.groups)
-        made, self.made = self.made, None
+        drawn, self.made = self.made, None
         slot = self.slots[0]()
         assert slot is not None
-        if made is None or made[:3] != (key, number, [p._version for p in self.parameters]):
-            made, calls = self.make(key, number)
+        if drawn is None or drawn[:3] != (key, number, [p._version for p in self.parameters]):
+            drawn, calls = self.make(key, number)
             # Python takes ten times as long between two kernels that fill the caches as it does before both
             follow = source.key is layer._noise_key and torch._C._current_graph_task_id() == -1
-            for other in slot.order.after(self.layer) if follow else ():
-                calls += _ahead(other())
+            for later in slot.order.after(self.layer) if follow else ():
+                calls += _ahead(later())
             _native.launch(calls)
         slot.order.now[self.layer] = None
         spent: list[bool] = []
-        *values, token = _apply(self, made, spent, *self.parameters)
+        *values, token = _apply(self, drawn, spent, *self.parameters)
         remember(layer, [token], self.all, spent)
         return values
 
@@ -136,11 +136,11 @@ class _Made(NamedTuple):
 
 class _Kept(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, plan, made, spent, *parameters):
+    def forward(ctx, plan, drawn, spent, *parameters):
         ctx.set_materialize_grads(False)
-        ctx.save_for_backward(*parameters, *made.beside)
-        ctx.about = plan, made.keys, spent
-        return *made.values, parameters[0].new_zeros(())
+        ctx.save_for_backward(*parameters, *drawn.beside)
+        ctx.about = plan, drawn.keys, spent
+        return *drawn.values, parameters[0].new_zeros(())
 
     @staticmethod
     def backward(ctx, *grads):
@@ -149,18 +149,18 @@ class _Kept(torch.autograd.Function):
         size, share = len(plan.layout), 0.0 if token is None else token.item()
         parameters, beside = saved[: len(plan.parameters)], saved[len(plan.parameters) :]
         parts: list[Part | None] = []
-        for place, (grad, kept) in enumerate(zip(grads, beside, strict=False)):
+        for place, (grad, rest) in enumerate(zip(grads, beside, strict=False)):
             group = parameters[place * size : (place + 1) * size]
             given = group[0].new_zeros(()).expand_as(group[0]) if grad is None else grad
             own = None if torch.is_grad_enabled() else in_order_of(group[0], given)
             if own is None:  # create_graph=True, or a gradient that no kernel reads
                 groups = [parameters[start : start + size] for start in range(0, len(parameters), size)]
-                found = [plan.formulas(*given, token) for given in zip(groups, keys, grads, strict=False)]
-                return None, None, None, *chain.from_iterable(found)
+                gradients = [plan.formulas(*given, token) for given in zip(groups, keys, grads, strict=False)]
+                return None, None, None, *chain.from_iterable(gradients)
             absent = grad is None and token is None
             for slope, pull in plan.layout:
                 decay = plan.decay if slope is pull is None else 0.0
-                parts.append(None if absent else Part(own, kept, slope, pull, decay, share))
+                parts.append(None if absent else Part(own, rest, slope, pull, decay, share))
         return None, None, None, *leave(ctx, [slot() for slot in plan.slots], parts, parameters)
 
 
@@ -198,10 +198,10 @@ def first(
     formulas: Callable[..., Sequence[Tensor | None]],
 ) -> Plan | None:
     """A plan for a layer on a CPU whose parameters an optimizer steps by what is kept; `kernel` is of the gradients."""
-    flat = [one for group in groups for one in group]
+    flat = [parameter for group in groups for parameter in group]
     own = {id(p) for p in layer._parameters.values()}
-    if kernel is None or not flat[0].is_cpu or not own.issuperset(map(id, flat)) or not (found := slots(flat)):
+    if kernel is None or not flat[0].is_cpu or not own.issuperset(map(id, flat)) or not (gathered := slots(flat)):
         return None
     keep_pages()
-    plan = _PLANS[layer] = Plan(layer, groups, kernel[0].removesuffix("_grad"), kernel[1], noises, formulas, found)
+    plan = _PLANS[layer] = Plan(layer, groups, kernel[0].removesuffix("_grad"), kernel[1], noises, formulas, gathered)
     return plan

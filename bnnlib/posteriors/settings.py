@@ -38,9 +38,9 @@ def setting(
         setattr(layer, f"_{name}", value)
         forget(layer)
 
-    made = _Setting(get, put)
-    made.default, made.each = default, each
-    return made
+    descriptor = _Setting(get, put)
+    descriptor.default, descriptor.each = default, each
+    return descriptor
 
 
 class PersistentSettings(nn.Module):
@@ -61,7 +61,8 @@ class PersistentSettings(nn.Module):
     @classmethod
     def _all_settings(cls) -> dict[str, _Setting]:
         """By name, those of base classes first."""
-        return {n: one for kind in cls.__mro__[::-1] for n, one in vars(kind).items() if isinstance(one, _Setting)}
+        own = [item for kind in cls.__mro__[::-1] for item in vars(kind).items()]
+        return {name: value for name, value in own if isinstance(value, _Setting)}
 
     def get_extra_state(self) -> Tensor:
         """The settings, as JSON in a tensor of uint8."""

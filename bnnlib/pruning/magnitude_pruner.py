@@ -108,12 +108,12 @@ def _selected(model: nn.Module | Mapping[str, nn.Parameter], names: Sequence[str
     if names is None:
         chosen = dict(model) if isinstance(model, Mapping) else prunable_weights(model)
     else:
-        known = dict(model) if isinstance(model, Mapping) else dict(model.named_parameters())
+        named = dict(model) if isinstance(model, Mapping) else dict(model.named_parameters())
         patterns = [names] if isinstance(names, str) else list(names)
         for pattern in patterns:
-            if not any(fnmatchcase(name, pattern) for name in known):
-                raise ValueError(f"names has {pattern!r}, which no parameter fits. There are {', '.join(known)}.")
-        chosen = {n: weight for n, weight in known.items() if any(fnmatchcase(n, pattern) for pattern in patterns)}
+            if not any(fnmatchcase(name, pattern) for name in named):
+                raise ValueError(f"names has {pattern!r}, which no parameter fits. There are {', '.join(named)}.")
+        chosen = {n: weight for n, weight in named.items() if any(fnmatchcase(n, pattern) for pattern in patterns)}
     if not chosen:
         raise ValueError("no parameter is selected, so there is nothing to prune. Name at least one in `names`.")
     return chosen

@@ -133,10 +133,10 @@ def _layer_scores(name: str, layer: nn.Linear | nn.modules.conv._ConvNd, by: str
             f"{name or 'the model'} is a {type(layer).__name__}, which has no {what.split(' ', 1)[1]}, so by={by!r} "
             "cannot rank its weights. Rank by='magnitude', or use a layer that has it, as GaussianSpikeSlabLinear does."
         )
-    found: Parameters = getattr(layer, method)()
+    scores: Parameters = getattr(layer, method)()
     if by == "inclusion":
-        return found
-    scale, bias_scale = found
+        return scores
+    scale, bias_scale = scores
     weight, bias = layer.weight, layer.bias
     return weight.abs() / scale, None if bias is None or bias_scale is None else bias.abs() / bias_scale
 

@@ -80,21 +80,21 @@ def _groups(model: nn.Module, layers: Iterable[str] | None, scale_by_size: bool)
 
     All indices but the last layer's outputs and single inputs are groups.
     """
-    found = {name: one for name, one in model.named_modules() if isinstance(one, (nn.Linear, nn.Conv2d))}
-    if not found:
+    prunable = {name: module for name, module in model.named_modules() if isinstance(module, (nn.Linear, nn.Conv2d))}
+    if not prunable:
         raise ValueError(
             f"{type(model).__name__} has no linear or convolutional layer, so there are no groups of weights. Give the "
             "network whose units are to be pruned."
         )
     names = [layers] if isinstance(layers, str) else layers
-    last, wanted = next(reversed(found)), list(found if names is None else names)
-    if unknown := [name for name in wanted if name not in found]:
+    last, chosen = next(reversed(prunable)), list(prunable if names is None else names)
+    if unknown := [name for name in chosen if name not in prunable]:
         raise ValueError(
             f"layers has {', '.join(map(repr, unknown))}, but the linear and convolutional layers are "
-            f"{', '.join(found)}. Name some of them, or leave the argument out for all."
+            f"{', '.join(prunable)}. Name some of them, or leave the argument out for all."
         )
-    for name in wanted:
-        weight = found[name].weight
+    for name in chosen:
+        weight = prunable[name].weight
         for dim in (0, 1):
             if weight.shape[1] > 1 if dim else name != last:
                 yield weight, dim, math.sqrt(weight.numel() // weight.shape[dim]) if scale_by_size else 1.0

@@ -62,8 +62,8 @@ class GaussianLikelihood(nn.Module):
         with torch.no_grad():  # of the parameter itself: behind a clamp in the graph it would have no way back
             self.log_scale.clamp_(min=math.log(self.minimum))
         log_scale = self.log_scale.unsqueeze(1)
-        each = 0.5 * (output - target).square() * torch.exp(-2.0 * log_scale) + log_scale
-        return each.sum() / target.shape[1]
+        losses = 0.5 * (output - target).square() * torch.exp(-2.0 * log_scale) + log_scale
+        return losses.sum() / target.shape[1]
 
 
 def check_finite(model: StackedMLP, epoch: int, learning_rate: float) -> None:

@@ -169,7 +169,7 @@ class StackedSparseVD(StackedPosterior, posteriors.SparseVD):
 
     def _groups(self) -> list[tuple[Any, ...]]:
         layers, spreads = (self.layout.layers(p) for p in (self.weight, self.weight_log_variance))
-        weights, variances = (torch.cat([w.flatten(1) for w, _ in one], dim=1) for one in (layers, spreads))
+        weights, variances = (torch.cat([w.flatten(1) for w, _ in tensors], dim=1) for tensors in (layers, spreads))
         return [(weights, variances), (torch.cat([bias.flatten(1) for _, bias in layers], dim=1),)]
 
     def _parts(self, values, fill=None) -> Tensor:

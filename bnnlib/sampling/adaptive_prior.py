@@ -185,22 +185,22 @@ class SpikeSlabGaussianLaplacePrior:
         Raises:
             ValueError: a weight has no gradient yet; call it after `backward()`.
         """
-        one = 1.0 / self.sigma
+        inverse = 1.0 / self.sigma
         single = not self.batch_dims and self.sigma.is_cpu
         for name, weight in self.weights.items():
             if weight.grad is None:
                 raise ValueError(f"{name!r} has no gradient to add to. Call energy.backward() first.")
             if self._in_one_pass(name, weight.grad):
                 given = weight, self.kappa0[name], self.kappa1[name]
-                _native.run("prior_grad", (0,), given, (weight.grad,), (one.item(), one.item() ** 2))
+                _native.run("prior_grad", (0,), given, (weight.grad,), (inverse.item(), inverse.item() ** 2))
                 torch.autograd.graph.increment_version(weight.grad)
             elif single:
-                number = one.item()
+                number = inverse.item()
                 weight.grad.addcmul_(self.kappa0[name], torch.sign(weight), value=number)
                 weight.grad.addcmul_(self.kappa1[name], weight, value=number * number)
             else:
                 absolute, square = self.kappa0[name] * torch.sign(weight), self.kappa1[name] * weight
-                factor = self._spread(one, weight)
+                factor = self._spread(inverse, weight)
                 weight.grad.addcmul_(absolute, factor).addcmul_(square, factor * factor)
         if self.weight_decay:
             pairs = [(p, p.grad) for p in self.others.values() if p.grad is not None]

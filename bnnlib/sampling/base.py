@@ -151,7 +151,7 @@ class Sampler(torch.optim.Optimizer):
         for *moved, gradient in groups:
             key = self._keys.next_key(gradient.device)
             _native.run(kernel, (key,), (gradient, *moved), moved, constants)
-        torch.autograd.graph.increment_version([one for group in groups for one in group[:-1]])
+        torch.autograd.graph.increment_version([tensor for group in groups for tensor in group[:-1]])
         return True
 
     def check_finite(self) -> None:

@@ -222,10 +222,10 @@ def check_rows(name: str, points: Tensor) -> None:
         raise ValueError(f"{name} has shape {tuple(points.shape)}, but it needs at least one row.")
 
 
-def check_same_rows(made: Tensor, points: Tensor) -> None:
+def check_same_rows(proposed: Tensor, points: Tensor) -> None:
     """Refuse proposals whose shape is not that of the points they are compared with."""
-    if made.shape != points.shape:
+    if proposed.shape != points.shape:
         raise ValueError(
-            f"the proposal gives shape {tuple(made.shape)}, but the points it is compared with have shape "
+            f"the proposal gives shape {tuple(proposed.shape)}, but the points it is compared with have shape "
             f"{tuple(points.shape)}: they must be equal. Use a generator of images of this size, or resize the data."
         )

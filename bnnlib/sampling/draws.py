@@ -71,9 +71,9 @@ class DrawsInFolder(Sequence[Draw]):
                 "or let it go on from that chain: load_state_dict(...), or load(...) of what it saved."
             )
         # of a view on more, all would be written
-        whole = {n: v if v.untyped_storage().nbytes() == v.nbytes else v.clone() for n, v in draw.items()}
+        tensors = {n: v if v.untyped_storage().nbytes() == v.nbytes else v.clone() for n, v in draw.items()}
         path = self.folder / f"draw-{offer:08d}.pt"
-        write_atomic(path, lambda file: torch.save(whole, file))
+        write_atomic(path, lambda file: torch.save(tensors, file))
         self.names.append(path.rename(path.with_stem(f"{path.stem}-{_checksum(path)}")).name)
 
     def halve(self) -> None:

@@ -69,8 +69,8 @@ class HamiltonianMonteCarlo(Kernel):
     def start(self, position: Tensor) -> State:
         """See `Kernel.start`; the positions are (chains, dim), of the covariance's dim."""
         if position.dim() != 2 or (self.covariance is not None and len(self.covariance) != position.shape[1]):
-            known = "dim" if self.covariance is None else len(self.covariance)
-            raise ValueError(f"position has shape {tuple(position.shape)}, but it must be (chains, {known}).")
+            dimensions = "dim" if self.covariance is None else len(self.covariance)
+            raise ValueError(f"position has shape {tuple(position.shape)}, but it must be (chains, {dimensions}).")
         return super().start(position)
 
     def _gradient(self, position: Tensor) -> tuple[Tensor, Tensor]:
@@ -196,16 +196,16 @@ def warm_up(
     for share, learned in _WINDOWS:
         kernel = HamiltonianMonteCarlo(log_prob, size, num_leapfrog, covariance)
         averaging = _DualAveraging(size, _TARGET)
-        seen: list[Tensor] = []
+        positions: list[Tensor] = []
         for _ in range(max(2, round(share * num_steps))):
             move = kernel.step(state, generator)
             state = move.state
             # NaN is a trajectory that met a mistake of the density; the draws will say so
             kernel.step_size = averaging.update(move.probability.nan_to_num(0.0).mean())
-            seen.append(state.position)
+            positions.append(state.position)
         size = averaging.average.exp()
         if learned == _METRIC:
-            covariance = _covariance(torch.stack(seen[len(seen) // 4 :]).flatten(0, 1))
+            covariance = _covariance(torch.stack(positions[len(positions) // 4 :]).flatten(0, 1))
             size = torch.full_like(size, _START)
             # what follows begins with the step that a whitened target of this dimension would bear, about d^(-1/4)
             num_leapfrog = max(1, round(_TRAJECTORY * start.shape[1] ** 0.25))

@@ -76,13 +76,13 @@ def accept_scored(
     uniform = torch.rand(steps, chains, generator=generator, device=proposed.device, dtype=proposed.dtype).log()
     last = torch.full((chains,), -1, dtype=torch.long, device=proposed.device)
     accepted = torch.empty(steps, chains, dtype=torch.bool, device=proposed.device)
-    now = start
+    current = start
     for step in range(steps):
-        taken = uniform[step] < log_ratio(proposed[step], now)
-        now = torch.where(taken, proposed[step], now)
+        taken = uniform[step] < log_ratio(proposed[step], current)
+        current = torch.where(taken, proposed[step], current)
         last = torch.where(taken, step, last)
         accepted[step] = taken
-    return ScoredChains(last, accepted, now)
+    return ScoredChains(last, accepted, current)
 
 
 @torch.no_grad()
@@ -135,13 +135,13 @@ def implicit_metropolis_hastings(
     moves, never = run.moves, run.moves == 0
     rate = moves.double() / num_steps
     error = float(rate.std() / len(rate) ** 0.5) if len(rate) > 1 else 0.0
-    again = never.nonzero().squeeze(1) if restart else never.new_zeros(0, dtype=torch.long)
-    if len(again):
-        fresh = proposal.draw(len(again), generator)
+    unmoved = never.nonzero().squeeze(1) if restart else never.new_zeros(0, dtype=torch.long)
+    if len(unmoved):
+        fresh = proposal.draw(len(unmoved), generator)
         second = _Run(discriminator, proposal, proposal.decode(fresh), fresh, **options)
         second.go(num_steps)
-        run.put(again, second)
-    restarted = torch.zeros_like(never).index_fill_(0, again, True)
+        run.put(unmoved, second)
+    restarted = torch.zeros_like(never).index_fill_(0, unmoved, True)
     states = run.state if run.state is not None and (state is not None or bool((never == restarted).all())) else None
     return ImplicitChains(
         run.points, states, run.moves, never, restarted, float(rate.mean()), error, run.traced() if trace else None
@@ -175,32 +175,32 @@ class _Run:
     def _independent(self, count: int) -> None:
         chains = len(self.points)
         states = self.proposal.draw(count * chains, self.generator)
-        made = self.proposal.decode(states)
-        check_same_rows(made[:chains], self.points)
-        scores = self._score(made).view(count, chains)
+        proposed = self.proposal.decode(states)
+        check_same_rows(proposed[:chains], self.points)
+        scores = self._score(proposed).view(count, chains)
         out = accept_scored(self.scores, scores, self.generator, self.discriminator.log_ratio_of_scores)
-        made = made.view(count, *self.points.shape)
+        proposed = proposed.view(count, *self.points.shape)
         if self.tracing:
-            self._trace(made, out.accepted)
+            self._trace(proposed, out.accepted)
         moved, column = out.last >= 0, torch.arange(chains, device=out.last.device)
         rows = out.last.clamp_min(0)
-        self.points = _where(moved, made[rows, column], self.points)
+        self.points = _where(moved, proposed[rows, column], self.points)
         chosen = states.view(count, chains, *states.shape[1:])[rows, column]
         self.state = chosen if self.state is None else _where(moved, chosen, self.state)
         self.scores, self.moves = out.scores, self.moves + out.accepted.sum(dim=0)
 
     def _step(self) -> None:
         state = self.proposal.move(self.points if self.state is None else self.state, self.generator)
-        made = self.proposal.decode(state)
-        check_same_rows(made, self.points)
+        proposed = self.proposal.decode(state)
+        check_same_rows(proposed, self.points)
         if self.scored:
-            scores = self._score(made)
+            scores = self._score(proposed)
             log_ratio = self.discriminator.log_ratio_of_scores(scores, self.scores)
         else:
-            log_ratio = self._value(made, self.points).log() - self._value(self.points, made).log()
-        uniform = torch.rand(len(made), generator=self.generator, device=made.device, dtype=log_ratio.dtype)
+            log_ratio = self._value(proposed, self.points).log() - self._value(self.points, proposed).log()
+        uniform = torch.rand(len(proposed), generator=self.generator, device=proposed.device, dtype=log_ratio.dtype)
         taken = uniform.log() < log_ratio
-        self.points = _where(taken, made, self.points)
+        self.points = _where(taken, proposed, self.points)
         self.state = state if self.state is None else _where(taken, state, self.state)
         if self.scored:
             self.scores = torch.where(taken, scores, self.scores)
@@ -239,10 +239,10 @@ class _Run:
                 f"[{self.lower:g}, 1]. Squash it, or use IndependentDiscriminator or MarkovDiscriminator, which do."
             )
 
-    def _trace(self, made: Tensor, accepted: Tensor) -> None:
+    def _trace(self, proposed: Tensor, accepted: Tensor) -> None:
         points = self.points
         for step, taken in enumerate(accepted):
-            points = _where(taken, made[step], points)
+            points = _where(taken, proposed[step], points)
             self.kept.append(points)
 
     def traced(self) -> Tensor:

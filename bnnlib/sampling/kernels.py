@@ -130,7 +130,7 @@ class MetropolisHastings(Kernel):
         _check_proposed(proposed, (count * chains, *state.position.shape[1:]))
         check_log_density("the proposal's log density", log_q, proposed)
         log_p = check_log_density("log_prob", self.log_prob(proposed), proposed)
-        points = zip(*(each.unflatten(0, (count, chains)) for each in (proposed, log_p, log_q)), strict=True)
+        points = zip(*(values.unflatten(0, (count, chains)) for values in (proposed, log_p, log_q)), strict=True)
         for point in points:
             offered = State(*point)
             log_ratio = log_acceptance_ratio(state.log_prob, offered.log_prob, offered.cache, state.cache)
@@ -192,10 +192,10 @@ def check_log_density(name: str, value: Tensor, points: Tensor) -> Tensor:
     return value
 
 
-def _check_proposed(proposed: Tensor, wanted: tuple[int, ...]) -> None:
-    if proposed.shape != wanted:
+def _check_proposed(proposed: Tensor, shape: tuple[int, ...]) -> None:
+    if proposed.shape != shape:
         raise ValueError(
-            f"the proposal draws points {tuple(proposed.shape)}, but the chains need {wanted}. "
+            f"the proposal draws points {tuple(proposed.shape)}, but the chains need {shape}. "
             "Both must live in the same space."
         )
 
@@ -206,8 +206,8 @@ def decide(state: State, offered: State, log_ratio: Tensor, generator: torch.Gen
     accepted = uniform.log() < log_ratio
     kept = []
     for old, new in zip(state, offered, strict=True):
-        wanted = accepted.reshape(-1, *[1] * (new.dim() - 1))
-        kept.append(torch.where(wanted, new, old) if new.numel() else new)
+        mask = accepted.reshape(-1, *[1] * (new.dim() - 1))
+        kept.append(torch.where(mask, new, old) if new.numel() else new)
     # where the density is NaN or +inf so is this, for `sample` to find
     probability = torch.where(offered.log_prob == torch.inf, torch.nan, acceptance_probability(log_ratio))
     return Move(State(*kept), probability, accepted)

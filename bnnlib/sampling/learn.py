@@ -102,10 +102,10 @@ def learn_proposal(
             "chain for each proposed point."
         )
     optimizer = torch.optim.Adam(density.parameters(), lr=learning_rate)
-    known: State | None = None
+    starting: State | None = None
     if samples is not None and objective != "vi":
         starts = [Kernel(log_prob).start(part) for part in samples.split(batch_size)]
-        known = State(*(torch.cat(parts) for parts in zip(*starts, strict=True)))
+        starting = State(*(torch.cat(parts) for parts in zip(*starts, strict=True)))
     elif objective != "vi" and state is None:
         state = Kernel(log_prob).start(density.rsample(batch_size, generator).detach())
     losses, rates = [], []
@@ -116,10 +116,10 @@ def learn_proposal(
             if objective == "vi":
                 loss, rate = (log_q - log_p).mean(), log_q.new_tensor(math.nan)
             else:
-                if known is not None:
-                    points = known.position
+                if starting is not None:
+                    points = starting.position
                     rows = torch.randint(len(points), (batch_size,), generator=generator, device=points.device)
-                    state = State(points[rows], known.log_prob[rows], known.cache)
+                    state = State(points[rows], starting.log_prob[rows], starting.cache)
                 assert state is not None  # given, started or made of the samples
                 there = density.log_prob(state.position)
                 pairs = log_acceptance_ratio(state.log_prob[:, None], log_p, log_q, there[:, None])

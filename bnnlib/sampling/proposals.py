@@ -124,10 +124,10 @@ class Independent(Proposal):
                 "generator. Use FullGaussian or DiagonalGaussian, or a class with rsample(count, generator) and "
                 "log_prob(points) around it."
             )
-        for wanted in ("rsample", "log_prob"):
-            if not callable(getattr(distribution, wanted, None)):
+        for method in ("rsample", "log_prob"):
+            if not callable(getattr(distribution, method, None)):
                 raise TypeError(
-                    f"distribution is a {type(distribution).__name__} without {wanted}, but the acceptance test needs "
+                    f"distribution is a {type(distribution).__name__} without {method}, but the acceptance test needs "
                     "draws and their log density. For a proposal without density learn a discriminator and use "
                     "implicit_metropolis_hastings."
                 )

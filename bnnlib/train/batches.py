@@ -73,8 +73,8 @@ class TensorBatches(Batches):
     def take(self, rows: Tensor) -> Pair:
         """The rows of these numbers."""
         x, y = (
-            torch.index_select(whole, 0, rows, out=buffer[: len(rows)])
-            for whole, buffer in zip(self.data, self._buffers, strict=True)
+            torch.index_select(values, 0, rows, out=buffer[: len(rows)])
+            for values, buffer in zip(self.data, self._buffers, strict=True)
         )
         return x, y
 
@@ -126,18 +126,18 @@ class LoaderBatches(Batches):
         self._samplers = _samplers(loader)
         self.exact = not isinstance(loader.dataset, IterableDataset) and (
             getattr(loader, "in_order", True)
-            and all(type(one) in _KNOWN or hasattr(one, "generator") for one in self._samplers)
+            and all(type(source) in _KNOWN or hasattr(source, "generator") for source in self._samplers)
         )
-        found = {f"sampler {n}": getattr(one, "generator", None) for n, one in enumerate(self._samplers)}
-        found["loader"] = loader.generator
-        self._generators = {name: one for name, one in found.items() if isinstance(one, torch.Generator)}
+        sources = {f"sampler {n}": getattr(source, "generator", None) for n, source in enumerate(self._samplers)}
+        sources["loader"] = loader.generator
+        self._generators = {name: source for name, source in sources.items() if isinstance(source, torch.Generator)}
         self._start: dict[str, Tensor] | None = None  # states at the start of the epoch under way
         self._now: dict[str, Tensor] | None = None  # those of a checkpoint
 
     def epoch(self, epoch: int, done: int) -> Iterator[Pair]:
-        for one in self._samplers:
-            if hasattr(one, "set_epoch"):
-                one.set_epoch(epoch)
+        for sampler in self._samplers:
+            if hasattr(sampler, "set_epoch"):
+                sampler.set_epoch(epoch)
         if done and self._start:
             self._set(self._start)
         else:
@@ -155,12 +155,13 @@ class LoaderBatches(Batches):
         self._start = None
 
     def _states(self) -> dict[str, Tensor]:
-        return {"global": torch.get_rng_state()} | {n: one.get_state() for n, one in self._generators.items()}
+        own = {name: generator.get_state() for name, generator in self._generators.items()}
+        return {"global": torch.get_rng_state()} | own
 
     def _set(self, states: dict[str, Tensor]) -> None:
         torch.set_rng_state(states["global"])
-        for name, one in self._generators.items():
-            one.set_state(states[name])
+        for name, generator in self._generators.items():
+            generator.set_state(states[name])
 
     def state_dict(self) -> dict[str, Any]:
         return {"start": self._start, "now": self._states()}
@@ -214,18 +215,18 @@ def batches_of(
         data = data.tensors[0], data.tensors[1]
     generator = run if order is None else order
     if isinstance(data, Dataset):
-        made: TensorBatches = ItemBatches(data, size, device, generator)
+        batches: TensorBatches = ItemBatches(data, size, device, generator)
     else:
-        made = TensorBatches(checked_pair(data), size, device, generator)
-    made.own_order = order is not None
-    return made
+        batches = TensorBatches(checked_pair(data), size, device, generator)
+    batches.own_order = order is not None
+    return batches
 
 
 def _samplers(loader: DataLoader) -> list[Any]:
     """Those that decide about the order: of rows, of batches, and of rows within these."""
     outer = loader.batch_sampler
-    found = [loader.sampler, outer, getattr(outer, "sampler", None)]
-    return [one for number, one in enumerate(found) if one is not None and one not in found[:number]]
+    own = [loader.sampler, outer, getattr(outer, "sampler", None)]
+    return [sampler for at, sampler in enumerate(own) if sampler is not None and sampler not in own[:at]]
 
 
 def _observations(loader: DataLoader) -> int | None:

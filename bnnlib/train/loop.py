@@ -78,7 +78,7 @@ class Loop:
         if not self.batches.own_order:
             self.generator.set_state(before)
         passes = (m.training_pass for m in model.modules() if isinstance(m, StochasticLayer))
-        self._passes = [one for one in dict.fromkeys(passes) if one is not None]
+        self._passes = [source for source in dict.fromkeys(passes) if source is not None]
 
     def _observations(self, given: int | None) -> int:
         if given is not None:
@@ -286,10 +286,10 @@ class Loop:
         if state is None:
             return
         given = {"rows": self.batches.rows, "batch_size": self.batches.size, "callbacks": len(self.callbacks)}
-        kept = {"rows": state["rows"], "batch_size": state["batch_size"], "callbacks": len(state["callbacks"])}
-        if given != kept:
+        stored = {"rows": state["rows"], "batch_size": state["batch_size"], "callbacks": len(state["callbacks"])}
+        if given != stored:
             raise ValueError(
-                f"the checkpoint is of a run with {kept}, but this one has {given}: it cannot go on from there. "
+                f"the checkpoint is of a run with {stored}, but this one has {given}: it cannot go on from there. "
                 "Use the same data, batch size and callbacks, or another checkpoint file."
             )
         run = self.run

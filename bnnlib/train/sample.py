@@ -98,7 +98,7 @@ def sample(
     """
     check_count("burn_in", burn_in, minimum=0)
     check_count("thin", thin)
-    if store is not None and any(one is store for one in callbacks):
+    if store is not None and any(callback is store for callback in callbacks):
         raise ValueError("the store is among the callbacks too, and would be offered every state twice: give it once.")
     loop = _Chain(
         model,

@@ -50,8 +50,8 @@ class Validation:
                 outputs: Tensor | None = None
                 for _ in range(draws):
                     with one_draw(layers, generator):
-                        one = self.average.of(forward(x))
-                    outputs = one if outputs is None else self.average.add(outputs, one)
+                        output = self.average.of(forward(x))
+                    outputs = output if outputs is None else self.average.add(outputs, output)
                 assert outputs is not None  # there is a draw
                 total += float(self.loss(self.average.end(outputs, draws), y)) * len(x)
                 rows += len(x)
@@ -66,8 +66,8 @@ class _Outputs:
     def of(self, outputs: Tensor) -> Tensor:
         return outputs
 
-    def add(self, total: Tensor, one: Tensor) -> Tensor:
-        return total + one
+    def add(self, total: Tensor, output: Tensor) -> Tensor:
+        return total + output
 
     def end(self, total: Tensor, draws: int) -> Tensor:
         return total / draws
@@ -76,8 +76,8 @@ class _Outputs:
 class _LogProbabilities(_Outputs):
     """The log of the mean probability, from log probabilities."""
 
-    def add(self, total: Tensor, one: Tensor) -> Tensor:
-        return torch.logaddexp(total, one)
+    def add(self, total: Tensor, output: Tensor) -> Tensor:
+        return torch.logaddexp(total, output)
 
     def end(self, total: Tensor, draws: int) -> Tensor:
         return total - math.log(draws)

@@ -2,12 +2,14 @@
 
 import json
 
+import pytest
 import torch
 
 from benchmarks import compression
 from bnnlib.pruning import compress
 
 
+@pytest.mark.slow
 def test_rows(capsys):
     rows = compression.main(["--json", "--batch", "1", "2", "--rounds", "1", "--device", "cpu"])
     assert json.loads(capsys.readouterr().out) == rows

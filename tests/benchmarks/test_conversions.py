@@ -55,6 +55,7 @@ def test_a_package_that_is_not_there_is_named_so(monkeypatch):
     assert {row[column] for column in conversions.COLUMNS} == {"not installed"}
 
 
+@pytest.mark.slow
 def test_an_error_and_one_that_takes_too_long_are_a_no_with_its_words(monkeypatch):
     def forever(network):
         while True:

@@ -87,6 +87,7 @@ def test_splits_hold_every_row_once():
     assert len(np.unique(np.concatenate([split.x, split.test_x]), axis=0)) == 442
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", tables.SIMULATED)
 def test_a_simulation_knows_what_matters(name):
     split, again = tables.load(name, 1), tables.load(name, 1)

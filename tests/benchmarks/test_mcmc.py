@@ -34,6 +34,7 @@ def test_rows(capsys, monkeypatch):
     assert peer.get("note") == "not installed" or peer["batch_s"] > 0
 
 
+@pytest.mark.slow
 def test_the_mode_and_every_kernel_fit_the_posterior():
     target, generator = mcmc.Posterior(torch.device("cpu")), torch.Generator().manual_seed(0)
     mode = target.mode.clone().requires_grad_()

@@ -2,6 +2,7 @@
 
 import json
 
+import pytest
 import torch
 
 from benchmarks import prediction
@@ -27,6 +28,7 @@ def test_all_ways_give_draws_of_one_shape():
             assert found.shape == (3, 2, outputs) and not torch.equal(found[0], found[1]), key
 
 
+@pytest.mark.slow
 def test_the_peak_is_that_of_a_process_of_its_own():
     row = {"network": "13-50-1", "batch": 2, "samples": 3, "library": "bnnlib", "layer": "gaussian", "way": "calls"}
     found = prediction.peak(row)

@@ -12,6 +12,7 @@ from bnnlib import _native
 from bnnlib import nn as bnn
 
 
+@pytest.mark.slow
 def test_step_time_rows(capsys):
     step_time.main(["--json", "--batch", "8", "--rounds", "1", "--steps", "1", "--device", "cpu"])
     rows = json.loads(capsys.readouterr().out)
@@ -81,6 +82,7 @@ def test_replicate_rows(capsys):
     assert row["replicates"] == 2 and row["stacked_s"] > 0 and row["loop_s"] > 0
 
 
+@pytest.mark.slow
 def test_a_store_in_a_folder_holds_one_draw_at_most(capsys):
     draws.main(["--json", "--draws", "3", "--batch", "16"])
     memory_row, folder = json.loads(capsys.readouterr().out)
@@ -90,6 +92,7 @@ def test_a_store_in_a_folder_holds_one_draw_at_most(capsys):
     assert folder["offer_ms"] > 0 and folder["predict_ms"] > 0
 
 
+@pytest.mark.slow
 def test_stack_rows(capsys):
     options = ["--widths", "7", "--replicates", "1", "2", "3", "--rounds", "2", "--largest", "4000", "--device", "cpu"]
     stacks.main(["--json", *options])
@@ -127,6 +130,7 @@ def test_loop_and_stack_do_the_same_work():
         assert torch.equal(loop.data[r][0], x[:, r])
 
 
+@pytest.mark.slow
 def test_noise_on_units_is_measured_on_complete_steps():
     for name in NETWORKS:
         for step in pairs(name, 4, torch.device("cpu"))[:2]:

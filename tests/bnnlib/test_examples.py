@@ -43,6 +43,7 @@ def public_at(name: str) -> object:
     return public(package)[own]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", named())
 def test_example(name):
     package = name.partition(".")[0]

@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+import pytest
+
 # The compiler alone takes as long to import as PyTorch does. One process for all: each would import PyTorch afresh.
 LIGHT = """
 import sys, bnnlib.nn, bnnlib.optim, bnnlib.pruning, bnnlib.replicates, bnnlib.train, bnnlib.models
@@ -18,6 +20,7 @@ def python(code: str) -> str:
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
 
 
+@pytest.mark.slow
 def test_no_import_brings_the_compiler_or_an_extra_and_one_that_is_missing_gives_its_advice_on_use():
     brought, advice = python(LIGHT).splitlines()
     assert brought == "[] rmse" and "pip install 'bnnlib[estimators]'" in advice

@@ -29,6 +29,7 @@ print(faults(20) / 20)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="it is glibc that gives memory back")
 def test_a_step_asks_for_no_new_pages():
     run = subprocess.run([sys.executable, "-c", FAULTS], capture_output=True, text=True, check=True)
@@ -55,6 +56,7 @@ print(faults(10) / 40)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="it is glibc that gives memory back")
 def test_a_worker_of_dask_trains_a_stack_without_new_pages():
     hasty = os.environ | {"MALLOC_TRIM_THRESHOLD_": "65536"}  # what Dask tells its workers

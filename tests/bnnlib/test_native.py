@@ -53,6 +53,7 @@ def test_threads_do_not_change_numbers(kind, threads):
 LAW = {"normal": scipy.stats.norm(), "uniform": scipy.stats.uniform(), "logistic": scipy.stats.logistic()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", LAW)
 def test_numbers_have_their_law_and_neighbors_nothing_in_common(kind):
     law, width = LAW[kind], 2**16

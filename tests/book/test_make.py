@@ -54,6 +54,7 @@ def test_profile_and_jobs_reach_the_builder(tree):
     assert "--profile paper --jobs 3" in make(tree, "-n", "book", "PROFILE=paper", "JOBS=3").stdout
 
 
+@pytest.mark.slow
 def test_a_rendered_book_is_read_without_an_environment(tree, monkeypatch):
     (tree / ".venv" / ".installed").unlink()
     absent = make(tree, "read")

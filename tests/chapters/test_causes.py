@@ -9,6 +9,7 @@ from book.lab.published import Cause
 DECLARED = {(name, cause) for name in lab.names() for value in lab.paper_values(name)[0] for cause in value.causes}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "cause"), sorted(DECLARED, key=str))
 def test_a_declared_suspect_has_a_run_that_says_something(name: str, cause: Cause):
     """Whether it explains a number or not: without a stored run it is a suspicion, and has no place there."""

@@ -22,6 +22,7 @@ def _reached(function):
     return walk(function).seen
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TABLE)
 def test_an_experiment_whose_code_loads_data_says_what_its_cells_read(name):
     """And by functions that the cells themselves call."""

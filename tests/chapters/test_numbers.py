@@ -28,6 +28,7 @@ def keys(study) -> set[str]:
     return {key for cell in cells for one in expressions_of(cell) for key in KEY.findall(one)} - put
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("study", SAYING, ids=lambda study: study.name)
 def test_the_text_says_every_stored_number_and_no_other(study):
     texts = told(study)

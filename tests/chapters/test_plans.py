@@ -8,6 +8,7 @@ from book.lab.cells import PROFILES
 from book.lab.plan import cells_of
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("profile", PROFILES)
 def test_a_profile_is_planned_whole(profile, capsys):
     rows = run_all(profile, dry_run=True)

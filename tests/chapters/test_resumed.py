@@ -24,8 +24,8 @@ SHORT = {"epochs": 1, "drop_rates": [0, 50, 95], "choose_at": [0]}
 WIDE_BATCH = {"epochs": 1, "batch_size": 256, "batches": 3, "draws": 3, "shown_batches": 4}
 ONE_CHAIN = {"iterations": 2600, "num_inputs": 20, "burn_in": 100, "thin": 50, "methods": ["SGLD-SA"]}
 
-# experiment, setting, method, parameters of the smoke cell that are others, saves until it dies; slow ones apart
-SLOW = [
+# experiment, setting, method, parameters of the smoke cell that are others, saves until it dies
+KILLED = [
     ("sbp-mnist", "LeNet-500-300", "Original", UNTIMED, 9),  # 2 epochs of 9 steps
     ("sbp-mnist", "LeNet-500-300", "SBP", UNTIMED, 6),
     ("sbp-mnist", "LeNet-500-300", "SSL", UNTIMED, 30),  # within the second strength
@@ -33,8 +33,6 @@ SLOW = [
     ("sbn-mnist", "LeNet-5", "BN", WIDE_BATCH, 13),  # behind the last step of the last training, and before its scores
     # 8 steps: in the second epoch, when draws have been kept and augmentation is due
     *[("aeb-mnist", *one, {}, 6) for one in (("MNIST", "Dropout"), ("DA-MNIST", "SGHMC-SA"))],
-]
-QUICK = [
     # 22 steps a candidate; 32 saves are in the middle of the second one, after the first was put aside
     *[("svbnn-mnist", "tempered", "SVBNN", {"candidates": first(2)}, saves) for saves in (5, 32)],
     ("svbnn-mnist", "exact", "SVBNN", {}, 7),
@@ -121,13 +119,13 @@ def storable(cell, answer, seconds: float) -> None:
     assert all(0.0 <= minutes <= seconds / 60.0 for minutes in took)
 
 
+@pytest.mark.slow
 @needs_digits
 @pytest.mark.usefixtures("without_onnx")
 @pytest.mark.parametrize(
     ("name", "setting", "method", "changes", "saves"),
-    [pytest.param(*one, id=" ".join(map(str, (*one[:3], one[4]))), marks=[pytest.mark.slow] * (one in SLOW))
-     for one in SLOW + QUICK],
-)  # fmt: skip
+    [pytest.param(*one, id=" ".join(map(str, (*one[:3], one[4])))) for one in KILLED],
+)
 def test_a_killed_cell_resumes_bit_for_bit(name, setting, method, changes, saves, tmp_path, dies):
     cell, whole = whole_of(name, setting, method, changes)
     with pytest.raises(dies.Killed):

@@ -13,7 +13,7 @@ from tests.chapters import test_resumed
 
 def kinds() -> list[tuple[str, str]]:
     """(experiment, label) of the first smoke cell that runs each function of the chapters."""
-    killed = [*test_resumed.SLOW, *test_resumed.QUICK]
+    killed = test_resumed.KILLED
     elsewhere = {lab.get(name).function(test_resumed.smoke(name, *cell, {})) for name, *cell, _, _ in killed}
     found = {}
     for name in [name for name in lab.names() if name != "aeb-fgsm"]:
@@ -27,6 +27,7 @@ def kinds() -> list[tuple[str, str]]:
     return [(name, label) for _, name, label in found.values()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "label"), kinds())
 def test_a_smoke_cell_of_each_kind_runs(name, label, tmp_path, monkeypatch):
     monkeypatch.setattr(store, "home", lambda: tmp_path)

@@ -210,6 +210,7 @@ def test_the_step_sizes_have_an_infinite_sum_and_a_finite_sum_of_squares(scale, 
 
 
 # equation: aeb-theorem
+@pytest.mark.slow
 def test_the_squared_error_of_the_latent_variable_falls_like_the_step_size(generator):
     """One weight, one observation: the fixed point is known from quadrature."""
     y, noise, v0, v1 = 1.2, 0.6, 0.25, 2.0

@@ -187,6 +187,7 @@ def learned_loss(objective, mean, scale, generator):
 
 
 # equation: mh-loss-ar, mh-loss-kl, mh-loss-vi
+@pytest.mark.slow
 @pytest.mark.parametrize("objective", ["acceptance", "symmetric_kl", "vi"])
 def test_the_losses_are_those_of_quadrature(objective, generator):
     mean, scale = 0.4, 1.7
@@ -255,6 +256,7 @@ def test_leapfrog_is_the_textbook_loop_and_the_rate_is_the_energy(generator):
 
 
 # equation: mh-ess
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", ["geyer", "threshold", "batch_means"])
 def test_the_size_says_the_error_of_the_mean(rule, generator):
     """Means of 1,000 chains spread by sd / sqrt(size of one chain)."""

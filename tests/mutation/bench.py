@@ -53,7 +53,7 @@ for result in sys.argv[1:]:
     if word not in validity.GOOD:
         break
 """
-_PYTEST = ("-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-m", "not slow and not browser")
+_PYTEST = ("-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-m")
 # that the code has moved is no alarm: every change of a line moves it, also one without effect
 _NO_ALARM = (*validity.GOOD, validity.MOVED, validity.UNPROBED)
 
@@ -192,15 +192,22 @@ class Bench:
         return self._kept(f"tests {mutant.id}", evidence, lambda: self._tests(mutant, tests), self.again)
 
     def _tests(self, mutant: Mutant, tests: list[str]) -> Answer:
+        for chosen in ("not slow and not browser", "slow and not browser"):  # the quick ones may answer
+            answer = self._asked(mutant, [*_PYTEST, chosen], tests)
+            if answer.word != SILENT:
+                break
+        return answer
+
+    def _asked(self, mutant: Mutant, command: list[str], tests: list[str]) -> Answer:
         home = self.root / "data"
         with self._mutated(mutant):
-            code, out = self._call(home, self.limit, *_PYTEST, *tests)
+            code, out = self._call(home, self.limit, *command, *tests)
         failed = re.search(r"^(?:FAILED|ERROR) (tests/\S+?\.py(?:::\w+)*)", out, re.MULTILINE)
         if code is None:
             return Answer(LATE, "tests")
-        if code in (0, 5):  # 5: all of them are slow
+        if code in (0, 5):  # 5: none is chosen
             return Answer(SILENT)
-        if failed and self._call(home, self.limit, *_PYTEST, failed[1])[0] in (0, 5):
+        if failed and self._call(home, self.limit, *command, failed[1])[0] in (0, 5):
             return Answer(NOTICED, failed[1])
         return Answer(NOTHING, f"tests fail without it, too: {failed[1] if failed else out[-300:]}")
 

@@ -75,6 +75,7 @@ def _tried(impact, *mutants, **options):
     return found
 
 
+@pytest.mark.slow
 def test_it_is_told_who_notices(tree):
     half = Mutant("half", "bnnlib/maths.py", "x / 2", "x / 3", "constant", "a third")
     square = Mutant("square", "bnnlib/maths.py", "x + x", "x**2 if x == 1 else 2 * x", "formula", "one is not two")
@@ -92,6 +93,7 @@ def test_it_is_told_who_notices(tree):
         assert (tree.tree / name).read_text() == text  # nothing happens to the tree itself
 
 
+@pytest.mark.slow
 def test_a_false_alarm_and_a_reason_out_of_date_are_faults(tree):
     harmless, excused = replace(TWICE, harmless=True), replace(TWICE, id="excused", survives="it is the same")
     found = _tried(tree, harmless, excused)
@@ -101,6 +103,7 @@ def test_a_false_alarm_and_a_reason_out_of_date_are_faults(tree):
     ]
 
 
+@pytest.mark.slow
 def test_a_test_that_fails_anyway_notices_nothing(tree):
     (found,) = _tried(tree, replace(TWICE, tests=("tests/bnnlib/test_other.py",)))
     assert found.by == "verify" and "fail without it, too: tests/bnnlib/test_other.py" in found.tests.detail
@@ -112,6 +115,7 @@ def test_what_takes_too_long_is_no_verdict(tree):
     assert found.by == "timed out" and found.fault == "no verdict: give it more time"
 
 
+@pytest.mark.slow
 def test_answers_are_kept_until_the_mutant_or_a_test_changes(tree, monkeypatch):
     asked = []
     call = Bench._call
@@ -123,7 +127,7 @@ def test_answers_are_kept_until_the_mutant_or_a_test_changes(tree, monkeypatch):
     test = tree.tree / "tests" / "bnnlib" / "test_maths.py"
     test.write_text("from bnnlib.maths import half\n")
     (second,) = _tried(tree, TWICE)
-    assert second.by == "verify" and len(asked) == 1
+    assert second.by == "verify" and len(asked) == 2  # the quick tests, then the slow ones
     asked.clear()
     assert _tried(tree, TWICE)[0] == second and not asked
     _tried(tree, TWICE, again=True)
@@ -186,6 +190,7 @@ def test_an_entry_that_does_not_apply_is_named(tmp_path, entry, match):
         read(tmp_path)
 
 
+@pytest.mark.slow
 def test_a_checksum_is_kept_renewed_or_removed():
     parts = {"cells": [], "probes": [], "certificates": [], "rows": [{"value": 1.5}]}
     text = dump_result({"experiment": "a", "profile": "book", "provenance": {}, **parts})

@@ -76,16 +76,16 @@ def _fits(layer: nn.Module, axis: int, rank: int) -> bool:
 
 def _readers(node: fx.Node, axis: int, modules: Modules) -> list[tuple[Layer, int]] | None:
     """The layers that read the units, each with the places that a unit takes there; None if anything else does."""
-    found: list[tuple[Layer, int]] = []
+    readers: list[tuple[Layer, int]] = []
     for user, what in _users(node, modules):
         if what == "layer" and _fits(layer_of(user, modules), axis, len(tensor_shape(node))):
-            found.append((layer_of(user, modules), 1))
+            readers.append((layer_of(user, modules), 1))
         elif _passes(what, axis) and (further := _readers(user, axis, modules)) is not None:
             places = math.prod(tensor_shape(node)[2:]) if what == "flatten" else 1
-            found += [(layer, places * repeat) for layer, repeat in further]
+            readers += [(layer, places * repeat) for layer, repeat in further]
         else:
             return None
-    return found or None
+    return readers or None
 
 
 def _maker(node: fx.Node, axis: int, modules: Modules) -> Layer | None:

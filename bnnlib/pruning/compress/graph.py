@@ -130,10 +130,10 @@ def kind(node: fx.Node, modules: Modules) -> str:
     tensors = [arg for arg in node.all_input_nodes if shape(arg) is not None]
     if target in _BINARY and not node.kwargs and len(node.args) == 2:
         if len(tensors) == 2:
-            one, two = (tensor_shape(tensor) for tensor in tensors)
-            if one == two:
+            left, right = (tensor_shape(tensor) for tensor in tensors)
+            if left == right:
                 return "binary"
-            return "gate" if target in PRODUCT and _gates(one, two) else "other"
+            return "gate" if target in PRODUCT and _gates(left, right) else "other"
         return "elementwise" if isinstance(node.args[1], (int, float)) else "other"
     if target == "expand_as" and len(tensors) == 2 and _gates(before, after) and before[:2] == after[:2]:
         return "same"  # of as many channels as what it is expanded as
@@ -177,10 +177,10 @@ def _holds_tensors(node: fx.Node) -> bool:
     return not issubclass(kind, (*_PLAIN, tuple, list, dict))  # a dataclass, say
 
 
-def _gates(one: tuple[int, ...], two: tuple[int, ...]) -> bool:
+def _gates(left: tuple[int, ...], right: tuple[int, ...]) -> bool:
     """Whether one of two shapes has the other's rows and channels, and a single position."""
-    same = len(one) == len(two) > 2 and one[:2] == two[:2]
-    return same and any(math.prod(size[2:]) == 1 for size in (one, two))
+    same = len(left) == len(right) > 2 and left[:2] == right[:2]
+    return same and any(math.prod(size[2:]) == 1 for size in (left, right))
 
 
 def _module_kind(module: nn.Module, node: fx.Node) -> str:
@@ -196,14 +196,14 @@ def _module_kind(module: nn.Module, node: fx.Node) -> str:
 
 def _cuts_positions(index: Any) -> bool:
     """Whether an index takes all rows and channels, and slices of what comes behind."""
-    slices = isinstance(index, tuple) and all(isinstance(one, slice) for one in index)
+    slices = isinstance(index, tuple) and all(isinstance(part, slice) for part in index)
     return slices and len(index) > 2 and index[:2] == (slice(None), slice(None))
 
 
 def _adds_ends(index: Any) -> bool:
     """Whether an index takes everything and adds dimensions behind: `[:, :, None, None]`."""
     whole = isinstance(index, tuple) and len(index) > 2 and index[:2] == (slice(None), slice(None))
-    return whole and all(one is None for one in index[2:])
+    return whole and all(part is None for part in index[2:])
 
 
 def _flattens(before: tuple[int, ...], after: tuple[int, ...]) -> bool:

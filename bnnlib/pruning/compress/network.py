@@ -265,11 +265,11 @@ def _check_equal(model: nn.Module, small: nn.Module, example: Tensor) -> None:
                 f"{called} does not run on the example: {error}. Does its forward pass have a number of channels in "
                 f"it? Read it off the tensor instead, as in x.flatten(1) or x.view(len(x), -1). {_DEFECT}"
             ) from error
-    for one, other in zip(given, expected, strict=True):
-        difference = float((one.double() - other.double()).abs().max()) if one.numel() else 0.0
-        scale = float(other.double().abs().max().clamp_min(1.0)) if other.numel() else 1.0
+    for output, wanted in zip(given, expected, strict=True):
+        difference = float((output.double() - wanted.double()).abs().max()) if output.numel() else 0.0
+        scale = float(wanted.double().abs().max().clamp_min(1.0)) if wanted.numel() else 1.0
         # far above rounding, which sums in another order change, and far below what a unit too many or too few does
-        eps = torch.finfo(other.dtype).eps if other.is_floating_point() else 0.0
+        eps = torch.finfo(wanted.dtype).eps if wanted.is_floating_point() else 0.0
         if not difference <= 1e3 * eps * scale:
             raise RuntimeError(
                 f"{called} differs from the masked one by {difference:.3g} on the example. Does its forward pass use a "

@@ -147,19 +147,19 @@ class Units:
 
     def blocked(self) -> Iterator[dict[str, Any]]:
         """What `blocked_units` says of each set with a maker and a unit that is off or unread."""
-        for channels in (one for one in self._sets if one.root() is one and one.makers):
+        for channels in (channels_ for channels_ in self._sets if channels_.root() is channels_ and channels_.makers):
             off = channels.off | ~channels.read
             stay = off & channels.kept()
             if not off.any():
                 continue
             reasons: Counter[str] = Counter()
-            told = torch.zeros_like(stay)
+            counted = torch.zeros_like(stay)
             for mask, reason in channels.reasons:
                 reasons[reason] += int((mask & stay).sum())
-                told |= mask
+                counted |= mask
             for reader in self.readers:
                 if reader.inputs.channels.root() is channels:
-                    read = reader.inputs.units(reader.columns()) & stay & ~told
+                    read = reader.inputs.units(reader.columns()) & stay & ~counted
                     reasons[f"{reader.name} reads them where they are not off"] += int(read.sum())
             if not channels.read.any():
                 reasons["one unit is left for the shapes"] = 1

@@ -31,6 +31,7 @@ def network() -> nn.Module:
     return mlp((6, 8, 8, 1), generator=torch.Generator().manual_seed(1))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", METHODS)
 def test_a_table_is_fitted_predicted_and_weighed(name):
     problem, start = regression(), network()
@@ -81,6 +82,7 @@ def test_images_go_through_a_convolutional_network(name):
     assert min(predictor.size_in_bytes().values()) > 0
 
 
+@pytest.mark.slow
 def test_inputs_that_matter_are_the_ones_selected():
     """The inputs 0 and 1 of six matter; a spike and slab trained to its end keeps them and drops the others."""
     settings = {"lr": 0.02, "inclusion": 0.01}

@@ -174,6 +174,7 @@ fetch("tiny", sys.argv[2])
 """
 
 
+@pytest.mark.slow
 def test_two_processes_download_once(site, use_registry, capsys, monkeypatch):
     # The server keeps the first process, which has the lock, waiting until the second one has found it taken.
     site.pages["/data.npy"], site.silent = BODY, True

@@ -20,6 +20,7 @@ def load(mirror):
     return load
 
 
+@pytest.mark.slow
 def test_mnist_is_the_published_set(load):
     data = load("mnist")
     assert data.name == "MNIST" and data.info["variant"] is False

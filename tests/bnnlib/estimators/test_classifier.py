@@ -7,6 +7,7 @@ from bnnlib.estimators import SparseClassifier
 from tests.bnnlib.estimators.tables import QUICK, classes
 
 
+@pytest.mark.slow
 def test_finds_the_inputs_and_tells_the_classes(classifier):
     x, labels = classes(seed=3)
     assert classifier.classes_.tolist() == ["no", "yes"]
@@ -32,6 +33,7 @@ def test_draws_average_to_the_probabilities(classifier):
     np.testing.assert_allclose(draws.mean(axis=0), classifier.predict_proba(x))
 
 
+@pytest.mark.slow
 def test_three_classes_of_numbers():
     x, labels = classes(names=(10, 20, 30))
     model = SparseClassifier(**QUICK).fit(x, labels)

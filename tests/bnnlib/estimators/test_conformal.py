@@ -26,6 +26,7 @@ def thirds(model, level=0.95):
     return [inside[part].mean() for part in np.array_split(order, 3)], np.diff(interval).mean()
 
 
+@pytest.mark.slow
 def test_they_follow_noise_that_changes_and_are_narrower_for_it(tmp_path):
     x, y = rows(300, 0, True)
     plain = SparseRegressor(**SHORT).fit(x, y)

@@ -23,6 +23,7 @@ def sparse_rows(rows: int, inputs: int, relevant: int, noise: float, seed: int):
     return x, 2.0 * x[:, :relevant] @ np.resize([1.0, -1.0], relevant) + noise * rng.normal(size=rows)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_wine_is_told_apart():
     scores, losses, plain = [], [], []
@@ -40,6 +41,7 @@ def test_wine_is_told_apart():
     assert np.mean(losses[1:]) < 0.75 * np.mean(plain[1:]) and losses[0] == pytest.approx(plain[0])
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_a_hundred_rows_are_enough_for_five_inputs_of_a_thousand():
     x, y = sparse_rows(600, 1000, 5, 1.0, 0)
@@ -51,6 +53,7 @@ def test_a_hundred_rows_are_enough_for_five_inputs_of_a_thousand():
     assert model.selected_features_.tolist() == [0, 1, 2, 3, 4] and model.hidden_ == ()
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_few_rows_with_labels_are_no_worse_than_a_logistic_lasso():
     losses = []
@@ -68,6 +71,7 @@ def test_few_rows_with_labels_are_no_worse_than_a_logistic_lasso():
     assert np.mean(losses) < np.std(losses, ddof=1) / np.sqrt(5)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::bnnlib.estimators.ConvergenceWarning")
 @pytest.mark.parametrize("method", [method for method in METHODS if method != "gaussian"])  # which selects nothing
 def test_noise_alone_selects_nothing_and_says_so(method):
@@ -81,6 +85,7 @@ def test_noise_alone_selects_nothing_and_says_so(method):
         assert caught[0].filename == __file__
 
 
+@pytest.mark.slow
 def test_a_network_predicts_where_the_rows_ask_for_one():
     x, y = make_friedman1(1300, 10, noise=1.0, random_state=0)
     with warnings.catch_warnings():
@@ -95,6 +100,7 @@ def test_a_network_predicts_where_the_rows_ask_for_one():
     assert np.sqrt(np.mean((model.predict(x[300:]) - y[300:]) ** 2)) < 2.0  # the linear model's is 2.5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("nonlinear", [False, True])
 def test_a_copy_shares_its_probability_and_is_named(nonlinear):
     # that held-out rows ask for the network is seen above
@@ -109,6 +115,7 @@ def test_a_copy_shares_its_probability_and_is_named(nonlinear):
     assert model.selected_features_.tolist() == [0, 3]
 
 
+@pytest.mark.slow
 def test_inputs_that_stand_in_for_each_other_are_named():
     rng = np.random.default_rng(1)
     x = rng.normal(size=(200, 6))
@@ -156,6 +163,7 @@ def test_more_starts_than_one_by_default_and_their_spread():
     assert ((model.inclusion_spread_ >= 0) & (model.inclusion_spread_ <= 1)).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("steps", [200, 1000])
 def test_a_selection_that_had_no_time_says_so(steps):
     x, y = sparse_rows(128, 6, 2, 1.0, 0)
@@ -166,6 +174,7 @@ def test_a_selection_that_had_no_time_says_so(steps):
         SparseRegressor(epochs=steps, **settings).fit(x, y)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::UserWarning")  # two epochs
 @pytest.mark.parametrize("labels", [False, True])
 def test_many_rows_hold_out_the_same_ones_for_every_candidate(labels):

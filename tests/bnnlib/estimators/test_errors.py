@@ -69,6 +69,7 @@ def test_targets_that_are_text(kind, text):
         SparseRegressor(method="gaussian", epochs=1).fit(x, y).partial_fit(x, kind([text] * 20))
 
 
+@pytest.mark.slow
 def test_prediction(regressor):
     x, _ = table(rows=5)
     with pytest.raises(NotFittedError):

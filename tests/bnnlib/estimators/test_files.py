@@ -7,6 +7,7 @@ from bnnlib.estimators import DamagedFileError, SparseClassifier, SparseRegresso
 from tests.bnnlib.estimators.tables import QUICK, classes, table
 
 
+@pytest.mark.slow
 def test_a_classifier_with_labels_of_text_comes_back(classifier, tmp_path):
     x, _ = classes(rows=20, seed=3)
     again = SparseClassifier.load(classifier.save(tmp_path / "model.bnn"))

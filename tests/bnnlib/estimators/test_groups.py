@@ -108,6 +108,7 @@ def test_groups_of_one_are_no_groups():
         assert np.array_equal(ours, plain)
 
 
+@pytest.mark.slow
 def test_draws_switch_groups_and_have_the_moments_of_the_ascent():
     x, y = small(rows=12)
     generator = torch.Generator().manual_seed(0)
@@ -130,6 +131,7 @@ def test_draws_switch_groups_and_have_the_moments_of_the_ascent():
     assert f.var(axis=0) == pytest.approx(variance, rel=0.08)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("settings", [{}, QUICK, {"fdr": 0.1}])
 def test_a_category_is_in_or_out_as_a_whole(table, settings, tmp_path):
     X, y = table
@@ -144,6 +146,7 @@ def test_a_category_is_in_or_out_as_a_whole(table, settings, tmp_path):
     assert np.array_equal(again.predict(X), model.predict(X))
 
 
+@pytest.mark.slow
 def test_two_mirror_images_of_one_category_are_no_copies_to_warn_of(table, recwarn):
     X, _ = table
     X = pd.DataFrame({"a": X["a"], "b": X["b"], "color_0": X["color_1"], "color_1": 1 - X["color_1"]})

@@ -39,6 +39,7 @@ def test_it_is_a_selector(rows, fitted):
     assert model[-1].coef_ == pytest.approx([3.0, -2.0], abs=0.2)
 
 
+@pytest.mark.slow
 def test_importances_rank_the_inputs(rows, fitted):
     assert fitted.feature_importances_.sum() == pytest.approx(1.0)
     assert fitted.feature_importances_[[1, 4]] == pytest.approx([0.6, 0.4], abs=0.05)
@@ -47,6 +48,7 @@ def test_importances_rank_the_inputs(rows, fitted):
     assert RFE(SparseRegressor(**SHORT), n_features_to_select=1, step=3).fit(x, y).get_support(True).tolist() == [1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("hidden", ["auto", (4,)])
 def test_weights_count_rows(rows, hidden):
     x, y = rows
@@ -62,6 +64,7 @@ def test_weights_count_rows(rows, hidden):
         SparseRegressor(**settings).fit(x, y, sample_weight=np.zeros(150))
 
 
+@pytest.mark.slow
 def test_balanced_classes_find_the_rare_one(rows):
     x, y = rows
     rare = y > np.quantile(y, 0.9)
@@ -98,6 +101,7 @@ def test_missing_values_are_refused_by_their_column_and_the_advice_works(rows):
     assert filled.fit(holes, y).score(holes, y) > 0.8
 
 
+@pytest.mark.slow
 def test_intervals_through_a_transformed_target_and_a_pipeline(rows):
     x, y = rows
     model = TransformedTargetRegressor(SparseRegressor(**SHORT), func=np.log, inverse_func=np.exp)
@@ -112,6 +116,7 @@ def test_intervals_through_a_transformed_target_and_a_pipeline(rows):
         predict_interval(LinearRegression().fit(x, y), x)
 
 
+@pytest.mark.slow
 def test_a_false_discovery_rate_selects_by_p_values():
     x, y = make_friedman1(200, 8, noise=1.0, random_state=0)
     model = SparseRegressor(**SHORT, fdr=0.1).fit(x, y)

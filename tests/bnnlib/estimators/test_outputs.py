@@ -22,6 +22,7 @@ def rows():
 CHAIN = SHORT | {"method": "sghmc", "hidden": (4,), "learning_rate": None, "epochs": 800}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("settings", [SHORT, QUICK | {"hidden": (4,)}, CHAIN])
 def test_each_output_has_its_units_and_its_noise(rows, settings, tmp_path):
     x, y = rows
@@ -39,6 +40,7 @@ def test_each_output_has_its_units_and_its_noise(rows, settings, tmp_path):
     np.testing.assert_array_equal(again.predict(x), model.predict(x))
 
 
+@pytest.mark.slow
 def test_the_linear_candidate_is_that_of_each_output_alone(rows):
     x, y = rows
     both = SparseRegressor(**SHORT).fit(x, y)
@@ -50,6 +52,7 @@ def test_the_linear_candidate_is_that_of_each_output_alone(rows):
         np.testing.assert_allclose(both.predict(x)[:, number], alone.predict(x), atol=0.03 * spread)
 
 
+@pytest.mark.slow
 def test_weights_count_rows(rows):
     x, y = rows
     part = np.where(np.arange(150) < 75, 1.0, 0.0)

@@ -80,6 +80,7 @@ def test_the_linear_path_is_the_exact_posterior_of_one_input():
     assert np.ptp(odds) < 1.4 and found.evidence is not None and found.hidden == ()
 
 
+@pytest.mark.slow
 def test_a_path_through_networks_is_of_networks():
     x, y = table()
     with pytest.warns(Warning, match="Raise epochs of the estimator"):
@@ -158,6 +159,7 @@ def test_inclusion_needs_a_fit_that_selects(regressor):
         plot_inclusion(make_pipeline(regressor))
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize(("inputs", "style"), [(1, "dark_background"), (1000, "default")])
 def test_every_picture_of_one_input_and_of_a_thousand(inputs, style):
@@ -199,6 +201,7 @@ def test_the_curves_are_averages_of_draws(regressor):
     assert found.mean[3] < found.mean[0] - 3 and found.mean[3] < found.mean[-1] - 3
 
 
+@pytest.mark.slow
 def test_several_features_get_several_axes(regressor, classifier):
     x, _ = table()
     axes = plot_dependence(regressor, x)
@@ -278,6 +281,7 @@ def test_reliability_counts_every_row_once_and_finds_the_truth():
         plot_calibration(Says(), p[:3, None], ["no", "yes"])
 
 
+@pytest.mark.slow
 def test_coverage_is_that_of_predicted_intervals(regressor):
     x, y = table(200, seed=1)
     levels, inside, rows, _ = coverage(regressor, x, y)

@@ -24,6 +24,7 @@ def test_finds_the_inputs_the_noise_and_the_function_in_raw_units(regressor):
     assert regressor.score(x, y) > 0.9
 
 
+@pytest.mark.slow
 def test_the_second_network_reads_the_selected_inputs_alone(regressor, tmp_path):
     x, y = table()
     first = SparseRegressor(**QUICK | {"refit": False}).fit(x, y)
@@ -71,6 +72,7 @@ def test_rows_do_not_depend_on_the_chunk_they_come_in(regressor, monkeypatch):
         np.testing.assert_allclose(a, b, rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_names_of_a_data_frame_and_replicates_that_are_one_stack():
     x, y = table()
     frame = pd.DataFrame(x, columns=[f"col{j}" for j in range(8)])

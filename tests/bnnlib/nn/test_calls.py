@@ -60,6 +60,7 @@ def test_predictions_and_training_name_the_layer():
     assert len(model.qkv._forward_pre_hooks) == 1  # the one that every layer has
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["gaussian", "spike_slab"])
 def test_what_others_draw_for_is_not_named(kind):
     settings = {"prior_inclusion_probability": 0.3} if kind == "spike_slab" else {}
@@ -80,6 +81,7 @@ def test_an_array_is_taken_as_the_model_reads_numbers():
     assert bnn.predict(tokens, np.array([[0, 4]]), num_samples=2).shape == (2, 1, 2, 2)
 
 
+@pytest.mark.slow
 def test_threads_that_predict_at_once_do_not_meet():
     model, (x, _) = bnn.to_bayesian(nn.Sequential(*[nn.Linear(4, 4) for _ in range(4)])), data()
     faults, before = [], sys.getswitchinterval()

@@ -80,6 +80,7 @@ def test_every_row_has_a_mask_of_its_own(kind):
     assert len(draws.flatten(0, 1).unique(dim=0)) == 12
 
 
+@pytest.mark.slow
 def test_dropout_goes_with_stochastic_statistics():
     model, x = stochastic(dropout=models.Dropout), normal(5, 3)
     both = bnn.predict_dropout(model, x, 3000, generator=generator(1))

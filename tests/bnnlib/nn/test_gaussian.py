@@ -13,6 +13,7 @@ def layer_of(estimator, kind=bnn.GaussianLinear, size=(4, 3)):
     return kind(*size, initial_scale=0.3, estimator=estimator, dtype=torch.float64)
 
 
+@pytest.mark.slow
 def test_all_estimators_have_the_same_expected_loss_and_gradient():
     x = torch.randn(6, 4, generator=generator(1), dtype=torch.float64)
     y = torch.randn(6, 3, generator=generator(2), dtype=torch.float64)
@@ -57,6 +58,7 @@ def test_outputs_have_the_exact_marginal_moments(estimator, kind):
     assert ((draws.var(dim=0) / variance - 1).abs() < 5 * (2 / n) ** 0.5).all()
 
 
+@pytest.mark.slow
 def test_rows_are_independent_with_local_and_uncorrelated_with_flipout_but_shared_with_weight():
     x = torch.ones(2, 4, dtype=torch.float64)
     for estimator in ESTIMATORS:

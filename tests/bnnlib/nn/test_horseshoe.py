@@ -46,6 +46,7 @@ def test_a_unit_is_off_below_the_threshold():
     assert (layer.selected()[0][0] == 0).all() and layer.percent_active() == pytest.approx(75.0)
 
 
+@pytest.mark.slow
 def test_training_switches_useless_units_off():
     x = torch.randn(300, 2, generator=generator(1), dtype=torch.float64)
     y = torch.relu(x[:, :1] - 0.3) * 2 + 0.1 * torch.randn(300, 1, generator=generator(2), dtype=torch.float64)

@@ -122,6 +122,7 @@ def test_the_closed_form_of_two_classes_is_the_probit_s_and_of_more_near_what_it
     assert more.predictive(x).isfinite().all()
 
 
+@pytest.mark.slow
 def test_draws_have_the_mean_and_covariance_of_the_posterior():
     x, y, _, _, model = ridge()
     posterior = to_laplace(model, (x, y), "regression", prior_precision=PRECISION, noise_scale=NOISE)

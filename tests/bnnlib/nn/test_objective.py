@@ -103,6 +103,7 @@ def test_frozen_parameters_and_no_grad_passes(network, x):
     assert network[0].weight.grad is None and network[2].weight.grad is not None
 
 
+@pytest.mark.slow
 def test_a_training_step_s_draw_is_not_kept_alive_by_the_model(x):
     import gc
     import weakref
@@ -131,6 +132,7 @@ def test_elbo_is_nll_plus_scaled_divergence(exact_network, x):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("estimator", ["weight", "local", "flipout"])
 def test_conjugate_posterior_is_recovered(estimator):
     """Linear regression with an orthogonal design: the exact posterior factorises, so the family contains it."""

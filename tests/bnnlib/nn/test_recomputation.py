@@ -81,6 +81,7 @@ def assert_same(found, expected):
         torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["local", "dropout"])  # tests/book/test_one_draw.py has every layer alone
 def test_a_layer_called_twice_draws_by_key_in_a_pass_computed_again(kind):
     model = model_of(kind)
@@ -89,6 +90,7 @@ def test_a_layer_called_twice_draws_by_key_in_a_pass_computed_again(kind):
             assert_same(gradients(model, run), gradients(model))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "scale_mixture"])  # whose KL is drawn apart there
 def test_without_keys_checkpoints_are_right_and_compiled_calls_stay_apart(kind):
     model = model_of(kind)
@@ -111,6 +113,7 @@ def test_a_generator_is_refused_in_a_pass_computed_again(kind, run):
         gradients(model, run(model), lambda: use_generator(torch.Generator().manual_seed(1)))
 
 
+@pytest.mark.slow
 def test_a_memory_budget_without_keys_is_refused():
     model = model_of("gaussian")
     with (

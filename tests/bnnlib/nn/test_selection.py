@@ -29,6 +29,7 @@ def trained(kind, settings, steps, learning_rate, p=20, effects=ACTIVE):
     return layer
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "settings", "steps", "learning_rate"),
     [
@@ -47,6 +48,7 @@ def test_relevant_inputs_are_selected(kind, settings, steps, learning_rate):
     assert selected.tolist() == pytest.approx(list(ACTIVE.values()), abs=0.14)
 
 
+@pytest.mark.slow
 def test_variational_dropout_loses_no_relevant_input():
     layer = trained(bnn.SparseVDLinear, {}, 2500, 0.02, p=12, effects={2: 1.5, 7: -2.0})
     active = set(layer.active()[0].flatten().nonzero().flatten().tolist())

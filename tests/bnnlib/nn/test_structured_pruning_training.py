@@ -1,5 +1,6 @@
 """Training with noise on units: it finds the inputs that carry signal, and a killed run resumes bit for bit."""
 
+import pytest
 import torch
 from torch import nn
 
@@ -32,6 +33,7 @@ def trained(epochs, checkpoint=None):
     return model, run
 
 
+@pytest.mark.slow
 def test_training_prunes_the_inputs_without_signal():
     model, run = trained(90)
     assert model[0].active().nonzero().flatten().tolist() == [1, 6]

@@ -31,6 +31,7 @@ def state(network):
     return [(m.training, getattr(m, "weight_mode", None), getattr(m, "_held", None)) for m in network.modules()]
 
 
+@pytest.mark.slow
 def test_64_threads_that_predict_at_once_equal_one():
     network, x = model().train(), torch.randn(11, 5, generator=generator(1))
     network[2].eval()

@@ -65,6 +65,7 @@ def test_a_fully_connected_network_with_noise_on_its_inputs():
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_lenet_5_pruned_as_in_the_paper():
     kept = {"conv1_noise": 3, "conv2_noise": 18, "fc1_input_noise": 780, "fc2_input_noise": 283}
     model = prune_noise(noisy_lenet(), kept)

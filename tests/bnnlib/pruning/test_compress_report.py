@@ -103,6 +103,7 @@ def test_an_exported_network_takes_any_batch(tmp_path, kind):
             np.testing.assert_allclose(output, small.eval()(x[:rows]).numpy(), rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_an_export_that_computes_something_else_is_not_kept(tmp_path, monkeypatch):
     path = tmp_path / "net.onnx"
     monkeypatch.setattr(

@@ -98,6 +98,7 @@ def test_a_group_at_zero_stays_there_and_no_strength_changes_nothing():
     assert model[0].weight[1].eq(0).all() and model[0].weight.isfinite().all()
 
 
+@pytest.mark.slow
 def test_training_finds_the_inputs_that_matter():
     """Two of twelve inputs decide: most of the other columns become exactly 0, and none without the penalty."""
     kept = {}

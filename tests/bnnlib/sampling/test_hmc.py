@@ -57,6 +57,7 @@ def test_the_energy_error_is_of_second_order(metric, generator):
     assert errors[1] / errors[2] == pytest.approx(4.0, rel=0.1)
 
 
+@pytest.mark.slow
 def test_warm_up_on_scales_from_a_hundredth_to_a_hundred(generator):
     scale = torch.logspace(-2, 2, 9, dtype=DOUBLE)
 
@@ -77,6 +78,7 @@ def test_warm_up_on_scales_from_a_hundredth_to_a_hundred(generator):
     assert ((trace.draws.std(dim=(0, 1)) / scale - 1.0).abs() < error).all()
 
 
+@pytest.mark.slow
 def test_warm_up_meets_its_target_rate(generator):
     found = warm_up(quartic, torch.randn(64, 2, generator=generator, dtype=DOUBLE), 400, generator=generator)
     trace = sample(found.kernel, found.state, 200, generator=generator)

@@ -71,6 +71,7 @@ def kernels():
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", kernels())
 def test_the_target_is_kept(kind, target, generator):
     kernel = kernels()[kind](target)
@@ -87,6 +88,7 @@ def never_refuse(state, offered, log_ratio, generator):
 decide = hmc.decide
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mistake", ["swapped", "no correction", "no density", "half of the energy", "no test"])
 def test_a_wrong_ratio_is_found(mistake, target, generator, monkeypatch):
     """The test above is not blind: five mistakes that each leave a running sampler."""

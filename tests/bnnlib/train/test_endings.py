@@ -64,6 +64,7 @@ def test_the_validation_loss_is_that_of_the_averaged_predictive(loss, y, average
     assert abs(float(average(outputs, y) - average(outputs[:1], y))) > 1e-3  # one draw is something else
 
 
+@pytest.mark.slow
 def test_the_validation_leaves_the_training_alone_and_repeats_its_draws():
     plain, _ = train()
     held_out = DataLoader(TensorDataset(*data(7)), batch_size=20, shuffle=True)  # takes from the global generator

@@ -48,6 +48,7 @@ def tried(exercise: Exercise) -> list:
     return [one.tolist() for one in found if np.isfinite(one).all()]
 
 
+@pytest.mark.slow
 @pytest.mark.browser
 @pytest.mark.parametrize("name", VALUES)
 def test_the_page_and_python_say_the_same_to_every_value(page, name):

@@ -127,6 +127,7 @@ def test_the_figure_draws_the_same_names_ticks_and_points(explorer):
     plt.close("all")
 
 
+@pytest.mark.slow
 def test_the_page_and_the_notebook_offer_the_choice_as_buttons(explorer):
     page = explorer.to_html()
     assert page.count('type="radio"') == 2 and page.count('type="range"') == page.count("<output") == 1

@@ -101,6 +101,7 @@ def moved_by(widget) -> dict[str, bool]:
     return moved
 
 
+@pytest.mark.slow
 def test_every_live_slider_moves_the_picture_and_one_that_does_not_would_be_seen():
     widget = make(static=False).widget
     assert moved_by(widget) == {"Power": True, "Scale σ": True}

@@ -144,6 +144,7 @@ CURVES = {  # some that leave a corner free, and some that go through all corner
 }
 
 
+@pytest.mark.slow
 def test_no_legend_lies_over_a_curve():
     fig = failures([(name, "x", "y", CURVES[name]) for name in ("free", "full", "full", "free")])
     fig.draw_without_rendering()

@@ -67,6 +67,7 @@ def test_the_file_has_a_view_for_the_dark_and_for_each_panel_in_both():
     assert text == vector.svg_of(lines(2)[0])
 
 
+@pytest.mark.slow
 def test_panels_that_need_each_other_stay_together():
     assert vector.panels(lines()[0]) == []
     figure, axes = lines(2, sharey=True)
@@ -95,6 +96,7 @@ def test_panels_that_need_each_other_stay_together():
     assert left.x0 < right.x0 and abs(left.x1 - right.x0) < 2 * vector.PAD and left.y0 == right.y0
 
 
+@pytest.mark.slow
 def test_images_and_clouds_stay_pixels():
     figure, axes = lines(2)
     axes[1].imshow(np.eye(3))

@@ -54,6 +54,7 @@ def test_alone_it_says_what_to_do_in_one_sentence(tmp_path, code):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("where", [".", f"{companion.NAME}/chapters", companion.NAME])
 def test_beside_the_archive_or_in_its_folder_it_finds_all(tmp_path, code, archive, where):
     if where == ".":
@@ -66,6 +67,7 @@ def test_beside_the_archive_or_in_its_folder_it_finds_all(tmp_path, code, archiv
     assert done.stdout.split() == [str(home / "bnnlib/__init__.py"), str(home / "data")], done.stderr
 
 
+@pytest.mark.slow
 def test_what_pip_cannot_install_is_named(tmp_path, archive):
     (tmp_path / f"{companion.NAME}.zip").write_bytes(archive)
     asked = {"no_such_module": "no-such-module @ file:///nowhere/no_such_module-1-py3-none-any.whl"}
@@ -74,6 +76,7 @@ def test_what_pip_cannot_install_is_named(tmp_path, archive):
     assert "pip could not install ['no-such-module" in done.stderr and "install them otherwise" in done.stderr
 
 
+@pytest.mark.slow
 def test_with_an_address_it_fetches_the_archive(tmp_path, archive, code):
     release = tmp_path / "releases/latest/download"
     release.mkdir(parents=True)
@@ -85,6 +88,7 @@ def test_with_an_address_it_fetches_the_archive(tmp_path, archive, code):
     assert done.stdout == "found\n", done.stderr
 
 
+@pytest.mark.slow
 def test_the_archive_is_the_same_for_the_same_content_and_holds_no_source_of_a_chapter(archive, root):
     assert companion.archive(Project(root), {"chapters/00_one.ipynb": "{}"}) == archive
     held = {name.removeprefix(f"{companion.NAME}/") for name in zipfile.ZipFile(io.BytesIO(archive)).namelist()}
@@ -93,6 +97,7 @@ def test_the_archive_is_the_same_for_the_same_content_and_holds_no_source_of_a_c
     assert len(archive) < 8_000_000  # every page offers it
 
 
+@pytest.mark.slow
 def test_what_it_installs_is_all_that_is_imported(archive):
     asked = set()
     with zipfile.ZipFile(io.BytesIO(archive)) as files:

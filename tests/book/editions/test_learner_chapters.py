@@ -36,6 +36,7 @@ def markdown(notebook: dict) -> str:
     return "\n\n".join(source_of(cell) for cell in notebook["cells"] if cell["cell_type"] == "markdown")
 
 
+@pytest.mark.slow
 def test_they_are_valid_small_and_without_outputs(made):
     for name, notebook in made.items():
         text = as_json(notebook)

@@ -57,6 +57,7 @@ def test_with_chapters_newer_than_the_pages_it_says_so_and_opens_what_is_there(b
     assert "make book" in said[0]
 
 
+@pytest.mark.slow
 def test_it_opens_the_learners_folder_in_a_jupyterlab_that_shows_plain_markdown(built, monkeypatch):
     started = {}
     monkeypatch.chdir(built.root)
@@ -71,6 +72,7 @@ def test_it_opens_the_learners_folder_in_a_jupyterlab_that_shows_plain_markdown(
     assert page["disabledExtensions"]["jupyterlab-myst"] is True
 
 
+@pytest.mark.slow
 def test_unknown_options_and_help_build_nothing(scratch, monkeypatch, capfd):
     monkeypatch.chdir(scratch.root)
     monkeypatch.setattr(lab, "prepare", None)

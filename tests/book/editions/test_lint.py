@@ -368,6 +368,7 @@ def test_the_command_prints_problems_and_says_so_by_its_exit_code(tmp_path, caps
 loaded = cache(load)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", lint.RULES)
 @pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem)
 def test_the_chapter_keeps_the_rule(path, name):

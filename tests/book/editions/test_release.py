@@ -103,6 +103,7 @@ def test_what_was_looked_up_is_still_pinned(root):
     assert set(LOOKED_UP) <= set(map(canonicalize_name, pins))
 
 
+@pytest.mark.slow
 def test_results_are_packed_with_checksums_and_a_citation(root, release, monkeypatch):
     release.root = root
     release.results()

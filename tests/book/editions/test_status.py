@@ -36,6 +36,7 @@ def test_results_and_data_are_found_by_their_whole_names(tmp_path, chapter):
     assert status.data_used(tmp_path, chapter, results) == ["mnist"]
 
 
+@pytest.mark.slow
 def test_verdicts_come_from_the_library_of_the_tree(root):
     # Published values exist for this experiment, so each of them must end in some verdict, also before any run.
     found = compared.compared(root, ["svbnn-simulation-2"])["svbnn-simulation-2"]

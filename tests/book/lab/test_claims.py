@@ -144,6 +144,7 @@ def test_judged_has_what_tables_show(write, stored):
     assert claims.judged("tiny") == [told | {"evidence": ["an-experiment, a, A, rmse_test, less B: -1 ± 0 (n = 3)"]}]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("study", studies.all(), ids=lambda study: study.name)
 def test_every_row_of_a_claim_names_something_stored_and_says_it_in_a_sentence(study):
     for one in claims.claims(study.name):
@@ -156,6 +157,7 @@ def test_every_row_of_a_claim_names_something_stored_and_says_it_in_a_sentence(s
 STUDIES = [study.name for study in studies.all() if claims.claims(study.name)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", STUDIES)
 def test_a_box_has_few_lines_and_every_verdict_that_the_claims_have(name):
     judged = {one.id: one.judge() for one in claims.claims(name)}

@@ -170,6 +170,7 @@ def test_a_new_kind_with_a_probe_of_today_leaves_the_others_their_own(pack):
     assert (state.word, state.cells) == ("certified", ["a SVBNN [0-1]"])
 
 
+@pytest.mark.slow
 def test_a_certificate_does_not_speak_for_cells_that_came_later(pack):
     pack.run(only="a")
     pack.edit("RATE = 2.0", "RATE = 4.0 / 2")
@@ -238,6 +239,7 @@ def test_the_command_line_verifies_all(pack, capsys, monkeypatch):
     assert json.loads(capsys.readouterr().out) == [{"name": "probed", "profile": "book", "state": "damaged"}]
 
 
+@pytest.mark.slow
 def test_several_results_are_verified_side_by_side_and_told_in_their_order(tmp_path, monkeypatch):
     """By worker processes, which look into the same folder; damage to one leaves the others be."""
     names = ["fnd-linear.book", "aeb-logistic.paper", "aeb-coverage.book"]

@@ -27,6 +27,7 @@ def smoke(name: str, method: str):
     return replace(cell, params=cell.params | {k: v for k, v in lab.get(name).tiny.items() if k in cell.params})
 
 
+@pytest.mark.slow
 def test_six_gaussians_counts_what_the_chain_drew():
     cell = smoke("mh-six-gaussians", "VI")
     result = six_gaussians.run_cell(cell, CPU)
@@ -78,6 +79,7 @@ def test_without_entropy_the_gradient_is_that_of_the_noisy_loss():
     torch.testing.assert_close(scales["VI"] - scales["No entropy"], 1e-3 * slope / len(x), rtol=0.01, atol=5e-7)
 
 
+@pytest.mark.slow
 @needs_sets
 def test_logistic_regression_compares_all_methods_with_the_reference():
     cells = lab.get("mh-logistic").profiles["smoke"]()

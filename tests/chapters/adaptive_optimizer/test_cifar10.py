@@ -18,6 +18,7 @@ def unmeasured(result) -> dict[str, float]:
     return {row["metric"]: row["value"] for row in result.rows if not row["metric"].startswith("minutes")}
 
 
+@pytest.mark.slow
 @needs_digits
 def test_a_killed_training_resumes_bit_for_bit_and_removes_channels(tmp_path, dies):
     cell = smoke("AVO")
@@ -29,6 +30,7 @@ def test_a_killed_training_resumes_bit_for_bit_and_removes_channels(tmp_path, di
     assert 0 < unmeasured(whole)["snapshots"] <= 12  # a cycle of four steps has fewer than three moments
 
 
+@pytest.mark.slow
 @needs_digits
 def test_magnitude_loses_what_the_other_has_lost_at_half_of_the_epochs():
     result = cifar10.run_cell(smoke("magnitude"), CPU, None, ({"zeros": 25.0},))

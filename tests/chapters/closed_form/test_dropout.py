@@ -20,6 +20,7 @@ def x():
     return torch.randn(6, 5, dtype=torch.float64, generator=generator(1))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("draw", ["each row", "one network"])
 def test_outputs_of_a_linear_network_have_the_moments_of_dropout(draw, x):
     """Mean w x, variance of sum_j w_j x_j z_j / (1 - p): the same for one row by itself in both uses."""

@@ -187,6 +187,7 @@ def test_a_start_ends_in_the_home_on_its_side_of_the_border():
     assert "every start ends" in explorers.unseen_in_words(3.0, 60)
 
 
+@pytest.mark.slow
 def test_every_stop_of_the_knobs_can_be_drawn_and_fits_a_page(static):
     both = explorers.inclusion_explorer(), explorers.unseen_explorer()
     assert sum(one.gzip_bytes for one in both) < 100_000

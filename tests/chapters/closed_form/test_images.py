@@ -59,6 +59,7 @@ def test_a_diverged_candidate_is_kept_as_such_and_never_chosen():
         sbnn_images.run_cell(cell, CPU, None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_every_profile_builds_its_networks(name):
     """Sizes fit the images of the profile, and the means are scaled once."""

@@ -195,6 +195,7 @@ def test_one_bad_row_does_not_reach_other_replicates_nor_spoil_its_own():
         assert (v > 0).all()
 
 
+@pytest.mark.slow
 def test_a_toy_problem_is_learned_with_calibrated_variance():
     replicates = 8
     x, y = toy(400, replicates, seed=20)

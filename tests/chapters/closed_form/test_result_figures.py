@@ -207,6 +207,7 @@ def test_a_published_sparsity_stands_at_its_error():
     assert curve(figure, 5, "by p*") == [[0.0, 9.0], [98.5, 80.0]]
 
 
+@pytest.mark.slow
 def test_errors_that_differ_much_get_a_logarithmic_axis():
     rows = [row("VGG-like", "sBNN", f"error_at_{s}", e) for s, e in ((0, 9.0), (99, 80.0))]
     assert removed(vgg=rows).axes[5].get_yscale() == "log"

@@ -183,6 +183,7 @@ def test_pruning_curve_equals_one_computed_by_hand():
             assert found[cell.setting, k] == pytest.approx(np.mean((h - y) ** 2), rel=1e-4)
 
 
+@pytest.mark.slow
 def test_importance_finds_the_planted_inputs():
     """Six inputs of which two matter: phi ranks them first, and Algorithm 2 then predicts to the noise."""
     generator = torch.Generator().manual_seed(3)

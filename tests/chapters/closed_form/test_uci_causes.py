@@ -25,6 +25,7 @@ def untrained(copies=1):
     return model, data
 
 
+@pytest.mark.slow
 def test_every_method_has_a_finite_error_at_every_share():
     rows = rows_of_all()
     found = {(row["method"], row["metric"]) for row in rows}
@@ -77,6 +78,7 @@ def test_the_mean_of_the_training_targets_is_the_rule_without_a_network():
     assert found == pytest.approx(expected.tolist(), rel=1e-6)
 
 
+@pytest.mark.slow
 def test_settings_are_chosen_without_the_test_rows(monkeypatch):
     chosen = []
     load = load_splits

@@ -24,6 +24,7 @@ def test_laplace_is_exact(data):
     assert torch.allclose(law.mean, exact.mean) and torch.allclose(law.covariance, exact.covariance)
 
 
+@pytest.mark.slow
 def test_the_layer_learns_the_independent_gaussian_nearest_to_the_posterior(data):
     law = found("Mean field", data, steps=4000, learning_rate=0.03, initial_scale=0.1).law
     exact = linear_posterior(*data)
@@ -56,6 +57,7 @@ def test_dropout_is_the_ridge_of_its_expected_loss(data):
     assert torch.allclose(law.scale, spread, rtol=0.02)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["SGHMC, all rows", "SGHMC, long step", "HMC"])
 def test_samplers_with_all_rows_find_the_posterior(data, method):
     settings = {"chains": 4, "steps": 6000, "burn_in": 500, "thin": 2, "batch_size": 60, "momentum": 0.9}
@@ -69,6 +71,7 @@ def test_samplers_with_all_rows_find_the_posterior(data, method):
     assert answer.draws.shape[:2] == (2, 4) and answer.passes > 0
 
 
+@pytest.mark.slow
 def test_mini_batches_widen_what_sgld_says(data):
     settings = {"chains": 4, "steps": 4000, "burn_in": 500, "thin": 2, "learning_rate": 1e-3}
     noisy = found("SGLD", data, batch_size=2, **settings).law.scale

@@ -69,6 +69,7 @@ def test_the_gate_is_asked_about_a_probability_of_0_935():
     assert next(row["value"] for row in rows if row["metric"] == "inclusion") < 0.935
 
 
+@pytest.mark.slow
 def test_the_exact_expectation_finds_what_the_relaxed_gate_misses():
     cell = tiny("fnd-gate", "Exact expectation", "book")
     cell = replace(cell, params=cell.params | {"steps": 1500})

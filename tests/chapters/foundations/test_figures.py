@@ -48,6 +48,7 @@ def test_a_stop_shows_what_it_says():
     assert f"{now.scale[0]:.2f}" in picture.heading and f"{now.scale[0]:.2f}" in explorers.growing_in_words(7, 0.9)
 
 
+@pytest.mark.slow
 def test_the_explorer_has_many_stops_and_the_page_fits(static):
     made = explorers.growing_explorer()
     assert len(made.controls["count"].values) >= 12 and made.gzip_bytes < 80_000

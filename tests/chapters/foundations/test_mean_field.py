@@ -42,6 +42,7 @@ def test_the_slopes_shares_are_those_of_draws():
         assert torch.allclose(share, torch.full((2,), 0.5, dtype=torch.float64), atol=1e-3)
 
 
+@pytest.mark.slow
 def test_the_relaxed_gate_comes_to_mean_field_as_the_temperature_falls():
     for correlation in (0.0, 0.6):
         one = problem(correlation)

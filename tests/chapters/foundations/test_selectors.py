@@ -16,6 +16,7 @@ def select(method, stack, **settings):
     return SELECTORS[method](stack, SETTINGS[method] | settings, torch.Generator().manual_seed(0))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", list(SETTINGS))
 def test_every_method_answers_in_form(method):
     stack, _ = problems("rho=0.5", [0, 1])
@@ -44,6 +45,7 @@ def test_trained_gates_stand_where_their_gradient_has_no_slope():
     assert (cold.score - enumerate_models(stack).inclusion).abs().max() < 0.01
 
 
+@pytest.mark.slow
 def test_the_trained_layer_of_chapter_4_and_alternation_end_at_the_same_point():
     stack, _ = problems("orthogonal", [0, 1])
     trained = select("sBNN", stack)
@@ -62,6 +64,7 @@ def test_orthogonal_inputs_are_judged_exactly_one_at_a_time():
         assert values["weight_sd_ratio"].tolist() == pytest.approx([1.0, 1.0])
 
 
+@pytest.mark.slow
 def test_stochastic_approximation_stands_at_its_own_conditions():
     """At the end rho is the average of the slab's probability over the chain, equation (aeb-slab-probability)."""
     stack, _ = problems("orthogonal", [0])

@@ -134,6 +134,7 @@ def test_a_checkpoint_of_another_run_is_refused(tmp_path):
         train(30)
 
 
+@pytest.mark.slow
 def test_the_penalty_brings_back_what_shot_beyond_the_bound():
     """At a logit of 60 the bounded one has no gradient left: only the penalty moves the network."""
     data, proposal = torch.randn(500, 1, generator=generator(3)), PointProposal(draw=draw)

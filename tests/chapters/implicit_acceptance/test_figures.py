@@ -37,6 +37,7 @@ def test_both_bounds_hold_and_the_law_is_stationary(confidence, lower):
     assert found.acceptance == pytest.approx(float(moved))
 
 
+@pytest.mark.slow
 def test_the_explorer_moves_all_its_parts_and_fits_a_page(static):
     made = figures.settled_explorer()
     assert made.gzip_bytes < 100_000

@@ -39,6 +39,7 @@ def values(result, setting: str, method: str) -> dict[str, float]:
     return cells.values(result, setting=setting, method=method)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", [RANDOM, CCE, PICKED, UB, MCE])
 def test_no_image_that_is_judged_is_a_real_one(method, monkeypatch):
     """Whatever the chains start from, what is judged was generated: also of chains that refuse every proposal."""
@@ -57,6 +58,7 @@ def test_no_image_that_is_judged_is_a_real_one(method, monkeypatch):
         assert torch.cdist(made.flatten(1), real.flatten(1)).min() > 1e-3
 
 
+@pytest.mark.slow
 def test_test_images_decide_nothing(monkeypatch):
     """Other test images change what is measured, but no chain and no network."""
     cells = {method: smoke("imh-mnist", method, "WGAN-GP") for method in (RAW, CCE, PICKED)}
@@ -165,6 +167,7 @@ def test_every_method_starts_from_the_generator_of_its_replicate(name):
         assert all(counts[setting, method] == 5 for setting in ("WGAN-GP", "VAE") for method in (RAW, RANDOM, CCE))
 
 
+@pytest.mark.slow
 def test_color_images_take_the_same_path():
     for method in (RAW, CCE):
         assert computed(method, name="imh-cifar10").arrays["sheet"].shape[1:] == (3, 32, 32)

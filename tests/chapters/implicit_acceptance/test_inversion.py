@@ -8,6 +8,7 @@ from chapters.implicit_acceptance.inversion import invert
 from tests.seeded import seeded as generator
 
 
+@pytest.mark.slow
 def test_inversion_of_a_linear_generator_is_least_squares():
     torch.manual_seed(0)
     decoder = nn.Linear(3, 8)

@@ -42,6 +42,7 @@ def test_a_mode_counts_from_half_of_its_share(generator):
     assert ring.modes_found(torch.cat([five, ring.draw_ring(300, generator, [5])])) == 5
 
 
+@pytest.mark.slow
 def test_the_ends_of_a_discriminator_blind_and_true(generator):
     flow = ring.fit_flow(ring.draw_ring(1_000, generator), 100, generator)
     proposal = LatentProposal(lambda z: flow.push(z)[0], 2, device=torch.device("cpu"))
@@ -58,6 +59,7 @@ def test_the_ends_of_a_discriminator_blind_and_true(generator):
     assert values["direct_bound"] < 0.1  # of 20,000 pairs
 
 
+@pytest.mark.slow
 def test_replicates_share_data_and_generator_over_methods_and_nothing_over_replicates():
     cells = lab.get("imh-toy").profiles["smoke"]()
     assert {cell.method for cell in cells if cell.setting == "bridges"} == set(toy.METHODS)
@@ -67,6 +69,7 @@ def test_replicates_share_data_and_generator_over_methods_and_nothing_over_repli
     assert other[0] != small[0][0]
 
 
+@pytest.mark.slow
 def test_rows_stand_for_every_look_and_replicate():
     cell = lab.get("imh-toy").profiles["smoke"]()[0]
     result = toy.run_cell(cell, torch.device("cpu"))

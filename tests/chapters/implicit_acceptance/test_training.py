@@ -76,6 +76,7 @@ def test_the_bound_is_that_of_torch_distributions(likelihood):
     assert fit.item() == pytest.approx(law.log_prob(x).sum().item() / 3)
 
 
+@pytest.mark.slow
 def test_a_gan_learns_a_constant_image():
     """Where all data are one image, the distance falls, and what is generated comes near to it."""
     data = torch.full((20, 1, 28, 28), 0.8)

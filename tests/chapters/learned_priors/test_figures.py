@@ -133,6 +133,7 @@ def test_the_theorem_s_line_ends_at_the_slowest_sequence():
 # --- stored results ---
 
 
+@pytest.mark.slow
 def test_missing_results_say_so(tmp_path, monkeypatch):
     monkeypatch.setenv("BNNLIB_HOME", str(tmp_path))
     assert texts(results.regression([])).count("not run") == 2

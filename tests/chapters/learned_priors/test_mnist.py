@@ -51,6 +51,7 @@ def few_images(monkeypatch):
     monkeypatch.setattr(aeb_fgsm, "victims", fewer)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("experiment", ["aeb-mnist", "aeb-fmnist"])
 def test_the_table_has_every_row(experiment):
     cells = {profile: lab.get(experiment).profiles[profile]() for profile in ("smoke", "book", "paper")}
@@ -117,6 +118,7 @@ def test_final_runs_train_on_all_images_and_a_choice_never_sees_a_test_image():
     assert sum(one in rows for one in held) <= 1 and sum(one in test_rows for one in held) <= 1
 
 
+@pytest.mark.slow
 def test_test_labels_change_scores_and_no_network(monkeypatch):
     """Training is blind to the test images: with wrong labels there, the very same networks are scored."""
     honest = computed("SGHMC-SA")
@@ -151,6 +153,7 @@ def test_the_average_is_the_mean_of_the_draws_probabilities():
     assert result.arrays["curve"][-1, 2] == pytest.approx(found["accuracy"], rel=1e-6)
 
 
+@pytest.mark.slow
 def test_only_the_learning_prior_learns_and_weights_start_equal():
     latent = {method: values(computed(method)) for method in ("SGHMC", "SGHMC-SA")}
     assert {name: latent["SGHMC"][name] for name in ("rho", "sigma", "delta")} == {"rho": 0.5, "sigma": 1, "delta": 0.5}
@@ -201,6 +204,7 @@ def test_the_sampler_slows_down_after_the_burn_in():
     assert {published(step) for step in (1, 2, 6000, 6001)} == {0.03}
 
 
+@pytest.mark.slow
 def test_an_attack_moves_every_pixel_of_the_trained_networks_by_its_size():
     attack, trained = attacked("SGHMC-SA")
     result = aeb_fgsm.run_cell(attack, CPU, None, [trained.product])
@@ -221,6 +225,7 @@ def test_attacks_need_cells_of_the_tables(profile):
         assert need.cell.as_json() == cell.as_json() | {"params": cell.params["network"]}
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("few_images")
 def test_the_network_that_an_attack_has_trained_is_in_the_table(tmp_path, monkeypatch):
     monkeypatch.setenv("BNNLIB_HOME", str(tmp_path))
@@ -253,6 +258,7 @@ def test_the_attacked_draws_are_evenly_spaced_and_end_with_the_last(draws, kept)
     assert aeb_fgsm.spread(list(range(draws)), 6) == kept
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("few_images")
 def test_dropout_is_attacked_without_and_scored_with_and_without_its_noise():
     attack, trained = attacked("Dropout")
@@ -274,6 +280,7 @@ def test_the_stored_table_is_complete_and_says_how_it_was_made(name):
             assert "epochs" in row["note"] and "bfloat16" in row["note"]
 
 
+@pytest.mark.slow
 def test_attacked_images_stay_images_and_dropout_is_averaged_over_the_draws(monkeypatch):
     cell, trained = attacked("Dropout")
     model, _, (x, y) = aeb_fgsm.victims(cell, CPU, [trained.product])

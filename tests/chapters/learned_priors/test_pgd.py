@@ -2,6 +2,7 @@
 
 from functools import cache
 
+import pytest
 import torch
 from torch import nn
 
@@ -41,6 +42,7 @@ def test_both_attacks_stay_within_the_distance_and_the_steps_find_more_than_one_
     assert torch.equal(often, pgd.attacked("PGD", models, x, 0.1, PARAMS, seed=1))
 
 
+@pytest.mark.slow
 def test_samplers_are_attacked_through_their_average_too():
     for method in ("SGHMC-SA", "Vanilla"):
         rows = _rows(method)

@@ -135,6 +135,7 @@ def test_smoke_trains_the_first_network_once(tmp_path, monkeypatch):
     assert all("last network, where the paper takes its best epoch on the test images" in note for note in notes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("method", "saves"), [("A-SGHMC-SA", 9), ("A-SGHMC", 16)])
 def test_a_killed_stage_resumes_bit_for_bit(method, saves, tmp_path, dies):
     """16 steps an epoch, each with its save."""

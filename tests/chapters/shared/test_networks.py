@@ -107,6 +107,7 @@ def test_channels_last_and_bfloat16(make, slack):
     assert all(torch.isfinite(p.grad).all() for p in last.parameters())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bayesian", [False, True])
 def test_it_trains(bayesian):
     if bayesian:

@@ -24,6 +24,7 @@ def cell(method: str, **params) -> Cell:
     return Cell("sparse-teacher, B = 1", method, (0, 1), PARAMS | params)
 
 
+@pytest.mark.slow
 def test_rows_of_default_and_tuned_runs_and_of_trials():
     result = tables.run_cell(cell("deterministic"), torch.device("cpu"))
     settings = {row["setting"].rpartition(", ")[2] for row in result.rows}
@@ -142,6 +143,7 @@ def test_knockoffs_of_correlated_inputs_are_exchangeable_with_them():
     assert np.abs(swapped - (covariance[:5, :5] - np.diag(np.diag(covariance[:5, :5])))).max() < 0.4
 
 
+@pytest.mark.slow
 def test_rivals_are_scored_as_the_networks_are():
     params = {"test_rows": 300}
     found = {name: rivals.scored(name, "sparse-teacher", 0, params) for name in rivals.RIVALS}

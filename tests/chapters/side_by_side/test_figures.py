@@ -97,6 +97,7 @@ def test_a_budget_that_is_not_run_has_no_point(stored):
     assert "B = 16" not in picture.heading
 
 
+@pytest.mark.slow
 def test_still_pictures_draw_every_method(stored):
     panels = figures.differences().axes
     names = [label.get_text() for label in panels[0].get_yticklabels()]

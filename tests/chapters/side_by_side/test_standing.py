@@ -57,6 +57,7 @@ def test_ties_lie_within_the_region_as_a_whole_and_few_seeds_decide_nothing():
     assert judge({"small": [0.050, 0.051, 0.049, 0.050]}, 1.0, 0.1)["small"]["verdict"] == "tie"
 
 
+@pytest.mark.slow
 def test_an_own_method_is_entered_on_equal_terms(tmp_path, capsys, monkeypatch):
     assert len([line for line in SWAG.read_text().splitlines() if line.strip()]) <= 30
     monkeypatch.setattr("chapters.side_by_side.costs.ROUNDS", 1)

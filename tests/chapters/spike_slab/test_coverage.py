@@ -19,6 +19,7 @@ def _cells(method: str):
     return [cell for cell in lab.get("svbnn-coverage").profiles["smoke"]() if cell.method == method]
 
 
+@pytest.mark.slow
 def test_the_chains_keep_the_posterior_of_weighted_draws_of_the_prior():
     generator, sizes, lam, scale = torch.Generator().manual_seed(0), (1, 2, 1, 1), 0.4, 3.0
     x = torch.linspace(-1, 1, 9, **DOUBLE)[:, None]

@@ -57,6 +57,7 @@ def test_the_objective_never_falls_below_minus_the_log_evidence(data):
         assert model.objective(*params) > floor
 
 
+@pytest.mark.slow
 def test_the_exact_gradient_finds_the_posterior_of_orthogonal_inputs():
     model = LinearModel(40 * torch.eye(3, **DOUBLE), torch.tensor([20.0, 12.0, 1.0], **DOUBLE))
     exact, log_evidence = model.posterior()
@@ -65,6 +66,7 @@ def test_the_exact_gradient_finds_the_posterior_of_orthogonal_inputs():
     assert float(trace[-1]) == pytest.approx(-log_evidence, abs=1e-3)
 
 
+@pytest.mark.slow
 def test_the_relaxed_gate_is_drawn_inward_and_the_wrong_sign_keeps_useless_weights():
     model = LinearModel(40 * torch.eye(2, **DOUBLE), torch.tensor([30.0, 0.0], **DOUBLE))
     exact = model.posterior()[0]

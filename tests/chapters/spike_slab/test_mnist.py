@@ -31,6 +31,7 @@ def value(result, setting: str, metric: str) -> float:
     return row["value"]
 
 
+@pytest.mark.slow
 def test_candidates_are_chosen_on_held_out_images_only(scramble):
     """Random test labels change what is reported, and not what is chosen."""
     cell = smoke("tempered")

@@ -51,6 +51,7 @@ def test_a_large_gain_learns_its_t_statistic():
     assert prices.best_ratio(t) == pytest.approx(np.sqrt(t**2 - 2), rel=0.04)
 
 
+@pytest.mark.slow
 def test_between_two_optima_the_start_decides_what_a_unit_learns():
     low, high = prices.two_optima()
     assert low < prices.entry() < high and (low, high) == pytest.approx((2.86, 3.6), abs=0.05)
